@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 pub use orlop_cgroup::Driver as CgroupDriver;
+pub use orlop_image::{Config as Images, PolicyFiles, RegistriesFile};
 pub use orlop_network::{Config as Network, DefaultNetwork, InProcess, IpPreference};
 pub use orlop_service::sessions::Streaming;
 
@@ -17,6 +18,9 @@ pub struct Config {
     pub root: PathBuf,
     /// The image of the sandboxes' process; `None` takes the built-in one.
     pub pause_image: Option<String>,
+    /// Which images may be used, and how registries are asked about that; evidence is kept in its root. `None`: any
+    /// image may be.
+    pub policies: Option<Images>,
     /// Files with the node's own registry credentials.
     pub credential_files: Vec<PathBuf>,
     /// A pull that brings nothing for so long is ended.

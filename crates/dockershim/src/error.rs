@@ -29,6 +29,15 @@ orlop_service::backend_error! {
         /// The engine's words.
         problem: String,
     },
+    /// An image may not be used, or what is known of it could not be had.
+    #[error("{doing}")]
+    Image {
+        /// What was being done to which image.
+        doing: String,
+        /// The library's answer.
+        #[source]
+        source: orlop_image::Error,
+    },
     /// Several things went wrong on the way to the end of one.
     #[error("{}", all.iter().map(|error| chain(&**error)).collect::<Vec<_>>().join("; "))]
     Several {
@@ -56,6 +65,12 @@ impl Error {
             doing,
             source: source.into(),
         }
+    }
+
+    /// The same for what is found out of images.
+    pub(crate) fn image(doing: impl Into<String>) -> impl FnOnce(orlop_image::Error) -> Self {
+        let doing = doing.into();
+        move |source| Self::Image { doing, source }
     }
 
     /// Whether the engine does not answer, as opposed to saying no.
@@ -87,6 +102,7 @@ impl Fault for Error {
         match self {
             Self::Engine { source, .. } => engine_code(source.inner()),
             Self::Pull { problem, .. } => pull_code(problem),
+            Self::Image { source, .. } => image_code(source),
             Self::Several { all } => all.first().map_or(Code::Unknown, |error| error.code()),
             common => common.common_code().unwrap_or(Code::Unknown),
         }
@@ -95,6 +111,7 @@ impl Fault for Error {
     fn known_word(&self) -> Option<&'static str> {
         match self {
             Self::Pull { problem, .. } if registry_is_away(problem) => Some("RegistryUnavailable"),
+            Self::Image { source, .. } => image_word(source),
             _ => None,
         }
     }
@@ -127,6 +144,33 @@ fn registry_is_away(problem: &str) -> bool {
     ]
     .iter()
     .any(|sign| problem.contains(sign))
+}
+
+fn image_word(error: &orlop_image::Error) -> Option<&'static str> {
+    use orlop_image::Error as E;
+    match error {
+        E::Searched { last, .. } => image_word(last),
+        E::RegistryUnavailable { .. } => Some("RegistryUnavailable"),
+        E::NotAllowed { .. } | E::Policy { .. } => Some("SignatureValidationFailed"),
+        _ => None,
+    }
+}
+
+fn image_code(error: &orlop_image::Error) -> Code {
+    use orlop_image::Error as E;
+    match error {
+        E::Searched { last, .. } => image_code(last),
+        E::InvalidReference { .. } | E::ShortName { .. } => Code::InvalidArgument,
+        E::NotInRegistry { .. } => Code::NotFound,
+        E::Unauthenticated { .. } => Code::Unauthenticated,
+        E::PermissionDenied { .. } | E::Blocked { .. } => Code::PermissionDenied,
+        E::DiskFull { .. } | E::TooLarge { .. } => Code::ResourceExhausted,
+        E::DigestMismatch { .. } => Code::DataLoss,
+        E::Unsupported(_) | E::InvalidImage { .. } | E::Configuration { .. } => {
+            Code::FailedPrecondition
+        }
+        _ => Code::Unknown,
+    }
 }
 
 fn pull_code(problem: &str) -> Code {

@@ -11,6 +11,7 @@
 //! * `log`: the engine's logs as files of the CRI's format
 //! * `events`, `stats`, `exec`, `streaming`: what happens, what is used, and sessions
 //! * `pause`, `elf`: the process of a sandbox
+//! * `pull`: images through the engine; `policy`: which of them may be used
 //!
 //! The engine is the only record of containers. What is remembered here of what it knows
 //! (`remembered`) is forgotten at any word of a change, so that a restart of either loses nothing.
@@ -45,11 +46,13 @@ mod log;
 mod names;
 mod network;
 mod pause;
+mod policy;
 mod pull;
 mod reconcile;
 mod remembered;
 mod resolv;
 mod rpc;
+mod rpc_images;
 mod rpc_inspection;
 mod runtime_cgroup;
 mod service;

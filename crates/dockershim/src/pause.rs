@@ -6,27 +6,58 @@
 
 use bytes::Bytes;
 use orlop_hex::encode as hex;
+use orlop_image::ForeignImage;
 use serde_json::json;
 use sha2::{Digest as _, Sha256};
 
+use crate::docker::types::{CreateBody, Image as Found};
 use crate::docker::{DockerError, Reply};
-use crate::elf;
-use crate::error::{Error, Result};
-use crate::pull;
+use crate::error::{Error, Result, chain};
 use crate::shim::Shim;
+use crate::{elf, policy, pull};
 
 /// The name of the image made here. The version counts up when its content changes.
 pub(crate) const BUILT_IN: &str = "orlop.invalid/pause:1";
 
-/// The image for a new sandbox, present in the engine.
-pub(crate) async fn image(shim: &Shim) -> Result<String> {
+/// The image of a sandbox.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Image {
+    pub(crate) name: String,
+    /// Which one it was when the policy was asked, where there is one.
+    judged: Option<ForeignImage>,
+}
+
+impl Image {
+    /// The sandbox with this image: the one that was judged, whatever the name means now.
+    pub(crate) fn sandbox(&self, mut body: CreateBody) -> CreateBody {
+        if let Some(judged) = &self.judged {
+            body.config.image = judged.id.to_string();
+        }
+        body
+    }
+
+    fn named(name: &str) -> Self {
+        Self {
+            name: name.to_owned(),
+            judged: None,
+        }
+    }
+}
+
+/// The image for a new sandbox, present in the engine. One that is configured is judged by the node's own policy for
+/// each sandbox.
+pub(crate) async fn image(shim: &Shim) -> Result<Image> {
     let wanted = shim.config.pause_image.as_deref().unwrap_or(BUILT_IN);
     // It is looked for once; if it goes away, making a sandbox says so and it is looked for anew.
-    if let Some(known) = shim.pause.get() {
+    if let Some(known) = shim.pause.get()
+        && may_be_used(shim, &known).await
+    {
         return Ok(known);
     }
     let _alone = shim.pause.lock.lock().await;
-    if let Some(known) = shim.pause.get() {
+    if let Some(known) = shim.pause.get()
+        && may_be_used(shim, &known).await
+    {
         return Ok(known);
     }
     let found = find_or_get(shim, wanted).await?;
@@ -34,9 +65,26 @@ pub(crate) async fn image(shim: &Shim) -> Result<String> {
     Ok(found)
 }
 
-async fn find_or_get(shim: &Shim, wanted: &str) -> Result<String> {
+async fn may_be_used(shim: &Shim, known: &Image) -> bool {
+    let (Some(policies), Some(judged)) = (&shim.policies, &known.judged) else {
+        return true;
+    };
+    let admitted = policies.admit(judged.clone(), &known.name, "").await;
+    admitted.is_ok()
+}
+
+async fn find_or_get(shim: &Shim, wanted: &str) -> Result<Image> {
     match shim.docker.image(wanted).await {
-        Ok(_) => return Ok(wanted.to_owned()),
+        Ok(_) if wanted == BUILT_IN => return Ok(Image::named(wanted)),
+        Ok(found) => match admitted(shim, wanted, &found).await {
+            Ok(image) => return Ok(image),
+            // A pull may bring its signatures.
+            Err(error) => tracing::debug!(
+                image = wanted,
+                error = %chain(&*error),
+                "the pause image that is there is not allowed",
+            ),
+        },
         Err(error) if error.is_not_found() => {}
         Err(error) => {
             return Err(
@@ -45,20 +93,49 @@ async fn find_or_get(shim: &Shim, wanted: &str) -> Result<String> {
         }
     }
     if wanted != BUILT_IN {
-        match pull::pull(shim, wanted, None).await {
-            Ok(_) => return Ok(wanted.to_owned()),
+        match get(shim, wanted).await {
+            Ok(image) => return Ok(image),
             Err(error) => tracing::warn!(
                 image = wanted,
-                error = %crate::error::chain(&*error),
-                "the pause image cannot be pulled: the built-in one serves until it can",
+                error = %chain(&*error),
+                "the pause image cannot be pulled, or is not allowed: the built-in one serves until it can",
             ),
         }
         if shim.docker.image(BUILT_IN).await.is_ok() {
-            return Ok(BUILT_IN.to_owned());
+            return Ok(Image::named(BUILT_IN));
         }
     }
     load(shim).await?;
-    Ok(BUILT_IN.to_owned())
+    Ok(Image::named(BUILT_IN))
+}
+
+/// Pulls the image that is configured.
+async fn get(shim: &Shim, wanted: &str) -> Result<Image> {
+    let Some(policies) = &shim.policies else {
+        pull::pull(shim, wanted, None).await?;
+        return Ok(Image::named(wanted));
+    };
+    let leave = Box::pin(policy::examine(shim, policies, wanted, None, "")).await?;
+    let pulled = policy::fetch(shim, policies, (wanted, leave), None).await?;
+    let found = shim.docker.image(&pulled.id).await;
+    let found = found.map_err(Error::engine(format!(
+        "looking at the pulled image {wanted:?}"
+    )))?;
+    admitted(shim, wanted, &found).await
+}
+
+/// An image that the node's own policy lets pass.
+async fn admitted(shim: &Shim, wanted: &str, found: &Found) -> Result<Image> {
+    let Some(policies) = &shim.policies else {
+        return Ok(Image::named(wanted));
+    };
+    let judged = policy::of_engine(found)?;
+    let admitted = policies.admit(judged.clone(), wanted, "").await;
+    admitted.map_err(Error::image(format!("using the pause image {wanted:?}")))?;
+    Ok(Image {
+        name: wanted.to_owned(),
+        judged: Some(judged),
+    })
 }
 
 async fn load(shim: &Shim) -> Result<()> {
@@ -90,21 +167,21 @@ async fn loaded(mut reply: Reply) -> Result<(), DockerError> {
 /// What has been found out about the pause image.
 #[derive(Debug, Default)]
 pub(crate) struct Pause {
-    found: parking_lot::Mutex<Option<String>>,
+    found: parking_lot::Mutex<Option<Image>>,
     lock: tokio::sync::Mutex<()>,
 }
 
 impl Pause {
-    fn get(&self) -> Option<String> {
+    fn get(&self) -> Option<Image> {
         self.held().clone()
     }
 
     /// Notes what was found, or that it is there no more.
-    pub(crate) fn set(&self, found: Option<String>) {
+    pub(crate) fn set(&self, found: Option<Image>) {
         *self.held() = found;
     }
 
-    fn held(&self) -> parking_lot::MutexGuard<'_, Option<String>> {
+    fn held(&self) -> parking_lot::MutexGuard<'_, Option<Image>> {
         self.found.lock()
     }
 }

@@ -9,8 +9,10 @@ use std::collections::HashMap;
 use orlop_cri::v1::PodSandboxMetadata;
 use parking_lot::Mutex;
 
+use crate::docker::types::Container;
 use crate::limits::Extra;
 use crate::log::Source;
+use crate::names;
 
 /// The remembered pods and containers.
 #[derive(Debug, Default)]
@@ -18,10 +20,29 @@ pub(crate) struct Remembered(Mutex<Entries>);
 
 #[derive(Debug, Default)]
 struct Entries {
-    /// Sandboxes that run, with the engine's runtime for their containers.
-    sandboxes: HashMap<String, String>,
+    /// Sandboxes that run.
+    sandboxes: HashMap<String, Sandbox>,
     /// Containers that have not been started.
     containers: HashMap<String, Made>,
+}
+
+/// What the making of a container must know of its sandbox.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(crate) struct Sandbox {
+    /// The engine's runtime for its containers.
+    pub(crate) runtime: String,
+    /// Its pod's namespace, where its name tells it.
+    pub(crate) namespace: Option<String>,
+}
+
+impl Sandbox {
+    /// What the engine says of one.
+    pub(crate) fn of(found: &Container) -> Self {
+        Self {
+            runtime: found.host_config.runtime.clone(),
+            namespace: names::sandbox_of(&found.name).map(|pod| pod.namespace),
+        }
+    }
 }
 
 /// What a container's start must know of its making.
@@ -44,16 +65,16 @@ const MOST: usize = 4096;
 
 impl Remembered {
     /// A sandbox runs.
-    pub(crate) fn sandbox_runs(&self, id: &str, runtime: &str) {
+    pub(crate) fn sandbox_runs(&self, id: &str, sandbox: Sandbox) {
         self.change(|entries| {
             if entries.sandboxes.len() < MOST {
-                entries.sandboxes.insert(id.to_owned(), runtime.to_owned());
+                entries.sandboxes.insert(id.to_owned(), sandbox);
             }
         });
     }
 
-    /// The runtime of a sandbox that runs.
-    pub(crate) fn runtime_of(&self, sandbox: &str) -> Option<String> {
+    /// A sandbox that runs.
+    pub(crate) fn running_sandbox(&self, sandbox: &str) -> Option<Sandbox> {
         self.change(|entries| entries.sandboxes.get(sandbox).cloned())
     }
 
@@ -96,15 +117,19 @@ mod tests {
     #[test]
     fn an_entry_serves_until_something_happens() {
         let remembered = Remembered::default();
-        remembered.sandbox_runs("pod", "runc");
+        let sandbox = Sandbox {
+            runtime: "runc".into(),
+            namespace: Some("default".into()),
+        };
+        remembered.sandbox_runs("pod", sandbox.clone());
         remembered.made("one", Made::default());
         remembered.made("two", Made::default());
-        assert_eq!(remembered.runtime_of("pod").as_deref(), Some("runc"));
+        assert_eq!(remembered.running_sandbox("pod"), Some(sandbox));
         assert!(remembered.take_made("one").is_some());
         assert!(remembered.take_made("one").is_none(), "for one start");
         remembered.forget("two");
         assert!(remembered.take_made("two").is_none());
         remembered.forget_all();
-        assert_eq!(remembered.runtime_of("pod"), None);
+        assert_eq!(remembered.running_sandbox("pod"), None);
     }
 }

@@ -5,9 +5,10 @@ pub(crate) use orlop_service::frame::{Answers, in_batches};
 
 use crate::error::{Error, Result};
 use crate::shim::Shim;
-use crate::{rpc, rpc_inspection};
+use crate::{rpc, rpc_images, rpc_inspection};
 
 orlop_service::serve_cri!(Shim);
+orlop_service::serve_images!(Shim);
 orlop_service::serve_inspection!(Shim);
 
 impl Backend for Shim {

@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use orlop_cgroup::Hierarchies;
 use orlop_cri::v1::{CreateContainerRequest, PodSandboxMetadata, RunPodSandboxRequest};
+use orlop_image::ForeignImages;
 use orlop_network::Networks;
 use orlop_service::exec_output::OutputBudget;
 use orlop_service::joins::Joins;
@@ -44,6 +45,8 @@ pub struct Inner {
     pub(crate) networks: Option<Networks>,
     /// The addresses of pods whose network was made here.
     pub(crate) addresses: Mutex<HashMap<String, Vec<IpAddr>>>,
+    /// Which images may be used; `None`: any.
+    pub(crate) policies: Option<ForeignImages>,
     pub(crate) pause: Pause,
     pub(crate) info: InfoMemory,
     pub(crate) remembered: Remembered,
@@ -94,11 +97,19 @@ impl Shim {
         let opened = orlop_pool::blocking(move || open(&opening)).await;
         let (checkpoints, networks, hierarchies) =
             opened.map_err(|_| Error::Internal("reading the records broke".to_owned()))??;
+        let policies = match &config.policies {
+            Some(images) => {
+                let opened = ForeignImages::open(images.clone()).await;
+                Some(opened.map_err(Error::image("reading what is known of signatures"))?)
+            }
+            None => None,
+        };
         let docker = Docker::new(config.endpoint.clone(), config.request_timeout);
         let shim = Self(Arc::new(Inner {
             docker,
             checkpoints,
             networks,
+            policies,
             addresses: Mutex::default(),
             pause: Pause::default(),
             info: InfoMemory::default(),

@@ -8,6 +8,7 @@ use crate::{rpc, rpc_containers, rpc_images, rpc_inspection, rpc_networks};
 
 orlop_service::serve_cri!(Engine);
 orlop_service::serve_inspection!(Engine);
+orlop_service::serve_images!(Engine);
 orlop_service::serve_extensions!(Engine);
 
 impl Backend for Engine {

@@ -3,12 +3,14 @@
 use std::collections::VecDeque;
 
 use crate::blocking::blocking;
+use crate::decryption::KeysOf;
 use crate::pull::Request;
 use crate::reference::is_short;
 use crate::registries::Rule;
 use crate::registry::{Credentials, Keyring};
 use crate::{
-    DEFAULT_DOMAIN, Digest, Error, Images, PullRequest, Reference, RegistriesFile, Result,
+    Config, DEFAULT_DOMAIN, Digest, Error, Image, Images, PolicyFor, PullRequest, Reference,
+    RegistriesFile, Result,
 };
 
 /// The requests that one becomes: more than one where a short name is looked for at several registries.
@@ -27,6 +29,11 @@ impl Asked {
     /// The next one to try.
     pub(crate) fn next(&mut self) -> Option<Request> {
         self.requests.pop_front()
+    }
+
+    /// Whether its name is understood by everybody as it is here.
+    pub(crate) fn is_plain(&self) -> bool {
+        matches!(self.rule, Rule::Full | Rule::DockerHub)
     }
 
     /// Notes that one was not served. The error comes back where trying the others makes no sense.
@@ -57,65 +64,74 @@ impl Asked {
     }
 }
 
-impl Images {
-    /// What a request means now.
-    pub(crate) async fn asked(&self, request: PullRequest) -> Result<Asked> {
-        let policy = request.policy.read(self).await?;
-        let whose_keys = self.keys_of(&request.policy).await?;
-        let config = &self.context().config;
-        let (registries, keys) = (
-            config.registries.clone(),
-            config.namespace_credentials.clone(),
-        );
-        let namespace = request.policy.namespace().to_owned();
-        let name = request.reference.clone();
-        let needs_files = registries.path().is_some() || keys.dir.is_some();
-        let resolve = move || {
-            let candidates = registries.read()?.candidates(&name)?;
-            // Who writes these files knows the name as it is asked for.
-            let files = keys.files(&namespace, &name.parse()?)?;
-            Ok((candidates, files))
-        };
-        let (candidates, files) = if needs_files {
-            blocking(resolve).await?
-        } else {
-            resolve()?
-        };
-        let keyring = Keyring {
-            given: request.auth.filter(|auth| *auth != Credentials::default()),
-            files,
-        };
-        // Who does not say which registry they are for means the one that the name has by itself.
-        let is_short = matches!(candidates.rule, Rule::Search(_) | Rule::Alias(_));
-        let keyring_for = |reference: &Reference| {
-            let mut keyring = keyring.clone();
-            let is_elsewhere = is_short && reference.repository().domain() != DEFAULT_DOMAIN;
-            keyring.given = keyring
-                .given
-                .filter(|given| !is_elsewhere || !given.server_address.is_empty());
-            keyring
-        };
-        let names = candidates.names.into_iter();
-        let requests: VecDeque<Request> = names
-            .map(|reference| Request {
-                keyring: keyring_for(&reference),
-                reference,
-                policy: policy.clone(),
-                keys: whose_keys.clone(),
-                handler: request.handler.clone(),
-                wait: request.wait,
-            })
-            .collect();
-        Ok(Asked {
-            are_many: requests.len() > 1,
-            requests,
-            rule: candidates.rule,
-            name: request.reference,
-            reasons: Vec::new(),
-            last: None,
+/// What a request means now.
+pub(crate) async fn asked(config: &Config, request: PullRequest) -> Result<Asked> {
+    let policy = request.policy.read(config).await?;
+    let whose_keys = keys_of(config, &request.policy).await?;
+    let (registries, keys) = (
+        config.registries.clone(),
+        config.namespace_credentials.clone(),
+    );
+    let namespace = request.policy.namespace().to_owned();
+    let name = request.reference.clone();
+    let needs_files = registries.path().is_some() || keys.dir.is_some();
+    let resolve = move || {
+        let candidates = registries.read()?.candidates(&name)?;
+        // Who writes these files knows the name as it is asked for.
+        let files = keys.files(&namespace, &name.parse()?)?;
+        Ok((candidates, files))
+    };
+    let (candidates, files) = if needs_files {
+        blocking(resolve).await?
+    } else {
+        resolve()?
+    };
+    let keyring = Keyring {
+        given: request.auth.filter(|auth| *auth != Credentials::default()),
+        files,
+    };
+    // Who does not say which registry they are for means the one that the name has by itself.
+    let is_short = matches!(candidates.rule, Rule::Search(_) | Rule::Alias(_));
+    let keyring_for = |reference: &Reference| {
+        let mut keyring = keyring.clone();
+        let is_elsewhere = is_short && reference.repository().domain() != DEFAULT_DOMAIN;
+        keyring.given = keyring
+            .given
+            .filter(|given| !is_elsewhere || !given.server_address.is_empty());
+        keyring
+    };
+    let names = candidates.names.into_iter();
+    let requests: VecDeque<Request> = names
+        .map(|reference| Request {
+            keyring: keyring_for(&reference),
+            reference,
+            policy: policy.clone(),
+            keys: whose_keys.clone(),
+            handler: request.handler.clone(),
+            wait: request.wait,
         })
-    }
+        .collect();
+    Ok(Asked {
+        are_many: requests.len() > 1,
+        requests,
+        rule: candidates.rule,
+        name: request.reference,
+        reasons: Vec::new(),
+        last: None,
+    })
+}
 
+/// Whose keys are tried.
+pub(crate) async fn keys_of(config: &Config, whom: &PolicyFor) -> Result<KeysOf> {
+    let files = &config.keys;
+    if files.is_empty() {
+        return Ok(KeysOf::Node);
+    }
+    let (files, whom) = (files.clone(), whom.clone());
+    blocking(move || files.of(&whom)).await
+}
+
+impl Images {
     /// The full names that an image may have here by which `text` asks for it; none if it is no name, or
     /// one that can't be pulled. Looks at small files where a short name depends on them.
     pub async fn names_here(&self, text: &str) -> Result<Vec<Reference>> {
@@ -125,6 +141,13 @@ impl Images {
         }
         let (file, text) = (file.clone(), text.to_owned());
         blocking(move || names_here(&file, &text)).await
+    }
+
+    /// The name that a request means which asks for an image that is here by `text`; none where that is an id.
+    pub async fn name_meant(&self, text: &str, image: &Image) -> Option<Reference> {
+        let stands_for = self.names_here(text).await.unwrap_or_default();
+        let names = image.repo_tags.iter().chain(&image.repo_digests);
+        name_meant(text, stands_for, names.map(String::as_str), &image.id)
     }
 }
 
@@ -137,6 +160,31 @@ pub(crate) fn names_here(file: &RegistriesFile, text: &str) -> Result<Vec<Refere
         return Ok(text.parse().into_iter().collect());
     }
     Ok(file.read()?.names_here(text))
+}
+
+/// Which name a request means that asks for an image by `text`, where the image has these names and this id. That may be
+/// an id, and ids look like names: `sha256:0123…` would be one of docker.io. A short name is the full one that the image
+/// has of those that it stands for, else the first of them.
+pub(crate) fn name_meant<'n>(
+    text: &str,
+    stands_for: Vec<Reference>,
+    names: impl Iterator<Item = &'n str> + Clone,
+    id: &Digest,
+) -> Option<Reference> {
+    let parsed: Reference = text.parse().ok()?;
+    let is_name = |name: &&Reference| {
+        let full = name.to_string();
+        names.clone().any(|name| name == full)
+    };
+    if let Some(name) = stands_for.iter().find(is_name) {
+        return Some(name.clone());
+    }
+    // What can't be told is judged as if nothing were said of short names.
+    let name = stands_for.into_iter().next().unwrap_or(parsed);
+    let algorithms = ["sha256:", "sha512:"];
+    let mut stripped = algorithms.iter().filter_map(|it| text.strip_prefix(it));
+    let digits = stripped.next().unwrap_or(text);
+    (!id.hex().starts_with(digits)).then_some(name)
 }
 
 /// Whether a file says what a name stands for.

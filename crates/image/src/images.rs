@@ -11,7 +11,7 @@ use parking_lot::RwLock;
 use tokio::sync::broadcast;
 
 use crate::artifact::Artifact;
-use crate::asked::names_here;
+use crate::asked::{asked, names_here};
 use crate::blocking::blocking;
 use crate::find::find;
 use crate::lazy::{Here, Lazies, LazyCounts, ReadFailure};
@@ -126,7 +126,7 @@ impl Images {
         request: PullRequest,
         left: impl Future<Output = ()>,
     ) -> (Result<Image>, Vec<PullStep>) {
-        let mut asked = match self.asked(request).await {
+        let mut asked = match asked(&self.inner.context.config, request).await {
             Ok(asked) => asked,
             Err(error) => return (Err(error), Vec::new()),
         };

@@ -2,11 +2,12 @@
 
 use std::sync::Arc;
 
+use crate::asked::{asked, keys_of};
 use crate::blocking::blocking;
-use crate::decryption::{self, KeysOf};
+use crate::decryption;
 use crate::policy::{Policy, Subject};
-use crate::store::ImageRecord;
-use crate::{Digest, Error, Images, PullRequest, Reference, Result, Verdict, pull};
+use crate::store::{Evidence, ImageRecord};
+use crate::{Config, Digest, Error, Images, PullRequest, Reference, Result, Verdict};
 
 /// Whose policy decides on a pull.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -33,8 +34,8 @@ impl PolicyFor {
     }
 
     /// The policy as it is now.
-    pub(crate) async fn read(&self, images: &Images) -> Result<Option<Arc<Policy>>> {
-        let files = &images.context().config.policies;
+    pub(crate) async fn read(&self, config: &Config) -> Result<Option<Arc<Policy>>> {
+        let files = &config.policies;
         match self {
             Self::Namespace(namespace) if !files.is_empty() => {
                 let (files, namespace) = (files.clone(), namespace.clone());
@@ -79,7 +80,7 @@ impl Images {
         let store = Arc::clone(self.store());
         let manifest = blocking(move || decryption::manifest_of(&store, &record)).await?;
         let whom = PolicyFor::Namespace(namespace.to_owned());
-        let keys = self.keys_of(&whom).await?;
+        let keys = keys_of(&self.context().config, &whom).await?;
         let what = image.to_string();
         if !manifest.is_encrypted() {
             return Err(Error::invalid(
@@ -91,16 +92,6 @@ impl Images {
         opened.await.map(drop)
     }
 
-    /// Whose keys are tried.
-    pub(crate) async fn keys_of(&self, whom: &PolicyFor) -> Result<KeysOf> {
-        let files = &self.context().config.keys;
-        if files.is_empty() {
-            return Ok(KeysOf::Node);
-        }
-        let (files, whom) = (files.clone(), whom.clone());
-        blocking(move || files.of(&whom)).await
-    }
-
     /// What the policy for `namespace` says of an image that is here; nothing where there is no
     /// policy. No registry is asked.
     pub async fn judge(
@@ -110,7 +101,7 @@ impl Images {
         namespace: &str,
     ) -> Result<Option<Verdict>> {
         let namespace = PolicyFor::Namespace(namespace.to_owned());
-        let Some(policy) = namespace.read(self).await? else {
+        let Some(policy) = namespace.read(&self.context().config).await? else {
             return Ok(None);
         };
         let record = self.store().state().images.get(image).cloned();
@@ -122,38 +113,43 @@ impl Images {
         let (store, image) = (Arc::clone(self.store()), *image);
         blocking(move || {
             let evidence = store.evidence(&image)?.together();
-            let judge = |name| {
-                policy.judge(Subject {
-                    name,
-                    evidence: &evidence,
-                })
-            };
-            let mut said = None;
-            for name in &names {
-                let verdict = judge(Some(name))?;
-                if verdict.is_allowed() {
-                    return Ok(Some(verdict));
-                }
-                said.get_or_insert(verdict);
-            }
-            match said {
-                Some(refused) => Ok(Some(refused)),
-                None => judge(None).map(Some),
-            }
+            judge_by_names(&policy, &names, &evidence).map(Some)
         })
         .await
     }
 
     /// What the policy would say of a pull; fetches signatures, and nothing that is kept.
     pub async fn judge_pull(&self, request: PullRequest) -> Result<Option<Verdict>> {
-        let mut asked = self.asked(request).await?;
+        let mut asked = asked(&self.context().config, request).await?;
         while let Some(request) = asked.next() {
-            match pull::judge(self.context(), request).await {
+            match self.context().asker().judge(request).await {
                 Ok(verdict) => return Ok(verdict),
                 Err(error) => asked.note(error)?,
             }
         }
         Err(asked.failure())
+    }
+}
+
+/// What the policy says of an image by any of these names, or of one without a name: the first that it is allowed by,
+/// else the first of all. Blocks.
+pub(crate) fn judge_by_names(
+    policy: &Policy,
+    names: &[Reference],
+    evidence: &Evidence,
+) -> Result<Verdict> {
+    let judge = |name| policy.judge(Subject { name, evidence });
+    let mut said = None;
+    for name in names {
+        let verdict = judge(Some(name))?;
+        if verdict.is_allowed() {
+            return Ok(verdict);
+        }
+        said.get_or_insert(verdict);
+    }
+    match said {
+        Some(refused) => Ok(refused),
+        None => judge(None),
     }
 }
 

@@ -19,6 +19,7 @@ mod decryption;
 mod digest;
 mod error;
 mod find;
+mod foreign;
 mod forms;
 #[doc(hidden)]
 pub mod fuzzing;
@@ -55,6 +56,7 @@ pub use config::{Config, Limits, StoreForm};
 pub use decryption::KeyFiles;
 pub use digest::{Digest, InvalidDigest};
 pub use error::{Cause, Error, Result};
+pub use foreign::{Examined, ForeignIds, ForeignImage, ForeignImages, Leave, Target};
 pub use forms::LayerForm;
 pub use held::Lease;
 pub use image::Image;

@@ -6,7 +6,7 @@ use orlop_cli::{Examined, Host};
 use orlop_cri::inspection::Finding;
 use orlop_engine::doctor::{examine_host, examine_host_below_docker};
 
-use crate::backend::engine_config;
+use crate::backend::{engine_config, policies};
 use crate::config::values::Backend;
 use crate::config::{Config, Flags, Location, load};
 
@@ -26,7 +26,7 @@ async fn examine(file: Option<PathBuf>) -> anyhow::Result<Examined> {
 
 async fn host(config: &Config) -> Vec<Finding> {
     if config.daemon.backend == Backend::Docker {
-        return examine_host_below_docker();
+        return examine_host_below_docker(policies(config)).await;
     }
     match engine_config(config) {
         Ok(config) => examine_host(&config).await,

@@ -200,10 +200,9 @@ macro_rules! serve_inspection {
     };
 }
 
-/// Makes a [`Backend`] serve what orlop has beside CRI: images from its `rpc_images`, networks from
-/// `rpc_networks`, containers from `rpc_containers`.
+/// Makes a [`Backend`] serve `orlop.v1.Images` from its `rpc_images`.
 #[macro_export]
-macro_rules! serve_extensions {
+macro_rules! serve_images {
     ($backend:ty) => {
         $crate::serve_cri!(@service $backend, rpc_images: images::images_server::Images {
             asking {
@@ -224,6 +223,14 @@ macro_rules! serve_extensions {
                 import_images(ImportImagesRequest) -> ImportImagesResponse;
             }
         });
+    };
+}
+
+/// Makes a [`Backend`] serve what orlop has beside CRI and images: networks from `rpc_networks`,
+/// containers from `rpc_containers`.
+#[macro_export]
+macro_rules! serve_extensions {
+    ($backend:ty) => {
         $crate::serve_cri!(@service $backend, rpc_networks: extensions::networks_server::Networks {
             asking {
                 list_networks(ListNetworksRequest) -> ListNetworksResponse;

@@ -66,6 +66,17 @@ impl Docker {
             .await
     }
 
+    /// Gives an image one more name, which another may have had.
+    pub(crate) async fn tag_image(&self, id: &str, repository: &str, tag: &str) -> Result<()> {
+        let path = format!(
+            "/images/{}/tag?repo={}&tag={}",
+            escaped(id),
+            escaped(repository),
+            escaped(tag)
+        );
+        self.act(Method::POST, &path, None, self.limit()).await
+    }
+
     /// Takes one name from an image, or the image itself where it has no more.
     pub(crate) async fn remove_image(&self, name: &str) -> Result<()> {
         let path = format!("/images/{}?force=0&noprune=0", escaped(name));

@@ -39,8 +39,19 @@ pub(crate) struct Info {
     pub(crate) default_runtime: String,
     pub(crate) live_restore_enabled: bool,
     pub(crate) driver: String,
+    /// Pairs of a key and a value.
+    #[serde(deserialize_with = "or_default")]
+    pub(crate) driver_status: Vec<Vec<String>>,
     pub(crate) server_version: String,
     pub(crate) logging_driver: String,
+}
+
+impl Info {
+    /// Whether images are in containerd's store, not in the engine's own.
+    pub(crate) fn has_containerd_images(&self) -> bool {
+        let mut pairs = self.driver_status.iter();
+        pairs.any(|pair| *pair == ["driver-type", "io.containerd.snapshotter.v1"])
+    }
 }
 
 /// A runtime that the engine knows.

@@ -6,13 +6,15 @@ use std::sync::Arc;
 use orlop_cri::v1::{
     ContainerConfig, CreateContainerRequest, CreateContainerResponse, PodSandboxConfig,
 };
+use orlop_image::ForeignImages;
 use orlop_service::timeline::{Early, Origin, Trace};
 
 use crate::create::{self, AroundContainer};
 use crate::error::{Error, Result};
+use crate::remembered::Sandbox;
 use crate::rpc::start_container;
 use crate::shim::Shim;
-use crate::{conflict, find, labels, names};
+use crate::{conflict, find, labels, names, policy};
 
 /// Answers the call.
 pub(crate) async fn call(
@@ -57,13 +59,15 @@ async fn traced(
 ) -> Result<String> {
     let mut early = Early::begin();
     let finding = running_sandbox(shim, sandbox);
-    let (sandbox, runtime) = early.step("sandbox", finding).await?;
+    let (sandbox, found) = early.step("sandbox", finding).await?;
+    let Sandbox { runtime, namespace } = found;
     let trace = shim.trace_of(&sandbox, pod.metadata.as_ref(), &runtime);
     let container = config.metadata.as_ref().map(|it| it.name.clone());
     let container = container.unwrap_or_default();
     let call = trace.begin_after(early, "CreateContainer", &container, origin);
     let within = Within {
         sandbox,
+        namespace,
         runtime,
         container: &container,
         trace: &trace,
@@ -76,6 +80,8 @@ async fn traced(
 /// Where a container is made.
 struct Within<'a> {
     sandbox: String,
+    /// The sandbox's, where its name tells it.
+    namespace: Option<String>,
     runtime: String,
     container: &'a str,
     trace: &'a Trace,
@@ -84,12 +90,13 @@ struct Within<'a> {
 async fn create(
     shim: &Shim,
     name: &str,
-    config: ContainerConfig,
+    mut config: ContainerConfig,
     pod: PodSandboxConfig,
     within: Within<'_>,
 ) -> Result<String> {
     let Within {
         sandbox,
+        namespace,
         runtime,
         container,
         trace,
@@ -98,6 +105,12 @@ async fn create(
     let driver = shim.cgroup_driver().await?;
     let failed = || Error::engine(format!("creating the container {name}"));
     let api = shim.docker.api().await.map_err(failed())?;
+    if let Some(policies) = &shim.policies {
+        let namespace = namespace.or_else(|| Some(pod.metadata.clone()?.namespace));
+        let namespace = namespace.unwrap_or_default();
+        let judging = judge(shim, policies, &mut config, &namespace);
+        trace.step("signatures", container, judging).await?;
+    }
     let images = mounted_images(shim, &config).await;
     // Reads a profile and makes directories, as it may be.
     let (containers, oom_floor) = (shim.config.containers.clone(), shim.oom_floor);
@@ -139,6 +152,19 @@ async fn create(
     Ok(created.id)
 }
 
+/// Refuses images that the pods of the namespace may not have. Those that they may have are asked for by their ids.
+async fn judge(
+    shim: &Shim,
+    policies: &ForeignImages,
+    config: &mut ContainerConfig,
+    namespace: &str,
+) -> Result<()> {
+    if let Some(asked) = &mut config.image {
+        policy::admit(shim, policies, asked, namespace).await?;
+    }
+    policy::admit_mounts(shim, policies, config, namespace).await
+}
+
 /// The ids of the images that a container mounts, by where. One that is not there the engine will
 /// refuse to mount.
 async fn mounted_images(shim: &Shim, config: &ContainerConfig) -> BTreeMap<String, String> {
@@ -154,15 +180,16 @@ async fn mounted_images(shim: &Shim, config: &ContainerConfig) -> BTreeMap<Strin
     images
 }
 
-/// The id of a sandbox that runs, and the engine's runtime for what is in it.
-async fn running_sandbox(shim: &Shim, id: &str) -> Result<(String, String)> {
-    if let Some(runtime) = shim.remembered.runtime_of(id) {
-        return Ok((id.to_owned(), runtime));
+/// The id of a sandbox that runs, and what is known of it.
+async fn running_sandbox(shim: &Shim, id: &str) -> Result<(String, Sandbox)> {
+    if let Some(known) = shim.remembered.running_sandbox(id) {
+        return Ok((id.to_owned(), known));
     }
     let found = find::sandbox(shim, id).await?;
     if !found.state.running {
         let problem = format!("pod sandbox {} does not run", found.id);
         return Err(Error::Precondition(problem).into());
     }
-    Ok((found.id, found.host_config.runtime))
+    let sandbox = Sandbox::of(&found);
+    Ok((found.id, sandbox))
 }

@@ -7,8 +7,8 @@ use orlop_service::timeline::{Origin, Outcome};
 
 use crate::credentials;
 use crate::error::{Error, Result};
-use crate::pull;
 use crate::shim::Shim;
+use crate::{policy, pull};
 
 /// Answers the call.
 pub(crate) async fn call(shim: &Shim, request: PullImageRequest) -> Result<PullImageResponse> {
@@ -16,12 +16,26 @@ pub(crate) async fn call(shim: &Shim, request: PullImageRequest) -> Result<PullI
     if name.is_empty() {
         return Err(Error::invalid("image.image", "is empty; name an image").into());
     }
+    let pod = request.sandbox_config.and_then(|pod| pod.metadata);
+    let namespace = pod.unwrap_or_default().namespace;
+    let given = request.auth.clone();
     let auth = request.auth.and_then(credentials::of_request);
     let begin = Instant::now();
     let trace = shim.traces.pull(&name);
     let call = trace.begin("PullImage", "", Origin::current());
-    let pulling = pull::pull(shim, &name, auth);
-    let pulled = trace.step("pull", "", pulling).await;
+    let pulled = match &shim.policies {
+        None => trace.step("pull", "", pull::pull(shim, &name, auth)).await,
+        Some(policies) => {
+            let examining = policy::examine(shim, policies, &name, given, &namespace);
+            match trace.step("signatures", "", Box::pin(examining)).await {
+                Ok(leave) => {
+                    let fetching = policy::fetch(shim, policies, (&name, leave), auth);
+                    trace.step("pull", "", fetching).await
+                }
+                Err(error) => Err(error),
+            }
+        }
+    };
     call.end(&pulled);
     let bytes = pulled.as_ref().map_or(0, |pulled| pulled.bytes);
     shim.metrics

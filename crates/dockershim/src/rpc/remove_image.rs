@@ -3,7 +3,7 @@
 use orlop_cri::v1::{RemoveImageRequest, RemoveImageResponse};
 
 use crate::docker::DockerError;
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, chain};
 use crate::shim::Shim;
 use crate::view;
 
@@ -25,6 +25,13 @@ pub(crate) async fn call(shim: &Shim, request: RemoveImageRequest) -> Result<Rem
         done(shim.docker.remove_image(&one).await).map_err(failed())?;
     }
     done(shim.docker.remove_image(&found.id).await).map_err(failed())?;
+    if let Some(policies) = &shim.policies
+        && let Ok(id) = found.id.parse()
+        && let Err(error) = policies.forget(id).await
+    {
+        // It is about an image, wherever that comes from next.
+        tracing::warn!(image = found.id, error = %chain(&error), "what is known of its signatures stays");
+    }
     Ok(RemoveImageResponse {})
 }
 

@@ -12,6 +12,7 @@ use orlop_service::timeline::{Early, Origin, Trace};
 use crate::checkpoint::Checkpoint;
 use crate::create::{self, AroundSandbox};
 use crate::error::{Error, Result};
+use crate::remembered::Sandbox;
 use crate::shim::Shim;
 use crate::{conflict, find, names, network, pause, resolv};
 
@@ -110,7 +111,7 @@ async fn create(
     };
     let failed = || Error::engine(format!("creating the sandbox {name}"));
     let image = early.step("image", pause::image(shim)).await?;
-    let body = create::sandbox(pod, handler, &image, &around)?;
+    let body = image.sandbox(create::sandbox(pod, handler, &image.name, &around)?);
     let runtime = match body.host_config.runtime.as_str() {
         "" => info.default_runtime.clone(),
         runtime => runtime.to_owned(),
@@ -121,7 +122,7 @@ async fn create(
         Err(error) if error.is_not_found() => {
             shim.pause.set(None);
             let image = early.step("image", pause::image(shim)).await?;
-            let body = create::sandbox(pod, handler, &image, &around)?;
+            let body = image.sandbox(create::sandbox(pod, handler, &image.name, &around)?);
             let creating = early.step("create", conflict::create(shim, name, &body));
             creating.await
         }
@@ -150,7 +151,7 @@ async fn begin(shim: &Shim, id: &str, pod: &PodSandboxConfig, trace: &Trace) -> 
     resolv::write(&found.resolv_conf_path, pod.dns_config.as_ref()).await?;
     let attaching = network::attach(shim, &found, pod);
     trace.step("network", "", attaching).await?;
-    shim.remembered.sandbox_runs(id, &found.host_config.runtime);
+    shim.remembered.sandbox_runs(id, Sandbox::of(&found));
     Ok(())
 }
 

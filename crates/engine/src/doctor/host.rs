@@ -1,8 +1,11 @@
 //! All checks of a host.
 
+use std::sync::Arc;
+
 use super::{Finding, cgroups, clock, disk, kernel, keys, lazy, registries, runtimes, signatures};
 use crate::blocking;
-use crate::config::{Config, RuntimeHandler};
+use crate::config::{Config, Images, RuntimeHandler};
+use crate::error::Error;
 use crate::node::runtimes::adapter;
 
 /// Looks at this host with the eyes of a daemon of that configuration. Changes nothing, but that
@@ -21,20 +24,29 @@ pub async fn examine_host(config: &Config) -> Vec<Finding> {
         findings.extend(clock::examine());
         Ok(findings)
     });
-    let mut findings = looked.await.unwrap_or_else(|error| {
-        let remedy = "this is a bug of orlop: please report it";
-        vec![Finding::problem("doctor", error.to_string(), remedy)]
-    });
+    let mut findings = looked.await.unwrap_or_else(broken);
     findings.extend(runtimes::examine(config).await);
     findings
 }
 
 /// Looks at this host with the eyes of a daemon over a Docker Engine, which has runtimes, images and
-/// registries of its own.
-pub fn examine_host_below_docker() -> Vec<Finding> {
-    let mut findings = cgroups::examine();
-    findings.extend(clock::examine());
-    findings
+/// registries of its own. `policies` say which images may be used, if any do.
+pub async fn examine_host_below_docker(policies: Option<Images>) -> Vec<Finding> {
+    let looked = blocking(move || {
+        let mut findings = cgroups::examine();
+        findings.extend(clock::examine());
+        if let Some(images) = policies {
+            findings.extend(registries::examine(&images));
+            findings.extend(signatures::examine(&images));
+        }
+        Ok(findings)
+    });
+    looked.await.unwrap_or_else(broken)
+}
+
+fn broken(error: Arc<Error>) -> Vec<Finding> {
+    let remedy = "this is a bug of orlop: please report it";
+    vec![Finding::problem("doctor", error.to_string(), remedy)]
 }
 
 fn keeper(config: &Config) -> Vec<Finding> {

@@ -30,8 +30,6 @@ pub async fn admit(
 }
 
 /// The name in a request. Kubelets ask by the id, and tell what the pod's manifest says beside it.
-/// That may be an id, too, and ids look like names: `sha256:0123…` would be one of docker.io. A short
-/// name is the full one that the image has of those that it stands for, else the first of them.
 pub async fn name_asked_for(
     images: &Images,
     asked: &ImageSpec,
@@ -39,20 +37,5 @@ pub async fn name_asked_for(
 ) -> Option<Reference> {
     let told = &asked.user_specified_image;
     let text = if told.is_empty() { &asked.image } else { told };
-    let parsed: Reference = text.parse().ok()?;
-    let stands_for = images.names_here(text).await.unwrap_or_default();
-    let is_name = |name: &&Reference| {
-        let full = name.to_string();
-        let mut names = image.repo_tags.iter().chain(&image.repo_digests);
-        names.any(|name| *name == full)
-    };
-    if let Some(name) = stands_for.iter().find(is_name) {
-        return Some(name.clone());
-    }
-    // What can't be told is judged as if nothing were said of short names.
-    let name = stands_for.into_iter().next().unwrap_or(parsed);
-    let algorithms = ["sha256:", "sha512:"];
-    let mut stripped = algorithms.iter().filter_map(|it| text.strip_prefix(it));
-    let digits = stripped.next().unwrap_or(text);
-    (!image.id.hex().starts_with(digits)).then_some(name)
+    images.name_meant(text, image).await
 }

@@ -14,6 +14,9 @@ use crate::{Digest, Reference};
 /// What the policy calls the requirement of signatures that are attached to an image.
 pub(crate) const SIGSTORE_SIGNED: &str = "sigstoreSigned";
 
+/// What it calls that of signatures that are made with GPG.
+pub(crate) const SIGNED_BY: &str = "signedBy";
+
 /// What images must fulfil, by where they come from.
 #[derive(Debug)]
 pub struct Policy {
@@ -70,7 +73,7 @@ impl Requirement {
             Self::AcceptAnything => "insecureAcceptAnything",
             Self::Reject => "reject",
             Self::Sigstore(_) => SIGSTORE_SIGNED,
-            Self::SignedBy(_) => "signedBy",
+            Self::SignedBy(_) => SIGNED_BY,
         }
     }
 }
@@ -186,7 +189,7 @@ fn requirement(value: At) -> Result<Requirement, Wrong> {
         "insecureAcceptAnything" => Requirement::AcceptAnything,
         "reject" => Requirement::Reject,
         SIGSTORE_SIGNED => Requirement::Sigstore(Box::new(SigstoreSigned::parse(&mut fields)?)),
-        "signedBy" => Requirement::SignedBy(SignedBy::parse(&mut fields)?),
+        SIGNED_BY => Requirement::SignedBy(SignedBy::parse(&mut fields)?),
         "signedBaseLayer" => {
             let problem = "\"signedBaseLayer\" is not supported; ask for \"signedBy\" or \
                            \"sigstoreSigned\"";

@@ -15,7 +15,7 @@ mod sorting;
 mod tests;
 mod verdict;
 
-pub(crate) use document::{Needs, Policy, SIGSTORE_SIGNED};
+pub(crate) use document::{Needs, Policy, SIGNED_BY, SIGSTORE_SIGNED};
 pub use files::PolicyFiles;
 pub(crate) use payload::{Kind, Payload};
 pub use verdict::{RequirementVerdict, Verdict};

@@ -3,15 +3,15 @@
 use std::sync::Arc;
 
 use super::search::{Early, Found, Others, gather, needs};
-use super::task::{Context, Request};
+use super::task::Request;
 use crate::blocking::blocking;
 use crate::policy::Subject;
 use crate::registry::Remote;
 use crate::store::{Accepted, Findings};
-use crate::{Digest, Result, Verdict};
+use crate::{Config, Digest, Result, Verdict};
 
 /// Says no where that needs neither a manifest nor a signature.
-pub(super) async fn before(request: &Request) -> Result<()> {
+pub(crate) async fn before(request: &Request) -> Result<()> {
     match &request.policy {
         Some(policy) if !policy.needs(&request.reference).any() => {
             judge(request, Found::default()).await.map(drop)
@@ -22,19 +22,19 @@ pub(super) async fn before(request: &Request) -> Result<()> {
 
 /// Says no unless the signatures are as the policy wants them. Returns what is to be kept with
 /// the image; nothing on a node without policies. Some have been looked for already.
-pub(super) async fn after(
-    context: &Context,
+pub(crate) async fn after(
+    config: &Config,
     remote: &Remote,
     request: &Request,
     manifests: &[Digest],
     early: &mut Early<'_>,
 ) -> Result<Option<Findings>> {
-    if context.config.policies.is_empty() {
+    if config.policies.is_empty() {
         return Ok(None);
     }
     // Another namespace, or the policy of tomorrow, may ask for those that this one does not need.
     let found = gather(
-        context,
+        config,
         remote,
         request,
         manifests,
@@ -51,7 +51,7 @@ pub(super) async fn after(
 
 /// What the policy says, without refusing anything.
 pub(super) async fn verdict(
-    context: &Context,
+    config: &Config,
     remote: &Remote,
     request: &Request,
     manifests: Vec<Digest>,
@@ -59,7 +59,7 @@ pub(super) async fn verdict(
     let Some(policy) = &request.policy else {
         return Ok(None);
     };
-    let found = gather(context, remote, request, &manifests, Others::Leave, None);
+    let found = gather(config, remote, request, &manifests, Others::Leave, None);
     let mut found = Box::pin(found).await?;
     let (policy, name) = (Arc::clone(policy), request.reference.clone());
     let judged = blocking(move || {

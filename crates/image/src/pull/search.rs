@@ -10,24 +10,24 @@ use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
 use futures_util::future::{BoxFuture, Either, MaybeDone, join_all, select, try_join_all};
 
-use super::task::{Context, Request};
+use super::task::Request;
 use super::{attestations, bundles, signatures};
 use crate::blocking::blocking;
 use crate::lookaside::{self, Base, Stores};
 use crate::policy::{Needs, SIGSTORE_SIGNED};
 use crate::registry::Remote;
 use crate::store::Evidence;
-use crate::{Digest, Error, Reference, Result, Verdict};
+use crate::{Config, Digest, Error, Reference, Result, Verdict};
 
 /// How long signatures are waited for that nobody needs yet.
 const PATIENCE: Duration = Duration::from_secs(5);
 
 /// A search that has begun, or is over.
-pub(super) type Early<'a> = MaybeDone<BoxFuture<'a, Found>>;
+pub(crate) type Early<'a> = MaybeDone<BoxFuture<'a, Found>>;
 
 /// What was found of an image's signatures.
 #[derive(Default)]
-pub(super) struct Found {
+pub(crate) struct Found {
     pub(super) evidence: Evidence,
     /// Why there may be more that are attached.
     missed: Option<Error>,
@@ -49,17 +49,22 @@ pub(super) fn needs(request: &Request) -> Needs {
     policy.map_or_else(Needs::default, |policy| policy.needs(&request.reference))
 }
 
+/// Whether any decide on it.
+pub(crate) fn needs_signatures(request: &Request) -> bool {
+    needs(request).any()
+}
+
 /// Looks for what is attached to what a name means, while it is still being found out what that leads to.
-pub(super) async fn early(
-    context: &Context,
+pub(crate) async fn early(
+    config: &Config,
     remote: &Remote,
     request: &Request,
     top: Digest,
 ) -> Found {
-    if context.config.policies.is_empty() {
+    if config.policies.is_empty() {
         return Found::default();
     }
-    match stores(context).await {
+    match stores(config).await {
         Ok(stores) if stores.without_attachments(&request.reference).is_none() => {
             find(remote, &[top], needs(request)).await
         }
@@ -68,7 +73,7 @@ pub(super) async fn early(
 }
 
 /// Does both, and is done when the first is.
-pub(super) async fn beside<T>(first: impl Future<Output = T>, second: &mut Early<'_>) -> T {
+pub(crate) async fn beside<T>(first: impl Future<Output = T>, second: &mut Early<'_>) -> T {
     match select(Box::pin(first), second).await {
         Either::Left((done, _)) => done,
         Either::Right(((), first)) => first.await,
@@ -78,7 +83,7 @@ pub(super) async fn beside<T>(first: impl Future<Output = T>, second: &mut Early
 /// The signatures of all that led to the image. What is attached to the last of `manifests`, which the name means, may
 /// have been looked for already.
 pub(super) async fn gather(
-    context: &Context,
+    config: &Config,
     remote: &Remote,
     request: &Request,
     manifests: &[Digest],
@@ -86,7 +91,7 @@ pub(super) async fn gather(
     early: Option<&mut Early<'_>>,
 ) -> Result<Found> {
     let (needs, name) = (needs(request), &request.reference);
-    let (stores, is_told) = match stores(context).await {
+    let (stores, is_told) = match stores(config).await {
         Err(error) if needs.any() => return Err(error),
         Err(error) => {
             tracing::debug!(%error, "where signatures are can't be told");
@@ -158,8 +163,8 @@ async fn wait<T>(
 }
 
 /// Where signatures are beside registries, as it is said now.
-async fn stores(context: &Context) -> Result<Stores> {
-    match context.config.signature_stores.clone() {
+async fn stores(config: &Config) -> Result<Stores> {
+    match config.signature_stores.clone() {
         Some(dir) => blocking(move || Stores::read(&dir)).await,
         None => Ok(Stores::default()),
     }

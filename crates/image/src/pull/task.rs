@@ -16,22 +16,19 @@ use super::layer::{BlobLocks, LayerJob, Origin};
 use super::lazy::Lazily;
 use super::named::Named;
 use super::progress::Tracker;
+use super::resolve::Asker;
 use super::search;
 use super::turns::Turns;
 use crate::artifact::Artifact;
 use crate::blocking::blocking;
 use crate::decryption::{self, KeysOf};
 use crate::lazy::Lazies;
-use crate::manifest::{Document as ManifestDocument, Manifest, choose};
+use crate::manifest::Manifest;
 use crate::media_type::{self, Kind};
 use crate::policy::Policy;
-use crate::registries::Asking;
 use crate::registry::{Keyring, Remote, Transport};
 use crate::store::{Document, Store, is_known};
-use crate::{Config, Digest, Error, ImageConfig, Reference, Result, Selector, Verdict, Wait};
-
-/// Indexes of indexes are allowed, but not without end.
-const MAX_INDEX_DEPTH: usize = 4;
+use crate::{Config, Digest, Error, ImageConfig, Reference, Result, Selector, Wait};
 
 /// How long what a failed pull has begun may take to come to its end and let go of the disk.
 const LAST_WORK: Duration = Duration::from_secs(10);
@@ -44,6 +41,18 @@ pub(crate) struct Context {
     pub(crate) unpacks: Arc<Turns>,
     pub(crate) blob_locks: BlobLocks,
     pub(crate) lazies: Arc<Lazies>,
+}
+
+impl Context {
+    /// Whom to ask what a name means.
+    pub(crate) fn asker(&self) -> Asker<'_> {
+        Asker {
+            config: &self.config,
+            transport: &self.transport,
+            platform: &self.config.platform,
+            store: Some(&self.store),
+        }
+    }
 }
 
 /// What to pull, with which credentials, and by whose leave.
@@ -70,17 +79,18 @@ pub(crate) async fn pull(
     let what = reference.to_string();
     let steps = &tracker.steps;
     admission::before(&request).await?;
-    let resolving = resolve(context, &request, tracker);
+    let asker = context.asker();
+    let resolving = asker.resolve(&request, tracker.number);
     let (remote, named) = steps.during("resolve", resolving).await?;
     let top = named.0;
-    let mut early = maybe_done(search::early(context, &remote, &request, top).boxed());
-    let found = find_manifest(context, &remote, &what, named);
+    let mut early = maybe_done(search::early(&context.config, &remote, &request, top).boxed());
+    let found = asker.find_manifest(&remote, &what, named);
     let found = Box::pin(search::beside(found, &mut early));
     let (document, manifest, manifests) = steps.during("manifest", found).await?;
     // Side by side: each waits for the registry. No layer is asked for before both are there.
     let described = config(context, &remote, &what, (&document, &manifest));
     let described = steps.during("manifest", described);
-    let admitted = admission::after(context, &remote, &request, &manifests, &mut early);
+    let admitted = admission::after(&context.config, &remote, &request, &manifests, &mut early);
     let admitted = async {
         if context.config.policies.is_empty() {
             return admitted.await;
@@ -205,114 +215,6 @@ fn claims_another(
     !known.layers.iter().all(|key| names.contains(key))
 }
 
-/// What the policy would say of the image.
-pub(crate) async fn judge(context: &Context, request: Request) -> Result<Option<Verdict>> {
-    let what = request.reference.to_string();
-    let tracker = Tracker::new(what.clone());
-    let (remote, named) = resolve(context, &request, &tracker).await?;
-    let (_, _, manifests) = find_manifest(context, &remote, &what, named).await?;
-    admission::verdict(context, &remote, &request, manifests).await
-}
-
-/// Opens the registry and asks it what the name means.
-async fn resolve(
-    context: &Context,
-    request: &Request,
-    tracker: &Tracker,
-) -> Result<(Remote, FetchedManifest)> {
-    let remote = Remote::open(
-        Arc::clone(&context.transport),
-        &context.config,
-        request.reference.repository().clone(),
-        Asking::For(request.reference.selector().clone()),
-        request.keyring.clone(),
-        tracker.number,
-    )
-    .await?;
-    let named = fetch_named(context, &remote, &request.reference).await?;
-    Ok((remote, named))
-}
-
-/// What the reference itself names: an index, or a manifest right away.
-async fn fetch_named(
-    context: &Context,
-    remote: &Remote,
-    reference: &Reference,
-) -> Result<FetchedManifest> {
-    match reference.selector() {
-        // Where namespaces have credentials, having the image is no proof that this one may.
-        Selector::Digest(digest) if context.config.namespace_credentials.dir.is_some() => {
-            let text = digest.to_string();
-            let fetched = remote.manifest(&text, Some(*digest)).await?;
-            Ok((fetched.digest, fetched.bytes, fetched.content_type))
-        }
-        Selector::Digest(digest) => fetch_known(context, remote, *digest).await,
-        Selector::Tag(_) => {
-            let fetched = remote.manifest(&reference.selector_text(), None).await?;
-            Ok((fetched.digest, fetched.bytes, fetched.content_type))
-        }
-    }
-}
-
-/// Follows what the reference names through indexes to this platform's manifest. Also returns the
-/// digests on the way, the manifest's first.
-async fn find_manifest(
-    context: &Context,
-    remote: &Remote,
-    what: &str,
-    mut fetched: FetchedManifest,
-) -> Result<(Document, Manifest, Vec<Digest>)> {
-    let mut way = Vec::new();
-    for _ in 0..MAX_INDEX_DEPTH {
-        let (digest, bytes, content_type) = fetched;
-        way.insert(0, digest);
-        match ManifestDocument::parse(what, &bytes, content_type.as_deref())? {
-            ManifestDocument::Manifest(manifest) => {
-                return Ok((
-                    Document {
-                        digest,
-                        bytes: bytes.into(),
-                    },
-                    *manifest,
-                    way,
-                ));
-            }
-            ManifestDocument::Index(entries) => {
-                let entry = choose(what, &entries, &context.config.platform)?;
-                fetched = fetch_known(context, remote, entry.digest).await?;
-            }
-        }
-    }
-    Err(Error::invalid(
-        format!("manifest of {what}"),
-        format!("its indexes are nested more than {MAX_INDEX_DEPTH} deep"),
-    ))
-}
-
-type FetchedManifest = (Digest, Vec<u8>, Option<String>);
-
-async fn fetch_known(
-    context: &Context,
-    remote: &Remote,
-    digest: Digest,
-) -> Result<FetchedManifest> {
-    if let Some(document) = known_to_all(context, digest).await? {
-        return Ok((digest, document.bytes.to_vec(), None));
-    }
-    let fetched = remote.manifest(&digest.to_string(), Some(digest)).await?;
-    Ok((digest, fetched.bytes, fetched.content_type))
-}
-
-/// A document that is here, where whoever names it may have it: namespaces with credentials of their own have
-/// images that others have not.
-async fn known_to_all(context: &Context, digest: Digest) -> Result<Option<Document>> {
-    if context.config.namespace_credentials.dir.is_some() {
-        return Ok(None);
-    }
-    let store = Arc::clone(&context.store);
-    blocking(move || store.document(&digest)).await
-}
-
 /// What the configuration says, or, of an artifact, which has none, its manifest.
 pub(crate) fn of_manifest(
     what: &str,
@@ -336,7 +238,7 @@ async fn config(
         return Ok(document.clone());
     }
     let digest = manifest.config.digest;
-    if let Some(document) = known_to_all(context, digest).await? {
+    if let Some(document) = context.asker().known_to_all(digest).await? {
         return Ok(document);
     }
     match media_type::kind(&manifest.config.media_type) {

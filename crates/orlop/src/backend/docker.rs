@@ -8,6 +8,9 @@ use crate::config::values::{Limit, resource};
 
 /// Where cri-dockerd keeps the results of CNI plugins, which a node that moves from it needs.
 const CRI_DOCKERD_CACHE: &str = "/var/lib/cni/cache";
+/// Where the engine has the certificates of registries.
+const ENGINE_CERTIFICATES: &str = "/etc/docker/certs.d";
+
 /// The default of everybody else.
 const DEFAULT_CACHE: &str = "/var/lib/cni";
 
@@ -23,6 +26,7 @@ pub(super) fn docker_config(config: &Config) -> docker::Config {
         endpoint: section.endpoint.to_path_buf(),
         root: section.root.to_path_buf(),
         pause_image: section.pause_image.clone(),
+        policies: policies(config),
         credential_files: super::credential_files(&config.images.credentials),
         pull_progress_deadline: config.images.progress_timeout.get(),
         request_timeout: section.request_timeout.get(),
@@ -35,6 +39,20 @@ pub(super) fn docker_config(config: &Config) -> docker::Config {
         streaming: super::streaming(config),
         containers: containers(config),
     }
+}
+
+/// Which images may be used, where a policy says so, and how registries are asked about that.
+pub(crate) fn policies(config: &Config) -> Option<docker::Images> {
+    let section = &config.images;
+    let mut images = docker::Images::new(config.daemon.root.join("docker/signatures"));
+    images.policies = super::policy_files(section);
+    if images.policies.is_empty() {
+        return None;
+    }
+    super::reach_registries(&mut images, section);
+    // What makes the engine trust a registry makes us trust it, too.
+    images.registry_dirs.push(ENGINE_CERTIFICATES.into());
+    Some(images)
 }
 
 fn containers(config: &Config) -> docker::Containers {

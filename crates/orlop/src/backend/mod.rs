@@ -9,15 +9,44 @@ use std::path::PathBuf;
 
 use orlop_service::sessions::Streaming;
 
-use crate::config::Config;
-use crate::config::values::CredentialsAt;
+use orlop_engine::config as engine;
 
+use crate::config::values::{AbsolutePath, CredentialsAt};
+use crate::config::{Config, Images};
+
+pub(crate) use docker::policies;
 pub(crate) use native::engine_config;
 pub(crate) use start::{Metrics, Reconfigurable, Running, start};
 
 /// The files with the node's own credentials, in the order in which they are asked.
 fn credential_files(named: &[CredentialsAt]) -> Vec<PathBuf> {
     named.iter().flat_map(CredentialsAt::files).collect()
+}
+
+/// Where it stands which images may be used.
+fn policy_files(section: &Images) -> engine::PolicyFiles {
+    engine::PolicyFiles {
+        node: section.signature_policy.as_ref().map(own_path),
+        namespaces: section.signature_policy_dir.as_ref().map(own_path),
+    }
+}
+
+/// How registries are asked.
+fn reach_registries(images: &mut engine::Images, section: &Images) {
+    images.registry_dirs = section.hosts_dirs.iter().map(own_path).collect();
+    images.credential_files = credential_files(&section.credentials);
+    if let Some(path) = &section.registries_conf {
+        images.registries = engine::RegistriesFile::at(own_path(path));
+    }
+    images.internal_hosts.clone_from(&section.internal_hosts);
+    images.signature_stores = section.signature_stores.as_ref().map(own_path);
+    images.max_connections = section.max_downloads.get() as usize;
+    images.progress_timeout = section.progress_timeout.get();
+    images.min_speed = section.min_speed.get();
+}
+
+fn own_path(path: &AbsolutePath) -> PathBuf {
+    path.to_path_buf()
 }
 
 fn streaming(config: &Config) -> Streaming {

@@ -6,8 +6,9 @@ use std::path::{Path, PathBuf};
 use anyhow::Context;
 use orlop_engine::config as engine;
 
+use super::own_path;
 use crate::config::Config;
-use crate::config::values::{AbsolutePath, Laziness, Limit, RuntimeKind, Sandboxer, StreamsBy};
+use crate::config::values::{Laziness, Limit, RuntimeKind, Sandboxer, StreamsBy};
 
 /// Translates the configuration.
 pub(crate) fn engine_config(config: &Config) -> anyhow::Result<engine::Config> {
@@ -117,20 +118,11 @@ fn arguments(runtime: &crate::config::Runtime) -> Vec<String> {
 fn images(config: &Config, root: &Path) -> engine::Images {
     let section = &config.images;
     let mut images = engine::Images::new(root.join("images"));
-    images.registry_dirs = section.hosts_dirs.iter().map(own_path).collect();
-    images.credential_files = super::credential_files(&section.credentials);
+    super::reach_registries(&mut images, section);
+    images.policies = super::policy_files(section);
     images.namespace_credentials = engine::NamespaceCredentials {
         dir: section.credentials_dir.as_ref().map(own_path),
     };
-    if let Some(path) = &section.registries_conf {
-        images.registries = engine::RegistriesFile::at(own_path(path));
-    }
-    images.internal_hosts.clone_from(&section.internal_hosts);
-    images.policies = engine::PolicyFiles {
-        node: section.signature_policy.as_ref().map(own_path),
-        namespaces: section.signature_policy_dir.as_ref().map(own_path),
-    };
-    images.signature_stores = section.signature_stores.as_ref().map(own_path);
     images.keys = engine::KeyFiles {
         dir: section.decryption_keys.as_ref().map(own_path),
         providers: section.key_providers.as_ref().map(own_path),
@@ -148,10 +140,7 @@ fn images(config: &Config, root: &Path) -> engine::Images {
         ..engine::LazyImages::default()
     };
     images.keep_blobs = section.keep_blobs;
-    images.max_connections = section.max_downloads.get() as usize;
     images.limits.image_bytes = section.max_size.get();
-    images.progress_timeout = section.progress_timeout.get();
-    images.min_speed = section.min_speed.get();
     images.abandon_after = section.abandon_after.get();
     images.pinned.clone_from(&section.pinned);
     if let Some(platform) = &section.platform {
@@ -259,8 +248,4 @@ fn plugins(config: &Config) -> Option<engine::Plugins> {
                 .unwrap_or_default(),
         }),
     })
-}
-
-fn own_path(path: &AbsolutePath) -> PathBuf {
-    path.to_path_buf()
 }

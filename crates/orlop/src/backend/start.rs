@@ -127,7 +127,9 @@ pub(crate) async fn start(config: &Config, metrics: Metrics) -> anyhow::Result<R
                 .map_err(|error| anyhow::anyhow!(orlop_dockershim::chain(&*error)))
                 .context("cannot start the docker backend")?;
             Ok(Running {
-                services: routes(shim.clone(), limits).add_service(limits.inspection(shim.clone())),
+                services: routes(shim.clone(), limits)
+                    .add_service(limits.images(shim.clone()))
+                    .add_service(limits.inspection(shim.clone())),
                 kind: Kind::Docker(shim),
             })
         }

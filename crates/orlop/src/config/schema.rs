@@ -178,7 +178,8 @@ section! {
         /// The file that says where the names of images lead, which registries are blocked and what
         /// short names stand for, such as `/etc/containers/registries.conf`; the files of its `.d`
         /// directory come after it: `docs/registries.md`. Read at each pull. Empty: names lead where
-        /// they say, and short ones are Docker Hub's.
+        /// they say, and short ones are Docker Hub's. With the docker backend it says who is asked when
+        /// images are judged, and goes with a policy: `docs/docker.md`.
         registries_conf: Option<AbsolutePath> = None => restart,
         /// Files with the node's own registry credentials, in the format of Docker's
         /// `config.json`. The word `podman` stands for the places where podman looks for its

@@ -115,8 +115,8 @@ fn mistakes_name_line_key_and_remedy() {
             "config.toml:3: images.credentials_dir: with the docker backend the engine decides",
         ),
         (
-            "backend = \"docker\"\n[images]\nsignature_policy = \"/p.json\"",
-            "config.toml:3: images.signature_policy: the docker backend has no use for it",
+            "backend = \"docker\"\n[images]\ndecryption_keys = \"/k\"",
+            "config.toml:3: images.decryption_keys: the docker backend has no use for it",
         ),
         ("root = \"/run/orlop/x\"", "state: /run/orlop and the root"),
         ("a = [\n1,\n", "config.toml:"),
@@ -131,6 +131,18 @@ fn mistakes_name_line_key_and_remedy() {
             "{text:?} gave {message:?}, not {expected:?}"
         );
         assert_eq!(message.lines().count(), 1, "{message}");
+    }
+}
+
+#[test]
+fn a_policy_of_the_docker_backend_makes_a_file_of_registries_worth_reading() {
+    for policy in [
+        "signature_policy = \"/p.json\"",
+        "signature_policy_dir = \"/p\"",
+    ] {
+        let text =
+            format!("backend = \"docker\"\n[images]\nregistries_conf = \"/r.conf\"\n{policy}\n");
+        assert!(load_text(&text).is_ok(), "{policy}");
     }
 }
 

@@ -71,23 +71,22 @@ pub(super) fn validate(config: &Config) -> Vec<(String, String)> {
     }
     if daemon.backend == Backend::Docker {
         let images = &config.images;
-        for (key, path) in [
-            ("images.registries_conf", &images.registries_conf),
-            ("images.credentials_dir", &images.credentials_dir),
-        ] {
-            if path.is_some() {
-                let message = "with the docker backend the engine decides whom it asks for images, and \
-                               for whom: remove it, or take the backend `native`";
-                problem(key, message.to_owned());
-            }
+        if images.credentials_dir.is_some() {
+            let message = "with the docker backend the engine decides for whom images are: remove it, or take the \
+                           backend `native`";
+            problem("images.credentials_dir", message.to_owned());
         }
-        for (key, policy) in [
-            ("images.signature_policy", &images.signature_policy),
-            ("images.signature_policy_dir", &images.signature_policy_dir),
+        let is_judged = images.signature_policy.is_some() || images.signature_policy_dir.is_some();
+        if images.registries_conf.is_some() && !is_judged {
+            let message = "with the docker backend the engine decides whom it asks for images, and this is for \
+                           judging them alone: remove it, set `signature_policy` too, or take the backend `native`";
+            problem("images.registries_conf", message.to_owned());
+        }
+        for (key, path) in [
             ("images.decryption_keys", &images.decryption_keys),
             ("images.key_providers", &images.key_providers),
         ] {
-            if policy.is_some() {
+            if path.is_some() {
                 let message = "the docker backend has no use for it: remove it, or take the \
                                backend `native`";
                 problem(key, message.to_owned());

@@ -8,11 +8,13 @@
 mod calls;
 mod disk;
 mod engine_away;
+mod guarded;
 mod logs;
 mod migration;
 mod networks;
 mod observe;
 mod pods;
 mod sessions;
+mod signatures;
 mod streams;
 mod world;

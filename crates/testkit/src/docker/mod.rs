@@ -6,10 +6,12 @@
 mod bridge;
 mod cri_dockerd;
 mod engine;
+mod pretend;
 mod settings;
 mod tap;
 
 pub use cri_dockerd::{CriDockerd, Shared};
 pub use engine::{DockerEngine, can_run};
+pub use pretend::{PRETENDED_SANDBOX, PretendedEngine};
 pub use settings::Settings;
 pub use tap::EngineTap;

@@ -1,0 +1,89 @@
+//! Images that containers want to use: whether they may, by the policy as it is now. No registry is asked.
+
+use orlop_cri::v1::{ContainerConfig, ImageSpec};
+use orlop_image::{Digest, ForeignImage, ForeignImages};
+
+use crate::docker::types::Image;
+use crate::error::{Error, Result};
+use crate::shim::Shim;
+use crate::view;
+
+/// Refuses an image that the pods of a namespace may not have. What is asked for becomes the id of the one that was
+/// judged: a name may mean another a moment later.
+pub(crate) async fn admit(
+    shim: &Shim,
+    policies: &ForeignImages,
+    asked: &mut ImageSpec,
+    namespace: &str,
+) -> Result<()> {
+    if asked.image.is_empty() {
+        // That is refused elsewhere.
+        return Ok(());
+    }
+    let image = if let Some(id) = told_whole(policies, asked) {
+        ForeignImage {
+            id,
+            names: Vec::new(),
+        }
+    } else {
+        let found = shim.docker.image(&asked.image).await;
+        let doing = format!("looking for image {:?}", asked.image);
+        of_engine(&found.map_err(Error::engine(doing))?)?
+    };
+    let id = image.id;
+    let told = told(asked).to_owned();
+    let admitted = policies.admit(image, &told, namespace).await;
+    admitted.map_err(Error::image(format!("using image {id}")))?;
+    if asked.user_specified_image.is_empty() && !is_id(&told, &id) {
+        asked.user_specified_image = told;
+    }
+    asked.image = id.to_string();
+    Ok(())
+}
+
+/// The same for the images that a container mounts.
+pub(crate) async fn admit_mounts(
+    shim: &Shim,
+    policies: &ForeignImages,
+    config: &mut ContainerConfig,
+    namespace: &str,
+) -> Result<()> {
+    let images = config.mounts.iter_mut().filter_map(|it| it.image.as_mut());
+    for asked in images {
+        admit(shim, policies, asked, namespace).await?;
+    }
+    Ok(())
+}
+
+/// An image as the engine tells of it.
+pub(crate) fn of_engine(found: &Image) -> Result<ForeignImage> {
+    let id = found
+        .id
+        .parse()
+        .map_err(|error| Error::Internal(format!("the engine tells no id of an image: {error}")))?;
+    let names = view::names(found.repo_tags.clone()).into_iter();
+    Ok(ForeignImage {
+        id,
+        names: names
+            .chain(view::names(found.repo_digests.clone()))
+            .collect(),
+    })
+}
+
+/// The name in a request. Kubelets ask by the id, and tell what the pod's manifest says beside it.
+fn told(asked: &ImageSpec) -> &str {
+    let told = &asked.user_specified_image;
+    if told.is_empty() { &asked.image } else { told }
+}
+
+/// The id of an image that the engine need not be asked about: kubelets have it from the pull, and tell the name.
+fn told_whole(policies: &ForeignImages, asked: &ImageSpec) -> Option<Digest> {
+    let id = asked.image.parse().ok()?;
+    policies.is_full_name(told(asked), &id).then_some(id)
+}
+
+/// Whether a text is an id, or the beginning of one.
+fn is_id(text: &str, id: &Digest) -> bool {
+    let full = id.to_string();
+    full.starts_with(text) || id.hex().starts_with(text)
+}

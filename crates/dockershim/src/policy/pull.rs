@@ -1,0 +1,228 @@
+//! A pull of what the policy lets pass, and of nothing else.
+
+use std::collections::HashSet;
+
+use orlop_credentials::{host_of, same_registry};
+use orlop_cri::v1::AuthConfig;
+use orlop_image::{
+    Credentials, Examined, ForeignIds, ForeignImages, Leave, Platform, PolicyFor, PullRequest,
+    Reference, Target,
+};
+
+use crate::docker::RegistryAuth;
+use crate::docker::types::Info;
+use crate::error::{Error, Result};
+use crate::pull::{self, Pulled};
+use crate::shim::Shim;
+
+/// Whether and as what an image may be pulled.
+pub(crate) async fn examine(
+    shim: &Shim,
+    policies: &ForeignImages,
+    image: &str,
+    auth: Option<AuthConfig>,
+    namespace: &str,
+) -> Result<Leave> {
+    let info = shim.info().await?;
+    let request = PullRequest {
+        auth: auth.map(presented),
+        ..request(image, namespace)
+    };
+    let leave = policies.examine(request, &platform(&info)).await;
+    Ok(leave.map_err(Error::image(format!("pulling image {image:?}")))?)
+}
+
+/// A pull of an image for the pods of a namespace.
+pub(crate) fn request(image: &str, namespace: &str) -> PullRequest {
+    PullRequest {
+        reference: image.to_owned(),
+        policy: PolicyFor::Namespace(namespace.to_owned()),
+        ..PullRequest::default()
+    }
+}
+
+/// What the engine chooses from an index.
+pub(crate) fn platform(info: &Info) -> Platform {
+    let architecture = match info.architecture.as_str() {
+        "armv7l" => "armhf",
+        "armv6l" => "armel",
+        other => other,
+    };
+    Platform::new("linux", architecture, "")
+}
+
+/// What the ids of the engine's images are.
+fn ids(info: &Info) -> ForeignIds {
+    if info.has_containerd_images() {
+        ForeignIds::Manifests
+    } else {
+        ForeignIds::Configurations
+    }
+}
+
+/// Has the engine pull what may be, and call it what it was asked for by.
+pub(crate) async fn fetch(
+    shim: &Shim,
+    policies: &ForeignImages,
+    (image, leave): (&str, Leave),
+    auth: Option<RegistryAuth>,
+) -> Result<Pulled> {
+    let examined = match leave {
+        Leave::AsNamed => return pull::pull(shim, image, auth).await,
+        Leave::Of(examined) => examined,
+    };
+    make_room(shim, policies).await?;
+    let auth = auth.filter(|auth| are_for(auth, image, &examined.name));
+    let failed = || Error::image(format!("pulling image {image:?}"));
+    let info = shim.info().await?;
+    let mut bytes = 0;
+    let mut other = None;
+    for target in examined.targets(ids(&info)) {
+        // Before the image is there: one that is there without it could not be used, nor would it be pulled again.
+        let kept = policies.keep(&examined, target.id).await;
+        kept.map_err(failed())?;
+        let found = bring(shim, &examined, target, auth.clone()).await?;
+        bytes += found.bytes;
+        if found.id != target.id.to_string() {
+            other = Some((found.id, target.id));
+            continue;
+        }
+        call_it(shim, image, &examined.name, &found.id).await?;
+        // Somebody may have removed it before it was there.
+        let kept = policies.keep_on(&examined, target.id).await;
+        kept.map_err(failed())?;
+        return Ok(Pulled {
+            id: found.id,
+            bytes,
+        });
+    }
+    let (id, wanted) = other.ok_or_else(|| Error::Internal("nothing was to be pulled".into()))?;
+    let error = policies.brought_another(&examined, &id, wanted);
+    Err(failed()(error).into())
+}
+
+/// Gets the image of a digest into the engine, unless it is there.
+async fn bring(
+    shim: &Shim,
+    examined: &Examined,
+    target: Target,
+    auth: Option<RegistryAuth>,
+) -> Result<Pulled> {
+    let repository = examined.name.repository().to_string();
+    let by_digest = format!("{repository}@{}", target.digest);
+    let was_there = match shim.docker.image(&by_digest).await {
+        Ok(found) if found.id == target.id.to_string() => {
+            return Ok(Pulled {
+                id: found.id,
+                bytes: 0,
+            });
+        }
+        Ok(_) => true,
+        Err(error) if error.is_not_found() => false,
+        Err(error) => {
+            return Err(Error::engine(format!("looking for image {by_digest:?}"))(error).into());
+        }
+    };
+    let pulled = pull::pull(shim, &by_digest, auth).await?;
+    if pulled.id != target.id.to_string() && !was_there {
+        // Of an index the engine has taken something else: nobody has judged that.
+        if let Err(error) = shim.docker.remove_image(&by_digest).await {
+            tracing::warn!(image = by_digest, %error, "an image that was not judged stays in the engine");
+        }
+    }
+    Ok(pulled)
+}
+
+/// Gives an image the tag that it was asked for by, and the full name that this stands for.
+async fn call_it(shim: &Shim, image: &str, name: &Reference, id: &str) -> Result<()> {
+    let full = name.to_string();
+    for name in [full.as_str(), image] {
+        if name.contains('@') {
+            // The pull has made it.
+            continue;
+        }
+        let (repository, tag) = pull::parted(name)?;
+        let tagged = shim.docker.tag_image(id, repository, tag).await;
+        tagged.map_err(Error::engine(format!("calling image {id} {name:?}")))?;
+    }
+    Ok(())
+}
+
+/// Forgets what is known of images that the engine has no more, when there is no room for others.
+async fn make_room(shim: &Shim, policies: &ForeignImages) -> Result<()> {
+    let failed = || Error::image("looking after what is known of signatures");
+    if !policies.are_full().await.map_err(failed())? {
+        return Ok(());
+    }
+    let listed = shim.docker.list_images().await;
+    let listed = listed.map_err(Error::engine("listing images"))?;
+    let ids: HashSet<_> = listed.iter().filter_map(|it| it.id.parse().ok()).collect();
+    policies.retain(ids).await.map_err(failed())?;
+    if policies.are_full().await.map_err(failed())? {
+        let problem = "as much is known of the signatures of images as there is room for: remove images that are \
+                       not used, or try again in an hour";
+        return Err(Error::Exhausted(problem.to_owned()).into());
+    }
+    Ok(())
+}
+
+/// Credentials as our own client takes them.
+fn presented(auth: AuthConfig) -> Credentials {
+    Credentials {
+        username: auth.username,
+        password: auth.password,
+        auth: auth.auth,
+        server_address: auth.server_address,
+        identity_token: auth.identity_token,
+        registry_token: auth.registry_token,
+    }
+}
+
+/// Whether credentials that came for a name may be shown to the registry that this name was found at: a short one may
+/// be looked for at registries that nobody has meant.
+fn are_for(auth: &RegistryAuth, asked: &str, found: &Reference) -> bool {
+    let domain = found.repository().domain();
+    let asked = asked.parse::<Reference>();
+    if asked.is_ok_and(|asked| asked.repository().domain() == domain) {
+        return true;
+    }
+    !auth.serveraddress.is_empty() && same_registry(&host_of(&auth.serveraddress), domain)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn credentials_go_to_the_registry_that_they_came_for() {
+        let auth = |server: &str| RegistryAuth {
+            username: "u".into(),
+            serveraddress: server.into(),
+            ..RegistryAuth::default()
+        };
+        let hub: Reference = "busybox".parse().unwrap();
+        let other: Reference = "a.example/busybox".parse().unwrap();
+        assert!(are_for(&auth(""), "busybox", &hub));
+        assert!(!are_for(&auth(""), "busybox", &other));
+        assert!(are_for(&auth("https://a.example/v2/"), "busybox", &other));
+        assert!(!are_for(&auth("https://b.example"), "busybox", &other));
+        assert!(are_for(&auth(""), "a.example/busybox:1", &other));
+    }
+
+    #[test]
+    fn the_engine_tells_for_which_machine_and_by_what_ids() {
+        let info = |text: &str| serde_json::from_str::<Info>(text).unwrap();
+        let own =
+            info(r#"{"Architecture":"x86_64","DriverStatus":[["Backing Filesystem","extfs"]]}"#);
+        assert_eq!(platform(&own).to_string(), "linux/amd64");
+        assert_eq!(ids(&own), ForeignIds::Configurations);
+        let of_containerd = info(
+            r#"{"Architecture":"aarch64","DriverStatus":[["driver-type","io.containerd.snapshotter.v1"]]}"#,
+        );
+        assert_eq!(platform(&of_containerd).to_string(), "linux/arm64");
+        assert_eq!(ids(&of_containerd), ForeignIds::Manifests);
+        let arm = info(r#"{"Architecture":"armv7l","DriverStatus":null}"#);
+        assert_eq!(platform(&arm).to_string(), "linux/arm/v7");
+        assert_eq!(ids(&arm), ForeignIds::Configurations);
+    }
+}

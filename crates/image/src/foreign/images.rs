@@ -1,0 +1,194 @@
+//! The images of another, as far as they are judged.
+
+use std::collections::HashSet;
+use std::fmt;
+use std::sync::Arc;
+
+use super::examine::Examined;
+use super::records::Records;
+use crate::asked::{name_meant, names_here};
+use crate::blocking::blocking;
+use crate::judge::judge_by_names;
+use crate::policy::{SIGNED_BY, SIGSTORE_SIGNED};
+use crate::pull::Asker;
+use crate::registry::Transport;
+use crate::{Config, Digest, Error, Platform, PolicyFor, PullRequest, Reference, Result, Verdict};
+
+/// What to do about an image that nothing is known of.
+const WAY_OUT: &str = "no signature of it is known here, since it came by other ways than a pull over CRI, or \
+                       before there was a policy: pull it over CRI";
+
+/// Judges the images of another, and keeps what was found out of their signatures. A handle: clones share it.
+#[derive(Clone)]
+pub struct ForeignImages(Arc<Inner>);
+
+struct Inner {
+    config: Config,
+    transport: Arc<Transport>,
+    records: Records,
+}
+
+/// An image as the one who keeps it tells of it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ForeignImage {
+    /// Its id.
+    pub id: Digest,
+    /// What it is called, tags first.
+    pub names: Vec<String>,
+}
+
+impl ForeignImages {
+    /// Judges images by the policies of this configuration. Evidence is kept in its root; of what is about layers and
+    /// stores nothing counts.
+    pub async fn open(config: Config) -> Result<Self> {
+        let root = config.root.clone();
+        let records = blocking(move || Records::open(root)).await?;
+        Ok(Self(Arc::new(Inner {
+            transport: Arc::new(Transport::new(&config)),
+            records,
+            config,
+        })))
+    }
+
+    pub(super) fn config(&self) -> &Config {
+        &self.0.config
+    }
+
+    pub(super) fn transport(&self) -> &Arc<Transport> {
+        &self.0.transport
+    }
+
+    /// Writes down what was found out, before the image with this id is pulled.
+    pub async fn keep(&self, examined: &Examined, id: Digest) -> Result<()> {
+        let (records, found) = (self.0.records.clone(), examined.found_of(id));
+        blocking(move || records.write(&id, found)).await
+    }
+
+    /// The same for an image that may have been removed meanwhile, and is there again.
+    pub async fn keep_on(&self, examined: &Examined, id: Digest) -> Result<()> {
+        let (records, found) = (self.0.records.clone(), examined.found_of(id));
+        blocking(move || {
+            if records.has(&id) {
+                return Ok(());
+            }
+            records.write(&id, found)
+        })
+        .await
+    }
+
+    /// Whether there is no room for what is known of more images.
+    pub async fn are_full(&self) -> Result<bool> {
+        let records = self.0.records.clone();
+        blocking(move || records.are_full()).await
+    }
+
+    /// Forgets all images but these, and those that may be on their way.
+    pub async fn retain(&self, images: HashSet<Digest>) -> Result<()> {
+        let records = self.0.records.clone();
+        blocking(move || records.retain(&images)).await
+    }
+
+    /// Forgets an image that was removed.
+    pub async fn forget(&self, image: Digest) -> Result<()> {
+        let records = self.0.records.clone();
+        blocking(move || records.remove(&image)).await
+    }
+
+    /// Whether `text` names an image by itself, whatever other names the image has.
+    pub fn is_full_name(&self, text: &str, image: &Digest) -> bool {
+        let stands_for = text.parse().into_iter().collect();
+        let none = std::iter::empty();
+        let registries = &self.config().registries;
+        registries.path().is_none() && name_meant(text, stands_for, none, image).is_some()
+    }
+
+    /// Refuses an image that the pods of `namespace` may not use. `asked` is what it was asked for by, a name or an id;
+    /// who asks by id asks for what any of its names stands for. No registry is asked.
+    pub async fn admit(&self, image: ForeignImage, asked: &str, namespace: &str) -> Result<()> {
+        match self.judge(image, asked, namespace).await? {
+            Some(verdict) => verdict.into_result(),
+            None => Ok(()),
+        }
+    }
+
+    /// What the policy for `namespace` says of an image; nothing where there is no policy.
+    pub async fn judge(
+        &self,
+        image: ForeignImage,
+        asked: &str,
+        namespace: &str,
+    ) -> Result<Option<Verdict>> {
+        let namespace = PolicyFor::Namespace(namespace.to_owned());
+        let Some(policy) = namespace.read(self.config()).await? else {
+            return Ok(None);
+        };
+        let (own, asked) = (self.clone(), asked.to_owned());
+        blocking(move || {
+            let full = image.names.iter().filter_map(|name| name.parse().ok());
+            let full: Vec<Reference> = full.collect();
+            let texts: Vec<String> = full.iter().map(ToString::to_string).collect();
+            let registries = &own.config().registries;
+            let texts = texts.iter().map(String::as_str);
+            let stands_for = names_here(registries, &asked).unwrap_or_default();
+            let names = match name_meant(&asked, stands_for, texts, &image.id) {
+                Some(name) => vec![name],
+                None => full,
+            };
+            let evidence = own.0.records.read(&image.id)?;
+            let is_known = evidence.is_some();
+            let mut verdict = judge_by_names(&policy, &names, &evidence.unwrap_or_default())?;
+            if !is_known {
+                tell_way_out(&mut verdict);
+            }
+            Ok(Some(verdict))
+        })
+        .await
+    }
+
+    /// What the policy would say of a pull; keeps nothing.
+    pub async fn judge_pull(
+        &self,
+        request: PullRequest,
+        platform: &Platform,
+    ) -> Result<Option<Verdict>> {
+        let mut asked = crate::asked::asked(self.config(), request).await?;
+        while let Some(request) = asked.next() {
+            let asker = Asker {
+                config: self.config(),
+                transport: self.transport(),
+                platform,
+                store: None,
+            };
+            match Box::pin(asker.judge(request)).await {
+                Ok(verdict) => return Ok(verdict),
+                Err(error) => asked.note(error)?,
+            }
+        }
+        Err(asked.failure())
+    }
+
+    /// The error of a pull that brought another image than the one that was judged.
+    pub fn brought_another(&self, examined: &Examined, id: &str, wanted: Digest) -> Error {
+        Error::invalid(
+            examined.name.to_string(),
+            format!(
+                "the engine made the image {id} of it, and {wanted} was judged; it is not used"
+            ),
+        )
+    }
+}
+
+impl fmt::Debug for ForeignImages {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ForeignImages").finish_non_exhaustive()
+    }
+}
+
+/// Where signatures would have helped.
+fn tell_way_out(verdict: &mut Verdict) {
+    for one in &mut verdict.requirements {
+        if !one.fulfilled && [SIGSTORE_SIGNED, SIGNED_BY].contains(&one.kind) {
+            one.reason = format!("{}; {WAY_OUT}", one.reason);
+        }
+    }
+}

@@ -1,0 +1,12 @@
+//! Images that are kept elsewhere, by a Docker Engine: which of them may be used.
+//!
+//! Names are resolved, signatures found and policies asked as for a pull of ours; what comes of it is which digest to
+//! pull, and which id the image must have then. Evidence is kept here by that id, so that the image can be judged anew
+//! by another policy, without its registry.
+
+mod examine;
+mod images;
+mod records;
+
+pub use examine::{Examined, ForeignIds, Leave, Target};
+pub use images::{ForeignImage, ForeignImages};

@@ -1,0 +1,286 @@
+//! An engine that has nothing but names: it brings the images that it is told to bring, and writes down what it is
+//! asked to make. For what Debian's engine is too old for, or too honest.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::convert::Infallible;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread::JoinHandle;
+
+use bytes::Bytes;
+use http_body_util::{BodyExt as _, Collected, Full};
+use hyper::body::Incoming;
+use hyper::server::conn::http1;
+use hyper::service::service_fn;
+use hyper::{Method, Request, Response, StatusCode};
+use hyper_util::rt::TokioIo;
+use serde_json::{Value, json};
+use tokio::net::{UnixListener, UnixStream};
+use tokio::sync::oneshot;
+
+/// The id of a pod sandbox that runs, of the pod `pod` in the namespace `default`.
+pub const PRETENDED_SANDBOX: &str =
+    "5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a";
+
+/// Such an engine; dropping it ends it.
+#[derive(Debug)]
+pub struct PretendedEngine {
+    socket: PathBuf,
+    there: Arc<Mutex<There>>,
+    stop: Option<oneshot::Sender<()>>,
+    thread: Option<JoinHandle<()>>,
+}
+
+/// What it has.
+#[derive(Debug, Default)]
+struct There {
+    has_containerd_images: bool,
+    /// The id that comes of a name and digest.
+    brings: BTreeMap<String, String>,
+    /// Names of images by their ids.
+    images: BTreeMap<String, BTreeSet<String>>,
+    pulled: Vec<String>,
+    created: Vec<Value>,
+}
+
+impl PretendedEngine {
+    /// One that listens beside `dir`'s other files; its images are in containerd's store, or in its own.
+    pub fn start(dir: &Path, has_containerd_images: bool) -> Self {
+        let socket = dir.join("docker.sock");
+        let listener = std::os::unix::net::UnixListener::bind(&socket).expect("make a socket");
+        listener
+            .set_nonblocking(true)
+            .expect("make a socket non-blocking");
+        let there = Arc::new(Mutex::new(There {
+            has_containerd_images,
+            ..There::default()
+        }));
+        let (stop, stopped) = oneshot::channel();
+        let shared = Arc::clone(&there);
+        let thread = std::thread::spawn(move || {
+            tokio::runtime::Builder::new_current_thread()
+                .enable_all()
+                .build()
+                .expect("start a reactor")
+                .block_on(async {
+                    tokio::select! {
+                        () = accept(listener, shared) => {}
+                        _ = stopped => {}
+                    }
+                });
+        });
+        Self {
+            socket,
+            there,
+            stop: Some(stop),
+            thread: Some(thread),
+        }
+    }
+
+    /// Its socket.
+    pub fn socket(&self) -> &Path {
+        &self.socket
+    }
+
+    /// Whoever pulls this name (`a.example/b@sha256:…`, or with a tag) gets the image with that id.
+    pub fn brings(&self, name: &str, id: &str) {
+        let brings = &mut self.there().brings;
+        brings.insert(name.to_owned(), id.to_owned());
+    }
+
+    /// What was pulled, in order.
+    pub fn pulled(&self) -> Vec<String> {
+        self.there().pulled.clone()
+    }
+
+    /// The names of an image; none if it is not there.
+    pub fn names(&self, id: &str) -> Vec<String> {
+        let there = self.there();
+        let names = there.images.get(id).into_iter().flatten();
+        names.cloned().collect()
+    }
+
+    /// What the containers were to be, in order.
+    pub fn created(&self) -> Vec<Value> {
+        self.there().created.clone()
+    }
+
+    fn there(&self) -> std::sync::MutexGuard<'_, There> {
+        self.there.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Drop for PretendedEngine {
+    fn drop(&mut self) {
+        drop(self.stop.take());
+        if let Some(thread) = self.thread.take() {
+            let _ = thread.join();
+        }
+    }
+}
+
+async fn accept(listener: std::os::unix::net::UnixListener, there: Arc<Mutex<There>>) {
+    let listener = UnixListener::from_std(listener).expect("hand over a socket");
+    loop {
+        let Ok((stream, _)) = listener.accept().await else {
+            continue;
+        };
+        let there = Arc::clone(&there);
+        // Ends with the reactor, thus with the engine.
+        tokio::spawn(serve(stream, there));
+    }
+}
+
+async fn serve(stream: UnixStream, there: Arc<Mutex<There>>) {
+    let answer = service_fn(|request: Request<Incoming>| {
+        let there = Arc::clone(&there);
+        async move {
+            let (parts, body) = request.into_parts();
+            let body = body.collect().await.map(Collected::to_bytes);
+            if parts.uri.path().ends_with("/events") {
+                std::future::pending::<()>().await;
+            }
+            let answer = {
+                let mut there = there.lock().unwrap_or_else(PoisonError::into_inner);
+                let query = parts.uri.query().unwrap_or_default();
+                let body = body.unwrap_or_default();
+                there.answer(&parts.method, parts.uri.path(), query, &body)
+            };
+            let (status, body) = match answer {
+                Some(body) => (StatusCode::OK, body),
+                None => (StatusCode::NOT_FOUND, json!({ "message": "no such thing" })),
+            };
+            let body = Full::new(Bytes::from(body.to_string()));
+            let mut response = Response::new(body);
+            *response.status_mut() = status;
+            Ok::<_, Infallible>(response)
+        }
+    });
+    let _ = http1::Builder::new()
+        .serve_connection(TokioIo::new(stream), answer)
+        .await;
+}
+
+impl There {
+    fn answer(&mut self, method: &Method, path: &str, query: &str, body: &[u8]) -> Option<Value> {
+        if path == "/version" {
+            return Some(json!({ "Version": "28", "ApiVersion": "1.48", "MinAPIVersion": "1.24" }));
+        }
+        let (_, path) = path.trim_start_matches('/').split_once('/')?;
+        let word = |name: &str| {
+            let pairs = query.split('&').filter_map(|pair| pair.split_once('='));
+            let mut found = pairs.filter(|(key, _)| *key == name);
+            found.next().map(|(_, value)| unescaped(value))
+        };
+        let of_image = path.strip_prefix("images/");
+        match (method, path) {
+            (&Method::GET, "info") => Some(self.info()),
+            (&Method::GET, "containers/json") => Some(json!([])),
+            (&Method::GET, "images/json") => {
+                let ids: Vec<String> = self.images.keys().cloned().collect();
+                Some(ids.iter().filter_map(|id| self.image(id)).collect())
+            }
+            (&Method::POST, "images/create") => self.pull(&word("fromImage")?, &word("tag")?),
+            (&Method::POST, "containers/create") => {
+                self.created.push(serde_json::from_slice(body).ok()?);
+                let id = format!("{:064x}", self.created.len());
+                Some(json!({ "Id": id, "Warnings": [] }))
+            }
+            (&Method::GET, _) if path == format!("containers/{PRETENDED_SANDBOX}/json") => {
+                Some(sandbox())
+            }
+            (&Method::GET, _) => {
+                let name = unescaped(of_image?.strip_suffix("/json")?);
+                let id = self.id_of(&name)?;
+                self.image(&id)
+            }
+            (&Method::POST, _) => {
+                let id = self.id_of(&unescaped(of_image?.strip_suffix("/tag")?))?;
+                self.call(&id, format!("{}:{}", word("repo")?, word("tag")?));
+                Some(json!({}))
+            }
+            (&Method::DELETE, _) => {
+                let name = unescaped(of_image?);
+                let id = self.id_of(&name)?;
+                let names = self.images.get_mut(&id)?;
+                names.remove(&name);
+                if names.is_empty() {
+                    self.images.remove(&id);
+                }
+                Some(json!([]))
+            }
+            _ => None,
+        }
+    }
+
+    fn info(&self) -> Value {
+        let status = if self.has_containerd_images {
+            json!([["driver-type", "io.containerd.snapshotter.v1"]])
+        } else {
+            json!([["Backing Filesystem", "extfs"]])
+        };
+        json!({
+            "Architecture": std::env::consts::ARCH,
+            "CgroupDriver": "cgroupfs",
+            "DefaultRuntime": "runc",
+            "DriverStatus": status,
+            "Runtimes": { "runc": {} },
+        })
+    }
+
+    fn pull(&mut self, repository: &str, tag: &str) -> Option<Value> {
+        let joint = if tag.contains(':') { '@' } else { ':' };
+        let name = format!("{repository}{joint}{tag}");
+        self.pulled.push(name.clone());
+        let id = self.brings.get(&name).cloned()?;
+        self.call(&id, name);
+        Some(json!({ "status": "done" }))
+    }
+
+    /// A name means one image.
+    fn call(&mut self, id: &str, name: String) {
+        for names in self.images.values_mut() {
+            names.remove(&name);
+        }
+        self.images.entry(id.to_owned()).or_default().insert(name);
+    }
+
+    fn id_of(&self, name: &str) -> Option<String> {
+        let mut images = self.images.iter();
+        let found = images.find(|(id, names)| *id == name || names.contains(name));
+        found.map(|(id, _)| id.clone())
+    }
+
+    fn image(&self, id: &str) -> Option<Value> {
+        let names = self.images.get(id)?.iter();
+        let (digests, tags): (Vec<_>, Vec<_>) = names.partition(|name| name.contains('@'));
+        Some(json!({ "Id": id, "RepoTags": tags, "RepoDigests": digests }))
+    }
+}
+
+fn sandbox() -> Value {
+    json!({
+        "Id": PRETENDED_SANDBOX,
+        "Name": "/k8s_POD_pod_default_uid_0",
+        "State": { "Running": true, "Status": "running" },
+        "Config": { "Labels": { "io.kubernetes.docker.type": "podsandbox" } },
+        "HostConfig": { "Runtime": "runc" },
+    })
+}
+
+fn unescaped(text: &str) -> String {
+    let mut bytes = Vec::new();
+    let mut rest = text.as_bytes();
+    while let [first, tail @ ..] = rest {
+        let code = tail.get(..2).and_then(|it| std::str::from_utf8(it).ok());
+        let code = code.and_then(|it| u8::from_str_radix(it, 16).ok());
+        if let (b'%', Some(byte)) = (first, code) {
+            bytes.push(byte);
+            rest = &tail[2..];
+        } else {
+            bytes.push(*first);
+            rest = tail;
+        }
+    }
+    String::from_utf8_lossy(&bytes).into_owned()
+}
