@@ -5,6 +5,7 @@ use crate::config::Config;
 use crate::engine::Engine;
 use crate::error::{Error, Result};
 use crate::node::runtimes::Runtimes;
+use crate::start::of_images;
 
 impl Engine {
     /// Has all that begins from now on go by another configuration. What can't be used is an error, and
@@ -26,6 +27,8 @@ impl Engine {
         node.runtimes.replace(runtimes);
         node.exec_outputs
             .resize(config.containers.exec_output_memory);
+        let images = of_images(&config, &node.cgroups);
+        node.images.reconfigure(images).await;
         node.networks.reconfigure(config.network.clone()).await;
         node.nri.reconfigure(config.nri.clone()).await;
         node.settings.replace(config);

@@ -146,12 +146,17 @@ async fn find_runtimes(config: &Config, driver: Driver) -> Result<Runtimes> {
     Runtimes::find(config, driver).await
 }
 
-async fn open_images(config: &Config, cgroups: &Cgroups) -> Result<Images> {
+/// What the image store must be told.
+pub fn of_images(config: &Config, cgroups: &Cgroups) -> orlop_image::Config {
     let mut images = config.images.clone();
     // As keepers do, the server of lazy layers outlives the daemon, and serves all pods.
     images.lazy.cgroups = cgroups.for_keepers();
     images.lazy.oom_score_adj = Some(KEEPER_OOM_SCORE);
-    let opened = Images::open(images).await;
+    images
+}
+
+async fn open_images(config: &Config, cgroups: &Cgroups) -> Result<Images> {
+    let opened = Images::open(of_images(config, cgroups)).await;
     opened.map_err(|source| {
         Error::Image {
             doing: "opening the image store".into(),

@@ -15,7 +15,7 @@ use crate::asked::{asked, names_here};
 use crate::blocking::blocking;
 use crate::find::find;
 use crate::lazy::{Here, Lazies, LazyCounts, ReadFailure};
-use crate::pull::{self, BlobLocks, Context, Flights, PullProgress, Request, Turns};
+use crate::pull::{self, Context, Flights, PullProgress, Request, Turns};
 use crate::registry::{Credentials, Transport};
 use crate::rootfs::OverlayMount;
 use crate::store::{self, Freed, ImageRecord, LayerRecord, State, Store};
@@ -34,7 +34,10 @@ pub struct Images {
 }
 
 struct Inner {
-    context: Arc<Context>,
+    /// Of this moment: what has begun goes on with what it began with.
+    context: RwLock<Arc<Context>>,
+    store: Arc<Store>,
+    lazies: Arc<Lazies>,
     flights: Flights,
     configs: Arc<RwLock<HashMap<Digest, Arc<ImageConfig>>>>,
 }
@@ -99,18 +102,47 @@ impl Images {
         let context = Context {
             transport,
             unpacks: Turns::new(config.max_unpacks),
-            blob_locks: BlobLocks::default(),
-            store,
-            lazies,
+            blob_locks: Arc::default(),
+            store: Arc::clone(&store),
+            lazies: Arc::clone(&lazies),
             config,
         };
         Ok(Self {
             inner: Arc::new(Inner {
-                context: Arc::new(context),
+                context: RwLock::new(Arc::new(context)),
+                store,
+                lazies,
                 flights,
                 configs: Arc::new(RwLock::new(configs)),
             }),
         })
+    }
+
+    /// Has all that begins from now on go by another configuration. Where the store is, how much is
+    /// unpacked at a time, and who serves lazy layers how, stays.
+    pub async fn reconfigure(&self, config: Config) {
+        let old = self.context();
+        let config = Config {
+            root: old.config.root.clone(),
+            max_unpacks: old.config.max_unpacks,
+            ..config
+        };
+        let transport = if Transport::is_alike(&old.config, &config) {
+            Arc::clone(&old.transport)
+        } else {
+            Arc::new(Transport::new(&config))
+        };
+        self.inner.flights.set_alone(config.abandon_after);
+        self.lazies().reconfigure(&config).await;
+        let context = Context {
+            transport,
+            unpacks: Arc::clone(&old.unpacks),
+            blob_locks: Arc::clone(&old.blob_locks),
+            store: Arc::clone(&old.store),
+            lazies: Arc::clone(&old.lazies),
+            config,
+        };
+        *self.inner.context.write() = Arc::new(context);
     }
 
     /// Pulls an image. Joins a pull of the same image with the same credentials; goes on for
@@ -126,7 +158,7 @@ impl Images {
         request: PullRequest,
         left: impl Future<Output = ()>,
     ) -> (Result<Image>, Vec<PullStep>) {
-        let mut asked = match asked(&self.inner.context.config, request).await {
+        let mut asked = match asked(&self.context().config, request).await {
             Ok(asked) => asked,
             Err(error) => return (Err(error), Vec::new()),
         };
@@ -153,7 +185,7 @@ impl Images {
             .inner
             .flights
             .join(request, left, |request, tracker| {
-                let context = Arc::clone(&self.inner.context);
+                let context = self.context();
                 let configs = Arc::clone(&self.inner.configs);
                 async move {
                     let pulled = pull::pull(&context, request, &tracker).await;
@@ -215,7 +247,7 @@ impl Images {
     pub async fn remove_for(&self, name: &str, handler: Option<String>) -> Result<Freed> {
         let (store, name) = (Arc::clone(self.store()), name.to_owned());
         let configs = Arc::clone(&self.inner.configs);
-        let grace = self.inner.context.config.orphan_grace;
+        let grace = self.context().config.orphan_grace;
         let registries = self.context().config.registries.clone();
         let freed = blocking(move || {
             let named = names_here(&registries, &name)?;
@@ -377,7 +409,7 @@ impl Images {
     /// Removes layers and partial downloads that nothing needs and that are older than
     /// `older_than`.
     pub async fn gc(&self, older_than: Duration) -> Result<Freed> {
-        let (store, context) = (Arc::clone(self.store()), Arc::clone(&self.inner.context));
+        let (store, context) = (Arc::clone(self.store()), self.context());
         blocking(move || {
             let ((), mut freed) = store.update_and_sweep(older_than, |_, _| Ok(()))?;
             freed.bytes += store.sweep_ingest(older_than, &context.blob_locks.in_use())?;
@@ -389,7 +421,7 @@ impl Images {
     /// What [`Images::gc`] of any age would remove if these images were removed before; removes
     /// nothing.
     pub async fn would_free(&self, images: &[Digest]) -> Result<Freed> {
-        let (store, context) = (Arc::clone(self.store()), Arc::clone(&self.inner.context));
+        let (store, context) = (Arc::clone(self.store()), self.context());
         let images = images.to_vec();
         blocking(move || store.would_free(&images, &context.blob_locks.in_use())).await
     }
@@ -554,20 +586,20 @@ impl Images {
             record,
             state,
             config,
-            &self.inner.context.config.pinned,
+            &self.context().config.pinned,
         ))
     }
 
     pub(crate) fn store(&self) -> &Arc<Store> {
-        &self.inner.context.store
+        &self.inner.store
     }
 
     pub(crate) fn lazies(&self) -> &Arc<Lazies> {
-        &self.inner.context.lazies
+        &self.inner.lazies
     }
 
-    pub(crate) fn context(&self) -> &Context {
-        &self.inner.context
+    pub(crate) fn context(&self) -> Arc<Context> {
+        Arc::clone(&self.inner.context.read())
     }
 
     pub(crate) fn configs(&self) -> &RwLock<HashMap<Digest, Arc<ImageConfig>>> {

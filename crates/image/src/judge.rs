@@ -88,7 +88,8 @@ impl Images {
                 "its manifest is not that of its layers",
             ));
         }
-        let opened = self.context().config.keys.open(&what, &manifest, &keys);
+        let context = self.context();
+        let opened = context.config.keys.open(&what, &manifest, &keys);
         opened.await.map(drop)
     }
 

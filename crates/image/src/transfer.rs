@@ -61,7 +61,7 @@ impl Images {
                 scratch.path().join("files")
             }
         };
-        let imported = archive::import(context, &dir, name).await?;
+        let imported = archive::import(&context, &dir, name).await?;
         let mut images = Vec::new();
         for (id, config) in imported {
             self.configs().write().insert(id, Arc::new(config));

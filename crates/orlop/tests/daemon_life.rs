@@ -120,14 +120,14 @@ async fn reloading_applies_what_is_right_and_refuses_what_is_wrong() {
 
     fs::write(
         &config,
-        "[log]\nlevel = \"debug\"\n[images]\nkeep_blobs = true\n",
+        "[log]\nlevel = \"debug\"\n[grpc]\nmax_connections = 7\n",
     )
     .unwrap();
     let (code, said) = orlop(&["config", "reload"]);
     assert_eq!(code, Some(0), "{said}");
     assert_eq!(
         said,
-        "applied log.level; a restart is needed for images.keep_blobs\n"
+        "applied log.level; a restart is needed for grpc.max_connections\n"
     );
     assert_eq!(orlop(&["log-level"]).1, "debug\n");
 

@@ -31,7 +31,7 @@ use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use orlop_lazy::{Answers, Event, Fetch};
-use parking_lot::Mutex;
+use parking_lot::{Mutex, RwLock};
 use tokio::sync::{Notify, Semaphore, SemaphorePermit, broadcast, mpsc};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
@@ -68,7 +68,7 @@ const MOST_KEPT: usize = 4;
 
 /// All lazy layers of a store.
 pub(crate) struct Lazies {
-    config: Config,
+    settings: RwLock<LazySettings>,
     store: Arc<Store>,
     sources: Sources,
     serving: Arc<Serving>,
@@ -99,12 +99,17 @@ pub struct Here {
     pub of: u64,
 }
 
+/// A connection that stalls is given up while who reads still waits.
+fn impatient(config: &Config, timeout: Duration) -> Config {
+    let mut config = config.clone();
+    let stalls = (timeout / STALLS).max(SHORTEST_STALL);
+    config.progress_timeout = config.progress_timeout.min(stalls);
+    config
+}
+
 impl Lazies {
     pub(crate) fn new(config: &Config, store: &Arc<Store>) -> Arc<Self> {
-        let mut config = config.clone();
-        // A connection that stalls is given up while who reads still waits.
-        let stalls = (config.lazy.timeout / STALLS).max(SHORTEST_STALL);
-        config.progress_timeout = config.progress_timeout.min(stalls);
+        let config = impatient(config, config.lazy.timeout);
         let (tell, told) = mpsc::unbounded_channel();
         let lazies = Arc::new(Self {
             serving: Arc::new(Serving::new(&config.lazy, store.layout(), tell)),
@@ -121,7 +126,7 @@ impl Lazies {
             fetched: AtomicU64::new(0),
             tasks: TaskTracker::new(),
             cancel: CancellationToken::new(),
-            config,
+            settings: RwLock::new(config.lazy),
         });
         let serving = Arc::downgrade(&lazies);
         store.on_removal(Box::new({
@@ -134,6 +139,17 @@ impl Lazies {
         }));
         lazies.spawn(async move { dispatch(serving, told).await });
         lazies
+    }
+
+    /// Goes by another configuration from now on. The server keeps its patience, and what is fetched that
+    /// nobody waits for its pace.
+    pub(crate) async fn reconfigure(&self, config: &Config) {
+        let timeout = self.settings.read().timeout;
+        self.sources.reconfigure(impatient(config, timeout)).await;
+        *self.settings.write() = LazySettings {
+            timeout,
+            ..config.lazy.clone()
+        };
     }
 
     /// Goes on with what an earlier process has begun.
@@ -198,7 +214,7 @@ impl Lazies {
 
     /// Whether layers of a pull from there may be lazy.
     pub(crate) fn is_for(&self, repository: &Repository) -> bool {
-        self.config.lazy.is_for(repository)
+        self.settings.read().is_for(repository)
     }
 
     /// Whether there is a lazy layer.
@@ -339,7 +355,7 @@ impl Lazies {
     async fn answer(self: Arc<Self>, fetch: Fetch, answers: Answers) {
         let _wanted = self.demand.wanted();
         // Who reads is let go of a little earlier, by the server, which counts from the read on.
-        let patience = self.config.lazy.timeout + GRACE;
+        let patience = self.settings.read().timeout + GRACE;
         let brought = tokio::time::timeout(patience, self.bring_in_the_end(&fetch)).await;
         let answered = match brought {
             Ok(Ok(())) => answers.is_here(fetch.id),

@@ -207,7 +207,7 @@ impl Lazies {
 
     /// Whether lazy layers take as much of the disk as they may.
     async fn is_full(&self) -> bool {
-        let most = self.config.lazy.cache;
+        let most = self.settings.read().cache;
         if most == 0 {
             return false;
         }

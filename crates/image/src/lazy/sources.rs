@@ -4,6 +4,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
+use parking_lot::RwLock;
 use tokio::sync::Mutex;
 use tokio::time::Instant;
 
@@ -19,9 +20,14 @@ const FRESH: Duration = Duration::from_mins(5);
 
 /// The repositories that lazy layers come from.
 pub(super) struct Sources {
+    now: RwLock<Arc<Now>>,
+    known: Mutex<HashMap<Repository, Vec<Source>>>,
+}
+
+/// How they are asked.
+struct Now {
     config: Config,
     transport: Arc<Transport>,
-    known: Mutex<HashMap<Repository, Vec<Source>>>,
 }
 
 /// A repository with what it was pulled with.
@@ -48,10 +54,29 @@ impl Source {
 impl Sources {
     /// With connections of their own: pulls take none from who reads.
     pub(super) fn new(config: Config) -> Self {
+        let transport = Arc::new(Transport::new(&config));
         Self {
-            transport: Arc::new(Transport::new(&config)),
-            config,
+            now: RwLock::new(Arc::new(Now { config, transport })),
             known: Mutex::default(),
+        }
+    }
+
+    /// Asks them by another configuration from now on.
+    pub(super) async fn reconfigure(&self, config: Config) {
+        let transport = {
+            let old = self.now.read();
+            if Transport::is_alike(&old.config, &config) {
+                Arc::clone(&old.transport)
+            } else {
+                Arc::new(Transport::new(&config))
+            }
+        };
+        *self.now.write() = Arc::new(Now { config, transport });
+        for source in self.known.lock().await.values_mut().flatten() {
+            // Who was refused stays so.
+            if !source.is_refused() {
+                source.remote = None;
+            }
         }
     }
 
@@ -110,9 +135,10 @@ impl Sources {
             Some((remote, opened)) if opened.elapsed() < FRESH => return Ok(Arc::clone(remote)),
             _ => {}
         }
+        let now = Arc::clone(&self.now.read());
         let opening = Remote::open(
-            Arc::clone(&self.transport),
-            &self.config,
+            Arc::clone(&now.transport),
+            &now.config,
             repository.clone(),
             Asking::Content,
             source.keyring.clone(),

@@ -24,7 +24,7 @@ pub(crate) struct Flights {
     tasks: TaskTracker,
     cancel: CancellationToken,
     /// How long a pull goes on without anybody waiting for it.
-    alone: Duration,
+    alone: Mutex<Duration>,
 }
 
 #[derive(Clone)]
@@ -40,8 +40,13 @@ impl Flights {
             flights: Arc::default(),
             tasks: TaskTracker::new(),
             cancel: CancellationToken::new(),
-            alone,
+            alone: Mutex::new(alone),
         }
+    }
+
+    /// How long those that begin from now on go on alone.
+    pub(crate) fn set_alone(&self, alone: Duration) {
+        *self.alone.lock() = alone;
     }
 
     /// Joins the pull that does this request already, or starts it, and tells of its steps.
@@ -93,10 +98,11 @@ impl Flights {
             waiters: Arc::new(watch::Sender::new(0)),
         };
         let waiter = Waiter::of(&flight);
-        let alone = left_alone(flight.waiters.subscribe(), self.alone);
+        let patience = *self.alone.lock();
+        let alone = left_alone(flight.waiters.subscribe(), patience);
         let given_up = Error::Cancelled(format!(
-            "pulling {}, for which nobody has waited for {:?} (images.abandon_after),",
-            request.reference, self.alone
+            "pulling {}, for which nobody has waited for {patience:?} (images.abandon_after),",
+            request.reference
         ));
         flights.insert(request.clone(), flight.clone());
         drop(flights);

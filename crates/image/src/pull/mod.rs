@@ -22,7 +22,7 @@ pub(crate) use admission::{after as admitted, before as refuse_early};
 pub(crate) use attestations::listed_attestations;
 pub(crate) use bundles::bundle_of;
 pub(crate) use flights::Flights;
-pub(crate) use layer::{BlobLocks, Origin};
+pub(crate) use layer::Origin;
 pub(crate) use signatures::listed;
 
 pub(crate) use named::Named;

@@ -39,7 +39,7 @@ pub(crate) struct Context {
     pub(crate) store: Arc<Store>,
     pub(crate) transport: Arc<Transport>,
     pub(crate) unpacks: Arc<Turns>,
-    pub(crate) blob_locks: BlobLocks,
+    pub(crate) blob_locks: Arc<BlobLocks>,
     pub(crate) lazies: Arc<Lazies>,
 }
 

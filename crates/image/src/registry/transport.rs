@@ -81,6 +81,19 @@ impl Transport {
         }
     }
 
+    /// Whether two configurations make the same of it.
+    pub(crate) fn is_alike(one: &Config, other: &Config) -> bool {
+        let parts = |config: &Config| {
+            (
+                config.max_connections,
+                config.progress_timeout,
+                config.min_speed,
+                config.internal_hosts.clone(),
+            )
+        };
+        parts(one) == parts(other)
+    }
+
     /// Watches over the speed of a body that begins.
     pub(super) fn pace(&self) -> Pace {
         Pace::new(self.min_speed, self.progress_timeout)

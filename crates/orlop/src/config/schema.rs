@@ -174,85 +174,85 @@ section! {
     /// Images: where they come from and how they are kept.
     Images {
         /// Directories with a `hosts.toml` per registry host, read at each pull.
-        hosts_dirs: Vec<AbsolutePath> = vec![built_in("/etc/orlop/certs.d"), built_in("/etc/containerd/certs.d")] => restart,
+        hosts_dirs: Vec<AbsolutePath> = vec![built_in("/etc/orlop/certs.d"), built_in("/etc/containerd/certs.d")] => live,
         /// The file that says where the names of images lead, which registries are blocked and what
         /// short names stand for, such as `/etc/containers/registries.conf`; the files of its `.d`
         /// directory come after it: `docs/registries.md`. Read at each pull. Empty: names lead where
         /// they say, and short ones are Docker Hub's. With the docker backend it says who is asked when
         /// images are judged, and goes with a policy: `docs/docker.md`.
-        registries_conf: Option<AbsolutePath> = None => restart,
+        registries_conf: Option<AbsolutePath> = None => live,
         /// Files with the node's own registry credentials, in the format of Docker's
         /// `config.json`. The word `podman` stands for the places where podman looks for its
         /// `auth.json`. A pull that brings credentials does not use them.
-        credentials: Vec<CredentialsAt> = Vec::new() => restart,
+        credentials: Vec<CredentialsAt> = Vec::new() => live,
         /// A directory with the credentials of pod namespaces: `NAMESPACE.json`, in the same format.
         /// They come before the node's own, and no other namespace's pods use them. Empty: none has.
-        credentials_dir: Option<AbsolutePath> = None => restart,
+        credentials_dir: Option<AbsolutePath> = None => live,
         /// Hosts that a registry may send the node to (for tokens, or by redirects) though their
         /// address is on a private network and the registry's own is not, or is loopback or
         /// link-local.
-        internal_hosts: Vec<String> = Vec::new() => restart,
+        internal_hosts: Vec<String> = Vec::new() => live,
         /// The policy that says which images may be used, such as
         /// `/etc/containers/policy.json`: `docs/signatures.md`. The file is read anew for each
         /// pull and container. Empty: any image may be used.
-        signature_policy: Option<AbsolutePath> = None => restart,
+        signature_policy: Option<AbsolutePath> = None => live,
         /// A directory with `NAMESPACE.json` for pod namespaces with a policy of their own,
         /// which takes the place of the one above. Empty: none has.
-        signature_policy_dir: Option<AbsolutePath> = None => restart,
+        signature_policy_dir: Option<AbsolutePath> = None => live,
         /// A directory with files that say where signatures made with GPG are, in the format of
         /// containers-registries.d(5). Only a node with a policy reads them, anew for each pull.
-        signature_stores: Option<AbsolutePath> = Some(built_in("/etc/containers/registries.d")) => restart,
+        signature_stores: Option<AbsolutePath> = Some(built_in("/etc/containers/registries.d")) => live,
         /// A directory with private keys (PEM, OpenPGP) that open encrypted images, and in it a
         /// directory for each pod namespace with keys and key providers of its own:
         /// `docs/encryption.md`. The keys are read anew for each pull and container. Empty: encrypted
         /// images are refused.
-        decryption_keys: Option<AbsolutePath> = None => restart,
+        decryption_keys: Option<AbsolutePath> = None => live,
         /// The file that names key providers for encrypted images of all pods, as ocicrypt has it.
         /// Empty: there are none.
-        key_providers: Option<AbsolutePath> = None => restart,
+        key_providers: Option<AbsolutePath> = None => live,
         /// What the layers of images that are pulled become: a directory with their files each
         /// (`files`), or one file of the file system EROFS (`erofs`), which takes Linux 5.15, and 6.12
         /// to do without a loop device. Layers that are there stay what they are.
-        store: ImageStore = ImageStore::Files => restart,
+        store: ImageStore = ImageStore::Files => live,
         /// Whether layers in the formats eStargz, zstd:chunked and SOCI are mounted while they are
         /// fetched, so that containers start before their image is here (`auto`): `docs/images.md`.
         /// Such a container reads from the registry while it runs, and fails to where that is gone.
-        lazy: Laziness = Laziness::Never => restart,
+        lazy: Laziness = Laziness::Never => live,
         /// The repositories whose layers may be lazy, such as `registry.example.com/*`. `*` stands for
         /// any text at either end. Empty: all.
-        lazy_repositories: Vec<String> = Vec::new() => restart,
+        lazy_repositories: Vec<String> = Vec::new() => live,
         /// Layers that are smaller, compressed, are fetched whole.
-        lazy_min_layer: ByteSize = ByteSize::mib(4) => restart,
+        lazy_min_layer: ByteSize = ByteSize::mib(4) => live,
         /// How long a container waits for what it reads of a lazy layer before the read fails (`EIO`).
         lazy_timeout: Interval = Interval::from_secs(30) => restart,
         /// How many bytes a second of lazy layers are fetched while no container waits for them. 0: as
         /// many as come.
         lazy_bandwidth: ByteSize = ByteSize::kib(0) => restart,
         /// Once lazy layers take so much of the disk, only what containers read is fetched. 0: no bound.
-        lazy_cache: ByteSize = ByteSize::kib(0) => restart,
+        lazy_cache: ByteSize = ByteSize::kib(0) => live,
         /// Keeps compressed layers after unpacking them; needed to push images on.
-        keep_blobs: bool = false => restart,
+        keep_blobs: bool = false => live,
         /// Downloads at once from one registry, over all pulls; 16 times as many from all. One pull
         /// has two thirds of them, so that another from the same registry goes on.
-        max_downloads: NonZeroU32 = count(6) => restart,
+        max_downloads: NonZeroU32 = count(6) => live,
         /// The largest image that is pulled or imported: its compressed layers and what they hold,
         /// together.
-        max_size: ByteSize = ByteSize::mib(256 << 10) => restart,
+        max_size: ByteSize = ByteSize::mib(256 << 10) => live,
         /// A download that brings nothing for so long is tried anew. A client is given up that sends
         /// nothing of the archive that it imports for so long, or takes nothing of one that it exports.
-        progress_timeout: Interval = Interval::from_secs(60) => restart
+        progress_timeout: Interval = Interval::from_secs(60) => live
             @ flag("image-pull-progress-deadline", "DURATION", "A pull that brings nothing for so long is ended [default: 60s]").below(DOCKER),
         /// What each download must bring a second, on average over `progress_timeout`; a slower one
         /// is tried anew, a few times. A client that imports or exports more slowly is given up.
-        min_speed: ByteSize = ByteSize::kib(4) => restart,
+        min_speed: ByteSize = ByteSize::kib(4) => live,
         /// A pull whose clients have all left ends after so long. What it has downloaded stays
         /// for the next try.
-        abandon_after: Interval = Interval::from_secs(600) => restart,
+        abandon_after: Interval = Interval::from_secs(600) => live,
         /// Images that are never collected as garbage. `*` stands for any text.
-        pinned: Vec<String> = Vec::new() => restart,
+        pinned: Vec<String> = Vec::new() => live,
         /// The platform taken from an image made for several, such as `linux/arm64`.
         /// Empty: this machine's.
-        platform: Option<Platform> = None => restart,
+        platform: Option<Platform> = None => live,
     }
 }
 

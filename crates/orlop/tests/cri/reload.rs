@@ -294,3 +294,73 @@ async fn sessions_find_another_certificate_and_those_that_are_open_go_on() {
     drop(stdin);
     assert!(open.wait().expect("an end").success());
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn images_are_pulled_and_judged_by_what_the_configuration_says_now() {
+    let world = world!(Node::orlop());
+    let file = |name: &str, text: &str| {
+        let path = world.node.scratch().path(name);
+        std::fs::write(&path, text).expect("write");
+        path
+    };
+    let image = orlop_testkit::ImageBuilder::busybox()
+        .marked("reload")
+        .build();
+    let second = world.registry.push(&image, "second:1").await;
+
+    let policy = file("policy.json", r#"{"default": [{"type": "reject"}]}"#);
+    let said = applied(
+        &world,
+        &format!("[images]\nsignature_policy = {policy:?}\n"),
+    );
+    assert_eq!(said, "applied images.signature_policy\n");
+    let refused = world.cri.pull(&second).await.unwrap_err();
+    assert!(
+        refused.message().contains("SignatureValidationFailed"),
+        "{refused}"
+    );
+    let pod = world.node.pod("refused");
+    let pod_id = world.run_pod(&pod).await;
+    let refused = world
+        .cri
+        .create(&pod_id, &pod, &world.container("main"))
+        .await;
+    assert!(
+        refused
+            .unwrap_err()
+            .message()
+            .contains("SignatureValidationFailed")
+    );
+
+    let place = second.trim_end_matches("/second:1");
+    let aliases = file(
+        "registries.conf",
+        &format!("[aliases]\n\"reloaded\" = \"{place}/second\"\n"),
+    );
+    applied(
+        &world,
+        &format!("[images]\nregistries_conf = {aliases:?}\npinned = [\"*/second:*\"]\n"),
+    );
+    world.cri.pull("reloaded:1").await.expect("pull");
+    let found = world
+        .cri
+        .image(&second)
+        .await
+        .expect("ask")
+        .expect("it is here");
+    assert!(found.pinned);
+    applied(&world, "[images]\nmax_size = \"1KiB\"\n");
+    let found = world
+        .cri
+        .image(&second)
+        .await
+        .expect("ask")
+        .expect("it is here");
+    assert!(!found.pinned);
+    let third = orlop_testkit::ImageBuilder::busybox()
+        .marked("large")
+        .build();
+    let third = world.registry.push(&third, "third:1").await;
+    let refused = world.cri.pull(&third).await.unwrap_err();
+    assert_eq!(refused.code(), Code::ResourceExhausted, "{refused}");
+}
