@@ -100,7 +100,7 @@ async fn of_signatures_that_are_attached_so_many_count_and_no_more() {
         let others = vec![bad.clone(); before - 30];
         for signatures in [
             vec![bad.clone(); 30],
-            [&others[..], &[good.clone()]].concat(),
+            [&others[..], std::slice::from_ref(&good)].concat(),
         ] {
             // At a tag where nobody looks for them.
             let place = orlop_testkit::image::digest(format!("{before} {}", list.len()).as_bytes());
