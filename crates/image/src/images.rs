@@ -24,8 +24,8 @@ use crate::{Config, Digest, Error, Image, ImageConfig, PolicyFor, PullStep, Resu
 
 /// How long [`Images::close`] waits for threads, which may be stuck in a slow disk.
 const CLOSE_TIMEOUT: Duration = Duration::from_secs(30);
-/// Who has the store at rest: the pulls, and the lazy layers.
-const HANDLES: usize = 2;
+/// Who has the store at rest: these images, the pulls, and the lazy layers.
+const HANDLES: usize = 3;
 
 /// The images of a node. A handle: clones share the store.
 #[derive(Clone)]

@@ -49,6 +49,7 @@ const FLOORS: &[&str] = &[
     "service",
     // How all of it comes up.
     "start",
+    "reconfigure",
 ];
 
 #[test]
