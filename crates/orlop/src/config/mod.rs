@@ -5,6 +5,8 @@
 //! `config show`, `docs/configuration.md` and the difference at a reload all follow from it.
 
 mod change;
+#[cfg(test)]
+mod every_key;
 mod flags;
 mod load;
 mod problem;
@@ -21,4 +23,4 @@ pub(crate) use change::{Changes, changes, reloaded};
 pub(crate) use flags::{Flags, argument};
 pub(crate) use load::{Location, load};
 pub(crate) use render::{default_file, effective, reference};
-pub(crate) use schema::{Config, Grpc, Images, Log, Runtime};
+pub(crate) use schema::{Config, Grpc, Images, Log, Metrics, Runtime};

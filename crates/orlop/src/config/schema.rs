@@ -154,10 +154,21 @@ section! {
 section! {
     /// Metrics for Prometheus, and the health check.
     Metrics {
-        /// Where `/metrics`, `/healthz` and `/debug/state` are served over HTTP: a loopback
-        /// address such as `127.0.0.1:9273`, or `unix:///path`. Empty: nowhere.
+        /// Where `/metrics`, `/healthz` and `/debug/state` are served over HTTP: an address such as
+        /// `127.0.0.1:9273`, or `unix:///path`. One that is open to other machines needs
+        /// `tls_cert`, `tls_key`, and `client_ca` or `token_file`. Empty: nowhere.
         listen: Option<MetricsEndpoint> = None => live
-            @ flag("metrics-listen", "ENDPOINT", "Where to serve metrics: a loopback address or unix:///path [default: nowhere]"),
+            @ flag("metrics-listen", "ENDPOINT", "Where to serve metrics: an address or unix:///path [default: nowhere]"),
+        /// The certificate chain (PEM) of an address. It is read again when it has changed. Empty: no TLS.
+        tls_cert: Option<AbsolutePath> = None => live,
+        /// The private key (PEM) of the certificate.
+        tls_key: Option<AbsolutePath> = None => live,
+        /// Who asks must show a certificate of this authority (PEM), or, where there is a `token_file`,
+        /// the token. Empty: no certificate will do.
+        client_ca: Option<AbsolutePath> = None => live,
+        /// A file with the token that who asks must show (`Authorization: Bearer`), read at each request.
+        /// Empty: there is none.
+        token_file: Option<AbsolutePath> = None => live,
     }
 }
 

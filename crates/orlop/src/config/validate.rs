@@ -1,7 +1,7 @@
 //! What no single key can tell: values that do not go together.
 
 use super::schema::{Config, RUNTIMES};
-use super::values::{Backend, RuntimeKind, Sandboxer, StreamsBy};
+use super::values::{Backend, MetricsEndpoint, RuntimeKind, Sandboxer, StreamsBy};
 
 /// The runtimes that are looked for where none is configured.
 const FOUND_BY_ITSELF: [&str; 3] = ["orlop-run", "crun", "runc"];
@@ -54,6 +54,26 @@ pub(super) fn validate(config: &Config) -> Vec<(String, String)> {
     if config.traces.otlp.is_some() && !crate::otlp::BUILT_IN {
         let message = "this build can't export traces: build orlop with `--features otlp`";
         problem("traces.otlp", message.to_owned());
+    }
+    let metrics = &config.metrics;
+    let is_tls = metrics.tls_cert.is_some();
+    if is_tls != metrics.tls_key.is_some() {
+        let message = "`tls_cert` and `tls_key` need each other";
+        problem("metrics.tls_cert", message.to_owned());
+    }
+    if metrics.client_ca.is_some() && !is_tls {
+        let message = "certificates are shown over TLS alone: set `tls_cert` and `tls_key`";
+        problem("metrics.client_ca", message.to_owned());
+    }
+    if let Some(MetricsEndpoint::Tcp(address)) = &metrics.listen
+        && !address.ip().is_loopback()
+        && !(is_tls && (metrics.client_ca.is_some() || metrics.token_file.is_some()))
+    {
+        let message = format!(
+            "{address} is open to other machines: set `tls_cert` and `tls_key`, and `client_ca` or \
+             `token_file`; or use a loopback address or a unix socket"
+        );
+        problem("metrics.listen", message);
     }
     let streaming = &config.streaming;
     match (&streaming.tls_cert, &streaming.tls_key) {

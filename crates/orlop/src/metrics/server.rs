@@ -8,15 +8,18 @@ use http::{Method, Request, Response, StatusCode, header};
 use http_body_util::Full;
 use hyper::body::Incoming;
 use orlop_door::{AcceptLoop, Connection, HeadLimits, Listener, serve_http1};
+use parking_lot::RwLock;
 use prometheus_client::encoding::text::encode;
 use prometheus_client::metrics::info::Info;
 use prometheus_client::registry::Registry;
+use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::runtime::Handle;
 use tokio::task::spawn_blocking;
-use tokio::time::timeout;
+use tokio::time::{Instant, timeout};
 use tokio_util::sync::CancellationToken;
 
 use super::engine::{Backend, EngineGauges, Running};
+use super::guard::{Guard, HANDSHAKE};
 use super::health::Health;
 use super::process::Process;
 
@@ -26,6 +29,7 @@ pub(crate) struct Exporter {
     registry: Registry,
     health: Arc<Health>,
     engine: Running,
+    guard: RwLock<Arc<Guard>>,
 }
 
 impl Exporter {
@@ -39,7 +43,13 @@ impl Exporter {
             registry,
             health,
             engine,
+            guard: RwLock::default(),
         }
+    }
+
+    /// Who may ask from now on.
+    pub(crate) fn set_guard(&self, guard: Guard) {
+        *self.guard.write() = Arc::new(guard);
     }
 
     fn respond(&self, method: &Method, path: &str) -> Response<Full<Bytes>> {
@@ -120,26 +130,66 @@ pub(crate) async fn serve(listener: Listener, exporter: Arc<Exporter>, stop: Can
         farewell: Duration::ZERO,
     };
     let each = |connection| {
-        let answering = answer(connection, Arc::clone(&exporter));
+        let answering = meet(connection, Arc::clone(&exporter));
         Some(async { drop(timeout(LONGEST_CONNECTION, answering).await) })
     };
     accepting.run(listener, stop, each).await;
 }
 
-async fn answer(connection: Connection, exporter: Arc<Exporter>) {
+async fn meet(connection: Connection, exporter: Arc<Exporter>) {
+    let guard = Arc::clone(&exporter.guard.read());
+    let tls = guard
+        .tls
+        .clone()
+        .filter(|_| !matches!(connection, Connection::Unix(_)));
+    let Some(tls) = tls else {
+        return answer(connection, false, guard, exporter).await;
+    };
+    if let Some(stream) = tls.accept(connection, Instant::now() + HANDSHAKE).await {
+        let shown = stream.get_ref().1.peer_certificates();
+        let has_certificate = shown.is_some_and(|shown| !shown.is_empty());
+        answer(stream, has_certificate, guard, exporter).await;
+    }
+}
+
+async fn answer(
+    stream: impl AsyncRead + AsyncWrite + Send + Unpin + 'static,
+    has_certificate: bool,
+    guard: Arc<Guard>,
+    exporter: Arc<Exporter>,
+) {
     let answer = |request: Request<Incoming>| {
-        let exporter = Arc::clone(&exporter);
+        let (guard, exporter) = (Arc::clone(&guard), Arc::clone(&exporter));
         async move {
-            let (method, path) = (request.method().clone(), request.uri().path().to_owned());
+            let (head, _) = request.into_parts();
             // Counting reads files.
-            let answer = spawn_blocking(move || exporter.respond(&method, &path)).await;
+            let answer = spawn_blocking(move || {
+                if guard.lets_in(has_certificate, &head.headers) {
+                    exporter.respond(&head.method, head.uri.path())
+                } else {
+                    refused()
+                }
+            });
+            let answer = answer.await;
             let broken = |_| plain(StatusCode::INTERNAL_SERVER_ERROR, "the answer broke\n");
             answer.unwrap_or_else(broken)
         }
     };
-    if let Err(error) = serve_http1(connection, HEAD, answer).await {
+    if let Err(error) = serve_http1(stream, HEAD, answer).await {
         tracing::debug!(%error, "a connection to the metrics endpoint broke");
     }
+}
+
+fn refused() -> Response<Full<Bytes>> {
+    let mut response = plain(
+        StatusCode::UNAUTHORIZED,
+        "show the token of metrics.token_file, or a certificate of metrics.client_ca\n",
+    );
+    let kind = header::HeaderValue::from_static("Bearer");
+    response
+        .headers_mut()
+        .insert(header::WWW_AUTHENTICATE, kind);
+    response
 }
 
 fn plain(status: StatusCode, text: &'static str) -> Response<Full<Bytes>> {

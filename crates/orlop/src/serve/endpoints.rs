@@ -35,7 +35,11 @@ const METRICS: &str = "metrics";
 impl Endpoints {
     pub(super) fn open(config: &Config, passed: Vec<Socket>) -> anyhow::Result<Self> {
         let group = group(config)?;
-        let mut endpoints = Self::from_manager(passed)?;
+        let metrics = &config.metrics;
+        // As it is asked of an address in the configuration.
+        let is_guarded = metrics.tls_cert.is_some()
+            && (metrics.client_ca.is_some() || metrics.token_file.is_some());
+        let mut endpoints = Self::from_manager(passed, is_guarded)?;
         if endpoints.grpc.is_empty() {
             for path in &config.grpc.listen {
                 endpoints.grpc.push(Listener::unix(path, MODE, group)?);
@@ -56,7 +60,7 @@ impl Endpoints {
         })
     }
 
-    fn from_manager(passed: Vec<Socket>) -> anyhow::Result<Self> {
+    fn from_manager(passed: Vec<Socket>, is_guarded: bool) -> anyhow::Result<Self> {
         let mut endpoints = Self {
             grpc: Vec::new(),
             metrics: MetricsSocket::default(),
@@ -64,9 +68,10 @@ impl Endpoints {
         for Socket { name, fd } in passed {
             let listener = Listener::inherited(fd)?;
             if name == METRICS {
-                if !listener.is_local() {
+                if !listener.is_local() && !is_guarded {
                     bail!(
-                        "the socket passed for metrics, {}, is open to other machines: use a \
+                        "the socket passed for metrics, {}, is open to other machines: set \
+                         metrics.tls_cert and tls_key, and client_ca or token_file, or use a \
                          loopback address or a unix socket",
                         listener.address(),
                     );

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use orlop_causes::with_causes;
 use orlop_door::Listener;
 use parking_lot::Mutex;
 use tokio::task::JoinHandle;
@@ -9,7 +10,7 @@ use tokio_util::sync::{CancellationToken, DropGuard};
 
 use super::endpoints::{Endpoints, MetricsSocket};
 use crate::config::Config;
-use crate::metrics::{Exporter, serve};
+use crate::metrics::{Exporter, Guard, serve};
 
 /// The endpoint, which moves where the configuration says so.
 pub(super) struct Exporting {
@@ -25,29 +26,47 @@ struct Served {
 }
 
 impl Exporting {
-    pub(super) fn start(socket: MetricsSocket, exporter: Exporter) -> Self {
+    pub(super) fn start(
+        config: &Config,
+        socket: MetricsSocket,
+        exporter: Exporter,
+    ) -> anyhow::Result<Self> {
+        exporter.set_guard(guard_of(config)?);
         let exporting = Self {
             exporter: Arc::new(exporter),
             is_managed: socket.is_managed,
             now: Mutex::default(),
         };
         exporting.serve_at(socket.listener);
-        exporting
+        Ok(exporting)
     }
 
     /// Gets ready to move to where a new configuration wants it. Nothing where that is where it is. Blocks
     /// on the file system.
     pub(super) fn prepare(&self, old: &Config, new: &Config) -> anyhow::Result<Option<Moving>> {
-        if self.is_managed || old.metrics.listen == new.metrics.listen {
+        if old.metrics == new.metrics {
             return Ok(None);
         }
-        Ok(Some(Moving(Endpoints::metrics_of(new)?)))
+        let guard = guard_of(new)?;
+        let stays = self.is_managed || old.metrics.listen == new.metrics.listen;
+        let elsewhere = if stays {
+            None
+        } else {
+            Some(Endpoints::metrics_of(new)?)
+        };
+        Ok(Some(Moving { guard, elsewhere }))
     }
 
     /// Moves there.
-    pub(super) async fn move_to(&self, Moving(listener): Moving) {
-        self.finish().await;
-        self.serve_at(listener);
+    pub(super) async fn move_to(&self, Moving { guard, elsewhere }: Moving) {
+        // Who was let in is not to be asked by what held before.
+        if let Some(listener) = elsewhere {
+            self.finish().await;
+            self.exporter.set_guard(guard);
+            self.serve_at(listener);
+        } else {
+            self.exporter.set_guard(guard);
+        }
     }
 
     /// Ends once those who ask have their answer.
@@ -73,5 +92,14 @@ impl Exporting {
     }
 }
 
-/// A socket that is listened on, and not yet served.
-pub(super) struct Moving(Option<Listener>);
+/// What is to hold, and a socket that is listened on and not yet served, if it is another one.
+pub(super) struct Moving {
+    guard: Guard,
+    elsewhere: Option<Option<Listener>>,
+}
+
+/// Who may ask. Blocks on files.
+fn guard_of(config: &Config) -> anyhow::Result<Guard> {
+    Guard::of(&config.metrics)
+        .map_err(|error| anyhow::anyhow!("cannot serve metrics: {}", with_causes(&error)))
+}

@@ -75,7 +75,7 @@ impl Serving {
         let backend_metrics = backend::Metrics::register(&config, &mut registry);
         let engine = metrics::Running::default();
         let exporter = Exporter::new(registry, Arc::clone(&health), Arc::clone(&engine));
-        let exporting = Arc::new(Exporting::start(endpoints.metrics, exporter));
+        let exporting = Arc::new(Exporting::start(&config, endpoints.metrics, exporter)?);
 
         let stop = CancellationToken::new();
         let slow_call = config.log.slow_call.nonzero();

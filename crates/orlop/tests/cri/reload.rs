@@ -6,7 +6,7 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 
 use orlop_cri::v1::{ExecRequest, RunPodSandboxRequest};
-use orlop_testkit::tls::Authority;
+use orlop_testkit::tls::{Authority, Pair};
 use orlop_testkit::{Node, PodSpec};
 use tonic::Code;
 
@@ -363,4 +363,105 @@ async fn images_are_pulled_and_judged_by_what_the_configuration_says_now() {
     let third = world.registry.push(&third, "third:1").await;
     let refused = world.cri.pull(&third).await.unwrap_err();
     assert_eq!(refused.code(), Code::ResourceExhausted, "{refused}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn metrics_on_any_address_are_for_who_shows_a_certificate_or_a_token() {
+    let world = world!(Node::orlop());
+    let scratch = world.node.scratch();
+    let authority = Authority::new(scratch.run(), "authority");
+    let (own, client) = (
+        authority.issue("node", "IP:127.0.0.1"),
+        authority.issue("client", "DNS:scraper"),
+    );
+    let stranger = Authority::new(&scratch.subdir("strangers"), "stranger");
+    let strange = stranger.issue("client", "DNS:scraper");
+    let token = scratch.path("token");
+    std::fs::write(&token, "secret\n").expect("write");
+
+    // Open to other machines without any of it: refused.
+    let port = {
+        let free = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
+        free.local_addr().expect("an address").port()
+    };
+    let listen = format!("[metrics]\nlisten = \"0.0.0.0:{port}\"\n");
+    let tls = format!(
+        "tls_cert = {:?}\ntls_key = {:?}\n",
+        own.certificate, own.key
+    );
+    for short in [
+        String::new(),
+        tls.clone(),
+        format!("token_file = {token:?}\n"),
+    ] {
+        let error = reload(&world, &format!("{listen}{short}")).expect_err("it is open");
+        assert!(error.contains("open to other machines"), "{error}");
+    }
+    // What a client gets: the whole answer, or nothing.
+    let asked = |pair: Option<&Pair>, token: Option<&str>| {
+        let mut command = Command::new("openssl");
+        command
+            .args(["s_client", "-quiet", "-no_ign_eof", "-verify_return_error"])
+            .args(["-connect", &format!("127.0.0.1:{port}"), "-CAfile"])
+            .arg(authority.certificate());
+        if let Some(pair) = pair {
+            command
+                .arg("-cert")
+                .arg(&pair.certificate)
+                .arg("-key")
+                .arg(&pair.key);
+        }
+        let mut client = command
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::null())
+            .spawn()
+            .expect("run openssl");
+        let token = token.map(|it| format!("authorization: Bearer {it}\r\n"));
+        let request = format!(
+            "GET /metrics HTTP/1.1\r\nhost: x\r\n{}connection: close\r\n\r\n",
+            token.unwrap_or_default()
+        );
+        let mut stdin = client.stdin.take().expect("a pipe");
+        // Who is refused may be gone already.
+        let _ = stdin.write_all(request.as_bytes());
+        let mut answer = String::new();
+        let mut stdout = client.stdout.take().expect("a pipe");
+        stdout.read_to_string(&mut answer).expect("read");
+        drop(stdin);
+        client.wait().expect("an end");
+        answer
+    };
+    let is_told = |answer: &str| answer.contains("200 OK") && answer.contains("orlop_build");
+
+    applied(&world, &format!("{listen}{tls}token_file = {token:?}\n"));
+    assert!(is_told(&asked(None, Some("secret"))));
+    for wrong in [None, Some("public")] {
+        let answer = asked(None, wrong);
+        assert!(
+            answer.contains("401 Unauthorized") && !answer.contains("orlop_build"),
+            "{answer}"
+        );
+    }
+    std::fs::write(&token, "another\n").expect("write");
+    assert!(
+        is_told(&asked(None, Some("another"))),
+        "it is read each time"
+    );
+
+    let ca = format!("client_ca = {:?}\n", authority.certificate());
+    applied(&world, &format!("{listen}{tls}{ca}"));
+    assert!(is_told(&asked(Some(&client), None)));
+    for wrong in [None, Some(&strange)] {
+        let answer = asked(wrong, Some("another"));
+        assert_eq!(answer, "", "who shows no such certificate");
+    }
+    applied(
+        &world,
+        &format!("{listen}{tls}{ca}token_file = {token:?}\n"),
+    );
+    assert!(is_told(&asked(Some(&client), None)));
+    assert!(is_told(&asked(None, Some("another"))));
+    let answer = asked(None, None);
+    assert!(answer.contains("401 Unauthorized"), "{answer}");
 }
