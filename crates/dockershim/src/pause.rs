@@ -74,7 +74,7 @@ async fn may_be_used(shim: &Shim, known: &Image) -> bool {
 }
 
 async fn find_or_get(shim: &Shim, wanted: &str) -> Result<Image> {
-    match shim.docker.image(wanted).await {
+    match policy::find(shim, wanted).await {
         Ok(_) if wanted == BUILT_IN => return Ok(Image::named(wanted)),
         Ok(found) => match admitted(shim, wanted, &found).await {
             Ok(image) => return Ok(image),
@@ -86,11 +86,7 @@ async fn find_or_get(shim: &Shim, wanted: &str) -> Result<Image> {
             ),
         },
         Err(error) if error.is_not_found() => {}
-        Err(error) => {
-            return Err(
-                Error::engine(format!("looking for the pause image {wanted:?}"))(error).into(),
-            );
-        }
+        Err(error) => return Err(error),
     }
     if wanted != BUILT_IN {
         match get(shim, wanted).await {

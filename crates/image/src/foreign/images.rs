@@ -6,7 +6,7 @@ use std::sync::Arc;
 use super::examine::Examined;
 use super::on_its_way::{OnItsWay, Sweep, Ways};
 use super::records::Records;
-use crate::asked::{name_meant, names_here};
+use crate::asked::{is_id, name_meant, names_here, needs_file};
 use crate::blocking::blocking;
 use crate::judge::judge_by_names;
 use crate::policy::{SIGNED_BY, SIGSTORE_SIGNED};
@@ -83,6 +83,16 @@ impl ForeignImages {
     /// Begins to look for images that are gone, before it is asked which are there.
     pub fn sweep(&self) -> Sweep {
         Sweep::begin(self.0.records.clone(), &self.0.ways)
+    }
+
+    /// The full names that a short one stands for; `None` where `text` is an id, or a name that means everywhere the same.
+    pub async fn stands_for(&self, text: &str) -> Result<Option<Vec<Reference>>> {
+        let file = &self.config().registries;
+        if is_id(text) || !needs_file(file, text) {
+            return Ok(None);
+        }
+        let (file, text) = (file.clone(), text.to_owned());
+        blocking(move || names_here(&file, &text).map(Some)).await
     }
 
     /// Whether `text` names an image by itself, whatever other names the image has.
