@@ -8,13 +8,14 @@ use std::time::Duration;
 use orlop_cri::v1::image_service_server::ImageService as _;
 use orlop_cri::v1::runtime_service_server::RuntimeService as _;
 use orlop_cri::v1::{
-    ContainerConfig, ContainerMetadata, CreateContainerRequest, ImageSpec, Mount, PodSandboxConfig,
-    PodSandboxMetadata, PullImageRequest, RemoveImageRequest,
+    ContainerConfig, ContainerMetadata, CreateContainerRequest, ImageSpec, ImageStatusRequest,
+    Mount, PodSandboxConfig, PodSandboxMetadata, PullImageRequest, RemoveImageRequest,
 };
 use orlop_dockershim::Shim;
 use orlop_dockershim::config::{
     Config, Containers, Hairpin, Images, Network, NetworkPlugin, Streaming,
 };
+use orlop_image::RegistriesFile;
 use orlop_testkit::docker::{PRETENDED_SANDBOX, PretendedEngine};
 use orlop_testkit::image::Blob;
 use orlop_testkit::{
@@ -41,6 +42,14 @@ macro_rules! scene {
 
 impl Scene {
     async fn new(has_containerd_images: bool) -> Self {
+        Self::with(has_containerd_images, |_, _| {}).await
+    }
+
+    /// One whose images are asked about otherwise.
+    async fn with(
+        has_containerd_images: bool,
+        change: impl FnOnce(&mut Config, &Registry),
+    ) -> Self {
         let scratch = Scratch::new();
         let engine = PretendedEngine::start(scratch.run(), has_containerd_images);
         let registry = Registry::start();
@@ -56,7 +65,8 @@ impl Scene {
         // Nobody is there; no name is looked up.
         let certs = scratch.subdir("certs.d");
         ask_at(&certs, "free.example", "127.0.0.1:9");
-        let config = config(&scratch, engine.socket());
+        let mut config = config(&scratch, engine.socket());
+        change(&mut config, &registry);
         let shim = Shim::start(config, orlop_service::timeline::Metrics::default());
         Self {
             shim: shim.await.expect("start"),
@@ -85,6 +95,68 @@ impl Scene {
         self.registry
             .push_signatures(repository, digest, &signatures)
             .await;
+    }
+
+    /// The images that something is known of.
+    fn known(&self) -> Vec<String> {
+        let files = std::fs::read_dir(self.scratch.path("signatures")).unwrap();
+        let names = files.map(|file| file.unwrap().file_name().into_string().unwrap());
+        names
+            .map(|name| name.trim_end_matches(".json").replacen('-', ":", 1))
+            .collect()
+    }
+
+    /// Has something be known of that many images, and tells their ids.
+    fn know(&self, count: usize) -> Vec<String> {
+        let dir = self.scratch.path("signatures");
+        let digits = (0..count).map(|number| format!("{number:064x}"));
+        digits
+            .map(|digits| {
+                std::fs::write(dir.join(format!("sha256-{digits}.json")), "").unwrap();
+                format!("sha256:{digits}")
+            })
+            .collect()
+    }
+
+    /// What every image needs from now on, or none.
+    fn demand(&self, needs_signature: bool) {
+        let requirement = if needs_signature {
+            json!({ "type": "sigstoreSigned", "keyPath": self.signer.public_key() })
+        } else {
+            json!({ "type": "insecureAcceptAnything" })
+        };
+        let policy = json!({ "default": [requirement] });
+        std::fs::write(self.scratch.path("policy.json"), policy.to_string()).unwrap();
+    }
+
+    /// An image that the engine brings by the digest of its manifest.
+    async fn push(&self, mark: &str) -> (BuiltImage, String) {
+        let image = ImageBuilder::busybox().marked(mark).build();
+        let name = self.registry.push(&image, &format!("{mark}:1")).await;
+        self.brings(&name, &image);
+        (image, name)
+    }
+
+    fn brings(&self, name: &str, image: &BuiltImage) {
+        let by_digest = format!("{}@{}", repository(name), image.digest());
+        self.engine.brings(&by_digest, image.id());
+    }
+
+    async fn status(&self, name: &str) -> Option<String> {
+        let request = ImageStatusRequest {
+            image: Some(spec(name)),
+            ..ImageStatusRequest::default()
+        };
+        let status = self.shim.image_status(Request::new(request)).await;
+        Some(status.unwrap().into_inner().image?.id)
+    }
+
+    async fn remove(&self, name: &str) {
+        let request = RemoveImageRequest {
+            image: Some(spec(name)),
+        };
+        let removed = self.shim.remove_image(Request::new(request)).await;
+        removed.expect("remove it");
     }
 
     async fn pull(&self, name: &str) -> Result<String, Status> {
@@ -214,6 +286,14 @@ async fn of_an_index_that_is_signed_containerds_store_may_take_what_it_wants() {
     assert_eq!(free.unwrap(), own, "nobody needs its signatures");
     let refused = scene.create(container(&of_manifest, None)).await;
     assert_eq!(refused.unwrap_err().code(), Code::NotFound);
+    let mut by_id = container(&own, None);
+    by_id.image.as_mut().unwrap().user_specified_image = name;
+    let refused = scene.create(by_id).await.unwrap_err();
+    let message = refused.message();
+    assert!(
+        message.starts_with("SignatureValidationFailed: "),
+        "{message}"
+    );
     scene.shim.stop().await;
 }
 
@@ -251,6 +331,11 @@ async fn what_an_engine_has_chosen_of_an_index_is_used_only_if_it_was_judged() {
     );
     assert!(refused.message().contains(&words), "{refused}");
     assert_eq!(scene.engine.names(&other), [""; 0], "it is gone again");
+    assert_eq!(
+        scene.known(),
+        [""; 0],
+        "nothing is known of what has not come"
+    );
     scene.engine.brings(&of_manifest, image.id());
     assert_eq!(scene.pull(&name).await.unwrap(), image.id());
     let names = scene.engine.names(image.id());
@@ -279,11 +364,7 @@ async fn images_that_are_mounted_are_judged_as_well() {
     let made = scene.create(container(main, Some(model))).await.unwrap();
     let mount = &made["HostConfig"]["Mounts"][0];
     assert_eq!(mount["Source"], image.id(), "{made}");
-    let request = RemoveImageRequest {
-        image: Some(spec(model)),
-    };
-    let removed = scene.shim.remove_image(Request::new(request)).await;
-    removed.expect("remove it");
+    scene.remove(model).await;
     // It comes back by other ways.
     scene.engine.brings("free.example/model:1", image.id());
     scene.pull("free.example/model:1").await.expect("pull it");
@@ -292,14 +373,7 @@ async fn images_that_are_mounted_are_judged_as_well() {
         let free = scene.create(container(main, Some(mounted))).await;
         free.expect("its name is free");
     }
-    std::fs::write(
-        scene.scratch.path("policy.json"),
-        json!({
-            "default": [{ "type": "sigstoreSigned", "keyPath": scene.signer.public_key() }],
-        })
-        .to_string(),
-    )
-    .unwrap();
+    scene.demand(true);
     let refused = scene.create(container(main, Some(image.id()))).await;
     let refused = refused.unwrap_err();
     assert!(
@@ -329,5 +403,126 @@ async fn what_we_cannot_reach_is_pulled_as_it_is_called_only_if_no_signature_mat
     assert_eq!(id, image.id());
     assert_eq!(scene.engine.pulled(), ["free.example/far:1"]);
     assert!(nobody.seen().len() >= 2, "it was asked");
+    scene.shim.stop().await;
+}
+
+#[tokio::test]
+async fn images_that_never_came_leave_the_room_to_others() {
+    let scene = scene!(false);
+    for number in 0..3 {
+        let image = ImageBuilder::busybox().marked(&number.to_string()).build();
+        let path = format!("never-{number}:1");
+        let name = scene.registry.push(&image, &path).await;
+        scene.sign(image.digest(), &name).await;
+        scene.pull(&name).await.expect_err("the engine fails");
+        assert_eq!(scene.known(), [""; 0]);
+    }
+    // What calls that were given up have left.
+    scene.know(4096);
+    let (image, name) = scene.push("room").await;
+    scene.sign(image.digest(), &name).await;
+    assert_eq!(scene.pull(&name).await.expect("room"), image.id());
+    assert_eq!(scene.known(), [image.id()]);
+    for id in scene.know(4096) {
+        scene.engine.has(&format!("a.example/{}", &id[7..]), &id);
+    }
+    let again = scene.pull(&name).await;
+    assert_eq!(again.expect("it has its room"), image.id());
+    let (other, name) = scene.push("other").await;
+    scene.sign(other.digest(), &name).await;
+    let full = scene.pull(&name).await.unwrap_err();
+    assert_eq!(full.code(), Code::ResourceExhausted, "{full}");
+    scene.shim.stop().await;
+}
+
+#[tokio::test]
+async fn who_pulls_the_same_image_from_elsewhere_pushes_no_signature_out() {
+    let scene = scene!(false);
+    scene.demand(false);
+    let (image, own) = scene.push("own").await;
+    scene.sign(image.digest(), &own).await;
+    scene.pull(&own).await.expect("pull it");
+    for number in 0..20 {
+        let path = format!("other-{number}:1");
+        let other = scene.registry.push(&image, &path).await;
+        scene.brings(&other, &image);
+        scene.pull(&other).await.expect("pull it");
+        scene.engine.untag(&other);
+        let by_digest = format!("{}@{}", repository(&other), image.digest());
+        scene.engine.untag(&by_digest);
+    }
+    scene.demand(true);
+    let created = scene.create(container(&own, None)).await;
+    created.expect("its signature is known");
+    scene.shim.stop().await;
+}
+
+#[tokio::test]
+async fn pulls_at_once_of_one_image_by_many_names_all_succeed() {
+    let scene = scene!(false);
+    let (image, own) = scene.push("own").await;
+    let mut names = vec![own];
+    for number in 1..8 {
+        let name = scene
+            .registry
+            .push(&image, &format!("own-{number}:1"))
+            .await;
+        scene.brings(&name, &image);
+        names.push(name);
+    }
+    for name in &names {
+        scene.sign(image.digest(), name).await;
+    }
+    let pulls = names.iter().map(|name| scene.pull(name));
+    for pulled in futures_util::future::join_all(pulls).await {
+        assert_eq!(pulled.expect("pull"), image.id());
+    }
+    for name in &names {
+        let created = scene.create(container(name, None)).await;
+        created.unwrap_or_else(|error| panic!("{name}: {error}"));
+    }
+    scene.shim.stop().await;
+}
+
+#[tokio::test]
+async fn a_short_name_is_never_docker_hubs_where_a_file_says_what_it_is() {
+    skip_unless!(machine::has_program("docker-registry"));
+    skip_unless!(machine::has_program("openssl"));
+    let scene = Box::pin(Scene::with(false, |config, registry| {
+        let path = config.root.with_file_name("registries.conf");
+        let host = registry.host();
+        let text = format!("unqualified-search-registries = [\"{host}\"]\n");
+        std::fs::write(&path, text).unwrap();
+        let images = config.policies.as_mut().unwrap();
+        images.registries = RegistriesFile::at(path);
+    }))
+    .await;
+    let (image, name) = scene.push("short").await;
+    scene.sign(image.digest(), &name).await;
+    let id = scene.pull("short:1").await.expect("pull by a short name");
+    assert_eq!(id, image.id());
+    let by_digest = format!("{}@{}", repository(&name), image.digest());
+    assert_eq!(scene.engine.names(&id), [name.clone(), by_digest]);
+    for known in ["short:1", &name, &id, &id[7..20]] {
+        assert_eq!(scene.status(known).await.as_deref(), Some(&*id), "{known}");
+    }
+    let of_hub = "docker.io/library/short:1";
+    assert_eq!(scene.status(of_hub).await, None);
+    // Somebody has another in the engine that is called so.
+    let foreign = format!("sha256:{:064x}", 7);
+    scene.engine.has(of_hub, &foreign);
+    assert_eq!(scene.status("short:1").await.as_deref(), Some(&*id));
+    let (main, main_name) = scene.push("main").await;
+    scene.sign(main.digest(), &main_name).await;
+    scene.pull("main:1").await.expect("pull by a short name");
+    let made = scene.create(container("main:1", Some("short:1"))).await;
+    let made = made.expect("create");
+    assert_eq!(made["Image"], main.id());
+    assert_eq!(made["HostConfig"]["Mounts"][0]["Source"], image.id());
+    let refused = scene.create(container(of_hub, None)).await;
+    refused.expect_err("nobody speaks for it");
+    scene.remove("short:1").await;
+    assert_eq!(scene.status("short:1").await, None);
+    assert_eq!(scene.engine.names(&foreign), ["short:1"]);
     scene.shim.stop().await;
 }
