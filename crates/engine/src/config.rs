@@ -53,7 +53,7 @@ pub struct Config {
 }
 
 /// A low-level runtime that pods choose by name.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct RuntimeHandler {
     /// The program, by path or by name.
     pub path: PathBuf,

@@ -12,26 +12,47 @@ impl Engine {
     /// changes nothing. Where things are kept, and how control groups are made, is not looked at.
     pub async fn reconfigure(&self, config: Config) -> Result<()> {
         let Self(node) = self;
-        let runtimes = Runtimes::find(&config, node.cgroups.driver()).await;
-        node.cgroups.remove_trials().await;
-        let runtimes = runtimes?;
-        if config.streaming != node.config().streaming {
+        let old = node.config();
+        // Whatever may fail comes before anything is changed.
+        let runtimes = if has_other_runtimes(&old, &config) {
+            let found = Runtimes::find(&config, node.cgroups.driver()).await;
+            node.cgroups.remove_trials().await;
+            Some(found?)
+        } else {
+            None
+        };
+        let nri = node.nri.prepare(config.nri.as_ref()).await;
+        let nri = nri.map_err(|error| Error::Precondition(format!("nri.socket: {error}")))?;
+        if config.streaming != old.streaming {
             let (streams, streaming) = (node.streams()?, config.streaming.clone());
             blocking(move || {
-                streaming
-                    .apply(&streams)
-                    .map_err(|it| Error::Precondition(it).into())
+                let applied = streaming.apply(&streams);
+                applied.map_err(|problem| Error::Precondition(problem).into())
             })
             .await?;
         }
-        node.runtimes.replace(runtimes);
+        if let Some(runtimes) = runtimes {
+            node.runtimes.replace(runtimes, &node.pods.all());
+        }
         node.exec_outputs
             .resize(config.containers.exec_output_memory);
         let images = of_images(&config, &node.cgroups);
         node.images.reconfigure(images).await;
         node.networks.reconfigure(config.network.clone()).await;
-        node.nri.reconfigure(config.nri.clone()).await;
+        node.nri.reconfigure(config.nri.clone(), nri).await;
         node.settings.replace(config);
         Ok(())
     }
+}
+
+/// Whether runtimes are others, or are looked for by others' places.
+fn has_other_runtimes(old: &Config, new: &Config) -> bool {
+    let parts = |config: &Config| {
+        (
+            config.runtimes.clone(),
+            config.default_runtime.clone(),
+            config.keeper.clone(),
+        )
+    };
+    parts(old) != parts(new)
 }

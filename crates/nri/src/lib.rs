@@ -50,7 +50,7 @@ pub use error::{Error, Result};
 pub use event::Events;
 pub use marks::removed;
 pub use metrics::Metrics;
-pub use nri::{Created, Hold, Nri, PluginInfo, Updated};
+pub use nri::{Created, Hold, Nri, PluginInfo, Prepared, Updated};
 pub use runtime::{BoxFuture, Runtime};
 pub use v1alpha1::Event;
 

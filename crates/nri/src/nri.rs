@@ -12,6 +12,8 @@ use futures_util::future::join_all;
 use orlop_door::SocketFile;
 use parking_lot::{Mutex, MutexGuard, RwLock};
 use prost::Message;
+use tokio::net::UnixListener;
+use tokio::sync::OwnedRwLockReadGuard;
 use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
@@ -60,6 +62,8 @@ struct Inner {
     /// Held by operations from when plugins are asked until the outcome can be seen, and by the
     /// telling of the node's state: so nothing is missed, and nothing is told twice.
     gate: Gate,
+    /// Written while another configuration takes the place of this.
+    changing: Arc<tokio::sync::RwLock<()>>,
     /// Held while plugins are asked about one thing.
     turn: tokio::sync::Mutex<()>,
     /// In the order in which they are asked.
@@ -78,9 +82,16 @@ impl std::fmt::Debug for Inner {
     }
 }
 
-/// While it is held, no new plugin is told the node's state.
+/// While it is held, no new plugin is told the node's state, and who there is stays.
 #[derive(Debug)]
-pub struct Hold(#[expect(dead_code, reason = "held for its end")] Option<Pass>);
+pub struct Hold(
+    #[expect(dead_code, reason = "held for its end")] Option<Pass>,
+    #[expect(dead_code, reason = "held for its end")] OwnedRwLockReadGuard<()>,
+);
+
+/// A socket at which nobody is answered yet, where it is another one.
+#[derive(Debug)]
+pub struct Prepared(Option<(UnixListener, SocketFile)>);
 
 /// What is to become of a container, and of others because of it.
 #[derive(Debug, Clone, Default, PartialEq)]
@@ -129,6 +140,7 @@ impl Nri {
             runtime: OnceLock::new(),
             wanted: AtomicU32::default(),
             gate: Gate::default(),
+            changing: Arc::default(),
             turn: tokio::sync::Mutex::default(),
             plugins: Mutex::default(),
             socket: Mutex::default(),
@@ -142,12 +154,26 @@ impl Nri {
     /// Starts the plugins of this node, waits for them, and lets others connect.
     pub async fn start(&self, runtime: Arc<dyn Runtime>) {
         let _ = self.0.runtime.set(runtime);
-        self.bring_up().await;
+        self.bring_up(Prepared(None)).await;
+    }
+
+    /// Listens where another configuration wants plugins to connect, if that is elsewhere.
+    pub async fn prepare(&self, config: Option<&Config>) -> std::io::Result<Prepared> {
+        let place = |config: &Config| match &config.listen {
+            Listen::At(path) => Some(path.clone()),
+            Listen::Never => None,
+        };
+        let now = self.config().and_then(|config| place(&config));
+        let Some(wanted) = config.and_then(place).filter(|it| now.as_ref() != Some(it)) else {
+            return Ok(Prepared(None));
+        };
+        let bound = orlop_pool::blocking(move || listen::bind(&wanted)).await;
+        Ok(Prepared(Some(bound.map_err(std::io::Error::other)??)))
     }
 
     /// Works by another configuration from now on. Where that is not only about what plugins may do, those
-    /// that are there are said goodbye to, and connect or are started anew.
-    pub async fn reconfigure(&self, config: Option<Config>) {
+    /// that are there are said goodbye to, and connect or are started anew; nothing is made meanwhile.
+    pub async fn reconfigure(&self, config: Option<Config>, prepared: Prepared) {
         let old = self.config();
         let same = match (old.as_deref(), &config) {
             (Some(old), Some(new)) => old.is_but_for_rules(new),
@@ -160,21 +186,28 @@ impl Nri {
             self.count(&self.plugins());
             return;
         }
+        // Something that does not end keeps nobody from working by another configuration.
+        let _alone = timeout(LAST_WORK, self.0.changing.write()).await;
         self.stop().await;
         *self.0.config.write() = config;
         *self.0.stopping.lock() = CancellationToken::new();
         self.0.tasks.reopen();
+        // What holds without plugins, such as which must be there.
+        self.count(&self.plugins());
         if self.0.runtime.get().is_some() {
-            self.bring_up().await;
+            self.bring_up(prepared).await;
         }
     }
 
-    async fn bring_up(&self) {
+    async fn bring_up(&self, Prepared(socket): Prepared) {
         let Some(config) = self.config() else { return };
         launch::launch(self).await;
         if let Listen::At(path) = &config.listen {
             let at = path.clone();
-            let bound = orlop_pool::blocking(move || listen::bind(&at)).await;
+            let bound = match socket {
+                Some(socket) => Ok(Ok(socket)),
+                None => orlop_pool::blocking(move || listen::bind(&at)).await,
+            };
             match bound {
                 Ok(Ok((listener, file))) => {
                     *self.0.socket.lock() = Some(file);
@@ -243,10 +276,12 @@ impl Nri {
     /// operation until its outcome is in that state. Not to be taken twice by one operation. A
     /// new plugin that is being told it is waited for a while.
     pub async fn hold(&self) -> Hold {
+        let stays = Arc::clone(&self.0.changing).read_owned().await;
         let Some(config) = self.config() else {
-            return Hold(None);
+            return Hold(None, stays);
         };
-        Hold(Some(self.0.gate.pass(for_new_ones(&config)).await))
+        let pass = self.0.gate.pass(for_new_ones(&config)).await;
+        Hold(Some(pass), stays)
     }
 
     /// A pod is there, about to be reported.

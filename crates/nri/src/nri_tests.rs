@@ -471,3 +471,40 @@ async fn who_does_not_register_properly_is_turned_away() {
     stub.closed().await;
     assert!(bench.names().is_empty());
 }
+
+#[tokio::test]
+async fn what_must_be_there_must_be_there_after_a_change_too() {
+    let rules = Validator {
+        required_plugins: vec!["a".into()],
+        ..Validator::default()
+    };
+    let bench = Bench::with(Some(rules), 1).await;
+    let (_a, _stub) = bench.plugin("10", "a", Manner::Adds("A")).await;
+    bench.create().await.unwrap();
+    let mut config = Config::clone(&bench.nri.config().unwrap());
+    config.request_timeout += Duration::from_secs(1);
+    let prepared = bench.nri.prepare(Some(&config)).await.unwrap();
+    bench.nri.reconfigure(Some(config.clone()), prepared).await;
+    assert!(bench.nri.list().is_empty(), "they connect anew");
+    assert!(bench.nri.wants(Event::CreateContainer));
+    let error = bench.create().await.unwrap_err();
+    assert!(matches!(error, Error::Rejected { .. }), "{error}");
+
+    // Nothing is made while others take their places.
+    let hold = bench.nri.hold().await;
+    config.request_timeout += Duration::from_secs(1);
+    let prepared = bench.nri.prepare(Some(&config)).await.unwrap();
+    let changing = tokio::spawn({
+        let nri = bench.nri.clone();
+        async move { nri.reconfigure(Some(config), prepared).await }
+    });
+    tokio::time::sleep(Duration::from_millis(200)).await;
+    assert!(!changing.is_finished(), "somebody makes something");
+    drop(hold);
+    changing.await.unwrap();
+
+    let mut config = Config::clone(&bench.nri.config().unwrap());
+    config.listen = Listen::At("/dev/null/nri.sock".into());
+    bench.nri.prepare(Some(&config)).await.unwrap_err();
+    assert!(bench.nri.is_listening());
+}

@@ -137,6 +137,11 @@ impl Message {
         Ok(name)
     }
 
+    /// What the signature says of itself that is signed with the content: when it was made, among other things.
+    pub fn trailer(&self) -> &[u8] {
+        &self.signature.trailer
+    }
+
     fn may_be_by(&self, key: &Key) -> bool {
         if !self.signature.names_its_key() {
             return key.fingerprint.id() == self.announced;

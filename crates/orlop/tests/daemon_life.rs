@@ -342,3 +342,28 @@ async fn an_idle_daemon_does_nothing() {
     tokio::time::sleep(Duration::from_secs(3)).await;
     assert_eq!(switches() - before, 0, "something woke up in the daemon");
 }
+
+#[tokio::test]
+async fn a_reload_that_takes_long_keeps_nobody_from_stopping_the_daemon() {
+    use std::os::unix::fs::PermissionsExt as _;
+    let mut node = Node::orlop().start().await;
+    let program = node.scratch().path("slow-runtime");
+    let asked = node.scratch().path("asked");
+    fs::write(
+        &program,
+        format!("#!/bin/sh\ntouch {}\nexec sleep 60\n", asked.display()),
+    )
+    .unwrap();
+    fs::set_permissions(&program, fs::Permissions::from_mode(0o755)).unwrap();
+    let table = format!("[runtimes.slow]\npath = {program:?}\n");
+    fs::write(node.scratch().path("config.toml"), table).unwrap();
+    node.signal(Signal::HUP);
+    let deadline = Instant::now() + LIMIT;
+    while !asked.exists() {
+        assert!(Instant::now() < deadline, "{}", node.log());
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+    let begun = Instant::now();
+    assert!(node.stop().success(), "{}", node.log());
+    assert!(begun.elapsed() < Duration::from_secs(5), "{}", node.log());
+}

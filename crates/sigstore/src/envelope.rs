@@ -41,6 +41,11 @@ impl Envelope {
         Err(Refusal::Unsupported(problem))
     }
 
+    /// The signature of it.
+    pub fn signature(&self) -> &[u8] {
+        &self.signature
+    }
+
     /// What is signed: the payload and what it is, so that one can't be taken for another
     /// (the "pre-authentication encoding").
     pub(crate) fn message(&self) -> Vec<u8> {

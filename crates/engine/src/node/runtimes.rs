@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
+use futures_util::future::join_all;
 use orlop_launch::{OciRuntime, detect};
 use orlop_oci as oci;
 use parking_lot::RwLock;
@@ -16,6 +17,7 @@ use crate::config::{Config, RuntimeHandler, RuntimeKind, Sandboxer};
 use crate::error::{Error, Result, chain};
 use crate::node::cgroups::TRIALS;
 use crate::node::paths::private_dir;
+use crate::record::ids::PodId;
 use crate::record::pod::Pod;
 
 /// A runtime that does not answer within this time is not used.
@@ -64,6 +66,8 @@ struct Known {
     /// Those that are not offered, but may have made containers in an earlier run, or before the
     /// configuration was changed.
     retired: BTreeMap<String, Arc<Handler>>,
+    /// Of pods that were made by a handler which is another one now.
+    kept: BTreeMap<PodId, Arc<Handler>>,
 }
 
 impl Runtimes {
@@ -88,10 +92,12 @@ impl Runtimes {
             };
             retired.insert(name, Arc::new(handler));
         }
-        for (name, settings) in &config.runtimes {
-            let runtime = runtime(config, driver, name, settings);
-            let handler = Arc::new(handler(runtime, settings.clone()).await);
-            handlers.insert(name.clone(), handler);
+        // Side by side: each may take its time to answer.
+        let configured = config.runtimes.iter().map(|(name, settings)| {
+            handler(runtime(config, driver, name, settings), settings.clone())
+        });
+        for handler in join_all(configured).await {
+            handlers.insert(handler.name.clone(), Arc::new(handler));
         }
         let Some(default) = default.or_else(|| handlers.keys().next().cloned()) else {
             return Err(Error::Internal("no runtime is configured".into()).into());
@@ -104,17 +110,27 @@ impl Runtimes {
             default,
             handlers,
             retired,
+            kept: BTreeMap::new(),
         };
         Ok(Self(RwLock::new(Arc::new(known))))
     }
 
-    /// Has others take the place of these. Those that are not among them serve on the pods that they made.
-    pub fn replace(&self, new: Self) {
+    /// Has others take the place of these, which serve on the pods that they made.
+    pub fn replace(&self, new: Self, pods: &[Arc<Pod>]) {
         let old = self.known();
         let mut new = Arc::unwrap_or_clone(new.0.into_inner());
         let before = old.retired.iter().chain(&old.handlers);
         for (name, handler) in before.filter(|(name, _)| !new.handlers.contains_key(*name)) {
             new.retired.insert(name.clone(), Arc::clone(handler));
+        }
+        for pod in pods {
+            let offered = new.handlers.get(&pod.runtime);
+            let now = offered.or_else(|| new.retired.get(&pod.runtime));
+            if let Ok(before) = self.of(pod)
+                && now.is_some_and(|now| now.settings != before.settings)
+            {
+                new.kept.insert(pod.id.clone(), before);
+            }
         }
         *self.0.write() = Arc::new(new);
     }
@@ -140,6 +156,9 @@ impl Runtimes {
     /// The handler by which a pod's containers were made, whatever the configuration says now.
     pub fn of(&self, pod: &Pod) -> Result<Arc<Handler>> {
         let known = self.known();
+        if let Some(kept) = known.kept.get(&pod.id) {
+            return Ok(Arc::clone(kept));
+        }
         let offered = known.handlers.get(&pod.runtime);
         match offered.or_else(|| known.retired.get(&pod.runtime)) {
             Some(handler) => Ok(Arc::clone(handler)),

@@ -134,7 +134,11 @@ async fn examine(asker: Asker<'_>, request: Request) -> Result<Examined> {
 /// What speaks for this manifest or index.
 fn of(found: &Findings, digest: Digest) -> Findings {
     let mut of = found.clone();
+    let mut manifests = found.evidence.manifests.iter();
+    let place = manifests.position(|it| *it == digest);
     of.evidence.manifests = vec![digest];
+    let is_accepted = place.is_some_and(|place| place < found.accepted.manifests);
+    of.accepted.manifests = usize::from(is_accepted);
     of
 }
 

@@ -10,7 +10,7 @@ use super::identity::SignedIdentity;
 use super::json::{At, Fields, Wrong};
 use super::key::several;
 use super::payload::{Kind, Payload};
-use super::sorting::Marks;
+use super::sorting::{Accepts, Marks};
 use super::verdict::{Subject, any_of};
 
 /// No file of keys is larger; most of what is in them is what others say of the keys.
@@ -99,7 +99,10 @@ impl SignedBy {
             };
             return Ok(Err(reason.to_owned()));
         }
-        let accepted = |message: &String| self.accepts(message, subject, &keys, now);
+        let accepted = |message: &String| {
+            let accepts = self.accepts(message, subject, &keys, now);
+            accepts.map(|it| it.shown)
+        };
         let outcomes = messages.iter().map(accepted);
         Ok(any_of("signature", messages.len(), outcomes))
     }
@@ -112,8 +115,11 @@ impl SignedBy {
         marks: &mut Marks,
     ) -> Result<(), String> {
         let keys = self.keys.load()?;
+        let requirement = marks.requirement();
         for (message, mark) in subject.evidence.messages.iter().zip(&mut marks.messages) {
-            *mark |= self.accepts(message, subject, &keys, now).is_ok();
+            if let Ok(accepts) = self.accepts(message, subject, &keys, now) {
+                mark.add(requirement, &accepts);
+            }
         }
         Ok(())
     }
@@ -124,7 +130,7 @@ impl SignedBy {
         subject: Subject<'_>,
         keys: &Keyring,
         now: u64,
-    ) -> Result<String, String> {
+    ) -> Result<Accepts, String> {
         let bytes = BASE64_STANDARD.decode(message);
         let bytes = bytes.map_err(|error| format!("it is not base64: {error}"))?;
         let message = Message::parse(&bytes).map_err(|error| error.to_string())?;
@@ -139,10 +145,14 @@ impl SignedBy {
             return Err(format!("it is for another image, {}", payload.digest));
         }
         self.identity.accepts(subject.name, &payload.reference)?;
-        Ok(format!(
+        let shown = format!(
             "signed by {} as {:?} with digest {}",
             verified.signer, payload.reference, payload.digest
-        ))
+        );
+        // The same signature may be packed in many ways.
+        let by = format!("{:?} {:?}", verified.signer.fingerprint, message.trailer());
+        let made = [verified.content, by.as_bytes()];
+        Ok(Accepts::new(shown, payload.digest, made))
     }
 }
 

@@ -97,6 +97,6 @@ fn findings(request: &Request, found: Found, accepted: Accepted) -> Findings {
         repository: request.reference.repository().to_string(),
         evidence: found.evidence,
         accepted,
-        is_complete: found.is_complete,
+        complete: found.complete,
     }
 }

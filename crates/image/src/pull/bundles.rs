@@ -41,10 +41,16 @@ pub(super) async fn attached(
         found.truncate(MAX_FETCHED);
     }
     let fetched = found.iter().map(|one| fetch(remote, digest, one));
+    let things = try_join_all(fetched).await?;
+    Ok(limited(things.into_iter().flatten()))
+}
+
+/// The first of these, as many as are looked at.
+fn limited(things: impl Iterator<Item = Attached>) -> (Vec<String>, Vec<Signature>) {
     let mut bundles = Vec::new();
     let mut signatures = Vec::new();
     let mut together = 0;
-    for thing in try_join_all(fetched).await?.into_iter().flatten() {
+    for thing in things {
         match thing {
             Attached::Bundle(text) => {
                 together += text.len();
@@ -54,7 +60,7 @@ pub(super) async fn attached(
             }
             Attached::Signatures(some) => {
                 for signature in some {
-                    together += signature.payload.len() + signature.signature.len();
+                    together += signature.bytes();
                     if together <= MAX_TOGETHER && signatures.len() < MAX_SIGNATURES {
                         signatures.push(signature);
                     }
@@ -62,7 +68,7 @@ pub(super) async fn attached(
             }
         }
     }
-    Ok((bundles, signatures))
+    (bundles, signatures)
 }
 
 enum Attached {
@@ -134,4 +140,23 @@ pub(crate) fn bundle_of(what: &str, manifest: &[u8]) -> Result<Option<Digest>> {
 #[derive(Deserialize)]
 struct Manifest {
     layers: Vec<RawDescriptor>,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_came_with_signatures_counts_as_they_do() {
+        let beside = Some("x".repeat(32 << 10));
+        let one = Signature {
+            certificate: beside.clone(),
+            chain: beside.clone(),
+            log: beside,
+            ..Signature::default()
+        };
+        let all = vec![one; MAX_SIGNATURES];
+        let (_, signatures) = limited([Attached::Signatures(all)].into_iter());
+        assert_eq!(signatures.len(), MAX_TOGETHER / (96 << 10));
+    }
 }

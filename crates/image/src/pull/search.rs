@@ -16,7 +16,7 @@ use crate::blocking::blocking;
 use crate::lookaside::{self, Base, Stores};
 use crate::policy::{Needs, SIGSTORE_SIGNED};
 use crate::registry::Remote;
-use crate::store::Evidence;
+use crate::store::{Complete, Evidence};
 use crate::{Config, Digest, Error, Reference, Result, Verdict};
 
 /// How long signatures are waited for that nobody needs yet.
@@ -31,8 +31,8 @@ pub(crate) struct Found {
     pub(super) evidence: Evidence,
     /// Why there may be more that are attached.
     missed: Option<Error>,
-    /// Whether all places could be asked.
-    pub(super) is_complete: bool,
+    /// Of which kinds all places were asked.
+    pub(super) complete: Complete,
 }
 
 /// What is done about signatures that the policy does not ask for.
@@ -125,9 +125,14 @@ pub(super) async fn gather(
         Box::pin(wait(name, needs.attached, others, attached)),
         Box::pin(wait(name, needs.messages, others, messages)),
     )?;
-    let is_there = is_told && attached.is_some() && messages.is_some();
+    let is_attached_there = is_told && attached.is_some();
     let mut found = attached.unwrap_or_default();
-    found.is_complete = is_there && found.missed.is_none();
+    let is_complete = is_attached_there && found.missed.is_none();
+    found.complete = Complete {
+        attached: is_complete,
+        attestations: is_complete && needs.attestations,
+        messages: is_told && messages.is_some(),
+    };
     if let Some(error) = found.missed.as_ref().filter(|_| !needs.attached) {
         tracing::debug!(image = %name, %error, "signatures can't be had");
     }

@@ -4,6 +4,8 @@
 //! Whoever may write to one repository decides what is found there, and may fill it with rubbish. So what was found for
 //! one repository never takes the room of what was found for another, and what a policy has accepted comes first.
 
+mod accepted;
+mod merge;
 #[cfg(test)]
 mod tests;
 
@@ -12,16 +14,9 @@ use std::hash::Hash;
 
 use serde::{Deserialize, Serialize};
 
+pub(crate) use self::accepted::{Accepted, KnownBy, MAX_KEYS};
 use crate::Digest;
 
-/// Manifests and indexes of one repository.
-const MAX_MANIFESTS: usize = 32;
-/// Things of one kind that are kept for one repository.
-const MAX_EACH: usize = 128;
-/// Bytes of signatures and bundles that are kept for one repository.
-const MAX_BYTES: usize = 8 << 20;
-/// Bytes of messages that are kept for one repository, in base64.
-const MAX_MESSAGES: usize = 1 << 20;
 /// Repositories that one image is kept for.
 const MAX_REPOSITORIES: usize = 16;
 /// Bytes of all that is kept of one image.
@@ -87,16 +82,6 @@ pub(crate) struct Attestation {
     pub(crate) is_stamped: bool,
 }
 
-/// How many things of each kind a policy has accepted: those that come first.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct Accepted {
-    pub(crate) signatures: usize,
-    pub(crate) bundles: usize,
-    #[serde(default)]
-    pub(crate) attestations: usize,
-    pub(crate) messages: usize,
-}
-
 /// What a pull has found.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Findings {
@@ -104,8 +89,17 @@ pub(crate) struct Findings {
     pub(crate) repository: String,
     pub(crate) evidence: Evidence,
     pub(crate) accepted: Accepted,
-    /// Whether there was nothing else: no place that could not be asked.
-    pub(crate) is_complete: bool,
+    pub(crate) complete: Complete,
+}
+
+/// Of which kinds there was nothing else: no place that could not be asked, or was not.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) struct Complete {
+    /// Signatures and bundles.
+    pub(crate) attached: bool,
+    /// Attestations at their tags.
+    pub(crate) attestations: bool,
+    pub(crate) messages: bool,
 }
 
 /// All that is kept of one image's signatures.
@@ -155,7 +149,7 @@ impl Kept {
         let is_same = |group: &Group| group.repository == found.repository;
         let at = self.groups.iter().position(is_same);
         let known = at.map(|at| self.groups[at].clone());
-        let group = Group::of(found, known.as_ref());
+        let group = merge::merged(found, known.as_ref());
         if known.as_ref() == Some(&group) {
             return;
         }
@@ -192,72 +186,6 @@ impl Kept {
     }
 }
 
-impl Group {
-    /// What was found takes the place of what is known of the same manifests, unless there may be more than was found.
-    /// What was accepted stays in any case.
-    fn of(found: Findings, known: Option<&Self>) -> Self {
-        let (new, accepted) = (found.evidence, found.accepted);
-        let nothing = (Evidence::default(), Accepted::default());
-        let (old, before) = known.map_or(nothing, |it| (it.evidence.clone(), it.accepted));
-        let is_replaced = found.is_complete
-            && old
-                .manifests
-                .iter()
-                .all(|digest| new.manifests.contains(digest));
-        let mut room = MAX_BYTES;
-        let (new_signatures, old_signatures) = (
-            (new.signatures, accepted.signatures),
-            (old.signatures, before.signatures),
-        );
-        let (signatures, accepted_signatures) = merged(
-            new_signatures,
-            old_signatures,
-            is_replaced,
-            &mut room,
-            Signature::bytes,
-        );
-        let (bundles, accepted_bundles) = merged(
-            (new.bundles, accepted.bundles),
-            (old.bundles, before.bundles),
-            is_replaced,
-            &mut room,
-            String::len,
-        );
-        let (attestations, accepted_attestations) = merged(
-            (new.attestations, accepted.attestations),
-            (old.attestations, before.attestations),
-            is_replaced,
-            &mut room,
-            Attestation::bytes,
-        );
-        let (messages, accepted_messages) = merged(
-            (new.messages, accepted.messages),
-            (old.messages, before.messages),
-            is_replaced,
-            &mut { MAX_MESSAGES },
-            String::len,
-        );
-        let mut manifests = distinct([new.manifests, old.manifests].concat());
-        manifests.truncate(MAX_MANIFESTS);
-        Self {
-            repository: found.repository,
-            evidence: Evidence {
-                manifests,
-                signatures,
-                bundles,
-                attestations,
-                messages,
-            },
-            accepted: Accepted {
-                signatures: accepted_signatures,
-                bundles: accepted_bundles,
-                attestations: accepted_attestations,
-                messages: accepted_messages,
-            },
-        }
-    }
-}
-
 impl Evidence {
     fn bytes(&self) -> usize {
         let texts = self.bundles.iter().chain(&self.messages).map(String::len);
@@ -268,7 +196,8 @@ impl Evidence {
 }
 
 impl Signature {
-    fn bytes(&self) -> usize {
+    /// How long it is, with all that came with it.
+    pub(crate) fn bytes(&self) -> usize {
         let beside = [&self.certificate, &self.chain, &self.log];
         self.payload.len() + self.signature.len() + bytes_of(beside)
     }
@@ -283,37 +212,6 @@ impl Attestation {
 
 fn bytes_of(beside: [&Option<String>; 3]) -> usize {
     beside.into_iter().flatten().map(String::len).sum()
-}
-
-/// Things of one kind, of which the first ones are accepted.
-type Sorted<T> = (Vec<T>, usize);
-
-/// What is accepted of both, then the rest, as much as there is room for.
-fn merged<T: Clone + Eq + Hash>(
-    (mut new, new_accepted): Sorted<T>,
-    (mut old, old_accepted): Sorted<T>,
-    is_replaced: bool,
-    room: &mut usize,
-    bytes: impl Fn(&T) -> usize,
-) -> Sorted<T> {
-    let new_rest = new.split_off(new_accepted.min(new.len()));
-    let old_rest = old.split_off(old_accepted.min(old.len()));
-    let accepted = distinct([new, old].concat());
-    let count = accepted.len();
-    let old_rest = if is_replaced { Vec::new() } else { old_rest };
-    let mut kept = Vec::new();
-    let mut kept_accepted = 0;
-    let all = distinct([accepted, new_rest, old_rest].concat());
-    for (place, one) in all.into_iter().enumerate() {
-        let left = room.checked_sub(bytes(&one));
-        let Some(left) = left.filter(|_| kept.len() < MAX_EACH) else {
-            continue;
-        };
-        *room = left;
-        kept_accepted += usize::from(place < count);
-        kept.push(one);
-    }
-    (kept, kept_accepted)
 }
 
 /// Each thing where it is for the first time.

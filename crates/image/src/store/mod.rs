@@ -13,7 +13,9 @@ mod records;
 mod remove;
 mod startup;
 
-pub(crate) use evidence::{Accepted, Attestation, Evidence, Findings, Kept, Signature};
+pub(crate) use evidence::{
+    Accepted, Attestation, Complete, Evidence, Findings, Kept, KnownBy, MAX_KEYS, Signature,
+};
 pub(crate) use handle::{Hold, Store, now};
 pub(crate) use index::{Change, State};
 pub(crate) use inherit::{Inherited, inherited};

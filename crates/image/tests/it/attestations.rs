@@ -84,6 +84,25 @@ async fn they_are_asked_for_where_the_policy_asks_for_them_only() {
 }
 
 #[tokio::test]
+async fn who_does_not_ask_for_them_leaves_those_that_are_kept() {
+    let scene = Scene::new().await;
+    let person = Person::with(Key::new());
+    let other = "https://a.example/other";
+    say(&scene, &person, &[SAID, other]).await;
+    scene.set_for("policy.json", &wanted(&scene, &person, "v.example/app"));
+    let image = scene.pull().await.unwrap();
+    scene.set_for("namespaces/open.json", &accept());
+    pull_for(&scene.place.images, &scene.name(), "open")
+        .await
+        .unwrap();
+    // No policy has asked for this one so far.
+    let mut changed = wanted(&scene, &person, "v.example/app");
+    changed[0]["predicateTypes"] = json!([other]);
+    scene.set_for("policy.json", &changed);
+    scene.admit(&image).await.unwrap();
+}
+
+#[tokio::test]
 async fn crowds_of_attestations_and_such_that_cannot_be_had_refuse_the_image() {
     let scene = Scene::new().await;
     let person = Person::with(Key::new());

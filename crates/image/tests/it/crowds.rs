@@ -61,6 +61,49 @@ async fn rubbish_in_the_same_repository_leaves_what_was_accepted() {
 }
 
 #[tokio::test]
+async fn copies_of_an_accepted_signature_leave_what_another_policy_has_accepted() {
+    let mut scene = Scene::new().await;
+    let digest = scene.built.digest().to_owned();
+    let other = Signer::new(&scene.policies, "other", KeyKind::P256);
+    let identity = json!({ "type": "matchRepoDigestOrExact" });
+    let by_other = json!([{
+        "type": "sigstoreSigned",
+        "keyPath": other.public_key(),
+        "signedIdentity": identity,
+    }]);
+    scene.set_for("namespaces/other.json", &by_other);
+    let name = scene.name();
+    let push = async |scene: &Scene, signatures: &[ImageSignature]| {
+        let registry = &scene.registry;
+        registry
+            .push_signatures("team/app", &digest, signatures)
+            .await;
+    };
+    push(&scene, &[other.sign_image(&digest, &name)]).await;
+    let images = &scene.place.images;
+    let image = pull_for(images, &name, "other").await.unwrap();
+    let good = scene.signer.sign_image(&digest, &name);
+    for turn in 0..3 {
+        // A policy with a key looks at nothing beside the signature.
+        let copy = |number| ImageSignature {
+            chain: Some(format!("{turn} {number}")),
+            ..good.clone()
+        };
+        let copies: Vec<_> = (0..64).map(copy).collect();
+        push(&scene, &copies).await;
+        scene.pull().await.unwrap();
+    }
+    scene.place.reopen().await;
+    scene.admit(&image).await.unwrap();
+    let reference: Reference = name.parse().unwrap();
+    let admitted = scene
+        .place
+        .images
+        .admit(&image.id, Some(&reference), "other");
+    admitted.await.unwrap();
+}
+
+#[tokio::test]
 async fn the_same_signature_for_two_repositories_is_judged_once() {
     let scene = Scene::new().await;
     scene.set_for("namespaces/open.json", &accept());

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use super::load::dotted;
 use super::schema::{Config, RUNTIMES, is_live};
 use super::section::{Applies, Key, Section};
-use super::values::Backend;
+use super::validate::validate;
 
 /// The keys whose values differ between two configurations.
 #[derive(Debug, Default, PartialEq, Eq)]
@@ -19,7 +19,9 @@ pub(crate) struct Changes {
 /// Compares the configuration that rules with the one to come.
 pub(crate) fn changes(old: &Config, new: &Config) -> Changes {
     let backend = old.daemon.backend;
-    let (old, new) = (flatten(old, backend), flatten(new, backend));
+    let same = backend == new.daemon.backend;
+    let is_live = |table: &str| same && is_live(table, backend);
+    let (old, new) = (flatten(old, is_live), flatten(new, is_live));
     let mut changes = Changes::default();
     for (name, key) in &new {
         if old
@@ -45,14 +47,27 @@ impl Changes {
     }
 }
 
-/// What rules once the new configuration has taken the place of the old one without a restart.
-pub(crate) fn reloaded(old: &Config, new: &Config) -> Config {
+/// What rules once the new configuration has taken the place of the old one without a restart, or why what a
+/// restart alone applies does not go with the rest.
+pub(crate) fn reloaded(old: &Config, new: &Config) -> Result<Config, String> {
     let mut rules = new.clone();
     rules.keep(old);
-    rules
+    let problems: Vec<String> = validate(&rules)
+        .into_iter()
+        .map(|(key, problem)| format!("{key}: {problem}"))
+        .collect();
+    if problems.is_empty() {
+        return Ok(rules);
+    }
+    let waiting = changes(old, new).pending.join(", ");
+    Err(format!(
+        "it takes a restart, as {waiting} would wait for one, and what rules until then does not go with the \
+         rest: {}",
+        problems.join("; ")
+    ))
 }
 
-fn flatten(config: &Config, backend: Backend) -> BTreeMap<String, Key> {
+fn flatten(config: &Config, is_live: impl Fn(&str) -> bool) -> BTreeMap<String, Key> {
     let mut keys = BTreeMap::new();
     let mut add = |table: &str, section: &dyn Section, is_live: bool| {
         keys.extend(section.keys().into_iter().map(|mut key| {
@@ -63,10 +78,10 @@ fn flatten(config: &Config, backend: Backend) -> BTreeMap<String, Key> {
         }));
     };
     for (table, section) in config.sections() {
-        add(table, section, is_live(table, backend));
+        add(table, section, is_live(table));
     }
     for (name, runtime) in &config.runtimes {
-        add(&dotted(RUNTIMES, name), runtime, is_live(RUNTIMES, backend));
+        add(&dotted(RUNTIMES, name), runtime, is_live(RUNTIMES));
     }
     keys
 }
@@ -74,6 +89,7 @@ fn flatten(config: &Config, backend: Backend) -> BTreeMap<String, Key> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::config::values::Backend;
 
     #[test]
     fn a_changed_level_applies_and_a_changed_root_waits() {
@@ -94,12 +110,43 @@ mod tests {
             .insert("runc".to_owned(), super::super::schema::Runtime::default());
         let kind = "runtimes.runc.kind".to_owned();
         assert!(changes(&old, &new).applied.contains(&kind));
-        assert!(reloaded(&old, &new).runtimes.is_empty());
+        assert!(reloaded(&old, &new).unwrap().runtimes.is_empty());
         for config in [&mut old, &mut new] {
             config.daemon.backend = Backend::Docker;
         }
         assert!(changes(&old, &new).pending.contains(&kind));
-        assert_eq!(reloaded(&old, &new), old);
+        assert_eq!(reloaded(&old, &new).unwrap(), old);
+    }
+
+    #[test]
+    fn what_rules_until_a_restart_is_as_good_as_what_is_in_a_file() {
+        let mut old = Config::default();
+        old.streaming.address = "0.0.0.0".parse().unwrap();
+        old.streaming.tls_cert = Some("/c.pem".parse().unwrap());
+        old.streaming.tls_key = Some("/k.pem".parse().unwrap());
+        assert_eq!(validate(&old), []);
+        let new = Config::default();
+        assert_eq!(validate(&new), []);
+        // The address waits: without TLS all that it serves would be open.
+        let error = reloaded(&old, &new).unwrap_err();
+        assert!(error.contains("streaming.address would wait"), "{error}");
+        assert!(error.contains("open to other machines"), "{error}");
+    }
+
+    #[test]
+    fn another_backend_is_another_daemon() {
+        let mut old = Config::default();
+        old.images.credentials_dir = Some("/credentials".parse().unwrap());
+        let mut new = Config::default();
+        new.daemon.backend = Backend::Docker;
+        new.log.level = "debug".parse().unwrap();
+        assert_eq!(reloaded(&old, &new).unwrap(), old);
+        let changes = changes(&old, &new);
+        assert_eq!(changes.applied, [""; 0]);
+        assert_eq!(
+            changes.pending,
+            ["backend", "images.credentials_dir", "log.level"]
+        );
     }
 
     #[test]
@@ -108,7 +155,7 @@ mod tests {
         let mut new = old.clone();
         new.daemon.root = "/other".parse().unwrap();
         new.containers.restore_images = true;
-        let rules = reloaded(&old, &new);
+        let rules = reloaded(&old, &new).unwrap();
         assert_eq!(rules.daemon.root, old.daemon.root);
         assert!(rules.containers.restore_images);
         let again = changes(&rules, &new);

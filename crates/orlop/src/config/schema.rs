@@ -34,8 +34,11 @@ macro_rules! config {
             /// Has each table take back from `old` what a reload does not apply.
             pub(super) fn keep(&mut self, old: &Self) {
                 let backend = old.daemon.backend;
-                $( self.$table.keep(old.$table.as_any(), !is_live($name, backend)); )*
-                if !is_live(RUNTIMES, backend) {
+                // Another backend is another daemon.
+                let same = backend == self.daemon.backend;
+                let is_live = |table: &str| same && is_live(table, backend);
+                $( self.$table.keep(old.$table.as_any(), !is_live($name)); )*
+                if !is_live(RUNTIMES) {
                     self.runtimes.clone_from(&old.runtimes);
                 }
             }

@@ -79,7 +79,8 @@ impl Inner {
         let (reading, before) = (Arc::clone(&self), Arc::clone(&old));
         let read = move || -> anyhow::Result<_> {
             let new = load(&reading.location, &reading.flags)?.config;
-            let rules = Arc::new(reloaded(&before, &new));
+            let rules = reloaded(&before, &new).map_err(anyhow::Error::msg)?;
+            let rules = Arc::new(rules);
             // Whatever may fail comes before anything is changed.
             let moving = reading.parts.exporting.prepare(&before, &rules)?;
             Ok((new, rules, moving))
@@ -100,7 +101,11 @@ impl Inner {
             levels.set(&rules.log.level)?;
         }
         policy.set_slow_call(rules.log.slow_call.nonzero());
-        policy.set_limits(&rules.grpc);
+        // Calls in work count for those that were.
+        let most = |config: &Config| (config.grpc.max_calls, config.grpc.max_streams);
+        if most(&old) != most(&rules) {
+            policy.set_limits(&rules.grpc);
+        }
         let changes = changes(&old, &new);
         self.config.send_replace(rules);
         Ok(changes)

@@ -7,6 +7,7 @@
 //!                                                                       drain_timeout: end
 //! ```
 
+use std::pin::pin;
 use std::time::Duration;
 
 use super::admin::describe;
@@ -56,12 +57,29 @@ async fn stop_asked(signals: &mut Signals) {
 
 /// Does what signals ask for, until one asks to stop.
 async fn heed(signals: &mut Signals, control: &Control, notifier: &Notifier) {
-    while signals.next().await == Wish::Reload {
+    let mut wish = signals.next().await;
+    while wish == Wish::Reload {
         notifier.tell(State::Reloading);
-        match control.reload().await {
+        // Not waited for by who wants us to stop; it goes on without being asked for.
+        let mut reload = pin!(control.reload());
+        let mut again = None;
+        let outcome = loop {
+            tokio::select! {
+                outcome = &mut reload => break outcome,
+                wish = signals.next() => match wish {
+                    Wish::Stop => return,
+                    Wish::Reload => again = Some(Wish::Reload),
+                },
+            }
+        };
+        match outcome {
             Ok(changes) => tracing::info!("configuration read: {}", describe(&changes)),
             Err(error) => tracing::error!("the old configuration stays in force: {error:#}"),
         }
         notifier.tell(State::Ready);
+        wish = match again {
+            Some(wish) => wish,
+            None => signals.next().await,
+        };
     }
 }

@@ -39,6 +39,12 @@ fn applied(world: &World, toml: &str) -> String {
     said
 }
 
+fn which(program: &str) -> std::path::PathBuf {
+    let places = ["/usr/sbin", "/usr/bin", "/sbin", "/usr/local/sbin"];
+    let mut places = places.iter().map(|place| Path::new(place).join(program));
+    places.find(|path| path.exists()).expect("it is installed")
+}
+
 async fn run_by(world: &World, pod: &PodSpec, handler: &str) -> Result<String, tonic::Status> {
     let request = RunPodSandboxRequest {
         config: Some(pod.config()),
@@ -51,14 +57,15 @@ async fn run_by(world: &World, pod: &PodSpec, handler: &str) -> Result<String, t
 #[tokio::test(flavor = "multi_thread")]
 async fn runtimes_come_and_go_and_pods_keep_theirs() {
     let world = world!(Node::orlop());
-    let table = "[runtimes.runc]\nargs = []\n";
-    let refused = run_by(&world, &world.node.pod("early"), "runc").await;
+    let runc = which("runc");
+    let table = format!("[runtimes.another]\npath = {runc:?}\n");
+    let refused = run_by(&world, &world.node.pod("early"), "another").await;
     assert_eq!(refused.unwrap_err().code(), Code::InvalidArgument);
 
-    let said = applied(&world, table);
-    assert!(said.contains("runtimes.runc."), "{said}");
+    let said = applied(&world, &table);
+    assert!(said.contains("runtimes.another."), "{said}");
     let pod = world.node.pod("kept");
-    let pod_id = run_by(&world, &pod, "runc").await.expect("a pod");
+    let pod_id = run_by(&world, &pod, "another").await.expect("a pod");
     let spec = world.container("main").shell("sleep 1000");
     let id = world
         .cri
@@ -66,9 +73,25 @@ async fn runtimes_come_and_go_and_pods_keep_theirs() {
         .await
         .expect("a container");
 
-    // It is offered no more, and serves on where it has made something.
+    // What is another one under its name makes new ones, and the old one serves on where it has made something.
+    let root = world.node.scratch().path("another-root");
+    applied(&world, &format!("{table}root = {root:?}\n"));
+    assert_eq!(world.printed(&id, &["echo", "on"]).await, "on");
+    let newer = world.node.pod("newer");
+    let newer_id = run_by(&world, &newer, "another").await.expect("a pod");
+    let made = world.cri.run(&newer_id, &newer, &spec).await;
+    made.expect("a container");
+    assert_eq!(std::fs::read_dir(&root).expect("its state").count(), 1);
+    world
+        .cri
+        .remove_pod(&newer_id)
+        .await
+        .expect("remove the pod");
+    assert_eq!(std::fs::read_dir(&root).expect("its state").count(), 0);
+
+    // It is offered no more, too.
     applied(&world, "");
-    let refused = run_by(&world, &world.node.pod("late"), "runc").await;
+    let refused = run_by(&world, &world.node.pod("late"), "another").await;
     assert_eq!(refused.unwrap_err().code(), Code::InvalidArgument);
     assert_eq!(world.printed(&id, &["echo", "on"]).await, "on");
     let second = world.container("second").shell("sleep 1000");
@@ -82,7 +105,7 @@ async fn runtimes_come_and_go_and_pods_keep_theirs() {
     world.cri.remove_pod(&pod_id).await.expect("remove the pod");
 
     // Which is the default is said at once, too.
-    applied(&world, &format!("default_runtime = \"runc\"\n{table}"));
+    applied(&world, &format!("default_runtime = \"another\"\n{table}"));
     let running = world.run_script("default", "sleep 1000").await;
     let state = world
         .cri
@@ -90,7 +113,7 @@ async fn runtimes_come_and_go_and_pods_keep_theirs() {
         .await
         .expect("a status");
     assert_eq!(state.runtime_handler, "");
-    let traced = std::fs::read_dir(world.node.state().join("runtimes/runc"));
+    let traced = std::fs::read_dir(world.node.state().join("runtimes/another"));
     assert_eq!(traced.expect("the state of runc").count(), 1);
 }
 
@@ -175,6 +198,7 @@ async fn what_cannot_be_used_changes_nothing_and_what_must_wait_is_told() {
             "[metrics]\nlisten = \"unix:///dev/null/m.sock\"\n",
             "/dev/null",
         ),
+        ("[nri]\nsocket = \"/dev/null/n.sock\"\n", "nri.socket"),
         (
             "[streaming]\ntls_cert = \"/nonexistent/c.pem\"\ntls_key = \"/nonexistent/k.pem\"\n",
             "/nonexistent",

@@ -8,8 +8,9 @@ use orlop_sigstore::{
 
 use super::SigstoreSigned;
 use super::trust::{Signers, Trust};
+use crate::Digest;
 use crate::policy::payload::{Kind, Payload};
-use crate::policy::sorting::Marks;
+use crate::policy::sorting::{Accepts, Marks};
 use crate::policy::verdict::{Subject, any_of, tag_of};
 use crate::store::{Attestation, Signature, now};
 
@@ -41,18 +42,30 @@ impl SigstoreSigned {
             trust: &trust,
             subject,
         };
+        let requirement = marks.requirement();
         for (signature, mark) in trial.signatures().iter().zip(&mut marks.signatures) {
-            *mark |= trial.signature(signature).is_ok();
+            if let Ok(accepts) = trial.signature(signature) {
+                mark.add(requirement, &accepts);
+            }
         }
         for (text, mark) in subject.evidence.bundles.iter().zip(&mut marks.bundles) {
             let bundle = read(text);
-            *mark |= trial.is_wanted(&bundle) && bundle.and_then(|it| trial.bundle(it)).is_ok();
+            if !trial.is_wanted(&bundle) {
+                continue;
+            }
+            if let Ok(accepts) = bundle.and_then(|it| trial.bundle(it)) {
+                mark.add(requirement, &accepts);
+            }
         }
         let attestations = subject.evidence.attestations.iter();
         for (one, mark) in attestations.zip(&mut marks.attestations) {
             let read = read_envelope(one);
-            let is_wanted = trial.is_wanted(&read);
-            *mark |= is_wanted && read.and_then(|it| trial.attestation(one, it)).is_ok();
+            if !trial.is_wanted(&read) {
+                continue;
+            }
+            if let Ok(accepts) = read.and_then(|it| trial.attestation(one, it)) {
+                mark.add(requirement, &accepts);
+            }
         }
         Ok(())
     }
@@ -84,6 +97,7 @@ impl Trial<'_> {
         let attestations = attestations.into_iter();
         let attestations = attestations.map(|(one, read)| self.attestation(one, read?));
         let all = signatures.chain(bundles).chain(attestations);
+        let all = all.map(|outcome| outcome.map(|accepts| accepts.shown));
         any_of(self.kind(), count, all)
     }
 
@@ -148,7 +162,7 @@ impl Trial<'_> {
         }
     }
 
-    fn signature(&self, signature: &Signature) -> Result<String, String> {
+    fn signature(&self, signature: &Signature) -> Result<Accepts, String> {
         // Some break it into lines.
         let text: String = signature.signature.split_ascii_whitespace().collect();
         let bytes = BASE64_STANDARD.decode(text);
@@ -174,22 +188,27 @@ impl Trial<'_> {
         }
         let (name, reference) = (self.subject.name, &payload.reference);
         self.wanted.identity.accepts(name, reference)?;
-        Ok(format!(
-            "signed by {by} as {reference:?} with digest {}",
-            payload.digest
-        ))
+        let digest = payload.digest;
+        let shown = format!("signed by {by} as {reference:?} with digest {digest}");
+        let verified = [signature.payload.as_bytes(), &bytes];
+        Ok(Accepts::new(shown, digest, verified))
     }
 
-    fn bundle(&self, (bundle, statement): (Bundle, Statement)) -> Result<String, String> {
+    fn bundle(&self, (bundle, statement): (Bundle, Statement)) -> Result<Accepts, String> {
         let by = bundle.verify(&self.demand(), None);
-        self.said(&self.signer(by)?, &statement)
+        let (shown, digest) = self.said(&self.signer(by)?, &statement)?;
+        let verified = match &bundle.content {
+            Content::Envelope(envelope) => verified(envelope),
+            Content::Message(signature) => [&[][..], signature],
+        };
+        Ok(Accepts::new(shown, digest, verified))
     }
 
     fn attestation(
         &self,
         attestation: &Attestation,
         (envelope, statement): (Envelope, Statement),
-    ) -> Result<String, String> {
+    ) -> Result<Accepts, String> {
         let beside = Beside {
             certificate: attestation.certificate.as_deref(),
             chain: attestation.chain.as_deref(),
@@ -197,11 +216,13 @@ impl Trial<'_> {
             is_stamped: attestation.is_stamped,
         };
         let by = envelope.verify(beside, &self.demand());
-        self.said(&self.signer(by)?, &statement)
+        let (shown, digest) = self.said(&self.signer(by)?, &statement)?;
+        Ok(Accepts::new(shown, digest, verified(&envelope)))
     }
 
-    /// What somebody has said of the image; else why it is not of that. It is the signer who speaks.
-    fn said(&self, by: &str, statement: &Statement) -> Result<String, String> {
+    /// What somebody has said of the image, and by which digest; else why it is not of that. It is the signer who
+    /// speaks.
+    fn said(&self, by: &str, statement: &Statement) -> Result<(String, Digest), String> {
         let mut reason = "it is for no image".to_owned();
         for subject in &statement.subjects {
             let digests = subject.digests.iter();
@@ -220,11 +241,13 @@ impl Trial<'_> {
             };
             match accepted {
                 Ok(()) if self.wanted.predicate_types.is_empty() => {
-                    return Ok(format!("signed by {by} {shown} with digest {digest}"));
+                    let shown = format!("signed by {by} {shown} with digest {digest}");
+                    return Ok((shown, digest));
                 }
                 Ok(()) => {
                     let kind = &statement.predicate_type;
-                    return Ok(format!("{kind} by {by} {shown} with digest {digest}"));
+                    let shown = format!("{kind} by {by} {shown} with digest {digest}");
+                    return Ok((shown, digest));
                 }
                 Err(why) => reason = why,
             }
@@ -273,6 +296,14 @@ fn read_envelope(attestation: &Attestation) -> Result<(Envelope, Statement), Str
         Ok((envelope, statement))
     };
     read().map_err(|refusal: Refusal| refusal.to_string())
+}
+
+/// What was verified of an envelope that holds a statement, however it was written.
+fn verified(envelope: &Envelope) -> [&[u8]; 2] {
+    [
+        envelope.statement().unwrap_or_default(),
+        envelope.signature(),
+    ]
 }
 
 fn shortened(text: &str) -> String {

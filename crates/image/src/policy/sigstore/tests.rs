@@ -15,6 +15,7 @@ use crate::store::Evidence;
 use crate::{Digest, Reference};
 
 mod attestations;
+mod copies;
 mod mistakes;
 mod stamps;
 

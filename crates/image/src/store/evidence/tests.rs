@@ -1,5 +1,6 @@
 //! What is kept of signatures that many write, some of whom mean no good.
 
+use super::merge::MAX_EACH;
 use super::*;
 
 fn digest(of: &str) -> Digest {
@@ -26,7 +27,11 @@ fn found(repository: &str, signatures: Vec<Signature>, accepted: usize) -> Findi
             signatures: accepted,
             ..Accepted::default()
         },
-        is_complete: true,
+        complete: Complete {
+            attached: true,
+            attestations: true,
+            messages: true,
+        },
     }
 }
 
@@ -75,7 +80,7 @@ fn what_is_found_takes_the_place_of_what_was_unless_there_may_be_more() {
     let mut kept = Kept::default();
     kept.add(found("a", signatures("one", 1), 0), &named);
     let mut broken_off = found("a", signatures("two", 1), 0);
-    broken_off.is_complete = false;
+    broken_off.complete.attached = false;
     kept.add(broken_off, &named);
     assert!(has(&kept, "one") && has(&kept, "two"));
     // Of another manifest, which has led to the same image.
@@ -159,4 +164,145 @@ fn what_an_earlier_version_has_kept_is_there_until_all_is_found_anew() {
     assert!(!has(&kept, "old") && has(&kept, "a") && has(&kept, "b"));
     let text = serde_json::to_string(&kept).unwrap();
     assert_eq!(serde_json::from_str::<Kept>(&text).unwrap(), kept);
+}
+
+#[test]
+fn what_was_accepted_comes_before_all_else_of_whatever_kind() {
+    let mut large = signatures("bad", MAX_EACH);
+    for one in &mut large {
+        one.chain = Some("x".repeat(96 << 10));
+    }
+    let text = |of: &str| format!("{of} {}", "x".repeat(200 << 10));
+    let mut found = found("a", large, 0);
+    let evidence = &mut found.evidence;
+    evidence.bundles = vec![text("bundle"), text("other")];
+    evidence.attestations = vec![Attestation {
+        envelope: text("attestation"),
+        ..Attestation::default()
+    }];
+    let mut messages = vec![text("message")];
+    messages.extend((0..20).map(|one| format!("{one} {}", "x".repeat(100 << 10))));
+    evidence.messages = messages;
+    (found.accepted.bundles, found.accepted.attestations) = (1, 1);
+    found.accepted.messages = 1;
+    let mut kept = Kept::default();
+    kept.add(found.clone(), &names(&["a"]));
+    let accepted = &kept.groups[0].accepted;
+    let counts = (accepted.bundles, accepted.attestations, accepted.messages);
+    assert_eq!(counts, (1, 1, 1));
+    let (all, wanted) = (kept.together(), found.evidence);
+    assert_eq!(all.bundles.first(), wanted.bundles.first());
+    assert_eq!(all.attestations, wanted.attestations);
+    assert_eq!(all.messages.first(), wanted.messages.first());
+    assert!(all.signatures.len() > 50, "{}", all.signatures.len());
+}
+
+#[test]
+fn kinds_that_were_not_asked_for_stay() {
+    let attestation = Attestation {
+        envelope: "said".to_owned(),
+        ..Attestation::default()
+    };
+    let mut first = found("a", signatures("one", 1), 0);
+    first.evidence.attestations = vec![attestation.clone()];
+    first.evidence.messages = vec!["message".to_owned()];
+    let mut kept = Kept::default();
+    let named = names(&["a"]);
+    kept.add(first, &named);
+    let mut second = found("a", signatures("two", 1), 0);
+    second.complete.attestations = false;
+    kept.add(second, &named);
+    let all = kept.clone().together();
+    assert_eq!(all.attestations, [attestation]);
+    assert!(all.messages.is_empty() && !has(&kept, "one"));
+    kept.add(found("a", signatures("two", 1), 0), &named);
+    assert!(kept.together().attestations.is_empty());
+}
+
+/// Copies of one signature that were accepted for the same reason, each with something else beside it.
+fn copies(of: &str, beside: &[&str]) -> Findings {
+    let mut found = found("a", Vec::new(), beside.len());
+    for text in beside {
+        let mut one = signatures(of, 1);
+        one[0].chain = Some((*text).to_owned());
+        found.evidence.signatures.extend(one);
+    }
+    found.accepted.known_by.signatures = vec![vec![digest(of)]; beside.len()];
+    found
+}
+
+#[test]
+fn of_copies_the_smallest_stays_and_the_smallest_that_came_last() {
+    let mut kept = Kept::default();
+    let named = names(&["a"]);
+    let chains = |kept: &Kept| -> Vec<String> {
+        let signatures = kept.groups[0].evidence.signatures.iter();
+        signatures.filter_map(|one| one.chain.clone()).collect()
+    };
+    kept.add(copies("good", &["22", "333"]), &named);
+    assert_eq!(kept.groups[0].accepted.signatures, 1);
+    // The other one is still there, as what was not accepted is.
+    assert_eq!(chains(&kept), ["22", "333"]);
+    kept.add(copies("good", &["4444"]), &named);
+    assert_eq!(chains(&kept), ["4444", "22"]);
+    kept.add(copies("good", &["55555"]), &named);
+    assert_eq!(chains(&kept), ["55555", "22"]);
+    kept.add(copies("good", &["1"]), &named);
+    assert_eq!(chains(&kept), ["1"]);
+    let mut other = copies("good", &["7777777"]);
+    other.accepted.known_by.signatures = vec![vec![digest("other reason")]];
+    kept.add(other, &named);
+    assert_eq!(chains(&kept), ["7777777", "1"]);
+    let mut both = copies("good", &["1"]);
+    both.accepted.known_by.signatures = vec![vec![digest("other reason")]];
+    kept.add(both, &named);
+    assert_eq!(chains(&kept), ["1"]);
+    let known_by = [digest("other reason"), digest("good")];
+    assert_eq!(kept.groups[0].accepted.known_by.signatures, [known_by]);
+}
+
+#[test]
+fn large_copies_of_what_was_accepted_leave_it_and_others_room() {
+    let mut kept = Kept::default();
+    let named = names(&["a"]);
+    let [small, large] = [100 << 10, 1 << 20].map(|bytes| "x".repeat(bytes));
+    for text in [&small, &large] {
+        for of in 0..15 {
+            kept.add(copies(&format!("good {of}"), &[text]), &named);
+        }
+    }
+    let mut signatures = kept.together().signatures;
+    signatures.retain(|one| one.chain.as_ref() == Some(&small));
+    assert_eq!(signatures.len(), 15);
+}
+
+#[test]
+fn manifests_of_what_was_accepted_stay() {
+    let mut kept = Kept::default();
+    let named = names(&["a"]);
+    let mut first = found("a", signatures("good", 1), 1);
+    first.evidence.manifests = vec![digest("index"), digest("m")];
+    first.accepted.manifests = 1;
+    kept.add(first, &named);
+    for number in 0..40 {
+        let mut other = found("a", Vec::new(), 0);
+        other.evidence.manifests = vec![digest(&format!("other {number}"))];
+        kept.add(other, &named);
+    }
+    let manifests = kept.together().manifests;
+    assert_eq!(manifests.len(), 32);
+    assert!(manifests.contains(&digest("index")) && !manifests.contains(&digest("m")));
+}
+
+#[test]
+fn what_an_earlier_version_has_accepted_stays() {
+    let old = serde_json::json!({ "groups": [{
+        "repository": "a",
+        "manifests": [digest("m").to_string()],
+        "signatures": signatures("old", 2),
+        "accepted": { "signatures": 1, "bundles": 0, "messages": 0 },
+    }]});
+    let mut kept: Kept = serde_json::from_value(old).unwrap();
+    kept.add(found("a", Vec::new(), 0), &names(&["a"]));
+    assert_eq!(kept.together().signatures, signatures("old", 1));
 }
