@@ -4,6 +4,8 @@
 //! Its image is the one that is configured. Where none is, or it cannot be had, an image of a
 //! single page made here is loaded into the engine, so that a node starts without a network.
 
+use std::time::{Duration, Instant};
+
 use bytes::Bytes;
 use orlop_hex::encode as hex;
 use orlop_image::ForeignImage;
@@ -18,6 +20,9 @@ use crate::{elf, policy, pull};
 
 /// The name of the image made here. The version counts up when its content changes.
 pub(crate) const BUILT_IN: &str = "orlop.invalid/pause:1";
+
+/// How long the built-in image stands in for one that may not be used, until that is judged again.
+const STANDS_IN: Duration = Duration::from_mins(1);
 
 /// The image of a sandbox.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -61,7 +66,10 @@ pub(crate) async fn image(shim: &Shim) -> Result<Image> {
         return Ok(known);
     }
     let found = find_or_get(shim, wanted).await?;
-    shim.pause.set(Some(found.clone()));
+    // A policy may change, and signatures come.
+    let stands_in = shim.policies.is_some() && found.name != wanted;
+    let until = stands_in.then(|| Instant::now() + STANDS_IN);
+    shim.pause.found(found.clone(), until);
     Ok(found)
 }
 
@@ -74,7 +82,7 @@ async fn may_be_used(shim: &Shim, known: &Image) -> bool {
 }
 
 async fn find_or_get(shim: &Shim, wanted: &str) -> Result<Image> {
-    match shim.docker.image(wanted).await {
+    match policy::find(shim, wanted).await {
         Ok(_) if wanted == BUILT_IN => return Ok(Image::named(wanted)),
         Ok(found) => match admitted(shim, wanted, &found).await {
             Ok(image) => return Ok(image),
@@ -86,19 +94,20 @@ async fn find_or_get(shim: &Shim, wanted: &str) -> Result<Image> {
             ),
         },
         Err(error) if error.is_not_found() => {}
-        Err(error) => {
-            return Err(
-                Error::engine(format!("looking for the pause image {wanted:?}"))(error).into(),
-            );
-        }
+        Err(error) => return Err(error),
     }
     if wanted != BUILT_IN {
         match get(shim, wanted).await {
             Ok(image) => return Ok(image),
+            Err(error) if is_refusal(&error) => tracing::warn!(
+                image = wanted,
+                error = %chain(&*error),
+                "the pause image is not allowed: the built-in one serves until it is",
+            ),
             Err(error) => tracing::warn!(
                 image = wanted,
                 error = %chain(&*error),
-                "the pause image cannot be pulled, or is not allowed: the built-in one serves until it can",
+                "the pause image cannot be had or judged: the built-in one serves until it can",
             ),
         }
         if shim.docker.image(BUILT_IN).await.is_ok() {
@@ -164,25 +173,48 @@ async fn loaded(mut reply: Reply) -> Result<(), DockerError> {
     Ok(())
 }
 
+/// Whether a policy has said no, as opposed to not being asked or understood.
+fn is_refusal(error: &Error) -> bool {
+    let Error::Image { source, .. } = error else {
+        return false;
+    };
+    matches!(source, orlop_image::Error::NotAllowed { .. })
+}
+
 /// What has been found out about the pause image.
 #[derive(Debug, Default)]
 pub(crate) struct Pause {
-    found: parking_lot::Mutex<Option<Image>>,
+    found: parking_lot::Mutex<Option<Known>>,
     lock: tokio::sync::Mutex<()>,
+}
+
+#[derive(Debug)]
+struct Known {
+    image: Image,
+    /// When it is looked for anew.
+    until: Option<Instant>,
 }
 
 impl Pause {
     fn get(&self) -> Option<Image> {
-        self.held().clone()
+        self.get_at(Instant::now())
     }
 
-    /// Notes what was found, or that it is there no more.
-    pub(crate) fn set(&self, found: Option<Image>) {
-        *self.held() = found;
+    fn get_at(&self, now: Instant) -> Option<Image> {
+        let held = self.found.lock();
+        let known = held.as_ref()?;
+        let is_old = known.until.is_some_and(|until| until <= now);
+        (!is_old).then(|| known.image.clone())
     }
 
-    fn held(&self) -> parking_lot::MutexGuard<'_, Option<Image>> {
-        self.found.lock()
+    /// Notes what was found, and until when it serves.
+    fn found(&self, image: Image, until: Option<Instant>) {
+        *self.found.lock() = Some(Known { image, until });
+    }
+
+    /// Notes that it is there no more.
+    pub(crate) fn is_gone(&self) {
+        *self.found.lock() = None;
     }
 }
 
@@ -224,6 +256,18 @@ fn tar_of(files: &[(&str, &[u8], u32)]) -> Vec<u8> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn an_image_that_stands_in_is_looked_for_anew_after_a_minute() {
+        let (pause, now) = (Pause::default(), Instant::now());
+        let minute = Duration::from_mins(1);
+        assert_eq!(pause.get_at(now), None);
+        pause.found(Image::named("a.example/pause:1"), None);
+        assert!(pause.get_at(now + 100 * minute).is_some());
+        pause.found(Image::named(BUILT_IN), Some(now + STANDS_IN));
+        assert!(pause.get_at(now + minute / 2).is_some());
+        assert_eq!(pause.get_at(now + minute), None);
+    }
 
     #[test]
     fn the_archive_holds_one_small_layer_with_one_program() {

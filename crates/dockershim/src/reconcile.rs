@@ -76,7 +76,7 @@ async fn once(shim: &Shim, tell: &mpsc::Sender<News>, last: &mut i64) -> Result<
     let mut stream = stream.map_err(|error| chain(&error))?;
     // There may be another engine behind the socket now.
     shim.info.forget();
-    shim.pause.set(None);
+    shim.pause.is_gone();
     shim.remembered.forget_all();
     let asking = shim.clone();
     // In advance: the first pod need not wait for it.

@@ -153,7 +153,7 @@ impl Images {
 
 /// The same, for those who have the file.
 pub(crate) fn names_here(file: &RegistriesFile, text: &str) -> Result<Vec<Reference>> {
-    if text.parse::<Digest>().is_ok() || Digest::from_hex(text).is_ok() {
+    if is_id(text) {
         return Ok(Vec::new());
     }
     if !needs_file(file, text) {
@@ -187,7 +187,12 @@ pub(crate) fn name_meant<'n>(
     (!id.hex().starts_with(digits)).then_some(name)
 }
 
+/// Whether a text is a whole id.
+pub(crate) fn is_id(text: &str) -> bool {
+    text.parse::<Digest>().is_ok() || Digest::from_hex(text).is_ok()
+}
+
 /// Whether a file says what a name stands for.
-fn needs_file(file: &RegistriesFile, text: &str) -> bool {
+pub(crate) fn needs_file(file: &RegistriesFile, text: &str) -> bool {
     file.path().is_some() && is_short(text)
 }

@@ -56,7 +56,9 @@ pub use config::{Config, Limits, StoreForm};
 pub use decryption::KeyFiles;
 pub use digest::{Digest, InvalidDigest};
 pub use error::{Cause, Error, Result};
-pub use foreign::{Examined, ForeignIds, ForeignImage, ForeignImages, Leave, Target};
+pub use foreign::{
+    Examined, ForeignIds, ForeignImage, ForeignImages, Leave, OnItsWay, Sweep, Target,
+};
 pub use forms::LayerForm;
 pub use held::Lease;
 pub use image::Image;

@@ -3,10 +3,9 @@
 use orlop_cri::v1::{ContainerConfig, ImageSpec};
 use orlop_image::{Digest, ForeignImage, ForeignImages};
 
-use crate::docker::types::Image;
+use super::find::{find, is_id, of_engine};
 use crate::error::{Error, Result};
 use crate::shim::Shim;
-use crate::view;
 
 /// Refuses an image that the pods of a namespace may not have. What is asked for becomes the id of the one that was
 /// judged: a name may mean another a moment later.
@@ -26,9 +25,7 @@ pub(crate) async fn admit(
             names: Vec::new(),
         }
     } else {
-        let found = shim.docker.image(&asked.image).await;
-        let doing = format!("looking for image {:?}", asked.image);
-        of_engine(&found.map_err(Error::engine(doing))?)?
+        of_engine(&find(shim, &asked.image).await?)?
     };
     let id = image.id;
     let told = told(asked).to_owned();
@@ -55,21 +52,6 @@ pub(crate) async fn admit_mounts(
     Ok(())
 }
 
-/// An image as the engine tells of it.
-pub(crate) fn of_engine(found: &Image) -> Result<ForeignImage> {
-    let id = found
-        .id
-        .parse()
-        .map_err(|error| Error::Internal(format!("the engine tells no id of an image: {error}")))?;
-    let names = view::names(found.repo_tags.clone()).into_iter();
-    Ok(ForeignImage {
-        id,
-        names: names
-            .chain(view::names(found.repo_digests.clone()))
-            .collect(),
-    })
-}
-
 /// The name in a request. Kubelets ask by the id, and tell what the pod's manifest says beside it.
 fn told(asked: &ImageSpec) -> &str {
     let told = &asked.user_specified_image;
@@ -80,10 +62,4 @@ fn told(asked: &ImageSpec) -> &str {
 fn told_whole(policies: &ForeignImages, asked: &ImageSpec) -> Option<Digest> {
     let id = asked.image.parse().ok()?;
     policies.is_full_name(told(asked), &id).then_some(id)
-}
-
-/// Whether a text is an id, or the beginning of one.
-fn is_id(text: &str, id: &Digest) -> bool {
-    let full = id.to_string();
-    full.starts_with(text) || id.hex().starts_with(text)
 }

@@ -6,7 +6,9 @@
 //! judged, and names and digests that the engine tells prove nothing.
 
 mod admit;
+mod find;
 mod pull;
 
-pub(crate) use admit::{admit, admit_mounts, of_engine};
+pub(crate) use admit::{admit, admit_mounts};
+pub(crate) use find::{find, of_engine};
 pub(crate) use pull::{examine, fetch, platform, request};

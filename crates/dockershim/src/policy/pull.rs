@@ -5,13 +5,14 @@ use std::collections::HashSet;
 use orlop_credentials::{host_of, same_registry};
 use orlop_cri::v1::AuthConfig;
 use orlop_image::{
-    Credentials, Examined, ForeignIds, ForeignImages, Leave, Platform, PolicyFor, PullRequest,
-    Reference, Target,
+    Credentials, Digest, Examined, ForeignIds, ForeignImages, Leave, OnItsWay, Platform, PolicyFor,
+    PullRequest, Reference, Target,
 };
 
+use super::find::of_engine;
 use crate::docker::RegistryAuth;
 use crate::docker::types::Info;
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, chain};
 use crate::pull::{self, Pulled};
 use crate::shim::Shim;
 
@@ -60,7 +61,7 @@ fn ids(info: &Info) -> ForeignIds {
     }
 }
 
-/// Has the engine pull what may be, and call it what it was asked for by.
+/// Has the engine pull what may be, and call it by its full name.
 pub(crate) async fn fetch(
     shim: &Shim,
     policies: &ForeignImages,
@@ -71,26 +72,35 @@ pub(crate) async fn fetch(
         Leave::AsNamed => return pull::pull(shim, image, auth).await,
         Leave::Of(examined) => examined,
     };
-    make_room(shim, policies).await?;
     let auth = auth.filter(|auth| are_for(auth, image, &examined.name));
     let failed = || Error::image(format!("pulling image {image:?}"));
     let info = shim.info().await?;
     let mut bytes = 0;
     let mut other = None;
     for target in examined.targets(ids(&info)) {
-        // Before the image is there: one that is there without it could not be used, nor would it be pulled again.
-        let kept = policies.keep(&examined, target.id).await;
-        kept.map_err(failed())?;
-        let found = bring(shim, &examined, target, auth.clone()).await?;
+        make_room(shim, policies, target.id).await?;
+        let on_its_way = policies.begin(&examined, target.id).await;
+        let on_its_way = on_its_way.map_err(failed())?;
+        let found = match bring(shim, &examined, target, auth.clone()).await {
+            Ok(found) => found,
+            Err(error) => {
+                give_up(shim, on_its_way, target).await;
+                return Err(error);
+            }
+        };
         bytes += found.bytes;
         if found.id != target.id.to_string() {
+            give_up(shim, on_its_way, target).await;
             other = Some((found.id, target.id));
             continue;
         }
-        call_it(shim, image, &examined.name, &found.id).await?;
-        // Somebody may have removed it before it was there.
-        let kept = policies.keep_on(&examined, target.id).await;
-        kept.map_err(failed())?;
+        let there = shim.docker.image(&found.id).await;
+        let there = there.map_err(Error::engine(format!(
+            "looking at the pulled image {image:?}"
+        )))?;
+        let arrived = on_its_way.arrived(of_engine(&there)?.names).await;
+        arrived.map_err(failed())?;
+        call_it(shim, &examined.name, &found.id).await?;
         return Ok(Pulled {
             id: found.id,
             bytes,
@@ -133,37 +143,53 @@ async fn bring(
     Ok(pulled)
 }
 
-/// Gives an image the tag that it was asked for by, and the full name that this stands for.
-async fn call_it(shim: &Shim, image: &str, name: &Reference, id: &str) -> Result<()> {
-    let full = name.to_string();
-    for name in [full.as_str(), image] {
-        if name.contains('@') {
-            // The pull has made it.
-            continue;
-        }
-        let (repository, tag) = pull::parted(name)?;
-        let tagged = shim.docker.tag_image(id, repository, tag).await;
-        tagged.map_err(Error::engine(format!("calling image {id} {name:?}")))?;
+/// Forgets what was written down for an image that has not come.
+async fn give_up(shim: &Shim, on_its_way: OnItsWay, target: Target) {
+    let id = target.id.to_string();
+    match shim.docker.image(&id).await {
+        Err(error) if error.is_not_found() => {}
+        // It may have come all the same.
+        Ok(_) | Err(_) => return,
     }
+    if let Err(error) = on_its_way.failed().await {
+        tracing::warn!(image = id, error = %chain(&error), "what is known of its signatures stays");
+    }
+}
+
+/// Gives an image the full name that it was found by. A short one would be Docker Hub's in the engine, whatever it
+/// stands for here.
+async fn call_it(shim: &Shim, name: &Reference, id: &str) -> Result<()> {
+    let name = name.to_string();
+    if name.contains('@') {
+        // The pull has made it.
+        return Ok(());
+    }
+    let (repository, tag) = pull::parted(&name)?;
+    let tagged = shim.docker.tag_image(id, repository, tag).await;
+    tagged.map_err(Error::engine(format!("calling image {id} {name:?}")))?;
     Ok(())
 }
 
-/// Forgets what is known of images that the engine has no more, when there is no room for others.
-async fn make_room(shim: &Shim, policies: &ForeignImages) -> Result<()> {
+/// Forgets what is known of images that the engine has no more, when there is no room for another.
+async fn make_room(shim: &Shim, policies: &ForeignImages, image: Digest) -> Result<()> {
     let failed = || Error::image("looking after what is known of signatures");
-    if !policies.are_full().await.map_err(failed())? {
+    let has_room = async || -> Result<bool> {
+        let knows = policies.knows(image).await.map_err(failed())?;
+        Ok(knows || !policies.are_full().await.map_err(failed())?)
+    };
+    if has_room().await? {
         return Ok(());
     }
+    let sweep = policies.sweep();
     let listed = shim.docker.list_images().await;
     let listed = listed.map_err(Error::engine("listing images"))?;
     let ids: HashSet<_> = listed.iter().filter_map(|it| it.id.parse().ok()).collect();
-    policies.retain(ids).await.map_err(failed())?;
-    if policies.are_full().await.map_err(failed())? {
-        let problem = "as much is known of the signatures of images as there is room for: remove images that are \
-                       not used, or try again in an hour";
-        return Err(Error::Exhausted(problem.to_owned()).into());
+    sweep.retain(ids).await.map_err(failed())?;
+    if has_room().await? {
+        return Ok(());
     }
-    Ok(())
+    let problem = "as much is known of the signatures of images as there is room for: remove images that are not used";
+    Err(Error::Exhausted(problem.to_owned()).into())
 }
 
 /// Credentials as our own client takes them.

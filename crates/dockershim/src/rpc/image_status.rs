@@ -9,7 +9,7 @@ use crate::docker::types::Image;
 use crate::error::{Error, Result};
 use crate::rpc::list_images::pinned;
 use crate::shim::Shim;
-use crate::view;
+use crate::{policy, view};
 
 /// Answers the call.
 pub(crate) async fn call(shim: &Shim, request: ImageStatusRequest) -> Result<ImageStatusResponse> {
@@ -17,12 +17,10 @@ pub(crate) async fn call(shim: &Shim, request: ImageStatusRequest) -> Result<Ima
     if name.is_empty() {
         return Err(Error::invalid("image.image", "is empty; name an image").into());
     }
-    let found = match shim.docker.image(&name).await {
+    let found = match policy::find(shim, &name).await {
         Ok(found) => found,
         Err(error) if error.is_not_found() => return Ok(ImageStatusResponse::default()),
-        Err(error) => {
-            return Err(Error::engine(format!("looking for image {name:?}"))(error).into());
-        }
+        Err(error) => return Err(error),
     };
     Ok(ImageStatusResponse {
         image: Some(view::image(&found, &pinned(shim))),

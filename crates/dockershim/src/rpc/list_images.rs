@@ -4,7 +4,7 @@ use orlop_cri::v1::{ListImagesRequest, ListImagesResponse};
 
 use crate::error::{Error, Result};
 use crate::shim::Shim;
-use crate::view;
+use crate::{policy, view};
 
 /// Answers the call.
 pub(crate) async fn call(shim: &Shim, request: ListImagesRequest) -> Result<ListImagesResponse> {
@@ -12,12 +12,10 @@ pub(crate) async fn call(shim: &Shim, request: ListImagesRequest) -> Result<List
     let wanted = wanted.map(|image| image.image).unwrap_or_default();
     let pinned = pinned(shim);
     if !wanted.is_empty() {
-        let images = match shim.docker.image(&wanted).await {
+        let images = match policy::find(shim, &wanted).await {
             Ok(found) => vec![view::image(&found, &pinned)],
             Err(error) if error.is_not_found() => Vec::new(),
-            Err(error) => {
-                return Err(Error::engine(format!("looking for image {wanted:?}"))(error).into());
-            }
+            Err(error) => return Err(error),
         };
         return Ok(ListImagesResponse { images });
     }

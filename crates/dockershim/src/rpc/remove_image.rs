@@ -1,11 +1,12 @@
 //! `RemoveImage`: removes an image with all its names. One that is not there is a success.
 
 use orlop_cri::v1::{RemoveImageRequest, RemoveImageResponse};
+use orlop_image::ForeignImages;
 
 use crate::docker::DockerError;
 use crate::error::{Error, Result, chain};
 use crate::shim::Shim;
-use crate::view;
+use crate::{policy, view};
 
 /// Answers the call.
 pub(crate) async fn call(shim: &Shim, request: RemoveImageRequest) -> Result<RemoveImageResponse> {
@@ -14,10 +15,10 @@ pub(crate) async fn call(shim: &Shim, request: RemoveImageRequest) -> Result<Rem
         return Err(Error::invalid("image.image", "is empty; name an image").into());
     }
     let failed = || Error::engine(format!("removing image {name:?}"));
-    let found = match shim.docker.image(&name).await {
+    let found = match policy::find(shim, &name).await {
         Ok(found) => found,
         Err(error) if error.is_not_found() => return Ok(RemoveImageResponse {}),
-        Err(error) => return Err(failed()(error).into()),
+        Err(error) => return Err(error),
     };
     // With its last name goes the image; only one without a name is removed by its id.
     let names = view::names(found.repo_tags).into_iter();
@@ -25,14 +26,24 @@ pub(crate) async fn call(shim: &Shim, request: RemoveImageRequest) -> Result<Rem
         done(shim.docker.remove_image(&one).await).map_err(failed())?;
     }
     done(shim.docker.remove_image(&found.id).await).map_err(failed())?;
-    if let Some(policies) = &shim.policies
-        && let Ok(id) = found.id.parse()
-        && let Err(error) = policies.forget(id).await
-    {
-        // It is about an image, wherever that comes from next.
-        tracing::warn!(image = found.id, error = %chain(&error), "what is known of its signatures stays");
+    if let Some(policies) = &shim.policies {
+        forget(shim, policies, &found.id).await;
     }
     Ok(RemoveImageResponse {})
+}
+
+/// Forgets what is known of an image's signatures, unless it is there again.
+async fn forget(shim: &Shim, policies: &ForeignImages, id: &str) {
+    let sweep = policies.sweep();
+    let is_gone = shim.docker.image(id).await;
+    if let Err(error) = is_gone
+        && error.is_not_found()
+        && let Ok(image) = id.parse()
+        && let Err(error) = sweep.forget(image).await
+    {
+        // It is about an image, wherever that comes from next.
+        tracing::warn!(image = id, error = %chain(&error), "what is known of its signatures stays");
+    }
 }
 
 /// What is not there any more is removed; what somebody else removes now will be.

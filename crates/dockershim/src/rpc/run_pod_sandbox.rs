@@ -120,7 +120,7 @@ async fn create(
     let created = match creating.await {
         // Somebody removed the image since it was looked for.
         Err(error) if error.is_not_found() => {
-            shim.pause.set(None);
+            shim.pause.is_gone();
             let image = early.step("image", pause::image(shim)).await?;
             let body = image.sandbox(create::sandbox(pod, handler, &image.name, &around)?);
             let creating = early.step("create", conflict::create(shim, name, &body));

@@ -30,12 +30,10 @@ async fn judge(
     let stored = if request.remote {
         None
     } else {
-        match shim.docker.image(image).await {
+        match policy::find(shim, image).await {
             Ok(found) => Some(policy::of_engine(&found)?),
             Err(error) if error.is_not_found() => None,
-            Err(error) => {
-                return Err(Error::engine(format!("looking for image {image:?}"))(error).into());
-            }
+            Err(error) => return Err(error),
         }
     };
     let judged = if let Some(stored) = stored {

@@ -1,12 +1,12 @@
 //! The images of another, as far as they are judged.
 
-use std::collections::HashSet;
 use std::fmt;
 use std::sync::Arc;
 
 use super::examine::Examined;
+use super::on_its_way::{OnItsWay, Sweep, Ways};
 use super::records::Records;
-use crate::asked::{name_meant, names_here};
+use crate::asked::{is_id, name_meant, names_here, needs_file};
 use crate::blocking::blocking;
 use crate::judge::judge_by_names;
 use crate::policy::{SIGNED_BY, SIGSTORE_SIGNED};
@@ -26,6 +26,7 @@ struct Inner {
     config: Config,
     transport: Arc<Transport>,
     records: Records,
+    ways: Ways,
 }
 
 /// An image as the one who keeps it tells of it.
@@ -42,10 +43,11 @@ impl ForeignImages {
     /// stores nothing counts.
     pub async fn open(config: Config) -> Result<Self> {
         let root = config.root.clone();
-        let records = blocking(move || Records::open(root)).await?;
+        let records = blocking(move || Records::open(&root)).await?;
         Ok(Self(Arc::new(Inner {
             transport: Arc::new(Transport::new(&config)),
             records,
+            ways: Ways::default(),
             config,
         })))
     }
@@ -58,22 +60,18 @@ impl ForeignImages {
         &self.0.transport
     }
 
-    /// Writes down what was found out, before the image with this id is pulled.
-    pub async fn keep(&self, examined: &Examined, id: Digest) -> Result<()> {
-        let (records, found) = (self.0.records.clone(), examined.found_of(id));
-        blocking(move || records.write(&id, found)).await
+    /// Begins a pull of the image that has this id then. Where nothing is known of it, what was found out is written
+    /// down now: an image that is there without it could not be used, nor would it be pulled again.
+    pub async fn begin(&self, examined: &Examined, id: Digest) -> Result<OnItsWay> {
+        let (records, ways) = (self.0.records.clone(), self.0.ways.clone());
+        let found = examined.found_of(id);
+        blocking(move || OnItsWay::begin(records, &ways, id, found)).await
     }
 
-    /// The same for an image that may have been removed meanwhile, and is there again.
-    pub async fn keep_on(&self, examined: &Examined, id: Digest) -> Result<()> {
-        let (records, found) = (self.0.records.clone(), examined.found_of(id));
-        blocking(move || {
-            if records.has(&id) {
-                return Ok(());
-            }
-            records.write(&id, found)
-        })
-        .await
+    /// Whether anything is known of the signatures of an image.
+    pub async fn knows(&self, image: Digest) -> Result<bool> {
+        let records = self.0.records.clone();
+        blocking(move || Ok(records.has(&image))).await
     }
 
     /// Whether there is no room for what is known of more images.
@@ -82,16 +80,19 @@ impl ForeignImages {
         blocking(move || records.are_full()).await
     }
 
-    /// Forgets all images but these, and those that may be on their way.
-    pub async fn retain(&self, images: HashSet<Digest>) -> Result<()> {
-        let records = self.0.records.clone();
-        blocking(move || records.retain(&images)).await
+    /// Begins to look for images that are gone, before it is asked which are there.
+    pub fn sweep(&self) -> Sweep {
+        Sweep::begin(self.0.records.clone(), &self.0.ways)
     }
 
-    /// Forgets an image that was removed.
-    pub async fn forget(&self, image: Digest) -> Result<()> {
-        let records = self.0.records.clone();
-        blocking(move || records.remove(&image)).await
+    /// The full names that a short one stands for; `None` where `text` is an id, or a name that means everywhere the same.
+    pub async fn stands_for(&self, text: &str) -> Result<Option<Vec<Reference>>> {
+        let file = &self.config().registries;
+        if is_id(text) || !needs_file(file, text) {
+            return Ok(None);
+        }
+        let (file, text) = (file.clone(), text.to_owned());
+        blocking(move || names_here(&file, &text).map(Some)).await
     }
 
     /// Whether `text` names an image by itself, whatever other names the image has.

@@ -6,7 +6,9 @@
 
 mod examine;
 mod images;
+mod on_its_way;
 mod records;
 
 pub use examine::{Examined, ForeignIds, Leave, Target};
 pub use images::{ForeignImage, ForeignImages};
+pub use on_its_way::{OnItsWay, Sweep};

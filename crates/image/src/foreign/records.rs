@@ -1,13 +1,14 @@
 //! What is known of the signatures of images that are kept elsewhere: a file for each image.
 
-use std::collections::{BTreeSet, HashSet};
+use std::collections::BTreeSet;
 use std::fs::DirBuilder;
 use std::io::ErrorKind;
 use std::os::unix::fs::DirBuilderExt as _;
 use std::path::{Path, PathBuf};
-use std::time::{Duration, SystemTime};
+use std::sync::Arc;
 
 use orlop_disk::Outlives;
+use parking_lot::Mutex;
 use serde::{Deserialize, Serialize};
 
 use crate::store::{Evidence, Findings, Kept};
@@ -19,14 +20,14 @@ const MOST: usize = 4096;
 const MOST_BYTES: u64 = 512 << 20;
 /// No file is longer.
 const LARGEST: u64 = 64 << 20;
-/// An image that is not there may be on its way for so long.
-const ON_ITS_WAY: Duration = Duration::from_hours(1);
 const END: &str = ".json";
 
-/// A directory of such files.
+/// A directory of such files. A handle: clones share it.
 #[derive(Debug, Clone)]
 pub(super) struct Records {
-    dir: PathBuf,
+    dir: Arc<Path>,
+    /// Who changes a file holds it from looking at the file until it is written.
+    changing: Arc<Mutex<()>>,
 }
 
 /// One file.
@@ -39,11 +40,14 @@ struct Record {
 
 impl Records {
     /// The records in a directory, which is made. Blocks.
-    pub(super) fn open(dir: PathBuf) -> Result<Self> {
-        let made = DirBuilder::new().recursive(true).mode(0o700).create(&dir);
-        made.map_err(|error| Error::at("creating", &dir, error))?;
-        orlop_disk::remove_drafts(&dir).map_err(|error| Error::at("cleaning up", &dir, error))?;
-        Ok(Self { dir })
+    pub(super) fn open(dir: &Path) -> Result<Self> {
+        let made = DirBuilder::new().recursive(true).mode(0o700).create(dir);
+        made.map_err(|error| Error::at("creating", dir, error))?;
+        orlop_disk::remove_drafts(dir).map_err(|error| Error::at("cleaning up", dir, error))?;
+        Ok(Self {
+            dir: dir.into(),
+            changing: Arc::default(),
+        })
     }
 
     /// What is known of an image, if anything is. A file that can't be understood says nothing. Blocks.
@@ -73,11 +77,37 @@ impl Records {
         self.path(image).exists()
     }
 
-    /// Adds what was found out, durably. Blocks.
-    pub(super) fn write(&self, image: &Digest, found: Findings) -> Result<()> {
-        let mut signatures = self.kept(image)?.unwrap_or_default();
+    /// Adds what was found out, durably. `named` are the repositories that the image has names of. Blocks.
+    pub(super) fn add(
+        &self,
+        image: &Digest,
+        found: Findings,
+        named: &BTreeSet<String>,
+    ) -> Result<()> {
+        let _alone = self.changing.lock();
+        let known = self.kept(image)?;
+        let mut signatures = known.clone().unwrap_or_default();
+        signatures.add(found, named);
+        if known.as_ref() == Some(&signatures) {
+            return Ok(());
+        }
+        self.write(image, signatures)
+    }
+
+    /// Writes down what was found out of an image that nothing is known of, and tells whether it was one. Blocks.
+    pub(super) fn begin(&self, image: &Digest, found: Findings) -> Result<bool> {
+        let _alone = self.changing.lock();
+        if self.has(image) {
+            return Ok(false);
+        }
         let named = BTreeSet::from([found.repository.clone()]);
+        let mut signatures = Kept::default();
         signatures.add(found, &named);
+        self.write(image, signatures)?;
+        Ok(true)
+    }
+
+    fn write(&self, image: &Digest, signatures: Kept) -> Result<()> {
         let image = *image;
         let text = serde_json::to_vec(&Record { image, signatures });
         let text = text.map_err(|error| Error::store("writing down signatures", error))?;
@@ -90,8 +120,12 @@ impl Records {
         written.map_err(|error| Error::at("writing", &path, error))
     }
 
-    /// Forgets an image. Blocks.
-    pub(super) fn remove(&self, image: &Digest) -> Result<()> {
+    /// Forgets an image, if that may be: nobody writes while that is asked. Blocks.
+    pub(super) fn remove_if(&self, image: &Digest, may_be: impl FnOnce() -> bool) -> Result<()> {
+        let _alone = self.changing.lock();
+        if !may_be() {
+            return Ok(());
+        }
         let path = self.path(image);
         orlop_disk::remove_file(&path).map_err(|error| Error::at("removing", &path, error))
     }
@@ -103,23 +137,9 @@ impl Records {
         Ok(files.len() >= MOST || bytes >= MOST_BYTES)
     }
 
-    /// Forgets all images but these, and those that may be on their way. Blocks.
-    pub(super) fn retain(&self, images: &HashSet<Digest>) -> Result<()> {
-        self.retain_after(images, ON_ITS_WAY)
-    }
-
-    fn retain_after(&self, images: &HashSet<Digest>, age: Duration) -> Result<()> {
-        let now = SystemTime::now();
-        for file in self.files()? {
-            // What was written in the future, by another clock, is old.
-            let is_old = now
-                .duration_since(file.written)
-                .map_or(true, |its| its >= age);
-            if is_old && !images.contains(&file.image) {
-                self.remove(&file.image)?;
-            }
-        }
-        Ok(())
+    /// All images that something is known of. Blocks.
+    pub(super) fn images(&self) -> Result<Vec<Digest>> {
+        Ok(self.files()?.into_iter().map(|file| file.image).collect())
     }
 
     fn files(&self) -> Result<Vec<File>> {
@@ -137,7 +157,6 @@ impl Records {
             files.push(File {
                 image,
                 bytes: found.len(),
-                written: found.modified().map_err(failed)?,
             });
         }
         Ok(files)
@@ -152,7 +171,6 @@ impl Records {
 struct File {
     image: Digest,
     bytes: u64,
-    written: SystemTime,
 }
 
 fn image_of(path: &Path) -> Option<Digest> {
@@ -166,6 +184,10 @@ mod tests {
     use crate::store::Signature;
 
     fn found(signature: &str) -> Findings {
+        found_in("a.example/b", signature)
+    }
+
+    fn found_in(repository: &str, signature: &str) -> Findings {
         let evidence = Evidence {
             manifests: vec![Digest::of(b"m")],
             signatures: vec![Signature {
@@ -175,44 +197,97 @@ mod tests {
             ..Evidence::default()
         };
         Findings {
-            repository: "a.example/b".to_owned(),
+            repository: repository.to_owned(),
             evidence,
             ..Findings::default()
         }
+    }
+
+    fn named(names: &[&str]) -> BTreeSet<String> {
+        names.iter().map(|&name| name.to_owned()).collect()
+    }
+
+    fn signatures(records: &Records, image: &Digest) -> Vec<String> {
+        let known = records.read(image).unwrap().unwrap();
+        known
+            .signatures
+            .into_iter()
+            .map(|it| it.signature)
+            .collect()
     }
 
     #[test]
     fn what_is_known_of_an_image_grows_outlives_the_process_and_goes_with_the_image() {
         let scratch = tempfile::tempdir().unwrap();
         let dir = scratch.path().join("deep/signatures");
-        let records = Records::open(dir.clone()).unwrap();
+        let records = Records::open(&dir).unwrap();
         let (one, two) = (Digest::of(b"1"), Digest::of(b"2"));
         assert_eq!(records.read(&one).unwrap(), None);
-        records.write(&one, found("a")).unwrap();
-        records.write(&one, found("b")).unwrap();
-        records.write(&two, found("c")).unwrap();
+        assert!(records.begin(&one, found("a")).unwrap());
+        assert!(!records.begin(&one, found("b")).unwrap(), "it is known");
+        assert_eq!(signatures(&records, &one), ["a"]);
+        let own = named(&["a.example/b"]);
+        records.add(&one, found("b"), &own).unwrap();
+        records.add(&two, found("c"), &own).unwrap();
         std::fs::write(dir.join(".x.json.new"), "half").unwrap();
-        let records = Records::open(dir.clone()).unwrap();
+        let records = Records::open(&dir).unwrap();
         assert!(!dir.join(".x.json.new").exists());
-        let known = records.read(&one).unwrap().unwrap();
-        let signatures = known.signatures.iter().map(|it| &*it.signature);
-        assert_eq!(signatures.collect::<Vec<_>>(), ["b", "a"]);
-        records.remove(&one).unwrap();
-        records.remove(&one).unwrap();
+        assert_eq!(signatures(&records, &one), ["b", "a"]);
+        records.remove_if(&two, || false).unwrap();
+        records.remove_if(&one, || true).unwrap();
+        records.remove_if(&one, || true).unwrap();
         assert!(!records.has(&one) && records.has(&two));
+    }
+
+    #[test]
+    fn pulls_at_once_of_one_image_by_many_names_lose_nothing() {
+        let scratch = tempfile::tempdir().unwrap();
+        let records = Records::open(scratch.path()).unwrap();
+        let image = Digest::of(b"1");
+        let start = std::sync::Barrier::new(8);
+        std::thread::scope(|scope| {
+            for number in 0..8 {
+                let (records, start) = (records.clone(), &start);
+                scope.spawn(move || {
+                    let repository = format!("a.example/{number}");
+                    let found = found_in(&repository, &number.to_string());
+                    start.wait();
+                    records.add(&image, found, &named(&[&repository])).unwrap();
+                });
+            }
+        });
+        let mut known = signatures(&records, &image);
+        known.sort();
+        assert_eq!(known, ["0", "1", "2", "3", "4", "5", "6", "7"]);
+    }
+
+    #[test]
+    fn repositories_that_an_image_has_no_name_of_take_no_room_of_those_that_it_has() {
+        let scratch = tempfile::tempdir().unwrap();
+        let records = Records::open(scratch.path()).unwrap();
+        let image = Digest::of(b"1");
+        let (own, others) = (found_in("a.example/own", "own"), "b.example/other");
+        records.begin(&image, own).unwrap();
+        for number in 0..40 {
+            let found = found_in(&format!("{others}-{number}"), &format!("{number}"));
+            let named = named(&["a.example/own"]);
+            records.add(&image, found, &named).unwrap();
+        }
+        assert!(signatures(&records, &image).contains(&"own".to_owned()));
     }
 
     #[test]
     fn a_file_that_is_torn_or_another_s_says_nothing() {
         let scratch = tempfile::tempdir().unwrap();
-        let records = Records::open(scratch.path().to_owned()).unwrap();
+        let records = Records::open(scratch.path()).unwrap();
         let (one, two) = (Digest::of(b"1"), Digest::of(b"2"));
-        records.write(&one, found("a")).unwrap();
+        records.begin(&one, found("a")).unwrap();
         std::fs::copy(records.path(&one), records.path(&two)).unwrap();
         assert_eq!(records.read(&two).unwrap(), None, "it is about another");
         std::fs::write(records.path(&one), "{\"image\":").unwrap();
         assert_eq!(records.read(&one).unwrap(), None);
-        records.write(&one, found("b")).unwrap();
+        let own = named(&["a.example/b"]);
+        records.add(&one, found("b"), &own).unwrap();
         assert!(records.read(&one).unwrap().is_some(), "pulled anew");
         let endless = std::fs::File::create(records.path(&one)).unwrap();
         endless.set_len(LARGEST + 1).unwrap();
@@ -220,24 +295,9 @@ mod tests {
     }
 
     #[test]
-    fn images_that_are_gone_are_forgotten_unless_they_may_be_on_their_way() {
-        let scratch = tempfile::tempdir().unwrap();
-        let records = Records::open(scratch.path().to_owned()).unwrap();
-        let (here, gone) = (Digest::of(b"h"), Digest::of(b"g"));
-        for image in [&here, &gone] {
-            records.write(image, found("a")).unwrap();
-        }
-        let images = HashSet::from([here]);
-        records.retain(&images).unwrap();
-        assert!(records.has(&gone), "it is on its way");
-        records.retain_after(&images, Duration::ZERO).unwrap();
-        assert!(records.has(&here) && !records.has(&gone));
-    }
-
-    #[test]
     fn there_is_an_end_of_room() {
         let scratch = tempfile::tempdir().unwrap();
-        let records = Records::open(scratch.path().to_owned()).unwrap();
+        let records = Records::open(scratch.path()).unwrap();
         for number in 0..MOST {
             assert!(number % 1000 != 0 || !records.are_full().unwrap());
             let image = Digest::of(&number.to_be_bytes());

@@ -409,6 +409,8 @@ async fn a_file_of_registries_says_who_judges_and_what_short_names_are() {
         let known = cri.image(name).await.unwrap().expect("it is there");
         assert_eq!(known.id, id);
     }
+    let of_hub = cri.image("docker.io/library/short:1").await.unwrap();
+    assert_eq!(of_hub, None, "it is the registry's that was searched");
     let pod = guarded.pod("short", "default").await;
     let created = guarded.create(&pod, "main", &id, "short:1").await;
     created.expect("create");

@@ -85,7 +85,17 @@ impl PretendedEngine {
     /// Whoever pulls this name (`a.example/b@sha256:…`, or with a tag) gets the image with that id.
     pub fn brings(&self, name: &str, id: &str) {
         let brings = &mut self.there().brings;
-        brings.insert(name.to_owned(), id.to_owned());
+        brings.insert(familiar(name), id.to_owned());
+    }
+
+    /// It has the image with that id by this name.
+    pub fn has(&self, name: &str, id: &str) {
+        self.there().call(id, name);
+    }
+
+    /// Nothing has this name any more.
+    pub fn untag(&self, name: &str) {
+        self.there().untag(name);
     }
 
     /// What was pulled, in order.
@@ -196,14 +206,14 @@ impl There {
             }
             (&Method::POST, _) => {
                 let id = self.id_of(&unescaped(of_image?.strip_suffix("/tag")?))?;
-                self.call(&id, format!("{}:{}", word("repo")?, word("tag")?));
+                self.call(&id, &format!("{}:{}", word("repo")?, word("tag")?));
                 Some(json!({}))
             }
             (&Method::DELETE, _) => {
                 let name = unescaped(of_image?);
                 let id = self.id_of(&name)?;
                 let names = self.images.get_mut(&id)?;
-                names.remove(&name);
+                names.remove(&familiar(&name));
                 if names.is_empty() {
                     self.images.remove(&id);
                 }
@@ -232,22 +242,30 @@ impl There {
         let joint = if tag.contains(':') { '@' } else { ':' };
         let name = format!("{repository}{joint}{tag}");
         self.pulled.push(name.clone());
-        let id = self.brings.get(&name).cloned()?;
-        self.call(&id, name);
+        let id = self.brings.get(&familiar(&name)).cloned()?;
+        self.call(&id, &name);
         Some(json!({ "status": "done" }))
     }
 
     /// A name means one image.
-    fn call(&mut self, id: &str, name: String) {
+    fn call(&mut self, id: &str, name: &str) {
+        self.untag(name);
+        let names = self.images.entry(id.to_owned()).or_default();
+        names.insert(familiar(name));
+    }
+
+    fn untag(&mut self, name: &str) {
         for names in self.images.values_mut() {
-            names.remove(&name);
+            names.remove(&familiar(name));
         }
-        self.images.entry(id.to_owned()).or_default().insert(name);
     }
 
     fn id_of(&self, name: &str) -> Option<String> {
+        let familiar = familiar(name);
         let mut images = self.images.iter();
-        let found = images.find(|(id, names)| *id == name || names.contains(name));
+        let is_begun = |id: &str| name.len() >= 12 && id["sha256:".len()..].starts_with(name);
+        let found = images
+            .find(|(id, names)| *id == name || names.contains(&familiar) || is_begun(id.as_str()));
         found.map(|(id, _)| id.clone())
     }
 
@@ -266,6 +284,12 @@ fn sandbox() -> Value {
         "Config": { "Labels": { "io.kubernetes.docker.type": "podsandbox" } },
         "HostConfig": { "Runtime": "runc" },
     })
+}
+
+/// A name as engines tell it: they leave out what says that it is Docker Hub's.
+fn familiar(name: &str) -> String {
+    let name = name.strip_prefix("docker.io/").unwrap_or(name);
+    name.strip_prefix("library/").unwrap_or(name).to_owned()
 }
 
 fn unescaped(text: &str) -> String {

@@ -1,0 +1,63 @@
+//! The engine's images, by the names that requests mean.
+
+use orlop_image::{Digest, ForeignImage};
+
+use crate::docker::DockerError;
+use crate::docker::types::Image;
+use crate::error::{Error, Result};
+use crate::shim::Shim;
+use crate::view;
+
+/// The image that is asked for by `text`, a name or an id. Where a file says what short names stand for, a short one is
+/// only that: to the engine it would be Docker Hub's.
+pub(crate) async fn find(shim: &Shim, text: &str) -> Result<Image> {
+    let failed = || Error::engine(format!("looking for image {text:?}"));
+    let stands_for = match &shim.policies {
+        Some(policies) => {
+            let names = policies.stands_for(text).await;
+            let doing = format!("finding out what {text:?} stands for");
+            names.map_err(Error::image(doing))?
+        }
+        None => None,
+    };
+    let Some(names) = stands_for else {
+        return Ok(shim.docker.image(text).await.map_err(failed())?);
+    };
+    for name in names {
+        match shim.docker.image(&name.to_string()).await {
+            Err(error) if error.is_not_found() => {}
+            answer => return Ok(answer.map_err(failed())?),
+        }
+    }
+    // It may be the beginning of an id.
+    let found = shim.docker.image(text).await.map_err(failed())?;
+    if id_of(&found).is_ok_and(|id| is_id(text, &id)) {
+        return Ok(found);
+    }
+    let message = "the engine has no image with a name that this stands for".to_owned();
+    let status = 404;
+    Err(failed()(DockerError::Refused { status, message }).into())
+}
+
+/// An image as the engine tells of it.
+pub(crate) fn of_engine(found: &Image) -> Result<ForeignImage> {
+    let names = view::names(found.repo_tags.clone()).into_iter();
+    Ok(ForeignImage {
+        id: id_of(found)?,
+        names: names
+            .chain(view::names(found.repo_digests.clone()))
+            .collect(),
+    })
+}
+
+fn id_of(found: &Image) -> Result<Digest> {
+    let id = found.id.parse();
+    Ok(id
+        .map_err(|error| Error::Internal(format!("the engine tells no id of an image: {error}")))?)
+}
+
+/// Whether a text is an id, or the beginning of one.
+pub(super) fn is_id(text: &str, id: &Digest) -> bool {
+    let full = id.to_string();
+    full.starts_with(text) || id.hex().starts_with(text)
+}
