@@ -229,9 +229,13 @@ mod tests {
         let part = [(manifest, manifest)];
         assert_eq!(targets(b"index", false, Manifests), part);
         assert_eq!(targets(b"manifest", true, Manifests), part);
-        let examined = examined(b"index", true);
-        let manifests = |id| examined.found_of(id).evidence.manifests;
-        assert_eq!(manifests(index), [index]);
-        assert_eq!(manifests(config), [manifest, index]);
+        let mut examined = examined(b"index", true);
+        examined.found.accepted.manifests = 1;
+        let manifests = |id| {
+            let found = examined.found_of(id);
+            (found.evidence.manifests, found.accepted.manifests)
+        };
+        assert_eq!(manifests(index), (vec![index], 0));
+        assert_eq!(manifests(config), (vec![manifest, index], 1));
     }
 }

@@ -1,22 +1,13 @@
 //! Copies of what is accepted, which anybody may make: they are known by the same.
 
+use std::collections::HashSet;
+
 use super::*;
 use crate::store::{Accepted, Attestation, Signature};
 
 const SAID: &str = "https://slsa.dev/provenance/v1";
 
 impl Scene {
-    /// What of it policies accept that each have one of these requirements.
-    fn sort(&self, requirements: &[&Value], evidence: &mut Evidence) -> Vec<Accepted> {
-        let name: Reference = "a.example/app:1".parse().unwrap();
-        let sort = |requirement: &&Value| {
-            let policy = json!({ "default": [requirement] }).to_string();
-            let policy = Policy::parse(Path::new("/p.json"), policy.as_bytes()).unwrap();
-            policy.sort(&name, evidence).unwrap()
-        };
-        requirements.iter().map(sort).collect()
-    }
-
     fn by_key(&self, person: &Person) -> Value {
         let key = self.write("key.pub", &person.key.pem());
         json!({
@@ -27,8 +18,19 @@ impl Scene {
     }
 }
 
+/// What of it policies accept that each have one of these requirements.
+fn sort(requirements: &[&Value], evidence: &mut Evidence) -> Vec<Accepted> {
+    let name: Reference = "a.example/app:1".parse().unwrap();
+    let sort = |requirement: &&Value| {
+        let policy = json!({ "default": [requirement] }).to_string();
+        let policy = Policy::parse(Path::new("/p.json"), policy.as_bytes()).unwrap();
+        policy.sort(&name, evidence).unwrap()
+    };
+    requirements.iter().map(sort).collect()
+}
+
 fn distinct(known_by: &[Vec<Digest>]) -> usize {
-    let all: std::collections::HashSet<_> = known_by.iter().flatten().collect();
+    let all: HashSet<_> = known_by.iter().flatten().collect();
     all.len()
 }
 
@@ -59,7 +61,7 @@ fn signatures_with_other_things_beside_them_are_copies() {
         ..Evidence::default()
     };
     let wanted = scene.by_key(&person);
-    let accepted = &scene.sort(&[&wanted], &mut evidence)[0];
+    let accepted = &sort(&[&wanted], &mut evidence)[0];
     assert_eq!((accepted.signatures, accepted.manifests), (4, 1));
     assert_eq!(evidence.manifests, [scene.image, Digest::of(b"index")]);
     let keys = &accepted.known_by.signatures;
@@ -80,7 +82,7 @@ fn who_looks_at_more_knows_a_signature_by_something_else() {
         ..Evidence::default()
     };
     let (by_key, by_login) = (scene.by_key(&person), scene.fulcio("matchRepository"));
-    let accepted = scene.sort(&[&by_key, &by_login], &mut evidence);
+    let accepted = sort(&[&by_key, &by_login], &mut evidence);
     assert_eq!(distinct(&accepted[0].known_by.signatures), 1);
     assert_eq!(accepted[1].signatures, 1);
     assert_eq!(evidence.signatures[0], good);
@@ -122,7 +124,7 @@ fn bundles_and_envelopes_that_are_written_otherwise_are_copies() {
     };
     let mut wanted = scene.fulcio("matchRepository");
     wanted["predicateTypes"] = json!([SAID]);
-    let accepted = &scene.sort(&[&wanted], &mut evidence)[0];
+    let accepted = &sort(&[&wanted], &mut evidence)[0];
     assert_eq!((accepted.bundles, accepted.attestations), (4, 2));
     assert_eq!(distinct(&accepted.known_by.bundles), 2);
     assert_eq!(distinct(&accepted.known_by.attestations), 1);
