@@ -137,6 +137,23 @@ async fn images_that_are_mounted_are_judged_as_well() {
 }
 
 #[tokio::test]
+async fn an_image_that_was_pulled_before_a_policy_wanted_signatures_is_to_be_pulled_again() {
+    let scene = scene!(false);
+    scene.demand(false);
+    let (image, name) = scene.push("early").await;
+    scene.pull(&name).await.expect("pull it");
+    scene.demand(true);
+    scene.sign(image.digest(), &name).await;
+    let refused = scene.create(container(&name, None)).await.unwrap_err();
+    let message = refused.message();
+    assert!(message.contains("pull it over CRI"), "{message}");
+    scene.pull(&name).await.expect("pull it again");
+    let created = scene.create(container(&name, None)).await;
+    created.expect("its signature is known");
+    scene.shim.stop().await;
+}
+
+#[tokio::test]
 async fn what_we_cannot_reach_is_pulled_as_it_is_called_only_if_no_signature_matters() {
     let scene = scene!(false);
     let nobody = FaultProxy::alone();

@@ -69,7 +69,8 @@ pub(super) fn keys_in(dir: &Path) -> Result<Vec<PrivateKey>> {
 /// The file that names the key providers of a namespace's directory, if there is one.
 pub(super) fn providers_in(dir: &Path) -> Option<PathBuf> {
     let file = dir.join(PROVIDERS);
-    file.exists().then_some(file)
+    // A link to nothing is refused where it is read.
+    file.symlink_metadata().is_ok().then_some(file)
 }
 
 fn keys_of(path: &Path) -> Result<Vec<PrivateKey>> {
@@ -99,11 +100,13 @@ fn keys_of(path: &Path) -> Result<Vec<PrivateKey>> {
 
 /// What is in a file that nobody but its owner may read; nothing where there is none.
 fn secret(path: &Path, largest: u64) -> Result<Option<Zeroizing<Vec<u8>>>> {
-    let found = match std::fs::metadata(path) {
-        Ok(found) => found,
+    // A link to nothing is not an absent file.
+    match std::fs::symlink_metadata(path) {
+        Ok(_) => {}
         Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
         Err(error) => return Err(wrong(path, error)),
-    };
+    }
+    let found = std::fs::metadata(path).map_err(|error| wrong(path, error))?;
     if found.mode() & 0o077 != 0 {
         let problem = "others than its owner may read it: `chmod go=` it, and think of the key as known to them";
         return Err(wrong(path, problem));
@@ -116,4 +119,27 @@ fn secret(path: &Path, largest: u64) -> Result<Option<Zeroizing<Vec<u8>>>> {
 fn one_line(text: &[u8]) -> &[u8] {
     let text = text.strip_suffix(b"\n").unwrap_or(text);
     text.strip_suffix(b"\r").unwrap_or(text)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn links_to_nothing_are_refused_by_name() {
+        let scratch = tempfile::tempdir().unwrap();
+        let (dir, nothing) = (scratch.path(), Path::new("/nonexistent/file"));
+        assert!(keys_in(dir).unwrap().is_empty());
+        assert_eq!(providers_in(dir), None);
+        let absent = secret(&dir.join("absent"), LARGEST_KEY);
+        assert!(absent.unwrap().is_none());
+        let link = dir.join("key.pem");
+        std::os::unix::fs::symlink(nothing, &link).unwrap();
+        let refused = keys_in(dir).unwrap_err().to_string();
+        assert!(refused.contains("key.pem"), "{refused}");
+        std::fs::remove_file(link).unwrap();
+        let link = dir.join(PROVIDERS);
+        std::os::unix::fs::symlink(nothing, &link).unwrap();
+        assert_eq!(providers_in(dir), Some(link));
+    }
 }

@@ -12,11 +12,12 @@ use crate::judge::judge_by_names;
 use crate::policy::{SIGNED_BY, SIGSTORE_SIGNED};
 use crate::pull::Asker;
 use crate::registry::Transport;
+use crate::store::Evidence;
 use crate::{Config, Digest, Error, Platform, PolicyFor, PullRequest, Reference, Result, Verdict};
 
-/// What to do about an image that nothing is known of.
+/// What to do about an image that no signature is known of.
 const WAY_OUT: &str = "no signature of it is known here, since it came by other ways than a pull over CRI, or \
-                       before there was a policy: pull it over CRI";
+                       before a policy wanted one: pull it over CRI";
 
 /// Judges the images of another, and keeps what was found out of their signatures. A handle: clones share it.
 #[derive(Clone)]
@@ -135,10 +136,9 @@ impl ForeignImages {
                 Some(name) => vec![name],
                 None => full,
             };
-            let evidence = own.0.records.read(&image.id)?;
-            let is_known = evidence.is_some();
-            let mut verdict = judge_by_names(&policy, &names, &evidence.unwrap_or_default())?;
-            if !is_known {
+            let evidence = own.0.records.read(&image.id)?.unwrap_or_default();
+            let mut verdict = judge_by_names(&policy, &names, &evidence)?;
+            if speaks_not(&evidence) {
                 tell_way_out(&mut verdict);
             }
             Ok(Some(verdict))
@@ -183,6 +183,14 @@ impl fmt::Debug for ForeignImages {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("ForeignImages").finish_non_exhaustive()
     }
+}
+
+/// Whether nobody speaks for an image: a pull under a policy that wants signatures would have found some.
+fn speaks_not(evidence: &Evidence) -> bool {
+    evidence.signatures.is_empty()
+        && evidence.bundles.is_empty()
+        && evidence.attestations.is_empty()
+        && evidence.messages.is_empty()
 }
 
 /// Where signatures would have helped.
