@@ -19,7 +19,7 @@ use tokio::time::{Instant, timeout};
 use tokio_util::sync::CancellationToken;
 
 use super::engine::{Backend, EngineGauges, Running};
-use super::guard::{Guard, HANDSHAKE};
+use super::entrance::{Guard, HANDSHAKE};
 use super::health::Health;
 use super::process::Process;
 

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use orlop_causes::with_causes;
+use anyhow::Context as _;
 use orlop_door::Listener;
 use parking_lot::Mutex;
 use tokio::task::JoinHandle;
@@ -100,6 +100,5 @@ pub(super) struct Moving {
 
 /// Who may ask. Blocks on files.
 fn guard_of(config: &Config) -> anyhow::Result<Guard> {
-    Guard::of(&config.metrics)
-        .map_err(|error| anyhow::anyhow!("cannot serve metrics: {}", with_causes(&error)))
+    Guard::of(&config.metrics).context("cannot serve metrics")
 }
