@@ -50,9 +50,9 @@ impl Exporting {
         let guard = guard_of(new)?;
         let stays = self.is_managed || old.metrics.listen == new.metrics.listen;
         let elsewhere = if stays {
-            None
+            Place::Same
         } else {
-            Some(Endpoints::metrics_of(new)?)
+            Place::Other(Endpoints::metrics_of(new)?)
         };
         Ok(Some(Moving { guard, elsewhere }))
     }
@@ -60,7 +60,7 @@ impl Exporting {
     /// Moves there.
     pub(super) async fn move_to(&self, Moving { guard, elsewhere }: Moving) {
         // Who was let in is not to be asked by what held before.
-        if let Some(listener) = elsewhere {
+        if let Place::Other(listener) = elsewhere {
             self.finish().await;
             self.exporter.set_guard(guard);
             self.serve_at(listener);
@@ -95,7 +95,15 @@ impl Exporting {
 /// What is to hold, and a socket that is listened on and not yet served, if it is another one.
 pub(super) struct Moving {
     guard: Guard,
-    elsewhere: Option<Option<Listener>>,
+    elsewhere: Place,
+}
+
+/// Where metrics are served from now on.
+enum Place {
+    /// Where they are.
+    Same,
+    /// There, or nowhere.
+    Other(Option<Listener>),
 }
 
 /// Who may ask. Blocks on files.
