@@ -209,11 +209,12 @@ impl Networks {
     pub async fn set_pod_cidr(&self, text: &str) -> Result<(), Error> {
         let cidrs = pod_cidr::parse(text)?;
         self.blocking(move |inner| {
-            let Some(template) = &inner.config().conf_template else {
+            let config = inner.config();
+            let Some(template) = &config.conf_template else {
                 return Ok(());
             };
-            pod_cidr::write(template, &inner.config().conf_dir, &cidrs)?;
-            inner.store.reload(&inner.config().conf_dir);
+            pod_cidr::write(template, &config.conf_dir, &cidrs)?;
+            inner.store.reload(&config.conf_dir);
             Ok(())
         })
         .await
@@ -235,8 +236,9 @@ impl Networks {
     /// Reads the configuration anew, not waiting for the watch to notice.
     pub async fn reload(&self) -> Result<(), Error> {
         self.blocking(|inner| {
-            inner.store.reload(&inner.config().conf_dir);
-            for dir in &inner.config().handler_conf_dirs {
+            let config = inner.config();
+            inner.store.reload(&config.conf_dir);
+            for dir in &config.handler_conf_dirs {
                 inner.store.reload(dir);
             }
             Ok(())
@@ -289,9 +291,9 @@ impl Inner {
 
     /// The networks a pod with this configuration directory is attached to.
     fn networks_of(&self, dir: &Path) -> Result<Vec<NetworkConf>, Error> {
-        let watched = dir == self.config().conf_dir
-            || self
-                .config()
+        let config = self.config();
+        let watched = dir == config.conf_dir
+            || config
                 .handler_conf_dirs
                 .iter()
                 .any(|handler| handler == dir);
@@ -302,16 +304,15 @@ impl Inner {
             self.store.reload(dir)
         };
         let mut networks = loaded.networks.clone();
-        networks.truncate(self.config().max_networks.max(1));
+        networks.truncate(config.max_networks.max(1));
         if !networks.is_empty() {
             return Ok(networks);
         }
         // Where there is a file, even one that cannot be used, its network is wanted and no other.
-        if let Some(default) = self
-            .config()
+        if let Some(default) = config
             .default_network
             .as_ref()
-            .filter(|_| dir == self.config().conf_dir && loaded.problems.is_empty())
+            .filter(|_| dir == config.conf_dir && loaded.problems.is_empty())
         {
             let network = default.conf().map_err(|error| {
                 Error::Invalid(format!(
@@ -385,7 +386,8 @@ impl Inner {
     }
 
     fn ask_status(&self) -> Status {
-        let networks = match self.networks_of(&self.config().conf_dir) {
+        let config = self.config();
+        let networks = match self.networks_of(&config.conf_dir) {
             Ok(networks) => networks,
             Err(Error::NotReady { reason, message }) => {
                 return Status::NotReady { reason, message };
@@ -399,8 +401,7 @@ impl Inner {
             }
         };
         for network in &networks {
-            if let Err(error) = Chain::new(network, &self.config()).and_then(|chain| chain.status())
-            {
+            if let Err(error) = Chain::new(network, &config).and_then(|chain| chain.status()) {
                 let message = orlop_causes::with_causes(&*error);
                 return Status::NotReady {
                     reason: "NetworkPluginNotReady",
@@ -409,7 +410,7 @@ impl Inner {
             }
         }
         Status::Ready {
-            warnings: self.store.get(&self.config().conf_dir).problems.clone(),
+            warnings: self.store.get(&config.conf_dir).problems.clone(),
         }
     }
 }

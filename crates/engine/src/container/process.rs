@@ -105,7 +105,8 @@ async fn launch(
     let (container_too, log) = (Arc::clone(container), log_dir.clone().zip(log_path.clone()));
     let named = log.iter();
     let named = named.map(|(_, path)| Named::new("the pod's config.log_directory", path.clone()));
-    let by = reach::touching(&node.config(), named.collect(), move || {
+    let config = node.config();
+    let by = reach::touching(&config, named.collect(), move || {
         if let Some((chosen, path)) = log {
             let doing = format!("making the directory of the log {}", path.display());
             orlop_disk::make_log_dir(&chosen, &path).map_err(Error::io(doing))?;
@@ -126,10 +127,10 @@ async fn launch(
         bundle: container.bundle.clone(),
         log_path,
         log_dir,
-        log_policy: node.config().containers.log_policy,
-        log_line_max: u32::try_from(node.config().containers.max_log_line).ok(),
-        log_rate: node.config().containers.log_rate,
-        log_size: node.config().containers.log_size,
+        log_policy: config.containers.log_policy,
+        log_line_max: u32::try_from(config.containers.max_log_line).ok(),
+        log_rate: config.containers.log_rate,
+        log_size: config.containers.log_size,
         tty: container.config.tty,
         stdin: container.config.stdin,
         stdin_once: container.config.stdin_once,
