@@ -43,6 +43,8 @@ pub struct Config {
     pub streaming: Streaming,
     /// Limits and defaults for containers.
     pub containers: Containers,
+    /// How long events are kept for listeners that come back; zero: not at all.
+    pub event_backlog: Duration,
 }
 
 /// Who makes the pods' networks.

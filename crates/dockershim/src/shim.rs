@@ -134,6 +134,7 @@ impl Shim {
             streams: OnceLock::new(),
             config,
         }));
+        shim.keep_events(shim.config.event_backlog);
         shim.check_engine().await?;
         network::remember(&shim).await;
         let streams = streaming::listen(&shim).await?;
@@ -141,6 +142,11 @@ impl Shim {
         let _ = shim.streams.set(streams);
         shim.tasks.spawn(reconcile::run(shim.clone()));
         Ok(shim)
+    }
+
+    /// How long events are kept for listeners that come back.
+    pub fn keep_events(&self, time: Duration) {
+        self.events.subscribers.keep(time);
     }
 
     /// A cgroup driver that does not match is refused at once; an engine that is away cannot be

@@ -48,6 +48,8 @@ pub struct Config {
     pub streaming: Streaming,
     /// Limits and defaults for containers.
     pub containers: Containers,
+    /// How long events are kept for listeners that come back; zero: not at all.
+    pub event_backlog: Duration,
     /// Plugins of the Node Resource Interface; `None`: there are none.
     pub nri: Option<Plugins>,
 }

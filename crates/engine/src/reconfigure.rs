@@ -40,6 +40,7 @@ impl Engine {
         node.images.reconfigure(images).await;
         node.networks.reconfigure(config.network.clone()).await;
         node.nri.reconfigure(config.nri.clone(), nri).await;
+        node.events.keep(config.event_backlog);
         node.settings.replace(config);
         Ok(())
     }

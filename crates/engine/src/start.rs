@@ -92,6 +92,13 @@ impl Engine {
             tasks: TaskTracker::new(),
             streams: OnceLock::new(),
         });
+        node.events.keep(node.config().event_backlog);
+        let node_too = Arc::clone(&node);
+        blocking(move || {
+            node_too.events.survive_in(&node_too.paths.listeners());
+            Ok(())
+        })
+        .await?;
         let left = restore::run(&node).await?;
         serve_streams(&node).await?;
         let plugins_see = PluginRuntime(Arc::downgrade(&node));

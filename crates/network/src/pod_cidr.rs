@@ -3,6 +3,7 @@
 use std::path::Path;
 
 use orlop_disk::Outlives;
+use orlop_template::Template;
 
 use crate::cni::NetworkConf;
 use crate::{Cidr, Error};
@@ -29,10 +30,10 @@ pub(crate) fn parse(text: &str) -> Result<Vec<Cidr>, Error> {
     Ok(cidrs)
 }
 
-/// Renders a template: `{{.PodCIDR}}` is the first CIDR, `{{.PodCIDRRanges}}`
-/// the list of ranges of the host-local plugin's `ranges` key, `{{.Routes}}`
-/// the default routes of the families in use, `{{.PodCIDRv4}}` and
-/// `{{.PodCIDRv6}}` the CIDR of one family.
+/// Renders a template in the language of Go's text/template: `.PodCIDR` is the first CIDR,
+/// `.PodCIDRRanges` all of them, `.Routes` the default routes of the families in use, `.PodCIDRv4` and
+/// `.PodCIDRv6` the CIDR of one family. Where `{{.PodCIDRRanges}}` and `{{.Routes}}` stand for themselves
+/// they are what the keys `ranges` and `routes` of the host-local plugin hold.
 pub(crate) fn render(template: &str, cidrs: &[Cidr]) -> Result<String, Error> {
     let first = cidrs.first().map(ToString::to_string).unwrap_or_default();
     let of = |v4: bool| {
@@ -42,30 +43,34 @@ pub(crate) fn render(template: &str, cidrs: &[Cidr]) -> Result<String, Error> {
             .map(ToString::to_string)
             .unwrap_or_default()
     };
-    let list = |item: fn(&Cidr) -> String| cidrs.iter().map(item).collect::<Vec<_>>().join(", ");
-    let ranges = list(|cidr| format!("[{{ \"subnet\": \"{cidr}\" }}]"));
-    let routes = list(|cidr| {
-        format!(
-            "{{ \"dst\": \"{}\" }}",
-            if cidr.is_ipv4() { "0.0.0.0/0" } else { "::/0" }
-        )
+    let ranges: Vec<String> = cidrs.iter().map(ToString::to_string).collect();
+    let default_route = |cidr: &Cidr| if cidr.is_ipv4() { "0.0.0.0/0" } else { "::/0" };
+    let routes: Vec<&str> = cidrs.iter().map(default_route).collect();
+    let whole_ranges: Vec<_> = ranges
+        .iter()
+        .map(|cidr| format!("[{{ \"subnet\": \"{cidr}\" }}]"))
+        .collect();
+    let whole_routes: Vec<_> = routes
+        .iter()
+        .map(|route| format!("{{ \"dst\": \"{route}\" }}"))
+        .collect();
+    let template = template
+        .replace("{{.PodCIDRRanges}}", &whole_ranges.join(", "))
+        .replace("{{.Routes}}", &whole_routes.join(", "));
+    let values = serde_json::json!({
+        "PodCIDR": first,
+        "PodCIDRRanges": ranges,
+        "PodCIDRv4": of(true),
+        "PodCIDRv6": of(false),
+        "Routes": routes,
     });
-    let rendered = template
-        .replace("{{.PodCIDRRanges}}", &ranges)
-        .replace("{{.PodCIDRv4}}", &of(true))
-        .replace("{{.PodCIDRv6}}", &of(false))
-        .replace("{{.PodCIDR}}", &first)
-        .replace("{{.Routes}}", &routes);
     let invalid = |problem: String| Error::PodCidr {
         value: first.clone(),
         problem,
     };
-    if let Some(at) = rendered.find("{{") {
-        let unknown: String = rendered[at..].chars().take(40).collect();
-        return Err(invalid(format!(
-            "the template has a placeholder that is not known: {unknown}"
-        )));
-    }
+    let rendered = Template::parse(&template)
+        .and_then(|template| template.render(&values))
+        .map_err(|error| invalid(error.to_string()))?;
     NetworkConf::from_bytes(rendered.as_bytes(), None).map_err(|error| {
         invalid(format!(
             "the rendered template cannot be used: {}",

@@ -167,7 +167,9 @@ macro_rules! serve_cri {
                     &self,
                     request: tonic::Request<orlop_cri::$package::$list_request>,
                 ) -> Result<tonic::Response<Self::$stream>, tonic::Status> {
-                    let answer = $rpc::$list::call(self, request.into_inner()).await;
+                    let origin = $crate::timeline::Origin::of(&request);
+                    let answer = $rpc::$list::call(self, request.into_inner());
+                    let answer = origin.scope(answer).await;
                     $crate::frame::answered::<Self, _>(answer)
                 }
             )*

@@ -3,9 +3,9 @@
 use std::str::FromStr;
 
 use anyhow::bail;
+use orlop_template::Template;
 
 use super::jsonpath::JsonPath;
-use super::template::Template;
 
 /// A format, with its template if it has one.
 #[derive(Debug, Clone)]

@@ -7,7 +7,6 @@ mod status;
 mod stream;
 mod style;
 mod table;
-mod template;
 mod time;
 mod units;
 mod yaml;

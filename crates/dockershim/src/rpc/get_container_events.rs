@@ -1,8 +1,9 @@
-//! `GetContainerEvents`: what happens to pods and containers from now on.
+//! `GetContainerEvents`: what happens to pods and containers from now on, and what the client has missed.
 
 use futures_util::StreamExt as _;
-use futures_util::stream;
 use orlop_cri::v1::{ContainerEventResponse, GetEventsRequest};
+use orlop_service::events::Listener;
+use orlop_service::timeline::Origin;
 
 use crate::error::Result;
 use crate::service::Answers;
@@ -13,10 +14,6 @@ pub(crate) async fn call(
     shim: &Shim,
     _: GetEventsRequest,
 ) -> Result<Answers<ContainerEventResponse>> {
-    let events = shim.events.subscribers.subscribe();
-    let next = |mut events: tokio::sync::mpsc::Receiver<_>| async move {
-        let event = events.recv().await?;
-        Some((event, events))
-    };
-    Ok(stream::unfold(events, next).boxed())
+    let listener = Origin::current().caller.and_then(Listener::of);
+    Ok(shim.events.subscribers.subscribe(listener).boxed())
 }

@@ -18,6 +18,7 @@ use std::time::Duration;
 
 use futures_util::StreamExt as _;
 use futures_util::stream;
+use orlop_cri::v1::ContainerEventType;
 use orlop_launch::{
     ContainerInfo, Error as LaunchError, ExecInfo, FailureKind, Keeper, KeeperEvents,
 };
@@ -77,6 +78,7 @@ pub async fn run(node: &Arc<Node>) -> Result<Leftovers> {
             node.containers.insert(Arc::clone(container));
         }
     }
+    node.tell_earlier();
     let pods: Vec<_> = left.pods.iter().map(|(pod, _)| Arc::clone(pod)).collect();
     let mut restored = stream::iter(pods)
         .map(|pod| async move {
@@ -259,13 +261,18 @@ async fn take_over(
                 } else if info.started_ns == 0 && info.pid > 0 {
                     // Half started: the start's caller got no answer and will not ask again.
                     let message = "the daemon was restarted while the container was being started";
-                    container.exited(exit(128, "StartError", message)).await;
+                    if container.exited(exit(128, "StartError", message)).await {
+                        let stopped = ContainerEventType::ContainerStoppedEvent;
+                        node.tell_container(&container, stopped);
+                    }
                     half_started.push(container);
                 }
             }
             None if container.phase() == container::Phase::Running => {
                 let message = "the pod's keeper does not know this container any more";
-                container.exited(exit(UNKNOWN, "Unknown", message)).await;
+                if container.exited(exit(UNKNOWN, "Unknown", message)).await {
+                    node.tell_container(&container, ContainerEventType::ContainerStoppedEvent);
+                }
             }
             None => {}
         }

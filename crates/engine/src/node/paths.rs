@@ -44,6 +44,11 @@ impl Paths {
         self.net_pins().join(pod.as_str())
     }
 
+    /// The file that says who listens to events.
+    pub fn listeners(&self) -> PathBuf {
+        self.state.join("listeners")
+    }
+
     /// Below here keepers mount what the host does not see.
     pub fn private(&self) -> PathBuf {
         private_dir(&self.state)

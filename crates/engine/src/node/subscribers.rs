@@ -8,25 +8,68 @@ use crate::record::container::Container;
 use crate::record::messages::pod_status;
 use crate::record::pod::Pod;
 
+/// An end that was longer ago, in nanoseconds, is told with its own time: it was learnt of late.
+const LATE: i64 = 1_000_000_000;
+
 impl Node {
     /// Tells subscribers what happened to a pod.
     pub fn tell_pod(&self, pod: &Pod, what: ContainerEventType) {
-        self.tell(pod.id.as_str(), pod, what);
+        self.tell(pod.id.as_str(), pod, what, clock::now());
     }
 
     /// Tells subscribers what happened to a container.
     pub fn tell_container(&self, container: &Container, what: ContainerEventType) {
-        self.tell(container.id.as_str(), &container.pod, what);
+        let now = clock::now();
+        let at = match container.now().exit {
+            Some(exit) if what == ContainerEventType::ContainerStoppedEvent => {
+                let is_late = exit.at > 0 && now.saturating_sub(exit.at) > LATE;
+                if is_late { exit.at } else { now }
+            }
+            _ => now,
+        };
+        self.tell(container.id.as_str(), &container.pod, what, at);
     }
 
-    fn tell(&self, id: &str, pod: &Pod, what: ContainerEventType) {
+    /// Tells those who come back what they may have missed of an earlier run, as far as there is a record
+    /// of when it was.
+    pub fn tell_earlier(&self) {
+        if !self.events.wanted() {
+            return;
+        }
+        let mut earlier = Vec::new();
+        for container in self.containers.all() {
+            if !container.visible() {
+                continue;
+            }
+            let ended = container.now().exit.map_or(0, |exit| exit.at);
+            let times = [
+                (
+                    container.created_at,
+                    ContainerEventType::ContainerCreatedEvent,
+                ),
+                (
+                    container.started_at(),
+                    ContainerEventType::ContainerStartedEvent,
+                ),
+                (ended, ContainerEventType::ContainerStoppedEvent),
+            ];
+            let known = times.into_iter().filter(|(at, _)| *at > 0);
+            earlier.extend(known.map(|(at, what)| (at, what, container.clone())));
+        }
+        earlier.sort_by_key(|(at, what, _)| (*at, *what as i32));
+        for (at, what, container) in earlier {
+            self.tell(container.id.as_str(), &container.pod, what, at);
+        }
+    }
+
+    fn tell(&self, id: &str, pod: &Pod, what: ContainerEventType, at: i64) {
         if !self.events.wanted() {
             return;
         }
         self.events.publish(&ContainerEventResponse {
             container_id: id.to_owned(),
             container_event_type: what.into(),
-            created_at: clock::now(),
+            created_at: at,
             pod_sandbox_status: Some(pod_status(pod)),
             containers_statuses: self.containers.statuses_of(pod),
         });

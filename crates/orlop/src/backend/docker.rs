@@ -38,6 +38,7 @@ pub(super) fn docker_config(config: &Config) -> docker::Config {
         network,
         streaming: super::streaming(config),
         containers: containers(config),
+        event_backlog: config.grpc.event_backlog.get(),
     }
 }
 

@@ -25,6 +25,7 @@ pub(crate) fn engine_config(config: &Config) -> anyhow::Result<engine::Config> {
         network_gc_interval: config.network.gc_interval.nonzero(),
         streaming: super::streaming(config),
         containers: containers(config)?,
+        event_backlog: config.grpc.event_backlog.get(),
         nri: plugins(config),
         containers_root: config
             .containers

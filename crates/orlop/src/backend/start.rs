@@ -27,6 +27,7 @@ pub(crate) struct Running {
     kind: Kind,
 }
 
+#[derive(Clone)]
 enum Kind {
     Native(Engine),
     Docker(Shim),
@@ -53,8 +54,8 @@ impl Running {
     /// By which it is told of another configuration.
     pub(crate) fn reconfigurable(&self) -> Reconfigurable {
         Reconfigurable(match &self.kind {
-            Kind::Native(engine) => Some(engine.clone()),
-            Kind::Docker(_) => None,
+            Kind::Native(engine) => Kind::Native(engine.clone()),
+            Kind::Docker(shim) => Kind::Docker(shim.clone()),
         })
     }
 
@@ -68,14 +69,18 @@ impl Running {
 }
 
 /// What of a backend can be changed while it runs.
-#[derive(Debug, Clone)]
-pub(crate) struct Reconfigurable(Option<Engine>);
+#[derive(Clone)]
+pub(crate) struct Reconfigurable(Kind);
 
 impl Reconfigurable {
     /// Has it go by another configuration, or leaves it as it is and says why.
     pub(crate) async fn reconfigure(&self, config: &Arc<Config>) -> anyhow::Result<()> {
-        let Self(Some(engine)) = self else {
-            return Ok(());
+        let engine = match &self.0 {
+            Kind::Native(engine) => engine,
+            Kind::Docker(shim) => {
+                shim.keep_events(config.grpc.event_backlog.get());
+                return Ok(());
+            }
         };
         let reading = Arc::clone(config);
         let config = spawn_blocking(move || engine_config(&reading)).await??;

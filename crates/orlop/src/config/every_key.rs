@@ -29,6 +29,7 @@ max_connections = 7
 max_calls = 7
 max_calls_per_connection = 7
 max_streams = 7
+event_backlog = "7s"
 keepalive = "7s"
 keepalive_timeout = "7s"
 drain_timeout = "7s"

@@ -129,6 +129,9 @@ section! {
         /// Long-lived streams (events, progress) open at once. They do not count as
         /// calls, so that they never keep one waiting.
         max_streams: NonZeroU32 = count(128) => live,
+        /// How long events of pods and containers are kept for listeners that come back, as kubelets do
+        /// after a restart of the daemon: `docs/operations.md`. 0s: none are.
+        event_backlog: Interval = Interval::from_secs(300) => live,
         /// A connection silent for so long is asked whether it is alive. 0s: never.
         keepalive: Interval = Interval::from_secs(120) => restart,
         /// How long it may take to answer that.

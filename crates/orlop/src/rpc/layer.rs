@@ -9,6 +9,7 @@ use std::time::Duration;
 
 use futures_util::FutureExt;
 use http::{Request, Response};
+use orlop_service::events::Caller;
 use orlop_service::timeline::Arrival;
 use parking_lot::RwLock;
 use tokio::time::{Instant, sleep, sleep_until};
@@ -153,6 +154,10 @@ where
     fn call(&mut self, mut request: Request<Body>) -> Self::Future {
         let arrival = Arrival(std::time::Instant::now());
         request.extensions_mut().insert(arrival);
+        let process = request.extensions().get::<Peer>().and_then(Peer::process);
+        if let Some(process) = process {
+            request.extensions_mut().insert(Caller(process));
+        }
         let policy = Arc::clone(&self.policy);
         let inner = self.inner.clone();
         let id = request_id::of(request.headers());

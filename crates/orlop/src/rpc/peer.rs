@@ -27,6 +27,13 @@ impl Peer {
         self.credentials
     }
 
+    /// The process of this machine that it is.
+    pub(super) fn process(&self) -> Option<u32> {
+        let process = self.credentials?.pid()?;
+        // Zero is one of another PID namespace.
+        u32::try_from(process).ok().filter(|process| *process > 0)
+    }
+
     /// It has called.
     pub(super) fn has_called(&self) {
         self.newcomer.lock().take();

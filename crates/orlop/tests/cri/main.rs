@@ -37,6 +37,7 @@ mod keepers;
 mod lazy_clients;
 mod logs;
 mod metrics;
+mod missed_events;
 mod networks;
 mod observe;
 mod on_containerd;

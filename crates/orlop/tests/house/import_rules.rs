@@ -16,6 +16,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
     ("causes", &[]),
     ("hex", &[]),
     ("quantity", &[]),
+    ("template", &[]),
     ("pool", &[]),
     ("credentials", &["disk", "pool"]),
     ("orphans", &["disk"]),
@@ -44,7 +45,15 @@ const MAY_USE: &[(&str, &[&str])] = &[
     ("sigstore", &["hex"]),
     (
         "network",
-        &["causes", "disk", "hex", "processor", "quantity", "pool"],
+        &[
+            "causes",
+            "disk",
+            "hex",
+            "processor",
+            "quantity",
+            "pool",
+            "template",
+        ],
     ),
     ("cgroup", &["disk"]),
     ("stream", &["causes", "door"]),
@@ -142,7 +151,9 @@ const MAY_USE: &[(&str, &[&str])] = &[
     // Clients of any runtime, who see no more of ours than of others.
     (
         "cli",
-        &["cri", "stream", "yaml", "disk", "door", "duration"],
+        &[
+            "cri", "stream", "yaml", "disk", "door", "duration", "template",
+        ],
     ),
     // The binary ties backends together.
     (

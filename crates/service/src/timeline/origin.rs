@@ -2,6 +2,7 @@
 
 use std::time::Instant;
 
+use crate::events::Caller;
 use orlop_hex::{decode, is_hex};
 
 /// When a call arrived: put into the extensions of a request by whoever took it in.
@@ -24,6 +25,8 @@ pub struct Origin {
     pub arrived: Option<Instant>,
     /// Its client's span.
     pub parent: Option<TraceParent>,
+    /// Its client's process.
+    pub caller: Option<Caller>,
 }
 
 tokio::task_local! {
@@ -40,6 +43,7 @@ impl Origin {
             parent: parent
                 .and_then(|value| value.to_str().ok())
                 .and_then(TraceParent::parse),
+            caller: request.extensions().get::<Caller>().copied(),
         }
     }
 

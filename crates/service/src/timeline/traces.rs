@@ -149,6 +149,7 @@ mod tests {
         let mut ended = traces.listen();
         let trace = traces.pull("busybox");
         let origin = Origin {
+            caller: None,
             arrived: Instant::now().checked_sub(Duration::from_millis(5)),
             parent: None,
         };
@@ -198,6 +199,7 @@ mod tests {
     async fn early_steps_are_no_waiting() {
         let traces = Traces::new(Metrics::default());
         let origin = Origin {
+            caller: None,
             arrived: Some(Instant::now()),
             parent: None,
         };
@@ -262,6 +264,7 @@ mod tests {
             span: [2; 8],
         };
         let origin = || Origin {
+            caller: None,
             arrived: None,
             parent: Some(parent),
         };

@@ -2,14 +2,14 @@
 
 /// A part of a template.
 #[derive(Debug, Clone, PartialEq)]
-pub(super) enum Piece {
+pub(crate) enum Piece {
     Text(String),
     Action(Vec<Word>),
 }
 
 /// A word of an action.
 #[derive(Debug, Clone, PartialEq)]
-pub(super) enum Word {
+pub(crate) enum Word {
     /// `.`, `.a.b`: the keys.
     Field(Vec<String>),
     /// `$`, `$x`, `$x.a`: the name without `$`, and the keys.
@@ -27,7 +27,7 @@ pub(super) enum Word {
     Assign,
 }
 
-pub(super) fn pieces(template: &str) -> Result<Vec<Piece>, String> {
+pub(crate) fn pieces(template: &str) -> Result<Vec<Piece>, String> {
     let mut pieces = Vec::new();
     let mut rest = template;
     let mut trim = false;

@@ -1,33 +1,24 @@
 //! The functions of templates, and how values are shown.
 
 use std::cmp::Ordering;
-use std::fmt::Write;
 
 use serde_json::Value;
 
-const NAMES: [&str; 18] = [
+use crate::printf::printf;
+
+const NAMES: [&str; 19] = [
     "and", "eq", "ge", "gt", "index", "json", "le", "len", "lower", "lt", "ne", "not", "or",
-    "print", "printf", "println", "title", "upper",
+    "print", "printf", "println", "slice", "title", "upper",
 ];
 
-pub(super) fn exists(name: &str) -> bool {
+pub(crate) fn exists(name: &str) -> bool {
     NAMES.contains(&name)
 }
 
-pub(super) fn call(name: &str, arguments: &[Value]) -> Result<Value, String> {
+pub(crate) fn call(name: &str, arguments: &[Value]) -> Result<Value, String> {
     let text = |text: String| Ok(Value::String(text));
     match (name, arguments) {
-        ("and", [_, ..]) => {
-            let first_false = arguments.iter().find(|value| !truth(value));
-            Ok(first_false
-                .or(arguments.last())
-                .cloned()
-                .unwrap_or_default())
-        }
-        ("or", [_, ..]) => {
-            let first_true = arguments.iter().find(|value| truth(value));
-            Ok(first_true.or(arguments.last()).cloned().unwrap_or_default())
-        }
+        ("and" | "or", [.., last]) => Ok(last.clone()),
         ("not", [value]) => Ok(Value::Bool(!truth(value))),
         ("eq", [value, others @ ..]) if !others.is_empty() => {
             Ok(Value::Bool(others.iter().any(|other| same(value, other))))
@@ -50,9 +41,10 @@ pub(super) fn call(name: &str, arguments: &[Value]) -> Result<Value, String> {
         ("lower", [Value::String(value)]) => text(value.to_lowercase()),
         ("upper", [Value::String(value)]) => text(value.to_uppercase()),
         ("title", [Value::String(value)]) => text(title(value)),
-        ("print", values) => text(values.iter().map(shown).collect()),
+        ("slice", [value, bounds @ ..]) => slice(value, bounds),
+        ("print", values) => text(print(values)),
         ("println", values) => {
-            let words: Vec<String> = values.iter().map(shown).collect();
+            let words: Vec<String> = values.iter().map(shown_nested).collect();
             text(format!("{}\n", words.join(" ")))
         }
         ("printf", [Value::String(format), values @ ..]) => text(printf(format, values)),
@@ -60,8 +52,17 @@ pub(super) fn call(name: &str, arguments: &[Value]) -> Result<Value, String> {
     }
 }
 
+/// Whether `and` or `or` need look at no more than this argument: they do not evaluate what does not matter.
+pub(crate) fn decides(name: &str, argument: &Value) -> bool {
+    match name {
+        "and" => !truth(argument),
+        "or" => truth(argument),
+        _ => false,
+    }
+}
+
 /// What counts as true in a condition: what isn't empty or zero.
-pub(super) fn truth(value: &Value) -> bool {
+pub(crate) fn truth(value: &Value) -> bool {
     match value {
         Value::Null => false,
         Value::Bool(value) => *value,
@@ -73,32 +74,47 @@ pub(super) fn truth(value: &Value) -> bool {
 }
 
 /// A value as Go shows it.
-pub(super) fn shown(value: &Value) -> String {
+pub(crate) fn shown(value: &Value) -> String {
     match value {
         Value::Null => "<no value>".to_owned(),
         Value::Bool(value) => value.to_string(),
+        Value::Number(number) if number.is_f64() => float(number.as_f64().unwrap_or_default()),
         Value::Number(number) => number.to_string(),
         Value::String(text) => text.clone(),
         Value::Array(list) => {
-            let entries: Vec<String> = list.iter().map(nested).collect();
+            let entries: Vec<String> = list.iter().map(shown_nested).collect();
             format!("[{}]", entries.join(" "))
         }
         Value::Object(map) => {
             let entries: Vec<String> = map
                 .iter()
-                .map(|(key, value)| format!("{key}:{}", nested(value)))
+                .map(|(key, value)| format!("{key}:{}", shown_nested(value)))
                 .collect();
             format!("map[{}]", entries.join(" "))
         }
     }
 }
 
-fn nested(value: &Value) -> String {
+fn shown_nested(value: &Value) -> String {
     if value.is_null() {
         "<nil>".to_owned()
     } else {
         shown(value)
     }
+}
+
+/// The shortest digits; with an exponent where that is below -4 or 21 and more.
+fn float(number: f64) -> String {
+    let text = format!("{number:e}");
+    let Some((digits, exponent)) = text.split_once('e') else {
+        return text;
+    };
+    let power: i32 = exponent.parse().unwrap_or(0);
+    if (-4..21).contains(&power) {
+        return number.to_string();
+    }
+    let sign = if power < 0 { '-' } else { '+' };
+    format!("{digits}e{sign}{:02}", power.abs())
 }
 
 fn index(value: &Value, key: &Value) -> Result<Value, String> {
@@ -113,6 +129,50 @@ fn index(value: &Value, key: &Value) -> Result<Value, String> {
             .ok_or_else(|| format!("index {number} is beyond a list of {}", list.len())),
         _ => Err(format!("cannot index {} by {}", shown(value), shown(key))),
     }
+}
+
+/// From the first bound to the second; text by bytes.
+fn slice(value: &Value, bounds: &[Value]) -> Result<Value, String> {
+    let length = match value {
+        Value::Array(list) => list.len(),
+        Value::String(text) => text.len(),
+        other => return Err(format!("{} cannot be sliced", shown(other))),
+    };
+    let bound = |at: usize, default: usize| match bounds.get(at) {
+        None => Ok(default),
+        Some(bound) => {
+            let number = bound
+                .as_u64()
+                .and_then(|number| usize::try_from(number).ok());
+            let fits = number.filter(|number| *number <= length);
+            fits.ok_or_else(|| format!("slice {} is beyond {length}", shown(bound)))
+        }
+    };
+    let (from, to) = (bound(0, 0)?, bound(1, length)?);
+    let wrong = || format!("a slice from {from} to {to} of {length} is none");
+    if bounds.len() > 2 {
+        return Err("slice takes two bounds at most".to_owned());
+    }
+    match value {
+        Value::Array(list) => list.get(from..to).map(|part| part.to_vec().into()),
+        Value::String(text) => text.get(from..to).map(Into::into),
+        _ => None,
+    }
+    .ok_or_else(wrong)
+}
+
+/// With spaces between two that are no text.
+fn print(values: &[Value]) -> String {
+    let mut out = String::new();
+    let mut before_is_text = true;
+    for value in values {
+        if !before_is_text && !value.is_string() {
+            out.push(' ');
+        }
+        before_is_text = value.is_string();
+        out.push_str(&shown_nested(value));
+    }
+    out
 }
 
 fn same(a: &Value, b: &Value) -> bool {
@@ -142,55 +202,5 @@ fn title(text: &str) -> String {
         }
         begin = !c.is_alphanumeric();
     }
-    out
-}
-
-/// The verbs that make sense for JSON, widths of text included. Mistakes show in the output.
-fn printf(format: &str, values: &[Value]) -> String {
-    let mut out = String::new();
-    let mut values = values.iter();
-    let mut rest = format;
-    while let Some(at) = rest.find('%') {
-        out.push_str(&rest[..at]);
-        rest = &rest[at + 1..];
-        let end = rest.find(|c: char| !(c.is_ascii_digit() || "-+.#".contains(c)));
-        let Some((flags, verb)) =
-            end.and_then(|end| Some((&rest[..end], rest[end..].chars().next()?)))
-        else {
-            out.push_str("%!(NOVERB)");
-            return out;
-        };
-        rest = &rest[flags.len() + verb.len_utf8()..];
-        if verb == '%' {
-            out.push('%');
-            continue;
-        }
-        let Some(value) = values.next() else {
-            let _ = write!(out, "%!{verb}(MISSING)");
-            continue;
-        };
-        let width: usize = flags.trim_start_matches('-').parse().unwrap_or(0);
-        let text = match (verb, value) {
-            ('q', Value::String(text)) => Value::String(text.clone()).to_string(),
-            ('f', value) => {
-                let digits = flags
-                    .split_once('.')
-                    .and_then(|(_, digits)| digits.parse().ok());
-                format!(
-                    "{:.*}",
-                    digits.unwrap_or(6),
-                    value.as_f64().unwrap_or_default()
-                )
-            }
-            ('t' | 's' | 'v' | 'd', value) => shown(value),
-            (verb, value) => format!("%!{verb}({})", shown(value)),
-        };
-        if flags.starts_with('-') {
-            let _ = write!(out, "{text:<width$}");
-        } else {
-            let _ = write!(out, "{text:>width$}");
-        }
-    }
-    out.push_str(rest);
     out
 }

@@ -2,49 +2,54 @@
 
 use serde_json::{Number, Value};
 
-use super::functions;
-use super::lex::{Piece, Word};
+use crate::functions;
+use crate::lex::{Piece, Word};
 
 /// A part of a template that has an effect.
 #[derive(Debug, Clone)]
-pub(super) enum Node {
+pub(crate) enum Node {
     Text(String),
     /// Prints, unless it sets variables.
     Print(Pipeline),
     If(Pipeline, Vec<Node>, Vec<Node>),
     With(Pipeline, Vec<Node>, Vec<Node>),
     Range(Pipeline, Vec<Node>, Vec<Node>),
+    /// Ends the innermost `range`.
+    Break,
+    /// Goes on with its next value.
+    Continue,
 }
 
 /// Commands, each given the result of the one before, and the variables that take the end result.
 #[derive(Debug, Clone)]
-pub(super) struct Pipeline {
-    pub(super) variables: Vec<String>,
+pub(crate) struct Pipeline {
+    pub(crate) variables: Vec<String>,
     /// The variables exist already.
-    pub(super) assign: bool,
-    pub(super) commands: Vec<Command>,
+    pub(crate) assign: bool,
+    pub(crate) commands: Vec<Command>,
 }
 
 /// A function with arguments, or one operand.
 #[derive(Debug, Clone)]
-pub(super) struct Command {
-    pub(super) function: Option<String>,
-    pub(super) operands: Vec<Operand>,
+pub(crate) struct Command {
+    pub(crate) function: Option<String>,
+    pub(crate) operands: Vec<Operand>,
 }
 
 #[derive(Debug, Clone)]
-pub(super) enum Operand {
+pub(crate) enum Operand {
     Field(Vec<String>),
     Variable(String, Vec<String>),
     Value(Value),
     Nested(Pipeline, Vec<String>),
 }
 
-pub(super) fn nodes(pieces: &[Piece]) -> Result<Vec<Node>, String> {
+pub(crate) fn nodes(pieces: &[Piece]) -> Result<Vec<Node>, String> {
     let mut parser = Parser {
         pieces,
         at: 0,
         depth: 0,
+        ranges: 0,
     };
     let (nodes, end) = parser.until_end()?;
     match end {
@@ -53,13 +58,15 @@ pub(super) fn nodes(pieces: &[Piece]) -> Result<Vec<Node>, String> {
     }
 }
 
-/// Templates come from the command line, yet a recursion needs a bound.
+/// A recursion needs a bound.
 const DEEPEST: usize = 100;
 
 struct Parser<'a> {
     pieces: &'a [Piece],
     at: usize,
     depth: usize,
+    /// `range` blocks around.
+    ranges: usize,
 }
 
 /// `end` or `else`, with what follows an `else`.
@@ -104,7 +111,12 @@ impl<'a> Parser<'a> {
                     ));
                 }
                 "if" | "with" | "range" => nodes.push(self.branch(keyword, &words[1..])?),
-                "define" | "template" | "block" | "break" | "continue" => {
+                "break" | "continue" if self.ranges == 0 => {
+                    return Err(format!("{keyword} stands outside of a range"));
+                }
+                "break" if words.len() == 1 => nodes.push(Node::Break),
+                "continue" if words.len() == 1 => nodes.push(Node::Continue),
+                "define" | "template" | "block" => {
                     return Err(format!("{keyword} is not supported"));
                 }
                 _ => nodes.push(Node::Print(pipeline(words)?)),
@@ -119,7 +131,10 @@ impl<'a> Parser<'a> {
             return Err("it is nested too deeply".into());
         }
         let condition = pipeline(words)?;
+        let is_range = usize::from(keyword == "range");
+        self.ranges += is_range;
         let (then, end) = self.until_end()?;
+        self.ranges -= is_range;
         let otherwise = match end {
             None => return Err(format!("{keyword} has no end")),
             Some(End { keyword: "end", .. }) => Vec::new(),

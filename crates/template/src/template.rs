@@ -1,25 +1,23 @@
-//! Templates in the language of Go's text/template, over JSON values: what `--template` takes.
+//! A template, read and applied.
 //!
-//! Built: text, trimming, comments, fields, variables, pipelines, parentheses, `if`, `range`,
-//! `with`, `else`, and the functions of [`functions`]. A key that isn't there is an error.
-//! Not built: `define`, `template` and `block`, methods, and comparison of more than two kinds.
-
-mod eval;
-mod functions;
-mod lex;
-mod parse;
+//! Built: text, trimming, comments, fields, variables, pipelines, parentheses, `if`, `range` over lists,
+//! maps and numbers, `with`, `else`, `break`, `continue`, and the functions of `functions`. A key that isn't
+//! there is an error. Not built: `define`, `template` and `block`, and methods. Where Go refuses to compare
+//! values of two kinds they are not the same.
 
 use serde_json::Value;
 
+use crate::{eval, lex, parse};
+
 /// A template.
 #[derive(Debug, Clone)]
-pub(crate) struct Template {
+pub struct Template {
     nodes: Vec<parse::Node>,
 }
 
 /// What is wrong with a template or its application.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub(crate) enum TemplateError {
+pub enum TemplateError {
     /// It can't be read.
     #[error("cannot read the template: {0}")]
     Syntax(String),
@@ -30,7 +28,7 @@ pub(crate) enum TemplateError {
 
 impl Template {
     /// Reads a template.
-    pub(crate) fn parse(text: &str) -> Result<Self, TemplateError> {
+    pub fn parse(text: &str) -> Result<Self, TemplateError> {
         let pieces = lex::pieces(text).map_err(TemplateError::Syntax)?;
         Ok(Self {
             nodes: parse::nodes(&pieces).map_err(TemplateError::Syntax)?,
@@ -38,7 +36,7 @@ impl Template {
     }
 
     /// Applies it.
-    pub(crate) fn render(&self, value: &Value) -> Result<String, TemplateError> {
+    pub fn render(&self, value: &Value) -> Result<String, TemplateError> {
         eval::render(&self.nodes, value).map_err(TemplateError::Apply)
     }
 }

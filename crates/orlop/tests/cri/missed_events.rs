@@ -1,0 +1,83 @@
+//! Who listens to events and comes back hears what happened meanwhile; nobody else hears of the past.
+
+use std::time::Duration;
+
+use orlop_cri::v1::{ContainerEventResponse, ContainerEventType, GetEventsRequest};
+use tonic::Streaming;
+
+use crate::world::{World, our_world};
+
+async fn subscribe(world: &World) -> Streaming<ContainerEventResponse> {
+    let mut client = world.node.cri().await.runtime;
+    let events = client.get_container_events(GetEventsRequest {}).await;
+    events.expect("subscribe").into_inner()
+}
+
+/// The end of a container, which is told within a second.
+async fn end_of(
+    container: &str,
+    events: &mut Streaming<ContainerEventResponse>,
+) -> Option<ContainerEventResponse> {
+    let wanted = async {
+        while let Ok(Some(event)) = events.message().await {
+            let ended = event.container_event_type() == ContainerEventType::ContainerStoppedEvent;
+            if ended && event.container_id == container {
+                return Some(event);
+            }
+        }
+        None
+    };
+    let told = tokio::time::timeout(Duration::from_secs(1), wanted).await;
+    told.ok().flatten()
+}
+
+fn now() -> i64 {
+    orlop_service::clock::now()
+}
+
+#[tokio::test]
+async fn an_end_while_the_daemon_is_away_reaches_who_listened_before() {
+    let mut world = our_world!();
+    let going = world.run_script("going", "sleep 2; exit 7").await;
+    let listening = subscribe(&world).await;
+    world.node.kill9();
+    drop(listening);
+    tokio::time::sleep(Duration::from_secs(4)).await;
+    let returns = now();
+    world.node.start_again().await;
+    world.cri = world.node.cri().await;
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    let event = end_of(&going.id, &mut subscribe(&world).await).await;
+    let event = event.expect("the end is told");
+    assert!(event.created_at < returns, "with its own time");
+    let statuses = &event.containers_statuses;
+    assert_eq!(statuses.len(), 1);
+    assert_eq!(statuses[0].exit_code, 7);
+    world.finish().await;
+}
+
+#[tokio::test]
+async fn an_end_between_two_connections_is_told_to_who_comes_back_alone() {
+    let world = our_world!();
+    let going = world.run_script("going", "sleep 600").await;
+    drop(subscribe(&world).await);
+    tokio::time::sleep(Duration::from_millis(1500)).await;
+    world.cri.stop(&going.id, 0).await.expect("stop");
+    tokio::time::sleep(Duration::from_millis(1500)).await;
+    // Another process is told nothing of the past.
+    let endpoint = format!("unix://{}", world.node.socket().display());
+    let other = tokio::process::Command::new("timeout")
+        .args(["1", env!("CARGO_BIN_EXE_orlop"), "--socket", &endpoint, "events", "-n", "1"])
+        .output()
+        .await
+        .expect("orlop events");
+    assert_eq!(String::from_utf8_lossy(&other.stdout), "");
+    let mut again = subscribe(&world).await;
+    assert!(end_of(&going.id, &mut again).await.is_some());
+    drop(again);
+    // It was told within the last second or so, and a second later is old news.
+    tokio::time::sleep(Duration::from_millis(1500)).await;
+    let mut third = subscribe(&world).await;
+    assert!(end_of(&going.id, &mut third).await.is_none());
+    world.finish().await;
+}

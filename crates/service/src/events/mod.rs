@@ -1,0 +1,9 @@
+//! What happened to pods and containers, for everybody who listens, and for who comes back and has
+//! missed something.
+
+mod backlog;
+mod listener;
+mod subscribers;
+
+pub use listener::{Caller, Listener};
+pub use subscribers::{Events, Subscription};
