@@ -123,6 +123,24 @@ mod tests {
     }
 
     #[test]
+    fn templates_of_containerd_are_understood() {
+        let template = r#"{"cniVersion":"1.0.0","name":"n","plugins":[{"type":"bridge","mtu":{{if .PodCIDRv6}}1480{{else}}1500{{end}},
+            "ipam":{"type":"host-local",
+            "ranges":[{{range $i, $range := .PodCIDRRanges}}{{if $i}}, {{end}}[{"subnet": "{{$range}}"}]{{end}}],
+            "routes":[{{range $i, $route := .Routes}}{{if $i}}, {{end}}{"dst": "{{$route}}"}{{end}}]}}]}"#;
+        let two = render(template, &parse("10.1.2.0/24,fd00:1::/64").unwrap()).unwrap();
+        let ranges = r#"[[{"subnet": "10.1.2.0/24"}], [{"subnet": "fd00:1::/64"}]]"#;
+        assert!(two.contains(ranges), "{two}");
+        let routes = r#"[{"dst": "0.0.0.0/0"}, {"dst": "::/0"}]"#;
+        assert!(two.contains(routes) && two.contains("1480"), "{two}");
+        let one = render(template, &parse("10.1.2.0/24").unwrap()).unwrap();
+        assert!(
+            one.contains(r#""ranges":[[{"subnet": "10.1.2.0/24"}]]"#),
+            "{one}"
+        );
+    }
+
+    #[test]
     fn what_cannot_be_used_is_refused() {
         for text in [
             "",
@@ -133,7 +151,7 @@ mod tests {
             assert!(parse(text).is_err(), "{text}");
         }
         let cidrs = parse("10.0.0.0/24").unwrap();
-        for template in ["{{.Unknown}}", "{", r#"{"name":"n"}"#] {
+        for template in ["{{.Unknown}}", "{{range .Routes}}", "{", r#"{"name":"n"}"#] {
             assert!(render(template, &cidrs).is_err(), "{template}");
         }
     }

@@ -6,9 +6,9 @@ use serde_json::Value;
 
 use crate::printf::printf;
 
-const NAMES: [&str; 19] = [
-    "and", "eq", "ge", "gt", "index", "json", "le", "len", "lower", "lt", "ne", "not", "or",
-    "print", "printf", "println", "slice", "title", "upper",
+const NAMES: [&str; 20] = [
+    "and", "eq", "ge", "gt", "html", "index", "json", "le", "len", "lower", "lt", "ne", "not",
+    "or", "print", "printf", "println", "slice", "title", "upper",
 ];
 
 pub(crate) fn exists(name: &str) -> bool {
@@ -38,6 +38,7 @@ pub(crate) fn call(name: &str, arguments: &[Value]) -> Result<Value, String> {
             .iter()
             .try_fold(value.clone(), |value, key| index(&value, key)),
         ("json", [value]) => text(format!("{value}\n")),
+        ("html", values) => text(html(&print(values))),
         ("lower", [Value::String(value)]) => text(value.to_lowercase()),
         ("upper", [Value::String(value)]) => text(value.to_uppercase()),
         ("title", [Value::String(value)]) => text(title(value)),
@@ -171,6 +172,23 @@ fn print(values: &[Value]) -> String {
         }
         before_is_text = value.is_string();
         out.push_str(&shown_nested(value));
+    }
+    out
+}
+
+/// Fit to stand in a page.
+fn html(text: &str) -> String {
+    let mut out = String::with_capacity(text.len());
+    for c in text.chars() {
+        match c {
+            '\0' => out.push('\u{fffd}'),
+            '"' => out.push_str("&#34;"),
+            '\'' => out.push_str("&#39;"),
+            '&' => out.push_str("&amp;"),
+            '<' => out.push_str("&lt;"),
+            '>' => out.push_str("&gt;"),
+            c => out.push(c),
+        }
     }
     out
 }

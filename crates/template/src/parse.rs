@@ -176,6 +176,9 @@ fn pipeline(words: &[Word]) -> Result<Pipeline, String> {
                 _ => return Err("only variables can be set".into()),
             }
         }
+        if variables.len() > 2 {
+            return Err("a range sets two variables at most".into());
+        }
         rest = &words[position + 1..];
     }
     let mut commands = Vec::new();
