@@ -94,7 +94,8 @@ impl Gate {
         Ok(())
     }
 
-    fn selector(&self, pod: &Pod) -> Result<(), Rejection> {
+    /// Whether the node has the labels that a pod asks for.
+    pub(crate) fn selector(&self, pod: &Pod) -> Result<(), Rejection> {
         for (key, value) in &pod.spec.node_selector {
             if self.labels.get(key) != Some(value) {
                 return Err(Rejection {

@@ -42,7 +42,7 @@ mod tasks;
 pub use agent::{Agent, AgentHandle};
 pub use configuration::{
     Anonymous, Authentication, Authorization, ConfigurationError, FileRemark, KubeletConfiguration,
-    PriorityGrace, Webhook, X509, read_configuration, read_pairs,
+    Logging, PriorityGrace, Webhook, X509, read_configuration, read_pairs,
 };
 pub use manifest::{Remark, Weight};
 pub use options::{AgentError, AgentOptions, AtEnd};

@@ -12,6 +12,8 @@
 //! Unlike under a kubelet, what was rejected or evicted is tried again when there is room for it:
 //! nobody else would.
 
+#[cfg(test)]
+mod class_tests;
 mod spoken;
 #[cfg(test)]
 mod tests;
@@ -253,7 +255,7 @@ impl Roster {
         if taken {
             return;
         }
-        let verdict = self.admit(uid, &known.input.pod, gate);
+        let verdict = self.admit(uid, &known.input, gate);
         let input = known.input.clone();
         let state = match verdict {
             Ok(()) => {
@@ -270,16 +272,20 @@ impl Roster {
         }
     }
 
-    fn admit(&self, uid: &str, pod: &Pod, gate: &Gate) -> Result<(), Rejection> {
-        let running = self
+    fn admit(&self, uid: &str, input: &PodInput, gate: &Gate) -> Result<(), Rejection> {
+        // Its class may ask for another value of the same label: then no node will do.
+        gate.selector(&input.pod)?;
+        let running: Vec<_> = self
             .known
             .iter()
             .filter(|(other, known)| {
                 *other != uid && known.state == State::Running && !self.over.contains(*other)
             })
-            .map(|(_, known)| &*known.input.pod);
+            .map(|(_, known)| known.input.with_class())
+            .collect();
         let others = self.leaving.values().chain(self.strangers.values());
-        gate.admit(pod, running.chain(others.map(|pod| &**pod)))
+        let all = running.iter().chain(others);
+        gate.admit(&input.with_class(), all.map(|pod| &**pod))
     }
 
     /// Tries those again that wait, and those for whom there is room now.
@@ -311,18 +317,22 @@ impl Roster {
             let Some(known) = self.known.get(&uid) else {
                 continue;
             };
-            let pod = Arc::clone(&known.input.pod);
-            let others = self
+            let pod = known.input.with_class();
+            let others: Vec<_> = self
                 .known
                 .iter()
                 .filter(|(other, known)| {
                     known.state == State::Running && !self.over.contains(*other)
                 })
-                .map(|(_, known)| &*known.input.pod)
-                .chain(self.leaving.values().map(|pod| &**pod))
-                .chain(self.strangers.values().map(|pod| &**pod))
-                .chain(promised.iter().map(|pod: &Arc<Pod>| &**pod));
-            if gate.admit(&pod, others.collect::<Vec<_>>()).is_err() {
+                .map(|(_, known)| known.input.with_class())
+                .chain(self.leaving.values().cloned())
+                .chain(self.strangers.values().cloned())
+                .chain(promised.iter().cloned())
+                .collect();
+            let own_labels = gate.selector(&known.input.pod);
+            let verdict =
+                own_labels.and_then(|()| gate.admit(&pod, others.iter().map(|pod| &**pod)));
+            if verdict.is_err() {
                 continue;
             }
             // What is shown of its former fate goes first; then it comes in as a new pod does.

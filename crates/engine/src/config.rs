@@ -71,6 +71,8 @@ pub struct RuntimeHandler {
     pub container_annotations: Vec<String>,
     /// Whether privileged containers do without the host's devices.
     pub privileged_without_host_devices: bool,
+    /// Whether pods may have volumes left as they are whose top has their SELinux label.
+    pub skip_relabel: bool,
     /// CNI configuration for this handler's pods instead of the node's.
     pub cni_conf_dir: Option<PathBuf>,
 }

@@ -191,8 +191,9 @@ mod tests {
         assert_eq!(configuration.max_pods, 110);
         assert_eq!(configuration.http_check_frequency, Duration::from_secs(20));
         let idle: Vec<_> = idle.iter().map(|it| (it.line, it.text.as_str())).collect();
-        assert_eq!(idle.len(), 4, "{idle:?}");
-        assert!(idle[3].0 == 23 && idle[3].1.contains("DynamicResourceAllocation"));
+        assert_eq!(configuration.logging.verbosity, 2);
+        assert_eq!(idle.len(), 3, "{idle:?}");
+        assert!(idle[2].0 == 23 && idle[2].1.contains("DynamicResourceAllocation"));
         assert!(configuration.feature_gates["MemoryQoS"]);
         assert_eq!(idle[0].0, 18);
         assert!(idle[0].1.starts_with("rotateCertificates"));

@@ -224,6 +224,8 @@ kubelet_config! {
         /// How long a failing container waits.
         crash_loop_back_off as "crashLoopBackOff": CrashLoopBackOff
             = CrashLoopBackOff::default() => unset,
+        /// What is logged, and how.
+        logging as "logging": Logging = Logging::default() => unset,
         /// Whether containers without a profile get the runtime's.
         seccomp_default as "seccompDefault": bool = false => unset
             @ flag("seccomp-default", "BOOL",
@@ -274,7 +276,7 @@ kubelet_config! {
         containerLogMaxWorkers int, configMapAndSecretChangeDetectionStrategy str,
         reservedSystemCPUs str, showHiddenMetricsForVersion str, systemReservedCgroup str,
         kubeReservedCgroup str, enforceNodeAllocatable [str], volumePluginDir str,
-        providerID str, kernelMemcgNotification bool, logging LoggingConfiguration,
+        providerID str, kernelMemcgNotification bool,
         enableSystemLogHandler bool, enableSystemLogQuery bool,
         reservedMemory [MemoryReservation], enableProfilingHandler bool,
         enableDebugFlagsHandler bool, registerWithTaints [Taint], registerNode bool,
@@ -351,6 +353,17 @@ kubelet_config! {
 }
 
 kubelet_config! {
+    /// What is logged, and how.
+    Logging as "LoggingConfiguration" {
+        /// `text` or `json`; by itself as it fits where the log goes. Flag: `--logging-format`.
+        format as "format": String = String::new() => unset,
+        /// How much: debug from 4, trace from 6. Flag: `--v`.
+        verbosity as "verbosity": u32 = 0 => unset,
+    }
+    no effect: "flushFrequency any, vmodule [VModuleItem], options any"
+}
+
+kubelet_config! {
     /// What containers may swap.
     MemorySwap as "MemorySwapConfiguration" {
         /// `NoSwap` or `LimitedSwap`.
@@ -372,7 +385,6 @@ KubeletWebhookAuthorization: cacheAuthorizedTTL dur, cacheUnauthorizedTTL dur
 MemoryReservation: numaNode int, limits {qty}
 Taint: key str, value str, effect str, timeAdded time
 TracingConfiguration: endpoint str, samplingRatePerMillion int
-LoggingConfiguration: format str, flushFrequency any, verbosity int, vmodule [VModuleItem], options any
 VModuleItem: filePattern str, verbosity int
 ";
 
@@ -478,6 +490,7 @@ mod tests {
         rows::<Authorization>(&mut out, "`authorization`");
         rows::<PriorityGrace>(&mut out, "`shutdownGracePeriodByPodPriority`");
         rows::<CrashLoopBackOff>(&mut out, "`crashLoopBackOff`");
+        rows::<Logging>(&mut out, "`logging`");
         rows::<MemorySwap>(&mut out, "`memorySwap`");
         rows::<UserNamespaces>(&mut out, "`userNamespaces`");
         out

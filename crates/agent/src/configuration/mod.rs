@@ -7,6 +7,7 @@ mod setting;
 
 pub use file::{ConfigurationError, FileRemark, read_configuration};
 pub use kubelet::{
-    Anonymous, Authentication, Authorization, KubeletConfiguration, PriorityGrace, Webhook, X509,
+    Anonymous, Authentication, Authorization, KubeletConfiguration, Logging, PriorityGrace,
+    Webhook, X509,
 };
 pub use setting::read_pairs;

@@ -172,7 +172,8 @@ ConfigMap: apiVersion str, kind str, metadata ObjectMeta, immutable bool, data {
 Secret: apiVersion str, kind str, metadata ObjectMeta, immutable bool, data {bytes}
   stringData {str}, type str
 RuntimeClass: apiVersion str, kind str, metadata ObjectMeta, handler str
-  overhead RuntimeClassOverhead, scheduling any
+  overhead RuntimeClassOverhead, scheduling RuntimeClassScheduling
+RuntimeClassScheduling: nodeSelector {str}, tolerations [Toleration]
 RuntimeClassOverhead: podFixed {qty}
 ";
 

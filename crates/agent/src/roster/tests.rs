@@ -6,12 +6,12 @@ use serde_json::{Value, json};
 use super::*;
 use crate::source::SourcePod;
 
-fn pod(name: &str, uid: &str, port: u16) -> Value {
+pub(super) fn pod(name: &str, uid: &str, port: u16) -> Value {
     json!({"metadata": {"name": name, "uid": uid}, "spec": {"containers": [{
         "name": "c", "image": "i", "ports": [{"containerPort": 1, "hostPort": port}]}]}})
 }
 
-fn snapshot(pods: &[Value]) -> Snapshot {
+pub(super) fn snapshot(pods: &[Value]) -> Snapshot {
     let pods = pods.iter().map(|manifest| SourcePod {
         manifest: manifest.clone(),
         kind: "file",
@@ -24,14 +24,14 @@ fn snapshot(pods: &[Value]) -> Snapshot {
     }
 }
 
-fn gate() -> Gate {
+pub(super) fn gate() -> Gate {
     Gate {
         allocatable: [("pods".to_owned(), Quantity::from_units(10))].into(),
         ..Gate::default()
     }
 }
 
-fn shown(orders: &[Order]) -> Vec<String> {
+pub(super) fn shown(orders: &[Order]) -> Vec<String> {
     let words = orders.iter().map(|order| match order {
         Order::Remove(uid) => format!("remove {uid}"),
         Order::Set(input) => format!("set {}", input.uid()),

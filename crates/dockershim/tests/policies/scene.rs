@@ -218,7 +218,7 @@ fn config(scratch: &Scratch, endpoint: &Path) -> Config {
         policies: Some(images),
         credential_files: Vec::new(),
         pull_progress_deadline: Duration::from_secs(10),
-        event_backlog: Duration::from_secs(60),
+        event_backlog: Duration::from_mins(1),
         request_timeout: Duration::from_secs(10),
         runtime_cgroup: None,
         cgroup_driver: None,

@@ -137,7 +137,18 @@ fn labels(
         }
         None => pod.clone(),
     };
-    if security.privileged {
+    let pod_security = known
+        .pod_config
+        .linux
+        .as_ref()
+        .and_then(|linux| linux.security_context.as_ref());
+    let on_host_network = pod_security
+        .and_then(|security| security.namespace_options.as_ref())
+        .is_some_and(|options| options.network() == v1::NamespaceMode::Node);
+    let asks = security.selinux_options.is_some()
+        || pod_security.is_some_and(|security| security.selinux_options.is_some());
+    let spared = on_host_network && !asks && known.policy.host_network_unconfined;
+    if security.privileged || spared {
         labels.process.clear();
     }
     Ok(Some(labels))

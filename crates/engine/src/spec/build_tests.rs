@@ -8,6 +8,7 @@ use orlop_cgroup::Driver;
 use orlop_oci::{Features, NamespaceKind};
 
 use super::super::host::tests::facts;
+use super::super::selinux::{Labels, SelinuxDefaults};
 use super::super::{
     CgroupParent, HandlerFacts, HostFacts, ImageFacts, PodFacts, PodFiles, PodNamespaces, Policy,
     RootfsFacts,
@@ -19,6 +20,7 @@ struct Scene {
     pod: v1::PodSandboxConfig,
     host: HostFacts,
     policy: Policy,
+    labels: Option<Labels>,
 }
 
 impl Scene {
@@ -40,6 +42,7 @@ impl Scene {
             pod: v1::PodSandboxConfig::default(),
             host: facts(),
             policy: Policy::default(),
+            labels: None,
         }
     }
 
@@ -67,7 +70,7 @@ impl Scene {
             config: &self.config,
             pod_config: &self.pod,
             namespaces: &namespaces,
-            labels: None,
+            labels: self.labels.as_ref(),
             image: ImageFacts {
                 name: "img:1",
                 user: "web",
@@ -79,6 +82,7 @@ impl Scene {
                 container_annotations: &["ctr.io/a".to_owned()],
                 shares_sandbox: false,
                 privileged_without_host_devices: false,
+                skip_relabel: false,
             },
             host: &self.host,
             policy: &self.policy,
@@ -152,6 +156,46 @@ fn a_plain_request_becomes_a_plain_container() {
     assert_eq!(effective.user.linux.unwrap().uid, 33);
     assert_eq!(effective.stop_signal, StopSignal::TERM);
     assert!(effective.warnings.is_empty());
+}
+
+#[test]
+fn pods_on_the_host_s_network_go_unconfined_if_the_node_says_so() {
+    let mut scene = Scene::new();
+    let defaults = SelinuxDefaults {
+        process: "system_u:system_r:container_t:s0".into(),
+        file: "system_u:object_r:container_file_t:s0".into(),
+    };
+    scene.labels = Some(Labels::new(None, &defaults, "s0:c1,c2").unwrap());
+    scene.host.selinux = Some(defaults);
+    let label = |scene: &Scene| {
+        let (spec, _) = scene.build().unwrap();
+        spec.process.unwrap().selinux_label
+    };
+    let confined = "system_u:system_r:container_t:s0:c1,c2";
+    scene.policy.host_network_unconfined = true;
+    assert_eq!(label(&scene), confined, "it has a network of its own");
+    let mut pod = v1::LinuxSandboxSecurityContext {
+        namespace_options: Some(v1::NamespaceOption {
+            network: v1::NamespaceMode::Node.into(),
+            ..Default::default()
+        }),
+        ..Default::default()
+    };
+    let config = |security: &v1::LinuxSandboxSecurityContext| {
+        Some(v1::LinuxPodSandboxConfig {
+            security_context: Some(security.clone()),
+            ..Default::default()
+        })
+    };
+    scene.pod.linux = config(&pod);
+    assert_eq!(label(&scene), "");
+    pod.selinux_options = Some(v1::SeLinuxOption::default());
+    scene.pod.linux = config(&pod);
+    assert_eq!(label(&scene), confined, "it asks for a context");
+    pod.selinux_options = None;
+    scene.pod.linux = config(&pod);
+    scene.policy.host_network_unconfined = false;
+    assert_eq!(label(&scene), confined, "the node confines all");
 }
 
 #[test]

@@ -155,6 +155,8 @@ pub struct HandlerFacts<'a> {
     pub container_annotations: &'a [String],
     /// Whether privileged containers do without the node's devices.
     pub privileged_without_host_devices: bool,
+    /// Whether pods may have volumes left as they are whose top has their label.
+    pub skip_relabel: bool,
     /// Whether the pod's containers share a sandbox of their own.
     pub shares_sandbox: bool,
 }
@@ -198,6 +200,8 @@ pub struct HostFacts {
 pub struct Policy {
     /// Whether a container that asks for no seccomp profile gets the default one.
     pub seccomp_when_unset: bool,
+    /// Whether containers on the host's network go without SELinux's confinement unless they ask for it.
+    pub host_network_unconfined: bool,
     /// Limit of processes per container.
     pub pids_limit: Option<i64>,
     /// Resource limits of every container.

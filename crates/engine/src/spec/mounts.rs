@@ -13,7 +13,7 @@ use super::default_mounts::{self, Situation};
 use super::image_volumes;
 use super::input::{Known, SpecInput};
 use super::propagation::{self, HostMounts};
-use super::selinux::relabel;
+use super::selinux::{Relabel, relabel};
 use super::userns::{IdRanges, mount_ranges};
 use super::{Error, declared_volumes};
 
@@ -234,7 +234,9 @@ impl Bind {
         )?;
         host_mounts.check(self.propagation, &self.source, &self.field)?;
         if self.relabel && !file_label.is_empty() {
-            relabel(&self.source, file_label, &self.field)?;
+            let annotations = &input.known.pod_config.annotations;
+            let how = Relabel::of(annotations, input.known.handler.skip_relabel);
+            relabel(&self.source, file_label, &self.field, how)?;
         }
         let (propagation, root) = propagation::options(self.propagation);
         if let Some(root) = root.filter(|_| mounts.root_propagation != "rshared") {

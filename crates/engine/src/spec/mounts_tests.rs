@@ -66,6 +66,7 @@ impl Scene {
             container_annotations: &[],
             shares_sandbox: false,
             privileged_without_host_devices: false,
+            skip_relabel: false,
         };
         let situation = Situation {
             host: &self.host,

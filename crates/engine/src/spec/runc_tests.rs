@@ -169,6 +169,7 @@ impl Scene {
                 container_annotations: &[],
                 shares_sandbox: false,
                 privileged_without_host_devices: false,
+                skip_relabel: false,
             },
             host: &host,
             policy: &self.policy,

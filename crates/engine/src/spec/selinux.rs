@@ -1,5 +1,6 @@
 //! SELinux labels of processes and files, and relabelling of volumes.
 
+use std::collections::HashMap;
 use std::fs;
 use std::io;
 use std::os::fd::{AsFd as _, AsRawFd as _, BorrowedFd, OwnedFd};
@@ -78,15 +79,56 @@ impl Labels {
     }
 }
 
+/// The longest label that is compared.
+const LONGEST_LABEL: usize = 4096;
+
+/// The annotation of pods that ask for [`Relabel::UnlessTopHasIt`].
+const TRY_SKIP: &str = "io.kubernetes.cri-o.TrySkipVolumeSELinuxLabel";
+
+/// How much of a volume is labelled.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Relabel {
+    /// All of it.
+    All,
+    /// Nothing where its top has the label already: what is below is taken to have it, too.
+    UnlessTopHasIt,
+}
+
+impl Relabel {
+    /// What a pod asks for, as far as its runtime lets pods ask.
+    pub(super) fn of(annotations: &HashMap<String, String>, allowed: bool) -> Self {
+        let asked = annotations
+            .get(TRY_SKIP)
+            .is_some_and(|value| value == "true");
+        if asked && allowed {
+            Self::UnlessTopHasIt
+        } else {
+            Self::All
+        }
+    }
+}
+
 /// Gives a volume and all below it the label of the container's files.
 ///
 /// System directories are refused, by whatever path or link they are named: relabelling `/etc` for
 /// one container breaks the node. Who may write to the volume may swap anything in it meanwhile:
 /// what is labelled is what is open, never a name.
-pub(super) fn relabel(path: &Path, label: &str, field: &str) -> Result<(), Error> {
+pub(super) fn relabel(path: &Path, label: &str, field: &str, how: Relabel) -> Result<(), Error> {
+    let is_labelled = |file: BorrowedFd<'_>| {
+        let mut found = [0; LONGEST_LABEL];
+        let path = format!("/proc/self/fd/{}", file.as_raw_fd());
+        rustix::fs::getxattr(path, "security.selinux", &mut found).is_ok_and(|length| {
+            let found = found.get(..length).unwrap_or_default();
+            found.strip_suffix(&[0]).unwrap_or(found) == label.as_bytes()
+        })
+    };
     let mut value = label.as_bytes().to_vec();
     value.push(0);
-    relabel_with(path, field, &mut |file| {
+    let skip: &dyn Fn(BorrowedFd<'_>) -> bool = match how {
+        Relabel::All => &|_| false,
+        Relabel::UnlessTopHasIt => &is_labelled,
+    };
+    relabel_with(path, field, skip, &mut |file| {
         // A handle that only names a file can be written through by this path alone.
         let path = format!("/proc/self/fd/{}", file.as_raw_fd());
         setxattr(path, "security.selinux", &value, XattrFlags::empty())
@@ -96,6 +138,7 @@ pub(super) fn relabel(path: &Path, label: &str, field: &str) -> Result<(), Error
 fn relabel_with(
     path: &Path,
     field: &str,
+    skip: &dyn Fn(BorrowedFd<'_>) -> bool,
     label: &mut dyn FnMut(BorrowedFd<'_>) -> Result<(), Errno>,
 ) -> Result<(), Error> {
     let failed = |error: io::Error| {
@@ -118,6 +161,9 @@ fn relabel_with(
             real.display()
         );
         return Err(Error::invalid(field, problem));
+    }
+    if skip(top.as_fd()) {
+        return Ok(());
     }
     match label_all(&top, label) {
         // Filesystems without labels have one for the whole mount.
@@ -250,12 +296,12 @@ mod tests {
         std::os::unix::fs::symlink("/etc", &link).unwrap();
         let mut never = |_: BorrowedFd<'_>| panic!("labels something");
         for path in [Path::new("/etc"), Path::new("/usr/../etc/."), &link] {
-            let refused = relabel_with(path, "config.mounts[0]", &mut never);
+            let refused = relabel_with(path, "config.mounts[0]", &|_| false, &mut never);
             let refused = refused.unwrap_err().to_string();
             assert!(refused.contains("/etc is part of the node"), "{refused}");
         }
         for path in ["/bin", "/usr/../bin", "/lib", "/"] {
-            relabel_with(Path::new(path), "config.mounts[0]", &mut never).unwrap_err();
+            relabel_with(Path::new(path), "config.mounts[0]", &|_| false, &mut never).unwrap_err();
         }
     }
 
@@ -294,16 +340,42 @@ mod tests {
             }
             Ok(())
         };
-        relabel_with(&volume, "config.mounts[0]", &mut label).unwrap();
+        relabel_with(&volume, "config.mounts[0]", &|_| false, &mut label).unwrap();
         assert!(swapped && is_marked(&volume) && is_marked(&volume.join("moved")));
         assert!(!is_marked(&outside) && !is_marked(&outside.join("secret")));
+    }
+
+    #[test]
+    fn a_volume_whose_top_has_the_label_may_be_left_as_it_is() {
+        let asks = HashMap::from([(TRY_SKIP.to_owned(), "true".to_owned())]);
+        let declines = HashMap::from([(TRY_SKIP.to_owned(), "false".to_owned())]);
+        assert_eq!(Relabel::of(&asks, true), Relabel::UnlessTopHasIt);
+        assert_eq!(
+            Relabel::of(&asks, false),
+            Relabel::All,
+            "its runtime decides"
+        );
+        assert_eq!(Relabel::of(&declines, true), Relabel::All);
+
+        let dir = tempfile::tempdir_in("/var/tmp").unwrap();
+        fs::write(dir.path().join("file"), "").unwrap();
+        let has_it = |file: BorrowedFd<'_>| {
+            is_marked(Path::new(&format!("/proc/self/fd/{}", file.as_raw_fd())))
+        };
+        relabel_with(dir.path(), "config.mounts[0]", &has_it, &mut mark).unwrap();
+        assert!(is_marked(&dir.path().join("file")), "the top had none");
+        fs::write(dir.path().join("later"), "").unwrap();
+        relabel_with(dir.path(), "config.mounts[0]", &has_it, &mut mark).unwrap();
+        assert!(!is_marked(&dir.path().join("later")));
+        let mut never = |_: BorrowedFd<'_>| panic!("labels something");
+        relabel_with(Path::new("/etc"), "config.mounts[0]", &|_| true, &mut never).unwrap_err();
     }
 
     #[test]
     fn files_get_their_label_however_deep_they_are() {
         let dir = tempfile::tempdir_in("/var/tmp").unwrap();
         let innermost = orlop_testkit::nest(dir.path(), 2100);
-        relabel_with(dir.path(), "config.mounts[0]", &mut mark).unwrap();
+        relabel_with(dir.path(), "config.mounts[0]", &|_| false, &mut mark).unwrap();
         rustix::fs::fgetxattr(&innermost, "user.label", &mut [0; 8]).unwrap();
         orlop_disk::remove_tree(&dir.keep()).unwrap();
     }

@@ -47,14 +47,18 @@ impl PodInput {
         })
     }
 
-    /// The pod with its RuntimeClass' overhead, unless it says itself what it costs.
-    pub(crate) fn with_overhead(&self) -> Arc<Pod> {
+    /// The pod with its RuntimeClass' overhead, unless it says itself what it costs, and with the labels
+    /// that the class asks of a node.
+    pub fn with_class(&self) -> Arc<Pod> {
         let class = self.pod.spec.runtime_class_name.as_deref();
         let class = class.and_then(|name| self.objects.runtime_class(name));
         match class {
-            Some(class) if self.pod.spec.overhead.is_empty() && !class.overhead.is_empty() => {
+            Some(class) if !(class.overhead.is_empty() && class.node_selector.is_empty()) => {
                 let mut pod = (*self.pod).clone();
-                pod.spec.overhead.clone_from(&class.overhead);
+                if pod.spec.overhead.is_empty() {
+                    pod.spec.overhead.clone_from(&class.overhead);
+                }
+                pod.spec.node_selector.extend(class.node_selector.clone());
                 Arc::new(pod)
             }
             _ => self.pod.clone(),
@@ -143,6 +147,8 @@ pub struct RuntimeClass {
     pub handler: String,
     /// What a pod of this class costs on top of its containers.
     pub overhead: ResourceList,
+    /// Labels that a node must have for pods of this class.
+    pub node_selector: BTreeMap<String, String>,
 }
 
 impl Objects {
@@ -180,6 +186,10 @@ impl Objects {
                 let class = RuntimeClass {
                     handler: written.handler.clone().unwrap_or_default(),
                     overhead: written.overhead.map(|o| o.pod_fixed).unwrap_or_default(),
+                    node_selector: written
+                        .scheduling
+                        .and_then(|scheduling| scheduling.node_selector)
+                        .unwrap_or_default(),
                 };
                 self.runtime_classes.insert(name, class);
             }
@@ -221,6 +231,8 @@ struct Written {
     handler: Option<String>,
     #[serde(default)]
     overhead: Option<WrittenOverhead>,
+    #[serde(default)]
+    scheduling: Option<WrittenScheduling>,
 }
 
 #[derive(Deserialize, Default)]
@@ -231,6 +243,13 @@ struct WrittenMeta {
     namespace: Option<String>,
     #[serde(default)]
     uid: Option<String>,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct WrittenScheduling {
+    #[serde(default)]
+    node_selector: Option<BTreeMap<String, String>>,
 }
 
 #[derive(Deserialize)]

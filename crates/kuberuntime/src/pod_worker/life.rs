@@ -122,7 +122,7 @@ pub(super) struct Told {
 impl Wished {
     fn new(input: Arc<PodInput>, generation: u64) -> Self {
         Self {
-            pod: input.with_overhead(),
+            pod: input.with_class(),
             input,
             generation,
         }

@@ -95,6 +95,7 @@ fn runtimes(config: &Config) -> BTreeMap<String, engine::RuntimeHandler> {
             root: runtime.root.as_ref().map(own_path),
             pod_annotations: runtime.pod_annotations.clone(),
             container_annotations: runtime.container_annotations.clone(),
+            skip_relabel: runtime.skip_relabel,
             privileged_without_host_devices: runtime.privileged_without_host_devices,
             cni_conf_dir: runtime.cni_conf_dir.as_ref().map(own_path),
         };
@@ -211,6 +212,7 @@ fn containers(config: &Config) -> anyhow::Result<engine::Containers> {
             unprivileged_icmp: section.unprivileged_icmp,
             sysctls: section.sysctls.clone(),
             seccomp_when_unset: section.seccomp_when_unset,
+            host_network_unconfined: section.host_network_unconfined,
             device_ownership_from_security_context: section.device_ownership_from_security_context,
             hook_dirs: config.hooks.dirs.iter().map(own_path).collect(),
             cdi_dirs: section.cdi_dirs.iter().map(own_path).collect(),

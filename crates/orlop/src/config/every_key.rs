@@ -113,6 +113,7 @@ exec_output_limit = "7MiB"
 exec_output_memory = "7MiB"
 restore_images = true
 seccomp_when_unset = true
+host_network_unconfined = true
 device_ownership_from_security_context = true
 cdi_dirs = ["/other/cdi"]
 exec_cpu_affinity = "first"
@@ -171,6 +172,7 @@ root = "/other/runtime"
 pod_annotations = ["other/*"]
 container_annotations = ["other/*"]
 privileged_without_host_devices = true
+skip_relabel = true
 cni_conf_dir = "/other/runtime-net.d"
 "#;
 

@@ -378,6 +378,9 @@ section! {
         /// Gives containers that ask for no seccomp profile the default one, instead of
         /// none.
         seccomp_when_unset: bool = false => live,
+        /// Runs the containers of pods on the host's network without SELinux's confinement, unless they ask
+        /// for a context themselves.
+        host_network_unconfined: bool = false => live,
         /// Gives devices to the user of the container instead of the node's owner.
         device_ownership_from_security_context: bool = false => live,
         /// Where vendors describe their devices for containers (CDI); what a later
@@ -538,6 +541,9 @@ section! {
         container_annotations: Vec<String> = Vec::new() => live,
         /// Keeps the host's devices from privileged containers.
         privileged_without_host_devices: bool = false => live,
+        /// Lets pods ask, by the annotation `io.kubernetes.cri-o.TrySkipVolumeSELinuxLabel: "true"`, that a
+        /// volume is not relabelled whose top directory has their SELinux label already.
+        skip_relabel: bool = false => live,
         /// A CNI configuration directory for this runtime's pods alone. Empty: the one of
         /// `[network]`.
         cni_conf_dir: Option<AbsolutePath> = None => live,

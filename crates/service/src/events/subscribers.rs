@@ -378,7 +378,7 @@ mod tests {
     #[test]
     fn who_comes_back_is_told_what_it_missed() {
         let events = Events::default();
-        events.keep(Duration::from_secs(60));
+        events.keep(Duration::from_mins(1));
         let long_ago = Duration::from_secs(30);
         events.publish(&at(0, long_ago));
         let mut first = events.subscribe(Some(listener()));
@@ -403,7 +403,7 @@ mod tests {
         let file = directory.path().join("listeners");
         let run = || {
             let events = Events::default();
-            events.keep(Duration::from_secs(60));
+            events.keep(Duration::from_mins(1));
             events.survive_in(&file);
             events
         };

@@ -381,6 +381,11 @@ fn values_have_proper_keys() {
             0,
         ),
         ("RuntimeClass", json!({"metadata": {"name": "a"}}), 1),
+        (
+            "RuntimeClass",
+            json!({"metadata": {"name": "a"}, "handler": "h", "scheduling": {"nodeSelector": {"b/c": "d", "-": "e"}}}),
+            1,
+        ),
     ] {
         assert_eq!(
             values(kind, &object).errors.len(),

@@ -20,10 +20,11 @@ pub(super) fn check(kind: &str, object: &Place<'_>) {
         for (name, amount) in object.at("overhead").at("podFixed").entries() {
             container::amount(name, &amount);
         }
-        if object.at("scheduling").is_there() {
-            object
-                .at("scheduling")
-                .doubt("is ignored: a node alone has no other nodes to choose among");
+        let scheduling = object.at("scheduling");
+        for (key, value) in scheduling.at("nodeSelector").entries() {
+            if let Err(why) = names::qualified(key) {
+                value.wrong(format!("the key {key:?} {why}"));
+            }
         }
         return;
     }

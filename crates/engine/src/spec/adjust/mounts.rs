@@ -10,7 +10,7 @@ use super::field;
 use crate::spec::Error;
 use crate::spec::mounts::clean;
 use crate::spec::propagation::HostMounts;
-use crate::spec::selinux::relabel;
+use crate::spec::selinux::{Relabel, relabel};
 
 /// The option by which a plugin asks for the container's label on what is mounted.
 const RELABEL: &str = "relabel";
@@ -58,7 +58,7 @@ fn add(wanted: &nri::Mount, host: &mut HostMounts, spec: &mut Spec) -> Result<()
         }
     }
     if has(RELABEL) && !linux.mount_label.is_empty() {
-        relabel(source, &linux.mount_label, &name)?;
+        relabel(source, &linux.mount_label, &name, Relabel::All)?;
     }
     let options = wanted.options.iter().filter(|own| *own != RELABEL);
     let mount = Mount {

@@ -1,11 +1,14 @@
 //! The flags of logging that every kubelet takes.
 
+use anyhow::bail;
 use clap::{Args, ValueEnum};
+use orlop_agent::Logging;
 
+use crate::config::Config;
 use crate::config::values::{LevelFilter, LogFormat};
 
 /// What to log, in our words and in a kubelet's.
-#[derive(Debug, Args)]
+#[derive(Debug, Clone, Args)]
 pub(super) struct LogFlags {
     /// What to log: a level, or one per module as in info,orlop_kuberuntime=debug [default: info]
     #[arg(long, value_name = "LEVEL")]
@@ -13,7 +16,7 @@ pub(super) struct LogFlags {
 
     /// How much to log, as a kubelet counts: debug from 4, trace from 6; --log-level beats it
     #[arg(short, long = "v", value_name = "N")]
-    v: Option<u8>,
+    v: Option<u32>,
 
     /// Without effect here: --log-level takes modules
     #[arg(long, value_name = "PATTERN=N,…", hide_short_help = true)]
@@ -51,23 +54,31 @@ enum Lines {
 }
 
 impl LogFlags {
-    /// The format that is asked for.
-    pub(super) fn format(&self) -> Option<LogFormat> {
-        self.logging_format.map(|lines| match lines {
-            Lines::Text => LogFormat::Text,
-            Lines::Json => LogFormat::Json,
-        })
-    }
-
-    /// The level that is asked for.
-    pub(super) fn level(&self) -> Option<LevelFilter> {
-        let counted = self.v.map(|v| match v {
-            0..=3 => "info",
-            4 | 5 => "debug",
-            _ => "trace",
-        });
-        let counted = || counted.and_then(|word| word.parse().ok());
-        self.log_level.clone().or_else(counted)
+    /// How to log, by these flags and, where they say nothing, by a kubelet's configuration.
+    pub(super) fn over(&self, written: &Logging) -> anyhow::Result<crate::config::Log> {
+        let mut log = Config::default().log;
+        let written_lines = match written.format.as_str() {
+            "" => None,
+            "text" => Some(Lines::Text),
+            "json" => Some(Lines::Json),
+            other => bail!("logging.format is {other:?}: write text or json"),
+        };
+        if let Some(lines) = self.logging_format.or(written_lines) {
+            log.format = match lines {
+                Lines::Text => LogFormat::Text,
+                Lines::Json => LogFormat::Json,
+            };
+        }
+        let verbosity = self.v.unwrap_or(written.verbosity);
+        let counted = match verbosity {
+            0..=3 => None,
+            4 | 5 => "debug".parse().ok(),
+            _ => "trace".parse().ok(),
+        };
+        if let Some(level) = self.log_level.clone().or(counted) {
+            log.level = level;
+        }
+        Ok(log)
     }
 
     /// What is to be said of those that have no effect.
@@ -138,9 +149,26 @@ mod tests {
             (&["-v=10"], "trace"),
             (&["-v=10", "--log-level=warn"], "warn"),
         ] {
-            assert_eq!(read(args).level(), Some(level.parse().unwrap()), "{args:?}");
+            let log = read(args).over(&Logging::default()).unwrap();
+            assert_eq!(log.level, level.parse().unwrap(), "{args:?}");
         }
-        assert_eq!(read(&[]).level(), None);
+    }
+
+    #[test]
+    fn a_kubelet_s_configuration_speaks_where_flags_do_not() {
+        let written = |verbosity, format: &str| Logging {
+            verbosity,
+            format: format.to_owned(),
+        };
+        let log = read(&[]).over(&written(5, "json")).unwrap();
+        assert_eq!(log.level, "debug".parse().unwrap());
+        assert_eq!(log.format, LogFormat::Json);
+        let flags = read(&["-v=2", "--logging-format=text"]);
+        let log = flags.over(&written(9, "json")).unwrap();
+        assert_eq!(log.level, "info".parse().unwrap());
+        assert_eq!(log.format, LogFormat::Text);
+        let wrong = read(&[]).over(&written(0, "xml")).unwrap_err().to_string();
+        assert!(wrong.contains("logging.format"), "{wrong}");
     }
 
     #[test]
@@ -157,7 +185,8 @@ mod tests {
         let remarks = flags.remarks();
         assert_eq!(remarks.len(), 5, "{remarks:?}");
         assert!(remarks[0].contains("--log-level"), "{remarks:?}");
-        assert_eq!(flags.format(), Some(LogFormat::Json));
+        let log = flags.over(&Logging::default()).unwrap();
+        assert_eq!(log.format, LogFormat::Json);
         assert!(Alone::try_parse_from(["node", "--logging-format=xml"]).is_err());
     }
 }

@@ -23,16 +23,10 @@ const WORKERS: u16 = 2;
 
 /// Runs the agent until it is told to end.
 pub(super) fn run(flags: NodeFlags, inherited: Inherited) -> anyhow::Result<ExitCode> {
-    let (level, format) = (flags.logging.level(), flags.logging.format());
-    let without_effect = flags.logging.remarks();
+    let asked = flags.logging.clone();
+    let without_effect = asked.remarks();
     let (options, idle) = flags.read()?;
-    let mut logging = Config::default().log;
-    if let Some(level) = level {
-        logging.level = level;
-    }
-    if let Some(format) = format {
-        logging.format = format;
-    }
+    let logging = asked.over(&options.configuration.logging)?;
     let _levels = log::start(&logging, inherited.journal)?;
     log::log_panics();
     for remark in idle {
