@@ -86,24 +86,27 @@ impl Events {
         let mut state = self.state.lock();
         let place = listener
             .and_then(|listener| state.away.iter().position(|away| away.listener == listener));
-        let missed = match place {
+        let next = state.backlog.next();
+        let (first, missed) = match place {
             Some(place) => {
                 let away = state.away.remove(place);
-                state.backlog.since(away.first)
+                (away.first, state.backlog.since(away.first))
             }
-            None => Vec::new(),
+            None => (next, Vec::new()),
         };
         // One place more than the queue holds is kept for the farewell; what was missed has its own.
         let (queue, events) = mpsc::channel(QUEUE + 1 + missed.len());
-        let next = state.backlog.next();
-        for event in missed {
-            let _ = queue.try_send((next, Ok(event)));
+        let last = missed.len().saturating_sub(1);
+        for (at, event) in missed.into_iter().enumerate() {
+            // Who leaves before it has heard all of it hears all of it again.
+            let number = if at == last { next } else { first };
+            let _ = queue.try_send((number, Ok(event)));
         }
         state.subscribers.push(Subscriber { listener, queue });
         Subscription {
             events,
             listener,
-            next,
+            next: first,
             state: Arc::clone(&self.state),
         }
     }
@@ -392,6 +395,7 @@ mod tests {
         events.publish(&at(4, Duration::ZERO));
         assert_eq!(taken(&mut again), ["2", "3", "4"]);
         drop(again);
+        drop(events.subscribe(Some(listener())));
         let mut third = events.subscribe(Some(listener()));
         // What was told within a second may have been on its way.
         assert_eq!(taken(&mut third), ["3", "4"]);
