@@ -12,7 +12,6 @@ use tokio_util::sync::CancellationToken;
 
 use super::flags::NodeFlags;
 use super::own;
-use crate::config::Config;
 use crate::service_manager::{Inherited, Notifier, State};
 use crate::{log, threads};
 
