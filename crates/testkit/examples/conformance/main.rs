@@ -88,6 +88,7 @@ async fn one(
     handler: &str,
     table: &mut Table,
 ) -> anyhow::Result<()> {
+    map_ports(&node)?;
     let row = |who: &str, outcome| Row::new(who, backend, handler, outcome);
     if let Some(critest) = &asked.critest {
         eprintln!("critest on {backend}, {handler} …");
@@ -100,4 +101,14 @@ async fn one(
         table.add(row("kubelet", outcome));
     }
     Ok(())
+}
+
+/// Has the node's network map ports of the host, which what only looks at pods does without.
+fn map_ports(node: &Node) -> anyhow::Result<()> {
+    let file = node.scratch().path("cni").join("10-test.conflist");
+    let mut network: serde_json::Value = serde_json::from_slice(&std::fs::read(&file)?)?;
+    let plugins = network["plugins"].as_array_mut().context("no plugins")?;
+    plugins
+        .push(serde_json::json!({ "type": "portmap", "capabilities": { "portMappings": true } }));
+    Ok(std::fs::write(&file, network.to_string())?)
 }
