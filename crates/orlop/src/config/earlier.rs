@@ -224,8 +224,8 @@ mod tests {
         for (name, became) in EARLIER {
             if let Became::Renamed(to) = became {
                 let (table, _) = name.rsplit_once('.').unwrap_or(("", name));
-                let mut sections = config.sections().into_iter();
-                let section = sections.find(|(own, _)| *own == table).expect("a table").1;
+                let section = config.sections().find(|(own, _)| *own == table);
+                let section = section.expect("a table").1;
                 assert!(section.keys().iter().any(|key| key.name == *to), "{name}");
             }
         }
