@@ -8,6 +8,7 @@
 //! | `CRITEST_ARGS` | more of its arguments, such as `-test-images-file=FILE` where the images are elsewhere |
 //! | `KUBELET`, `KUBECTL` | a kubelet, and the kubectl that asks it |
 //! | `BACKENDS` | of `native docker`; both, where an engine can be started |
+//! | `ENGINE` | the socket of a Docker Engine that runs; else Debian's is started |
 //! | `HANDLERS` | runtimes of the native backend, by name or path; all of `orlop-run runc crun runsc` that are here |
 //! | `HOSTS_DIR` | a directory as `images.hosts_dirs` has it, for mirrors of what critest pulls |
 //! | `REPORT` | the file that the table is written to as well |
@@ -26,7 +27,7 @@ mod place;
 mod table;
 
 use anyhow::Context as _;
-use orlop_testkit::{DockerEngine, Node, Registry, machine};
+use orlop_testkit::{DockerEngine, Node, Registry, Scratch, machine};
 
 use asked::{Asked, Backend};
 use table::{Row, Table};
@@ -62,11 +63,14 @@ async fn all(asked: &Asked) -> anyhow::Result<Table> {
                 one(asked, node, "native", &handler.name, &mut table).await?;
             }
             Backend::Docker => {
-                let engine = DockerEngine::start();
+                let own = asked.engine.is_none().then(DockerEngine::start);
+                let socket = own.as_ref().map(DockerEngine::socket);
+                let socket = socket.or_else(|| asked.engine.clone());
+                let root = Scratch::new();
                 let config = format!(
                     "backend = \"docker\"\n[docker]\nendpoint = \"{}\"\nroot = \"{}\"",
-                    engine.socket().display(),
-                    engine.socket().with_file_name("shim").display()
+                    socket.unwrap_or_default().display(),
+                    root.path("shim").display()
                 );
                 let node = Node::orlop()
                     .config(&config)
