@@ -9,6 +9,7 @@ use super::kept_spans::{KeptSpans, Place};
 
 use super::metrics::{Metrics, Outcome};
 use super::origin::{Origin, TraceParent};
+use super::sampling::Wanted;
 use super::traces::{FinishedCall, Listeners};
 use crate::clock;
 
@@ -57,6 +58,16 @@ impl TraceFacts {
         };
         new.take_over(facts);
         new
+    }
+
+    /// Calls for one pod by clients that trace nothing make one trace, to be found by the beginning of
+    /// the pod's id.
+    fn trace_id(&self) -> [u8; 16] {
+        let of_pod = match self.kind {
+            Kind::Pod => self.id.get(..32).and_then(orlop_hex::decode),
+            Kind::Pull => None,
+        };
+        of_pod.unwrap_or_else(rand::random)
     }
 
     fn take_over(&mut self, facts: &NewFacts<'_>) {
@@ -314,21 +325,34 @@ impl Drop for Call {
                 .call(&facts.handler, self.name, self.outcome);
         }
         let Some(place) = self.place else { return };
-        let spans = {
+        let (trace, wanted, spans) = {
             let mut spans = self.trace.lock();
             spans.end_call(place, took, self.outcome);
-            if !self.trace.listeners.wanted() {
+            if self.trace.listeners.are_deaf() {
                 return;
             }
-            spans.of_call(place)
+            let parent = spans.parent_of(place);
+            let trace = parent.map_or_else(|| facts.trace_id(), |parent| parent.trace);
+            let wanted = Wanted {
+                trace,
+                by_client: parent.map(|parent| parent.sampled),
+            };
+            if !self.trace.listeners.want(wanted) {
+                return;
+            }
+            (trace, wanted, spans.of_call(place))
         };
         // By the wall clock, as it was when the trace began.
         let late = self.trace.offset(Instant::now());
         let begun_at = clock::now() - i64::try_from(late.as_nanos()).unwrap_or(0);
-        self.trace.listeners.tell(&FinishedCall {
+        let call = FinishedCall {
             facts: facts.clone(),
+            trace,
             begun_at,
             spans,
-        });
+        };
+        if !self.trace.listeners.tell(wanted, &call) {
+            self.trace.metrics.lost(call.spans.len());
+        }
     }
 }
