@@ -147,7 +147,6 @@ lint: ## formatting, clippy, import rules, licences and bans
 	$(CARGO) fmt --all --check
 	$(CARGO) fmt --manifest-path crates/testkit/wasm-shim/Cargo.toml --check
 	$(CARGO) clippy --locked --workspace --all-targets -- -D warnings
-	$(CARGO) clippy --locked --workspace --all-targets --features orlop/otlp -- -D warnings
 	$(RUN_TESTS) --workspace --test house
 	@.ci/deny
 

@@ -46,7 +46,11 @@ client_ca = "/other/ca.pem"
 token_file = "/other/token"
 
 [traces]
-otlp = "http://127.0.0.1:7"
+otlp = "https://127.0.0.1:7"
+protocol = "grpc"
+sample = 0.7
+ca = "/other/collector.pem"
+headers_file = "/other/headers"
 
 [images]
 hosts_dirs = ["/other/hosts"]

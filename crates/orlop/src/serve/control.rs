@@ -11,6 +11,7 @@ use crate::backend::Reconfigurable;
 use crate::config::values::LevelFilter;
 use crate::config::{Changes, Config, Flags, Location, changes, load, reloaded};
 use crate::log::Levels;
+use crate::otlp::{Collector, Traced};
 use crate::rpc::Policy;
 
 /// The handle on a running daemon, for signals and the admin service.
@@ -32,6 +33,7 @@ pub(super) struct Parts {
     pub(super) policy: Arc<Policy>,
     pub(super) exporting: Arc<Exporting>,
     pub(super) backend: Reconfigurable,
+    pub(super) traced: Traced,
 }
 
 impl Control {
@@ -83,19 +85,22 @@ impl Inner {
             let rules = Arc::new(rules);
             // Whatever may fail comes before anything is changed.
             let moving = reading.parts.exporting.prepare(&before, &rules)?;
-            Ok((new, rules, moving))
+            let collector = Collector::of(&rules.traces)?;
+            Ok((new, rules, moving, collector))
         };
-        let (new, rules, moving) = spawn_blocking(read).await??;
+        let (new, rules, moving, collector) = spawn_blocking(read).await??;
         let Parts {
             levels,
             policy,
             exporting,
             backend,
+            traced,
         } = &self.parts;
         backend.reconfigure(&rules).await?;
         if let Some(moving) = moving {
             exporting.move_to(moving).await;
         }
+        traced.send_to(collector, &rules.traces);
         // A level that somebody set by hand stays until the file says another.
         if old.log.level != rules.log.level {
             levels.set(&rules.log.level)?;
