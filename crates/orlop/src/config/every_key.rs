@@ -44,6 +44,7 @@ tls_cert = "/other/metrics.pem"
 tls_key = "/other/metrics.key"
 client_ca = "/other/ca.pem"
 token_file = "/other/token"
+docker_names = true
 
 [traces]
 otlp = "https://127.0.0.1:7"

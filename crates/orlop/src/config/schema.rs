@@ -173,6 +173,10 @@ section! {
         /// A file with the token that who asks must show (`Authorization: Bearer`), read at each request.
         /// Empty: there is none.
         token_file: Option<AbsolutePath> = None => live,
+        /// Whether calls to the Docker Engine are told under the names of cri-dockerd and older kubelets, too
+        /// (`kubelet_docker_operations_total` and its like), for dashboards that know no others. With the docker
+        /// backend.
+        docker_names: bool = false => live,
     }
 }
 
