@@ -6,11 +6,13 @@ use anyhow::Context as _;
 use tokio::sync::{Mutex, watch};
 use tokio::task::spawn_blocking;
 
+use super::debug::{memory, tasks};
 use super::exporting::Exporting;
 use crate::backend::Reconfigurable;
 use crate::config::values::LevelFilter;
 use crate::config::{Changes, Config, Flags, Location, changes, load, reloaded};
 use crate::log::Levels;
+use crate::metrics::Running;
 use crate::otlp::{Collector, Traced};
 use crate::rpc::Policy;
 
@@ -34,6 +36,8 @@ pub(super) struct Parts {
     pub(super) exporting: Arc<Exporting>,
     pub(super) backend: Reconfigurable,
     pub(super) traced: Traced,
+    /// Who can be asked what there is.
+    pub(super) seen: Running,
 }
 
 impl Control {
@@ -65,6 +69,19 @@ impl Control {
         reloading.await.context("reading the configuration broke")?
     }
 
+    /// What waits, or who holds memory, as JSON.
+    pub(super) async fn look(&self, at: Look) -> anyhow::Result<String> {
+        let inner = Arc::clone(&self.0);
+        let looking = spawn_blocking(move || {
+            let (policy, backend) = (&inner.parts.policy, inner.parts.seen.get());
+            match at {
+                Look::Tasks => tasks(policy, backend),
+                Look::Memory => memory(policy, backend),
+            }
+        });
+        Ok(looking.await?.to_string())
+    }
+
     pub(super) fn log_level(&self) -> LevelFilter {
         self.0.parts.levels.get()
     }
@@ -72,6 +89,15 @@ impl Control {
     pub(super) fn set_log_level(&self, level: &LevelFilter) -> anyhow::Result<()> {
         self.0.parts.levels.set(level)
     }
+}
+
+/// What somebody looks at.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum Look {
+    /// What is in work, and what it waits for.
+    Tasks,
+    /// Who holds memory.
+    Memory,
 }
 
 impl Inner {
@@ -95,6 +121,7 @@ impl Inner {
             exporting,
             backend,
             traced,
+            ..
         } = &self.parts;
         backend.reconfigure(&rules).await?;
         if let Some(moving) = moving {

@@ -3,6 +3,7 @@
 mod admin;
 mod args;
 mod control;
+mod debug;
 mod directories;
 mod embedded;
 mod endpoints;

@@ -91,6 +91,7 @@ impl Serving {
             exporting: Arc::clone(&exporting),
             backend: backend.reconfigurable(),
             traced,
+            seen: Arc::clone(&engine),
         };
         let control = Control::new(location, flags, parts, sender);
         let services = backend.services.clone();

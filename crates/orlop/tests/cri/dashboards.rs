@@ -222,6 +222,7 @@ async fn each_alert_and_panel_asks_for_what_is_exported() {
         .await
         .expect_err("there is no such program");
 
+    drop(rustls::crypto::ring::default_provider().install_default());
     let url = format!("http://{listen}/metrics");
     let text = reqwest::get(&url)
         .await

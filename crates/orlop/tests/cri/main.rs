@@ -25,6 +25,7 @@ mod crash;
 mod crowds;
 mod crun;
 mod dashboards;
+mod debugging;
 mod encrypted;
 mod escapes;
 mod exec;

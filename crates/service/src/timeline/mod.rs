@@ -4,6 +4,7 @@
 mod kept_spans;
 mod listing;
 mod metrics;
+mod open_steps;
 mod origin;
 mod sampling;
 mod trace;
@@ -11,6 +12,7 @@ mod traces;
 
 pub use listing::answer;
 pub use metrics::{Metrics, Outcome};
+pub use open_steps::OpenStep;
 pub use origin::{Arrival, Origin, TraceParent};
 pub use sampling::Sampling;
 pub use trace::{Call, Early, Kind, Span, Trace, TraceFacts};

@@ -8,6 +8,7 @@ use parking_lot::Mutex;
 use super::kept_spans::{KeptSpans, Place};
 
 use super::metrics::{Metrics, Outcome};
+use super::open_steps::{OpenStep, OpenSteps};
 use super::origin::{Origin, TraceParent};
 use super::sampling::Wanted;
 use super::traces::{FinishedCall, Listeners};
@@ -92,6 +93,7 @@ pub struct Trace {
     /// When its first call arrived.
     begin: OnceLock<Instant>,
     spans: Mutex<KeptSpans>,
+    open: OpenSteps,
     metrics: Metrics,
     listeners: Arc<Listeners>,
 }
@@ -121,6 +123,7 @@ impl Trace {
             facts,
             begin: OnceLock::new(),
             spans: Mutex::new(KeptSpans::new()),
+            open: OpenSteps::default(),
             metrics,
             listeners,
         }
@@ -141,6 +144,11 @@ impl Trace {
     /// What has been noted, in the order in which it began.
     pub fn spans(&self) -> Vec<Span> {
         self.lock().all()
+    }
+
+    /// The steps that go on, in the order in which they began.
+    pub fn open_steps(&self) -> Vec<OpenStep> {
+        self.open.all()
     }
 
     /// How many spans there was no room for.
@@ -214,7 +222,9 @@ impl Trace {
         work: impl Future<Output = Result<T, E>>,
     ) -> Result<T, E> {
         let start = Instant::now();
+        let open = self.open.begin(name, container, start);
         let result = work.await;
+        drop(open);
         let took = start.elapsed();
         let outcome = Outcome::of(&result);
         self.metrics.step(&self.facts.handler, name, took);

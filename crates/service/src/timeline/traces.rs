@@ -192,9 +192,16 @@ mod tests {
         let container = trace.begin("StartContainer", "main", Origin::default());
         let step = trace.step("runtime", "main", async {
             tokio::time::sleep(Duration::from_millis(3)).await;
+            let open = trace.open_steps();
+            assert_eq!(
+                (open[0].name, open[0].container.as_str()),
+                ("runtime", "main")
+            );
+            assert!(open.len() == 1 && open[0].since >= Duration::from_millis(3));
             Ok::<_, ()>(())
         });
         step.await.unwrap();
+        assert!(trace.open_steps().is_empty());
         trace
             .step("keeper", "", async { Err::<(), _>(()) })
             .await
