@@ -209,7 +209,7 @@ async fn each_alert_and_panel_asks_for_what_is_exported() {
         .await
         .expect_err("there is no such image");
     let absent = world.container("absent").command(&["/nowhere"]);
-    let pod = world.node.pod("broken");
+    let pod = world.node.pod("broken").own_network();
     let pod_id = world.cri.run_pod(&pod).await.expect("run a pod");
     let made = world
         .cri
