@@ -196,7 +196,7 @@ impl Docker {
         headers: &[(HeaderName, String)],
     ) -> Result<(Response<Incoming>, AbortOnDropHandle<()>)> {
         let measured = self.operations.begin(&method, path, self.limit);
-        let answer = self.ask(method, path, body, headers).await;
+        let answer = Box::pin(self.ask(method, path, body, headers)).await;
         let is_good =
             |status: http::StatusCode| !status.is_client_error() && !status.is_server_error();
         measured.end(

@@ -193,7 +193,7 @@ sandboxer = "proxy"
 "#;
 
 /// What is no engine's.
-const ELSEWHERE: [&str; 3] = ["grpc.", "log.", "metrics."];
+const ELSEWHERE: [&str; 4] = ["grpc.", "log.", "metrics.", "traces."];
 
 /// The table of a configuration, made if it is one of a runtime.
 fn section<'c>(config: &'c mut Config, table: &str) -> &'c mut dyn Section {

@@ -8,6 +8,7 @@ use http::{Request, Response};
 use http_body_util::{BodyExt as _, Full};
 use hyper::body::Incoming;
 use hyper_util::rt::{TokioExecutor, TokioIo};
+use orlop_hex::encode as hex;
 use orlop_testkit::tls::{Authority, TlsFront};
 use orlop_testkit::{Node, machine, skip, skip_unless};
 use prost::Message;
@@ -185,10 +186,6 @@ async fn run_traced(world: &World, name: &str, flags: &str) {
     request.metadata_mut().insert("tracestate", state);
     let mut client = world.cri.runtime.clone();
     client.run_pod_sandbox(request).await.expect("run a pod");
-}
-
-fn hex(bytes: &[u8]) -> String {
-    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
 fn assert_joined(spans: &[Span]) {

@@ -43,9 +43,8 @@ impl Sampling {
             return false;
         }
         wanted.by_client.unwrap_or_else(|| {
-            let [.., a, b, c, d, e, f, g, h] = wanted.trace;
             // As OpenTelemetry's TraceIdRatioBased has it, so that others decide alike.
-            let number = u64::from_be_bytes([a, b, c, d, e, f, g, h]) >> 1;
+            let number = u128::from_be_bytes(wanted.trace) as u64 >> 1;
             u128::from(number) * u128::from(MILLION) < u128::from(rate) << 63
         })
     }
