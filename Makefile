@@ -153,7 +153,6 @@ lint: ## formatting, clippy, import rules, licences and bans
 	$(CARGO) fmt --all --check
 	$(CARGO) fmt --manifest-path crates/testkit/wasm-shim/Cargo.toml --check
 	$(CARGO) clippy --locked --workspace --all-targets -- -D warnings
-	$(CARGO) clippy --locked --workspace --all-targets --features orlop/otlp -- -D warnings
 	$(RUN_TESTS) --workspace --test house
 	@.ci/deny
 
@@ -176,6 +175,7 @@ install-files:
 	install -m 0644 contrib/systemd/orlop.socket $(DESTDIR)$(UNITDIR)/orlop.socket
 	$(PROGRAMS)/orlop man $(DESTDIR)$(PREFIX)/share/man/man1
 	install -D -m 0644 -t $(DESTDIR)$(PREFIX)/share/man/man8 contrib/man/*.8
+	install -D -m 0644 -t $(DESTDIR)$(PREFIX)/share/orlop contrib/prometheus/rules.yml contrib/grafana/orlop.json
 	$(PROGRAMS)/orlop-run man > $(DESTDIR)$(PREFIX)/share/man/man8/orlop-run.8
 	install -d $(DESTDIR)$(PREFIX)/share/bash-completion/completions \
 		$(DESTDIR)$(PREFIX)/share/zsh/site-functions $(DESTDIR)$(PREFIX)/share/fish/vendor_completions.d
@@ -199,6 +199,7 @@ uninstall: ## what install put there; images and pods stay under /var/lib/orlop
 	rm -f $(DESTDIR)$(UNITDIR)/orlop.service $(DESTDIR)$(UNITDIR)/orlop.socket
 	rm -f $(DESTDIR)$(PREFIX)/share/man/man1/orlop.1 $(DESTDIR)$(PREFIX)/share/man/man1/orlop-*.1 \
 		$(addprefix $(DESTDIR)$(PREFIX)/share/man/man8/,orlop-run.8 $(notdir $(wildcard contrib/man/*.8)))
+	rm -f $(DESTDIR)$(PREFIX)/share/orlop/rules.yml $(DESTDIR)$(PREFIX)/share/orlop/orlop.json
 	rm -f $(DESTDIR)$(PREFIX)/share/bash-completion/completions/orlop \
 		$(DESTDIR)$(PREFIX)/share/zsh/site-functions/_orlop \
 		$(DESTDIR)$(PREFIX)/share/fish/vendor_completions.d/orlop.fish

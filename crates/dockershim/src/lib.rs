@@ -62,5 +62,6 @@ mod streaming;
 mod view;
 
 pub use config::Config;
+pub use docker::Operations;
 pub use error::{Error, Result, chain};
 pub use shim::Shim;

@@ -20,7 +20,7 @@ use tokio_util::task::TaskTracker;
 
 use crate::checkpoints::Checkpoints;
 use crate::config::{Config, NetworkPlugin};
-use crate::docker::Docker;
+use crate::docker::{Docker, Operations};
 use crate::engine_info::InfoMemory;
 use crate::error::{Error, Result};
 use crate::events::Events;
@@ -172,6 +172,11 @@ impl Shim {
         self.streams.get().ok_or_else(|| {
             Error::Precondition("the streaming server does not run yet".to_owned()).into()
         })
+    }
+
+    /// What was counted of calls to the engine.
+    pub fn operations(&self) -> &Operations {
+        self.docker.operations()
     }
 
     /// Where the time of pods' starts went.

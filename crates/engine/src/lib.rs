@@ -63,6 +63,7 @@ pub use engine::Engine;
 pub use error::{Error, Result, chain};
 pub use gauges::Gauges;
 pub use node::metrics::Metrics;
+pub use orlop_pool::{Occupied, places};
 
 use off_reactor::blocking;
 use orlop_service::{clock, events, timeline};

@@ -7,7 +7,9 @@ use std::process::ExitCode;
 use clap::{Parser, Subcommand};
 use orlop_cli::{ClientFlags, CompleteArgs, CompletionArgs, Crictl, Dialect, ManArgs, say};
 
-use crate::commands::{ApplyArgs, ConfigCommand, DeleteArgs, LogLevelArgs, NodeArgs, UpArgs};
+use crate::commands::{
+    ApplyArgs, ConfigCommand, DebugCommand, DeleteArgs, LogLevelArgs, NodeArgs, UpArgs,
+};
 use crate::serve::ServeArgs;
 use crate::service_manager::Inherited;
 use crate::{doctor, memory, serve};
@@ -63,6 +65,9 @@ commands! {
     Config(ConfigCommand) = |command, _| command.run(),
     /// Show or change what a running daemon logs
     LogLevel(LogLevelArgs) = |args, _| well(args.run()),
+    /// Look at what a running daemon does, for support
+    #[command(subcommand)]
+    Debug(DebugCommand) = |command, _| well(command.run()),
     /// Print what makes a shell complete commands, flags, names and ids
     Completion(CompletionArgs) = |args, _| args.run("orlop"),
     /// Write the manual pages to a directory

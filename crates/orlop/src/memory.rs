@@ -51,6 +51,23 @@ fn give_back() {
     }
 }
 
+/// What the allocator holds, in bytes: in use, free within what it has of the kernel, mapped for large pieces.
+/// Nothing where it does not tell.
+pub(crate) fn allocated() -> serde_json::Value {
+    #[cfg(target_env = "gnu")]
+    {
+        // SAFETY: mallinfo2 has no preconditions, and answers by value.
+        let told = unsafe { libc::mallinfo2() };
+        serde_json::json!({
+            "in_use_bytes": told.uordblks,
+            "free_bytes": told.fordblks,
+            "mapped_bytes": told.hblkhd,
+        })
+    }
+    #[cfg(not(target_env = "gnu"))]
+    serde_json::Value::Null
+}
+
 /// Gives memory back once a burst of work is over. A daemon that does nothing is not woken for it.
 #[derive(Debug)]
 pub(crate) struct Settling {

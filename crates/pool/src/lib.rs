@@ -4,11 +4,13 @@
 //! stranger's place, never on one of those that serve the node's own quick work. A place has so many
 //! threads, each owner a share of them, and so many may wait; who comes after is told.
 
+mod known;
 mod own;
 mod place;
 mod program;
 mod shares;
 
+pub use known::{Occupied, places};
 pub use own::{Ended, blocking};
 pub use place::{Place, Refused};
 pub use program::{Retries, Said, ask};

@@ -1,7 +1,10 @@
 //! A place with so many seats, where work waits for strangers.
 
+use std::sync::atomic::{AtomicBool, Ordering};
+
 use tokio::sync::{Semaphore, SemaphorePermit, oneshot};
 
+use crate::known::{self, Occupied};
 use crate::shares::{Share, Shares};
 
 /// Threads of one kind of stranger. One is started for each work, so an empty place costs nothing.
@@ -15,6 +18,8 @@ pub struct Place {
     owners: Shares,
     /// What one piece of an owner's work gets of the owner's share.
     pieces: Shares,
+    waiting: usize,
+    is_known: AtomicBool,
 }
 
 /// Why a place did not do the work.
@@ -57,6 +62,8 @@ impl Place {
             room: Semaphore::const_new(threads + waiting),
             owners: Shares::new(share),
             pieces: Shares::new(share),
+            waiting,
+            is_known: AtomicBool::new(false),
         }
     }
 
@@ -111,7 +118,24 @@ impl Place {
         self.on_a_thread(room, share, work).await
     }
 
+    /// Who is in it at the moment.
+    pub(super) fn occupied(&self) -> Occupied {
+        let working = self.threads - self.free.available_permits().min(self.threads);
+        let most = self.threads + self.waiting;
+        let here = most - self.room.available_permits().min(most);
+        Occupied {
+            name: self.name,
+            threads: self.threads,
+            working,
+            waiting: here.saturating_sub(working),
+            owners: self.owners.taken(),
+        }
+    }
+
     fn room(&'static self) -> Result<SemaphorePermit<'static>, Refused> {
+        if !self.is_known.swap(true, Ordering::Relaxed) {
+            known::note(self);
+        }
         self.room.try_acquire().map_err(|_| Refused::Full {
             place: self.name,
             threads: self.threads,
@@ -173,6 +197,10 @@ mod tests {
         let other = PLACE.run_for("other", || 7);
         let done = tokio::time::timeout(Duration::from_secs(5), other).await;
         assert_eq!(done.unwrap().unwrap(), 7);
+        let places = crate::places();
+        let here = places.iter().find(|place| place.threads == 3).unwrap();
+        assert_eq!((here.working, here.waiting), (2, 2), "{here:?}");
+        assert_eq!(here.owners[0], ("hung".to_owned(), 2));
         drop(release);
         for each in hanging {
             each.await.unwrap().unwrap();

@@ -28,6 +28,17 @@ impl Shares {
         }
     }
 
+    /// The first owners, with how much of their share is taken.
+    pub(super) fn taken(&self) -> Vec<(String, usize)> {
+        const MOST: usize = 64;
+        let owners = self.owners.lock();
+        let owners = owners.iter().take(MOST);
+        let taken = |share: &Semaphore| self.each.saturating_sub(share.available_permits());
+        owners
+            .map(|(owner, share)| (owner.clone(), taken(share)))
+            .collect()
+    }
+
     /// Waits until the owner has some of its share left. Others of the same owner wait for it, those
     /// of other owners do not.
     pub async fn take(&self, owner: &str) -> Share {

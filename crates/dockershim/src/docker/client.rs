@@ -21,6 +21,7 @@ use tokio::time::timeout;
 use tokio_util::task::AbortOnDropHandle;
 
 use super::error::{DockerError, Result};
+use super::operations::Operations;
 use super::reply::Reply;
 use super::types::VersionInfo;
 use super::version::ApiVersion;
@@ -31,6 +32,7 @@ pub(crate) struct Docker {
     endpoint: PathBuf,
     limit: Duration,
     version: Mutex<Option<ApiVersion>>,
+    operations: Operations,
 }
 
 /// How long an engine that is alive may take to take a connection.
@@ -43,7 +45,13 @@ impl Docker {
             endpoint,
             limit,
             version: Mutex::new(None),
+            operations: Operations::default(),
         }
+    }
+
+    /// What was counted of its calls.
+    pub(crate) fn operations(&self) -> &Operations {
+        &self.operations
     }
 
     /// Where the engine listens.
@@ -181,6 +189,25 @@ impl Docker {
     }
 
     pub(super) async fn exchange(
+        &self,
+        method: Method,
+        path: &str,
+        body: Option<(&'static str, Bytes)>,
+        headers: &[(HeaderName, String)],
+    ) -> Result<(Response<Incoming>, AbortOnDropHandle<()>)> {
+        let measured = self.operations.begin(&method, path, self.limit);
+        let answer = Box::pin(self.ask(method, path, body, headers)).await;
+        let is_good =
+            |status: http::StatusCode| !status.is_client_error() && !status.is_server_error();
+        measured.end(
+            !answer
+                .as_ref()
+                .is_ok_and(|(answer, _)| is_good(answer.status())),
+        );
+        answer
+    }
+
+    async fn ask(
         &self,
         method: Method,
         path: &str,

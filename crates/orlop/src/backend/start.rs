@@ -8,7 +8,6 @@ use orlop_cri::v1::image_service_server::ImageService;
 use orlop_cri::v1::runtime_service_server::RuntimeService;
 use orlop_dockershim::Shim;
 use orlop_engine::Engine;
-#[cfg(feature = "otlp")]
 use orlop_service::timeline::Traces;
 use prometheus_client::registry::Registry;
 use tokio::task::spawn_blocking;
@@ -43,7 +42,6 @@ impl Running {
     }
 
     /// Where the time of pods' starts went.
-    #[cfg(feature = "otlp")]
     pub(crate) fn traces(&self) -> &Traces {
         match &self.kind {
             Kind::Native(engine) => engine.traces(),

@@ -3,6 +3,7 @@
 
 mod apply;
 mod config;
+mod debug;
 mod delete;
 mod log_level;
 mod node;
@@ -10,6 +11,7 @@ mod up;
 
 pub(crate) use apply::ApplyArgs;
 pub(crate) use config::ConfigCommand;
+pub(crate) use debug::DebugCommand;
 pub(crate) use delete::DeleteArgs;
 pub(crate) use log_level::LogLevelArgs;
 pub(crate) use node::NodeArgs;

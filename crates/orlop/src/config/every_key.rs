@@ -45,9 +45,14 @@ tls_cert = "/other/metrics.pem"
 tls_key = "/other/metrics.key"
 client_ca = "/other/ca.pem"
 token_file = "/other/token"
+docker_names = true
 
 [traces]
-otlp = "http://127.0.0.1:7"
+otlp = "https://127.0.0.1:7"
+protocol = "grpc"
+sample = 0.7
+ca = "/other/collector.pem"
+headers_file = "/other/headers"
 
 [images]
 hosts_dirs = ["/other/hosts"]
@@ -191,7 +196,7 @@ sandboxer = "proxy"
 "#;
 
 /// What is no engine's.
-const ELSEWHERE: [&str; 3] = ["grpc.", "log.", "metrics."];
+const ELSEWHERE: [&str; 4] = ["grpc.", "log.", "metrics.", "traces."];
 
 /// The table of a configuration, made if it is one of a runtime.
 fn section<'c>(config: &'c mut Config, table: &str) -> &'c mut dyn Section {

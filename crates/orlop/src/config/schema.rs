@@ -12,7 +12,8 @@ use orlop_engine::config::{
 use super::section::{Section, section};
 use super::values::{
     AbsolutePath, Backend, ByteSize, CredentialsAt, Group, Interval, Laziness, LevelFilter, Limit,
-    LogFormat, MetricsEndpoint, OtlpEndpoint, RuntimeKind, Sandboxer, SocketPath, StreamsBy, Value,
+    LogFormat, MetricsEndpoint, OtlpEndpoint, RuntimeKind, Sandboxer, Share, SocketPath, StreamsBy,
+    TraceProtocol, Value,
 };
 
 /// Declares the configuration: each table once, the keys above all tables first.
@@ -75,7 +76,7 @@ pub(crate) const RUNTIMES: &str = "runtimes";
 
 /// Whether a reload applies anything of a table. Pods are an engine's own affair where the engine is Docker's.
 pub(super) fn is_live(table: &str, backend: Backend) -> bool {
-    backend == Backend::Native || matches!(table, "grpc" | "log" | "metrics")
+    backend == Backend::Native || matches!(table, "grpc" | "log" | "metrics" | "traces")
 }
 
 /// The heading of flags that make sense with one backend.
@@ -175,15 +176,28 @@ section! {
         /// A file with the token that who asks must show (`Authorization: Bearer`), read at each request.
         /// Empty: there is none.
         token_file: Option<AbsolutePath> = None => live,
+        /// Whether calls to the Docker Engine are told under the names of cri-dockerd and older kubelets, too
+        /// (`kubelet_docker_operations_total` and its like), for dashboards that know no others. With the docker
+        /// backend.
+        docker_names: bool = false => live,
     }
 }
 
 section! {
     /// Where the time of pods' starts went, for OpenTelemetry. `orlop trace` needs none of it.
     Traces {
-        /// A collector that takes OTLP over HTTP, such as `http://127.0.0.1:4318`. Needs a
-        /// build with the feature `otlp`. Empty: none.
-        otlp: Option<OtlpEndpoint> = None => restart,
+        /// A collector that takes OTLP, such as `http://127.0.0.1:4318`, or `https://` one. Empty: none.
+        otlp: Option<OtlpEndpoint> = None => live,
+        /// How it takes it: over HTTP (`http`) or gRPC (`grpc`), both with protobuf.
+        protocol: TraceProtocol = TraceProtocol::Http => live,
+        /// Of the traces of clients that trace nothing themselves, the part that is sent: 0.01 is one in a
+        /// hundred. A call of a client that traces is sent where the client's own span is.
+        sample: Share = Share::ALL => live,
+        /// The authority (PEM) of an `https://` collector's certificate. Empty: the system's.
+        ca: Option<AbsolutePath> = None => live,
+        /// A file with headers to send along, one `name: value` a line, read at the start and at a reload.
+        /// Leaves this machine over `https://` alone. Empty: none.
+        headers_file: Option<AbsolutePath> = None => live,
     }
 }
 

@@ -1,7 +1,7 @@
 //! What no single key can tell: values that do not go together.
 
 use super::schema::{Config, RUNTIMES};
-use super::values::{Backend, MetricsEndpoint, RuntimeKind, Sandboxer, StreamsBy};
+use super::values::{Backend, MetricsEndpoint, RuntimeKind, Sandboxer, StreamsBy, TraceProtocol};
 
 /// The runtimes that are looked for where none is configured.
 const FOUND_BY_ITSELF: [&str; 3] = ["orlop-run", "crun", "runc"];
@@ -51,9 +51,23 @@ pub(super) fn validate(config: &Config) -> Vec<(String, String)> {
     if config.grpc.listen.is_empty() {
         problem("grpc.listen", "must name a socket".to_owned());
     }
-    if config.traces.otlp.is_some() && !crate::otlp::BUILT_IN {
-        let message = "this build can't export traces: build orlop with `--features otlp`";
-        problem("traces.otlp", message.to_owned());
+    let traces = &config.traces;
+    if let Some(to) = &traces.otlp {
+        if traces.protocol == TraceProtocol::Grpc && to.has_path() {
+            let message = format!("{to} has a path, and gRPC has its own: write http://HOST:PORT");
+            problem("traces.otlp", message);
+        }
+        if traces.ca.is_some() && !to.is_tls {
+            let message = format!("{to} shows no certificate: write https://, or remove it");
+            problem("traces.ca", message);
+        }
+        if traces.headers_file.is_some() && !to.is_tls && !to.is_loopback() {
+            let message = format!(
+                "whoever is on the way to {to} could read what is in the file: write https://, or \
+                 remove it"
+            );
+            problem("traces.headers_file", message);
+        }
     }
     let metrics = &config.metrics;
     let is_tls = metrics.tls_cert.is_some();

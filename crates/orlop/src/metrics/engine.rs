@@ -1,6 +1,7 @@
 //! What there is of pods, images and the like, counted when somebody asks.
 
 use std::fmt;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
 
 use orlop_dockershim::Shim;
@@ -104,5 +105,23 @@ impl Collector for EngineGauges {
             counter.encode(descriptor)?;
         }
         Ok(())
+    }
+}
+
+/// Calls to the Docker Engine, under the names that cri-dockerd and older kubelets gave them, where wanted.
+#[derive(Debug)]
+pub(super) struct DockerNames {
+    pub(super) running: Running,
+    pub(super) wanted: Arc<AtomicBool>,
+}
+
+impl Collector for DockerNames {
+    fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> fmt::Result {
+        match self.running.get() {
+            Some(Backend::Docker(shim)) if self.wanted.load(Ordering::Relaxed) => {
+                shim.operations().encode(&mut encoder)
+            }
+            _ => Ok(()),
+        }
     }
 }

@@ -2,11 +2,13 @@
 
 use std::fmt;
 use std::fs;
+use std::sync::OnceLock;
 
 use prometheus_client::collector::Collector;
 use prometheus_client::encoding::{DescriptorEncoder, EncodeMetric};
 use prometheus_client::metrics::counter::ConstCounter;
 use prometheus_client::metrics::gauge::ConstGauge;
+use rustix::param::clock_ticks_per_second;
 use rustix::time::{ClockId, clock_gettime};
 
 /// The metrics that Prometheus clients share, under their usual names.
@@ -44,6 +46,16 @@ impl Collector for Process {
                 limit as i64,
             )?;
         }
+        if let Some(started_at) = usage.started_at {
+            let gauge = ConstGauge::new(started_at);
+            let descriptor = encoder.encode_descriptor(
+                "process_start_time_seconds",
+                "When the process was started, in seconds since 1970",
+                None,
+                gauge.metric_type(),
+            )?;
+            gauge.encode(descriptor)?;
+        }
         let cpu = ConstCounter::new(usage.cpu_seconds);
         let descriptor = encoder.encode_descriptor(
             "process_cpu_seconds",
@@ -61,6 +73,7 @@ struct Usage {
     threads: u64,
     cpu_seconds: f64,
     open_files: Option<u64>,
+    started_at: Option<f64>,
 }
 
 impl Usage {
@@ -76,8 +89,28 @@ impl Usage {
             open_files: fs::read_dir("/proc/self/fd")
                 .ok()
                 .map(|files| files.count().saturating_sub(1) as u64),
+            started_at: started_at(),
         })
     }
+}
+
+/// When this process was started, in seconds since 1970, as the clock stood at the first question: one that is
+/// set later is no restart.
+fn started_at() -> Option<f64> {
+    static STARTED: OnceLock<Option<f64>> = OnceLock::new();
+    *STARTED.get_or_init(|| {
+        let stat = orlop_disk::read_kernel_text("/proc/self/stat").ok()?;
+        // The name of the program may hold anything.
+        let (_, fields) = stat.rsplit_once(')')?;
+        // `starttime` of proc_pid_stat(5): the 22nd field, of which two are gone.
+        let ticks: u64 = fields.split_ascii_whitespace().nth(19)?.parse().ok()?;
+        let since_boot = ticks as f64 / clock_ticks_per_second() as f64;
+        let seconds = |clock| {
+            let time = clock_gettime(clock);
+            time.tv_sec as f64 + time.tv_nsec as f64 / 1e9
+        };
+        Some(seconds(ClockId::Realtime) - (seconds(ClockId::Boottime) - since_boot))
+    })
 }
 
 /// A field of proc_pid_status(5); sizes are in kB.
@@ -95,6 +128,9 @@ mod tests {
         let usage = Usage::read().unwrap();
         assert!(usage.resident > 100_000 && usage.virtual_memory >= usage.resident);
         assert!(usage.threads >= 1 && usage.open_files >= Some(3));
+        let now = std::time::SystemTime::UNIX_EPOCH.elapsed().unwrap();
+        let age = now.as_secs_f64() - usage.started_at.unwrap();
+        assert!((-1.0..600.0).contains(&age), "{age}");
         assert!(usage.cpu_seconds > 0.0 && usage.cpu_seconds < 600.0);
     }
 }

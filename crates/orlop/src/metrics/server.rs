@@ -1,6 +1,7 @@
 //! The HTTP endpoint of metrics and health.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -18,7 +19,7 @@ use tokio::task::spawn_blocking;
 use tokio::time::{Instant, timeout};
 use tokio_util::sync::CancellationToken;
 
-use super::engine::{Backend, EngineGauges, Running};
+use super::engine::{Backend, DockerNames, EngineGauges, Running};
 use super::entrance::{Guard, HANDSHAKE};
 use super::health::Health;
 use super::process::Process;
@@ -30,6 +31,7 @@ pub(crate) struct Exporter {
     health: Arc<Health>,
     engine: Running,
     guard: RwLock<Arc<Guard>>,
+    docker_names: Arc<AtomicBool>,
 }
 
 impl Exporter {
@@ -37,6 +39,11 @@ impl Exporter {
     pub(crate) fn new(mut registry: Registry, health: Arc<Health>, engine: Running) -> Self {
         registry.register_collector(Box::new(Process));
         registry.register_collector(Box::new(EngineGauges(Arc::clone(&engine))));
+        let docker_names = Arc::default();
+        registry.register_collector(Box::new(DockerNames {
+            running: Arc::clone(&engine),
+            wanted: Arc::clone(&docker_names),
+        }));
         let build = Info::new([("version", env!("CARGO_PKG_VERSION"))]);
         registry.register("orlop_build", "What is running", build);
         Self {
@@ -44,12 +51,18 @@ impl Exporter {
             health,
             engine,
             guard: RwLock::default(),
+            docker_names,
         }
     }
 
     /// Who may ask from now on.
     pub(crate) fn set_guard(&self, guard: Guard) {
         *self.guard.write() = Arc::new(guard);
+    }
+
+    /// Whether names of cri-dockerd's are told from now on.
+    pub(crate) fn set_docker_names(&self, wanted: bool) {
+        self.docker_names.store(wanted, Ordering::Relaxed);
     }
 
     fn respond(&self, method: &Method, path: &str) -> Response<Full<Bytes>> {

@@ -1,15 +1,12 @@
-//! Traces for OpenTelemetry: finished calls are sent as spans to a collector, by OTLP over HTTP
-//! with JSON.
+//! Traces for OpenTelemetry: finished calls are sent as spans to a collector, by OTLP with protobuf, over HTTP
+//! or gRPC.
 //!
-//! What a collector does not take in time is dropped: pods never wait for it.
+//! What a collector does not take in time is lost and counted: pods never wait for it.
 
-#[cfg(feature = "otlp")]
-mod export;
-#[cfg(feature = "otlp")]
+mod collector;
+mod exporting;
+mod message;
 mod spans;
 
-#[cfg(feature = "otlp")]
-pub(crate) use export::export;
-
-/// Whether this build can export traces.
-pub(crate) const BUILT_IN: bool = cfg!(feature = "otlp");
+pub(crate) use collector::Collector;
+pub(crate) use exporting::Traced;

@@ -1,106 +1,114 @@
-//! A finished call in OTLP's JSON.
+//! A finished call in the words of OTLP.
 
 use std::time::Duration;
 
-use orlop_hex::encode as hex;
-use orlop_service::timeline::{FinishedCall, Kind, Span, TraceFacts};
-use serde_json::{Value, json};
+use orlop_service::timeline::{self, FinishedCall, Kind};
 
-/// `SPAN_KIND_INTERNAL` and `SPAN_KIND_SERVER` of opentelemetry-proto.
-const INTERNAL: u8 = 1;
-const SERVER: u8 = 2;
+use super::message::{
+    AnyValue, ExportRequest, KeyValue, Resource, ResourceSpans, Scope, ScopeSpans, Span, SpanKind,
+    Status, StatusCode,
+};
 
-/// `STATUS_CODE_OK` and `STATUS_CODE_ERROR`.
-const OK: u8 = 1;
-const ERROR: u8 = 2;
+/// The trace is kept by who began it, or by us.
+const SAMPLED: u32 = 0x1;
+/// It is known whether the parent is another process's, and it is.
+const KNOWN_REMOTE: u32 = 0x100;
+const REMOTE: u32 = 0x200;
 
-/// The body of an export request.
-pub(super) fn request(calls: &[FinishedCall], host: &str) -> Value {
-    let spans: Vec<_> = calls.iter().flat_map(spans).collect();
-    json!({
-        "resourceSpans": [{
-            "resource": { "attributes": [
-                text("service.name", "orlop"),
-                text("service.version", env!("CARGO_PKG_VERSION")),
-                text("host.name", host),
-            ]},
-            "scopeSpans": [{
-                "scope": { "name": "orlop", "version": env!("CARGO_PKG_VERSION") },
-                "spans": spans,
+/// The request that brings these calls.
+pub(super) fn request(calls: &[FinishedCall], host: &str) -> ExportRequest {
+    let attributes = vec![
+        text("service.name", "orlop"),
+        text("service.version", env!("CARGO_PKG_VERSION")),
+        text("host.name", host),
+    ];
+    let scope = Scope {
+        name: "orlop".to_owned(),
+        version: env!("CARGO_PKG_VERSION").to_owned(),
+    };
+    ExportRequest {
+        resource_spans: vec![ResourceSpans {
+            resource: Some(Resource { attributes }),
+            scope_spans: vec![ScopeSpans {
+                scope: Some(scope),
+                spans: calls.iter().flat_map(spans).collect(),
             }],
         }],
-    })
+    }
 }
 
-fn spans(call: &FinishedCall) -> Vec<Value> {
+fn spans(call: &FinishedCall) -> Vec<Span> {
     let Some((first, steps)) = call.spans.split_first() else {
         return Vec::new();
     };
-    let trace = match &first.parent {
-        Some(parent) => hex(&parent.trace),
-        None => trace_of(&call.facts),
-    };
-    let own = random_span();
-    let parent = first.parent.map(|parent| hex(&parent.span));
-    let mut list = vec![span(call, first, &trace, &own, parent.as_deref(), SERVER)];
-    list.extend(
-        steps
-            .iter()
-            .map(|step| span(call, step, &trace, &random_span(), Some(&own), INTERNAL)),
-    );
-    list
+    let own = new_id();
+    let mut told = span(call, first, own, SpanKind::Server);
+    let state = first
+        .parent
+        .as_ref()
+        .and_then(|parent| parent.state.clone());
+    let state = state.as_deref().unwrap_or_default();
+    if let Some(parent) = &first.parent {
+        told.parent_span_id = parent.span.to_vec();
+        told.flags |= REMOTE;
+    }
+    told.trace_state = state.to_owned();
+    let steps = steps.iter().map(|step| Span {
+        parent_span_id: own.to_vec(),
+        trace_state: state.to_owned(),
+        ..span(call, step, new_id(), SpanKind::Internal)
+    });
+    std::iter::once(told).chain(steps).collect()
 }
 
-fn span(
-    call: &FinishedCall,
-    span: &Span,
-    trace: &str,
-    own: &str,
-    parent: Option<&str>,
-    kind: u8,
-) -> Value {
+fn span(call: &FinishedCall, span: &timeline::Span, id: [u8; 8], kind: SpanKind) -> Span {
     let facts = &call.facts;
-    let mut attributes = vec![match facts.kind {
-        Kind::Pod => text("k8s.pod.sandbox.id", &facts.id),
-        Kind::Pull => text("container.image.name", &facts.name),
-    }];
-    if facts.kind == Kind::Pod {
-        attributes.push(text("k8s.pod", &facts.name));
-        attributes.push(text("container.runtime.name", &facts.handler));
+    let mut attributes = Vec::new();
+    match facts.kind {
+        Kind::Pod => {
+            attributes.push(text("k8s.pod.sandbox.id", &facts.id));
+            attributes.push(text("k8s.pod", &facts.name));
+            attributes.push(text("container.runtime.name", &facts.handler));
+        }
+        Kind::Pull => attributes.push(text("container.image.name", &facts.name)),
     }
     if !span.container.is_empty() {
         attributes.push(text("k8s.container.name", &span.container));
     }
     let at = |offset: Duration| {
-        let nanos = i128::from(call.begun_at) + offset.as_nanos() as i128;
-        nanos.to_string()
+        let nanos = i128::from(call.begun_at).saturating_add(offset.as_nanos() as i128);
+        u64::try_from(nanos.max(0)).unwrap_or(u64::MAX)
     };
-    json!({
-        "traceId": trace,
-        "spanId": own,
-        "parentSpanId": parent.unwrap_or_default(),
-        "name": span.name,
-        "kind": kind,
-        "startTimeUnixNano": at(span.start),
-        "endTimeUnixNano": at(span.start + span.took.unwrap_or_default()),
-        "attributes": attributes,
-        "status": { "code": if span.failed { ERROR } else { OK } },
-    })
-}
-
-/// Calls for one pod by a client that traces nothing make one trace, to be found by the
-/// beginning of the pod's id.
-fn trace_of(facts: &TraceFacts) -> String {
-    match facts.kind {
-        Kind::Pod if facts.id.len() >= 32 => facts.id.chars().take(32).collect(),
-        _ => hex(&rand::random::<[u8; 16]>()),
+    let code = if span.failed {
+        StatusCode::Error
+    } else {
+        StatusCode::Ok
+    };
+    Span {
+        trace_id: call.trace.to_vec(),
+        span_id: id.to_vec(),
+        trace_state: String::new(),
+        parent_span_id: Vec::new(),
+        name: span.name.to_owned(),
+        kind: kind.into(),
+        start_time_unix_nano: at(span.start),
+        end_time_unix_nano: at(span.start.saturating_add(span.took.unwrap_or_default())),
+        attributes,
+        status: Some(Status { code: code.into() }),
+        flags: SAMPLED | KNOWN_REMOTE,
     }
 }
 
-fn random_span() -> String {
-    hex(&rand::random::<[u8; 8]>())
+/// Anything but zeros, which stand for none.
+fn new_id() -> [u8; 8] {
+    rand::random::<u64>().max(1).to_be_bytes()
 }
 
-fn text(key: &str, value: &str) -> Value {
-    json!({ "key": key, "value": { "stringValue": value } })
+fn text(key: &str, value: &str) -> KeyValue {
+    KeyValue {
+        key: key.to_owned(),
+        value: Some(AnyValue {
+            string_value: Some(value.to_owned()),
+        }),
+    }
 }

@@ -7,6 +7,7 @@ use tokio_util::task::task_tracker::TaskTrackerToken;
 use tonic::Code;
 use tracing::Span;
 
+use super::in_work::Listed;
 use super::method::Method;
 use crate::memory::Settling;
 use crate::metrics::{CallCounter, CallMetrics};
@@ -21,7 +22,7 @@ pub(super) struct Call {
     slow: Option<Duration>,
     outcome: Option<Outcome>,
     streaming: bool,
-    _in_work: TaskTrackerToken,
+    _in_work: (TaskTrackerToken, Listed),
     settling: Option<Arc<Settling>>,
 }
 
@@ -37,7 +38,7 @@ impl Call {
         span: Span,
         metrics: &Arc<CallMetrics>,
         slow: Option<Duration>,
-        in_work: TaskTrackerToken,
+        in_work: (TaskTrackerToken, Listed),
         settling: Option<Arc<Settling>>,
     ) -> Self {
         Self {

@@ -22,6 +22,7 @@ use tracing::Instrument;
 
 use super::body::CallBody;
 use super::call::Call;
+use super::in_work::{AllInWork, InWork};
 use super::limits::Limits;
 use super::method::Method;
 use super::peer::Peer;
@@ -40,6 +41,7 @@ pub(crate) struct Policy {
     closing: CancellationToken,
     /// Holds a token per call in work.
     in_work: TaskTracker,
+    listed: Arc<AllInWork>,
     settling: Arc<Settling>,
 }
 
@@ -61,6 +63,7 @@ impl Policy {
             slow_call: RwLock::new(slow_call),
             closing,
             in_work: TaskTracker::new(),
+            listed: Arc::default(),
             settling: Settling::new(),
         }
     }
@@ -79,6 +82,11 @@ impl Policy {
     pub(crate) async fn quiet(&self) {
         self.in_work.close();
         self.in_work.wait().await;
+    }
+
+    /// The calls in work, the oldest first.
+    pub(crate) fn calls(&self) -> Vec<InWork> {
+        self.listed.all()
     }
 
     pub(super) fn limits(&self) -> Arc<Limits> {
@@ -105,6 +113,13 @@ impl Policy {
             uid = peer.map(|peer| peer.uid()),
             pid = peer.and_then(|peer| peer.pid()),
         );
+        let listed = self.listed.add(InWork {
+            method,
+            id: id.to_owned(),
+            pid: peer.and_then(|peer| peer.pid()),
+            begun: std::time::Instant::now(),
+        });
+        let in_work = (in_work, listed);
         let slow_call = *self.slow_call.read();
         let settling = method.takes_memory().then(|| Arc::clone(&self.settling));
         Call::begin(method, span, &self.metrics, slow_call, in_work, settling)

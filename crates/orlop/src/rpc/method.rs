@@ -41,7 +41,10 @@ const EXTENSIONS: [(&str, &[&str]); 7] = [
         "orlop.v1.Inspection",
         &["ListTraces", "GetState", "Examine"],
     ),
-    ("orlop.v1.Admin", &["GetLogLevel", "SetLogLevel", "Reload"]),
+    (
+        "orlop.v1.Admin",
+        &["GetLogLevel", "SetLogLevel", "Reload", "Tasks", "Memory"],
+    ),
     (
         "containerd.services.sandbox.v1.Controller",
         &[

@@ -3,6 +3,7 @@
 
 mod body;
 mod call;
+mod in_work;
 mod layer;
 mod limits;
 mod method;

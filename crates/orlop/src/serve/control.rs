@@ -6,11 +6,14 @@ use anyhow::Context as _;
 use tokio::sync::{Mutex, watch};
 use tokio::task::spawn_blocking;
 
+use super::debug::{memory, tasks};
 use super::exporting::Exporting;
 use crate::backend::Reconfigurable;
 use crate::config::values::LevelFilter;
 use crate::config::{Changes, Config, Flags, Location, changes, load, reloaded};
 use crate::log::Levels;
+use crate::metrics::Running;
+use crate::otlp::{Collector, Traced};
 use crate::rpc::Policy;
 
 /// The handle on a running daemon, for signals and the admin service.
@@ -32,6 +35,9 @@ pub(super) struct Parts {
     pub(super) policy: Arc<Policy>,
     pub(super) exporting: Arc<Exporting>,
     pub(super) backend: Reconfigurable,
+    pub(super) traced: Traced,
+    /// Who can be asked what there is.
+    pub(super) seen: Running,
 }
 
 impl Control {
@@ -63,6 +69,19 @@ impl Control {
         reloading.await.context("reading the configuration broke")?
     }
 
+    /// What waits, or who holds memory, as JSON.
+    pub(super) async fn look(&self, at: Look) -> anyhow::Result<String> {
+        let inner = Arc::clone(&self.0);
+        let looking = spawn_blocking(move || {
+            let (policy, backend) = (&inner.parts.policy, inner.parts.seen.get());
+            match at {
+                Look::Tasks => tasks(policy, backend),
+                Look::Memory => memory(policy, backend),
+            }
+        });
+        Ok(looking.await?.to_string())
+    }
+
     pub(super) fn log_level(&self) -> LevelFilter {
         self.0.parts.levels.get()
     }
@@ -70,6 +89,15 @@ impl Control {
     pub(super) fn set_log_level(&self, level: &LevelFilter) -> anyhow::Result<()> {
         self.0.parts.levels.set(level)
     }
+}
+
+/// What somebody looks at.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum Look {
+    /// What is in work, and what it waits for.
+    Tasks,
+    /// Who holds memory.
+    Memory,
 }
 
 impl Inner {
@@ -83,19 +111,23 @@ impl Inner {
             let rules = Arc::new(rules);
             // Whatever may fail comes before anything is changed.
             let moving = reading.parts.exporting.prepare(&before, &rules)?;
-            Ok((new, rules, moving))
+            let collector = Collector::of(&rules.traces)?;
+            Ok((new, rules, moving, collector))
         };
-        let (new, rules, moving) = spawn_blocking(read).await??;
+        let (new, rules, moving, collector) = spawn_blocking(read).await??;
         let Parts {
             levels,
             policy,
             exporting,
             backend,
+            traced,
+            ..
         } = &self.parts;
         backend.reconfigure(&rules).await?;
         if let Some(moving) = moving {
             exporting.move_to(moving).await;
         }
+        traced.send_to(collector, &rules.traces);
         // A level that somebody set by hand stays until the file says another.
         if old.log.level != rules.log.level {
             levels.set(&rules.log.level)?;

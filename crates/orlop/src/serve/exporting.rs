@@ -32,6 +32,7 @@ impl Exporting {
         exporter: Exporter,
     ) -> anyhow::Result<Self> {
         exporter.set_guard(guard_of(config)?);
+        exporter.set_docker_names(config.metrics.docker_names);
         let exporting = Self {
             exporter: Arc::new(exporter),
             is_managed: socket.is_managed,
@@ -54,11 +55,21 @@ impl Exporting {
         } else {
             Place::Other(Endpoints::metrics_of(new)?)
         };
-        Ok(Some(Moving { guard, elsewhere }))
+        Ok(Some(Moving {
+            guard,
+            elsewhere,
+            docker_names: new.metrics.docker_names,
+        }))
     }
 
     /// Moves there.
-    pub(super) async fn move_to(&self, Moving { guard, elsewhere }: Moving) {
+    pub(super) async fn move_to(&self, moving: Moving) {
+        let Moving {
+            guard,
+            elsewhere,
+            docker_names,
+        } = moving;
+        self.exporter.set_docker_names(docker_names);
         // Who was let in is not to be asked by what held before.
         if let Place::Other(listener) = elsewhere {
             self.finish().await;
@@ -96,6 +107,7 @@ impl Exporting {
 pub(super) struct Moving {
     guard: Guard,
     elsewhere: Place,
+    docker_names: bool,
 }
 
 /// Where metrics are served from now on.

@@ -4,6 +4,7 @@ mod admin;
 mod args;
 mod authority;
 mod control;
+mod debug;
 mod directories;
 mod embedded;
 mod endpoints;

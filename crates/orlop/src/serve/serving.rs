@@ -23,6 +23,7 @@ use crate::backend::{self, Running};
 use crate::config::{Config, Flags, Grpc, Location};
 use crate::log::Levels;
 use crate::metrics::{self, CallMetrics, Exporter, Health};
+use crate::otlp::Traced;
 use crate::rpc::{CallLayer, Policy};
 use crate::service_manager::Socket;
 
@@ -49,8 +50,6 @@ pub(super) struct Serving {
     server: JoinHandle<Served>,
     exporting: Arc<Exporting>,
     backend: Running,
-    #[cfg(feature = "otlp")]
-    traces: Option<JoinHandle<()>>,
 }
 
 /// How the gRPC server ends.
@@ -84,18 +83,15 @@ impl Serving {
         let backend = backend::start(&config, backend_metrics).await?;
         // Set here only.
         let _ = engine.set(backend.seen());
-        #[cfg(feature = "otlp")]
-        let traces = config
-            .traces
-            .otlp
-            .clone()
-            .map(|to| crate::otlp::export(to, backend.traces().listen()));
+        let traced = Traced::start(&config.traces, backend.traces())?;
         let sender = watch::Sender::new(Arc::clone(&config));
         let parts = Parts {
             levels,
             policy: Arc::clone(&policy),
             exporting: Arc::clone(&exporting),
             backend: backend.reconfigurable(),
+            traced,
+            seen: Arc::clone(&engine),
         };
         let control = Control::new(location, flags, parts, sender);
         let services = backend.services.clone();
@@ -131,8 +127,6 @@ impl Serving {
             server,
             exporting,
             backend,
-            #[cfg(feature = "otlp")]
-            traces,
         })
     }
 
@@ -161,10 +155,6 @@ impl Serving {
         }
         self.server.abort();
         self.backend.stop().await;
-        #[cfg(feature = "otlp")]
-        if let Some(traces) = self.traces {
-            traces.abort();
-        }
         self.exporting.finish().await;
         outcome
     }

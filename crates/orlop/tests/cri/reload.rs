@@ -13,7 +13,7 @@ use tonic::Code;
 use crate::world::{World, world};
 
 /// Has the daemon read its configuration with this beside; what it says of it.
-fn reload(world: &World, toml: &str) -> Result<String, String> {
+pub(crate) fn reload(world: &World, toml: &str) -> Result<String, String> {
     let file = world.node.scratch().path("config.toml.d/60-reload.toml");
     std::fs::write(file, toml).expect("write a drop-in");
     let done = Command::new(env!("CARGO_BIN_EXE_orlop"))

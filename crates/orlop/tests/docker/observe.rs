@@ -111,6 +111,50 @@ async fn a_start_is_told_step_by_step() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn calls_to_the_engine_are_told_by_cri_dockerds_names() {
+    let sockets = tempfile::tempdir().unwrap();
+    let socket = sockets.path().join("m.sock");
+    let config = format!(
+        "[metrics]\ndocker_names = true\nlisten = \"unix://{}\"",
+        socket.display()
+    );
+    let world = world!(DockerEngine::start(), &config);
+    world.run_script("counted", "sleep 600").await;
+    let mut stream = UnixStream::connect(&socket).await.unwrap();
+    let request = b"GET /metrics HTTP/1.1\r\nHost: node\r\nConnection: close\r\n\r\n";
+    stream.write_all(request).await.unwrap();
+    let mut metrics = String::new();
+    stream.read_to_string(&mut metrics).await.unwrap();
+    let mut values = BTreeMap::new();
+    for line in metrics.lines() {
+        if let Some((name, value)) = line.rsplit_once(' ') {
+            values.insert(name, value);
+        }
+    }
+    // The sandbox and the container.
+    for (name, value) in [
+        ("total{operation_type=\"start_container\"}", "2"),
+        ("total{operation_type=\"create_container\"}", "2"),
+        (
+            "duration_seconds_count{operation_type=\"create_container\"}",
+            "2",
+        ),
+        (
+            "duration_seconds_bucket{le=\"+Inf\",operation_type=\"start_container\"}",
+            "2",
+        ),
+    ] {
+        let name = format!("kubelet_docker_operations_{name}");
+        assert_eq!(
+            values.get(name.as_str()),
+            Some(&value),
+            "{name}:\n{metrics}"
+        );
+    }
+    world.node.finish().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn calls_are_counted_and_the_state_can_be_seen() {
     let sockets = tempfile::tempdir().unwrap();
     let socket = sockets.path().join("m.sock");
@@ -132,6 +176,7 @@ async fn calls_are_counted_and_the_state_can_be_seen() {
             "{line}:\n{metrics}"
         );
     }
+    assert!(!metrics.contains("kubelet_docker"), "{metrics}");
     // What only the native engine can count is not said to be none.
     assert!(!metrics.contains("orlop_leaks_found"), "{metrics}");
 

@@ -87,6 +87,12 @@ impl KeptSpans {
         self.told(|place, span| place == call || span.call == Some(call))
     }
 
+    /// The client's span that a call belongs to.
+    pub(super) fn parent_of(&self, call: Place) -> Option<&TraceParent> {
+        let parent = self.parents.iter().find(|(of, _)| *of == call);
+        parent.map(|(_, parent)| parent)
+    }
+
     /// When each call began, and how long it took; none while it goes on.
     pub(super) fn calls(&self) -> impl Iterator<Item = (Duration, Option<Duration>)> {
         let calls = self.spans.iter().filter(|span| span.call.is_none());
@@ -195,7 +201,7 @@ impl KeptSpans {
                 start: Duration::from_nanos(span.start),
                 took: span.took(),
                 failed: span.failed,
-                parent: parent.map(|(_, parent)| *parent),
+                parent: parent.map(|(_, parent)| parent.clone()),
             });
         }
         told

@@ -46,6 +46,7 @@ struct Inner {
     pulls: Family<OutcomeLabels, Counter>,
     pull_seconds: Histogram,
     pulled_bytes: Counter,
+    spans: Family<OutcomeLabels, Counter>,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
@@ -71,6 +72,10 @@ const STEP_BUCKETS: [f64; 14] = [
     0.000_1, 0.000_25, 0.000_5, 0.001, 0.002_5, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 1.0, 5.0, 30.0,
 ];
 
+/// What becomes of spans.
+const SENT: &str = "sent";
+const LOST: &str = "lost";
+
 const PULL_BUCKETS: [f64; 10] = [0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 15.0, 60.0, 300.0, 1800.0];
 
 impl Default for Inner {
@@ -81,6 +86,7 @@ impl Default for Inner {
             pulls: Family::default(),
             pull_seconds: Histogram::new(PULL_BUCKETS),
             pulled_bytes: Counter::default(),
+            spans: Family::default(),
         }
     }
 }
@@ -110,6 +116,14 @@ impl Metrics {
             "Compressed bytes of the images that pulls brought, layers that were here included",
             inner.pulled_bytes.clone(),
         );
+        for outcome in [SENT, LOST] {
+            drop(inner.spans.get_or_create(&OutcomeLabels { outcome }));
+        }
+        registry.register(
+            "orlop_trace_spans",
+            "Spans for the collector of traces, sent to it or lost",
+            inner.spans.clone(),
+        );
     }
 
     pub(super) fn step(&self, handler: &str, step: &'static str, took: Duration) {
@@ -126,6 +140,26 @@ impl Metrics {
             outcome: outcome.word(),
         };
         self.0.calls.get_or_create(&labels).inc();
+    }
+
+    /// A collector has taken so many spans.
+    pub fn sent(&self, spans: usize) {
+        self.spans(SENT).inc_by(spans as u64);
+    }
+
+    /// So many spans did not reach a collector.
+    pub fn lost(&self, spans: usize) {
+        self.spans(LOST).inc_by(spans as u64);
+    }
+
+    #[cfg(test)]
+    pub(super) fn spans_lost(&self) -> u64 {
+        self.spans(LOST).get()
+    }
+
+    fn spans(&self, outcome: &'static str) -> Counter {
+        let labels = OutcomeLabels { outcome };
+        self.0.spans.get_or_create(&labels).clone()
     }
 
     /// A pull has ended, and brought an image of so many bytes.

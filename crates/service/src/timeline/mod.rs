@@ -4,12 +4,16 @@
 mod kept_spans;
 mod listing;
 mod metrics;
+mod open_steps;
 mod origin;
+mod sampling;
 mod trace;
 mod traces;
 
 pub use listing::answer;
 pub use metrics::{Metrics, Outcome};
+pub use open_steps::OpenStep;
 pub use origin::{Arrival, Origin, TraceParent};
+pub use sampling::Sampling;
 pub use trace::{Call, Early, Kind, Span, Trace, TraceFacts};
 pub use traces::{FinishedCall, Traces};

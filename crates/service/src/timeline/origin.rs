@@ -1,5 +1,6 @@
 //! Where a call comes from: when it arrived, and which trace of its client's it belongs to.
 
+use std::sync::Arc;
 use std::time::Instant;
 
 use crate::events::Caller;
@@ -9,17 +10,24 @@ use orlop_hex::{decode, is_hex};
 #[derive(Debug, Clone, Copy)]
 pub struct Arrival(pub Instant);
 
-/// The client's span, from the header `traceparent` of W3C's Trace Context.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+/// The client's span, from the headers `traceparent` and `tracestate` of W3C's Trace Context.
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TraceParent {
     /// The whole trace.
     pub trace: [u8; 16],
     /// The span that called us.
     pub span: [u8; 8],
+    /// Whether the client keeps the trace, so that we should keep our part of it.
+    pub sampled: bool,
+    /// What the tracing systems on the way say of it, in their own words.
+    pub state: Option<Arc<str>>,
 }
 
+/// What W3C's Trace Context has everybody hand on of `tracestate`; a longer one is left out.
+const LONGEST_STATE: usize = 512;
+
 /// What is known of where the call at work comes from.
-#[derive(Debug, Clone, Copy, Default)]
+#[derive(Debug, Clone, Default)]
 pub struct Origin {
     /// When it arrived.
     pub arrived: Option<Instant>,
@@ -37,12 +45,17 @@ impl Origin {
     /// The origin of a request.
     pub fn of<T>(request: &tonic::Request<T>) -> Self {
         let arrival = request.extensions().get::<Arrival>();
-        let parent = request.metadata().get("traceparent");
+        let header = |name| {
+            let mut values = request.metadata().get_all(name).iter();
+            let value = values.next()?.to_str().ok();
+            // Of several nobody can tell which is meant.
+            value.filter(|_| values.next().is_none())
+        };
+        let parent = header("traceparent").and_then(TraceParent::parse);
+        let parent = parent.map(|parent| parent.with_state(header("tracestate")));
         Self {
             arrived: arrival.map(|arrival| arrival.0),
-            parent: parent
-                .and_then(|value| value.to_str().ok())
-                .and_then(TraceParent::parse),
+            parent,
             caller: request.extensions().get::<Caller>().copied(),
         }
     }
@@ -54,7 +67,7 @@ impl Origin {
 
     /// The origin of the call at work; nothing in tasks of their own.
     pub fn current() -> Self {
-        ORIGIN.try_with(|origin| *origin).unwrap_or_default()
+        ORIGIN.try_with(Self::clone).unwrap_or_default()
     }
 }
 
@@ -66,14 +79,27 @@ impl TraceParent {
         if version.len() != 2 || version == "ff" || !is_hex(version) {
             return None;
         }
-        let parent = Self {
-            trace: decode(parts.next()?)?,
-            span: decode(parts.next()?)?,
-        };
-        let flags = parts.next()?;
-        let known =
-            flags.len() == 2 && is_hex(flags) && (version != "00" || parts.next().is_none());
-        (known && parent.trace != [0; 16] && parent.span != [0; 8]).then_some(parent)
+        let (trace, span) = (decode(parts.next()?)?, decode(parts.next()?)?);
+        let [flags]: [u8; 1] = decode(parts.next()?)?;
+        let known = version != "00" || parts.next().is_none();
+        (known && trace != [0; 16] && span != [0; 8]).then_some(Self {
+            trace,
+            span,
+            sampled: flags & 1 == 1,
+            state: None,
+        })
+    }
+
+    /// With the state that came beside it, where that is one and somebody will read it.
+    fn with_state(self, state: Option<&str>) -> Self {
+        let state = state.filter(|state| {
+            let fits = (1..=LONGEST_STATE).contains(&state.len());
+            self.sampled && fits && state.bytes().all(|byte| matches!(byte, b' '..=b'~'))
+        });
+        Self {
+            state: state.map(Into::into),
+            ..self
+        }
     }
 }
 
@@ -88,6 +114,8 @@ mod tests {
         assert_eq!((parent.trace[0], parent.span[7]), (0x0a, 0x31));
         let later = format!("01{}-more", &text[2..]);
         assert_eq!(TraceParent::parse(&later), Some(parent));
+        let unsampled = format!("{}02", &text[..53]);
+        assert!(!TraceParent::parse(&unsampled).unwrap().sampled);
         for wrong in [
             "",
             "00-0-0-01",
@@ -96,8 +124,33 @@ mod tests {
             "00-0AF7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01",
             "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01-more",
             "00-0af7651916cd43dd8448eb211c80319c-b7ad6b716920333é-01",
+            "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-0",
+            "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-010",
         ] {
             assert_eq!(TraceParent::parse(wrong), None, "{wrong}");
         }
+    }
+
+    #[test]
+    fn state_comes_with_one_span_that_is_kept() {
+        let kept = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01";
+        let left = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-00";
+        let state = |parents: &[&str], state: &str| {
+            let mut request = tonic::Request::new(());
+            for parent in parents {
+                let parent = parent.parse().unwrap();
+                request.metadata_mut().append("traceparent", parent);
+            }
+            let state = state.parse().unwrap();
+            request.metadata_mut().insert("tracestate", state);
+            let parent = Origin::of(&request).parent;
+            parent.map(|parent| parent.state.as_deref().map(str::to_owned))
+        };
+        assert_eq!(state(&[kept], "a=1,b=2"), Some(Some("a=1,b=2".to_owned())));
+        assert_eq!(state(&[left], "a=1"), Some(None));
+        assert_eq!(state(&[kept], &"a".repeat(LONGEST_STATE + 1)), Some(None));
+        assert_eq!(state(&[kept], "\t"), Some(None));
+        assert_eq!(state(&[kept, kept], "a=1"), None);
+        assert_eq!(state(&[], "a=1"), None);
     }
 }

@@ -8,7 +8,9 @@ use parking_lot::Mutex;
 use super::kept_spans::{KeptSpans, Place};
 
 use super::metrics::{Metrics, Outcome};
+use super::open_steps::{OpenStep, OpenSteps};
 use super::origin::{Origin, TraceParent};
+use super::sampling::Wanted;
 use super::traces::{FinishedCall, Listeners};
 use crate::clock;
 
@@ -59,6 +61,16 @@ impl TraceFacts {
         new
     }
 
+    /// Calls for one pod by clients that trace nothing make one trace, to be found by the beginning of
+    /// the pod's id.
+    fn trace_id(&self) -> [u8; 16] {
+        let of_pod = match self.kind {
+            Kind::Pod => self.id.get(..32).and_then(orlop_hex::decode),
+            Kind::Pull => None,
+        };
+        of_pod.unwrap_or_else(rand::random)
+    }
+
     fn take_over(&mut self, facts: &NewFacts<'_>) {
         self.kind = facts.kind;
         for (own, new) in [
@@ -81,6 +93,7 @@ pub struct Trace {
     /// When its first call arrived.
     begin: OnceLock<Instant>,
     spans: Mutex<KeptSpans>,
+    open: OpenSteps,
     metrics: Metrics,
     listeners: Arc<Listeners>,
 }
@@ -110,6 +123,7 @@ impl Trace {
             facts,
             begin: OnceLock::new(),
             spans: Mutex::new(KeptSpans::new()),
+            open: OpenSteps::default(),
             metrics,
             listeners,
         }
@@ -130,6 +144,11 @@ impl Trace {
     /// What has been noted, in the order in which it began.
     pub fn spans(&self) -> Vec<Span> {
         self.lock().all()
+    }
+
+    /// The steps that go on, in the order in which they began.
+    pub fn open_steps(&self) -> Vec<OpenStep> {
+        self.open.all()
     }
 
     /// How many spans there was no room for.
@@ -203,7 +222,9 @@ impl Trace {
         work: impl Future<Output = Result<T, E>>,
     ) -> Result<T, E> {
         let start = Instant::now();
+        let open = self.open.begin(name, container, start);
         let result = work.await;
+        drop(open);
         let took = start.elapsed();
         let outcome = Outcome::of(&result);
         self.metrics.step(&self.facts.handler, name, took);
@@ -314,21 +335,34 @@ impl Drop for Call {
                 .call(&facts.handler, self.name, self.outcome);
         }
         let Some(place) = self.place else { return };
-        let spans = {
+        let (trace, wanted, spans) = {
             let mut spans = self.trace.lock();
             spans.end_call(place, took, self.outcome);
-            if !self.trace.listeners.wanted() {
+            if self.trace.listeners.are_deaf() {
                 return;
             }
-            spans.of_call(place)
+            let parent = spans.parent_of(place);
+            let trace = parent.map_or_else(|| facts.trace_id(), |parent| parent.trace);
+            let wanted = Wanted {
+                trace,
+                by_client: parent.map(|parent| parent.sampled),
+            };
+            if !self.trace.listeners.want(wanted) {
+                return;
+            }
+            (trace, wanted, spans.of_call(place))
         };
         // By the wall clock, as it was when the trace began.
         let late = self.trace.offset(Instant::now());
         let begun_at = clock::now() - i64::try_from(late.as_nanos()).unwrap_or(0);
-        self.trace.listeners.tell(&FinishedCall {
+        let call = FinishedCall {
             facts: facts.clone(),
+            trace,
             begun_at,
             spans,
-        });
+        };
+        if !self.trace.listeners.tell(wanted, &call) {
+            self.trace.metrics.lost(call.spans.len());
+        }
     }
 }

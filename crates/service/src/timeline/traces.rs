@@ -7,6 +7,7 @@ use parking_lot::{Mutex, MutexGuard};
 use tokio::sync::mpsc;
 
 use super::metrics::Metrics;
+use super::sampling::{Sampling, Wanted};
 use super::trace::{Kind, NewFacts, Span, Trace, TraceFacts};
 
 /// Traces kept; some kilobytes each.
@@ -29,6 +30,8 @@ pub struct Traces {
 pub struct FinishedCall {
     /// What the trace is about.
     pub facts: TraceFacts,
+    /// The trace that it belongs to: its client's, or the pod's own.
+    pub trace: [u8; 16],
     /// When the trace began, by the wall clock: nanoseconds since 1970.
     pub begun_at: i64,
     /// The call and its steps.
@@ -103,11 +106,17 @@ impl Traces {
         self.lock().iter().rev().cloned().collect()
     }
 
-    /// Calls that end from now on. What comes faster than it is taken is dropped.
-    pub fn listen(&self) -> mpsc::Receiver<FinishedCall> {
+    /// Calls that end from now on, as far as `sampling` takes them. What comes faster than it is taken is lost,
+    /// and counted.
+    pub fn listen(&self, sampling: Arc<Sampling>) -> mpsc::Receiver<FinishedCall> {
         let (tell, calls) = mpsc::channel(QUEUE);
-        self.listeners.lock().push(tell);
+        self.listeners.lock().push(Listener { tell, sampling });
         calls
+    }
+
+    /// What is counted of all traces.
+    pub fn metrics(&self) -> &Metrics {
+        &self.metrics
     }
 
     fn lock(&self) -> MutexGuard<'_, VecDeque<Arc<Trace>>> {
@@ -117,21 +126,42 @@ impl Traces {
 
 /// Who wants to know of calls that have ended.
 #[derive(Debug, Default)]
-pub(super) struct Listeners(Mutex<Vec<mpsc::Sender<FinishedCall>>>);
+pub(super) struct Listeners(Mutex<Vec<Listener>>);
+
+#[derive(Debug)]
+struct Listener {
+    tell: mpsc::Sender<FinishedCall>,
+    sampling: Arc<Sampling>,
+}
 
 impl Listeners {
-    pub(super) fn wanted(&self) -> bool {
-        !self.lock().is_empty()
+    /// Whether nobody wants to know of any call.
+    pub(super) fn are_deaf(&self) -> bool {
+        let listeners = self.lock();
+        listeners.iter().all(|listener| listener.sampling.is_off())
     }
 
-    pub(super) fn tell(&self, call: &FinishedCall) {
+    pub(super) fn want(&self, call: Wanted) -> bool {
+        let listeners = self.lock();
+        let mut takes = listeners.iter().map(|listener| &listener.sampling);
+        takes.any(|sampling| sampling.takes(call))
+    }
+
+    /// Tells those who want to know; whether all of them had room for it.
+    pub(super) fn tell(&self, wanted: Wanted, call: &FinishedCall) -> bool {
+        let mut all = true;
         self.lock().retain(|listener| {
-            let sent = listener.try_send(call.clone());
+            if !listener.sampling.takes(wanted) {
+                return true;
+            }
+            let sent = listener.tell.try_send(call.clone());
+            all &= !matches!(sent, Err(mpsc::error::TrySendError::Full(_)));
             !matches!(sent, Err(mpsc::error::TrySendError::Closed(_)))
         });
+        all
     }
 
-    fn lock(&self) -> MutexGuard<'_, Vec<mpsc::Sender<FinishedCall>>> {
+    fn lock(&self) -> MutexGuard<'_, Vec<Listener>> {
         self.0.lock()
     }
 }
@@ -143,10 +173,16 @@ mod tests {
     use super::*;
     use crate::timeline::{Early, Origin, TraceParent};
 
+    fn all() -> Arc<Sampling> {
+        let sampling = Sampling::off();
+        sampling.set(Some(1_000_000));
+        Arc::new(sampling)
+    }
+
     #[tokio::test]
     async fn steps_belong_to_the_open_call_of_their_container() {
         let traces = Traces::new(Metrics::default());
-        let mut ended = traces.listen();
+        let mut ended = traces.listen(all());
         let trace = traces.pull("busybox");
         let origin = Origin {
             caller: None,
@@ -157,9 +193,16 @@ mod tests {
         let container = trace.begin("StartContainer", "main", Origin::default());
         let step = trace.step("runtime", "main", async {
             tokio::time::sleep(Duration::from_millis(3)).await;
+            let open = trace.open_steps();
+            assert_eq!(
+                (open[0].name, open[0].container.as_str()),
+                ("runtime", "main")
+            );
+            assert!(open.len() == 1 && open[0].since >= Duration::from_millis(3));
             Ok::<_, ()>(())
         });
         step.await.unwrap();
+        assert!(trace.open_steps().is_empty());
         trace
             .step("keeper", "", async { Err::<(), _>(()) })
             .await
@@ -262,14 +305,16 @@ mod tests {
         let parent = TraceParent {
             trace: [1; 16],
             span: [2; 8],
+            sampled: true,
+            state: None,
         };
         let origin = || Origin {
             caller: None,
             arrived: None,
-            parent: Some(parent),
+            parent: Some(parent.clone()),
         };
         drop(pod(0).begin("RunPodSandbox", "main", origin()));
-        assert_eq!(pod(0).spans()[0].parent, Some(parent));
+        assert_eq!(pod(0).spans()[0].parent.as_ref(), Some(&parent));
         let held = pod(1);
         let first = Arc::as_ptr(&pod(0));
         for number in 0..KEPT {
@@ -294,7 +339,7 @@ mod tests {
     #[tokio::test]
     async fn a_listener_that_does_not_listen_costs_nothing() {
         let traces = Traces::new(Metrics::default());
-        let mut lagging = traces.listen();
+        let mut lagging = traces.listen(all());
         for _ in 0..QUEUE + 10 {
             drop(traces.pull("x").begin("PullImage", "", Origin::default()));
         }
@@ -303,8 +348,9 @@ mod tests {
             got += 1;
         }
         assert_eq!(got, QUEUE);
+        assert_eq!(traces.metrics.spans_lost(), 10);
         drop(lagging);
         drop(traces.pull("x").begin("PullImage", "", Origin::default()));
-        assert!(!traces.listeners.wanted());
+        assert!(traces.listeners.are_deaf());
     }
 }

@@ -7,6 +7,7 @@ use orlop_engine::config::{CgroupDriver, ImageStore, InProcess, IpPreference, Lo
 use toml::Spanned;
 use toml::de::DeValue;
 
+use super::otlp::TraceProtocol;
 use super::{Value, bad};
 use crate::config::section::BadValue;
 
@@ -61,6 +62,13 @@ words! {
     Backend {
         "native" => Self::Native,
         "docker" => Self::Docker,
+    }
+}
+
+words! {
+    TraceProtocol {
+        "http" => Self::Http,
+        "grpc" => Self::Grpc,
     }
 }
 

@@ -26,7 +26,7 @@ pub(crate) use endpoint::{MetricsEndpoint, SocketPath};
 pub(crate) use group::Group;
 pub(crate) use level::LevelFilter;
 pub(crate) use limit::Limit;
-pub(crate) use otlp::OtlpEndpoint;
+pub(crate) use otlp::{OtlpEndpoint, Share, TraceProtocol};
 pub(crate) use path::AbsolutePath;
 pub(crate) use size::ByteSize;
 pub(crate) use ulimit::resource;

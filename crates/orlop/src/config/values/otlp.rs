@@ -1,22 +1,70 @@
-//! Where a collector listens.
+//! Where a collector listens, and how much it is sent.
 
 use std::fmt;
+use std::net::IpAddr;
 use std::str::FromStr;
 
+use toml::Spanned;
+use toml::de::DeValue;
+
 use super::text::text_value;
+use super::{Value, bad, mismatch};
+use crate::config::section::BadValue;
 
-/// The port that OpenTelemetry's collectors have for OTLP over HTTP.
-const DEFAULT_PORT: u16 = 4318;
+/// How spans are sent.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum TraceProtocol {
+    /// OTLP over HTTP.
+    Http,
+    /// OTLP over gRPC.
+    Grpc,
+}
 
-/// The path that the OTLP specification gives traces.
+impl TraceProtocol {
+    /// The port that OpenTelemetry's collectors have for it.
+    fn port(self) -> u16 {
+        match self {
+            Self::Http => 4318,
+            Self::Grpc => 4317,
+        }
+    }
+}
+
+/// The path that the OTLP specification gives traces over HTTP.
 const DEFAULT_PATH: &str = "/v1/traces";
 
-/// A collector, as `http://HOST[:PORT][/PATH]`.
+/// A collector, as `http://HOST[:PORT][/PATH]`, or `https://`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct OtlpEndpoint {
-    pub(crate) host: String,
-    pub(crate) port: u16,
-    pub(crate) path: String,
+    pub(crate) is_tls: bool,
+    host: String,
+    port: Option<u16>,
+    path: Option<String>,
+}
+
+impl OtlpEndpoint {
+    /// Where spans are sent to.
+    pub(crate) fn url(&self, protocol: TraceProtocol) -> String {
+        let (scheme, host) = (self.scheme(), &self.host);
+        let port = self.port.unwrap_or(protocol.port());
+        let path = self.path.as_deref().unwrap_or(DEFAULT_PATH);
+        format!("{scheme}://{host}:{port}{path}")
+    }
+
+    /// Whether what is sent there leaves this machine.
+    pub(crate) fn is_loopback(&self) -> bool {
+        let host = self.host.trim_matches(['[', ']']);
+        let address = host.parse::<IpAddr>();
+        host == "localhost" || address.is_ok_and(|address| address.is_loopback())
+    }
+
+    pub(crate) fn has_path(&self) -> bool {
+        self.path.is_some()
+    }
+
+    fn scheme(&self) -> &'static str {
+        if self.is_tls { "https" } else { "http" }
+    }
 }
 
 impl FromStr for OtlpEndpoint {
@@ -24,9 +72,11 @@ impl FromStr for OtlpEndpoint {
 
     fn from_str(text: &str) -> Result<Self, String> {
         let wrong = |why: &str| format!("{text:?} is no collector: {why}");
-        let rest = text
-            .strip_prefix("http://")
-            .ok_or_else(|| wrong("write http://HOST:PORT; TLS is a collector's on this node"))?;
+        let (is_tls, rest) = text
+            .strip_prefix("https://")
+            .map(|rest| (true, rest))
+            .or_else(|| Some((false, text.strip_prefix("http://")?)))
+            .ok_or_else(|| wrong("write http://HOST:PORT, or https://"))?;
         let (authority, path) = match rest.find('/') {
             Some(at) => rest.split_at(at),
             None => (rest, ""),
@@ -40,13 +90,14 @@ impl FromStr for OtlpEndpoint {
             return Err(wrong("it may not carry a password"));
         }
         let path = match path {
-            "" | "/" => DEFAULT_PATH.to_owned(),
-            path if path.bytes().all(|byte| byte.is_ascii_graphic()) => path.to_owned(),
+            "" | "/" => None,
+            path if path.bytes().all(|byte| byte.is_ascii_graphic()) => Some(path.to_owned()),
             _ => return Err(wrong("its path has characters that no path has")),
         };
         Ok(Self {
+            is_tls,
             host: host.to_owned(),
-            port: uri.port_u16().unwrap_or(DEFAULT_PORT),
+            port: uri.port_u16(),
             path,
         })
     }
@@ -54,11 +105,56 @@ impl FromStr for OtlpEndpoint {
 
 impl fmt::Display for OtlpEndpoint {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "http://{}:{}{}", self.host, self.port, self.path)
+        write!(f, "{}://{}", self.scheme(), self.host)?;
+        if let Some(port) = self.port {
+            write!(f, ":{port}")?;
+        }
+        f.write_str(self.path.as_deref().unwrap_or_default())
     }
 }
 
 text_value!(OtlpEndpoint, "http address");
+
+/// A part of the whole, as 0.01.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Share(u32);
+
+/// The whole.
+const MILLION: u32 = 1_000_000;
+
+impl Share {
+    /// All of it.
+    pub(crate) const ALL: Self = Self(MILLION);
+
+    /// How much of a million it is.
+    pub(crate) fn per_million(self) -> u32 {
+        self.0
+    }
+}
+
+impl Value for Share {
+    fn kind() -> String {
+        "number from 0 to 1".to_owned()
+    }
+
+    fn from_toml(value: &Spanned<DeValue<'_>>) -> Result<Self, BadValue> {
+        let text = match value.get_ref() {
+            DeValue::Float(number) => number.as_str(),
+            DeValue::Integer(number) => number.as_str(),
+            _ => return Err(mismatch::<Self>(value)),
+        };
+        let number: f64 = text.replace('_', "").parse().unwrap_or(f64::NAN);
+        if !(0.0..=1.0).contains(&number) {
+            let message = format!("{text} is out of range, it must lie between 0 and 1");
+            return Err(bad(value, message));
+        }
+        Ok(Self((number * f64::from(MILLION)).round() as u32))
+    }
+
+    fn to_toml(&self) -> String {
+        format!("{:?}", f64::from(self.0) / f64::from(MILLION))
+    }
+}
 
 #[cfg(test)]
 mod tests {
@@ -66,21 +162,65 @@ mod tests {
 
     #[test]
     fn what_is_left_out_is_as_collectors_have_it() {
-        let shown = |text: &str| text.parse::<OtlpEndpoint>().map(|to| to.to_string());
-        assert_eq!(
-            shown("http://127.0.0.1").unwrap(),
-            "http://127.0.0.1:4318/v1/traces"
-        );
-        assert_eq!(shown("http://[::1]:9/x").unwrap(), "http://[::1]:9/x");
+        let url = |text: &str, protocol| {
+            let to = text.parse::<OtlpEndpoint>()?;
+            assert_eq!(to.to_string(), text);
+            Ok::<_, String>(to.url(protocol))
+        };
+        for (text, protocol, expected) in [
+            (
+                "http://127.0.0.1",
+                TraceProtocol::Http,
+                "http://127.0.0.1:4318/v1/traces",
+            ),
+            (
+                "https://a.example",
+                TraceProtocol::Grpc,
+                "https://a.example:4317/v1/traces",
+            ),
+            ("http://[::1]:9/x", TraceProtocol::Http, "http://[::1]:9/x"),
+        ] {
+            assert_eq!(url(text, protocol).unwrap(), expected);
+        }
         for wrong in [
             "",
             "127.0.0.1:4318",
-            "https://a",
+            "ftp://a",
             "http://",
             "http://a:b@c",
             "http://a/ b",
         ] {
-            assert!(shown(wrong).is_err(), "{wrong}");
+            assert!(url(wrong, TraceProtocol::Http).is_err(), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn what_stays_on_this_machine_is_known_by_its_host() {
+        let is_loopback = |text: &str| text.parse::<OtlpEndpoint>().unwrap().is_loopback();
+        assert!(is_loopback("http://localhost") && is_loopback("http://[::1]:9"));
+        assert!(!is_loopback("http://127.0.0.1.example") && !is_loopback("http://10.0.0.1"));
+    }
+
+    #[test]
+    fn a_share_is_read_as_it_is_written() {
+        let read = |text: &str| {
+            let table = toml::de::DeTable::parse(text).unwrap();
+            Share::from_toml(table.get_ref().get("a").unwrap())
+        };
+        for (text, millionth, written) in [
+            ("a = 0.01", 10_000, "0.01"),
+            ("a = 1", 1_000_000, "1.0"),
+            ("a = 0", 0, "0.0"),
+            ("a = 1e-6", 1, "1e-6"),
+        ] {
+            let share = read(text).unwrap();
+            assert_eq!((share.0, share.to_toml().as_str()), (millionth, written));
+            assert_eq!(read(&format!("a = {written}")).unwrap(), share);
+        }
+        for wrong in [
+            "a = 1.1", "a = -0.1", "a = nan", "a = inf", "a = '1'", "a = 2",
+        ] {
+            assert!(read(wrong).is_err(), "{wrong}");
         }
     }
 }

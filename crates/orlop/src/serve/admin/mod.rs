@@ -8,6 +8,8 @@
 //! | `GetLogLevel` | nothing | the log filter in force |
 //! | `SetLogLevel` | a log filter | the log filter in force |
 //! | `Reload` | nothing | what was read and what waits for a restart |
+//! | `Tasks` | nothing | what is in work and what it waits for, as JSON |
+//! | `Memory` | nothing | who holds memory, as JSON |
 
 pub(crate) mod client;
 mod daemon;

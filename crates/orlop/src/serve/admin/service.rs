@@ -13,7 +13,7 @@ use tower::Service;
 
 use super::SERVICE;
 use crate::config::Changes;
-use crate::serve::control::Control;
+use crate::serve::control::{Control, Look};
 
 /// The admin service. Its method of each request is known by name only: the
 /// messages are too few for a definition of their own.
@@ -25,6 +25,7 @@ enum Method {
     GetLogLevel,
     SetLogLevel,
     Reload,
+    Look(Look),
 }
 
 impl Admin {
@@ -40,6 +41,10 @@ impl Admin {
                 tracing::info!(%level, "the log level was changed");
             }
             Method::Reload => return reload(control).await,
+            Method::Look(at) => {
+                let found = control.look(at).await;
+                return found.map_err(|error| Status::internal(error.to_string()));
+            }
         }
         Ok(control.log_level().to_string())
     }
@@ -94,6 +99,8 @@ impl Service<Request<Body>> for Admin {
                 "GetLogLevel" => Method::GetLogLevel,
                 "SetLogLevel" => Method::SetLogLevel,
                 "Reload" => Method::Reload,
+                "Tasks" => Method::Look(Look::Tasks),
+                "Memory" => Method::Look(Look::Memory),
                 other => return Ok(orlop_cri::server::unimplemented(other).into_http()),
             };
             let mut grpc = Grpc::new(ProstCodec::<String, String>::default());

@@ -1,0 +1,76 @@
+//! What the daemon tells of itself to people who look for what waits, and who holds its memory.
+
+use std::process::Command;
+use std::time::{Duration, Instant};
+
+use orlop_cri::v1::ExecSyncRequest;
+use orlop_testkit::{Node, node, skip};
+use serde_json::Value;
+
+use crate::world::{World, world};
+
+fn look(world: &World, at: &str) -> Value {
+    let done = Command::new(node::binary())
+        .args(["debug", at, "--socket"])
+        .arg(world.node.socket())
+        .output()
+        .expect("run orlop");
+    assert!(
+        done.status.success(),
+        "{}",
+        String::from_utf8_lossy(&done.stderr)
+    );
+    serde_json::from_slice(&done.stdout).expect("JSON")
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn who_looks_sees_the_call_that_waits_and_for_how_long() {
+    let world = world!(Node::any());
+    if world.node.is_peer() {
+        skip!("only orlop has this");
+    }
+    let spec = world.container("main").command(&["sleep", "600"]);
+    let running = world.run_container("waiting", &spec).await;
+    let mut client = world.cri.runtime.clone();
+    let request = ExecSyncRequest {
+        container_id: running.id.clone(),
+        cmd: vec!["sleep".into(), "600".into()],
+        timeout: 0,
+    };
+    let waiting = tokio::spawn(async move { client.exec_sync(request).await.map(drop) });
+    let until = Instant::now() + Duration::from_secs(20);
+    let tasks = loop {
+        let tasks = look(&world, "tasks");
+        let calls = tasks["calls"].as_array().expect("calls").clone();
+        let call = calls.iter().find(|call| call["method"] == "ExecSync");
+        if call.is_some_and(|call| call["for_ms"].as_u64() > Some(300)) {
+            assert_eq!(call.expect("it is there")["client_pid"], std::process::id());
+            break tasks;
+        }
+        assert!(Instant::now() < until, "{tasks:#}");
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    };
+    assert_eq!(tasks["under_way"]["commands"], 1, "{tasks:#}");
+    let threads = tasks["threads"].as_array().expect("threads");
+    assert!(
+        threads
+            .iter()
+            .any(|thread| thread["count"].as_u64() >= Some(1)),
+        "{tasks:#}"
+    );
+    waiting.abort();
+
+    let memory = look(&world, "memory");
+    assert_eq!(memory["held"]["containers"], 1, "{memory:#}");
+    let resident = |kind: &str| memory["mapped"][kind]["resident_bytes"].as_u64();
+    assert!(resident("program") > Some(1 << 20), "{memory:#}");
+    assert!(
+        memory["timelines"]["spans"].as_u64() > Some(3),
+        "{memory:#}"
+    );
+    assert!(
+        memory["open_files"]["socket"].as_u64() > Some(0),
+        "{memory:#}"
+    );
+    world.finish().await;
+}
