@@ -144,6 +144,8 @@ const MAY_USE: &[(&str, &[&str])] = &[
         "cli",
         &["cri", "stream", "yaml", "disk", "door", "duration"],
     ),
+    // What others left, read from their files.
+    ("migrate", &["disk", "hex"]),
     // The binary ties backends together.
     (
         "orlop",
@@ -154,6 +156,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
             "agent",
             "service",
             "sandbox-api",
+            "migrate",
             "cli",
             "cri",
             "stream",
