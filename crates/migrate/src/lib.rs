@@ -3,6 +3,8 @@
 //!
 //! | module | what it holds |
 //! |---|---|
+//! | `config` | their configuration: each line taken over, not needed, or without a counterpart |
+//! | `kubelet` | what the kubelet is told of its runtime, and what it should be |
 //! | `stores` | the images of containerd, CRI-O and Docker, each as an archive that is made while it is read |
 //! | `bolt` | the database in which containerd has the names of images |
 //! | `tar_split` | layers made again from their files, byte for byte |
@@ -17,13 +19,17 @@
 
 mod archive;
 mod bolt;
+mod config;
 mod digest;
 mod error;
 #[doc(hidden)]
 pub mod fuzzing;
+mod kubelet;
 mod stores;
 mod tar_split;
 
 pub use archive::Archive;
+pub use config::{Machine, Note, Outcome, Plan, containerd_plan, crio_plan, docker_plan};
 pub use error::{Error, Result};
+pub use kubelet::{Advice, kubelet_advice};
 pub use stores::{StoredImage, containerd_images, docker_images, storage_images};

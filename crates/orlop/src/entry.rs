@@ -7,7 +7,9 @@ use std::process::ExitCode;
 use clap::{Parser, Subcommand};
 use orlop_cli::{ClientFlags, CompleteArgs, CompletionArgs, Crictl, Dialect, ManArgs, say};
 
-use crate::commands::{ApplyArgs, ConfigCommand, DeleteArgs, LogLevelArgs, NodeArgs, UpArgs};
+use crate::commands::{
+    ApplyArgs, ConfigCommand, DeleteArgs, LogLevelArgs, MigrateArgs, NodeArgs, UpArgs,
+};
 use crate::serve::ServeArgs;
 use crate::service_manager::Inherited;
 use crate::{doctor, memory, serve};
@@ -61,6 +63,8 @@ commands! {
     /// Look at, check or reload the daemon's configuration
     #[command(subcommand)]
     Config(ConfigCommand) = |command, _| command.run(),
+    /// Move a node from containerd, CRI-O or Docker: its configuration and its images
+    Migrate(MigrateArgs) = |args, _| args.run(),
     /// Show or change what a running daemon logs
     LogLevel(LogLevelArgs) = |args, _| well(args.run()),
     /// Print what makes a shell complete commands, flags, names and ids

@@ -5,6 +5,7 @@ mod apply;
 mod config;
 mod delete;
 mod log_level;
+mod migrate;
 mod node;
 mod up;
 
@@ -12,5 +13,6 @@ pub(crate) use apply::ApplyArgs;
 pub(crate) use config::ConfigCommand;
 pub(crate) use delete::DeleteArgs;
 pub(crate) use log_level::LogLevelArgs;
+pub(crate) use migrate::MigrateArgs;
 pub(crate) use node::NodeArgs;
 pub(crate) use up::UpArgs;

@@ -145,7 +145,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
         &["cri", "stream", "yaml", "disk", "door", "duration"],
     ),
     // What others left, read from their files.
-    ("migrate", &["disk", "hex"]),
+    ("migrate", &["disk", "hex", "yaml"]),
     // The binary ties backends together.
     (
         "orlop",
@@ -165,6 +165,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
             "duration",
             "flag",
             "hex",
+            "pool",
         ],
     ),
     // A plugin of a test speaks the interface from its other end.
