@@ -6,12 +6,13 @@ use crate::bolt::{Bolt, fnv};
 use crate::stores::fuzzed_names;
 use crate::tar_split::{Pieces, length, replay};
 
-/// A database must be read or refused.
-pub fn bolt(data: &[u8]) {
-    if let Ok(bolt) = Bolt::of(data, "fuzzed".to_owned()) {
-        let _ = bolt.is_unchanged();
-        fuzzed_names(&bolt);
-    }
+/// A database must be read or refused. Returns how many images it names.
+pub fn bolt(data: &[u8]) -> usize {
+    let Ok(bolt) = Bolt::of(data, "fuzzed".to_owned()) else {
+        return 0;
+    };
+    let _ = bolt.is_unchanged();
+    fuzzed_names(&bolt)
 }
 
 /// Makes the first pages of a changed database hold their checksums.
@@ -24,13 +25,13 @@ pub fn mend(data: &mut [u8]) {
     }
 }
 
-/// Records of a layer must be read or refused, and give no more than they promise.
-pub fn tar_split(compressed: &[u8], dir: &Path) {
-    let Ok(promised) = length(Pieces::of(compressed)) else {
-        return;
-    };
+/// Records of a layer must be read or refused, and give what they promise. Returns how much that is.
+pub fn tar_split(compressed: &[u8], dir: &Path) -> Option<u64> {
+    let promised = length(Pieces::of(compressed)).ok()?;
     let mut out = Vec::new();
-    if promised < 1 << 20 && replay(Pieces::of(compressed), dir, &mut out).is_ok() {
-        assert_eq!(out.len() as u64, promised);
+    if promised > 1 << 20 || replay(Pieces::of(compressed), dir, &mut out).is_err() {
+        return None;
     }
+    assert_eq!(out.len() as u64, promised);
+    Some(promised)
 }

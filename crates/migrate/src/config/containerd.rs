@@ -31,7 +31,7 @@ pub fn containerd_plan(file: &Path, machine: Machine<'_>) -> Result<Plan> {
     let mut apart = Vec::new();
     for line in in_force(all_lines(file)?) {
         let named = cri(&line);
-        if !apply(&mut plan, RULES, &named) {
+        if !apply(&mut plan, RULES, &named.segments(), &line) {
             apart.push((line, named));
         }
     }

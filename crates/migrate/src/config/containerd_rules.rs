@@ -4,6 +4,8 @@ use super::rule::Rule::{Apart, As, ListOf, Lost, Needless, Not};
 use super::rule::Rules;
 
 const OWN: &str = "containerd's own affair";
+const ARCHIVES: &str =
+    "archives of layers are discarded, unless `images.keep_blobs` says otherwise";
 const NEVER: &str = "orlop has no pause containers";
 
 pub(super) const RULES: Rules = &[
@@ -202,11 +204,8 @@ pub(super) const RULES: Rules = &[
         "cri/disable_snapshot_annotations",
         Needless("snapshotters are containerd's"),
     ),
-    (
-        "cri/containerd/discard_unpacked_layers",
-        Not("images", "keep_blobs"),
-    ),
-    ("cri/discard_unpacked_layers", Not("images", "keep_blobs")),
+    ("cri/containerd/discard_unpacked_layers", Needless(ARCHIVES)),
+    ("cri/discard_unpacked_layers", Needless(ARCHIVES)),
     (
         "cri/containerd/ignore_rdt_not_enabled_errors",
         Needless("a class that is not in `containers.rdt_classes` is refused"),

@@ -30,7 +30,7 @@ pub fn crio_plan(file: &Path, machine: Machine<'_>) -> Result<Plan> {
     let mut lines: Vec<Line> = last.into_values().collect();
     lines.sort_by(|a, b| (&a.file, a.line).cmp(&(&b.file, b.line)));
     for line in lines {
-        if apply(&mut plan, RULES, &line) {
+        if apply(&mut plan, RULES, &line.segments(), &line) {
             continue;
         }
         let path = line.segments();

@@ -155,7 +155,7 @@ pub fn docker_plan(file: &Path, machine: Machine<'_>) -> Result<Plan> {
     };
     let (mut ulimits, mut files) = (Vec::new(), Vec::new());
     for line in lines {
-        if apply(&mut plan, RULES, &line) {
+        if apply(&mut plan, RULES, &line.segments(), &line) {
             continue;
         }
         let path = line.segments();

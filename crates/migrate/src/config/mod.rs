@@ -9,6 +9,8 @@ mod line;
 mod registries;
 mod render;
 mod rule;
+#[cfg(test)]
+mod tests;
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};

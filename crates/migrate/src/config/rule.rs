@@ -24,10 +24,9 @@ pub(super) enum Rule {
 /// Keys by their path, with `/` between and `*` for any name; at the end, for any names. The first one counts.
 pub(super) type Rules = &'static [(&'static str, Rule)];
 
-/// Puts one line into the plan. False: it is for the caller.
-pub(super) fn apply(plan: &mut Plan, rules: Rules, line: &Line) -> bool {
-    let path = line.segments();
-    let rule = rules.iter().find(|(pattern, _)| fits(pattern, &path));
+/// Puts one line into the plan, by this path of its key. False: it is for the caller.
+pub(super) fn apply(plan: &mut Plan, rules: Rules, path: &[&str], line: &Line) -> bool {
+    let rule = rules.iter().find(|(pattern, _)| fits(pattern, path));
     let outcome = match rule.map(|(_, rule)| rule) {
         Some(Rule::Apart) => return false,
         Some(Rule::As(table, key)) => take(plan, (table, key), line, line.value.clone()),
