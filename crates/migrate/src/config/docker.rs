@@ -1,5 +1,6 @@
 //! Docker's `daemon.json`.
 
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use orlop_yaml::{Content, Document, Node, documents};
@@ -143,6 +144,9 @@ const RULES: Rules = &[
     ("tls*", Needless("orlop listens on its own socket")),
 ];
 
+/// A soft and a hard limit.
+type Limits = (Option<i64>, Option<i64>);
+
 /// Plans the move from an engine with this file, which need not exist.
 pub fn docker_plan(file: &Path, machine: Machine<'_>) -> Result<Plan> {
     let mut plan = Plan {
@@ -153,7 +157,7 @@ pub fn docker_plan(file: &Path, machine: Machine<'_>) -> Result<Plan> {
         Err(error) if error.is_missing() => Vec::new(),
         text => lines(file, &text?)?,
     };
-    let (mut ulimits, mut files) = (Vec::new(), Vec::new());
+    let (mut ulimits, mut files) = (BTreeMap::<String, Limits>::new(), Vec::new());
     for line in lines {
         if apply(&mut plan, RULES, &line.segments(), &line) {
             continue;
@@ -209,9 +213,11 @@ pub fn docker_plan(file: &Path, machine: Machine<'_>) -> Result<Plan> {
             }
             ["insecure-registries"] => insecure(&line, &mut files, machine.target),
             ["default-ulimits", name, which] => {
-                if *which == "Soft" {
-                    let hard = line.value.clone();
-                    ulimits.push((name.to_string(), hard));
+                let limit = ulimits.entry((*name).to_owned()).or_insert((None, None));
+                match (*which, line.value.as_integer()) {
+                    ("Soft", Some(value)) => limit.0 = Some(value),
+                    ("Hard", Some(value)) => limit.1 = Some(value),
+                    _ => {}
                 }
                 Outcome::Taken("containers.ulimits".to_owned())
             }
@@ -220,11 +226,18 @@ pub fn docker_plan(file: &Path, machine: Machine<'_>) -> Result<Plan> {
         };
         note(&mut plan, &line, outcome);
     }
-    if !ulimits.is_empty() {
-        let list = ulimits
-            .into_iter()
-            .map(|(name, value)| Value::String(format!("{name}={value}:{value}")));
-        plan.set("containers", "ulimits", Value::Array(list.collect()));
+    let limits = ulimits.into_iter().filter_map(|(name, (soft, hard))| {
+        let hard = hard.or(soft)?;
+        let text = |limit: i64| match limit {
+            -1 => "unlimited".to_owned(),
+            limit => limit.to_string(),
+        };
+        let soft = text(soft.unwrap_or(hard));
+        Some(Value::String(format!("{name}={soft}:{}", text(hard))))
+    });
+    let limits: Vec<_> = limits.collect();
+    if !limits.is_empty() {
+        plan.set("containers", "ulimits", Value::Array(limits));
     }
     if !files.is_empty() {
         let own = machine.target.join("certs.d").display().to_string();
