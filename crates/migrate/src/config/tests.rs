@@ -136,6 +136,8 @@ username = "me"
 password = "secret"
 [plugins."io.containerd.grpc.v1.cri".registry.mirrors."../../etc"]
 endpoint = ["https://mirror.example"]
+[plugins."io.containerd.grpc.v1.cri".registry.mirrors.".."]
+endpoint = ["https://mirror.example"]
 "#;
     let (_dir, plan) = plan(&[("config.toml", text)], containerd_plan);
     let files: BTreeMap<&str, &str> = plan
@@ -160,7 +162,8 @@ endpoint = ["https://mirror.example"]
     assert_eq!(files["credentials.json"], login);
     assert!(plan.notes.iter().all(|note| !note.value.contains("secret")));
     assert!(!plan.render("containerd").contains("secret"));
-    assert_eq!(lost(&plan), [(10, "endpoint".to_owned())]);
+    let endpoint = "endpoint".to_owned();
+    assert_eq!(lost(&plan), [(10, endpoint.clone()), (12, endpoint)]);
 }
 
 #[test]
@@ -235,4 +238,12 @@ images = { hosts_dirs = ["/etc/orlop/certs.d"] }
     assert_eq!(lost(&plan), [(6, "userns-remap".to_owned())]);
     let missing = docker_plan(Path::new("/nonexistent/daemon.json"), machine()).unwrap();
     assert!(missing.notes.is_empty());
+}
+
+#[test]
+fn a_key_of_several_lines_stays_a_comment() {
+    let text = "version = 2\n\"x\\n[nri]\\nenable\" = true\n";
+    let (_dir, plan) = plan(&[("config.toml", text)], containerd_plan);
+    assert_eq!(plan.notes.len(), 2);
+    assert!(written(&plan).is_empty(), "{}", plan.render("containerd"));
 }
