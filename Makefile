@@ -133,7 +133,7 @@ test-upgrade: deps build ## pods over an upgrade and back, from the commit that 
 conformance: deps build ## what critest, and a kubelet's static pods say: CRITEST=… KUBELET=… KUBECTL=… name them
 	@$(CARGO) build --locked -p orlop-testkit --example conformance
 	@env $(if $(RELEASED),ORLOP_TEST_RELEASE=$(abspath $(RELEASE))) CRITEST='$(CRITEST)' CRITEST_ARGS='$(CRITEST_ARGS)' \
-		KUBELET='$(KUBELET)' KUBECTL='$(KUBECTL)' BACKENDS='$(BACKENDS)' HANDLERS='$(HANDLERS)' \
+		KUBELET='$(KUBELET)' KUBECTL='$(KUBECTL)' ENGINE='$(ENGINE)' BACKENDS='$(BACKENDS)' HANDLERS='$(HANDLERS)' \
 		HOSTS_DIR='$(HOSTS_DIR)' REPORT='$(REPORT)' $(TARGET_DIR)/debug/examples/conformance
 
 test-package: deps build ## packages of the unoptimised build: their bytes and files, and in a VM: upgrade, removal, purge

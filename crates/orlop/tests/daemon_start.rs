@@ -8,7 +8,7 @@
 
 use std::fs;
 use std::io::Read;
-use std::os::unix::fs::chown;
+use std::os::unix::fs::{PermissionsExt as _, chown};
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
@@ -403,4 +403,66 @@ fn assert_each_is_told(said: &[(u32, (Option<i32>, String))], lack: &str) {
         is_told |= lines[0].contains(lack);
     }
     assert!(is_told, "none says {lack:?}: {said:?}");
+}
+
+#[test]
+fn a_configuration_of_an_earlier_version_is_brought_up_to_date() {
+    let place = tempfile::tempdir().unwrap();
+    let file = place.path().join("old.toml");
+    let drop_in = place.path().join("old.toml.d/10-more.toml");
+    fs::create_dir(place.path().join("old.toml.d")).unwrap();
+    let before = "# ours\n[containers]\nstop_timeout = \"1m\" # long\npids_limit = 100\n";
+    fs::write(&file, before).unwrap();
+    fs::set_permissions(&file, fs::Permissions::from_mode(0o600)).unwrap();
+    fs::write(&drop_in, "containers = { selinux = true }\n").unwrap();
+    let config = |words: &[&str]| {
+        let mut command = orlop();
+        command.arg("config").args(words).arg("--config").arg(&file);
+        command.output().unwrap()
+    };
+    let said = |output: &std::process::Output| {
+        let out = String::from_utf8_lossy(&output.stdout);
+        format!("{out}{}", String::from_utf8_lossy(&output.stderr))
+    };
+    let checked = said(&config(&["check"]));
+    assert!(
+        checked.contains("old.toml:3: containers.stop_timeout: is no key any more"),
+        "{checked}"
+    );
+    assert!(checked.contains("`orlop config migrate`"), "{checked}");
+
+    let told = config(&["migrate"]);
+    assert_eq!(told.status.code(), Some(1), "{told:?}");
+    assert!(
+        said(&told).contains("old.toml:3: containers.stop_timeout is a comment"),
+        "{told:?}"
+    );
+    assert!(
+        said(&told).contains("10-more.toml:1: containers.selinux shares its line"),
+        "{told:?}"
+    );
+    assert_eq!(fs::read_to_string(&file).unwrap(), before);
+
+    fs::write(&drop_in, "containers.selinux = true\n").unwrap();
+    let written = config(&["migrate", "--write"]);
+    assert!(written.status.success(), "{written:?}");
+    let now = fs::read_to_string(&file).unwrap();
+    assert_eq!(now, before.replace("stop_timeout", "# stop_timeout"));
+    assert_eq!(file.metadata().unwrap().permissions().mode() & 0o777, 0o600);
+    assert_eq!(
+        fs::read_to_string(place.path().join("old.toml.before")).unwrap(),
+        before
+    );
+    assert!(config(&["check"]).status.success());
+    assert!(said(&config(&["migrate"])).contains("old.toml: up to date"));
+
+    // What was kept is not written over.
+    fs::write(&file, "[containers]\nlog_buffer = 1\n").unwrap();
+    let refused = config(&["migrate", "--write"]);
+    assert_eq!(refused.status.code(), Some(1), "{refused:?}");
+    assert!(
+        said(&refused).contains("old.toml.before: take that away first"),
+        "{refused:?}"
+    );
+    assert!(fs::read_to_string(&file).unwrap().contains("\nlog_buffer"));
 }

@@ -1,16 +1,22 @@
 //! `orlop config`: look at, check or reload the daemon's configuration.
 
 use std::io::{self, Write};
-use std::path::PathBuf;
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
+use anyhow::Context as _;
 use clap::{Args, Subcommand};
 use orlop_cli::{reactor, say};
+use orlop_disk::{Outlives, write_file, write_new_file};
 use orlop_engine::doctor::{registry_problems, runtime_problems};
 
 use crate::backend::engine_config;
 use crate::config::values::Backend;
-use crate::config::{Config, Flags, Location, default_file, effective, load, reference};
+use crate::config::{
+    Config, EARLIER, Flags, Location, Migrated, default_file, effective, load, migrate, read,
+    reference,
+};
 use crate::serve::{DaemonArgs, admin_client};
 
 /// What to do with the configuration.
@@ -25,6 +31,8 @@ pub(crate) enum ConfigCommand {
     Show(FileArgs),
     /// Name everything that is wrong with the configuration
     Check(FileArgs),
+    /// Bring files that were written for an earlier version up to date
+    Migrate(MigrateArgs),
     /// Have a running daemon read its configuration again
     Reload(DaemonArgs),
 }
@@ -36,6 +44,16 @@ pub(crate) struct FileArgs {
     /// [default: /etc/orlop/config.toml, where it exists]
     #[arg(long, value_name = "FILE")]
     config: Option<PathBuf>,
+}
+
+/// What to do with files of an earlier version.
+#[derive(Debug, Args)]
+pub(crate) struct MigrateArgs {
+    #[command(flatten)]
+    files: FileArgs,
+    /// Write the files; as they were they are kept as FILE.before. Otherwise only tell
+    #[arg(long)]
+    write: bool,
 }
 
 impl ConfigCommand {
@@ -50,6 +68,7 @@ impl ConfigCommand {
                 )?))?;
             }
             Self::Check(args) => return check(args),
+            Self::Migrate(args) => return migrate_all(&args),
             Self::Reload(args) => {
                 let reloading = admin_client::call(args.socket(), "Reload", String::new());
                 print(&format!("{}\n", reactor::client()?.block_on(reloading)?))?;
@@ -76,6 +95,60 @@ fn check(args: FileArgs) -> anyhow::Result<ExitCode> {
         }
     }
     Ok(ExitCode::SUCCESS)
+}
+
+/// Brings the file and its drop-ins up to date. Fails where something is left to do by hand.
+fn migrate_all(args: &MigrateArgs) -> anyhow::Result<ExitCode> {
+    let location = Location::new(args.files.config.clone());
+    let mut is_left = false;
+    for file in location.files()? {
+        let name = file.display();
+        let text = read(&file).with_context(|| format!("{name}: cannot read the file"))?;
+        let Some(migrated) = migrate(&text, EARLIER) else {
+            say!("{name}: no TOML: `orlop config check` tells the line");
+            is_left = true;
+            continue;
+        };
+        tell(&name.to_string(), &migrated)?;
+        is_left |= !migrated.left.is_empty();
+        if args.write && migrated.text != text {
+            replace(&file, &text, &migrated.text)?;
+        }
+    }
+    if is_left {
+        return Ok(ExitCode::FAILURE);
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+fn tell(name: &str, migrated: &Migrated) -> io::Result<()> {
+    if migrated.done.is_empty() && migrated.left.is_empty() {
+        return print(&format!("{name}: up to date\n"));
+    }
+    for (line, what) in &migrated.done {
+        print(&format!("{name}:{line}: {what}\n"))?;
+    }
+    for (line, what) in &migrated.left {
+        say!("{name}:{line}: {what}");
+    }
+    Ok(())
+}
+
+/// Puts the text in the file's place, whose mode stays. What was there is kept first, beside it.
+fn replace(file: &Path, before: &str, text: &str) -> anyhow::Result<()> {
+    let mode = file.metadata()?.permissions().mode() & 0o777;
+    let mut kept = file.as_os_str().to_owned();
+    kept.push(".before");
+    let kept = PathBuf::from(kept);
+    let outlives = Outlives::PowerCut;
+    write_new_file(&kept, mode, outlives, before.as_bytes()).with_context(|| {
+        format!(
+            "keeping the file as {}: take that away first, nothing was changed",
+            kept.display()
+        )
+    })?;
+    write_file(file, mode, outlives, text.as_bytes())
+        .with_context(|| format!("writing {}", file.display()))
 }
 
 /// A file may be for another machine than this one: what is missing here is no mistake of it.

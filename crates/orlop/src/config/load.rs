@@ -50,6 +50,20 @@ impl Location {
         }
     }
 
+    /// The files that there are, in the order in which they are read.
+    pub(crate) fn files(&self) -> io::Result<Vec<PathBuf>> {
+        let mut files = Vec::new();
+        if self.required || self.file.exists() {
+            files.push(self.file.clone());
+        }
+        match list_drop_ins(&self.drop_in_dir()) {
+            Ok(drop_ins) => files.extend(drop_ins),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+            Err(error) => return Err(error),
+        }
+        Ok(files)
+    }
+
     fn drop_in_dir(&self) -> PathBuf {
         let mut name = self.file.as_os_str().to_owned();
         name.push(".d");
@@ -261,7 +275,8 @@ impl Source<'_> {
     }
 }
 
-fn read(path: &Path) -> io::Result<String> {
+/// A file's text, if it can be one of a configuration.
+pub(crate) fn read(path: &Path) -> io::Result<String> {
     // It may be a pipe of the user's shell.
     orlop_disk::read_whole_text(File::open(path)?, LARGEST_FILE)
 }

@@ -5,6 +5,7 @@
 //! `config show`, `docs/configuration.md` and the difference at a reload all follow from it.
 
 mod change;
+mod earlier;
 #[cfg(test)]
 mod every_key;
 mod flags;
@@ -20,7 +21,8 @@ mod validate;
 pub(crate) mod values;
 
 pub(crate) use change::{Changes, changes, reloaded};
+pub(crate) use earlier::{EARLIER, Migrated, migrate};
 pub(crate) use flags::{Flags, argument};
-pub(crate) use load::{Location, load};
+pub(crate) use load::{Location, load, read};
 pub(crate) use render::{default_file, effective, reference};
 pub(crate) use schema::{Config, Grpc, Images, Log, Metrics, Runtime};

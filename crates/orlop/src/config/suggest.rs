@@ -1,10 +1,14 @@
 //! What somebody who misspelt a key may have meant.
 
+use super::earlier::{Became, EARLIER};
 use super::load::dotted;
 use super::schema::{Config, RUNTIMES};
 
 /// The message for a key that the table does not have.
 pub(super) fn unknown_key(config: &Config, table: &str, own: &[&str], key: &str) -> String {
+    if let Some(became) = Became::of(&dotted(table, key), EARLIER) {
+        return became.complaint();
+    }
     let tables = config.sections().map(|(name, _)| name);
     let candidates = own.iter().copied().chain(
         // Above all tables a misspelt name may be a table's.

@@ -54,6 +54,11 @@ fn what_is_shown_reads_back() {
 fn mistakes_name_line_key_and_remedy() {
     for (text, expected) in [
         (
+            "[containers]\nlog_buffer = 1",
+            "config.toml:2: containers.log_buffer: is no key any more: `containers.log_full` says what becomes of \
+             output that its log can't take; `orlop config migrate` brings the file up to date",
+        ),
+        (
             "\nrot = \"/a\"",
             "config.toml:2: rot: unknown key, did you mean `root`?",
         ),

@@ -10,6 +10,8 @@ pub(crate) struct Asked {
     pub(crate) critest: Option<Critest>,
     pub(crate) kubelet: Option<Kubelet>,
     pub(crate) backends: Vec<Backend>,
+    /// The socket of an engine that runs.
+    pub(crate) engine: Option<PathBuf>,
     pub(crate) hosts_dir: Option<PathBuf>,
     pub(crate) report: Option<PathBuf>,
 }
@@ -62,10 +64,16 @@ impl Asked {
                  with KUBECTL=/path/to/kubectl, or all three"
             );
         }
+        let engine = said("ENGINE").map(|path| PathBuf::from(path.trim_start_matches("unix://")));
+        let can_docker = match &engine {
+            Some(_) => Ok(()),
+            None => docker::can_run(),
+        };
         Ok(Self {
             critest,
             kubelet,
-            backends: backends(words(said("BACKENDS")), words(said("HANDLERS")))?,
+            backends: backends(words(said("BACKENDS")), words(said("HANDLERS")), can_docker)?,
+            engine,
             hosts_dir: said("HOSTS_DIR").map(PathBuf::from),
             report: said("REPORT").map(PathBuf::from),
         })
@@ -81,7 +89,11 @@ impl Asked {
 }
 
 /// Those that are named, else all that can run here.
-fn backends(named: Vec<String>, handlers: Vec<String>) -> anyhow::Result<Vec<Backend>> {
+fn backends(
+    named: Vec<String>,
+    handlers: Vec<String>,
+    can_docker: Result<(), String>,
+) -> anyhow::Result<Vec<Backend>> {
     let every = named.is_empty();
     let named = if every {
         vec!["native".to_owned(), "docker".to_owned()]
@@ -92,7 +104,7 @@ fn backends(named: Vec<String>, handlers: Vec<String>) -> anyhow::Result<Vec<Bac
     for name in named {
         match name.as_str() {
             "native" => backends.extend(runtimes(&handlers)?.into_iter().map(Backend::Native)),
-            "docker" => match docker::can_run() {
+            "docker" => match &can_docker {
                 Ok(()) => backends.push(Backend::Docker),
                 Err(reason) if every => eprintln!("without docker: this machine {reason}"),
                 Err(reason) => bail!("no engine can be started: this machine {reason}"),

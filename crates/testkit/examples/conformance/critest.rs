@@ -16,6 +16,9 @@ pub(crate) fn run(critest: &Critest, node: &Node) -> anyhow::Result<Outcome> {
     let report = node.scratch().path("critest.json");
     let log = node.scratch().path("critest.log");
     let output = std::fs::File::create(&log)?;
+    let nri = node.plugin_socket();
+    // Without one, as on an engine, its specs are skipped.
+    let nri = nri.exists().then(|| nri.display().to_string());
     let begin = Instant::now();
     let status = Command::new(&critest.program)
         .args(["-config", "/dev/null", "-runtime-endpoint", &endpoint])
@@ -23,6 +26,7 @@ pub(crate) fn run(critest: &Critest, node: &Node) -> anyhow::Result<Outcome> {
         .arg("-ginkgo.timeout=45m")
         .arg("-ginkgo.json-report")
         .arg(&report)
+        .args(nri.iter().flat_map(|socket| ["-nri-socket", socket]))
         .args(&critest.args)
         .stdin(Stdio::null())
         .stdout(output.try_clone()?)
@@ -56,6 +60,14 @@ struct Spec {
     leaf_node_text: String,
     container_hierarchy_texts: Option<Vec<String>>,
     state: String,
+    /// Why it failed, or was skipped.
+    failure: Option<Failure>,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "PascalCase")]
+struct Failure {
+    message: String,
 }
 
 /// What a report in Ginkgo's form tells. What is neither passed nor skipped has failed, whatever it is called.
@@ -68,7 +80,12 @@ fn outcome(report: &[u8]) -> anyhow::Result<Outcome> {
         name.push(spec.leaf_node_text);
         match (spec.leaf_node_type.as_str(), spec.state.as_str()) {
             ("It", "passed") => outcome.passed += 1,
-            ("It", "skipped" | "pending") => outcome.skipped += 1,
+            // What gives no reason was not asked: benchmarks.
+            ("It", "skipped" | "pending") => {
+                if let Some(why) = spec.failure {
+                    *outcome.skipped.entry(why.message).or_default() += 1;
+                }
+            }
             // What goes before and after all specs counts where it fails.
             (_, "passed" | "skipped") => {}
             _ => outcome.failed.push(name.join(" ").trim().to_owned()),
@@ -92,6 +109,12 @@ mod tests {
         })
     }
 
+    fn skipped(why: &str) -> serde_json::Value {
+        let mut skipped = spec("It", "waits", "skipped");
+        skipped["Failure"] = json!({ "Message": why });
+        skipped
+    }
+
     fn of(specs: &[serde_json::Value]) -> Outcome {
         let report = json!([{ "SpecReports": specs }]).to_string();
         outcome(report.as_bytes()).unwrap()
@@ -101,13 +124,17 @@ mod tests {
     fn specs_are_counted_by_their_state() {
         let told = of(&[
             spec("It", "runs", "passed"),
-            spec("It", "waits", "skipped"),
+            spec("It", "measures", "skipped"),
+            skipped("no AppArmor"),
+            skipped("no AppArmor"),
             spec("It", "breaks", "panicked"),
             spec("It", "hangs", "timedout"),
             spec("BeforeSuite", "", "passed"),
             spec("AfterSuite", "", "failed"),
         ]);
-        assert_eq!((told.passed, told.skipped), (1, 1));
+        assert_eq!(told.passed, 1);
+        let skipped: Vec<_> = told.skipped.into_iter().collect();
+        assert_eq!(skipped, [("no AppArmor".to_owned(), 2)]);
         let failed = [
             "[k8s.io] Container breaks",
             "[k8s.io] Container hangs",
@@ -119,10 +146,7 @@ mod tests {
     #[test]
     fn a_report_of_nothing_has_not_passed() {
         assert_eq!(of(&[]).failed, ["nothing was judged"]);
-        assert_eq!(
-            of(&[spec("It", "x", "skipped")]).failed,
-            ["nothing was judged"]
-        );
+        assert_eq!(of(&[skipped("x")]).failed, ["nothing was judged"]);
         assert!(outcome(b"{}").is_err());
     }
 }

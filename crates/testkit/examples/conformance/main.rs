@@ -8,6 +8,7 @@
 //! | `CRITEST_ARGS` | more of its arguments, such as `-test-images-file=FILE` where the images are elsewhere |
 //! | `KUBELET`, `KUBECTL` | a kubelet, and the kubectl that asks it |
 //! | `BACKENDS` | of `native docker`; both, where an engine can be started |
+//! | `ENGINE` | the socket of a Docker Engine that runs; else Debian's is started |
 //! | `HANDLERS` | runtimes of the native backend, by name or path; all of `orlop-run runc crun runsc` that are here |
 //! | `HOSTS_DIR` | a directory as `images.hosts_dirs` has it, for mirrors of what critest pulls |
 //! | `REPORT` | the file that the table is written to as well |
@@ -26,7 +27,7 @@ mod place;
 mod table;
 
 use anyhow::Context as _;
-use orlop_testkit::{DockerEngine, Node, Registry, machine};
+use orlop_testkit::{DockerEngine, Node, Registry, Scratch, machine};
 
 use asked::{Asked, Backend};
 use table::{Row, Table};
@@ -62,11 +63,14 @@ async fn all(asked: &Asked) -> anyhow::Result<Table> {
                 one(asked, node, "native", &handler.name, &mut table).await?;
             }
             Backend::Docker => {
-                let engine = DockerEngine::start();
+                let own = asked.engine.is_none().then(DockerEngine::start);
+                let socket = own.as_ref().map(DockerEngine::socket);
+                let socket = socket.or_else(|| asked.engine.clone());
+                let root = Scratch::new();
                 let config = format!(
                     "backend = \"docker\"\n[docker]\nendpoint = \"{}\"\nroot = \"{}\"",
-                    engine.socket().display(),
-                    engine.socket().with_file_name("shim").display()
+                    socket.unwrap_or_default().display(),
+                    root.path("shim").display()
                 );
                 let node = Node::orlop()
                     .config(&config)
@@ -88,6 +92,7 @@ async fn one(
     handler: &str,
     table: &mut Table,
 ) -> anyhow::Result<()> {
+    map_ports(&node)?;
     let row = |who: &str, outcome| Row::new(who, backend, handler, outcome);
     if let Some(critest) = &asked.critest {
         eprintln!("critest on {backend}, {handler} …");
@@ -100,4 +105,14 @@ async fn one(
         table.add(row("kubelet", outcome));
     }
     Ok(())
+}
+
+/// Has the node's network map ports of the host, which what only looks at pods does without.
+fn map_ports(node: &Node) -> anyhow::Result<()> {
+    let file = node.scratch().path("cni").join("10-test.conflist");
+    let mut network: serde_json::Value = serde_json::from_slice(&std::fs::read(&file)?)?;
+    let plugins = network["plugins"].as_array_mut().context("no plugins")?;
+    plugins
+        .push(serde_json::json!({ "type": "portmap", "capabilities": { "portMappings": true } }));
+    Ok(std::fs::write(&file, network.to_string())?)
 }

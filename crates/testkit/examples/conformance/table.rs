@@ -1,5 +1,6 @@
 //! The table.
 
+use std::collections::BTreeMap;
 use std::fmt;
 use std::time::Duration;
 
@@ -7,7 +8,8 @@ use std::time::Duration;
 #[derive(Debug, Default)]
 pub(crate) struct Outcome {
     pub(crate) passed: usize,
-    pub(crate) skipped: usize,
+    /// How many, by the reason.
+    pub(crate) skipped: BTreeMap<String, usize>,
     pub(crate) failed: Vec<String>,
     pub(crate) took: Duration,
 }
@@ -70,6 +72,7 @@ impl fmt::Display for Table {
                 failed,
                 took,
             } = &row.outcome;
+            let skipped: usize = skipped.values().sum();
             let (failed, took) = (failed.len(), took.as_secs());
             let Row {
                 who,
@@ -83,6 +86,14 @@ impl fmt::Display for Table {
             )?;
         }
         for row in &self.rows {
+            for (why, count) in &row.outcome.skipped {
+                let why = why.replace('\n', " ");
+                writeln!(
+                    f,
+                    "\nskipped, {} on {}, {}: {count}: {why}",
+                    row.who, row.backend, row.handler
+                )?;
+            }
             for name in &row.outcome.failed {
                 writeln!(
                     f,
@@ -104,7 +115,7 @@ mod tests {
         let mut table = Table::new("orlop abc".to_owned());
         let outcome = Outcome {
             passed: 3,
-            skipped: 2,
+            skipped: BTreeMap::from([("no AppArmor".to_owned(), 2)]),
             failed: vec!["a spec".to_owned()],
             took: Duration::from_millis(4900),
         };
