@@ -1,4 +1,5 @@
 //! Bounded fuzzing of what others left on disk.
+#![allow(clippy::unwrap_used, clippy::expect_used)]
 #![allow(
     clippy::disallowed_methods,
     reason = "tests read what they wrote themselves"

@@ -12,7 +12,7 @@ use serde_json::Value;
 
 use crate::{migrate, text};
 
-const LIMIT: Duration = Duration::from_secs(60);
+const LIMIT: Duration = Duration::from_mins(1);
 
 /// An image of two layers, with what layers have that is not plain: links, removals, long names, attributes.
 fn image(mark: &str) -> BuiltImage {
