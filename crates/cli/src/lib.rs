@@ -38,7 +38,7 @@ pub mod reactor;
 mod run;
 mod terminal;
 
-pub use commands::{Command, Examined, Host};
+pub use commands::{Command, Examined, Host, import_archive};
 pub use completion::{CompleteArgs, CompletionArgs};
 pub use connect::{ClientFlags, Dialect};
 pub use crictl::Crictl;

@@ -8,7 +8,7 @@ use clap::{Parser, Subcommand};
 use orlop_cli::{ClientFlags, CompleteArgs, CompletionArgs, Crictl, Dialect, ManArgs, say};
 
 use crate::commands::{
-    ApplyArgs, ConfigCommand, DebugCommand, DeleteArgs, LogLevelArgs, NodeArgs, UpArgs,
+    ApplyArgs, ConfigCommand, DebugCommand, DeleteArgs, LogLevelArgs, MigrateArgs, NodeArgs, UpArgs,
 };
 use crate::serve::ServeArgs;
 use crate::service_manager::Inherited;
@@ -63,6 +63,8 @@ commands! {
     /// Look at, check or reload the daemon's configuration
     #[command(subcommand)]
     Config(ConfigCommand) = |command, _| command.run(),
+    /// Move a node from containerd, CRI-O or Docker: its configuration and its images
+    Migrate(MigrateArgs) = |args, _| args.run(),
     /// Show or change what a running daemon logs
     LogLevel(LogLevelArgs) = |args, _| well(args.run()),
     /// Look at what a running daemon does, for support

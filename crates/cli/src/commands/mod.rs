@@ -46,6 +46,7 @@ mod version;
 mod wait;
 
 pub use doctor::{Examined, Host};
+pub use image::import_archive;
 
 // Whatever lists commands comes from this table; only the lines above must be there too, since
 // rustfmt finds files by them.

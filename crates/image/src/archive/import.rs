@@ -160,16 +160,7 @@ impl Source {
             } else {
                 self.blob(manifest.config.digest)?
             };
-            let origin = |path| Origin::File {
-                dir: Arc::clone(&self.dir),
-                path,
-                named: true,
-            };
-            let origins = manifest
-                .layers
-                .iter()
-                .map(|layer| origin(layer.digest.blob_path().into_bytes()))
-                .collect();
+            let origins = self.origins(&manifest, &config.bytes)?;
             found.push(Found {
                 names,
                 manifest,
@@ -179,6 +170,33 @@ impl Source {
             });
         }
         Ok(found)
+    }
+
+    /// Where the layers are: by the digests of the manifest, or as plain archives, by what the configuration calls
+    /// them.
+    fn origins(&self, manifest: &Manifest, config: &[u8]) -> Result<Vec<Origin<'static>>> {
+        let origin = |digest: &Digest, named| Origin::File {
+            dir: Arc::clone(&self.dir),
+            path: digest.blob_path().into_bytes(),
+            named,
+        };
+        let parsed = ImageConfig::parse("", config).ok();
+        let diff_ids = parsed.map_or_else(Vec::new, |config| config.diff_ids);
+        let mut origins = Vec::with_capacity(manifest.layers.len());
+        for (at, layer) in manifest.layers.iter().enumerate() {
+            let plain = diff_ids.get(at);
+            let origin = match plain {
+                Some(plain)
+                    if self.file(&layer.digest.blob_path())?.is_none()
+                        && self.file(&plain.blob_path())?.is_some() =>
+                {
+                    origin(plain, false)
+                }
+                _ => origin(&layer.digest, true),
+            };
+            origins.push(origin);
+        }
+        Ok(origins)
     }
 
     fn manifest(&self, digest: Digest, config: &crate::Config) -> Result<(Manifest, Document)> {

@@ -6,6 +6,7 @@ mod config;
 mod debug;
 mod delete;
 mod log_level;
+mod migrate;
 mod node;
 mod up;
 
@@ -14,5 +15,6 @@ pub(crate) use config::ConfigCommand;
 pub(crate) use debug::DebugCommand;
 pub(crate) use delete::DeleteArgs;
 pub(crate) use log_level::LogLevelArgs;
+pub(crate) use migrate::MigrateArgs;
 pub(crate) use node::NodeArgs;
 pub(crate) use up::UpArgs;

@@ -155,6 +155,8 @@ const MAY_USE: &[(&str, &[&str])] = &[
             "cri", "stream", "yaml", "disk", "door", "duration", "template",
         ],
     ),
+    // What others left, read from their files.
+    ("migrate", &["disk", "hex", "yaml"]),
     // The binary ties backends together.
     (
         "orlop",
@@ -165,6 +167,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
             "agent",
             "service",
             "sandbox-api",
+            "migrate",
             "cli",
             "cri",
             "stream",
@@ -173,6 +176,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
             "duration",
             "flag",
             "hex",
+            "pool",
         ],
     ),
     // A plugin of a test speaks the interface from its other end.

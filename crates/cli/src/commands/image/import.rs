@@ -6,10 +6,14 @@ use std::io::{self, IsTerminal, Read, Write};
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, bail};
+use orlop_cri::client::Connection;
+use orlop_cri::images::images_client::ImagesClient;
 use orlop_cri::images::import_images_request::Part;
 use orlop_cri::images::{ImportImagesRequest, ImportStart};
 use tokio::sync::{mpsc, oneshot};
 use tokio_stream::wrappers::ReceiverStream;
+use tonic::Status;
+use tonic::transport::Channel;
 
 use super::{Session, client, refused};
 use crate::output::write_all;
@@ -46,37 +50,78 @@ pub(super) async fn run(args: Args, session: &Session) -> anyhow::Result<()> {
         let file = file.with_context(|| format!("cannot open {}", args.file.display()))?;
         Input::Archive(Box::new(file))
     };
-    let mut client = client(session).await?;
+    let client = client(session).await?;
+    let name = args.name.unwrap_or_default();
+    let imported = send(client, name, |queue| match input {
+        Input::Archive(input) => feed(input, queue),
+        Input::Directory(dir) => pack(&dir, queue),
+    });
+    let text = match imported.await {
+        Err(Unsent::Unread(error)) => {
+            let context = format!("cannot read {}", args.file.display());
+            return Err(error).context(context);
+        }
+        Err(Unsent::Refused(status)) => return Err(refused(status)).context("cannot import"),
+        Ok(text) => text,
+    };
+    Ok(write_all(&text)?)
+}
+
+/// Has the runtime on this connection take in an archive while it is written. Returns a line for each image: its id
+/// and its names.
+pub async fn import_archive(
+    connection: &Connection,
+    write: impl FnOnce(&mut dyn Write) -> io::Result<()> + Send + 'static,
+) -> anyhow::Result<String> {
+    let imported = send(connection.orlop_images(), String::new(), |queue| {
+        write(&mut Chunks(queue))
+    });
+    match imported.await {
+        Err(Unsent::Unread(error)) => Err(error.into()),
+        Err(Unsent::Refused(status)) => Err(refused(status)),
+        Ok(text) => Ok(text),
+    }
+}
+
+/// Why an archive was not taken in.
+enum Unsent {
+    Unread(io::Error),
+    Refused(Status),
+}
+
+async fn send(
+    mut client: ImagesClient<Channel>,
+    name: String,
+    write: impl FnOnce(&mpsc::Sender<ImportImagesRequest>) -> io::Result<()> + Send + 'static,
+) -> Result<String, Unsent> {
     let start = Part::Start(ImportStart {
-        name: args.name.unwrap_or_default(),
+        name,
         ..Default::default()
     });
     let (queue, parts) = mpsc::channel(QUEUE);
-    queue.send(message(start)).await?;
     let (failed, failure) = oneshot::channel();
     tokio::task::spawn_blocking(move || {
-        let fed = match input {
-            Input::Archive(input) => feed(input, &queue),
-            Input::Directory(dir) => pack(&dir, &queue),
-        };
-        if let Err(error) = fed {
-            // With the queue: its end would be the archive's end, and this archive has none.
-            let _ = failed.send((error, queue));
+        if queue.blocking_send(message(start)).is_err() {
+            return;
+        }
+        match write(&queue) {
+            // The runtime has all it wants, or refused; its answer says which.
+            Err(error) if error.kind() != io::ErrorKind::BrokenPipe => {
+                // With the queue: its end would be the archive's end, and this archive has none.
+                let _ = failed.send((error, queue));
+            }
+            _ => {}
         }
     });
     let answer = tokio::select! {
         answer = client.import_images(ReceiverStream::new(parts)) => answer,
-        Ok((error, _queue)) = failure => {
-            let context = format!("cannot read {}", args.file.display());
-            return Err(error).context(context);
-        }
+        Ok((error, _queue)) = failure => return Err(Unsent::Unread(error)),
     };
-    let answer = answer.map_err(refused).context("cannot import")?;
     let mut text = String::new();
-    for image in answer.into_inner().images {
+    for image in answer.map_err(Unsent::Refused)?.into_inner().images {
         let _ = writeln!(text, "{} {}", image.id, image.names.join(" "));
     }
-    Ok(write_all(&text)?)
+    Ok(text)
 }
 
 /// Where the images are.
@@ -90,14 +135,8 @@ fn pack(dir: &Path, queue: &mpsc::Sender<ImportImagesRequest>) -> io::Result<()>
     let out = io::BufWriter::with_capacity(CHUNK, Chunks(queue));
     let mut archive = tar::Builder::new(out);
     archive.follow_symlinks(false);
-    let packed = archive
-        .append_dir_all(".", dir)
-        .and_then(|()| archive.into_inner()?.flush());
-    match packed {
-        // The runtime has all it wants, or refused; its answer says which.
-        Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
-        packed => packed,
-    }
+    archive.append_dir_all(".", dir)?;
+    archive.into_inner()?.flush()
 }
 
 /// Makes a message of what is written.

@@ -15,6 +15,8 @@ use clap::Subcommand;
 use orlop_cri::images::images_client::ImagesClient;
 use tonic::transport::Channel;
 
+pub use import::import_archive;
+
 use super::images;
 use crate::connect::{Session, refused};
 

@@ -1,0 +1,138 @@
+//! A tar archive that is written without being held: its files are read when their turn has come.
+
+use std::io::{self, BufWriter, Read, Write};
+use std::path::{Path, PathBuf};
+
+use crate::tar_split::{self, Pieces};
+
+/// Bytes that are read at once.
+const BUFFER: usize = 128 << 10;
+
+/// What archives are made of.
+const BLOCK: u64 = 512;
+
+/// What goes into the archive, in order.
+#[derive(Debug, Default)]
+pub struct Archive {
+    files: Vec<(String, Content)>,
+}
+
+#[derive(Debug)]
+enum Content {
+    Bytes(Vec<u8>),
+    File {
+        path: PathBuf,
+        size: u64,
+    },
+    Layer {
+        records: PathBuf,
+        dir: PathBuf,
+        size: u64,
+    },
+}
+
+impl Archive {
+    /// Adds a file of these bytes.
+    pub(crate) fn bytes(&mut self, name: impl Into<String>, bytes: Vec<u8>) {
+        self.files.push((name.into(), Content::Bytes(bytes)));
+    }
+
+    /// Adds a file as it is.
+    pub(crate) fn file(&mut self, name: impl Into<String>, path: PathBuf, size: u64) {
+        self.files.push((name.into(), Content::File { path, size }));
+    }
+
+    /// Adds a layer that is made again from its records and its files.
+    pub(crate) fn layer(
+        &mut self,
+        name: impl Into<String>,
+        records: PathBuf,
+        dir: PathBuf,
+    ) -> io::Result<()> {
+        let size = tar_split::length(Pieces::open(&records)?)?;
+        self.files
+            .push((name.into(), Content::Layer { records, dir, size }));
+        Ok(())
+    }
+
+    /// Whether a file of this name is in it.
+    pub(crate) fn has(&self, name: &str) -> bool {
+        self.files.iter().any(|(there, _)| there == name)
+    }
+
+    /// How many bytes its files have.
+    pub fn bytes_of_files(&self) -> u64 {
+        let sizes = self.files.iter().map(|(_, content)| content.size());
+        sizes.fold(0, u64::saturating_add)
+    }
+
+    /// Writes it. What fails in the middle leaves an archive without an end, which nobody takes for a whole one.
+    pub fn write_to(&self, out: impl Write) -> io::Result<()> {
+        let mut out = BufWriter::with_capacity(BUFFER, out);
+        for (name, content) in &self.files {
+            let size = content.size();
+            let mut header = tar::Header::new_gnu();
+            header.set_path(name)?;
+            header.set_mode(0o644);
+            header.set_size(size);
+            header.set_cksum();
+            out.write_all(header.as_bytes())?;
+            let mut out = Counted {
+                out: &mut out,
+                written: 0,
+            };
+            let (path, copied) = match content {
+                Content::Bytes(bytes) => (Path::new(name), out.write_all(bytes)),
+                Content::File { path, .. } => (path.as_path(), copy(path, size, &mut out)),
+                Content::Layer { records, dir, .. } => {
+                    let replayed = Pieces::open(records)
+                        .and_then(|pieces| tar_split::replay(pieces, dir, &mut out));
+                    (records.as_path(), replayed)
+                }
+            };
+            copied.map_err(|error| of(path, &error))?;
+            if out.written != size {
+                return Err(of(path, &io::Error::other("it was changed meanwhile")));
+            }
+            let padding = size.next_multiple_of(BLOCK) - size;
+            out.write_all(&[0; BLOCK as usize][..padding as usize])?;
+        }
+        out.write_all(&[0; 2 * BLOCK as usize])?;
+        out.flush()
+    }
+}
+
+fn copy(path: &Path, size: u64, out: &mut dyn Write) -> io::Result<()> {
+    let file = orlop_disk::open_file(path)?;
+    io::copy(&mut file.take(size), out).map(drop)
+}
+
+impl Content {
+    fn size(&self) -> u64 {
+        match self {
+            Self::Bytes(bytes) => bytes.len() as u64,
+            Self::File { size, .. } | Self::Layer { size, .. } => *size,
+        }
+    }
+}
+
+struct Counted<W> {
+    out: W,
+    written: u64,
+}
+
+impl<W: Write> Write for Counted<W> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        let written = self.out.write(bytes)?;
+        self.written += written as u64;
+        Ok(written)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.out.flush()
+    }
+}
+
+fn of(path: &Path, error: &io::Error) -> io::Error {
+    io::Error::new(error.kind(), format!("{}: {error}", path.display()))
+}

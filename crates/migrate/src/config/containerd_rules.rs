@@ -1,0 +1,320 @@
+//! containerd's keys. `cri` stands for the plugins that have the CRI's settings, in each version of the file.
+
+use super::rule::Rule::{Apart, As, ListOf, Lost, Needless, Not};
+use super::rule::Rules;
+
+const OWN: &str = "containerd's own affair";
+const ARCHIVES: &str =
+    "archives of layers are discarded, unless `images.keep_blobs` says otherwise";
+const NEVER: &str = "orlop has no pause containers";
+
+pub(super) const RULES: Rules = &[
+    ("version", Needless("it is the file's version")),
+    ("imports", Apart),
+    ("root", Apart),
+    ("state", Needless("orlop keeps its own: `state`")),
+    ("temp", Needless(OWN)),
+    ("plugin_dir", Needless(OWN)),
+    ("disabled_plugins", Needless(OWN)),
+    ("required_plugins", Needless(OWN)),
+    (
+        "oom_score",
+        Lost("set OOMScoreAdjust in a drop-in of orlop's unit"),
+    ),
+    (
+        "cgroup/path",
+        Lost("set Slice in a drop-in of orlop's unit"),
+    ),
+    (
+        "grpc/address",
+        Needless(
+            "orlop listens on its own socket: give the kubelet --container-runtime-endpoint=unix:///run/orlop/orlop.sock",
+        ),
+    ),
+    (
+        "grpc/max_recv_message_size",
+        Needless("`grpc.max_message_size` has a default of its own"),
+    ),
+    (
+        "grpc/max_send_message_size",
+        Needless("`grpc.max_message_size` has a default of its own"),
+    ),
+    ("grpc/gid", Apart),
+    (
+        "grpc/uid",
+        Lost("the socket belongs to root: name a group in `grpc.group`"),
+    ),
+    (
+        "grpc/tcp_address",
+        Lost("orlop serves no TCP: let clients use its socket"),
+    ),
+    (
+        "grpc/*",
+        Needless("it is for TCP, which orlop does not serve"),
+    ),
+    ("ttrpc/*", Needless(OWN)),
+    ("debug/level", Apart),
+    ("debug/format", Apart),
+    (
+        "debug/address",
+        Needless("what it shows is at `metrics.listen`, below /debug/state"),
+    ),
+    ("debug/*", Needless(OWN)),
+    ("metrics/address", Apart),
+    (
+        "metrics/grpc_histogram",
+        Needless("orlop always counts how long calls take"),
+    ),
+    ("timeouts/*", Needless(OWN)),
+    ("stream_processors/*", Apart),
+    (
+        "proxy_plugins/*",
+        Lost(
+            "snapshotters and other proxies of containerd have no place here: of lazy ones `images.lazy` takes the place",
+        ),
+    ),
+    (
+        "cri/device_ownership_from_security_context",
+        As("containers", "device_ownership_from_security_context"),
+    ),
+    (
+        "cri/enable_unprivileged_icmp",
+        As("containers", "unprivileged_icmp"),
+    ),
+    (
+        "cri/enable_unprivileged_ports",
+        As("containers", "unprivileged_ports"),
+    ),
+    (
+        "cri/ignore_image_defined_volumes",
+        As("containers", "ignore_image_volumes"),
+    ),
+    (
+        "cri/max_concurrent_downloads",
+        Needless("it is for one image there; `images.max_downloads` is for a registry"),
+    ),
+    (
+        "cri/max_concurrent_unpacks",
+        Needless("layers are unpacked while they are downloaded"),
+    ),
+    ("cri/concurrent_layer_fetch_buffer", Needless(OWN)),
+    ("cri/image_pull_progress_timeout", Apart),
+    (
+        "cri/image_pull_with_sync_fs",
+        Needless("layers are always on disk before they are used"),
+    ),
+    ("cri/max_container_log_line_size", Apart),
+    ("cri/stream_server_address", As("streaming", "address")),
+    ("cri/stream_server_port", Apart),
+    ("cri/stream_idle_timeout", As("streaming", "idle_timeout")),
+    (
+        "cri/enable_tls_streaming",
+        Needless("`streaming.tls_cert` says it"),
+    ),
+    (
+        "cri/x509_key_pair_streaming/tls_cert_file",
+        As("streaming", "tls_cert"),
+    ),
+    (
+        "cri/x509_key_pair_streaming/tls_key_file",
+        As("streaming", "tls_key"),
+    ),
+    (
+        "cri/disable_tcp_service",
+        Needless("the CRI is served on a socket alone"),
+    ),
+    ("cri/systemd_cgroup", Apart),
+    ("cri/sandbox_image", Needless(NEVER)),
+    ("cri/sandbox", Needless(NEVER)),
+    ("cri/pinned_images/sandbox", Needless(NEVER)),
+    ("cri/pinned_images/*", Apart),
+    ("cri/unset_seccomp_profile", Apart),
+    (
+        "cri/enable_selinux",
+        Needless("labels are applied wherever the kernel has SELinux"),
+    ),
+    (
+        "cri/selinux_category_range",
+        Lost("categories are chosen from all 1024"),
+    ),
+    (
+        "cri/disable_apparmor",
+        Lost("profiles are applied wherever the kernel has AppArmor"),
+    ),
+    ("cri/disable_cgroup", Lost("orlop needs control groups")),
+    (
+        "cri/disable_hugetlb_controller",
+        Needless("it is used where it is there and asked for"),
+    ),
+    (
+        "cri/tolerate_missing_hugetlb_controller",
+        Needless("it is used where it is there and asked for"),
+    ),
+    (
+        "cri/disable_proc_mount",
+        Lost("pods that ask for an unmasked /proc get it: forbid that by admission"),
+    ),
+    (
+        "cri/restrict_oom_score_adj",
+        Lost(
+            "a daemon that may not lower the score of containers fails to start them: give it CAP_SYS_RESOURCE",
+        ),
+    ),
+    (
+        "cri/netns_mounts_under_state_dir",
+        Needless("names of network namespaces are below `state`"),
+    ),
+    (
+        "cri/stats_collect_period",
+        Needless("figures are read when they are asked for"),
+    ),
+    (
+        "cri/stats_retention_period",
+        Needless("figures are read when they are asked for"),
+    ),
+    (
+        "cri/drain_exec_sync_io_timeout",
+        Lost("a command's output is read until the call's own deadline"),
+    ),
+    ("cri/enable_cdi", Apart),
+    ("cri/cdi_spec_dirs", As("containers", "cdi_dirs")),
+    ("cri/ignore_deprecation_warnings", Needless(OWN)),
+    ("cri/cni/bin_dir", ListOf("network", "bin_dirs")),
+    ("cri/cni/bin_dirs", As("network", "bin_dirs")),
+    ("cri/cni/conf_dir", As("network", "conf_dir")),
+    ("cri/cni/conf_template", As("network", "conf_template")),
+    ("cri/cni/max_conf_num", Apart),
+    ("cri/cni/ip_pref", Apart),
+    (
+        "cri/cni/setup_serially",
+        Needless("networks of a pod are attached one after the other"),
+    ),
+    (
+        "cri/cni/use_internal_loopback",
+        Needless("the loopback interface is always set up within"),
+    ),
+    ("cri/containerd/default_runtime_name", Apart),
+    ("cri/containerd/snapshotter", Apart),
+    ("cri/snapshotter", Apart),
+    (
+        "cri/containerd/disable_snapshot_annotations",
+        Needless("snapshotters are containerd's"),
+    ),
+    (
+        "cri/disable_snapshot_annotations",
+        Needless("snapshotters are containerd's"),
+    ),
+    ("cri/containerd/discard_unpacked_layers", Needless(ARCHIVES)),
+    ("cri/discard_unpacked_layers", Needless(ARCHIVES)),
+    (
+        "cri/containerd/ignore_rdt_not_enabled_errors",
+        Needless("a class that is not in `containers.rdt_classes` is refused"),
+    ),
+    (
+        "cri/containerd/ignore_blockio_not_enabled_errors",
+        Needless("a class that is not in `containers.blockio_config` is refused"),
+    ),
+    (
+        "cri/containerd/no_pivot",
+        Lost(
+            "orlop-run always changes its root by pivot_root: choose another runtime for a root in an initramfs",
+        ),
+    ),
+    ("cri/containerd/runtimes/*", Apart),
+    ("cri/containerd/default_runtime/*", Apart),
+    (
+        "cri/containerd/untrusted_workload_runtime/*",
+        Lost("have pods name a handler by their runtimeClassName"),
+    ),
+    (
+        "cri/runtime_platforms/*",
+        Lost("a runtime has no snapshotter of its own"),
+    ),
+    (
+        "cri/image_decryption/key_model",
+        Needless("keys are the node's, and those of pod namespaces: docs/encryption.md"),
+    ),
+    ("cri/registry/*", Apart),
+    ("cri/use_local_image_pull", Needless(OWN)),
+    (
+        "plugins/io.containerd.nri.v1.nri/disable",
+        Not("nri", "enable"),
+    ),
+    (
+        "plugins/io.containerd.nri.v1.nri/socket_path",
+        As("nri", "socket"),
+    ),
+    (
+        "plugins/io.containerd.nri.v1.nri/plugin_path",
+        As("nri", "plugin_dir"),
+    ),
+    (
+        "plugins/io.containerd.nri.v1.nri/plugin_config_path",
+        As("nri", "plugin_config_dir"),
+    ),
+    (
+        "plugins/io.containerd.nri.v1.nri/plugin_registration_timeout",
+        As("nri", "registration_timeout"),
+    ),
+    (
+        "plugins/io.containerd.nri.v1.nri/plugin_request_timeout",
+        As("nri", "request_timeout"),
+    ),
+    (
+        "plugins/io.containerd.nri.v1.nri/disable_connections",
+        Not("nri", "external_connections"),
+    ),
+    (
+        "plugins/io.containerd.nri.v1.nri/default_validator/enable",
+        As("nri", "validator"),
+    ),
+    (
+        "plugins/io.containerd.nri.v1.nri/default_validator/reject_oci_hook_adjustment",
+        As("nri", "reject_oci_hooks"),
+    ),
+    (
+        "plugins/io.containerd.nri.v1.nri/default_validator/reject_runtime_default_seccomp_adjustment",
+        As("nri", "reject_runtime_default_seccomp"),
+    ),
+    (
+        "plugins/io.containerd.nri.v1.nri/default_validator/reject_unconfined_seccomp_adjustment",
+        As("nri", "reject_unconfined_seccomp"),
+    ),
+    (
+        "plugins/io.containerd.nri.v1.nri/default_validator/reject_custom_seccomp_adjustment",
+        As("nri", "reject_custom_seccomp"),
+    ),
+    (
+        "plugins/io.containerd.nri.v1.nri/default_validator/reject_namespace_adjustment",
+        As("nri", "reject_namespaces"),
+    ),
+    (
+        "plugins/io.containerd.nri.v1.nri/default_validator/reject_sysctl_adjustment",
+        As("nri", "reject_sysctls"),
+    ),
+    (
+        "plugins/io.containerd.nri.v1.nri/default_validator/required_plugins",
+        As("nri", "required_plugins"),
+    ),
+    (
+        "plugins/io.containerd.nri.v1.nri/default_validator/tolerate_missing_plugins_annotation",
+        As("nri", "tolerate_missing_annotation"),
+    ),
+    (
+        "plugins/io.containerd.service.v1.tasks-service/blockio_config_file",
+        As("containers", "blockio_config"),
+    ),
+    (
+        "plugins/io.containerd.service.v1.tasks-service/rdt_config_file",
+        Lost("make the classes below /sys/fs/resctrl, and name them in `containers.rdt_classes`"),
+    ),
+    (
+        "plugins/io.containerd.tracing.processor.v1.otlp/*",
+        Lost("name the collector in `traces.otlp`"),
+    ),
+    (
+        "plugins/io.containerd.internal.v1.tracing/*",
+        Lost("name the collector in `traces.otlp`"),
+    ),
+    ("plugins/*", Needless(OWN)),
+];

@@ -1,0 +1,211 @@
+//! CRI-O's `crio.conf` and the files of `crio.conf.d`.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use toml::Value;
+
+use super::crio_rules::RULES;
+use super::line::{Line, lines, read};
+use super::rule::{apply, not_said, note, unfit};
+use super::{Machine, Outcome, Plan};
+use crate::{Error, Result};
+
+/// Plans the move from a CRI-O with this file, and the `*.conf` of the directory of its name with `.d` behind.
+pub fn crio_plan(file: &Path, machine: Machine<'_>) -> Result<Plan> {
+    let mut plan = Plan {
+        root: Some("/var/lib/containers/storage".into()),
+        ..Plan::default()
+    };
+    // Its defaults, where ours are others.
+    plan.set("", "cgroup_driver", Value::String("systemd".to_owned()));
+    let mut last: BTreeMap<Vec<String>, Line> = BTreeMap::new();
+    for file in files(file)? {
+        for line in lines(&file, &read(&file)?)? {
+            last.insert(line.path.clone(), line);
+        }
+    }
+    let mut runtimes: BTreeMap<String, Vec<Line>> = BTreeMap::new();
+    let mut lines: Vec<Line> = last.into_values().collect();
+    lines.sort_by(|a, b| (&a.file, a.line).cmp(&(&b.file, b.line)));
+    for line in lines {
+        if apply(&mut plan, RULES, &line.segments(), &line) {
+            continue;
+        }
+        let path = line.segments();
+        let outcome = match path.as_slice() {
+            ["crio", "root"] => {
+                if let Some(root) = line.text().filter(|root| !root.is_empty()) {
+                    plan.root = Some(root.into());
+                }
+                Outcome::Needless("orlop keeps its own: `root`".to_owned())
+            }
+            ["crio", "runtime", "log_level"] => match line.text() {
+                Some(level @ ("trace" | "debug" | "info" | "warn" | "error")) => {
+                    plan.set("log", "level", Value::String(level.to_owned()))
+                }
+                Some("fatal" | "panic") => {
+                    plan.set("log", "level", Value::String("error".to_owned()))
+                }
+                _ => unfit(),
+            },
+            ["crio", "runtime", "default_sysctls"] => sysctls(&mut plan, &line),
+            ["crio", "runtime", "pids_limit"] => match line.value {
+                Value::Integer(limit) if limit > 0 => {
+                    plan.set("containers", "pids_limit", Value::Integer(limit))
+                }
+                _ => not_said(),
+            },
+            ["crio", "runtime", "cgroup_manager"] => match line.text() {
+                Some("systemd" | "cgroupfs") => plan.set("", "cgroup_driver", line.value.clone()),
+                _ => unfit(),
+            },
+            [
+                "crio",
+                "image" | "network" | "metrics",
+                "global_auth_file" | "plugin_dir" | "enable_metrics",
+            ] if line.is_nothing() => not_said(),
+            ["crio", "image", "global_auth_file"] => plan.set(
+                "images",
+                "credentials",
+                Value::Array(vec![line.value.clone()]),
+            ),
+            ["crio", "image", "image_volumes"] => match line.text() {
+                Some("ignore") => {
+                    plan.set("containers", "ignore_image_volumes", Value::Boolean(true))
+                }
+                Some("mkdir") => Outcome::Needless("directories for them are made".to_owned()),
+                _ => Outcome::Lost(
+                    "volumes of images are directories in their pod's: `bind` has no counterpart"
+                        .to_owned(),
+                ),
+            },
+            ["crio", "image", "pinned_images"] => plan.set("images", "pinned", line.value.clone()),
+            ["crio", "network", "plugin_dir"] => plan.set(
+                "network",
+                "bin_dirs",
+                Value::Array(vec![line.value.clone()]),
+            ),
+            ["crio", "metrics", "enable_metrics"] => plan.set(
+                "metrics",
+                "listen",
+                Value::String("127.0.0.1:9090".to_owned()),
+            ),
+            ["crio", "runtime", "runtimes", name, ..] => {
+                runtimes.entry((*name).to_owned()).or_default().push(line);
+                continue;
+            }
+            _ => unfit(),
+        };
+        note(&mut plan, &line, outcome);
+    }
+    for (name, lines) in runtimes {
+        runtime(&mut plan, machine, &name, lines);
+    }
+    if let Some(name) = plan.text("", "default_runtime")
+        && !plan.is_set(&format!("runtimes.{name}"), "path")
+    {
+        let path = (machine.find)(&name).unwrap_or_else(|| Path::new("/usr/bin").join(&name));
+        let value = Value::String(path.display().to_string());
+        plan.set(&format!("runtimes.{name}"), "path", value);
+        plan.programs.push(path);
+    }
+    plan.notes
+        .sort_by(|a, b| (&a.file, a.line).cmp(&(&b.file, b.line)));
+    Ok(plan)
+}
+
+/// The file, if there is one, and its drop-ins by name.
+fn files(file: &Path) -> Result<Vec<PathBuf>> {
+    let mut dir = file.as_os_str().to_owned();
+    dir.push(".d");
+    let dir = PathBuf::from(dir);
+    let mut found = Vec::new();
+    match fs::read_dir(&dir) {
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => {}
+        Err(error) => return Err(Error::at("listing", &dir, error)),
+        Ok(entries) => {
+            for entry in entries {
+                let path = entry
+                    .map_err(|error| Error::at("listing", &dir, error))?
+                    .path();
+                if path.is_file() {
+                    found.push(path);
+                }
+            }
+        }
+    }
+    found.sort();
+    if file.exists() || found.is_empty() {
+        found.insert(0, file.to_owned());
+    }
+    Ok(found)
+}
+
+fn sysctls(plan: &mut Plan, line: &Line) -> Outcome {
+    let list = line.value.as_array().map(Vec::as_slice).unwrap_or_default();
+    let pairs: Option<toml::Table> = list
+        .iter()
+        .map(|item| {
+            let (key, value) = item.as_str()?.split_once('=')?;
+            Some((
+                key.trim().to_owned(),
+                Value::String(value.trim().to_owned()),
+            ))
+        })
+        .collect();
+    match pairs {
+        Some(pairs) if pairs.is_empty() => not_said(),
+        Some(pairs) => plan.set("containers", "sysctls", Value::Table(pairs)),
+        None => unfit(),
+    }
+}
+
+fn runtime(plan: &mut Plan, machine: Machine<'_>, name: &str, lines: Vec<Line>) {
+    let table = format!("runtimes.{name}");
+    let text = |key: &str| {
+        let line = lines
+            .iter()
+            .find(|line| line.path.last().is_some_and(|it| it == key));
+        line.and_then(Line::text).unwrap_or_default().to_owned()
+    };
+    let path = match text("runtime_path").as_str() {
+        "" => (machine.find)(name).unwrap_or_else(|| Path::new("/usr/bin").join(name)),
+        path => PathBuf::from(path),
+    };
+    let is_shim = text("runtime_type") == "vm";
+    let value = Value::String(path.display().to_string());
+    plan.set(&table, "path", value);
+    plan.programs.push(path);
+    for line in lines {
+        let outcome = match line.path.last().map(String::as_str) {
+            Some("runtime_path") => Outcome::Taken(format!("{table}.path")),
+            Some("runtime_type") if is_shim => {
+                plan.set(&table, "kind", Value::String("shim".to_owned()))
+            }
+            Some("runtime_root") if !line.is_nothing() && !is_shim => {
+                plan.set(&table, "root", line.value.clone())
+            }
+            Some("runtime_config_path") if !line.is_nothing() => {
+                plan.set(&table, "shim_config", line.value.clone())
+            }
+            Some(key @ "privileged_without_host_devices") => {
+                plan.set(&table, key, line.value.clone())
+            }
+            Some("allowed_annotations") if !line.is_nothing() => Outcome::Lost(
+                "these annotations mean something to CRI-O; what a runtime is to see is in `pod_annotations` and \
+                 `container_annotations`"
+                    .to_owned(),
+            ),
+            Some("monitor_path" | "monitor_env" | "monitor_cgroup" | "monitor_exec_cgroup") => {
+                Outcome::Needless("orlop-keeper is in the place of conmon".to_owned())
+            }
+            Some("runtime_type") => not_said(),
+            _ if line.is_nothing() => not_said(),
+            Some("runtime_pull_image") => plan.set(&table, "guest_pull", line.value.clone()),
+            _ => Outcome::Lost("this option of the runtime has no counterpart".to_owned()),
+        };
+        note(plan, &line, outcome);
+    }
+}

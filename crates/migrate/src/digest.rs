@@ -1,0 +1,56 @@
+//! Names of content.
+
+use std::fmt;
+
+use sha2::{Digest as _, Sha256};
+
+/// A digest as stores have it in paths: the algorithm, and nothing but hexadecimal digits.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(crate) struct Digest {
+    text: String,
+    colon: usize,
+}
+
+impl Digest {
+    /// Reads `ALGORITHM:DIGITS`.
+    pub(crate) fn parse(text: &str) -> Option<Self> {
+        let (algorithm, digits) = text.split_once(':')?;
+        let length = match algorithm {
+            "sha256" => 64,
+            "sha384" => 96,
+            "sha512" => 128,
+            _ => return None,
+        };
+        let is_digit = |byte: &u8| matches!(byte, b'0'..=b'9' | b'a'..=b'f');
+        let is_right = digits.len() == length && digits.as_bytes().iter().all(is_digit);
+        is_right.then(|| Self {
+            text: text.to_owned(),
+            colon: algorithm.len(),
+        })
+    }
+
+    /// The SHA-256 of bytes.
+    pub(crate) fn of(bytes: &[u8]) -> Self {
+        let digits = orlop_hex::encode(&Sha256::digest(bytes));
+        Self {
+            text: format!("sha256:{digits}"),
+            colon: "sha256".len(),
+        }
+    }
+
+    /// The digits.
+    pub(crate) fn digits(&self) -> &str {
+        &self.text[self.colon + 1..]
+    }
+
+    /// Where an OCI image layout has it.
+    pub(crate) fn blob_path(&self) -> String {
+        format!("blobs/{}/{}", &self.text[..self.colon], self.digits())
+    }
+}
+
+impl fmt::Display for Digest {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.text)
+    }
+}

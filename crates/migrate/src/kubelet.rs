@@ -1,0 +1,107 @@
+//! What a kubelet is told of its runtime: its configuration, and flags that kubeadm gives it.
+
+use orlop_yaml::{Content, Document, Entry, documents};
+
+/// Where the kubelet must find orlop.
+const ENDPOINT: &str = "unix:///run/orlop/orlop.sock";
+const FLAG: &str = "--container-runtime-endpoint=";
+
+/// Something about the kubelet.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Advice {
+    /// What there is.
+    pub text: String,
+    /// What to do; empty where all is well.
+    pub remedy: String,
+}
+
+/// Looks at the text of a kubelet's configuration and of kubeadm's flags, each with the name of its file.
+/// `driver` is what orlop is told of control groups.
+pub fn kubelet_advice(
+    config: Option<(&str, &str)>,
+    flags: Option<(&str, &str)>,
+    driver: Option<&str>,
+) -> Vec<Advice> {
+    let mut advice = Vec::new();
+    let mut say = |text: String, remedy: String| advice.push(Advice { text, remedy });
+    let mut is_here = false;
+    if let Some((file, text)) = config {
+        let document = documents(text).into_iter().next();
+        let entries = match document {
+            Some(Document::Good(node)) => match node.content {
+                Content::Map(entries) => entries.to_vec(),
+                _ => Vec::new(),
+            },
+            Some(Document::Bad(at, why)) => {
+                say(
+                    format!("{file}:{}: {why}", at.line),
+                    "mend the file".to_owned(),
+                );
+                Vec::new()
+            }
+            None => Vec::new(),
+        };
+        let get = |key: &str| entries.iter().find(|entry| entry.key == key);
+        match (get("cgroupDriver").and_then(text_of), driver) {
+            (Some(theirs), Some(ours)) if theirs != ours => say(
+                format!("{file}: cgroupDriver is {theirs}, and the runtime's is {ours}"),
+                format!("set cgroupDriver: {ours}, or cgroup_driver = \"{theirs}\" with orlop"),
+            ),
+            (Some(theirs), _) => say(format!("{file}: cgroupDriver is {theirs}"), String::new()),
+            _ => {}
+        }
+        if let Some(endpoint) = get("containerRuntimeEndpoint") {
+            let text = text_of(endpoint).unwrap_or_default();
+            is_here = true;
+            say(
+                format!(
+                    "{file}:{}: containerRuntimeEndpoint is {text}",
+                    endpoint.at.line
+                ),
+                wanted(&text, &format!("set containerRuntimeEndpoint: {ENDPOINT}")),
+            );
+        }
+        let gate =
+            get("featureGates").and_then(|gates| gates.value.get("PodAndContainerStatsFromCRI"));
+        if !matches!(gate.map(|gate| &gate.content), Some(Content::Bool(true))) {
+            say(
+                format!("{file}: the kubelet reads figures of containers by cAdvisor"),
+                "set featureGates: {PodAndContainerStatsFromCRI: true}: cAdvisor knows containerd's and CRI-O's sockets, \
+                 not orlop's"
+                    .to_owned(),
+            );
+        }
+    }
+    if let Some((file, text)) = flags
+        && let Some(at) = text.find(FLAG)
+    {
+        let rest = &text[at + FLAG.len()..];
+        let end = rest
+            .find(|c: char| c.is_whitespace() || c == '"')
+            .unwrap_or(rest.len());
+        is_here = true;
+        say(
+            format!("{file}: {FLAG}{}", &rest[..end]),
+            wanted(&rest[..end], &format!("set {FLAG}{ENDPOINT} there")),
+        );
+    }
+    if !is_here {
+        say(
+            "no file says where the kubelet finds its runtime".to_owned(),
+            format!("give it {FLAG}{ENDPOINT}, or containerRuntimeEndpoint"),
+        );
+    }
+    advice
+}
+
+fn wanted(endpoint: &str, remedy: &str) -> String {
+    if endpoint == ENDPOINT {
+        String::new()
+    } else {
+        remedy.to_owned()
+    }
+}
+
+fn text_of(entry: &Entry) -> Option<String> {
+    entry.value.text().map(str::to_owned)
+}

@@ -1,0 +1,200 @@
+//! containerd's images: names in its database, content by digest beside it.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use serde::Deserialize;
+
+use super::layout::{begin, is_name_of};
+use super::{MOST_LAYERS, StoredImage, document};
+use crate::bolt::{Bolt, Value};
+use crate::digest::Digest;
+use crate::{Archive, Error, Result};
+
+const DATABASE: &str = "io.containerd.metadata.v1.bolt/meta.db";
+const CONTENT: &str = "io.containerd.content.v1.content";
+/// How often the names are read anew where containerd changes them meanwhile.
+const TRIES: usize = 20;
+/// How many manifests an index may lead to, and how deep they may be.
+const MOST_MANIFESTS: usize = 512;
+const DEEPEST: usize = 4;
+
+/// The images of a namespace below containerd's `root`, which may be in use. None: the root has no such
+/// namespace.
+pub fn containerd_images(root: &Path, namespace: &str) -> Result<Option<Vec<StoredImage>>> {
+    let Some(names) = names(&root.join(DATABASE), namespace)? else {
+        return Ok(None);
+    };
+    let mut images = Vec::new();
+    for (top, names) in names {
+        let names: Vec<String> = names
+            .into_iter()
+            .filter(|name| is_name_of(name, &top) && !is_internal(name))
+            .collect();
+        if names.is_empty() {
+            continue;
+        }
+        images.push(StoredImage {
+            archive: image(&root.join(CONTENT), &top, &names).map_err(|error| error.to_string()),
+            id: top.to_string(),
+            names,
+        });
+    }
+    Ok(Some(images))
+}
+
+/// Names that are for containerd or Docker alone: ids as names, and images that have lost theirs.
+fn is_internal(name: &str) -> bool {
+    name.starts_with("sha256:") || name.starts_with("moby-dangling@")
+}
+
+type Names = BTreeMap<Digest, Vec<String>>;
+
+fn names(database: &Path, namespace: &str) -> Result<Option<Names>> {
+    for _ in 0..TRIES {
+        let bolt = Bolt::open(database)?;
+        let names = names_in(&bolt, namespace);
+        if bolt.is_unchanged() {
+            return names;
+        }
+    }
+    let what = database.display().to_string();
+    let why = "it is being changed all the time: stop containerd, and try again";
+    Err(Error::invalid(what, why))
+}
+
+pub(crate) fn names_in<P: crate::bolt::Pages>(
+    bolt: &Bolt<P>,
+    namespace: &str,
+) -> Result<Option<Names>> {
+    let Some(images) = bolt.bucket(&["v1", namespace, "images"])? else {
+        return Ok(None);
+    };
+    let mut names = Names::new();
+    for (name, value) in bolt.entries(&images)? {
+        let (Ok(name), Value::Bucket(image)) = (String::from_utf8(name), value) else {
+            continue;
+        };
+        let fields = bolt.entries(&image)?;
+        let target = fields.into_iter().find(|(key, _)| key == b"target");
+        let Some((_, Value::Bucket(target))) = target else {
+            continue;
+        };
+        let fields = bolt.entries(&target)?;
+        let digest = fields.into_iter().find(|(key, _)| key == b"digest");
+        if let Some((_, Value::Plain(digest))) = digest
+            && let Some(digest) = Digest::parse(&String::from_utf8_lossy(&digest))
+        {
+            names.entry(digest).or_default().push(name);
+        }
+    }
+    Ok(Some(names))
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Document {
+    #[serde(default)]
+    media_type: String,
+    config: Option<Descriptor>,
+    #[serde(default)]
+    layers: Vec<Descriptor>,
+    #[serde(default)]
+    manifests: Option<Vec<Descriptor>>,
+}
+
+#[derive(Deserialize)]
+struct Descriptor {
+    digest: String,
+    size: u64,
+}
+
+/// An image with all that is here of it: of one for several platforms, those manifests that are whole.
+fn image(content: &Path, top: &Digest, names: &[String]) -> Result<Archive> {
+    let bytes = blob(content, top)?;
+    let parsed = parse(top, &bytes)?;
+    let media_type = match parsed.media_type.as_str() {
+        "" if parsed.manifests.is_some() => "application/vnd.oci.image.index.v1+json",
+        "" => "application/vnd.oci.image.manifest.v1+json",
+        named => named,
+    };
+    let mut archive = begin(media_type, top, bytes.len(), names);
+    let (mut whole, mut seen, mut missing) = (0, 0, None);
+    let mut ahead = vec![(top.clone(), DEEPEST)];
+    while let Some((digest, deep)) = ahead.pop() {
+        if archive.has(&digest.blob_path()) {
+            continue;
+        }
+        let bytes = match blob(content, &digest) {
+            Err(error) if error.is_missing() => continue,
+            read => read?,
+        };
+        let parsed = parse(&digest, &bytes)?;
+        if let Some(manifests) = parsed.manifests {
+            seen += manifests.len();
+            if seen > MOST_MANIFESTS || deep == 0 {
+                return Err(Error::invalid(top.to_string(), "it has too many manifests"));
+            }
+            archive.bytes(digest.blob_path(), bytes);
+            let below = manifests.iter().filter_map(|it| Digest::parse(&it.digest));
+            ahead.extend(below.map(|digest| (digest, deep - 1)));
+            continue;
+        }
+        if parsed.layers.len() > MOST_LAYERS {
+            return Err(Error::invalid(digest.to_string(), "it has too many layers"));
+        }
+        let blobs = parsed.config.iter().chain(&parsed.layers);
+        match blobs_here(content, blobs) {
+            Ok(blobs) => {
+                whole += 1;
+                archive.bytes(digest.blob_path(), bytes);
+                for (digest, path, size) in blobs {
+                    if !archive.has(&digest.blob_path()) {
+                        archive.file(digest.blob_path(), path, size);
+                    }
+                }
+            }
+            Err(lost) => missing = missing.or(Some(lost)),
+        }
+    }
+    match (whole, missing) {
+        (0, Some(lost)) => Err(Error::invalid(
+            lost,
+            "is not here any more: containerd has discarded the archives of layers \
+             (discard_unpacked_layers), and the image has to be pulled",
+        )),
+        (0, None) => Err(Error::invalid(
+            top.to_string(),
+            "none of its manifests is here: it has to be pulled",
+        )),
+        _ => Ok(archive),
+    }
+}
+
+type Blob = (Digest, std::path::PathBuf, u64);
+
+/// Where these are; or the first that isn't.
+fn blobs_here<'a>(
+    content: &Path,
+    blobs: impl Iterator<Item = &'a Descriptor>,
+) -> Result<Vec<Blob>, String> {
+    blobs
+        .map(|blob| {
+            let digest = Digest::parse(&blob.digest).ok_or(&blob.digest)?;
+            let path = content.join(digest.blob_path());
+            let length = std::fs::symlink_metadata(&path).map(|found| found.len());
+            match length {
+                Ok(length) if length == blob.size => Ok((digest, path, length)),
+                _ => Err(blob.digest.clone()),
+            }
+        })
+        .collect()
+}
+
+fn blob(content: &Path, digest: &Digest) -> Result<Vec<u8>> {
+    document(&content.join(digest.blob_path()))
+}
+
+fn parse(digest: &Digest, bytes: &[u8]) -> Result<Document> {
+    serde_json::from_slice(bytes).map_err(|error| Error::invalid(digest.to_string(), error))
+}

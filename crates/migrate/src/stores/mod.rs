@@ -1,0 +1,51 @@
+//! The images that others have, read from their directories.
+
+mod containerd;
+mod docker;
+mod layout;
+mod storage;
+
+pub use containerd::containerd_images;
+pub use docker::docker_images;
+pub use storage::storage_images;
+
+use std::path::Path;
+
+use serde::de::DeserializeOwned;
+
+use crate::{Archive, Error, Result};
+
+/// The largest manifest or configuration of an image.
+const LARGEST_DOCUMENT: u64 = 4 << 20;
+/// The largest list of images or layers.
+const LARGEST_LIST: u64 = 64 << 20;
+/// The most layers of an image.
+const MOST_LAYERS: usize = 1024;
+
+/// An image of theirs.
+#[derive(Debug)]
+pub struct StoredImage {
+    /// What it is known by: its configuration's or its manifest's digest.
+    pub id: String,
+    /// Its names, which orlop will know it by.
+    pub names: Vec<String>,
+    /// All of it as an archive; or why it can't be had.
+    pub archive: Result<Archive, String>,
+}
+
+fn document(path: &Path) -> Result<Vec<u8>> {
+    orlop_disk::read_file(path, LARGEST_DOCUMENT).map_err(|error| Error::at("reading", path, error))
+}
+
+fn list<T: DeserializeOwned>(path: &Path) -> Result<T> {
+    let bytes = orlop_disk::read_file(path, LARGEST_LIST);
+    let bytes = bytes.map_err(|error| Error::at("reading", path, error))?;
+    serde_json::from_slice(&bytes)
+        .map_err(|error| Error::invalid(path.display().to_string(), error))
+}
+
+/// How many images a database of containerd's names.
+pub(crate) fn fuzzed_names(bolt: &crate::bolt::Bolt<&[u8]>) -> usize {
+    let names = containerd::names_in(bolt, "k8s.io");
+    names.map_or(0, |names| names.map_or(0, |names| names.len()))
+}

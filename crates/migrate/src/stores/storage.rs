@@ -1,0 +1,196 @@
+//! The images of containers/storage, which CRI-O, podman and buildah share.
+
+use std::collections::HashMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use serde::Deserialize;
+
+use super::layout::{begin, is_name_of};
+use super::{MOST_LAYERS, StoredImage, document, list};
+use crate::digest::Digest;
+use crate::{Archive, Error, Result};
+
+#[derive(Deserialize)]
+struct Image {
+    id: String,
+    #[serde(default)]
+    names: Option<Vec<String>>,
+    #[serde(default)]
+    layer: String,
+}
+
+#[derive(Deserialize)]
+struct Layer {
+    id: String,
+    #[serde(default)]
+    parent: String,
+    #[serde(default, rename = "diff-digest")]
+    diff_digest: String,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Manifest {
+    #[serde(default)]
+    media_type: String,
+    config: Option<Descriptor>,
+    #[serde(default)]
+    layers: Vec<serde_json::Value>,
+}
+
+#[derive(Deserialize)]
+struct Descriptor {
+    digest: String,
+}
+
+/// The images below `root`, of whichever storage driver.
+pub fn storage_images(root: &Path) -> Result<Vec<StoredImage>> {
+    let mut images = Vec::new();
+    let entries = fs::read_dir(root).map_err(|error| Error::at("listing", root, error))?;
+    for entry in entries {
+        let entry = entry.map_err(|error| Error::at("listing", root, error))?;
+        let name = entry.file_name().to_string_lossy().into_owned();
+        if let Some(driver) = name.strip_suffix("-images")
+            && entry.path().join("images.json").is_file()
+        {
+            images.extend(Store::open(root, driver)?.images()?);
+        }
+    }
+    Ok(images)
+}
+
+struct Store {
+    root: PathBuf,
+    driver: String,
+    layers: HashMap<String, Layer>,
+}
+
+impl Store {
+    fn open(root: &Path, driver: &str) -> Result<Self> {
+        let dir = root.join(format!("{driver}-layers"));
+        let mut layers = HashMap::new();
+        for file in ["layers.json", "volatile-layers.json"] {
+            let listed: Vec<Layer> = match list(&dir.join(file)) {
+                Err(error) if error.is_missing() => Vec::new(),
+                listed => listed?,
+            };
+            layers.extend(listed.into_iter().map(|layer| (layer.id.clone(), layer)));
+        }
+        Ok(Self {
+            root: root.to_owned(),
+            driver: driver.to_owned(),
+            layers,
+        })
+    }
+
+    fn images(&self) -> Result<Vec<StoredImage>> {
+        let dir = self.root.join(format!("{}-images", self.driver));
+        let images: Vec<Image> = list(&dir.join("images.json"))?;
+        let images = images.into_iter().map(|image| {
+            let names = image.names.clone().unwrap_or_default();
+            let read = self.image(&dir, &image, names.clone());
+            let (names, archive) = match read {
+                Ok((names, archive)) => (names, Ok(archive)),
+                Err(error) => (names, Err(error.to_string())),
+            };
+            StoredImage {
+                id: format!("sha256:{}", image.id),
+                names,
+                archive,
+            }
+        });
+        Ok(images.collect())
+    }
+
+    /// The image with its own manifest, and with its layers as plain archives: by what its configuration calls them.
+    fn image(
+        &self,
+        dir: &Path,
+        image: &Image,
+        names: Vec<String>,
+    ) -> Result<(Vec<String>, Archive)> {
+        let wrong = |why: &str| Error::invalid(format!("the image {}", image.id), why);
+        let dir = dir.join(plain(&image.id).ok_or_else(|| wrong("it has no name on disk"))?);
+        let bytes = document(&dir.join("manifest"))?;
+        let manifest: Manifest =
+            serde_json::from_slice(&bytes).map_err(|e| wrong(&e.to_string()))?;
+        let Some(config) = manifest.config.and_then(|it| Digest::parse(&it.digest)) else {
+            return Err(wrong(
+                "its manifest is of an old kind that names no configuration: it has to be pulled",
+            ));
+        };
+        let top = Digest::of(&bytes);
+        let names: Vec<String> = names
+            .into_iter()
+            .filter(|name| is_name_of(name, &top))
+            .collect();
+        let media_type = match manifest.media_type.as_str() {
+            "" => "application/vnd.oci.image.manifest.v1+json",
+            named => named,
+        };
+        let mut archive = begin(media_type, &top, bytes.len(), &names);
+        archive.bytes(top.blob_path(), bytes);
+        // Names that are not plain have a file named in base64.
+        let name = format!("={}", STANDARD.encode(config.to_string()));
+        archive.bytes(config.blob_path(), document(&dir.join(name))?);
+        let chain = self.chain(&image.layer).map_err(|why| wrong(&why))?;
+        if chain.len() != manifest.layers.len() {
+            return Err(wrong("it has not all layers that its manifest names"));
+        }
+        for layer in chain {
+            let diff_id = Digest::parse(&layer.diff_digest).ok_or_else(|| {
+                wrong(
+                    "the archive of a layer was never hashed (a partial pull): it has to be pulled",
+                )
+            })?;
+            let id = plain(&layer.id).ok_or_else(|| wrong("a layer has no name on disk"))?;
+            if !archive.has(&diff_id.blob_path()) {
+                let records = self.root.join(format!("{}-layers", self.driver));
+                let records = records.join(format!("{id}.tar-split.gz"));
+                let shown = records.clone();
+                archive
+                    .layer(diff_id.blob_path(), records, self.files(id)?)
+                    .map_err(|error| Error::at("reading the layer", &shown, error))?;
+            }
+        }
+        Ok((names, archive))
+    }
+
+    /// The layers of an image, base first.
+    fn chain(&self, top: &str) -> Result<Vec<&Layer>, String> {
+        let (mut chain, mut next) = (Vec::new(), top);
+        while !next.is_empty() {
+            let layer = self.layers.get(next);
+            let layer = layer.ok_or_else(|| format!("its layer {next:?} is not here"))?;
+            if chain.len() == MOST_LAYERS {
+                return Err("it has too many layers".to_owned());
+            }
+            chain.push(layer);
+            next = &layer.parent;
+        }
+        chain.reverse();
+        Ok(chain)
+    }
+
+    fn files(&self, id: &str) -> Result<PathBuf> {
+        let dir = match self.driver.as_str() {
+            "overlay" => self.root.join("overlay").join(id).join("diff"),
+            "vfs" => self.root.join("vfs/dir").join(id),
+            "btrfs" => self.root.join("btrfs/subvolumes").join(id),
+            other => {
+                let why = "its layers are no directories: the image has to be pulled";
+                return Err(Error::invalid(format!("the storage driver {other}"), why));
+            }
+        };
+        Ok(dir)
+    }
+}
+
+/// An id that leads nowhere else.
+fn plain(id: &str) -> Option<&str> {
+    let is_plain = !id.is_empty() && id.bytes().all(|b| b.is_ascii_alphanumeric());
+    is_plain.then_some(id)
+}

@@ -1,0 +1,77 @@
+//! Takes images over: each is made an archive while the daemon reads it, and is there whole or not at all.
+
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use anyhow::{Context, bail};
+use orlop_cli::{import_archive, say};
+use orlop_cri::Endpoint;
+use orlop_cri::client::{ClientOptions, Connection};
+use orlop_migrate::{StoredImage, containerd_images, docker_images, storage_images};
+
+use super::From;
+
+/// An archive takes its time.
+const PATIENCE: Duration = Duration::from_hours(24);
+
+/// Whether all of them are here now.
+pub(super) async fn take_over(from: From, root: &Path, socket: &Path) -> anyhow::Result<bool> {
+    let (dir, shown) = (root.to_owned(), root.display());
+    let read = tokio::task::spawn_blocking(move || stored(from, &dir)).await?;
+    let images = read.with_context(|| format!("cannot read their images in {shown}"))?;
+    let endpoint: Endpoint = format!("unix://{}", socket.display()).parse()?;
+    let options = ClientOptions {
+        timeout: PATIENCE,
+        ..ClientOptions::default()
+    };
+    let connection = Connection::new(endpoint, options);
+    let (mut taken, mut bytes, mut left) = (0_u64, 0_u64, 0_u64);
+    for image in images {
+        let what = match image.names.as_slice() {
+            [] => image.id.clone(),
+            names => names.join(" "),
+        };
+        let archive = match image.archive {
+            Ok(archive) => archive,
+            Err(why) => {
+                left += 1;
+                say!("not taken over: {what}: {why}");
+                continue;
+            }
+        };
+        let size = archive.bytes_of_files();
+        match import_archive(&connection, move |out| archive.write_to(out)).await {
+            Ok(lines) => {
+                taken += 1;
+                bytes = bytes.saturating_add(size);
+                let mut out = orlop_cli::stdout();
+                out.write_all(lines.as_bytes()).and_then(|()| out.flush())?;
+            }
+            Err(error) => {
+                left += 1;
+                say!("not taken over: {what}: {error:#}");
+            }
+        }
+    }
+    say!(
+        "{taken} images are taken over ({} MiB), {left} are not",
+        bytes >> 20
+    );
+    Ok(left == 0)
+}
+
+fn stored(from: From, root: &Path) -> anyhow::Result<Vec<StoredImage>> {
+    Ok(match from {
+        From::Containerd => match containerd_images(root, "k8s.io")? {
+            Some(images) => images,
+            None => bail!("no namespace k8s.io is there: has a kubelet ever used this containerd?"),
+        },
+        From::Crio => storage_images(root)?,
+        From::Docker => {
+            let machine = PathBuf::from("/var/lib/containerd");
+            let is_usual = root == Path::new("/var/lib/docker");
+            docker_images(root, is_usual.then_some(machine.as_path()))?
+        }
+    })
+}

@@ -1,0 +1,128 @@
+//! `orlop migrate`: moves a node from containerd, CRI-O or Docker.
+
+mod images;
+mod node;
+mod report;
+mod write;
+
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+use anyhow::Context;
+use clap::{Args, ValueEnum};
+use orlop_cli::reactor;
+use orlop_migrate::{Machine, Plan, containerd_plan, crio_plan, docker_plan};
+
+use crate::serve::DaemonArgs;
+
+/// Reads what another runtime was told, says what becomes of each line and what the node needs, and
+/// writes a configuration of orlop's. Nothing of the other runtime is changed.
+#[derive(Debug, Args)]
+pub(crate) struct MigrateArgs {
+    /// Whom to move from
+    #[arg(long, value_enum)]
+    from: From,
+
+    /// Their configuration [default: /etc/containerd/config.toml, /etc/crio/crio.conf or
+    /// /etc/docker/daemon.json]
+    #[arg(long, value_name = "FILE")]
+    config: Option<PathBuf>,
+
+    /// Write orlop's configuration to this file, which must not exist
+    #[arg(long, value_name = "FILE")]
+    write: Option<PathBuf>,
+
+    /// Take their images over, through the running daemon
+    #[arg(long)]
+    images: bool,
+
+    /// Where they keep their images [default: what their configuration says]
+    #[arg(long, value_name = "DIR")]
+    root: Option<PathBuf>,
+
+    /// The kubelet's configuration
+    #[arg(
+        long,
+        value_name = "FILE",
+        default_value = "/var/lib/kubelet/config.yaml"
+    )]
+    kubelet_config: PathBuf,
+
+    /// How the report looks
+    #[arg(short, long, value_enum, default_value_t = Format::Table)]
+    output: Format,
+
+    #[command(flatten)]
+    daemon: DaemonArgs,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum From {
+    Containerd,
+    Crio,
+    Docker,
+}
+
+impl From {
+    fn name(self) -> &'static str {
+        match self {
+            Self::Containerd => "containerd",
+            Self::Crio => "crio",
+            Self::Docker => "docker",
+        }
+    }
+
+    fn usual_config(self) -> &'static Path {
+        Path::new(match self {
+            Self::Containerd => "/etc/containerd/config.toml",
+            Self::Crio => "/etc/crio/crio.conf",
+            Self::Docker => "/etc/docker/daemon.json",
+        })
+    }
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum Format {
+    Table,
+    Json,
+}
+
+impl MigrateArgs {
+    /// Ends with 1 where an image could not be taken over.
+    pub(crate) fn run(self) -> anyhow::Result<ExitCode> {
+        let plan = self.plan()?;
+        let root = self.root.clone().or_else(|| plan.root.clone());
+        let root = root.unwrap_or_default();
+        let reactor = reactor::client()?;
+        let findings = reactor.block_on(node::look(self.from, &plan, &self.kubelet_config));
+        report::print(self.output, &plan, &findings)?;
+        if let Some(file) = &self.write {
+            write::write(file, &plan, self.from.name())?;
+        }
+        let mut all_here = true;
+        if self.images {
+            all_here =
+                reactor.block_on(images::take_over(self.from, &root, self.daemon.socket()))?;
+        }
+        Ok(ExitCode::from(u8::from(!all_here)))
+    }
+
+    fn plan(&self) -> anyhow::Result<Plan> {
+        let file = self.config.as_deref().unwrap_or(self.from.usual_config());
+        let machine = Machine {
+            find: node::find_program,
+            target: self
+                .write
+                .as_deref()
+                .and_then(Path::parent)
+                .filter(|dir| dir.is_absolute())
+                .unwrap_or(Path::new("/etc/orlop")),
+        };
+        let plan = match self.from {
+            From::Containerd => containerd_plan(file, machine),
+            From::Crio => crio_plan(file, machine),
+            From::Docker => docker_plan(file, machine),
+        };
+        plan.context("their configuration can't be understood")
+    }
+}

@@ -1,0 +1,175 @@
+//! What the node has, and what it needs before orlop runs its pods.
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use orlop_cri::inspection::Finding;
+use orlop_disk::{SMALL_FILE, read_text};
+use orlop_migrate::{Plan, kubelet_advice};
+
+use super::From;
+
+/// Where programs are looked for, whatever the PATH.
+const PROGRAMS: [&str; 6] = [
+    "/usr/local/sbin",
+    "/usr/local/bin",
+    "/usr/sbin",
+    "/usr/bin",
+    "/sbin",
+    "/bin",
+];
+const KUBEADM_FLAGS: &str = "/var/lib/kubelet/kubeadm-flags.env";
+/// What a program may say of its version, and how long it may take.
+const LONGEST_VERSION: u64 = 4096;
+const PATIENCE: Duration = Duration::from_secs(5);
+
+pub(super) fn find_program(name: &str) -> Option<PathBuf> {
+    if name.contains('/') {
+        return None;
+    }
+    let paths = PROGRAMS.iter().map(|dir| Path::new(dir).join(name));
+    paths.into_iter().find(|path| is_program(path))
+}
+
+fn is_program(path: &Path) -> bool {
+    fs::metadata(path).is_ok_and(|found| found.is_file() && found.permissions().mode() & 0o111 != 0)
+}
+
+pub(super) async fn look(from: From, plan: &Plan, kubelet: &Path) -> Vec<Finding> {
+    let mut findings = vec![version(from).await];
+    for path in &plan.programs {
+        findings.push(if is_program(path) {
+            Finding::ok("runtimes", format!("{} is there", path.display()))
+        } else {
+            let text = format!("{} is no program", path.display());
+            Finding::problem(
+                "runtimes",
+                text,
+                "install it, or take the table out of [runtimes]",
+            )
+        });
+    }
+    findings.push(networks(plan));
+    findings.extend(listed(
+        plan,
+        ("hooks", "dirs"),
+        "hooks",
+        "hooks are executed from",
+    ));
+    findings.extend(listed(
+        plan,
+        ("nri", "plugin_dir"),
+        "nri",
+        "NRI plugins are started from",
+    ));
+    findings.extend(kubelet_findings(plan, kubelet));
+    findings.extend(running(from));
+    findings
+}
+
+async fn version(from: From) -> Finding {
+    let program = match from {
+        From::Containerd => "containerd",
+        From::Crio => "crio",
+        From::Docker => "dockerd",
+    };
+    let Some(path) = find_program(program) else {
+        return Finding::ok("version", format!("{program} is not installed (any more)"));
+    };
+    let mut command = tokio::process::Command::new(&path);
+    command.arg("--version");
+    match orlop_pool::ask(command, b"", LONGEST_VERSION, PATIENCE).await {
+        Ok(said) => {
+            let text = String::from_utf8_lossy(&said.answer);
+            let line = text.lines().next().unwrap_or_default().trim().to_owned();
+            Finding::ok("version", line)
+        }
+        Err(error) => Finding::warning(
+            "version",
+            format!("{} --version: {error}", path.display()),
+            "nothing of it is needed to move",
+        ),
+    }
+}
+
+fn networks(plan: &Plan) -> Finding {
+    let dir = plan.text("network", "conf_dir");
+    let dir = dir.as_deref().unwrap_or("/etc/cni/net.d");
+    let names = names_in(Path::new(dir));
+    let is_network = |name: &&String| {
+        let extension = Path::new(name.as_str()).extension();
+        extension.is_some_and(|it| it == "conf" || it == "conflist" || it == "json")
+    };
+    match names.iter().find(is_network) {
+        Some(name) => Finding::ok("network", format!("{dir}/{name} is the pods' network")),
+        None if plan.text("network", "conf_template").is_some() => Finding::ok(
+            "network",
+            "the kubelet's pod subnet makes the network, by `network.conf_template`",
+        ),
+        None => Finding::warning(
+            "network",
+            format!("no network is configured in {dir}"),
+            "until one is, pods get orlop's own bridge: set `network.default_subnets`, or install the cluster's network",
+        ),
+    }
+}
+
+fn listed(plan: &Plan, (table, key): (&str, &str), area: &str, what: &str) -> Vec<Finding> {
+    let dirs = plan.texts(table, key).into_iter();
+    dirs.filter_map(|dir| {
+        let names = names_in(Path::new(&dir));
+        let text = format!("{what} {dir}: {}", names.join(", "));
+        (!names.is_empty()).then(|| Finding::ok(area, text))
+    })
+    .collect()
+}
+
+fn kubelet_findings(plan: &Plan, kubelet: &Path) -> Vec<Finding> {
+    let config = read_text(kubelet, SMALL_FILE).ok();
+    let flags = read_text(KUBEADM_FLAGS, SMALL_FILE).ok();
+    let shown = kubelet.display().to_string();
+    let driver = plan.text("", "cgroup_driver");
+    let advice = kubelet_advice(
+        config.as_deref().map(|text| (shown.as_str(), text)),
+        flags.as_deref().map(|text| (KUBEADM_FLAGS, text)),
+        driver.as_deref(),
+    );
+    let advice = advice.into_iter().map(|it| {
+        if it.remedy.is_empty() {
+            Finding::ok("kubelet", it.text)
+        } else {
+            Finding::warning("kubelet", it.text, it.remedy)
+        }
+    });
+    advice.collect()
+}
+
+/// What of theirs runs: it must be gone before orlop has the node.
+fn running(from: From) -> Option<Finding> {
+    let dirs: &[&str] = match from {
+        From::Containerd => &["/run/containerd/io.containerd.runtime.v2.task/k8s.io"],
+        From::Crio => &["/run/containers/storage/overlay-containers"],
+        From::Docker => &[
+            "/run/docker/runtime-runc/moby",
+            "/run/docker/containerd/daemon/io.containerd.runtime.v2.task/moby",
+        ],
+    };
+    let count: usize = dirs.iter().map(|dir| names_in(Path::new(dir)).len()).sum();
+    (count > 0).then(|| {
+        Finding::warning(
+            "pods",
+            format!("{count} containers of {} are there", from.name()),
+            "drain the node, and stop them: docs/kubernetes.md",
+        )
+    })
+}
+
+fn names_in(dir: &Path) -> Vec<String> {
+    let entries = fs::read_dir(dir).into_iter().flatten().flatten();
+    let names = entries.map(|entry| entry.file_name().to_string_lossy().into_owned());
+    let mut names: Vec<String> = names.take(1000).collect();
+    names.sort();
+    names
+}

@@ -1,0 +1,76 @@
+//! Writes the new configuration, once it is known to be a good one, and where nothing is yet.
+
+use std::fs::{DirBuilder, remove_file};
+use std::io::ErrorKind;
+use std::os::unix::fs::DirBuilderExt;
+use std::path::Path;
+
+use anyhow::{Context, anyhow, bail};
+use orlop_cli::say;
+use orlop_disk::{Outlives, write_new_file};
+use orlop_migrate::Plan;
+
+use crate::config::{Flags, Location, load};
+
+pub(super) fn write(file: &Path, plan: &Plan, from: &str) -> anyhow::Result<()> {
+    let dir = file.parent().filter(|dir| dir.is_absolute());
+    let dir =
+        dir.ok_or_else(|| anyhow!("--write takes an absolute path, not {}", file.display()))?;
+    let beside = plan.files.keys().map(|path| dir.join(path));
+    for there in std::iter::once(file.to_owned()).chain(beside) {
+        if there.symlink_metadata().is_ok() {
+            bail!(
+                "{} is there already, and is not overwritten: move it away, or name another file",
+                there.display()
+            );
+        }
+    }
+    make_dir(dir)?;
+    let text = plan.render(from);
+    check(dir, &text)?;
+    for (path, text) in &plan.files {
+        let path = dir.join(path);
+        make_dir(path.parent().unwrap_or(dir))?;
+        // They may hold passwords.
+        put(&path, 0o600, text)?;
+    }
+    put(file, 0o644, &text)?;
+    say!(
+        "{} is written: `orlop config check --config {0}` looks at it again",
+        file.display()
+    );
+    Ok(())
+}
+
+/// Has what reads configurations read this one.
+fn check(dir: &Path, text: &str) -> anyhow::Result<()> {
+    let draft = dir.join(format!(".migrate-{}.toml", std::process::id()));
+    put(&draft, 0o600, text)?;
+    let loaded = load(&Location::new(Some(draft.clone())), &Flags::default());
+    let _ = remove_file(&draft);
+    if let Err(problems) = loaded {
+        for problem in &problems.0 {
+            say!("{problem}");
+        }
+        bail!(
+            "what their configuration says can't be taken over as it is: mend the lines above in theirs, or leave \
+               them out of a copy (--config)"
+        );
+    }
+    Ok(())
+}
+
+fn put(path: &Path, mode: u32, text: &str) -> anyhow::Result<()> {
+    match write_new_file(path, mode, Outlives::PowerCut, text.as_bytes()) {
+        Err(error) if error.kind() == ErrorKind::AlreadyExists => bail!(
+            "{} is there already, and is not overwritten: move it away, or name another file",
+            path.display()
+        ),
+        written => written.with_context(|| format!("cannot write {}", path.display())),
+    }
+}
+
+fn make_dir(dir: &Path) -> anyhow::Result<()> {
+    let made = DirBuilder::new().recursive(true).mode(0o755).create(dir);
+    made.with_context(|| format!("cannot make {}", dir.display()))
+}
