@@ -130,6 +130,7 @@ impl InPod {
                 pod_annotations: &settings.pod_annotations,
                 container_annotations: &settings.container_annotations,
                 shares_sandbox: settings.is_shim(),
+                rules: &settings.rules,
                 privileged_without_host_devices: settings.privileged_without_host_devices,
             },
             host: &node.host,

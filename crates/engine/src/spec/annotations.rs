@@ -6,7 +6,8 @@ use std::collections::{BTreeMap, HashMap};
 use orlop_cri::v1;
 use orlop_image::Reference;
 
-use super::input::{ImageFacts, SpecInput};
+use super::input::{ImageFacts, Policy, SpecInput};
+use super::{BaseSpec, HandlerRules};
 
 /// The annotations of a container.
 ///
@@ -14,7 +15,7 @@ use super::input::{ImageFacts, SpecInput};
 /// them.
 pub(super) fn of_container(input: &SpecInput<'_>) -> BTreeMap<String, String> {
     let known = &input.known;
-    let mut annotations = BTreeMap::new();
+    let mut annotations = defaults(known.handler.rules, known.policy);
     about_pod(
         known.pod_config,
         input.pod.id,
@@ -41,6 +42,15 @@ pub(super) fn of_container(input: &SpecInput<'_>) -> BTreeMap<String, String> {
     annotations
 }
 
+/// The administrator's: of a base, the node and the runtime, each before the one before it.
+fn defaults(rules: &HandlerRules, policy: &Policy) -> BTreeMap<String, String> {
+    let base = rules.base.as_ref().map(BaseSpec::annotations);
+    let mut annotations = base.cloned().unwrap_or_default();
+    annotations.extend(policy.default_annotations.clone());
+    annotations.extend(rules.default_annotations.clone());
+    annotations
+}
+
 /// The image for which leave was given, and no other: by its digest where it is pulled once more.
 fn pinned<'a>(image: &ImageFacts<'a>) -> &'a str {
     let named: Option<Reference> = image.name.parse().ok();
@@ -55,9 +65,10 @@ fn pinned<'a>(image: &ImageFacts<'a>) -> &'a str {
 pub fn of_pod(
     pod: &v1::PodSandboxConfig,
     id: &str,
-    patterns: &[String],
+    (patterns, rules): (&[String], &HandlerRules),
+    policy: &Policy,
 ) -> BTreeMap<String, String> {
-    let mut annotations = BTreeMap::new();
+    let mut annotations = defaults(rules, policy);
     about_pod(pod, id, patterns, &mut annotations);
     for (name, value) in [
         ("container-type", "sandbox"),
@@ -125,7 +136,7 @@ fn passed(
 }
 
 /// Whether a name fits a pattern in which `*` stands for any text.
-fn matches(pattern: &str, name: &str) -> bool {
+pub(super) fn matches(pattern: &str, name: &str) -> bool {
     let Some((first, rest)) = pattern.split_once('*') else {
         return pattern == name;
     };

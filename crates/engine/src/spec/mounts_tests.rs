@@ -7,6 +7,7 @@ use orlop_cgroup::Driver;
 use orlop_oci::{Features, LinuxFeatures, MountExtensions};
 
 use super::super::cgroup_parent::CgroupParent;
+use super::super::handler_rules::HandlerRules;
 use super::super::host::tests::facts;
 use super::super::input::{
     HandlerFacts, HostFacts, ImageFacts, PodFacts, PodFiles, PodNamespaces, Policy, RootfsFacts,
@@ -66,6 +67,7 @@ impl Scene {
             container_annotations: &[],
             shares_sandbox: false,
             privileged_without_host_devices: false,
+            rules: &HandlerRules::default(),
         };
         let situation = Situation {
             host: &self.host,
@@ -73,6 +75,7 @@ impl Scene {
             ranges: None,
             host_network: false,
             own_cgroup_namespace: false,
+            cgroup_writable: false,
             pod_shm: true,
         };
         let known = Known {

@@ -4,9 +4,9 @@ use std::collections::{BTreeMap, HashMap};
 
 use orlop_cri::v1;
 
-use super::Error;
 use super::input::Policy;
 use super::userns::IdRanges;
+use super::{BaseSpec, Error};
 
 const FIELD: &str = "config.linux.sysctls";
 
@@ -29,6 +29,7 @@ const IPC: [&str; 8] = [
 pub fn of_pod(
     config: &v1::PodSandboxConfig,
     policy: &Policy,
+    base: Option<&BaseSpec>,
 ) -> Result<BTreeMap<String, String>, Error> {
     let linux = config.linux.as_ref();
     let options = linux
@@ -38,7 +39,7 @@ pub fn of_pod(
     let own_network = options.is_none_or(|options| options.network != node);
     let own_ipc = options.is_none_or(|options| options.ipc != node);
     let empty = HashMap::new();
-    let mut settings = defaults(policy, own_network, own_ipc)?;
+    let mut settings = defaults(policy, base, own_network, own_ipc)?;
     for (name, value) in linux.map_or(&empty, |linux| &linux.sysctls) {
         let name = dotted(name)?;
         if value.contains(['\0', '\n']) {
@@ -83,11 +84,13 @@ pub fn of_pod(
 /// The configured settings that belong to a namespace the pod has of its own.
 fn defaults(
     policy: &Policy,
+    base: Option<&BaseSpec>,
     own_network: bool,
     own_ipc: bool,
 ) -> Result<BTreeMap<String, String>, Error> {
     let mut settings = BTreeMap::new();
-    for (name, value) in &policy.sysctls {
+    let of_base = base.into_iter().flat_map(BaseSpec::sysctls);
+    for (name, value) in policy.sysctls.iter().chain(of_base) {
         let name = dotted(name)?;
         let own = match scope(&name) {
             Some(Scope::Network | Scope::HostName) => own_network,
@@ -200,7 +203,7 @@ mod tests {
             ("net.ipv4.x+kernel.core_pattern", Pod, Pod, false),
             ("kernel.shm_rmid_forced/../core_pattern", Pod, Pod, false),
         ] {
-            let result = of_pod(&pod(name, "1", network, ipc), &Policy::default());
+            let result = of_pod(&pod(name, "1", network, ipc), &Policy::default(), None);
             assert_eq!(result.is_ok(), passes, "{name} {result:?}");
         }
     }
@@ -209,14 +212,14 @@ mod tests {
     fn a_value_is_one_line() {
         use v1::NamespaceMode::Pod;
         let bad = pod("net.core.somaxconn", "1\n2", Pod, Pod);
-        assert!(of_pod(&bad, &Policy::default()).is_err());
+        assert!(of_pod(&bad, &Policy::default(), None).is_err());
     }
 
     #[test]
     fn a_device_with_a_dot_keeps_it() {
         use v1::NamespaceMode::Pod;
         let config = pod("net/ipv4/conf/eth0.100/rp_filter", "0", Pod, Pod);
-        let settings = of_pod(&config, &Policy::default()).unwrap();
+        let settings = of_pod(&config, &Policy::default(), None).unwrap();
         assert!(
             settings.contains_key("net.ipv4.conf.eth0/100.rp_filter"),
             "{settings:?}"
@@ -232,10 +235,10 @@ mod tests {
             ..Policy::default()
         };
         let name = "net.ipv4.ip_unprivileged_port_start";
-        let settings = of_pod(&pod(name, "80", Pod, Pod), &policy).unwrap();
+        let settings = of_pod(&pod(name, "80", Pod, Pod), &policy, None).unwrap();
         assert_eq!(settings[name], "80");
         assert_eq!(settings["net.ipv4.ping_group_range"], "0 2147483647");
         let shared = pod("kernel.sem", "1", Node, Pod);
-        assert_eq!(of_pod(&shared, &policy).unwrap().len(), 1);
+        assert_eq!(of_pod(&shared, &policy, None).unwrap().len(), 1);
     }
 }

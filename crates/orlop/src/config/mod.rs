@@ -23,4 +23,4 @@ pub(crate) use change::{Changes, changes, reloaded};
 pub(crate) use flags::{Flags, argument};
 pub(crate) use load::{Location, load};
 pub(crate) use render::{default_file, effective, reference};
-pub(crate) use schema::{Config, Grpc, Images, Log, Metrics, Runtime};
+pub(crate) use schema::{Config, Grpc, Images, Log, Metrics, RUNTIMES, Runtime};
