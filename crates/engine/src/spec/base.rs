@@ -51,6 +51,10 @@ impl BaseSpec {
     }
 
     pub(super) fn parse(text: &str) -> Result<Self, String> {
+        // A list would be taken for the fields in their order.
+        if !text.trim_start().starts_with('{') {
+            return Err("is not an object in JSON".to_owned());
+        }
         let spec: Spec = serde_json::from_str(text).map_err(|error| error.to_string())?;
         let mut linux = spec.linux.unwrap_or_default();
         let mut process = spec.process.unwrap_or_default();
@@ -331,7 +335,9 @@ mod tests {
     #[test]
     fn what_cannot_be_a_base_is_named() {
         for (text, told) in [
-            ("[]", "invalid type"),
+            ("[]", "an object in JSON"),
+            ("", "an object in JSON"),
+            (r#"{"mounts": {}}"#, "invalid type"),
             (r#"{"process": {"env": ["A=1", "=x"]}}"#, "process.env[1]"),
             (
                 r#"{"process": {"rlimits": [{"type": "nofile", "soft": 1, "hard": 1}]}}"#,
