@@ -17,7 +17,7 @@ RUN_TESTS = $(CARGO) test --locked
 endif
 
 .DEFAULT_GOAL := help
-.PHONY: help run build release static static-programs deps test test-peer test-containerd test-erofs test-gvisor test-lazy \
+.PHONY: conformance help run build release static static-programs deps test test-peer test-containerd test-erofs test-gvisor test-lazy \
 	test-runc test-static test-wasm test-release test-package test-upgrade test-vm chaos lint \
 	deny bench install install-files package uninstall
 
@@ -129,6 +129,12 @@ test-release: deps build release ## what is promised of the optimised build: siz
 test-upgrade: deps build ## pods over an upgrade and back, from the commit that UPGRADE_FROM names (HEAD~1)
 	@ORLOP_TEST_OTHER=$$(.ci/other-version $(UPGRADE_FROM)) && export ORLOP_TEST_OTHER && \
 		.ci/with-skips $(RUN_TESTS) --workspace --test cri -- upgrade::
+
+conformance: deps build ## what critest, and a kubelet's static pods say: CRITEST=… KUBELET=… KUBECTL=… name them
+	@$(CARGO) build --locked -p orlop-testkit --example conformance
+	@env $(if $(RELEASED),ORLOP_TEST_RELEASE=$(abspath $(RELEASE))) CRITEST='$(CRITEST)' CRITEST_ARGS='$(CRITEST_ARGS)' \
+		KUBELET='$(KUBELET)' KUBECTL='$(KUBECTL)' BACKENDS='$(BACKENDS)' HANDLERS='$(HANDLERS)' \
+		HOSTS_DIR='$(HOSTS_DIR)' REPORT='$(REPORT)' $(TARGET_DIR)/debug/examples/conformance
 
 test-package: deps build ## packages of the unoptimised build: their bytes and files, and in a VM: upgrade, removal, purge
 	@.ci/packages $(UPGRADE_FROM)

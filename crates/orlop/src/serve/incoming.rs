@@ -16,6 +16,7 @@ use tokio_util::task::TaskTracker;
 use tonic::transport::server::Connected;
 
 use crate::rpc::Peer;
+use crate::serve::authority::Reading;
 
 /// The connections that come to any of the listeners, at most so many at once:
 /// further ones wait, all but one per listener in the kernel's queue. Told to stop
@@ -42,6 +43,7 @@ pub(super) fn incoming(
         Ok(Client {
             peer: Peer::new(credentials(&connection), newcomers.token()),
             connection,
+            reading: Reading::new(),
             _place: place,
         })
     });
@@ -61,6 +63,7 @@ fn credentials(connection: &Connection) -> Option<UCred> {
 #[derive(Debug)]
 pub(super) struct Client {
     connection: Connection,
+    reading: Reading,
     peer: Peer,
     _place: OwnedSemaphorePermit,
 }
@@ -75,11 +78,13 @@ impl Connected for Client {
 
 impl AsyncRead for Client {
     fn poll_read(
-        mut self: Pin<&mut Self>,
+        self: Pin<&mut Self>,
         context: &mut Context<'_>,
         buffer: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.connection).poll_read(context, buffer)
+        let this = self.get_mut();
+        this.reading
+            .poll_read(&mut this.connection, context, buffer)
     }
 }
 

@@ -2,6 +2,7 @@
 
 mod admin;
 mod args;
+mod authority;
 mod control;
 mod directories;
 mod embedded;

@@ -1,0 +1,312 @@
+//! What must hold of a kubelet's static pods.
+
+use std::fmt::Display;
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context as _, bail, ensure};
+use orlop_testkit::{ImageBuilder, Node, Registry};
+use serde_json::Value;
+
+use crate::asked;
+use crate::kubelet::Kubelet;
+use crate::manifests;
+use crate::table::Outcome;
+
+/// How long a kubelet may take for what it does at most once in ten seconds.
+const LIMIT: Duration = Duration::from_mins(2);
+
+/// Runs all checks with a kubelet of its own on the node.
+pub(crate) async fn run(
+    programs: &asked::Kubelet,
+    node: &mut Node,
+    registry: &Registry,
+) -> anyhow::Result<Outcome> {
+    let begin = Instant::now();
+    let image = registry
+        .push(&ImageBuilder::busybox().build(), "busybox:1")
+        .await;
+    let mut kubelet = Kubelet::start(programs, node)?;
+    let mut report = Report::default();
+    pods_live(&kubelet, &image, &mut report)?;
+    nothing_is_lost(&mut kubelet, node, &mut report).await;
+    pods_change(&kubelet, &image, node, &mut report).await?;
+    if !report.0.failed.is_empty() {
+        eprintln!("--- the kubelet's log ---\n{}", kubelet.log());
+    }
+    report.0.took = begin.elapsed();
+    Ok(report.0)
+}
+
+/// What pods of all kinds become.
+fn pods_live(kubelet: &Kubelet, image: &str, report: &mut Report) -> anyhow::Result<()> {
+    report.check(
+        "the kubelet is healthy",
+        within(|| {
+            let said = kubelet.get("/healthz")?;
+            ensure!(said.trim() == "ok", "it says {said:?}");
+            Ok(())
+        }),
+    );
+    let dir = kubelet.manifests();
+    for (name, pod) in [
+        ("web", manifests::web(image, "hello")),
+        ("restless", manifests::restless(image)),
+        ("ill", manifests::ill(image)),
+        ("done", manifests::done(image)),
+        ("host", manifests::host(image)),
+    ] {
+        write(&dir, name, &pod)?;
+    }
+    report.check(
+        "a pod becomes ready, its initial container first",
+        within(|| {
+            let pod = there(kubelet, "web")?;
+            for name in ["server", "beside"] {
+                ensure!(
+                    status(&pod, name)["ready"] == true,
+                    "{name} is {}",
+                    status(&pod, name)
+                );
+            }
+            let first = &pod["status"]["initContainerStatuses"][0]["state"]["terminated"];
+            ensure!(first["exitCode"] == 0, "the initial container: {first}");
+            Ok(())
+        }),
+    );
+    report.check(
+        "a container's log is told",
+        within(|| {
+            says(
+                &kubelet.get(&kubelet.path("containerLogs", "web", "server"))?,
+                "serving\n",
+            )?;
+            says(
+                &kubelet.get(&kubelet.path("containerLogs", "web", "beside"))?,
+                "of default\n",
+            )
+        }),
+    );
+    report.check(
+        "a command in a container",
+        within(|| {
+            let path = kubelet.path("run", "web", "server");
+            says(
+                &kubelet.post(&format!("{path}?cmd=cat%20/data/index.html"))?,
+                "hello\n",
+            )
+        }),
+    );
+    report.check(
+        "figures of a pod",
+        within(|| {
+            let summary: Value = serde_json::from_str(&kubelet.get("/stats/summary")?)?;
+            let pods = summary["pods"].as_array().context("no pods")?;
+            let web = pods.iter().find(|pod| {
+                let name = pod["podRef"]["name"].as_str();
+                name.is_some_and(|name| name.starts_with("web-"))
+            });
+            let web = web.context("not of the pod")?;
+            for container in web["containers"].as_array().context("no containers")? {
+                let memory = container["memory"]["workingSetBytes"].as_u64().unwrap_or(0);
+                ensure!(memory > 0, "no memory: {container}");
+            }
+            ensure!(
+                web["containers"].as_array().map(Vec::len) == Some(2),
+                "{}",
+                web["containers"]
+            );
+            Ok(())
+        }),
+    );
+    report.check(
+        "what ends badly is restarted, and waited with",
+        within(|| {
+            let pod = there(kubelet, "restless")?;
+            let main = status(&pod, "main");
+            ensure!(main["restartCount"].as_u64() >= Some(1), "{main}");
+            ensure!(main["lastState"]["terminated"]["exitCode"] == 3, "{main}");
+            ensure!(
+                main["state"]["waiting"]["reason"] == "CrashLoopBackOff",
+                "{main}"
+            );
+            Ok(())
+        }),
+    );
+    report.check(
+        "what is ill is restarted",
+        within(|| {
+            let pod = there(kubelet, "ill")?;
+            ensure!(
+                status(&pod, "main")["restartCount"].as_u64() >= Some(1),
+                "{}",
+                status(&pod, "main")
+            );
+            Ok(())
+        }),
+    );
+    report.check(
+        "what is done stays so",
+        within(|| {
+            let pod = there(kubelet, "done")?;
+            ensure!(
+                pod["status"]["phase"] == "Succeeded",
+                "it is {}",
+                pod["status"]["phase"]
+            );
+            Ok(())
+        }),
+    );
+    report.check(
+        "a pod in the host's network",
+        within(|| {
+            let own = std::fs::read_link("/proc/self/ns/net")?;
+            let said = kubelet.get(&kubelet.path("containerLogs", "host", "main"))?;
+            says(&said, format!("{}\n", own.display()))
+        }),
+    );
+    Ok(())
+}
+
+/// The kubelet and the daemon end and come again.
+async fn nothing_is_lost(kubelet: &mut Kubelet, node: &mut Node, report: &mut Report) {
+    let before = within(|| container_ids(kubelet));
+    kubelet.stop();
+    kubelet.start_again();
+    report.check("a pod goes on without the kubelet", same(&before, kubelet));
+    node.kill9();
+    node.start_again().await;
+    report.check("a pod goes on without the daemon", same(&before, kubelet));
+    report.check(
+        "a command in a container after that",
+        within(|| {
+            let path = kubelet.path("run", "web", "server");
+            says(
+                &kubelet.post(&format!("{path}?cmd=cat%20/data/index.html"))?,
+                "hello\n",
+            )
+        }),
+    );
+}
+
+/// Manifests are changed, and go.
+async fn pods_change(
+    kubelet: &Kubelet,
+    image: &str,
+    node: &Node,
+    report: &mut Report,
+) -> anyhow::Result<()> {
+    let dir = kubelet.manifests();
+    write(&dir, "web", &manifests::web(image, "changed"))?;
+    report.check(
+        "a changed manifest is another pod",
+        within(|| {
+            let path = kubelet.path("run", "web", "server");
+            says(
+                &kubelet.post(&format!("{path}?cmd=cat%20/data/index.html"))?,
+                "changed\n",
+            )
+        }),
+    );
+    for name in ["web", "restless", "ill", "done", "host"] {
+        std::fs::remove_file(dir.join(format!("{name}.json")))?;
+    }
+    let cri = node.cri().await;
+    let deadline = Instant::now() + LIMIT;
+    let left = loop {
+        let left = cri.pods().await?.len();
+        if left == 0 || Instant::now() > deadline {
+            break left;
+        }
+        tokio::time::sleep(Duration::from_millis(200)).await;
+    };
+    report.check(
+        "pods without a manifest are removed",
+        match left {
+            0 => Ok(()),
+            left => Err(anyhow::anyhow!("{left} pods are left")),
+        },
+    );
+    Ok(())
+}
+
+/// What is found in the end.
+#[derive(Default)]
+struct Report(Outcome);
+
+impl Report {
+    fn check(&mut self, name: &str, found: anyhow::Result<()>) {
+        match found {
+            Ok(()) => {
+                eprintln!("  passed: {name}");
+                self.0.passed += 1;
+            }
+            Err(error) => {
+                eprintln!("  FAILED: {name}: {error:#}");
+                self.0.failed.push(format!("{name}: {error:#}"));
+            }
+        }
+    }
+}
+
+/// What comes true in time, else the last that was in its way.
+fn within<T>(mut look: impl FnMut() -> anyhow::Result<T>) -> anyhow::Result<T> {
+    let deadline = Instant::now() + LIMIT;
+    loop {
+        match look() {
+            Err(_) if Instant::now() < deadline => std::thread::sleep(Duration::from_millis(200)),
+            found => return found,
+        }
+    }
+}
+
+/// Whether the containers of the pod `web` are those that they were.
+fn same(before: &anyhow::Result<Vec<String>>, kubelet: &Kubelet) -> anyhow::Result<()> {
+    let Ok(before) = before else {
+        bail!("it did not run before");
+    };
+    // A kubelet that has just come tells no states until it has looked.
+    let now = within(|| container_ids(kubelet))?;
+    ensure!(
+        now == *before,
+        "its containers were {before:?} and are {now:?}"
+    );
+    Ok(())
+}
+
+fn container_ids(kubelet: &Kubelet) -> anyhow::Result<Vec<String>> {
+    let pod = there(kubelet, "web")?;
+    ["server", "beside"]
+        .iter()
+        .map(|name| {
+            let status = status(&pod, name);
+            ensure!(status["state"]["running"].is_object(), "{name} is {status}");
+            let id = status["containerID"].as_str().context("no id")?;
+            Ok(id.to_owned())
+        })
+        .collect()
+}
+
+fn there(kubelet: &Kubelet, name: &str) -> anyhow::Result<Value> {
+    kubelet.pod(name)?.with_context(|| format!("no pod {name}"))
+}
+
+fn status(pod: &Value, container: &str) -> Value {
+    let all = pod["status"]["containerStatuses"].as_array();
+    let found = all.and_then(|all| all.iter().find(|one| one["name"] == container));
+    found.cloned().unwrap_or_default()
+}
+
+fn says(text: &str, wanted: impl Display) -> anyhow::Result<()> {
+    let wanted = wanted.to_string();
+    ensure!(text == wanted, "it says {text:?}, not {wanted:?}");
+    Ok(())
+}
+
+/// At once: a kubelet reads files while they are written.
+fn write(dir: &Path, name: &str, pod: &Value) -> anyhow::Result<()> {
+    let hidden = dir.join(format!(".{name}"));
+    std::fs::write(&hidden, pod.to_string())?;
+    std::fs::rename(&hidden, dir.join(format!("{name}.json")))?;
+    Ok(())
+}

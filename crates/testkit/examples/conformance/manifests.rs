@@ -1,0 +1,89 @@
+//! The static pods.
+
+use serde_json::{Value, json};
+
+/// A pod with an initial container, a server that is ready once it answers, and one beside it.
+pub(crate) fn web(image: &str, says: &str) -> Value {
+    let data = json!([{ "name": "data", "mountPath": "/data" }]);
+    pod(
+        "web",
+        json!({
+            "volumes": [{ "name": "data", "emptyDir": {} }],
+            "initContainers": [{
+                "name": "first", "image": image, "volumeMounts": data,
+                "command": ["sh", "-c", format!("echo {says} > /data/index.html")],
+            }],
+            "containers": [
+                {
+                    "name": "server", "image": image, "volumeMounts": data,
+                    "command": ["sh", "-c", "echo serving; exec busybox httpd -f -p 8080 -h /data"],
+                    "readinessProbe": { "httpGet": { "path": "/index.html", "port": 8080 }, "periodSeconds": 1 },
+                    "resources": { "limits": { "memory": "64Mi", "cpu": "500m" } },
+                },
+                {
+                    "name": "beside", "image": image,
+                    "env": [{ "name": "OF", "valueFrom": { "fieldRef": { "fieldPath": "metadata.namespace" } } }],
+                    "command": ["sh", "-c", "echo of $OF; trap 'exit 0' TERM; while :; do sleep 0.2; done"],
+                },
+            ],
+        }),
+    )
+}
+
+/// A pod whose container ends badly at once, again and again.
+pub(crate) fn restless(image: &str) -> Value {
+    pod(
+        "restless",
+        json!({
+            "containers": [{ "name": "main", "image": image, "command": ["sh", "-c", "exit 3"] }],
+        }),
+    )
+}
+
+/// A pod that is restarted because it says that it is ill.
+pub(crate) fn ill(image: &str) -> Value {
+    pod(
+        "ill",
+        json!({
+            "containers": [{
+                "name": "main", "image": image,
+                "command": ["sh", "-c", "trap 'exit 0' TERM; while :; do sleep 0.2; done"],
+                "livenessProbe": { "exec": { "command": ["false"] }, "periodSeconds": 1, "failureThreshold": 1 },
+            }],
+        }),
+    )
+}
+
+/// A pod that is done.
+pub(crate) fn done(image: &str) -> Value {
+    pod(
+        "done",
+        json!({
+            "restartPolicy": "Never",
+            "containers": [{ "name": "main", "image": image, "command": ["true"] }],
+        }),
+    )
+}
+
+/// A pod in the host's network, that tells its interfaces.
+pub(crate) fn host(image: &str) -> Value {
+    pod(
+        "host",
+        json!({
+            "hostNetwork": true,
+            "containers": [{
+                "name": "main", "image": image,
+                "command": ["sh", "-c", "readlink /proc/self/ns/net; trap 'exit 0' TERM; while :; do sleep 0.2; done"],
+            }],
+        }),
+    )
+}
+
+fn pod(name: &str, mut spec: Value) -> Value {
+    spec["terminationGracePeriodSeconds"] = 2.into();
+    json!({
+        "apiVersion": "v1", "kind": "Pod",
+        "metadata": { "name": name, "namespace": "default" },
+        "spec": spec,
+    })
+}

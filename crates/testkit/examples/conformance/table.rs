@@ -1,0 +1,124 @@
+//! The table.
+
+use std::fmt;
+use std::time::Duration;
+
+/// What one program said of one node.
+#[derive(Debug, Default)]
+pub(crate) struct Outcome {
+    pub(crate) passed: usize,
+    pub(crate) skipped: usize,
+    pub(crate) failed: Vec<String>,
+    pub(crate) took: Duration,
+}
+
+/// One line.
+pub(crate) struct Row {
+    who: String,
+    backend: String,
+    handler: String,
+    outcome: Outcome,
+}
+
+impl Row {
+    pub(crate) fn new(who: &str, backend: &str, handler: &str, outcome: Outcome) -> Self {
+        Self {
+            who: who.to_owned(),
+            backend: backend.to_owned(),
+            handler: handler.to_owned(),
+            outcome,
+        }
+    }
+}
+
+/// All lines, below what they are of.
+pub(crate) struct Table {
+    of: String,
+    rows: Vec<Row>,
+}
+
+impl Table {
+    pub(crate) fn new(of: String) -> Self {
+        Self {
+            of,
+            rows: Vec::new(),
+        }
+    }
+
+    pub(crate) fn add(&mut self, row: Row) {
+        self.rows.push(row);
+    }
+
+    /// How many have failed, in all lines.
+    pub(crate) fn failed(&self) -> usize {
+        self.rows.iter().map(|row| row.outcome.failed.len()).sum()
+    }
+}
+
+impl fmt::Display for Table {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        writeln!(f, "{}\n", self.of)?;
+        writeln!(
+            f,
+            "| judge | backend | runtime | passed | failed | skipped | seconds |"
+        )?;
+        writeln!(f, "|---|---|---|---|---|---|---|")?;
+        for row in &self.rows {
+            let Outcome {
+                passed,
+                skipped,
+                failed,
+                took,
+            } = &row.outcome;
+            let (failed, took) = (failed.len(), took.as_secs());
+            let Row {
+                who,
+                backend,
+                handler,
+                ..
+            } = row;
+            writeln!(
+                f,
+                "| {who} | {backend} | {handler} | {passed} | {failed} | {skipped} | {took} |"
+            )?;
+        }
+        for row in &self.rows {
+            for name in &row.outcome.failed {
+                writeln!(
+                    f,
+                    "\nfailed, {} on {}, {}: {name}",
+                    row.who, row.backend, row.handler
+                )?;
+            }
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_table_names_what_failed() {
+        let mut table = Table::new("orlop abc".to_owned());
+        let outcome = Outcome {
+            passed: 3,
+            skipped: 2,
+            failed: vec!["a spec".to_owned()],
+            took: Duration::from_millis(4900),
+        };
+        table.add(Row::new("critest", "native", "crun", outcome));
+        assert_eq!(table.failed(), 1);
+        let text = table.to_string();
+        assert!(text.starts_with("orlop abc\n\n| judge |"), "{text}");
+        assert!(
+            text.contains("\n| critest | native | crun | 3 | 1 | 2 | 4 |\n"),
+            "{text}"
+        );
+        assert!(
+            text.ends_with("\nfailed, critest on native, crun: a spec\n"),
+            "{text}"
+        );
+    }
+}
