@@ -8,8 +8,8 @@ use std::sync::Arc;
 use orlop_oci::{Device, DeviceRule, Hook, Hooks, Mount, Pids, Process, Rlimit, Spec};
 
 use super::capabilities;
-use super::mounts::clean;
-use super::sysctls;
+use super::clean_path::clean;
+use super::sysctl_names::{dotted, scope};
 
 /// The largest file.
 const MAX_SIZE: u64 = 1 << 20;
@@ -284,8 +284,8 @@ fn known_capabilities(names: &[String]) -> Result<Vec<&'static str>, String> {
 fn checked_sysctls(given: &BTreeMap<String, String>) -> Result<BTreeMap<String, String>, String> {
     let mut checked = BTreeMap::new();
     for (name, value) in given {
-        let dotted = sysctls::dotted(name).map_err(|error| format!("linux.sysctl: {error}"))?;
-        if sysctls::scope(&dotted).is_none() {
+        let dotted = dotted(name).map_err(|error| format!("linux.sysctl: {error}"))?;
+        if scope(&dotted).is_none() {
             return Err(format!(
                 "linux.sysctl: {name} is not a setting of a pod's namespaces"
             ));

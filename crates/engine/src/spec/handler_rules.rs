@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 
 use orlop_cri::v1;
 
-use super::annotations::matches;
 use super::base::BaseSpec;
+use super::pattern::matches;
 
 /// Annotations of pods by which more is asked for, as CRI-O has them.
 pub(super) const SHM_SIZE: &str = "io.kubernetes.cri-o.ShmSize";

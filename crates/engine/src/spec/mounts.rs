@@ -9,6 +9,7 @@ use base64::prelude::BASE64_URL_SAFE;
 use orlop_cri::v1;
 use orlop_oci::{Features, IdMapping, Mount};
 
+use super::clean_path::clean;
 use super::default_mounts::{self, Situation};
 use super::image_volumes;
 use super::input::{Known, SpecInput};
@@ -380,21 +381,6 @@ pub(super) fn destination(path: &str, field: &str) -> Result<String, Error> {
         return Err(Error::invalid(field, "the root itself cannot be replaced"));
     }
     Ok(clean)
-}
-
-/// An absolute path without `.`, `..` and double slashes.
-pub(super) fn clean(path: &str) -> String {
-    let mut parts: Vec<&str> = Vec::new();
-    for part in path.split('/') {
-        match part {
-            "" | "." => {}
-            ".." => {
-                parts.pop();
-            }
-            _ => parts.push(part),
-        }
-    }
-    format!("/{}", parts.join("/"))
 }
 
 /// A path of the node after its links, made as a directory if it is not there.

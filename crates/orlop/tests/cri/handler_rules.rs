@@ -30,10 +30,11 @@ async fn said(world: &World, pod: &PodSpec, handler: &str, script: &str) -> Vec<
 async fn a_runtimes_base_is_beneath_what_a_pod_asks_for() {
     let world = world!(Node::orlop());
     let file = world.node.scratch().path("base.json");
-    let (runc, crun) = (which("runc"), which("crun"));
+    let own = orlop_testkit::node::binary().with_file_name("orlop-run");
+    let runc = which("runc");
     let tables = format!(
         "[runtimes.based]\npath = {runc:?}\nbase_runtime_spec = {file:?}\n\
-         [runtimes.based-too]\npath = {crun:?}\nbase_runtime_spec = {file:?}\n\
+         [runtimes.based-too]\npath = {own:?}\nbase_runtime_spec = {file:?}\n\
          [runtimes.plain]\npath = {runc:?}\n"
     );
     let write = |text: &str| std::fs::write(&file, text).expect("write");
@@ -86,7 +87,8 @@ async fn a_runtimes_base_is_beneath_what_a_pod_asks_for() {
     let told = said(&world, &world.node.pod("kept"), "based", "echo $BASE").await;
     assert_eq!(told, ["1"]);
     write(r#"{"process": {"env": ["BASE=2"]}}"#);
-    applied(&world, &tables);
+    // No key has another value, but what one names.
+    reload(&world, &tables).expect("a base");
     let told = said(&world, &world.node.pod("newer"), "based", "echo $BASE").await;
     assert_eq!(told, ["2"]);
     world.finish().await;
