@@ -8,6 +8,7 @@
 //! | `http1` | HTTP/1.1 on a connection, its heads bounded (feature `http1`) |
 //! | `any_certificate` | TLS of a client that takes whatever certificate a server has (feature `tls`) |
 //! | `tls` | TLS whose files may be renewed at any time (feature `tls`) |
+//! | `tls_terms` | which versions and ciphers of it are spoken (feature `tls`) |
 
 mod accept;
 #[cfg(feature = "tls")]
@@ -18,6 +19,8 @@ mod listener;
 mod socket;
 #[cfg(feature = "tls")]
 mod tls;
+#[cfg(feature = "tls")]
+mod tls_terms;
 
 pub use accept::{Accept, AcceptLoop, accept};
 #[cfg(feature = "tls")]
@@ -28,3 +31,5 @@ pub use listener::{Connection, Listener};
 pub use socket::{SocketFile, listen_at};
 #[cfg(feature = "tls")]
 pub use tls::{Tls, TlsError, TlsFiles, TlsRules};
+#[cfg(feature = "tls")]
+pub use tls_terms::{CipherSuite, TlsTerms, TlsVersion};

@@ -6,7 +6,6 @@ use std::time::SystemTime;
 
 use parking_lot::Mutex;
 use rustls::server::{VerifierBuilderError, WebPkiClientVerifier};
-use rustls::version::{TLS12, TLS13};
 use rustls::{RootCertStore, ServerConfig};
 use rustls_pki_types::pem::{self, PemObject};
 use rustls_pki_types::{CertificateDer, PrivateKeyDer};
@@ -15,6 +14,8 @@ use tokio::task::spawn_blocking;
 use tokio::time::{Instant, timeout_at};
 use tokio_rustls::TlsAcceptor;
 use tokio_rustls::server::TlsStream;
+
+use crate::tls_terms::TlsTerms;
 
 /// PEM files for TLS. They are read again when they have changed on disk.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -28,14 +29,14 @@ pub struct TlsFiles {
 }
 
 /// What a server asks of its clients.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub struct TlsRules {
     /// What the log calls one: "a client".
     pub whom: &'static str,
     /// Who shows no certificate is let in all the same.
     pub certificate_is_optional: bool,
-    /// Nothing older than TLS 1.3 is spoken.
-    pub only_newest: bool,
+    /// How it is spoken.
+    pub terms: TlsTerms,
 }
 
 /// Why a server can't speak TLS.
@@ -83,7 +84,7 @@ impl Tls {
     pub fn load(files: TlsFiles, rules: TlsRules) -> Result<Self, TlsError> {
         // First: what changes while they are read is read again.
         let stamp = files.stamp();
-        let config = files.read(rules)?;
+        let config = files.read(&rules)?;
         Ok(Self {
             files,
             rules,
@@ -112,7 +113,7 @@ impl Tls {
         let stamp = self.files.stamp();
         let mut current = self.current.lock();
         if current.0 != stamp {
-            match self.files.read(self.rules) {
+            match self.files.read(&self.rules) {
                 Ok(config) => current.1 = config,
                 Err(error) => {
                     let error: &(dyn std::error::Error + 'static) = &error;
@@ -138,21 +139,16 @@ impl TlsFiles {
         ]
     }
 
-    fn read(&self, rules: TlsRules) -> Result<Arc<ServerConfig>, TlsError> {
-        let provider = Arc::new(rustls::crypto::ring::default_provider());
+    fn read(&self, rules: &TlsRules) -> Result<Arc<ServerConfig>, TlsError> {
+        let provider = Arc::new(rules.terms.provider());
         let chain = certificates("the certificate", &self.certificate)?;
         let key = PrivateKeyDer::from_pem_file(&self.key).map_err(|source| TlsError::File {
             what: "the private key",
             path: self.key.clone(),
             source,
         })?;
-        let versions: &[_] = if rules.only_newest {
-            &[&TLS13]
-        } else {
-            &[&TLS13, &TLS12]
-        };
         let builder = ServerConfig::builder_with_provider(Arc::clone(&provider))
-            .with_protocol_versions(versions)
+            .with_protocol_versions(&rules.terms.versions())
             .map_err(TlsError::Server)?;
         let builder = match &self.client_ca {
             None => builder.with_no_client_auth(),
@@ -204,11 +200,13 @@ mod tests {
 
     use super::*;
 
-    const RULES: TlsRules = TlsRules {
-        whom: "a client",
-        certificate_is_optional: false,
-        only_newest: false,
-    };
+    fn rules() -> TlsRules {
+        TlsRules {
+            whom: "a client",
+            certificate_is_optional: false,
+            terms: TlsTerms::default(),
+        }
+    }
 
     /// Writes a file that says that it was written at this moment.
     fn write(path: &Path, bytes: &[u8], when: SystemTime) {
@@ -227,7 +225,7 @@ mod tests {
             key: issued.key,
             client_ca: None,
         };
-        let tls = Tls::load(files, RULES).unwrap();
+        let tls = Tls::load(files, rules()).unwrap();
         let first = tls.current();
         let same = |config| Arc::ptr_eq(&first, &config);
         assert!(same(tls.current()), "nothing has changed");

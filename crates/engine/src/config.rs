@@ -16,7 +16,9 @@ pub use orlop_service::sessions::Streaming;
 pub use orlop_launch::LogPolicy;
 pub use orlop_oci::Rlimit;
 
-pub use crate::spec::{BlockIoClasses, CDI_DIRS, ExecAffinity, Policy};
+pub use crate::spec::{
+    BaseSpec, BlockIoClasses, CDI_DIRS, ExecAffinity, HandlerRules, Policy, Timezone,
+};
 
 /// Everything that decides how the native service runs.
 #[derive(Debug, Clone)]
@@ -55,7 +57,7 @@ pub struct Config {
 }
 
 /// A low-level runtime that pods choose by name.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq)]
 pub struct RuntimeHandler {
     /// The program, by path or by name.
     pub path: PathBuf,
@@ -73,6 +75,8 @@ pub struct RuntimeHandler {
     pub privileged_without_host_devices: bool,
     /// Whether pods may have volumes left as they are whose top has their SELinux label.
     pub skip_relabel: bool,
+    /// What its pods and containers get besides.
+    pub rules: HandlerRules,
     /// CNI configuration for this handler's pods instead of the node's.
     pub cni_conf_dir: Option<PathBuf>,
 }

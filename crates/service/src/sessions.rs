@@ -12,7 +12,8 @@ use orlop_cri::v1::{
     PortForwardResponse,
 };
 use orlop_stream::{
-    BackendError, BoxFuture, Duplex, ExitOutcome, Server, Session, TlsFiles, TooManyPending,
+    BackendError, BoxFuture, Duplex, ExitOutcome, Server, Session, TlsFiles, TlsTerms,
+    TooManyPending,
 };
 
 use crate::fault::{Fault, Invalid, chain};
@@ -24,6 +25,10 @@ pub struct Streaming {
     pub listen: SocketAddr,
     /// Certificate and key files; without them the sessions are plain HTTP.
     pub tls: Option<(PathBuf, PathBuf)>,
+    /// Clients must show a certificate of this authority.
+    pub client_ca: Option<PathBuf>,
+    /// How TLS is spoken.
+    pub terms: TlsTerms,
     /// A session without a byte for this long ends.
     pub idle_timeout: Duration,
 }
@@ -34,13 +39,13 @@ impl Streaming {
         Some(TlsFiles {
             certificate,
             key,
-            client_ca: None,
+            client_ca: self.client_ca.clone(),
         })
     }
 
     /// Has a server that listens there go by the rest of it from now on; says why not.
     pub fn apply(&self, server: &Server) -> Result<(), String> {
-        let changed = server.change(self.files(), self.idle_timeout);
+        let changed = server.change(self.files(), self.terms.clone(), self.idle_timeout);
         changed.map_err(|error| format!("cannot serve exec sessions so: {}", chain(&error)))
     }
 
@@ -50,6 +55,7 @@ impl Streaming {
             address: self.listen,
             idle_timeout: self.idle_timeout,
             tls: self.files(),
+            terms: self.terms.clone(),
             ..orlop_stream::Config::default()
         };
         let server = Server::bind(config, Arc::new(Backend(host))).await;

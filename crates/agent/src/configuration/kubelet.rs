@@ -67,6 +67,9 @@ kubelet_config! {
         /// `VersionTLS12` or `VersionTLS13`.
         tls_min_version as "tlsMinVersion": String = String::new() => unset
             @ flag("tls-min-version", "VERSION", "VersionTLS12 or VersionTLS13"),
+        /// The cipher suites that may be used, by their names in IANA's list.
+        tls_cipher_suites as "tlsCipherSuites": Vec<String> = Vec::new() => unset
+            @ flag("tls-cipher-suites", "NAMES", "The cipher suites that may be used, separated by commas").commas(),
         /// Who may come in.
         authentication as "authentication": Authentication = Authentication::default() => unset,
         /// What they may do.
@@ -262,7 +265,7 @@ kubelet_config! {
         memory_reservation_policy as "memoryReservationPolicy": String = String::new() => unset,
     }
     no effect: "
-        apiVersion str, kind str, tlsCipherSuites [str], tlsCurvePreferences [int],
+        apiVersion str, kind str, tlsCurvePreferences [int],
         rotateCertificates bool, serverTLSBootstrap bool, eventRecordQPS int, eventBurst int,
         enableContentionProfiling bool, nodeStatusUpdateFrequency dur,
         nodeStatusReportFrequency dur, nodeLeaseDurationSeconds int, volumeStatsAggPeriod dur,

@@ -7,7 +7,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use orlop_door::{
-    AcceptLoop, Connection, HeadLimits, Listener, Tls, TlsError, TlsFiles, TlsRules, serve_http1,
+    AcceptLoop, CipherSuite, Connection, HeadLimits, Listener, Tls, TlsError, TlsFiles, TlsRules,
+    TlsTerms, TlsVersion, serve_http1,
 };
 use orlop_pool::blocking;
 use tokio::io::{AsyncRead, AsyncWrite};
@@ -49,7 +50,12 @@ impl Servers {
             let options = shared.options().clone();
             let tls = blocking(move || {
                 let files = certificate::files(&options)?;
-                load_tls(files, &options.configuration.tls_min_version)
+                let configuration = &options.configuration;
+                load_tls(
+                    files,
+                    &configuration.tls_min_version,
+                    &configuration.tls_cipher_suites,
+                )
             });
             let tls = tls
                 .await
@@ -183,21 +189,38 @@ where
     }
 }
 
-/// What clients of the API must do.
-fn load_tls(files: TlsFiles, min_version: &str) -> Result<Tls, AgentError> {
-    let only_newest = match min_version {
-        "" | "VersionTLS10" | "VersionTLS11" | "VersionTLS12" => false,
-        "VersionTLS13" => true,
-        other => {
-            let text = format!("tlsMinVersion must be VersionTLS12 or VersionTLS13, not {other:?}");
-            return Err(AgentError::Setting(text));
+/// Those of a list that are safe; lists of kubelets often have others, too.
+fn cipher_suites(names: &[String]) -> Result<Vec<CipherSuite>, AgentError> {
+    let mut suites = Vec::new();
+    let mut problems = Vec::new();
+    for name in names {
+        match name.parse() {
+            Ok(suite) => suites.push(suite),
+            Err(problem) => problems.push(format!("tlsCipherSuites: {problem}")),
         }
+    }
+    match problems.pop() {
+        Some(problem) if suites.is_empty() => return Err(AgentError::Setting(problem)),
+        Some(problem) => tracing::warn!("left out of the cipher suites: {problem}"),
+        None => {}
+    }
+    Ok(suites)
+}
+
+/// What clients of the API must do.
+fn load_tls(files: TlsFiles, min_version: &str, suites: &[String]) -> Result<Tls, AgentError> {
+    let oldest = match min_version {
+        "" | "VersionTLS10" | "VersionTLS11" => TlsVersion::default(),
+        named => named
+            .parse()
+            .map_err(|problem| AgentError::Setting(format!("tlsMinVersion: {problem}")))?,
     };
+    let suites = cipher_suites(suites)?;
     let rules = TlsRules {
         whom: "a client",
         // Who shows none may still have a token.
         certificate_is_optional: true,
-        only_newest,
+        terms: TlsTerms { oldest, suites },
     };
     Tls::load(files, rules).map_err(|error| {
         let unusable =

@@ -229,6 +229,8 @@ fn config(scratch: &Scratch, endpoint: &Path) -> Config {
         streaming: Streaming {
             listen: ([127, 0, 0, 1], 0).into(),
             tls: None,
+            client_ca: None,
+            terms: orlop_stream::TlsTerms::default(),
             idle_timeout: Duration::from_secs(10),
         },
         containers: Containers {

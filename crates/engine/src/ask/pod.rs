@@ -51,6 +51,8 @@ pub struct PodParts {
     pub user: Option<(Vec<IdMap>, Vec<IdMap>)>,
     /// Settings of the kernel in its namespaces.
     pub sysctls: BTreeMap<String, String>,
+    /// Bytes that its shared memory may take.
+    pub shm_size: u64,
     /// Its network, where that is not the node's.
     pub attachment: Option<Box<Attachment>>,
     /// Its files.
@@ -97,10 +99,14 @@ impl PodParts {
         let modes = security.and_then(|security| security.namespace_options.as_ref());
         let ranges = IdRanges::parse(modes).map_err(Error::Spec)?;
         let host_network = modes.is_some_and(|modes| modes.network() == NamespaceMode::Node);
-        let sysctls = spec::pod_sysctls(config, &node.config().containers.policy);
+        let settings = node.config();
+        let policy = &settings.containers.policy;
+        let rules = &handler.settings.rules;
+        let sysctls = spec::pod_sysctls(config, policy, rules.base.as_ref());
         Ok(Self {
             user: ranges.map(|ranges| (maps(ranges.uids), maps(ranges.gids))),
             sysctls: sysctls.map_err(Error::Spec)?,
+            shm_size: spec::shm_size(config, rules, policy).map_err(Error::Spec)?,
             files: FilesAsk::read(config)?,
             attachment: if host_network {
                 None

@@ -131,6 +131,7 @@ impl InPod {
                 container_annotations: &settings.container_annotations,
                 shares_sandbox: settings.is_shim(),
                 skip_relabel: settings.skip_relabel,
+                rules: &settings.rules,
                 privileged_without_host_devices: settings.privileged_without_host_devices,
             },
             host: &node.host,

@@ -19,15 +19,13 @@ use crate::record::directories::{make_private_dir, remove_tree};
 use crate::record::pod::Pod;
 use crate::timeline::Trace;
 
-/// Shared memory of a pod, as the peers size it.
-const SHM_SIZE: u64 = 64 << 20;
-
 /// Makes the namespaces, the network, and the files, in this order, because the hosts file
 /// has the pod's addresses in it; then what stands on all of them.
 pub async fn build(node: &Arc<Node>, pod: &Arc<Pod>, parts: PodParts, trace: &Trace) -> Result<()> {
     let PodParts {
         user,
         sysctls,
+        shm_size,
         attachment,
         files,
     } = parts;
@@ -40,6 +38,7 @@ pub async fn build(node: &Arc<Node>, pod: &Arc<Pod>, parts: PodParts, trace: &Tr
     let inside = Inside {
         user,
         sysctls,
+        shm_size,
         hostname: files.hostname.clone(),
         net_pin: by_programs.then(|| node.paths.net_pin(&pod.id)),
     };
@@ -67,6 +66,7 @@ pub async fn build(node: &Arc<Node>, pod: &Arc<Pod>, parts: PodParts, trace: &Tr
 struct Inside {
     user: Option<(Vec<IdMap>, Vec<IdMap>)>,
     sysctls: BTreeMap<String, String>,
+    shm_size: u64,
     hostname: String,
     /// Where the network namespace is mounted. Each such mount costs all that copy the host's mounts,
     /// as every container does, so that only programs get it, which may pass the path on to others
@@ -166,7 +166,7 @@ fn keeper_spec(node: &Node, pod: &Pod, inside: Inside) -> KeeperSpec {
             .collect(),
         shm: own_ipc.then(|| ShmMount {
             path: node.paths.shm(pod),
-            size: SHM_SIZE,
+            size: inside.shm_size,
         }),
         cgroups: node.cgroups.of_keepers(),
         oom_score_adj: Some(KEEPER_OOM_SCORE),

@@ -80,9 +80,12 @@ fn specification(node: &Node, pod: &Pod, handler: &Handler) -> Result<Value> {
         .into_iter()
         .filter_map(|(kind, path)| path.map(|path| json!({"type": kind, "path": path})))
         .collect();
-    let passed = &handler.settings.pod_annotations;
+    let settings = &handler.settings;
+    let passed = (&*settings.pod_annotations, &settings.rules);
+    let config = node.config();
+    let policy = &config.containers.policy;
     Ok(json!({
-        "annotations": spec::pod_annotations(&pod.config, pod.id.as_str(), passed),
+        "annotations": spec::pod_annotations(&pod.config, pod.id.as_str(), passed, policy),
         "linux": {
             "namespaces": joined,
             "cgroupsPath": node.cgroups.parent(pod)?.oci_path(pod.id.as_str()),

@@ -24,6 +24,7 @@ const ANSWER_LIMIT: Duration = Duration::from_secs(2);
 
 /// Answers the call.
 pub async fn call(Engine(node): &Engine, request: StatusRequest) -> Result<StatusResponse> {
+    let handlers = handlers(&node.host, &node.runtimes);
     Ok(StatusResponse {
         status: Some(RuntimeStatus {
             conditions: vec![
@@ -36,12 +37,12 @@ pub async fn call(Engine(node): &Engine, request: StatusRequest) -> Result<Statu
         } else {
             HashMap::new()
         },
-        runtime_handlers: handlers(&node.host, &node.runtimes),
         features: Some(RuntimeFeatures {
             supplemental_groups_policy: true,
-            user_namespaces_host_network: false,
+            user_namespaces_host_network: has_users(&handlers),
             mount_options: true,
         }),
+        runtime_handlers: handlers,
     })
 }
 
@@ -107,6 +108,12 @@ fn handlers(host: &HostFacts, runtimes: &Runtimes) -> Vec<RuntimeHandler> {
         .map(|handler| entry("", handler))
         .chain(all.iter().map(|handler| entry(&handler.name, handler)))
         .collect()
+}
+
+/// Whether pods can have users of their own, which then goes with the node's network as well.
+fn has_users(handlers: &[RuntimeHandler]) -> bool {
+    let mut features = handlers.iter().filter_map(|it| it.features.as_ref());
+    features.any(|features| features.user_namespaces)
 }
 
 /// What stands behind a handler, and what it says that it is; one that says nothing has no version.

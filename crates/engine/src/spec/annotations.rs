@@ -6,7 +6,9 @@ use std::collections::{BTreeMap, HashMap};
 use orlop_cri::v1;
 use orlop_image::Reference;
 
-use super::input::{ImageFacts, SpecInput};
+use super::input::{ImageFacts, Policy, SpecInput};
+use super::pattern::matches;
+use super::{BaseSpec, HandlerRules};
 
 /// The annotations of a container.
 ///
@@ -14,7 +16,7 @@ use super::input::{ImageFacts, SpecInput};
 /// them.
 pub(super) fn of_container(input: &SpecInput<'_>) -> BTreeMap<String, String> {
     let known = &input.known;
-    let mut annotations = BTreeMap::new();
+    let mut annotations = defaults(known.handler.rules, known.policy);
     about_pod(
         known.pod_config,
         input.pod.id,
@@ -41,6 +43,15 @@ pub(super) fn of_container(input: &SpecInput<'_>) -> BTreeMap<String, String> {
     annotations
 }
 
+/// The administrator's: of a base, the node and the runtime, each before the one before it.
+fn defaults(rules: &HandlerRules, policy: &Policy) -> BTreeMap<String, String> {
+    let base = rules.base.as_ref().map(BaseSpec::annotations);
+    let mut annotations = base.cloned().unwrap_or_default();
+    annotations.extend(policy.default_annotations.clone());
+    annotations.extend(rules.default_annotations.clone());
+    annotations
+}
+
 /// The image for which leave was given, and no other: by its digest where it is pulled once more.
 fn pinned<'a>(image: &ImageFacts<'a>) -> &'a str {
     let named: Option<Reference> = image.name.parse().ok();
@@ -55,9 +66,10 @@ fn pinned<'a>(image: &ImageFacts<'a>) -> &'a str {
 pub fn of_pod(
     pod: &v1::PodSandboxConfig,
     id: &str,
-    patterns: &[String],
+    (patterns, rules): (&[String], &HandlerRules),
+    policy: &Policy,
 ) -> BTreeMap<String, String> {
-    let mut annotations = BTreeMap::new();
+    let mut annotations = defaults(rules, policy);
     about_pod(pod, id, patterns, &mut annotations);
     for (name, value) in [
         ("container-type", "sandbox"),
@@ -120,47 +132,6 @@ fn passed(
     for (name, value) in annotations {
         if patterns.iter().any(|pattern| matches(pattern, name)) {
             into.insert(name.clone(), value.clone());
-        }
-    }
-}
-
-/// Whether a name fits a pattern in which `*` stands for any text.
-fn matches(pattern: &str, name: &str) -> bool {
-    let Some((first, rest)) = pattern.split_once('*') else {
-        return pattern == name;
-    };
-    let Some(mut name) = name.strip_prefix(first) else {
-        return false;
-    };
-    let mut parts: Vec<&str> = rest.split('*').collect();
-    let last = parts.pop().unwrap_or_default();
-    for part in parts {
-        let Some(at) = name.find(part) else {
-            return false;
-        };
-        name = &name[at + part.len()..];
-    }
-    name.ends_with(last)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn patterns_let_through_what_they_describe() {
-        for (pattern, name, fits) in [
-            ("a.b/c", "a.b/c", true),
-            ("a.b/c", "a.b/cd", false),
-            ("a.b/*", "a.b/cd", true),
-            ("*", "anything", true),
-            ("*.end", "x.end", true),
-            ("*.end", "x.end.", false),
-            ("a*b*c", "a1b2b3c", true),
-            ("a*b*c", "a1c", false),
-            ("ab*ba", "aba", false),
-        ] {
-            assert_eq!(matches(pattern, name), fits, "{pattern} {name}");
         }
     }
 }

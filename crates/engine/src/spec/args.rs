@@ -4,8 +4,8 @@ use std::collections::HashMap;
 
 use orlop_cri::v1;
 
-use super::Error;
-use super::input::ImageFacts;
+use super::input::{ImageFacts, Known};
+use super::{Error, gomaxprocs};
 
 /// `PATH` of containers whose image and request set none.
 const DEFAULT_PATH: &str = "PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
@@ -55,11 +55,29 @@ pub(super) fn command(
     Ok(argv)
 }
 
-/// The environment: defaults, then the image's, then the request's, the last one of a name wins.
+/// The environment: defaults, then the base's, the image's, and the request's, the last one of a name
+/// wins.
 pub(super) fn environment(
-    config: &v1::ContainerConfig,
-    image: &ImageFacts<'_>,
+    known: &Known<'_>,
     hostname: &str,
+    threads: Option<u64>,
+) -> Result<Vec<String>, Error> {
+    let base = known.handler.rules.base.as_ref();
+    let base = base.map(super::BaseSpec::environment).unwrap_or_default();
+    let threads = threads.map(|number| format!("{}={number}", gomaxprocs::NAME));
+    merged(
+        known.config,
+        &known.image,
+        hostname,
+        threads.iter().chain(base),
+    )
+}
+
+fn merged<'a>(
+    config: &v1::ContainerConfig,
+    image: &ImageFacts<'a>,
+    hostname: &str,
+    beneath: impl IntoIterator<Item = &'a String>,
 ) -> Result<Vec<String>, Error> {
     let mut env = Environment::default();
     env.set(DEFAULT_PATH.to_owned());
@@ -67,7 +85,7 @@ pub(super) fn environment(
         env.set("TERM=xterm".to_owned());
     }
     env.set(format!("HOSTNAME={hostname}"));
-    for entry in image.env {
+    for entry in beneath.into_iter().chain(image.env) {
         env.set(entry.clone());
     }
     for (index, pair) in config.envs.iter().enumerate() {
@@ -212,7 +230,7 @@ mod tests {
             ..Default::default()
         };
         assert_eq!(
-            environment(&config, &image, "h").unwrap(),
+            merged(&config, &image, "h", []).unwrap(),
             words("PATH=/bin TERM=vt100 HOSTNAME=h A=1 B=3 C=x=y")
         );
     }
@@ -227,7 +245,7 @@ mod tests {
             envs: vec![bad],
             ..Default::default()
         };
-        let error = environment(&config, &ImageFacts::default(), "h")
+        let error = merged(&config, &ImageFacts::default(), "h", [])
             .unwrap_err()
             .to_string();
         assert_eq!(error, "config.envs[0]: the value of TOKEN is not UTF-8");
@@ -245,7 +263,7 @@ mod tests {
             envs,
             ..Default::default()
         };
-        let env = environment(&config, &ImageFacts::default(), "h").unwrap();
+        let env = merged(&config, &ImageFacts::default(), "h", []).unwrap();
         assert_eq!(env.len(), 10_002);
     }
 }

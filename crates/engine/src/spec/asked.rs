@@ -3,14 +3,15 @@
 use orlop_cri::v1;
 use orlop_oci::{BlockIo, Capabilities, IntelRdt, Namespace, Resources, Rlimit};
 
+use super::handler_rules::CGROUP_WRITABLE;
 use super::input::Known;
 use super::security_profile::Wanted;
 use super::selinux::Labels;
 use super::stop_signal::StopSignal;
 use super::userns::IdRanges;
 use super::{
-    Error, apparmor, args, block_io, capabilities, devices, hidden_paths, mounts, namespaces, oom,
-    rdt, resources, rlimits, seccomp, user, working_dir,
+    Error, apparmor, args, block_io, capabilities, devices, gomaxprocs, hidden_paths, mounts,
+    namespaces, oom, rdt, resources, rlimits, seccomp, umask, user, working_dir,
 };
 
 /// A request that can become a container as far as can be told without its files and the paths of
@@ -23,11 +24,14 @@ pub struct Asked {
     pub(super) ranges: Option<IdRanges>,
     pub(super) labels: Option<Labels>,
     pub(super) own_cgroup_namespace: bool,
+    /// Whether its control groups are its own to divide.
+    pub(super) cgroup_writable: bool,
     pub(super) namespaces: Vec<Namespace>,
     pub(super) args: Vec<String>,
     pub(super) env: Vec<String>,
     pub(super) cwd: String,
     pub(super) user: user::Asked,
+    pub(super) umask: Option<u32>,
     pub(super) capabilities: Capabilities,
     pub(super) rlimits: Vec<Rlimit>,
     pub(super) apparmor: String,
@@ -74,20 +78,38 @@ impl Asked {
         let oom_score_adj = asked.as_ref().map(|asked| asked.oom_score_adj);
         let floor = known.host.oom_score_floor;
         let oom_score_adj = oom_score_adj.map(|asked| oom::score_adj(asked, floor, &mut warnings));
-        let (masked_paths, readonly_paths) = hidden_paths::lists(&security)?;
+        let base = known.handler.rules.base.as_ref();
+        let (masked_paths, readonly_paths) = hidden_paths::lists(&security, base)?;
+        let limits = resources::limits(
+            asked.as_ref(),
+            known.host,
+            base.and_then(super::BaseSpec::pids)
+                .or(known.policy.pids_limit),
+            "config.linux.resources",
+            &mut warnings,
+        )?;
+        let threads = known.policy.min_gomaxprocs;
+        let threads = threads.map(|least| gomaxprocs::number(limits.cpu.as_ref(), least));
         Ok(Self {
             host_network: pod.network == i32::from(v1::NamespaceMode::Node),
             ranges,
             labels: labels(known, &security)?,
             own_cgroup_namespace,
+            cgroup_writable: cgroup_writable(known, own_cgroup_namespace, &mut warnings)?,
             namespaces: namespaces::list(&options, &pod, known.namespaces, own_cgroup_namespace)?,
             args: args::command(known.config, &known.image)?,
-            env: args::environment(known.config, &known.image, hostname)?,
+            env: args::environment(known, hostname, threads)?,
             cwd: working_dir::asked(known.config, &known.image)?,
             user: user::Asked::read(&security, known.image.user)?,
-            capabilities: capabilities::sets(&security, &known.host.capabilities, &mut warnings)?,
+            umask: umask::asked(known)?,
+            capabilities: capabilities::sets(
+                &security,
+                base.and_then(super::BaseSpec::capabilities),
+                &known.host.capabilities,
+                &mut warnings,
+            )?,
             rlimits: rlimits::list(
-                &known.policy.rlimits,
+                &rlimits::merged(&known.policy.rlimits, base),
                 &known.host.rlimit_ceilings,
                 &mut warnings,
             ),
@@ -102,13 +124,7 @@ impl Asked {
             devices: devices::Asked::read(&known.config.devices)?,
             masked_paths,
             readonly_paths,
-            limits: resources::limits(
-                asked.as_ref(),
-                known.host,
-                known.policy.pids_limit,
-                "config.linux.resources",
-                &mut warnings,
-            )?,
+            limits,
             block_io: block_io::limits(known)?,
             rdt: rdt::class(known)?,
             stop_signal: StopSignal::of_container(
@@ -120,6 +136,42 @@ impl Asked {
             warnings,
         })
     }
+}
+
+/// Whether the container may make control groups below its own. That takes a kernel that keeps the limits
+/// of its own group from it.
+fn cgroup_writable(
+    known: &Known<'_>,
+    own_namespace: bool,
+    warnings: &mut Vec<String>,
+) -> Result<bool, Error> {
+    let rules = known.handler.rules;
+    let defaults = &known.policy.default_annotations;
+    let wanted = match rules.acted_on(CGROUP_WRITABLE, known.pod_config, defaults) {
+        None => rules.cgroup_writable,
+        Some("true") => true,
+        Some("false") => false,
+        Some(other) => {
+            let problem = format!("{other:?} is neither true nor false");
+            return Err(Error::invalid(
+                format!("annotation {CGROUP_WRITABLE}"),
+                problem,
+            ));
+        }
+    };
+    let mut options = known.host.cgroup_mount_options.iter();
+    let missing = if !known.host.cgroup_v2 {
+        "the node has cgroup v1"
+    } else if !options.any(|option| option == "nsdelegate") {
+        "the node's cgroup file system is mounted without nsdelegate, so that containers could raise \
+         their own limits"
+    } else {
+        return Ok(wanted && own_namespace);
+    };
+    if wanted {
+        warnings.push(format!("control groups stay read-only: {missing}"));
+    }
+    Ok(false)
 }
 
 /// The container's labels: its own options on the pod's level, else the pod's.

@@ -43,10 +43,12 @@ pub fn build(input: &SpecInput<'_>, asked: Asked) -> Result<(Spec, Effective), E
         ranges,
         host_network: asked.host_network,
         own_cgroup_namespace: asked.own_cgroup_namespace,
+        cgroup_writable: asked.cgroup_writable,
         pod_shm: input.pod.files.shm.is_some(),
     };
     let labels = asked.labels.unwrap_or_default();
-    let user = asked.user.resolve(input.rootfs.dir, ranges)?;
+    let mut user = asked.user.resolve(input.rootfs.dir, ranges)?;
+    user.umask = asked.umask;
     let mounts = mounts::plan(input, asked.mounts, &situation, &labels.file)?;
     let grant = device_grant(known, &asked.security);
     let devices = devices::list(asked.devices, grant)?;
@@ -101,6 +103,9 @@ pub fn build(input: &SpecInput<'_>, asked: Asked) -> Result<(Spec, Effective), E
         }),
         ..Spec::default()
     };
+    if let Some(base) = &known.handler.rules.base {
+        base.complete(asked.security.privileged, &mut spec);
+    }
     cdi::apply(known.config, known.policy, &mut spec)?;
     hook_dirs::apply(
         &known.policy.hook_dirs,

@@ -10,8 +10,8 @@ use orlop_oci::{Features, NamespaceKind};
 use super::super::host::tests::facts;
 use super::super::selinux::{Labels, SelinuxDefaults};
 use super::super::{
-    CgroupParent, HandlerFacts, HostFacts, ImageFacts, PodFacts, PodFiles, PodNamespaces, Policy,
-    RootfsFacts,
+    BaseSpec, CgroupParent, HandlerFacts, HandlerRules, HostFacts, ImageFacts, PodFacts, PodFiles,
+    PodNamespaces, Policy, RootfsFacts,
 };
 use super::*;
 
@@ -21,6 +21,7 @@ struct Scene {
     host: HostFacts,
     policy: Policy,
     labels: Option<Labels>,
+    rules: HandlerRules,
 }
 
 impl Scene {
@@ -43,6 +44,7 @@ impl Scene {
             host: facts(),
             policy: Policy::default(),
             labels: None,
+            rules: HandlerRules::default(),
         }
     }
 
@@ -83,6 +85,7 @@ impl Scene {
                 shares_sandbox: false,
                 privileged_without_host_devices: false,
                 skip_relabel: false,
+                rules: &self.rules,
             },
             host: &self.host,
             policy: &self.policy,
@@ -286,4 +289,166 @@ fn a_device_nobody_describes_is_an_error() {
     let error = scene.build().unwrap_err();
     assert!(matches!(error, Error::NotFound { .. }));
     assert!(error.to_string().contains("vendor.com/gpu=0"), "{error}");
+}
+
+#[test]
+fn a_base_is_beneath_what_is_asked_for() {
+    let mut scene = Scene::new();
+    scene.policy.rlimits = vec![rlimit("RLIMIT_NOFILE", 10), rlimit("RLIMIT_CORE", 0)];
+    scene.policy.pids_limit = Some(99);
+    scene.policy.default_annotations = text_map(&[("a", "node"), ("b", "node"), ("d", "node")]);
+    scene.rules.default_annotations = text_map(&[("b", "handler"), ("pod.io/x", "handler")]);
+    scene.pod.annotations = HashMap::from([("pod.io/x".into(), "pod".into())]);
+    let base = r#"{
+        "annotations": {"a": "base", "c": "base"},
+        "root": {"path": "elsewhere", "readonly": true}, "hostname": "elsewhere",
+        "process": {"args": ["other"], "cwd": "/elsewhere", "env": ["A=base", "HOSTNAME=base"],
+            "user": {"uid": 7, "gid": 7, "umask": 63}, "noNewPrivileges": true,
+            "apparmorProfile": "other", "selinuxLabel": "other",
+            "capabilities": {"bounding": ["CAP_KILL", "CAP_CHOWN"], "ambient": ["CAP_KILL"]},
+            "rlimits": [{"type": "RLIMIT_NOFILE", "hard": 7, "soft": 7}]},
+        "mounts": [{"destination": "/proc", "type": "proc", "source": "proc", "options": ["hidepid=2"]},
+            {"destination": "/extra", "type": "tmpfs", "source": "tmpfs"}],
+        "hooks": {"poststop": [{"path": "/bin/true"}]},
+        "linux": {"cgroupsPath": "/elsewhere", "seccomp": {"defaultAction": "SCMP_ACT_ERRNO"},
+            "namespaces": [{"type": "network", "path": "/elsewhere"}],
+            "maskedPaths": ["/masked"], "readonlyPaths": ["/readonly"],
+            "devices": [{"path": "/dev/extra", "type": "c", "major": 10, "minor": 229}],
+            "resources": {"pids": {"limit": 7}, "unified": {"memory.high": "1000"},
+                "devices": [{"allow": false, "access": "rwm"},
+                    {"allow": true, "type": "c", "major": 10, "minor": 229, "access": "rw"}]}}
+    }"#;
+    scene.rules.base = Some(BaseSpec::parse(base).unwrap());
+    scene.security().readonly_paths = vec!["/asked".into()];
+    scene.config.envs = vec![v1::KeyValue {
+        key: "A".into(),
+        value: "asked".into(),
+    }];
+    let (spec, _) = scene.build().unwrap();
+
+    let annotation = |name: &str| spec.annotations[name].as_str();
+    let found = ["a", "b", "c", "d", "pod.io/x"].map(annotation);
+    assert_eq!(found, ["node", "handler", "base", "node", "pod"]);
+    let process = spec.process.unwrap();
+    assert_eq!(
+        (process.args.as_slice(), process.cwd.as_str()),
+        (&["sleep".to_owned(), "1".to_owned()][..], "/")
+    );
+    assert!(process.env.contains(&"A=asked".to_owned()));
+    assert!(process.env.contains(&"HOSTNAME=base".to_owned()));
+    assert_eq!((process.user.uid, process.user.umask), (33, Some(0o77)));
+    assert!(process.no_new_privileges);
+    assert_eq!(
+        (process.apparmor_profile, process.selinux_label),
+        (String::new(), String::new())
+    );
+    assert_eq!(
+        process.rlimits,
+        [rlimit("RLIMIT_CORE", 0), rlimit("RLIMIT_NOFILE", 7)]
+    );
+    let capabilities = process.capabilities.unwrap();
+    assert_eq!(capabilities.bounding, ["CAP_CHOWN", "CAP_KILL"]);
+    assert!(capabilities.ambient.is_empty());
+
+    let mount = |path: &str| spec.mounts.iter().find(|it| it.destination == path);
+    assert_eq!(mount("/proc").unwrap().options, ["hidepid=2"]);
+    assert!(mount("/extra").is_some() && mount("/sys").is_some());
+    assert_eq!(spec.hooks.unwrap().poststop.len(), 1);
+    assert!(!spec.root.unwrap().readonly && spec.hostname.is_empty());
+    let linux = spec.linux.unwrap();
+    assert_eq!(linux.cgroups_path, "/kubepods/pod1/c1");
+    assert!(linux.seccomp.is_none());
+    assert!(linux.namespaces.iter().all(|it| it.path != "/elsewhere"));
+    assert_eq!(
+        (linux.masked_paths, linux.readonly_paths),
+        (vec!["/masked".to_owned()], vec!["/asked".to_owned()])
+    );
+    assert!(linux.devices.iter().any(|it| it.path == "/dev/extra"));
+    let resources = linux.resources.unwrap();
+    let last = resources.devices.last().unwrap();
+    assert!(last.allow && last.minor == Some(229));
+    assert_eq!(resources.pids.unwrap().limit, Some(7));
+    assert_eq!(resources.unified["memory.high"], "1000");
+}
+
+fn rlimit(kind: &str, value: u64) -> orlop_oci::Rlimit {
+    orlop_oci::Rlimit {
+        kind: kind.into(),
+        hard: value,
+        soft: value,
+    }
+}
+
+fn text_map(entries: &[(&str, &str)]) -> std::collections::BTreeMap<String, String> {
+    let entries = entries.iter();
+    entries
+        .map(|(name, value)| ((*name).to_owned(), (*value).to_owned()))
+        .collect()
+}
+
+#[test]
+fn control_groups_can_be_written_to_only_where_the_kernel_keeps_limits_from_it() {
+    const ANNOTATION: &str = "io.kubernetes.cri-o.cgroup2-mount-hierarchy-rw";
+    let mut scene = Scene::new();
+    let access = |scene: &Scene| {
+        let (spec, effective) = scene.build().unwrap();
+        let mount = spec
+            .mounts
+            .into_iter()
+            .find(|it| it.destination == "/sys/fs/cgroup")
+            .unwrap();
+        (
+            mount.options.contains(&"rw".to_owned()),
+            effective.warnings.concat(),
+        )
+    };
+    scene.rules.cgroup_writable = true;
+    let (writable, told) = access(&scene);
+    assert!(!writable && told.contains("cgroup v1"), "{told}");
+    scene.host.cgroup_v2 = true;
+    let (writable, told) = access(&scene);
+    assert!(!writable && told.contains("nsdelegate"), "{told}");
+    scene.host.cgroup_mount_options = vec!["nsdelegate".into()];
+    assert_eq!(access(&scene), (true, String::new()));
+    // What a pod says counts where it may say it.
+    scene.pod.annotations = HashMap::from([(ANNOTATION.into(), "false".into())]);
+    assert!(access(&scene).0);
+    scene.rules.allowed_annotations = vec![ANNOTATION.into()];
+    assert!(!access(&scene).0);
+    scene
+        .pod
+        .annotations
+        .insert(ANNOTATION.into(), "yes".into());
+    assert!(
+        scene
+            .build()
+            .unwrap_err()
+            .to_string()
+            .contains("neither true nor false")
+    );
+}
+
+#[test]
+fn a_mask_is_octal() {
+    const ANNOTATION: &str = "io.kubernetes.cri-o.umask";
+    let mut scene = Scene::new();
+    scene.rules.allowed_annotations = vec![ANNOTATION.into()];
+    let umask = |scene: &Scene| {
+        scene
+            .build()
+            .map(|(spec, _)| spec.process.unwrap().user.umask)
+    };
+    assert_eq!(umask(&scene).unwrap(), None);
+    for (text, mask) in [
+        ("0027", Some(0o27)),
+        ("777", Some(0o777)),
+        ("8", None),
+        ("1000", None),
+        ("", None),
+        ("+7", None),
+    ] {
+        scene.pod.annotations = HashMap::from([(ANNOTATION.into(), text.into())]);
+        assert_eq!(umask(&scene).ok().flatten(), mask, "{text}");
+        assert_eq!(umask(&scene).is_ok(), mask.is_some(), "{text}");
+    }
 }

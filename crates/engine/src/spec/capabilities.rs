@@ -35,6 +35,7 @@ const FIELD: &str = "config.linux.security_context.capabilities";
 /// name over `ALL`.
 pub(super) fn sets(
     security: &v1::LinuxContainerSecurityContext,
+    base: Option<&[&'static str]>,
     available: &[String],
     warnings: &mut Vec<String>,
 ) -> Result<oci::Capabilities, Error> {
@@ -49,7 +50,7 @@ pub(super) fn sets(
     }
     let empty = v1::Capability::default();
     let request = security.capabilities.as_ref().unwrap_or(&empty);
-    let mut given = DEFAULT.to_vec();
+    let mut given = base.unwrap_or(&DEFAULT).to_vec();
     let add = parse(&request.add_capabilities, "add_capabilities")?;
     let drop = parse(&request.drop_capabilities, "drop_capabilities")?;
     let ambient = parse(
@@ -157,6 +158,7 @@ mod tests {
     fn made(add: &str, drop: &str, ambient: &str) -> oci::Capabilities {
         sets(
             &security(add, drop, ambient),
+            None,
             &everything(),
             &mut Vec::new(),
         )
@@ -212,17 +214,29 @@ mod tests {
             .filter(|name| name != "CAP_SYS_RESOURCE")
             .collect();
         let mut warnings = Vec::new();
-        let caps = sets(&security("SYS_RESOURCE KILL", "", ""), &own, &mut warnings).unwrap();
+        let caps = sets(
+            &security("SYS_RESOURCE KILL", "", ""),
+            None,
+            &own,
+            &mut warnings,
+        )
+        .unwrap();
         assert!(!caps.bounding.contains(&"CAP_SYS_RESOURCE".to_owned()));
         assert!(warnings[0].contains("CAP_SYS_RESOURCE"), "{warnings:?}");
         let mut quiet = Vec::new();
-        sets(&security("ALL", "", ""), &own, &mut quiet).unwrap();
+        sets(&security("ALL", "", ""), None, &own, &mut quiet).unwrap();
         assert!(quiet.is_empty());
     }
 
     #[test]
     fn an_unknown_name_is_refused() {
-        let error = sets(&security("FLY", "", ""), &everything(), &mut Vec::new()).unwrap_err();
+        let error = sets(
+            &security("FLY", "", ""),
+            None,
+            &everything(),
+            &mut Vec::new(),
+        )
+        .unwrap_err();
         assert_eq!(
             error.to_string(),
             "config.linux.security_context.capabilities.add_capabilities: \"FLY\" is not a capability"
@@ -235,7 +249,7 @@ mod tests {
             privileged: true,
             ..security("", "ALL", "")
         };
-        let caps = sets(&privileged, &everything(), &mut Vec::new()).unwrap();
+        let caps = sets(&privileged, None, &everything(), &mut Vec::new()).unwrap();
         assert_eq!(caps.bounding, everything());
     }
 }

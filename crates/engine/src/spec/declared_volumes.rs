@@ -9,8 +9,8 @@ use rustix::fs::{Mode, OFlags, ResolveFlags, openat2};
 use rustix::io::Errno;
 
 use super::Error;
+use super::clean_path::clean;
 use super::input::SpecInput;
-use super::mounts::clean;
 use super::volume_copy::Copy;
 
 const FIELD: &str = "the image's VOLUME";

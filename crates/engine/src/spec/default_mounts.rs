@@ -16,12 +16,37 @@ pub(super) struct Situation<'a> {
     pub(super) ranges: Option<&'a IdRanges>,
     pub(super) host_network: bool,
     pub(super) own_cgroup_namespace: bool,
+    pub(super) cgroup_writable: bool,
     /// Whether the pod brings a `/dev/shm`.
     pub(super) pod_shm: bool,
 }
 
-/// The default mounts, in the order in which they are made.
-pub(super) fn list(situation: &Situation<'_>) -> Vec<Mount> {
+/// The default mounts with those of a base, in the order in which they are made.
+pub(super) fn list(situation: &Situation<'_>, base: &[Mount]) -> Vec<Mount> {
+    let mut mounts = defaults(situation);
+    for own in base {
+        let own = fitting(own, situation.ranges);
+        match mounts
+            .iter_mut()
+            .find(|it| it.destination == own.destination)
+        {
+            Some(default) => *default = own,
+            None => mounts.push(own),
+        }
+    }
+    mounts
+}
+
+/// A terminal's group is left out where the pod's users do not have it.
+fn fitting(mount: &Mount, ranges: Option<&IdRanges>) -> Mount {
+    let mut mount = mount.clone();
+    if ranges.is_some_and(|ranges| !ranges.has_gid(TTY_GROUP)) && mount.kind == "devpts" {
+        mount.options.retain(|option| option != "gid=5");
+    }
+    mount
+}
+
+fn defaults(situation: &Situation<'_>) -> Vec<Mount> {
     let mut mounts = vec![
         mount("/proc", "proc", "proc", &["nosuid", "noexec", "nodev"]),
         mount(
@@ -81,7 +106,11 @@ fn sys(situation: &Situation<'_>) -> Mount {
 }
 
 fn cgroup(situation: &Situation<'_>) -> Mount {
-    let access = if situation.privileged { "rw" } else { "ro" };
+    let access = if situation.privileged || situation.cgroup_writable {
+        "rw"
+    } else {
+        "ro"
+    };
     let options = ["nosuid", "noexec", "nodev", "relatime", access];
     let mut mount = mount("/sys/fs/cgroup", "cgroup", "cgroup", &options);
     if !situation.own_cgroup_namespace {

@@ -10,7 +10,7 @@ use orlop_oci::{Device, DeviceKind, DeviceRule};
 use rustix::fs::{major, minor};
 
 use super::Error;
-use super::mounts::clean;
+use super::clean_path::clean;
 
 /// Parts of `/dev` that are filesystems of their own or belong to one process.
 const NOT_SHARED: [&str; 7] = ["pts", "shm", "fd", "mqueue", ".lxc", ".lxd-mounts", ".udev"];

@@ -2,11 +2,12 @@
 
 use orlop_cri::v1;
 
-use super::Error;
+use super::{BaseSpec, Error};
 
-/// Masked and read-only paths.
+/// Masked and read-only paths: those of a base where the request says none.
 pub(super) fn lists(
     security: &v1::LinuxContainerSecurityContext,
+    base: Option<&BaseSpec>,
 ) -> Result<(Vec<String>, Vec<String>), Error> {
     if security.privileged {
         return Ok((Vec::new(), Vec::new()));
@@ -26,9 +27,13 @@ pub(super) fn lists(
             ));
         }
     }
+    let or_base = |asked: &Vec<String>, of_base: fn(&BaseSpec) -> &[String]| match base {
+        Some(base) if asked.is_empty() => of_base(base).to_vec(),
+        _ => asked.clone(),
+    };
     Ok((
-        security.masked_paths.clone(),
-        security.readonly_paths.clone(),
+        or_base(&security.masked_paths, BaseSpec::masked_paths),
+        or_base(&security.readonly_paths, BaseSpec::readonly_paths),
     ))
 }
 
@@ -43,7 +48,7 @@ mod tests {
             readonly_paths: vec!["/proc/sys".into()],
             ..Default::default()
         };
-        let (masked, readonly) = lists(&security).unwrap();
+        let (masked, readonly) = lists(&security, None).unwrap();
         assert_eq!(
             (masked.as_slice(), readonly.as_slice()),
             (
@@ -52,7 +57,7 @@ mod tests {
             )
         );
         security.privileged = true;
-        assert_eq!(lists(&security).unwrap(), (Vec::new(), Vec::new()));
+        assert_eq!(lists(&security, None).unwrap(), (Vec::new(), Vec::new()));
     }
 
     #[test]
@@ -61,6 +66,6 @@ mod tests {
             masked_paths: vec!["proc/kcore".into()],
             ..Default::default()
         };
-        assert!(lists(&security).is_err());
+        assert!(lists(&security, None).is_err());
     }
 }

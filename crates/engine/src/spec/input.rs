@@ -12,7 +12,9 @@ use super::apparmor::AppArmor;
 use super::block_io::BlockIoClasses;
 use super::cgroup_parent::CgroupParent;
 use super::exec::ExecAffinity;
+use super::handler_rules::HandlerRules;
 use super::selinux::{Labels, SelinuxDefaults};
+use super::timezone::Timezone;
 
 /// What is known of a container before anything of it is made.
 #[derive(Clone, Copy)]
@@ -159,6 +161,8 @@ pub struct HandlerFacts<'a> {
     pub skip_relabel: bool,
     /// Whether the pod's containers share a sandbox of their own.
     pub shares_sandbox: bool,
+    /// What they get besides.
+    pub rules: &'a HandlerRules,
 }
 
 /// The node.
@@ -216,6 +220,14 @@ pub struct Policy {
     pub unprivileged_icmp: bool,
     /// Kernel settings of every pod with the namespace they belong to; a pod's own win.
     pub sysctls: BTreeMap<String, String>,
+    /// Annotations of all containers, beneath those of their runtime.
+    pub default_annotations: BTreeMap<String, String>,
+    /// Bytes that a pod's shared memory may take.
+    pub shm_size: Option<u64>,
+    /// The time zone of containers.
+    pub timezone: Option<Timezone>,
+    /// The least that programs written in Go are told of processors.
+    pub min_gomaxprocs: Option<u64>,
     /// CPUs of commands executed in containers.
     pub exec_cpu_affinity: Option<ExecAffinity>,
     /// Classes of block IO that containers may choose.

@@ -9,11 +9,13 @@ use base64::prelude::BASE64_URL_SAFE;
 use orlop_cri::v1;
 use orlop_oci::{Features, IdMapping, Mount};
 
+use super::clean_path::clean;
 use super::default_mounts::{self, Situation};
 use super::image_volumes;
 use super::input::{Known, SpecInput};
 use super::propagation::{self, HostMounts};
 use super::selinux::{Relabel, relabel};
+use super::timezone::{self, Timezone};
 use super::userns::{IdRanges, mount_ranges};
 use super::{Error, declared_volumes};
 
@@ -130,6 +132,13 @@ pub(super) fn plan(
             binds.push(bind);
         }
     }
+    if let Some(zone) = &input.known.policy.timezone
+        && !taken
+            .iter()
+            .any(|path| path == timezone::DESTINATION || path == "/etc")
+    {
+        binds.push(zone_file(zone));
+    }
     if !input.known.policy.ignore_image_volumes {
         for volume in declared_volumes::prepare(input, &taken)? {
             binds.push(Bind::of_volume(volume, situation.ranges));
@@ -140,7 +149,9 @@ pub(super) fn plan(
 
     let mut mounts = Mounts::default();
     let replaced = |path: &str| binds.iter().any(|bind| bind.destination == path);
-    for mount in default_mounts::list(situation) {
+    let base = input.known.handler.rules.base.as_ref();
+    let base = base.map(super::BaseSpec::mounts).unwrap_or_default();
+    for mount in default_mounts::list(situation, base) {
         let below_replaced_dev = mount.destination.starts_with("/dev/") && replaced("/dev");
         if !below_replaced_dev && !replaced(&mount.destination) {
             mounts.list.push(mount);
@@ -308,6 +319,17 @@ fn pod_files(input: &SpecInput<'_>, ranges: Option<&IdRanges>) -> Vec<Bind> {
     binds
 }
 
+/// A zone's file, which everybody may read: its ids need no mapping, and it keeps its label.
+fn zone_file(zone: &Timezone) -> Bind {
+    let options = ["nosuid", "noexec", "nodev"].map(str::to_owned).to_vec();
+    Bind {
+        readonly: true,
+        relabel: false,
+        options,
+        ..Bind::internal(timezone::DESTINATION, zone.path(), None)
+    }
+}
+
 /// Refuses ids that the handler cannot map.
 fn check_mapped(
     features: &Features,
@@ -361,21 +383,6 @@ pub(super) fn destination(path: &str, field: &str) -> Result<String, Error> {
         return Err(Error::invalid(field, "the root itself cannot be replaced"));
     }
     Ok(clean)
-}
-
-/// An absolute path without `.`, `..` and double slashes.
-pub(super) fn clean(path: &str) -> String {
-    let mut parts: Vec<&str> = Vec::new();
-    for part in path.split('/') {
-        match part {
-            "" | "." => {}
-            ".." => {
-                parts.pop();
-            }
-            _ => parts.push(part),
-        }
-    }
-    format!("/{}", parts.join("/"))
 }
 
 /// A path of the node after its links, made as a directory if it is not there.

@@ -7,6 +7,7 @@ use orlop_cgroup::Driver;
 use orlop_oci::{Features, LinuxFeatures, MountExtensions};
 
 use super::super::cgroup_parent::CgroupParent;
+use super::super::handler_rules::HandlerRules;
 use super::super::host::tests::facts;
 use super::super::input::{
     HandlerFacts, HostFacts, ImageFacts, PodFacts, PodFiles, PodNamespaces, Policy, RootfsFacts,
@@ -67,6 +68,7 @@ impl Scene {
             shares_sandbox: false,
             privileged_without_host_devices: false,
             skip_relabel: false,
+            rules: &HandlerRules::default(),
         };
         let situation = Situation {
             host: &self.host,
@@ -74,6 +76,7 @@ impl Scene {
             ranges: None,
             host_network: false,
             own_cgroup_namespace: false,
+            cgroup_writable: false,
             pod_shm: true,
         };
         let known = Known {

@@ -4,6 +4,16 @@ use std::collections::BTreeMap;
 
 use orlop_oci::Rlimit;
 
+use super::BaseSpec;
+
+/// Those of the node, and in their place or beside them those of a base.
+pub(super) fn merged(of_node: &[Rlimit], base: Option<&BaseSpec>) -> Vec<Rlimit> {
+    let of_base = base.map(BaseSpec::limits).unwrap_or_default();
+    let is_replaced = |limit: &&Rlimit| of_base.iter().any(|own| own.kind == limit.kind);
+    let kept = of_node.iter().filter(|limit| !is_replaced(limit));
+    kept.chain(of_base).cloned().collect()
+}
+
 /// The limits, lowered to what this daemon may give.
 pub(super) fn list(
     configured: &[Rlimit],

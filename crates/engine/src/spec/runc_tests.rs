@@ -16,8 +16,8 @@ use orlop_cri::v1::security_profile::ProfileType;
 use orlop_oci::Features;
 
 use super::{
-    AppArmor, Asked, CgroupParent, HandlerFacts, HostFacts, ImageFacts, Known, PodFacts, PodFiles,
-    PodNamespaces, Policy, RootfsFacts, SpecInput, build,
+    AppArmor, Asked, CgroupParent, HandlerFacts, HandlerRules, HostFacts, ImageFacts, Known,
+    PodFacts, PodFiles, PodNamespaces, Policy, RootfsFacts, SpecInput, build,
 };
 
 /// A container on `runc` with a root filesystem of busybox, removed with the test.
@@ -170,6 +170,7 @@ impl Scene {
                 shares_sandbox: false,
                 privileged_without_host_devices: false,
                 skip_relabel: false,
+                rules: &HandlerRules::default(),
             },
             host: &host,
             policy: &self.policy,

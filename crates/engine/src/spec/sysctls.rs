@@ -4,23 +4,12 @@ use std::collections::{BTreeMap, HashMap};
 
 use orlop_cri::v1;
 
-use super::Error;
 use super::input::Policy;
+use super::sysctl_names::{Scope, dotted, scope};
 use super::userns::IdRanges;
+use super::{BaseSpec, Error};
 
 const FIELD: &str = "config.linux.sysctls";
-
-/// Settings of an IPC namespace.
-const IPC: [&str; 8] = [
-    "kernel.msgmax",
-    "kernel.msgmnb",
-    "kernel.msgmni",
-    "kernel.sem",
-    "kernel.shmall",
-    "kernel.shmmax",
-    "kernel.shmmni",
-    "kernel.shm_rmid_forced",
-];
 
 /// The settings of a pod with its own namespaces, by dotted name: those requested, and those the
 /// node's configuration adds.
@@ -29,6 +18,7 @@ const IPC: [&str; 8] = [
 pub fn of_pod(
     config: &v1::PodSandboxConfig,
     policy: &Policy,
+    base: Option<&BaseSpec>,
 ) -> Result<BTreeMap<String, String>, Error> {
     let linux = config.linux.as_ref();
     let options = linux
@@ -38,7 +28,7 @@ pub fn of_pod(
     let own_network = options.is_none_or(|options| options.network != node);
     let own_ipc = options.is_none_or(|options| options.ipc != node);
     let empty = HashMap::new();
-    let mut settings = defaults(policy, own_network, own_ipc)?;
+    let mut settings = defaults(policy, base, own_network, own_ipc)?;
     for (name, value) in linux.map_or(&empty, |linux| &linux.sysctls) {
         let name = dotted(name)?;
         if value.contains(['\0', '\n']) {
@@ -83,11 +73,13 @@ pub fn of_pod(
 /// The configured settings that belong to a namespace the pod has of its own.
 fn defaults(
     policy: &Policy,
+    base: Option<&BaseSpec>,
     own_network: bool,
     own_ipc: bool,
 ) -> Result<BTreeMap<String, String>, Error> {
     let mut settings = BTreeMap::new();
-    for (name, value) in &policy.sysctls {
+    let of_base = base.into_iter().flat_map(BaseSpec::sysctls);
+    for (name, value) in policy.sysctls.iter().chain(of_base) {
         let name = dotted(name)?;
         let own = match scope(&name) {
             Some(Scope::Network | Scope::HostName) => own_network,
@@ -102,57 +94,6 @@ fn defaults(
         }
     }
     Ok(settings)
-}
-
-/// The kind of namespace that a setting belongs to.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Scope {
-    Network,
-    Ipc,
-    HostName,
-}
-
-pub(super) fn scope(name: &str) -> Option<Scope> {
-    match name {
-        "kernel.domainname" => Some(Scope::HostName),
-        _ if IPC.contains(&name) || name.starts_with("fs.mqueue.") => Some(Scope::Ipc),
-        _ if name.starts_with("net.") => Some(Scope::Network),
-        _ => None,
-    }
-}
-
-/// The name with dots between its parts. With slashes between them, dots belong to a part (a
-/// device like `eth0.100`); such a name keeps its slashes.
-pub(super) fn dotted(name: &str) -> Result<String, Error> {
-    let allowed = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '/' | '_' | '-' | '*');
-    let separator = name
-        .find(['.', '/'])
-        .map_or('.', |at| char::from(name.as_bytes()[at]));
-    let parts = || name.split(separator);
-    let fits = name.len() <= 253
-        && name.chars().all(allowed)
-        && parts().count() > 1
-        && parts().all(|part| !matches!(part, "" | "." | ".."))
-        && !(separator == '.' && name.contains("/."));
-    if !fits {
-        return Err(Error::invalid(
-            FIELD,
-            format!("{name:?} is not the name of a setting"),
-        ));
-    }
-    if separator == '/' && !name.contains('.') {
-        return Ok(name.replace('/', "."));
-    }
-    if separator == '/' {
-        // Dots and slashes change places, as sysctl(8) does it.
-        let swap = |c| match c {
-            '/' => '.',
-            '.' => '/',
-            other => other,
-        };
-        return Ok(name.chars().map(swap).collect());
-    }
-    Ok(name.to_owned())
 }
 
 #[cfg(test)]
@@ -200,7 +141,7 @@ mod tests {
             ("net.ipv4.x+kernel.core_pattern", Pod, Pod, false),
             ("kernel.shm_rmid_forced/../core_pattern", Pod, Pod, false),
         ] {
-            let result = of_pod(&pod(name, "1", network, ipc), &Policy::default());
+            let result = of_pod(&pod(name, "1", network, ipc), &Policy::default(), None);
             assert_eq!(result.is_ok(), passes, "{name} {result:?}");
         }
     }
@@ -209,14 +150,14 @@ mod tests {
     fn a_value_is_one_line() {
         use v1::NamespaceMode::Pod;
         let bad = pod("net.core.somaxconn", "1\n2", Pod, Pod);
-        assert!(of_pod(&bad, &Policy::default()).is_err());
+        assert!(of_pod(&bad, &Policy::default(), None).is_err());
     }
 
     #[test]
     fn a_device_with_a_dot_keeps_it() {
         use v1::NamespaceMode::Pod;
         let config = pod("net/ipv4/conf/eth0.100/rp_filter", "0", Pod, Pod);
-        let settings = of_pod(&config, &Policy::default()).unwrap();
+        let settings = of_pod(&config, &Policy::default(), None).unwrap();
         assert!(
             settings.contains_key("net.ipv4.conf.eth0/100.rp_filter"),
             "{settings:?}"
@@ -232,10 +173,10 @@ mod tests {
             ..Policy::default()
         };
         let name = "net.ipv4.ip_unprivileged_port_start";
-        let settings = of_pod(&pod(name, "80", Pod, Pod), &policy).unwrap();
+        let settings = of_pod(&pod(name, "80", Pod, Pod), &policy, None).unwrap();
         assert_eq!(settings[name], "80");
         assert_eq!(settings["net.ipv4.ping_group_range"], "0 2147483647");
         let shared = pod("kernel.sem", "1", Node, Pod);
-        assert_eq!(of_pod(&shared, &policy).unwrap().len(), 1);
+        assert_eq!(of_pod(&shared, &policy, None).unwrap().len(), 1);
     }
 }

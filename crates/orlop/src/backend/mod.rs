@@ -8,6 +8,7 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 
 use orlop_service::sessions::Streaming;
+use orlop_stream::TlsTerms;
 
 use orlop_engine::config as engine;
 
@@ -55,6 +56,11 @@ fn streaming(config: &Config) -> Streaming {
     Streaming {
         listen: SocketAddr::new(section.address, section.port),
         tls: tls.map(|(cert, key)| (cert.to_path_buf(), key.to_path_buf())),
+        client_ca: section.client_ca.as_ref().map(|path| path.to_path_buf()),
+        terms: TlsTerms {
+            oldest: section.tls_min_version,
+            suites: section.tls_cipher_suites.clone(),
+        },
         idle_timeout: section.idle_timeout.get(),
     }
 }

@@ -7,8 +7,8 @@ use anyhow::Context;
 use orlop_engine::config as engine;
 
 use super::own_path;
-use crate::config::Config;
 use crate::config::values::{Laziness, Limit, RuntimeKind, Sandboxer, StreamsBy};
+use crate::config::{Config, RUNTIMES};
 
 /// Translates the configuration.
 pub(crate) fn engine_config(config: &Config) -> anyhow::Result<engine::Config> {
@@ -19,7 +19,7 @@ pub(crate) fn engine_config(config: &Config) -> anyhow::Result<engine::Config> {
         keeper_cgroup: config.keeper.cgroup.clone(),
         cgroup_driver: config.daemon.cgroup_driver,
         default_runtime: config.daemon.default_runtime.clone(),
-        runtimes: runtimes(config),
+        runtimes: runtimes(config)?,
         images: images(config, &root),
         network: network(config, &root),
         network_gc_interval: config.network.gc_interval.nonzero(),
@@ -59,7 +59,7 @@ fn beside_us(name: &str) -> PathBuf {
     own.map_or_else(|_| PathBuf::from(name), |own| own.with_file_name(name))
 }
 
-fn runtimes(config: &Config) -> BTreeMap<String, engine::RuntimeHandler> {
+fn runtimes(config: &Config) -> anyhow::Result<BTreeMap<String, engine::RuntimeHandler>> {
     let handler = |name: &String, runtime: &crate::config::Runtime| {
         let path = runtime
             .path
@@ -96,16 +96,33 @@ fn runtimes(config: &Config) -> BTreeMap<String, engine::RuntimeHandler> {
             pod_annotations: runtime.pod_annotations.clone(),
             container_annotations: runtime.container_annotations.clone(),
             skip_relabel: runtime.skip_relabel,
+            rules: handler_rules(name, runtime)?,
             privileged_without_host_devices: runtime.privileged_without_host_devices,
             cni_conf_dir: runtime.cni_conf_dir.as_ref().map(own_path),
         };
-        (name.clone(), handler)
+        Ok((name.clone(), handler))
     };
     config
         .runtimes
         .iter()
         .map(|(name, runtime)| handler(name, runtime))
         .collect()
+}
+
+/// What is given to containers of a runtime, and what pods may ask for.
+fn handler_rules(
+    name: &str,
+    runtime: &crate::config::Runtime,
+) -> anyhow::Result<engine::HandlerRules> {
+    let base = runtime.base_runtime_spec.as_ref();
+    let base = base.map(|path| engine::BaseSpec::read(path)).transpose();
+    Ok(engine::HandlerRules {
+        base: base
+            .map_err(|problem| anyhow::anyhow!("{RUNTIMES}.{name}.base_runtime_spec: {problem}"))?,
+        default_annotations: runtime.default_annotations.clone(),
+        allowed_annotations: runtime.allowed_annotations.clone(),
+        cgroup_writable: runtime.cgroup_writable,
+    })
 }
 
 /// How streams are had matters to `orlop-shim` alone.
@@ -190,6 +207,8 @@ fn containers(config: &Config) -> anyhow::Result<engine::Containers> {
         ),
         None => None,
     };
+    let timezone = section.timezone.as_deref();
+    let timezone = timezone.map(engine::Timezone::find).transpose();
     Ok(engine::Containers {
         max_log_line: section.max_log_line.get() as usize,
         log_policy: section.log_full,
@@ -217,6 +236,11 @@ fn containers(config: &Config) -> anyhow::Result<engine::Containers> {
             hook_dirs: config.hooks.dirs.iter().map(own_path).collect(),
             cdi_dirs: section.cdi_dirs.iter().map(own_path).collect(),
             ignore_image_volumes: section.ignore_image_volumes,
+            default_annotations: section.default_annotations.clone(),
+            shm_size: Some(section.shm_size.get()),
+            timezone: timezone
+                .map_err(|problem| anyhow::anyhow!("containers.timezone: {problem}"))?,
+            min_gomaxprocs: Some(u64::from(section.min_gomaxprocs)).filter(|least| *least > 0),
             exec_cpu_affinity: section.exec_cpu_affinity.clone(),
             block_io,
             rdt_classes: section.rdt_classes.clone(),

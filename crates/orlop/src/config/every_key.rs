@@ -101,6 +101,9 @@ address = "127.0.0.7"
 port = 7
 tls_cert = "/other/cert.pem"
 tls_key = "/other/key.pem"
+client_ca = "/other/ca.pem"
+tls_min_version = "VersionTLS13"
+tls_cipher_suites = ["TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256"]
 idle_timeout = "7s"
 
 [containers]
@@ -111,6 +114,10 @@ log_size = "7MiB"
 log_full = "drop"
 pids_limit = 7
 ulimits = ["nofile=7:7"]
+default_annotations = { other = "7" }
+shm_size = "7MiB"
+timezone = "UTC"
+min_gomaxprocs = 7
 sysctls = { "net.ipv4.ip_forward" = "1" }
 unprivileged_ports = false
 unprivileged_icmp = false
@@ -176,6 +183,10 @@ args = ["--other"]
 root = "/other/runtime"
 pod_annotations = ["other/*"]
 container_annotations = ["other/*"]
+allowed_annotations = ["other/*"]
+default_annotations = { other = "8" }
+base_runtime_spec = "BASE"
+cgroup_writable = true
 privileged_without_host_devices = true
 skip_relabel = true
 cni_conf_dir = "/other/runtime-net.d"
@@ -251,11 +262,15 @@ fn keys(config: &Config) -> BTreeMap<String, Key> {
     sections.into_iter().flat_map(of).collect()
 }
 
-/// A file of classes must be there.
+/// Files with classes and a specification must be there.
 fn others(dir: &Path) -> String {
     let classes = dir.join("blockio.yaml");
     std::fs::write(&classes, "Classes:\n  other:\n    - Weight: 70\n").expect("write");
-    OTHERS.replace("BLOCKIO", classes.to_str().expect("text"))
+    let base = dir.join("base.json");
+    std::fs::write(&base, "{\"annotations\": {\"other\": \"9\"}}").expect("write");
+    let of = |path: &Path| path.to_str().expect("text").to_owned();
+    let others = OTHERS.replace("BLOCKIO", &of(&classes));
+    others.replace("BASE", &of(&base))
 }
 
 fn base() -> Config {

@@ -25,4 +25,4 @@ pub(crate) use earlier::{EARLIER, Migrated, migrate};
 pub(crate) use flags::{Flags, argument};
 pub(crate) use load::{Location, load, read};
 pub(crate) use render::{default_file, effective, reference};
-pub(crate) use schema::{Config, Grpc, Images, Log, Metrics, Runtime, Traces};
+pub(crate) use schema::{Config, Grpc, Images, Log, Metrics, RUNTIMES, Runtime, Traces};

@@ -8,6 +8,7 @@ use orlop_engine::config::{
     CDI_DIRS, CgroupDriver, Cidr, ExecAffinity, ImageStore, InProcess, IpPreference, LogPolicy,
     Platform, Rlimit,
 };
+use orlop_stream::{CipherSuite, TlsVersion};
 
 use super::section::{Section, section};
 use super::values::{
@@ -342,6 +343,14 @@ section! {
         tls_cert: Option<AbsolutePath> = None => live,
         /// The private key (PEM) of the certificate.
         tls_key: Option<AbsolutePath> = None => live,
+        /// Clients must show a certificate of this authority (PEM). Kubelets have none to show. Empty: no
+        /// certificate is asked for.
+        client_ca: Option<AbsolutePath> = None => live,
+        /// The oldest version of TLS that is spoken.
+        tls_min_version: TlsVersion = TlsVersion::default() => live,
+        /// The cipher suites that may be used, by the names of `--tls-cipher-suites` of Kubernetes. Those
+        /// of TLS 1.3 may all be used unless one of them is named. Empty: all.
+        tls_cipher_suites: Vec<CipherSuite> = Vec::new() => live,
         /// A session without traffic ends after so long.
         idle_timeout: Interval = Interval::from_secs(4 * 3600) => live,
     }
@@ -372,6 +381,19 @@ section! {
         /// Resource limits of every container, such as `["nofile=1024:524288"]`. Those not
         /// named are inherited from the daemon.
         ulimits: Vec<Rlimit> = Vec::new() => live,
+        /// Annotations that the specification of every container has. Those of its runtime, and those of
+        /// pods and containers that are passed on, come before them. What they say of `/dev/shm`, the
+        /// umask and control groups holds, too: `docs/runtimes.md`.
+        default_annotations: BTreeMap<String, String> = BTreeMap::new() => live,
+        /// How much a pod's `/dev/shm` takes. What is in it counts as memory of the container that wrote
+        /// it.
+        shm_size: ByteSize = ByteSize::mib(64) => live,
+        /// The time zone of containers, as their `/etc/localtime`: `local` for the node's, or a name such
+        /// as `Europe/Paris` of those in `/usr/share/zoneinfo`. Empty: as their image has it.
+        timezone: Option<String> = None => live,
+        /// Gives containers without the variable `GOMAXPROCS` one: the processors of their limit, else of
+        /// their request, rounded up, and at least so many. 0: none.
+        min_gomaxprocs: u16 = 0 => live,
         /// Kernel settings of every pod with a network namespace of its own; a pod's own
         /// settings win.
         sysctls: BTreeMap<String, String> = BTreeMap::new() => live,
@@ -553,6 +575,18 @@ section! {
         pod_annotations: Vec<String> = Vec::new() => live,
         /// Annotations of containers passed to the runtime, likewise.
         container_annotations: Vec<String> = Vec::new() => live,
+        /// Annotations of pods that are acted on here, such as `io.kubernetes.cri-o.ShmSize`:
+        /// `docs/runtimes.md` lists them. `*` at the end stands for any text.
+        allowed_annotations: Vec<String> = Vec::new() => live,
+        /// Annotations that the specifications of its containers have, before those of
+        /// `containers.default_annotations` and beneath those that are passed on.
+        default_annotations: BTreeMap<String, String> = BTreeMap::new() => live,
+        /// A file (JSON) with the specification that its containers begin with; what a pod asks for takes
+        /// the place of what is in it: `docs/runtimes.md`. Empty: the built-in one.
+        base_runtime_spec: Option<AbsolutePath> = None => live,
+        /// Lets containers make control groups below their own, where the node has cgroup v2 with
+        /// `nsdelegate`.
+        cgroup_writable: bool = false => live,
         /// Keeps the host's devices from privileged containers.
         privileged_without_host_devices: bool = false => live,
         /// Lets pods ask, by the annotation `io.kubernetes.cri-o.TrySkipVolumeSELinuxLabel: "true"`, that a

@@ -103,6 +103,14 @@ pub(super) fn validate(config: &Config) -> Vec<(String, String)> {
         ),
         _ => {}
     }
+    if streaming.client_ca.is_some() && streaming.tls_cert.is_none() {
+        let message = "certificates are shown over TLS alone: set `tls_cert` and `tls_key`";
+        problem("streaming.client_ca", message.to_owned());
+    }
+    if config.containers.shm_size.get() == 0 {
+        let message = "must be more than that: to the kernel it is no limit";
+        problem("containers.shm_size", message.to_owned());
+    }
     if daemon.backend == Backend::Docker {
         let images = &config.images;
         if images.credentials_dir.is_some() {

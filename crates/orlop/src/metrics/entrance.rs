@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use http::HeaderMap;
 use http::header::AUTHORIZATION;
-use orlop_door::{Tls, TlsError, TlsFiles, TlsRules};
+use orlop_door::{Tls, TlsError, TlsFiles, TlsRules, TlsTerms};
 
 use crate::config::Metrics;
 
@@ -32,7 +32,7 @@ impl Guard {
         let rules = TlsRules {
             whom: "a client of metrics",
             certificate_is_optional: config.token_file.is_some(),
-            only_newest: false,
+            terms: TlsTerms::default(),
         };
         let tls = files.map(|(certificate, key)| {
             let files = TlsFiles {

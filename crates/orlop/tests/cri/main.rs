@@ -30,6 +30,7 @@ mod encrypted;
 mod escapes;
 mod exec;
 mod gvisor;
+mod handler_rules;
 mod handlers;
 mod image_archives;
 mod images;

@@ -30,7 +30,7 @@ pub(crate) fn reload(world: &World, toml: &str) -> Result<String, String> {
     }
 }
 
-fn applied(world: &World, toml: &str) -> String {
+pub(crate) fn applied(world: &World, toml: &str) -> String {
     let said = reload(world, toml).expect("a configuration that can be used");
     assert!(
         said.starts_with("applied") && !said.contains("restart"),
@@ -39,13 +39,17 @@ fn applied(world: &World, toml: &str) -> String {
     said
 }
 
-fn which(program: &str) -> std::path::PathBuf {
+pub(crate) fn which(program: &str) -> std::path::PathBuf {
     let places = ["/usr/sbin", "/usr/bin", "/sbin", "/usr/local/sbin"];
     let mut places = places.iter().map(|place| Path::new(place).join(program));
     places.find(|path| path.exists()).expect("it is installed")
 }
 
-async fn run_by(world: &World, pod: &PodSpec, handler: &str) -> Result<String, tonic::Status> {
+pub(crate) async fn run_by(
+    world: &World,
+    pod: &PodSpec,
+    handler: &str,
+) -> Result<String, tonic::Status> {
     let request = RunPodSandboxRequest {
         config: Some(pod.config()),
         runtime_handler: handler.to_owned(),

@@ -142,3 +142,45 @@ async fn the_root_of_a_pod_with_users_of_its_own_is_nobody_on_the_node() {
     );
     world.finish().await;
 }
+
+#[tokio::test]
+async fn a_pod_with_users_of_its_own_can_live_in_the_nodes_network() {
+    let world = world_with_users!();
+    let mut runtime = world.cri.runtime.clone();
+    let status = runtime.status(StatusRequest::default()).await;
+    let features = status.expect("status").into_inner().features;
+    assert!(features.expect("features").user_namespaces_host_network);
+
+    let pod = with_users(world.node.pod("hostnet")).with(|config| {
+        let linux = config.linux.get_or_insert_default();
+        let security = linux.security_context.get_or_insert_default();
+        let namespaces = security.namespace_options.get_or_insert_default();
+        namespaces.network = NamespaceMode::Node.into();
+    });
+    let pod_id = world.run_pod(&pod).await;
+    let script = "id -u; cut -c1-60 /proc/self/uid_map | tr -s ' '; readlink /proc/self/ns/net; \
+        test -d /sys/class/net/lo && echo sys; (: > /sys/kernel/mm/ksm/run) 2>/dev/null && echo writable; \
+        ls /sys/fs/cgroup >/dev/null && echo cgroups; sleep 600";
+    let spec = world.container("main").shell(script);
+    let id = world.cri.run(&pod_id, &pod, &spec).await.expect("run");
+    let log = pod.logs().join("main.log");
+    let lines = || -> Vec<String> {
+        let lines = orlop_testkit::cri::read_log(&log).into_iter();
+        lines
+            .map(|line| String::from_utf8_lossy(&line.content).trim().to_owned())
+            .collect()
+    };
+    let deadline = std::time::Instant::now() + std::time::Duration::from_secs(20);
+    while lines().len() < 5 && std::time::Instant::now() < deadline {
+        tokio::time::sleep(std::time::Duration::from_millis(20)).await;
+    }
+    let node = fs::read_link("/proc/self/ns/net").expect("a namespace");
+    let node = node.to_string_lossy().into_owned();
+    assert_eq!(
+        lines(),
+        ["0", "0 200000 65536", node.as_str(), "sys", "cgroups"]
+    );
+    assert_eq!(owners(&id), [FIRST]);
+    assert_eq!(world.printed(&id, &["id", "-u"]).await, "0");
+    world.finish().await;
+}

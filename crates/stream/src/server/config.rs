@@ -3,7 +3,7 @@
 use std::net::{Ipv4Addr, SocketAddr};
 use std::time::Duration;
 
-use orlop_door::TlsFiles;
+use orlop_door::{TlsFiles, TlsTerms};
 
 use crate::flow::Limits;
 
@@ -17,6 +17,8 @@ pub struct Config {
     pub advertise: Option<String>,
     /// Serve with TLS.
     pub tls: Option<TlsFiles>,
+    /// How TLS is spoken.
+    pub terms: TlsTerms,
     /// Connections without any traffic are closed after this time.
     pub idle_timeout: Duration,
     /// A client must have opened all its streams within this time.
@@ -41,6 +43,7 @@ impl Default for Config {
             address: SocketAddr::from((Ipv4Addr::LOCALHOST, 0)),
             advertise: None,
             tls: None,
+            terms: TlsTerms::default(),
             idle_timeout: Duration::from_hours(4),
             creation_timeout: Duration::from_secs(30),
             token_life: Duration::from_mins(1),

@@ -4,7 +4,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use orlop_door::{AcceptLoop, Tls, TlsFiles, TlsRules};
+use orlop_door::{AcceptLoop, Tls, TlsFiles, TlsRules, TlsTerms};
 use parking_lot::RwLock;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::Semaphore;
@@ -21,11 +21,6 @@ use crate::session::{AttachRequest, Backend, ExecRequest, PortForwardRequest};
 
 /// Sessions get this long to end when the server shuts down.
 const FAREWELL: Duration = Duration::from_secs(5);
-const TLS: TlsRules = TlsRules {
-    whom: "a streaming client",
-    certificate_is_optional: false,
-    only_newest: false,
-};
 
 /// A streaming server. Dropping it ends all its connections at once.
 pub struct Server {
@@ -60,8 +55,13 @@ impl Context {
 /// Reads the files of a configuration.
 fn load(config: &Config) -> Result<Option<Arc<Tls>>, ServerError> {
     let files = config.tls.clone();
+    let rules = TlsRules {
+        whom: "a streaming client",
+        certificate_is_optional: false,
+        terms: config.terms.clone(),
+    };
     Ok(files
-        .map(|files| Tls::load(files, TLS))
+        .map(|files| Tls::load(files, rules))
         .transpose()?
         .map(Arc::new))
 }
@@ -101,10 +101,16 @@ impl Server {
 
     /// Has who connects from now on find other certificates and another patience. Sessions that are open
     /// go on as they are.
-    pub fn change(&self, tls: Option<TlsFiles>, idle_timeout: Duration) -> Result<(), ServerError> {
+    pub fn change(
+        &self,
+        tls: Option<TlsFiles>,
+        terms: TlsTerms,
+        idle_timeout: Duration,
+    ) -> Result<(), ServerError> {
         let old = self.context.config();
         let config = Config {
             tls,
+            terms,
             idle_timeout,
             ..Config::clone(&old)
         };

@@ -5,7 +5,7 @@ use orlop_oci::{Device, DeviceKind, DeviceRule, Linux, NetDevice, Spec};
 
 use super::field;
 use crate::spec::Error;
-use crate::spec::mounts::clean;
+use crate::spec::clean_path::clean;
 
 pub(super) fn adjust(wanted: &LinuxContainerAdjustment, spec: &mut Spec) -> Result<(), Error> {
     let linux = spec.linux.get_or_insert_default();

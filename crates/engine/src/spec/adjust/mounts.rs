@@ -8,7 +8,7 @@ use orlop_oci::{Mount, Spec};
 
 use super::field;
 use crate::spec::Error;
-use crate::spec::mounts::clean;
+use crate::spec::clean_path::clean;
 use crate::spec::propagation::HostMounts;
 use crate::spec::selinux::{Relabel, relabel};
 

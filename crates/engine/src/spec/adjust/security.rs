@@ -6,7 +6,7 @@ use serde::de::DeserializeOwned;
 
 use super::{AdjustFacts, field};
 use crate::spec::Error;
-use crate::spec::sysctls::{Scope, dotted, scope};
+use crate::spec::sysctl_names::{Scope, dotted, scope};
 
 pub(super) fn adjust(
     wanted: &LinuxContainerAdjustment,

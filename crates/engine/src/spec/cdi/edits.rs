@@ -12,7 +12,7 @@ use rustix::fs::{major, minor};
 use super::FIELD;
 use super::schema::{DeviceNode, Edits, Hook, Mount};
 use crate::spec::Error;
-use crate::spec::mounts::clean;
+use crate::spec::clean_path::clean;
 
 /// A vendor's word for a node the container may not use.
 const NO_PERMISSIONS: &str = "none";

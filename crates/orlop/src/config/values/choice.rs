@@ -4,6 +4,7 @@ use std::fmt;
 
 use orlop_dockershim::config::{Hairpin, NetworkPlugin};
 use orlop_engine::config::{CgroupDriver, ImageStore, InProcess, IpPreference, LogPolicy};
+use orlop_stream::TlsVersion;
 use toml::Spanned;
 use toml::de::DeValue;
 
@@ -168,6 +169,13 @@ words! {
     LogPolicy {
         "wait" => Self::Block,
         "drop" => Self::Drop,
+    }
+}
+
+words! {
+    TlsVersion {
+        "VersionTLS12" => TlsVersion::Tls12,
+        "VersionTLS13" => TlsVersion::Tls13,
     }
 }
 

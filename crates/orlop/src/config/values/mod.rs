@@ -2,6 +2,7 @@
 
 mod affinity;
 mod choice;
+mod cipher;
 mod collection;
 mod credentials;
 mod duration;

@@ -1,0 +1,16 @@
+//! Paths as they are compared.
+
+/// An absolute path without `.`, `..` and double slashes.
+pub(super) fn clean(path: &str) -> String {
+    let mut parts: Vec<&str> = Vec::new();
+    for part in path.split('/') {
+        match part {
+            "" | "." => {}
+            ".." => {
+                parts.pop();
+            }
+            _ => parts.push(part),
+        }
+    }
+    format!("/{}", parts.join("/"))
+}

@@ -1,0 +1,23 @@
+//! The mask of new files' permissions that a container begins with.
+
+use super::Error;
+use super::handler_rules::UMASK;
+use super::input::Known;
+
+/// What an annotation says, else the base; nothing: as the runtime has it.
+pub(super) fn asked(known: &Known<'_>) -> Result<Option<u32>, Error> {
+    let rules = known.handler.rules;
+    let defaults = &known.policy.default_annotations;
+    let Some(wanted) = rules.acted_on(UMASK, known.pod_config, defaults) else {
+        return Ok(rules.base.as_ref().and_then(super::BaseSpec::umask));
+    };
+    let is_octal =
+        (1..=4).contains(&wanted.len()) && wanted.bytes().all(|it| (b'0'..=b'7').contains(&it));
+    let mask = u32::from_str_radix(wanted, 8).ok();
+    mask.filter(|mask| is_octal && *mask <= 0o777)
+        .map(Some)
+        .ok_or_else(|| {
+            let problem = format!("{wanted:?} is not a mask in octal digits such as 0027");
+            Error::invalid(format!("annotation {UMASK}"), problem)
+        })
+}
