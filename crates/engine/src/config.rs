@@ -73,8 +73,6 @@ pub struct RuntimeHandler {
     pub container_annotations: Vec<String>,
     /// Whether privileged containers do without the host's devices.
     pub privileged_without_host_devices: bool,
-    /// Whether pods may have volumes left as they are whose top has their SELinux label.
-    pub skip_relabel: bool,
     /// What its pods and containers get besides.
     pub rules: HandlerRules,
     /// CNI configuration for this handler's pods instead of the node's.

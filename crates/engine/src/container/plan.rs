@@ -130,7 +130,6 @@ impl InPod {
                 pod_annotations: &settings.pod_annotations,
                 container_annotations: &settings.container_annotations,
                 shares_sandbox: settings.is_shim(),
-                skip_relabel: settings.skip_relabel,
                 rules: &settings.rules,
                 privileged_without_host_devices: settings.privileged_without_host_devices,
             },

@@ -84,7 +84,6 @@ impl Scene {
                 container_annotations: &["ctr.io/a".to_owned()],
                 shares_sandbox: false,
                 privileged_without_host_devices: false,
-                skip_relabel: false,
                 rules: &self.rules,
             },
             host: &self.host,

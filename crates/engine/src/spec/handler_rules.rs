@@ -11,6 +11,8 @@ use super::pattern::matches;
 pub(super) const SHM_SIZE: &str = "io.kubernetes.cri-o.ShmSize";
 /// The mask of new files' permissions, in octal digits.
 pub(super) const UMASK: &str = "io.kubernetes.cri-o.umask";
+/// `true` where volumes are not relabelled whose top has the pod's label already.
+pub(super) const TRY_SKIP_RELABEL: &str = "io.kubernetes.cri-o.TrySkipVolumeSELinuxLabel";
 /// `true` for a tree of control groups that can be written to.
 pub(super) const CGROUP_WRITABLE: &str = "io.kubernetes.cri-o.cgroup2-mount-hierarchy-rw";
 

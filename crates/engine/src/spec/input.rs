@@ -157,8 +157,6 @@ pub struct HandlerFacts<'a> {
     pub container_annotations: &'a [String],
     /// Whether privileged containers do without the node's devices.
     pub privileged_without_host_devices: bool,
-    /// Whether pods may have volumes left as they are whose top has their label.
-    pub skip_relabel: bool,
     /// Whether the pod's containers share a sandbox of their own.
     pub shares_sandbox: bool,
     /// What they get besides.

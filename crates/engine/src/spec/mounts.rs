@@ -245,8 +245,9 @@ impl Bind {
         )?;
         host_mounts.check(self.propagation, &self.source, &self.field)?;
         if self.relabel && !file_label.is_empty() {
-            let annotations = &input.known.pod_config.annotations;
-            let how = Relabel::of(annotations, input.known.handler.skip_relabel);
+            let known = &input.known;
+            let defaults = &known.policy.default_annotations;
+            let how = Relabel::of(known.handler.rules, known.pod_config, defaults);
             relabel(&self.source, file_label, &self.field, how)?;
         }
         let (propagation, root) = propagation::options(self.propagation);

@@ -67,7 +67,6 @@ impl Scene {
             container_annotations: &[],
             shares_sandbox: false,
             privileged_without_host_devices: false,
-            skip_relabel: false,
             rules: &HandlerRules::default(),
         };
         let situation = Situation {

@@ -169,7 +169,6 @@ impl Scene {
                 container_annotations: &[],
                 shares_sandbox: false,
                 privileged_without_host_devices: false,
-                skip_relabel: false,
                 rules: &HandlerRules::default(),
             },
             host: &host,

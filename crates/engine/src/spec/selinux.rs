@@ -1,6 +1,6 @@
 //! SELinux labels of processes and files, and relabelling of volumes.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::fs;
 use std::io;
 use std::os::fd::{AsFd as _, AsRawFd as _, BorrowedFd, OwnedFd};
@@ -12,6 +12,7 @@ use rustix::fs::{FileType, Mode, OFlags, XattrFlags, fstat, open, openat, setxat
 use rustix::io::Errno;
 
 use super::Error;
+use super::handler_rules::{HandlerRules, TRY_SKIP_RELABEL};
 
 const FIELD: &str = "config.linux.security_context.selinux_options";
 
@@ -82,9 +83,6 @@ impl Labels {
 /// The longest label that is compared.
 const LONGEST_LABEL: usize = 4096;
 
-/// The annotation of pods that ask for [`Relabel::UnlessTopHasIt`].
-const TRY_SKIP: &str = "io.kubernetes.cri-o.TrySkipVolumeSELinuxLabel";
-
 /// How much of a volume is labelled.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Relabel {
@@ -96,14 +94,14 @@ pub(super) enum Relabel {
 
 impl Relabel {
     /// What a pod asks for, as far as its runtime lets pods ask.
-    pub(super) fn of(annotations: &HashMap<String, String>, allowed: bool) -> Self {
-        let asked = annotations
-            .get(TRY_SKIP)
-            .is_some_and(|value| value == "true");
-        if asked && allowed {
-            Self::UnlessTopHasIt
-        } else {
-            Self::All
+    pub(super) fn of(
+        rules: &HandlerRules,
+        pod: &v1::PodSandboxConfig,
+        of_node: &BTreeMap<String, String>,
+    ) -> Self {
+        match rules.acted_on(TRY_SKIP_RELABEL, pod, of_node) {
+            Some("true") => Self::UnlessTopHasIt,
+            _ => Self::All,
         }
     }
 }
@@ -347,15 +345,21 @@ mod tests {
 
     #[test]
     fn a_volume_whose_top_has_the_label_may_be_left_as_it_is() {
-        let asks = HashMap::from([(TRY_SKIP.to_owned(), "true".to_owned())]);
-        let declines = HashMap::from([(TRY_SKIP.to_owned(), "false".to_owned())]);
-        assert_eq!(Relabel::of(&asks, true), Relabel::UnlessTopHasIt);
-        assert_eq!(
-            Relabel::of(&asks, false),
-            Relabel::All,
-            "its runtime decides"
-        );
-        assert_eq!(Relabel::of(&declines, true), Relabel::All);
+        let asks = |value: &str| v1::PodSandboxConfig {
+            annotations: HashMap::from([(TRY_SKIP_RELABEL.to_owned(), value.to_owned())]),
+            ..Default::default()
+        };
+        let how = |allowed: &[&str], pod: &v1::PodSandboxConfig| {
+            let rules = HandlerRules {
+                allowed_annotations: allowed.iter().map(|&name| name.to_owned()).collect(),
+                ..HandlerRules::default()
+            };
+            Relabel::of(&rules, pod, &BTreeMap::new())
+        };
+        let allowed = ["io.kubernetes.cri-o.TrySkipVolumeSELinuxLabel"];
+        assert_eq!(how(&allowed, &asks("true")), Relabel::UnlessTopHasIt);
+        assert_eq!(how(&allowed, &asks("false")), Relabel::All);
+        assert_eq!(how(&[], &asks("true")), Relabel::All, "its runtime decides");
 
         let dir = tempfile::tempdir_in("/var/tmp").unwrap();
         fs::write(dir.path().join("file"), "").unwrap();

@@ -416,9 +416,9 @@ fn runtime(
             ["snapshotter"] if matches!(line.text(), Some("overlayfs")) => {
                 Outcome::Needless("layers are mounted as an overlay".to_owned())
             }
-            [key @ ("base_runtime_spec" | "cgroup_writable")] => Outcome::Lost(format!(
-                "[{table}] has no `{key}` here: have an NRI plugin or a hook change containers of that kind"
-            )),
+            [key @ ("base_runtime_spec" | "cgroup_writable")] => {
+                plan.set(&table, key, line.value.clone())
+            }
             ["privileged_without_host_devices_all_devices_allowed"] => Outcome::Lost(
                 "such containers may use the devices that they are given, and no others: name them in the pod".to_owned(),
             ),

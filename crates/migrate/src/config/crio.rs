@@ -193,11 +193,9 @@ fn runtime(plan: &mut Plan, machine: Machine<'_>, name: &str, lines: Vec<Line>) 
             Some(key @ "privileged_without_host_devices") => {
                 plan.set(&table, key, line.value.clone())
             }
-            Some("allowed_annotations") if !line.is_nothing() => Outcome::Lost(
-                "these annotations mean something to CRI-O; what a runtime is to see is in `pod_annotations` and \
-                 `container_annotations`"
-                    .to_owned(),
-            ),
+            Some(key @ ("allowed_annotations" | "default_annotations")) if !line.is_nothing() => {
+                plan.set(&table, key, line.value.clone())
+            }
             Some("monitor_path" | "monitor_env" | "monitor_cgroup" | "monitor_exec_cgroup") => {
                 Outcome::Needless("orlop-keeper is in the place of conmon".to_owned())
             }

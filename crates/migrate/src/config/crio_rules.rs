@@ -48,11 +48,14 @@ pub(super) const RULES: Rules = &[
     ),
     ("crio/api/stream_tls_cert", As("streaming", "tls_cert")),
     ("crio/api/stream_tls_key", As("streaming", "tls_key")),
+    ("crio/api/stream_tls_ca", As("streaming", "client_ca")),
     (
-        "crio/api/stream_tls_ca",
-        Lost(
-            "who connects to the streaming server shows no certificate, but the word that the kubelet was given",
-        ),
+        "crio/api/stream_tls_min_version",
+        As("streaming", "tls_min_version"),
+    ),
+    (
+        "crio/api/stream_tls_cipher_suites",
+        As("streaming", "tls_cipher_suites"),
     ),
     (
         "crio/api/stream_idle_timeout",
@@ -222,13 +225,14 @@ pub(super) const RULES: Rules = &[
         Needless("events are always there"),
     ),
     ("crio/runtime/default_runtime", As("", "default_runtime")),
-    (
-        "crio/runtime/timezone",
-        Lost("containers have the time zone of their image: set TZ in pods"),
-    ),
+    ("crio/runtime/timezone", As("containers", "timezone")),
     (
         "crio/runtime/hostnetwork_disable_selinux",
-        Lost("pods with the host's network are labelled as pods ask"),
+        As("containers", "host_network_unconfined"),
+    ),
+    (
+        "crio/runtime/min_injected_gomaxprocs",
+        As("containers", "min_gomaxprocs"),
     ),
     (
         "crio/runtime/disable_hostport_mapping",

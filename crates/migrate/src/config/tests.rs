@@ -174,6 +174,8 @@ root = "/srv/storage"
 pids_limit = 1024
 default_sysctls = ["net.ipv4.ping_group_range=0 0"]
 timezone = "Local"
+hostnetwork_disable_selinux = true
+no_pivot = true
 default_ulimits = ["nofile=1024:2048"]
 [crio.image]
 signature_policy = "/etc/containers/policy.json"
@@ -197,10 +199,14 @@ allowed_annotations = ["io.containers.trace-syscall"]
     let expected: toml::Table = r#"
 cgroup_driver = "cgroupfs"
 default_runtime = "crun"
-runtimes = { crun = { path = "/usr/bin/crun" } }
 network = { bin_dirs = ["/opt/cni/bin/"] }
+[runtimes.crun]
+path = "/usr/bin/crun"
+allowed_annotations = ["io.containers.trace-syscall"]
 [containers]
 pids_limit = 2048
+timezone = "Local"
+host_network_unconfined = true
 sysctls = { "net.ipv4.ping_group_range" = "0 0" }
 ulimits = ["nofile=1024:2048"]
 [images]
@@ -211,11 +217,7 @@ pinned = ["a*"]
     .unwrap();
     assert_eq!(written(&plan), expected);
     assert_eq!(plan.root, Some(PathBuf::from("/srv/storage")));
-    let expected = [
-        (6, "timezone".to_owned()),
-        (8, "allowed_annotations".to_owned()),
-    ];
-    assert_eq!(lost(&plan), expected);
+    assert_eq!(lost(&plan), [(8, "no_pivot".to_owned())]);
 }
 
 #[test]

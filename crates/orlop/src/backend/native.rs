@@ -95,7 +95,6 @@ fn runtimes(config: &Config) -> anyhow::Result<BTreeMap<String, engine::RuntimeH
             root: runtime.root.as_ref().map(own_path),
             pod_annotations: runtime.pod_annotations.clone(),
             container_annotations: runtime.container_annotations.clone(),
-            skip_relabel: runtime.skip_relabel,
             rules: handler_rules(name, runtime)?,
             privileged_without_host_devices: runtime.privileged_without_host_devices,
             cni_conf_dir: runtime.cni_conf_dir.as_ref().map(own_path),

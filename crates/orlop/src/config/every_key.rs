@@ -188,7 +188,6 @@ default_annotations = { other = "8" }
 base_runtime_spec = "BASE"
 cgroup_writable = true
 privileged_without_host_devices = true
-skip_relabel = true
 cni_conf_dir = "/other/runtime-net.d"
 "#;
 

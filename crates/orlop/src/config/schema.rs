@@ -589,9 +589,6 @@ section! {
         cgroup_writable: bool = false => live,
         /// Keeps the host's devices from privileged containers.
         privileged_without_host_devices: bool = false => live,
-        /// Lets pods ask, by the annotation `io.kubernetes.cri-o.TrySkipVolumeSELinuxLabel: "true"`, that a
-        /// volume is not relabelled whose top directory has their SELinux label already.
-        skip_relabel: bool = false => live,
         /// A CNI configuration directory for this runtime's pods alone. Empty: the one of
         /// `[network]`.
         cni_conf_dir: Option<AbsolutePath> = None => live,
