@@ -1,6 +1,6 @@
 //! SELinux labels of processes and files, and relabelling of volumes.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::BTreeMap;
 use std::fs;
 use std::io;
 use std::os::fd::{AsFd as _, AsRawFd as _, BorrowedFd, OwnedFd};
@@ -243,6 +243,8 @@ fn check_part(part: &str, name: &str, colons: bool) -> Result<(), Error> {
 
 #[cfg(test)]
 mod tests {
+    use std::collections::HashMap;
+
     use super::*;
 
     fn defaults() -> SelinuxDefaults {
