@@ -44,6 +44,7 @@ pub(crate) async fn tell(shim: &Shim, what: ContainerEventType, at: i64, whom: &
     if !shim.events.subscribers.wanted() {
         return Told::Yes;
     }
+    let ticket = shim.events.subscribers.ticket();
     let is_sandbox = whom
         .attributes
         .get(labels::KIND)
@@ -68,7 +69,7 @@ pub(crate) async fn tell(shim: &Shim, what: ContainerEventType, at: i64, whom: &
             tracing::debug!(sandbox, %error, "an event without its pod");
         }
     }
-    shim.events.subscribers.publish(&event);
+    shim.events.subscribers.publish(ticket, &event);
     Told::Yes
 }
 

@@ -53,7 +53,9 @@ impl Node {
                 ),
                 (ended, ContainerEventType::ContainerStoppedEvent),
             ];
-            let known = times.into_iter().filter(|(at, _)| *at > 0);
+            let known = times
+                .into_iter()
+                .filter(|(at, _)| self.events.reaches_back_to(*at));
             earlier.extend(known.map(|(at, what)| (at, what, container.clone())));
         }
         earlier.sort_by_key(|(at, what, _)| (*at, *what as i32));
@@ -66,12 +68,14 @@ impl Node {
         if !self.events.wanted() {
             return;
         }
-        self.events.publish(&ContainerEventResponse {
+        let ticket = self.events.ticket();
+        let event = ContainerEventResponse {
             container_id: id.to_owned(),
             container_event_type: what.into(),
             created_at: at,
             pod_sandbox_status: Some(pod_status(pod)),
             containers_statuses: self.containers.statuses_of(pod),
-        });
+        };
+        self.events.publish(ticket, &event);
     }
 }

@@ -87,12 +87,21 @@ async fn an_end_between_two_connections_is_told_to_who_comes_back_alone() {
         .await
         .expect("orlop events");
     assert_eq!(String::from_utf8_lossy(&other.stdout), "");
+    let stderr = String::from_utf8_lossy(&other.stderr);
+    // What `timeout` ends with when it had to end it.
+    assert_eq!(other.status.code(), Some(124), "it listens on: {stderr}");
     let mut again = subscribe(&world).await;
     assert!(end_of(&going.id, &mut again).await.is_some());
     drop(again);
-    // It was told within the last second or so, and a second later is old news.
     tokio::time::sleep(Duration::from_millis(1500)).await;
+    // What was told right before the connection ended may have been lost with it.
     let mut third = subscribe(&world).await;
-    assert!(end_of(&going.id, &mut third).await.is_none());
+    assert!(end_of(&going.id, &mut third).await.is_some());
+    tokio::time::sleep(Duration::from_millis(1500)).await;
+    drop(third);
+    tokio::time::sleep(Duration::from_millis(1500)).await;
+    // What was told more than a second before is old news.
+    let mut fourth = subscribe(&world).await;
+    assert!(end_of(&going.id, &mut fourth).await.is_none());
     world.finish().await;
 }

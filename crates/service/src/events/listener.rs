@@ -1,5 +1,6 @@
 //! Who listens: a process of this machine, which may come back.
 
+use std::collections::HashSet;
 use std::fmt::Write as _;
 use std::path::Path;
 
@@ -8,7 +9,7 @@ use std::path::Path;
 pub struct Caller(pub u32);
 
 /// A process, which no later one of the same number is taken for.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Listener {
     process: u32,
     /// In ticks since the machine came up.
@@ -28,7 +29,8 @@ impl Listener {
         Some(Self { process, began })
     }
 
-    fn lives(self) -> bool {
+    /// Whether it has not ended.
+    pub(super) fn lives(self) -> bool {
         Self::of(Caller(self.process)) == Some(self)
     }
 }
@@ -46,10 +48,14 @@ pub(super) fn read(path: &Path) -> Vec<Listener> {
     parsed.filter(|listener| listener.lives()).collect()
 }
 
-/// What a file of them says.
+/// What a file of them says: of those that live, the first.
 pub(super) fn written(listeners: &[Listener]) -> String {
+    let mut seen = HashSet::new();
+    let living = listeners
+        .iter()
+        .filter(|listener| seen.insert(**listener) && listener.lives());
     let mut text = String::new();
-    for listener in listeners.iter().filter(|listener| listener.lives()) {
+    for listener in living.take(MOST) {
         let _ = writeln!(text, "{} {}", listener.process, listener.began);
     }
     text
@@ -59,13 +65,20 @@ pub(super) fn written(listeners: &[Listener]) -> String {
 mod tests {
     use super::*;
 
+    impl Listener {
+        /// One that had the same number before.
+        pub(in crate::events) fn former(self, age: u64) -> Self {
+            Self {
+                began: self.began - age,
+                ..self
+            }
+        }
+    }
+
     #[test]
     fn only_processes_that_live_are_known_again() {
         let own = Listener::of(Caller(std::process::id())).unwrap();
-        let former = Listener {
-            began: own.began - 1,
-            ..own
-        };
+        let former = own.former(1);
         assert_eq!(Listener::of(Caller(u32::MAX)), None);
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("listeners");
@@ -79,5 +92,16 @@ mod tests {
         std::fs::write(&path, both).unwrap();
         assert_eq!(read(&path), [own]);
         assert_eq!(written(&[former]), "");
+    }
+
+    #[test]
+    fn ended_ones_and_the_same_again_take_no_place_in_the_file() {
+        let own = Listener::of(Caller(std::process::id())).unwrap();
+        let init = Listener::of(Caller(1)).unwrap();
+        let mut listeners: Vec<_> = (1..=MOST as u64).map(|age| own.former(age)).collect();
+        listeners.extend([own; MOST]);
+        listeners.push(init);
+        let both = [own, init].map(|one| format!("{} {}\n", one.process, one.began));
+        assert_eq!(written(&listeners), both.concat());
     }
 }

@@ -4,6 +4,10 @@
 mod backlog;
 mod listener;
 mod subscribers;
+mod subscription;
+mod taken;
 
+pub use backlog::Ticket;
 pub use listener::{Caller, Listener};
-pub use subscribers::{Events, Subscription};
+pub use subscribers::Events;
+pub use subscription::Subscription;

@@ -7,42 +7,44 @@
 //! do so, and look at all pods by themselves only every few minutes. Whoever else subscribes hears what
 //! happens from then on.
 
+use std::collections::VecDeque;
 use std::path::{Path, PathBuf};
-use std::pin::Pin;
 use std::sync::Arc;
-use std::task::{Context, Poll};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-use futures_util::Stream;
 use orlop_cri::v1::ContainerEventResponse;
 use parking_lot::Mutex;
 use tokio::sync::mpsc;
 use tonic::Status;
 
-use super::backlog::Backlog;
+use super::backlog::{Backlog, Ticket};
 use super::listener::{self, Listener};
+use super::subscription::{Subscription, Told};
+use super::taken::Taken;
+use crate::clock;
 
 /// Events that a subscriber may lag behind.
 const QUEUE: usize = 4096;
-
-/// What was handed on shortly before a subscription ended may not have arrived, and is told again.
-const OVERLAP: Duration = Duration::from_secs(1);
 
 /// The subscribers of `GetContainerEvents`.
 #[derive(Debug, Default)]
 pub struct Events {
     state: Arc<Mutex<State>>,
+    tickets: AtomicU64,
+    /// Held by who writes down who listens, from the look to the end of the file.
+    writing: Mutex<()>,
 }
 
 #[derive(Debug, Default)]
-struct State {
+pub(super) struct State {
     subscribers: Vec<Subscriber>,
     backlog: Backlog,
     away: Vec<Away>,
     file: Option<PathBuf>,
 }
 
-/// One whose subscription has ended.
+/// One whose subscription has ended, or will when it has taken what it was told.
 #[derive(Debug)]
 struct Away {
     listener: Listener,
@@ -55,15 +57,21 @@ struct Away {
 struct Subscriber {
     listener: Option<Listener>,
     queue: mpsc::Sender<Told>,
+    taken: Arc<Mutex<Taken>>,
 }
-
-/// An event, or why there are no more, and the number of what comes next.
-type Told = (u64, Result<ContainerEventResponse, Status>);
 
 impl Events {
     /// How long events are kept for those who come back. Zero: not at all.
     pub fn keep(&self, time: Duration) {
         self.state.lock().backlog.keep(time);
+    }
+
+    /// Whether what is on record of a time, in nanoseconds since 1970, is told to those who come back: zero
+    /// is none, and others may be too long ago.
+    pub fn reaches_back_to(&self, at: i64) -> bool {
+        let window = self.state.lock().backlog.window();
+        let nanos = i64::try_from(window.as_nanos()).unwrap_or(i64::MAX);
+        at > 0 && at >= clock::now().saturating_sub(nanos)
     }
 
     /// Takes those for away who listened when an earlier run ended, and writes down from now on who does.
@@ -87,38 +95,39 @@ impl Events {
         let place = listener
             .and_then(|listener| state.away.iter().position(|away| away.listener == listener));
         let next = state.backlog.next();
-        let (first, missed) = match place {
-            Some(place) => {
-                let away = state.away.remove(place);
-                (away.first, state.backlog.since(away.first))
-            }
-            None => (next, Vec::new()),
-        };
-        // One place more than the queue holds is kept for the farewell; what was missed has its own.
-        let (queue, events) = mpsc::channel(QUEUE + 1 + missed.len());
-        let last = missed.len().saturating_sub(1);
-        for (at, event) in missed.into_iter().enumerate() {
-            // Who leaves before it has heard all of it hears all of it again.
-            let number = if at == last { next } else { first };
-            let _ = queue.try_send((number, Ok(event)));
+        let (mut first, mut missed) = (next, VecDeque::new());
+        if let Some(place) = place {
+            first = state.away.remove(place).first;
+            missed = state.backlog.since(first);
         }
-        state.subscribers.push(Subscriber { listener, queue });
+        // One place more than the queue holds is kept for the farewell.
+        let (queue, events) = mpsc::channel(QUEUE + 1);
+        let taken = Arc::new(Mutex::new(Taken::nothing(first, Instant::now())));
+        state.subscribers.push(Subscriber {
+            listener,
+            queue,
+            taken: Arc::clone(&taken),
+        });
         Subscription {
+            missed,
+            first,
+            next,
             events,
             listener,
-            next: first,
+            taken,
             state: Arc::clone(&self.state),
         }
     }
 
     /// Writes down who listens, so that the next run knows who comes back. Blocks.
     pub fn write_down(&self) {
+        let _writing = self.writing.lock();
         let (listeners, file) = {
             let state = self.state.lock();
             let here = state.subscribers.iter().filter_map(|one| one.listener);
-            let away = state.away.iter().map(|away| away.listener);
-            let listeners: Vec<_> = here.chain(away).take(listener::MOST).collect();
-            (listeners, state.file.clone())
+            // Who has left last is the likeliest to come back.
+            let away = state.away.iter().rev().map(|away| away.listener);
+            (here.chain(away).collect::<Vec<_>>(), state.file.clone())
         };
         let Some(file) = file else { return };
         let text = listener::written(&listeners);
@@ -136,66 +145,56 @@ impl Events {
         !state.subscribers.is_empty() || !state.away.is_empty()
     }
 
+    /// What an event is published with. To be taken before there is a look at its pod.
+    pub fn ticket(&self) -> Ticket {
+        // Whoever takes the next one sees what was done before this one was taken.
+        Ticket(self.tickets.fetch_add(1, Ordering::AcqRel))
+    }
+
     /// How many listen.
     pub fn count(&self) -> usize {
         self.state.lock().subscribers.len()
     }
 
     /// Hands an event to every subscriber, in the order of the calls.
-    pub fn publish(&self, event: &ContainerEventResponse) {
+    pub fn publish(&self, ticket: Ticket, event: &ContainerEventResponse) {
         let mut state = self.state.lock();
-        let next = state.backlog.push(event) + 1;
-        state.subscribers.retain(|subscriber| {
+        let number = state.backlog.push(ticket, event);
+        let mut subscribers = std::mem::take(&mut state.subscribers);
+        subscribers.retain(|subscriber| {
             if subscriber.queue.capacity() > 1 {
-                let sent = subscriber.queue.try_send((next, Ok(event.clone())));
+                let sent = subscriber.queue.try_send((number + 1, Ok(event.clone())));
                 return sent.is_ok();
             }
             let farewell = Status::data_loss(format!(
                 "the subscriber is more than {QUEUE} events behind; subscribe again and list anew"
             ));
-            let _ = subscriber.queue.try_send((next - 1, Err(farewell)));
+            let _ = subscriber.queue.try_send((number, Err(farewell)));
+            if let Some(listener) = subscriber.listener {
+                state.leave(listener, &subscriber.taken);
+            }
             false
         });
+        state.subscribers = subscribers;
     }
 }
 
-/// What happens, for one who listens, until it is dropped.
-#[derive(Debug)]
-pub struct Subscription {
-    events: mpsc::Receiver<Told>,
-    listener: Option<Listener>,
-    /// The number of the first event that has not been taken.
-    next: u64,
-    state: Arc<Mutex<State>>,
-}
-
-impl Stream for Subscription {
-    type Item = Result<ContainerEventResponse, Status>;
-
-    fn poll_next(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Self::Item>> {
-        self.events.poll_recv(context).map(|told| {
-            let (next, event) = told?;
-            self.next = next;
-            Some(event)
-        })
-    }
-}
-
-impl Drop for Subscription {
-    fn drop(&mut self) {
-        let Some(listener) = self.listener else {
-            return;
-        };
-        let mut state = self.state.lock();
-        let first = state.backlog.shortly_before(self.next, OVERLAP);
-        state.away.retain(|away| away.listener != listener);
-        state.away.push(Away {
+impl State {
+    /// Takes a listener for away, in place of what was known of it, with what it has taken by now.
+    pub(super) fn leave(&mut self, listener: Listener, taken: &Mutex<Taken>) {
+        let since = Instant::now();
+        let first = taken.lock().first_unsure(since);
+        self.away.retain(|away| away.listener != listener);
+        self.away.push(Away {
             listener,
             first,
-            since: Instant::now(),
+            since,
         });
-        if state.away.len() > listener::MOST {
-            state.away.remove(0);
+        if self.away.len() > listener::MOST {
+            self.away.retain(|away| away.listener.lives());
+        }
+        if self.away.len() > listener::MOST {
+            self.away.remove(0);
         }
     }
 }
@@ -224,7 +223,7 @@ mod tests {
         let events = Events::default();
         assert!(!events.wanted());
         let mut queue = events.subscribe(None);
-        (0..1000).for_each(|id| events.publish(&event(id)));
+        (0..1000).for_each(|id| events.publish(events.ticket(), &event(id)));
         for id in 0..1000 {
             assert_eq!(
                 queue.next().await.unwrap().unwrap().container_id,
@@ -237,7 +236,7 @@ mod tests {
     async fn a_stalled_subscriber_is_told_and_let_go() {
         let events = Events::default();
         let mut stalled = events.subscribe(None);
-        (0..QUEUE + 10).for_each(|id| events.publish(&event(id)));
+        (0..QUEUE + 10).for_each(|id| events.publish(events.ticket(), &event(id)));
         assert!(!events.wanted());
         let mut got = 0;
         let farewell = loop {
@@ -331,7 +330,7 @@ mod tests {
                     std::thread::sleep(early);
                 }
                 event.container_id = id.to_string();
-                events.publish(&event);
+                events.publish(events.ticket(), &event);
             }
         });
         for id in 0..RATE * SECONDS {
@@ -348,75 +347,103 @@ mod tests {
         );
     }
 
-    #[tokio::test]
-    async fn who_has_left_is_forgotten() {
-        let events = Events::default();
-        drop(events.subscribe(None));
-        events.publish(&event(1));
-        assert!(!events.wanted());
-    }
-
-    /// Ours, and one that nobody is.
+    /// Ours.
     fn listener() -> Listener {
         Listener::of(super::super::Caller(std::process::id())).unwrap()
-    }
-
-    fn at(id: usize, before: Duration) -> ContainerEventResponse {
-        let before = i64::try_from(before.as_nanos()).unwrap();
-        ContainerEventResponse {
-            created_at: crate::clock::now() - before,
-            ..event(id)
-        }
     }
 
     /// What is there to be taken without waiting.
     fn taken(subscription: &mut Subscription) -> Vec<String> {
         let mut ids = Vec::new();
-        while let Some(Some(told)) = subscription.next().now_or_never() {
-            ids.push(told.unwrap().container_id);
+        while let Some(Some(Ok(event))) = subscription.next().now_or_never() {
+            ids.push(event.container_id);
         }
         ids
     }
 
     #[test]
-    fn who_comes_back_is_told_what_it_missed() {
+    fn a_listener_that_is_let_go_misses_nothing_either() {
         let events = Events::default();
         events.keep(Duration::from_mins(1));
-        let long_ago = Duration::from_secs(30);
-        events.publish(&at(0, long_ago));
-        let mut first = events.subscribe(Some(listener()));
-        events.publish(&at(1, long_ago));
-        assert_eq!(taken(&mut first), ["1"], "nothing old for a new one");
-        events.publish(&at(2, long_ago));
-        drop(first);
-        events.publish(&at(3, Duration::ZERO));
-        assert_eq!(taken(&mut events.subscribe(None)), [""; 0]);
+        let mut stalled = events.subscribe(Some(listener()));
+        (0..=QUEUE).for_each(|id| events.publish(events.ticket(), &event(id)));
+        assert_eq!(events.count(), 0);
+        assert!(events.wanted(), "it may come back");
+        events.publish(events.ticket(), &event(QUEUE + 1));
+        // It may have a new connection before the end of the old one is noticed.
         let mut again = events.subscribe(Some(listener()));
-        events.publish(&at(4, Duration::ZERO));
-        assert_eq!(taken(&mut again), ["2", "3", "4"]);
+        let told = taken(&mut again);
+        assert_eq!(told.first().unwrap(), "2", "the first that is kept");
+        assert_eq!(told.last().unwrap(), &(QUEUE + 1).to_string());
         drop(again);
-        drop(events.subscribe(Some(listener())));
-        let mut third = events.subscribe(Some(listener()));
-        // What was told within a second may have been on its way.
-        assert_eq!(taken(&mut third), ["3", "4"]);
+        // And what it has taken by the end of the old one counts.
+        assert_eq!(taken(&mut stalled).len(), QUEUE);
+        std::thread::sleep(Duration::from_millis(1100));
+        drop(stalled);
+        let told = taken(&mut events.subscribe(Some(listener())));
+        assert_eq!(told, [QUEUE, QUEUE + 1].map(|id| id.to_string()));
+    }
+
+    #[tokio::test]
+    async fn who_has_left_is_forgotten() {
+        let events = Events::default();
+        drop(events.subscribe(None));
+        events.publish(events.ticket(), &event(1));
+        assert!(!events.wanted());
     }
 
     #[test]
-    fn who_listened_to_an_earlier_run_comes_back_too() {
+    fn what_is_on_record_of_long_ago_is_not_told() {
+        let events = Events::default();
+        events.keep(Duration::from_mins(1));
+        let second = 1_000_000_000;
+        assert!(events.reaches_back_to(clock::now() - 50 * second));
+        assert!(!events.reaches_back_to(clock::now() - 61 * second));
+        events.keep(Duration::MAX);
+        assert!(events.reaches_back_to(1));
+        assert!(!events.reaches_back_to(0));
+    }
+
+    #[test]
+    fn dead_listeners_drive_no_living_one_out() {
+        let events = Events::default();
+        events.keep(Duration::from_mins(1));
+        drop(events.subscribe(Some(listener())));
+        for age in 1..=listener::MOST as u64 + 10 {
+            drop(events.subscribe(Some(listener().former(age))));
+        }
+        assert!(events.state.lock().away.len() <= listener::MOST);
+        events.publish(events.ticket(), &event(1));
+        assert_eq!(taken(&mut events.subscribe(Some(listener()))), ["1"]);
+    }
+
+    #[test]
+    fn many_write_down_at_once_who_listens() {
+        const THREADS: usize = 8;
         let directory = tempfile::tempdir().unwrap();
-        let file = directory.path().join("listeners");
-        let run = || {
+        for round in 0..40 {
+            let file = directory.path().join(round.to_string());
             let events = Events::default();
             events.keep(Duration::from_mins(1));
             events.survive_in(&file);
-            events
-        };
-        let before = run();
-        let listens = before.subscribe(Some(listener()));
-        before.write_down();
-        drop((listens, before));
-        let after = run();
-        after.publish(&at(1, Duration::from_secs(10)));
-        assert_eq!(taken(&mut after.subscribe(Some(listener()))), ["1"]);
+            let together = std::sync::Barrier::new(THREADS);
+            std::thread::scope(|scope| {
+                for _ in 0..THREADS {
+                    scope.spawn(|| {
+                        // The kernel tells of a thread what it tells of a process.
+                        let thread = rustix::thread::gettid().as_raw_nonzero().get();
+                        let caller = super::super::Caller(thread.try_into().unwrap());
+                        let listener = Listener::of(caller).unwrap();
+                        together.wait();
+                        let _listens = events.subscribe(Some(listener));
+                        events.write_down();
+                        together.wait();
+                        let is_there = listener::read(&file).contains(&listener);
+                        together.wait();
+                        assert!(is_there, "{round}");
+                    });
+                }
+            });
+        }
     }
 }

@@ -1,0 +1,87 @@
+//! How far a listener is.
+
+use std::time::{Duration, Instant};
+
+/// What was handed over so shortly before a subscription ended may not have arrived, and is told again.
+const OVERLAP: Duration = Duration::from_secs(1);
+
+/// What has been handed over to a listener, and what of it so lately that it may not have arrived. When
+/// it happened, or was told first, does not matter.
+#[derive(Debug)]
+pub(super) struct Taken {
+    /// The number of the first event that has not been.
+    next: u64,
+    last: Instant,
+    /// When there was a look at it, and what was next then.
+    mark: (Instant, u64),
+    /// The first one that may not have arrived when the mark was made.
+    before: u64,
+}
+
+impl Taken {
+    /// Nothing yet, of what begins with a number.
+    pub(super) fn nothing(first: u64, now: Instant) -> Self {
+        Self {
+            next: first,
+            last: now,
+            mark: (now, first),
+            before: first,
+        }
+    }
+
+    /// All before a number is handed over by now.
+    pub(super) fn hand_over(&mut self, next: u64, now: Instant) {
+        if is_settled(self.mark.0, now) {
+            self.before = self.first_unsure(now);
+            self.mark = (now, self.next);
+        }
+        self.next = next;
+        self.last = now;
+    }
+
+    /// The first one that may not have arrived: it was handed over within the overlap, or within twice of
+    /// it if more came since.
+    pub(super) fn first_unsure(&self, now: Instant) -> u64 {
+        if is_settled(self.last, now) {
+            self.next
+        } else if is_settled(self.mark.0, now) {
+            self.mark.1
+        } else {
+            self.before
+        }
+    }
+}
+
+fn is_settled(then: Instant, now: Instant) -> bool {
+    now.saturating_duration_since(then) > OVERLAP
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_was_handed_over_within_a_second_may_not_have_arrived() {
+        let start = Instant::now();
+        let after = |millis| start + Duration::from_millis(millis);
+        let mut taken = Taken::nothing(5, start);
+        assert_eq!(taken.first_unsure(after(60_000)), 5);
+        taken.hand_over(6, after(60_000));
+        taken.hand_over(7, after(60_900));
+        assert_eq!(taken.first_unsure(after(60_950)), 5);
+        assert_eq!(taken.first_unsure(after(61_900)), 5, "7 is of 60.9");
+        assert_eq!(taken.first_unsure(after(61_901)), 7);
+        // What came long before a burst has arrived.
+        taken.hand_over(8, after(90_000));
+        assert_eq!(taken.first_unsure(after(90_001)), 7);
+        // So it has of one that is never idle, if two seconds before.
+        for n in 0..100_u64 {
+            let now = after(90_000 + n * 100);
+            taken.hand_over(9 + n, now);
+            let of_last_second = (8 + n).saturating_sub(10).max(7);
+            let unsure = taken.first_unsure(now);
+            assert!(unsure <= of_last_second, "{unsure} at {n}");
+            assert!(unsure + 12 >= of_last_second, "{unsure} at {n}");
+        }
+    }
+}
