@@ -126,8 +126,8 @@ impl Roster {
                 continue;
             };
             if known.state != State::Waiting {
-                self.leaving
-                    .insert(uid.clone(), Arc::clone(&known.input.pod));
+                // What its class takes is taken until it is gone.
+                self.leaving.insert(uid.clone(), known.input.with_class());
                 self.over.remove(&uid);
                 orders.push(Order::Remove(uid));
             }

@@ -44,6 +44,9 @@ pub(crate) async fn pull(shim: &Shim, image: &str, auth: Option<RegistryAuth>) -
         Err(error) => return Err(failed(error.to_string()).into()),
     };
     let followed = follow(reply, shim.config.pull_progress_deadline).await;
+    if followed.is_err() {
+        shim.docker.operations().pull_failed();
+    }
     let bytes = followed.map_err(failed)?;
     let found = shim.docker.image(image).await;
     let found = found.map_err(Error::engine(format!(

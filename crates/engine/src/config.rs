@@ -18,6 +18,7 @@ pub use orlop_oci::Rlimit;
 
 pub use crate::spec::{
     BaseSpec, BlockIoClasses, CDI_DIRS, ExecAffinity, HandlerRules, Policy, Timezone,
+    problem_of_defaults,
 };
 
 /// Everything that decides how the native service runs.

@@ -199,10 +199,10 @@ fn cipher_suites(names: &[String]) -> Result<Vec<CipherSuite>, AgentError> {
             Err(problem) => problems.push(format!("tlsCipherSuites: {problem}")),
         }
     }
-    match problems.pop() {
-        Some(problem) if suites.is_empty() => return Err(AgentError::Setting(problem)),
-        Some(problem) => tracing::warn!("left out of the cipher suites: {problem}"),
-        None => {}
+    match problems.join("; ") {
+        problem if problem.is_empty() => {}
+        problem if suites.is_empty() => return Err(AgentError::Setting(problem)),
+        problem => tracing::warn!("left out of the cipher suites: {problem}"),
     }
     Ok(suites)
 }

@@ -350,16 +350,18 @@ mod tests {
     }
 
     #[test]
-    fn a_choice_among_nodes_is_said_to_be_none_here() {
-        let text = "apiVersion: node.k8s.io/v1\nkind: RuntimeClass\nmetadata: { name: guest }\n\
-                    handler: guest\nscheduling: { nodeSelector: { guests: yes } }\n";
-        let loaded = load("f.yaml", text);
-        assert_eq!(loaded.objects.len(), 1);
-        let remark = &loaded.remarks[0];
-        assert_eq!((remark.line, remark.weight), (Some(5), Weight::Warning));
-        assert!(remark.text.contains("scheduling: is ignored"), "{remark}");
-        let quiet = load("f.yaml", &text[..text.find("scheduling").unwrap()]);
-        assert!(quiet.remarks.is_empty(), "{:?}", quiet.remarks);
+    fn a_class_may_choose_among_nodes() {
+        let text = |value: &str| {
+            format!(
+                "apiVersion: node.k8s.io/v1\nkind: RuntimeClass\nmetadata: {{ name: guest }}\n\
+                 handler: guest\nscheduling: {{ nodeSelector: {{ guests: {value} }} }}\n"
+            )
+        };
+        let loaded = load("f.yaml", &text("\"yes\""));
+        assert_eq!((loaded.objects.len(), loaded.remarks.len()), (1, 0));
+        let loaded = load("f.yaml", &text("[]"));
+        assert!(loaded.has_errors() && loaded.objects.is_empty());
+        assert_eq!(loaded.remarks[0].line, Some(5));
     }
 
     #[test]

@@ -47,3 +47,31 @@ fn pods_of_a_class_need_the_labels_and_the_room_that_it_asks_for() {
     assert_eq!(told(one, &here, &gate), ["reject 1 OutOfcpu"]);
     assert_eq!(told(pod("a", "1", 80), &elsewhere, &gate), ["set 1"]);
 }
+
+#[test]
+fn what_a_class_takes_is_taken_until_the_pod_is_gone() {
+    let mut gate = gate();
+    let cpu = orlop_kubelet_rules::pod::Quantity::from_units(3);
+    gate.allocatable.insert("cpu".to_owned(), cpu);
+    let class = json!({"kind": "RuntimeClass", "metadata": {"name": "guest"}, "handler": "kata",
+        "overhead": {"podFixed": {"cpu": "2"}}});
+    let mut roster = Roster::new(1, BTreeMap::new());
+    let mut orders = |pod: Value| {
+        let mut snapshot = snapshot(&[pod]);
+        snapshot.objects = vec![class.clone()];
+        roster.hear(0, snapshot);
+        let orders = shown(&roster.orders(&gate, &BTreeSet::new()));
+        (orders, roster.known.len())
+    };
+    let guest = |name: &str, uid: &str| {
+        let mut pod = pod(name, uid, 80);
+        pod["spec"]["runtimeClassName"] = json!("guest");
+        pod
+    };
+    assert_eq!(orders(guest("a", "1")).0, ["set 1"]);
+    assert_eq!(
+        orders(guest("b", "2")).0,
+        ["remove 1", "reject 2 OutOfcpu"],
+        "the first one's machine still runs"
+    );
+}

@@ -21,7 +21,7 @@ use tokio::time::timeout;
 use tokio_util::task::AbortOnDropHandle;
 
 use super::error::{DockerError, Result};
-use super::operations::Operations;
+use super::operations::{Ended, Operations};
 use super::reply::Reply;
 use super::types::VersionInfo;
 use super::version::ApiVersion;
@@ -90,7 +90,7 @@ impl Docker {
 
     /// A call with no body that answers with JSON.
     pub(super) async fn get<T: DeserializeOwned>(&self, path: &str) -> Result<T> {
-        self.within(path, self.limit, async {
+        self.within(&Method::GET, path, self.limit, async {
             self.send(Method::GET, path, None, &[]).await?.json().await
         })
         .await
@@ -104,7 +104,7 @@ impl Docker {
         body: Option<&(dyn ErasedBody + Sync)>,
         limit: Duration,
     ) -> Result<()> {
-        self.within(path, limit, async {
+        self.within(&method.clone(), path, limit, async {
             let body = body.map(ErasedBody::bytes).transpose()?;
             self.send(method, path, body, &[]).await?.drain().await
         })
@@ -117,7 +117,7 @@ impl Docker {
         path: &str,
         body: &(impl Serialize + Sync),
     ) -> Result<T> {
-        self.within(path, self.limit, async {
+        self.within(&Method::POST, path, self.limit, async {
             let body = body.bytes()?;
             let reply = self.send(Method::POST, path, Some(body), &[]).await?;
             reply.json().await
@@ -134,6 +134,7 @@ impl Docker {
         headers: &[(HeaderName, String)],
     ) -> Result<Reply> {
         self.within(
+            &method.clone(),
             path,
             self.limit,
             self.send_typed(method, path, body, headers),
@@ -141,13 +142,22 @@ impl Docker {
         .await
     }
 
+    /// Does what takes so long at most, and counts it.
     pub(super) async fn within<T>(
         &self,
+        method: &Method,
         path: &str,
         limit: Duration,
         work: impl Future<Output = Result<T>>,
     ) -> Result<T> {
-        timeout(limit, work).await.unwrap_or_else(|_| {
+        let measured = self.operations.begin(method, path);
+        let done = timeout(limit, work).await;
+        measured.end(match &done {
+            Ok(Ok(_)) => Ended::Well,
+            Ok(Err(_)) => Ended::Badly,
+            Err(_) => Ended::Late,
+        });
+        done.unwrap_or_else(|_| {
             Err(DockerError::Timeout {
                 doing: shown(path),
                 after: limit,
@@ -189,25 +199,6 @@ impl Docker {
     }
 
     pub(super) async fn exchange(
-        &self,
-        method: Method,
-        path: &str,
-        body: Option<(&'static str, Bytes)>,
-        headers: &[(HeaderName, String)],
-    ) -> Result<(Response<Incoming>, AbortOnDropHandle<()>)> {
-        let measured = self.operations.begin(&method, path, self.limit);
-        let answer = Box::pin(self.ask(method, path, body, headers)).await;
-        let is_good =
-            |status: http::StatusCode| !status.is_client_error() && !status.is_server_error();
-        measured.end(
-            !answer
-                .as_ref()
-                .is_ok_and(|(answer, _)| is_good(answer.status())),
-        );
-        answer
-    }
-
-    async fn ask(
         &self,
         method: Method,
         path: &str,

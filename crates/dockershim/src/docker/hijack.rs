@@ -15,7 +15,7 @@ pub(crate) type Hijacked = TokioIo<Upgraded>;
 impl Docker {
     /// Posts, and keeps the connection.
     pub(super) async fn hijack(&self, path: &str, body: Option<Bytes>) -> Result<Hijacked> {
-        self.within(path, self.limit(), async {
+        self.within(&Method::POST, path, self.limit(), async {
             let version = self.api().await?;
             let path = format!("/v{version}{path}");
             let headers: [(HeaderName, String); 2] = [

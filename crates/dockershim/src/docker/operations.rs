@@ -2,7 +2,7 @@
 
 use std::fmt;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use http::Method;
 use prometheus_client::encoding::{DescriptorEncoder, EncodeLabelSet, EncodeMetric};
@@ -72,33 +72,47 @@ impl Operations {
         family.encode(encoder.encode_descriptor(name, help, None, family.metric_type())?)
     }
 
-    /// A call begins, which may take so long.
-    pub(super) fn begin(&self, method: &Method, path: &str, limit: Duration) -> Measured {
+    /// A call begins.
+    pub(super) fn begin(&self, method: &Method, path: &str) -> Measured {
         Measured {
             operations: self.clone(),
             labels: Labels {
                 operation_type: kind(method, path),
             },
             begun: Instant::now(),
-            limit,
-            failed: None,
+            ended: None,
         }
+    }
+
+    /// A pull whose answer had begun well has failed.
+    pub(crate) fn pull_failed(&self) {
+        let labels = Labels {
+            operation_type: PULL,
+        };
+        self.0.errors.get_or_create(&labels).inc();
     }
 }
 
-/// A call under way; counted when it is dropped.
+/// How a call ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Ended {
+    Well,
+    Badly,
+    /// Its time was over.
+    Late,
+}
+
+/// A call under way; counted when it is dropped, also where nobody waits for it any more.
 pub(super) struct Measured {
     operations: Operations,
     labels: Labels,
     begun: Instant,
-    limit: Duration,
-    failed: Option<bool>,
+    ended: Option<Ended>,
 }
 
 impl Measured {
-    /// The engine has answered, or will not.
-    pub(super) fn end(mut self, failed: bool) {
-        self.failed = Some(failed);
+    pub(super) fn end(mut self, how: Ended) {
+        self.ended = Some(how);
     }
 }
 
@@ -111,16 +125,17 @@ impl Drop for Measured {
             .seconds
             .get_or_create(labels)
             .observe(took.as_secs_f64());
-        // Given up without an answer: for want of time, or since nobody waits for it any more.
-        let late = self.failed.is_none() && took >= self.limit;
-        if late {
+        if self.ended == Some(Ended::Late) {
             inner.timeouts.get_or_create(labels).inc();
         }
-        if late || self.failed == Some(true) {
+        if matches!(self.ended, Some(Ended::Late | Ended::Badly)) {
             inner.errors.get_or_create(labels).inc();
         }
     }
 }
+
+/// A pull's name.
+const PULL: &str = "pull_image";
 
 /// What cri-dockerd calls it.
 fn kind(method: &Method, path: &str) -> &'static str {
@@ -145,7 +160,7 @@ fn kind(method: &Method, path: &str) -> &'static str {
         ("exec", _, Some("json")) => "inspect_exec",
         ("exec", _, Some("resize")) => "resize_exec",
         ("images", "json", None) => "list_images",
-        ("images", "create", None) => "pull_image",
+        ("images", "create", None) => PULL,
         ("images", _, _) if *method == Method::DELETE => "remove_image",
         // Names of images have slashes of their own, which are escaped.
         ("images", _, Some("json")) => "inspect_image",
@@ -195,11 +210,11 @@ mod tests {
     #[test]
     fn what_took_too_long_is_an_error_and_who_left_sooner_is_none() {
         let operations = Operations::default();
-        let begin = |limit| operations.begin(&Method::GET, "/info", limit);
-        drop(begin(Duration::ZERO));
-        drop(begin(Duration::from_hours(1)));
-        begin(Duration::ZERO).end(false);
-        begin(Duration::ZERO).end(true);
+        let begin = || operations.begin(&Method::GET, "/info");
+        drop(begin());
+        begin().end(Ended::Well);
+        begin().end(Ended::Badly);
+        begin().end(Ended::Late);
         let labels = Labels {
             operation_type: "info",
         };

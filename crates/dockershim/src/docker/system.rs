@@ -13,7 +13,8 @@ use super::version::ApiVersion;
 impl Docker {
     /// What the engine is, and whether it answers.
     pub(crate) async fn version_info(&self, limit: Duration) -> Result<VersionInfo> {
-        let info = self.within("/version", limit, self.send_unversioned("/version"));
+        let asking = self.send_unversioned("/version");
+        let info = self.within(&http::Method::GET, "/version", limit, asking);
         let info = info.await?;
         self.agree(&info)?;
         Ok(info)

@@ -3,7 +3,7 @@
 use orlop_cri::v1;
 use orlop_oci::{BlockIo, Capabilities, IntelRdt, Namespace, Resources, Rlimit};
 
-use super::handler_rules::CGROUP_WRITABLE;
+use super::handler_rules::{CGROUP_WRITABLE, is_true};
 use super::input::Known;
 use super::security_profile::Wanted;
 use super::selinux::Labels;
@@ -149,15 +149,8 @@ fn cgroup_writable(
     let defaults = &known.policy.default_annotations;
     let wanted = match rules.acted_on(CGROUP_WRITABLE, known.pod_config, defaults) {
         None => rules.cgroup_writable,
-        Some("true") => true,
-        Some("false") => false,
-        Some(other) => {
-            let problem = format!("{other:?} is neither true nor false");
-            return Err(Error::invalid(
-                format!("annotation {CGROUP_WRITABLE}"),
-                problem,
-            ));
-        }
+        Some(wanted) => is_true(wanted)
+            .map_err(|problem| Error::invalid(format!("annotation {CGROUP_WRITABLE}"), problem))?,
     };
     let mut options = known.host.cgroup_mount_options.iter();
     let missing = if !known.host.cgroup_v2 {

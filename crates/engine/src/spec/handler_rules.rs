@@ -49,6 +49,15 @@ impl HandlerRules {
     }
 }
 
+/// A yes or no, as annotations write it.
+pub(super) fn is_true(value: &str) -> Result<bool, String> {
+    match value {
+        "true" => Ok(true),
+        "false" => Ok(false),
+        other => Err(format!("{other:?} is neither true nor false")),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

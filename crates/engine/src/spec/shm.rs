@@ -20,15 +20,17 @@ pub fn size(
     let Some(wanted) = rules.acted_on(SHM_SIZE, pod, &policy.default_annotations) else {
         return Ok(policy.shm_size.unwrap_or(USUAL));
     };
+    parse(wanted).map_err(|problem| Error::invalid(format!("annotation {SHM_SIZE}"), problem))
+}
+
+/// The size that an annotation says.
+pub(super) fn parse(wanted: &str) -> Result<u64, String> {
     let amount: Option<Quantity> = wanted.trim().parse().ok();
     // To the kernel nothing is no limit.
     let bytes = amount.and_then(Quantity::count).filter(|bytes| *bytes > 0);
     bytes
         .filter(|bytes| i64::try_from(*bytes).is_ok())
-        .ok_or_else(|| {
-            let problem = format!("{wanted:?} is not a size such as 128Mi or 1G");
-            Error::invalid(format!("annotation {SHM_SIZE}"), problem)
-        })
+        .ok_or_else(|| format!("{wanted:?} is not a size such as 128Mi or 1G"))
 }
 
 #[cfg(test)]

@@ -11,13 +11,16 @@ pub(super) fn asked(known: &Known<'_>) -> Result<Option<u32>, Error> {
     let Some(wanted) = rules.acted_on(UMASK, known.pod_config, defaults) else {
         return Ok(rules.base.as_ref().and_then(super::BaseSpec::umask));
     };
+    let mask =
+        parse(wanted).map_err(|problem| Error::invalid(format!("annotation {UMASK}"), problem));
+    mask.map(Some)
+}
+
+/// The mask that an annotation says.
+pub(super) fn parse(wanted: &str) -> Result<u32, String> {
     let is_octal =
         (1..=4).contains(&wanted.len()) && wanted.bytes().all(|it| (b'0'..=b'7').contains(&it));
     let mask = u32::from_str_radix(wanted, 8).ok();
     mask.filter(|mask| is_octal && *mask <= 0o777)
-        .map(Some)
-        .ok_or_else(|| {
-            let problem = format!("{wanted:?} is not a mask in octal digits such as 0027");
-            Error::invalid(format!("annotation {UMASK}"), problem)
-        })
+        .ok_or_else(|| format!("{wanted:?} is not a mask in octal digits such as 0027"))
 }

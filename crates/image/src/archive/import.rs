@@ -160,7 +160,7 @@ impl Source {
             } else {
                 self.blob(manifest.config.digest)?
             };
-            let origins = self.origins(&manifest, &config.bytes)?;
+            let origins = self.origins(&manifest, &config)?;
             found.push(Found {
                 names,
                 manifest,
@@ -174,17 +174,18 @@ impl Source {
 
     /// Where the layers are: by the digests of the manifest, or as plain archives, by what the configuration calls
     /// them.
-    fn origins(&self, manifest: &Manifest, config: &[u8]) -> Result<Vec<Origin<'static>>> {
+    fn origins(&self, manifest: &Manifest, config: &Document) -> Result<Vec<Origin<'static>>> {
         let origin = |digest: &Digest, named| Origin::File {
             dir: Arc::clone(&self.dir),
             path: digest.blob_path().into_bytes(),
             named,
         };
-        let parsed = ImageConfig::parse("", config).ok();
-        let diff_ids = parsed.map_or_else(Vec::new, |config| config.diff_ids);
+        // What no archive's digest is promised of has its blob's alone to be known by.
+        let parsed = of_manifest("", manifest, config).ok();
+        let planned = parsed.map_or_else(Vec::new, |config| config.plan(manifest));
         let mut origins = Vec::with_capacity(manifest.layers.len());
         for (at, layer) in manifest.layers.iter().enumerate() {
-            let plain = diff_ids.get(at);
+            let plain = planned.get(at).and_then(|it| it.diff_id.as_ref());
             let origin = match plain {
                 Some(plain)
                     if self.file(&layer.digest.blob_path())?.is_none()

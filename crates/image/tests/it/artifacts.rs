@@ -187,3 +187,55 @@ async fn artifacts_that_reach_out_or_are_too_large_are_refused() {
     place.sweep().await;
     assert_eq!(place.layer_dirs(), 0);
 }
+
+/// A manifest that names a layer's plain archive in keys of an image's configuration, which no artifact has.
+#[tokio::test]
+async fn an_artifact_of_an_archive_holds_what_its_digests_say() {
+    let registry = Registry::start();
+    let place = Place::open().await;
+    let (good, evil): (&[u8], &[u8]) = (b"good weights", b"evil weights");
+    let digest = |bytes: &[u8]| ArtifactBlob::nameless("x", bytes).digest().to_owned();
+    let dir = place.scratch.subdir("layout");
+    let blobs = dir.join("blobs/sha256");
+    std::fs::create_dir_all(&blobs).unwrap();
+    let put = |bytes: &[u8]| {
+        let digest = digest(bytes);
+        std::fs::write(blobs.join(digest.trim_start_matches("sha256:")), bytes).unwrap();
+        digest
+    };
+    let (evil_digest, nothing) = (put(evil), put(b"{}"));
+    let manifest = serde_json::json!({
+        "schemaVersion": 2,
+        "mediaType": "application/vnd.oci.image.manifest.v1+json",
+        "artifactType": KIND,
+        "config": { "mediaType": "application/vnd.oci.empty.v1+json", "digest": nothing, "size": 2 },
+        "layers": [{
+            "mediaType": "application/octet-stream", "digest": digest(good), "size": good.len(),
+            "annotations": { "org.opencontainers.image.title": "weights.bin" },
+        }],
+        "layerDigests": [evil_digest],
+        "rootfs": { "type": "layers", "diff_ids": [evil_digest] },
+    });
+    let manifest = manifest.to_string().into_bytes();
+    let index = serde_json::json!({
+        "schemaVersion": 2,
+        "mediaType": "application/vnd.oci.image.index.v1+json",
+        "manifests": [{
+            "mediaType": "application/vnd.oci.image.manifest.v1+json",
+            "digest": put(&manifest), "size": manifest.len(),
+            "annotations": { "io.containerd.image.name": "evil.example/x:1" },
+        }],
+    });
+    std::fs::write(dir.join("index.json"), index.to_string()).unwrap();
+    std::fs::write(dir.join("oci-layout"), r#"{"imageLayoutVersion":"1.0.0"}"#).unwrap();
+    let imported = place
+        .images
+        .import(ImportSource::Directory(dir), None)
+        .await;
+    imported.expect_err("its layer is not in the archive");
+
+    let honest = BuiltImage::artifact(KIND, vec![ArtifactBlob::file("weights.bin", good)]);
+    let name = registry.push(&honest, "model:1").await;
+    let pulled = pull(&place.images, &name).await.expect("pull");
+    assert_eq!(file(&place, &pulled, "weights.bin").await.1, good);
+}

@@ -108,6 +108,17 @@ fn runtimes(config: &Config) -> anyhow::Result<BTreeMap<String, engine::RuntimeH
         .collect()
 }
 
+/// Annotations that containers have by this table, unless no pod could have them.
+fn defaults(
+    table: &str,
+    annotations: &BTreeMap<String, String>,
+) -> anyhow::Result<BTreeMap<String, String>> {
+    match engine::problem_of_defaults(annotations) {
+        Some(problem) => anyhow::bail!("{table}.default_annotations: {problem}"),
+        None => Ok(annotations.clone()),
+    }
+}
+
 /// What is given to containers of a runtime, and what pods may ask for.
 fn handler_rules(
     name: &str,
@@ -118,7 +129,7 @@ fn handler_rules(
     Ok(engine::HandlerRules {
         base: base
             .map_err(|problem| anyhow::anyhow!("{RUNTIMES}.{name}.base_runtime_spec: {problem}"))?,
-        default_annotations: runtime.default_annotations.clone(),
+        default_annotations: defaults(&format!("{RUNTIMES}.{name}"), &runtime.default_annotations)?,
         allowed_annotations: runtime.allowed_annotations.clone(),
         cgroup_writable: runtime.cgroup_writable,
     })
@@ -235,7 +246,7 @@ fn containers(config: &Config) -> anyhow::Result<engine::Containers> {
             hook_dirs: config.hooks.dirs.iter().map(own_path).collect(),
             cdi_dirs: section.cdi_dirs.iter().map(own_path).collect(),
             ignore_image_volumes: section.ignore_image_volumes,
-            default_annotations: section.default_annotations.clone(),
+            default_annotations: defaults("containers", &section.default_annotations)?,
             shm_size: Some(section.shm_size.get()),
             timezone: timezone
                 .map_err(|problem| anyhow::anyhow!("containers.timezone: {problem}"))?,

@@ -1,7 +1,7 @@
 //! `orlop config`: look at, check or reload the daemon's configuration.
 
 use std::io::{self, Write};
-use std::os::unix::fs::PermissionsExt as _;
+use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
@@ -136,7 +136,10 @@ fn tell(name: &str, migrated: &Migrated) -> io::Result<()> {
 
 /// Puts the text in the file's place, whose mode stays. What was there is kept first, beside it.
 fn replace(file: &Path, before: &str, text: &str) -> anyhow::Result<()> {
-    let mode = file.metadata()?.permissions().mode() & 0o777;
+    // A link leads to where somebody else looks after the file.
+    let file = &file.canonicalize()?;
+    let meta = file.metadata()?;
+    let mode = meta.permissions().mode() & 0o777;
     let mut kept = file.as_os_str().to_owned();
     kept.push(".before");
     let kept = PathBuf::from(kept);
@@ -148,7 +151,12 @@ fn replace(file: &Path, before: &str, text: &str) -> anyhow::Result<()> {
         )
     })?;
     write_file(file, mode, outlives, text.as_bytes())
-        .with_context(|| format!("writing {}", file.display()))
+        .with_context(|| format!("writing {}", file.display()))?;
+    for written in [file, &kept] {
+        std::os::unix::fs::chown(written, Some(meta.uid()), Some(meta.gid()))
+            .with_context(|| format!("giving {} to its owner", written.display()))?;
+    }
+    Ok(())
 }
 
 /// A file may be for another machine than this one: what is missing here is no mistake of it.

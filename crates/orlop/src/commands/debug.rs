@@ -1,5 +1,7 @@
 //! `orlop debug`: what a running daemon does at this moment, for support.
 
+use std::io::Write as _;
+
 use clap::Subcommand;
 use orlop_cli::reactor;
 use serde_json::Value;
@@ -23,7 +25,10 @@ impl DebugCommand {
         };
         let call = admin_client::call(daemon.socket(), method, String::new());
         let found: Value = serde_json::from_str(&reactor::client()?.block_on(call)?)?;
-        println!("{found:#}");
-        Ok(())
+        match writeln!(std::io::stdout().lock(), "{found:#}") {
+            // A reader that has seen enough.
+            Err(error) if error.kind() == std::io::ErrorKind::BrokenPipe => Ok(()),
+            written => Ok(written?),
+        }
     }
 }

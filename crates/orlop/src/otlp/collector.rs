@@ -104,6 +104,10 @@ impl Collector {
         }
         let answer: http::Response<reqwest::Body> = answer.into();
         let (head, body) = answer.into_parts();
+        #[expect(
+            clippy::disallowed_methods,
+            reason = "within a limit; trailers are wanted, too"
+        )]
         let body = Limited::new(body, LONGEST_ANSWER).collect().await;
         let body = body.map_err(|error| anyhow!("reading the answer: {error}"))?;
         let trailers = body.trailers().cloned().unwrap_or_default();

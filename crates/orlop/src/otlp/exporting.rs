@@ -68,7 +68,10 @@ async fn send_all(
     let mut spell = Spell::default();
     let mut batch = Vec::new();
     while calls.recv_many(&mut batch, BATCH).await > 0 {
-        sleep(PAUSE).await;
+        // Where more are there than go together, nothing is waited for.
+        if batch.len() < BATCH {
+            sleep(PAUSE).await;
+        }
         while batch.len() < BATCH
             && let Ok(call) = calls.try_recv()
         {

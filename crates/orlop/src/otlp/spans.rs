@@ -52,7 +52,7 @@ fn spans(call: &FinishedCall) -> Vec<Span> {
         told.parent_span_id = parent.span.to_vec();
         told.flags |= REMOTE;
     }
-    told.trace_state = state.to_owned();
+    state.clone_into(&mut told.trace_state);
     let steps = steps.iter().map(|step| Span {
         parent_span_id: own.to_vec(),
         trace_state: state.to_owned(),

@@ -59,7 +59,10 @@ fn mapped() -> Value {
         return Value::Null;
     };
     let own = std::env::current_exe().unwrap_or_default();
-    sums(&String::from_utf8_lossy(&text), &own.to_string_lossy())
+    let own = own.to_string_lossy();
+    // After an upgrade the program that runs has no name any more, and the kernel says so.
+    let own = own.strip_suffix(" (deleted)").unwrap_or(&own);
+    sums(&String::from_utf8_lossy(&text), own)
 }
 
 /// Of each kind of mapping how many there are, and how many bytes of them are in memory and are changed.
