@@ -3,6 +3,7 @@
 use std::io::{self, BufWriter, Read, Write};
 use std::path::{Path, PathBuf};
 
+use crate::regular;
 use crate::tar_split::{self, Pieces};
 
 /// Bytes that are read at once.
@@ -103,7 +104,7 @@ impl Archive {
 }
 
 fn copy(path: &Path, size: u64, out: &mut dyn Write) -> io::Result<()> {
-    let file = orlop_disk::open_file(path)?;
+    let file = regular::open_file(path)?;
     io::copy(&mut file.take(size), out).map(drop)
 }
 

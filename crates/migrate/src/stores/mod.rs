@@ -13,7 +13,7 @@ use std::path::Path;
 
 use serde::de::DeserializeOwned;
 
-use crate::{Archive, Error, Result};
+use crate::{Archive, Error, Result, regular};
 
 /// The largest manifest or configuration of an image.
 const LARGEST_DOCUMENT: u64 = 4 << 20;
@@ -34,14 +34,18 @@ pub struct StoredImage {
 }
 
 fn document(path: &Path) -> Result<Vec<u8>> {
-    orlop_disk::read_file(path, LARGEST_DOCUMENT).map_err(|error| Error::at("reading", path, error))
+    read(path, LARGEST_DOCUMENT)
 }
 
 fn list<T: DeserializeOwned>(path: &Path) -> Result<T> {
-    let bytes = orlop_disk::read_file(path, LARGEST_LIST);
-    let bytes = bytes.map_err(|error| Error::at("reading", path, error))?;
+    let bytes = read(path, LARGEST_LIST)?;
     serde_json::from_slice(&bytes)
         .map_err(|error| Error::invalid(path.display().to_string(), error))
+}
+
+fn read(path: &Path, most: u64) -> Result<Vec<u8>> {
+    let read = regular::open_file(path).and_then(|file| orlop_disk::read_whole(file, most));
+    read.map_err(|error| Error::at("reading", path, error))
 }
 
 /// How many images a database of containerd's names.
