@@ -23,14 +23,30 @@ const LARGEST_LIST: u64 = 64 << 20;
 const MOST_LAYERS: usize = 1024;
 
 /// An image of theirs.
-#[derive(Debug)]
 pub struct StoredImage {
     /// What it is known by: its configuration's or its manifest's digest.
     pub id: String,
     /// Its names, which orlop will know it by.
     pub names: Vec<String>,
-    /// All of it as an archive; or why it can't be had.
-    pub archive: Result<Archive, String>,
+    make: Make,
+}
+
+type Make = Box<dyn FnOnce() -> Result<Archive> + Send>;
+
+impl StoredImage {
+    /// All of it as an archive; or why it can't be had. Blocks on files: much is read for it, and held by it.
+    pub fn archive(self) -> Result<Archive> {
+        (self.make)()
+    }
+}
+
+impl std::fmt::Debug for StoredImage {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("StoredImage")
+            .field("id", &self.id)
+            .field("names", &self.names)
+            .finish_non_exhaustive()
+    }
 }
 
 fn document(path: &Path) -> Result<Vec<u8>> {
