@@ -1,8 +1,11 @@
 //! A tar archive that is written without being held: its files are read when their turn has come.
 
+use std::collections::{HashMap, HashSet};
 use std::io::{self, BufWriter, Read, Write};
 use std::path::{Path, PathBuf};
+use std::sync::{Mutex, PoisonError};
 
+use crate::regular;
 use crate::tar_split::{self, Pieces};
 
 /// Bytes that are read at once.
@@ -15,6 +18,23 @@ const BLOCK: u64 = 512;
 #[derive(Debug, Default)]
 pub struct Archive {
     files: Vec<(String, Content)>,
+    names: HashSet<String>,
+}
+
+/// How long the archives of layers are, by their records: those of a base are read once for all images on it.
+#[derive(Debug, Default)]
+pub(crate) struct Lengths(Mutex<HashMap<PathBuf, u64>>);
+
+impl Lengths {
+    fn of(&self, records: &Path) -> io::Result<u64> {
+        let known = || self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(length) = known().get(records) {
+            return Ok(*length);
+        }
+        let length = tar_split::length(Pieces::open(records)?)?;
+        known().insert(records.to_owned(), length);
+        Ok(length)
+    }
 }
 
 #[derive(Debug)]
@@ -34,12 +54,12 @@ enum Content {
 impl Archive {
     /// Adds a file of these bytes.
     pub(crate) fn bytes(&mut self, name: impl Into<String>, bytes: Vec<u8>) {
-        self.files.push((name.into(), Content::Bytes(bytes)));
+        self.add(name.into(), Content::Bytes(bytes));
     }
 
     /// Adds a file as it is.
     pub(crate) fn file(&mut self, name: impl Into<String>, path: PathBuf, size: u64) {
-        self.files.push((name.into(), Content::File { path, size }));
+        self.add(name.into(), Content::File { path, size });
     }
 
     /// Adds a layer that is made again from its records and its files.
@@ -48,16 +68,21 @@ impl Archive {
         name: impl Into<String>,
         records: PathBuf,
         dir: PathBuf,
+        lengths: &Lengths,
     ) -> io::Result<()> {
-        let size = tar_split::length(Pieces::open(&records)?)?;
-        self.files
-            .push((name.into(), Content::Layer { records, dir, size }));
+        let size = lengths.of(&records)?;
+        self.add(name.into(), Content::Layer { records, dir, size });
         Ok(())
+    }
+
+    fn add(&mut self, name: String, content: Content) {
+        self.names.insert(name.clone());
+        self.files.push((name, content));
     }
 
     /// Whether a file of this name is in it.
     pub(crate) fn has(&self, name: &str) -> bool {
-        self.files.iter().any(|(there, _)| there == name)
+        self.names.contains(name)
     }
 
     /// How many bytes its files have.
@@ -103,7 +128,7 @@ impl Archive {
 }
 
 fn copy(path: &Path, size: u64, out: &mut dyn Write) -> io::Result<()> {
-    let file = orlop_disk::open_file(path)?;
+    let file = regular::open_file(path)?;
     io::copy(&mut file.take(size), out).map(drop)
 }
 

@@ -97,7 +97,7 @@ pub(crate) enum Value {
 impl Bolt<File> {
     /// Opens a file.
     pub(crate) fn open(path: &Path) -> Result<Self> {
-        let file = orlop_disk::open_file(path);
+        let file = crate::regular::open_file(path);
         let file = file.map_err(|error| Error::at("opening", path, error))?;
         Self::of(file, path.display().to_string())
     }

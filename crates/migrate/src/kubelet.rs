@@ -73,7 +73,8 @@ pub fn kubelet_advice(
         }
     }
     if let Some((file, text)) = flags
-        && let Some(at) = text.find(FLAG)
+        // The last one counts.
+        && let Some(at) = text.rfind(FLAG)
     {
         let rest = &text[at + FLAG.len()..];
         let end = rest

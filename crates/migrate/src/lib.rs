@@ -8,6 +8,7 @@
 //! | `stores` | the images of containerd, CRI-O and Docker, each as an archive that is made while it is read |
 //! | `bolt` | the database in which containerd has the names of images |
 //! | `tar_split` | layers made again from their files, byte for byte |
+//! | `regular` | files of their stores, which are opened only when they are known to be regular ones |
 //! | `archive` | a tar archive that is written without being held |
 #![cfg_attr(
     test,
@@ -25,6 +26,7 @@ mod error;
 #[doc(hidden)]
 pub mod fuzzing;
 mod kubelet;
+mod regular;
 mod stores;
 mod tar_split;
 

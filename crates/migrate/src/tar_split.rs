@@ -5,15 +5,16 @@
 //! reads it compares its digest.
 
 use std::io::{self, BufRead, BufReader, Read, Write};
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::AsFd;
 use std::path::Path;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use flate2::bufread::MultiGzDecoder;
-use rustix::fs::{FileType, Mode, OFlags, ResolveFlags, fstat, open, openat2};
-use rustix::io::Errno;
+use rustix::fs::{Mode, OFlags, open};
 use serde::Deserialize;
+
+use crate::regular;
 
 /// The longest record: headers with long attributes are some kilobytes.
 const LONGEST_LINE: u64 = 16 << 20;
@@ -50,7 +51,7 @@ pub(crate) struct Pieces<R> {
 
 impl Pieces<BufReader<std::fs::File>> {
     pub(crate) fn open(path: &Path) -> io::Result<Self> {
-        Ok(Self::of(BufReader::new(orlop_disk::open_file(path)?)))
+        Ok(Self::of(BufReader::new(regular::open_file(path)?)))
     }
 }
 
@@ -136,8 +137,8 @@ pub(crate) fn replay(
             Piece::File { size: 0, .. } => {}
             Piece::File { name, size } => {
                 let shown = String::from_utf8_lossy(&name).into_owned();
-                let file = beneath(root.as_fd(), &name).map_err(|error| of(&shown, &error))?;
-                let file = std::fs::File::from(file);
+                let file = regular::open_beneath(root.as_fd(), &name);
+                let file = file.map_err(|error| of(&shown, &error))?;
                 let copied = io::copy(&mut file.take(size), out)?;
                 if copied != size {
                     let message = format!("{shown} has {copied} bytes, and had {size}");
@@ -147,24 +148,6 @@ pub(crate) fn replay(
         }
     }
     Ok(())
-}
-
-/// A regular file, with the directory as the root of all links.
-fn beneath(root: impl AsFd, name: &[u8]) -> io::Result<OwnedFd> {
-    let flags = OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NONBLOCK | OFlags::NOCTTY;
-    let resolve = ResolveFlags::IN_ROOT | ResolveFlags::NO_MAGICLINKS;
-    // A rename anywhere on the machine may disturb the resolution of "..".
-    let mut tries = 0;
-    let file = loop {
-        match openat2(&root, name, flags, Mode::empty(), resolve) {
-            Err(Errno::AGAIN) if tries < 128 => tries += 1,
-            other => break other?,
-        }
-    };
-    if FileType::from_raw_mode(fstat(&file)?.st_mode) != FileType::RegularFile {
-        return Err(invalid("not a file any more"));
-    }
-    Ok(file)
 }
 
 fn of(what: impl std::fmt::Display, error: &io::Error) -> io::Error {

@@ -29,6 +29,19 @@ fn a_kubelet_of_containerd_s_is_told_what_to_change() {
 }
 
 #[test]
+fn of_several_flags_the_last_one_counts() {
+    let config = "cgroupDriver: systemd\nfeatureGates:\n  PodAndContainerStatsFromCRI: true\n";
+    let flag = "--container-runtime-endpoint=unix:///run";
+    for (last, is_to_do) in [("orlop/orlop.sock", false), ("x.sock", true)] {
+        let flags = format!(
+            "KUBELET_KUBEADM_ARGS=\"{flag}/y.sock {flag}/orlop/orlop.sock --v=2 {flag}/{last}\"\n"
+        );
+        let said = advice(config, Some(&flags), None);
+        assert_eq!(said.last(), Some(&(format!("{flag}/{last}"), is_to_do)));
+    }
+}
+
+#[test]
 fn nothing_is_left_to_do_where_all_is_said() {
     let config = "cgroupDriver: systemd\ncontainerRuntimeEndpoint: unix:///run/orlop/orlop.sock\n\
                   featureGates:\n  PodAndContainerStatsFromCRI: true\n";

@@ -6,6 +6,8 @@ use std::path::{Path, PathBuf};
 use orlop_yaml::{Content, Document, Node, documents};
 use toml::Value;
 
+use super::docker_registries::Registries;
+use super::hosts::DIR;
 use super::line::{Line, read};
 use super::rule::Rule::{Apart, As, Lost, Needless};
 use super::rule::{Rules, apply, not_said, note, unfit};
@@ -13,8 +15,9 @@ use super::{Machine, Outcome, Plan};
 use crate::{Error, Result};
 
 const OWN: &str = "the engine's own affair";
+const SOCKET: &str = "orlop listens on its own socket";
 
-const RULES: Rules = &[
+pub(super) const RULES: Rules = &[
     ("data-root", Apart),
     ("exec-opts", Apart),
     ("runtimes/*", Apart),
@@ -30,10 +33,7 @@ const RULES: Rules = &[
         "metrics-addr",
         Lost("set `metrics.listen`: one for other machines needs TLS and somebody who may ask"),
     ),
-    (
-        "default-shm-size",
-        Lost("/dev/shm has 64 MiB: mount an emptyDir with medium Memory there"),
-    ),
+    ("default-shm-size", Apart),
     (
         "seccomp-profile",
         Lost("the default profile is built in: name your own in pods (localhostProfile)"),
@@ -141,7 +141,11 @@ const RULES: Rules = &[
         "shutdown-timeout",
         Needless("containers always go on without the daemon"),
     ),
-    ("tls*", Needless("orlop listens on its own socket")),
+    ("tls", Needless(SOCKET)),
+    ("tlsverify", Needless(SOCKET)),
+    ("tlscacert", Needless(SOCKET)),
+    ("tlscert", Needless(SOCKET)),
+    ("tlskey", Needless(SOCKET)),
 ];
 
 /// A soft and a hard limit.
@@ -157,7 +161,8 @@ pub fn docker_plan(file: &Path, machine: Machine<'_>) -> Result<Plan> {
         Err(error) if error.is_missing() => Vec::new(),
         text => lines(file, &text?)?,
     };
-    let (mut ulimits, mut files) = (BTreeMap::<String, Limits>::new(), Vec::new());
+    let mut ulimits = BTreeMap::<String, Limits>::new();
+    let mut registries = Registries::default();
     for line in lines {
         if apply(&mut plan, RULES, &line.segments(), &line) {
             continue;
@@ -197,21 +202,16 @@ pub fn docker_plan(file: &Path, machine: Machine<'_>) -> Result<Plan> {
                 plan.set("", "default_runtime", line.value.clone())
             }
             ["runtimes", name, rest @ ..] => runtime(&mut plan, machine, name, rest, &line),
-            ["registry-mirrors"] => {
-                let mirrors = line.value.as_array().map(Vec::as_slice).unwrap_or_default();
-                let hosts = mirrors.iter().map(|mirror| {
-                    format!("[host.{mirror}]\n  capabilities = [\"pull\", \"resolve\"]\n\n")
-                });
-                files.push(("certs.d/docker.io/hosts.toml".to_owned(), hosts.collect()));
-                Outcome::Taken(
-                    machine
-                        .target
-                        .join("certs.d/docker.io/hosts.toml")
-                        .display()
-                        .to_string(),
-                )
-            }
-            ["insecure-registries"] => insecure(&line, &mut files, machine.target),
+            ["registry-mirrors"] => registries.mirrors(&line, machine.target),
+            ["insecure-registries"] => registries.insecure(&line, machine.target),
+            ["default-shm-size"] => match line.text().and_then(bytes) {
+                Some(0) => not_said(),
+                Some(bytes) => match size(bytes) {
+                    Some(size) => plan.set("containers", "shm_size", text(&size)),
+                    None => unfit(),
+                },
+                None => unfit(),
+            },
             ["default-ulimits", name, which] => {
                 let limit = ulimits.entry((*name).to_owned()).or_insert((None, None));
                 match (*which, line.value.as_integer()) {
@@ -221,7 +221,6 @@ pub fn docker_plan(file: &Path, machine: Machine<'_>) -> Result<Plan> {
                 }
                 Outcome::Taken("containers.ulimits".to_owned())
             }
-            ["tls", ..] => Outcome::Needless("orlop listens on its own socket".to_owned()),
             _ => unfit(),
         };
         note(&mut plan, &line, outcome);
@@ -239,8 +238,9 @@ pub fn docker_plan(file: &Path, machine: Machine<'_>) -> Result<Plan> {
     if !limits.is_empty() {
         plan.set("containers", "ulimits", Value::Array(limits));
     }
+    let files = registries.files();
     if !files.is_empty() {
-        let own = machine.target.join("certs.d").display().to_string();
+        let own = machine.target.join(DIR).display().to_string();
         let mut dirs = vec![own, "/etc/orlop/certs.d".to_owned()];
         dirs.dedup();
         plan.set(
@@ -282,26 +282,33 @@ fn runtime(
     }
 }
 
-fn insecure(line: &Line, files: &mut Vec<(String, String)>, target: &Path) -> Outcome {
-    let list = line.value.as_array().map(Vec::as_slice).unwrap_or_default();
-    let hosts: Vec<&str> = list.iter().filter_map(Value::as_str).collect();
-    let is_plain = |host: &&str| {
-        !host.is_empty()
-            && !host.starts_with('.')
-            && host
-                .chars()
-                .all(|c| c.is_ascii_alphanumeric() || "-._:[]".contains(c))
+/// An amount of memory as Docker writes it: `64M`, `1.5 GiB`.
+fn bytes(text: &str) -> Option<u64> {
+    let text = text.to_ascii_lowercase();
+    let end = text.find(|c: char| !c.is_ascii_digit() && c != '.');
+    let (number, unit) = text.split_at(end.unwrap_or(text.len()));
+    let unit = unit.strip_prefix(' ').unwrap_or(unit);
+    let shift = match unit {
+        "" | "b" => 0,
+        "k" | "kb" | "kib" => 10,
+        "m" | "mb" | "mib" => 20,
+        "g" | "gb" | "gib" => 30,
+        "t" | "tb" | "tib" => 40,
+        _ => return None,
     };
-    if !hosts.iter().all(is_plain) {
-        return Outcome::Lost(
-            "a range of addresses can't be insecure: give each registry a hosts.toml with `skip_verify`".to_owned(),
-        );
-    }
-    for host in &hosts {
-        let text = format!("server = \"https://{host}\"\nskip_verify = true\n");
-        files.push((format!("certs.d/{host}/hosts.toml"), text));
-    }
-    Outcome::Taken(target.join("certs.d").display().to_string())
+    let bytes = number.parse::<f64>().ok()? * (1_u64 << shift) as f64;
+    (bytes <= (1_u64 << 52) as f64).then_some(bytes as u64)
+}
+
+/// The same as a size of orlop's.
+fn size(bytes: u64) -> Option<String> {
+    let units = [("GiB", 30), ("MiB", 20), ("KiB", 10), ("", 0)];
+    let unit = units
+        .into_iter()
+        .find(|(_, shift)| bytes.trailing_zeros() >= *shift);
+    let (unit, shift) = unit?;
+    let number = u32::try_from(bytes >> shift).ok()?;
+    Some(format!("{number}{unit}"))
 }
 
 /// The lines of a JSON text.

@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use toml::Value;
 use toml::de::{DeTable, DeValue};
 
+use super::secrets;
 use crate::{Error, Result};
 
 /// A larger file is no configuration.
@@ -24,8 +25,9 @@ impl Line {
         self.path.join(".")
     }
 
+    /// The value, without what is nobody else's to know.
     pub(super) fn shown(&self) -> String {
-        let mut shown = self.value.to_string();
+        let mut shown = secrets::hidden(&self.path, &self.value).to_string();
         if shown.len() > 200 {
             let end = (0..=200).rev().find(|at| shown.is_char_boundary(*at));
             shown.truncate(end.unwrap_or_default());

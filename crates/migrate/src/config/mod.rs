@@ -5,10 +5,13 @@ mod containerd_rules;
 mod crio;
 mod crio_rules;
 mod docker;
+mod docker_registries;
+mod hosts;
 mod line;
 mod registries;
 mod render;
 mod rule;
+mod secrets;
 #[cfg(test)]
 mod tests;
 

@@ -1,32 +1,40 @@
 //! Registries as older files of containerd have them: mirrors, certificates and logins in the file itself.
 
-use std::collections::BTreeMap;
-use std::fmt::Write as _;
+use std::collections::{BTreeMap, BTreeSet};
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use serde_json::json;
 use toml::Value;
 
+use super::hosts::{DIR, Endpoint, HUB, Host, Tls, file_of, hosts_toml};
 use super::line::Line;
 use super::rule::{not_said, note, unfit};
 use super::{Machine, Outcome, Plan};
 
-const HOSTS: &str = "certs.d";
 const LOGINS: &str = "credentials.json";
+/// The directory of mirrors that are for all registries.
+const ALL: &str = "_default";
 
 #[derive(Default)]
-struct Host {
-    mirrors: Vec<String>,
-    settings: Vec<String>,
-    login: BTreeMap<&'static str, String>,
+struct Registries {
+    /// What is asked first, by registry.
+    mirrors: BTreeMap<String, Vec<Endpoint>>,
+    /// By the host that is asked, for whichever registry.
+    tls: BTreeMap<String, Tls>,
+    logins: BTreeMap<String, BTreeMap<&'static str, String>>,
 }
 
 /// The lines of `registry`.
 pub(super) fn containerd(plan: &mut Plan, machine: Machine<'_>, lines: Vec<Line>) {
-    let mut hosts: BTreeMap<String, Host> = BTreeMap::new();
+    let mut found = Registries::default();
     let mut dirs = vec![Value::String("/etc/orlop/certs.d".to_owned())];
     let mut has_dirs = false;
+    let halves: BTreeSet<Vec<String>> = lines
+        .iter()
+        .filter(|line| !line.is_nothing())
+        .map(|line| line.path.clone())
+        .collect();
     for line in lines {
         let path = line.segments();
         let at = path.iter().position(|part| *part == "registry");
@@ -39,37 +47,40 @@ pub(super) fn containerd(plan: &mut Plan, machine: Machine<'_>, lines: Vec<Line>
                 dirs.extend(paths.map(|path| Value::String(path.to_owned())));
                 Outcome::Taken("images.hosts_dirs".to_owned())
             }
-            _ if line.is_nothing() => not_said(),
             ["mirrors", host, "endpoint"] => {
-                let mirrors = line.value.as_array().map(Vec::as_slice);
-                let mirrors = mirrors.unwrap_or_default().iter().filter_map(Value::as_str);
-                let host_of = hosts.entry(named(host)).or_default();
-                host_of.mirrors.extend(mirrors.map(str::to_owned));
-                match file_of(&named(host)) {
-                    Some(file) => taken(&file),
-                    None => unfit(),
+                let registry = if *host == "*" { ALL } else { host };
+                match (file_of(registry), found.mirrors(registry, &line)) {
+                    _ if line.is_nothing() => not_said(),
+                    (Some(file), true) => taken(&file),
+                    (None, _) => unfit(),
+                    (_, false) => Outcome::Lost(
+                        "an address here is none of HTTP: name it in the hosts.toml of the registry"
+                            .to_owned(),
+                    ),
                 }
             }
+            _ if line.is_nothing() => not_said(),
+            ["configs", host, "tls", _] if *host == HUB.0 => Outcome::Needless(format!(
+                "images of {} come from {}, and only settings of that are looked at",
+                HUB.0, HUB.1
+            )),
             ["configs", host, "tls", key] => {
-                let setting = match (*key, &line.value) {
-                    ("insecure_skip_verify", Value::Boolean(true)) => {
-                        Some("skip_verify = true".to_owned())
-                    }
-                    ("ca_file", Value::String(_)) => Some(format!("ca = {}", line.value)),
-                    _ => None,
+                let other = match *key {
+                    "cert_file" => "key_file",
+                    _ => "cert_file",
                 };
-                match (setting, file_of(host)) {
-                    (Some(setting), Some(file)) => {
-                        hosts
-                            .entry((*host).to_owned())
-                            .or_default()
-                            .settings
-                            .push(setting);
-                        taken(&file)
-                    }
-                    _ => Outcome::Lost(format!(
-                        "name certificate and key as `client` in the hosts.toml of {host}: docs/operations.md"
-                    )),
+                let mut sibling = line.path.clone();
+                if let Some(last) = sibling.last_mut() {
+                    other.clone_into(last);
+                }
+                let is_pair = halves.contains(&sibling);
+                match file_of(registry_of(host)) {
+                    Some(file) if found.tls(host, key, is_pair, &line.value) => taken(&file),
+                    Some(_) if matches!(*key, "cert_file" | "key_file") => Outcome::Lost(
+                        "a client's certificate and its key go together: name both, or none"
+                            .to_owned(),
+                    ),
+                    _ => unfit(),
                 }
             }
             ["configs", host, "auth", key] | ["auths", host, key] => {
@@ -82,7 +93,7 @@ pub(super) fn containerd(plan: &mut Plan, machine: Machine<'_>, lines: Vec<Line>
                 };
                 match (key, line.text()) {
                     (Some(key), Some(text)) => {
-                        let login = &mut hosts.entry((*host).to_owned()).or_default().login;
+                        let login = found.logins.entry((*host).to_owned()).or_default();
                         login.insert(key, text.to_owned());
                         taken(LOGINS)
                     }
@@ -96,35 +107,27 @@ pub(super) fn containerd(plan: &mut Plan, machine: Machine<'_>, lines: Vec<Line>
                 "this key is not known here: see whether the node needs it".to_owned(),
             ),
         };
-        let mut shown = line.clone();
-        if own.contains(&"auth") || own.first() == Some(&"auths") || own.first() == Some(&"headers")
-        {
-            shown.value = Value::String("(not shown)".to_owned());
-        }
-        note(plan, &shown, outcome);
+        note(plan, &line, outcome);
     }
-    let mut logins = BTreeMap::new();
-    for (host, found) in hosts {
-        if !found.login.is_empty() {
-            logins.insert(host.clone(), login(&found.login));
+    let files = found.files();
+    if !files.is_empty() {
+        has_dirs = true;
+        let own = Value::String(machine.target.join(DIR).display().to_string());
+        if !dirs.contains(&own) {
+            dirs.insert(0, own);
         }
-        if let Some(file) = file_of(&host)
-            && !(found.mirrors.is_empty() && found.settings.is_empty())
-        {
-            has_dirs = true;
-            let own = machine.target.join(HOSTS).display().to_string();
-            let own = Value::String(own);
-            if !dirs.contains(&own) {
-                dirs.insert(0, own);
-            }
-            plan.files.insert(file, hosts_toml(&found));
-        }
+        plan.files.extend(files);
     }
     if has_dirs {
         dirs.dedup();
         plan.set("images", "hosts_dirs", Value::Array(dirs));
     }
-    if !logins.is_empty() {
+    if !found.logins.is_empty() {
+        let logins: BTreeMap<_, _> = found
+            .logins
+            .iter()
+            .map(|(host, fields)| (host, login(fields)))
+            .collect();
         let text = json!({ "auths": logins }).to_string();
         plan.files.insert(LOGINS.to_owned(), text);
         let path = machine.target.join(LOGINS).display().to_string();
@@ -136,35 +139,82 @@ pub(super) fn containerd(plan: &mut Plan, machine: Machine<'_>, lines: Vec<Line>
     }
 }
 
-/// The directory of mirrors that are for all registries.
-fn named(host: &str) -> String {
-    if host == "*" {
-        "_default".to_owned()
-    } else {
-        host.to_owned()
+impl Registries {
+    /// Takes the addresses that are asked for a registry. Whether all of them are some.
+    fn mirrors(&mut self, registry: &str, line: &Line) -> bool {
+        let texts = line.value.as_array().map(Vec::as_slice);
+        let texts = texts.unwrap_or_default().iter().filter_map(Value::as_str);
+        let parsed: Vec<_> = texts.map(Endpoint::parse).collect();
+        let are_all = parsed.iter().all(Option::is_some);
+        let mirrors = self.mirrors.entry(registry.to_owned()).or_default();
+        mirrors.extend(parsed.into_iter().flatten());
+        are_all
+    }
+
+    /// Takes a setting of a host. Whether it is one.
+    fn tls(&mut self, host: &str, key: &str, is_pair: bool, value: &Value) -> bool {
+        let tls = self.tls.entry(host.to_owned()).or_default();
+        match (key, value) {
+            ("insecure_skip_verify", Value::Boolean(true)) => tls.skip_verify = true,
+            ("ca_file", Value::String(path)) => tls.ca = Some(path.clone()),
+            ("cert_file", Value::String(path)) if is_pair => tls.certificate = Some(path.clone()),
+            ("key_file", Value::String(path)) if is_pair => tls.key = Some(path.clone()),
+            _ => return false,
+        }
+        true
+    }
+
+    /// The files of all registries that something is said of.
+    fn files(&self) -> BTreeMap<String, String> {
+        let all = self.mirrors.get(ALL);
+        let of_hosts = self.tls.iter().filter(|(_, tls)| tls.says_something());
+        let of_hosts = of_hosts.map(|(host, _)| registry_of(host));
+        let registries = self.mirrors.iter().filter_map(|(registry, mirrors)| {
+            // One that says nothing keeps those for all others away.
+            (!mirrors.is_empty() || all.is_some()).then_some(registry.as_str())
+        });
+        let names: BTreeSet<&str> = registries.chain(of_hosts).collect();
+        names
+            .into_iter()
+            .filter_map(|registry| {
+                let mirrors = self.mirrors.get(registry).or(all);
+                let mirrors = mirrors.map(Vec::as_slice).unwrap_or_default();
+                Some((file_of(registry)?, self.file(registry, mirrors)))
+            })
+            .collect()
+    }
+
+    fn file(&self, registry: &str, mirrors: &[Endpoint]) -> String {
+        let own = if registry == HUB.0 { HUB.1 } else { registry };
+        let mut hosts: Vec<&Endpoint> = mirrors.iter().collect();
+        // Where the registry's own host is named, it is asked as it is named there, and by nothing else.
+        let server = hosts.iter().rfind(|mirror| mirror.host == own).copied();
+        if server.is_some() && hosts.last().copied() == server {
+            hosts.pop();
+        }
+        let hosts: Vec<Host> = hosts.into_iter().map(|host| self.host(host)).collect();
+        let server = match server {
+            Some(server) => self.host(server),
+            None => Host {
+                tls: self.tls.get(own).cloned().unwrap_or_default(),
+                ..Host::default()
+            },
+        };
+        hosts_toml(&hosts, &server)
+    }
+
+    fn host(&self, endpoint: &Endpoint) -> Host {
+        Host {
+            url: Some(endpoint.url.clone()),
+            is_complete: endpoint.has_path,
+            tls: self.tls.get(&endpoint.host).cloned().unwrap_or_default(),
+        }
     }
 }
 
-/// Where a host's file is; none for names that would lead elsewhere.
-fn file_of(host: &str) -> Option<String> {
-    let plain = |c: char| c.is_ascii_alphanumeric() || "-._:[]".contains(c);
-    let is_plain = !host.is_empty() && !host.starts_with('.') && host.chars().all(plain);
-    is_plain.then(|| format!("{HOSTS}/{host}/hosts.toml"))
-}
-
-fn hosts_toml(host: &Host) -> String {
-    let mut text = String::new();
-    for setting in &host.settings {
-        let _ = writeln!(text, "{setting}");
-    }
-    for mirror in &host.mirrors {
-        let mirror = Value::String(mirror.clone());
-        let _ = write!(
-            text,
-            "\n[host.{mirror}]\n  capabilities = [\"pull\", \"resolve\"]\n"
-        );
-    }
-    text
+/// The registry that has this host.
+fn registry_of(host: &str) -> &str {
+    if host == HUB.1 { HUB.0 } else { host }
 }
 
 /// A login as Docker's files have it.

@@ -249,3 +249,194 @@ fn a_key_of_several_lines_stays_a_comment() {
     assert_eq!(plan.notes.len(), 2);
     assert!(written(&plan).is_empty(), "{}", plan.render("containerd"));
 }
+
+/// The `hosts.toml` of a registry, as a table.
+fn hosts(plan: &Plan, registry: &str) -> toml::Table {
+    let path = format!("certs.d/{registry}/hosts.toml");
+    let file = plan.files.get(&path);
+    file.unwrap_or_else(|| panic!("{path} is none of {:?}", plan.files.keys()))
+        .parse()
+        .unwrap()
+}
+
+#[test]
+fn mirrors_of_containerd_have_the_settings_of_their_own_hosts() {
+    let text = r#"version = 2
+[plugins."io.containerd.grpc.v1.cri".registry.mirrors."docker.io"]
+endpoint = ["https://mirror.example/hub", "https://mirror.example/hub/", "http://me:pw@plain.example:5000/"]
+[plugins."io.containerd.grpc.v1.cri".registry.mirrors."own.example"]
+endpoint = ["https://mirror.example/x", "http://own.example"]
+[plugins."io.containerd.grpc.v1.cri".registry.mirrors."*"]
+endpoint = ["https://all.example"]
+[plugins."io.containerd.grpc.v1.cri".registry.mirrors."none.example"]
+endpoint = []
+[plugins."io.containerd.grpc.v1.cri".registry.mirrors."bad.example"]
+endpoint = ["ftp://x", "https://good.example"]
+[plugins."io.containerd.grpc.v1.cri".registry.configs."mirror.example".tls]
+ca_file = "/pki/ca.pem"
+cert_file = "/pki/c.pem"
+key_file = "/pki/k.pem"
+[plugins."io.containerd.grpc.v1.cri".registry.configs."registry-1.docker.io".tls]
+ca_file = "/pki/proxy.pem"
+[plugins."io.containerd.grpc.v1.cri".registry.configs."docker.io".tls]
+insecure_skip_verify = true
+[plugins."io.containerd.grpc.v1.cri".registry.configs."b.example".tls]
+cert_file = "/pki/c.pem"
+"#;
+    let (_dir, plan) = plan(&[("config.toml", text)], containerd_plan);
+    let expected = r#"
+ca = "/pki/proxy.pem"
+[host."https://mirror.example/hub"]
+capabilities = ["pull", "resolve"]
+override_path = true
+ca = "/pki/ca.pem"
+client = [["/pki/c.pem", "/pki/k.pem"]]
+[host."http://plain.example:5000"]
+capabilities = ["pull", "resolve"]
+"#;
+    assert_eq!(hosts(&plan, "docker.io"), expected.parse().unwrap());
+    let expected = r#"
+server = "http://own.example"
+[host."https://mirror.example/x"]
+capabilities = ["pull", "resolve"]
+override_path = true
+ca = "/pki/ca.pem"
+client = [["/pki/c.pem", "/pki/k.pem"]]
+"#;
+    assert_eq!(hosts(&plan, "own.example"), expected.parse().unwrap());
+    // Pulled from by its name, it has its own settings, and the mirrors of all.
+    let expected = r#"
+ca = "/pki/ca.pem"
+client = [["/pki/c.pem", "/pki/k.pem"]]
+[host."https://all.example"]
+capabilities = ["pull", "resolve"]
+"#;
+    assert_eq!(hosts(&plan, "mirror.example"), expected.parse().unwrap());
+    assert!(hosts(&plan, "none.example").is_empty());
+    assert!(hosts(&plan, "_default").contains_key("host"));
+    assert!(hosts(&plan, "bad.example").contains_key("host"));
+    assert!(!plan.files.contains_key("certs.d/b.example/hosts.toml"));
+    let expected = [(11, "endpoint".to_owned()), (21, "cert_file".to_owned())];
+    assert_eq!(lost(&plan), expected);
+}
+
+#[test]
+fn insecure_registries_of_docker_s_are_asked_with_and_without_tls() {
+    let text = r#"{
+"registry-mirrors": ["https://m.example:1/", "http://n.example"],
+"insecure-registries": ["a.example:5000", "http://b.example", "u:secret@c.example", "m.example:1", "docker.io", "10.0.0.0/8"]
+}"#;
+    let (_dir, plan) = plan(&[("daemon.json", text)], docker_plan);
+    for host in ["a.example:5000", "b.example", "m.example:1"] {
+        let expected = format!(
+            "server = \"http://{host}\"\n[host.\"https://{host}\"]\ncapabilities = [\"pull\", \"resolve\"]\n\
+             skip_verify = true\n"
+        );
+        assert_eq!(hosts(&plan, host), expected.parse().unwrap());
+    }
+    let expected = r#"
+[host."https://m.example:1"]
+capabilities = ["pull", "resolve"]
+skip_verify = true
+[host."http://n.example"]
+capabilities = ["pull", "resolve"]
+"#;
+    assert_eq!(hosts(&plan, "docker.io"), expected.parse().unwrap());
+    assert_eq!(lost(&plan), [(3, "insecure-registries".to_owned())]);
+    let Outcome::Lost(why) = &plan.notes.last().unwrap().outcome else {
+        unreachable!("it was looked at above");
+    };
+    assert!(why.starts_with("one with a login, 10.0.0.0/8: "), "{why}");
+    assert!(!written(&plan)["images"].as_table().unwrap().is_empty());
+}
+
+#[test]
+fn no_secret_is_in_the_report() {
+    let docker = r#"{
+"http-proxy": "http://user:secret@p.example", "https-proxy": "secret", "no-proxy": "secret",
+"proxies": {"http-proxy": "http://user:secret@p.example", "default": {"httpsProxy": "secret"}},
+"log-opts": {"splunk-token": "secret", "labels": "secret"},
+"registry-mirrors": ["https://user:secret@m.example/x", "ftp://secret@m.example"],
+"runtimes": {"x": {"path": "x", "runtimeArgs": ["--api-token", "secret", "--password=secret", "--ok"]}}
+}"#;
+    let containerd = r#"version = 2
+[stream_processors."x"]
+env = ["A=secret"]
+[plugins."io.containerd.grpc.v1.cri".registry.mirrors."a.example"]
+endpoint = ["https://user:se@secret@m.example, http://secret@n.example"]
+[plugins."io.containerd.grpc.v1.cri".registry.headers]
+X-Key = ["secret"]
+[plugins."io.containerd.grpc.v1.cri".registry.auths."https://a.example"]
+auth = "secret"
+[proxy_plugins.x]
+address = "secretless"
+options = [{ api_token = "secret", rest = "http://u:secret@x" }]
+"#;
+    let crio = r#"[crio.runtime]
+default_env = ["A=secret"]
+conmon_env = ["A=secret"]
+"#;
+    let made = [
+        plan(&[("daemon.json", docker)], docker_plan),
+        plan(
+            &[("config.toml", &containerd.replace("secretless", "shown"))],
+            containerd_plan,
+        ),
+        plan(&[("crio.conf", crio)], crio_plan),
+    ];
+    let mut all = String::new();
+    for (_dir, plan) in &made {
+        assert!(plan.notes.len() >= 2);
+        for note in &plan.notes {
+            assert!(!note.value.contains("secret"), "{note:?}");
+            let (Outcome::Taken(text) | Outcome::Needless(text) | Outcome::Lost(text)) =
+                &note.outcome;
+            assert!(!text.contains("secret"), "{note:?}");
+            all.push_str(&note.value);
+        }
+    }
+    for shown in ["https://m.example/x", "shown", "--ok", "--password=("] {
+        assert!(all.contains(shown), "{shown}: {all}");
+    }
+}
+
+#[test]
+fn docker_s_shared_memory_is_that_of_pods() {
+    for (theirs, ours) in [
+        ("64M", Some("64MiB")),
+        ("0.5g", Some("512MiB")),
+        ("2 GiB", Some("2GiB")),
+        ("1025", Some("1025")),
+        ("1kb", Some("1KiB")),
+        ("0", None),
+        ("much", None),
+        ("9e9", None),
+        ("99999999999t", None),
+    ] {
+        let text = format!("{{\"default-shm-size\": \"{theirs}\"}}");
+        let (_dir, plan) = plan(&[("daemon.json", &text)], docker_plan);
+        let written = plan.text("containers", "shm_size");
+        assert_eq!(written.as_deref(), ours, "{theirs}");
+        assert_eq!(lost(&plan).is_empty(), ours.is_some() || theirs == "0");
+    }
+}
+
+#[test]
+fn a_rule_s_star_stands_for_a_whole_name() {
+    let tables = [
+        super::docker::RULES,
+        super::containerd_rules::RULES,
+        super::crio_rules::RULES,
+    ];
+    for (pattern, _) in tables.into_iter().flatten() {
+        let mut parts = pattern.split('/');
+        assert!(
+            parts.all(|part| part == "*" || (!part.is_empty() && !part.contains('*'))),
+            "{pattern}"
+        );
+    }
+    let text =
+        r#"{"tls": true, "tlsverify": true, "tlscacert": "/a", "tlscert": "/b", "tlskey": "/c"}"#;
+    let (_dir, plan) = plan(&[("daemon.json", text)], docker_plan);
+    assert_eq!(lost(&plan), []);
+}

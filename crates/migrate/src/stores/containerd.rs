@@ -18,6 +18,8 @@ const TRIES: usize = 20;
 /// How many manifests an index may lead to, and how deep they may be.
 const MOST_MANIFESTS: usize = 512;
 const DEEPEST: usize = 4;
+/// How long all manifests of an image may be.
+const MOST_BYTES: u64 = 64 << 20;
 
 /// The images of a namespace below containerd's `root`, which may be in use. None: the root has no such
 /// namespace.
@@ -34,10 +36,11 @@ pub fn containerd_images(root: &Path, namespace: &str) -> Result<Option<Vec<Stor
         if names.is_empty() {
             continue;
         }
+        let (content, id, known) = (root.join(CONTENT), top.to_string(), names.clone());
         images.push(StoredImage {
-            archive: image(&root.join(CONTENT), &top, &names).map_err(|error| error.to_string()),
-            id: top.to_string(),
+            id,
             names,
+            make: Box::new(move || image(&content, &top, &known)),
         });
     }
     Ok(Some(images))
@@ -119,7 +122,7 @@ fn image(content: &Path, top: &Digest, names: &[String]) -> Result<Archive> {
         named => named,
     };
     let mut archive = begin(media_type, top, bytes.len(), names);
-    let (mut whole, mut seen, mut missing) = (0, 0, None);
+    let (mut whole, mut seen, mut read, mut missing) = (0, 0, 0_u64, None);
     let mut ahead = vec![(top.clone(), DEEPEST)];
     while let Some((digest, deep)) = ahead.pop() {
         if archive.has(&digest.blob_path()) {
@@ -127,15 +130,22 @@ fn image(content: &Path, top: &Digest, names: &[String]) -> Result<Archive> {
         }
         let bytes = match blob(content, &digest) {
             Err(error) if error.is_missing() => continue,
-            read => read?,
+            bytes => bytes?,
         };
+        let size = bytes.len() as u64;
+        read += size;
+        if read > MOST_BYTES {
+            let why = "its manifests are larger than what is read of them";
+            return Err(Error::invalid(top.to_string(), why));
+        }
         let parsed = parse(&digest, &bytes)?;
+        let path = content.join(digest.blob_path());
         if let Some(manifests) = parsed.manifests {
             seen += manifests.len();
             if seen > MOST_MANIFESTS || deep == 0 {
                 return Err(Error::invalid(top.to_string(), "it has too many manifests"));
             }
-            archive.bytes(digest.blob_path(), bytes);
+            archive.file(digest.blob_path(), path, size);
             let below = manifests.iter().filter_map(|it| Digest::parse(&it.digest));
             ahead.extend(below.map(|digest| (digest, deep - 1)));
             continue;
@@ -147,7 +157,7 @@ fn image(content: &Path, top: &Digest, names: &[String]) -> Result<Archive> {
         match blobs_here(content, blobs) {
             Ok(blobs) => {
                 whole += 1;
-                archive.bytes(digest.blob_path(), bytes);
+                archive.file(digest.blob_path(), path, size);
                 for (digest, path, size) in blobs {
                     if !archive.has(&digest.blob_path()) {
                         archive.file(digest.blob_path(), path, size);

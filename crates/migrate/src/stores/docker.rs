@@ -3,11 +3,13 @@
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use serde::Deserialize;
 use serde_json::json;
 
 use super::{MOST_LAYERS, StoredImage, containerd_images, document, list};
+use crate::archive::Lengths;
 use crate::digest::Digest;
 use crate::{Archive, Error, Result};
 
@@ -75,16 +77,32 @@ fn of_driver(root: &Path, driver: &str) -> Result<Vec<StoredImage>> {
             names.push(name.clone());
         }
     }
-    let images = names.into_iter().map(|(id, names)| StoredImage {
-        id: id.to_owned(),
-        archive: image(root, driver, id, &names).map_err(|error| error.to_string()),
-        names,
+    let store = Arc::new(Store {
+        root: root.to_owned(),
+        driver: driver.to_owned(),
+        lengths: Lengths::default(),
+    });
+    let images = names.into_iter().map(|(id, names)| {
+        let (store, known, digest) = (Arc::clone(&store), names.clone(), id.to_owned());
+        StoredImage {
+            id: id.to_owned(),
+            names,
+            make: Box::new(move || image(&store, &digest, &known)),
+        }
     });
     Ok(images.collect())
 }
 
+/// The images of one storage driver.
+struct Store {
+    root: PathBuf,
+    driver: String,
+    lengths: Lengths,
+}
+
 /// The image as `docker save` has it.
-fn image(root: &Path, driver: &str, id: &str, names: &[String]) -> Result<Archive> {
+fn image(store: &Store, id: &str, names: &[String]) -> Result<Archive> {
+    let (root, driver) = (store.root.as_path(), store.driver.as_str());
     let dir = root.join("image").join(driver);
     let digest = Digest::parse(id).ok_or_else(|| Error::invalid(id, "it is no digest"))?;
     let config = document(&dir.join("imagedb/content/sha256").join(digest.digits()))?;
@@ -111,7 +129,12 @@ fn image(root: &Path, driver: &str, id: &str, names: &[String]) -> Result<Archiv
             let cache = document(&record.join("cache-id"))?;
             let files = files_of(root, driver, &String::from_utf8_lossy(&cache))?;
             archive
-                .layer(name.as_str(), record.join("tar-split.json.gz"), files)
+                .layer(
+                    name.as_str(),
+                    record.join("tar-split.json.gz"),
+                    files,
+                    &store.lengths,
+                )
                 .map_err(|error| Error::at("reading the layer", &record, error))?;
         }
         layers.push(name);

@@ -3,6 +3,7 @@
 use std::collections::HashMap;
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -10,6 +11,7 @@ use serde::Deserialize;
 
 use super::layout::{begin, is_name_of};
 use super::{MOST_LAYERS, StoredImage, document, list};
+use crate::archive::Lengths;
 use crate::digest::Digest;
 use crate::{Archive, Error, Result};
 
@@ -56,7 +58,7 @@ pub fn storage_images(root: &Path) -> Result<Vec<StoredImage>> {
         if let Some(driver) = name.strip_suffix("-images")
             && entry.path().join("images.json").is_file()
         {
-            images.extend(Store::open(root, driver)?.images()?);
+            images.extend(Arc::new(Store::open(root, driver)?).images()?);
         }
     }
     Ok(images)
@@ -66,6 +68,7 @@ struct Store {
     root: PathBuf,
     driver: String,
     layers: HashMap<String, Layer>,
+    lengths: Lengths,
 }
 
 impl Store {
@@ -83,38 +86,35 @@ impl Store {
             root: root.to_owned(),
             driver: driver.to_owned(),
             layers,
+            lengths: Lengths::default(),
         })
     }
 
-    fn images(&self) -> Result<Vec<StoredImage>> {
+    fn images(self: &Arc<Self>) -> Result<Vec<StoredImage>> {
         let dir = self.root.join(format!("{}-images", self.driver));
         let images: Vec<Image> = list(&dir.join("images.json"))?;
-        let images = images.into_iter().map(|image| {
-            let names = image.names.clone().unwrap_or_default();
-            let read = self.image(&dir, &image, names.clone());
-            let (names, archive) = match read {
-                Ok((names, archive)) => (names, Ok(archive)),
-                Err(error) => (names, Err(error.to_string())),
-            };
+        let images = images.into_iter().map(|mut image| {
+            let mut names = image.names.take().unwrap_or_default();
+            // Where that can't be read, the archive can't be made, and says so.
+            if let Ok(bytes) = manifest(&dir, &image) {
+                let top = Digest::of(&bytes);
+                names.retain(|name| is_name_of(name, &top));
+            }
+            let (store, dir, known) = (Arc::clone(self), dir.clone(), names.clone());
             StoredImage {
                 id: format!("sha256:{}", image.id),
                 names,
-                archive,
+                make: Box::new(move || store.image(&dir, &image, &known)),
             }
         });
         Ok(images.collect())
     }
 
     /// The image with its own manifest, and with its layers as plain archives: by what its configuration calls them.
-    fn image(
-        &self,
-        dir: &Path,
-        image: &Image,
-        names: Vec<String>,
-    ) -> Result<(Vec<String>, Archive)> {
+    fn image(&self, dir: &Path, image: &Image, names: &[String]) -> Result<Archive> {
         let wrong = |why: &str| Error::invalid(format!("the image {}", image.id), why);
-        let dir = dir.join(plain(&image.id).ok_or_else(|| wrong("it has no name on disk"))?);
-        let bytes = document(&dir.join("manifest"))?;
+        let bytes = manifest(dir, image)?;
+        let dir = dir.join(&image.id);
         let manifest: Manifest =
             serde_json::from_slice(&bytes).map_err(|e| wrong(&e.to_string()))?;
         let Some(config) = manifest.config.and_then(|it| Digest::parse(&it.digest)) else {
@@ -123,15 +123,11 @@ impl Store {
             ));
         };
         let top = Digest::of(&bytes);
-        let names: Vec<String> = names
-            .into_iter()
-            .filter(|name| is_name_of(name, &top))
-            .collect();
         let media_type = match manifest.media_type.as_str() {
             "" => "application/vnd.oci.image.manifest.v1+json",
             named => named,
         };
-        let mut archive = begin(media_type, &top, bytes.len(), &names);
+        let mut archive = begin(media_type, &top, bytes.len(), names);
         archive.bytes(top.blob_path(), bytes);
         // Names that are not plain have a file named in base64.
         let name = format!("={}", STANDARD.encode(config.to_string()));
@@ -152,11 +148,11 @@ impl Store {
                 let records = records.join(format!("{id}.tar-split.gz"));
                 let shown = records.clone();
                 archive
-                    .layer(diff_id.blob_path(), records, self.files(id)?)
+                    .layer(diff_id.blob_path(), records, self.files(id)?, &self.lengths)
                     .map_err(|error| Error::at("reading the layer", &shown, error))?;
             }
         }
-        Ok((names, archive))
+        Ok(archive)
     }
 
     /// The layers of an image, base first.
@@ -187,6 +183,14 @@ impl Store {
         };
         Ok(dir)
     }
+}
+
+fn manifest(dir: &Path, image: &Image) -> Result<Vec<u8>> {
+    let id = plain(&image.id).ok_or_else(|| {
+        let what = format!("the image {}", image.id);
+        Error::invalid(what, "it has no name on disk")
+    })?;
+    document(&dir.join(id).join("manifest"))
 }
 
 /// An id that leads nowhere else.

@@ -32,7 +32,8 @@ pub(super) async fn take_over(from: From, root: &Path, socket: &Path) -> anyhow:
             [] => image.id.clone(),
             names => names.join(" "),
         };
-        let archive = match image.archive {
+        let made = tokio::task::spawn_blocking(move || image.archive()).await?;
+        let archive = match made {
             Ok(archive) => archive,
             Err(why) => {
                 left += 1;

@@ -1,0 +1,112 @@
+//! Registries in `daemon.json`: mirrors of Docker Hub, and registries that need no certificate.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
+
+use toml::Value;
+
+use super::Outcome;
+use super::hosts::{DIR, Endpoint, HUB, Host, Tls, file_of, hosts_toml, is_host};
+use super::line::Line;
+use super::rule::not_said;
+
+#[derive(Default)]
+pub(super) struct Registries {
+    mirrors: Vec<Endpoint>,
+    insecure: BTreeSet<String>,
+}
+
+const INSECURE: Tls = Tls {
+    skip_verify: true,
+    ca: None,
+    certificate: None,
+    key: None,
+};
+
+impl Registries {
+    pub(super) fn mirrors(&mut self, line: &Line, target: &Path) -> Outcome {
+        let parsed: Vec<_> = texts(line).map(Endpoint::parse).collect();
+        let are_all = parsed.iter().all(Option::is_some);
+        self.mirrors.extend(parsed.into_iter().flatten());
+        match file_of(HUB.0) {
+            _ if line.is_nothing() => not_said(),
+            Some(file) if are_all => Outcome::Taken(target.join(file).display().to_string()),
+            _ => Outcome::Lost(format!(
+                "a mirror here is no address of HTTP: name it in the hosts.toml of {}",
+                HUB.0
+            )),
+        }
+    }
+
+    pub(super) fn insecure(&mut self, line: &Line, target: &Path) -> Outcome {
+        let mut others = Vec::new();
+        for text in texts(line) {
+            let host = text.split_once("://").map_or(text, |(_, host)| host);
+            if is_host(host) {
+                self.insecure.insert(host.to_owned());
+            } else if text.contains('@') {
+                others.push("one with a login");
+            } else {
+                others.push(text);
+            }
+        }
+        let dir = target.join(DIR).display().to_string();
+        match others.as_slice() {
+            _ if line.is_nothing() => not_said(),
+            [] => Outcome::Taken(dir),
+            others => Outcome::Lost(format!(
+                "{}: only hosts by their name can be insecure, and are in {dir}: give each registry of a range of \
+                 addresses a hosts.toml with `skip_verify`, and `server = \"http://…\"` if it has no TLS",
+                others.join(", ")
+            )),
+        }
+    }
+
+    /// The files of these registries. Docker Hub itself is never insecure, as with Docker.
+    pub(super) fn files(&self) -> BTreeMap<String, String> {
+        let mut files = BTreeMap::new();
+        for registry in &self.insecure {
+            if let Some(file) = file_of(registry)
+                && registry != HUB.0
+                && registry != "index.docker.io"
+            {
+                // With any certificate, and without TLS if that fails.
+                let https = Host {
+                    url: Some(format!("https://{registry}")),
+                    tls: INSECURE,
+                    ..Host::default()
+                };
+                let http = Host {
+                    url: Some(format!("http://{registry}")),
+                    ..Host::default()
+                };
+                files.insert(file, hosts_toml(&[https], &http));
+            }
+        }
+        if let Some(file) = file_of(HUB.0)
+            && !self.mirrors.is_empty()
+        {
+            let hosts: Vec<Host> = self.mirrors.iter().map(|it| self.mirror(it)).collect();
+            files.insert(file, hosts_toml(&hosts, &Host::default()));
+        }
+        files
+    }
+
+    fn mirror(&self, mirror: &Endpoint) -> Host {
+        let tls = if self.insecure.contains(&mirror.host) {
+            INSECURE
+        } else {
+            Tls::default()
+        };
+        Host {
+            url: Some(mirror.url.clone()),
+            tls,
+            ..Host::default()
+        }
+    }
+}
+
+fn texts(line: &Line) -> impl Iterator<Item = &str> {
+    let list = line.value.as_array().map(Vec::as_slice);
+    list.unwrap_or_default().iter().filter_map(Value::as_str)
+}
