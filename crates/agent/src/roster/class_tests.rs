@@ -63,14 +63,14 @@ fn what_a_class_takes_is_taken_until_the_pod_is_gone() {
         let orders = shown(&roster.orders(&gate, &BTreeSet::new()));
         (orders, roster.known.len())
     };
-    let guest = |name: &str, uid: &str| {
-        let mut pod = pod(name, uid, 80);
+    let guest = |name: &str, uid: &str, port| {
+        let mut pod = pod(name, uid, port);
         pod["spec"]["runtimeClassName"] = json!("guest");
         pod
     };
-    assert_eq!(orders(guest("a", "1")).0, ["set 1"]);
+    assert_eq!(orders(guest("a", "1", 80)).0, ["set 1"]);
     assert_eq!(
-        orders(guest("b", "2")).0,
+        orders(guest("b", "2", 81)).0,
         ["remove 1", "reject 2 OutOfcpu"],
         "the first one's machine still runs"
     );

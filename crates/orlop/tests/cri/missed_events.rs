@@ -74,15 +74,7 @@ async fn an_end_between_two_connections_is_told_to_who_comes_back_alone() {
     // Another process is told nothing of the past.
     let endpoint = format!("unix://{}", world.node.socket().display());
     let other = tokio::process::Command::new("timeout")
-        .args([
-            "1",
-            env!("CARGO_BIN_EXE_orlop"),
-            "--socket",
-            &endpoint,
-            "events",
-            "-n",
-            "1",
-        ])
+        .args(["1", env!("CARGO_BIN_EXE_orlop"), "-r", &endpoint, "events"])
         .output()
         .await
         .expect("orlop events");
