@@ -91,6 +91,16 @@ impl Archive {
         sizes.fold(0, u64::saturating_add)
     }
 
+    /// How many of them it holds itself.
+    #[cfg(test)]
+    pub(crate) fn bytes_held(&self) -> usize {
+        let held = self.files.iter().map(|(_, content)| match content {
+            Content::Bytes(bytes) => bytes.len(),
+            _ => 0,
+        });
+        held.sum()
+    }
+
     /// Writes it. What fails in the middle leaves an archive without an end, which nobody takes for a whole one.
     pub fn write_to(&self, out: impl Write) -> io::Result<()> {
         let mut out = BufWriter::with_capacity(BUFFER, out);

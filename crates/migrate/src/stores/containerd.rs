@@ -113,7 +113,7 @@ struct Descriptor {
 }
 
 /// An image with all that is here of it: of one for several platforms, those manifests that are whole.
-fn image(content: &Path, top: &Digest, names: &[String]) -> Result<Archive> {
+pub(super) fn image(content: &Path, top: &Digest, names: &[String]) -> Result<Archive> {
     let bytes = blob(content, top)?;
     let parsed = parse(top, &bytes)?;
     let media_type = match parsed.media_type.as_str() {

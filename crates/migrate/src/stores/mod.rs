@@ -4,6 +4,8 @@ mod containerd;
 mod docker;
 mod layout;
 mod storage;
+#[cfg(test)]
+mod tests;
 
 pub use containerd::containerd_images;
 pub use docker::docker_images;
