@@ -50,7 +50,7 @@ STATIC_FLAGS = -C target-feature=+crt-static -C relocation-model=static -C strip
 		-C link-arg=-fuse-ld=lld -C link-arg=-Wl,--icf=all)
 
 release: static ## the daemon, and what it starts linked statically beside it
-	$(CARGO) rustc --locked --release -p orlop --bin orlop -- $(FOLD)
+	$(CARGO) rustc --locked --release -p orlop --bin orlop -- $(FOLD) -C strip=symbols
 
 static: ## what the daemon starts, optimised and linked statically
 	@$(HAS_MUSL) || timeout 120 rustup target add $(MUSL) || echo "no $(MUSL) here: linked with glibc"
