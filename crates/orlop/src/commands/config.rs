@@ -176,7 +176,7 @@ fn warn_of_the_node(config: &Config) -> anyhow::Result<()> {
 }
 
 /// Prints, and takes no offence at a reader that has seen enough.
-fn print(text: &str) -> io::Result<()> {
+pub(super) fn print(text: &str) -> io::Result<()> {
     let mut out = io::stdout().lock();
     match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
         Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),

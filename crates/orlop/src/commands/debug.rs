@@ -1,11 +1,10 @@
 //! `orlop debug`: what a running daemon does at this moment, for support.
 
-use std::io::Write as _;
-
 use clap::Subcommand;
 use orlop_cli::reactor;
 use serde_json::Value;
 
+use super::config::print;
 use crate::serve::{DaemonArgs, admin_client};
 
 /// What is looked at.
@@ -25,10 +24,6 @@ impl DebugCommand {
         };
         let call = admin_client::call(daemon.socket(), method, String::new());
         let found: Value = serde_json::from_str(&reactor::client()?.block_on(call)?)?;
-        match writeln!(std::io::stdout().lock(), "{found:#}") {
-            // A reader that has seen enough.
-            Err(error) if error.kind() == std::io::ErrorKind::BrokenPipe => Ok(()),
-            written => Ok(written?),
-        }
+        Ok(print(&format!("{found:#}\n"))?)
     }
 }
