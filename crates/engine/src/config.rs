@@ -21,6 +21,16 @@ pub use crate::spec::{
     problem_of_defaults,
 };
 
+/// Where programs without a path are looked for, whatever the PATH.
+pub const PROGRAM_DIRS: [&str; 6] = [
+    "/usr/local/sbin",
+    "/usr/local/bin",
+    "/usr/sbin",
+    "/usr/bin",
+    "/sbin",
+    "/bin",
+];
+
 /// Everything that decides how the native service runs.
 #[derive(Debug, Clone)]
 pub struct Config {

@@ -13,7 +13,7 @@ use parking_lot::RwLock;
 
 use orlop_cgroup::Driver;
 
-use crate::config::{Config, RuntimeHandler, RuntimeKind, Sandboxer};
+use crate::config::{Config, PROGRAM_DIRS, RuntimeHandler, RuntimeKind, Sandboxer};
 use crate::error::{Error, Result, chain};
 use crate::node::cgroups::TRIALS;
 use crate::node::paths::private_dir;
@@ -402,15 +402,7 @@ fn program(config: &Config, path: &Path) -> PathBuf {
     if path == Path::new(OWN) && beside.is_file() {
         return beside;
     }
-    let places = [
-        "/usr/local/sbin",
-        "/usr/local/bin",
-        "/usr/sbin",
-        "/usr/bin",
-        "/sbin",
-        "/bin",
-    ];
-    let found = places
+    let found = PROGRAM_DIRS
         .iter()
         .map(|place| Path::new(place).join(path))
         .find(|path| path.exists());

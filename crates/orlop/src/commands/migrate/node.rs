@@ -7,19 +7,11 @@ use std::time::Duration;
 
 use orlop_cri::inspection::Finding;
 use orlop_disk::{SMALL_FILE, read_text};
+use orlop_engine::config::PROGRAM_DIRS;
 use orlop_migrate::{Plan, kubelet_advice};
 
 use super::From;
 
-/// Where programs are looked for, whatever the PATH.
-const PROGRAMS: [&str; 6] = [
-    "/usr/local/sbin",
-    "/usr/local/bin",
-    "/usr/sbin",
-    "/usr/bin",
-    "/sbin",
-    "/bin",
-];
 const KUBEADM_FLAGS: &str = "/var/lib/kubelet/kubeadm-flags.env";
 /// What a program may say of its version, and how long it may take.
 const LONGEST_VERSION: u64 = 4096;
@@ -29,7 +21,7 @@ pub(super) fn find_program(name: &str) -> Option<PathBuf> {
     if name.contains('/') {
         return None;
     }
-    let paths = PROGRAMS.iter().map(|dir| Path::new(dir).join(name));
+    let paths = PROGRAM_DIRS.iter().map(|dir| Path::new(dir).join(name));
     paths.into_iter().find(|path| is_program(path))
 }
 
