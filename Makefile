@@ -71,6 +71,7 @@ deps: ## the Debian packages that running and testing need (installs as root, el
 
 test: deps build ## all tests; those this machine can't run are listed with the reason
 	@.ci/newer
+	@.ci/axe
 	@.ci/with-skips $(RUN_TESTS) --workspace
 
 test-peer: deps build ## the behaviour tests on Debian's containerd, the reference
