@@ -12,6 +12,8 @@ use crate::scratch::Scratch;
 const START_LIMIT: Duration = Duration::from_secs(20);
 const END_LIMIT: Duration = Duration::from_secs(10);
 const POLL: Duration = Duration::from_millis(5);
+/// How many ports are tried.
+const PORTS: usize = 20;
 
 /// Starts the driver, waits for the end of its own input, which is the end of who holds the other side, and
 /// takes all away: the driver's group, what has left it but has the name in its command line, and the directories.
@@ -52,6 +54,18 @@ pub(super) fn can_run() -> Result<(), String> {
 impl DriverProcess {
     /// Starts it on a free port of loopback.
     pub(super) fn start() -> Self {
+        // It finds a port that is free for IPv6, and ends where somebody has that of IPv4.
+        for _ in 0..PORTS {
+            let mut process = Self::launch();
+            if let Ok(port) = process.port() {
+                process.address.set_port(port);
+                return process;
+            }
+        }
+        panic!("chromedriver found no free port in {PORTS} tries");
+    }
+
+    fn launch() -> Self {
         let program = machine::program("chromedriver").unwrap_or_else(|e| panic!("{e}"));
         let scratch = Scratch::new();
         let place = scratch.subdir("home");
@@ -77,26 +91,27 @@ impl DriverProcess {
             .stderr(Stdio::null())
             .spawn()
             .expect("start sh");
-        let unknown = SocketAddr::from((Ipv4Addr::LOCALHOST, 0));
-        let mut process = Self {
+        Self {
             watcher,
-            address: unknown,
+            address: SocketAddr::from((Ipv4Addr::LOCALHOST, 0)),
             scratch,
-        };
+        }
+    }
+
+    /// Waits for its port, unless that was taken.
+    fn port(&self) -> Result<u16, PortTaken> {
         let deadline = Instant::now() + START_LIMIT * machine::patience();
-        let port = loop {
-            if let Some(port) = port_in(&process.log()) {
-                break port;
+        loop {
+            let log = self.log();
+            if let Some(told) = port_in(&log) {
+                return told;
             }
             assert!(
                 Instant::now() < deadline,
-                "chromedriver did not name its port; its log:\n{}",
-                process.log()
+                "chromedriver did not name its port; its log:\n{log}"
             );
             std::thread::sleep(POLL);
-        };
-        process.address.set_port(port);
-        process
+        }
     }
 
     pub(super) fn address(&self) -> SocketAddr {
@@ -141,8 +156,38 @@ impl Drop for DriverProcess {
     }
 }
 
-/// The port in the line that the driver writes once it listens.
-fn port_in(log: &str) -> Option<u16> {
+/// Somebody else has the port.
+#[derive(Debug, PartialEq, Eq)]
+struct PortTaken;
+
+/// What the driver has said of its port.
+fn port_in(log: &str) -> Option<Result<u16, PortTaken>> {
+    if log.contains("port not available") {
+        return Some(Err(PortTaken));
+    }
     let rest = log.split("started successfully on port ").nth(1)?;
-    rest.split('.').next()?.parse().ok()
+    rest.split_once('.')?.0.parse().ok().map(Ok)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{PortTaken, port_in};
+
+    #[test]
+    fn a_port_is_told_or_taken() {
+        let head =
+            "Starting ChromeDriver 156.0.8078.108 (73f-refs/branch-heads/8078@{#2244}) on port 0\n";
+        let said = |line: &str| port_in(&format!("{head}{line}"));
+        assert_eq!(said(""), None);
+        assert_eq!(
+            said("ChromeDriver was started successfully on port 402"),
+            None
+        );
+        let whole = "ChromeDriver was started successfully on port 40235.\n";
+        assert_eq!(said(whole), Some(Ok(40235)));
+        assert_eq!(
+            said("IPv4 port not available. Exiting...\n"),
+            Some(Err(PortTaken))
+        );
+    }
 }

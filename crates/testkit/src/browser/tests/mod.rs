@@ -1,6 +1,7 @@
 //! The browser on a small site.
 
 mod ends;
+mod pictures;
 mod site;
 
 use std::panic::AssertUnwindSafe;

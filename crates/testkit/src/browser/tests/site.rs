@@ -52,6 +52,22 @@ const APP: &str = "
     });
     ";
 
+/// Of which there is no small picture.
+const NOISE: &str =
+    "<!doctype html><html lang=en><head><title>Noise</title><link rel=icon href=data:,>
+    <script type=module src=/noise.js></script></head><body><canvas></canvas></body></html>";
+
+const NOISE_SCRIPT: &str = "
+    const canvas = document.querySelector('canvas');
+    [canvas.width, canvas.height] = [innerWidth, innerHeight];
+    const context = canvas.getContext('2d');
+    const pixels = context.createImageData(canvas.width, canvas.height);
+    for (let at = 0; at < pixels.data.length; at++)
+        pixels.data[at] = at % 4 === 3 ? 255 : 256 * Math.random();
+    context.putImageData(pixels, 0, 0);
+    canvas.dataset.done = 'yes';
+    ";
+
 const DOT: &str = "<svg xmlns='http://www.w3.org/2000/svg' width='8' height='8'><rect width='8' height='8'/></svg>";
 
 async fn answer(mut stream: TcpStream) {
@@ -68,6 +84,8 @@ async fn answer(mut stream: TcpStream) {
         Some("/bad") => ("200 OK", "text/html", BAD),
         Some("/style.css") => ("200 OK", "text/css", STYLE),
         Some("/app.js") => ("200 OK", "text/javascript", APP),
+        Some("/noise") => ("200 OK", "text/html", NOISE),
+        Some("/noise.js") => ("200 OK", "text/javascript", NOISE_SCRIPT),
         Some("/dot.svg") => ("200 OK", "image/svg+xml", DOT),
         _ => ("404 Not Found", "text/plain", "no such page"),
     };
