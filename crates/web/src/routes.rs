@@ -76,7 +76,7 @@ async fn api(node: &Node, head: &Parts, path: &str, query: &Query) -> Answer {
         ["images"] => view::images(&node.cri).await,
         ["networks"] => view::networks(&node.cri).await,
         ["settings"] => view::settings(&node.cri, node.extras.clone()).await,
-        ["manifests"] => view::manifests(node.extras.clone()).await,
+        ["manifests"] => view::manifests(&node.cri, node.extras.clone()).await,
         _ => return answer::failure(StatusCode::NOT_FOUND, "there is no such answer"),
     };
     match told {

@@ -1,8 +1,10 @@
 //! The configuration in force, and manifests.
 
+use std::collections::HashMap;
 use std::sync::Arc;
 
 use orlop_cri::client::Connection;
+use orlop_cri::v1::PodSandbox;
 use serde_json::{Map, Value, json};
 use tokio::task::spawn_blocking;
 
@@ -82,18 +84,26 @@ pub(crate) async fn settings(cri: &Connection, extras: Option<Arc<dyn Extras>>) 
     Ok(json!({ "text": text, "status": named(info.at("")) }))
 }
 
-/// The manifests, where the process is an agent.
-pub(crate) async fn manifests(extras: Option<Arc<dyn Extras>>) -> Told {
+/// The manifests, where the process is an agent, with the pods that came of them.
+pub(crate) async fn manifests(cri: &Connection, extras: Option<Arc<dyn Extras>>) -> Told {
     let manifests = match extras {
         Some(extras) => asked(move || extras.manifests()).await?,
         None => None,
     };
-    match manifests {
-        Some(manifests) => Ok(json!({ "manifests": manifests })),
-        None => Err(AskError::Unknown(
-            "only `orlop up` and `orlop node` know of manifests".to_owned(),
-        )),
+    let Some(mut manifests) = manifests else {
+        let what = "only `orlop up` and `orlop node` know of manifests";
+        return Err(AskError::Unknown(what.to_owned()));
+    };
+    let mut pods = cri.runtime().list_pod_sandbox(None).await?;
+    pods.sort_by_key(|pod| pod.created_at);
+    let uid = |pod: PodSandbox| Some((pod.metadata?.uid, pod.id));
+    // The latest sandbox of a pod is its own.
+    let ids: HashMap<String, String> = pods.into_iter().filter_map(uid).collect();
+    for manifest in manifests.as_array_mut().into_iter().flatten() {
+        let id = manifest["uid"].as_str().and_then(|uid| ids.get(uid));
+        manifest["pod_id"] = id.cloned().into();
     }
+    Ok(json!({ "manifests": manifests }))
 }
 
 /// It may look at files.
