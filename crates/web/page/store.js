@@ -48,8 +48,6 @@ export function linked(link, why = '') {
 const TAKERS = {
   hello(data) {
     known.hello = data;
-    known.usage = [];
-    known.ofPods.clear();
     linked('live');
   },
   node(data) {

@@ -78,7 +78,7 @@ function layers(images) {
     }
   }
   const all = [...known.values()].sort((a, b) => b.size - a.size);
-  if (all.length === 0) return h('p', { css: 'dim' }, 'This endpoint does not tell of layers.');
+  if (all.every(({ size }) => size === 0)) return h('p', { css: 'dim' }, 'This endpoint does not tell of layers.');
   const shared = all.filter((layer) => layer.images.length > 1);
   const sum = (entries) => entries.reduce((total, { size }) => total + size, 0);
   const saved = shared.reduce((total, layer) => total + layer.size * (layer.images.length - 1), 0);

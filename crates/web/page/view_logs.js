@@ -69,7 +69,7 @@ export function open(root, { query, remember }) {
   source.addEventListener('lines', (event) => {
     const { container, lines: sent } = JSON.parse(event.data);
     const hue = chosen.indexOf(container);
-    for (const [time, stream, words] of sent) waiting.push({ time, stream, words, hue, parsed: undefined });
+    for (const [time, stream, words] of sent) waiting.push({ time: time ?? 0, stream, words, hue, parsed: undefined });
     if (caught) settle();
   });
   source.addEventListener('caught', () => {
@@ -314,7 +314,7 @@ function paint(row, line, isTagged, search) {
   row.className = `line level-${LEVELS[place]}${line.stream === 2 ? ' stderr' : ''}`;
   const words = value ? inline(value) : plain(line.words).slice(0, 4000);
   fill(row,
-    h('time', null, exactClock(line.time)),
+    h('time', null, line.time ? exactClock(line.time) : '–'),
     isTagged && h('span', { css: `stripe hue-${line.hue % 6}` }),
     place > 2 && h('span', { css: 'level' }, LEVELS[place]),
     h('span', { css: 'words' }, marked(words, search)));

@@ -39,7 +39,8 @@ function manifest({ file, pod, namespace, ok, problems, pod_id: id, probes }) {
   const name = pod ? `${namespace || 'default'}/${pod}` : 'no pod';
   return card(file || name,
     h('p', null, badge(ok ? 'good' : 'bad', ok ? 'valid' : 'refused'), ' ', id && known.pods.has(id) ? h('a', { href: `/pod/${encodeURIComponent(id)}` }, name) : name),
-    problems?.length > 0 && h('ul', { css: 'findings' }, problems.map(({ line, text }) => h('li', null, line ? h('strong', null, `line ${line}: `) : '', text))),
+    problems?.length > 0 && h('ul', { css: 'findings' }, problems.map(({ line, text, weight }) =>
+      h('li', null, weight && badge(weight === 'error' ? 'bad' : 'soon', weight), line ? h('strong', null, ` line ${line}: `) : ' ', text))),
     probes?.length > 0 && table(`probes of ${name}`, ['Container', 'Probe', 'Last answer', ['When', 'number'], ['Failures', 'number']],
       probes.map((probe) => [probe.container, probe.kind, [badge(probe.ok == null ? 'soon' : probe.ok ? 'good' : 'bad', probe.ok == null ? 'not yet' : probe.ok ? 'ok' : 'failed'), ` ${probe.last?.answer ?? ''}`], probe.last?.time ? `${age(probe.last.time)} ago` : '–', probe.failures ?? 0])));
 }

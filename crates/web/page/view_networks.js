@@ -1,6 +1,6 @@
 // Networks: what pods get their addresses from, and who has which.
 
-import { card, facts, fill, h, table } from './dom.js';
+import { badge, card, facts, fill, h, table } from './dom.js';
 import { ask } from './live.js';
 import { can, known, missing } from './store.js';
 import { tree } from './tree.js';
@@ -14,7 +14,7 @@ export function open(root) {
   const look = () => {
     if (known.hello && !can('networks')) return fill(body, h('p', { css: 'dim' }, missing('networks')), ownAddresses());
     return ask('/api/networks', leaving.signal)
-      .then(({ networks }) => fill(body, networks.length ? networks.map(network) : h('p', { css: 'dim' }, 'No network is configured.')))
+      .then((answer) => fill(body, state(answer), answer.networks.length ? answer.networks.map(network) : h('p', { css: 'dim' }, 'No network is configured.')))
       .catch((error) => leaving.signal.aborted || fill(body, h('p', { css: 'notice' }, error.message), ownAddresses()));
   };
   look();
@@ -28,19 +28,27 @@ export function open(root) {
   };
 }
 
-function podLink(id, words) {
+function podLink(id) {
   const pod = known.pods.get(id);
-  return pod ? h('a', { href: `/pod/${encodeURIComponent(id)}` }, `${pod.namespace}/${pod.name}`) : words || id || '–';
+  return pod ? h('a', { href: `/pod/${encodeURIComponent(id)}` }, `${pod.namespace}/${pod.name}`) : id || '–';
 }
 
-function network({ name, addresses, ...rest }) {
+/** Whether pods get a network at all, and what is wrong with its files. */
+function state({ ready, reason, message, warnings, conf_dir: directory }) {
+  return card('State',
+    h('p', null, badge(ready ? 'good' : 'bad', ready ? 'ready' : 'not ready'), ` ${[reason, message].filter(Boolean).join(': ')}`),
+    facts([['Configured in', directory]]),
+    warnings?.length > 0 && h('ul', { css: 'findings' }, warnings.map((warning) => h('li', null, badge('soon', 'warning'), ` ${warning}`))));
+}
+
+function network({ name, given, ...rest }) {
   const simple = Object.entries(rest).filter(([, value]) => value === null || typeof value !== 'object');
   const lists = Object.entries(rest).filter(([, value]) => Array.isArray(value) && value.every((entry) => typeof entry !== 'object'));
   const deep = Object.entries(rest).filter(([, value]) => value && typeof value === 'object' && !(Array.isArray(value) && value.every((entry) => typeof entry !== 'object')));
   return card(name,
-    facts([...simple.map(([key, value]) => [title_of(key), value === true ? 'yes' : value]), ...lists.map(([key, value]) => [title_of(key), value.join(', ')])]),
+    facts([...simple.map(([key, value]) => [title_of(key), typeof value === 'boolean' ? (value ? 'yes' : 'no') : value]), ...lists.map(([key, value]) => [title_of(key), value.join(', ')])]),
     deep.map(([key, value]) => tree(value, title_of(key), 1)),
-    addresses?.length > 0 && table(`addresses of ${name}`, ['Address', 'Pod', 'Interface'], addresses.map((entry) => [entry.ip, podLink(entry.pod, entry.pod_name), entry.interface ?? '–'])));
+    given?.length > 0 && table(`addresses of ${name}`, ['Address', 'Pod', 'Interface'], given.map((entry) => [entry.ip ?? '–', podLink(entry.pod), entry.interface ?? '–'])));
 }
 
 function title_of(key) {
