@@ -169,6 +169,10 @@ async fn all_that_can_be_asked_for_is_answered() {
             .unwrap()
             .starts_with("sha256:")
     );
+    assert!(
+        busybox["layers"][0]["size"].as_u64().unwrap() > 0,
+        "{images}"
+    );
     assert!(images["filesystems"][0]["capacity"].as_u64().unwrap() > 0);
     assert_eq!(images["garbage"]["images"], json!([]));
 
