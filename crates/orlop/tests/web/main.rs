@@ -13,6 +13,7 @@
 mod browser;
 mod costs;
 mod daemon;
+mod manifests;
 mod pages;
 mod secrets;
 mod world;
