@@ -21,9 +21,28 @@ macro_rules! files {
 }
 
 files! {
-    "index.html",
     "app.js",
+    "dom.js",
+    "format.js",
+    "icon.svg",
+    "index.html",
+    "lanes.js",
+    "live.js",
+    "plot.js",
+    "state.js",
+    "store.js",
     "style.css",
+    "tree.js",
+    "treemap.js",
+    "view_images.js",
+    "view_logs.js",
+    "view_manifests.js",
+    "view_networks.js",
+    "view_node.js",
+    "view_pod.js",
+    "view_pods.js",
+    "view_settings.js",
+    "waterfall.js",
 }
 
 /// The page itself, which all views are drawn in.
