@@ -46,7 +46,7 @@ async fn manifests_are_told_with_their_mistakes_and_what_probes_answered() {
         .arg(format!("/{}", world.node.id()))
         .args(["--container-logs-dir=", "--hostname-override", "n1"])
         .args(["--port=0", "--healthz-port=0", "--eviction-hard="])
-        .args(["--at-end=stop", "--web"]);
+        .arg("--web");
     let log = scratch.path("agent.log");
     let mut agent = Process::spawn("the agent", &mut command, &log);
     let address = || {
@@ -100,6 +100,12 @@ async fn manifests_are_told_with_their_mistakes_and_what_probes_answered() {
     assert_eq!(bad["ok"], false);
     assert!(bad["problems"][0]["line"].as_u64().is_some(), "{bad}");
     drop(events);
+    std::fs::remove_file(manifests.join("good.yaml")).unwrap();
+    let of_pods = || {
+        let mut cgroups = leaks::cgroups(world.node.id()).into_iter();
+        cgroups.any(|path| path.to_string_lossy().contains("/besteffort/"))
+    };
+    agent.wait_until(SOON, "the pod's end", || !of_pods());
     assert!(agent.stop(SOON).success(), "{}", agent.log());
     // The cgroups of classes stay, as a kubelet's do.
     for cgroup in leaks::cgroups(world.node.id()).into_iter().rev() {
