@@ -14,6 +14,7 @@ mod browser;
 mod costs;
 mod daemon;
 mod manifests;
+mod opening;
 mod pages;
 mod secrets;
 mod world;
