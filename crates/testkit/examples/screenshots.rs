@@ -1,7 +1,8 @@
 //! Takes pictures of pages (`make screenshots`): `screenshots LIST BASE INTO`.
 //!
 //! LIST is a file: `[{ "name": "pods", "path": "/pods", "wait_for": "table tr", "width": 1280, "height": 800,
-//! "dark": true }, …]`. BASE is where the site is, `http://127.0.0.1:8080`, INTO where the pictures go.
+//! "dark": true }, …]`. BASE is an address of the site, which is opened first, so that it may have a token in it; INTO
+//! is where the pictures go.
 #![allow(
     clippy::disallowed_methods,
     reason = "who runs it names a file of their own"
@@ -25,19 +26,31 @@ fn main() -> anyhow::Result<()> {
     }
     Browser::can_run()
         .map_err(|reason| anyhow!("this machine can't take pictures: it {reason}"))?;
+    let site = site_of(base).with_context(|| format!("{base:?} is no address of a site"))?;
     let text = std::fs::read_to_string(list).with_context(|| list.clone())?;
     let pictures = Picture::list(&text).with_context(|| list.clone())?;
     let reactor = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()?;
-    reactor.block_on(take(&pictures, base.trim_end_matches('/'), Path::new(into)))
+    reactor.block_on(take(&pictures, base, site, Path::new(into)))
 }
 
-async fn take(pictures: &[Picture], base: &str, into: &Path) -> anyhow::Result<()> {
+/// `http://HOST:PORT` of an address there.
+fn site_of(address: &str) -> Option<&str> {
+    let (_, rest) = address.split_once("://")?;
+    let host = rest
+        .split(['/', '?', '#'])
+        .next()
+        .filter(|host| !host.is_empty())?;
+    Some(&address[..address.len() - rest.len() + host.len()])
+}
+
+async fn take(pictures: &[Picture], first: &str, site: &str, into: &Path) -> anyhow::Result<()> {
     std::fs::create_dir_all(into).with_context(|| format!("making {}", into.display()))?;
     let browser = Browser::start(BrowserOptions::default()).await;
+    browser.open(first).await;
     for picture in pictures {
-        let file = browser.take(picture, base, into).await?;
+        let file = browser.take(picture, site, into).await?;
         println!("{}", file.display());
     }
     Ok(())
