@@ -1,8 +1,8 @@
 //! Takes the pictures of `docs/` (`make screenshots`): `screenshots LIST INTO [BASE]`.
 //!
 //! LIST is a file: `[{ "name": "pods", "path": "/pods", "wait_for": "table tr", "width": 1280, "height": 800,
-//! "dark": true }, …]`. INTO is where the pictures go, BASE where the site is, `http://127.0.0.1:8080`. Without one
-//! it is `orlop web` on a node with some pods, which is made for it: `WEB` in a path is the id of one of them, `LOG`
+//! "dark": true }, …]`. INTO is where the pictures go, BASE an address of the site, which is opened first, so that it
+//! may have a token in it. Without one it is `orlop web` on a node with some pods, which is made for it: `WEB` in a path is the id of one of them, `LOG`
 //! that of a container that talks.
 #![allow(
     clippy::disallowed_methods,
@@ -35,26 +35,27 @@ fn main() -> anyhow::Result<()> {
         let Some(base) = base else {
             return node::with_pods(&text, into).await;
         };
-        let browser = Browser::start(BrowserOptions::default()).await;
-        take(
-            &browser,
-            &Picture::list(&text)?,
-            base.trim_end_matches('/'),
-            into,
-        )
-        .await
+        take(&Picture::list(&text)?, base, into).await
     })
 }
 
-async fn take(
-    browser: &Browser,
-    pictures: &[Picture],
-    base: &str,
-    into: &Path,
-) -> anyhow::Result<()> {
+/// `http://HOST:PORT` of an address there.
+fn site_of(address: &str) -> Option<&str> {
+    let (_, rest) = address.split_once("://")?;
+    let host = rest
+        .split(['/', '?', '#'])
+        .next()
+        .filter(|host| !host.is_empty())?;
+    Some(&address[..address.len() - rest.len() + host.len()])
+}
+
+async fn take(pictures: &[Picture], first: &str, into: &Path) -> anyhow::Result<()> {
+    let site = site_of(first).with_context(|| format!("{first:?} is no address of a site"))?;
     std::fs::create_dir_all(into).with_context(|| format!("making {}", into.display()))?;
+    let browser = Browser::start(BrowserOptions::default()).await;
+    browser.open(first).await;
     for picture in pictures {
-        let file = browser.take(picture, base, into).await?;
+        let file = browser.take(picture, site, into).await?;
         println!("{}", file.display());
     }
     Ok(())

@@ -85,12 +85,12 @@ pub(crate) async fn with_pods(list: &str, into: &Path) -> anyhow::Result<()> {
     let pictures = Picture::list(&list)?;
 
     let server = Server::start(&node)?;
-    let browser = Browser::start(BrowserOptions::default()).await;
-    browser.open(&server.address).await;
+    // What was used is kept while a page is open.
+    let watcher = Browser::start(BrowserOptions::default()).await;
+    watcher.open(&server.address).await;
     tokio::time::sleep(BEFORE).await;
-    let base = server.address.split("/?").next().unwrap_or_default();
-    let taken = super::take(&browser, &pictures, base, into).await;
-    drop((browser, server, cri));
+    let taken = super::take(&pictures, &server.address, into).await;
+    drop((watcher, server, cri));
     node.finish().await;
     taken
 }
