@@ -96,7 +96,7 @@ export class Plot {
     const points = this.points();
     const interval = known.hello?.interval_ms ?? 2000;
     const end = points.at(-1)?.time ?? Date.now();
-    const begin = end - (KEPT - 1) * interval;
+    const begin = Math.max(end - (KEPT - 1) * interval, Math.min(points[0]?.time ?? end, end - SHORTEST));
     const values = (of) => points.map((point) => of(point));
     const limit = this.limit();
     const all = this.series.flatMap(({ of }) => values(of)).filter((value) => value != null);
@@ -152,6 +152,9 @@ export class Plot {
     this.canvas.setAttribute('aria-label', `${this.title}: ${words}${highest}`);
   }
 }
+
+/** As much time as a plot shows at least. */
+const SHORTEST = 120_000;
 
 const FONT = '11px system-ui, sans-serif';
 

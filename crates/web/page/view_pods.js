@@ -37,6 +37,7 @@ export function open(root, { query, go, remember }) {
   const rows = new Map();
   const heads = new Map();
   const seen = new Set();
+  let hasDrawn = false;
   const watcher = new IntersectionObserver((entries) => {
     for (const entry of entries) (entry.isIntersecting ? seen.add(entry.target) : seen.delete(entry.target), entry.isIntersecting && entry.target.draw?.());
   });
@@ -88,6 +89,8 @@ export function open(root, { query, go, remember }) {
     pods.sort((a, b) => sign * compare(keys.get(a), keys.get(b)) || compare(a.name, b.name) || compare(a.id, b.id));
     const order = shows.group ? grouped(pods) : pods.map(rowOf);
     arrange(body, order);
+    // Who was there before is not shown as new.
+    hasDrawn ||= known.pods.size > 0;
     for (const [id, row] of rows) {
       if (!known.pods.has(id)) {
         watcher.unobserve(row);
@@ -103,22 +106,18 @@ export function open(root, { query, go, remember }) {
     const groups = new Map();
     const of = GROUPS[shows.group][1];
     for (const pod of pods) groups.set(of(pod), [...(groups.get(of(pod)) ?? []), pod]);
+    for (const name of heads.keys()) if (!groups.has(name)) heads.delete(name);
     return [...groups].sort(([a], [b]) => compare(a, b)).flatMap(([name, all]) => {
-      let head = heads.get(name);
-      if (!head) {
-        head = h('tr', { css: 'group' }, h('th', { colspan: COLUMNS.length, scope: 'rowgroup' }));
-        heads.set(name, head);
-      }
-      const sum = (what) => all.reduce((total, pod) => total + (latest(pod.id)[what] ?? 0), 0);
-      text(head.firstChild, `${name}: ${count(all.length, 'pod')}, ${cores(sum('cpu'))} cores, ${bytes(sum('memory'))}`);
-      return [head, ...all.map(rowOf)];
+      if (!heads.has(name)) heads.set(name, makeHead(name));
+      heads.get(name).show(all);
+      return [heads.get(name), ...all.map(rowOf)];
     });
   }
 
   function rowOf(pod) {
     let row = rows.get(pod.id);
     if (!row) {
-      row = makeRow(pod);
+      row = makeRow(pod, hasDrawn);
       rows.set(pod.id, row);
       watcher.observe(row);
     }
@@ -126,7 +125,10 @@ export function open(root, { query, go, remember }) {
     return row;
   }
 
-  const figures = onFrame(() => seen.forEach((row) => row.draw?.()));
+  const figures = onFrame(() => {
+    seen.forEach((row) => row.draw?.());
+    heads.forEach((head) => head.add());
+  });
   // Sorted by a figure, the list moves with it, though not under a hand that points at it.
   const again = onFrame(() => (['cpu', 'memory', 'network'].includes(shows.sort) && !body.matches(':hover') ? draw() : figures()));
   draw();
@@ -168,7 +170,22 @@ export function matcher(filter) {
   };
 }
 
-function makeRow(first) {
+/** The line above a group: how many pods, and what they use together. */
+function makeHead(name) {
+  const head = h('tr', { css: 'group' }, h('th', { colspan: COLUMNS.length, scope: 'rowgroup' }));
+  let pods = [];
+  head.show = (all) => {
+    pods = all;
+    head.add();
+  };
+  head.add = () => {
+    const sum = (what) => pods.reduce((total, pod) => total + (latest(pod.id)[what] ?? 0), 0);
+    text(head.firstChild, `${name}: ${count(pods.length, 'pod')}, ${cores(sum('cpu'))} cores, ${bytes(sum('memory'))}`);
+  };
+  return head;
+}
+
+function makeRow(first, isNew) {
   const link = h('a', { css: 'to-pod', href: `/pod/${encodeURIComponent(first.id)}` }, first.name);
   const namespace = h('span', { css: 'dim' }, first.namespace);
   const state = h('td');
@@ -181,7 +198,7 @@ function makeRow(first) {
   const address = h('td', { css: 'spacious' });
   const handler = h('td', { css: 'spacious' });
   const cell = ({ line, words }) => h('td', { css: 'figure-cell' }, line, words);
-  const row = h('tr', { css: 'new' }, h('th', { scope: 'row' }, link, namespace), state, cell(cpu), cell(memory), network, again, old, address, handler);
+  const row = h('tr', { css: isNew ? 'new' : null }, h('th', { scope: 'row' }, link, namespace), state, cell(cpu), cell(memory), network, again, old, address, handler);
   let pod = first;
   let drawn = '';
   row.show = (now) => {

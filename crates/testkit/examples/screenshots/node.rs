@@ -26,7 +26,7 @@ const TALKS: &str = r#"n=0; while [ $n -lt 400 ]; do n=$((n+1))
 echo "{\"level\":\"info\",\"msg\":\"order $n is paid\",\"took_ms\":$((n % 37)),\"shop\":\"north\"}"
 [ $((n % 9)) != 0 ] || echo "{\"level\":\"warn\",\"msg\":\"stock is low\",\"article\":$n}"
 [ $((n % 23)) != 0 ] || echo "{\"level\":\"error\",\"msg\":\"payment of order $n was refused\",\"code\":402}" >&2
-done; exec sleep 600"#;
+done; sleep 0.1; echo '{"level":"error","msg":"the queue is full","orders":400}' >&2; exec sleep 600"#;
 
 const PODS: &[Pod] = &[
     (
@@ -50,8 +50,8 @@ const PODS: &[Pod] = &[
     ("kube-system", "proxy-8xk2p", &[("proxy", CALM)]),
     (
         "monitoring",
-        "prometheus-0",
-        &[("prometheus", BUSY), ("reloader", IDLE)],
+        "metrics-0",
+        &[("metrics", BUSY), ("reloader", IDLE)],
     ),
 ];
 
@@ -102,6 +102,9 @@ async fn run(node: &Node, cri: &Cri, pod: &Pod, image: &str) -> anyhow::Result<(
         let metadata = config.metadata.get_or_insert_default();
         namespace.clone_into(&mut metadata.namespace);
         name.clone_into(&mut metadata.name);
+        // As a kubelet has it: each has a group of its own, which is what is measured.
+        let linux = config.linux.get_or_insert_default();
+        linux.cgroup_parent = format!("{}/pod-{name}", linux.cgroup_parent);
     });
     let pod_id = cri.run_pod(&spec).await?;
     let mut first = None;
