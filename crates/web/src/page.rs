@@ -95,4 +95,30 @@ mod tests {
             assert_ne!(file.kind(), "application/octet-stream", "{}", file.name);
         }
     }
+
+    /// What would make markup or a script of a text, or ask another host.
+    const REFUSED: &[&str] = &[
+        "innerHTML",
+        "outerHTML",
+        "insertAdjacentHTML",
+        "document.write",
+        "DOMParser",
+        "createContextualFragment",
+        "eval(",
+        "new Function",
+        "javascript:",
+        "srcdoc",
+        "//cdn",
+        "https://",
+    ];
+
+    #[test]
+    fn text_of_strangers_never_becomes_markup() {
+        for file in FILES {
+            let text = str::from_utf8(file.bytes).unwrap();
+            for refused in REFUSED {
+                assert!(!text.contains(refused), "{}: {refused}", file.name);
+            }
+        }
+    }
 }
