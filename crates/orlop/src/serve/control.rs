@@ -113,7 +113,7 @@ impl Inner {
             let rules = Arc::new(rules);
             // Whatever may fail comes before anything is changed.
             let moving = reading.parts.exporting.prepare(&before, &rules)?;
-            let page = reading.parts.pages.prepare(&before, &rules)?;
+            let page = Pages::prepare(&before, &rules)?;
             let collector = Collector::of(&rules.traces)?;
             Ok((new, rules, moving, page, collector))
         };

@@ -65,7 +65,7 @@ impl Pages {
 
     /// Gets ready to move to where a new configuration wants it. Nothing where that is where it is. Blocks
     /// on the file system.
-    pub(super) fn prepare(&self, old: &Config, new: &Config) -> anyhow::Result<Option<Moving>> {
+    pub(super) fn prepare(old: &Config, new: &Config) -> anyhow::Result<Option<Moving>> {
         if old.web == new.web {
             return Ok(None);
         }
@@ -128,11 +128,10 @@ impl Pages {
             .is_none()
             .then(|| note(&web, &config.daemon.state))
             .transpose()?;
-        match &address {
-            Some(path) => {
-                tracing::info!(address = %path.display(), "serving the page at the address in this file")
-            }
-            None => tracing::info!(address = web.address(), "serving the page"),
+        if let Some(path) = &address {
+            tracing::info!(address = %path.display(), "serving the page at the address in this file");
+        } else {
+            tracing::info!(address = web.address(), "serving the page");
         }
         let stop = CancellationToken::new();
         *self.now.lock() = Some(Served {
