@@ -59,6 +59,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
     ("stream", &["causes", "door"]),
     ("yaml", &[]),
     ("nri", &["yaml", "disk", "door", "pool"]),
+    ("rdt", &["yaml", "disk"]),
     ("oci", &[]),
     ("launch", &["wire", "cgroup", "disk", "oci", "processor"]),
     // An OCI runtime, which knows nobody here: what it is told is on its command line.
@@ -95,7 +96,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
         "engine",
         &[
             "image", "network", "cgroup", "launch", "oci", "nri", "stream", "service", "cri",
-            "yaml", "disk", "hex", "orphans", "quantity", "pool",
+            "yaml", "disk", "hex", "orphans", "quantity", "pool", "rdt",
         ],
     ),
     (
