@@ -81,7 +81,9 @@ const MAY_USE: &[(&str, &[&str])] = &[
     // What stands for a runtime of containerd's: another daemon of the keeper's.
     (
         "containerd",
-        &["wire", "ttrpc", "cgroup", "disk", "hex", "orphans"],
+        &[
+            "wire", "ttrpc", "cgroup", "disk", "hex", "orphans", "quantity",
+        ],
     ),
     // The contract and the two sides of it.
     ("cri", &[]),
