@@ -10,8 +10,7 @@ use crate::error::{Error, Result};
 
 /// Makes them at the start. Where that fails, the node serves, and who asks for a class is told.
 pub fn begin(classes: &mut Option<RdtClasses>, record: &Path) {
-    let made = find().and_then(|mount| made(mount.as_ref(), classes.as_ref(), record));
-    if let Err(problem) = made {
+    if let Err(problem) = made_here(classes.as_ref(), record) {
         tracing::warn!("containers.rdt_config: {problem}");
         if let Some(classes) = classes {
             classes.problem = Some(problem);
@@ -22,7 +21,7 @@ pub fn begin(classes: &mut Option<RdtClasses>, record: &Path) {
 /// Makes them as another configuration has them. Where that fails, everything is as it was, and the
 /// configuration can't be used; unless it failed in the same way before.
 pub fn change(old: Option<&RdtClasses>, new: &mut Option<RdtClasses>, record: &Path) -> Result<()> {
-    let made = find().and_then(|mount| made(mount.as_ref(), new.as_ref(), record));
+    let made = made_here(new.as_ref(), record);
     judge(old, new, made)
 }
 
@@ -47,8 +46,13 @@ fn judge(
     }
 }
 
-fn find() -> Result<Option<Mount>, String> {
-    Mount::find().map_err(|error| error.to_string())
+fn made_here(classes: Option<&RdtClasses>, record: &Path) -> Result<(), String> {
+    // Most nodes have neither, and need no look at their mounts.
+    if classes.is_none() && !record.exists() {
+        return Ok(());
+    }
+    let mount = Mount::find().map_err(|error| error.to_string())?;
+    made(mount.as_ref(), classes, record)
 }
 
 fn made(mount: Option<&Mount>, classes: Option<&RdtClasses>, record: &Path) -> Result<(), String> {
