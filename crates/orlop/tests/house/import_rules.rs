@@ -155,9 +155,10 @@ const MAY_USE: &[(&str, &[&str])] = &[
     (
         "cli",
         &[
-            "cri", "stream", "yaml", "disk", "door", "duration", "template",
+            "web", "cri", "stream", "yaml", "disk", "door", "duration", "template",
         ],
     ),
+    ("web", &["cri", "disk", "door", "hex"]),
     // What others left, read from their files.
     ("migrate", &["disk", "hex", "yaml"]),
     // The binary ties backends together.
@@ -172,6 +173,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
             "sandbox-api",
             "migrate",
             "cli",
+            "web",
             "cri",
             "stream",
             "disk",
