@@ -101,7 +101,8 @@ fn settle_by(
         });
     }
     let kept = done.kept.iter().cloned();
-    note(record, &named.into_iter().chain(kept).collect())?;
+    // Without it, groups are named there that are none any more: that does no harm.
+    let _ = note(record, &named.into_iter().chain(kept).collect());
     Ok(done)
 }
 

@@ -275,3 +275,48 @@ fn groups_of_others_count_and_their_ways_are_theirs() {
         "{error}"
     );
 }
+
+/// Files that were made up by chance, and what another program for such files makes of them (goresctrl,
+/// of July 2026, on trees that look like `resctrl`).
+#[test]
+fn shares_are_those_that_were_measured() {
+    let cases: serde_json::Value = serde_json::from_str(include_str!("measured.json")).unwrap();
+    let cases = cases.as_array().unwrap();
+    assert!(cases.len() > 30);
+    for case in cases {
+        let told = &case["machine"];
+        let ids: Vec<u32> = serde_json::from_value(told["ids"].clone()).unwrap();
+        let cache = |level: &str| {
+            let told = told.get(level)?;
+            Some(Cache {
+                ids: ids.clone(),
+                full: u64::from_str_radix(told["full"].as_str()?, 16).unwrap(),
+                least: told["least"].as_u64()? as u32,
+                apart: told["apart"].as_bool()?,
+                taken: BTreeMap::new(),
+            })
+        };
+        let bandwidth = told.get("mbps").map(|is_mbps| Bandwidth {
+            ids: ids.clone(),
+            least: 10,
+            unit: if *is_mbps == true {
+                Unit::Mbps
+            } else {
+                Unit::Percent
+            },
+        });
+        let machine = Machine {
+            l2: cache("l2"),
+            l3: cache("l3"),
+            bandwidth,
+            ..Machine::default()
+        };
+        let found = planned(&case["file"].to_string(), &machine).unwrap();
+        let expected = case["groups"].as_object().unwrap();
+        assert_eq!(found.len(), expected.len(), "{case}");
+        for (name, text) in found {
+            let lines: Vec<String> = serde_json::from_value(expected[&name].clone()).unwrap();
+            assert_eq!(text, lines.join(" "), "{name}: {case}");
+        }
+    }
+}
