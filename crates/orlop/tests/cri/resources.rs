@@ -143,15 +143,13 @@ async fn a_machine_without_resctrl_serves_and_says_why_there_is_no_class() {
     std::fs::write(&file, "partitions: {p: {classes: {fast: }}}\n").expect("write");
     let config = format!("[containers]\nrdt_config = \"{}\"\n", file.display());
     let world = world!(Node::orlop().drop_in(&config));
-    let mut pod = world.node.pod("classes");
-    let annotation = "rdt.resources.beta.kubernetes.io/pod".to_owned();
-    pod.annotations
-        .insert(annotation.clone(), "fast".to_owned());
+    let annotation = "rdt.resources.beta.kubernetes.io/pod";
+    let pod = world.node.pod("classes").annotation(annotation, "fast");
     let pod_id = world.run_pod(&pod).await;
     let refused = world.cri.create(&pod_id, &pod, &world.container("c")).await;
     let refused = refused.expect_err("there is no such class");
     assert_eq!(refused.code(), tonic::Code::FailedPrecondition, "{refused}");
-    for word in [annotation.as_str(), "fast", "resctrl is not mounted"] {
+    for word in [annotation, "fast", "resctrl is not mounted"] {
         assert!(refused.message().contains(word), "{refused}");
     }
     world.finish().await;
