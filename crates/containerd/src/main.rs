@@ -25,6 +25,7 @@ mod runtime;
 mod sandbox;
 mod serve;
 mod shim;
+mod shm;
 mod spec;
 mod start;
 mod stdio;

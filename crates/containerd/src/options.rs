@@ -33,6 +33,10 @@ pub(crate) struct Options {
     pub(crate) systemd_cgroup: bool,
     pub(crate) criu_image_path: PathBuf,
     pub(crate) criu_work_path: PathBuf,
+    /// What a pod's shared memory may take. It is not among runc's.
+    pub(crate) shm_size: String,
+    /// Annotations of pods that are acted on. Neither are these.
+    pub(crate) allowed_annotations: Vec<String>,
 }
 
 impl Options {

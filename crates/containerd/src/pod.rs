@@ -20,8 +20,6 @@ use crate::shim::Shim;
 use crate::spec::Spec;
 use crate::tasks::{Exit, Phase, Task};
 
-/// What a pod's `/dev/shm` has without anybody saying so.
-const SHM_SIZE: u64 = 64 << 20;
 /// How long what is in a cgroup may take to leave it.
 const PATIENCE: Duration = Duration::from_secs(2);
 /// As long as it takes.
@@ -49,8 +47,8 @@ pub(crate) struct Wanted {
     pub(crate) hostname: String,
     pub(crate) sysctls: Vec<(String, String)>,
     pub(crate) cgroups_path: String,
-    /// Whether it has a file system for shared memory that its containers find.
-    pub(crate) shm: bool,
+    /// How large the file system for shared memory is that its containers find, if they find one.
+    pub(crate) shm: Option<u64>,
 }
 
 /// Whose namespace.
@@ -81,7 +79,7 @@ impl Wanted {
                 .map(|(name, value)| (name.clone(), value.clone()))
                 .collect(),
             cgroups_path: spec.linux.cgroups_path.clone(),
-            shm: false,
+            shm: None,
         }
     }
 }
@@ -110,7 +108,7 @@ impl Shim {
         pod.cgroup.clone_from(&cgroup);
         pod.is_scope = options.systemd_cgroup;
         pod.init.clone_from(&init);
-        if wanted.shm {
+        if wanted.shm.is_some() {
             pod.shared
                 .push(("/dev/shm", self.place.shared().join("shm")));
         }
@@ -147,7 +145,7 @@ impl Shim {
             cgroup.create().map_err(problem)?;
         }
         let shm = self.place.shared().join("shm");
-        if wanted.shm {
+        if wanted.shm.is_some() {
             crate::place::make_private(&shm)?;
         }
         let setup = || {
@@ -180,9 +178,9 @@ impl Shim {
                 },
                 hostname: wanted.hostname.clone(),
                 sysctls: sysctls.collect(),
-                shm: wanted.shm.then(|| ShmMount {
+                shm: wanted.shm.map(|size| ShmMount {
                     path: shm.clone(),
-                    size: SHM_SIZE,
+                    size,
                 }),
                 cgroups: directories.map(Cgroup::directories).unwrap_or_default(),
                 ..Setup::default()

@@ -16,6 +16,7 @@ use crate::files::{failed, print, unknown};
 use crate::options::Options;
 use crate::place::{Place, checked};
 use crate::serve;
+use crate::shm::Rules;
 use crate::spec::Spec;
 
 /// More than containerd tells.
@@ -79,6 +80,8 @@ fn start(
     if !told.events.is_empty() {
         command.env("TTRPC_ADDRESS", &told.events);
     }
+    let (name, value) = Rules::of(&told.options)?.variable();
+    command.env(name, value);
     let server = command.spawn();
     let server = server.map_err(failed("starting", Path::new("the server")))?;
     if let Some(cgroup) = Some(&told.options.shim_cgroup).filter(|path| !path.is_empty()) {

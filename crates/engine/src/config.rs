@@ -17,7 +17,7 @@ pub use orlop_launch::LogPolicy;
 pub use orlop_oci::Rlimit;
 
 pub use crate::spec::{
-    BaseSpec, BlockIoClasses, CDI_DIRS, ExecAffinity, HandlerRules, Policy, Timezone,
+    BaseSpec, BlockIoClasses, CDI_DIRS, ExecAffinity, HandlerRules, Policy, RdtClasses, Timezone,
     problem_of_defaults,
 };
 

@@ -1,16 +1,19 @@
 //! Working by another configuration without a restart.
 
+use std::sync::Arc;
+
 use crate::blocking;
 use crate::config::Config;
 use crate::engine::Engine;
 use crate::error::{Error, Result};
+use crate::node::rdt;
 use crate::node::runtimes::Runtimes;
 use crate::start::of_images;
 
 impl Engine {
     /// Has all that begins from now on go by another configuration. What can't be used is an error, and
     /// changes nothing. Where things are kept, and how control groups are made, is not looked at.
-    pub async fn reconfigure(&self, config: Config) -> Result<()> {
+    pub async fn reconfigure(&self, mut config: Config) -> Result<()> {
         let Self(node) = self;
         let old = node.config();
         // Whatever may fail comes before anything is changed.
@@ -31,6 +34,14 @@ impl Engine {
             })
             .await?;
         }
+        let (before, record) = (Arc::clone(&old), node.paths.rdt_groups());
+        let mut classes = config.containers.policy.rdt.take();
+        config.containers.policy.rdt = blocking(move || {
+            let before = before.containers.policy.rdt.as_ref();
+            rdt::change(before, &mut classes, &record)?;
+            Ok(classes)
+        })
+        .await?;
         if let Some(runtimes) = runtimes {
             node.runtimes.replace(runtimes, &node.pods.all());
         }

@@ -23,6 +23,7 @@ use crate::node::cgroups::KEEPER_OOM_SCORE;
 use crate::node::commands::Commands;
 use crate::node::metrics::Metrics;
 use crate::node::paths::{Paths, private_dir};
+use crate::node::rdt;
 use crate::node::runtimes::{self, Runtimes};
 use crate::node::selinux_levels::AllottedLevels;
 use crate::node::{Node, Settings};
@@ -36,7 +37,7 @@ use crate::timeline::Traces;
 
 impl Engine {
     /// Opens the stores, finds the runtimes, and takes up what an earlier run left.
-    pub async fn start(config: Config, metrics: Metrics) -> Result<Self> {
+    pub async fn start(mut config: Config, metrics: Metrics) -> Result<Self> {
         let directories = config.clone();
         // Statistics of many pods are read from files that stay open.
         if let Err(error) = orlop_launch::raise_open_files() {
@@ -55,6 +56,13 @@ impl Engine {
             .await?
         };
         let cgroup_driver = cgroups.driver();
+        let paths = Paths::new(&config.containers_root, &config.state);
+        let (mut classes, record) = (config.containers.policy.rdt.take(), paths.rdt_groups());
+        config.containers.policy.rdt = blocking(move || {
+            rdt::begin(&mut classes, &record);
+            Ok(classes)
+        })
+        .await?;
         // Side by side: each waits for the disk or for programs.
         let (images, networks, runtimes) = tokio::join!(
             open_images(&config, &cgroups),
@@ -69,7 +77,7 @@ impl Engine {
             config.containers.message_limit,
         );
         let node = Arc::new(Node {
-            paths: Paths::new(&config.containers_root, &config.state),
+            paths,
             settings: Settings::new(config),
             cgroups,
             host,

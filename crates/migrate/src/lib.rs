@@ -31,7 +31,9 @@ mod stores;
 mod tar_split;
 
 pub use archive::Archive;
-pub use config::{Machine, Note, Outcome, Plan, containerd_plan, crio_plan, docker_plan};
+pub use config::{
+    CriDockerd, Machine, Note, Outcome, Plan, containerd_plan, crio_plan, docker_plan,
+};
 pub use error::{Error, Result};
 pub use kubelet::{Advice, kubelet_advice};
 pub use stores::{StoredImage, containerd_images, docker_images, storage_images};

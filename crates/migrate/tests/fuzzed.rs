@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 
 use flate2::Compression;
 use flate2::write::GzEncoder;
-use orlop_migrate::{Machine, containerd_plan, crio_plan, docker_plan, fuzzing};
+use orlop_migrate::{CriDockerd, Machine, Plan, containerd_plan, crio_plan, fuzzing};
 use orlop_testkit::Fuzz;
 
 const PAGE: usize = 4096;
@@ -140,7 +140,16 @@ fn no_configuration_breaks_the_readers() {
     let machine = Machine {
         find: none,
         target: Path::new("/etc/orlop"),
+        root: Path::new("/nonexistent"),
     };
+    fn docker_plan(file: &Path, machine: Machine<'_>) -> orlop_migrate::Result<Plan> {
+        orlop_migrate::docker_plan(file, None, machine)
+    }
+    /// Whatever an engine was told.
+    fn cri_dockerd_plan(file: &Path, machine: Machine<'_>) -> orlop_migrate::Result<Plan> {
+        let flags = CriDockerd::given(file.to_str().expect("text"))?;
+        orlop_migrate::docker_plan(Path::new("/nonexistent"), Some(&flags), machine)
+    }
     let dir = tempfile::tempdir().expect("a directory");
     let file = dir.path().join("theirs");
     Fuzz::new()
@@ -148,10 +157,11 @@ fn no_configuration_breaks_the_readers() {
         .example("version = 3\nimports = ['x*']\n[plugins.'io.containerd.cri.v1.images'.registry.configs.'a'.auth]\nusername = 'u'\n")
         .example("[crio.runtime]\ndefault_sysctls = ['a=b']\n[crio.runtime.runtimes.crun]\nruntime_path = '/x'\n")
         .example("{\"runtimes\": {\"x\": {\"path\": \"y\", \"runtimeArgs\": [\"z\"]}}, \"exec-opts\": [\"native.cgroupdriver=systemd\"]}")
+        .example("[Service]\nExecStart=\nExecStart=/x --cni-bin-dir=/a,/b \\\n --streaming-bind-addr '127.0.0.1:1' --log-level=info\n")
         .words(["[", "]", "{", "}", "'", "\"", "= ", "= 1\n", "= []\n", "= {}\n", "*", "/", "\n"])
         .run(|input| {
             std::fs::write(&file, input).expect("write");
-            for plan in [containerd_plan, crio_plan, docker_plan] {
+            for plan in [containerd_plan, crio_plan, docker_plan, cri_dockerd_plan] {
                 if let Ok(plan) = plan(&file, machine) {
                     let text = plan.render("fuzzed");
                     assert!(text.parse::<toml::Table>().is_ok(), "{text}");

@@ -46,8 +46,8 @@ impl Dns {
     }
 }
 
-/// What the pod is to be, in this network namespace.
-pub(super) fn wanted(id: &str, config: &[u8], network: &str) -> Result<Wanted> {
+/// What the pod is to be, in this network namespace and with so much shared memory.
+pub(super) fn wanted(id: &str, config: &[u8], network: &str, shm_size: u64) -> Result<Wanted> {
     let linux = bytes(config, 8);
     let spaces = bytes(bytes(linux, 2), 1);
     let users = bytes(spaces, 5);
@@ -91,7 +91,7 @@ pub(super) fn wanted(id: &str, config: &[u8], network: &str) -> Result<Wanted> {
             }
             parent => format!("{parent}/{id}"),
         },
-        shm: mode(3) != NODE,
+        shm: (mode(3) != NODE).then_some(shm_size),
     })
 }
 
@@ -120,11 +120,12 @@ mod tests {
             .message(4, &dns.done())
             .message(8, &linux.done())
             .done();
-        let pod = wanted("p1", &config, "/netns/x").unwrap();
+        let pod = wanted("p1", &config, "/netns/x", 7).unwrap();
         assert_eq!(pod.network, Space::At("/netns/x".into()));
         assert_eq!((&pod.ipc, &pod.pid), (&Space::Own, &Space::Hosts));
         assert_eq!((&*pod.hostname, &*pod.cgroups_path), ("web", "/pods/p/p1"));
         assert_eq!(pod.sysctls, [("net.a".into(), "1".into())]);
+        assert_eq!(pod.shm, Some(7));
         let dns = Dns::of(&config).unwrap().text().unwrap();
         assert_eq!(dns, "search a b\nnameserver 10.0.0.1\n");
     }
@@ -137,6 +138,6 @@ mod tests {
         let security = Writer::default().message(1, &spaces).done();
         let linux = Writer::default().message(2, &security).done();
         let config = Writer::default().message(8, &linux).done();
-        assert!(wanted("p", &config, "").is_err());
+        assert!(wanted("p", &config, "", 7).is_err());
     }
 }

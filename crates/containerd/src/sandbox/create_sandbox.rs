@@ -12,6 +12,7 @@ use crate::options::Options;
 use crate::place::checked;
 use crate::pod;
 use crate::shim::Shim;
+use crate::shm::Rules;
 
 pub(super) fn call(shim: &Arc<Shim>, request: &[u8]) -> Result<Vec<u8>> {
     let id = text(request, 1);
@@ -20,7 +21,8 @@ pub(super) fn call(shim: &Arc<Shim>, request: &[u8]) -> Result<Vec<u8>> {
     let asked = any(request, 4);
     // A sandbox that no kubelet has asked for has all of its own.
     let asked = asked.as_ref().map_or(&[][..], |any| any.value);
-    let wanted = config::wanted(&id, asked, &text(request, 5))?;
+    let shm_size = Rules::told().size(asked, &bundle)?;
+    let wanted = config::wanted(&id, asked, &text(request, 5), shm_size)?;
     let options = Options {
         systemd_cgroup: wanted.cgroups_path.contains(':'),
         ..Options::default()

@@ -2,7 +2,9 @@
 
 use std::sync::Arc;
 
-use super::{Finding, cgroups, clock, disk, kernel, keys, lazy, registries, runtimes, signatures};
+use super::{
+    Finding, cgroups, clock, disk, kernel, keys, lazy, rdt, registries, runtimes, signatures,
+};
 use crate::blocking;
 use crate::config::{Config, Images, RuntimeHandler};
 use crate::error::Error;
@@ -20,6 +22,7 @@ pub async fn examine_host(config: &Config) -> Vec<Finding> {
         findings.extend(registries::examine(&own.images));
         findings.extend(signatures::examine(&own.images));
         findings.extend(keys::examine(&own.images.keys));
+        findings.extend(rdt::examine(own.containers.policy.rdt.as_ref()));
         findings.extend(disk::examine(&own));
         findings.extend(clock::examine());
         Ok(findings)

@@ -11,6 +11,7 @@ mod kernel;
 mod keys;
 mod lazy;
 pub(crate) mod orphans;
+mod rdt;
 mod registries;
 mod runtimes;
 mod signatures;

@@ -5,6 +5,7 @@ pub mod commands;
 mod held;
 pub mod metrics;
 pub mod paths;
+pub mod rdt;
 pub mod runtimes;
 pub mod selinux_levels;
 mod settings;

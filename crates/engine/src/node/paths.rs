@@ -49,6 +49,11 @@ impl Paths {
         self.state.join("listeners")
     }
 
+    /// The file that says which groups of resctrl were a class's.
+    pub fn rdt_groups(&self) -> PathBuf {
+        self.state.join("rdt-groups")
+    }
+
     /// Below here keepers mount what the host does not see.
     pub fn private(&self) -> PathBuf {
         private_dir(&self.state)

@@ -13,6 +13,7 @@ use super::block_io::BlockIoClasses;
 use super::cgroup_parent::CgroupParent;
 use super::exec::ExecAffinity;
 use super::handler_rules::HandlerRules;
+use super::rdt::RdtClasses;
 use super::selinux::{Labels, SelinuxDefaults};
 use super::timezone::Timezone;
 
@@ -230,8 +231,10 @@ pub struct Policy {
     pub exec_cpu_affinity: Option<ExecAffinity>,
     /// Classes of block IO that containers may choose.
     pub block_io: Option<BlockIoClasses>,
-    /// Classes of processor caches that containers may choose.
+    /// Classes of processor caches that containers may choose, and the administrator makes.
     pub rdt_classes: Vec<String>,
+    /// Those of a file, which the service makes.
+    pub rdt: Option<RdtClasses>,
     /// Where hooks for containers are defined, the later directories before the earlier ones.
     pub hook_dirs: Vec<PathBuf>,
     /// Where vendors describe devices, the later directories before the earlier ones.

@@ -77,6 +77,7 @@ pub use input::{
 };
 pub use plugin_resources::limits as plugin_limits;
 pub use pod_limits::pod_limits;
+pub use rdt::RdtClasses;
 pub use resources::{limits, report as report_resources, updated as updated_resources};
 pub use selinux::Labels;
 pub use selinux_levels::Levels;

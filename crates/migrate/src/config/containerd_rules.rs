@@ -208,7 +208,7 @@ pub(super) const RULES: Rules = &[
     ("cri/discard_unpacked_layers", Needless(ARCHIVES)),
     (
         "cri/containerd/ignore_rdt_not_enabled_errors",
-        Needless("a class that is not in `containers.rdt_classes` is refused"),
+        Needless("a class that is not in `containers.rdt_config` is refused"),
     ),
     (
         "cri/containerd/ignore_blockio_not_enabled_errors",
@@ -306,7 +306,7 @@ pub(super) const RULES: Rules = &[
     ),
     (
         "plugins/io.containerd.service.v1.tasks-service/rdt_config_file",
-        Lost("make the classes below /sys/fs/resctrl, and name them in `containers.rdt_classes`"),
+        As("containers", "rdt_config"),
     ),
     (
         "plugins/io.containerd.tracing.processor.v1.otlp/*",

@@ -103,6 +103,7 @@ pub fn crio_plan(file: &Path, machine: Machine<'_>) -> Result<Plan> {
     for (name, lines) in runtimes {
         runtime(&mut plan, machine, &name, lines);
     }
+    usual_files(&mut plan, machine.root);
     if let Some(name) = plan.text("", "default_runtime")
         && !plan.is_set(&format!("runtimes.{name}"), "path")
     {
@@ -141,6 +142,28 @@ fn files(file: &Path) -> Result<Vec<PathBuf>> {
         found.insert(0, file.to_owned());
     }
     Ok(found)
+}
+
+/// Files that CRI-O reads where nothing is said of them.
+fn usual_files(plan: &mut Plan, root: &Path) {
+    for (key, file) in [
+        ("registries_conf", "/etc/containers/registries.conf"),
+        ("signature_policy", "/etc/containers/policy.json"),
+        ("signature_policy_dir", "/etc/crio/policies"),
+    ] {
+        let there = root.join(file.trim_start_matches('/'));
+        if plan.is_set("images", key) || !there.exists() {
+            continue;
+        }
+        let line = Line {
+            file: file.into(),
+            line: 1,
+            path: vec!["(read by default)".to_owned()],
+            value: Value::String(file.to_owned()),
+        };
+        let outcome = plan.set("images", key, line.value.clone());
+        note(plan, &line, outcome);
+    }
 }
 
 fn sysctls(plan: &mut Plan, line: &Line) -> Outcome {

@@ -123,7 +123,7 @@ pub(super) const RULES: Rules = &[
     ),
     (
         "crio/runtime/rdt_config_file",
-        Lost("make the classes below /sys/fs/resctrl, and name them in `containers.rdt_classes`"),
+        As("containers", "rdt_config"),
     ),
     ("crio/runtime/cgroup_manager", Apart),
     (

@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use orlop_yaml::{Content, Document, Node, documents};
 use toml::Value;
 
+use super::cri_dockerd::{CriDockerd, take};
 use super::docker_registries::Registries;
 use super::hosts::DIR;
 use super::line::{Line, read};
@@ -151,8 +152,13 @@ pub(super) const RULES: Rules = &[
 /// A soft and a hard limit.
 type Limits = (Option<i64>, Option<i64>);
 
-/// Plans the move from an engine with this file, which need not exist.
-pub fn docker_plan(file: &Path, machine: Machine<'_>) -> Result<Plan> {
+/// Plans the move from an engine with this file, which need not exist, and from the cri-dockerd before
+/// it, if its flags are known.
+pub fn docker_plan(
+    file: &Path,
+    cri_dockerd: Option<&CriDockerd>,
+    machine: Machine<'_>,
+) -> Result<Plan> {
     let mut plan = Plan {
         root: Some("/var/lib/docker".into()),
         ..Plan::default()
@@ -237,6 +243,9 @@ pub fn docker_plan(file: &Path, machine: Machine<'_>) -> Result<Plan> {
     let limits: Vec<_> = limits.collect();
     if !limits.is_empty() {
         plan.set("containers", "ulimits", Value::Array(limits));
+    }
+    if let Some(flags) = cri_dockerd {
+        take(&mut plan, flags);
     }
     let files = registries.files();
     if !files.is_empty() {

@@ -2,6 +2,7 @@
 
 mod containerd;
 mod containerd_rules;
+mod cri_dockerd;
 mod crio;
 mod crio_rules;
 mod docker;
@@ -19,6 +20,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 pub use containerd::containerd_plan;
+pub use cri_dockerd::CriDockerd;
 pub use crio::crio_plan;
 pub use docker::docker_plan;
 use toml::Value;
@@ -70,6 +72,8 @@ pub struct Machine<'a> {
     pub find: fn(&str) -> Option<PathBuf>,
     /// The directory of orlop's configuration.
     pub target: &'a Path,
+    /// The root of the file system.
+    pub root: &'a Path,
 }
 
 impl Plan {

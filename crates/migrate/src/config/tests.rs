@@ -4,13 +4,19 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use super::{Machine, Outcome, Plan, containerd_plan, crio_plan, docker_plan};
+use super::{Machine, Outcome, Plan, containerd_plan, crio_plan};
 
 fn machine() -> Machine<'static> {
     Machine {
         find: |name| Some(Path::new("/opt/bin").join(name)),
         target: Path::new("/etc/orlop"),
+        root: Path::new("/nonexistent"),
     }
+}
+
+/// Without a cri-dockerd.
+fn docker_plan(file: &Path, machine: Machine<'_>) -> crate::Result<Plan> {
+    super::docker_plan(file, None, machine)
 }
 
 /// Files of this content in a directory, and the plan of the first.
@@ -439,4 +445,50 @@ fn a_rule_s_star_stands_for_a_whole_name() {
         r#"{"tls": true, "tlsverify": true, "tlscacert": "/a", "tlscert": "/b", "tlskey": "/c"}"#;
     let (_dir, plan) = plan(&[("daemon.json", text)], docker_plan);
     assert_eq!(lost(&plan), []);
+}
+
+#[test]
+fn files_that_crio_reads_by_default_are_taken_over() {
+    let root = tempfile::tempdir().unwrap();
+    let containers = root.path().join("etc/containers");
+    fs::create_dir_all(&containers).unwrap();
+    for file in ["registries.conf", "policy.json"] {
+        fs::write(containers.join(file), "").unwrap();
+    }
+    let file = root.path().join("crio.conf");
+    let of = |text: &str| {
+        fs::write(&file, text).unwrap();
+        let machine = Machine {
+            root: root.path(),
+            ..machine()
+        };
+        crio_plan(&file, machine).unwrap()
+    };
+    let plan = of(
+        "[crio.image]\nsignature_policy = \"\"\n[crio.runtime]\nrdt_config_file = \"/etc/rdt\"\n",
+    );
+    for (table, key, expected) in [
+        (
+            "images",
+            "registries_conf",
+            Some("/etc/containers/registries.conf"),
+        ),
+        (
+            "images",
+            "signature_policy",
+            Some("/etc/containers/policy.json"),
+        ),
+        ("images", "signature_policy_dir", None),
+        ("containers", "rdt_config", Some("/etc/rdt")),
+    ] {
+        assert_eq!(plan.text(table, key).as_deref(), expected, "{key}");
+    }
+    let taken = plan
+        .notes
+        .iter()
+        .filter(|note| note.key == "(read by default)");
+    assert_eq!(taken.count(), 2);
+    let plan = of("[crio.image]\nsignature_policy = \"/etc/own.json\"\n");
+    let policy = plan.text("images", "signature_policy");
+    assert_eq!(policy.as_deref(), Some("/etc/own.json"));
 }

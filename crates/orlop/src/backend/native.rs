@@ -217,6 +217,8 @@ fn containers(config: &Config) -> anyhow::Result<engine::Containers> {
         ),
         None => None,
     };
+    let rdt = section.rdt_config.as_ref();
+    let rdt = rdt.map(|path| engine::RdtClasses::read(path)).transpose();
     let timezone = section.timezone.as_deref();
     let timezone = timezone.map(engine::Timezone::find).transpose();
     Ok(engine::Containers {
@@ -254,6 +256,7 @@ fn containers(config: &Config) -> anyhow::Result<engine::Containers> {
             exec_cpu_affinity: section.exec_cpu_affinity.clone(),
             block_io,
             rdt_classes: section.rdt_classes.clone(),
+            rdt: rdt.map_err(|problem| anyhow::anyhow!("containers.rdt_config: {problem}"))?,
         },
     })
 }

@@ -138,6 +138,7 @@ cdi_dirs = ["/other/cdi"]
 exec_cpu_affinity = "first"
 blockio_config = "BLOCKIO"
 rdt_classes = ["other"]
+rdt_config = "RDT"
 ignore_image_volumes = true
 
 [keeper]
@@ -272,10 +273,13 @@ fn keys(config: &Config) -> BTreeMap<String, Key> {
 fn others(dir: &Path) -> String {
     let classes = dir.join("blockio.yaml");
     std::fs::write(&classes, "Classes:\n  other:\n    - Weight: 70\n").expect("write");
+    let rdt = dir.join("rdt.yaml");
+    std::fs::write(&rdt, "partitions: {other: {classes: {one: }}}\n").expect("write");
     let base = dir.join("base.json");
     std::fs::write(&base, "{\"annotations\": {\"other\": \"9\"}}").expect("write");
     let of = |path: &Path| path.to_str().expect("text").to_owned();
     let others = OTHERS.replace("BLOCKIO", &of(&classes));
+    let others = others.replace("RDT", &of(&rdt));
     others.replace("BASE", &of(&base))
 }
 

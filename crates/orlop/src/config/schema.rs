@@ -452,6 +452,10 @@ section! {
         /// Classes of processor caches and memory bandwidth that containers may choose by
         /// annotation: directories below `/sys/fs/resctrl`, made by the administrator.
         rdt_classes: Vec<String> = Vec::new() => live,
+        /// A file with partitions of processor caches and memory bandwidth, in the format that
+        /// containerd and CRI-O read. The daemon makes its classes in `/sys/fs/resctrl`, and
+        /// containers may choose them as those of `rdt_classes`. Empty: there are none.
+        rdt_config: Option<AbsolutePath> = None => live,
         /// Makes no volumes for the VOLUME lines of images.
         ignore_image_volumes: bool = false => live,
     }

@@ -192,7 +192,14 @@ async fn metrics_move_and_plugins_find_another_socket() {
 #[tokio::test(flavor = "multi_thread")]
 async fn what_cannot_be_used_changes_nothing_and_what_must_wait_is_told() {
     let world = world!(Node::orlop());
+    let partitions = world.node.scratch().path("rdt.yaml");
+    std::fs::write(&partitions, "partitions:\n  p: {l3Allocation: 101%}\n").expect("write");
+    let partitions = format!(
+        "[containers]\nulimits = [\"nofile=511:511\"]\nrdt_config = \"{}\"\n",
+        partitions.display()
+    );
     for (toml, reason) in [
+        (partitions.as_str(), "rdt.yaml:2: \"101%\""),
         ("default_runtime = \"nowhere\"\n", "nowhere"),
         (
             "[containers]\nulimits = [\"nofile=511:511\"]\nblockio_config = \"/nonexistent/classes\"\n",

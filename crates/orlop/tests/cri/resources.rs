@@ -4,8 +4,8 @@
 use std::collections::HashMap;
 
 use orlop_cri::v1::{LinuxContainerResources, UpdateContainerResourcesRequest};
-use orlop_testkit::Node;
 use orlop_testkit::machine::{has_program, is_cgroup_v2};
+use orlop_testkit::{Node, Scratch};
 
 use crate::world::{World, world};
 
@@ -129,6 +129,28 @@ async fn limits_reach_kernel_and_status(world: World) {
         assert_eq!(files.read("", "memory.high").await, "50331648");
         assert_eq!(files.read("", "cpu.weight").await, "59");
         assert_eq!(files.status().await.unified, unified);
+    }
+    world.finish().await;
+}
+
+#[tokio::test]
+async fn a_machine_without_resctrl_serves_and_says_why_there_is_no_class() {
+    if std::path::Path::new("/sys/fs/resctrl/schemata").exists() {
+        orlop_testkit::skip!("this machine has resctrl");
+    }
+    let scratch = Scratch::new();
+    let file = scratch.path("rdt.yaml");
+    std::fs::write(&file, "partitions: {p: {classes: {fast: }}}\n").expect("write");
+    let config = format!("[containers]\nrdt_config = \"{}\"\n", file.display());
+    let world = world!(Node::orlop().drop_in(&config));
+    let annotation = "rdt.resources.beta.kubernetes.io/pod";
+    let pod = world.node.pod("classes").annotation(annotation, "fast");
+    let pod_id = world.run_pod(&pod).await;
+    let refused = world.cri.create(&pod_id, &pod, &world.container("c")).await;
+    let refused = refused.expect_err("there is no such class");
+    assert_eq!(refused.code(), tonic::Code::FailedPrecondition, "{refused}");
+    for word in [annotation, "fast", "resctrl is not mounted"] {
+        assert!(refused.message().contains(word), "{refused}");
     }
     world.finish().await;
 }

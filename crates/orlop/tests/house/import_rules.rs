@@ -59,6 +59,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
     ("stream", &["causes", "door"]),
     ("yaml", &[]),
     ("nri", &["yaml", "disk", "door", "pool"]),
+    ("rdt", &["yaml", "disk"]),
     ("oci", &[]),
     ("launch", &["wire", "cgroup", "disk", "oci", "processor"]),
     // An OCI runtime, which knows nobody here: what it is told is on its command line.
@@ -80,7 +81,9 @@ const MAY_USE: &[(&str, &[&str])] = &[
     // What stands for a runtime of containerd's: another daemon of the keeper's.
     (
         "containerd",
-        &["wire", "ttrpc", "cgroup", "disk", "hex", "orphans"],
+        &[
+            "wire", "ttrpc", "cgroup", "disk", "hex", "orphans", "quantity",
+        ],
     ),
     // The contract and the two sides of it.
     ("cri", &[]),
@@ -95,7 +98,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
         "engine",
         &[
             "image", "network", "cgroup", "launch", "oci", "nri", "stream", "service", "cri",
-            "yaml", "disk", "hex", "orphans", "quantity", "pool",
+            "yaml", "disk", "hex", "orphans", "quantity", "pool", "rdt",
         ],
     ),
     (

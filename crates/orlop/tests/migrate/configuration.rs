@@ -141,3 +141,68 @@ fn mistakes_are_told_by_file_and_line_and_nothing_is_written() {
     );
     assert!(!target.exists());
 }
+
+#[test]
+fn a_docker_node_s_cri_dockerd_is_taken_over_into_a_relative_file() {
+    let scratch = Scratch::new();
+    let unit = scratch.path("cri-docker.service");
+    let text_of_unit = format!(
+        "[Service]\nExecStart=/usr/bin/cri-dockerd --network-plugin=cni \\\n  --cni-conf-dir={} --hairpin-mode=hairpin-veth\n",
+        scratch.path("net.d").display()
+    );
+    fs::write(&unit, text_of_unit).unwrap();
+    let command = |flags: &std::path::Path| {
+        let mut command = Command::new(binary());
+        command
+            .current_dir(scratch.subdir("etc"))
+            .args([
+                "migrate",
+                "--from",
+                "docker",
+                "--kubelet-config",
+                "/dev/null",
+            ])
+            .args([
+                "--config",
+                "/nonexistent/daemon.json",
+                "--cri-dockerd-flags",
+            ])
+            .arg(flags);
+        command
+    };
+    let output = command(&unit).args(["--write", "orlop.toml"]).output();
+    let output = output.unwrap();
+    assert!(output.status.success(), "{output:?}");
+    let report = text(&output.stdout);
+    assert!(
+        report.contains("cri-docker.service:3: hairpin-mode = \"hairpin-veth\""),
+        "{report}"
+    );
+    let written = fs::read_to_string(scratch.path("etc/orlop.toml")).unwrap();
+    let line = format!("conf_dir = \"{}\"", scratch.path("net.d").display());
+    assert!(written.contains(&line), "{written}");
+    let missing = command("/nonexistent/unit".as_ref()).output().unwrap();
+    assert_eq!(missing.status.code(), Some(1));
+    assert!(text(&missing.stderr).contains("/nonexistent/unit"));
+}
+
+#[test]
+fn crio_s_policy_and_registries_are_judged_before_the_move() {
+    let scratch = Scratch::new();
+    let policy = scratch.path("policy.json");
+    fs::write(&policy, "{\"default\": [{\"type\": \"odd\"}]}").unwrap();
+    let file = scratch.path("crio.conf");
+    let theirs = format!(
+        "[crio.image]\nsignature_policy = \"{}\"\n",
+        policy.display()
+    );
+    fs::write(&file, theirs).unwrap();
+    let output = migrate("crio", &file, &["-o", "json"]);
+    let report: Value = serde_json::from_slice(&output.stdout).unwrap();
+    let node = report["node"].as_array().unwrap();
+    let problem = node.iter().find(|finding| finding["area"] == "signatures");
+    let problem = problem.expect("the policy is looked at");
+    assert_eq!(problem["state"], "problem");
+    let told = problem["text"].as_str().unwrap();
+    assert!(told.contains("policy.json"), "{told}");
+}

@@ -36,7 +36,7 @@ pub(super) fn adjust(
             let name = field("linux.resources.rdt_class");
             linux.intel_rdt = match class.value.as_str() {
                 "" => None,
-                class => Some(rdt::of_plugin(class, &name, facts.policy)?),
+                class => rdt::of_plugin(class, &name, facts.policy)?,
             };
         }
     }

@@ -11,7 +11,7 @@ use std::process::ExitCode;
 use anyhow::Context;
 use clap::{Args, ValueEnum};
 use orlop_cli::reactor;
-use orlop_migrate::{Machine, Plan, containerd_plan, crio_plan, docker_plan};
+use orlop_migrate::{CriDockerd, Machine, Plan, containerd_plan, crio_plan, docker_plan};
 
 use crate::serve::DaemonArgs;
 
@@ -31,6 +31,11 @@ pub(crate) struct MigrateArgs {
     /// Write orlop's configuration to this file, which must not exist
     #[arg(long, value_name = "FILE")]
     write: Option<PathBuf>,
+
+    /// What cri-dockerd is told, with --from docker: its flags, or a file that has them (a unit, or
+    /// /proc/PID/cmdline) [default: what its unit says, if it has one]
+    #[arg(long, value_name = "FLAGS", allow_hyphen_values = true)]
+    cri_dockerd_flags: Option<String>,
 
     /// Take their images over, through the running daemon
     #[arg(long)]
@@ -89,7 +94,11 @@ enum Format {
 
 impl MigrateArgs {
     /// Ends with 1 where an image could not be taken over.
-    pub(crate) fn run(self) -> anyhow::Result<ExitCode> {
+    pub(crate) fn run(mut self) -> anyhow::Result<ExitCode> {
+        if let Some(file) = &mut self.write {
+            *file = std::path::absolute(&*file)
+                .with_context(|| format!("cannot find {}", file.display()))?;
+        }
         let plan = self.plan()?;
         let root = self.root.clone().or_else(|| plan.root.clone());
         let root = root.unwrap_or_default();
@@ -115,14 +124,23 @@ impl MigrateArgs {
                 .write
                 .as_deref()
                 .and_then(Path::parent)
-                .filter(|dir| dir.is_absolute())
                 .unwrap_or(Path::new("/etc/orlop")),
+            root: Path::new("/"),
         };
         let plan = match self.from {
             From::Containerd => containerd_plan(file, machine),
             From::Crio => crio_plan(file, machine),
-            From::Docker => docker_plan(file, machine),
+            From::Docker => self
+                .cri_dockerd()
+                .and_then(|flags| docker_plan(file, flags.as_ref(), machine)),
         };
         plan.context("their configuration can't be understood")
+    }
+
+    fn cri_dockerd(&self) -> orlop_migrate::Result<Option<CriDockerd>> {
+        match &self.cri_dockerd_flags {
+            Some(said) => CriDockerd::given(said).map(Some),
+            None => CriDockerd::installed(),
+        }
     }
 }

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use orlop_cri::inspection::Finding;
 use orlop_disk::{SMALL_FILE, read_text};
-use orlop_engine::config::PROGRAM_DIRS;
+use orlop_engine::config::{PROGRAM_DIRS, PolicyFiles, RegistriesFile};
 use orlop_migrate::{Plan, kubelet_advice};
 
 use super::From;
@@ -44,6 +44,7 @@ pub(super) async fn look(from: From, plan: &Plan, kubelet: &Path) -> Vec<Finding
         });
     }
     findings.push(networks(plan));
+    findings.extend(files_of_images(plan));
     findings.extend(listed(
         plan,
         ("hooks", "dirs"),
@@ -106,6 +107,46 @@ fn networks(plan: &Plan) -> Finding {
             "until one is, pods get orlop's own bridge: set `network.default_subnets`, or install the cluster's network",
         ),
     }
+}
+
+/// Whether orlop understands the files that say where images come from and which may be used.
+fn files_of_images(plan: &Plan) -> Vec<Finding> {
+    let path = |key: &str| plan.text("images", key).map(PathBuf::from);
+    let mut findings = Vec::new();
+    if let Some(file) = path("registries_conf") {
+        findings.push(match RegistriesFile::at(&file).check() {
+            Ok((registries, aliases)) => {
+                let file = file.display();
+                let text = format!("{file} has {registries} registries and {aliases} aliases");
+                Finding::ok("registries", text)
+            }
+            Err(error) => Finding::problem(
+                "registries",
+                format!("all pulls would fail: {}", orlop_engine::chain(&error)),
+                "mend the file: docs/registries.md says what of it is known",
+            ),
+        });
+    }
+    let policies = PolicyFiles {
+        node: path("signature_policy"),
+        namespaces: path("signature_policy_dir"),
+    };
+    if policies.is_empty() {
+        return findings;
+    }
+    let (right, wrong) = policies.check();
+    if wrong.is_empty() {
+        let text = format!("{right} policies are understood, and so are their keys");
+        findings.push(Finding::ok("signatures", text));
+    }
+    let problem = |error| {
+        let why = orlop_engine::chain(&error);
+        let text = format!("images that it is about can't be used: {why}");
+        let remedy = "mend the file: docs/signatures.md says what of it is known";
+        Finding::problem("signatures", text, remedy)
+    };
+    findings.extend(wrong.into_iter().map(problem));
+    findings
 }
 
 fn listed(plan: &Plan, (table, key): (&str, &str), area: &str, what: &str) -> Vec<Finding> {

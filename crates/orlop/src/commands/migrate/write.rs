@@ -13,9 +13,8 @@ use orlop_migrate::Plan;
 use crate::config::{Flags, Location, load};
 
 pub(super) fn write(file: &Path, plan: &Plan, from: &str) -> anyhow::Result<()> {
-    let dir = file.parent().filter(|dir| dir.is_absolute());
-    let dir =
-        dir.ok_or_else(|| anyhow!("--write takes an absolute path, not {}", file.display()))?;
+    let dir = file.parent();
+    let dir = dir.ok_or_else(|| anyhow!("--write takes a file, not {}", file.display()))?;
     let beside = plan.files.keys().map(|path| dir.join(path));
     for there in std::iter::once(file.to_owned()).chain(beside) {
         if there.symlink_metadata().is_ok() {

@@ -1,0 +1,140 @@
+//! The groups of the classes of processor caches and memory bandwidth, kept as the file of partitions
+//! has them.
+
+use std::path::Path;
+
+use orlop_rdt::{Mount, Settled, settle};
+
+use crate::config::RdtClasses;
+use crate::error::{Error, Result};
+
+/// Makes them at the start. Where that fails, the node serves, and who asks for a class is told.
+pub fn begin(classes: &mut Option<RdtClasses>, record: &Path) {
+    if let Err(problem) = made_here(classes.as_ref(), record) {
+        tracing::warn!("containers.rdt_config: {problem}");
+        if let Some(classes) = classes {
+            classes.problem = Some(problem);
+        }
+    }
+}
+
+/// Makes them as another configuration has them. Where that fails, everything is as it was, and the
+/// configuration can't be used; unless it failed in the same way before.
+pub fn change(old: Option<&RdtClasses>, new: &mut Option<RdtClasses>, record: &Path) -> Result<()> {
+    let made = made_here(new.as_ref(), record);
+    judge(old, new, made)
+}
+
+fn judge(
+    old: Option<&RdtClasses>,
+    new: &mut Option<RdtClasses>,
+    made: Result<(), String>,
+) -> Result<()> {
+    let Err(problem) = made else {
+        return Ok(());
+    };
+    let earlier = old.and_then(|own| own.problem.as_ref());
+    match new {
+        Some(classes) if earlier == Some(&problem) => {
+            classes.problem = Some(problem);
+            Ok(())
+        }
+        _ => {
+            let problem = format!("containers.rdt_config: {problem}");
+            Err(Error::Precondition(problem).into())
+        }
+    }
+}
+
+fn made_here(classes: Option<&RdtClasses>, record: &Path) -> Result<(), String> {
+    // Most nodes have neither, and need no look at their mounts.
+    if classes.is_none() && !record.exists() {
+        return Ok(());
+    }
+    let mount = Mount::find().map_err(|error| error.to_string())?;
+    made(mount.as_ref(), classes, record)
+}
+
+fn made(mount: Option<&Mount>, classes: Option<&RdtClasses>, record: &Path) -> Result<(), String> {
+    let wanted = classes.map(|own| &own.partitions);
+    let settled = settle(mount, record, wanted).map_err(|error| error.to_string())?;
+    tell(&settled);
+    Ok(())
+}
+
+fn tell(settled: &Settled) {
+    for note in &settled.notes {
+        tracing::warn!("containers.rdt_config: {note}");
+    }
+    for group in &settled.kept {
+        tracing::warn!(
+            group,
+            "no class is called like this group of resctrl any more: it goes at the next start or \
+             reload after its tasks have ended"
+        );
+    }
+    let Settled {
+        made,
+        changed,
+        removed,
+        ..
+    } = settled;
+    if made.len() + changed.len() + removed.len() > 0 {
+        tracing::info!(?made, ?changed, ?removed, "groups of resctrl");
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use orlop_rdt::Partitions;
+
+    use super::*;
+
+    fn classes(text: &str) -> Option<RdtClasses> {
+        let partitions = Partitions::parse(Path::new("rdt.yaml"), text).unwrap();
+        Some(RdtClasses {
+            partitions,
+            problem: None,
+        })
+    }
+
+    #[test]
+    fn a_change_that_cannot_be_is_refused_once() {
+        let dir = tempfile::tempdir().unwrap();
+        let record = dir.path().join("groups");
+        let root = dir.path().join("resctrl");
+        let info = root.join("info/MB");
+        std::fs::create_dir_all(&info).unwrap();
+        for (path, text) in [
+            (root.join("schemata"), "MB:0=100\n"),
+            (info.join("num_closids"), "2\n"),
+            (info.join("min_bandwidth"), "10\n"),
+        ] {
+            std::fs::write(path, text).unwrap();
+        }
+        let mount = Mount {
+            root: root.clone(),
+            in_mbps: false,
+        };
+        let one = classes("partitions: {p: {mbAllocation: [50%], classes: {a: }}}\n");
+        made(Some(&mount), one.as_ref(), &record).unwrap();
+        let schemata = std::fs::read_to_string(root.join("a/schemata")).unwrap();
+        assert_eq!(schemata, "MB:0=50\n");
+        // One too many for this machine.
+        let mut two = classes("partitions: {p: {classes: {a: , b: }}}\n");
+        let failed = || made(Some(&mount), two.as_ref(), &record);
+        let failed = failed();
+        let refused = judge(one.as_ref(), &mut two, failed.clone()).unwrap_err();
+        let refused = refused.to_string();
+        assert!(
+            refused.starts_with("containers.rdt_config: rdt.yaml:1: "),
+            "{refused}"
+        );
+        assert!(refused.contains("one too many"), "{refused}");
+        // The node began like this: all else can still be changed.
+        let mut began = two.clone();
+        began.as_mut().unwrap().problem = failed.clone().err();
+        assert!(judge(began.as_ref(), &mut two, failed).is_ok());
+        assert!(two.unwrap().problem.unwrap().contains("one too many"));
+    }
+}

@@ -1,0 +1,165 @@
+//! On trees that only look like `resctrl`: what the kernel does with them is not done here, so files
+//! of groups are made and removed by the tests.
+
+use super::*;
+use crate::mount::tests::pretended;
+
+struct Node {
+    dir: tempfile::TempDir,
+    mount: Mount,
+    state: tempfile::TempDir,
+}
+
+impl Node {
+    fn new() -> Self {
+        let mut tree = vec![
+            ("schemata".to_owned(), "L3:0=fffff\n"),
+            ("tasks".to_owned(), "1\n"),
+        ];
+        for (file, text) in [
+            ("cbm_mask", "fffff\n"),
+            ("min_cbm_bits", "1\n"),
+            ("num_closids", "4\n"),
+        ] {
+            tree.push((format!("info/L3/{file}"), text));
+        }
+        tree.push(("info/last_cmd_status".to_owned(), "mask f is odd\n"));
+        let (dir, mount) = pretended(&tree);
+        let state = tempfile::tempdir().unwrap();
+        Self { dir, mount, state }
+    }
+
+    /// What the kernel does when a group is made.
+    fn group(&self, name: &str, tasks: &str) {
+        let dir = self.dir.path().join(name);
+        let _ = fs::create_dir(&dir);
+        for (file, text) in [("tasks", tasks), ("cpus_list", "\n")] {
+            fs::write(dir.join(file), text).unwrap();
+        }
+    }
+
+    fn settle(&self, text: Option<&str>) -> Result<Settled> {
+        let wanted = text.map(|text| Partitions::parse(Path::new("rdt.yaml"), text).unwrap());
+        let record = self.state.path().join("rdt");
+        let remove = |dir: &Path| {
+            for file in ["schemata", "tasks", "cpus_list"] {
+                let _ = fs::remove_file(dir.join(file));
+            }
+            fs::remove_dir(dir)
+        };
+        settle_by(remove, Some(&self.mount), &record, wanted.as_ref())
+    }
+
+    fn schemata(&self, name: &str) -> String {
+        fs::read_to_string(self.dir.path().join(name).join("schemata")).unwrap()
+    }
+
+    fn has(&self, name: &str) -> bool {
+        self.dir.path().join(name).is_dir()
+    }
+
+    fn record(&self) -> String {
+        fs::read_to_string(self.state.path().join("rdt")).unwrap_or_default()
+    }
+}
+
+const TWO: &str = "\
+partitions:
+  p:
+    l3Allocation: 50%
+    classes:
+      a:
+      b: {l3Allocation: 50%}
+      DEFAULT:
+";
+
+fn names(expected: &[&str]) -> Vec<String> {
+    expected.iter().map(|name| (*name).to_owned()).collect()
+}
+
+#[test]
+fn groups_are_made_changed_and_left_alone() {
+    let node = Node::new();
+    let done = node.settle(Some(TWO)).unwrap();
+    assert_eq!(done.made, names(&["a", "b"]));
+    assert_eq!(done.changed, names(&[""]));
+    assert_eq!(node.schemata("a"), "L3:0=3ff\n");
+    assert_eq!(node.schemata("b"), "L3:0=1f\n");
+    assert_eq!(node.schemata(""), "L3:0=3ff\n");
+    assert_eq!(node.record(), "a\nb\n");
+    // The kernel writes them in its own way.
+    fs::write(node.dir.path().join("a/schemata"), "    L3:0=003ff\n").unwrap();
+    assert_eq!(node.settle(Some(TWO)).unwrap(), Settled::default());
+    let other = TWO.replace("{l3Allocation: 50%}", "{l3Allocation: 10%}");
+    let done = node.settle(Some(&other)).unwrap();
+    assert_eq!((done.made.len(), done.changed), (0, names(&["b"])));
+    assert_eq!(node.schemata("b"), "L3:0=1\n");
+}
+
+#[test]
+fn former_groups_go_when_they_are_empty_and_those_of_others_stay() {
+    let node = Node::new();
+    node.settle(Some(TWO)).unwrap();
+    node.group("a", "4711\n");
+    node.group("b", "");
+    node.group("others", "");
+    let only = "partitions: {p: {classes: {c: }}}\n";
+    // Three of the four are taken, and the root's; one goes.
+    let done = node.settle(Some(only)).unwrap();
+    assert_eq!((done.removed, done.kept), (names(&["b"]), names(&["a"])));
+    assert_eq!(done.made, names(&["c"]));
+    assert!(node.has("a") && node.has("others") && !node.has("b"));
+    assert_eq!(node.record(), "a\nc\n");
+    node.group("a", "");
+    node.group("c", "");
+    fs::write(node.dir.path().join("c/cpus_list"), "2-3\n").unwrap();
+    let done = node.settle(None).unwrap();
+    assert_eq!((done.removed, done.kept), (names(&["a"]), names(&["c"])));
+    assert_eq!(node.record(), "c\n");
+    // After a boot there is nothing any more.
+    let record = node.state.path().join("rdt");
+    assert_eq!(settle(None, &record, None).unwrap(), Settled::default());
+    assert_eq!(node.record(), "");
+}
+
+#[test]
+fn what_fails_leaves_everything_as_it_was() {
+    let node = Node::new();
+    node.settle(Some(TWO)).unwrap();
+    node.group("a", "");
+    node.group("b", "");
+    // The kernel refuses what is written for the last.
+    node.group("z", "");
+    fs::create_dir(node.dir.path().join("z/schemata")).unwrap();
+    let text = "\
+partitions:
+  p:
+    l3Allocation: 20%
+    classes:
+      a:
+      n:
+      z:
+";
+    let error = node.settle(Some(text)).unwrap_err().to_string();
+    assert!(
+        error.starts_with("rdt.yaml:7: writing \"L3:0=f\""),
+        "{error}"
+    );
+    assert!(error.contains("the kernel says: mask f is odd"), "{error}");
+    assert_eq!(node.schemata("a"), "L3:0=3ff\n");
+    assert!(!node.has("n"));
+    assert_eq!(node.schemata("b"), "L3:0=1f\n");
+    assert_eq!(node.record(), "a\nb\n");
+}
+
+#[test]
+fn a_machine_without_resctrl_is_told() {
+    let state = tempfile::tempdir().unwrap();
+    let record = state.path().join("rdt");
+    let wanted = Partitions::parse(Path::new("rdt.yaml"), TWO).unwrap();
+    let error = settle(None, &record, Some(&wanted))
+        .unwrap_err()
+        .to_string();
+    assert!(error.contains("mount -t resctrl"), "{error}");
+    assert_eq!(settle(None, &record, None).unwrap(), Settled::default());
+}

@@ -1,0 +1,29 @@
+//! Shares of processor caches and memory bandwidth (Intel RDT, AMD QoS): a file of partitions and
+//! classes, in the format that containerd and CRI-O read, becomes groups of the kernel's `resctrl`.
+//!
+//! [`Partitions`] is the file, [`Machine`] what the kernel says of the processor, [`plan`] which group
+//! gets what, and [`settle`] makes it so.
+#![cfg_attr(
+    test,
+    allow(
+        clippy::disallowed_methods,
+        reason = "tests read what they wrote themselves"
+    )
+)]
+
+mod error;
+mod file;
+mod groups;
+mod machine;
+mod mask;
+mod mount;
+mod plan;
+mod schemata;
+mod share;
+
+pub use error::{Error, Result};
+pub use file::{Class, Partitions};
+pub use groups::{Settled, settle};
+pub use machine::Machine;
+pub use mount::Mount;
+pub use plan::{Group, Plan, plan};

@@ -1,0 +1,36 @@
+//! Ways of a cache, one bit each.
+
+/// The bits from one number to another, both counted.
+pub(crate) fn block(from: u32, to: u32) -> u64 {
+    let upto = |bits: u32| 1_u64.checked_shl(bits).map_or(u64::MAX, |bit| bit - 1);
+    upto(to.saturating_add(1)) & !upto(from)
+}
+
+/// How many bits there are up to the highest one.
+pub(crate) fn width(mask: u64) -> u32 {
+    u64::BITS - mask.leading_zeros()
+}
+
+/// Whether the bits stand side by side, and there are any.
+pub(crate) fn is_block(mask: u64) -> bool {
+    mask != 0 && mask == block(mask.trailing_zeros(), width(mask) - 1)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn blocks_are_told_from_others() {
+        assert_eq!(block(0, 3), 0xf);
+        assert_eq!(block(4, 4), 0x10);
+        assert_eq!(block(0, 63), u64::MAX);
+        assert_eq!(block(63, 63), 1 << 63);
+        for whole in [1, 0xf0, u64::MAX, 1 << 63] {
+            assert!(is_block(whole), "{whole:x}");
+        }
+        for other in [0, 0b101, 0xf00f] {
+            assert!(!is_block(other), "{other:x}");
+        }
+    }
+}
