@@ -1,12 +1,14 @@
 //! Sending spans to the collector that the configuration names.
 
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
-use orlop_service::timeline::{FinishedCall, Metrics, Sampling, Traces};
-use tokio::sync::{mpsc, watch};
+use orlop_service::timeline::{FinishedCalls, Metrics, Sampling, Traces};
+use parking_lot::Mutex;
+use tokio::sync::watch;
 use tokio::task::JoinHandle;
-use tokio::time::sleep;
+use tokio::time::{sleep, timeout};
+use tokio_util::sync::CancellationToken;
 
 use super::collector::Collector;
 use super::spans::request;
@@ -14,6 +16,12 @@ use crate::config;
 
 /// Calls that end within this time go together.
 const PAUSE: Duration = Duration::from_secs(1);
+
+/// What the last ones may take when the daemon stops.
+const LAST: Duration = Duration::from_secs(1);
+
+/// The log is told no more often that there are more calls than can be sent.
+const MINUTE: Duration = Duration::from_secs(60);
 
 /// Calls that go together at most.
 const BATCH: usize = 128;
@@ -23,7 +31,8 @@ const BATCH: usize = 128;
 pub(crate) struct Traced {
     sampling: Arc<Sampling>,
     to: watch::Sender<Option<Arc<Collector>>>,
-    sending: JoinHandle<()>,
+    sending: Mutex<Option<JoinHandle<()>>>,
+    stop: CancellationToken,
 }
 
 impl Traced {
@@ -33,11 +42,14 @@ impl Traced {
         let sampling = Arc::new(Sampling::off());
         let to = watch::Sender::new(None);
         let calls = traces.listen(Arc::clone(&sampling));
-        let sending = send_all(to.subscribe(), calls, traces.metrics().clone());
+        let stop = CancellationToken::new();
+        let metrics = traces.metrics().clone();
+        let sending = send_all(to.subscribe(), calls, metrics, stop.clone());
         let traced = Self {
             sampling,
             to,
-            sending: tokio::spawn(sending),
+            sending: Mutex::new(Some(tokio::spawn(sending))),
+            stop,
         };
         traced.send_to(collector, config);
         Ok(traced)
@@ -49,33 +61,64 @@ impl Traced {
         self.to.send_replace(collector.map(Arc::new));
         self.sampling.set(rate);
     }
+
+    /// Sends what waits, for as long as a stop may take for it.
+    pub(crate) async fn finish(&self) {
+        self.sampling.set(None);
+        self.stop.cancel();
+        let Some(mut sending) = self.sending.lock().take() else {
+            return;
+        };
+        if timeout(LAST, &mut sending).await.is_err() {
+            tracing::warn!("the last traces are lost: the collector does not take them in time");
+            sending.abort();
+        }
+    }
 }
 
 impl Drop for Traced {
     fn drop(&mut self) {
         self.sampling.set(None);
-        self.sending.abort();
+        if let Some(sending) = self.sending.lock().take() {
+            sending.abort();
+        }
     }
 }
 
 async fn send_all(
     to: watch::Receiver<Option<Arc<Collector>>>,
-    mut calls: mpsc::Receiver<FinishedCall>,
+    mut calls: FinishedCalls,
     metrics: Metrics,
+    stop: CancellationToken,
 ) {
     let host = rustix::system::uname();
     let host = host.nodename().to_string_lossy().into_owned();
     let mut spell = Spell::default();
+    let mut overrun = Overrun::default();
     let mut batch = Vec::new();
-    while calls.recv_many(&mut batch, BATCH).await > 0 {
-        // Where more are there than go together, nothing is waited for.
-        if batch.len() < BATCH {
-            sleep(PAUSE).await;
+    loop {
+        tokio::select! {
+            count = calls.recv_many(&mut batch, BATCH) => if count == 0 {
+                return;
+            },
+            () = stop.cancelled() => {}
+            () = sleep(overrun.pause()) => {}
+        }
+        // Where more are there than go together, nothing is waited for; nor where these are the last.
+        if !batch.is_empty() && batch.len() < BATCH {
+            let _ = timeout(PAUSE, stop.cancelled()).await;
         }
         while batch.len() < BATCH
             && let Ok(call) = calls.try_recv()
         {
             batch.push(call);
+        }
+        overrun.see(calls.take_overrun(), Instant::now());
+        if batch.is_empty() {
+            if stop.is_cancelled() {
+                return;
+            }
+            continue;
         }
         let count = batch.iter().map(|call| call.spans.len()).sum();
         let collector = to.borrow().clone();
@@ -95,6 +138,45 @@ async fn send_all(
             Ok(_) => spell.sent(),
             Err(error) => spell.lost(&format!("{error:#}")),
         }
+    }
+}
+
+/// Spans for which there was no room, as far as the log was not told of them.
+#[derive(Default)]
+struct Overrun {
+    spans: u64,
+    told: Option<Instant>,
+}
+
+impl Overrun {
+    /// Takes more of them; how many there are now, if it is time to tell.
+    fn add(&mut self, spans: u64, now: Instant) -> Option<u64> {
+        self.spans += spans;
+        let is_time = self
+            .told
+            .is_none_or(|told| now.saturating_duration_since(told) >= MINUTE);
+        (is_time && self.spans > 0).then(|| {
+            self.told = Some(now);
+            std::mem::take(&mut self.spans)
+        })
+    }
+
+    fn see(&mut self, spans: u64, now: Instant) {
+        if let Some(spans) = self.add(spans, now) {
+            tracing::warn!(
+                spans,
+                "traces are lost: calls end faster than the collector takes them; a smaller traces.sample helps, \
+                 or a collector that is nearer"
+            );
+        }
+    }
+
+    /// Until it is time to look again.
+    fn pause(&self) -> Duration {
+        let Some(told) = self.told.filter(|_| self.spans > 0) else {
+            return MINUTE;
+        };
+        MINUTE.saturating_sub(told.elapsed())
     }
 }
 

@@ -155,6 +155,7 @@ impl Serving {
         }
         self.server.abort();
         self.backend.stop().await;
+        self.control.finish_traces().await;
         self.exporting.finish().await;
         outcome
     }

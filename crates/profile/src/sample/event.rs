@@ -8,10 +8,10 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use crate::unwind::ASKED;
 
-/// How much of a stack is copied at each sample. A record ends at 64 KiB.
-const STACK: u32 = 32 << 10;
-/// What the kernel may write before it is read: fifteen samples with all of that.
-const RING: usize = 512 << 10;
+/// How much of a stack is copied at each sample, where it has as much. A record ends at 64 KiB.
+const STACK: u32 = 60 << 10;
+/// What the kernel may write before it is read: seventeen samples with all of that.
+const RING: usize = 1 << 20;
 
 /// `PERF_TYPE_SOFTWARE`, `PERF_COUNT_SW_CPU_CLOCK`.
 const SOFTWARE: u32 = 1;

@@ -11,8 +11,8 @@ use crate::Error;
 /// How often there is a look for new threads.
 const PAUSE: Duration = Duration::from_millis(100);
 
-/// Threads that are sampled at once: each takes half a megabyte of the kernel's memory.
-const MOST: usize = 512;
+/// Threads that are sampled at once: each takes a megabyte of the kernel's memory.
+const MOST: usize = 256;
 
 /// A process whose threads are sampled.
 #[derive(Debug)]
