@@ -21,7 +21,7 @@ const PAUSE: Duration = Duration::from_secs(1);
 const LAST: Duration = Duration::from_secs(1);
 
 /// The log is told no more often that there are more calls than can be sent.
-const MINUTE: Duration = Duration::from_secs(60);
+const MINUTE: Duration = Duration::from_mins(1);
 
 /// Calls that go together at most.
 const BATCH: usize = 128;
