@@ -207,3 +207,91 @@ impl Spell {
         self.is_told = false;
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::io::{Read as _, Write as _};
+    use std::net::TcpListener;
+
+    use orlop_service::timeline::Origin;
+
+    use super::*;
+
+    /// A collector of one request, and what it takes. It answers only if it is to.
+    fn collector(answers: bool) -> (config::Traces, std::thread::JoinHandle<Vec<u8>>) {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let address = listener.local_addr().unwrap();
+        let config = config::Traces {
+            otlp: Some(format!("http://{address}").parse().unwrap()),
+            ..config::Traces::default()
+        };
+        let takes = std::thread::spawn(move || {
+            let (mut stream, _) = listener.accept().unwrap();
+            stream
+                .set_read_timeout(Some(Duration::from_secs(10)))
+                .unwrap();
+            let mut taken = Vec::new();
+            let mut part = [0; 4096];
+            loop {
+                let length = stream.read(&mut part).unwrap_or(0);
+                taken.extend_from_slice(&part[..length]);
+                let is_whole = taken.windows(9).any(|window| window == b"PullImage");
+                if length == 0 || is_whole && answers {
+                    break;
+                }
+            }
+            let _ = stream.write_all(b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n");
+            taken
+        });
+        (config, takes)
+    }
+
+    /// A call that has just ended when the daemon does; how long its end takes.
+    async fn ended(config: &config::Traces) -> Duration {
+        let traces = Traces::new(Metrics::default());
+        let traced = Traced::start(config, &traces).unwrap();
+        let call = traces
+            .pull("busybox")
+            .begin("PullImage", "", Origin::default());
+        call.end(&Ok::<_, ()>(()));
+        let begun = Instant::now();
+        traced.finish().await;
+        begun.elapsed()
+    }
+
+    #[tokio::test]
+    async fn the_last_traces_are_sent_before_the_end() {
+        let (config, takes) = collector(true);
+        let took = ended(&config).await;
+        let taken = tokio::task::spawn_blocking(|| takes.join().unwrap());
+        let taken = String::from_utf8_lossy(&taken.await.unwrap()).into_owned();
+        assert!(taken.contains("PullImage"), "{taken}");
+        assert!(took < LAST, "nothing is waited for: {took:?}");
+    }
+
+    #[tokio::test]
+    async fn a_collector_that_does_not_answer_holds_no_end_up() {
+        let (config, takes) = collector(false);
+        let took = ended(&config).await;
+        assert!(took >= LAST && took < 3 * LAST, "{took:?}");
+        tokio::task::spawn_blocking(|| takes.join().unwrap())
+            .await
+            .unwrap();
+    }
+
+    #[test]
+    fn lost_traces_are_told_once_a_minute_with_their_number() {
+        let start = Instant::now();
+        let after = |seconds| start + Duration::from_secs(seconds);
+        let mut overrun = Overrun::default();
+        assert_eq!(overrun.add(0, start), None);
+        assert_eq!(overrun.pause(), MINUTE);
+        assert_eq!(overrun.add(3, start), Some(3));
+        assert_eq!(overrun.add(2, after(1)), None);
+        assert_eq!(overrun.add(2, after(59)), None);
+        assert!(overrun.pause() <= MINUTE);
+        assert_eq!(overrun.add(0, after(60)), Some(4));
+        assert_eq!(overrun.add(0, after(130)), None);
+        assert_eq!(overrun.add(1, after(131)), Some(1));
+    }
+}

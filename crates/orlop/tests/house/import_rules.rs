@@ -157,6 +157,8 @@ const MAY_USE: &[(&str, &[&str])] = &[
     ),
     // What others left, read from their files.
     ("migrate", &["disk", "hex", "yaml"]),
+    // What a process does, seen from outside.
+    ("profile", &["disk", "hex"]),
     // The binary ties backends together.
     (
         "orlop",
@@ -168,6 +170,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
             "service",
             "sandbox-api",
             "migrate",
+            "profile",
             "cli",
             "cri",
             "stream",
