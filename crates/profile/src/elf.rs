@@ -153,7 +153,7 @@ impl Elf {
 }
 
 /// No table of symbols or names is larger.
-const LARGEST: u64 = 512 << 20;
+const LARGEST: u64 = 256 << 20;
 
 fn segment(bytes: &[u8]) -> Option<Segment> {
     let mut at = Bytes(bytes);

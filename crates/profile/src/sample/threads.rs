@@ -51,14 +51,14 @@ impl Threads {
 
     /// Hands each new sample on. False when the process has ended.
     pub(crate) fn read(&mut self, mut on: impl FnMut(Sample<'_>)) -> Result<bool, Error> {
-        if self.looked.elapsed() > PAUSE {
-            self.looked = Instant::now();
-            self.look()?;
-        }
         for event in self.events.values_mut() {
             self.records.clear();
             event.drain(&mut self.records);
             self.lost += read(&self.records, &mut on);
+        }
+        if self.looked.elapsed() > PAUSE {
+            self.looked = Instant::now();
+            self.look()?;
         }
         Ok(!self.events.is_empty())
     }
@@ -73,7 +73,6 @@ impl Threads {
             // It has ended while it was looked at: what was seen counts.
             Err(_) => Vec::new(),
         };
-        // What they did last is read once more.
         let ended = |id: &i32| !found.contains(id);
         let ended: Vec<i32> = self.events.keys().copied().filter(ended).collect();
         self.left_out = 0;
