@@ -84,8 +84,9 @@ mod tests {
         for (value, bytes) in unsigned {
             assert_eq!(Bytes(bytes).uleb(), Some(value));
         }
-        let signed: [(i64, &[u8]); 4] = [
+        let signed: [(i64, &[u8]); 5] = [
             (2, &[2]),
+            (63, &[0x3f]),
             (-2, &[0x7e]),
             (-128, &[0x80, 0x7f]),
             (129, &[0x81, 1]),

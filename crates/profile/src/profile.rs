@@ -143,7 +143,7 @@ mod tests {
                 .unwrap();
             let wanted = Wanted {
                 pid: std::process::id(),
-                time: Duration::from_secs(1),
+                time: Duration::from_secs(3),
                 frequency: 199,
             };
             let taken = take(&wanted);
@@ -155,7 +155,8 @@ mod tests {
     #[test]
     fn a_busy_thread_is_seen_with_all_its_callers() {
         let profile = busy();
-        assert!(profile.stacks.total() > 20, "{}", profile.stacks.total());
+        // On a machine that others use, too.
+        assert!(profile.stacks.total() > 10, "{}", profile.stacks.total());
         let names = Names::of(&profile, None).unwrap();
         let mut folded = Vec::new();
         write(&profile, &names, Format::Folded, &mut folded).unwrap();
