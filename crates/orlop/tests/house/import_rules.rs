@@ -152,9 +152,10 @@ const MAY_USE: &[(&str, &[&str])] = &[
     (
         "cli",
         &[
-            "cri", "stream", "yaml", "disk", "door", "duration", "template",
+            "web", "cri", "stream", "yaml", "disk", "door", "duration", "template",
         ],
     ),
+    ("web", &["cri", "disk", "door", "hex"]),
     // What others left, read from their files.
     ("migrate", &["disk", "hex", "yaml"]),
     // What a process does, seen from outside.
@@ -172,6 +173,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
             "migrate",
             "profile",
             "cli",
+            "web",
             "cri",
             "stream",
             "disk",
