@@ -42,17 +42,14 @@ impl Stream for Subscription {
     type Item = Result<ContainerEventResponse, Status>;
 
     fn poll_next(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Self::Item>> {
-        let told = match self.missed.pop_front() {
-            Some(missed) => {
-                // They come in the order of time: who leaves before it has heard all hears all again.
-                let all = self.missed.is_empty();
-                let next = if all { self.next } else { self.first };
-                Some((next, Ok(missed.response())))
-            }
-            None => {
-                let told = std::task::ready!(self.events.poll_recv(context));
-                told.map(|(next, told)| (next, told.map(|(size, event)| self.let_go(size, event))))
-            }
+        let told = if let Some(missed) = self.missed.pop_front() {
+            // They come in the order of time: who leaves before it has heard all hears all again.
+            let all = self.missed.is_empty();
+            let next = if all { self.next } else { self.first };
+            Some((next, Ok(missed.response())))
+        } else {
+            let told = std::task::ready!(self.events.poll_recv(context));
+            told.map(|(next, told)| (next, told.map(|(size, event)| self.let_go(size, event))))
         };
         Poll::Ready(told.map(|(next, event)| {
             self.taken.lock().hand_over(next, Instant::now());
