@@ -82,7 +82,7 @@ test-peer: deps build ## the behaviour tests on Debian's containerd, the referen
 
 test-containerd: deps build ## the behaviour tests on Debian's containerd with our shim
 	@ORLOP_TEST_PEER=containerd ORLOP_TEST_PEER_SHIM=orlop .ci/with-skips $(RUN_TESTS) -p orlop --test cri -- \
-		pods:: containers:: exec:: logs:: streams:: restart:: resources::
+		pods:: containers:: exec:: logs:: streams:: restart:: resources:: web_page::
 
 test-runc: deps build ## the behaviour tests on Debian's runc; without this they are on orlop-run
 	@ORLOP_TEST_RUNTIME=runc .ci/with-skips $(RUN_TESTS) -p orlop --test cri -- \
@@ -139,9 +139,9 @@ conformance: deps build ## what critest, and a kubelet's static pods say: CRITES
 		KUBELET='$(KUBELET)' KUBECTL='$(KUBECTL)' ENGINE='$(ENGINE)' BACKENDS='$(BACKENDS)' HANDLERS='$(HANDLERS)' \
 		HOSTS_DIR='$(HOSTS_DIR)' REPORT='$(REPORT)' $(TARGET_DIR)/debug/examples/conformance
 
-screenshots: deps ## pictures of pages, ≤ 150 kB each: LIST=FILE (JSON) of BASE=URL, saved in INTO=docs/pictures
+screenshots: deps build ## the pictures of docs/, ≤ 150 kB each, of a node made for them; BASE=URL: of another site, LIST=FILE (JSON), INTO=DIRECTORY
 	@$(CARGO) run --quiet --locked -p orlop-testkit --example screenshots -- \
-		'$(LIST)' '$(BASE)' '$(or $(INTO),docs/pictures)'
+		'$(or $(LIST),docs/pictures/list.json)' '$(or $(INTO),docs/pictures)' $(BASE)
 
 test-package: deps build ## packages of the unoptimised build: their bytes and files, and in a VM: upgrade, removal, purge
 	@.ci/packages $(UPGRADE_FROM)

@@ -40,4 +40,14 @@ impl Images {
         });
         Ok(forms.collect())
     }
+
+    /// The bytes on disk of the image's layers, top first.
+    pub fn layer_sizes(&self, image: &Digest) -> Result<Vec<u64>> {
+        let state = self.store().state();
+        let record = state.images.get(image);
+        let record = record.ok_or_else(|| Error::NotFound(image.to_string()))?;
+        let layers = record.layers.iter().rev();
+        let layers = layers.filter_map(|key| state.layers.get(key));
+        Ok(layers.map(|layer| layer.disk_bytes).collect())
+    }
 }

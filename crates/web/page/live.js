@@ -1,48 +1,75 @@
-// The connection to the server: one stream of events, and questions.
+// Streams of events from the server, and questions to it.
 
 import { linked, take } from './store.js';
 
 const KINDS = ['hello', 'node', 'pods', 'history', 'usage', 'event', 'pulls', 'gone'];
 
-let source = null;
-
-/** Opens the stream, and opens it again when it breaks. A hidden page has none: it would cost for nothing. */
-export function connect() {
-  document.addEventListener('visibilitychange', () => (document.hidden ? disconnectSoon() : open()));
-  open();
-}
-
 /** A page that is looked at again within this time goes on as it was. */
 const HIDDEN_FOR = 30_000;
 
-let leaving = 0;
+/** Who was refused asks again after this time. */
+const REFUSED_FOR = 3000;
 
-function disconnectSoon() {
-  clearTimeout(leaving);
-  leaving = setTimeout(() => {
+/**
+ * A stream of events, open while somebody looks at the page: a browser has few connections to one server, and a
+ * page that was left may be kept by it with all of its own.
+ *
+ * `takers` take the data of each kind; `tell` hears of `lost`, `refused` and `paused`. What it gives ends it.
+ */
+export function stream(path, takers, tell) {
+  let source = null;
+  let timer = 0;
+  const close = () => {
+    clearTimeout(timer);
     source?.close();
     source = null;
-    linked('paused');
-  }, HIDDEN_FOR);
+  };
+  const pause = () => {
+    if (!source) return;
+    close();
+    tell('paused');
+  };
+  const open = () => {
+    clearTimeout(timer);
+    if (source || document.hidden) return;
+    const opened = new EventSource(path);
+    source = opened;
+    for (const [kind, taker] of Object.entries(takers)) {
+      opened.addEventListener(kind, (event) => source === opened && taker(JSON.parse(event.data)));
+    }
+    opened.addEventListener('error', () => {
+      if (source !== opened) return;
+      if (opened.readyState !== EventSource.CLOSED) return tell('lost');
+      close();
+      tell('refused');
+      timer = setTimeout(open, REFUSED_FOR);
+    });
+  };
+  const look = () => {
+    clearTimeout(timer);
+    if (document.hidden) timer = setTimeout(pause, HIDDEN_FOR);
+    else open();
+  };
+  document.addEventListener('visibilitychange', look);
+  addEventListener('pagehide', pause);
+  addEventListener('pageshow', look);
+  open();
+  return () => {
+    close();
+    document.removeEventListener('visibilitychange', look);
+    removeEventListener('pagehide', pause);
+    removeEventListener('pageshow', look);
+  };
 }
 
-function open() {
-  clearTimeout(leaving);
-  if (source) return;
-  const opened = new EventSource('/api/live');
-  source = opened;
-  for (const kind of KINDS) {
-    opened.addEventListener(kind, (event) => take(kind, JSON.parse(event.data)));
-  }
-  opened.addEventListener('error', () => {
-    if (source !== opened) return;
+/** Hears of the node from now on. */
+export function connect() {
+  const takers = Object.fromEntries(KINDS.map((kind) => [kind, (data) => take(kind, data)]));
+  stream('/api/live', takers, (what) => {
+    if (what === 'paused') return linked('paused');
     linked('lost', 'the server of this page does not answer');
-    // Refused for good: EventSource itself does not try again.
-    if (opened.readyState === EventSource.CLOSED) {
-      source = null;
-      why().then((words) => linked('lost', words));
-      setTimeout(() => document.hidden || open(), 3000);
-    }
+    if (what === 'refused') why().then((words) => linked('lost', words));
+    return undefined;
   });
 }
 

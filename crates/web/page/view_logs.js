@@ -2,6 +2,7 @@
 
 import { fill, h, onFrame, onPause, text } from './dom.js';
 import { count, exactClock, moment } from './format.js';
+import { stream } from './live.js';
 import { current, ofContainer } from './state.js';
 import { known } from './store.js';
 import { tree } from './tree.js';
@@ -14,6 +15,12 @@ const FORGET = 10_000;
 const HEIGHT = 20;
 /** Lines that are looked at before the browser may draw again. */
 const SLICE = 4000;
+
+const REASONS = {
+  lost: 'the server of this page does not answer',
+  refused: 'the server refuses this log: as many are followed as it allows, or the container is gone',
+  paused: 'paused',
+};
 
 const LEVELS = ['trace', 'debug', 'info', 'warning', 'error'];
 
@@ -33,6 +40,7 @@ export function open(root, { query, remember }) {
   let search = null;
   let generation = 0;
   let sifting = false;
+  let problem = '';
 
   const status = h('p', { css: 'dim', role: 'status' });
   const field = h('input', { type: 'search', id: 'search', value: shows.search, placeholder: 'words, or /pattern/', spellcheck: 'false', autocomplete: 'off' });
@@ -62,38 +70,37 @@ export function open(root, { query, remember }) {
     return h('li', { css: `tag hue-${n % 6}` }, name ? h('a', { href: `/pod/${encodeURIComponent(name.pod.id)}` }, name.words) : id.slice(0, 12));
   }));
 
-  // What the server sends.
-  const source = new EventSource(`/api/logs?${chosen.map((id) => `container=${encodeURIComponent(id)}`).join('&')}&tail=${shows.from}`);
+  // What the server sends; a stream that is opened again sends all anew.
   const ended = new Map();
   let waiting = [];
-  source.addEventListener('lines', (event) => {
-    const { container, lines: sent } = JSON.parse(event.data);
-    const hue = chosen.indexOf(container);
-    for (const [time, stream, words] of sent) waiting.push({ time: time ?? 0, stream, words, hue, parsed: undefined });
-    if (caught) settle();
-  });
-  source.addEventListener('caught', () => {
-    caught = true;
-    settle();
-  });
-  source.addEventListener('ended', (event) => {
-    const { container, why } = JSON.parse(event.data);
-    ended.set(container, why);
+  const forget = () => {
+    lines.length = 0;
+    found = search || shows.level ? [] : lines;
+    waiting = [];
+    caught = false;
+  };
+  const path = `/api/logs?${chosen.map((id) => `container=${encodeURIComponent(id)}`).join('&')}&tail=${shows.from}`;
+  const close = stream(path, {
+    lines({ container, lines: sent }) {
+      problem = '';
+      const hue = chosen.indexOf(container);
+      for (const [time, stream, words] of sent) waiting.push({ time: time ?? 0, stream, words, hue, parsed: undefined });
+      if (caught) settle();
+    },
+    caught() {
+      caught = true;
+      settle();
+    },
+    ended({ container, why }) {
+      ended.set(container, why);
+      if (ended.size === chosen.length) close();
+      tally();
+    },
+  }, (what) => {
+    forget();
+    problem = REASONS[what];
     tally();
   });
-  source.addEventListener('error', () => {
-    if (source.readyState === EventSource.CLOSED) {
-      problem = 'the server refuses this log: too many pages may be open, or the container is gone';
-      tally();
-    } else if (caught) {
-      // It connects again by itself, and sends all anew.
-      lines.length = 0;
-      found = search || shows.level ? [] : lines;
-      waiting = [];
-      caught = false;
-    }
-  });
-  let problem = '';
 
   const settle = onFrame(() => {
     const fresh = waiting.sort((a, b) => a.time - b.time);
@@ -247,7 +254,7 @@ export function open(root, { query, remember }) {
     },
     stop() {
       generation += 1;
-      source.close();
+      close();
       size.disconnect();
     },
     key(event) {

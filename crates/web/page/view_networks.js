@@ -12,7 +12,9 @@ export function open(root) {
   const body = h('div', null, h('p', { css: 'dim' }, 'Asking.'));
   root.append(h('h1', null, 'Networks'), body);
   const look = () => {
-    if (known.hello && !can('networks')) return fill(body, h('p', { css: 'dim' }, missing('networks')), ownAddresses());
+    // What the endpoint can is known with its first words.
+    if (!known.hello) return undefined;
+    if (!can('networks')) return fill(body, h('p', { css: 'dim' }, missing('networks')), ownAddresses());
     return ask('/api/networks', leaving.signal)
       .then((answer) => fill(body, state(answer), answer.networks.length ? answer.networks.map(network) : h('p', { css: 'dim' }, 'No network is configured.')))
       .catch((error) => leaving.signal.aborted || fill(body, h('p', { css: 'notice' }, error.message), ownAddresses()));

@@ -21,9 +21,28 @@ macro_rules! files {
 }
 
 files! {
-    "index.html",
     "app.js",
+    "dom.js",
+    "format.js",
+    "icon.svg",
+    "index.html",
+    "lanes.js",
+    "live.js",
+    "plot.js",
+    "state.js",
+    "store.js",
     "style.css",
+    "tree.js",
+    "treemap.js",
+    "view_images.js",
+    "view_logs.js",
+    "view_manifests.js",
+    "view_networks.js",
+    "view_node.js",
+    "view_pod.js",
+    "view_pods.js",
+    "view_settings.js",
+    "waterfall.js",
 }
 
 /// The page itself, which all views are drawn in.
@@ -74,6 +93,32 @@ mod tests {
         assert!(size <= 150_000, "the page has {size} bytes");
         for file in FILES {
             assert_ne!(file.kind(), "application/octet-stream", "{}", file.name);
+        }
+    }
+
+    /// What would make markup or a script of a text, or ask another host.
+    const REFUSED: &[&str] = &[
+        "innerHTML",
+        "outerHTML",
+        "insertAdjacentHTML",
+        "document.write",
+        "DOMParser",
+        "createContextualFragment",
+        "eval(",
+        "new Function",
+        "javascript:",
+        "srcdoc",
+        "//cdn",
+        "https://",
+    ];
+
+    #[test]
+    fn text_of_strangers_never_becomes_markup() {
+        for file in FILES {
+            let text = str::from_utf8(file.bytes).unwrap();
+            for refused in REFUSED {
+                assert!(!text.contains(refused), "{}: {refused}", file.name);
+            }
         }
     }
 }

@@ -3,9 +3,11 @@
 #![allow(clippy::unwrap_used)]
 
 use std::net::SocketAddr;
+use std::process::Stdio;
+use std::sync::Arc;
 use std::time::Duration;
 
-use orlop_door::Listener;
+use orlop_door::{Listener, Tls, TlsFiles, TlsRules, TlsTerms};
 use orlop_web::{Token, Web, WebError, WebOptions};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
@@ -400,4 +402,50 @@ async fn other_machines_are_not_served_without_tls() {
         words.contains("certificate") && words.contains("loopback"),
         "{words}"
     );
+}
+
+#[tokio::test]
+async fn over_tls_the_cookie_goes_by_tls_alone() {
+    orlop_testkit::skip_unless!(orlop_testkit::machine::has_program("openssl"));
+    let dir = tempfile::tempdir().unwrap();
+    let authority = orlop_testkit::tls::Authority::new(dir.path(), "authority");
+    let own = authority.issue("server", "IP:127.0.0.1");
+    let files = TlsFiles {
+        certificate: own.certificate,
+        key: own.key,
+        client_ca: None,
+    };
+    let rules = TlsRules {
+        whom: "a browser",
+        certificate_is_optional: true,
+        terms: TlsTerms::default(),
+    };
+    let tls = Arc::new(Tls::load(files, rules).unwrap());
+    let listener = Listener::tcp("127.0.0.1:0".parse().unwrap()).unwrap();
+    let address = listener.tcp_address().unwrap();
+    let web = Web::new(listener, Some(tls), options()).unwrap();
+    let first = web.address();
+    assert_eq!(first, format!("https://{address}/?token={TOKEN}"));
+    let stop = CancellationToken::new();
+    let task = tokio::spawn(web.serve(stop.clone()));
+    let mut client = tokio::process::Command::new("openssl")
+        .args(["s_client", "-quiet", "-connect", &address.to_string()])
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::null())
+        .kill_on_drop(true)
+        .spawn()
+        .unwrap();
+    let request =
+        format!("GET /?token={TOKEN} HTTP/1.1\r\nHost: {address}\r\nConnection: close\r\n\r\n");
+    let mut input = client.stdin.take().unwrap();
+    input.write_all(request.as_bytes()).await.unwrap();
+    let mut answer = String::new();
+    let mut output = client.stdout.take().unwrap();
+    let read = timeout(PATIENCE, output.read_to_string(&mut answer)).await;
+    read.unwrap().unwrap();
+    let cookie = header(&answer, "set-cookie").unwrap();
+    assert!(cookie.ends_with("; Path=/; Secure"), "{cookie}");
+    stop.cancel();
+    task.await.unwrap();
 }

@@ -47,10 +47,12 @@ async fn info(images: &Images, image: &Image) -> Result<HashMap<String, String>>
     let layers = images.layer_dirs(&image.id).map_err(failed)?;
     let forms = images.layer_forms(&image.id).map_err(failed)?;
     let forms = forms.into_iter().map(LayerForm::name);
+    let sizes = images.layer_sizes(&image.id).map_err(failed)?;
     let mut info = json!({
         "chainID": image.config.chain_id().map(|id| id.to_string()).unwrap_or_default(),
         "imageSpec": config,
         "layerForms": forms.collect::<Vec<_>>(),
+        "layerSizes": sizes,
         "layers": layers,
         "manifest": image.manifest.to_string(),
         "size": image.size,

@@ -64,7 +64,7 @@ impl Embedded {
             sockets: Vec::new(),
         };
         Ok(Self {
-            serving: Serving::start(beginning).await?,
+            serving: Box::pin(Serving::start(beginning)).await?,
             socket,
             _directories: directories,
         })

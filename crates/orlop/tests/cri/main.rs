@@ -72,4 +72,5 @@ mod upgrade;
 mod users;
 mod versions;
 mod wasm;
+mod web_page;
 mod world;

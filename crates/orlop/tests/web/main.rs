@@ -13,6 +13,8 @@
 mod browser;
 mod costs;
 mod daemon;
+mod manifests;
+mod opening;
 mod pages;
 mod secrets;
 mod world;

@@ -44,7 +44,9 @@ async fn a_page_is_told_of_pods_as_they_come_crash_and_go() {
     let script = "while [ ! -e /end ]; do sleep 0.1; done; exit 7";
     let (pod_id, id) = world.run(&spec, &world.script(script)).await;
     let started = events
-        .until("event", |event| event["kind"] == "started")
+        .until("event", |event| {
+            event["kind"] == "started" && event["container"] == json!(id)
+        })
         .await;
     assert_eq!(
         (&started["pod"], &started["container"]),
@@ -143,7 +145,7 @@ async fn all_that_can_be_asked_for_is_answered() {
         container["pid"].as_u64().is_some_and(|pid| pid > 1),
         "{container}"
     );
-    assert_eq!(container["command"], json!(["sh", "-c", "sleep 1000"]));
+    assert_eq!(container["command"], json!(["/bin/sh", "-c", "sleep 1000"]));
     assert!(
         told["netns"].is_string() && told["cgroup"].is_string(),
         "{told}"
@@ -168,6 +170,10 @@ async fn all_that_can_be_asked_for_is_answered() {
             .as_str()
             .unwrap()
             .starts_with("sha256:")
+    );
+    assert!(
+        busybox["layers"][0]["size"].as_u64().unwrap() > 0,
+        "{images}"
     );
     assert!(images["filesystems"][0]["capacity"].as_u64().unwrap() > 0);
     assert_eq!(images["garbage"]["images"], json!([]));

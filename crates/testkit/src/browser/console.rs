@@ -2,6 +2,7 @@
 
 use std::fmt;
 use std::sync::PoisonError;
+use std::sync::atomic::Ordering;
 
 use serde_json::{Value, json};
 
@@ -37,6 +38,8 @@ impl fmt::Display for LogEntry {
     }
 }
 
+const NETWORK_CHANGED: &str = "net::ERR_NETWORK_CHANGED";
+
 impl Browser {
     /// All entries since the browser's start.
     pub async fn console(&self) -> Vec<LogEntry> {
@@ -62,8 +65,29 @@ impl Browser {
     fn keep(&self, new: &Value) -> Vec<LogEntry> {
         let mut logged = self.logged.lock().unwrap_or_else(PoisonError::into_inner);
         let new = new.as_array().map(Vec::as_slice).unwrap_or_default();
-        logged.extend(new.iter().map(entry));
+        let (lost, new): (Vec<_>, Vec<_>) = new
+            .iter()
+            .map(entry)
+            .partition(|entry| entry.message.contains(NETWORK_CHANGED));
+        self.interruptions.fetch_add(lost.len(), Ordering::Relaxed);
+        logged.extend(new);
         logged.clone()
+    }
+
+    /// Whether the browser has given up what it loaded, since a network of the machine has come or gone: it does so
+    /// for loopback, too, and pods of other tests have networks. No page is to blame for that.
+    pub(super) async fn was_interrupted(&self) -> bool {
+        self.console_if_any().await;
+        let url = self.script("return document.URL", &[]).await;
+        let is_error_page = url
+            .as_str()
+            .is_some_and(|url| url.starts_with("chrome-error:"));
+        let text = if is_error_page {
+            self.text().await
+        } else {
+            String::new()
+        };
+        self.interruptions.swap(0, Ordering::Relaxed) > 0 || text.contains("ERR_NETWORK_CHANGED")
     }
 }
 

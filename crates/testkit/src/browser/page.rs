@@ -1,6 +1,7 @@
 //! The browser, and the page that it shows.
 
 use std::sync::Mutex;
+use std::sync::atomic::AtomicUsize;
 
 use serde_json::{Value, json};
 
@@ -17,6 +18,8 @@ use crate::machine;
 pub struct Browser {
     pub(super) driver: Driver,
     pub(super) logged: Mutex<Vec<LogEntry>>,
+    /// How often what was loaded was given up for a change of networks.
+    pub(super) interruptions: AtomicUsize,
     pub(super) options: Mutex<BrowserOptions>,
     pub(super) process: DriverProcess,
 }
@@ -40,6 +43,9 @@ pub struct Cookie {
     pub same_site: String,
 }
 
+/// So often a page is loaded that networks interrupt.
+const LOADS: u32 = 20;
+
 impl Browser {
     /// Whether a browser can be started here.
     pub fn can_run() -> Result<(), String> {
@@ -59,6 +65,7 @@ impl Browser {
         let browser = Self {
             driver,
             logged: Mutex::default(),
+            interruptions: AtomicUsize::new(0),
             options: Mutex::new(options),
             process,
         };
@@ -71,12 +78,23 @@ impl Browser {
 
     /// Goes to an address, and waits until its page has loaded.
     pub async fn open(&self, url: &str) {
-        self.post("/url", json!({ "url": url })).await;
+        self.load("/url", json!({ "url": url })).await;
     }
 
     /// Loads the page again.
     pub async fn reload(&self) {
-        self.post("/refresh", json!({})).await;
+        self.load("/refresh", json!({})).await;
+    }
+
+    /// Loads a page, again where it was interrupted.
+    async fn load(&self, path: &str, body: Value) {
+        for _ in 0..LOADS {
+            self.post(path, body.clone()).await;
+            if !self.was_interrupted().await {
+                return;
+            }
+        }
+        panic!("{path} {body}: interrupted {LOADS} times");
     }
 
     /// Goes back to the page before.

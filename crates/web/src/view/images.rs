@@ -121,11 +121,13 @@ fn layers(answer: &ImageStatusResponse) -> Value {
     let Some(digests) = info.texts("/imageSpec/rootfs/diff_ids") else {
         return Value::Null;
     };
-    let sizes = info.at("/layerSizes");
-    let layers = digests
-        .iter()
-        .enumerate()
-        .map(|(place, digest)| json!({ "digest": digest, "size": sizes[place].as_u64() }));
+    // orlop's, top first.
+    let sizes = info.at("/layerSizes").as_array();
+    let sizes = sizes.filter(|sizes| sizes.len() == digests.len());
+    let layers = digests.iter().enumerate().map(|(place, digest)| {
+        let size = sizes.and_then(|sizes| sizes.iter().rev().nth(place)?.as_u64());
+        json!({ "digest": digest, "size": size })
+    });
     layers.collect()
 }
 
@@ -192,13 +194,13 @@ mod tests {
 
     #[test]
     fn layers_are_told_by_what_they_hold() {
-        let info = json!({ "imageSpec": { "rootfs": { "diff_ids": ["sha256:a", "sha256:b"] } }, "layerSizes": [5] });
+        let info = json!({ "imageSpec": { "rootfs": { "diff_ids": ["sha256:a", "sha256:b"] } }, "layerSizes": [7, 5] });
         let answer = ImageStatusResponse {
             info: HashMap::from([("info".to_owned(), info.to_string())]),
             ..Default::default()
         };
         let expected =
-            json!([{ "digest": "sha256:a", "size": 5 }, { "digest": "sha256:b", "size": null }]);
+            json!([{ "digest": "sha256:a", "size": 5 }, { "digest": "sha256:b", "size": 7 }]);
         assert_eq!(layers(&answer), expected);
         assert_eq!(layers(&ImageStatusResponse::default()), Value::Null);
     }

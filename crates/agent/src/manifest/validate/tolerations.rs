@@ -19,11 +19,11 @@ fn one(toleration: &Place<'_>) {
     }
     match operator.text() {
         "Exists" if !value.text().is_empty() => {
-            value.wrong("must be empty where operator is Exists")
+            value.wrong("must be empty where operator is Exists");
         }
         "" | "Equal" => value.may(names::label_value),
         "Lt" | "Gt" if value.text().parse::<i64>().is_err() => {
-            value.wrong("must be a whole number")
+            value.wrong("must be a whole number");
         }
         _ => {}
     }

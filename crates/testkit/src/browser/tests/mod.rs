@@ -13,7 +13,7 @@ use serde_json::json;
 use self::site::Site;
 use super::key::{ENTER, ESCAPE, SHIFT, TAB};
 use super::{Browser, BrowserOptions, Impact, LogLevel};
-use crate::{machine, skip_unless};
+use crate::{Authority, TlsFront, machine, skip_unless};
 
 const SOON: Duration = Duration::from_secs(10);
 
@@ -149,7 +149,7 @@ async fn no_name_leads_off_the_machine() {
         ..BrowserOptions::default()
     })
     .await;
-    let url = format!("http://node.test:{}/good", site.port());
+    let url = format!("http://node.test:{}/good", site.address().port());
     browser.open(&url).await;
     assert_eq!(browser.find("#host").await.text().await, "node.test");
     assert_eq!(browser.url().await, url);
@@ -175,6 +175,32 @@ async fn no_name_leads_off_the_machine() {
         }
     });
     tried.await.expect("the other host is not found");
+}
+
+#[tokio::test]
+async fn a_certificate_of_nobody_is_taken_where_any_is() {
+    skip_unless!(Browser::can_run());
+    skip_unless!(machine::has_program("openssl"));
+    let site = Site::start();
+    let dir = tempfile::tempdir().expect("make a directory");
+    let own = Authority::new(dir.path(), "nobody").issue("site", "IP:127.0.0.1");
+    let front = TlsFront::before(site.address(), &own, None);
+    let url = format!("https://{}/good", front.address());
+    let browser = Browser::start(BrowserOptions {
+        any_certificate: true,
+        ..BrowserOptions::default()
+    })
+    .await;
+    browser.open(&url).await;
+    assert_eq!(browser.title().await, "Good");
+    drop(browser);
+
+    // The browser has a page of its own for that.
+    let strict = self::browser().await;
+    strict.open(&url).await;
+    assert_ne!(strict.title().await, "Good");
+    let said = strict.text().await;
+    assert!(said.contains("ERR_CERT_AUTHORITY_INVALID"), "{said}");
 }
 
 #[tokio::test]

@@ -1,5 +1,7 @@
 //! A small site with a strict policy: a good page, and a bad one.
 
+use std::net::SocketAddr;
+
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 
@@ -17,8 +19,8 @@ impl Site {
         format!("http://{}{path}", self.0.address())
     }
 
-    pub(super) fn port(&self) -> u16 {
-        self.0.address().port()
+    pub(super) fn address(&self) -> SocketAddr {
+        self.0.address()
     }
 }
 
