@@ -49,8 +49,10 @@ STATIC_FLAGS = -C target-feature=+crt-static -C relocation-model=static -C strip
 	$(shell $(HAS_MUSL) && echo -C link-arg=-B$(SYSROOT)/lib/rustlib/$(HOST)/bin/gcc-ld \
 		-C link-arg=-fuse-ld=lld -C link-arg=-Wl,--icf=all)
 
+# The names of its functions are kept beside it: a profile needs them (docs/operations.md).
 release: static ## the daemon, and what it starts linked statically beside it
-	$(CARGO) rustc --locked --release -p orlop --bin orlop -- $(FOLD) -C strip=symbols
+	$(CARGO) rustc --locked --release -p orlop --bin orlop -- $(FOLD) -C strip=debuginfo
+	contrib/packages/symbols $(RELEASE)/orlop $(RELEASE)/orlop.debug
 
 static: ## what the daemon starts, optimised and linked statically
 	@$(HAS_MUSL) || timeout 120 rustup target add $(MUSL) || echo "no $(MUSL) here: linked with glibc"
@@ -178,6 +180,8 @@ install-files:
 		orlop-shim containerd-shim-orlop-v1 orlop-run)
 	sed 's|@PREFIX@|$(PREFIX)|g' contrib/systemd/orlop.service > $(DESTDIR)$(UNITDIR)/orlop.service
 	install -m 0644 contrib/systemd/orlop.socket $(DESTDIR)$(UNITDIR)/orlop.socket
+	[ ! -e $(PROGRAMS)/orlop.debug ] || install -D -m 0644 $(PROGRAMS)/orlop.debug \
+		$(DESTDIR)$(PREFIX)/lib/debug/$$(contrib/packages/symbols --place $(PROGRAMS)/orlop)
 	$(PROGRAMS)/orlop man $(DESTDIR)$(PREFIX)/share/man/man1
 	install -D -m 0644 -t $(DESTDIR)$(PREFIX)/share/man/man8 contrib/man/*.8
 	install -D -m 0644 -t $(DESTDIR)$(PREFIX)/share/orlop contrib/prometheus/rules.yml contrib/grafana/orlop.json
@@ -198,6 +202,8 @@ package: ## a deb, an rpm and a tarball, in target/package; the same bytes where
 	contrib/packages/build $(PACKAGES)/build/release $(PACKAGES)
 
 uninstall: ## what install put there; images and pods stay under /var/lib/orlop
+	[ ! -e $(DESTDIR)$(PREFIX)/bin/orlop ] || \
+		rm -f $(DESTDIR)$(PREFIX)/lib/debug/$$(contrib/packages/symbols --place $(DESTDIR)$(PREFIX)/bin/orlop)
 	rm -f $(DESTDIR)$(PREFIX)/bin/orlop $(DESTDIR)$(PREFIX)/bin/orlop-keeper \
 		$(DESTDIR)$(PREFIX)/bin/orlop-lazy $(DESTDIR)$(PREFIX)/bin/orlop-shim \
 		$(DESTDIR)$(PREFIX)/bin/containerd-shim-orlop-v1 $(DESTDIR)$(PREFIX)/bin/orlop-run

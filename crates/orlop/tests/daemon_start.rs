@@ -18,8 +18,10 @@ use std::time::{Duration, Instant};
 use orlop_testkit::{leaks, machine, skip_unless};
 use tempfile::TempDir;
 
-/// A user without processes.
-const NOBODY: u32 = 54_321;
+/// A user of this test's own: what others run as the same one would count for its limits.
+fn nobody() -> u32 {
+    1_000_000_000 + std::process::id()
+}
 
 const LIMIT: Duration = Duration::from_secs(20);
 
@@ -373,11 +375,12 @@ fn a_daemon_that_may_start_too_few_threads_says_so() {
     let place = Place::new();
     // The limit does not hold for root, and the program may be where nobody else gets at it.
     fs::copy(env!("CARGO_BIN_EXE_orlop"), place.path("orlop")).unwrap();
-    chown(place.0.path(), Some(NOBODY), Some(NOBODY)).unwrap();
+    let nobody = nobody();
+    chown(place.0.path(), Some(nobody), Some(nobody)).unwrap();
     let mut said = Vec::new();
     for limit in 1..6 {
         let mut command = Command::new("setpriv");
-        command.arg(format!("--reuid={NOBODY}"));
+        command.arg(format!("--reuid={nobody}"));
         command.args(["--clear-groups", "prlimit"]);
         command.arg(format!("--nproc={limit}"));
         let end = ended(&mut place.serve_beneath(command));

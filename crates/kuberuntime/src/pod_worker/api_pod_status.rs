@@ -11,6 +11,7 @@ use serde_json::{Map, Value, json};
 
 use super::conditions::Come;
 use super::container_status::Shown;
+use super::forgotten::Former;
 use super::life::Life;
 use crate::manager::{Change, PodView, Stage};
 
@@ -80,6 +81,11 @@ impl Life {
             .map(|c| self.show_container(&c.container))
             .collect();
         let views = self.views();
+        let names = spec.init_and_regular().map(|c| &c.name);
+        let names = names.chain(spec.ephemeral_containers.iter().map(|c| &c.container.name));
+        let shown = init.iter().chain(&regular).chain(&ephemeral);
+        let shown = names.cloned().zip(shown.map(Former::of)).collect();
+        self.told.shown = shown;
         let phase = self.phase(&views);
         let over = matches!(phase, PodPhase::Succeeded | PodPhase::Failed);
         let (reason, message) = match &self.ended {

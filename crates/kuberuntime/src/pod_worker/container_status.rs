@@ -76,13 +76,18 @@ impl Life {
                 _ => json!({"waiting": {"reason": default.word()}}),
             },
         };
+        let left = self.told.shown.get(&container.name).cloned();
+        let left = left.unwrap_or_default().left(self.stage == Stage::Syncing);
         let (state, last, view, word) = match newest {
-            None => (
-                wait(waiting),
-                json!({}),
-                ContainerView::Waiting { last_exit: None },
-                Some(waiting.map_or(default, |w| w.reason).to_string()),
-            ),
+            None => {
+                let word = waiting.map_or(default, |w| w.reason).to_string();
+                (
+                    left.ended.clone().unwrap_or_else(|| wait(waiting)),
+                    left.last,
+                    left.view,
+                    Some(left.word.unwrap_or(word)),
+                )
+            }
             Some(c) => match c.state {
                 ContainerState::Running => (
                     json!({"running": {"startedAt": c.started_at.map(Timestamp::rfc3339)}}),
@@ -115,7 +120,7 @@ impl Life {
             },
         };
         let raw = newest.and_then(|c| self.seen.observation.containers.get(&c.id));
-        let restarts = newest.map_or(0, |c| c.restart_count);
+        let restarts = newest.map_or(left.restarts, |c| c.restart_count);
         let mut json = json!({
             "name": container.name,
             "state": state,

@@ -15,6 +15,7 @@ use tokio::time::Instant;
 use super::api_pod_status::Waiting;
 use super::checkpoint::{Checkpoint, Ended};
 use super::conditions::Conditions;
+use super::forgotten::Former;
 use super::probes::Probes;
 use super::sync_pod::{MEASURE, Next};
 use super::{Cause, Ending, Mailbox, Observation, mailbox, observe};
@@ -115,6 +116,8 @@ pub(super) struct Told {
     /// What keeps the pod as a whole from going on.
     pub(super) trouble: Option<String>,
     pub(super) conditions: Conditions,
+    /// How containers were shown last, by name.
+    pub(super) shown: BTreeMap<String, Former>,
     /// By container and reason what was said last, and when.
     pub(super) said: BTreeMap<(String, &'static str), (String, Instant)>,
 }

@@ -11,6 +11,7 @@ mod conditions;
 mod container_status;
 mod create_sandbox;
 mod events;
+mod forgotten;
 mod kill_containers;
 mod life;
 mod mailbox;

@@ -247,3 +247,44 @@ async fn what_ends_before_the_sources_are_read_waits_for_them() {
     assert_eq!(world.exec(&uid, "main", "cat /config/key").await, "value");
     world.finish().await;
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_container_that_somebody_removed_keeps_its_count_until_it_starts_again() {
+    orlop_testkit::skip_unless!(orlop_testkit::machine::can_run_pods());
+    let world = World::start().await;
+    let main = world.sh("main", "echo last words > /dev/termination-log; exit 3");
+    let uid = world.run("removed", json!({"containers": [main]}));
+    let view = world
+        .until(&uid, "backing off after a restart", |view| {
+            view.summary == "CrashLoopBackOff" && view.restarts >= 1
+        })
+        .await;
+    let before = container(&view, "main").clone();
+    let runtime = world.manager.runtime();
+    let mut instances = runtime.list_containers(None).await.expect("list");
+    // What is left is what counts: the newest goes last.
+    instances.sort_by_key(|it| it.metadata.as_ref().map(|meta| meta.attempt));
+    for instance in instances {
+        runtime
+            .remove_container(&instance.id)
+            .await
+            .expect("remove");
+    }
+    let view = world
+        .until(&uid, "seen without it", |view| {
+            container(view, "main")["containerID"].is_null()
+        })
+        .await;
+    let gone = container(&view, "main");
+    assert_eq!(gone["restartCount"], before["restartCount"], "{gone:#}");
+    let ended = &gone["lastState"]["terminated"];
+    assert_eq!(ended["exitCode"], 3, "{gone:#}");
+    assert_eq!(ended["message"], "last words\n", "{gone:#}");
+    let restarts = view.restarts;
+    world
+        .until(&uid, "started again with the next count", |view| {
+            view.restarts == restarts + 1
+        })
+        .await;
+    world.finish().await;
+}

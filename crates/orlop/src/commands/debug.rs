@@ -1,11 +1,14 @@
 //! `orlop debug`: what a running daemon does at this moment, for support.
 
+mod profile;
+
 use clap::Subcommand;
 use orlop_cli::reactor;
 use serde_json::Value;
 
 use super::config::print;
 use crate::serve::{DaemonArgs, admin_client};
+use profile::ProfileArgs;
 
 /// What is looked at.
 #[derive(Debug, Subcommand)]
@@ -14,16 +17,23 @@ pub(crate) enum DebugCommand {
     Tasks(DaemonArgs),
     /// Show who holds the daemon's memory: mappings, the allocator, and what is kept, as JSON
     Memory(DaemonArgs),
+    /// Write down where the daemon's processor time goes, function by function
+    Profile(ProfileArgs),
 }
 
 impl DebugCommand {
     pub(crate) fn run(self) -> anyhow::Result<()> {
-        let (daemon, method) = match &self {
-            Self::Tasks(daemon) => (daemon, "Tasks"),
-            Self::Memory(daemon) => (daemon, "Memory"),
+        let found = match &self {
+            Self::Tasks(daemon) => ask(daemon, "Tasks")?,
+            Self::Memory(daemon) => ask(daemon, "Memory")?,
+            Self::Profile(args) => return args.run(),
         };
-        let call = admin_client::call(daemon.socket(), method, String::new());
-        let found: Value = serde_json::from_str(&reactor::client()?.block_on(call)?)?;
         Ok(print(&format!("{found:#}\n"))?)
     }
+}
+
+fn ask(daemon: &DaemonArgs, method: &'static str) -> anyhow::Result<Value> {
+    let call = admin_client::call(daemon.socket(), method, String::new());
+    let found = reactor::client()?.block_on(call)?;
+    Ok(serde_json::from_str(&found)?)
 }

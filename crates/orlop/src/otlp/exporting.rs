@@ -1,12 +1,14 @@
 //! Sending spans to the collector that the configuration names.
 
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
-use orlop_service::timeline::{FinishedCall, Metrics, Sampling, Traces};
-use tokio::sync::{mpsc, watch};
+use orlop_service::timeline::{FinishedCalls, Metrics, Sampling, Traces};
+use parking_lot::Mutex;
+use tokio::sync::watch;
 use tokio::task::JoinHandle;
-use tokio::time::sleep;
+use tokio::time::{sleep, timeout};
+use tokio_util::sync::CancellationToken;
 
 use super::collector::Collector;
 use super::spans::request;
@@ -14,6 +16,12 @@ use crate::config;
 
 /// Calls that end within this time go together.
 const PAUSE: Duration = Duration::from_secs(1);
+
+/// What the last ones may take when the daemon stops.
+const LAST: Duration = Duration::from_secs(1);
+
+/// The log is told no more often that there are more calls than can be sent.
+const MINUTE: Duration = Duration::from_mins(1);
 
 /// Calls that go together at most.
 const BATCH: usize = 128;
@@ -23,7 +31,8 @@ const BATCH: usize = 128;
 pub(crate) struct Traced {
     sampling: Arc<Sampling>,
     to: watch::Sender<Option<Arc<Collector>>>,
-    sending: JoinHandle<()>,
+    sending: Mutex<Option<JoinHandle<()>>>,
+    stop: CancellationToken,
 }
 
 impl Traced {
@@ -33,11 +42,14 @@ impl Traced {
         let sampling = Arc::new(Sampling::off());
         let to = watch::Sender::new(None);
         let calls = traces.listen(Arc::clone(&sampling));
-        let sending = send_all(to.subscribe(), calls, traces.metrics().clone());
+        let stop = CancellationToken::new();
+        let metrics = traces.metrics().clone();
+        let sending = send_all(to.subscribe(), calls, metrics, stop.clone());
         let traced = Self {
             sampling,
             to,
-            sending: tokio::spawn(sending),
+            sending: Mutex::new(Some(tokio::spawn(sending))),
+            stop,
         };
         traced.send_to(collector, config);
         Ok(traced)
@@ -49,33 +61,64 @@ impl Traced {
         self.to.send_replace(collector.map(Arc::new));
         self.sampling.set(rate);
     }
+
+    /// Sends what waits, for as long as a stop may take for it.
+    pub(crate) async fn finish(&self) {
+        self.sampling.set(None);
+        self.stop.cancel();
+        let Some(mut sending) = self.sending.lock().take() else {
+            return;
+        };
+        if timeout(LAST, &mut sending).await.is_err() {
+            tracing::warn!("the last traces are lost: the collector does not take them in time");
+            sending.abort();
+        }
+    }
 }
 
 impl Drop for Traced {
     fn drop(&mut self) {
         self.sampling.set(None);
-        self.sending.abort();
+        if let Some(sending) = self.sending.lock().take() {
+            sending.abort();
+        }
     }
 }
 
 async fn send_all(
     to: watch::Receiver<Option<Arc<Collector>>>,
-    mut calls: mpsc::Receiver<FinishedCall>,
+    mut calls: FinishedCalls,
     metrics: Metrics,
+    stop: CancellationToken,
 ) {
     let host = rustix::system::uname();
     let host = host.nodename().to_string_lossy().into_owned();
     let mut spell = Spell::default();
+    let mut overrun = Overrun::default();
     let mut batch = Vec::new();
-    while calls.recv_many(&mut batch, BATCH).await > 0 {
-        // Where more are there than go together, nothing is waited for.
-        if batch.len() < BATCH {
-            sleep(PAUSE).await;
+    loop {
+        tokio::select! {
+            count = calls.recv_many(&mut batch, BATCH) => if count == 0 {
+                return;
+            },
+            () = stop.cancelled() => {}
+            () = sleep(overrun.pause()) => {}
+        }
+        // Where more are there than go together, nothing is waited for; nor where these are the last.
+        if !batch.is_empty() && batch.len() < BATCH {
+            let _ = timeout(PAUSE, stop.cancelled()).await;
         }
         while batch.len() < BATCH
             && let Ok(call) = calls.try_recv()
         {
             batch.push(call);
+        }
+        overrun.see(calls.take_overrun(), Instant::now());
+        if batch.is_empty() {
+            if stop.is_cancelled() {
+                return;
+            }
+            continue;
         }
         let count = batch.iter().map(|call| call.spans.len()).sum();
         let collector = to.borrow().clone();
@@ -95,6 +138,45 @@ async fn send_all(
             Ok(_) => spell.sent(),
             Err(error) => spell.lost(&format!("{error:#}")),
         }
+    }
+}
+
+/// Spans for which there was no room, as far as the log was not told of them.
+#[derive(Default)]
+struct Overrun {
+    spans: u64,
+    told: Option<Instant>,
+}
+
+impl Overrun {
+    /// Takes more of them; how many there are now, if it is time to tell.
+    fn add(&mut self, spans: u64, now: Instant) -> Option<u64> {
+        self.spans += spans;
+        let is_time = self
+            .told
+            .is_none_or(|told| now.saturating_duration_since(told) >= MINUTE);
+        (is_time && self.spans > 0).then(|| {
+            self.told = Some(now);
+            std::mem::take(&mut self.spans)
+        })
+    }
+
+    fn see(&mut self, spans: u64, now: Instant) {
+        if let Some(spans) = self.add(spans, now) {
+            tracing::warn!(
+                spans,
+                "traces are lost: calls end faster than the collector takes them; a smaller traces.sample helps, \
+                 or a collector that is nearer"
+            );
+        }
+    }
+
+    /// Until it is time to look again.
+    fn pause(&self) -> Duration {
+        let Some(told) = self.told.filter(|_| self.spans > 0) else {
+            return MINUTE;
+        };
+        MINUTE.saturating_sub(told.elapsed())
     }
 }
 
@@ -123,5 +205,93 @@ impl Spell {
             tracing::info!("the collector takes traces again");
         }
         self.is_told = false;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::{Read as _, Write as _};
+    use std::net::TcpListener;
+
+    use orlop_service::timeline::Origin;
+
+    use super::*;
+
+    /// A collector of one request, and what it takes. It answers only if it is to.
+    fn collector(answers: bool) -> (config::Traces, std::thread::JoinHandle<Vec<u8>>) {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let address = listener.local_addr().unwrap();
+        let config = config::Traces {
+            otlp: Some(format!("http://{address}").parse().unwrap()),
+            ..config::Traces::default()
+        };
+        let takes = std::thread::spawn(move || {
+            let (mut stream, _) = listener.accept().unwrap();
+            stream
+                .set_read_timeout(Some(Duration::from_secs(10)))
+                .unwrap();
+            let mut taken = Vec::new();
+            let mut part = [0; 4096];
+            loop {
+                let length = stream.read(&mut part).unwrap_or(0);
+                taken.extend_from_slice(&part[..length]);
+                let is_whole = taken.windows(9).any(|window| window == b"PullImage");
+                if length == 0 || is_whole && answers {
+                    break;
+                }
+            }
+            let _ = stream.write_all(b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n");
+            taken
+        });
+        (config, takes)
+    }
+
+    /// A call that has just ended when the daemon does; how long its end takes.
+    async fn ended(config: &config::Traces) -> Duration {
+        let traces = Traces::new(Metrics::default());
+        let traced = Traced::start(config, &traces).unwrap();
+        let call = traces
+            .pull("busybox")
+            .begin("PullImage", "", Origin::default());
+        call.end(&Ok::<_, ()>(()));
+        let begun = Instant::now();
+        traced.finish().await;
+        begun.elapsed()
+    }
+
+    #[tokio::test]
+    async fn the_last_traces_are_sent_before_the_end() {
+        let (config, takes) = collector(true);
+        let took = ended(&config).await;
+        let taken = tokio::task::spawn_blocking(|| takes.join().unwrap());
+        let taken = String::from_utf8_lossy(&taken.await.unwrap()).into_owned();
+        assert!(taken.contains("PullImage"), "{taken}");
+        assert!(took < LAST, "nothing is waited for: {took:?}");
+    }
+
+    #[tokio::test]
+    async fn a_collector_that_does_not_answer_holds_no_end_up() {
+        let (config, takes) = collector(false);
+        let took = ended(&config).await;
+        assert!(took >= LAST && took < 3 * LAST, "{took:?}");
+        tokio::task::spawn_blocking(|| takes.join().unwrap())
+            .await
+            .unwrap();
+    }
+
+    #[test]
+    fn lost_traces_are_told_once_a_minute_with_their_number() {
+        let start = Instant::now();
+        let after = |seconds| start + Duration::from_secs(seconds);
+        let mut overrun = Overrun::default();
+        assert_eq!(overrun.add(0, start), None);
+        assert_eq!(overrun.pause(), MINUTE);
+        assert_eq!(overrun.add(3, start), Some(3));
+        assert_eq!(overrun.add(2, after(1)), None);
+        assert_eq!(overrun.add(2, after(59)), None);
+        assert!(overrun.pause() <= MINUTE);
+        assert_eq!(overrun.add(0, after(60)), Some(4));
+        assert_eq!(overrun.add(0, after(130)), None);
+        assert_eq!(overrun.add(1, after(131)), Some(1));
     }
 }

@@ -71,6 +71,11 @@ impl Control {
         reloading.await.context("reading the configuration broke")?
     }
 
+    /// Sends the last traces.
+    pub(super) async fn finish_traces(&self) {
+        self.0.parts.traced.finish().await;
+    }
+
     /// What waits, or who holds memory, as JSON.
     pub(super) async fn look(&self, at: Look) -> anyhow::Result<String> {
         let inner = Arc::clone(&self.0);

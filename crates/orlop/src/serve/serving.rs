@@ -164,6 +164,7 @@ impl Serving {
         self.server.abort();
         self.pages.finish().await;
         self.backend.stop().await;
+        self.control.finish_traces().await;
         self.exporting.finish().await;
         outcome
     }

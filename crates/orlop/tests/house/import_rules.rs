@@ -161,6 +161,8 @@ const MAY_USE: &[(&str, &[&str])] = &[
     ("web", &["cri", "disk", "door", "hex"]),
     // What others left, read from their files.
     ("migrate", &["disk", "hex", "yaml"]),
+    // What a process does, seen from outside.
+    ("profile", &["disk", "hex"]),
     // The binary ties backends together.
     (
         "orlop",
@@ -172,6 +174,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
             "service",
             "sandbox-api",
             "migrate",
+            "profile",
             "cli",
             "web",
             "cri",

@@ -1,6 +1,6 @@
 //! Who listens.
 //!
-//! A subscriber has a bounded queue. One that reads too slowly loses its subscription with
+//! A subscriber has a queue that is bounded by number and by size. One that reads too slowly loses its subscription with
 //! a clear status: it can subscribe and list anew, but it never misses an event unawares.
 //!
 //! A process whose subscription has ended and that subscribes again is told what happened between: kubelets
@@ -10,11 +10,12 @@
 use std::collections::VecDeque;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use orlop_cri::v1::ContainerEventResponse;
 use parking_lot::Mutex;
+use prost::Message as _;
 use tokio::sync::mpsc;
 use tonic::Status;
 
@@ -26,6 +27,9 @@ use crate::clock;
 
 /// Events that a subscriber may lag behind.
 const QUEUE: usize = 4096;
+
+/// Bytes of events that it may lag behind. One event has room whatever its size.
+const QUEUE_BYTES: usize = 4 << 20;
 
 /// The subscribers of `GetContainerEvents`.
 #[derive(Debug, Default)]
@@ -57,6 +61,8 @@ struct Away {
 struct Subscriber {
     listener: Option<Listener>,
     queue: mpsc::Sender<Told>,
+    /// Bytes of the events that are in the queue.
+    held: Arc<AtomicUsize>,
     taken: Arc<Mutex<Taken>>,
 }
 
@@ -102,10 +108,12 @@ impl Events {
         }
         // One place more than the queue holds is kept for the farewell.
         let (queue, events) = mpsc::channel(QUEUE + 1);
+        let held = Arc::<AtomicUsize>::default();
         let taken = Arc::new(Mutex::new(Taken::nothing(first, Instant::now())));
         state.subscribers.push(Subscriber {
             listener,
             queue,
+            held: Arc::clone(&held),
             taken: Arc::clone(&taken),
         });
         Subscription {
@@ -113,6 +121,7 @@ impl Events {
             first,
             next,
             events,
+            held,
             listener,
             taken,
             state: Arc::clone(&self.state),
@@ -160,14 +169,23 @@ impl Events {
     pub fn publish(&self, ticket: Ticket, event: &ContainerEventResponse) {
         let mut state = self.state.lock();
         let number = state.backlog.push(ticket, event);
+        let size = event.encoded_len();
         let mut subscribers = std::mem::take(&mut state.subscribers);
         subscribers.retain(|subscriber| {
-            if subscriber.queue.capacity() > 1 {
-                let sent = subscriber.queue.try_send((number + 1, Ok(event.clone())));
-                return sent.is_ok();
+            let held = subscriber.held.load(Ordering::Acquire);
+            let fits = held == 0 || held.saturating_add(size) <= QUEUE_BYTES;
+            if fits && subscriber.queue.capacity() > 1 {
+                subscriber.held.fetch_add(size, Ordering::AcqRel);
+                let told = Ok((size, event.clone()));
+                return subscriber.queue.try_send((number + 1, told)).is_ok();
             }
+            let lag = if fits {
+                format!("{QUEUE} events")
+            } else {
+                format!("{} MiB of events", QUEUE_BYTES >> 20)
+            };
             let farewell = Status::data_loss(format!(
-                "the subscriber is more than {QUEUE} events behind; subscribe again and list anew"
+                "the subscriber is more than {lag} behind; subscribe again and list anew"
             ));
             let _ = subscriber.queue.try_send((number, Err(farewell)));
             if let Some(listener) = subscriber.listener {
@@ -249,6 +267,47 @@ mod tests {
         assert_eq!(got, QUEUE);
         assert_eq!(farewell.code(), tonic::Code::DataLoss);
         assert!(stalled.next().await.is_none());
+    }
+
+    #[tokio::test]
+    async fn a_stalled_subscriber_holds_no_more_than_some_megabytes() {
+        const SIZE: usize = 1 << 20;
+        let events = Events::default();
+        let large = |id| ContainerEventResponse {
+            containers_statuses: vec![ContainerStatus {
+                message: "x".repeat(SIZE),
+                ..Default::default()
+            }],
+            ..event(id)
+        };
+        let mut stalled = events.subscribe(None);
+        let mut reading = events.subscribe(None);
+        for id in 0..64 {
+            events.publish(events.ticket(), &large(id));
+            let told = reading.next().await.unwrap().unwrap();
+            assert_eq!(told.container_id, id.to_string());
+        }
+        assert_eq!(events.count(), 1, "who reads stays");
+        let mut bytes = 0;
+        let farewell = loop {
+            match stalled.next().await.unwrap() {
+                Ok(event) => bytes += event.encoded_len(),
+                Err(status) => break status,
+            }
+        };
+        assert!((SIZE..=QUEUE_BYTES).contains(&bytes), "{bytes}");
+        assert_eq!(farewell.code(), tonic::Code::DataLoss);
+        assert!(farewell.message().contains("4 MiB of events behind"));
+        // One that is larger than all that may wait comes through.
+        let huge = ContainerEventResponse {
+            container_id: "y".repeat(2 * QUEUE_BYTES),
+            ..Default::default()
+        };
+        for _ in 0..2 {
+            events.publish(events.ticket(), &huge);
+            let told = reading.next().await.unwrap().unwrap();
+            assert_eq!(told.container_id.len(), 2 * QUEUE_BYTES);
+        }
     }
 
     /// `GetContainerEvents` of nothing but these events.

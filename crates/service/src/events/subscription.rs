@@ -3,6 +3,7 @@
 use std::collections::VecDeque;
 use std::pin::Pin;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::task::{Context, Poll};
 use std::time::Instant;
 
@@ -17,8 +18,8 @@ use super::listener::Listener;
 use super::subscribers::State;
 use super::taken::Taken;
 
-/// An event, or why there are no more, and the number of what comes next.
-pub(super) type Told = (u64, Result<ContainerEventResponse, Status>);
+/// An event with its size, or why there are no more, and the number of what comes next.
+pub(super) type Told = (u64, Result<(usize, ContainerEventResponse), Status>);
 
 /// What happens, for one who listens, until it is dropped.
 #[derive(Debug)]
@@ -30,6 +31,8 @@ pub struct Subscription {
     /// The number of the first event that it has not missed.
     pub(super) next: u64,
     pub(super) events: mpsc::Receiver<Told>,
+    /// Bytes of what is in the queue.
+    pub(super) held: Arc<AtomicUsize>,
     pub(super) listener: Option<Listener>,
     pub(super) taken: Arc<Mutex<Taken>>,
     pub(super) state: Arc<Mutex<State>>,
@@ -39,19 +42,27 @@ impl Stream for Subscription {
     type Item = Result<ContainerEventResponse, Status>;
 
     fn poll_next(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Self::Item>> {
-        let told = match self.missed.pop_front() {
-            Some(missed) => {
-                // They come in the order of time: who leaves before it has heard all hears all again.
-                let all = self.missed.is_empty();
-                let next = if all { self.next } else { self.first };
-                Some((next, Ok(missed.response())))
-            }
-            None => std::task::ready!(self.events.poll_recv(context)),
+        let told = if let Some(missed) = self.missed.pop_front() {
+            // They come in the order of time: who leaves before it has heard all hears all again.
+            let all = self.missed.is_empty();
+            let next = if all { self.next } else { self.first };
+            Some((next, Ok(missed.response())))
+        } else {
+            let told = std::task::ready!(self.events.poll_recv(context));
+            told.map(|(next, told)| (next, told.map(|(size, event)| self.let_go(size, event))))
         };
         Poll::Ready(told.map(|(next, event)| {
             self.taken.lock().hand_over(next, Instant::now());
             event
         }))
+    }
+}
+
+impl Subscription {
+    /// An event that is in the queue no more.
+    fn let_go(&self, size: usize, event: ContainerEventResponse) -> ContainerEventResponse {
+        self.held.fetch_sub(size, Ordering::AcqRel);
+        event
     }
 }
 

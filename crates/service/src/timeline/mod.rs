@@ -1,6 +1,7 @@
 //! Where the time of a pod's start, or of a pull, went: steps in microseconds, kept in memory for
 //! the latest ones, counted for all.
 
+mod finished;
 mod kept_spans;
 mod listing;
 mod metrics;
@@ -10,10 +11,11 @@ mod sampling;
 mod trace;
 mod traces;
 
+pub use finished::{FinishedCall, FinishedCalls};
 pub use listing::answer;
 pub use metrics::{Metrics, Outcome};
 pub use open_steps::OpenStep;
 pub use origin::{Arrival, Origin, TraceParent};
 pub use sampling::Sampling;
 pub use trace::{Call, Early, Kind, Span, Trace, TraceFacts};
-pub use traces::{FinishedCall, Traces};
+pub use traces::Traces;

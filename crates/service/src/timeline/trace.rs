@@ -7,11 +7,12 @@ use parking_lot::Mutex;
 
 use super::kept_spans::{KeptSpans, Place};
 
+use super::finished::FinishedCall;
 use super::metrics::{Metrics, Outcome};
 use super::open_steps::{OpenStep, OpenSteps};
 use super::origin::{Origin, TraceParent};
 use super::sampling::Wanted;
-use super::traces::{FinishedCall, Listeners};
+use super::traces::Listeners;
 use crate::clock;
 
 /// What a trace is about.

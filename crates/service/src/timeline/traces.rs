@@ -4,17 +4,14 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 
 use parking_lot::{Mutex, MutexGuard};
-use tokio::sync::mpsc;
 
+use super::finished::{FinishedCall, FinishedCalls, Teller, Told, channel};
 use super::metrics::Metrics;
 use super::sampling::{Sampling, Wanted};
-use super::trace::{Kind, NewFacts, Span, Trace, TraceFacts};
+use super::trace::{Kind, NewFacts, Trace, TraceFacts};
 
 /// Traces kept; some kilobytes each.
 const KEPT: usize = 256;
-
-/// Calls that a listener may lag behind.
-const QUEUE: usize = 256;
 
 /// The latest traces, of pods that are gone too.
 #[derive(Debug)]
@@ -23,19 +20,6 @@ pub struct Traces {
     kept: Mutex<VecDeque<Arc<Trace>>>,
     metrics: Metrics,
     listeners: Arc<Listeners>,
-}
-
-/// A call that has ended, with its steps; the call is the first.
-#[derive(Debug, Clone)]
-pub struct FinishedCall {
-    /// What the trace is about.
-    pub facts: TraceFacts,
-    /// The trace that it belongs to: its client's, or the pod's own.
-    pub trace: [u8; 16],
-    /// When the trace began, by the wall clock: nanoseconds since 1970.
-    pub begun_at: i64,
-    /// The call and its steps.
-    pub spans: Vec<Span>,
 }
 
 impl Traces {
@@ -108,8 +92,8 @@ impl Traces {
 
     /// Calls that end from now on, as far as `sampling` takes them. What comes faster than it is taken is lost,
     /// and counted.
-    pub fn listen(&self, sampling: Arc<Sampling>) -> mpsc::Receiver<FinishedCall> {
-        let (tell, calls) = mpsc::channel(QUEUE);
+    pub fn listen(&self, sampling: Arc<Sampling>) -> FinishedCalls {
+        let (tell, calls) = channel();
         self.listeners.lock().push(Listener { tell, sampling });
         calls
     }
@@ -130,7 +114,7 @@ pub(super) struct Listeners(Mutex<Vec<Listener>>);
 
 #[derive(Debug)]
 struct Listener {
-    tell: mpsc::Sender<FinishedCall>,
+    tell: Teller,
     sampling: Arc<Sampling>,
 }
 
@@ -154,9 +138,9 @@ impl Listeners {
             if !listener.sampling.takes(wanted) {
                 return true;
             }
-            let sent = listener.tell.try_send(call.clone());
-            all &= !matches!(sent, Err(mpsc::error::TrySendError::Full(_)));
-            !matches!(sent, Err(mpsc::error::TrySendError::Closed(_)))
+            let told = listener.tell.tell(call);
+            all &= told != Told::Lost;
+            told != Told::Gone
         });
         all
     }
@@ -170,6 +154,7 @@ impl Listeners {
 mod tests {
     use std::time::{Duration, Instant};
 
+    use super::super::finished::QUEUE;
     use super::*;
     use crate::timeline::{Early, Origin, TraceParent};
 
@@ -349,6 +334,8 @@ mod tests {
         }
         assert_eq!(got, QUEUE);
         assert_eq!(traces.metrics.spans_lost(), 10);
+        assert_eq!(lagging.take_overrun(), 10);
+        assert_eq!(lagging.take_overrun(), 0);
         drop(lagging);
         drop(traces.pull("x").begin("PullImage", "", Origin::default()));
         assert!(traces.listeners.are_deaf());

@@ -5,6 +5,7 @@ mod meta;
 mod pod;
 mod probe;
 mod security;
+mod tolerations;
 mod values;
 mod volume;
 

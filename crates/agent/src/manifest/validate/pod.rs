@@ -5,7 +5,7 @@ use std::net::IpAddr;
 
 use super::super::names;
 use super::super::place::Place;
-use super::{container, security, volume};
+use super::{container, security, tolerations, volume};
 
 /// A pod's specification.
 pub(super) fn check(spec: &Place<'_>) {
@@ -37,6 +37,7 @@ pub(super) fn check(spec: &Place<'_>) {
     for (name, amount) in spec.at("overhead").entries() {
         container::amount(name, &amount);
     }
+    tolerations::check(&spec.at("tolerations"));
     without_cluster(spec);
 }
 

@@ -435,3 +435,35 @@ fn a_host_name_of_its_own_is_for_pods_with_a_network_of_their_own() {
         pod["spec"][other] = json!(false);
     }
 }
+
+#[test]
+fn tolerations_are_those_that_an_api_server_takes() {
+    for (toleration, expected) in [
+        (json!({"operator": "Exists"}), 0),
+        (json!({"key": "a.example/b", "value": "c"}), 0),
+        (
+            json!({"key": "a", "operator": "Exists", "effect": "NoExecute", "tolerationSeconds": 5}),
+            0,
+        ),
+        (json!({"key": "a", "operator": "Gt", "value": "-5"}), 0),
+        (json!({}), 1),
+        (json!({"value": "a", "effect": "NoSchedule"}), 1),
+        (json!({"key": "-"}), 1),
+        (json!({"key": "a", "operator": "Is"}), 1),
+        (json!({"key": "a", "operator": "Exists", "value": "b"}), 1),
+        (json!({"key": "a", "value": "b c"}), 1),
+        (json!({"key": "a", "operator": "Lt", "value": "b"}), 1),
+        (json!({"key": "a", "effect": "Never"}), 1),
+        (
+            json!({"key": "a", "effect": "NoSchedule", "tolerationSeconds": 5}),
+            1,
+        ),
+    ] {
+        let pod = with("/spec/tolerations", json!([toleration]));
+        assert_eq!(errors(&pod).len(), expected, "{toleration}");
+        let class = json!({"metadata": {"name": "a"}, "handler": "h",
+            "scheduling": {"tolerations": [toleration]}});
+        let found = values("RuntimeClass", &class).errors;
+        assert_eq!(found.len(), expected, "{toleration}: {found:?}");
+    }
+}

@@ -26,6 +26,7 @@ pub(super) fn check(kind: &str, object: &Place<'_>) {
                 value.wrong(format!("the key {key:?} {why}"));
             }
         }
+        super::tolerations::check(&scheduling.at("tolerations"));
         return;
     }
     let mut seen = BTreeSet::new();

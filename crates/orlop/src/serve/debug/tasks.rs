@@ -44,6 +44,7 @@ pub(crate) fn tasks(policy: &Policy, backend: Option<&Backend>) -> Value {
         })
     });
     let mut tasks = json!({
+        "pid": std::process::id(),
         "calls": told,
         "calls_left_out": calls.len().saturating_sub(MOST),
         "places": places.collect::<Vec<_>>(),

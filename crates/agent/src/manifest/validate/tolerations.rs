@@ -1,0 +1,34 @@
+//! Rules for tolerations, of pods and of RuntimeClasses.
+
+use super::super::names;
+use super::super::place::Place;
+
+/// A list of them.
+pub(super) fn check(list: &Place<'_>) {
+    list.items().iter().for_each(one);
+}
+
+fn one(toleration: &Place<'_>) {
+    let (key, operator) = (toleration.at("key"), toleration.at("operator"));
+    let (value, effect) = (toleration.at("value"), toleration.at("effect"));
+    key.may(names::qualified);
+    operator.one_of(&["Equal", "Exists", "Lt", "Gt"]);
+    effect.one_of(&["NoSchedule", "PreferNoSchedule", "NoExecute"]);
+    if key.text().is_empty() && operator.text() != "Exists" {
+        operator.wrong("must be Exists where no key is named");
+    }
+    match operator.text() {
+        "Exists" if !value.text().is_empty() => {
+            value.wrong("must be empty where operator is Exists");
+        }
+        "" | "Equal" => value.may(names::label_value),
+        "Lt" | "Gt" if value.text().parse::<i64>().is_err() => {
+            value.wrong("must be a whole number");
+        }
+        _ => {}
+    }
+    let seconds = toleration.at("tolerationSeconds");
+    if seconds.is_there() && effect.text() != "NoExecute" {
+        seconds.wrong("is for effect NoExecute alone");
+    }
+}

@@ -1,0 +1,117 @@
+//! A container that the runtime has forgotten: what was shown of it goes on to be, as with a kubelet.
+
+use orlop_kubelet_rules::phase::ContainerView;
+use serde_json::{Value, json};
+
+use super::container_status::Shown;
+
+/// How a container was shown.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub(super) struct Former {
+    state: Value,
+    last: Value,
+    restarts: u32,
+    word: Option<String>,
+}
+
+/// What is left of a container that is gone.
+#[derive(Debug, PartialEq)]
+pub(super) struct Left {
+    /// How it ended, if that was known. Else it waits for its next start.
+    pub(super) ended: Option<Value>,
+    pub(super) last: Value,
+    pub(super) restarts: u32,
+    pub(super) view: ContainerView,
+    pub(super) word: Option<String>,
+}
+
+impl Former {
+    pub(super) fn of(shown: &Shown) -> Self {
+        Self {
+            state: shown.json["state"].clone(),
+            last: shown.json["lastState"].clone(),
+            restarts: shown.restarts,
+            word: shown.word.clone(),
+        }
+    }
+
+    /// What is shown of it now that it is gone. One that ran has ended unseen; if the pod goes on, that is
+    /// one restart more.
+    pub(super) fn left(&self, goes_on: bool) -> Left {
+        if let Some(ended) = self.state.get("terminated") {
+            let exit_code = ended["exitCode"]
+                .as_i64()
+                .and_then(|code| code.try_into().ok());
+            return Left {
+                ended: Some(self.state.clone()),
+                last: self.last.clone(),
+                restarts: self.restarts,
+                view: ContainerView::Terminated {
+                    exit_code: exit_code.unwrap_or(UNKNOWN),
+                },
+                word: self.word.clone(),
+            };
+        }
+        let ran = self.state.get("running").is_some();
+        let last = if ran { unseen() } else { self.last.clone() };
+        let exit_code = last["terminated"]["exitCode"].as_i64();
+        Left {
+            ended: None,
+            last,
+            restarts: self.restarts.saturating_add((ran && goes_on).into()),
+            view: ContainerView::Waiting {
+                last_exit: exit_code.and_then(|code| code.try_into().ok()),
+            },
+            word: None,
+        }
+    }
+}
+
+/// The exit code of what nobody saw end.
+const UNKNOWN: i32 = 137;
+
+fn unseen() -> Value {
+    json!({"terminated": {
+        "reason": "ContainerStatusUnknown", "exitCode": UNKNOWN,
+        "message": "The container could not be located when the pod was looked at",
+        "startedAt": null, "finishedAt": null,
+    }})
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn former(state: Value) -> Former {
+        Former {
+            state,
+            last: json!({"terminated": {"exitCode": 3}}),
+            restarts: 2,
+            word: Some("Error".to_owned()),
+        }
+    }
+
+    #[test]
+    fn what_was_known_of_a_container_that_is_gone_is_shown_on() {
+        let ended = former(json!({"terminated": {"exitCode": 1}})).left(true);
+        assert_eq!(ended.ended, Some(json!({"terminated": {"exitCode": 1}})));
+        assert_eq!((ended.restarts, ended.word.as_deref()), (2, Some("Error")));
+        assert_eq!(ended.view, ContainerView::Terminated { exit_code: 1 });
+        let waited = former(json!({"waiting": {"reason": "CrashLoopBackOff"}})).left(true);
+        assert_eq!((waited.ended, waited.restarts), (None, 2));
+        assert_eq!(waited.last["terminated"]["exitCode"], 3);
+        assert_eq!(waited.view, ContainerView::Waiting { last_exit: Some(3) });
+    }
+
+    #[test]
+    fn one_that_ran_and_is_gone_counts_a_restart_if_the_pod_goes_on() {
+        let running = former(json!({"running": {}}));
+        let left = running.left(true);
+        assert_eq!((left.ended, left.restarts), (None, 3));
+        assert_eq!(left.last["terminated"]["reason"], "ContainerStatusUnknown");
+        assert_eq!(running.left(false).restarts, 2);
+        let new = Former::default().left(true);
+        assert_eq!(new.restarts, 0);
+        assert_eq!(new.view, ContainerView::Waiting { last_exit: None });
+    }
+}

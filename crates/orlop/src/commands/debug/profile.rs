@@ -1,0 +1,161 @@
+//! `orlop debug profile`: where the daemon's processor time goes.
+
+use std::io::{self, IsTerminal as _, Write as _};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use anyhow::{Context as _, bail};
+use clap::{Args, ValueEnum};
+use orlop_cli::say;
+use orlop_profile::{Format, Names, Profile, Wanted, take, write};
+
+use super::ask;
+use crate::serve::DaemonArgs;
+
+/// Samples for each second of processor time. No round number, so that it does not keep step with timers.
+const FREQUENCY: u32 = 199;
+
+/// What is to be sampled, and how it is written.
+#[derive(Debug, Args)]
+pub(crate) struct ProfileArgs {
+    #[command(flatten)]
+    daemon: DaemonArgs,
+
+    /// For how long
+    #[arg(long, value_name = "N", default_value_t = 10, value_parser = clap::value_parser!(u64).range(1..=600))]
+    seconds: u64,
+
+    /// Where it is written; - is standard output
+    /// [default: orlop-profile.pb.gz, .svg or .folded]
+    #[arg(long, short, value_name = "FILE")]
+    output: Option<PathBuf>,
+
+    /// How it is written [default: as the end of FILE says, else pprof]
+    #[arg(long, value_enum)]
+    format: Option<Form>,
+
+    /// Another process than the daemon: a keeper, or a daemon that does not answer
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    pid: Option<u32>,
+
+    /// A file with the names of the program's functions, where they are neither in it nor installed
+    #[arg(long, value_name = "FILE")]
+    symbols: Option<PathBuf>,
+}
+
+/// How a profile is written.
+#[derive(Debug, Clone, Copy, ValueEnum)]
+enum Form {
+    /// For pprof: profile.proto, compressed by gzip
+    Pprof,
+    /// A picture for a browser (SVG)
+    Flamegraph,
+    /// A line for each stack
+    Folded,
+}
+
+impl ProfileArgs {
+    pub(super) fn run(&self) -> anyhow::Result<()> {
+        let form = self.form();
+        let to = self.output.clone().unwrap_or_else(|| form.file());
+        let is_stdout = to == Path::new("-");
+        if is_stdout && matches!(form, Form::Pprof) && io::stdout().is_terminal() {
+            bail!(
+                "a terminal cannot show pprof's format: name a file by --output, or use --format folded"
+            );
+        }
+        let pid = match self.pid {
+            Some(pid) => pid,
+            None => self.daemon_pid()?,
+        };
+        let profile = take(&Wanted {
+            pid,
+            time: Duration::from_secs(self.seconds),
+            frequency: FREQUENCY,
+        })?;
+        let names = Names::of(&profile, self.symbols.as_deref())?;
+        let mut written = Vec::new();
+        write(&profile, &names, form.into(), &mut written)?;
+        if is_stdout {
+            io::stdout().lock().write_all(&written)?;
+        } else {
+            orlop_disk::write_file(&to, 0o600, orlop_disk::Outlives::Kill, &written)
+                .with_context(|| format!("cannot write {}", to.display()))?;
+        }
+        tell(&profile, &names, (!is_stdout).then_some(&to));
+        Ok(())
+    }
+
+    fn form(&self) -> Form {
+        let end = self.output.as_deref().and_then(Path::extension);
+        self.format
+            .unwrap_or(match end.and_then(|end| end.to_str()) {
+                Some("svg") => Form::Flamegraph,
+                Some("folded" | "txt") => Form::Folded,
+                _ => Form::Pprof,
+            })
+    }
+
+    fn daemon_pid(&self) -> anyhow::Result<u32> {
+        let tasks = ask(&self.daemon, "Tasks").context("name its process by --pid")?;
+        let pid = tasks["pid"].as_u64().and_then(|pid| pid.try_into().ok());
+        pid.context("the daemon is older and does not tell its process: name it by --pid")
+    }
+}
+
+impl Form {
+    fn file(self) -> PathBuf {
+        match self {
+            Self::Pprof => "orlop-profile.pb.gz",
+            Self::Flamegraph => "orlop-profile.svg",
+            Self::Folded => "orlop-profile.folded",
+        }
+        .into()
+    }
+}
+
+impl From<Form> for Format {
+    fn from(form: Form) -> Self {
+        match form {
+            Form::Pprof => Self::Pprof,
+            Form::Flamegraph => Self::Flamegraph,
+            Form::Folded => Self::Folded,
+        }
+    }
+}
+
+/// Says what there is, and what is missing in it.
+fn tell(profile: &Profile, names: &Names, to: Option<&PathBuf>) {
+    let stacks = &profile.stacks;
+    let place = to.map_or_else(String::new, |to| format!(", in {}", to.display()));
+    say!(
+        "{} samples of {:.1} s: {:.2} s of processor time{place}",
+        stacks.total(),
+        profile.took.as_secs_f64(),
+        profile.busy().as_secs_f64(),
+    );
+    if stacks.total() == 0 {
+        say!("it waited all the time: `orlop debug tasks` says for what");
+    }
+    for module in names.unknown() {
+        say!(
+            "no names for {module}: install the package of its symbols in the same version (orlop-dbgsym), or name \
+             its .debug file by --symbols"
+        );
+    }
+    if !profile.with_kernel {
+        say!("what it did in the kernel is not in it: run this as root");
+    }
+    if stacks.torn() > 0 {
+        say!(
+            "of {} samples the outermost callers are not known",
+            stacks.torn()
+        );
+    }
+    if profile.lost > 0 {
+        say!("{} samples were lost", profile.lost);
+    }
+    if profile.left_out > 0 {
+        say!("{} threads were too many", profile.left_out);
+    }
+}

@@ -1,0 +1,164 @@
+//! The names of all places of a profile.
+
+use std::collections::HashMap;
+use std::path::Path;
+
+use super::files::{self, Process};
+use super::kernel::Kernel;
+use crate::elf::Symbols;
+use crate::unwind::Module;
+use crate::{Error, Profile};
+
+/// Names are cut off here: those of generic functions have no end.
+const LONGEST: usize = 1024;
+
+/// What is at a place.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct Named {
+    /// The function as people write it, or the module and how far in it where nobody knows.
+    pub function: String,
+    /// The function as it is in the file; empty where nobody knows.
+    pub symbol: String,
+}
+
+/// Who knows what is at a place.
+#[derive(Debug)]
+pub struct Names {
+    /// By the place where a module is.
+    modules: HashMap<u64, Option<Symbols>>,
+    kernel: Kernel,
+    unknown: Vec<String>,
+}
+
+impl Names {
+    /// Of all that was seen. `symbols` is a file with the names of the program. Blocks on files.
+    pub fn of(profile: &Profile, symbols: Option<&Path>) -> Result<Self, Error> {
+        let process = Process {
+            pid: profile.pid,
+            program: &profile.program,
+        };
+        let mut modules = HashMap::new();
+        let mut unknown = Vec::new();
+        let mut is_kernel = false;
+        for (stack, _) in profile.stacks.iter() {
+            is_kernel |= !stack.kernel.is_empty();
+            for place in &stack.user {
+                let Some(module) = profile.module(*place) else {
+                    continue;
+                };
+                if modules.contains_key(&module.start) {
+                    continue;
+                }
+                let found = match symbols {
+                    Some(path) if files::is(&module.path, &profile.program) => {
+                        Some(files::named(path, module)?)
+                    }
+                    _ => files::symbols(module, &process),
+                };
+                if found.is_none() && module.path.is_absolute() {
+                    unknown.push(format!(
+                        "{} (build id {})",
+                        module.path.display(),
+                        files::shown(&module.build_id)
+                    ));
+                }
+                modules.insert(module.start, found);
+            }
+        }
+        unknown.sort();
+        Ok(Self {
+            modules,
+            kernel: if is_kernel {
+                Kernel::read()
+            } else {
+                Kernel::default()
+            },
+            unknown,
+        })
+    }
+
+    /// Programs and libraries whose functions have no names, with their build ids.
+    pub fn unknown(&self) -> &[String] {
+        &self.unknown
+    }
+
+    /// Whether the functions of a module have names.
+    pub(crate) fn knows(&self, module: &Module) -> bool {
+        matches!(self.modules.get(&module.start), Some(Some(_)))
+    }
+
+    /// What is at a place of the program's.
+    pub fn of_program(&self, place: u64, profile: &Profile) -> Named {
+        let Some(module) = profile.module(place) else {
+            return Named {
+                function: format!("{place:#x}"),
+                symbol: String::new(),
+            };
+        };
+        let symbols = self.modules.get(&module.start).and_then(Option::as_ref);
+        match symbols.and_then(|known| known.find(place.wrapping_sub(module.bias))) {
+            Some(symbol) => Named {
+                function: readable(symbol),
+                symbol: shortened(symbol.to_owned()),
+            },
+            None => Named {
+                function: format!(
+                    "{}+{:#x}",
+                    file_name(module),
+                    place.wrapping_sub(module.bias)
+                ),
+                symbol: String::new(),
+            },
+        }
+    }
+
+    /// What is at a place of the kernel's.
+    pub fn of_kernel(&self, place: u64) -> Named {
+        let symbol = self.kernel.find(place).unwrap_or_default().to_owned();
+        Named {
+            function: if symbol.is_empty() {
+                "[kernel]".into()
+            } else {
+                symbol.clone()
+            },
+            symbol,
+        }
+    }
+}
+
+fn file_name(module: &Module) -> String {
+    let name = module.path.file_name().unwrap_or(module.path.as_os_str());
+    name.to_string_lossy().into_owned()
+}
+
+/// Without the hash at its end.
+fn readable(symbol: &str) -> String {
+    shortened(format!("{:#}", rustc_demangle::demangle(symbol)))
+}
+
+fn shortened(mut name: String) -> String {
+    if name.len() > LONGEST {
+        name.truncate(name.floor_char_boundary(LONGEST));
+        name.push('…');
+    }
+    name
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_as_people_write_them() {
+        assert_eq!(
+            readable("_ZN4core3fmt5write17h0123456789abcdefE"),
+            "core::fmt::write"
+        );
+        assert_eq!(readable("_RNvC6_123foo3bar"), "123foo::bar");
+        assert_eq!(readable("epoll_wait"), "epoll_wait");
+        assert_eq!(
+            readable(&"é".repeat(LONGEST)).chars().count(),
+            LONGEST / 2 + 1
+        );
+    }
+}

@@ -1,0 +1,184 @@
+//! A picture of who called whom: threads at the bottom, the wider the more time.
+
+use std::io::{self, Write};
+
+use super::lines::lines;
+use crate::{Names, Profile};
+
+/// The picture's width, the height of a row, the room above them.
+const WIDTH: f64 = 1600.0;
+const ROW: usize = 17;
+const ABOVE: usize = 48;
+/// What is narrower is not drawn.
+const NARROWEST: f64 = 0.3;
+/// The width of a letter.
+const LETTER: f64 = 6.6;
+
+/// What is drawn of one function.
+#[derive(Debug, PartialEq)]
+struct Block {
+    name: String,
+    depth: usize,
+    /// Samples before it, and its own with all that it called.
+    before: u64,
+    count: u64,
+}
+
+pub(super) fn write(profile: &Profile, names: &Names, into: &mut dyn Write) -> io::Result<()> {
+    let lines = lines(profile, names);
+    let total: u64 = lines.values().sum();
+    let blocks = blocks(lines.iter().map(|(line, count)| (line.as_slice(), *count)));
+    let scale = WIDTH / total.max(1) as f64;
+    let drawn = blocks
+        .iter()
+        .filter(|block| block.count as f64 * scale >= NARROWEST);
+    let rows = drawn
+        .clone()
+        .map(|block| block.depth + 1)
+        .max()
+        .unwrap_or(0);
+    let height = ABOVE + rows * ROW + ROW;
+    let title = format!(
+        "{} (process {}): {:.1} s of processor time in {:.1} s",
+        profile.program.display(),
+        profile.pid,
+        profile.busy().as_secs_f64(),
+        profile.took.as_secs_f64(),
+    );
+    writeln!(
+        into,
+        r##"<?xml version="1.0" encoding="UTF-8"?>
+<svg xmlns="http://www.w3.org/2000/svg" width="{WIDTH}" height="{height}" viewBox="0 0 {WIDTH} {height}">
+<style>text{{font:11px monospace}}rect{{stroke:#fff;stroke-width:.5}}g:hover rect{{stroke:#000}}</style>
+<rect width="100%" height="100%" fill="#fafafa"/>
+<text x="8" y="20" style="font-size:14px">{}</text>
+<text x="8" y="38">The wider, the more time; callers stand below. The rest of a name is shown where the pointer rests.</text>"##,
+        escaped(&title)
+    )?;
+    for block in drawn {
+        let x = block.before as f64 * scale;
+        let width = block.count as f64 * scale;
+        let y = height - ROW * (block.depth + 2);
+        let part = block.count as f64 * 100.0 / total.max(1) as f64;
+        let name = escaped(&block.name);
+        write!(
+            into,
+            r#"<g><title>{name}: {} samples, {part:.1} %</title><rect x="{x:.1}" y="{y}" width="{width:.1}" height="{ROW}" fill="{}"/>"#,
+            block.count,
+            color(&block.name),
+        )?;
+        let room = ((width - 4.0) / LETTER) as usize;
+        if room >= 3 {
+            let text = escaped(&fitting(&block.name, room));
+            write!(
+                into,
+                r#"<text x="{:.1}" y="{}">{text}</text>"#,
+                x + 2.0,
+                y + 12
+            )?;
+        }
+        writeln!(into, "</g>")?;
+    }
+    writeln!(into, "</svg>")
+}
+
+/// Neighbours that begin with the same callers share these. The lines are in order.
+fn blocks<'a>(lines: impl Iterator<Item = (&'a [String], u64)>) -> Vec<Block> {
+    let mut open: Vec<Block> = Vec::new();
+    let mut done = Vec::new();
+    let mut at = 0;
+    for (line, count) in lines {
+        let shared = open
+            .iter()
+            .zip(line)
+            .take_while(|(block, name)| block.name == **name);
+        let shared = shared.count();
+        done.extend(open.drain(shared..).rev());
+        for block in &mut open {
+            block.count += count;
+        }
+        for (depth, name) in line.iter().enumerate().skip(shared) {
+            open.push(Block {
+                name: name.clone(),
+                depth,
+                before: at,
+                count,
+            });
+        }
+        at += count;
+    }
+    done.extend(open.into_iter().rev());
+    done
+}
+
+/// As much of a name as there is room for: its end says most.
+fn fitting(name: &str, room: usize) -> String {
+    let length = name.chars().count();
+    if length <= room {
+        return name.to_owned();
+    }
+    let rest: String = name.chars().skip(length - room + 1).collect();
+    format!("…{rest}")
+}
+
+/// One for each name, warm ones.
+fn color(name: &str) -> String {
+    // FNV-1a, so that a function has its colour in every picture.
+    let hash = name.bytes().fold(0x811c_9dc5_u32, |hash, byte| {
+        (hash ^ u32::from(byte)).wrapping_mul(0x0100_0193)
+    });
+    format!("hsl({},70%,{}%)", hash % 50, 62 + (hash >> 8) % 14)
+}
+
+fn escaped(text: &str) -> String {
+    let mut escaped = String::with_capacity(text.len());
+    for letter in text.chars() {
+        match letter {
+            '&' => escaped.push_str("&amp;"),
+            '<' => escaped.push_str("&lt;"),
+            '>' => escaped.push_str("&gt;"),
+            '"' => escaped.push_str("&quot;"),
+            // XML has no such characters.
+            letter if letter.is_control() || matches!(letter, '\u{fffe}' | '\u{ffff}') => {
+                escaped.push('?');
+            }
+            letter => escaped.push(letter),
+        }
+    }
+    escaped
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn neighbours_share_their_callers() {
+        let line = |text: &str| text.split(' ').map(str::to_owned).collect::<Vec<_>>();
+        let lines = [(line("a b"), 2), (line("a b c"), 3), (line("a d c"), 1)];
+        let mut blocks = blocks(lines.iter().map(|(line, count)| (line.as_slice(), *count)));
+        blocks.sort_by_key(|block| (block.depth, block.before));
+        let shown: Vec<_> = blocks
+            .iter()
+            .map(|it| (it.name.as_str(), it.depth, it.before, it.count))
+            .collect();
+        let wanted = [
+            ("a", 0, 0, 6),
+            ("b", 1, 0, 5),
+            ("d", 1, 5, 1),
+            ("c", 2, 2, 3),
+            ("c", 2, 5, 1),
+        ];
+        assert_eq!(shown, wanted);
+    }
+
+    #[test]
+    fn names_are_text_in_the_picture() {
+        assert_eq!(
+            escaped("<Vec<T> as \"X\">::f & g\u{1}"),
+            "&lt;Vec&lt;T&gt; as &quot;X&quot;&gt;::f &amp; g?"
+        );
+        assert_eq!(fitting("core::fmt::write", 6), "…write");
+        assert_eq!(fitting("write", 5), "write");
+    }
+}
