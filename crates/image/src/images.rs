@@ -393,17 +393,25 @@ impl Images {
     /// is in use.
     pub async fn mount_read_only(&self, image: &Digest) -> Result<OwnedFd> {
         let lower = self.layers(image).await?;
-        self.mount_lower(lower).await
+        self.mount_lower(lower, None).await
     }
 
-    pub(crate) async fn mount_lower(&self, mut lower: Vec<PathBuf>) -> Result<OwnedFd> {
+    pub(crate) async fn mount_lower(
+        &self,
+        mut lower: Vec<PathBuf>,
+        label: Option<String>,
+    ) -> Result<OwnedFd> {
         // An overlay without an upper directory needs two lower ones.
         lower.push(self.store().layout().empty());
         lower.dedup();
         if lower.len() == 1 {
             lower.push(self.store().layout().empty_too());
         }
-        blocking(move || OverlayMount::read_only(lower).mount()).await
+        let overlay = OverlayMount {
+            label,
+            ..OverlayMount::read_only(lower)
+        };
+        blocking(move || overlay.mount()).await
     }
 
     /// Removes layers and partial downloads that nothing needs and that are older than

@@ -29,7 +29,9 @@ pub async fn build(node: &Arc<Node>, pod: &Arc<Pod>, parts: PodParts, trace: &Tr
         attachment,
         files,
     } = parts;
-    node.levels.allot(&node.host, pod).await?;
+    let config = node.config();
+    let policy = &config.containers.policy;
+    node.levels.allot(&node.host, policy, pod).await?;
     let has_users = user.is_some();
     let by_programs = attachment.as_ref().is_some_and(|attachment| {
         let conf_dir = attachment.conf_dir.as_deref();
