@@ -85,9 +85,10 @@ impl Images {
     /// time can; the others get [`Error::Busy`].
     pub async fn open(config: Config) -> Result<Self> {
         let (root, grace, form) = (config.root.clone(), config.orphan_grace, config.store);
+        let label = config.label.clone();
         let (store, configs) = blocking(move || {
             store::check(form)?;
-            let store = Store::open(&root)?;
+            let store = Store::open(&root, label)?;
             let configs = load_configs(&store)?;
             store.update_and_sweep(grace, |_, _| Ok(()))?;
             store.sweep_ingest(grace, &HashSet::new())?;

@@ -24,6 +24,8 @@ pub struct SelinuxDefaults {
     pub process: String,
     /// Of files, as `system_u:object_r:container_file_t:s0`.
     pub file: String,
+    /// Of what all containers may read, as `system_u:object_r:container_ro_file_t:s0`.
+    pub layers: String,
 }
 
 /// The labels of a pod or container.
@@ -261,6 +263,7 @@ mod tests {
         SelinuxDefaults {
             process: "system_u:system_r:container_t:s0".into(),
             file: "system_u:object_r:container_file_t:s0".into(),
+            layers: String::new(),
         }
     }
 

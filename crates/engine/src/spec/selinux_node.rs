@@ -26,7 +26,12 @@ impl SelinuxDefaults {
         if own.trim_end_matches(['\0', '\n']) == "kernel" {
             return None;
         }
-        Some(Self::of_configuration(Path::new(CONFIGURATION)))
+        let mut own = Self::of_configuration(Path::new(CONFIGURATION));
+        if problem_of(&own.layers).is_some() {
+            // Without categories any container may read them.
+            own.layers.clone_from(&own.file);
+        }
+        Some(own)
     }
 
     /// What the policy's `lxc_contexts` says, else what most policies have.
@@ -45,13 +50,14 @@ impl SelinuxDefaults {
         Self {
             process: entry("process", "system_u:system_r:container_t:s0"),
             file: entry("file", "system_u:object_r:container_file_t:s0"),
+            layers: entry("ro_file", "system_u:object_r:container_ro_file_t:s0"),
         }
     }
 }
 
 /// What this node's policy lacks for containers, and what can be done; nothing where there is none.
 pub fn problem() -> Option<String> {
-    let SelinuxDefaults { process, file } = SelinuxDefaults::of_node()?;
+    let SelinuxDefaults { process, file, .. } = SelinuxDefaults::of_node()?;
     [process, file]
         .iter()
         .find_map(|context| problem_of(context))
@@ -109,6 +115,7 @@ mod tests {
         let found = SelinuxDefaults::of_configuration(dir.path());
         assert_eq!(found.process, "u:r:own_t:s0");
         assert_eq!(found.file, "system_u:object_r:container_file_t:s0");
+        assert_eq!(found.layers, "system_u:object_r:container_ro_file_t:s0");
         assert_eq!(policy_type(Some("SELINUXTYPE=../../tmp")), None);
     }
 
