@@ -183,6 +183,7 @@ impl Shim {
                 shm: wanted.shm.then(|| ShmMount {
                     path: shm.clone(),
                     size: SHM_SIZE,
+                    label: String::new(),
                 }),
                 cgroups: directories.map(Cgroup::directories).unwrap_or_default(),
                 ..Setup::default()

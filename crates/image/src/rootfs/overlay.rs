@@ -330,6 +330,14 @@ mod tests {
     }
 
     #[test]
+    fn the_commas_of_a_label_end_no_option() {
+        let mut overlay = OverlayMount::read_only(vec!["/a".into(), "/b".into()]);
+        overlay.label = Some("u:r:t:s0:c1,c2".to_owned());
+        let data = overlay.legacy_data();
+        assert_eq!(data, b"lowerdir=/a:/b,context=\"u:r:t:s0:c1,c2\"");
+    }
+
+    #[test]
     fn five_hundred_layers_with_long_names_mount() {
         let dirs = Dirs::new();
         let lower: Vec<PathBuf> = (0..500)

@@ -74,3 +74,52 @@ fn set(file: BorrowedFd<'_>, label: &[u8]) -> rustix::io::Result<()> {
 fn name(file: BorrowedFd<'_>) -> String {
     format!("/proc/self/fd/{}", file.as_raw_fd())
 }
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+    use std::os::unix::fs::symlink;
+    use std::path::Path;
+
+    use super::*;
+
+    fn is_labelled(path: &Path, label: &str) -> bool {
+        let flags = OFlags::PATH | OFlags::NOFOLLOW;
+        has(
+            open(path, flags, Mode::empty()).unwrap().as_fd(),
+            label.as_bytes(),
+        )
+    }
+
+    #[test]
+    fn what_is_there_is_labelled_once_and_no_link_leads_out() {
+        // The node's own temporary files may lie where files have no attributes.
+        let dir = tempfile::tempdir_in("/var/tmp").unwrap();
+        let (layers, outside) = (dir.path().join("layers"), dir.path().join("outside"));
+        fs::create_dir_all(layers.join("one/fs")).unwrap();
+        fs::write(layers.join("one/fs/file"), "").unwrap();
+        fs::write(&outside, "").unwrap();
+        symlink(&outside, layers.join("one/fs/link")).unwrap();
+        let top = open(&layers, OFlags::RDONLY | OFlags::DIRECTORY, Mode::empty()).unwrap();
+        let label = "system_u:object_r:usr_t:s0";
+        match label_all(&top, label.as_bytes()) {
+            // Others than root may not.
+            Err(Errno::PERM | Errno::OPNOTSUPP) => return,
+            done => done.unwrap(),
+        }
+        for path in ["", "one", "one/fs", "one/fs/file", "one/fs/link"] {
+            assert!(is_labelled(&layers.join(path), label), "{path}");
+        }
+        assert!(!is_labelled(&outside, label));
+        // A directory of which all is labelled is not walked again.
+        set(
+            open(layers.join("one/fs/file"), OFlags::PATH, Mode::empty())
+                .unwrap()
+                .as_fd(),
+            b"u:r:t:s0",
+        )
+        .unwrap();
+        label_all(&top, label.as_bytes()).unwrap();
+        assert!(!is_labelled(&layers.join("one/fs/file"), label));
+    }
+}
