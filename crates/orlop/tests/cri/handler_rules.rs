@@ -282,8 +282,8 @@ async fn containers_divide_the_control_groups_that_are_theirs_and_no_others() {
     let neighbour = world.run_script("neighbour", "sleep 600").await;
     let script = "cd /sys/fs/cgroup && mkdir leaf && echo $$ > leaf/cgroup.procs || exit 1; \
         echo +memory +pids > cgroup.subtree_control && mkdir child || exit 2; \
-        echo 8388608 > child/memory.max && echo 5 > child/pids.max && echo $$ > child/cgroup.procs || exit 3; \
-        (echo max > memory.max) 2> /dev/null && exit 4; (echo 9 > pids.max) 2> /dev/null && exit 5; \
+        echo 8388608 > child/memory.max && echo 50 > child/pids.max && echo $$ > child/cgroup.procs || exit 3; \
+        (echo max > memory.max) 2> /dev/null && exit 4; (echo 90 > pids.max) 2> /dev/null && exit 5; \
         cat memory.max child/memory.max child/pids.max; cut -d: -f3 /proc/self/cgroup; sleep 600";
     for (handler, asks) in [
         ("ours", None),
@@ -301,7 +301,7 @@ async fn containers_divide_the_control_groups_that_are_theirs_and_no_others() {
         let running = Running { pod, pod_id, id };
         let told = until(&world, &running, "/child").await;
         let told: Vec<_> = told.lines().collect();
-        assert_eq!(told, ["67108864", "8388608", "5", "/child"], "{handler}");
+        assert_eq!(told, ["67108864", "8388608", "50", "/child"], "{handler}");
 
         // Whoever comes later finds a place, too; and no way to other pods.
         let placed = world
