@@ -18,7 +18,7 @@ endif
 
 .DEFAULT_GOAL := help
 .PHONY: conformance help run build release static static-programs deps test test-peer test-containerd test-erofs test-gvisor test-lazy \
-	test-runc test-static test-wasm test-release test-package test-upgrade test-vm chaos lint \
+	screenshots test-runc test-static test-wasm test-release test-package test-upgrade test-vm chaos lint \
 	deny bench install install-files package uninstall
 
 help: ## this list
@@ -71,6 +71,7 @@ deps: ## the Debian packages that running and testing need (installs as root, el
 
 test: deps build ## all tests; those this machine can't run are listed with the reason
 	@.ci/newer
+	@.ci/axe
 	@.ci/with-skips $(RUN_TESTS) --workspace
 
 test-peer: deps build ## the behaviour tests on Debian's containerd, the reference
@@ -135,6 +136,10 @@ conformance: deps build ## what critest, and a kubelet's static pods say: CRITES
 	@env $(if $(RELEASED),ORLOP_TEST_RELEASE=$(abspath $(RELEASE))) CRITEST='$(CRITEST)' CRITEST_ARGS='$(CRITEST_ARGS)' \
 		KUBELET='$(KUBELET)' KUBECTL='$(KUBECTL)' ENGINE='$(ENGINE)' BACKENDS='$(BACKENDS)' HANDLERS='$(HANDLERS)' \
 		HOSTS_DIR='$(HOSTS_DIR)' REPORT='$(REPORT)' $(TARGET_DIR)/debug/examples/conformance
+
+screenshots: deps ## pictures of pages, ≤ 150 kB each: LIST=FILE (JSON) of BASE=URL, saved in INTO=docs/pictures
+	@$(CARGO) run --quiet --locked -p orlop-testkit --example screenshots -- \
+		'$(LIST)' '$(BASE)' '$(or $(INTO),docs/pictures)'
 
 test-package: deps build ## packages of the unoptimised build: their bytes and files, and in a VM: upgrade, removal, purge
 	@.ci/packages $(UPGRADE_FROM)

@@ -58,6 +58,12 @@ impl AgentHandle {
     pub fn remarks(&self) -> Vec<super::Remark> {
         self.0.remarks()
     }
+
+    /// The manifests as a page shows them: objects with `file`, `pod`, `namespace`, `uid`, `ok`, `problems` and
+    /// `probes`.
+    pub fn manifests(&self) -> serde_json::Value {
+        self.0.manifests()
+    }
 }
 
 impl Agent {

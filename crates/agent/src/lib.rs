@@ -33,6 +33,7 @@ mod evictor;
 mod http;
 mod manifest;
 mod options;
+mod page;
 mod roster;
 mod shared;
 mod shutdown;

@@ -171,6 +171,11 @@ impl Shared {
             .insert(uid.to_owned(), origin.to_owned());
     }
 
+    /// Where the manifest of a pod is.
+    pub(super) fn origin(&self, uid: &str) -> Option<String> {
+        self.said().origins.get(uid).cloned()
+    }
+
     pub(super) fn forget_origin(&self, uid: &str) {
         self.said().origins.remove(uid);
     }

@@ -12,6 +12,7 @@
 
 mod changes;
 mod descent;
+mod followed;
 mod idmap;
 mod log;
 mod membership;
@@ -27,6 +28,7 @@ mod write;
 
 pub use changes::{Change, ChangeKind, changes};
 pub use descent::Descent;
+pub use followed::FollowedLog;
 pub use idmap::{mapped_clone, set_idmap};
 pub use log::{LogPlace, make_log_dir};
 pub use membership::Membership;

@@ -6,6 +6,7 @@
 //! | [`plugin`] | a plugin of the Node Resource Interface that the test plays |
 //! | [`docker`] | Debian's Docker Engine, for the docker backend |
 //! | [`cri`] | clients on its socket, pod and container configurations, whole-life shortcuts |
+//! | [`browser`] | Debian's Chromium on a page: mouse, keyboard, pictures, its console, what axe finds |
 //! | [`registry`] | Debian's docker-registry on a free loopback port |
 //! | [`proxy`] | a registry's bad days: faults, login walls, request counts |
 //! | [`tls`], [`web_proxy`] | TLS before a server, and the proxy between a node and the world |
@@ -33,6 +34,7 @@
     reason = "a test kit reports by panicking: the test that used it fails with the message"
 )]
 
+pub mod browser;
 pub mod cri;
 pub mod docker;
 pub mod encryption;
@@ -64,6 +66,7 @@ pub mod terminal;
 pub mod tls;
 pub mod web_proxy;
 
+pub use browser::{Browser, BrowserOptions};
 pub use cri::{ContainerSpec, Cri, PodSpec};
 pub use docker::DockerEngine;
 pub use gpg::Gpg;

@@ -71,6 +71,20 @@ pub fn cosign() -> Result<PathBuf, String> {
         .ok_or_else(|| "ORLOP_TEST_COSIGN names no cosign".to_owned())
 }
 
+/// The script of axe-core, which `.ci/axe` brings into the target directory.
+pub fn axe() -> Result<PathBuf, String> {
+    if let Some(named) = std::env::var_os("ORLOP_TEST_AXE").map(PathBuf::from) {
+        let is_file = named.is_file().then_some(named);
+        return is_file.ok_or_else(|| "ORLOP_TEST_AXE names no file".to_owned());
+    }
+    let own = std::env::current_exe().map_err(|e| format!("the test's own path: {e}"))?;
+    let places = own.ancestors().map(|dir| dir.join("axe/axe.min.js"));
+    places
+        .into_iter()
+        .find(|place| place.is_file())
+        .ok_or_else(|| "needs axe-core; `.ci/axe` brings it from npm's registry".to_owned())
+}
+
 /// Whether all that running a pod takes is there: root and an OCI runtime.
 pub fn can_run_pods() -> Result<(), String> {
     is_root()?;

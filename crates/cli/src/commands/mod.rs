@@ -44,6 +44,7 @@ mod update;
 mod update_runtime_config;
 mod version;
 mod wait;
+mod web;
 
 pub use doctor::{Examined, Host};
 pub use image::import_archive;
@@ -141,6 +142,8 @@ commands! {
         Version = version,
         /// Wait until containers and pods are in a state
         Wait = wait,
+        /// See the node in a browser
+        Web = web,
     }
     crictl {
         /// Get, set and list the options in crictl.yaml

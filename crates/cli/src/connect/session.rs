@@ -117,6 +117,14 @@ impl Session {
         named.filter(|endpoint| !endpoint.is_empty())
     }
 
+    /// The endpoint that is meant; that of the first runtime that answers, if none is named.
+    pub(crate) fn runtime_endpoint(&self) -> anyhow::Result<Endpoint> {
+        match &self.endpoint {
+            Some(endpoint) => Ok(endpoint.parse()?),
+            None => found(self.quiet),
+        }
+    }
+
     /// The endpoint, for people.
     pub(crate) fn endpoint_shown(&self) -> String {
         self.endpoint
@@ -194,7 +202,7 @@ impl Session {
     async fn connection(&self, timeout: Duration) -> anyhow::Result<Connection> {
         match &self.endpoint {
             Some(endpoint) => self.connect(endpoint, timeout).await,
-            None => Ok(self.to(found(self.quiet)?, timeout)),
+            None => Ok(self.to(self.runtime_endpoint()?, timeout)),
         }
     }
 

@@ -8,6 +8,7 @@ mod delete;
 mod log_level;
 mod migrate;
 mod node;
+mod page;
 mod up;
 
 pub(crate) use apply::ApplyArgs;

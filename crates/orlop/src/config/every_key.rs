@@ -47,6 +47,13 @@ client_ca = "/other/ca.pem"
 token_file = "/other/token"
 docker_names = true
 
+[web]
+listen = "127.0.0.1:8"
+tls_cert = "/other/web.pem"
+tls_key = "/other/web.key"
+token_file = "/other/web.token"
+names = ["other.example"]
+
 [traces]
 otlp = "https://127.0.0.1:7"
 protocol = "grpc"
@@ -207,7 +214,7 @@ sandboxer = "proxy"
 "#;
 
 /// What is no engine's.
-const ELSEWHERE: [&str; 4] = ["grpc.", "log.", "metrics.", "traces."];
+const ELSEWHERE: [&str; 5] = ["grpc.", "log.", "metrics.", "web.", "traces."];
 
 /// The table of a configuration, made if it is one of a runtime.
 fn section<'c>(config: &'c mut Config, table: &str) -> &'c mut dyn Section {

@@ -24,5 +24,5 @@ pub(crate) use change::{Changes, changes, reloaded};
 pub(crate) use earlier::{EARLIER, Migrated, migrate};
 pub(crate) use flags::{Flags, argument};
 pub(crate) use load::{Location, load, read};
-pub(crate) use render::{default_file, effective, reference};
+pub(crate) use render::{default_file, effective, in_force, reference};
 pub(crate) use schema::{Config, Grpc, Images, Log, Metrics, RUNTIMES, Runtime, Traces};

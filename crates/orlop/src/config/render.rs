@@ -41,6 +41,18 @@ pub(crate) fn default_file() -> String {
 
 /// The values in force, each with where it comes from.
 pub(crate) fn effective(loaded: &Loaded) -> String {
+    values(&loaded.config, |key| {
+        let origin = loaded.origins.get(key)?;
+        (!matches!(origin, Origin::Default)).then(|| origin.to_string())
+    })
+}
+
+/// The values of a configuration.
+pub(crate) fn in_force(config: &Config) -> String {
+    values(config, |_| None)
+}
+
+fn values(config: &Config, origin: impl Fn(&str) -> Option<String>) -> String {
     let mut out = String::new();
     let mut write = |table: &str, section: &dyn Section| {
         if !table.is_empty() {
@@ -48,16 +60,16 @@ pub(crate) fn effective(loaded: &Loaded) -> String {
         }
         for key in section.keys() {
             let _ = write!(out, "{} = {}", key.name, key.value);
-            let _ = match loaded.origins.get(&dotted(table, key.name)) {
-                None | Some(Origin::Default) => writeln!(out),
+            let _ = match origin(&dotted(table, key.name)) {
+                None => writeln!(out),
                 Some(origin) => writeln!(out, "  # {origin}"),
             };
         }
     };
-    for (table, section) in loaded.config.sections() {
+    for (table, section) in config.sections() {
         write(table, section);
     }
-    for (name, runtime) in &loaded.config.runtimes {
+    for (name, runtime) in &config.runtimes {
         write(&format!("{RUNTIMES}.{}", bare_or_quoted(name)), runtime);
     }
     out

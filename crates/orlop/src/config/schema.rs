@@ -61,6 +61,7 @@ config! {
     "grpc" grpc: Grpc,
     "log" log: Log,
     "metrics" metrics: Metrics,
+    "web" web: Web,
     "traces" traces: Traces,
     "images" images: Images,
     "network" network: Network,
@@ -77,7 +78,7 @@ pub(crate) const RUNTIMES: &str = "runtimes";
 
 /// Whether a reload applies anything of a table. Pods are an engine's own affair where the engine is Docker's.
 pub(super) fn is_live(table: &str, backend: Backend) -> bool {
-    backend == Backend::Native || matches!(table, "grpc" | "log" | "metrics" | "traces")
+    backend == Backend::Native || matches!(table, "grpc" | "log" | "metrics" | "web" | "traces")
 }
 
 /// The heading of flags that make sense with one backend.
@@ -181,6 +182,25 @@ section! {
         /// (`kubelet_docker_operations_total` and its like), for dashboards that know no others. With the docker
         /// backend.
         docker_names: bool = false => live,
+    }
+}
+
+section! {
+    /// The node as pages of a browser: `docs/web.md`.
+    Web {
+        /// Where the page is served: an address such as `127.0.0.1:9274`, or `unix:///path` for who forwards a
+        /// port to it. One that is open to other machines needs `tls_cert` and `tls_key`. Empty: nowhere.
+        listen: Option<MetricsEndpoint> = None => live,
+        /// The certificate chain (PEM) of an address. It is read again when it has changed. Empty: no TLS.
+        tls_cert: Option<AbsolutePath> = None => live,
+        /// The private key (PEM) of the certificate.
+        tls_key: Option<AbsolutePath> = None => live,
+        /// A file with the token of the first address (`/?token=`), read at each request: with another token all
+        /// sessions end. Empty: the daemon makes one up and writes the address to `web.url` in its state
+        /// directory, for root alone.
+        token_file: Option<AbsolutePath> = None => live,
+        /// Names that browsers may know this machine by, beside the address and `localhost`.
+        names: Vec<String> = Vec::new() => live,
     }
 }
 

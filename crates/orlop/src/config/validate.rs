@@ -89,6 +89,21 @@ pub(super) fn validate(config: &Config) -> Vec<(String, String)> {
         );
         problem("metrics.listen", message);
     }
+    let web = &config.web;
+    if web.tls_cert.is_some() != web.tls_key.is_some() {
+        let message = "`tls_cert` and `tls_key` need each other";
+        problem("web.tls_cert", message.to_owned());
+    }
+    if let Some(MetricsEndpoint::Tcp(address)) = &web.listen
+        && !address.ip().is_loopback()
+        && web.tls_cert.is_none()
+    {
+        let message = format!(
+            "{address} is open to other machines: set `tls_cert` and `tls_key`, or use a loopback \
+             address, which `ssh -L` reaches from elsewhere"
+        );
+        problem("web.listen", message);
+    }
     let streaming = &config.streaming;
     match (&streaming.tls_cert, &streaming.tls_key) {
         (Some(_), None) => problem("streaming.tls_cert", "also needs `tls_key`".to_owned()),

@@ -8,6 +8,7 @@ use tokio::task::spawn_blocking;
 
 use super::debug::{memory, tasks};
 use super::exporting::Exporting;
+use super::pages::Pages;
 use crate::backend::Reconfigurable;
 use crate::config::values::LevelFilter;
 use crate::config::{Changes, Config, Flags, Location, changes, load, reloaded};
@@ -34,6 +35,7 @@ pub(super) struct Parts {
     pub(super) levels: Levels,
     pub(super) policy: Arc<Policy>,
     pub(super) exporting: Arc<Exporting>,
+    pub(super) pages: Arc<Pages>,
     pub(super) backend: Reconfigurable,
     pub(super) traced: Traced,
     /// Who can be asked what there is.
@@ -111,14 +113,16 @@ impl Inner {
             let rules = Arc::new(rules);
             // Whatever may fail comes before anything is changed.
             let moving = reading.parts.exporting.prepare(&before, &rules)?;
+            let page = reading.parts.pages.prepare(&before, &rules)?;
             let collector = Collector::of(&rules.traces)?;
-            Ok((new, rules, moving, collector))
+            Ok((new, rules, moving, page, collector))
         };
-        let (new, rules, moving, collector) = spawn_blocking(read).await??;
+        let (new, rules, moving, page, collector) = spawn_blocking(read).await??;
         let Parts {
             levels,
             policy,
             exporting,
+            pages,
             backend,
             traced,
             ..
@@ -126,6 +130,9 @@ impl Inner {
         backend.reconfigure(&rules).await?;
         if let Some(moving) = moving {
             exporting.move_to(moving).await;
+        }
+        if let Some(page) = page {
+            pages.move_to(page, &rules).await;
         }
         traced.send_to(collector, &rules.traces);
         // A level that somebody set by hand stays until the file says another.

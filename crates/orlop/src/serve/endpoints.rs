@@ -56,7 +56,16 @@ impl Endpoints {
         Ok(match &config.metrics.listen {
             None => None,
             Some(MetricsEndpoint::Unix(path)) => Some(Listener::unix(path, MODE, group(config)?)?),
-            Some(MetricsEndpoint::Tcp(address)) => Some(tcp(*address)?),
+            Some(MetricsEndpoint::Tcp(address)) => Some(tcp(*address, "metrics")?),
+        })
+    }
+
+    /// The socket of the page that a configuration wants.
+    pub(super) fn web_of(config: &Config) -> anyhow::Result<Option<Listener>> {
+        Ok(match &config.web.listen {
+            None => None,
+            Some(MetricsEndpoint::Unix(path)) => Some(Listener::unix(path, MODE, group(config)?)?),
+            Some(MetricsEndpoint::Tcp(address)) => Some(tcp(*address, "the page")?),
         })
     }
 
@@ -99,8 +108,8 @@ fn group(config: &Config) -> anyhow::Result<Option<u32>> {
     group.map_err(|error| anyhow::anyhow!("grpc.group: {error}"))
 }
 
-fn tcp(address: SocketAddr) -> anyhow::Result<Listener> {
+fn tcp(address: SocketAddr, what: &str) -> anyhow::Result<Listener> {
     Listener::tcp(address)
         .with_context(|| format!("cannot listen on tcp://{address}"))
-        .context("cannot serve metrics")
+        .with_context(|| format!("cannot serve {what}"))
 }

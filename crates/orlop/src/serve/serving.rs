@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use anyhow::{Context, anyhow};
 use orlop_cri::server::V1Alpha2Layer;
+use orlop_door::Listener;
 use orlop_sandbox_api::{Controller, Sandboxes, Store};
 use prometheus_client::registry::Registry;
 use tokio::sync::watch;
@@ -19,6 +20,7 @@ use super::control::{Control, Parts};
 use super::endpoints::Endpoints;
 use super::exporting::Exporting;
 use super::incoming::incoming;
+use super::pages::Pages;
 use crate::backend::{self, Running};
 use crate::config::{Config, Flags, Grpc, Location};
 use crate::log::Levels;
@@ -49,6 +51,7 @@ pub(super) struct Serving {
     farewell: CancellationToken,
     server: JoinHandle<Served>,
     exporting: Arc<Exporting>,
+    pages: Arc<Pages>,
     backend: Running,
 }
 
@@ -85,10 +88,14 @@ impl Serving {
         let _ = engine.set(backend.seen());
         let traced = Traced::start(&config.traces, backend.traces())?;
         let sender = watch::Sender::new(Arc::clone(&config));
+        let own = endpoints.grpc.first().map(Listener::address);
+        let own = own.unwrap_or_default().parse()?;
+        let pages = Arc::new(Pages::start(own, sender.subscribe())?);
         let parts = Parts {
             levels,
             policy: Arc::clone(&policy),
             exporting: Arc::clone(&exporting),
+            pages: Arc::clone(&pages),
             backend: backend.reconfigurable(),
             traced,
             seen: Arc::clone(&engine),
@@ -126,6 +133,7 @@ impl Serving {
             farewell,
             server,
             exporting,
+            pages,
             backend,
         })
     }
@@ -154,6 +162,7 @@ impl Serving {
             () = hurry => tracing::warn!("told to stop again: calls in work are cut off"),
         }
         self.server.abort();
+        self.pages.finish().await;
         self.backend.stop().await;
         self.exporting.finish().await;
         outcome

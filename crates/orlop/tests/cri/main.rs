@@ -73,4 +73,5 @@ mod upgrade;
 mod users;
 mod versions;
 mod wasm;
+mod web_page;
 mod world;

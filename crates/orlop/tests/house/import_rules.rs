@@ -152,9 +152,10 @@ const MAY_USE: &[(&str, &[&str])] = &[
     (
         "cli",
         &[
-            "cri", "stream", "yaml", "disk", "door", "duration", "template",
+            "web", "cri", "stream", "yaml", "disk", "door", "duration", "template",
         ],
     ),
+    ("web", &["cri", "disk", "door", "hex"]),
     // What others left, read from their files.
     ("migrate", &["disk", "hex", "yaml"]),
     // The binary ties backends together.
@@ -169,6 +170,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
             "sandbox-api",
             "migrate",
             "cli",
+            "web",
             "cri",
             "stream",
             "disk",

@@ -1,7 +1,6 @@
 //! `logs`: the log of a container, or of all containers of a pod, read from files on this
 //! machine.
 
-mod file;
 mod moment;
 mod pod;
 mod printer;
@@ -13,12 +12,12 @@ use std::time::Duration;
 use anyhow::{Context, bail};
 use jiff::Timestamp;
 use orlop_cri::client::RuntimeClient;
-use orlop_cri::log::Stream;
+use orlop_cri::log::{Entry, Stream};
 use orlop_cri::v1::{ContainerFilter, ContainerState, ContainerStatus};
+use orlop_disk::FollowedLog as Log;
 
 use crate::connect::{Dialect, Session};
 use crate::input::select::{self, Thing};
-use file::Log;
 use moment::moment;
 use printer::Printer;
 
@@ -157,10 +156,15 @@ async fn open(
     };
     let mut log = Log::open(&path, &id)?;
     if let Some(lines) = part.tail {
-        log.seek_tail(lines)
+        log.seek_tail(lines, u64::MAX, goes_on)
             .with_context(|| format!("cannot read {}", path.display()))?;
     }
     Ok(log)
+}
+
+/// Whether a line of the file is a part of a line that goes on in the next.
+fn goes_on(line: &[u8]) -> bool {
+    Entry::parse(line).is_ok_and(|entry| entry.partial)
 }
 
 /// Where the log is.

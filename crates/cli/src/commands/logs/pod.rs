@@ -9,8 +9,8 @@ use jiff::Timestamp;
 use orlop_cri::client::RuntimeClient;
 use orlop_cri::log::{Entry, Stream};
 use orlop_cri::v1::{Container, ContainerFilter, ContainerState, PodSandboxState};
+use orlop_disk::FollowedLog as Log;
 
-use super::file::Log;
 use super::{Args, GLANCE, GLANCES_PER_STATUS, Part, open};
 use crate::output::{Style, stdout};
 

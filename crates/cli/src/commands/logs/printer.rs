@@ -5,8 +5,7 @@ use std::io::{self, Write};
 use anyhow::Context;
 use jiff::Timestamp;
 use orlop_cri::log::{Entry, Stream};
-
-use super::file::Log;
+use orlop_disk::FollowedLog as Log;
 
 /// Prints entries as the process wrote them.
 pub(super) struct Printer {
@@ -147,7 +146,8 @@ mod tests {
             (9, "one\ntwo\nthree\n"),
         ] {
             let (_directory, mut log) = log(&LINES);
-            log.seek_tail(lines).unwrap();
+            log.seek_tail(lines, u64::MAX, super::super::goes_on)
+                .unwrap();
             assert_eq!(printed(&mut printer(), &mut log), expected, "{lines}");
         }
     }
@@ -160,7 +160,8 @@ mod tests {
         ];
         for (lines, expected) in [(0, ""), (1, "end"), (2, "one\nend")] {
             let (_directory, mut log) = log(&text);
-            log.seek_tail(lines).unwrap();
+            log.seek_tail(lines, u64::MAX, super::super::goes_on)
+                .unwrap();
             assert_eq!(printed(&mut printer(), &mut log), expected, "{lines}");
         }
     }

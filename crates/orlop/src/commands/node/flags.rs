@@ -10,6 +10,7 @@ use orlop_agent::{
 };
 use orlop_cli::Span;
 
+use super::super::page::PageFlags;
 use super::fields::FieldFlags;
 use super::logging::LogFlags;
 use super::{address, name};
@@ -94,6 +95,9 @@ pub(super) struct NodeFlags {
 
     #[command(flatten)]
     pub(super) logging: LogFlags,
+
+    #[command(flatten)]
+    pub(super) page: PageFlags,
 }
 
 #[derive(Debug, Clone, Copy, ValueEnum)]

@@ -1,5 +1,6 @@
 //! From the command line to an agent that works.
 
+use std::io::{self, Write};
 use std::process::ExitCode;
 use std::time::Duration;
 
@@ -10,6 +11,7 @@ use rustix::process::umask;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio_util::sync::CancellationToken;
 
+use super::super::page::PageFlags;
 use super::flags::NodeFlags;
 use super::own;
 use crate::service_manager::{Inherited, Notifier, State};
@@ -24,6 +26,7 @@ const WORKERS: u16 = 2;
 pub(super) fn run(flags: NodeFlags, inherited: Inherited) -> anyhow::Result<ExitCode> {
     let asked = flags.logging.clone();
     let without_effect = asked.remarks();
+    let page = flags.page.clone();
     let (options, idle) = flags.read()?;
     let logging = asked.over(&options.configuration.logging)?;
     let _levels = log::start(&logging, inherited.journal)?;
@@ -41,12 +44,12 @@ pub(super) fn run(flags: NodeFlags, inherited: Inherited) -> anyhow::Result<Exit
     own::open_files(options.configuration.max_open_files);
 
     let runtime = threads::serving(WORKERS)?;
-    let outcome = runtime.block_on(live(options, inherited.notifier));
+    let outcome = runtime.block_on(live(options, inherited.notifier, page));
     runtime.shutdown_timeout(LAST_WORK);
     outcome.map(|()| ExitCode::SUCCESS)
 }
 
-async fn live(options: AgentOptions, notifier: Notifier) -> anyhow::Result<()> {
+async fn live(options: AgentOptions, notifier: Notifier, page: PageFlags) -> anyhow::Result<()> {
     let mut terminate = signal(SignalKind::terminate()).context("cannot listen for signals")?;
     let mut interrupt = signal(SignalKind::interrupt()).context("cannot listen for signals")?;
     tracing::info!(
@@ -55,11 +58,16 @@ async fn live(options: AgentOptions, notifier: Notifier) -> anyhow::Result<()> {
         runtime = options.configuration.container_runtime_endpoint,
         "the node agent starts",
     );
+    let endpoint = options.configuration.container_runtime_endpoint.clone();
     let agent = tokio::select! {
         started = Agent::start(options) => started?,
         _ = terminate.recv() => return Ok(()),
         _ = interrupt.recv() => return Ok(()),
     };
+    let page = page.serve(&endpoint, agent.handle(), None)?;
+    if let Some(page) = &page {
+        writeln!(io::stdout(), "{}", page.address)?;
+    }
     notifier.tell(State::Ready);
     let stop = CancellationToken::new();
     let running = tokio::spawn(agent.run(stop.clone()));
@@ -74,6 +82,9 @@ async fn live(options: AgentOptions, notifier: Notifier) -> anyhow::Result<()> {
     }
     notifier.tell(State::Stopping);
     tracing::info!("the agent ends");
+    if let Some(page) = page {
+        page.finish().await;
+    }
     stop.cancel();
     tokio::select! {
         ended = &mut running => ended.context("the agent broke")?,

@@ -9,8 +9,15 @@ use tokio_util::sync::CancellationToken;
 
 use super::super::node::summary_line;
 
-/// Writes until told to stop.
-pub(super) async fn show(handle: &AgentHandle, stop: &CancellationToken) -> io::Result<()> {
+/// Writes until told to stop; first where the page is, if there is one.
+pub(super) async fn show(
+    handle: &AgentHandle,
+    page: Option<&str>,
+    stop: &CancellationToken,
+) -> io::Result<()> {
+    if let Some(page) = page {
+        writeln!(io::stdout(), "{page}")?;
+    }
     let mut watch = handle.manager().watch();
     let mut last: BTreeMap<String, String> = BTreeMap::new();
     for pod in handle.manager().pods() {

@@ -20,9 +20,10 @@ use tokio::signal::unix::{SignalKind, signal};
 use tokio_util::sync::CancellationToken;
 
 use super::node;
+use super::page::PageFlags;
 use crate::serve::{Embedded, Plan, ServeArgs};
 use crate::service_manager::{Inherited, Notifier, State};
-use crate::{log, threads};
+use crate::{config, log, threads};
 
 /// Work that blocks may end by itself for so long after all is done.
 const LAST_WORK: Duration = Duration::from_secs(1);
@@ -64,6 +65,9 @@ pub(crate) struct UpArgs {
     /// Leave the pods running when this ends
     #[arg(long)]
     keep: bool,
+
+    #[command(flatten)]
+    page: PageFlags,
 }
 
 impl UpArgs {
@@ -99,10 +103,11 @@ impl UpArgs {
         let written = &options.configuration;
         node::spare_from_oom(written.oom_score_adj);
         node::open_files(written.max_open_files);
+        let page = (self.page.clone(), config::in_force(plan.config()));
         let runtime = threads::serving(plan.config().daemon.worker_threads)?;
         let outcome = runtime.block_on(async {
             let embedded = Box::pin(Embedded::start(plan, levels)).await?;
-            live(embedded, options, inherited.notifier, log_file).await
+            live(embedded, options, inherited.notifier, log_file, page).await
         });
         runtime.shutdown_timeout(LAST_WORK);
         outcome.map(|()| ExitCode::SUCCESS)
@@ -154,6 +159,7 @@ async fn live(
     mut options: AgentOptions,
     notifier: Notifier,
     log_file: Option<PathBuf>,
+    (page, settings): (PageFlags, String),
 ) -> anyhow::Result<()> {
     let mut terminate = signal(SignalKind::terminate()).context("cannot listen for signals")?;
     let mut interrupt = signal(SignalKind::interrupt()).context("cannot listen for signals")?;
@@ -162,11 +168,14 @@ async fn live(
     let keeps = options.at_end == AtEnd::Leave;
     let agent = Agent::start(options).await?;
     let handle = agent.handle();
+    let endpoint = format!("unix://{}", embedded.socket().display());
+    let page = page.serve(&endpoint, handle.clone(), Some(settings))?;
+    let address = page.as_ref().map(|page| page.address.clone());
     notifier.tell(State::Ready);
     let stop = CancellationToken::new();
     let mut running = tokio::spawn(agent.run(stop.clone()));
     let showing = CancellationToken::new();
-    let shown = tokio::spawn(show(handle, log_file, showing.clone(), keeps));
+    let shown = tokio::spawn(show(handle, (log_file, address), showing.clone(), keeps));
 
     let outcome = tokio::select! {
         error = embedded.failure() => Err(error),
@@ -188,6 +197,9 @@ async fn live(
     }
     showing.cancel();
     let _ = shown.await;
+    if let Some(page) = page {
+        page.finish().await;
+    }
     embedded.finish().await?;
     outcome
 }
@@ -195,13 +207,16 @@ async fn live(
 /// Shows the pods: as a table that is kept up to date on a terminal, else a line for each change.
 async fn show(
     handle: AgentHandle,
-    log_file: Option<PathBuf>,
+    (log_file, page): (Option<PathBuf>, Option<String>),
     stop: CancellationToken,
     keeps: bool,
 ) {
     let shown = match log_file {
-        Some(path) => view::show(&handle, &path, &stop, keeps).await,
-        None => lines::show(&handle, &stop).await,
+        Some(path) => {
+            let above = page.unwrap_or_default();
+            view::show(&handle, (&path, &above), &stop, keeps).await
+        }
+        None => lines::show(&handle, page.as_deref(), &stop).await,
     };
     if let Err(error) = shown {
         tracing::debug!(%error, "nobody looks any more");

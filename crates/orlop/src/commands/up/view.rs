@@ -46,7 +46,7 @@ impl Drop for Screen {
 /// Shows until told to stop.
 pub(super) async fn show(
     handle: &AgentHandle,
-    log: &Path,
+    (log, page): (&Path, &str),
     stop: &CancellationToken,
     keeps: bool,
 ) -> io::Result<()> {
@@ -58,7 +58,7 @@ pub(super) async fn show(
         tokio::select! {
             () = stop.cancelled() => break,
             () = sleep_until(next) => {
-                put(&draw(handle, &events, log, keeps))?;
+                put(&draw(handle, &events, (log, page), keeps))?;
                 next = Instant::now() + PERIOD;
             }
             change = watch.next() => {
@@ -88,7 +88,7 @@ fn put(text: &str) -> io::Result<()> {
 fn draw(
     handle: &AgentHandle,
     events: &BTreeMap<String, String>,
-    log: &Path,
+    (log, page): (&Path, &str),
     keeps: bool,
 ) -> String {
     let (width, height) = tcgetwinsize(io::stdout()).map_or((80, 24), |size| {
@@ -124,7 +124,7 @@ fn draw(
         ]);
     }
     let mut lines = vec![
-        format!("{running} of {} pods are ready", pods.len()),
+        format!("{running} of {} pods are ready  {page}", pods.len()),
         String::new(),
     ];
     lines.extend(table(&rows));

@@ -1,0 +1,72 @@
+//! The page that the daemon serves itself.
+
+use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
+use std::time::Duration;
+
+use orlop_testkit::{Node, machine, skip_unless};
+use rustix::process::Signal;
+
+use crate::browser::Browser;
+
+/// The address in a file that only root reads, once it is another one.
+async fn address(file: &Path, before: &str) -> String {
+    for _ in 0..500 {
+        let text = std::fs::read_to_string(file).unwrap_or_default();
+        if text.ends_with('\n') && text.trim() != before {
+            let mode = std::fs::metadata(file).unwrap().permissions().mode();
+            assert_eq!(mode & 0o777, 0o600);
+            return text.trim().to_owned();
+        }
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+    panic!("no new address in {}", file.display());
+}
+
+#[tokio::test]
+async fn the_daemon_serves_a_page_and_moves_it_at_a_reload() {
+    skip_unless!(machine::can_run_pods());
+    let config = "[web]\nlisten = \"127.0.0.1:0\"\n";
+    let mut node = Node::orlop().config(config).start().await;
+    let file = node.state().join("web.url");
+    let first = address(&file, "").await;
+    let browser = Browser::open(&first).await;
+    let hello = browser.events("/api/live").await.next_of("hello").await;
+    assert_eq!(hello["runtime"]["name"], "orlop");
+    let settings = browser.document("/api/settings").await;
+    let text = settings["text"].as_str().unwrap();
+    assert!(
+        text.contains("[web]\nlisten = \"tcp://127.0.0.1:0\""),
+        "{text}"
+    );
+
+    let path = node.scratch().path("config.toml");
+    std::fs::write(
+        &path,
+        config.replace(":0", ":00") + "names = [\"node.example\"]\n",
+    )
+    .unwrap();
+    node.signal(Signal::HUP);
+    let second = address(&file, &first).await;
+    let token = |address: &str| address.split("token=").nth(1).unwrap().to_owned();
+    assert_ne!(token(&first), token(&second));
+    Browser::open(&second).await.document("/api/settings").await;
+
+    std::fs::write(&path, "").unwrap();
+    node.signal(Signal::HUP);
+    for _ in 0..500 {
+        if !file.exists() {
+            break;
+        }
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+    assert!(!file.exists(), "the page is gone, and its address with it");
+    let host = second
+        .strip_prefix("http://")
+        .unwrap()
+        .split('/')
+        .next()
+        .unwrap();
+    std::net::TcpStream::connect(host).unwrap_err();
+    node.finish().await;
+}

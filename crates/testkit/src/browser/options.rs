@@ -1,0 +1,80 @@
+//! What a browser is started with.
+
+use serde_json::{Value, json};
+
+/// The window of a browser and what it believes.
+#[derive(Debug, Clone)]
+pub struct BrowserOptions {
+    /// The width of the page in CSS pixels.
+    pub width: u32,
+    /// Its height.
+    pub height: u32,
+    /// Device pixels per CSS pixel.
+    pub scale: f64,
+    /// Whether the person at it likes dark pages.
+    pub dark: bool,
+    /// Whether any certificate of a server is good enough.
+    pub any_certificate: bool,
+    /// Host names that lead to 127.0.0.1. No other name leads anywhere.
+    pub names: Vec<String>,
+}
+
+impl Default for BrowserOptions {
+    fn default() -> Self {
+        Self {
+            width: 1280,
+            height: 800,
+            scale: 1.0,
+            dark: false,
+            any_certificate: false,
+            names: Vec::new(),
+        }
+    }
+}
+
+/// As root there is no sandbox, and what a browser does by itself disturbs.
+const FLAGS: &[&str] = &[
+    "--headless=new",
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-quic",
+    "--no-first-run",
+    "--no-default-browser-check",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-default-apps",
+    "--disable-extensions",
+    "--disable-sync",
+    "--disable-breakpad",
+    "--password-store=basic",
+    "--force-color-profile=srgb",
+    "--lang=en-US",
+];
+
+impl BrowserOptions {
+    /// What a new session asks for.
+    pub(super) fn capabilities(&self, chromium: &str, profile: &str) -> Value {
+        let mut args: Vec<String> = FLAGS.iter().map(|&flag| flag.to_owned()).collect();
+        args.push(format!("--user-data-dir={profile}"));
+        args.push(format!("--window-size={},{}", self.width, self.height));
+        args.push(format!("--host-resolver-rules={}", self.resolver_rules()));
+        json!({ "capabilities": { "alwaysMatch": {
+            "browserName": "chrome",
+            "acceptInsecureCerts": self.any_certificate,
+            "goog:chromeOptions": { "binary": chromium, "args": args },
+            "goog:loggingPrefs": { "browser": "ALL" },
+        } } })
+    }
+
+    /// Nothing leaves the machine, and what a page wants from elsewhere is an error of its console.
+    fn resolver_rules(&self) -> String {
+        let mut rules: Vec<String> = self
+            .names
+            .iter()
+            .map(|name| format!("MAP {name} 127.0.0.1"))
+            .collect();
+        rules.push("MAP * ~NOTFOUND".to_owned());
+        rules.extend(["127.0.0.1", "localhost", "[::1]"].map(|name| format!("EXCLUDE {name}")));
+        rules.join(", ")
+    }
+}

@@ -1,0 +1,39 @@
+//! Answers that go on: server-sent events (HTML, 9.2).
+
+use std::convert::Infallible;
+use std::time::Duration;
+
+use bytes::Bytes;
+use futures_util::stream;
+use http_body_util::{BodyExt, StreamBody};
+use hyper::body::Frame;
+use tokio::sync::mpsc::Receiver;
+use tokio::time::timeout;
+
+use crate::answer::Body;
+
+/// Something comes at least as often, so that who has left is noticed.
+const SIGN_OF_LIFE: Duration = Duration::from_secs(15);
+
+/// One event. The data is JSON, which has no line ends.
+pub(crate) fn event(kind: &str, data: &str) -> Bytes {
+    format!("event: {kind}\ndata: {data}\n\n").into()
+}
+
+/// A body of events, until nobody sends any more. What is held goes when the client does.
+pub(crate) fn body(events: Receiver<Bytes>, held: impl Send + 'static) -> Body {
+    let frames = stream::unfold((events, held), async |(mut events, held)| {
+        let bytes = match timeout(SIGN_OF_LIFE, events.recv()).await {
+            Ok(Some(bytes)) => bytes,
+            Ok(None) => return None,
+            Err(_) => Bytes::from_static(b": alive\n\n"),
+        };
+        Some((Ok::<_, Infallible>(Frame::data(bytes)), (events, held)))
+    });
+    StreamBody::new(frames).boxed_unsync()
+}
+
+/// Nothing, for who asks for the head alone.
+pub(crate) fn none() -> Body {
+    http_body_util::Empty::new().boxed_unsync()
+}

@@ -1,0 +1,210 @@
+//! Log files as the endpoint names them, followed.
+//!
+//! | module | what it holds |
+//! |---|---|
+//! | `reader` | one log: its lines in batches |
+//! | `line` | a line of the file as one of the container's |
+
+mod line;
+mod reader;
+
+use std::time::Duration;
+
+use bytes::Bytes;
+use http::StatusCode;
+use orlop_cri::client::{Connection, RuntimeClient};
+use orlop_cri::v1::ContainerState;
+use serde_json::json;
+use tokio::sync::mpsc::{self, Sender};
+use tokio::task::{JoinHandle, spawn_blocking};
+use tokio::time::{sleep, timeout};
+
+use crate::answer::{self, Answer};
+use crate::events::{self, event};
+use crate::routes::Query;
+use crate::server::{MOST_LOGS, Node};
+use reader::Reader;
+
+/// Containers that are followed at once.
+const MOST_CONTAINERS: usize = 32;
+
+/// Lines from the end, unless a request says how many.
+const USUAL_TAIL: u32 = 1000;
+const LONGEST_TAIL: u32 = 100_000;
+
+/// Batches that wait for a page.
+const BEHIND: usize = 4;
+
+/// How long a page may read nothing.
+const STALL: Duration = Duration::from_secs(20);
+
+/// How often files are looked at, and how often their containers.
+const GLANCE: Duration = Duration::from_millis(250);
+const GLANCES_PER_STATUS: u32 = 8;
+
+/// The logs of the containers that a request names.
+pub(crate) fn open(node: &Node, query: &Query, is_head: bool) -> Answer {
+    let mut ids: Vec<String> = query.all("container").map(str::to_owned).collect();
+    ids.dedup();
+    if ids.is_empty() || ids.len() > MOST_CONTAINERS {
+        let text = format!("name containers, at most {MOST_CONTAINERS}: /api/logs?container=ID");
+        return answer::failure(StatusCode::BAD_REQUEST, &text);
+    }
+    if is_head {
+        return answer::events(events::none());
+    }
+    let Ok(place) = node.logs.clone().try_acquire_owned() else {
+        let text = format!("{MOST_LOGS} logs are followed, and no more are: close one of them");
+        return answer::failure(StatusCode::SERVICE_UNAVAILABLE, &text);
+    };
+    let tail = query.number("tail").unwrap_or(USUAL_TAIL).min(LONGEST_TAIL);
+    let (sender, receiver) = mpsc::channel(BEHIND);
+    let following = tokio::spawn(follow(node.cri.clone(), ids, tail, sender));
+    answer::events(events::body(receiver, (place, Following(following))))
+}
+
+/// Ended when the page is closed.
+struct Following(JoinHandle<()>);
+
+impl Drop for Following {
+    fn drop(&mut self) {
+        self.0.abort();
+    }
+}
+
+/// Nobody reads any more.
+struct Left;
+
+/// One that is followed.
+struct Log {
+    id: String,
+    /// Away while it reads.
+    reader: Option<Reader>,
+    /// Its container has ended: what is there now is all.
+    is_last: bool,
+}
+
+async fn follow(cri: Connection, ids: Vec<String>, tail: u32, to: Sender<Bytes>) {
+    let client = cri.runtime();
+    // A page that leaves is not told of.
+    let _: Result<(), Left> = all(&client, ids, tail, &Pages(to)).await;
+}
+
+/// Where lines go.
+struct Pages(Sender<Bytes>);
+
+impl Pages {
+    async fn tell(&self, kind: &str, data: &str) -> Result<(), Left> {
+        match timeout(STALL, self.0.send(event(kind, data))).await {
+            Ok(Ok(())) => Ok(()),
+            _ => Err(Left),
+        }
+    }
+
+    async fn ended(&self, id: &str, why: &str) -> Result<(), Left> {
+        let data = json!({ "container": id, "why": why });
+        self.tell("ended", &data.to_string()).await
+    }
+}
+
+async fn all(
+    client: &RuntimeClient,
+    ids: Vec<String>,
+    tail: u32,
+    page: &Pages,
+) -> Result<(), Left> {
+    let mut logs = Vec::new();
+    for id in ids {
+        match begin(client, &id, tail).await {
+            Ok(log) => logs.push(log),
+            Err(why) => page.ended(&id, &why).await?,
+        }
+    }
+    let mut is_caught = false;
+    let mut glances: u32 = 0;
+    loop {
+        let mut is_more = false;
+        let mut kept = Vec::with_capacity(logs.len());
+        for mut log in logs {
+            let (reader, read) = batch(log.reader.take()).await;
+            log.reader = reader;
+            match read {
+                Ok(Some(lines)) => {
+                    let container = serde_json::Value::from(log.id.as_str());
+                    let data = format!("{{\"container\":{container},\"lines\":{lines}}}");
+                    page.tell("lines", &data).await?;
+                    is_more = true;
+                    kept.push(log);
+                }
+                Ok(None) if log.is_last => {
+                    page.ended(&log.id, "the container has ended").await?;
+                }
+                Ok(None) => kept.push(log),
+                Err(why) => page.ended(&log.id, &why).await?,
+            }
+        }
+        logs = kept;
+        if is_more {
+            continue;
+        }
+        if !is_caught {
+            page.tell("caught", "{}").await?;
+            is_caught = true;
+        }
+        if logs.is_empty() {
+            return Ok(());
+        }
+        sleep(GLANCE).await;
+        glances = glances.wrapping_add(1);
+        if glances.is_multiple_of(GLANCES_PER_STATUS) {
+            for log in &mut logs {
+                log.is_last = log.is_last || has_ended(client, &log.id).await;
+            }
+        }
+    }
+}
+
+async fn begin(client: &RuntimeClient, id: &str, tail: u32) -> Result<Log, String> {
+    let answer = client.container_status(id, false).await;
+    let status = answer.map_err(|error| error.to_string())?.status;
+    let status = status.unwrap_or_default();
+    if status.log_path.is_empty() {
+        let why = "the container has no log: its pod or it was made without a place for one";
+        return Err(why.to_owned());
+    }
+    let is_last = status.state() == ContainerState::ContainerExited;
+    let (path, own) = (status.log_path.clone(), status.id.clone());
+    let opening = spawn_blocking(move || Reader::open(path.as_ref(), &own, tail));
+    let reader = opening
+        .await
+        .map_err(|_| "reading the log broke".to_owned())?;
+    Ok(Log {
+        id: id.to_owned(),
+        reader: Some(reader.map_err(|error| error.to_string())?),
+        is_last,
+    })
+}
+
+/// The next lines as JSON. Reading blocks; the reader comes back.
+async fn batch(reader: Option<Reader>) -> (Option<Reader>, Result<Option<String>, String>) {
+    let Some(mut reader) = reader else {
+        return (None, Err("reading the log broke".to_owned()));
+    };
+    let read = spawn_blocking(move || {
+        let batch = reader.batch().map_err(|error| error.to_string());
+        (Some(reader), batch)
+    });
+    let broken = |_| (None, Err("reading the log broke".to_owned()));
+    read.await.unwrap_or_else(broken)
+}
+
+/// A runtime that doesn't answer may be about to be restarted, its containers running on.
+async fn has_ended(client: &RuntimeClient, id: &str) -> bool {
+    match client.container_status(id, false).await {
+        Ok(answer) => {
+            let status = answer.status.unwrap_or_default();
+            status.state() == ContainerState::ContainerExited
+        }
+        Err(error) => error.is_not_found(),
+    }
+}

@@ -1,0 +1,166 @@
+//! What listens.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use http::Request;
+use hyper::body::Incoming;
+use orlop_cri::Endpoint;
+use orlop_cri::client::Connection as Cri;
+use orlop_door::{AcceptLoop, Connection, HeadLimits, Listener, Tls, serve_http1};
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::sync::Semaphore;
+use tokio::time::Instant;
+use tokio_util::sync::CancellationToken;
+
+use crate::access::{Access, Token};
+use crate::answer::secured;
+use crate::extras::Extras;
+use crate::live::Hub;
+use crate::stall::Stall;
+use crate::{asked, routes};
+
+/// Connections served at once. Further ones wait in the kernel's queue.
+const MOST_CONNECTIONS: usize = 32;
+
+/// Logs that are followed at once.
+pub(crate) const MOST_LOGS: usize = 8;
+
+/// A handshake takes no longer.
+const HANDSHAKE: Duration = Duration::from_secs(10);
+
+/// A client that reads nothing for so long is left.
+const STALL: Duration = Duration::from_secs(20);
+
+const HEAD: HeadLimits = HeadLimits {
+    time: Duration::from_secs(15),
+    bytes: 16 << 10,
+};
+
+/// How often usage is looked at.
+const INTERVAL: Duration = Duration::from_secs(2);
+
+/// What a server is to show, and to whom.
+pub struct WebOptions {
+    /// The endpoint of the node.
+    pub endpoint: Endpoint,
+    /// What the first address must have.
+    pub token: Token,
+    /// Names that a request may be for, beside the address and `localhost`.
+    pub names: Vec<String>,
+    /// Whether environment variables are shown to who asks for them.
+    pub shows_environment: bool,
+    /// What the process knows beside the endpoint.
+    pub extras: Option<Arc<dyn Extras>>,
+}
+
+/// Why nothing is served.
+#[derive(Debug, thiserror::Error)]
+pub enum WebError {
+    /// Others could read along.
+    #[error(
+        "{0} is open to other machines, and whoever is on the way could read along: show a certificate (a PEM file \
+         and its key), or listen on a loopback address, which `ssh -L` reaches from elsewhere"
+    )]
+    Open(String),
+}
+
+/// A server that is about to serve.
+pub struct Web {
+    listener: Listener,
+    tls: Option<Arc<Tls>>,
+    node: Arc<Node>,
+}
+
+/// What all requests are about.
+pub(crate) struct Node {
+    pub(crate) cri: Cri,
+    pub(crate) access: Access,
+    pub(crate) hub: Arc<Hub>,
+    pub(crate) shows_environment: bool,
+    pub(crate) extras: Option<Arc<dyn Extras>>,
+    /// Places for those who follow logs.
+    pub(crate) logs: Arc<Semaphore>,
+}
+
+impl Web {
+    /// Gets ready to serve. Needs a reactor.
+    pub fn new(
+        listener: Listener,
+        tls: Option<Arc<Tls>>,
+        options: WebOptions,
+    ) -> Result<Self, WebError> {
+        if tls.is_none() && !listener.is_local() {
+            return Err(WebError::Open(listener.address()));
+        }
+        let access = Access::new(options.token, options.names, &listener, tls.is_some());
+        let cri = asked::connect(options.endpoint);
+        let manifests = options.extras.as_ref();
+        let manifests = manifests.is_some_and(|extras| extras.has_manifests());
+        let hub = Hub::new(cri.clone(), INTERVAL, manifests, options.shows_environment);
+        let node = Node {
+            access,
+            hub,
+            cri,
+            shows_environment: options.shows_environment,
+            extras: options.extras,
+            logs: Arc::new(Semaphore::new(MOST_LOGS)),
+        };
+        Ok(Self {
+            listener,
+            tls,
+            node: Arc::new(node),
+        })
+    }
+
+    /// The address that a browser begins with, the token in it if that is not in a file; of a unix socket, its
+    /// path.
+    pub fn address(&self) -> String {
+        let Some(address) = self.listener.tcp_address() else {
+            return self.listener.address();
+        };
+        let scheme = if self.tls.is_some() { "https" } else { "http" };
+        self.node
+            .access
+            .first_address(&format!("{scheme}://{address}/"))
+    }
+
+    /// Serves until told to stop.
+    pub async fn serve(self, stop: CancellationToken) {
+        let Self {
+            listener,
+            tls,
+            node,
+        } = self;
+        let accepting = AcceptLoop {
+            doing: "cannot accept a browser",
+            at_once: MOST_CONNECTIONS,
+            farewell: Duration::ZERO,
+        };
+        let each = |connection| Some(meet(connection, tls.clone(), Arc::clone(&node)));
+        accepting.run(listener, stop, each).await;
+    }
+}
+
+async fn meet(connection: Connection, tls: Option<Arc<Tls>>, node: Arc<Node>) {
+    let tls = tls.filter(|_| !matches!(connection, Connection::Unix(_)));
+    let Some(tls) = tls else {
+        return talk(connection, node).await;
+    };
+    if let Some(stream) = tls.accept(connection, Instant::now() + HANDSHAKE).await {
+        talk(stream, node).await;
+    }
+}
+
+async fn talk(stream: impl AsyncRead + AsyncWrite + Send + Unpin + 'static, node: Arc<Node>) {
+    let answer = |request: Request<Incoming>| {
+        let node = Arc::clone(&node);
+        // Nothing is asked with a body.
+        let (head, _) = request.into_parts();
+        async move { secured(routes::answer(&node, &head).await) }
+    };
+    let stream = Stall::new(stream, STALL);
+    if let Err(error) = serve_http1(stream, HEAD, answer).await {
+        tracing::debug!(%error, "a browser's connection broke");
+    }
+}

@@ -1,0 +1,115 @@
+//! What runtimes add to a status when asked for more: a JSON object each of its own form, with whole
+//! configurations, environments among them. Only what is named here is taken from it.
+
+use std::collections::HashMap;
+
+use serde_json::{Value, json};
+
+use crate::bounded::{MOST, cut};
+
+/// Larger ones are not read.
+const LARGEST: usize = 4 << 20;
+
+/// The object under the key that runtimes use for it.
+#[derive(Debug)]
+pub(super) struct Info(Value);
+
+impl Info {
+    pub(super) fn of(info: &HashMap<String, String>) -> Self {
+        Self::under(info, "info")
+    }
+
+    pub(super) fn under(info: &HashMap<String, String>, key: &str) -> Self {
+        let text = info.get(key).filter(|text| text.len() <= LARGEST);
+        let value = text.and_then(|text| serde_json::from_str(text).ok());
+        Self(value.unwrap_or_default())
+    }
+
+    /// What stands at a place, as `/config/dns_config`.
+    pub(super) fn at(&self, place: &str) -> &Value {
+        self.0.pointer(place).unwrap_or(&Value::Null)
+    }
+
+    /// A text at a place, unless it is empty.
+    pub(super) fn text(&self, place: &str) -> Option<&str> {
+        let text = self.at(place).as_str()?;
+        (!text.is_empty()).then(|| cut(text))
+    }
+
+    /// Texts at a place.
+    pub(super) fn texts(&self, place: &str) -> Option<Vec<&str>> {
+        let all = self.at(place).as_array()?.iter().take(MOST);
+        Some(all.filter_map(Value::as_str).map(cut).collect())
+    }
+
+    /// The process, while there is one.
+    pub(super) fn pid(&self) -> Option<u64> {
+        self.at("/pid").as_u64().filter(|pid| *pid > 0)
+    }
+
+    /// What a container runs, with its arguments.
+    pub(super) fn command(&self) -> Option<Vec<&str>> {
+        let spec = self.texts("/runtimeSpec/process/args");
+        spec.filter(|args| !args.is_empty())
+    }
+
+    /// The environment of a container, by the specification that it was made by.
+    pub(super) fn environment(&self) -> Option<Vec<(&str, &str)>> {
+        let env = self.at("/runtimeSpec/process/env").as_array()?;
+        let env = env.iter().take(MOST).filter_map(Value::as_str);
+        Some(
+            env.map(|one| one.split_once('=').unwrap_or((one, "")))
+                .collect(),
+        )
+    }
+
+    /// The network namespace's path.
+    pub(super) fn network_namespace(&self) -> Option<&str> {
+        let all = self.at("/runtimeSpec/linux/namespaces").as_array()?;
+        let mut all = all.iter().filter(|one| one["type"] == "network");
+        all.find_map(|one| one["path"].as_str()).map(cut)
+    }
+
+    /// The ports of a pod's configuration, as CRI messages in JSON have them.
+    pub(super) fn ports(&self) -> Vec<Value> {
+        let all = self.at("/config/port_mappings").as_array();
+        let all = all.into_iter().flatten().take(MOST);
+        all.map(|one| {
+            let protocol = match (one["protocol"].as_u64(), one["protocol"].as_str()) {
+                (Some(1), _) | (_, Some("UDP")) => "udp",
+                (Some(2), _) | (_, Some("SCTP")) => "sctp",
+                _ => "tcp",
+            };
+            json!({
+                "protocol": protocol,
+                "host_ip": cut(one["host_ip"].as_str().unwrap_or_default()),
+                "host_port": one["host_port"].as_u64(),
+                "container_port": one["container_port"].as_u64(),
+            })
+        })
+        .collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_no_object_tells_nothing() {
+        for text in ["", "{", "[1]", "7", "{\"runtimeSpec\":{\"process\":7}}"] {
+            let info = Info::of(&HashMap::from([("info".to_owned(), text.to_owned())]));
+            assert_eq!(info.environment(), None, "{text}");
+            assert_eq!(
+                (info.command(), info.pid(), info.network_namespace()),
+                (None, None, None)
+            );
+            assert!(info.ports().is_empty());
+        }
+        let long = format!("{{\"pid\":1,\"x\":\"{}\"}}", "x".repeat(LARGEST));
+        assert_eq!(
+            Info::of(&HashMap::from([("info".to_owned(), long)])).pid(),
+            None
+        );
+    }
+}

@@ -1,0 +1,21 @@
+//! Answers that are given once.
+
+mod images;
+mod info;
+mod networks;
+mod pod;
+mod settings;
+mod traces;
+
+pub(crate) use images::images;
+pub(crate) use networks::networks;
+pub(crate) use pod::{environment, pod};
+pub(crate) use settings::{manifests, settings};
+pub(crate) use traces::traces;
+
+use serde_json::Value;
+
+use crate::asked::AskError;
+
+/// What an answer is.
+pub(crate) type Told = Result<Value, AskError>;
