@@ -211,7 +211,7 @@ async fn what_a_container_is_given_is_within_its_reach(node: NodeBuilder) {
     let script = "for file in /etc/hosts /etc/hostname /etc/resolv.conf /image/file; do cat $file > /dev/null || exit 1; done; \
         for dir in / /etc /dev/shm /declared; do echo own > $dir/own && cat $dir/own || exit 2; done; \
         ls /dev/mqueue /dev/pts /sys/fs/cgroup > /dev/null || exit 3; \
-        grep -q ' _ses' /proc/keys || exit 4; \
+        grep -q keyring /proc/keys || exit 4; \
         mkfifo /fifo && (echo through > /fifo & cat /fifo) || exit 5; sleep 600";
     let spec = ContainerSpec::new("main", &image).shell(script);
     let spec = spec.with(|config| config.mounts.push(of_image));
