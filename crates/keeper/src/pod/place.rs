@@ -73,12 +73,11 @@ pub(crate) fn mount_shm(shm: &ShmMount) -> Result<(), String> {
 }
 
 fn options(ShmMount { size, label, .. }: &ShmMount) -> String {
-    let mut options = format!("mode=1777,size={size}");
-    if !label.is_empty() {
-        // A context has commas, and no quotes.
-        options += &format!(",context=\"{label}\"");
+    if label.is_empty() {
+        return format!("mode=1777,size={size}");
     }
-    options
+    // A context has commas, and no quotes.
+    format!("mode=1777,size={size},context=\"{label}\"")
 }
 
 #[cfg(test)]
