@@ -181,6 +181,7 @@ impl Shim {
                 shm: wanted.shm.map(|size| ShmMount {
                     path: shm.clone(),
                     size,
+                    label: String::new(),
                 }),
                 cgroups: directories.map(Cgroup::directories).unwrap_or_default(),
                 ..Setup::default()

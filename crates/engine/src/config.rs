@@ -17,8 +17,8 @@ pub use orlop_launch::LogPolicy;
 pub use orlop_oci::Rlimit;
 
 pub use crate::spec::{
-    BaseSpec, BlockIoClasses, CDI_DIRS, ExecAffinity, HandlerRules, Policy, RdtClasses, Timezone,
-    problem_of_defaults,
+    BaseSpec, BlockIoClasses, CDI_DIRS, ExecAffinity, HandlerRules, Policy, RdtClasses,
+    SELINUX_CATEGORIES, Timezone, problem_of_defaults,
 };
 
 /// Where programs without a path are looked for, whatever the PATH.

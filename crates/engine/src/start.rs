@@ -65,7 +65,7 @@ impl Engine {
         .await?;
         // Side by side: each waits for the disk or for programs.
         let (images, networks, runtimes) = tokio::join!(
-            open_images(&config, &cgroups),
+            open_images(&config, &cgroups, &host),
             open_networks(&config),
             find_runtimes(&config, cgroup_driver),
         );
@@ -170,8 +170,10 @@ pub fn of_images(config: &Config, cgroups: &Cgroups) -> orlop_image::Config {
     images
 }
 
-async fn open_images(config: &Config, cgroups: &Cgroups) -> Result<Images> {
-    let opened = Images::open(of_images(config, cgroups)).await;
+async fn open_images(config: &Config, cgroups: &Cgroups, host: &HostFacts) -> Result<Images> {
+    let mut images = of_images(config, cgroups);
+    images.label = host.selinux.as_ref().map(|it| it.layers.clone());
+    let opened = Images::open(images).await;
     opened.map_err(|source| {
         Error::Image {
             doing: "opening the image store".into(),

@@ -63,6 +63,9 @@ pub struct Config {
     pub orphan_grace: Duration,
     /// Bounds on what an image may ask for.
     pub limits: Limits,
+    /// The SELinux label that layers have, which all containers may read. Only where the kernel has SELinux;
+    /// read when the store is opened.
+    pub label: Option<String>,
 }
 
 /// What layers are on disk.
@@ -127,6 +130,7 @@ impl Config {
             keys: KeyFiles::default(),
             orphan_grace: Duration::from_hours(24),
             limits: Limits::default(),
+            label: None,
         }
     }
 }

@@ -79,10 +79,11 @@ impl Images {
         self.lower_dirs(lease.layers).await
     }
 
-    /// Mounts what `owner` holds as [`Images::mount_read_only`] does.
-    pub async fn mount_held(&self, owner: &str) -> Result<OwnedFd> {
+    /// Mounts what `owner` holds as [`Images::mount_read_only`] does, with this SELinux context of its
+    /// files if there is one.
+    pub async fn mount_held(&self, owner: &str, label: Option<String>) -> Result<OwnedFd> {
         let lower = self.held_layers(owner).await?;
-        self.mount_lower(lower).await
+        self.mount_lower(lower, label).await
     }
 
     /// The image's layers as [`Images::layers`] gives them, if it is still what was found.

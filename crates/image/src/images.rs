@@ -85,9 +85,10 @@ impl Images {
     /// time can; the others get [`Error::Busy`].
     pub async fn open(config: Config) -> Result<Self> {
         let (root, grace, form) = (config.root.clone(), config.orphan_grace, config.store);
+        let label = config.label.clone();
         let (store, configs) = blocking(move || {
             store::check(form)?;
-            let store = Store::open(&root)?;
+            let store = Store::open(&root, label)?;
             let configs = load_configs(&store)?;
             store.update_and_sweep(grace, |_, _| Ok(()))?;
             store.sweep_ingest(grace, &HashSet::new())?;
@@ -393,17 +394,25 @@ impl Images {
     /// is in use.
     pub async fn mount_read_only(&self, image: &Digest) -> Result<OwnedFd> {
         let lower = self.layers(image).await?;
-        self.mount_lower(lower).await
+        self.mount_lower(lower, None).await
     }
 
-    pub(crate) async fn mount_lower(&self, mut lower: Vec<PathBuf>) -> Result<OwnedFd> {
+    pub(crate) async fn mount_lower(
+        &self,
+        mut lower: Vec<PathBuf>,
+        label: Option<String>,
+    ) -> Result<OwnedFd> {
         // An overlay without an upper directory needs two lower ones.
         lower.push(self.store().layout().empty());
         lower.dedup();
         if lower.len() == 1 {
             lower.push(self.store().layout().empty_too());
         }
-        blocking(move || OverlayMount::read_only(lower).mount()).await
+        let overlay = OverlayMount {
+            label,
+            ..OverlayMount::read_only(lower)
+        };
+        blocking(move || overlay.mount()).await
     }
 
     /// Removes layers and partial downloads that nothing needs and that are older than

@@ -340,6 +340,7 @@ async fn mounts_stay_out_of_the_host_and_end_with_their_container() {
         spec.shm = Some(ShmMount {
             path: root.join("shm"),
             size: 1 << 20,
+            label: String::new(),
         });
     })
     .await;

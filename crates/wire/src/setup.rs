@@ -70,6 +70,8 @@ messages! {
         1 path: PathBuf,
         /// The size limit in bytes.
         2 size: u64,
+        /// The SELinux context of its files; empty to leave it to the kernel.
+        3 label: String,
     }
 
     /// A range of a user namespace's identities.

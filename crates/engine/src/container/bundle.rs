@@ -62,7 +62,8 @@ pub async fn build(
     let volumes = if plan.volumes.is_empty() {
         Vec::new()
     } else {
-        let mounts = image_volumes::mount_all(node, container, &plan.volumes);
+        let mounts =
+            image_volumes::mount_all(node, container, &plan.volumes, plan.asked.file_label());
         trace.step("volumes", &name, mounts).await?
     };
     let lower = held_layers(&node.images, container.id.as_str()).await?;
@@ -180,7 +181,8 @@ fn build_blocking(
     if container.goes_on.is_some() {
         go_on::unpack_changes(&node.config(), container)?;
     }
-    let rootfs = root_mount(&node.paths, container, lower)?;
+    let label = plan.asked.file_label().map(str::to_owned);
+    let rootfs = root_mount(&node.paths, container, lower, label)?;
     let mut made = specification(node, container, plan, &rootfs, &volumes)?;
     if container.goes_on.is_some() {
         go_on::keep_cgroup(container, &mut made.0)?;
@@ -244,14 +246,19 @@ pub fn write_process(
 
 /// The daemon was restarted between creation and start: its mounts are gone with it.
 async fn mounts_anew(node: &Arc<Node>, container: &Arc<Container>) -> Result<Vec<PendingMount>> {
+    let bundle = container.bundle.clone();
+    let spec = blocking(move || spec_file::read(&bundle)).await?;
+    let label = spec.linux.map(|linux| linux.mount_label);
+    let label = label.filter(|label| !label.is_empty());
     let mut pending = Vec::new();
     for index in image_volumes::indices(&container.config) {
-        let mount = image_volumes::mount(&node.images, &node.paths, container, index);
+        let (images, paths) = (&node.images, &node.paths);
+        let mount = image_volumes::mount(images, paths, container, index, label.as_deref());
         pending.push(mount.await?);
     }
     let lower = held_layers(&node.images, container.id.as_str()).await?;
     let (node, container) = (Arc::clone(node), Arc::clone(container));
-    let root = blocking(move || root_mount(&node.paths, &container, lower)).await?;
+    let root = blocking(move || root_mount(&node.paths, &container, lower, label)).await?;
     pending.insert(0, root);
     Ok(pending)
 }
@@ -261,8 +268,16 @@ fn is_owner(container: &Container, owner: &str) -> bool {
     owner.split('/').next() == Some(container.id.as_str())
 }
 
-fn root_mount(paths: &Paths, container: &Container, lower: Vec<PathBuf>) -> Result<PendingMount> {
+/// Mounts the root file system, with the label of the container's files if it has one: those of the image are
+/// shared with other pods and have none of its own.
+fn root_mount(
+    paths: &Paths,
+    container: &Container,
+    lower: Vec<PathBuf>,
+    label: Option<String>,
+) -> Result<PendingMount> {
     let mut overlay = OverlayMount::new(lower, container.upper(), container.work());
+    overlay.label = label;
     if id_of_root(&container.pod)?.is_some() {
         let path = container.pod.user_ns();
         let namespace =

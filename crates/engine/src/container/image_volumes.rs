@@ -84,11 +84,12 @@ pub async fn asked(node: &Node, pod: &Pod, config: &ContainerConfig) -> Result<V
     Ok(volumes)
 }
 
-/// Mounts them where nobody sees them yet.
+/// Mounts them where nobody sees them yet, with the label of the container's files if it has one.
 pub async fn mount_all(
     node: &Node,
     container: &Container,
     images: &[VolumeImage],
+    label: Option<&str>,
 ) -> Result<Vec<ImageVolume>> {
     let mut volumes = Vec::new();
     for VolumeImage {
@@ -99,7 +100,7 @@ pub async fn mount_all(
     {
         volumes.push(ImageVolume {
             container_path: container_path.clone(),
-            pending: mount(&node.images, &node.paths, container, *index).await?,
+            pending: mount(&node.images, &node.paths, container, *index, label).await?,
             digest: image.id.to_string(),
         });
     }
@@ -112,9 +113,11 @@ pub async fn mount(
     paths: &Paths,
     container: &Container,
     index: usize,
+    label: Option<&str>,
 ) -> Result<PendingMount> {
     let owner = owner(container, index);
-    let mount = images.mount_held(&owner).await;
+    let label = label.map(str::to_owned);
+    let mount = images.mount_held(&owner, label).await;
     let mount = mount.map_err(|source| Error::Image {
         doing: format!("ImageVolumeMountFailed: mounting the image held as {owner}"),
         source,

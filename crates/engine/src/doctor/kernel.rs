@@ -6,6 +6,7 @@ use rustix::mount::{FsOpenFlags, fsopen};
 use rustix::process::{PidfdFlags, getpid, pidfd_open};
 
 use super::Finding;
+use crate::spec::selinux_problem;
 
 const AREA: &str = "kernel";
 
@@ -37,6 +38,7 @@ pub(super) fn examine() -> Vec<Finding> {
         }
     }
     findings.push(seccomp());
+    findings.extend(selinux());
     findings.extend(users());
     findings
 }
@@ -74,6 +76,12 @@ fn overlay() -> Finding {
             "load the module (`modprobe overlay`), or run a kernel that has it",
         ),
     }
+}
+
+fn selinux() -> Option<Finding> {
+    let problem = selinux_problem()?;
+    let remedy = "no pod can be made until then (docs/operations.md, SELinux)";
+    Some(Finding::problem(AREA, problem, remedy))
 }
 
 fn seccomp() -> Finding {

@@ -2,9 +2,10 @@
 
 use parking_lot::Mutex;
 
+use crate::blocking;
 use crate::error::{Error, Result};
 use crate::record::pod::{Event, Pod};
-use crate::spec::{HostFacts, Labels, Levels};
+use crate::spec::{HostFacts, Labels, Levels, Policy, SELINUX_CATEGORIES};
 
 /// The levels that pods have.
 #[derive(Debug, Default)]
@@ -12,20 +13,30 @@ pub struct AllottedLevels(Mutex<Levels>);
 
 impl AllottedLevels {
     /// Allots a level to a pod, where the node has SELinux, and writes it down.
-    pub async fn allot(&self, host: &HostFacts, pod: &Pod) -> Result<()> {
-        if host.selinux.is_none() {
+    pub async fn allot(&self, host: &HostFacts, policy: &Policy, pod: &Pod) -> Result<()> {
+        let Some(defaults) = &host.selinux else {
             return Ok(());
-        }
-        let asked = pod.security().selinux_options.as_ref();
-        let asked = asked.map_or_else(String::new, |options| options.level.clone());
+        };
+        let options = pod.security().selinux_options.as_ref();
+        let asked = options.map_or_else(String::new, |options| options.level.clone());
         let level = if asked.is_empty() {
-            self.lock().allot().ok_or_else(|| {
-                Error::Exhausted("no SELinux level is left for another pod".into())
+            let categories = policy.selinux_categories.unwrap_or(SELINUX_CATEGORIES);
+            self.lock().allot(categories).ok_or_else(|| {
+                Error::Exhausted(format!(
+                    "no SELinux level of {categories} categories is left for another pod; remove pods, or \
+                     raise containers.selinux_category_range"
+                ))
             })?
         } else {
             self.lock().reserve(&asked);
             asked
         };
+        let labels = Labels::new(options, defaults, &level).map_err(Error::Spec);
+        let known = blocking(move || Ok(labels?.check_known().map_err(Error::Spec)?)).await;
+        if let Err(error) = known {
+            self.lock().release(&level);
+            return Err(error);
+        }
         pod.record(Event::Labelled { level }).await
     }
 

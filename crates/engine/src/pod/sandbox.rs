@@ -12,8 +12,8 @@ use orlop_launch::{
 use crate::ask::PodParts;
 use crate::blocking;
 use crate::error::{Error, Result};
-use crate::node::Node;
 use crate::node::cgroups::KEEPER_OOM_SCORE;
+use crate::node::{Node, selinux_levels};
 use crate::pod::{files, keeper_events, network, shared};
 use crate::record::directories::{make_private_dir, remove_tree};
 use crate::record::pod::Pod;
@@ -29,7 +29,10 @@ pub async fn build(node: &Arc<Node>, pod: &Arc<Pod>, parts: PodParts, trace: &Tr
         attachment,
         files,
     } = parts;
-    node.levels.allot(&node.host, pod).await?;
+    let config = node.config();
+    let policy = &config.containers.policy;
+    node.levels.allot(&node.host, policy, pod).await?;
+    let labels = selinux_levels::of_pod(&node.host, pod)?;
     let has_users = user.is_some();
     let by_programs = attachment.as_ref().is_some_and(|attachment| {
         let conf_dir = attachment.conf_dir.as_deref();
@@ -39,6 +42,7 @@ pub async fn build(node: &Arc<Node>, pod: &Arc<Pod>, parts: PodParts, trace: &Tr
         user,
         sysctls,
         shm_size,
+        label: labels.map_or_else(String::new, |labels| labels.file),
         hostname: files.hostname.clone(),
         net_pin: by_programs.then(|| node.paths.net_pin(&pod.id)),
     };
@@ -67,6 +71,8 @@ struct Inside {
     user: Option<(Vec<IdMap>, Vec<IdMap>)>,
     sysctls: BTreeMap<String, String>,
     shm_size: u64,
+    /// Of the files of its containers.
+    label: String,
     hostname: String,
     /// Where the network namespace is mounted. Each such mount costs all that copy the host's mounts,
     /// as every container does, so that only programs get it, which may pass the path on to others
@@ -167,6 +173,7 @@ fn keeper_spec(node: &Node, pod: &Pod, inside: Inside) -> KeeperSpec {
         shm: own_ipc.then(|| ShmMount {
             path: node.paths.shm(pod),
             size: inside.shm_size,
+            label: inside.label,
         }),
         cgroups: node.cgroups.of_keepers(),
         oom_score_adj: Some(KEEPER_OOM_SCORE),

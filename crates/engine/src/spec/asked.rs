@@ -138,6 +138,13 @@ impl Asked {
     }
 }
 
+impl Asked {
+    /// The label of its files, where the node has SELinux.
+    pub fn file_label(&self) -> Option<&str> {
+        self.labels.as_ref().map(|labels| labels.file.as_str())
+    }
+}
+
 /// Whether the container may make control groups below its own. That takes a kernel that keeps the limits
 /// of its own group from it.
 fn cgroup_writable(
@@ -178,7 +185,9 @@ fn labels(
     let mut labels = match &security.selinux_options {
         Some(options) => {
             let level = pod.process.splitn(4, ':').nth(3).unwrap_or_default();
-            Labels::new(Some(options), defaults, level)?
+            let labels = Labels::new(Some(options), defaults, level)?;
+            labels.check_known()?;
+            labels
         }
         None => pod.clone(),
     };

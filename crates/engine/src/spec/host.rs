@@ -39,7 +39,7 @@ impl HostFacts {
             ),
             block_io: hierarchies.has(if hierarchies.is_v2() { "io" } else { "blkio" }),
             apparmor: apparmor(apparmor_default),
-            selinux: selinux(),
+            selinux: SelinuxDefaults::of_node(),
             capabilities,
             oom_score_floor: if may_raise {
                 None
@@ -114,40 +114,6 @@ fn apparmor(default_profile: Option<String>) -> Option<AppArmor> {
     AppArmor::is_enabled().then(|| AppArmor {
         profiles: PathBuf::from(AppArmor::PROFILES),
         default_profile,
-    })
-}
-
-/// SELinux is on where its filesystem is mounted; the contexts are the distribution's.
-fn selinux() -> Option<SelinuxDefaults> {
-    if !PathBuf::from("/sys/fs/selinux/enforce").exists() {
-        return None;
-    }
-    let kind = orlop_disk::read_text("/etc/selinux/config", orlop_disk::SMALL_FILE)
-        .ok()
-        .and_then(|config| {
-            let line = config
-                .lines()
-                .find_map(|line| line.trim().strip_prefix("SELINUXTYPE="))?;
-            Some(line.trim().to_owned())
-        });
-    let contexts = kind.and_then(|kind| {
-        orlop_disk::read_text(
-            format!("/etc/selinux/{kind}/contexts/lxc_contexts"),
-            orlop_disk::SMALL_FILE,
-        )
-        .ok()
-    });
-    let contexts = contexts.unwrap_or_default();
-    let entry = |name: &str, default: &str| {
-        let value = contexts.lines().find_map(|line| {
-            let (own, value) = line.split_once('=')?;
-            (own.trim() == name).then(|| value.trim().trim_matches('"').to_owned())
-        });
-        value.unwrap_or_else(|| default.to_owned())
-    };
-    Some(SelinuxDefaults {
-        process: entry("process", "system_u:system_r:container_t:s0"),
-        file: entry("file", "system_u:object_r:container_file_t:s0"),
     })
 }
 

@@ -205,6 +205,8 @@ pub struct Policy {
     pub seccomp_when_unset: bool,
     /// Whether containers on the host's network go without SELinux's confinement unless they ask for it.
     pub host_network_unconfined: bool,
+    /// How many of SELinux's categories pods get theirs of; all if not said.
+    pub selinux_categories: Option<u16>,
     /// Limit of processes per container.
     pub pids_limit: Option<i64>,
     /// Resource limits of every container.

@@ -307,12 +307,11 @@ fn pod_files(input: &SpecInput<'_>, ranges: Option<&IdRanges>) -> Vec<Bind> {
         }
     }
     if let Some(shm) = files.shm {
-        // Empty at first and of the kernel's making: its ids need no mapping. The node's own keeps
-        // its label.
+        // Empty at first and of the kernel's making: its ids need no mapping. It was mounted with its
+        // label, and the node's own keeps its own.
         let options = ["nosuid", "noexec", "nodev"].map(str::to_owned).to_vec();
-        let relabel = shm != Path::new("/dev/shm");
         binds.push(Bind {
-            relabel,
+            relabel: false,
             options,
             ..Bind::internal("/dev/shm", shm, None)
         });

@@ -13,6 +13,7 @@ use rustix::io::Errno;
 
 use super::Error;
 use super::handler_rules::{HandlerRules, TRY_SKIP_RELABEL};
+use super::selinux_node::problem_of;
 
 const FIELD: &str = "config.linux.security_context.selinux_options";
 
@@ -23,6 +24,8 @@ pub struct SelinuxDefaults {
     pub process: String,
     /// Of files, as `system_u:object_r:container_file_t:s0`.
     pub file: String,
+    /// Of what all containers may read, as `system_u:object_r:container_ro_file_t:s0`.
+    pub layers: String,
 }
 
 /// The labels of a pod or container.
@@ -77,6 +80,15 @@ impl Labels {
         let [user, role, kind, _] = split(&defaults.file)?;
         let file = format!("{}:{role}:{kind}:{level}", or(&options.user, user));
         Ok(Self { process, file })
+    }
+
+    /// Refuses labels that the node's policy does not know, before anything is made with them. This asks the
+    /// kernel, and belongs on a thread of its own.
+    pub fn check_known(&self) -> Result<(), Error> {
+        let problem = [&self.process, &self.file]
+            .into_iter()
+            .find_map(|label| problem_of(label));
+        problem.map_or(Ok(()), |problem| Err(Error::unmet(FIELD, problem)))
     }
 }
 
@@ -251,6 +263,7 @@ mod tests {
         SelinuxDefaults {
             process: "system_u:system_r:container_t:s0".into(),
             file: "system_u:object_r:container_file_t:s0".into(),
+            layers: String::new(),
         }
     }
 

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 /// Categories of the kernel's policies, `c0` to `c1023`.
-const CATEGORIES: u16 = 1024;
+pub const CATEGORIES: u16 = 1024;
 
 /// How often a random level is tried before all are looked through.
 const TRIES: usize = 64;
@@ -15,14 +15,15 @@ pub struct Levels {
 }
 
 impl Levels {
-    /// Takes a level no pod has, as `s0:c12,c34`; none if there is none left.
-    pub fn allot(&mut self) -> Option<String> {
-        let category = || rand::random_range(0..CATEGORIES);
+    /// Takes a level no pod has of that many categories, as `s0:c12,c34`; none if there is none left.
+    pub fn allot(&mut self, categories: u16) -> Option<String> {
+        let categories = categories.clamp(2, CATEGORIES);
+        let category = || rand::random_range(0..categories);
         let random = std::iter::repeat_with(|| (category(), category()))
             .take(TRIES)
             .map(|(a, b)| (a.min(b), a.max(b)));
         // With nearly all in use, luck is no way to find one.
-        let all = (0..CATEGORIES).flat_map(|a| (a + 1..CATEGORIES).map(move |b| (a, b)));
+        let all = (0..categories).flat_map(|a| (a + 1..categories).map(move |b| (a, b)));
         let (a, b) = random
             .chain(all)
             .find(|pair| pair.0 != pair.1 && !self.used.contains_key(pair))?;
@@ -72,15 +73,24 @@ mod tests {
         levels.reserve("s0:c3,c7");
         levels.reserve("s0:c7,c3");
         levels.release("s0:c3,c7");
-        assert_eq!(levels.allot(), None, "another pod still has it");
+        assert_eq!(levels.allot(CATEGORIES), None, "another pod still has it");
         levels.release("s0:c3,c7");
-        assert_eq!(levels.allot().as_deref(), Some("s0:c3,c7"));
+        assert_eq!(levels.allot(CATEGORIES).as_deref(), Some("s0:c3,c7"));
         // One that is released too often is not owed to anybody.
         levels.release("s0:c3,c7");
         levels.release("s0:c3,c7");
         levels.reserve("s0:c3,c7");
         levels.release("s0:c3,c7");
-        assert!(levels.allot().is_some());
+        assert!(levels.allot(CATEGORIES).is_some());
+    }
+
+    #[test]
+    fn levels_are_of_the_categories_that_are_given() {
+        let mut levels = Levels::default();
+        let taken: BTreeSet<_> = std::iter::from_fn(|| levels.allot(3)).collect();
+        let all = ["s0:c0,c1", "s0:c0,c2", "s0:c1,c2"].map(str::to_owned);
+        assert_eq!(taken, all.into());
+        assert!(levels.allot(4).is_some());
     }
 
     #[test]
@@ -88,7 +98,7 @@ mod tests {
         let mut levels = Levels::default();
         let mut seen = BTreeSet::new();
         for _ in 0..2000 {
-            let level = levels.allot().unwrap();
+            let level = levels.allot(CATEGORIES).unwrap();
             let (a, b) = pair(&level).unwrap();
             assert!(a < b && b < CATEGORIES, "{level}");
             assert!(seen.insert(level));
@@ -105,9 +115,9 @@ mod tests {
             .map(|pair| (pair, 1))
             .collect();
         levels.reserve("s0:c7,c3");
-        assert_eq!(levels.allot(), None);
+        assert_eq!(levels.allot(CATEGORIES), None);
         levels.release("s0:c7,c3");
-        assert_eq!(levels.allot().as_deref(), Some("s0:c3,c7"));
+        assert_eq!(levels.allot(CATEGORIES).as_deref(), Some("s0:c3,c7"));
         levels.reserve("s0");
         levels.release("s0:c1.c5");
     }

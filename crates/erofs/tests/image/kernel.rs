@@ -18,7 +18,7 @@ pub struct Mounted(OwnedFd);
 
 impl Mounted {
     pub fn new(image: &File) -> Self {
-        Self::of(mount::mount(image.as_fd()).expect("mount"))
+        Self::of(mount::mount(image.as_fd(), None).expect("mount"))
     }
 
     pub fn of(mount: OwnedFd) -> Self {

@@ -46,7 +46,7 @@ fn the_kernel_reads_the_file_itself_where_it_can() {
     skip_unless!(machine::is_root());
     skip_unless!(machine::has_program("losetup"));
     let (expected, file) = image("/var/tmp");
-    let mounted = match mount_file(file.as_fd()) {
+    let mounted = match mount_file(file.as_fd(), None) {
         Err(error) if error.raw_os_error() == Some(Errno::NOTBLK.raw_os_error()) => {
             skip!("this kernel mounts no images from files");
         }
@@ -61,7 +61,7 @@ fn a_loop_device_lives_as_long_as_the_mount() {
     skip_unless!(machine::is_root());
     skip_unless!(machine::has_program("losetup"));
     let (expected, file) = image("/var/tmp");
-    let mounted = Mounted::of(mount_on_loop(file.as_fd()).expect("mount"));
+    let mounted = Mounted::of(mount_on_loop(file.as_fd(), None).expect("mount"));
     assert!(is_behind_a_loop_device(&file));
     expected.compare(&mounted.walk());
     drop(mounted);
@@ -77,9 +77,9 @@ fn files_that_the_kernel_does_not_read_itself_are_behind_a_device() {
     skip_unless!(machine::is_root());
     // Of a tmpfs, whose files are no pages to be read.
     let (expected, file) = image("/dev/shm");
-    let error = mount_file(file.as_fd()).expect_err("is in no file that can be read so");
+    let error = mount_file(file.as_fd(), None).expect_err("is in no file that can be read so");
     assert_eq!(error.raw_os_error(), Some(Errno::NOTBLK.raw_os_error()));
-    let mounted = Mounted::of(mount(file.as_fd()).expect("mount"));
+    let mounted = Mounted::of(mount(file.as_fd(), None).expect("mount"));
     expected.compare(&mounted.walk());
 }
 
@@ -89,8 +89,8 @@ fn what_is_no_image_is_not_mounted_and_leaves_no_device() {
     skip_unless!(machine::has_program("losetup"));
     let file = tempfile::tempfile_in("/var/tmp").expect("make a file");
     file.set_len(1 << 20).expect("lengthen");
-    mount(file.as_fd()).expect_err("is no image");
-    mount_on_loop(file.as_fd()).expect_err("is no image");
+    mount(file.as_fd(), None).expect_err("is no image");
+    mount_on_loop(file.as_fd(), None).expect_err("is no image");
     let end = std::time::Instant::now() + std::time::Duration::from_secs(10);
     while is_behind_a_loop_device(&file) {
         assert!(std::time::Instant::now() < end, "the device is still there");
@@ -105,7 +105,7 @@ fn a_mount_is_read_and_its_programs_run_as_their_owners() {
     let mut model = Model::new(file);
     model.file(&path("program"), attributes(0o4755), b"#!", &[(0, 2)]);
     let (_, file, _) = model.finish();
-    for mounted in [mount_on_loop(file.as_fd()), mount(file.as_fd())] {
+    for mounted in [mount_on_loop(file.as_fd(), None), mount(file.as_fd(), None)] {
         let mounted = mounted.expect("mount");
         let flags = rustix::fs::fstatvfs(&mounted).expect("look").f_flag;
         assert!(flags.contains(StatVfsMountFlags::RDONLY));

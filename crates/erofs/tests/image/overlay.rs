@@ -52,7 +52,7 @@ fn whiteouts_and_opaque_directories_hide_what_is_below() {
     }
     let layers = [upper, lower].map(|model| {
         let (_, file, _) = model.finish();
-        mount::mount(file.as_fd()).expect("mount")
+        mount::mount(file.as_fd(), None).expect("mount")
     });
     let overlay = match overlay(&layers) {
         Err(Errno::INVAL | Errno::BADF | Errno::OPNOTSUPP) => {

@@ -36,6 +36,9 @@ pub struct OverlayMount {
     /// with. The writable layer takes ids as they come; it should belong to the namespace's
     /// root.
     pub idmap: Option<Arc<OwnedFd>>,
+    /// The SELinux context that all its files appear with, and that new ones get. Only where the
+    /// kernel has SELinux.
+    pub label: Option<String>,
 }
 
 /// The mount data of `mount(2)` is one page.
@@ -58,6 +61,7 @@ impl OverlayMount {
             user_xattr: false,
             volatile: false,
             idmap: None,
+            label: None,
         }
     }
 
@@ -93,6 +97,9 @@ impl OverlayMount {
         }
         if self.volatile && self.writable.is_some() {
             fsconfig_set_flag(&fs, "volatile")?;
+        }
+        if let Some(label) = &self.label {
+            fsconfig_set_string(&fs, "context", label.as_str())?;
         }
         fsconfig_create(&fs)?;
         drop(clones);
@@ -214,6 +221,10 @@ impl OverlayMount {
         if self.user_xattr {
             data.extend_from_slice(b",userxattr");
         }
+        if let Some(label) = &self.label {
+            // Its commas are no ends of options between quotes, which no context has.
+            data.extend_from_slice(format!(",context=\"{label}\"").as_bytes());
+        }
         data
     }
 }
@@ -316,6 +327,14 @@ mod tests {
             assert_eq!(fs::read_to_string(upper.join("new")).unwrap(), "new");
         }
         assert!(!low.join("new").exists());
+    }
+
+    #[test]
+    fn the_commas_of_a_label_end_no_option() {
+        let mut overlay = OverlayMount::read_only(vec!["/a".into(), "/b".into()]);
+        overlay.label = Some("u:r:t:s0:c1,c2".to_owned());
+        let data = overlay.legacy_data();
+        assert_eq!(data, b"lowerdir=/a:/b,context=\"u:r:t:s0:c1,c2\"");
     }
 
     #[test]

@@ -8,6 +8,7 @@ use std::sync::{Arc, OnceLock};
 use parking_lot::{Mutex, MutexGuard, RwLockReadGuard};
 
 use super::index::{Change, Index, State};
+use super::label::label_layers;
 use super::layout::Layout;
 use super::publish::Publisher;
 use super::{Document, Form, Kept, LayerRecord, Scratch, startup};
@@ -24,6 +25,8 @@ pub(crate) struct Store {
     pub(super) has_strays: Arc<AtomicBool>,
     /// Held while layers are mounted and unmounted.
     pub(super) mounting: Mutex<()>,
+    /// The SELinux label of layers.
+    pub(super) label: Option<String>,
     publisher: Publisher,
     /// Told of lazy layers that go.
     on_removal: OnceLock<OnRemoval>,
@@ -60,9 +63,13 @@ impl Drop for Hold {
 }
 
 impl Store {
-    /// Opens the store at `root` and mends what an unclean stop left. Blocks.
-    pub(crate) fn open(root: &Path) -> Result<Self> {
+    /// Opens the store at `root` and mends what an unclean stop left. Its layers have that SELinux label, if
+    /// one is given. Blocks.
+    pub(crate) fn open(root: &Path, label: Option<String>) -> Result<Self> {
         let layout = Layout::create(root)?;
+        if let Some(label) = &label {
+            label_layers(&layout, label)?;
+        }
         // Opening it is a use of its own.
         let used = std::fs::metadata(layout.index())
             .and_then(|look| look.modified())
@@ -84,6 +91,7 @@ impl Store {
             moves,
             has_strays,
             mounting: Mutex::default(),
+            label,
             publisher,
             on_removal: OnceLock::new(),
         })

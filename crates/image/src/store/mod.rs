@@ -4,6 +4,7 @@ mod evidence;
 mod handle;
 mod index;
 mod inherit;
+mod label;
 mod layout;
 mod lazy;
 mod leases;

@@ -42,7 +42,7 @@ impl Store {
     fn mount_lazy(&self, key: &Digest) -> Result<OwnedFd> {
         let path = self.layout.lazy().join(key.hex());
         let file = fs::File::open(&path).map_err(|error| Error::at("opening", &path, error))?;
-        let mount = orlop_erofs::mount::mount(file.as_fd());
+        let mount = orlop_erofs::mount::mount(file.as_fd(), self.label.as_deref());
         mount.map_err(|error| Error::at("mounting", &path, error))
     }
 
@@ -101,7 +101,8 @@ impl Store {
                 )));
             }
         }
-        orlop_erofs::mount::mount(file.as_fd()).map_err(|error| match error.raw_os_error() {
+        let label = self.label.as_deref();
+        orlop_erofs::mount::mount(file.as_fd(), label).map_err(|error| match error.raw_os_error() {
             Some(libc::EUCLEAN | libc::EBADMSG | libc::EINVAL) => {
                 damaged(format!("it cannot be mounted: {error}"))
             }

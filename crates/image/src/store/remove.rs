@@ -350,7 +350,7 @@ mod tests {
     #[test]
     fn a_layer_that_could_not_be_recorded_goes_with_the_next_sweep() {
         let ground = Ground::new();
-        let store = Store::open(&ground.path("images")).unwrap();
+        let store = Store::open(&ground.path("images"), None).unwrap();
         let [stray, held] = [b"stray", b"held!"].map(|name| Digest::of(name));
         let dirs = [stray, held].map(|key| store.layout.layer(&key));
         for dir in &dirs {

@@ -5,7 +5,7 @@ use std::io::Write;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 
-use orlop_wire::OpenFiles;
+use orlop_wire::{OpenFiles, ShmMount};
 use rustix::fs::OFlags;
 use rustix::mount::{MountFlags, mount, mount_bind};
 use rustix::process::{Resource, Rlimit, setrlimit};
@@ -64,10 +64,35 @@ pub(crate) fn pin_network(pin: &Path) -> Result<(), String> {
 }
 
 /// Mounts the file system for `/dev/shm`.
-pub(crate) fn mount_shm(path: &Path, size: u64) -> Result<(), String> {
+pub(crate) fn mount_shm(shm: &ShmMount) -> Result<(), String> {
     let flags = MountFlags::NOSUID | MountFlags::NODEV | MountFlags::NOEXEC;
-    let options = std::ffi::CString::new(format!("mode=1777,size={size}"))
-        .map_err(|error| error.to_string())?;
+    let options = std::ffi::CString::new(options(shm)).map_err(|error| error.to_string())?;
+    let path = &shm.path;
     mount("shm", path, "tmpfs", flags, Some(options.as_c_str()))
         .map_err(|error| format!("mounting shared memory on {}: {error}", path.display()))
+}
+
+fn options(ShmMount { size, label, .. }: &ShmMount) -> String {
+    if label.is_empty() {
+        return format!("mode=1777,size={size}");
+    }
+    // A context has commas, and no quotes.
+    format!("mode=1777,size={size},context=\"{label}\"")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_commas_of_a_label_end_no_option() {
+        let mut shm = ShmMount {
+            size: 4096,
+            ..ShmMount::default()
+        };
+        assert_eq!(options(&shm), "mode=1777,size=4096");
+        "u:r:t:s0:c1,c2".clone_into(&mut shm.label);
+        let labelled = "mode=1777,size=4096,context=\"u:r:t:s0:c1,c2\"";
+        assert_eq!(options(&shm), labelled);
+    }
 }

@@ -75,7 +75,7 @@ impl Pod {
         sysctl::set(&setup.sysctls)?;
         let host_mounts = namespaces::leave_mounts()?;
         if let Some(shm) = &setup.shm {
-            place::mount_shm(&shm.path, shm.size)?;
+            place::mount_shm(shm)?;
         }
         let init = match spaces.init {
             Some(pid) => Some(pid),

@@ -244,6 +244,7 @@ fn containers(config: &Config) -> anyhow::Result<engine::Containers> {
             sysctls: section.sysctls.clone(),
             seccomp_when_unset: section.seccomp_when_unset,
             host_network_unconfined: section.host_network_unconfined,
+            selinux_categories: Some(categories(section.selinux_category_range)?),
             device_ownership_from_security_context: section.device_ownership_from_security_context,
             hook_dirs: config.hooks.dirs.iter().map(own_path).collect(),
             cdi_dirs: section.cdi_dirs.iter().map(own_path).collect(),
@@ -259,6 +260,17 @@ fn containers(config: &Config) -> anyhow::Result<engine::Containers> {
             rdt: rdt.map_err(|problem| anyhow::anyhow!("containers.rdt_config: {problem}"))?,
         },
     })
+}
+
+fn categories(range: u16) -> anyhow::Result<u16> {
+    let all = 2..=engine::SELINUX_CATEGORIES;
+    anyhow::ensure!(
+        all.contains(&range),
+        "containers.selinux_category_range: {range} is out of range, it must lie between {} and {}",
+        all.start(),
+        all.end()
+    );
+    Ok(range)
 }
 
 fn plugins(config: &Config) -> Option<engine::Plugins> {

@@ -133,6 +133,7 @@ exec_output_memory = "7MiB"
 restore_images = true
 seccomp_when_unset = true
 host_network_unconfined = true
+selinux_category_range = 7
 device_ownership_from_security_context = true
 cdi_dirs = ["/other/cdi"]
 exec_cpu_affinity = "first"

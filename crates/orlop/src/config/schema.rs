@@ -437,6 +437,8 @@ section! {
         /// Runs the containers of pods on the host's network without SELinux's confinement, unless they ask
         /// for a context themselves.
         host_network_unconfined: bool = false => live,
+        /// Of how many of SELinux's categories pods get a pair of their own, from `c0` on: 2 to 1024.
+        selinux_category_range: u16 = 1024 => live,
         /// Gives devices to the user of the container instead of the node's owner.
         device_ownership_from_security_context: bool = false => live,
         /// Where vendors describe their devices for containers (CDI); what a later

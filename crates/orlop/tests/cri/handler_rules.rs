@@ -3,13 +3,15 @@
 use std::process::{Command, Stdio};
 
 use orlop_cri::v1::ExecRequest;
+use orlop_testkit::machine::is_cgroup_v2;
 use orlop_testkit::tls::{Authority, Pair};
 use orlop_testkit::{Node, PodSpec};
 
 use crate::reload::{applied, reload, run_by, which};
-use crate::world::{World, world};
+use crate::world::{Running, World, cgroup_of, until, world};
 
 const SHM: &str = "io.kubernetes.cri-o.ShmSize";
+const DIVIDES: &str = "io.kubernetes.cri-o.cgroup2-mount-hierarchy-rw";
 
 /// What a script prints in a container of a pod that is run by this handler.
 async fn said(world: &World, pod: &PodSpec, handler: &str, script: &str) -> Vec<String> {
@@ -249,5 +251,95 @@ async fn sessions_are_for_clients_with_a_certificate_on_terms_of_the_configurati
     let stranger = Authority::new(&scratch.subdir("strangers"), "stranger");
     let strange = stranger.issue("client", "DNS:client");
     assert!(!at(&here, &["-tls1_3"], Some(&strange)));
+    world.finish().await;
+}
+
+/// Whether containers can be given control groups to divide.
+fn delegates() -> Result<(), String> {
+    let mounts = std::fs::read_to_string("/proc/self/mounts").unwrap_or_default();
+    let mut mounts = mounts.lines().map(|line| line.split(' '));
+    let unified = mounts.find(|words| words.clone().nth(1) == Some("/sys/fs/cgroup"));
+    let options = unified
+        .and_then(|mut words| words.nth(3))
+        .unwrap_or_default();
+    if is_cgroup_v2() && options.split(',').any(|option| option == "nsdelegate") {
+        return Ok(());
+    }
+    Err("control groups are not of version 2 with nsdelegate; `make test-vm` has these".to_owned())
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn containers_divide_the_control_groups_that_are_theirs_and_no_others() {
+    orlop_testkit::skip_unless!(delegates());
+    let own = orlop_testkit::node::run_binary();
+    let (runc, crun) = (which("runc"), which("crun"));
+    let world = world!(Node::orlop().config(&format!(
+        "[runtimes.ours]\npath = {own:?}\ncgroup_writable = true\n\
+         [runtimes.by-runc]\npath = {runc:?}\ncgroup_writable = true\n\
+         [runtimes.by-crun]\npath = {crun:?}\ncgroup_writable = true\n\
+         [runtimes.asked]\npath = {own:?}\nallowed_annotations = [{DIVIDES:?}]\n"
+    )));
+    let neighbour = world.run_script("neighbour", "sleep 600").await;
+    let script = "cd /sys/fs/cgroup && mkdir leaf && echo $$ > leaf/cgroup.procs || exit 1; \
+        echo +memory +pids > cgroup.subtree_control && mkdir child || exit 2; \
+        echo 8388608 > child/memory.max && echo 50 > child/pids.max && echo $$ > child/cgroup.procs || exit 3; \
+        (echo max > memory.max) 2> /dev/null && exit 4; (echo 90 > pids.max) 2> /dev/null && exit 5; \
+        cat memory.max child/memory.max child/pids.max; cut -d: -f3 /proc/self/cgroup; sleep 600";
+    for (handler, asks) in [
+        ("ours", None),
+        ("by-runc", None),
+        ("by-crun", None),
+        ("asked", Some("true")),
+    ] {
+        let mut pod = world.node.pod(handler);
+        if let Some(value) = asks {
+            pod = pod.annotation(DIVIDES, value);
+        }
+        let pod_id = run_by(&world, &pod, handler).await.expect("a pod");
+        let spec = world.container("main").shell(script).memory(64 << 20);
+        let id = world.cri.run(&pod_id, &pod, &spec).await.expect("run");
+        let running = Running { pod, pod_id, id };
+        let told = until(&world, &running, "/child").await;
+        let told: Vec<_> = told.lines().collect();
+        assert_eq!(told, ["67108864", "8388608", "50", "/child"], "{handler}");
+
+        // Whoever comes later finds a place, too; and no way to other pods.
+        let placed = world
+            .printed(&running.id, &["cat", "/proc/self/cgroup"])
+            .await;
+        assert!(placed.starts_with("0::/"), "{handler}: {placed}");
+        let look = format!(
+            "find /sys/fs/cgroup -name '*{}*'; ls -d /sys/fs/cgroup/../cgroup/../*.slice 2> /dev/null; true",
+            neighbour.id
+        );
+        let found = world.printed(&running.id, &["sh", "-c", &look]).await;
+        assert_eq!(found, "", "{handler}");
+        let pids = cgroup_of(&world, &neighbour.id, "").join("cgroup.procs");
+        let pids = std::fs::read_to_string(pids).expect("its processes");
+        assert_eq!(pids.lines().count(), 1, "{handler}: {pids}");
+        world.cri.remove_pod(&running.pod_id).await.expect("remove");
+    }
+
+    // Nobody else has more than a look at them.
+    let script = "mkdir /sys/fs/cgroup/child 2>&1; cat /sys/fs/cgroup/memory.max";
+    for (handler, asks) in [("", "true"), ("asked", "false")] {
+        let pod = world
+            .node
+            .pod(&format!("not-{handler}"))
+            .annotation(DIVIDES, asks);
+        let said = said(&world, &pod, handler, script).await;
+        assert!(
+            said[0].contains("Read-only file system"),
+            "{handler}: {said:?}"
+        );
+    }
+    let pod = world.node.pod("wrong").annotation(DIVIDES, "yes");
+    let pod_id = run_by(&world, &pod, "asked").await.expect("a pod");
+    let refused = world
+        .cri
+        .create(&pod_id, &pod, &world.container("main"))
+        .await;
+    let refused = refused.expect_err("neither true nor false");
+    assert!(refused.message().contains(DIVIDES), "{refused}");
     world.finish().await;
 }

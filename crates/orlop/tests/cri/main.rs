@@ -59,6 +59,7 @@ mod restart;
 mod sandbox_api;
 mod sandbox_state;
 mod sandboxes;
+mod selinux;
 mod shims;
 mod signatures;
 mod spending;

@@ -16,7 +16,7 @@ use crate::world::{World, world};
 pub(crate) fn reload(world: &World, toml: &str) -> Result<String, String> {
     let file = world.node.scratch().path("config.toml.d/60-reload.toml");
     std::fs::write(file, toml).expect("write a drop-in");
-    let done = Command::new(env!("CARGO_BIN_EXE_orlop"))
+    let done = Command::new(orlop_testkit::node::binary())
         .args(["config", "reload", "--socket"])
         .arg(world.node.socket())
         .stdin(Stdio::null())
@@ -244,7 +244,7 @@ async fn networks_are_looked_for_where_the_configuration_says_now() {
     };
     std::fs::write(dir.join("10-a.conflist"), network("reloaded")).expect("a network");
     let names = || {
-        let listed = Command::new(env!("CARGO_BIN_EXE_orlop"))
+        let listed = Command::new(orlop_testkit::node::binary())
             .arg("-r")
             .arg(format!("unix://{}", world.node.socket().display()))
             .args(["network", "ls"])
@@ -283,7 +283,7 @@ async fn sessions_find_another_certificate_and_those_that_are_open_go_on() {
         let answer = world.cri.runtime.clone().exec(request).await;
         answer.expect("exec").into_inner().url
     };
-    let mut open = Command::new(env!("CARGO_BIN_EXE_orlop"))
+    let mut open = Command::new(orlop_testkit::node::binary())
         .arg("-r")
         .arg(format!("unix://{}", world.node.socket().display()))
         .args(["exec", "-i", &running.id, "cat"])

@@ -16,7 +16,13 @@ const SERVED: &str = "io = \"streaming\"\n";
 const SERVICE: &str = "containerd.services.streaming.v1.Streaming";
 
 /// What a command that is told something prints, and its exit code.
-async fn told(world: &World, id: &str, words: &[&str], tty: bool, input: &[u8]) -> (i32, Vec<u8>) {
+pub(crate) async fn told(
+    world: &World,
+    id: &str,
+    words: &[&str],
+    tty: bool,
+    input: &[u8],
+) -> (i32, Vec<u8>) {
     let request = ExecRequest {
         container_id: id.to_owned(),
         cmd: words.iter().map(ToString::to_string).collect(),

@@ -1,6 +1,9 @@
 //! A node, a registry and a busybox image: what nearly every test begins with.
 
-use orlop_cri::v1::StatusRequest;
+use std::time::{Duration, Instant};
+
+use orlop_cri::v1::{ContainerState, StatusRequest};
+use orlop_testkit::machine::patience;
 use orlop_testkit::{
     BuiltImage, ContainerSpec, Cri, ImageBuilder, Node, NodeBuilder, PodSpec, Registry,
 };
@@ -170,4 +173,24 @@ pub(crate) fn cgroup_of(world: &World, container: &str, controller: &str) -> std
                     || parts.any(|part| part.split(',').any(|it| it == controller)))
         });
     leaf.unwrap_or_else(|| panic!("no {controller} cgroup of {container}"))
+}
+
+/// What a container has printed once that is among it.
+pub(crate) async fn until(world: &World, running: &Running, text: &str) -> String {
+    let deadline = Instant::now() + Duration::from_secs(10) * patience();
+    loop {
+        let told = running.stdout();
+        if told.contains(text) {
+            return told;
+        }
+        let status = world.cri.status(&running.id).await.expect("status");
+        assert_eq!(
+            status.state(),
+            ContainerState::ContainerRunning,
+            "{} {told}",
+            status.exit_code
+        );
+        assert!(Instant::now() < deadline, "{told}");
+        tokio::time::sleep(Duration::from_millis(100)).await;
+    }
 }

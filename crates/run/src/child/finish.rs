@@ -44,6 +44,28 @@ pub(super) fn limits(process: &ProcessPlan) -> Result<(), Fault> {
     Ok(())
 }
 
+/// Has the keyring that is made next be labelled as the program that will have it: with the caller's label it
+/// would be out of its reach. Like the others, this is written to the host's `/proc`.
+pub(super) fn label_of_keys(process: &ProcessPlan) -> Result<(), Fault> {
+    let (Some(label), Some(_)) = (&process.selinux, &process.keyring) else {
+        return Ok(());
+    };
+    let flags = OFlags::WRONLY | OFlags::CLOEXEC;
+    let file = match openat(
+        CWD,
+        c"/proc/thread-self/attr/keycreate",
+        flags,
+        Mode::empty(),
+    ) {
+        // A kernel without keys.
+        Err(Errno::NOENT) => return Ok(()),
+        file => file.at_index(Step::Label, 2)?,
+    };
+    rustix::io::write(&file, label.to_bytes())
+        .map(drop)
+        .at_index(Step::Label, 2)
+}
+
 /// A session, and keys, of its own.
 pub(super) fn session(process: &ProcessPlan, with_users: Option<bool>) -> Result<(), Fault> {
     match setsid() {

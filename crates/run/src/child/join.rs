@@ -55,6 +55,7 @@ fn live(joining: &mut Joining, channel: &Channel) -> Result<Infallible, Fault> {
     channel.did(Step::Parent, 0);
     enter_cgroups(&joining.tasks)?;
     finish::limits(&joining.process)?;
+    finish::label_of_keys(&joining.process)?;
     let lent = null::lend();
     enter_namespaces(joining.init.as_fd(), joining.namespaces).at(Step::Join)?;
     channel.did(Step::Join, 0);

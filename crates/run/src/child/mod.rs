@@ -110,6 +110,7 @@ fn live(plan: &mut Plan, channel: &Channel) -> Result<Infallible, Fault> {
         // Else the parent has: nobody in there may raise them.
         finish::limits(&plan.process)?;
     }
+    finish::label_of_keys(&plan.process)?;
     if plan.namespaces.has_users() {
         become_root()?;
         channel.did(Step::Users, 0);

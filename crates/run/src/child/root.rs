@@ -5,8 +5,8 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
 use orlop_disk::detached;
 use rustix::fs::{
-    AtFlags, CWD, FileType, Mode, OFlags, chownat, fstat, fstatfs, mkdirat, mknodat, openat,
-    symlinkat, unlinkat,
+    AtFlags, CWD, FileType, Mode, OFlags, XattrFlags, chownat, fsetxattr, fstat, fstatfs, mkdirat,
+    mknodat, openat, symlinkat, unlinkat,
 };
 use rustix::io::{Errno, dup};
 use rustix::mount::{
@@ -221,6 +221,9 @@ fn mount(
                 None => None,
             };
             let mount = make_fresh_with(fresh, mode).at_index(Step::Mount, index)?;
+            if let Some(label) = &fresh.root_label {
+                label_root(mount.as_fd(), label).at_index(Step::Mount, index)?;
+            }
             let mount = if fresh.copy_up {
                 let words = Word::CopyUp(mount, target);
                 channel
@@ -285,6 +288,18 @@ fn mount(
         }
     }
     Ok(made)
+}
+
+/// Labels the root of a file system.
+fn label_root(mount: BorrowedFd<'_>, label: &CStr) -> rustix::io::Result<()> {
+    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
+    let root = openat(mount, c".", flags, Mode::empty())?;
+    let label = label.to_bytes_with_nul();
+    match fsetxattr(&root, c"security.selinux", label, XattrFlags::empty()) {
+        // Those of a user namespace have no labels.
+        Err(Errno::OPNOTSUPP) => Ok(()),
+        labelled => labelled,
+    }
 }
 
 fn settle(mount: BorrowedFd<'_>, fresh: &Fresh, step: &MountStep) -> Result<(), Fault> {

@@ -125,6 +125,7 @@ pub(crate) fn of_process(fault: Fault, process: Option<&Process>) -> Error {
         Step::Domainname => format!("domainname: setdomainname: {why}"),
         Step::Proc => format!("mounting a /proc for our own use: {why}"),
         Step::Label if fault.index == 0 => format!("process.apparmorProfile: unable to apply apparmor profile: {why}"),
+        Step::Label if fault.index == 2 => format!("process.selinuxLabel: unable to label the keys: {why}"),
         Step::Label => format!("process.selinuxLabel: unable to apply the label: {why}"),
         Step::Scheduler => format!("process.scheduler: sched_setattr: {why}"),
         Step::IoPriority => format!("process.ioPriority: ioprio_set: {why}"),

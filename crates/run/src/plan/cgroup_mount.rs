@@ -73,12 +73,17 @@ impl CgroupMounts<'_> {
             .iter()
             .map(|it| self.hierarchy(it, read_only, copied));
         let below = below.collect::<Result<_>>()?;
+        let label = fresh
+            .data
+            .into_iter()
+            .find(|(key, _)| key.as_c_str() == c"context");
+        let data = [
+            (c"source".to_owned(), Some(c"tmpfs".to_owned())),
+            (c"mode".to_owned(), Some(c"755".to_owned())),
+        ];
         let base = Fresh {
             kind: c"tmpfs".to_owned(),
-            data: vec![
-                (c"source".to_owned(), Some(c"tmpfs".to_owned())),
-                (c"mode".to_owned(), Some(c"755".to_owned())),
-            ],
+            data: data.into_iter().chain(label).collect(),
             // The directories are made first.
             attr: fresh.attr & !(MountAttr::RDONLY as u32),
             below: MountAttr {
@@ -88,6 +93,7 @@ impl CgroupMounts<'_> {
             is_proc: false,
             keeps_mode: false,
             copy_up: false,
+            root_label: None,
         };
         Ok(What::Hierarchies { base, below })
     }

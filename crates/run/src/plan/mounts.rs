@@ -93,6 +93,8 @@ pub(crate) struct Fresh {
     pub(crate) keeps_mode: bool,
     /// What it hides is copied into it.
     pub(crate) copy_up: bool,
+    /// What its root is labelled with once it is there, for one that is not given it as an option.
+    pub(crate) root_label: Option<CString>,
 }
 
 /// What may be mounted over in a `/proc`: figures that file systems like lxcfs give in the kernel's place.
@@ -223,8 +225,10 @@ fn step(
         match kind {
             "cgroup" | "cgroup2" => cgroups.what(fresh, options.read_only, copied)?,
             "mqueue" => {
-                // It takes no label.
-                fresh.data.retain(|(key, _)| key.as_c_str() != c"context");
+                // All that are mounted in one namespace are one, which takes no option twice.
+                let label = |(key, _): &(CString, _)| key.as_c_str() == c"context";
+                let label = fresh.data.extract_if(.., |it| label(it)).last();
+                fresh.root_label = label.and_then(|(_, label)| label);
                 What::Fresh(fresh)
             }
             _ => What::Fresh(fresh),
@@ -265,8 +269,8 @@ fn options_for<'a>(
         .linux
         .as_ref()
         .map_or("", |linux| linux.mount_label.as_str());
-    // The kernel's own file systems have labels of their own.
-    let takes_label = !matches!(kind, "proc" | "sysfs" | "cgroup" | "cgroup2" | "mqueue");
+    // The kernel's own file systems have labels of their own; cgroups of version 1 lie on one of memory.
+    let takes_label = !matches!(kind, "proc" | "sysfs" | "cgroup2");
     let label = (takes_label && !label.is_empty()).then(|| label.to_owned());
     (options, label)
 }
@@ -309,6 +313,7 @@ fn fresh(
         attr,
         below: options.recursive_attr,
         copy_up: options.copy_up && mount.kind == "tmpfs",
+        root_label: None,
     })
 }
 

@@ -132,7 +132,7 @@ async fn what_was_judged_is_what_is_held_and_mounted() {
     }
     images.lease("after", &honest).await.expect("lease");
     for (owner, content) in [("before", &b"evil"[..]), ("after", b"honest")] {
-        let mount = images.mount_held(owner).await.expect("mount");
+        let mount = images.mount_held(owner, None).await.expect("mount");
         assert_eq!(
             scene.reads(&mount, "app").await.unwrap(),
             content,
@@ -142,8 +142,8 @@ async fn what_was_judged_is_what_is_held_and_mounted() {
     images.remove(&honest.id.to_string()).await.expect("remove");
     let refused = images.lease("late", &honest).await.unwrap_err();
     assert!(matches!(refused, Error::NotFound(_)), "{refused}");
-    let mount = images.mount_held("after").await.expect("mount");
+    let mount = images.mount_held("after", None).await.expect("mount");
     assert_eq!(scene.reads(&mount, "app").await.unwrap(), b"honest");
-    let refused = images.mount_held("nobody").await.unwrap_err();
+    let refused = images.mount_held("nobody", None).await.unwrap_err();
     assert!(matches!(refused, Error::NotFound(_)), "{refused}");
 }
