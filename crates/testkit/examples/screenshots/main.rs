@@ -33,7 +33,7 @@ fn main() -> anyhow::Result<()> {
     let into = Path::new(into);
     reactor.block_on(async {
         let Some(base) = base else {
-            return node::with_pods(&text, into).await;
+            return Box::pin(node::with_pods(&text, into)).await;
         };
         take(&Picture::list(&text)?, base, into).await
     })

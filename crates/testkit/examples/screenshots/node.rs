@@ -56,7 +56,7 @@ const PODS: &[Pod] = &[
 ];
 
 /// How long it runs before the first picture, so that plots have something to show.
-const BEFORE: Duration = Duration::from_secs(60);
+const BEFORE: Duration = Duration::from_mins(1);
 
 /// Takes the pictures of a node that is made for them, and of nothing else on this machine.
 pub(crate) async fn with_pods(list: &str, into: &Path) -> anyhow::Result<()> {
@@ -79,7 +79,7 @@ pub(crate) async fn with_pods(list: &str, into: &Path) -> anyhow::Result<()> {
     }
     let mut ids = Vec::new();
     for (at, pod) in PODS.iter().enumerate() {
-        ids.push(run(&node, &cri, pod, &images[at % images.len()]).await?);
+        ids.push(Box::pin(run(&node, &cri, pod, &images[at % images.len()])).await?);
     }
     let list = list.replace("WEB", &ids[0].0).replace("LOG", &ids[2].1);
     let pictures = Picture::list(&list)?;
