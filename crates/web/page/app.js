@@ -18,11 +18,20 @@ const VIEWS = { node, pods, pod, logs, images, networks, settings, manifests };
 const root = document.getElementById('view');
 
 let shown = null;
+let shows = 0;
 
 /** The view of an address: /pods, /pod/ID, / for the node. */
 function viewOf(path) {
   const [, name, id] = path.split('/');
-  return { name: VIEWS[name] && name !== 'node' ? name : 'node', id: id ? decodeURIComponent(id) : null };
+  return { name: Object.hasOwn(VIEWS, name) ? name : 'node', id: id ? decoded(id) : null };
+}
+
+function decoded(words) {
+  try {
+    return decodeURIComponent(words);
+  } catch {
+    return words;
+  }
 }
 
 /** Shows what the address says. */
@@ -36,7 +45,11 @@ function show(focus) {
   for (const link of document.querySelectorAll('#views a')) {
     attribute(link, 'aria-current', link.dataset.view === (name === 'pod' ? 'pods' : name) ? 'page' : null);
   }
-  shown = view.open(root, { id, query: new URLSearchParams(location.search), go, remember });
+  shows += 1;
+  const mine = shows;
+  // A view that was left has nothing more to write.
+  const note = (values) => mine === shows && remember(values);
+  shown = view.open(root, { id, query: new URLSearchParams(location.search), remember: note });
   if (focus) {
     window.scrollTo(0, 0);
     const heading = root.querySelector('h1');
@@ -46,7 +59,7 @@ function show(focus) {
 }
 
 /** Goes to another view. */
-export function go(address) {
+function go(address) {
   history.pushState(null, '', address);
   show(true);
 }
@@ -85,8 +98,10 @@ const help = document.getElementById('help');
 function explain() {
   if (help.open) return help.close();
   const close = h('button', { type: 'button', on: { click: () => help.close() } }, 'Close');
+  const letters = h('input', { type: 'checkbox', checked: kept('keys') !== 'off', on: { change: () => keep('keys', letters.checked ? 'on' : 'off') } });
   fill(help, h('h2', { id: 'help-title' }, 'Keys'),
-    h('dl', { css: 'facts' }, KEYS.map(([key, what]) => h('div', null, h('dt', null, h('kbd', null, key)), h('dd', null, what)))), close);
+    h('dl', { css: 'facts' }, KEYS.map(([key, what]) => h('div', null, h('dt', null, h('kbd', null, key)), h('dd', null, what)))),
+    h('p', null, h('label', null, letters, ' keys of one letter are in use')), close);
   help.showModal();
 }
 
@@ -95,7 +110,8 @@ document.getElementById('keys').addEventListener('click', explain);
 document.addEventListener('keydown', (event) => {
   const field = event.target.closest?.('input, select, textarea');
   if (event.key === 'Escape' && field) return field.blur();
-  if (field || event.ctrlKey || event.metaKey || event.altKey) return;
+  if (field || help.open || event.ctrlKey || event.metaKey || event.altKey) return;
+  if (event.key.length === 1 && event.key !== '?' && kept('keys') === 'off') return;
   const views = [...document.querySelectorAll('#views li:not([hidden]) a')];
   if (/^[1-9]$/.test(event.key) && views[event.key - 1]) return go(views[event.key - 1].pathname);
   if (event.key === '/') {
@@ -125,24 +141,29 @@ function dress(theme) {
 
 function nextTheme() {
   const theme = themes.textContent === 'Dark' ? 'dark' : 'light';
-  try {
-    localStorage.setItem('theme', theme);
-  } catch {
-    // A browser that keeps nothing: for this page alone.
-  }
+  keep('theme', theme);
   dress(theme);
 }
 
-function keptTheme() {
+/** What somebody has chosen, in browsers that keep anything. */
+function kept(name) {
   try {
-    return localStorage.getItem('theme');
+    return localStorage.getItem(name);
   } catch {
     return null;
   }
 }
 
+function keep(name, value) {
+  try {
+    localStorage.setItem(name, value);
+  } catch {
+    // For this page alone.
+  }
+}
+
 themes.addEventListener('click', nextTheme);
-matchMedia('(prefers-color-scheme: dark)').addEventListener('change', () => dress(keptTheme()));
+matchMedia('(prefers-color-scheme: dark)').addEventListener('change', () => dress(kept('theme')));
 
 const LINKS = {
   connecting: 'connecting',
@@ -168,7 +189,7 @@ listen((what) => {
   shown?.on(what);
 });
 
-dress(keptTheme());
+dress(kept('theme'));
 show(false);
 tellLink();
 connect();

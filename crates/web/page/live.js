@@ -62,6 +62,26 @@ export function stream(path, takers, tell) {
   };
 }
 
+/** Work that is done again when asked to: never twice at once, and no sooner than `pause` after the last time. */
+export function again(work, pause) {
+  let isBusy = false;
+  let isDue = false;
+  const run = async () => {
+    if (isBusy) {
+      isDue = true;
+      return;
+    }
+    isBusy = true;
+    isDue = false;
+    await work();
+    setTimeout(() => {
+      isBusy = false;
+      if (isDue) run();
+    }, pause);
+  };
+  return run;
+}
+
 /** Hears of the node from now on. */
 export function connect() {
   const takers = Object.fromEntries(KINDS.map((kind) => [kind, (data) => take(kind, data)]));

@@ -2,11 +2,14 @@
 
 import { badge, card, fill, h, s, table } from './dom.js';
 import { bytes, count, duration, rate, short } from './format.js';
-import { ask } from './live.js';
+import { again, ask } from './live.js';
 import { can, known, missing } from './store.js';
 import { squares } from './treemap.js';
 
 export const title = 'Images';
+
+/** Such a look costs the node a question for each image. */
+const SOONEST = 5000;
 
 export function open(root) {
   const leaving = new AbortController();
@@ -16,11 +19,11 @@ export function open(root) {
   const list = h('div');
   root.append(h('h1', null, 'Images'), card('Pulls in progress', pulls), card('Disk', disk), card('Layers', picture), card('All images', list));
 
-  const look = () => ask('/api/images', leaving.signal).then((answer) => {
+  const look = again(() => ask('/api/images', leaving.signal).then((answer) => {
     fill(disk, disks(answer));
     fill(picture, layers(answer.images));
     fill(list, images(answer));
-  }).catch((error) => leaving.signal.aborted || fill(list, h('p', { css: 'notice' }, error.message)));
+  }).catch((error) => leaving.signal.aborted || fill(list, h('p', { css: 'notice' }, error.message))), SOONEST);
 
   let running = 0;
   const tellPulls = () => {

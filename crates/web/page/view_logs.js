@@ -12,6 +12,11 @@ export const title = 'Logs';
 /** So many lines are kept; older ones are forgotten. */
 const KEPT = 100_000;
 const FORGET = 10_000;
+/** As many characters, too. */
+const HEAVIEST = 64_000_000;
+/** So much of a line is shown in its row, and so much where it is chosen. */
+const ROW = 4000;
+const CHOSEN = 64_000;
 const HEIGHT = 20;
 /** Lines that are looked at before the browser may draw again. */
 const SLICE = 4000;
@@ -25,7 +30,7 @@ const REASONS = {
 const LEVELS = ['trace', 'debug', 'info', 'warning', 'error'];
 
 export function open(root, { query, remember }) {
-  const chosen = query.getAll('container');
+  const chosen = [...new Set(query.getAll('container'))];
   const shows = { search: query.get('search') ?? '', level: query.get('level') ?? '', from: Number(query.get('tail')) || 10_000 };
   const heading = h('h1', null, 'Logs');
   root.append(heading);
@@ -42,7 +47,9 @@ export function open(root, { query, remember }) {
   let sifting = false;
   let problem = '';
 
-  const status = h('p', { css: 'dim', role: 'status' });
+  const status = h('p', { css: 'dim tally' });
+  // Told to who does not see it: what a search has found, and which line is chosen.
+  const said = h('p', { css: 'hidden', role: 'status' });
   const field = h('input', { type: 'search', id: 'search', value: shows.search, placeholder: 'words, or /pattern/', spellcheck: 'false', autocomplete: 'off' });
   const level = h('select', { id: 'level' }, h('option', { value: '' }, 'all'), LEVELS.map((name) => h('option', { value: name, selected: name === shows.level }, `${name} and up`)));
   const follow = h('button', { type: 'button', 'aria-pressed': 'true' }, 'Follow');
@@ -53,7 +60,7 @@ export function open(root, { query, remember }) {
   root.append(tags,
     h('form', { css: 'controls', on: { submit: (event) => event.preventDefault() } },
       h('label', { for: 'search' }, 'Search'), field, h('label', { for: 'level' }, 'Level'), level, follow),
-    status, port, detail);
+    status, said, port, detail);
 
   const names = new Map();
   const nameOf = (id) => {
@@ -65,19 +72,29 @@ export function open(root, { query, remember }) {
     }
     return names.get(id);
   };
-  const tellTags = () => fill(tags, chosen.map((id, n) => {
+  let tagged = null;
+  const tellTags = () => {
+    const now = chosen.map((id) => nameOf(id)?.words ?? '').join('\n');
+    if (now === tagged) return;
+    tagged = now;
+    fill(tags, chosen.map(tag));
+  };
+  const tag = (id, n) => {
     const name = nameOf(id);
     return h('li', { css: `tag hue-${n % 6}` }, name ? h('a', { href: `/pod/${encodeURIComponent(name.pod.id)}` }, name.words) : id.slice(0, 12));
-  }));
+  };
 
   // What the server sends; a stream that is opened again sends all anew.
   const ended = new Map();
   let waiting = [];
+  let weight = 0;
   const forget = () => {
     lines.length = 0;
     found = search || shows.level ? [] : lines;
     waiting = [];
+    weight = 0;
     caught = false;
+    ended.clear();
   };
   const path = `/api/logs?${chosen.map((id) => `container=${encodeURIComponent(id)}`).join('&')}&tail=${shows.from}`;
   const close = stream(path, {
@@ -85,7 +102,8 @@ export function open(root, { query, remember }) {
       problem = '';
       const hue = chosen.indexOf(container);
       for (const [time, stream, words] of sent) waiting.push({ time: time ?? 0, stream, words, hue, parsed: undefined });
-      if (caught) settle();
+      // A log that grows faster than it is read is shown nevertheless.
+      if (caught || waiting.length > FORGET) settle();
     },
     caught() {
       caught = true;
@@ -109,8 +127,14 @@ export function open(root, { query, remember }) {
     const isLater = lines.length === 0 || fresh[0].time >= lines.at(-1).time;
     for (const line of fresh) lines.push(line);
     if (!isLater) lines.sort((a, b) => a.time - b.time);
-    const isFull = lines.length > KEPT + FORGET;
-    if (isFull) lines.splice(0, lines.length - KEPT);
+    weight += fresh.reduce((sum, line) => sum + line.words.length, 0);
+    const isFull = lines.length > KEPT + FORGET || weight > HEAVIEST;
+    if (isFull) {
+      let from = Math.max(0, lines.length - KEPT);
+      for (let n = 0; n < from; n += 1) weight -= lines[n].words.length;
+      for (; weight > HEAVIEST / 2 && from < lines.length; from += 1) weight -= lines[from].words.length;
+      lines.splice(0, from);
+    }
     if (found === lines) {
       draw();
     } else if (!isLater || isFull) {
@@ -139,6 +163,7 @@ export function open(root, { query, remember }) {
     sifting = false;
     draw();
     tally();
+    text(said, status.textContent);
   }
 
   function tally() {
@@ -215,7 +240,8 @@ export function open(root, { query, remember }) {
     const close = h('button', { type: 'button', on: { click: shut } }, 'Close');
     fill(detail,
       h('header', null, h('strong', null, moment(line.time)), ` ${line.stream === 2 ? 'stderr' : 'stdout'} ${nameOf(chosen[line.hue])?.words ?? ''}`, close),
-      value ? tree(value) : h('pre', null, plain(line.words)));
+      value ? tree(value) : h('pre', null, plain(line.words.slice(0, CHOSEN))));
+    text(said, line.words.slice(0, 300));
     detail.hidden = false;
     draw();
   }
@@ -312,14 +338,14 @@ function rank(line) {
 
 /** Text without what would colour a terminal. */
 function plain(words) {
-  return words.replace(/\u001b\[[0-9;?]*[A-Za-z]|\u001b\][^\u0007]*\u0007/g, '');
+  return words.replace(/\u001b\[[0-9;?]{0,60}[A-Za-z]|\u001b\][^\u0007\u001b]{0,1000}\u0007/g, '');
 }
 
 function paint(row, line, isTagged, search) {
   const value = parsed(line);
   const place = rank(line);
   row.className = `line level-${LEVELS[place]}${line.stream === 2 ? ' stderr' : ''}`;
-  const words = value ? inline(value) : plain(line.words).slice(0, 4000);
+  const words = value ? inline(value) : plain(line.words.slice(0, ROW));
   fill(row,
     h('time', null, line.time ? exactClock(line.time) : '–'),
     isTagged && h('span', { css: `stripe hue-${line.hue % 6}` }),
@@ -331,8 +357,18 @@ function paint(row, line, isTagged, search) {
 function inline(value) {
   const { msg, message, level, lvl, severity, time, ts, timestamp, ...rest } = value;
   const head = msg ?? message ?? '';
-  const tail = Object.entries(rest).slice(0, 30).map(([name, one]) => `${name}=${typeof one === 'string' ? one : JSON.stringify(one)}`);
-  return [typeof head === 'string' ? head : JSON.stringify(head), ...tail].filter(Boolean).join('  ').slice(0, 4000);
+  const tail = Object.entries(rest).slice(0, 30).map(([name, one]) => `${name}=${written(one)}`);
+  return [written(head), ...tail].filter(Boolean).join('  ').slice(0, ROW);
+}
+
+/** A value in a row. One that is too deep to be written is its beginning. */
+function written(value) {
+  if (typeof value === 'string') return value;
+  try {
+    return JSON.stringify(value);
+  } catch {
+    return '…';
+  }
 }
 
 function marked(words, search) {

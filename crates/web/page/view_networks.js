@@ -1,7 +1,7 @@
 // Networks: what pods get their addresses from, and who has which.
 
 import { badge, card, facts, fill, h, table } from './dom.js';
-import { ask } from './live.js';
+import { again, ask } from './live.js';
 import { can, known, missing } from './store.js';
 import { tree } from './tree.js';
 
@@ -11,14 +11,29 @@ export function open(root) {
   const leaving = new AbortController();
   const body = h('div', null, h('p', { css: 'dim' }, 'Asking.'));
   root.append(h('h1', null, 'Networks'), body);
-  const look = () => {
-    // What the endpoint can is known with its first words.
-    if (!known.hello) return undefined;
-    if (!can('networks')) return fill(body, h('p', { css: 'dim' }, missing('networks')), ownAddresses());
-    return ask('/api/networks', leaving.signal)
-      .then((answer) => fill(body, state(answer), answer.networks.length ? answer.networks.map(network) : h('p', { css: 'dim' }, 'No network is configured.')))
-      .catch((error) => leaving.signal.aborted || fill(body, h('p', { css: 'notice' }, error.message), ownAddresses()));
+  let drawn = '';
+  const draw = (key, ...parts) => {
+    // What is as it was keeps its focus.
+    if (key === drawn) return;
+    drawn = key;
+    fill(body, parts.map((part) => part()));
   };
+  const look = again(async () => {
+    // What the endpoint can is known with its first words.
+    if (!known.hello) return;
+    const pods = [...known.pods.values()].map((pod) => [pod.id, pod.name, pod.ips]);
+    if (!can('networks')) {
+      draw(JSON.stringify(pods), () => h('p', { css: 'dim' }, missing('networks')), ownAddresses);
+      return;
+    }
+    try {
+      const answer = await ask('/api/networks', leaving.signal);
+      const networks = () => (answer.networks.length ? answer.networks.map(network) : h('p', { css: 'dim' }, 'No network is configured.'));
+      draw(JSON.stringify([answer, pods]), () => state(answer), networks);
+    } catch (error) {
+      if (!leaving.signal.aborted) draw(error.message, () => h('p', { css: 'notice' }, error.message), ownAddresses);
+    }
+  }, 2000);
   look();
   return {
     on(what) {

@@ -1,6 +1,6 @@
 // The node: what it uses over time, what it can do, what is wrong with it, what has happened.
 
-import { badge, card, facts, fill, h, table } from './dom.js';
+import { arrange, badge, card, facts, fill, h, table } from './dom.js';
 import { bytes, clock, cores, count, rate } from './format.js';
 import { Plot } from './plot.js';
 import { can, known, missing } from './store.js';
@@ -51,7 +51,7 @@ export function open(root) {
   const tellNode = () => fill(node, conditions(), findings(), handlers(), untold());
   const tellEvents = () => {
     const shown = known.events.slice(0, 40);
-    fill(events, shown.length ? shown.map(event) : h('li', { css: 'dim' }, can('events') ? 'Nothing has happened since this page is open.' : missing('events')));
+    arrange(events, shown.length ? shown.map(event) : [h('li', { css: 'dim' }, can('events') ? 'Nothing has happened since this page is open.' : missing('events'))]);
   };
   const draw = () => plots.forEach((plot) => plot.draw());
   tellAbout();
@@ -71,8 +71,15 @@ export function open(root) {
   };
 }
 
-/** An event as a line: who, and a way there. */
+const lines = new WeakMap();
+
+/** An event as a line, made once: who, and a way there. */
 export function event(entry) {
+  if (!lines.has(entry)) lines.set(entry, line(entry));
+  return lines.get(entry);
+}
+
+function line(entry) {
   const pod = entry.pod_name ? `${entry.namespace}/${entry.pod_name}` : entry.pod;
   return h('li', null,
     h('time', null, clock(entry.time)), ' ',

@@ -1,9 +1,9 @@
 // One pod.
 
-import { badge, card, facts, fill, h, onFrame, table } from './dom.js';
+import { arrange, attribute, badge, card, facts, fill, h, onFrame, table } from './dom.js';
 import { age, bytes, cores, duration, moment, rate, short } from './format.js';
 import { lanes } from './lanes.js';
-import { ask } from './live.js';
+import { again, ask } from './live.js';
 import { Plot } from './plot.js';
 import { current, ofContainer, ofPod, owner } from './state.js';
 import { can, known, missing } from './store.js';
@@ -31,11 +31,12 @@ export function open(root, { id }) {
   ];
   const heading = h('h1', null, 'Pod');
   const summary = h('div', { css: 'summary' });
+  const logs = h('a', { css: 'button', href: '/logs' }, 'Logs');
   const life = h('div');
   const start = h('div');
   const details = h('div', { css: 'details' });
   const events = h('ol', { css: 'events' });
-  root.append(h('p', null, h('a', { href: '/pods' }, 'All pods')), heading, summary,
+  root.append(h('p', null, h('a', { href: '/pods' }, 'All pods')), heading, summary, h('p', null, logs),
     h('div', { css: 'plots' }, plots.map((plot) => plot.element)),
     card('Life', life), card('Start', start), details, card('Events', events));
 
@@ -56,27 +57,28 @@ export function open(root, { id }) {
       ['Address', pod.host_network ? 'the host’s network' : (pod.ips ?? []).join(', ')],
       ['Age', `${age(pod.created)}, since ${moment(pod.created)}`],
       ['Id', short(pod.id)],
-    ]), h('p', null, h('a', { css: 'button', href: logsOf(current(pod)) }, 'Logs')));
+    ]));
+    attribute(logs, 'href', logsOf(current(pod)));
     fill(life, pod.containers.length ? lanes(pod) : h('p', { css: 'dim' }, 'No containers yet.'));
     const happened = known.events.filter((entry) => entry.pod === id).slice(0, 40);
-    fill(events, happened.length ? happened.map(event) : h('li', { css: 'dim' }, can('events') ? 'Nothing since this page is open.' : missing('events')));
+    arrange(events, happened.length ? happened.map(event) : [h('li', { css: 'dim' }, can('events') ? 'Nothing since this page is open.' : missing('events'))]);
   });
 
   const fetched = (what, where, then) => ask(what, leaving.signal).then(then).catch((error) => {
     if (!leaving.signal.aborted) fill(where, h('p', { css: 'notice' }, error.message));
   });
-  const look = () => fetched(`/api/pod/${encodeURIComponent(id)}`, details, (answer) => {
+  const look = again(() => fetched(`/api/pod/${encodeURIComponent(id)}`, details, (answer) => {
     limits.cpu = sum(answer.containers, ({ resources }) => (resources?.cpu_quota > 0 && resources.cpu_period ? resources.cpu_quota / resources.cpu_period : null));
     limits.memory = sum(answer.containers, ({ resources }) => resources?.memory_limit || null);
     const unfolded = new Set([...details.querySelectorAll('details[open]')].map((element) => element.dataset.name));
-    fill(details, answer.containers.map((container) => containerCard(id, container, unfolded)), placeCard(answer));
+    fill(details, answer.containers.map((container) => containerCard(id, container, unfolded)), placeCard(answer, unfolded));
     plots.forEach((plot) => plot.draw());
-  });
-  const trace = () => {
+  }), 1000);
+  const trace = again(() => {
     if (known.hello && !can('traces')) return fill(start, h('p', { css: 'dim' }, missing('traces')));
     return fetched(`/api/traces?pod=${encodeURIComponent(id)}&limit=1`, start, ({ traces }) =>
       fill(start, traces.length ? waterfall(traces[0]) : h('p', { css: 'dim' }, 'No start of this pod is kept any more.')));
-  };
+  }, 1000);
   let state = '';
   const changed = () => {
     const now = JSON.stringify(known.pods.get(id)?.containers.map((container) => [container.id, container.state]));
@@ -168,7 +170,8 @@ function environment(pod, container, folded) {
   return folded('environment', `Environment (${names.length})`, [show, list]);
 }
 
-function placeCard(answer) {
+function placeCard(answer, unfolded) {
+  const folded = (name, words, inside) => h('details', { 'data-name': name, open: unfolded.has(name) }, h('summary', null, words), inside);
   const pairs = (values) => Object.entries(values ?? {}).sort().map(([name, value]) => h('li', null, h('code', null, `${name}=${value}`)));
   const { pod } = answer;
   return card('Place',
@@ -181,6 +184,6 @@ function placeCard(answer) {
       ['Searches', (answer.dns?.searches ?? []).join(', ')],
       ['Uid', pod?.uid],
     ]),
-    h('details', null, h('summary', null, `Labels (${Object.keys(pod?.labels ?? {}).length})`), h('ul', { css: 'plain-list' }, pairs(pod?.labels))),
-    h('details', null, h('summary', null, `Annotations (${Object.keys(answer.annotations ?? {}).length})`), h('ul', { css: 'plain-list' }, pairs(answer.annotations))));
+    folded('labels', `Labels (${Object.keys(pod?.labels ?? {}).length})`, h('ul', { css: 'plain-list' }, pairs(pod?.labels))),
+    folded('annotations', `Annotations (${Object.keys(answer.annotations ?? {}).length})`, h('ul', { css: 'plain-list' }, pairs(answer.annotations))));
 }

@@ -27,19 +27,24 @@ const GROUPS = {
   handler: ['by handler', (pod) => pod.handler || 'default'],
 };
 
-export function open(root, { query, go, remember }) {
+export function open(root, { query, remember }) {
   const shows = {
     filter: query.get('filter') ?? '',
     sort: COLUMNS.some(({ name }) => name === query.get('sort')) ? query.get('sort') : 'name',
     falling: query.get('order') === 'falling',
-    group: query.get('group') in GROUPS ? query.get('group') : '',
+    group: Object.hasOwn(GROUPS, query.get('group') ?? '') ? query.get('group') ?? '' : '',
   };
   const rows = new Map();
   const heads = new Map();
   const seen = new Set();
   let hasDrawn = false;
   const watcher = new IntersectionObserver((entries) => {
-    for (const entry of entries) (entry.isIntersecting ? seen.add(entry.target) : seen.delete(entry.target), entry.isIntersecting && entry.target.draw?.());
+    for (const { target, isIntersecting } of entries) {
+      target.isSeen = isIntersecting;
+      if (isIntersecting) seen.add(target);
+      else seen.delete(target);
+    }
+    figures();
   });
 
   const filter = h('input', { type: 'search', id: 'filter', value: shows.filter, placeholder: 'name, namespace, label=value, state', autocomplete: 'off', spellcheck: 'false' });
@@ -126,7 +131,9 @@ export function open(root, { query, go, remember }) {
   }
 
   const figures = onFrame(() => {
-    seen.forEach((row) => row.draw?.());
+    // All texts before all lines: a line that is drawn has the browser lay out what was written.
+    seen.forEach((row) => row.write());
+    seen.forEach((row) => row.draw());
     heads.forEach((head) => head.add());
   });
   // Sorted by a figure, the list moves with it, though not under a hand that points at it.
@@ -135,7 +142,10 @@ export function open(root, { query, go, remember }) {
   const ticking = setInterval(() => rows.forEach((row) => row.tick()), 5000);
   return {
     on(what) {
-      if (what === 'pods' || what === 'hello' || what === 'link') draw();
+      if (what === 'pods' || what === 'hello' || what === 'link') {
+        draw();
+        figures();
+      }
       if (what === 'usage' || what === 'history') again();
       if (what === 'theme') figures();
     },
@@ -149,7 +159,6 @@ export function open(root, { query, go, remember }) {
       const at = links.indexOf(document.activeElement);
       links.at(event.key === 'j' ? Math.min(at + 1, links.length - 1) : Math.max(at - 1, 0))?.focus();
     },
-    go,
   };
 }
 
@@ -217,16 +226,18 @@ function makeRow(first, isNew) {
     text(address, pod.host_network ? 'the host’s' : pod.ips?.[0]);
     text(handler, pod.handler || 'default');
     row.tick();
-    row.draw();
+    if (row.isSeen) row.write();
   };
   row.tick = () => text(old, age(pod.created));
-  row.draw = () => {
-    const points = (known.ofPods.get(pod.id) ?? []).slice(-SPARK);
+  row.write = () => {
     const last = latest(pod.id);
     text(cpu.words, cores(last.cpu));
     text(memory.words, bytes(last.memory));
     text(network, last.rx == null ? '–' : `↓ ${rate(last.rx)} ↑ ${rate(last.tx)}`);
+  };
+  row.draw = () => {
     if (!row.isConnected) return;
+    const points = (known.ofPods.get(pod.id) ?? []).slice(-SPARK);
     spark(cpu.line, points.map((point) => point[1] ?? 0), colour('cpu'));
     spark(memory.line, points.map((point) => point[2] ?? 0), colour('memory'));
   };

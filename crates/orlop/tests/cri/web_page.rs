@@ -138,7 +138,7 @@ async fn pods_come_and_crash_and_go_before_ones_eyes() {
         shows(&browser, "StartContainer main").await;
         shows(&browser, "clients waited").await;
     }
-    browser.find(".summary a.button").await.click().await;
+    browser.find("main p a.button").await.click().await;
     shows(&browser, "hello").await;
 
     browser.open(&server.at("/images")).await;
@@ -299,8 +299,7 @@ async fn a_hundred_thousand_lines_do_not_stutter() {
     browser
         .open(&server.at(&format!("/logs?container={}&tail=100000", running.id)))
         .await;
-    let read =
-        "/^100000 lines/.test(document.querySelector('.view-logs [role=status]').textContent)";
+    let read = "/^100000 lines/.test(document.querySelector('.tally').textContent)";
     browser.wait_until(read, 3 * SOON).await;
     shows(&browser, "needle").await;
 
@@ -376,6 +375,83 @@ async fn the_page_is_there_at_once_and_says_when_the_node_is_not() {
         world.node.start_again().await;
         live(&browser).await;
     }
+    drop(browser);
+    drop(server);
+    world.finish().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_thousand_pods_do_not_freeze_the_page() {
+    skip_unless!(Browser::can_run());
+    let world = world!();
+    let server = Server::start(&world, &[]);
+    let browser = visit(&server).await;
+    browser.open(&server.at("/pods?group=namespace")).await;
+    shows(&browser, "0 pods").await;
+
+    // The page's own store takes them, as from the server; then something changes, again and again.
+    let feed = "
+        const { take } = await import('/app/store.js');
+        const frame = () => new Promise(requestAnimationFrame);
+        const container = n => ({ id: `c${n}`, name: 'main', image: 'busybox', state: 'running', attempt: 0, created: 1 });
+        const pods = Array.from({ length: 1000 }, (_, n) => ({
+            id: `p${n}`, name: `pod-${n}`, namespace: `space-${n % 7}`, state: 'ready', created: 1, labels: {},
+            containers: [container(n)],
+        }));
+        take('pods', { pods });
+        await frame();
+        await frame();
+        let longest = 0;
+        for (let round = 0; round < 10; round += 1) {
+            const begun = performance.now();
+            pods[round].containers[0].state = 'exited';
+            take('pods', { pods });
+            const used = Object.fromEntries(pods.map(({ id }, n) => [id, [n / 1000 + round, n << 20, n, n]]));
+            take('usage', { time: Date.now(), node: {}, pods: used });
+            await frame();
+            await frame();
+            longest = Math.max(longest, performance.now() - begun);
+        }
+        return [longest, document.querySelectorAll('a.to-pod').length];
+    ";
+    let told = browser
+        .script(&format!("return (async () => {{ {feed} }})()"), &[])
+        .await;
+    assert_eq!(told[1], json!(1000), "{told}");
+    let longest = told[0].as_f64().expect("a time");
+    assert!(
+        longest < 1000.0 * f64::from(machine::patience()),
+        "{told}: a change takes that many milliseconds"
+    );
+    was_clean(&browser).await;
+    drop(browser);
+    drop(server);
+    world.finish().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_address_that_makes_no_sense_is_a_page_all_the_same() {
+    skip_unless!(Browser::can_run());
+    let world = world!();
+    let server = Server::start(&world, &[]);
+    let browser = visit(&server).await;
+    let addresses = [
+        "/constructor",
+        "/pod/%",
+        "/pods?group=toString&sort=valueOf",
+        "/logs?search=/[/",
+    ];
+    for address in addresses {
+        browser.open(&server.at(address)).await;
+        live(&browser).await;
+        browser.wait_for("main h1", SOON).await;
+    }
+    let scripts = browser.errors().await;
+    let scripts: Vec<_> = scripts
+        .iter()
+        .filter(|entry| entry.source == "javascript")
+        .collect();
+    assert!(scripts.is_empty(), "{scripts:#?}");
     drop(browser);
     drop(server);
     world.finish().await;
