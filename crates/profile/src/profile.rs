@@ -114,6 +114,7 @@ impl Profile {
 #[cfg(test)]
 mod tests {
     use std::hint::black_box;
+    use std::sync::Barrier;
     use std::sync::atomic::{AtomicBool, Ordering};
 
     use super::*;
@@ -136,11 +137,17 @@ mod tests {
     /// Ours, with a thread at work.
     fn busy() -> Profile {
         let until = AtomicBool::new(false);
+        // Until it runs it has not its name yet.
+        let runs = Barrier::new(2);
         std::thread::scope(|scope| {
             let worker = std::thread::Builder::new().name("at-work".into());
             worker
-                .spawn_scoped(scope, || black_box(work_of_the_caller(&until)))
+                .spawn_scoped(scope, || {
+                    runs.wait();
+                    black_box(work_of_the_caller(&until))
+                })
                 .unwrap();
+            runs.wait();
             let wanted = Wanted {
                 pid: std::process::id(),
                 time: Duration::from_secs(3),

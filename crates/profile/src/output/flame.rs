@@ -3,6 +3,7 @@
 use std::io::{self, Write};
 
 use super::lines::lines;
+use crate::text::plain;
 use crate::{Names, Profile};
 
 /// The picture's width, the height of a row, the room above them.
@@ -40,7 +41,7 @@ pub(super) fn write(profile: &Profile, names: &Names, into: &mut dyn Write) -> i
     let height = ABOVE + rows * ROW + ROW;
     let title = format!(
         "{} (process {}): {:.1} s of processor time in {:.1} s",
-        profile.program.display(),
+        plain(&profile.program.to_string_lossy()),
         profile.pid,
         profile.busy().as_secs_f64(),
         profile.took.as_secs_f64(),

@@ -7,6 +7,7 @@ use std::time::{Duration, UNIX_EPOCH};
 use flate2::{Compression, GzBuilder};
 use prost::Message;
 
+use crate::text::plain;
 use crate::{Named, Names, Profile};
 
 #[derive(Clone, PartialEq, Message)]
@@ -136,7 +137,7 @@ impl Writer {
             nanos(profile.begun.duration_since(UNIX_EPOCH).unwrap_or_default());
         self.written.duration_nanos = nanos(profile.took);
         for (id, module) in (1..).zip(&profile.modules) {
-            let filename = self.text(&module.path.to_string_lossy());
+            let filename = self.text(&plain(&module.path.to_string_lossy()));
             let build_id = self.text(&orlop_hex::encode(&module.build_id));
             self.written.mapping.push(Mapping {
                 id,

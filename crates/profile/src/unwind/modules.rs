@@ -110,6 +110,20 @@ impl Modules {
 }
 
 impl Module {
+    /// One of which nothing but its place is known.
+    #[cfg(test)]
+    pub(crate) fn at(path: &str, start: u64, end: u64) -> Self {
+        Self {
+            path: path.into(),
+            build_id: Vec::new(),
+            bias: 0,
+            start,
+            end,
+            offset: 0,
+            index: None,
+        }
+    }
+
     fn of(mapping: &Mapping, memory: &Memory) -> Self {
         let head = memory.from(mapping.head);
         let elf = Elf::of(&head);
