@@ -42,12 +42,12 @@ impl Process<'_> {
 
 /// The functions of a module: of its own file, of one that was put aside when it was stripped, or those
 /// that it offers to others.
-pub(super) fn symbols(module: &Module, process: &Process<'_>) -> Option<Symbols> {
+pub(super) fn symbols(module: &Module, process: &Process<'_>, left: &mut u64) -> Option<Symbols> {
     if !module.path.is_absolute() {
         return None;
     }
     let own = own(module, process);
-    let of = |file: &File, which| of(file, &module.build_id, which);
+    let mut of = |file: &File, which| of(file, &module.build_id, which, left);
     own.iter()
         .find_map(|file| of(file, Table::All))
         .or_else(|| aside(module, process).find_map(|file| of(&file, Table::All)))
@@ -55,7 +55,7 @@ pub(super) fn symbols(module: &Module, process: &Process<'_>) -> Option<Symbols>
 }
 
 /// The functions in a file that somebody named.
-pub(super) fn named(path: &Path, module: &Module) -> Result<Symbols, Error> {
+pub(super) fn named(path: &Path, module: &Module, left: &mut u64) -> Result<Symbols, Error> {
     let wrong = |why: String| Error::Symbols {
         path: path.to_owned(),
         why,
@@ -70,8 +70,8 @@ pub(super) fn named(path: &Path, module: &Module) -> Result<Symbols, Error> {
             shown(&module.build_id)
         )));
     }
-    elf.symbols(&file, Table::All)
-        .ok_or_else(|| wrong("it is stripped".into()))
+    elf.symbols(&file, Table::All, left)
+        .ok_or_else(|| wrong("it is stripped, or too large".into()))
 }
 
 /// A build id as tools print it.
@@ -83,11 +83,11 @@ pub(super) fn shown(id: &[u8]) -> String {
     }
 }
 
-fn of(file: &File, build_id: &[u8], which: Table) -> Option<Symbols> {
+fn of(file: &File, build_id: &[u8], which: Table, left: &mut u64) -> Option<Symbols> {
     let elf = Elf::of(file)?;
     // Another version may have taken its place.
     (elf.build_id(file, None).unwrap_or_default() == build_id).then_some(())?;
-    elf.symbols(file, which)
+    elf.symbols(file, which, left)
 }
 
 /// A module's file. The kernel has the very one that is mapped, although it may be deleted; who may not

@@ -6,7 +6,7 @@ use std::path::Path;
 
 use super::files::{self, Process};
 use super::kernel::Kernel;
-use crate::elf::Symbols;
+use crate::elf::{MOST_SYMBOLS, Symbols};
 use crate::text::plain;
 use crate::unwind::Module;
 use crate::{Error, Profile};
@@ -40,6 +40,7 @@ impl Names {
             program: &profile.program,
         };
         let mut modules = HashMap::new();
+        let mut left = MOST_SYMBOLS;
         let mut unknown = Vec::new();
         let mut is_kernel = false;
         for (stack, _) in profile.stacks.iter() {
@@ -53,9 +54,9 @@ impl Names {
                 }
                 let found = match symbols {
                     Some(path) if files::is(&module.path, &profile.program) => {
-                        Some(files::named(path, module)?)
+                        Some(files::named(path, module, &mut left)?)
                     }
-                    _ => files::symbols(module, &process),
+                    _ => files::symbols(module, &process, &mut left),
                 };
                 if found.is_none() && module.path.is_absolute() {
                     unknown.push(told(module));
