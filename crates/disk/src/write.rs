@@ -208,7 +208,9 @@ mod tests {
         rustix::fs::mknodat(CWD, &fifo, FileType::Fifo, mode, 0).unwrap();
         symlink(&fifo, &link).unwrap();
         let mut options = OpenOptions::new();
-        let mut reader = options.read(true).write(true).open(&fifo).unwrap();
+        options.read(true).write(true);
+        options.custom_flags(OFlags::NONBLOCK.bits().cast_signed());
+        let mut reader = options.open(&fifo).unwrap();
         for path in [&fifo, &link] {
             write_output(path, 0o600, b"one").unwrap();
             let mut read = [0; 3];
