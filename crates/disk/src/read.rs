@@ -2,33 +2,65 @@
 
 use std::fs::File;
 use std::io::{Error, ErrorKind, Read, Result, Seek as _, SeekFrom};
+use std::os::fd::{AsRawFd as _, OwnedFd};
 use std::path::Path;
 
-use rustix::fs::{FileType, Mode, OFlags, fstat, major, minor, open};
+use rustix::fs::{FileType, Mode, OFlags, ResolveFlags, Stat, fstat, major, minor, open, openat2};
+use rustix::io::Errno;
 
 /// Where people say that they have nothing to say (mem(4)).
 const DEV_NULL: (u32, u32) = (1, 3);
 
-/// Opens what a path names for reading if it is a regular file or `/dev/null`. Does not wait where it
-/// is a fifo, and does nothing to a device.
+/// Finds what a path leads to, and does nothing to it.
+const FIND: OFlags = OFlags::PATH.union(OFlags::CLOEXEC);
+
+/// Opens what a path names for reading if it is a regular file or `/dev/null`. Anything else is not
+/// opened at all: to open a device can do something already, and a fifo would wait.
 pub fn open_file(path: &Path) -> Result<File> {
     open_with_length(path).map(|(file, _)| file)
 }
 
-/// The same, and how long it says that it is.
-fn open_with_length(path: &Path) -> Result<(File, u64)> {
-    let flags = OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NONBLOCK | OFlags::NOCTTY;
-    let file = open(path, flags, Mode::empty())?;
-    let found = fstat(&file)?;
-    let is_readable = match FileType::from_raw_mode(found.st_mode) {
-        FileType::RegularFile => true,
-        FileType::CharacterDevice => (major(found.st_rdev), minor(found.st_rdev)) == DEV_NULL,
-        _ => false,
+/// The same of a path that counts from another root, which no link leads out of.
+pub fn open_file_in_root(root: &Path, path: &Path) -> Result<File> {
+    let root = open(root, FIND | OFlags::DIRECTORY, Mode::empty())?;
+    let resolve = ResolveFlags::IN_ROOT | ResolveFlags::NO_MAGICLINKS;
+    // A rename anywhere on the machine may disturb the resolution of "..".
+    let mut tries = 0;
+    let found = loop {
+        match openat2(&root, path, FIND, Mode::empty(), resolve) {
+            Err(Errno::AGAIN) if tries < 128 => tries += 1,
+            other => break other?,
+        }
     };
-    if !is_readable {
+    open_found(&found).map(|(file, _)| file)
+}
+
+/// The file of a path, and how long it says that it is.
+fn open_with_length(path: &Path) -> Result<(File, u64)> {
+    open_found(&open(path, FIND, Mode::empty())?)
+}
+
+fn open_found(found: &OwnedFd) -> Result<(File, u64)> {
+    let stat = fstat(found)?;
+    if !is_readable(&stat) {
         return Err(Error::new(ErrorKind::InvalidInput, "not a regular file"));
     }
-    Ok((File::from(file), found.st_size.unsigned_abs()))
+    let flags = OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NONBLOCK | OFlags::NOCTTY;
+    let path = format!("/proc/self/fd/{}", found.as_raw_fd());
+    let file = open(path, flags, Mode::empty()).map_err(|error| match error {
+        // What was found is there.
+        Errno::NOENT => Error::other("no file can be opened without /proc: mount it"),
+        error => error.into(),
+    })?;
+    Ok((File::from(file), stat.st_size.unsigned_abs()))
+}
+
+fn is_readable(stat: &Stat) -> bool {
+    match FileType::from_raw_mode(stat.st_mode) {
+        FileType::RegularFile => true,
+        FileType::CharacterDevice => (major(stat.st_rdev), minor(stat.st_rdev)) == DEV_NULL,
+        _ => false,
+    }
 }
 
 /// More than people write into a file of settings, and than programs note in one of records.
@@ -119,7 +151,8 @@ pub fn read_kernel_text(path: impl AsRef<Path>) -> Result<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use rustix::fs::{CWD, mknodat};
+    use rustix::fs::{CWD, inotify, mknodat};
+    use std::os::unix::fs::symlink;
 
     #[test]
     fn a_file_is_read_up_to_its_limit_and_no_further() {
@@ -159,11 +192,35 @@ mod tests {
     }
 
     #[test]
-    fn a_fifo_in_a_file_s_place_keeps_nobody_waiting() {
+    fn what_is_no_file_is_never_opened() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("fifo");
         mknodat(CWD, &path, FileType::Fifo, Mode::RUSR, 0).unwrap();
-        let error = read_file(&path, 5).unwrap_err();
-        assert_eq!(error.kind(), ErrorKind::InvalidInput);
+        let opened = inotify::init(inotify::CreateFlags::NONBLOCK).unwrap();
+        inotify::add_watch(&opened, &path, inotify::WatchFlags::OPEN).unwrap();
+        let mut told = [0; 64];
+        for error in [
+            read_file(&path, 5).unwrap_err(),
+            open_file(&path).unwrap_err(),
+            open_file_in_root(dir.path(), Path::new("/fifo")).unwrap_err(),
+        ] {
+            assert_eq!(error.kind(), ErrorKind::InvalidInput);
+            assert_eq!(rustix::io::read(&opened, &mut told), Err(Errno::AGAIN));
+        }
+        let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::CLOEXEC;
+        drop(open(&path, flags, Mode::empty()).unwrap());
+        assert!(rustix::io::read(&opened, &mut told).is_ok());
+    }
+
+    #[test]
+    fn links_lead_nowhere_out_of_another_root() {
+        let dir = tempfile::tempdir().unwrap();
+        let outside = tempfile::NamedTempFile::new().unwrap();
+        std::fs::write(dir.path().join("a"), "within").unwrap();
+        symlink("/../a", dir.path().join("link")).unwrap();
+        symlink(outside.path(), dir.path().join("out")).unwrap();
+        let opened = |name: &str| open_file_in_root(dir.path(), Path::new(name));
+        assert_eq!(read_whole(opened("/link").unwrap(), 9).unwrap(), b"within");
+        assert_eq!(opened("/out").unwrap_err().kind(), ErrorKind::NotFound);
     }
 }

@@ -3,10 +3,11 @@
 use std::ffi::OsString;
 use std::fs::{self, File, OpenOptions};
 use std::io::{Error, ErrorKind, Result, Write as _};
-use std::os::unix::fs::OpenOptionsExt as _;
+use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 
-use rustix::fs::{CWD, RenameFlags, renameat_with};
+use rustix::fs::{CWD, OFlags, RenameFlags, renameat_with};
+use rustix::process::geteuid;
 
 /// What a file that was written outlives.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -27,6 +28,31 @@ pub fn write_file(path: &Path, mode: u32, outlives: Outlives, content: &[u8]) ->
     let draft = Draft::of(path, mode)?;
     draft.file().write_all(content)?;
     draft.keep(outlives)
+}
+
+/// Writes what somebody asked for to where they want it: into a device, a fifo or a socket's place that is
+/// there, which is no file to be replaced; anywhere else as `write_file`.
+pub fn write_output(path: &Path, mode: u32, content: &[u8]) -> Result<()> {
+    if !takes_output(path) {
+        return write_file(path, mode, Outlives::Kill, content);
+    }
+    let mut options = OpenOptions::new();
+    options
+        .write(true)
+        .custom_flags(OFlags::NOCTTY.bits().cast_signed());
+    options.open(path)?.write_all(content)
+}
+
+/// Whether a path leads to what is there and no regular file. A stranger's link leads nowhere.
+fn takes_output(path: &Path) -> bool {
+    let Ok(here) = fs::symlink_metadata(path) else {
+        return false;
+    };
+    let is_ours = here.uid() == 0 || here.uid() == geteuid().as_raw();
+    if here.is_symlink() && !is_ours {
+        return false;
+    }
+    fs::metadata(path).is_ok_and(|there| !there.is_file() && !there.is_dir())
 }
 
 /// The same where nothing is yet: one that is there stays, and is an error.
@@ -142,7 +168,10 @@ fn sync_names(path: &Path) -> Result<()> {
 
 #[cfg(test)]
 mod tests {
-    use std::os::unix::fs::PermissionsExt as _;
+    use std::io::Read as _;
+    use std::os::unix::fs::{PermissionsExt as _, symlink};
+
+    use rustix::fs::{FileType, Mode};
 
     use super::*;
 
@@ -169,6 +198,45 @@ mod tests {
         fs::create_dir(&path).unwrap();
         assert!(write_file(&path, 0o600, Outlives::Kill, b"one").is_err());
         assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 1);
+    }
+
+    #[test]
+    fn what_is_no_file_is_written_to_and_not_replaced() {
+        let dir = tempfile::tempdir().unwrap();
+        let (fifo, link) = (dir.path().join("fifo"), dir.path().join("link"));
+        let mode = Mode::RUSR | Mode::WUSR;
+        rustix::fs::mknodat(CWD, &fifo, FileType::Fifo, mode, 0).unwrap();
+        symlink(&fifo, &link).unwrap();
+        let mut options = OpenOptions::new();
+        options.read(true).write(true);
+        options.custom_flags(OFlags::NONBLOCK.bits().cast_signed());
+        let mut reader = options.open(&fifo).unwrap();
+        for path in [&fifo, &link] {
+            write_output(path, 0o600, b"one").unwrap();
+            let mut read = [0; 3];
+            reader.read_exact(&mut read).unwrap();
+            assert_eq!(&read, b"one");
+        }
+        assert!(fs::symlink_metadata(&link).unwrap().is_symlink());
+        assert!(!fs::symlink_metadata(&fifo).unwrap().is_file());
+        let (file, linked) = (dir.path().join("file"), dir.path().join("linked"));
+        symlink(&file, &linked).unwrap();
+        write_output(&file, 0o600, b"two").unwrap();
+        write_output(&linked, 0o600, b"three").unwrap();
+        assert_eq!(fs::read(&file).unwrap(), b"two");
+        assert_eq!(fs::read(&linked).unwrap(), b"three");
+    }
+
+    #[test]
+    fn the_link_of_a_stranger_is_not_written_through() {
+        let dir = tempfile::tempdir().unwrap();
+        let link = dir.path().join("link");
+        symlink("/dev/null", &link).unwrap();
+        assert!(takes_output(&link));
+        if geteuid().is_root() {
+            std::os::unix::fs::lchown(&link, Some(12345), None).unwrap();
+            assert!(!takes_output(&link));
+        }
     }
 
     #[test]

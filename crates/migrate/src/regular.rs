@@ -91,7 +91,8 @@ mod tests {
         assert!(!is_opened(&pipe, || refused(open_beneath(&root, b"pipe"))));
         assert!(!is_opened(&pipe, || refused(open_beneath(&root, b"link"))));
         assert!(!is_opened(&pipe, || refused(open_file(&pipe))));
-        assert!(is_opened(&pipe, || drop(orlop_disk::open_file(&pipe))));
+        let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::CLOEXEC;
+        assert!(is_opened(&pipe, || drop(open(&pipe, flags, Mode::empty()))));
     }
 
     #[test]

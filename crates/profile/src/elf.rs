@@ -15,6 +15,8 @@ const NOBITS: u32 = 8;
 const BUILD_ID: u32 = 3;
 /// The largest build id that is looked at.
 const LONGEST_ID: u64 = 64;
+/// Segments of notes that are looked at.
+const MOST_NOTES: usize = 16;
 /// No file has more headers of either kind.
 const MOST_HEADERS: usize = 4096;
 /// The length of the file's header, and of a header of a segment, a section, a symbol.
@@ -123,14 +125,21 @@ impl Elf {
     /// What the linker called this build: `source` has the notes at their offsets, or at their addresses.
     pub(crate) fn build_id(&self, source: &dyn Source, in_memory: Option<u64>) -> Option<Vec<u8>> {
         let notes = self.segments.iter().filter(|it| it.kind == NOTE);
-        notes.filter(|note| note.size <= 64 << 10).find_map(|note| {
+        let notes = notes.filter(|note| note.size <= 64 << 10);
+        notes.take(MOST_NOTES).find_map(|note| {
             let at = in_memory.map_or(note.offset, |bias| bias.wrapping_add(note.address));
             id_in(&source.bytes(at, note.size as usize)?)
         })
     }
 
-    /// The functions that a file names. None where it has no such table, or nothing in it.
-    pub(crate) fn symbols(&self, source: &dyn Source, which: Table) -> Option<Symbols> {
+    /// The functions that a file names, in so many bytes as are left. None where it has no such table, or
+    /// nothing in it.
+    pub(crate) fn symbols(
+        &self,
+        source: &dyn Source,
+        which: Table,
+        left: &mut u64,
+    ) -> Option<Symbols> {
         let table = source.bytes(self.sections_at, self.section_count * SECTION)?;
         let sections: Vec<Section> = table
             .chunks_exact(SECTION)
@@ -143,15 +152,22 @@ impl Elf {
         let symbols = sections.iter().find(|section| section.kind == kind)?;
         let names = sections.get(symbols.link as usize)?;
         (symbols.size <= LARGEST && names.size <= LARGEST && names.kind != NOBITS).then_some(())?;
+        let rest = left.checked_sub(symbols.size + names.size)?;
         let names = source.bytes(names.offset, names.size as usize)?;
         let table = source.bytes(symbols.offset, symbols.size as usize)?;
         let mut all: Vec<Symbol> = table.chunks_exact(SYMBOL).filter_map(function).collect();
         // Of those at one address the longest says most.
         all.sort_by_key(|symbol| (symbol.address, symbol.size));
-        (!all.is_empty()).then_some(Symbols { all, names })
+        (!all.is_empty()).then_some(())?;
+        *left = rest;
+        Some(Symbols { all, names })
     }
 }
 
+/// Bytes of the tables of all modules together.
+pub(crate) const MOST_SYMBOLS: u64 = 512 << 20;
+/// As much as is looked at of a name: what compilers make of generic functions is long before it is readable.
+const LONGEST_NAME: usize = 4096;
 /// No table of symbols or names is larger.
 const LARGEST: u64 = 256 << 20;
 
@@ -211,8 +227,13 @@ impl Symbols {
             size => symbol.address.saturating_add(size),
         };
         (address < end).then_some(())?;
-        let name = Bytes(self.names.get(symbol.name as usize..)?).text()?;
-        std::str::from_utf8(name).ok()
+        let name = self.names.get(symbol.name as usize..)?;
+        let name = &name[..name.len().min(LONGEST_NAME)];
+        match name.iter().position(|byte| *byte == 0) {
+            Some(end) => std::str::from_utf8(&name[..end]).ok(),
+            // The end of the table, or a name that is cut off.
+            None => name.utf8_chunks().next().map(|chunk| chunk.valid()),
+        }
     }
 }
 
@@ -227,5 +248,45 @@ fn id_in(notes: &[u8]) -> Option<Vec<u8>> {
         if kind == BUILD_ID && owner == b"GNU\0" && u64::from(length) <= LONGEST_ID {
             return Some(value.to_owned());
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn functions_are_read_while_there_is_room_for_them() {
+        let file = std::fs::File::open("/proc/self/exe").unwrap();
+        let elf = Elf::of(&file).unwrap();
+        let mut left = MOST_SYMBOLS;
+        assert!(elf.symbols(&file, Table::All, &mut left).is_some());
+        let size = MOST_SYMBOLS - left;
+        assert!(size > 1000, "{size}");
+        let mut left = size * 2 - 1;
+        assert!(elf.symbols(&file, Table::All, &mut left).is_some());
+        assert!(elf.symbols(&file, Table::All, &mut left).is_none());
+        assert_eq!(left, size - 1);
+    }
+
+    #[test]
+    fn a_name_without_end_is_cut_off() {
+        let find = |names: &[u8]| {
+            let symbol = Symbol {
+                address: 0,
+                size: 0,
+                name: 1,
+            };
+            let symbols = Symbols {
+                all: vec![symbol],
+                names: names.to_owned(),
+            };
+            symbols.find(0).map(str::to_owned)
+        };
+        assert_eq!(find(b"\0main\0f\0").unwrap(), "main");
+        let long = find(format!("\0x{}", "é".repeat(1 << 20)).as_bytes());
+        assert_eq!(long.unwrap().len(), LONGEST_NAME - 1);
+        assert_eq!(find(b"\0\xff\0"), None);
+        assert_eq!(find(b""), None);
     }
 }

@@ -25,6 +25,7 @@ mod output;
 mod profile;
 mod sample;
 mod stacks;
+mod text;
 mod unwind;
 
 pub use error::Error;

@@ -3,8 +3,11 @@
 use std::path::PathBuf;
 use std::{io, str};
 
+/// No program has more libraries; what comes after them is left out.
+pub(crate) const MOST: usize = 4096;
+
 /// A mapping of something that can be run.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(crate) struct Mapping {
     pub(crate) start: u64,
     pub(crate) end: u64,
@@ -36,6 +39,9 @@ fn parse(text: &[u8]) -> Vec<Mapping> {
             && of == line.path
             && line.rights.get(2) == Some(&b'x')
         {
+            if found.len() >= MOST {
+                break;
+            }
             found.push(Mapping {
                 start: line.start,
                 end: line.end,
@@ -101,6 +107,14 @@ mod tests {
             shown,
             [(0x2000, 0x1000, "/bin/a b"), (0x8000, 0x8000, "[vdso]")]
         );
+        let many: String = (1..=MOST + 1)
+            .flat_map(|at| {
+                [format!(
+                    "{at:x}000-{at:x}800 r-xp 00000000 08:01 7    /bin/a\n"
+                )]
+            })
+            .collect();
+        assert_eq!(parse(many.as_bytes()).len(), MOST);
         assert!(
             executable(std::process::id())
                 .unwrap()

@@ -11,6 +11,9 @@ use crate::{Error, Stack, Stacks};
 /// Between two looks at what the kernel has written.
 const PAUSE: Duration = Duration::from_millis(20);
 
+/// How long the samples of the end may take.
+const GRACE: Duration = Duration::from_secs(2);
+
 /// What is to be sampled.
 #[derive(Debug, Clone)]
 pub struct Wanted {
@@ -53,11 +56,17 @@ pub fn take(wanted: &Wanted) -> Result<Profile, Error> {
     let mut walker = Walker::of(pid).map_err(|source| Error::Memory { pid, source })?;
     let program = std::fs::read_link(format!("/proc/{pid}/exe")).unwrap_or_default();
     let mut stacks = Stacks::default();
+    let until = start + wanted.time + GRACE;
+    let mut late = 0;
     loop {
         let is_over = start.elapsed() >= wanted.time;
         let lives = threads.read(|sample| {
+            if Instant::now() >= until {
+                late += 1;
+                return;
+            }
             let (user, is_whole) = match &sample.registers {
-                Some(registers) => walker.walk(registers, sample.stack),
+                Some(registers) => walker.walk(registers, sample.stack, until),
                 None => (Vec::new(), true),
             };
             stacks.add(Stack {
@@ -78,7 +87,7 @@ pub fn take(wanted: &Wanted) -> Result<Profile, Error> {
         begun,
         took: start.elapsed(),
         stacks,
-        lost: threads.lost,
+        lost: threads.lost.saturating_add(late),
         left_out: threads.left_out,
         with_kernel: threads.with_kernel,
         threads: threads.names,
@@ -114,6 +123,7 @@ impl Profile {
 #[cfg(test)]
 mod tests {
     use std::hint::black_box;
+    use std::sync::Barrier;
     use std::sync::atomic::{AtomicBool, Ordering};
 
     use super::*;
@@ -136,11 +146,17 @@ mod tests {
     /// Ours, with a thread at work.
     fn busy() -> Profile {
         let until = AtomicBool::new(false);
+        // Until it runs it has not its name yet.
+        let runs = Barrier::new(2);
         std::thread::scope(|scope| {
             let worker = std::thread::Builder::new().name("at-work".into());
             worker
-                .spawn_scoped(scope, || black_box(work_of_the_caller(&until)))
+                .spawn_scoped(scope, || {
+                    runs.wait();
+                    black_box(work_of_the_caller(&until))
+                })
                 .unwrap();
+            runs.wait();
             let wanted = Wanted {
                 pid: std::process::id(),
                 time: Duration::from_secs(3),

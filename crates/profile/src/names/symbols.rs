@@ -1,11 +1,13 @@
 //! The names of all places of a profile.
 
 use std::collections::HashMap;
+use std::fmt::{self, Display, Write};
 use std::path::Path;
 
 use super::files::{self, Process};
 use super::kernel::Kernel;
-use crate::elf::Symbols;
+use crate::elf::{MOST_SYMBOLS, Symbols};
+use crate::text::plain;
 use crate::unwind::Module;
 use crate::{Error, Profile};
 
@@ -38,6 +40,7 @@ impl Names {
             program: &profile.program,
         };
         let mut modules = HashMap::new();
+        let mut left = MOST_SYMBOLS;
         let mut unknown = Vec::new();
         let mut is_kernel = false;
         for (stack, _) in profile.stacks.iter() {
@@ -51,16 +54,12 @@ impl Names {
                 }
                 let found = match symbols {
                     Some(path) if files::is(&module.path, &profile.program) => {
-                        Some(files::named(path, module)?)
+                        Some(files::named(path, module, &mut left)?)
                     }
-                    _ => files::symbols(module, &process),
+                    _ => files::symbols(module, &process, &mut left),
                 };
                 if found.is_none() && module.path.is_absolute() {
-                    unknown.push(format!(
-                        "{} (build id {})",
-                        module.path.display(),
-                        files::shown(&module.build_id)
-                    ));
+                    unknown.push(told(module));
                 }
                 modules.insert(module.start, found);
             }
@@ -99,7 +98,7 @@ impl Names {
         match symbols.and_then(|known| known.find(place.wrapping_sub(module.bias))) {
             Some(symbol) => Named {
                 function: readable(symbol),
-                symbol: shortened(symbol.to_owned()),
+                symbol: Cut::of(symbol),
             },
             None => Named {
                 function: format!(
@@ -126,22 +125,46 @@ impl Names {
     }
 }
 
+/// A module that has no names.
+fn told(module: &Module) -> String {
+    let path = plain(&module.path.to_string_lossy());
+    format!("{path} (build id {})", files::shown(&module.build_id))
+}
+
 fn file_name(module: &Module) -> String {
     let name = module.path.file_name().unwrap_or(module.path.as_os_str());
-    name.to_string_lossy().into_owned()
+    plain(&name.to_string_lossy())
 }
 
 /// Without the hash at its end.
 fn readable(symbol: &str) -> String {
-    shortened(format!("{:#}", rustc_demangle::demangle(symbol)))
+    Cut::of(format_args!("{:#}", rustc_demangle::demangle(symbol)))
 }
 
-fn shortened(mut name: String) -> String {
-    if name.len() > LONGEST {
-        name.truncate(name.floor_char_boundary(LONGEST));
-        name.push('…');
+/// A name that is being written, up to where it is cut off.
+#[derive(Default)]
+struct Cut(String);
+
+impl Cut {
+    fn of(name: impl Display) -> String {
+        let mut cut = Self::default();
+        if write!(cut, "{name}").is_err() {
+            cut.0.push('…');
+        }
+        cut.0
     }
-    name
+}
+
+impl Write for Cut {
+    fn write_str(&mut self, text: &str) -> fmt::Result {
+        let room = LONGEST.saturating_sub(self.0.len());
+        let fits = text.floor_char_boundary(room.min(text.len()));
+        self.0.push_str(&plain(&text[..fits]));
+        if fits < text.len() {
+            return Err(fmt::Error);
+        }
+        Ok(())
+    }
 }
 
 #[cfg(test)]
@@ -160,5 +183,9 @@ mod tests {
             readable(&"é".repeat(LONGEST)).chars().count(),
             LONGEST / 2 + 1
         );
+        assert_eq!(readable("a\u{1b}[2Jb"), "a?[2Jb");
+        let module = Module::at("/lib/a\n\u{202e}.so", 0x1000, 0x2000);
+        assert_eq!(told(&module), "/lib/a??.so (build id none)");
+        assert_eq!(file_name(&module), "a??.so");
     }
 }

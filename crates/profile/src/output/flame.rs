@@ -3,6 +3,7 @@
 use std::io::{self, Write};
 
 use super::lines::lines;
+use crate::text::plain;
 use crate::{Names, Profile};
 
 /// The picture's width, the height of a row, the room above them.
@@ -16,8 +17,8 @@ const LETTER: f64 = 6.6;
 
 /// What is drawn of one function.
 #[derive(Debug, PartialEq)]
-struct Block {
-    name: String,
+struct Block<N> {
+    name: N,
     depth: usize,
     /// Samples before it, and its own with all that it called.
     before: u64,
@@ -26,8 +27,8 @@ struct Block {
 
 pub(super) fn write(profile: &Profile, names: &Names, into: &mut dyn Write) -> io::Result<()> {
     let lines = lines(profile, names);
-    let total: u64 = lines.values().sum();
-    let blocks = blocks(lines.iter().map(|(line, count)| (line.as_slice(), *count)));
+    let total: u64 = lines.iter().map(|(_, count)| count).sum();
+    let blocks = blocks(lines.iter());
     let scale = WIDTH / total.max(1) as f64;
     let drawn = blocks
         .iter()
@@ -40,7 +41,7 @@ pub(super) fn write(profile: &Profile, names: &Names, into: &mut dyn Write) -> i
     let height = ABOVE + rows * ROW + ROW;
     let title = format!(
         "{} (process {}): {:.1} s of processor time in {:.1} s",
-        profile.program.display(),
+        plain(&profile.program.to_string_lossy()),
         profile.pid,
         profile.busy().as_secs_f64(),
         profile.took.as_secs_f64(),
@@ -60,16 +61,17 @@ pub(super) fn write(profile: &Profile, names: &Names, into: &mut dyn Write) -> i
         let width = block.count as f64 * scale;
         let y = height - ROW * (block.depth + 2);
         let part = block.count as f64 * 100.0 / total.max(1) as f64;
-        let name = escaped(&block.name);
+        let name = lines.name(block.name);
         write!(
             into,
-            r#"<g><title>{name}: {} samples, {part:.1} %</title><rect x="{x:.1}" y="{y}" width="{width:.1}" height="{ROW}" fill="{}"/>"#,
+            r#"<g><title>{}: {} samples, {part:.1} %</title><rect x="{x:.1}" y="{y}" width="{width:.1}" height="{ROW}" fill="{}"/>"#,
+            escaped(name),
             block.count,
-            color(&block.name),
+            color(name),
         )?;
         let room = ((width - 4.0) / LETTER) as usize;
         if room >= 3 {
-            let text = escaped(&fitting(&block.name, room));
+            let text = escaped(&fitting(name, room));
             write!(
                 into,
                 r#"<text x="{:.1}" y="{}">{text}</text>"#,
@@ -83,8 +85,10 @@ pub(super) fn write(profile: &Profile, names: &Names, into: &mut dyn Write) -> i
 }
 
 /// Neighbours that begin with the same callers share these. The lines are in order.
-fn blocks<'a>(lines: impl Iterator<Item = (&'a [String], u64)>) -> Vec<Block> {
-    let mut open: Vec<Block> = Vec::new();
+fn blocks<'a, N: Copy + PartialEq + 'a>(
+    lines: impl Iterator<Item = (&'a [N], u64)>,
+) -> Vec<Block<N>> {
+    let mut open: Vec<Block<N>> = Vec::new();
     let mut done = Vec::new();
     let mut at = 0;
     for (line, count) in lines {
@@ -99,7 +103,7 @@ fn blocks<'a>(lines: impl Iterator<Item = (&'a [String], u64)>) -> Vec<Block> {
         }
         for (depth, name) in line.iter().enumerate().skip(shared) {
             open.push(Block {
-                name: name.clone(),
+                name: *name,
                 depth,
                 before: at,
                 count,
@@ -154,13 +158,13 @@ mod tests {
 
     #[test]
     fn neighbours_share_their_callers() {
-        let line = |text: &str| text.split(' ').map(str::to_owned).collect::<Vec<_>>();
+        let line = |text: &'static str| text.split(' ').collect::<Vec<_>>();
         let lines = [(line("a b"), 2), (line("a b c"), 3), (line("a d c"), 1)];
         let mut blocks = blocks(lines.iter().map(|(line, count)| (line.as_slice(), *count)));
         blocks.sort_by_key(|block| (block.depth, block.before));
         let shown: Vec<_> = blocks
             .iter()
-            .map(|it| (it.name.as_str(), it.depth, it.before, it.count))
+            .map(|it| (it.name, it.depth, it.before, it.count))
             .collect();
         let wanted = [
             ("a", 0, 0, 6),

@@ -6,8 +6,9 @@ use super::lines::lines;
 use crate::{Names, Profile};
 
 pub(super) fn write(profile: &Profile, names: &Names, into: &mut dyn Write) -> io::Result<()> {
-    for (line, count) in lines(profile, names) {
-        let line: Vec<String> = line.iter().map(|name| plain(name)).collect();
+    let lines = lines(profile, names);
+    for (line, count) in lines.iter() {
+        let line: Vec<String> = line.iter().map(|it| plain(lines.name(*it))).collect();
         writeln!(into, "{} {count}", line.join(";"))?;
     }
     Ok(())

@@ -4,6 +4,7 @@ mod flame;
 mod folded;
 mod lines;
 mod pprof;
+mod texts;
 
 use std::io::{self, Write};
 

@@ -7,6 +7,8 @@ use std::time::{Duration, UNIX_EPOCH};
 use flate2::{Compression, GzBuilder};
 use prost::Message;
 
+use super::texts::Texts;
+use crate::text::plain;
 use crate::{Named, Names, Profile};
 
 #[derive(Clone, PartialEq, Message)]
@@ -116,8 +118,9 @@ pub(super) fn write(profile: &Profile, names: &Names, into: &mut dyn Write) -> i
 #[derive(Default)]
 struct Writer {
     written: Written,
-    texts: HashMap<String, i64>,
-    functions: HashMap<Named, u64>,
+    texts: Texts,
+    /// By the numbers of their names.
+    functions: HashMap<(i64, i64), u64>,
     /// By where it is, and whether that is in the kernel.
     locations: HashMap<(bool, u64), u64>,
 }
@@ -136,7 +139,7 @@ impl Writer {
             nanos(profile.begun.duration_since(UNIX_EPOCH).unwrap_or_default());
         self.written.duration_nanos = nanos(profile.took);
         for (id, module) in (1..).zip(&profile.modules) {
-            let filename = self.text(&module.path.to_string_lossy());
+            let filename = self.text(&plain(&module.path.to_string_lossy()));
             let build_id = self.text(&orlop_hex::encode(&module.build_id));
             self.written.mapping.push(Mapping {
                 id,
@@ -165,6 +168,7 @@ impl Writer {
                 label: vec![Label { key, text }],
             });
         }
+        self.written.string_table = self.texts.all().map(str::to_owned).collect();
         self.written
     }
 
@@ -177,13 +181,7 @@ impl Writer {
 
     /// The number of a text.
     fn text(&mut self, text: &str) -> i64 {
-        if let Some(known) = self.texts.get(text) {
-            return *known;
-        }
-        let number = self.written.string_table.len() as i64;
-        self.written.string_table.push(text.to_owned());
-        self.texts.insert(text.to_owned(), number);
-        number
+        self.texts.number(text).into()
     }
 
     fn location(&mut self, is_kernel: bool, place: u64, profile: &Profile, names: &Names) -> u64 {
@@ -197,7 +195,7 @@ impl Writer {
             let id = module.map_or(0, |number| number as u64 + 1);
             (names.of_program(place, profile), id)
         };
-        let function_id = self.function(named);
+        let function_id = self.function(&named);
         let id = self.written.location.len() as u64 + 1;
         self.written.location.push(Location {
             id,
@@ -209,18 +207,19 @@ impl Writer {
         id
     }
 
-    fn function(&mut self, named: Named) -> u64 {
-        if let Some(known) = self.functions.get(&named) {
+    fn function(&mut self, named: &Named) -> u64 {
+        let names = (self.text(&named.function), self.text(&named.symbol));
+        if let Some(known) = self.functions.get(&names) {
             return *known;
         }
         let id = self.written.function.len() as u64 + 1;
         let function = Function {
             id,
-            name: self.text(&named.function),
-            system_name: self.text(&named.symbol),
+            name: names.0,
+            system_name: names.1,
         };
         self.written.function.push(function);
-        self.functions.insert(named, id);
+        self.functions.insert(names, id);
         id
     }
 }

@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 use super::event::Event;
 use super::record::{Sample, read};
 use crate::Error;
+use crate::text::plain;
 
 /// How often there is a look for new threads.
 const PAUSE: Duration = Duration::from_millis(100);
@@ -124,9 +125,7 @@ fn ids(pid: u32) -> io::Result<Vec<i32>> {
 
 fn name(pid: u32, thread: i32) -> String {
     let name = orlop_disk::read_kernel_file(format!("/proc/{pid}/task/{thread}/comm"));
-    let name = String::from_utf8_lossy(&name.unwrap_or_default())
-        .trim_end()
-        .to_owned();
+    let name = plain(String::from_utf8_lossy(&name.unwrap_or_default()).trim_end());
     if name.is_empty() {
         thread.to_string()
     } else {

@@ -7,7 +7,7 @@ use crate::bytes::Bytes;
 /// Values at once.
 const DEEPEST: usize = 32;
 /// Steps of one expression: none goes back, so that it ends anyway.
-const LONGEST: usize = 1024;
+pub(super) const LONGEST: usize = 1024;
 
 /// What an expression comes to. `read` looks at eight bytes of memory.
 pub(super) fn evaluate(

@@ -6,7 +6,7 @@ use crate::bytes::Bytes;
 use crate::elf::Source as _;
 
 /// No entry is longer.
-const LONGEST: u32 = 1 << 20;
+const LONGEST: u32 = 64 << 10;
 /// `DW_EH_PE_omit`.
 const OMIT: u8 = 0xff;
 

@@ -1,11 +1,16 @@
 //! The little programs of `.eh_frame` (DWARF 5, 6.4.2): where the caller's registers are, at one instruction.
 
+use std::sync::Arc;
+
+use super::expression;
 use super::frame::Frame;
 use super::registers::COUNT;
 use crate::bytes::Bytes;
 
 /// Rows that a program may put aside.
 const DEEPEST: usize = 16;
+/// Steps of one program.
+const MOST_STEPS: usize = 4096;
 
 /// Where the caller's registers are.
 #[derive(Debug, Clone)]
@@ -18,7 +23,7 @@ pub(super) struct Row {
 #[derive(Debug, Clone)]
 pub(super) enum Base {
     Register(u64, i64),
-    Expression(Box<[u8]>),
+    Expression(Arc<[u8]>),
 }
 
 /// Where one register of the caller is.
@@ -35,8 +40,8 @@ pub(super) enum Rule {
     Is(i64),
     Register(u64),
     /// In memory, where an expression says.
-    AtExpression(Box<[u8]>),
-    IsExpression(Box<[u8]>),
+    AtExpression(Arc<[u8]>),
+    IsExpression(Arc<[u8]>),
 }
 
 impl Row {
@@ -74,7 +79,9 @@ struct Machine<'a> {
 impl Machine<'_> {
     fn run(&mut self, program: &[u8]) -> Option<()> {
         let mut bytes = Bytes(program);
+        let mut left = MOST_STEPS;
         while let Some(code) = bytes.u8() {
+            left = left.checked_sub(1)?;
             let low = u64::from(code & 0x3f);
             let steps = match (code >> 6, code) {
                 (1, _) => Some(low),
@@ -200,8 +207,9 @@ impl Machine<'_> {
     }
 }
 
-fn block(bytes: &mut Bytes<'_>) -> Option<Box<[u8]>> {
+fn block(bytes: &mut Bytes<'_>) -> Option<Arc<[u8]>> {
     let length = usize::try_from(bytes.uleb()?).ok()?;
+    (length <= expression::LONGEST).then_some(())?;
     Some(bytes.take(length)?.into())
 }
 
@@ -258,6 +266,14 @@ mod tests {
         ] {
             assert!(Row::of(&frame(program), 0x100).is_none(), "{program:?}");
         }
+        let of_length = |length: [u8; 2], count| {
+            let program = [&[0x0f], &length[..], &vec![0x96; count]].concat();
+            Row::of(&frame(&program), 0x100)
+        };
+        assert!(of_length([0x80, 8], 1024).is_some());
+        assert!(of_length([0x81, 8], 1025).is_none(), "an expression");
+        assert!(Row::of(&frame(&[0; MOST_STEPS]), 0x100).is_some());
+        assert!(Row::of(&frame(&[0; MOST_STEPS + 1]), 0x100).is_none());
         let far = Row::of(&frame(&[0x05, 0xff, 0x7f, 1]), 0x100);
         assert!(far.is_some(), "a register that is not ours");
     }

@@ -53,17 +53,28 @@ impl Walker {
     }
 
     /// Where a thread is and who called it there, the innermost first; and whether that is all.
-    pub(crate) fn walk(&mut self, registers: &Registers, stack: &[u8]) -> (Vec<u64>, bool) {
+    /// Ends at a time, whatever is known by then.
+    pub(crate) fn walk(
+        &mut self,
+        registers: &Registers,
+        stack: &[u8],
+        until: Instant,
+    ) -> (Vec<u64>, bool) {
         let mut places = vec![registers.pc];
         let Some(at) = registers.stack() else {
+            self.modules.read(registers.pc);
             return (places, false);
         };
         let piece = Piece { at, bytes: stack };
         let mut registers = registers.clone();
         // The first is at its instruction; the others are behind the call that they made.
         let mut back = 0;
-        while places.len() < DEEPEST {
+        loop {
             let place = registers.pc.wrapping_sub(back);
+            if places.len() >= DEEPEST || Instant::now() >= until {
+                self.modules.read(place);
+                return (places, false);
+            }
             let Some(way) = self.way(place) else {
                 return (places, false);
             };
@@ -75,11 +86,10 @@ impl Walker {
             back = u64::from(!way.is_signal);
             places.push(registers.pc.wrapping_sub(back));
         }
-        (places, false)
     }
 
     fn way(&mut self, place: u64) -> Option<Arc<Way>> {
-        if self.modules.find(place).is_none() && self.looked.elapsed() > PAUSE {
+        if !self.modules.has(place) && self.looked.elapsed() > PAUSE {
             self.looked = Instant::now();
             // One that has ended has no more samples either.
             let _ = self.modules.refresh();
@@ -138,4 +148,37 @@ fn step(registers: &Registers, way: &Way, stack: Piece<'_>) -> Option<Stepped> {
     let (below, above) = (registers.stack()?, caller.stack()?);
     let moved = above > below || above == below && pc != registers.pc;
     moved.then(|| Stepped::To(Box::new(caller)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::rows::Row;
+    use super::*;
+
+    #[test]
+    fn a_walk_ends_at_its_depth_and_at_its_time() {
+        let mut walker = Walker::of(std::process::id()).unwrap();
+        let mut row = Row {
+            frame: Base::Register(STACK as u64, 16),
+            rules: Default::default(),
+        };
+        row.rules[16] = Rule::At(-8);
+        let way = Way {
+            row,
+            returns: 16,
+            is_signal: true,
+        };
+        walker.modules.ways.insert(7, Some(Arc::new(way)));
+        let mut registers = Registers {
+            pc: 7,
+            ..Registers::default()
+        };
+        registers.all[STACK] = Some(0);
+        let stack = 7_u64.to_ne_bytes().repeat(2048);
+        let now = Instant::now();
+        let (places, is_whole) = walker.walk(&registers, &stack, now + Duration::from_mins(1));
+        assert_eq!((places.len(), is_whole), (DEEPEST, false));
+        let (places, is_whole) = walker.walk(&registers, &stack, now);
+        assert_eq!((places, is_whole), (vec![7], false));
+    }
 }

@@ -58,7 +58,7 @@ impl ProfileArgs {
     pub(super) fn run(&self) -> anyhow::Result<()> {
         let form = self.form();
         let to = self.output.clone().unwrap_or_else(|| form.file());
-        let is_stdout = to == Path::new("-");
+        let is_stdout = [Path::new("-"), Path::new("/dev/stdout")].contains(&to.as_path());
         if is_stdout && matches!(form, Form::Pprof) && io::stdout().is_terminal() {
             bail!(
                 "a terminal cannot show pprof's format: name a file by --output, or use --format folded"
@@ -79,7 +79,7 @@ impl ProfileArgs {
         if is_stdout {
             io::stdout().lock().write_all(&written)?;
         } else {
-            orlop_disk::write_file(&to, 0o600, orlop_disk::Outlives::Kill, &written)
+            orlop_disk::write_output(&to, 0o600, &written)
                 .with_context(|| format!("cannot write {}", to.display()))?;
         }
         tell(&profile, &names, (!is_stdout).then_some(&to));
@@ -139,8 +139,8 @@ fn tell(profile: &Profile, names: &Names, to: Option<&PathBuf>) {
     }
     for module in names.unknown() {
         say!(
-            "no names for {module}: install the package of its symbols in the same version (orlop-dbgsym), or name \
-             its .debug file by --symbols"
+            "no names for {module}: install the package of its symbols in the same version (orlop-dbgsym, of rpm \
+             orlop-debuginfo), or name its .debug file by --symbols"
         );
     }
     if !profile.with_kernel {
