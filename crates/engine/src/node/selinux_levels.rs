@@ -89,7 +89,7 @@ mod tests {
 
     /// A pod whose record has room for nothing more on its page.
     fn a_pod(pods: &std::path::Path) -> Pod {
-        for padding in 0.. {
+        for padding in (0..).step_by(8) {
             let mut config = PodSandboxConfig {
                 metadata: Some(PodSandboxMetadata::default()),
                 ..PodSandboxConfig::default()
@@ -146,6 +146,7 @@ mod tests {
         );
         assert_eq!(pod.now().selinux_level, None);
 
+        drop(full);
         fs::remove_file(&path).unwrap();
         levels.allot(&host, &policy, &pod).await.unwrap();
         assert_eq!(pod.now().selinux_level.as_deref(), Some("s0:c0,c1"));
