@@ -172,7 +172,7 @@ pub fn of_images(config: &Config, cgroups: &Cgroups) -> orlop_image::Config {
 
 async fn open_images(config: &Config, cgroups: &Cgroups, host: &HostFacts) -> Result<Images> {
     let mut images = of_images(config, cgroups);
-    images.label = host.selinux.as_ref().map(|it| it.layers.clone());
+    images.label = host.selinux.as_ref().and_then(|it| it.layers.clone());
     let opened = Images::open(images).await;
     opened.map_err(|source| {
         Error::Image {

@@ -284,7 +284,7 @@ impl Images {
     }
 
     pub(crate) async fn lower_dirs(&self, keys: Vec<Digest>) -> Result<Vec<PathBuf>> {
-        let mut dirs = if self.store().are_plain(&keys) {
+        let mut dirs = if self.store().need_nothing(&keys) {
             self.store().dirs(&keys)
         } else {
             self.mounted(keys).await?

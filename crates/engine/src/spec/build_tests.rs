@@ -166,7 +166,7 @@ fn pods_on_the_host_s_network_go_unconfined_if_the_node_says_so() {
     let defaults = SelinuxDefaults {
         process: "system_u:system_r:container_t:s0".into(),
         file: "system_u:object_r:container_file_t:s0".into(),
-        layers: String::new(),
+        layers: None,
     };
     scene.labels = Some(Labels::new(None, &defaults, "s0:c1,c2").unwrap());
     scene.host.selinux = Some(defaults);

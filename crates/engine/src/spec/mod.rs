@@ -88,3 +88,5 @@ pub use stop_signal::StopSignal;
 pub use sysctls::of_pod as pod_sysctls;
 pub use timezone::Timezone;
 pub use userns::IdRanges;
+#[cfg(test)]
+pub(crate) use {host::tests::facts as host_facts, selinux::SelinuxDefaults};

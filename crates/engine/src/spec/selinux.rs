@@ -24,8 +24,9 @@ pub struct SelinuxDefaults {
     pub process: String,
     /// Of files, as `system_u:object_r:container_file_t:s0`.
     pub file: String,
-    /// Of what all containers may read, as `system_u:object_r:container_ro_file_t:s0`.
-    pub layers: String,
+    /// Of what all containers may read, as `system_u:object_r:container_ro_file_t:s0`; none where the policy knows
+    /// no such context.
+    pub layers: Option<String>,
 }
 
 /// The labels of a pod or container.
@@ -263,7 +264,7 @@ mod tests {
         SelinuxDefaults {
             process: "system_u:system_r:container_t:s0".into(),
             file: "system_u:object_r:container_file_t:s0".into(),
-            layers: String::new(),
+            layers: None,
         }
     }
 

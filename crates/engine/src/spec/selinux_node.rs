@@ -27,11 +27,16 @@ impl SelinuxDefaults {
             return None;
         }
         let mut own = Self::of_configuration(Path::new(CONFIGURATION));
-        if problem_of(&own.layers).is_some() {
-            // Without categories any container may read them.
-            own.layers.clone_from(&own.file);
-        }
+        own.layers = own.known_of_layers(|context| problem_of(context).is_none());
         Some(own)
+    }
+
+    /// A context for layers that the policy knows; none where it has no types for containers, whose pods are
+    /// refused.
+    fn known_of_layers(&self, is_known: impl Fn(&str) -> bool) -> Option<String> {
+        // Without categories any container may read what has that of files.
+        let contexts = self.layers.iter().chain([&self.file]);
+        contexts.into_iter().find(|it| is_known(it)).cloned()
     }
 
     /// What the policy's `lxc_contexts` says, else what most policies have.
@@ -50,7 +55,7 @@ impl SelinuxDefaults {
         Self {
             process: entry("process", "system_u:system_r:container_t:s0"),
             file: entry("file", "system_u:object_r:container_file_t:s0"),
-            layers: entry("ro_file", "system_u:object_r:container_ro_file_t:s0"),
+            layers: Some(entry("ro_file", "system_u:object_r:container_ro_file_t:s0")),
         }
     }
 }
@@ -115,8 +120,20 @@ mod tests {
         let found = SelinuxDefaults::of_configuration(dir.path());
         assert_eq!(found.process, "u:r:own_t:s0");
         assert_eq!(found.file, "system_u:object_r:container_file_t:s0");
-        assert_eq!(found.layers, "system_u:object_r:container_ro_file_t:s0");
+        let layers = "system_u:object_r:container_ro_file_t:s0";
+        assert_eq!(found.layers.as_deref(), Some(layers));
         assert_eq!(policy_type(Some("SELINUXTYPE=../../tmp")), None);
+    }
+
+    #[test]
+    fn layers_have_no_context_that_the_policy_does_not_know() {
+        let dir = tempfile::tempdir().unwrap();
+        let node = SelinuxDefaults::of_configuration(dir.path());
+        let layers = |known: &[&str]| node.known_of_layers(|it| known.iter().any(|one| *one == it));
+        let (file, ro_file) = (node.file.as_str(), node.layers.as_deref().unwrap());
+        assert_eq!(layers(&[file, ro_file]).as_deref(), Some(ro_file));
+        assert_eq!(layers(&[file]).as_deref(), Some(file));
+        assert_eq!(layers(&["system_u:object_r:usr_t:s0"]), None);
     }
 
     #[test]

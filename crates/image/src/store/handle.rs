@@ -8,7 +8,7 @@ use std::sync::{Arc, OnceLock};
 use parking_lot::{Mutex, MutexGuard, RwLockReadGuard};
 
 use super::index::{Change, Index, State};
-use super::label::label_layers;
+use super::label::LayerLabel;
 use super::layout::Layout;
 use super::publish::Publisher;
 use super::{Document, Form, Kept, LayerRecord, Scratch, startup};
@@ -26,7 +26,7 @@ pub(crate) struct Store {
     /// Held while layers are mounted and unmounted.
     pub(super) mounting: Mutex<()>,
     /// The SELinux label of layers.
-    pub(super) label: Option<String>,
+    pub(super) label: Option<LayerLabel>,
     publisher: Publisher,
     /// Told of lazy layers that go.
     on_removal: OnceLock<OnRemoval>,
@@ -67,15 +67,17 @@ impl Store {
     /// one is given. Blocks.
     pub(crate) fn open(root: &Path, label: Option<String>) -> Result<Self> {
         let layout = Layout::create(root)?;
-        if let Some(label) = &label {
-            label_layers(&layout, label)?;
-        }
         // Opening it is a use of its own.
         let used = std::fs::metadata(layout.index())
             .and_then(|look| look.modified())
             .unwrap_or(std::time::UNIX_EPOCH);
         let index = Arc::new(Index::open(&layout.index(), layout.leases())?);
         startup::mend(&layout, &index, used)?;
+        // Only now is the store nobody else's.
+        let label = label.map(LayerLabel::new);
+        if let Some(label) = &label {
+            label.begin(&layout);
+        }
         let moves = Arc::new(Mutex::new(()));
         let has_strays = Arc::default();
         let publisher = Publisher::start(
@@ -171,8 +173,11 @@ impl Store {
         keys.iter().rev().map(dir).collect()
     }
 
-    /// Whether all of these layers are directories, which need not be mounted.
-    pub(crate) fn are_plain(&self, keys: &[Digest]) -> bool {
+    /// Whether all of these layers are directories, which are neither mounted nor labelled before they are used.
+    pub(crate) fn need_nothing(&self, keys: &[Digest]) -> bool {
+        if self.label.is_some() {
+            return false;
+        }
         let state = self.state();
         let forms = keys.iter().filter_map(|key| state.layers.get(key));
         forms

@@ -11,13 +11,17 @@ use rustix::fs::CWD;
 use rustix::io::Errno;
 use rustix::mount::{FsOpenFlags, MoveMountFlags, UnmountFlags, fsopen, move_mount, unmount};
 
+use super::label::LayerLabel;
 use super::{Form, Sealed, Store};
 use crate::config::StoreForm;
 use crate::{Digest, Error, Result, verity};
 
 impl Store {
-    /// The directory with the files of a layer. Blocks.
+    /// The directory with the files of a layer, which have the store's label. Blocks.
     pub(crate) fn mounted(&self, key: &Digest, form: &Form) -> Result<PathBuf> {
+        if let Some(label) = &self.label {
+            label.give(&self.layout.layer(key))?;
+        }
         let dir = self.layout.files(key, form);
         if *form == Form::Files {
             return Ok(dir);
@@ -42,7 +46,7 @@ impl Store {
     fn mount_lazy(&self, key: &Digest) -> Result<OwnedFd> {
         let path = self.layout.lazy().join(key.hex());
         let file = fs::File::open(&path).map_err(|error| Error::at("opening", &path, error))?;
-        let mount = orlop_erofs::mount::mount(file.as_fd(), self.label.as_deref());
+        let mount = orlop_erofs::mount::mount(file.as_fd(), self.mount_label());
         mount.map_err(|error| Error::at("mounting", &path, error))
     }
 
@@ -101,13 +105,23 @@ impl Store {
                 )));
             }
         }
-        let label = self.label.as_deref();
+        let label = self.mount_label();
         orlop_erofs::mount::mount(file.as_fd(), label).map_err(|error| match error.raw_os_error() {
+            Some(libc::EINVAL) if label.is_some() && is_sound(&file) => Error::Unsupported(format!(
+                "layer {key} cannot be mounted with the SELinux label {}: the kernel does not take it; install a \
+                 policy that knows it (such as container-selinux), or name one that the node's policy knows as \
+                 `ro_file` in its contexts/lxc_contexts, and restart",
+                label.unwrap_or_default()
+            )),
             Some(libc::EUCLEAN | libc::EBADMSG | libc::EINVAL) => {
                 damaged(format!("it cannot be mounted: {error}"))
             }
             _ => Error::at("mounting", &path, error),
         })
+    }
+
+    fn mount_label(&self) -> Option<&str> {
+        self.label.as_ref().map(LayerLabel::as_str)
     }
 
     /// Unmounts a layer, if it is mounted. Containers that have it keep it. Blocks.
@@ -129,6 +143,11 @@ impl Store {
             tracing::warn!(%error, "layers stay mounted; the next start unmounts those that are gone");
         }
     }
+}
+
+/// Whether the kernel takes the file as it is.
+fn is_sound(file: &fs::File) -> bool {
+    orlop_erofs::mount::mount(file.as_fd(), None).is_ok()
 }
 
 fn make_dir(dir: &Path) -> Result<()> {
@@ -214,7 +233,46 @@ fn is_mounted(dir: &Path) -> Result<bool> {
 
 #[cfg(test)]
 mod tests {
+    use orlop_testkit::{machine, skip, skip_unless};
+
     use super::*;
+
+    /// Of this length, with nothing that the kernel could check besides.
+    fn sealed(bytes: &[u8]) -> Sealed {
+        let bytes = bytes.len() as u64;
+        Sealed {
+            bytes,
+            verity: None,
+            digest: None,
+        }
+    }
+
+    #[test]
+    fn a_layer_whose_label_the_kernel_does_not_take_is_not_damaged() {
+        skip_unless!(machine::is_root());
+        // The kernel may mount no files of a file system in memory.
+        let dir = tempfile::tempdir_in("/var/tmp").unwrap();
+        // No policy knows it, and kernels without SELinux know none.
+        let label = "no_user:no_role:no_type:s0".to_owned();
+        let store = Store::open(dir.path(), Some(label)).unwrap();
+        let key = Digest::of(b"layer");
+        fs::create_dir(store.layout.layer(&key)).unwrap();
+        let path = store.layout.layer_image(&key);
+        let file = fs::File::create_new(&path).unwrap();
+        let image = orlop_erofs::Image::create(file, orlop_erofs::Options::default()).unwrap();
+        image.finish().unwrap();
+        let sound = fs::read(&path).unwrap();
+        if !is_known("erofs") || !is_sound(&fs::File::open(&path).unwrap()) {
+            skip!("this kernel mounts no images from files");
+        }
+        let refused = store.mount_sealed(&key, &sealed(&sound)).unwrap_err();
+        assert!(matches!(&refused, Error::Unsupported(_)), "{refused}");
+        assert!(refused.to_string().contains("no_type"), "{refused}");
+
+        fs::write(&path, vec![0; sound.len()]).unwrap();
+        let damaged = store.mount_sealed(&key, &sealed(&sound)).unwrap_err();
+        assert!(matches!(&damaged, Error::Damaged { .. }), "{damaged}");
+    }
 
     #[test]
     fn a_file_system_that_the_kernel_lacks_is_told_with_the_way_out() {

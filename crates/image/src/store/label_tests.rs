@@ -1,0 +1,169 @@
+use std::fs;
+use std::os::unix::fs::symlink;
+use std::path::PathBuf;
+
+use orlop_testkit::{machine, skip, skip_unless};
+use tempfile::TempDir;
+
+use super::super::{Form, Store};
+use super::*;
+use crate::Digest;
+
+const LABEL: &str = "system_u:object_r:usr_t:s0";
+
+/// What a layer has, the top first.
+const ALL: [&str; 6] = ["", "fs", "fs/dir", "fs/dir/file", "fs/file", "fs/link"];
+
+/// A layer without a label, where one can be set; the node's own temporary files may lie where none can.
+fn a_layer() -> Option<(TempDir, PathBuf)> {
+    let dir = tempfile::tempdir_in("/var/tmp").unwrap();
+    let probe = open_dir(dir.path()).unwrap();
+    set(probe.as_fd(), b"u:object_r:tmp_t:s0").ok()?;
+    let layer = dir.path().join("layer");
+    make_layer(&layer);
+    fs::write(dir.path().join("outside"), "").unwrap();
+    Some((dir, layer))
+}
+
+fn make_layer(layer: &Path) {
+    fs::create_dir_all(layer.join("fs/dir")).unwrap();
+    fs::write(layer.join("fs/file"), "").unwrap();
+    fs::write(layer.join("fs/dir/file"), "").unwrap();
+    symlink("../../outside", layer.join("fs/link")).unwrap();
+}
+
+fn is_labelled(path: &Path) -> bool {
+    let flags = OFlags::PATH | OFlags::NOFOLLOW;
+    let file = open(path, flags, Mode::empty()).unwrap();
+    has(file.as_fd(), LABEL.as_bytes())
+}
+
+fn labelled(layer: &Path) -> Vec<&'static str> {
+    let all = ALL.into_iter();
+    all.filter(|path| is_labelled(&layer.join(path))).collect()
+}
+
+#[test]
+fn a_layer_is_labelled_once_and_no_link_leads_out() {
+    skip_unless!(machine::is_root());
+    let Some((dir, layer)) = a_layer() else {
+        skip!("labels cannot be set in /var/tmp");
+    };
+    let label = LayerLabel::new(LABEL.to_owned());
+    label.give(&layer).unwrap();
+    assert_eq!(labelled(&layer), ALL);
+    assert!(!is_labelled(&dir.path().join("outside")));
+    let file = open(layer.join("fs/file"), OFlags::PATH, Mode::empty()).unwrap();
+    set(file.as_fd(), b"u:object_r:tmp_t:s0").unwrap();
+    label.give(&layer).unwrap();
+    assert!(!is_labelled(&layer.join("fs/file")), "it was walked again");
+    // Who made the layer is no reason to label it again.
+    let top = open_dir(&layer).unwrap();
+    set(top.as_fd(), b"unconfined_u:object_r:usr_t:s0").unwrap();
+    label.give(&layer).unwrap();
+    assert!(!is_labelled(&layer.join("fs/file")), "it was walked again");
+    set(top.as_fd(), b"system_u:object_r:usr_t:s0:c1,c2").unwrap();
+    label.give(&layer).unwrap();
+    assert_eq!(labelled(&layer), ALL, "its level was another");
+}
+
+#[test]
+fn a_walk_that_is_cut_short_is_taken_up_where_it_was() {
+    skip_unless!(machine::is_root());
+    let Some((_dir, layer)) = a_layer() else {
+        skip!("labels cannot be set in /var/tmp");
+    };
+    let top = open_dir(&layer).unwrap();
+    let mut room = 3;
+    let cut = label_all(&top, LABEL.as_bytes(), &mut |file, label| {
+        if room == 0 {
+            return Err(Errno::IO);
+        }
+        room -= 1;
+        set(file, label)
+    });
+    assert_eq!(cut, Err(Errno::IO));
+    assert!(!is_labelled(&layer), "not all that is below has the label");
+    assert_eq!(labelled(&layer).len(), 3);
+    let mut sets = 0;
+    label_all(&top, LABEL.as_bytes(), &mut |file, label| {
+        sets += 1;
+        set(file, label)
+    })
+    .unwrap();
+    assert_eq!(labelled(&layer), ALL);
+    assert_eq!(sets, ALL.len() - 3);
+}
+
+#[test]
+fn what_goes_while_a_layer_is_labelled_is_not_missed() {
+    skip_unless!(machine::is_root());
+    let Some((_dir, layer)) = a_layer() else {
+        skip!("labels cannot be set in /var/tmp");
+    };
+    let top = open_dir(&layer).unwrap();
+    let emptied = layer.join("fs");
+    // The names in a directory are read before the first of them is labelled.
+    let mut sets = 0;
+    label_all(&top, LABEL.as_bytes(), &mut |file, label| {
+        sets += 1;
+        if sets == 2 {
+            fs::remove_dir_all(&emptied).unwrap();
+        }
+        set(file, label)
+    })
+    .unwrap();
+    assert!(is_labelled(&layer));
+    assert_eq!(sets, 3, "`fs`, the first in it, the top");
+    fs::remove_dir_all(&layer).unwrap();
+    LayerLabel::new(LABEL.to_owned()).give(&layer).unwrap();
+}
+
+#[test]
+fn a_store_opens_without_a_walk_and_labels_what_is_used() {
+    skip_unless!(machine::is_root());
+    let Some((dir, _)) = a_layer() else {
+        skip!("labels cannot be set in /var/tmp");
+    };
+    let root = dir.path().join("images");
+    let (used, other) = (Digest::of(b"used"), Digest::of(b"other"));
+    let layout = Layout::create(&root).unwrap();
+    let (pulled, replaced) = (
+        layout.ingest().join("pulled"),
+        layout.replaced().join("one"),
+    );
+    fs::write(&pulled, "").unwrap();
+    fs::write(&replaced, "").unwrap();
+
+    let running = Store::open(&root, None).unwrap();
+    let refused = Store::open(&root, Some(LABEL.to_owned())).err();
+    assert!(matches!(refused, Some(Error::Busy(_))), "{refused:?}");
+    assert!(!is_labelled(&layout.tmp()), "it is another's");
+    drop(running);
+
+    let store = Store::open(&root, Some(LABEL.to_owned())).unwrap();
+    for dir in [layout.tmp(), layout.ingest(), layout.replaced()] {
+        assert!(is_labelled(&dir), "{}", dir.display());
+    }
+    assert!(is_labelled(&pulled), "it may become a layer");
+    assert!(!is_labelled(&replaced), "the store was walked");
+    for key in [&used, &other] {
+        make_layer(&layout.layer(key));
+    }
+    assert!(!store.need_nothing(&[used]));
+    store.mounted(&used, &Form::Files).unwrap();
+    assert_eq!(labelled(&layout.layer(&used)), ALL);
+    assert!(labelled(&layout.layer(&other)).is_empty());
+}
+
+#[test]
+fn a_label_that_cannot_be_set_keeps_no_store_from_opening() {
+    let dir = tempfile::tempdir().unwrap();
+    // No value is longer than 64 KiB.
+    let unusable = "l".repeat(128 << 10);
+    let store = Store::open(dir.path(), Some(unusable)).unwrap();
+    let key = Digest::of(b"layer");
+    make_layer(&store.layout().layer(&key));
+    let refused = store.mounted(&key, &Form::Files).unwrap_err().to_string();
+    assert!(refused.contains("labelling"), "{refused}");
+}
