@@ -78,6 +78,7 @@ impl Life {
         };
         let left = self.told.shown.get(&container.name).cloned();
         let left = left.unwrap_or_default().left(self.stage == Stage::Syncing);
+        let restarts = newest.map_or(left.restarts, |c| c.restart_count);
         let (state, last, view, word) = match newest {
             None => {
                 let why = match left.view {
@@ -136,7 +137,6 @@ impl Life {
             },
         };
         let raw = newest.and_then(|c| self.seen.observation.containers.get(&c.id));
-        let restarts = newest.map_or(left.restarts, |c| c.restart_count);
         let mut json = json!({
             "name": container.name,
             "state": state,

@@ -100,7 +100,8 @@ impl Page {
     /// is written to a file for root alone.
     pub(in crate::commands) fn announce(&mut self, dir: &Path) -> anyhow::Result<()> {
         if io::stdout().is_terminal() {
-            return Ok(writeln!(io::stdout(), "{}", self.address)?);
+            writeln!(io::stdout(), "{}", self.address)?;
+            return Ok(());
         }
         let path = dir.join(ADDRESS);
         let text = format!("{}\n", self.address);
