@@ -180,6 +180,7 @@ install-files:
 		orlop-shim containerd-shim-orlop-v1 orlop-run)
 	sed 's|@PREFIX@|$(PREFIX)|g' contrib/systemd/orlop.service > $(DESTDIR)$(UNITDIR)/orlop.service
 	install -m 0644 contrib/systemd/orlop.socket $(DESTDIR)$(UNITDIR)/orlop.socket
+	[ ! -e $(PROGRAMS)/orlop.debug ] || contrib/packages/symbols --check $(PROGRAMS)/orlop $(PROGRAMS)/orlop.debug
 	[ ! -e $(PROGRAMS)/orlop.debug ] || install -D -m 0644 $(PROGRAMS)/orlop.debug \
 		$(DESTDIR)$(PREFIX)/lib/debug/$$(contrib/packages/symbols --place $(PROGRAMS)/orlop)
 	$(PROGRAMS)/orlop man $(DESTDIR)$(PREFIX)/share/man/man1

@@ -26,22 +26,29 @@ impl Engine {
         };
         let nri = node.nri.prepare(config.nri.as_ref()).await;
         let nri = nri.map_err(|error| Error::Precondition(format!("nri.socket: {error}")))?;
-        if config.streaming != old.streaming {
-            let (streams, streaming) = (node.streams()?, config.streaming.clone());
-            blocking(move || {
-                let applied = streaming.apply(&streams);
-                applied.map_err(|problem| Error::Precondition(problem).into())
-            })
-            .await?;
-        }
+        let streams = if config.streaming == old.streaming {
+            None
+        } else {
+            let (server, streaming) = (node.streams()?, config.streaming.clone());
+            let prepared = blocking(move || {
+                let prepared = streaming.prepare(&server).map_err(Error::Precondition)?;
+                Ok((server, prepared))
+            });
+            Some(prepared.await?)
+        };
+        // The last that may fail: it changes groups by itself.
         let (before, record) = (Arc::clone(&old), node.paths.rdt_groups());
         let mut classes = config.containers.policy.rdt.take();
+        let others = config.containers.policy.rdt_classes.clone();
         config.containers.policy.rdt = blocking(move || {
             let before = before.containers.policy.rdt.as_ref();
-            rdt::change(before, &mut classes, &record)?;
+            rdt::change(before, &mut classes, &others, &record)?;
             Ok(classes)
         })
         .await?;
+        if let Some((server, prepared)) = streams {
+            server.change(prepared);
+        }
         if let Some(runtimes) = runtimes {
             node.runtimes.replace(runtimes, &node.pods.all());
         }

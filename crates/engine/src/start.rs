@@ -58,8 +58,9 @@ impl Engine {
         let cgroup_driver = cgroups.driver();
         let paths = Paths::new(&config.containers_root, &config.state);
         let (mut classes, record) = (config.containers.policy.rdt.take(), paths.rdt_groups());
+        let others = config.containers.policy.rdt_classes.clone();
         config.containers.policy.rdt = blocking(move || {
-            rdt::begin(&mut classes, &record);
+            rdt::begin(&mut classes, &others, &record);
             Ok(classes)
         })
         .await?;

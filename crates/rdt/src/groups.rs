@@ -1,8 +1,8 @@
 //! The groups of the classes: made, given their shares, and removed when no class is called like them
 //! any more.
 //!
-//! Which groups were a class's is noted in a file before they are made, so that groups of others are
-//! never removed.
+//! Which groups are made is noted in a file before they are, so that groups of others are never
+//! removed; and that the root has a class's shares, so that it gets everything back.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -16,7 +16,10 @@ use crate::file::Partitions;
 use crate::machine::{Machine, read};
 use crate::mount::Mount;
 use crate::plan::{Group, plan};
-use crate::schemata::{parse, render};
+use crate::schemata::{Schemata, parse, render};
+
+/// The root in the note.
+const ROOT: &str = ".";
 
 /// What was done.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -34,14 +37,16 @@ pub struct Settled {
 }
 
 /// Makes groups as a file wants them; none: there are to be none. `record` is the note of those that
-/// were made. What fails leaves everything as it was.
+/// were made. Groups named in `others` are others', and are not removed. What fails leaves everything as
+/// it was.
 pub fn settle(
     mount: Option<&Mount>,
     record: &Path,
     wanted: Option<&Partitions>,
+    others: &[String],
 ) -> Result<Settled> {
     // The kernel's files of a group go with its directory.
-    settle_by(|dir| fs::remove_dir(dir), mount, record, wanted)
+    settle_by(|dir| fs::remove_dir(dir), mount, record, wanted, others)
 }
 
 type Remove = fn(&Path) -> std::io::Result<()>;
@@ -51,6 +56,7 @@ fn settle_by(
     mount: Option<&Mount>,
     record: &Path,
     wanted: Option<&Partitions>,
+    others: &[String],
 ) -> Result<Settled> {
     let earlier = recorded(record)?;
     if wanted.is_none() && earlier.is_empty() {
@@ -69,7 +75,8 @@ fn settle_by(
     let mut done = Settled::default();
     let mut stale = Vec::new();
     for name in &earlier {
-        if wanted.is_some_and(|own| own.class(name).is_some()) || !machine.groups.contains(name) {
+        let is_wanted = wanted.is_some_and(|own| own.class(name).is_some());
+        if is_wanted || others.contains(name) || !machine.groups.contains(name) {
             continue;
         }
         if is_used(&mount.root.join(name))? {
@@ -84,15 +91,22 @@ fn settle_by(
         None => crate::plan::Plan::default(),
     };
     done.notes = planned.notes;
-    let named = planned.groups.iter().map(|group| group.name.clone());
-    let named: BTreeSet<String> = named.filter(|name| !name.is_empty()).collect();
-    note(record, &named.union(&earlier).cloned().collect())?;
+    let named = planned.groups.iter().map(|group| noted(&group.name));
+    let named: BTreeSet<&str> = named.collect();
+    // Those that are there already are others', unless they were made here before.
+    let to_come = named
+        .iter()
+        .filter(|name| !machine.groups.contains(**name))
+        .map(|name| (*name).to_owned());
+    note(record, &to_come.chain(earlier.iter().cloned()).collect())?;
+    let is_freed = earlier.contains(ROOT) && !named.contains(ROOT);
+    let freed = is_freed.then(|| machine.everything());
     let mut work = Work {
         root: &mount.root,
         remove,
         undo: Vec::new(),
     };
-    if let Err((line, why)) = work.carry_out(&stale, &planned.groups, &mut done) {
+    if let Err((line, why)) = work.carry_out(&stale, &planned.groups, freed.as_ref(), &mut done) {
         work.undo();
         let _ = note(record, &earlier);
         return Err(match (line, wanted) {
@@ -100,10 +114,19 @@ fn settle_by(
             _ => Error::Machine(why),
         });
     }
-    let kept = done.kept.iter().cloned();
+    let own = named
+        .iter()
+        .copied()
+        .filter(|name| *name == ROOT || earlier.contains(*name));
+    let own = own.chain(done.made.iter().chain(&done.kept).map(String::as_str));
     // Without it, groups are named there that are none any more: that does no harm.
-    let _ = note(record, &named.into_iter().chain(kept).collect());
+    let _ = note(record, &own.map(str::to_owned).collect());
     Ok(done)
+}
+
+/// A group's name in the note.
+fn noted(name: &str) -> &str {
+    if name.is_empty() { ROOT } else { name }
 }
 
 /// What is done to the tree, and how it is undone.
@@ -124,6 +147,7 @@ impl Work<'_> {
         &mut self,
         stale: &[String],
         groups: &[Group],
+        freed: Option<&Schemata>,
         done: &mut Settled,
     ) -> std::result::Result<(), (Option<usize>, String)> {
         // First, as there may be few groups.
@@ -135,11 +159,17 @@ impl Work<'_> {
             let at = |why| (Some(group.line), why);
             let dir = self.root.join(&group.name);
             let is_new = self.make(&dir).map_err(at)?;
-            let is_other = self.write(&dir, group).map_err(at)?;
+            let is_other = self.write(&dir, &group.schemata).map_err(at)?;
             if is_new {
                 done.made.push(group.name.clone());
             } else if is_other {
                 done.changed.push(group.name.clone());
+            }
+        }
+        if let Some(everything) = freed {
+            let root = self.root.to_owned();
+            if self.write(&root, everything).map_err(|why| (None, why))? {
+                done.changed.push(String::new());
             }
         }
         Ok(())
@@ -171,15 +201,15 @@ impl Work<'_> {
     }
 
     /// Whether it had others.
-    fn write(&mut self, dir: &Path, group: &Group) -> std::result::Result<bool, String> {
+    fn write(&mut self, dir: &Path, wanted: &Schemata) -> std::result::Result<bool, String> {
         let file = dir.join("schemata");
         let mut current = parse(&read(&file).unwrap_or_default());
-        current.retain(|resource, _| group.schemata.contains_key(resource));
-        if current == group.schemata {
+        current.retain(|resource, _| wanted.contains_key(resource));
+        if current == *wanted {
             return Ok(false);
         }
         self.undo.push(Undo::Write(file.clone(), render(&current)));
-        let text = group.text();
+        let text = render(wanted);
         match fs::write(&file, &text) {
             Ok(()) => Ok(true),
             Err(error) => {
@@ -220,12 +250,13 @@ fn is_used(dir: &Path) -> Result<bool> {
     Ok(!cpus.trim().is_empty())
 }
 
-/// Names, one a line.
+/// Names, one a line, and among them that of the root.
 fn recorded(record: &Path) -> Result<BTreeSet<String>> {
     match orlop_disk::read_text(record, orlop_disk::SMALL_FILE) {
         Ok(text) => {
             let names = text.lines().filter(|name| !name.is_empty());
-            let names = names.filter(|name| !name.starts_with('.') && !name.contains('/'));
+            let is_name = |name: &str| !name.starts_with('.') && !name.contains('/');
+            let names = names.filter(|name| *name == ROOT || is_name(name));
             Ok(names.map(str::to_owned).collect())
         }
         Err(error) if error.kind() == ErrorKind::NotFound => Ok(BTreeSet::new()),

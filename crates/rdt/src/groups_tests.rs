@@ -39,6 +39,10 @@ impl Node {
     }
 
     fn settle(&self, text: Option<&str>) -> Result<Settled> {
+        self.settle_beside(text, &[])
+    }
+
+    fn settle_beside(&self, text: Option<&str>, others: &[String]) -> Result<Settled> {
         let wanted = text.map(|text| Partitions::parse(Path::new("rdt.yaml"), text).unwrap());
         let record = self.state.path().join("rdt");
         let remove = |dir: &Path| {
@@ -47,7 +51,7 @@ impl Node {
             }
             fs::remove_dir(dir)
         };
-        settle_by(remove, Some(&self.mount), &record, wanted.as_ref())
+        settle_by(remove, Some(&self.mount), &record, wanted.as_ref(), others)
     }
 
     fn schemata(&self, name: &str) -> String {
@@ -86,7 +90,7 @@ fn groups_are_made_changed_and_left_alone() {
     assert_eq!(node.schemata("a"), "L3:0=3ff\n");
     assert_eq!(node.schemata("b"), "L3:0=1f\n");
     assert_eq!(node.schemata(""), "L3:0=3ff\n");
-    assert_eq!(node.record(), "a\nb\n");
+    assert_eq!(node.record(), ".\na\nb\n");
     // The kernel writes them in its own way.
     fs::write(node.dir.path().join("a/schemata"), "    L3:0=003ff\n").unwrap();
     assert_eq!(node.settle(Some(TWO)).unwrap(), Settled::default());
@@ -118,7 +122,10 @@ fn former_groups_go_when_they_are_empty_and_those_of_others_stay() {
     assert_eq!(node.record(), "c\n");
     // After a boot there is nothing any more.
     let record = node.state.path().join("rdt");
-    assert_eq!(settle(None, &record, None).unwrap(), Settled::default());
+    assert_eq!(
+        settle(None, &record, None, &[]).unwrap(),
+        Settled::default()
+    );
     assert_eq!(node.record(), "");
 }
 
@@ -149,7 +156,71 @@ partitions:
     assert_eq!(node.schemata("a"), "L3:0=3ff\n");
     assert!(!node.has("n"));
     assert_eq!(node.schemata("b"), "L3:0=1f\n");
-    assert_eq!(node.record(), "a\nb\n");
+    assert_eq!(node.record(), ".\na\nb\n");
+}
+
+#[test]
+fn the_root_gets_everything_back() {
+    let node = Node::new();
+    fs::create_dir(node.dir.path().join("info/MB")).unwrap();
+    for (file, text) in [("num_closids", "4\n"), ("min_bandwidth", "10\n")] {
+        fs::write(node.dir.path().join("info/MB").join(file), text).unwrap();
+    }
+    let whole = "L3:0=fffff\nMB:0=100\n";
+    fs::write(node.dir.path().join("schemata"), whole).unwrap();
+    let half = TWO.replace(
+        "50%\n    classes",
+        "50%\n    mbAllocation: [50%]\n    classes",
+    );
+    for without in [Some(TWO.replace("      DEFAULT:\n", "")), None] {
+        node.settle(Some(&half)).unwrap();
+        assert_eq!(node.schemata(""), "L3:0=3ff\nMB:0=50\n");
+        assert!(node.record().starts_with(".\n"));
+        for name in ["a", "b"] {
+            node.group(name, "");
+        }
+        let done = node.settle(without.as_deref()).unwrap();
+        assert_eq!(done.changed.last(), Some(&String::new()));
+        assert_eq!(node.schemata(""), whole);
+        assert!(!node.record().contains('.'), "{}", node.record());
+    }
+    // What somebody else gives it is left.
+    fs::write(node.dir.path().join("schemata"), "L3:0=ff\nMB:0=20\n").unwrap();
+    node.settle(None).unwrap();
+    assert_eq!(node.schemata(""), "L3:0=ff\nMB:0=20\n");
+    // Ways that are a group's alone are not for it.
+    node.settle(Some(TWO)).unwrap();
+    for name in ["a", "b"] {
+        node.group(name, "");
+    }
+    let usage = "0=SSSSSSSSSSSSSSEESSSS\n";
+    fs::write(node.dir.path().join("info/L3/bit_usage"), usage).unwrap();
+    node.settle(None).unwrap();
+    assert_eq!(node.schemata(""), "L3:0=fffc0\nMB:0=100\n");
+}
+
+#[test]
+fn groups_that_others_made_stay() {
+    let node = Node::new();
+    node.group("a", "");
+    let done = node.settle(Some(TWO)).unwrap();
+    assert_eq!(done.made, names(&["b"]));
+    assert_eq!(node.schemata("a"), "L3:0=3ff\n");
+    assert_eq!(node.record(), ".\nb\n");
+    node.group("b", "");
+    assert_eq!(node.settle(None).unwrap().removed, names(&["b"]));
+    assert!(node.has("a"));
+    // A group of ours becomes the administrator's when it is listed as such.
+    node.settle(Some(TWO)).unwrap();
+    node.group("b", "");
+    let done = node.settle_beside(None, &names(&["b"])).unwrap();
+    assert_eq!((done.removed, done.kept), (names(&[]), names(&[])));
+    assert!(node.has("b"));
+    assert_eq!(node.record(), "");
+    // What the note names before it is made is removed, whoever ended the daemon.
+    fs::write(node.state.path().join("rdt"), "c\n").unwrap();
+    node.group("c", "");
+    assert_eq!(node.settle(None).unwrap().removed, names(&["c"]));
 }
 
 #[test]
@@ -157,9 +228,12 @@ fn a_machine_without_resctrl_is_told() {
     let state = tempfile::tempdir().unwrap();
     let record = state.path().join("rdt");
     let wanted = Partitions::parse(Path::new("rdt.yaml"), TWO).unwrap();
-    let error = settle(None, &record, Some(&wanted))
+    let error = settle(None, &record, Some(&wanted), &[])
         .unwrap_err()
         .to_string();
     assert!(error.contains("mount -t resctrl"), "{error}");
-    assert_eq!(settle(None, &record, None).unwrap(), Settled::default());
+    assert_eq!(
+        settle(None, &record, None, &[]).unwrap(),
+        Settled::default()
+    );
 }

@@ -5,9 +5,12 @@ use std::fs;
 use std::path::Path;
 
 use crate::error::{Error, Result, failed};
+use crate::mask::widest;
 use crate::mount::Mount;
 use crate::schemata::{self, Schemata};
 
+/// As much bandwidth as may be, in megabytes a second.
+pub(crate) const UNBOUNDED: u64 = u32::MAX as u64;
 /// More groups than any processor has.
 const MOST_GROUPS: usize = 4096;
 
@@ -102,6 +105,43 @@ impl Machine {
             groups: groups(root)?,
             most_groups,
         })
+    }
+}
+
+impl Machine {
+    /// Everything that a group can have: all ways that are no group's alone, side by side, and all
+    /// bandwidth. That in makers' units is never narrowed.
+    pub(crate) fn everything(&self) -> Schemata {
+        let mut all = Schemata::new();
+        for (level, cache) in [("L2", &self.l2), ("L3", &self.l3)] {
+            let Some(cache) = cache else {
+                continue;
+            };
+            let suffixes: &[&str] = if cache.apart {
+                &["CODE", "DATA"]
+            } else {
+                &[""]
+            };
+            for suffix in suffixes {
+                let masks = cache.ids.iter().filter_map(|id| {
+                    let taken = cache.taken.get(id).copied().unwrap_or_default();
+                    let mask = widest(cache.full & !taken);
+                    (mask.count_ones() >= cache.least).then_some((*id, mask))
+                });
+                all.insert(format!("{level}{suffix}"), masks.collect());
+            }
+        }
+        if let Some(bandwidth) = &self.bandwidth {
+            let most = match bandwidth.unit {
+                Unit::Percent => Some(100),
+                Unit::Mbps => Some(UNBOUNDED),
+                Unit::Makers => None,
+            };
+            let amounts = most.map(|most| bandwidth.ids.iter().map(|id| (*id, most)).collect());
+            all.extend(amounts.map(|amounts| ("MB".to_owned(), amounts)));
+        }
+        all.retain(|_, domains| !domains.is_empty());
+        all
     }
 }
 

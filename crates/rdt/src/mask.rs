@@ -16,6 +16,21 @@ pub(crate) fn is_block(mask: u64) -> bool {
     mask != 0 && mask == block(mask.trailing_zeros(), width(mask) - 1)
 }
 
+/// The longest run of bits that stand side by side; none: there are none.
+pub(crate) fn widest(mask: u64) -> u64 {
+    let mut left = mask;
+    let mut found = 0_u64;
+    while left != 0 {
+        let from = left.trailing_zeros();
+        let run = block(from, from + (left >> from).trailing_ones() - 1);
+        if run.count_ones() > found.count_ones() {
+            found = run;
+        }
+        left &= !run;
+    }
+    found
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -26,6 +41,8 @@ mod tests {
         assert_eq!(block(4, 4), 0x10);
         assert_eq!(block(0, 63), u64::MAX);
         assert_eq!(block(63, 63), 1 << 63);
+        assert_eq!(widest(0b1101_1101), 0b1_1100);
+        assert_eq!((widest(0), widest(u64::MAX)), (0, u64::MAX));
         for whole in [1, 0xf0, u64::MAX, 1 << 63] {
             assert!(is_block(whole), "{whole:x}");
         }

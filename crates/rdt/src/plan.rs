@@ -4,13 +4,10 @@ use std::collections::BTreeMap;
 
 use crate::error::{Error, Result};
 use crate::file::{Class, Given, Partition, Partitions};
-use crate::machine::{Bandwidth, Cache, Machine, Unit};
+use crate::machine::{Bandwidth, Cache, Machine, UNBOUNDED, Unit};
 use crate::mask::{block, is_block, width};
 use crate::schemata::{Schemata, render};
 use crate::share::{self, CacheShare, PerCache, Share, Use, Ways};
-
-/// As much as may be, in megabytes a second.
-const UNBOUNDED: u64 = u32::MAX as u64;
 
 /// What is to be.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]

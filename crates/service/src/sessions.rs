@@ -12,7 +12,7 @@ use orlop_cri::v1::{
     PortForwardResponse,
 };
 use orlop_stream::{
-    BackendError, BoxFuture, Duplex, ExitOutcome, Server, Session, TlsFiles, TlsTerms,
+    BackendError, BoxFuture, Change, Duplex, ExitOutcome, Server, Session, TlsFiles, TlsTerms,
     TooManyPending,
 };
 
@@ -43,10 +43,10 @@ impl Streaming {
         })
     }
 
-    /// Has a server that listens there go by the rest of it from now on; says why not.
-    pub fn apply(&self, server: &Server) -> Result<(), String> {
-        let changed = server.change(self.files(), self.terms.clone(), self.idle_timeout);
-        changed.map_err(|error| format!("cannot serve exec sessions so: {}", chain(&error)))
+    /// What a server that listens there is to go by, for its `change`; says why it cannot.
+    pub fn prepare(&self, server: &Server) -> Result<Change, String> {
+        let prepared = server.prepare(self.files(), self.terms.clone(), self.idle_timeout);
+        prepared.map_err(|error| format!("cannot serve exec sessions so: {}", chain(&error)))
     }
 
     /// Begins to serve; says why not.

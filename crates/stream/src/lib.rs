@@ -27,7 +27,7 @@ mod ws;
 pub use body::read_body;
 pub use flow::{Input, Output};
 pub use orlop_door::{CipherSuite, TlsFiles, TlsTerms, TlsVersion};
-pub use server::{Config, Server, ServerError, TooManyPending};
+pub use server::{Change, Config, Server, ServerError, TooManyPending};
 pub use session::{
     AttachRequest, Backend, BackendError, BoxFuture, Duplex, ExecRequest, ExitOutcome, Pipes,
     PortForwardRequest, Resizes, ServeError, Session, TerminalSize,

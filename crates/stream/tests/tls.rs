@@ -158,6 +158,30 @@ async fn clients_without_a_certificate_are_turned_away_where_one_is_asked_for() 
 }
 
 #[tokio::test]
+async fn what_is_prepared_holds_only_when_it_is_put_in_force() {
+    skip_unless!(machine::has_program("openssl"));
+    let directory = tempfile::tempdir().expect("a directory");
+    let path = directory.path();
+    make_certificate(path, "server");
+    make_certificate(path, "client");
+    let strict = Config {
+        tls: Some(TlsFiles {
+            client_ca: Some(path.join("client.pem")),
+            ..files(path, "server")
+        }),
+        ..Config::default()
+    };
+    let (terms, patience) = (strict.terms.clone(), strict.idle_timeout);
+    let (server, _) = serve_with(strict).await;
+    let unknown = trusting(Protocol::Spdy, path, "server", None);
+    let open = server.prepare(Some(files(path, "server")), terms, patience);
+    let open = open.expect("files that can be used");
+    echo(&server, &unknown).await.expect_err("no session");
+    server.change(open);
+    echo(&server, &unknown).await.expect("a session");
+}
+
+#[tokio::test]
 async fn a_server_says_which_file_is_missing() {
     let missing = files(Path::new("/no/such/directory"), "server");
     let backend = Arc::new(fixture::LocalBackend::default());

@@ -8,9 +8,10 @@ use orlop_rdt::{Mount, Settled, settle};
 use crate::config::RdtClasses;
 use crate::error::{Error, Result};
 
-/// Makes them at the start. Where that fails, the node serves, and who asks for a class is told.
-pub fn begin(classes: &mut Option<RdtClasses>, record: &Path) {
-    if let Err(problem) = made_here(classes.as_ref(), record) {
+/// Makes them at the start. Where that fails, the node serves, and who asks for a class is told. `others`
+/// are groups that the administrator makes.
+pub fn begin(classes: &mut Option<RdtClasses>, others: &[String], record: &Path) {
+    if let Err(problem) = made_here(classes.as_ref(), others, record) {
         tracing::warn!("containers.rdt_config: {problem}");
         if let Some(classes) = classes {
             classes.problem = Some(problem);
@@ -20,8 +21,13 @@ pub fn begin(classes: &mut Option<RdtClasses>, record: &Path) {
 
 /// Makes them as another configuration has them. Where that fails, everything is as it was, and the
 /// configuration can't be used; unless it failed in the same way before.
-pub fn change(old: Option<&RdtClasses>, new: &mut Option<RdtClasses>, record: &Path) -> Result<()> {
-    let made = made_here(new.as_ref(), record);
+pub fn change(
+    old: Option<&RdtClasses>,
+    new: &mut Option<RdtClasses>,
+    others: &[String],
+    record: &Path,
+) -> Result<()> {
+    let made = made_here(new.as_ref(), others, record);
     judge(old, new, made)
 }
 
@@ -46,18 +52,23 @@ fn judge(
     }
 }
 
-fn made_here(classes: Option<&RdtClasses>, record: &Path) -> Result<(), String> {
+fn made_here(classes: Option<&RdtClasses>, others: &[String], record: &Path) -> Result<(), String> {
     // Most nodes have neither, and need no look at their mounts.
     if classes.is_none() && !record.exists() {
         return Ok(());
     }
     let mount = Mount::find().map_err(|error| error.to_string())?;
-    made(mount.as_ref(), classes, record)
+    made(mount.as_ref(), classes, others, record)
 }
 
-fn made(mount: Option<&Mount>, classes: Option<&RdtClasses>, record: &Path) -> Result<(), String> {
+fn made(
+    mount: Option<&Mount>,
+    classes: Option<&RdtClasses>,
+    others: &[String],
+    record: &Path,
+) -> Result<(), String> {
     let wanted = classes.map(|own| &own.partitions);
-    let settled = settle(mount, record, wanted).map_err(|error| error.to_string())?;
+    let settled = settle(mount, record, wanted, others).map_err(|error| error.to_string())?;
     tell(&settled);
     Ok(())
 }
@@ -117,12 +128,12 @@ mod tests {
             in_mbps: false,
         };
         let one = classes("partitions: {p: {mbAllocation: [50%], classes: {a: }}}\n");
-        made(Some(&mount), one.as_ref(), &record).unwrap();
+        made(Some(&mount), one.as_ref(), &[], &record).unwrap();
         let schemata = std::fs::read_to_string(root.join("a/schemata")).unwrap();
         assert_eq!(schemata, "MB:0=50\n");
         // One too many for this machine.
         let mut two = classes("partitions: {p: {classes: {a: , b: }}}\n");
-        let failed = || made(Some(&mount), two.as_ref(), &record);
+        let failed = || made(Some(&mount), two.as_ref(), &[], &record);
         let failed = failed();
         let refused = judge(one.as_ref(), &mut two, failed.clone()).unwrap_err();
         let refused = refused.to_string();

@@ -22,6 +22,13 @@ pub(super) struct Waiting {
     pub(super) message: String,
 }
 
+impl Waiting {
+    /// The state of a container that waits for it.
+    pub(super) fn shown(&self) -> Value {
+        json!({"waiting": {"reason": self.reason.word(), "message": self.message}})
+    }
+}
+
 impl Life {
     /// Whether all containers have ended for good.
     pub(super) fn is_over(&self) -> bool {

@@ -67,7 +67,7 @@ impl Life {
             WaitingReason::PodInitializing
         };
         let wait = |w: Option<&Waiting>| match w {
-            Some(w) => json!({"waiting": {"reason": w.reason.word(), "message": w.message}}),
+            Some(w) => w.shown(),
             None => match &self.told.trouble {
                 // Nothing is made until that is out of the way.
                 Some(why) if newest.is_none() => {
@@ -78,11 +78,28 @@ impl Life {
         };
         let left = self.told.shown.get(&container.name).cloned();
         let left = left.unwrap_or_default().left(self.stage == Stage::Syncing);
+        let restarts = newest.map_or(left.restarts, |c| c.restart_count);
         let (state, last, view, word) = match newest {
             None => {
+                let why = match left.view {
+                    // It is made again in a new sandbox, however it ended.
+                    _ if is_plain_init => waiting.cloned(),
+                    ContainerView::Terminated { exit_code }
+                        if self.comes_back(container, exit_code) =>
+                    {
+                        let trouble = self.told.trouble.clone().map(|message| Waiting {
+                            reason: default,
+                            message,
+                        });
+                        waiting.cloned().or(trouble)
+                    }
+                    _ => None,
+                };
+                let why = why.filter(|_| self.goes_on());
+                let left = left.kept_by(why.as_ref());
                 let word = waiting.map_or(default, |w| w.reason).to_string();
                 (
-                    left.ended.clone().unwrap_or_else(|| wait(waiting)),
+                    left.state.unwrap_or_else(|| wait(waiting)),
                     left.last,
                     left.view,
                     Some(left.word.unwrap_or(word)),
@@ -120,7 +137,6 @@ impl Life {
             },
         };
         let raw = newest.and_then(|c| self.seen.observation.containers.get(&c.id));
-        let restarts = newest.map_or(left.restarts, |c| c.restart_count);
         let mut json = json!({
             "name": container.name,
             "state": state,
@@ -163,6 +179,16 @@ impl Life {
         }
     }
 
+    fn goes_on(&self) -> bool {
+        self.stage == Stage::Syncing && self.ended.is_none()
+    }
+
+    /// Whether one that ended like this is started again.
+    fn comes_back(&self, container: &Container, exit_code: i32) -> bool {
+        let policy = self.wished.pod.spec.restart_policy;
+        self.goes_on() && container_should_restart(container, policy, exit_code)
+    }
+
     fn show_exited(
         &self,
         container: &Container,
@@ -170,16 +196,11 @@ impl Life {
         before: Option<&ContainerStatus>,
         waiting: Option<&Waiting>,
     ) -> (Value, Value, ContainerView, Option<String>) {
-        let comes_back = self.stage == Stage::Syncing
-            && self.ended.is_none()
-            && container_should_restart(
-                container,
-                self.wished.pod.spec.restart_policy,
-                c.exit_code,
-            );
-        if comes_back && let Some(w) = waiting {
+        if self.comes_back(container, c.exit_code)
+            && let Some(w) = waiting
+        {
             return (
-                json!({"waiting": {"reason": w.reason.word(), "message": w.message}}),
+                w.shown(),
                 self.terminated(c),
                 ContainerView::Waiting {
                     last_exit: Some(c.exit_code),

@@ -3,6 +3,7 @@
 use orlop_kubelet_rules::phase::ContainerView;
 use serde_json::{Value, json};
 
+use super::api_pod_status::Waiting;
 use super::container_status::Shown;
 
 /// How a container was shown.
@@ -17,8 +18,8 @@ pub(super) struct Former {
 /// What is left of a container that is gone.
 #[derive(Debug, PartialEq)]
 pub(super) struct Left {
-    /// How it ended, if that was known. Else it waits for its next start.
-    pub(super) ended: Option<Value>,
+    /// How it ended, if that was known, or why it cannot start again. Else it waits for its next start.
+    pub(super) state: Option<Value>,
     pub(super) last: Value,
     pub(super) restarts: u32,
     pub(super) view: ContainerView,
@@ -43,7 +44,7 @@ impl Former {
                 .as_i64()
                 .and_then(|code| code.try_into().ok());
             return Left {
-                ended: Some(self.state.clone()),
+                state: Some(self.state.clone()),
                 last: self.last.clone(),
                 restarts: self.restarts,
                 view: ContainerView::Terminated {
@@ -56,13 +57,35 @@ impl Former {
         let last = if ran { unseen() } else { self.last.clone() };
         let exit_code = last["terminated"]["exitCode"].as_i64();
         Left {
-            ended: None,
+            state: None,
             last,
             restarts: self.restarts.saturating_add((ran && goes_on).into()),
             view: ContainerView::Waiting {
                 last_exit: exit_code.and_then(|code| code.try_into().ok()),
             },
             word: None,
+        }
+    }
+}
+
+impl Left {
+    /// What is shown where it is to start again and this keeps it from that: its end is its last state.
+    pub(super) fn kept_by(self, why: Option<&Waiting>) -> Self {
+        let (Some(ended), Some(why)) = (&self.state, why) else {
+            return self;
+        };
+        let exit_code = match self.view {
+            ContainerView::Terminated { exit_code } => Some(exit_code),
+            _ => None,
+        };
+        Self {
+            last: ended.clone(),
+            state: Some(why.shown()),
+            view: ContainerView::Waiting {
+                last_exit: exit_code,
+            },
+            word: Some(why.reason.to_string()),
+            ..self
         }
     }
 }
@@ -80,6 +103,8 @@ fn unseen() -> Value {
 
 #[cfg(test)]
 mod tests {
+    use orlop_kubelet_rules::waiting::WaitingReason;
+
     use super::*;
 
     fn former(state: Value) -> Former {
@@ -94,20 +119,45 @@ mod tests {
     #[test]
     fn what_was_known_of_a_container_that_is_gone_is_shown_on() {
         let ended = former(json!({"terminated": {"exitCode": 1}})).left(true);
-        assert_eq!(ended.ended, Some(json!({"terminated": {"exitCode": 1}})));
+        assert_eq!(ended.state, Some(json!({"terminated": {"exitCode": 1}})));
         assert_eq!((ended.restarts, ended.word.as_deref()), (2, Some("Error")));
         assert_eq!(ended.view, ContainerView::Terminated { exit_code: 1 });
         let waited = former(json!({"waiting": {"reason": "CrashLoopBackOff"}})).left(true);
-        assert_eq!((waited.ended, waited.restarts), (None, 2));
+        assert_eq!((waited.state, waited.restarts), (None, 2));
         assert_eq!(waited.last["terminated"]["exitCode"], 3);
         assert_eq!(waited.view, ContainerView::Waiting { last_exit: Some(3) });
+    }
+
+    #[test]
+    fn why_one_that_is_gone_cannot_start_again_is_shown() {
+        let why = Waiting {
+            reason: WaitingReason::ImagePullBackOff,
+            message: "no such host".to_owned(),
+        };
+        let end = json!({"terminated": {"exitCode": 1}});
+        let left = former(end.clone()).left(true);
+        let kept = left.kept_by(Some(&why));
+        let waits = json!({"waiting": {"reason": "ImagePullBackOff", "message": "no such host"}});
+        assert_eq!((kept.state, kept.last), (Some(waits), end.clone()));
+        assert_eq!(kept.view, ContainerView::Waiting { last_exit: Some(1) });
+        assert_eq!(
+            (kept.restarts, kept.word.as_deref()),
+            (2, Some("ImagePullBackOff"))
+        );
+        let free = former(end.clone()).left(true).kept_by(None);
+        assert_eq!(free.state, Some(end));
+        // Its end is there already.
+        let waited = former(json!({"waiting": {}}))
+            .left(true)
+            .kept_by(Some(&why));
+        assert_eq!(waited, former(json!({"waiting": {}})).left(true));
     }
 
     #[test]
     fn one_that_ran_and_is_gone_counts_a_restart_if_the_pod_goes_on() {
         let running = former(json!({"running": {}}));
         let left = running.left(true);
-        assert_eq!((left.ended, left.restarts), (None, 3));
+        assert_eq!((left.state, left.restarts), (None, 3));
         assert_eq!(left.last["terminated"]["reason"], "ContainerStatusUnknown");
         assert_eq!(running.left(false).restarts, 2);
         let new = Former::default().left(true);

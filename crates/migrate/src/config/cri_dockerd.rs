@@ -192,26 +192,34 @@ impl CriDockerd {
     }
 }
 
-/// The words of a unit's last `ExecStart`.
+/// The words of a unit's last `ExecStart`, as systemd.syntax(7) has its lines: blanks may stand beside the
+/// `=`, and comments between the lines of one command.
 fn command(text: &str) -> Vec<(usize, String)> {
     let mut found = Vec::new();
     let mut lines = text.lines().zip(1..);
     while let Some((line, number)) = lines.next() {
-        let Some(mut rest) = line.trim_start().strip_prefix("ExecStart=") else {
+        let is_comment = |line: &str| line.trim_start().starts_with(['#', ';']);
+        if is_comment(line) {
             continue;
-        };
+        }
+        let (key, mut rest) = line.split_once('=').unwrap_or((line, ""));
+        let is_command = key.trim() == "ExecStart";
         let mut words = Vec::new();
         let mut number = number;
         loop {
             let goes_on = rest.trim_end().strip_suffix('\\');
             words.extend(split(number, goes_on.unwrap_or(rest)));
-            let Some((next, at)) = goes_on.and_then(|_| lines.next()) else {
+            let Some((next, at)) =
+                goes_on.and_then(|_| lines.by_ref().find(|(line, _)| !is_comment(line)))
+            else {
                 break;
             };
             (rest, number) = (next, at);
         }
-        // An empty one takes back what was before it.
-        found = words;
+        if is_command {
+            // An empty one takes back what was before it.
+            found = words;
+        }
     }
     found
 }

@@ -97,3 +97,29 @@ fn what_is_laid_over_a_unit_counts() {
     assert_eq!(found.file, over.join("10.conf"));
     assert_eq!(found.words, [(3, "--log-level=warn".to_owned())]);
 }
+
+#[test]
+fn blanks_and_comments_of_a_unit_are_systemd_s() {
+    let unit = "\
+[Service]
+#ExecStart=/usr/bin/cri-dockerd --log-level=error
+  ExecStart =  /usr/bin/cri-dockerd --log-level=debug \\
+# --log-level=error
+  ; it goes on \\
+    --cni-conf-dir=/srv/net.d \\
+#
+    --cni-cache-dir=/srv/cache
+ExecReload = /bin/kill \\
+ExecStart = /bin/false
+";
+    let flags = CriDockerd::of_text(Path::new("cri.service"), unit);
+    let expected = [
+        (3, "--log-level=debug"),
+        (6, "--cni-conf-dir=/srv/net.d"),
+        (8, "--cni-cache-dir=/srv/cache"),
+    ];
+    assert_eq!(
+        flags.words,
+        expected.map(|(line, word)| (line, word.to_owned()))
+    );
+}

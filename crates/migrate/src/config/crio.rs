@@ -152,7 +152,13 @@ fn usual_files(plan: &mut Plan, root: &Path) {
         ("signature_policy_dir", "/etc/crio/policies"),
     ] {
         let there = root.join(file.trim_start_matches('/'));
-        if plan.is_set("images", key) || !there.exists() {
+        if plan.is_set("images", key) {
+            continue;
+        }
+        if !there.exists() {
+            if key == "registries_conf" {
+                without_main_file(plan, file, &there);
+            }
             continue;
         }
         let line = Line {
@@ -164,6 +170,29 @@ fn usual_files(plan: &mut Plan, root: &Path) {
         let outcome = plan.set("images", key, line.value.clone());
         note(plan, &line, outcome);
     }
+}
+
+/// Files of the `.d` directory count for CRI-O without the file that they come after, and here they do not.
+fn without_main_file(plan: &mut Plan, file: &str, there: &Path) {
+    let mut dir = there.as_os_str().to_owned();
+    dir.push(".d");
+    let entries = fs::read_dir(dir).into_iter().flatten().flatten();
+    let mut names = entries.take(1000).map(|entry| entry.path());
+    if !names.any(|path| path.extension().is_some_and(|it| it == "conf")) {
+        return;
+    }
+    let dir = format!("{file}.d");
+    let line = Line {
+        file: PathBuf::from(&dir),
+        line: 1,
+        path: vec!["(read by default)".to_owned()],
+        value: Value::String(dir),
+    };
+    let why = format!(
+        "its registries, mirrors and aliases count beside {file}, which is not there: make that file, \
+         an empty one will do, and set `images.registries_conf` to it"
+    );
+    note(plan, &line, Outcome::Lost(why));
 }
 
 fn sysctls(plan: &mut Plan, line: &Line) -> Outcome {

@@ -448,6 +448,33 @@ fn a_rule_s_star_stands_for_a_whole_name() {
 }
 
 #[test]
+fn drop_ins_of_registries_alone_are_told_of() {
+    let root = tempfile::tempdir().unwrap();
+    let dir = root.path().join("etc/containers/registries.conf.d");
+    fs::create_dir_all(&dir).unwrap();
+    let file = root.path().join("crio.conf");
+    fs::write(&file, "[crio.runtime]\n").unwrap();
+    let of = || {
+        let machine = Machine {
+            root: root.path(),
+            ..machine()
+        };
+        crio_plan(&file, machine).unwrap()
+    };
+    fs::write(dir.join("README"), "").unwrap();
+    assert_eq!(lost(&of()), []);
+    fs::write(dir.join("50-mirrors.conf"), "").unwrap();
+    let plan = of();
+    assert_eq!(lost(&plan), [(1, "(read by default)".to_owned())]);
+    let dir = Path::new("/etc/containers/registries.conf.d");
+    assert_eq!(plan.notes[0].file, dir);
+    fs::write(root.path().join("etc/containers/registries.conf"), "").unwrap();
+    let plan = of();
+    assert_eq!(lost(&plan), []);
+    assert!(plan.text("images", "registries_conf").is_some());
+}
+
+#[test]
 fn files_that_crio_reads_by_default_are_taken_over() {
     let root = tempfile::tempdir().unwrap();
     let containers = root.path().join("etc/containers");

@@ -324,6 +324,18 @@ async fn sessions_find_another_certificate_and_those_that_are_open_go_on() {
     let shown = String::from_utf8_lossy(&shown.stdout).into_owned();
     assert!(shown.contains("Verify return code: 0 (ok)"), "{shown}");
     says("after");
+    // What is refused for another reason leaves it so: more classes than any machine has.
+    let partitions = world.node.scratch().path("rdt.yaml");
+    let classes: String = (0..600).map(|at| format!("      c{at}:\n")).collect();
+    let text = format!("partitions:\n  p:\n    classes:\n{classes}");
+    std::fs::write(&partitions, text).expect("write");
+    let refused = reload(
+        &world,
+        &format!("[containers]\nrdt_config = {partitions:?}\n"),
+    );
+    let refused = refused.expect_err("too many classes");
+    assert!(refused.contains("rdt_config"), "{refused}");
+    assert!(url().await.starts_with("https://"));
     applied(&world, "");
     assert!(url().await.starts_with("http://"));
     drop(stdin);

@@ -46,6 +46,9 @@ struct Now {
     tls: Option<Arc<Tls>>,
 }
 
+/// Other terms for those who connect, ready to hold.
+pub struct Change(Now);
+
 impl Context {
     pub(crate) fn config(&self) -> Arc<Config> {
         Arc::clone(&self.now.read().config)
@@ -99,14 +102,13 @@ impl Server {
         })
     }
 
-    /// Has who connects from now on find other certificates and another patience. Sessions that are open
-    /// go on as they are.
-    pub fn change(
+    /// Gets other certificates and another patience ready, and changes nothing yet.
+    pub fn prepare(
         &self,
         tls: Option<TlsFiles>,
         terms: TlsTerms,
         idle_timeout: Duration,
-    ) -> Result<(), ServerError> {
+    ) -> Result<Change, ServerError> {
         let old = self.context.config();
         let config = Config {
             tls,
@@ -116,8 +118,13 @@ impl Server {
         };
         let tls = load(&config)?;
         let config = Arc::new(config);
-        *self.context.now.write() = Now { config, tls };
-        Ok(())
+        Ok(Change(Now { config, tls }))
+    }
+
+    /// Has who connects from now on find what was prepared. Sessions that are open go on as they are.
+    pub fn change(&self, to: Change) {
+        let Change(now) = to;
+        *self.context.now.write() = now;
     }
 
     /// Where the server listens.

@@ -14,5 +14,5 @@ mod visitors;
 pub use config::Config;
 pub use error::ServerError;
 pub(crate) use http::{agree_websocket, listed};
-pub use listener::Server;
+pub use listener::{Change, Server};
 pub use tokens::TooManyPending;

@@ -1,6 +1,5 @@
 //! From the command line to an agent that works.
 
-use std::io::{self, Write};
 use std::process::ExitCode;
 use std::time::Duration;
 
@@ -59,14 +58,15 @@ async fn live(options: AgentOptions, notifier: Notifier, page: PageFlags) -> any
         "the node agent starts",
     );
     let endpoint = options.configuration.container_runtime_endpoint.clone();
+    let root_dir = options.root_dir.clone();
     let agent = tokio::select! {
         started = Agent::start(options) => started?,
         _ = terminate.recv() => return Ok(()),
         _ = interrupt.recv() => return Ok(()),
     };
-    let page = page.serve(&endpoint, agent.handle(), None)?;
-    if let Some(page) = &page {
-        writeln!(io::stdout(), "{}", page.address)?;
+    let mut page = page.serve(&endpoint, agent.handle(), None)?;
+    if let Some(page) = &mut page {
+        page.announce(&root_dir)?;
     }
     notifier.tell(State::Ready);
     let stop = CancellationToken::new();
