@@ -93,7 +93,9 @@ impl Web {
         if tls.is_none() && !listener.is_local() {
             return Err(WebError::Open(listener.address()));
         }
-        let access = Access::new(options.token, options.names, &listener, tls.is_some());
+        // There is none on a unix socket.
+        let is_tls = tls.is_some() && !listener.is_unix();
+        let access = Access::new(options.token, options.names, &listener, is_tls);
         let cri = asked::connect(options.endpoint);
         let manifests = options.extras.as_ref();
         let manifests = manifests.is_some_and(|extras| extras.has_manifests());
@@ -114,10 +116,11 @@ impl Web {
     }
 
     /// The address that a browser begins with, the token in it if that is not in a file; of a unix socket, its
-    /// path.
+    /// path, and what to ask for there.
     pub fn address(&self) -> String {
         let Some(address) = self.listener.tcp_address() else {
-            return self.listener.address();
+            let first = self.node.access.first_address("http://localhost/");
+            return format!("{} {first}", self.listener.address());
         };
         let scheme = if self.tls.is_some() { "https" } else { "http" };
         self.node
