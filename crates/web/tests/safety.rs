@@ -400,6 +400,33 @@ async fn told_to_stop_it_leaves_who_looks_and_its_port() {
 }
 
 #[tokio::test]
+async fn a_socket_that_is_kept_is_served_by_the_next_one() {
+    let listener = Arc::new(Listener::tcp("127.0.0.1:0".parse().unwrap()).unwrap());
+    let address = listener.tcp_address().unwrap();
+    for token in ["first", "second"] {
+        let options = WebOptions {
+            token: Token::Given(token.into()),
+            ..options()
+        };
+        let web = Web::new(Arc::clone(&listener), None, options).unwrap();
+        let stop = CancellationToken::new();
+        let mut served = Served {
+            address,
+            cookie: String::new(),
+            task: tokio::spawn(web.serve(stop.clone())),
+            stop,
+        };
+        let login = format!("GET /?token={token}");
+        assert_eq!(served.status(&login, &[]).await, 303);
+        served.stop.cancel();
+        timeout(PATIENCE, &mut served.task).await.unwrap().unwrap();
+    }
+    TcpStream::connect(address).await.unwrap();
+    drop(listener);
+    TcpStream::connect(address).await.unwrap_err();
+}
+
+#[tokio::test]
 async fn other_machines_are_not_served_without_tls() {
     let listener = Listener::tcp("0.0.0.0:0".parse().unwrap()).unwrap();
     let refused = Web::new(listener, None, options()).err().unwrap();
