@@ -29,6 +29,7 @@ async fn manifests_are_told_with_their_mistakes_and_what_probes_answered() {
     std::fs::write(manifests.join("good.yaml"), good).unwrap();
     let bad = "apiVersion: v1\nkind: Pod\nmetadata: {name: bad}\nspec:\n  containers: 7\n";
     std::fs::write(manifests.join("bad.yaml"), bad).unwrap();
+    let root = scratch.subdir("agent");
     let mut command = Command::new(binary());
     command
         .arg("node")
@@ -37,7 +38,7 @@ async fn manifests_are_told_with_their_mistakes_and_what_probes_answered() {
         .arg("--pod-manifest-path")
         .arg(&manifests)
         .arg("--root-dir")
-        .arg(scratch.subdir("agent"))
+        .arg(&root)
         .arg("--control-socket")
         .arg(scratch.run().join("agent.sock"))
         .arg("--pod-logs-dir")
@@ -49,15 +50,13 @@ async fn manifests_are_told_with_their_mistakes_and_what_probes_answered() {
         .arg("--web");
     let log = scratch.path("agent.log");
     let mut agent = Process::spawn("the agent", &mut command, &log);
-    let address = || {
-        let text = std::fs::read_to_string(&log).unwrap_or_default();
-        let mut lines = text.lines();
-        lines
-            .find(|line| line.starts_with("http://127.0.0.1:"))
-            .map(str::to_owned)
-    };
-    agent.wait_until(SOON, "the page's address", || address().is_some());
-    let browser = Browser::open(&address().unwrap()).await;
+    let said = || std::fs::read_to_string(&log).unwrap_or_default();
+    agent.wait_until(SOON, "where the page's address is", || {
+        said().contains("the page's address is in ")
+    });
+    assert!(!said().contains("token="), "no journal has it");
+    let address = std::fs::read_to_string(root.join("web.url")).unwrap();
+    let browser = Browser::open(address.trim()).await;
     let mut events = browser.events("/api/live").await;
     assert_eq!(events.next_of("hello").await["can"]["manifests"], true);
 
