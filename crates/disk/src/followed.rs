@@ -94,6 +94,12 @@ impl FollowedLog {
         Ok(())
     }
 
+    /// Bytes of the file behind what was read.
+    pub fn unread(&mut self) -> Result<u64> {
+        let length = self.reader.get_ref().metadata()?.len();
+        Ok(length.saturating_sub(self.reader.stream_position()?))
+    }
+
     /// Goes to the first line that is within so many bytes at the end, and says where it is.
     fn skip_to_last(&mut self, bytes: u64) -> Result<u64> {
         let length = self.reader.get_ref().metadata()?.len();

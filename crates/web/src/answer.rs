@@ -141,6 +141,7 @@ impl AskError {
             Self::NotThere(_) => StatusCode::NOT_FOUND,
             Self::Unknown(_) => StatusCode::NOT_IMPLEMENTED,
             Self::Wrong(_) => StatusCode::BAD_REQUEST,
+            Self::Late(_) => StatusCode::GATEWAY_TIMEOUT,
             Self::Failed(_) => StatusCode::INTERNAL_SERVER_ERROR,
         };
         failure(status, &self.to_string())

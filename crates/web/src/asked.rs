@@ -27,6 +27,9 @@ pub(crate) enum AskError {
     /// What was asked for makes no sense.
     #[error("{0}")]
     Wrong(String),
+    /// Somebody is there, and takes too long.
+    #[error("{0}")]
+    Late(String),
     /// It failed.
     #[error("{0}")]
     Failed(String),
@@ -36,7 +39,8 @@ impl AskError {
     /// The same whoever the client is.
     fn of(code: Code, text: String) -> Self {
         match code {
-            Code::Unavailable | Code::DeadlineExceeded | Code::Cancelled => Self::Gone(text),
+            Code::Unavailable | Code::Cancelled => Self::Gone(text),
+            Code::DeadlineExceeded => Self::Late(text),
             Code::NotFound => Self::NotThere(text),
             Code::Unimplemented => Self::Unknown(text),
             _ => Self::Failed(text),
@@ -46,6 +50,11 @@ impl AskError {
     /// Whether nobody answers.
     pub(crate) fn is_gone(&self) -> bool {
         matches!(self, Self::Gone(_))
+    }
+
+    /// Whether it takes too long.
+    pub(crate) fn is_late(&self) -> bool {
+        matches!(self, Self::Late(_))
     }
 
     /// Whether the endpoint does not know the call.
@@ -91,8 +100,21 @@ pub(crate) async fn own<T>(
 ) -> Result<T, AskError> {
     match tokio::time::timeout(PATIENCE, call).await {
         Ok(answer) => Ok(answer?.into_inner()),
-        Err(_) => Err(AskError::Gone(format!(
-            "the endpoint has not answered for {PATIENCE:?}"
-        ))),
+        Err(_) => Err(late(PATIENCE)),
     }
+}
+
+/// The answer to a call for one thing of many, which may take no longer than this.
+pub(crate) async fn soon<T>(
+    patience: Duration,
+    call: impl Future<Output = Result<T, ClientError>>,
+) -> Result<T, AskError> {
+    match tokio::time::timeout(patience, call).await {
+        Ok(answer) => Ok(answer?),
+        Err(_) => Err(late(patience)),
+    }
+}
+
+fn late(patience: Duration) -> AskError {
+    AskError::Late(format!("the endpoint has not answered for {patience:?}"))
 }

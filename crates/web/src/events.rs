@@ -1,6 +1,7 @@
 //! Answers that go on: server-sent events (HTML, 9.2).
 
 use std::convert::Infallible;
+use std::fmt::Write as _;
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -17,7 +18,14 @@ const SIGN_OF_LIFE: Duration = Duration::from_secs(15);
 
 /// One event. The data is JSON, which has no line ends.
 pub(crate) fn event(kind: &str, data: &str) -> Bytes {
-    format!("event: {kind}\ndata: {data}\n\n").into()
+    let mut text = String::new();
+    write_event(&mut text, kind, data);
+    text.into()
+}
+
+/// One more event in a message.
+pub(crate) fn write_event(text: &mut String, kind: &str, data: &str) {
+    let _ = write!(text, "event: {kind}\ndata: {data}\n\n");
 }
 
 /// A body of events, until nobody sends any more. What is held goes when the client does.

@@ -90,7 +90,7 @@ async fn api(node: &Node, head: &Parts, path: &str, query: &Query) -> Answer {
 pub(crate) struct Query(Vec<(String, String)>);
 
 impl Query {
-    fn read(text: Option<&str>) -> Self {
+    pub(crate) fn read(text: Option<&str>) -> Self {
         let pairs = form_urlencoded::parse(text.unwrap_or_default().as_bytes());
         Self(pairs.into_owned().collect())
     }

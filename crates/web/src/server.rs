@@ -1,5 +1,6 @@
 //! What listens.
 
+use std::io;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -7,7 +8,7 @@ use http::Request;
 use hyper::body::Incoming;
 use orlop_cri::Endpoint;
 use orlop_cri::client::Connection as Cri;
-use orlop_door::{AcceptLoop, Connection, HeadLimits, Listener, Tls, serve_http1};
+use orlop_door::{Accept, AcceptLoop, Connection, HeadLimits, Listener, Tls, serve_http1};
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::sync::Semaphore;
 use tokio::time::Instant;
@@ -67,9 +68,24 @@ pub enum WebError {
 
 /// A server that is about to serve.
 pub struct Web {
-    listener: Listener,
+    listener: Arc<Listener>,
     tls: Option<Arc<Tls>>,
     node: Arc<Node>,
+}
+
+/// A socket that may outlast its server.
+struct Shared(Arc<Listener>);
+
+impl Accept for Shared {
+    type Connection = Connection;
+
+    async fn try_accept(&self) -> io::Result<Connection> {
+        self.0.try_accept().await
+    }
+
+    fn address(&self) -> String {
+        self.0.address()
+    }
 }
 
 /// What all requests are about.
@@ -84,16 +100,20 @@ pub(crate) struct Node {
 }
 
 impl Web {
-    /// Gets ready to serve. Needs a reactor.
+    /// Gets ready to serve. Needs a reactor. Who keeps the socket may have it served by another one later;
+    /// who calls meanwhile waits.
     pub fn new(
-        listener: Listener,
+        listener: impl Into<Arc<Listener>>,
         tls: Option<Arc<Tls>>,
         options: WebOptions,
     ) -> Result<Self, WebError> {
+        let listener = listener.into();
         if tls.is_none() && !listener.is_local() {
             return Err(WebError::Open(listener.address()));
         }
-        let access = Access::new(options.token, options.names, &listener, tls.is_some());
+        // There is none on a unix socket.
+        let is_tls = tls.is_some() && !listener.is_unix();
+        let access = Access::new(options.token, options.names, &listener, is_tls);
         let cri = asked::connect(options.endpoint);
         let manifests = options.extras.as_ref();
         let manifests = manifests.is_some_and(|extras| extras.has_manifests());
@@ -114,10 +134,11 @@ impl Web {
     }
 
     /// The address that a browser begins with, the token in it if that is not in a file; of a unix socket, its
-    /// path.
+    /// path, and what to ask for there.
     pub fn address(&self) -> String {
         let Some(address) = self.listener.tcp_address() else {
-            return self.listener.address();
+            let first = self.node.access.first_address("http://localhost/");
+            return format!("{} {first}", self.listener.address());
         };
         let scheme = if self.tls.is_some() { "https" } else { "http" };
         self.node
@@ -138,7 +159,7 @@ impl Web {
             farewell: Duration::ZERO,
         };
         let each = |connection| Some(meet(connection, tls.clone(), Arc::clone(&node)));
-        accepting.run(listener, stop, each).await;
+        accepting.run(Shared(listener), stop, each).await;
     }
 }
 

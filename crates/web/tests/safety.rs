@@ -8,6 +8,7 @@
 
 use std::fmt::Write as _;
 use std::net::SocketAddr;
+use std::path::Path;
 use std::process::Stdio;
 use std::sync::Arc;
 use std::time::Duration;
@@ -15,7 +16,7 @@ use std::time::Duration;
 use orlop_door::{Listener, Tls, TlsFiles, TlsRules, TlsTerms};
 use orlop_web::{Token, Web, WebError, WebOptions};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
-use tokio::net::TcpStream;
+use tokio::net::{TcpStream, UnixStream};
 use tokio::task::JoinHandle;
 use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
@@ -399,6 +400,33 @@ async fn told_to_stop_it_leaves_who_looks_and_its_port() {
 }
 
 #[tokio::test]
+async fn a_socket_that_is_kept_is_served_by_the_next_one() {
+    let listener = Arc::new(Listener::tcp("127.0.0.1:0".parse().unwrap()).unwrap());
+    let address = listener.tcp_address().unwrap();
+    for token in ["first", "second"] {
+        let options = WebOptions {
+            token: Token::Given(token.into()),
+            ..options()
+        };
+        let web = Web::new(Arc::clone(&listener), None, options).unwrap();
+        let stop = CancellationToken::new();
+        let mut served = Served {
+            address,
+            cookie: String::new(),
+            task: tokio::spawn(web.serve(stop.clone())),
+            stop,
+        };
+        let login = format!("GET /?token={token}");
+        assert_eq!(served.status(&login, &[]).await, 303);
+        served.stop.cancel();
+        timeout(PATIENCE, &mut served.task).await.unwrap().unwrap();
+    }
+    TcpStream::connect(address).await.unwrap();
+    drop(listener);
+    TcpStream::connect(address).await.unwrap_err();
+}
+
+#[tokio::test]
 async fn other_machines_are_not_served_without_tls() {
     let listener = Listener::tcp("0.0.0.0:0".parse().unwrap()).unwrap();
     let refused = Web::new(listener, None, options()).err().unwrap();
@@ -410,11 +438,9 @@ async fn other_machines_are_not_served_without_tls() {
     );
 }
 
-#[tokio::test]
-async fn over_tls_the_cookie_goes_by_tls_alone() {
-    orlop_testkit::skip_unless!(orlop_testkit::machine::has_program("openssl"));
-    let dir = tempfile::tempdir().unwrap();
-    let authority = orlop_testkit::tls::Authority::new(dir.path(), "authority");
+/// A certificate of an authority that is made in the directory.
+fn tls(dir: &Path) -> Arc<Tls> {
+    let authority = orlop_testkit::tls::Authority::new(dir, "authority");
     let own = authority.issue("server", "IP:127.0.0.1");
     let files = TlsFiles {
         certificate: own.certificate,
@@ -426,10 +452,16 @@ async fn over_tls_the_cookie_goes_by_tls_alone() {
         certificate_is_optional: true,
         terms: TlsTerms::default(),
     };
-    let tls = Arc::new(Tls::load(files, rules).unwrap());
+    Arc::new(Tls::load(files, rules).unwrap())
+}
+
+#[tokio::test]
+async fn over_tls_the_cookie_goes_by_tls_alone() {
+    orlop_testkit::skip_unless!(orlop_testkit::machine::has_program("openssl"));
+    let dir = tempfile::tempdir().unwrap();
     let listener = Listener::tcp("127.0.0.1:0".parse().unwrap()).unwrap();
     let address = listener.tcp_address().unwrap();
-    let web = Web::new(listener, Some(tls), options()).unwrap();
+    let web = Web::new(listener, Some(tls(dir.path())), options()).unwrap();
     let first = web.address();
     assert_eq!(first, format!("https://{address}/?token={TOKEN}"));
     let stop = CancellationToken::new();
@@ -452,6 +484,39 @@ async fn over_tls_the_cookie_goes_by_tls_alone() {
     read.unwrap().unwrap();
     let cookie = header(&answer, "set-cookie").unwrap();
     assert!(cookie.ends_with("; Path=/; Secure"), "{cookie}");
+    stop.cancel();
+    task.await.unwrap();
+}
+
+#[tokio::test]
+async fn on_a_unix_socket_the_address_has_the_token_and_the_cookie_needs_no_tls() {
+    orlop_testkit::skip_unless!(orlop_testkit::machine::has_program("openssl"));
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("web.sock");
+    let listener = Listener::unix(&path, 0o600, None).unwrap();
+    let web = Web::new(listener, Some(tls(dir.path())), options()).unwrap();
+    let address = web.address();
+    let (place, first) = address.split_once(' ').unwrap();
+    assert_eq!(place, format!("unix://{}", path.display()));
+    assert_eq!(first, format!("http://localhost/?token={TOKEN}"));
+    let stop = CancellationToken::new();
+    let task = tokio::spawn(web.serve(stop.clone()));
+    let ask = async |request: String| {
+        let mut stream = UnixStream::connect(&path).await.unwrap();
+        let head = format!("GET {request}\r\nHost: localhost:8080\r\nConnection: close\r\n\r\n");
+        stream.write_all(head.as_bytes()).await.unwrap();
+        let mut answer = String::new();
+        let read = timeout(PATIENCE, stream.read_to_string(&mut answer)).await;
+        read.unwrap().unwrap();
+        answer
+    };
+    let target = first.strip_prefix("http://localhost").unwrap();
+    let answer = ask(format!("{target} HTTP/1.1")).await;
+    let cookie = header(&answer, "set-cookie").unwrap();
+    assert!(cookie.ends_with("; Path=/"), "{cookie}");
+    let cookie = cookie.split(';').next().unwrap();
+    let answer = ask(format!("/ HTTP/1.1\r\nCookie: {cookie}")).await;
+    assert_eq!(status(&answer), 200);
     stop.cancel();
     task.await.unwrap();
 }

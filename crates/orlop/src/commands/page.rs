@@ -1,6 +1,5 @@
 //! `--web` of commands that run an agent: the node's page, with what the agent knows of manifests.
 
-use std::io::{self, IsTerminal as _, Write as _};
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -20,8 +19,7 @@ const ADDRESS: &str = "web.url";
 /// Whether and where the page is served.
 #[derive(Debug, Default, Clone, clap::Args)]
 pub(in crate::commands) struct PageFlags {
-    /// Serve the node as pages of a browser, at this address of this machine, and print where; `orlop node`
-    /// without a terminal writes that to `web.url` in its `--root-dir`
+    /// Serve the node as pages of a browser, at this address of this machine, and say where
     #[arg(
         long,
         value_name = "ADDRESS",
@@ -36,8 +34,8 @@ pub(in crate::commands) struct PageFlags {
 pub(in crate::commands) struct Page {
     /// What a browser begins with.
     pub(in crate::commands) address: String,
-    /// Where that is written down; removed with the page.
-    file: Option<PathBuf>,
+    /// Where that is written, for root alone.
+    pub(in crate::commands) file: PathBuf,
     serving: JoinHandle<()>,
     stop: DropGuard,
 }
@@ -62,21 +60,37 @@ impl Extras for Known {
     }
 }
 
+/// A page that is wanted, with its port and the file for its address.
+pub(in crate::commands) struct Place {
+    listener: Listener,
+    file: PathBuf,
+}
+
 impl PageFlags {
-    /// Serves the page if it is wanted, of the agent's endpoint.
-    pub(in crate::commands) fn serve(
-        &self,
-        endpoint: &str,
-        agent: AgentHandle,
-        settings: Option<String>,
-    ) -> anyhow::Result<Option<Page>> {
+    /// Listens if the page is wanted: what fails does so before anything is started. Its address is to be in a
+    /// file of this directory.
+    pub(in crate::commands) fn listen(&self, dir: &Path) -> anyhow::Result<Option<Place>> {
         let Some(address) = self.web else {
             return Ok(None);
         };
-        let endpoint = endpoint.parse().context("cannot serve the page")?;
         let listener = Listener::tcp(address)
             .with_context(|| format!("cannot listen on {address}"))
             .context("cannot serve the page")?;
+        let file = dir.join(ADDRESS);
+        Ok(Some(Place { listener, file }))
+    }
+}
+
+impl Place {
+    /// Serves the page, of the agent's endpoint.
+    pub(in crate::commands) fn serve(
+        self,
+        endpoint: &str,
+        agent: AgentHandle,
+        settings: Option<String>,
+    ) -> anyhow::Result<Page> {
+        let Self { listener, file } = self;
+        let endpoint = endpoint.parse().context("cannot serve the page")?;
         let options = WebOptions {
             endpoint,
             token: Token::random(),
@@ -85,39 +99,30 @@ impl PageFlags {
             extras: Some(Arc::new(Known { agent, settings })),
         };
         let web = Web::new(listener, None, options).context("cannot serve the page")?;
+        let address = web.address();
+        let text = format!("{address}\n");
+        write_file(&file, 0o600, Outlives::Kill, text.as_bytes())
+            .with_context(|| format!("cannot write the page's address to {}", file.display()))?;
         let stop = CancellationToken::new();
-        Ok(Some(Page {
-            address: web.address(),
-            file: None,
+        Ok(Page {
+            address,
+            file,
             serving: tokio::spawn(web.serve(stop.clone())),
             stop: stop.drop_guard(),
-        }))
+        })
     }
 }
 
 impl Page {
-    /// Prints the address to a terminal. What else reads it may be a journal that others read too: for that it
-    /// is written to a file for root alone.
-    pub(in crate::commands) fn announce(&mut self, dir: &Path) -> anyhow::Result<()> {
-        if io::stdout().is_terminal() {
-            writeln!(io::stdout(), "{}", self.address)?;
-            return Ok(());
-        }
-        let path = dir.join(ADDRESS);
-        let text = format!("{}\n", self.address);
-        write_file(&path, 0o600, Outlives::Kill, text.as_bytes())
-            .with_context(|| format!("cannot write the page's address to {}", path.display()))?;
-        tracing::info!(address = %path.display(), "serving the page at the address in this file");
-        self.file = Some(path);
-        Ok(())
+    /// Where its address is. The address itself is for who reads that file.
+    pub(in crate::commands) fn whereabouts(&self) -> String {
+        format!("the page's address is in {}", self.file.display())
     }
 
     /// Ends with all who look at it.
     pub(in crate::commands) async fn finish(self) {
         drop(self.stop);
         let _ = self.serving.await;
-        if let Some(file) = self.file {
-            let _ = std::fs::remove_file(file);
-        }
+        let _ = std::fs::remove_file(self.file);
     }
 }

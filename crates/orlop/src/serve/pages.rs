@@ -23,8 +23,8 @@ const ADDRESS: &str = "web.url";
 
 /// The page, or the place where it may come to be.
 pub(super) struct Pages {
-    /// The daemon's own.
-    endpoint: Endpoint,
+    /// The daemon's own; none where clients have no address for it.
+    endpoint: Option<Endpoint>,
     config: watch::Receiver<Arc<Config>>,
     now: Mutex<Option<Served>>,
 }
@@ -32,6 +32,7 @@ pub(super) struct Pages {
 struct Served {
     task: JoinHandle<()>,
     _stop: DropGuard,
+    listener: Arc<Listener>,
     /// Removed with the page.
     address: Option<PathBuf>,
 }
@@ -46,19 +47,18 @@ impl Extras for Known {
 }
 
 impl Pages {
-    /// Serves the page where the configuration wants it.
-    pub(super) fn start(
-        endpoint: Endpoint,
-        config: watch::Receiver<Arc<Config>>,
-    ) -> anyhow::Result<Self> {
+    /// Serves the page of the daemon that listens at this address, where the configuration wants it.
+    pub(super) fn start(own: &str, config: watch::Receiver<Arc<Config>>) -> anyhow::Result<Self> {
         let now = Arc::clone(&config.borrow());
+        // Of a daemon that was killed.
+        let _ = std::fs::remove_file(now.daemon.state.join(ADDRESS));
         let pages = Self {
-            endpoint,
+            endpoint: own.parse().ok(),
             config,
             now: Mutex::default(),
         };
         if let Some(moving) = Moving::to(&now, None)? {
-            pages.open(moving, &now)?;
+            pages.open(moving, &now, None)?;
         }
         Ok(pages)
     }
@@ -78,50 +78,67 @@ impl Pages {
 
     /// Moves there. Sessions end.
     pub(super) async fn move_to(&self, moving: Moving, config: &Config) {
-        self.finish().await;
-        if let Err(error) = self.open(moving, config) {
+        let before = self.finish().await;
+        if let Err(error) = self.open(moving, config, before) {
             tracing::error!("the page is served no more: {error:#}");
         }
     }
 
-    /// Ends with all who look at it.
-    pub(super) async fn finish(&self) {
+    /// Ends with all who look at it. What it listened on is left.
+    pub(super) async fn finish(&self) -> Option<Arc<Listener>> {
         let served = self.now.lock().take();
-        if let Some(Served {
+        let Served {
             task,
             _stop: stop,
+            listener,
             address,
-        }) = served
-        {
-            drop(stop);
-            let _ = task.await;
-            if let Some(address) = address {
-                let _ = std::fs::remove_file(address);
-            }
+        } = served?;
+        drop(stop);
+        let _ = task.await;
+        if let Some(address) = address {
+            let _ = std::fs::remove_file(address);
         }
+        Some(listener)
     }
 
-    fn open(&self, moving: Moving, config: &Config) -> anyhow::Result<()> {
+    fn open(
+        &self,
+        moving: Moving,
+        config: &Config,
+        before: Option<Arc<Listener>>,
+    ) -> anyhow::Result<()> {
         let listener = match moving.place {
             Place::Nowhere => return Ok(()),
-            Place::There(listener) => listener,
-            Place::Same => match Endpoints::web_of(config)? {
+            Place::There(listener) => Arc::new(listener),
+            Place::Same => match before {
                 Some(listener) => listener,
-                None => return Ok(()),
+                // It was not served.
+                None => match Endpoints::web_of(config)? {
+                    Some(listener) => Arc::new(listener),
+                    None => return Ok(()),
+                },
             },
+        };
+        let Some(endpoint) = self.endpoint.clone() else {
+            tracing::warn!(
+                "no page is served: the socket that the daemon was given for the CRI has no path that a client \
+                 could use; let the service manager listen at one, or the daemon itself"
+            );
+            return Ok(());
         };
         let token = match &config.web.token_file {
             Some(path) => Token::File(path.to_path_buf()),
             None => Token::random(),
         };
         let options = WebOptions {
-            endpoint: self.endpoint.clone(),
+            endpoint,
             token,
             names: config.web.names.clone(),
             shows_environment: false,
             extras: Some(Arc::new(Known(self.config.clone()))),
         };
-        let web = Web::new(listener, moving.tls, options).context("cannot serve the page")?;
+        let web = Web::new(Arc::clone(&listener), moving.tls, options)
+            .context("cannot serve the page")?;
         let address = config
             .web
             .token_file
@@ -137,6 +154,7 @@ impl Pages {
         *self.now.lock() = Some(Served {
             task: tokio::spawn(web.serve(stop.clone())),
             _stop: stop.drop_guard(),
+            listener,
             address,
         });
         Ok(())
@@ -161,7 +179,7 @@ pub(super) struct Moving {
 /// Where the page is served from now on.
 enum Place {
     Nowhere,
-    /// Where it is: that socket has to be closed first.
+    /// Where it is, on the same socket.
     Same,
     There(Listener),
 }

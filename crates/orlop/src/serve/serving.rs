@@ -89,8 +89,8 @@ impl Serving {
         let traced = Traced::start(&config.traces, backend.traces())?;
         let sender = watch::Sender::new(Arc::clone(&config));
         let own = endpoints.grpc.first().map(Listener::address);
-        let own = own.unwrap_or_default().parse()?;
-        let pages = Arc::new(Pages::start(own, sender.subscribe())?);
+        let own = own.unwrap_or_default();
+        let pages = Arc::new(Pages::start(&own, sender.subscribe())?);
         let parts = Parts {
             levels,
             policy: Arc::clone(&policy),

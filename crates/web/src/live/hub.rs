@@ -1,6 +1,7 @@
 //! Who listens, and what they are told first.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -18,8 +19,10 @@ use crate::events::{self, event};
 /// Pages that are open at once.
 const MOST: usize = 8;
 
-/// Events that wait for a page. One that does not read so many is left.
+/// Messages that wait for a page, and their bytes before the last one. What comes again or can be missed is left
+/// out where there is no room; for lack of room for the rest the page is left.
 const BEHIND: usize = 64;
+const BEHIND_BYTES: usize = 16 << 20;
 
 /// The pages that are open, and the sampler that runs for them.
 pub(crate) struct Hub {
@@ -32,10 +35,24 @@ pub(crate) struct Hub {
 
 #[derive(Default)]
 struct Inner {
-    pages: Vec<(u64, Sender<Bytes>)>,
+    pages: Vec<Open>,
     next: u64,
     sampler: Option<JoinHandle<()>>,
     opening: Opening,
+}
+
+/// A page that is open.
+struct Open {
+    number: u64,
+    to: Sender<Bytes>,
+    /// Bytes that wait for it.
+    waiting: Arc<AtomicUsize>,
+}
+
+/// A message that waits, as long as anything holds it.
+struct Waiting {
+    bytes: Bytes,
+    waiting: Arc<AtomicUsize>,
 }
 
 /// What a page is told first.
@@ -81,19 +98,22 @@ impl Hub {
         }
     }
 
-    fn listen(self: &Arc<Self>) -> Option<(Receiver<Bytes>, Page)> {
+    pub(super) fn listen(self: &Arc<Self>) -> Option<(Receiver<Bytes>, Page)> {
         let mut inner = self.inner.lock();
         if inner.pages.len() >= MOST {
             return None;
         }
-        let (sender, receiver) = mpsc::channel(BEHIND);
-        for bytes in inner.opening.told() {
-            // There is room for these.
-            let _ = sender.try_send(bytes);
-        }
+        let (to, receiver) = mpsc::channel(BEHIND);
         inner.next += 1;
         let number = inner.next;
-        inner.pages.push((number, sender));
+        let open = Open {
+            number,
+            to,
+            waiting: Arc::default(),
+        };
+        // There is room for this.
+        open.send(&inner.opening.told());
+        inner.pages.push(open);
         if inner.sampler.is_none() {
             inner.sampler = Some(tokio::spawn(sampler::run(Arc::clone(self))));
         }
@@ -115,6 +135,13 @@ impl Hub {
         inner.send(&bytes);
     }
 
+    /// Tells all pages what happened, as [`event`] makes it.
+    pub(super) fn tell_events(&self, events: String) {
+        if !events.is_empty() {
+            self.inner.lock().offer(&events.into());
+        }
+    }
+
     /// Tells all pages what is used now, and remembers it.
     pub(super) fn tell_usage(&self, point: Point) {
         let bytes = event("usage", &point.to_json());
@@ -123,7 +150,7 @@ impl Hub {
             return;
         }
         inner.opening.history.add(point);
-        inner.send(&bytes);
+        inner.offer(&bytes);
     }
 
     /// Tells all pages, and each that comes, what is told first: of each kind in [`FIRST`].
@@ -137,9 +164,8 @@ impl Hub {
             inner.opening.note(kind, &event(kind, data));
         }
         inner.opening.is_there = true;
-        for bytes in inner.opening.told() {
-            inner.send(&bytes);
-        }
+        let told = inner.opening.told();
+        inner.send(&told);
     }
 
     /// Tells all pages that the endpoint does not answer.
@@ -153,7 +179,7 @@ impl Hub {
 
     fn leave(&self, number: u64) {
         let mut inner = self.inner.lock();
-        inner.pages.retain(|(its, _)| *its != number);
+        inner.pages.retain(|page| page.number != number);
         inner.rest();
     }
 }
@@ -161,9 +187,15 @@ impl Hub {
 impl Inner {
     /// Who is too far behind is left.
     fn send(&mut self, bytes: &Bytes) {
-        self.pages
-            .retain(|(_, page)| page.try_send(bytes.clone()).is_ok());
+        self.pages.retain(|page| page.send(bytes));
         self.rest();
+    }
+
+    /// Who is too far behind does without.
+    fn offer(&self, bytes: &Bytes) {
+        for page in &self.pages {
+            page.send(bytes);
+        }
     }
 
     /// Nobody listens: nothing is looked at, nothing is kept.
@@ -178,6 +210,36 @@ impl Inner {
     }
 }
 
+impl Open {
+    /// Whether there was room.
+    fn send(&self, bytes: &Bytes) -> bool {
+        if bytes.is_empty() {
+            return true;
+        }
+        if self.waiting.load(Ordering::Relaxed) >= BEHIND_BYTES {
+            return false;
+        }
+        self.waiting.fetch_add(bytes.len(), Ordering::Relaxed);
+        let waiting = Waiting {
+            bytes: bytes.clone(),
+            waiting: Arc::clone(&self.waiting),
+        };
+        self.to.try_send(Bytes::from_owner(waiting)).is_ok()
+    }
+}
+
+impl AsRef<[u8]> for Waiting {
+    fn as_ref(&self) -> &[u8] {
+        &self.bytes
+    }
+}
+
+impl Drop for Waiting {
+    fn drop(&mut self) {
+        self.waiting.fetch_sub(self.bytes.len(), Ordering::Relaxed);
+    }
+}
+
 impl Opening {
     fn note(&mut self, kind: &'static str, bytes: &Bytes) {
         if kind == "pulls" || kind == "gone" || FIRST.contains(&kind) {
@@ -186,19 +248,20 @@ impl Opening {
         }
     }
 
-    fn told(&self) -> Vec<Bytes> {
+    /// In one message.
+    fn told(&self) -> Bytes {
         let of = |kind: &str| {
             let found = self.last.iter().find(|(its, _)| *its == kind);
             found.map(|(_, bytes)| bytes.clone())
         };
         if !self.is_there {
             // What is known of an endpoint that is being looked at comes to all at once.
-            return of("gone").into_iter().collect();
+            return of("gone").unwrap_or_default();
         }
         let mut told: Vec<Bytes> = FIRST.iter().filter_map(|kind| of(kind)).collect();
         told.push(event("history", &self.history.to_json()));
         told.extend(of("pulls"));
-        told
+        told.concat().into()
     }
 }
 
@@ -262,13 +325,46 @@ mod tests {
         let hub = hub();
         let (slow, mut quick) = (hub.listen().unwrap(), hub.listen().unwrap());
         for number in 0..=BEHIND {
-            hub.tell("event", &number.to_string());
+            hub.tell("pods", &number.to_string());
             assert!(quick.0.recv().await.is_some());
         }
         assert_eq!(hub.inner.lock().pages.len(), 1);
         drop(slow);
-        hub.tell("event", "{}");
+        hub.tell("pods", "{}");
         assert!(quick.0.recv().await.is_some());
+    }
+
+    #[tokio::test]
+    async fn a_page_far_behind_misses_events_and_is_not_left_for_them() {
+        let hub = hub();
+        let (mut receiver, _page) = hub.listen().unwrap();
+        for _ in 0..2 * BEHIND {
+            hub.tell_events("event: event\ndata: {}\n\n".into());
+        }
+        assert_eq!(hub.inner.lock().pages.len(), 1);
+        assert_eq!(receiver.len(), BEHIND);
+        assert!(receiver.recv().await.is_some());
+        hub.tell("pods", "{}");
+        assert_eq!(receiver.len(), BEHIND);
+    }
+
+    #[tokio::test]
+    async fn bytes_that_wait_are_bounded_and_one_message_of_any_size_is_not() {
+        let hub = hub();
+        let (mut receiver, _page) = hub.listen().unwrap();
+        let large = "x".repeat(2 * BEHIND_BYTES);
+        hub.tell("pods", &large);
+        let held = receiver.recv().await.unwrap();
+        assert!(held.len() > large.len());
+        hub.tell_events("1".into());
+        assert!(receiver.try_recv().is_err(), "the large one is still held");
+        drop(held);
+        hub.tell_events("2".into());
+        assert_eq!(receiver.recv().await.unwrap(), "2");
+        hub.tell("pods", &large);
+        assert_eq!(hub.inner.lock().pages.len(), 1);
+        hub.tell("pods", "{}");
+        assert!(hub.inner.lock().pages.is_empty());
     }
 
     #[tokio::test]

@@ -18,8 +18,8 @@ impl Machine {
     /// One look.
     pub(super) fn look(&mut self) -> Figures {
         let mut figures = Figures::default();
-        let cores = cores() as f64;
         let cpu = read_kernel_text("/proc/stat").ok();
+        let cores = processors(cpu.as_deref().unwrap_or_default()) as f64;
         if let Some(now) = cpu.as_deref().and_then(processor)
             && let Some(then) = self.cpu.replace(now)
         {
@@ -50,9 +50,16 @@ impl Machine {
     }
 }
 
-/// Processors of the machine.
+/// Processors of the machine, however few of them this process may use.
 pub(super) fn cores() -> usize {
-    std::thread::available_parallelism().map_or(1, Into::into)
+    processors(&read_kernel_text("/proc/stat").unwrap_or_default())
+}
+
+/// Processors that are on: each has a line of its own below the one of all.
+fn processors(stat: &str) -> usize {
+    let numbers = stat.lines().filter_map(|line| line.strip_prefix("cpu"));
+    let own = numbers.filter(|rest| rest.starts_with(|c: char| c.is_ascii_digit()));
+    own.count().max(1)
 }
 
 /// Bytes in all, and those that are available.
@@ -138,6 +145,14 @@ mod tests {
         let stat = "cpu  10 1 5 100 20 0 4 0 0 0\ncpu0 1 1 1 1\n";
         assert_eq!(processor(stat), Some((20, 140)));
         assert_eq!(processor("intr 1"), None);
+    }
+
+    #[test]
+    fn processors_are_those_of_the_machine() {
+        let stat = "cpu  9 9\ncpu0 1 1\ncpu1 1 1\ncpu11 7\nintr 5\ncpus 1\n";
+        assert_eq!(processors(stat), 3);
+        assert_eq!(processors(""), 1);
+        assert!(cores() >= std::thread::available_parallelism().unwrap().get());
     }
 
     #[test]

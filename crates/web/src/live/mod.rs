@@ -5,7 +5,7 @@
 //! | `hub` | who listens, and what they are told first |
 //! | `sampler` | one after the other: the endpoint is there, is looked at, is gone |
 //! | `hello` | what the endpoint is and can tell |
-//! | `pods` | the list of pods, `owner` of them |
+//! | `pods` | the list of pods, `owner` of them; `late`: which of them the endpoint takes too long to tell of |
 //! | `usage`, `machine`, `history` | what pods use, what the machine does, what it was before |
 //! | `changes`, `pulls`, `findings` | what comes by itself: events, pulls, what doctor finds |
 
@@ -14,6 +14,7 @@ mod findings;
 mod hello;
 mod history;
 mod hub;
+mod late;
 mod machine;
 mod owner;
 mod pods;

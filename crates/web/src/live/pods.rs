@@ -1,18 +1,20 @@
 //! The list of pods.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
+use std::time::Duration;
 
-use orlop_cri::client::RuntimeClient;
+use orlop_cri::client::{ClientError, RuntimeClient};
 use orlop_cri::v1::{
     Container, ContainerState, ContainerStatus, NamespaceMode, PodSandbox, PodSandboxState,
     PodSandboxStatus, RuntimeHandler,
 };
 use serde_json::{Value, json};
 
+use super::late::Late;
 use super::moment;
 use super::owner::owner;
 use super::sampler::Seen;
-use crate::asked::AskError;
+use crate::asked::{AskError, soon};
 use crate::bounded::{MOST, MOST_PODS, cut, filled, map};
 
 /// Asks what pods there are. What does not change while a state lasts is asked for once.
@@ -20,7 +22,11 @@ pub(super) struct Pods {
     client: RuntimeClient,
     containers: HashMap<String, (i32, Value)>,
     networks: HashMap<String, (i32, Network)>,
+    late: Late,
 }
+
+/// What a call for one of them may take: the others wait meanwhile.
+const PATIENCE: Duration = Duration::from_secs(3);
 
 /// A pod's part of the network.
 #[derive(Debug, Clone, Default)]
@@ -51,6 +57,7 @@ impl Pods {
             client,
             containers: HashMap::new(),
             networks: HashMap::new(),
+            late: Late::default(),
         }
     }
 
@@ -75,8 +82,11 @@ impl Pods {
                 .insert(container.id.clone(), name.unwrap_or_default());
         }
         self.containers.retain(|id, _| seen.pod_of.contains_key(id));
+        let ids: HashSet<&str> = pods.iter().map(|pod| pod.id.as_str()).collect();
+        let is_there = |id: &str| ids.contains(id) || seen.pod_of.contains_key(id);
+        self.late.begin(is_there);
+        self.networks.retain(|id, _| is_there(id));
         let mut told = Vec::with_capacity(pods.len());
-        let mut networks = HashMap::new();
         for pod in &pods {
             let network = self.network(pod).await?;
             let mut own = by_pod.remove(pod.id.as_str()).unwrap_or_default();
@@ -91,23 +101,27 @@ impl Pods {
             let metadata = pod.metadata.clone().unwrap_or_default();
             let name = (metadata.name, metadata.namespace);
             seen.pod_names.insert(pod.id.clone(), name);
-            networks.insert(pod.id.clone(), (pod.state, network));
         }
-        self.networks = networks;
         Ok((json!({ "pods": told }).to_string(), seen))
     }
 
-    async fn network(&self, pod: &PodSandbox) -> Result<Network, AskError> {
+    async fn network(&mut self, pod: &PodSandbox) -> Result<Network, AskError> {
+        let is_ready = pod.state() == PodSandboxState::SandboxReady;
         if let Some((state, network)) = self.networks.get(&pod.id)
             && *state == pod.state
-            && (network.is_hosts || !network.ips.is_empty())
+            // A pod that has just been made may get its address yet.
+            && (!is_ready || network.is_hosts || !network.ips.is_empty())
         {
             return Ok(network.clone());
         }
-        match self.client.pod_sandbox_status(&pod.id, false).await {
-            Ok(answer) => Ok(Network::of(&answer.status.unwrap_or_default())),
-            Err(error) => none_of_it(error.into()),
-        }
+        let call = self.client.pod_sandbox_status(&pod.id, false);
+        let Some(answer) = known(&mut self.late, &pod.id, call).await? else {
+            return Ok(Network::default());
+        };
+        let network = Network::of(&answer.status.unwrap_or_default());
+        let noted = (pod.state, network.clone());
+        self.networks.insert(pod.id.clone(), noted);
+        Ok(network)
     }
 
     async fn container(&mut self, container: &Container) -> Result<Value, AskError> {
@@ -116,13 +130,11 @@ impl Pods {
         {
             return Ok(told.clone());
         }
-        let status = match self.client.container_status(&container.id, false).await {
-            Ok(answer) => answer.status.unwrap_or_default(),
-            Err(error) => {
-                none_of_it::<()>(error.into())?;
-                return Ok(container_json(&of_list(container)));
-            }
+        let call = self.client.container_status(&container.id, false);
+        let Some(answer) = known(&mut self.late, &container.id, call).await? else {
+            return Ok(container_json(&of_list(container)));
         };
+        let status = answer.status.unwrap_or_default();
         let (state, told) = (status.state, container_json(&status));
         let noted = (state, told.clone());
         self.containers.insert(container.id.clone(), noted);
@@ -130,12 +142,29 @@ impl Pods {
     }
 }
 
-/// A thing that is just gone is told of as far as it is known; an endpoint that is gone is another matter.
-fn none_of_it<T: Default>(error: AskError) -> Result<T, AskError> {
-    if error.is_gone() {
-        return Err(error);
+/// Nothing of a thing that is just gone, or takes too long; an endpoint that is gone is another matter.
+async fn known<T>(
+    late: &mut Late,
+    id: &str,
+    call: impl Future<Output = Result<T, ClientError>>,
+) -> Result<Option<T>, AskError> {
+    if !late.may_ask(id) {
+        return Ok(None);
     }
-    Ok(T::default())
+    match soon(PATIENCE, call).await {
+        Ok(answer) => {
+            late.forget(id);
+            Ok(Some(answer))
+        }
+        Err(error) if error.is_gone() => Err(error),
+        Err(error) => {
+            if error.is_late() {
+                tracing::debug!(id, %error, "it is left alone for a while");
+                late.note(id);
+            }
+            Ok(None)
+        }
+    }
 }
 
 /// What a list tells of a container.
@@ -232,9 +261,63 @@ pub(super) fn told_handlers(handlers: &[RuntimeHandler]) -> Value {
 
 #[cfg(test)]
 mod tests {
+    use std::time::Instant;
+
     use orlop_cri::v1::{ContainerMetadata, PodSandboxMetadata};
 
     use super::*;
+    use crate::asked;
+
+    #[tokio::test]
+    async fn a_thing_that_takes_too_long_is_told_of_by_the_list_and_left_alone() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("silent.sock");
+        let _silent = std::os::unix::net::UnixListener::bind(&path).unwrap();
+        let endpoint = format!("unix://{}", path.display());
+        let mut pods = Pods::new(asked::connect(endpoint.parse().unwrap()).runtime());
+        let container = |id: &str| Container {
+            id: id.into(),
+            ..Container::default()
+        };
+        let begin = Instant::now();
+        let told = pods.container(&container("hangs")).await.unwrap();
+        assert_eq!(told["id"], "hangs");
+        let waited = begin.elapsed();
+        assert!(waited >= PATIENCE, "{waited:?}");
+        // In the same look nothing more is waited for, in the next one not for this one.
+        pods.container(&container("other")).await.unwrap();
+        pods.late.begin(|_| true);
+        pods.container(&container("hangs")).await.unwrap();
+        assert!(begin.elapsed() < waited + Duration::from_secs(1));
+        assert!(pods.late.may_ask("other"));
+        let list = pods.client.list_containers(None);
+        let error = soon(Duration::from_millis(100), list).await.unwrap_err();
+        assert!(error.is_late() && !error.is_gone(), "{error}");
+    }
+
+    #[tokio::test]
+    async fn a_pod_that_has_ended_is_asked_about_once() {
+        let endpoint = "unix:///nowhere/at.sock".parse().unwrap();
+        let mut pods = Pods::new(asked::connect(endpoint).runtime());
+        let ended = PodSandbox {
+            id: "1".into(),
+            state: PodSandboxState::SandboxNotready.into(),
+            ..PodSandbox::default()
+        };
+        let asked = pods.network(&ended).await.unwrap_err();
+        assert!(asked.is_gone(), "{asked}");
+        let noted = (ended.state, Network::default());
+        pods.networks.insert("1".into(), noted);
+        assert!(pods.network(&ended).await.unwrap().ips.is_empty());
+        let ready = PodSandboxState::SandboxReady.into();
+        pods.networks
+            .insert("1".into(), (ready, Network::default()));
+        let ready = PodSandbox {
+            state: ready,
+            ..ended
+        };
+        assert!(pods.network(&ready).await.is_err(), "it may get an address");
+    }
 
     #[test]
     fn hostile_names_stay_strings_and_long_ones_are_cut() {

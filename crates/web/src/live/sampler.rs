@@ -24,6 +24,7 @@ use super::pods::Pods;
 use super::usage::Usage;
 use super::{changes, findings, pulls};
 use crate::asked::AskError;
+use crate::events::write_event;
 
 /// How long an endpoint that does not answer is left alone.
 const PAUSE: Duration = Duration::from_secs(1);
@@ -158,7 +159,7 @@ impl<'a> Session<'a> {
                     next = listed + self.pace();
                 }
                 Some(news) = self.news.recv() => {
-                    let may_have_changed = self.take(news)?;
+                    let may_have_changed = self.take_all(news)?;
                     let soon = if may_have_changed { SETTLE } else { self.pace() };
                     next = next.min(listed + soon);
                 }
@@ -203,14 +204,34 @@ impl<'a> Session<'a> {
         Ok(())
     }
 
-    /// Whether the list may have changed.
-    fn take(&mut self, news: News) -> Result<bool, AskError> {
-        match news {
-            News::Event(event) => {
+    /// Takes what waits: events in a row are told in one message, so that a burst of them is no more than that
+    /// to a page. Whether the list may have changed.
+    fn take_all(&mut self, first: News) -> Result<bool, AskError> {
+        let mut events = String::new();
+        let mut may_have_changed = false;
+        let mut next = Some(first);
+        let mut taken = 0;
+        while let Some(news) = next {
+            if let News::Event(event) = news {
                 let told = changes::event_json(&event, &self.seen);
-                self.hub.tell("event", &told);
-                return Ok(true);
+                write_event(&mut events, "event", &told);
+                may_have_changed = true;
+            } else {
+                self.hub.tell_events(std::mem::take(&mut events));
+                self.take(news)?;
             }
+            taken += 1;
+            let is_room = taken < WAITING;
+            next = is_room.then(|| self.news.try_recv().ok()).flatten();
+        }
+        self.hub.tell_events(events);
+        Ok(may_have_changed)
+    }
+
+    fn take(&mut self, news: News) -> Result<(), AskError> {
+        match news {
+            // They are told many at a time.
+            News::Event(_) => {}
             News::Pulls(told) => self.hub.tell("pulls", &told),
             News::Findings(findings) => {
                 self.findings = Some(findings);
@@ -222,7 +243,7 @@ impl<'a> Session<'a> {
             }
             News::EventsEnded(why) => return Err(AskError::Gone(why)),
         }
-        Ok(false)
+        Ok(())
     }
 
     fn node(&self) -> String {
@@ -232,5 +253,59 @@ impl<'a> Session<'a> {
     fn say_hello(&self) {
         let told = hello(self.hub, &self.version, self.can);
         self.hub.tell("hello", &told);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::asked;
+
+    #[tokio::test]
+    async fn a_burst_of_events_is_one_message_to_a_page() {
+        let cri = asked::connect("unix:///nowhere/at.sock".parse().unwrap());
+        let hub = Hub::new(cri.clone(), Duration::from_secs(1), false, false);
+        let (sender, news) = mpsc::channel(WAITING);
+        let client = cri.runtime();
+        let mut session = Session {
+            usage: Usage::new(client.clone(), cri.images()),
+            hub: &hub,
+            pods: Pods::new(client.clone()),
+            client,
+            version: VersionResponse::default(),
+            status: StatusResponse::default(),
+            asked: Instant::now(),
+            findings: None,
+            can: Can::default(),
+            seen: Seen::default(),
+            told: String::new(),
+            news,
+            sender,
+            watching: JoinSet::new(),
+        };
+        let (mut page, _open) = hub.listen().unwrap();
+        for number in 0..WAITING {
+            let event = ContainerEventResponse {
+                container_id: number.to_string(),
+                ..ContainerEventResponse::default()
+            };
+            let news = News::Event(Box::new(event));
+            session.sender.try_send(news).unwrap();
+        }
+        let first = session.news.recv().await.unwrap();
+        let pulls = News::Pulls("{}".to_owned());
+        session.sender.try_send(pulls).unwrap();
+        assert!(session.take_all(first).unwrap());
+        let mut told = || String::from_utf8(page.try_recv().unwrap().to_vec()).unwrap();
+        assert_eq!(told().matches("event: event\n").count(), WAITING);
+        session.sender.try_send(News::NoEvents).unwrap();
+        let waiting = session.news.recv().await.unwrap();
+        assert!(
+            matches!(waiting, News::Pulls(_)),
+            "no more than waits is taken"
+        );
+        assert!(!session.take_all(waiting).unwrap());
+        assert_eq!(told(), "event: pulls\ndata: {}\n\n");
+        assert!(told().starts_with("event: hello\n"));
     }
 }

@@ -219,7 +219,7 @@ impl Usage {
 
     /// Asks somebody else from now on where this runtime does not know the call.
     fn next(&mut self, error: AskError, asked: Asked) -> Result<(), AskError> {
-        if error.is_gone() {
+        if error.is_gone() || error.is_late() {
             return Err(error);
         }
         if error.is_unknown() {

@@ -8,6 +8,7 @@
 mod line;
 mod reader;
 
+use std::collections::HashSet;
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -17,7 +18,7 @@ use orlop_cri::v1::ContainerState;
 use serde_json::json;
 use tokio::sync::mpsc::{self, Sender};
 use tokio::task::{JoinHandle, spawn_blocking};
-use tokio::time::{sleep, timeout};
+use tokio::time::{Instant, sleep, timeout};
 
 use crate::answer::{self, Answer};
 use crate::events::{self, event};
@@ -40,12 +41,11 @@ const STALL: Duration = Duration::from_secs(20);
 
 /// How often files are looked at, and how often their containers.
 const GLANCE: Duration = Duration::from_millis(250);
-const GLANCES_PER_STATUS: u32 = 8;
+const LOOK: Duration = Duration::from_secs(2);
 
 /// The logs of the containers that a request names.
 pub(crate) fn open(node: &Node, query: &Query, is_head: bool) -> Answer {
-    let mut ids: Vec<String> = query.all("container").map(str::to_owned).collect();
-    ids.dedup();
+    let ids = named(query);
     if ids.is_empty() || ids.len() > MOST_CONTAINERS {
         let text = format!("name containers, at most {MOST_CONTAINERS}: /api/logs?container=ID");
         return answer::failure(StatusCode::BAD_REQUEST, &text);
@@ -61,6 +61,13 @@ pub(crate) fn open(node: &Node, query: &Query, is_head: bool) -> Answer {
     let (sender, receiver) = mpsc::channel(BEHIND);
     let following = tokio::spawn(follow(node.cri.clone(), ids, tail, sender));
     answer::events(events::body(receiver, (place, Following(following))))
+}
+
+/// The containers that a request names, each once.
+fn named(query: &Query) -> Vec<String> {
+    let mut named = HashSet::new();
+    let ids = query.all("container").filter(|id| named.insert(*id));
+    ids.map(str::to_owned).collect()
 }
 
 /// Ended when the page is closed.
@@ -82,6 +89,8 @@ struct Log {
     reader: Option<Reader>,
     /// Its container has ended: what is there now is all.
     is_last: bool,
+    /// What was there when it was opened has been read.
+    is_caught: bool,
 }
 
 async fn follow(cri: Connection, ids: Vec<String>, tail: u32, to: Sender<Bytes>) {
@@ -120,13 +129,26 @@ async fn all(
             Err(why) => page.ended(&id, &why).await?,
         }
     }
+    let ask = |id| has_ended(client.clone(), id);
+    read(logs, page, ask).await
+}
+
+/// Reads them until all have ended.
+async fn read<Ask: Future<Output = bool>>(
+    mut logs: Vec<Log>,
+    page: &Pages,
+    has_ended: impl Fn(String) -> Ask,
+) -> Result<(), Left> {
     let mut is_caught = false;
-    let mut glances: u32 = 0;
+    let mut looked = Instant::now();
     loop {
         let mut is_more = false;
         let mut kept = Vec::with_capacity(logs.len());
         for mut log in logs {
             let (reader, read) = batch(log.reader.take()).await;
+            // What grows without end has no last line.
+            let is_behind = reader.as_ref().is_some_and(Reader::is_behind);
+            log.is_caught = log.is_caught || !is_behind || !matches!(read, Ok(Some(_)));
             log.reader = reader;
             match read {
                 Ok(Some(lines)) => {
@@ -144,22 +166,21 @@ async fn all(
             }
         }
         logs = kept;
-        if is_more {
-            continue;
-        }
-        if !is_caught {
+        if !is_caught && logs.iter().all(|log| log.is_caught) {
             page.tell("caught", "{}").await?;
             is_caught = true;
         }
         if logs.is_empty() {
             return Ok(());
         }
-        sleep(GLANCE).await;
-        glances = glances.wrapping_add(1);
-        if glances.is_multiple_of(GLANCES_PER_STATUS) {
+        if !is_more {
+            sleep(GLANCE).await;
+        }
+        if looked.elapsed() >= LOOK {
             for log in &mut logs {
-                log.is_last = log.is_last || has_ended(client, &log.id).await;
+                log.is_last = log.is_last || has_ended(log.id.clone()).await;
             }
+            looked = Instant::now();
         }
     }
 }
@@ -182,6 +203,7 @@ async fn begin(client: &RuntimeClient, id: &str, tail: u32) -> Result<Log, Strin
         id: id.to_owned(),
         reader: Some(reader.map_err(|error| error.to_string())?),
         is_last,
+        is_caught: false,
     })
 }
 
@@ -199,12 +221,71 @@ async fn batch(reader: Option<Reader>) -> (Option<Reader>, Result<Option<String>
 }
 
 /// A runtime that doesn't answer may be about to be restarted, its containers running on.
-async fn has_ended(client: &RuntimeClient, id: &str) -> bool {
-    match client.container_status(id, false).await {
+async fn has_ended(client: RuntimeClient, id: String) -> bool {
+    match client.container_status(&id, false).await {
         Ok(answer) => {
             let status = answer.status.unwrap_or_default();
             status.state() == ContainerState::ContainerExited
         }
         Err(error) => error.is_not_found(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Write as _;
+    use std::path::Path;
+
+    use super::*;
+
+    #[test]
+    fn a_container_is_followed_once_however_often_it_is_named() {
+        let query = Query::read(Some("container=a&container=b&container=a"));
+        assert_eq!(named(&query), ["a", "b"]);
+    }
+
+    fn grow(path: &Path) {
+        let lines = "2026-01-02T03:04:05Z stdout F more\n".repeat(1000);
+        let mut options = std::fs::OpenOptions::new();
+        let mut file = options.append(true).create(true).open(path).unwrap();
+        file.write_all(lines.as_bytes()).unwrap();
+    }
+
+    #[tokio::test]
+    async fn beside_a_log_that_grows_without_end_others_are_caught_up_with_and_end() {
+        let dir = tempfile::tempdir().unwrap();
+        let log = |id: &str| {
+            let path = dir.path().join(id);
+            grow(&path);
+            Log {
+                id: id.to_owned(),
+                reader: Some(Reader::open(&path, "", 2000).unwrap()),
+                is_last: false,
+                is_caught: false,
+            }
+        };
+        let logs = vec![log("grows"), log("ends")];
+        let grown = dir.path().join("grows");
+        let (sender, mut receiver) = mpsc::channel(1);
+        let reading = tokio::spawn(async move {
+            let page = Pages(sender);
+            let _: Result<(), Left> = read(logs, &page, async |id| id == "ends").await;
+        });
+        let begin = Instant::now();
+        let (mut is_caught, mut told) = (false, 0);
+        loop {
+            // Two batches to each one that is read.
+            grow(&grown);
+            let bytes = receiver.recv().await.unwrap();
+            told += 1;
+            if bytes.starts_with(b"event: ended\n") {
+                break;
+            }
+            is_caught |= bytes.starts_with(b"event: caught\n");
+            assert!(is_caught || told < 20, "it is never caught up with");
+            assert!(begin.elapsed() < 5 * LOOK, "the end is not noticed");
+            sleep(Duration::from_millis(20)).await;
+        }
+        reading.abort();
     }
 }

@@ -25,6 +25,8 @@ pub(super) struct Reader {
     log: FollowedLog,
     /// Lines of which parts are read, for each stream.
     begun: [Vec<u8>; 2],
+    /// Bytes that were there when it was opened and are not read yet.
+    behind: u64,
 }
 
 impl Reader {
@@ -34,9 +36,15 @@ impl Reader {
         let goes_on = |line: &[u8]| Entry::parse(line).is_ok_and(|entry| entry.partial);
         log.seek_tail(tail.into(), TAIL, goes_on)?;
         Ok(Self {
+            behind: log.unread()?,
             log,
             begun: [Vec::new(), Vec::new()],
         })
+    }
+
+    /// Whether some of what was there when it was opened is still to be read.
+    pub(super) fn is_behind(&self) -> bool {
+        self.behind > 0
     }
 
     /// The next lines, as JSON; nothing where there are none now. Blocks on the file.
@@ -50,6 +58,7 @@ impl Reader {
                 }
                 break;
             };
+            self.behind = self.behind.saturating_sub(line.len() as u64);
             let line = Line::read(&line);
             let begun = &mut self.begun[line.stream];
             let room = LONGEST_LINE.saturating_sub(begun.len());

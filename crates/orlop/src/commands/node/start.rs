@@ -1,5 +1,6 @@
 //! From the command line to an agent that works.
 
+use std::io::{self, IsTerminal as _, Write};
 use std::process::ExitCode;
 use std::time::Duration;
 
@@ -58,15 +59,22 @@ async fn live(options: AgentOptions, notifier: Notifier, page: PageFlags) -> any
         "the node agent starts",
     );
     let endpoint = options.configuration.container_runtime_endpoint.clone();
-    let root_dir = options.root_dir.clone();
+    let place = page.listen(&options.root_dir)?;
     let agent = tokio::select! {
         started = Agent::start(options) => started?,
         _ = terminate.recv() => return Ok(()),
         _ = interrupt.recv() => return Ok(()),
     };
-    let mut page = page.serve(&endpoint, agent.handle(), None)?;
-    if let Some(page) = &mut page {
-        page.announce(&root_dir)?;
+    let page = place.map(|place| place.serve(&endpoint, agent.handle(), None));
+    let page = page.transpose()?;
+    if let Some(page) = &page {
+        // What is no terminal may be a journal that others read.
+        let mut out = io::stdout();
+        let _ = if out.is_terminal() {
+            writeln!(out, "{}", page.address)
+        } else {
+            writeln!(out, "{}", page.whereabouts())
+        };
     }
     notifier.tell(State::Ready);
     let stop = CancellationToken::new();

@@ -16,7 +16,7 @@ pub(super) async fn show(
     stop: &CancellationToken,
 ) -> io::Result<()> {
     if let Some(page) = page {
-        writeln!(io::stdout(), "{page}")?;
+        let _ = writeln!(io::stdout(), "{page}");
     }
     let mut watch = handle.manager().watch();
     let mut last: BTreeMap<String, String> = BTreeMap::new();

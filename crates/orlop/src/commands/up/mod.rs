@@ -20,7 +20,7 @@ use tokio::signal::unix::{SignalKind, signal};
 use tokio_util::sync::CancellationToken;
 
 use super::node;
-use super::page::PageFlags;
+use super::page::{Page, PageFlags};
 use crate::serve::{Embedded, Plan, ServeArgs};
 use crate::service_manager::{Inherited, Notifier, State};
 use crate::{config, log, threads};
@@ -166,16 +166,23 @@ async fn live(
     options.configuration.container_runtime_endpoint =
         format!("unix://{}", embedded.socket().display());
     let keeps = options.at_end == AtEnd::Leave;
+    let place = page.listen(&options.root_dir)?;
     let agent = Agent::start(options).await?;
     let handle = agent.handle();
     let endpoint = format!("unix://{}", embedded.socket().display());
-    let page = page.serve(&endpoint, handle.clone(), Some(settings))?;
-    let address = page.as_ref().map(|page| page.address.clone());
+    let page = place.map(|place| place.serve(&endpoint, handle.clone(), Some(settings)));
+    let page = page.transpose()?;
+    let whereabouts = page.as_ref().map(Page::whereabouts);
     notifier.tell(State::Ready);
     let stop = CancellationToken::new();
     let mut running = tokio::spawn(agent.run(stop.clone()));
     let showing = CancellationToken::new();
-    let shown = tokio::spawn(show(handle, (log_file, address), showing.clone(), keeps));
+    let shown = tokio::spawn(show(
+        handle,
+        (log_file, whereabouts),
+        showing.clone(),
+        keeps,
+    ));
 
     let outcome = tokio::select! {
         error = embedded.failure() => Err(error),

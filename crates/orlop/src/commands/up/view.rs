@@ -123,10 +123,11 @@ fn draw(
             event.clone(),
         ]);
     }
-    let mut lines = vec![
-        format!("{running} of {} pods are ready  {page}", pods.len()),
-        String::new(),
-    ];
+    let mut lines = vec![format!("{running} of {} pods are ready", pods.len())];
+    if !page.is_empty() {
+        lines.push(page.to_owned());
+    }
+    lines.push(String::new());
     lines.extend(table(&rows));
     let remarks = handle.remarks();
     if !remarks.is_empty() {

@@ -1,0 +1,46 @@
+//! Things that the endpoint takes too long to tell of.
+
+use std::collections::HashMap;
+use std::time::Duration;
+
+use tokio::time::Instant;
+
+/// How long one is left alone: at first, and after many times.
+const AT_FIRST: Duration = Duration::from_secs(30);
+const AT_MOST: Duration = Duration::from_mins(8);
+
+/// What is not asked about for a while. No look waits for more than one thing.
+#[derive(Debug, Default)]
+pub(super) struct Late {
+    /// When each was late, and for how long it is left alone since.
+    things: HashMap<String, (Instant, Duration)>,
+    /// Something was late in this look.
+    is_now: bool,
+}
+
+impl Late {
+    /// One more look. Things that are gone are forgotten.
+    pub(super) fn begin(&mut self, is_there: impl Fn(&str) -> bool) {
+        self.is_now = false;
+        self.things.retain(|id, _| is_there(id));
+    }
+
+    /// Whether a thing may be asked about.
+    pub(super) fn may_ask(&self, id: &str) -> bool {
+        let is_left = |(when, pause): &(Instant, Duration)| when.elapsed() < *pause;
+        !self.is_now && !self.things.get(id).is_some_and(is_left)
+    }
+
+    /// This was late, again maybe.
+    pub(super) fn note(&mut self, id: &str) {
+        self.is_now = true;
+        let before = self.things.get(id);
+        let pause = before.map_or(AT_FIRST, |(_, pause)| (*pause * 2).min(AT_MOST));
+        self.things.insert(id.to_owned(), (Instant::now(), pause));
+    }
+
+    /// This was told of in time.
+    pub(super) fn forget(&mut self, id: &str) {
+        self.things.remove(id);
+    }
+}
