@@ -7,7 +7,7 @@ use tokio::time::Instant;
 
 /// How long one is left alone: at first, and after many times.
 const AT_FIRST: Duration = Duration::from_secs(30);
-const AT_MOST: Duration = Duration::from_secs(480);
+const AT_MOST: Duration = Duration::from_mins(8);
 
 /// What is not asked about for a while. No look waits for more than one thing.
 #[derive(Debug, Default)]
