@@ -129,7 +129,7 @@ mod tests {
     fn layers_have_no_context_that_the_policy_does_not_know() {
         let dir = tempfile::tempdir().unwrap();
         let node = SelinuxDefaults::of_configuration(dir.path());
-        let layers = |known: &[&str]| node.known_of_layers(|it| known.iter().any(|one| *one == it));
+        let layers = |known: &[&str]| node.known_of_layers(|it| known.contains(&it));
         let (file, ro_file) = (node.file.as_str(), node.layers.as_deref().unwrap());
         assert_eq!(layers(&[file, ro_file]).as_deref(), Some(ro_file));
         assert_eq!(layers(&[file]).as_deref(), Some(file));

@@ -326,7 +326,8 @@ async fn sessions_find_another_certificate_and_those_that_are_open_go_on() {
     says("after");
     // What is refused for another reason leaves it so: more classes than any machine has.
     let partitions = world.node.scratch().path("rdt.yaml");
-    let classes: String = (0..600).map(|at| format!("      c{at}:\n")).collect();
+    let classes: Vec<_> = (0..600).map(|at| format!("      c{at}:\n")).collect();
+    let classes = classes.concat();
     let text = format!("partitions:\n  p:\n    classes:\n{classes}");
     std::fs::write(&partitions, text).expect("write");
     let refused = reload(
