@@ -1,3 +1,5 @@
+//! Labels of a store on a disk that takes them.
+
 use std::fs;
 use std::os::unix::fs::symlink;
 use std::path::PathBuf;
