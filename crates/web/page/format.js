@@ -31,13 +31,6 @@ function digits(value) {
   return value >= 10 ? value.toFixed(1) : value.toFixed(2);
 }
 
-/** A share of a whole. */
-export function percent(part, whole) {
-  if (part == null || !whole) return '–';
-  const share = (part / whole) * 100;
-  return `${share < 10 ? share.toFixed(1) : share.toFixed(0)} %`;
-}
-
 /** How long something takes. */
 export function duration(milliseconds) {
   if (milliseconds == null) return '–';

@@ -112,7 +112,7 @@ function sum(containers, of) {
 }
 
 /** The address of the logs of containers. */
-export function logsOf(containers) {
+function logsOf(containers) {
   return `/logs?${containers.map((container) => `container=${encodeURIComponent(container.id)}`).join('&')}`;
 }
 

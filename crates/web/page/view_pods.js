@@ -40,7 +40,6 @@ export function open(root, { query, remember }) {
   let hasDrawn = false;
   const watcher = new IntersectionObserver((entries) => {
     for (const { target, isIntersecting } of entries) {
-      target.isSeen = isIntersecting;
       if (isIntersecting) seen.add(target);
       else seen.delete(target);
     }
@@ -105,12 +104,17 @@ export function open(root, { query, remember }) {
     }
     const hidden = known.pods.size - pods.length;
     text(tally, known.link === 'connecting' ? 'Waiting for the node.' : `${count(pods.length, 'pod')}${hidden ? `, ${hidden} filtered out` : ''}`);
+    figures();
   }
 
   function grouped(pods) {
     const groups = new Map();
     const of = GROUPS[shows.group][1];
-    for (const pod of pods) groups.set(of(pod), [...(groups.get(of(pod)) ?? []), pod]);
+    for (const pod of pods) {
+      const name = of(pod);
+      if (!groups.has(name)) groups.set(name, []);
+      groups.get(name).push(pod);
+    }
     for (const name of heads.keys()) if (!groups.has(name)) heads.delete(name);
     return [...groups].sort(([a], [b]) => compare(a, b)).flatMap(([name, all]) => {
       if (!heads.has(name)) heads.set(name, makeHead(name));
@@ -142,10 +146,7 @@ export function open(root, { query, remember }) {
   const ticking = setInterval(() => rows.forEach((row) => row.tick()), 5000);
   return {
     on(what) {
-      if (what === 'pods' || what === 'hello' || what === 'link') {
-        draw();
-        figures();
-      }
+      if (what === 'pods' || what === 'hello' || what === 'link') draw();
       if (what === 'usage' || what === 'history') again();
       if (what === 'theme') figures();
     },
@@ -168,7 +169,7 @@ function compare(a, b) {
 }
 
 /** Words that a pod must all have: in its names, its state, its owner, or as label=value. */
-export function matcher(filter) {
+function matcher(filter) {
   const words = filter.toLowerCase().split(/\s+/).filter(Boolean);
   return (pod) => {
     if (words.length === 0) return true;
@@ -226,7 +227,6 @@ function makeRow(first, isNew) {
     text(address, pod.host_network ? 'the host’s' : pod.ips?.[0]);
     text(handler, pod.handler || 'default');
     row.tick();
-    if (row.isSeen) row.write();
   };
   row.tick = () => text(old, age(pod.created));
   row.write = () => {
