@@ -6,15 +6,13 @@ use std::sync::Arc;
 
 use anyhow::Context as _;
 use orlop_agent::AgentHandle;
-use orlop_disk::{Outlives, write_file};
 use orlop_door::Listener;
 use orlop_web::{Extras, Token, Web, WebOptions};
 use serde_json::Value;
 use tokio::task::JoinHandle;
 use tokio_util::sync::{CancellationToken, DropGuard};
 
-/// The file that has the address with the token.
-const ADDRESS: &str = "web.url";
+use crate::serve::pages;
 
 /// Whether and where the page is served.
 #[derive(Debug, Default, Clone, clap::Args)]
@@ -60,10 +58,10 @@ impl Extras for Known {
     }
 }
 
-/// A page that is wanted, with its port and the file for its address.
+/// A page that is wanted, with its port and the directory for its address.
 pub(in crate::commands) struct Place {
     listener: Listener,
-    file: PathBuf,
+    dir: PathBuf,
 }
 
 impl PageFlags {
@@ -76,8 +74,8 @@ impl PageFlags {
         let listener = Listener::tcp(address)
             .with_context(|| format!("cannot listen on {address}"))
             .context("cannot serve the page")?;
-        let file = dir.join(ADDRESS);
-        Ok(Some(Place { listener, file }))
+        let dir = dir.to_path_buf();
+        Ok(Some(Place { listener, dir }))
     }
 }
 
@@ -89,7 +87,7 @@ impl Place {
         agent: AgentHandle,
         settings: Option<String>,
     ) -> anyhow::Result<Page> {
-        let Self { listener, file } = self;
+        let Self { listener, dir } = self;
         let endpoint = endpoint.parse().context("cannot serve the page")?;
         let options = WebOptions {
             endpoint,
@@ -100,9 +98,7 @@ impl Place {
         };
         let web = Web::new(listener, None, options).context("cannot serve the page")?;
         let address = web.address();
-        let text = format!("{address}\n");
-        write_file(&file, 0o600, Outlives::Kill, text.as_bytes())
-            .with_context(|| format!("cannot write the page's address to {}", file.display()))?;
+        let file = pages::note(&web, &dir)?;
         let stop = CancellationToken::new();
         Ok(Page {
             address,

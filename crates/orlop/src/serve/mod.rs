@@ -13,7 +13,7 @@ mod format;
 mod incoming;
 mod life;
 mod lock;
-mod pages;
+pub(crate) mod pages;
 mod serving;
 mod signals;
 mod start;

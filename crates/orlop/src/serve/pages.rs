@@ -161,9 +161,9 @@ impl Pages {
     }
 }
 
-/// Writes the address down for root alone.
-fn note(web: &Web, state: &Path) -> anyhow::Result<PathBuf> {
-    let path = state.join(ADDRESS);
+/// Writes the address down in a directory, for root alone.
+pub(crate) fn note(web: &Web, dir: &Path) -> anyhow::Result<PathBuf> {
+    let path = dir.join(ADDRESS);
     let text = format!("{}\n", web.address());
     write_file(&path, 0o600, Outlives::Kill, text.as_bytes())
         .with_context(|| format!("cannot write the page's address to {}", path.display()))?;
