@@ -93,7 +93,7 @@ impl Extra {
     /// What was asked for, as a container's labels have it.
     pub(crate) fn of_labels(labels: &BTreeMap<String, String>) -> Self {
         let kept = labels.get(labels::EXTRA_LIMITS);
-        kept.and_then(|text| serde_json::from_str(text).ok())
+        kept.and_then(|text| serde_json::from_slice(text.as_bytes()).ok())
             .unwrap_or_default()
     }
 

@@ -99,7 +99,8 @@ pub fn stop_record<'a>(get: impl Fn(&str) -> Option<&'a str>) -> StopRecord {
         grace: seconds(DELETION_GRACE_PERIOD)
             .or_else(|| seconds(TERMINATION_GRACE_PERIOD))
             .map(Duration::from_secs),
-        pre_stop: get(PRE_STOP_HANDLER).and_then(|json| serde_json::from_str(json).ok()),
+        pre_stop: get(PRE_STOP_HANDLER)
+            .and_then(|json| serde_json::from_slice(json.as_bytes()).ok()),
     }
 }
 

@@ -160,7 +160,8 @@ fn number(text: &str) -> Result<(Word, &str), String> {
         })
         .unwrap_or(text.len());
     let digits = text[..end].trim_start_matches('+');
-    let number = serde_json::from_str(digits).map_err(|_| format!("`{digits}` is no number"))?;
+    let number = serde_json::from_slice(digits.as_bytes())
+        .map_err(|_| format!("`{digits}` is no number"))?;
     Ok((Word::Number(number), &text[end..]))
 }
 
@@ -169,7 +170,7 @@ fn quoted(text: &str) -> Result<(Word, &str), String> {
     for (at, c) in text.char_indices().skip(1) {
         match c {
             '"' if !escaped => {
-                let inner = serde_json::from_str(&text[..=at])
+                let inner = serde_json::from_slice(&text.as_bytes()[..=at])
                     .map_err(|_| format!("{} is no text", &text[..=at]))?;
                 return Ok((Word::Text(inner), &text[at + 1..]));
             }

@@ -66,7 +66,8 @@ fn read<M: prost::Name + Default>(path: &Path) -> anyhow::Result<M> {
 
 fn parse<M: prost::Name + Default>(text: &str, source: &str) -> anyhow::Result<M> {
     let value: serde_json::Value = if text.trim_start().starts_with('{') {
-        serde_json::from_str(text).with_context(|| format!("{source} is no valid JSON"))?
+        serde_json::from_slice(text.as_bytes())
+            .with_context(|| format!("{source} is no valid JSON"))?
     } else {
         orlop_yaml::from_str(text).with_context(|| format!("{source} is no valid YAML"))?
     };

@@ -112,7 +112,7 @@ fn quoted(text: &str) -> Result<String, String> {
     {
         return Ok(inner.to_owned());
     }
-    serde_json::from_str(text).map_err(|_| wrong())
+    serde_json::from_slice(text.as_bytes()).map_err(|_| wrong())
 }
 
 fn steps(path: &str) -> Result<Vec<Step>, String> {
@@ -199,7 +199,8 @@ fn subscript(text: &str) -> Result<Step, String> {
         let wanted = wanted.trim();
         let wanted = match wanted.strip_prefix('\'') {
             Some(_) => Value::String(quoted(wanted)?),
-            None => serde_json::from_str(wanted).map_err(|_| format!("{wanted} is no value"))?,
+            None => serde_json::from_slice(wanted.as_bytes())
+                .map_err(|_| format!("{wanted} is no value"))?,
         };
         return Ok(Step::Filter(steps(path.trim())?, equal, wanted));
     }

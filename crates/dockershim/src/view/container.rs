@@ -187,7 +187,7 @@ impl Life {
 
 fn mounts(found: &Container) -> Vec<Mount> {
     let images = found.config.labels.get(labels::MOUNTED_IMAGES);
-    let images = images.and_then(|text| serde_json::from_str(text).ok());
+    let images = images.and_then(|text| serde_json::from_slice(text.as_bytes()).ok());
     let images: BTreeMap<String, String> = images.unwrap_or_default();
     let points = found.mounts.iter();
     points.filter_map(|point| mount(point, &images)).collect()

@@ -40,7 +40,7 @@ pub(crate) fn recursive_read_only(info: &Info, runtime: &str, api: ApiVersion) -
         .runtimes
         .get(runtime)
         .and_then(|runtime| runtime.status.get(FEATURES))
-        .and_then(|text| serde_json::from_str::<Features>(text).ok());
+        .and_then(|text| serde_json::from_slice::<Features>(text.as_bytes()).ok());
     api >= ApiVersion::RECURSIVE_READ_ONLY
         && features.is_some_and(|features| features.mount_options.iter().any(|one| one == "rro"))
 }

@@ -55,7 +55,8 @@ impl BaseSpec {
         if !text.trim_start().starts_with('{') {
             return Err("is not an object in JSON".to_owned());
         }
-        let spec: Spec = serde_json::from_str(text).map_err(|error| error.to_string())?;
+        let spec: Spec =
+            serde_json::from_slice(text.as_bytes()).map_err(|error| error.to_string())?;
         let mut linux = spec.linux.unwrap_or_default();
         let mut process = spec.process.unwrap_or_default();
         let hooks = spec.hooks.unwrap_or_default();

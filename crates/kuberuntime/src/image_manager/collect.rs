@@ -138,7 +138,7 @@ impl ImageCollector {
 /// The image that sandboxes are made from, where the runtime has one, tells of it and does not keep
 /// it by itself: containerd before 1.7. Without it no pod could be started on a node that is cut off.
 fn sandbox_image(info: &HashMap<String, String>) -> Option<String> {
-    let config: serde_json::Value = serde_json::from_str(info.get("config")?).ok()?;
+    let config: serde_json::Value = serde_json::from_slice(info.get("config")?.as_bytes()).ok()?;
     let name = config.get("sandboxImage")?.as_str()?;
     (!name.is_empty()).then(|| name.to_owned())
 }

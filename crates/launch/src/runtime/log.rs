@@ -18,7 +18,7 @@ struct Entry {
 pub(super) fn explanation(log: &str, output: &str) -> Option<String> {
     let entries: Vec<Entry> = log
         .lines()
-        .filter_map(|line| serde_json::from_str(line.trim()).ok())
+        .filter_map(|line| serde_json::from_slice(line.trim().as_bytes()).ok())
         .filter(|entry: &Entry| !entry.msg.trim().is_empty())
         .collect();
     let is_error = |entry: &&Entry| matches!(entry.level.as_str(), "error" | "fatal" | "panic");

@@ -84,7 +84,7 @@ pub(crate) fn run(
     let text = String::from_utf8_lossy(&output.stdout);
     let text = text.trim();
     let parsed: Option<Result<Value, _>> =
-        (!text.is_empty()).then(|| serde_json::from_str::<Value>(text));
+        (!text.is_empty()).then(|| serde_json::from_slice::<Value>(text.as_bytes()));
     if output.status.success() {
         return match parsed {
             None => Ok(None),

@@ -35,5 +35,5 @@ impl DebugCommand {
 fn ask(daemon: &DaemonArgs, method: &'static str) -> anyhow::Result<Value> {
     let call = admin_client::call(daemon.socket(), method, String::new());
     let found = reactor::client()?.block_on(call)?;
-    Ok(serde_json::from_str(&found)?)
+    Ok(serde_json::from_slice(found.as_bytes())?)
 }

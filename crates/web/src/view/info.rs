@@ -21,7 +21,7 @@ impl Info {
 
     pub(super) fn under(info: &HashMap<String, String>, key: &str) -> Self {
         let text = info.get(key).filter(|text| text.len() <= LARGEST);
-        let value = text.and_then(|text| serde_json::from_str(text).ok());
+        let value = text.and_then(|text| serde_json::from_slice(text.as_bytes()).ok());
         Self(value.unwrap_or_default())
     }
 

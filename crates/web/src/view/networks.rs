@@ -35,7 +35,8 @@ pub(crate) async fn networks(cri: &Connection) -> Told {
             let known = subnets.entry(&to.network).or_default();
             // The same in each pod's record.
             if known.is_empty() && attachment.record.len() <= LARGEST {
-                let record = serde_json::from_str(&attachment.record).unwrap_or_default();
+                let record =
+                    serde_json::from_slice(attachment.record.as_bytes()).unwrap_or_default();
                 find_subnets(&record, &to.network, false, DEEPEST, known);
             }
         }

@@ -41,7 +41,8 @@ pub(super) async fn run(args: Args, session: &Session) -> anyhow::Result<()> {
             );
         }
         for mut attachment in attachments {
-            let record: Value = serde_json::from_str(&attachment.record).unwrap_or_default();
+            let record: Value =
+                serde_json::from_slice(attachment.record.as_bytes()).unwrap_or_default();
             attachment.record.clear();
             let mut value = json::to_value(&attachment);
             if let Value::Object(map) = &mut value {
