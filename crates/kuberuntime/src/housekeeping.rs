@@ -16,6 +16,7 @@ use orlop_kubelet_rules::labels::{self, stop_record};
 use orlop_kubelet_rules::pod::Container;
 use orlop_kubelet_rules::status::ContainerState;
 use orlop_kubelet_rules::termination::MINIMUM_GRACE;
+use orlop_order::Order as _;
 
 use crate::clock::now;
 use crate::image_manager::ImageCollector;
@@ -78,7 +79,7 @@ pub(crate) async fn ask_runtime(ctx: &Context) {
             }
         })
         .collect();
-    handlers.sort();
+    handlers.order();
     ctx.note_runtime(RuntimeState {
         runtime_error: condition("RuntimeReady"),
         network_error: condition("NetworkReady"),
@@ -146,7 +147,8 @@ fn end_strangers(ctx: &Arc<Context>, sandboxes: &[v1::PodSandbox], containers: &
                 let record = stop_record(get);
                 let name = container.labels.get(labels::CONTAINER_NAME).cloned();
                 let name = name.unwrap_or_default();
-                let ports = get(labels::PORTS).and_then(|json| serde_json::from_str(json).ok());
+                let ports = get(labels::PORTS)
+                    .and_then(|json| serde_json::from_slice(json.as_bytes()).ok());
                 Victim {
                     id: container.id.clone(),
                     grace: record.grace.unwrap_or(MINIMUM_GRACE),

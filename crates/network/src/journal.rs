@@ -5,6 +5,7 @@ use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 
 use orlop_disk::Outlives;
+use orlop_order::Order as _;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
@@ -140,7 +141,7 @@ impl Journal {
             io::Result::Ok(ids)
         };
         let mut ids = list().map_err(|source| failed("list", &self.dir, source))?;
-        ids.sort();
+        ids.order();
         Ok(ids)
     }
 

@@ -7,6 +7,7 @@ use std::process::Stdio;
 use std::time::Duration;
 
 use futures_util::future::join_all;
+use orlop_order::Order as _;
 use tokio::io::{AsyncBufReadExt as _, AsyncRead, AsyncReadExt as _, BufReader};
 use tokio::net::UnixStream;
 use tokio::process::{Child, Command};
@@ -173,7 +174,7 @@ fn discover(config: &Config) -> Vec<Found> {
             }
         }
     }
-    found.sort_by(|one, other| one.path.cmp(&other.path));
+    found.order_by(|one, other| one.path.cmp(&other.path));
     found
 }
 

@@ -2,6 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
+use orlop_order::Order as _;
 use orlop_yaml::{Content, Document, Entry, Node};
 
 use crate::error::{Error, Result};
@@ -122,9 +123,9 @@ impl Partitions {
             }
         }
         // By their names, as their ways are given out.
-        self.partitions.sort_by(|a, b| a.name.cmp(&b.name));
+        self.partitions.order_by(|a, b| a.name.cmp(&b.name));
         let mut classes: Vec<&Class> = self.classes().collect();
-        classes.sort_by(|a, b| (&a.name, a.line).cmp(&(&b.name, b.line)));
+        classes.order_by(|a, b| (&a.name, a.line).cmp(&(&b.name, b.line)));
         for pair in classes.windows(2) {
             if let [first, second] = pair
                 && first.name == second.name

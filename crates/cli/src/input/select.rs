@@ -8,6 +8,7 @@ use orlop_cri::v1::{
     Container, ContainerFilter, ContainerState, ContainerStateValue, ImageSpec, PodSandbox,
     PodSandboxFilter, PodSandboxState, PodSandboxStateValue,
 };
+use orlop_order::Order as _;
 use regex_lite::Regex;
 
 use crate::input::{Pair, map};
@@ -94,7 +95,7 @@ pub(crate) async fn pid(client: &RuntimeClient, id: &str) -> anyhow::Result<Opti
         answer => answer?,
     };
     let info = answer.info.get("info").map_or("", String::as_str);
-    let info: serde_json::Value = serde_json::from_str(info).unwrap_or_default();
+    let info: serde_json::Value = serde_json::from_slice(info.as_bytes()).unwrap_or_default();
     let pid = info["pid"].as_u64().and_then(|pid| u32::try_from(pid).ok());
     Ok(pid.filter(|pid| *pid > 0))
 }
@@ -274,7 +275,7 @@ impl ContainerFlags {
         if let Some(image) = &self.image {
             found = of_image(found, images, image).await?;
         }
-        found.sort_by_key(|container| std::cmp::Reverse(container.created_at));
+        found.order_by_key(|container| std::cmp::Reverse(container.created_at));
         found.truncate(limit(self.latest, self.last));
         Ok(found)
     }
@@ -331,7 +332,7 @@ impl PodFlags {
                 fits(name.as_ref(), &metadata.name) && fits(namespace.as_ref(), &metadata.namespace)
             })
         });
-        found.sort_by_key(|pod| std::cmp::Reverse(pod.created_at));
+        found.order_by_key(|pod| std::cmp::Reverse(pod.created_at));
         found.truncate(limit(self.latest, self.last));
         Ok(found)
     }

@@ -3,6 +3,7 @@
 use std::collections::HashMap;
 use std::io::{self, Write};
 
+use orlop_order::Order as _;
 use serde_json::{Map, Value};
 
 use super::document;
@@ -59,7 +60,7 @@ pub(crate) fn print_reports(
 /// What a runtime adds is JSON, or text that may stand in quotes.
 fn addition(text: &str) -> Value {
     if text.starts_with('{')
-        && let Ok(value) = serde_json::from_str(text)
+        && let Ok(value) = serde_json::from_slice(text.as_bytes())
     {
         return value;
     }
@@ -77,7 +78,7 @@ pub(crate) fn labels(
     }
     writeln!(out, "{heading}:")?;
     let mut sorted: Vec<_> = labels.iter().collect();
-    sorted.sort();
+    sorted.order();
     for (key, value) in sorted {
         writeln!(out, "\t{key} -> {value}")?;
     }

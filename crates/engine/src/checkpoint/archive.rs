@@ -9,6 +9,7 @@ use std::path::{Component, Path, PathBuf};
 
 use orlop_disk::{Draft, Outlives};
 use orlop_image::{Limits, plain};
+use orlop_order::Order as _;
 use tar::{Archive, Builder, EntryType, Header};
 
 use super::{FILES, IMAGES};
@@ -38,7 +39,7 @@ fn write_to(dir: &Path, file: &File) -> io::Result<()> {
     let mut names: Vec<OsString> = std::fs::read_dir(&images)?
         .map(|entry| Ok(entry?.file_name()))
         .collect::<io::Result<_>>()?;
-    names.sort();
+    names.order();
     directory(&mut builder, IMAGES)?;
     for name in names {
         append(

@@ -1,6 +1,7 @@
 //! Subscribers of events hear what happens to pods and containers.
 
 use orlop_cri::v1::{ContainerEventResponse, ContainerEventType};
+use orlop_order::Order as _;
 
 use crate::clock;
 use crate::node::Node;
@@ -58,7 +59,7 @@ impl Node {
                 .filter(|(at, _)| self.events.reaches_back_to(*at));
             earlier.extend(known.map(|(at, what)| (at, what, container.clone())));
         }
-        earlier.sort_by_key(|(at, what, _)| (*at, *what as i32));
+        earlier.order_by_key(|(at, what, _)| (*at, *what as i32));
         for (at, what, container) in earlier {
             self.tell(container.id.as_str(), &container.pod, what, at);
         }

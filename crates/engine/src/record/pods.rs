@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use orlop_cri::v1::{PodSandboxFilter, PodSandboxMetadata};
+use orlop_order::Order as _;
 
 use crate::error::{Error, Result};
 use crate::record::messages::pod_matches;
@@ -17,7 +18,7 @@ impl Pods {
     pub fn chosen(&self, filter: Option<&PodSandboxFilter>) -> Vec<Arc<Pod>> {
         let mut pods = self.all();
         pods.retain(|pod| pod.visible() && pod_matches(pod, filter));
-        pods.sort_by_key(|pod| std::cmp::Reverse(pod.created_at));
+        pods.order_by_key(|pod| std::cmp::Reverse(pod.created_at));
         pods
     }
 

@@ -9,6 +9,7 @@ use std::collections::HashMap;
 
 use orlop_cri::v1;
 use orlop_oci::Spec;
+use orlop_order::Order as _;
 
 use super::Error;
 use super::input::Policy;
@@ -74,7 +75,7 @@ fn requested<'a>(
         .iter()
         .filter(|(name, _)| name.starts_with(ANNOTATION))
         .collect();
-    annotated.sort();
+    annotated.order();
     for (_, value) in annotated {
         for name in value.split(',') {
             add(name);

@@ -5,6 +5,7 @@ use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 
 use orlop_decrypt::{KeyError, PrivateKey};
+use orlop_order::Order as _;
 use zeroize::Zeroizing;
 
 use super::{KeysOf, wrong};
@@ -58,7 +59,7 @@ pub(super) fn keys_in(dir: &Path) -> Result<Vec<PrivateKey>> {
         }
         files.push(path);
     }
-    files.sort();
+    files.order();
     let mut keys = Vec::new();
     for path in files {
         keys.extend(keys_of(&path)?);

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
+use orlop_order::Order as _;
 use reqwest::Url;
 
 use super::document::{Said, Section, is_settings, parse};
@@ -111,7 +112,7 @@ fn listed(dir: &Path) -> Result<Vec<PathBuf>> {
         }
     }
     // Complaints are the same each time.
-    files.sort();
+    files.order();
     Ok(files)
 }
 

@@ -3,6 +3,8 @@
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
+use orlop_order::Order as _;
+
 use super::credentials::Credentials;
 use crate::namespace::is_plain;
 use crate::{Digest, Error, Reference, Result};
@@ -67,7 +69,7 @@ impl NamespaceCredentials {
                 files.push(path);
             }
         }
-        files.sort();
+        files.order();
         Ok(files)
     }
 }

@@ -4,6 +4,8 @@ use std::cmp::Reverse;
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use orlop_order::Order as _;
+
 use crate::Timestamp;
 
 /// How many dead containers are kept.
@@ -75,7 +77,7 @@ pub fn containers_to_remove(
         }
     }
     for unit in units.values_mut() {
-        unit.sort_by_key(|c| (Reverse(c.created_at), c.id.as_str()));
+        unit.order_by_key(|c| (Reverse(c.created_at), c.id.as_str()));
     }
     let cut = |units: &mut BTreeMap<_, Vec<&DeadContainer>>,
                keep: usize,
@@ -97,7 +99,7 @@ pub fn containers_to_remove(
             let share = (max / units.len().max(1)).max(1);
             cut(&mut units, share, &mut remove);
             let mut left: Vec<_> = units.into_values().flatten().collect();
-            left.sort_by_key(|c| (Reverse(c.created_at), c.id.as_str()));
+            left.order_by_key(|c| (Reverse(c.created_at), c.id.as_str()));
             let from = max.min(left.len());
             remove.extend(left.drain(from..).rev().cloned());
         }

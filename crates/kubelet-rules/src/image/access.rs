@@ -3,6 +3,7 @@
 
 use std::collections::BTreeMap;
 
+use orlop_order::Order as _;
 use serde::{Deserialize, Serialize};
 
 /// The kind of a record's file, as the kubelet writes it: records move between the two.
@@ -210,7 +211,7 @@ impl PulledRecord {
         }
         known
             .kubernetes_secrets
-            .sort_by(|a, b| (&a.namespace, &a.name, &a.uid).cmp(&(&b.namespace, &b.name, &b.uid)));
+            .order_by(|a, b| (&a.namespace, &a.name, &a.uid).cmp(&(&b.namespace, &b.name, &b.uid)));
         changed
     }
 }

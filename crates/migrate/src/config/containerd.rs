@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use orlop_order::Order as _;
 use toml::Value;
 
 use super::containerd_rules::RULES;
@@ -134,7 +135,7 @@ pub fn containerd_plan(file: &Path, machine: Machine<'_>) -> Result<Plan> {
     }
     registries::containerd(&mut plan, machine, registry);
     plan.notes
-        .sort_by(|a, b| (&a.file, a.line).cmp(&(&b.file, b.line)));
+        .order_by(|a, b| (&a.file, a.line).cmp(&(&b.file, b.line)));
     Ok(plan)
 }
 
@@ -205,7 +206,7 @@ fn matching(pattern: &Path) -> Result<Vec<PathBuf>> {
             found.push(entry.path());
         }
     }
-    found.sort();
+    found.order();
     Ok(found)
 }
 

@@ -3,6 +3,7 @@
 use std::net::{IpAddr, SocketAddr};
 use std::path::{Path, PathBuf};
 
+use orlop_order::Order as _;
 use toml::Value;
 
 use super::line::{LARGEST, Line};
@@ -131,7 +132,7 @@ impl CriDockerd {
                 }
             }
         }
-        dropped.sort_by(|a, b| a.file_name().cmp(&b.file_name()));
+        dropped.order_by(|a, b| a.file_name().cmp(&b.file_name()));
         for file in dropped {
             let laid_over = Self::of_text(&file, &read(&file)?);
             if !laid_over.words.is_empty() {

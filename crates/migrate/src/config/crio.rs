@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use orlop_order::Order as _;
 use toml::Value;
 
 use super::crio_rules::RULES;
@@ -28,7 +29,7 @@ pub fn crio_plan(file: &Path, machine: Machine<'_>) -> Result<Plan> {
     }
     let mut runtimes: BTreeMap<String, Vec<Line>> = BTreeMap::new();
     let mut lines: Vec<Line> = last.into_values().collect();
-    lines.sort_by(|a, b| (&a.file, a.line).cmp(&(&b.file, b.line)));
+    lines.order_by(|a, b| (&a.file, a.line).cmp(&(&b.file, b.line)));
     for line in lines {
         if apply(&mut plan, RULES, &line.segments(), &line) {
             continue;
@@ -113,7 +114,7 @@ pub fn crio_plan(file: &Path, machine: Machine<'_>) -> Result<Plan> {
         plan.programs.push(path);
     }
     plan.notes
-        .sort_by(|a, b| (&a.file, a.line).cmp(&(&b.file, b.line)));
+        .order_by(|a, b| (&a.file, a.line).cmp(&(&b.file, b.line)));
     Ok(plan)
 }
 
@@ -137,7 +138,7 @@ fn files(file: &Path) -> Result<Vec<PathBuf>> {
             }
         }
     }
-    found.sort();
+    found.order();
     if file.exists() || found.is_empty() {
         found.insert(0, file.to_owned());
     }

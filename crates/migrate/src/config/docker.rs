@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
+use orlop_order::Order as _;
 use orlop_yaml::{Content, Document, Node, documents};
 use toml::Value;
 
@@ -357,7 +358,7 @@ fn lines(file: &Path, text: &str) -> Result<Vec<Line>> {
             }),
         }
     }
-    lines.sort_by_key(|line| line.line);
+    lines.order_by_key(|line| line.line);
     Ok(lines)
 }
 

@@ -2,6 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
+use orlop_order::Order as _;
 use toml::Value;
 use toml::de::{DeTable, DeValue};
 
@@ -85,7 +86,7 @@ pub(super) fn lines(file: &Path, text: &str) -> Result<Vec<Line>> {
             }
         }
     }
-    lines.sort_by_key(|line| line.line);
+    lines.order_by_key(|line| line.line);
     Ok(lines)
 }
 

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
+use orlop_order::Order as _;
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
@@ -203,7 +204,7 @@ impl NetworkConf {
                     .is_some_and(|extension| extension == "conf")
             })
             .collect();
-        files.sort();
+        files.order();
         for file in files {
             let bytes = super::conf_dir::read_bounded(&file)
                 .map_err(|error| ConfError::Malformed(serde_json::Error::io(error)))?;

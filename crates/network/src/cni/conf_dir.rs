@@ -4,6 +4,8 @@ use std::collections::BTreeMap;
 use std::io;
 use std::path::{Path, PathBuf};
 
+use orlop_order::Order as _;
+
 use super::conf::NetworkConf;
 
 /// No configuration file is larger than this.
@@ -105,7 +107,7 @@ fn configuration_files(dir: &Path) -> io::Result<Vec<PathBuf>> {
             files.push(path);
         }
     }
-    files.sort();
+    files.order();
     Ok(files)
 }
 

@@ -3,6 +3,8 @@
 use std::net::IpAddr;
 use std::path::Path;
 
+use orlop_order::Order as _;
+
 use super::Inner;
 use crate::cni::{CachedAttachment, Chain, NetworkConf, Target};
 use crate::journal::JournalEntry;
@@ -212,7 +214,7 @@ impl Inner {
                 .filter(|cached| cached.network.name == network)
                 .map(|cached| (cached.container_id, cached.if_name)),
         );
-        attached.sort();
+        attached.order();
         attached.dedup();
         Ok(attached)
     }

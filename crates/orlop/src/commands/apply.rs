@@ -8,6 +8,7 @@ use std::process::ExitCode;
 use anyhow::{Context, bail};
 use orlop_agent::Weight;
 use orlop_cli::{say, stdout};
+use orlop_order::Order as _;
 
 use super::node::socket::{AgentArgs, Outcome, encoded};
 
@@ -62,7 +63,7 @@ pub(super) fn manifests(paths: &[PathBuf]) -> anyhow::Result<Vec<PathBuf>> {
         if within.is_empty() {
             bail!("there is no *.yaml, *.yml or *.json in {}", path.display());
         }
-        within.sort();
+        within.order();
         files.extend(within);
     }
     Ok(files)

@@ -2,6 +2,7 @@
 
 use std::ops::Range;
 
+use orlop_order::Order as _;
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
@@ -82,7 +83,7 @@ pub(crate) fn migrate(text: &str, earlier: &[(&str, Became)]) -> Option<Migrated
     let mut found = Vec::new();
     collect(document.get_ref(), "", earlier, &mut found);
     // From the end: what is before keeps its place.
-    found.sort_by_key(|found| std::cmp::Reverse(found.key.start));
+    found.order_by_key(|found| std::cmp::Reverse(found.key.start));
     let mut migrated = Migrated {
         text: text.to_owned(),
         ..Migrated::default()

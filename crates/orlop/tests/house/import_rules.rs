@@ -15,6 +15,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
     ("flag", &[]),
     ("causes", &[]),
     ("hex", &[]),
+    ("order", &[]),
     ("quantity", &[]),
     ("template", &[]),
     ("pool", &[]),
@@ -37,6 +38,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
             "hex",
             "pool",
             "credentials",
+            "order",
         ],
     ),
     ("openpgp", &[]),
@@ -53,13 +55,14 @@ const MAY_USE: &[(&str, &[&str])] = &[
             "quantity",
             "pool",
             "template",
+            "order",
         ],
     ),
     ("cgroup", &["disk"]),
     ("stream", &["causes", "door"]),
     ("yaml", &[]),
-    ("nri", &["yaml", "disk", "door", "pool"]),
-    ("rdt", &["yaml", "disk"]),
+    ("nri", &["yaml", "disk", "door", "pool", "order"]),
+    ("rdt", &["yaml", "disk", "order"]),
     ("oci", &[]),
     ("launch", &["wire", "cgroup", "disk", "oci", "processor"]),
     // An OCI runtime, which knows nobody here: what it is told is on its command line.
@@ -91,14 +94,14 @@ const MAY_USE: &[(&str, &[&str])] = &[
     (
         "service",
         &[
-            "causes", "cri", "cgroup", "network", "stream", "disk", "hex",
+            "causes", "cri", "cgroup", "network", "stream", "disk", "hex", "order",
         ],
     ),
     (
         "engine",
         &[
             "image", "network", "cgroup", "launch", "oci", "nri", "stream", "service", "cri",
-            "yaml", "disk", "hex", "orphans", "quantity", "pool", "rdt",
+            "yaml", "disk", "hex", "orphans", "quantity", "pool", "rdt", "order",
         ],
     ),
     (
@@ -115,10 +118,11 @@ const MAY_USE: &[(&str, &[&str])] = &[
             "hex",
             "pool",
             "credentials",
+            "order",
         ],
     ),
     // The kubelet's side: what it decides, and who carries that out.
-    ("kubelet-rules", &["cri", "hex", "quantity"]),
+    ("kubelet-rules", &["cri", "hex", "quantity", "order"]),
     (
         "kuberuntime",
         &[
@@ -132,6 +136,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
             "duration",
             "pool",
             "credentials",
+            "order",
         ],
     ),
     // Who says which pods there are.
@@ -149,20 +154,21 @@ const MAY_USE: &[(&str, &[&str])] = &[
             "flag",
             "hex",
             "pool",
+            "order",
         ],
     ),
     // Clients of any runtime, who see no more of ours than of others.
     (
         "cli",
         &[
-            "web", "cri", "stream", "yaml", "disk", "door", "duration", "template",
+            "web", "cri", "stream", "yaml", "disk", "door", "duration", "template", "order",
         ],
     ),
-    ("web", &["cri", "disk", "door", "hex"]),
+    ("web", &["cri", "disk", "door", "hex", "order"]),
     // What others left, read from their files.
-    ("migrate", &["disk", "hex", "yaml"]),
+    ("migrate", &["disk", "hex", "yaml", "order"]),
     // What a process does, seen from outside.
-    ("profile", &["disk", "hex"]),
+    ("profile", &["disk", "hex", "order"]),
     // The binary ties backends together.
     (
         "orlop",
@@ -185,6 +191,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
             "flag",
             "hex",
             "pool",
+            "order",
         ],
     ),
     // A plugin of a test speaks the interface from its other end.

@@ -4,6 +4,8 @@ use std::collections::HashMap;
 use std::fmt::{self, Display, Write};
 use std::path::Path;
 
+use orlop_order::Order as _;
+
 use super::files::{self, Process};
 use super::kernel::Kernel;
 use crate::elf::{MOST_SYMBOLS, Symbols};
@@ -64,7 +66,7 @@ impl Names {
                 modules.insert(module.start, found);
             }
         }
-        unknown.sort();
+        unknown.order();
         Ok(Self {
             modules,
             kernel: if is_kernel {

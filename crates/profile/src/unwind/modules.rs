@@ -5,6 +5,8 @@ use std::io;
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use orlop_order::Order as _;
+
 use super::frame::Frame;
 use super::index::Index;
 use super::memory::Memory;
@@ -72,7 +74,7 @@ impl Modules {
     /// Looks again what is mapped. What was sampled stays known.
     pub(crate) fn refresh(&mut self) -> io::Result<()> {
         let mut mappings = maps::executable(self.pid)?;
-        mappings.sort_by_key(|mapping| mapping.start);
+        mappings.order_by_key(|mapping| mapping.start);
         let starts: HashSet<u64> = mappings.iter().map(|mapping| mapping.start).collect();
         let new = mappings.iter().filter(|it| !self.mappings.contains(it));
         let new: Vec<&Mapping> = new.collect();
@@ -86,7 +88,7 @@ impl Modules {
         }
         let room = maps::MOST.saturating_sub(self.all.len());
         self.all.extend(new.into_iter().take(room).map(Module::of));
-        self.all.sort_by_key(|module| module.start);
+        self.all.order_by_key(|module| module.start);
         self.mappings = mappings.into_iter().collect();
         Ok(())
     }

@@ -6,6 +6,7 @@ use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::Path;
 
 use anyhow::{Context, bail};
+use orlop_order::Order as _;
 use tar::{Builder, EntryType, Header};
 use tokio_util::sync::CancellationToken;
 
@@ -65,7 +66,7 @@ impl<W: Write> Packer<W> {
             let mut entries = fs::read_dir(path)
                 .and_then(Iterator::collect::<io::Result<Vec<_>>>)
                 .with_context(failed)?;
-            entries.sort_by_key(fs::DirEntry::file_name);
+            entries.order_by_key(fs::DirEntry::file_name);
             for entry in entries {
                 let metadata = entry.metadata().with_context(failed)?;
                 self.add(

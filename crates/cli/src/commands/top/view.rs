@@ -1,5 +1,7 @@
 //! What is shown of the node, and what keys do to that.
 
+use orlop_order::Order as _;
+
 use super::keys::Key;
 use super::sample::{Node, Usage};
 
@@ -148,12 +150,12 @@ impl View {
                 groups.push(rows);
             }
         }
-        groups.sort_by(|a, b| self.compare(&a[0], &b[0]));
+        groups.order_by(|a, b| self.compare(&a[0], &b[0]));
         groups.into_iter().flatten().collect()
     }
 
     fn order(&self, rows: &mut [Row]) {
-        rows.sort_by(|a, b| self.compare(a, b));
+        rows.order_by(|a, b| self.compare(a, b));
     }
 
     /// The largest first, names from the beginning, the youngest first.

@@ -5,6 +5,8 @@ use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
+use orlop_order::Order as _;
+
 use super::FIELD;
 use super::schema::{Edits, File};
 use crate::spec::Error;
@@ -63,7 +65,7 @@ impl Registry {
                 path.extension()
                     .is_some_and(|end| end == "json" || end == "yaml")
             });
-            paths.sort();
+            paths.order();
             for path in paths {
                 match read(&path) {
                     Ok(content) => registry.add(Known {
@@ -137,7 +139,7 @@ impl Registry {
 fn read(path: &Path) -> Result<File, String> {
     let text = orlop_disk::read_text(path, MAX_FILE).map_err(|error| error.to_string())?;
     let file: File = if path.extension().is_some_and(|end| end == "json") {
-        serde_json::from_str(&text).map_err(|error| error.to_string())?
+        serde_json::from_slice(text.as_bytes()).map_err(|error| error.to_string())?
     } else {
         orlop_yaml::from_str(&text).map_err(|error| error.to_string())?
     };
