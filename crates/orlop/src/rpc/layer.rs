@@ -101,9 +101,7 @@ impl Policy {
         let method = Method::of(request.uri().path());
         let in_work = self.in_work.token();
         let peer = request.extensions().get::<Peer>();
-        if let Some(peer) = peer {
-            peer.has_called();
-        }
+        let calling = peer.map(Peer::calls);
         let peer = peer.and_then(Peer::credentials);
         let span = tracing::info_span!(
             "rpc",
@@ -119,7 +117,7 @@ impl Policy {
             pid: peer.and_then(|peer| peer.pid()),
             begun: std::time::Instant::now(),
         });
-        let in_work = (in_work, listed);
+        let in_work = (in_work, listed, calling);
         let slow_call = *self.slow_call.read();
         let settling = method.takes_memory().then(|| Arc::clone(&self.settling));
         Call::begin(method, span, &self.metrics, slow_call, in_work, settling)

@@ -14,4 +14,4 @@ mod tests;
 
 pub(crate) use layer::{CallLayer, Policy};
 pub(crate) use method::Method;
-pub(crate) use peer::Peer;
+pub(crate) use peer::{Peer, Standing};
