@@ -5,13 +5,16 @@ use std::sync::Arc;
 use parking_lot::Mutex;
 use tokio::net::unix::UCred;
 use tokio::time::Instant;
+use tokio_util::sync::{CancellationToken, WaitForCancellationFutureOwned};
 use tokio_util::task::task_tracker::TaskTrackerToken;
 
 /// The other end of a connection.
 #[derive(Clone, Debug)]
 pub(crate) struct Peer {
     credentials: Option<UCred>,
+    process: Option<u32>,
     asking: Arc<Mutex<Asking>>,
+    leaving: CancellationToken,
 }
 
 /// What it asks for.
@@ -36,14 +39,28 @@ pub(crate) enum Standing {
 impl Peer {
     /// A peer that has not called yet: until it does, or leaves, it holds the token.
     pub(crate) fn new(credentials: Option<UCred>, newcomer: TaskTrackerToken) -> Self {
+        // Zero is one of another PID namespace.
+        let process = credentials
+            .and_then(|it| u32::try_from(it.pid()?).ok())
+            .filter(|process| *process > 0);
+        Self {
+            credentials,
+            ..Self::of(process, newcomer)
+        }
+    }
+
+    /// The same of a process.
+    pub(crate) fn of(process: Option<u32>, newcomer: TaskTrackerToken) -> Self {
         let asking = Asking {
             newcomer: Some(newcomer),
             calls: 0,
             quiet_since: Instant::now(),
         };
         Self {
-            credentials,
+            credentials: None,
+            process,
             asking: Arc::new(Mutex::new(asking)),
+            leaving: CancellationToken::new(),
         }
     }
 
@@ -54,9 +71,21 @@ impl Peer {
 
     /// The process of this machine that it is.
     pub(crate) fn process(&self) -> Option<u32> {
-        let process = self.credentials?.pid()?;
-        // Zero is one of another PID namespace.
-        u32::try_from(process).ok().filter(|process| *process > 0)
+        self.process
+    }
+
+    /// Has its connection closed.
+    pub(crate) fn leave(&self) {
+        self.leaving.cancel();
+    }
+
+    pub(crate) fn is_leaving(&self) -> bool {
+        self.leaving.is_cancelled()
+    }
+
+    /// Until its connection is to be closed.
+    pub(crate) fn left(&self) -> WaitForCancellationFutureOwned {
+        self.leaving.clone().cancelled_owned()
     }
 
     /// It calls, until this is dropped.

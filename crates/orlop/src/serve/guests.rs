@@ -13,7 +13,7 @@ use std::task::{Context, Poll};
 
 use parking_lot::Mutex;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
-use tokio_util::sync::{CancellationToken, WaitForCancellationFutureOwned};
+use tokio_util::sync::WaitForCancellationFutureOwned;
 
 use crate::rpc::{Peer, Standing};
 
@@ -21,13 +21,7 @@ use crate::rpc::{Peer, Standing};
 #[derive(Debug)]
 pub(super) struct Guests {
     rooms: Arc<Semaphore>,
-    there: Mutex<(u64, BTreeMap<u64, Guest>)>,
-}
-
-#[derive(Debug)]
-struct Guest {
-    peer: Peer,
-    leave: CancellationToken,
+    there: Mutex<(u64, BTreeMap<u64, Peer>)>,
 }
 
 /// A place among them, given back when it is dropped.
@@ -54,9 +48,12 @@ impl Guests {
             if let Ok(room) = Arc::clone(&self.rooms).try_acquire_owned() {
                 return room;
             }
-            if let Some(leave) = self.dispensable() {
-                tracing::debug!("all connections are taken: one that asks for nothing is closed");
-                leave.cancel();
+            if let Some(guest) = self.dispensable() {
+                tracing::debug!(
+                    pid = guest.process(),
+                    "all connections are taken: one that asks for nothing is closed"
+                );
+                guest.leave();
             }
             /// Some may have become quiet by then.
             const AGAIN: std::time::Duration = std::time::Duration::from_millis(100);
@@ -69,11 +66,10 @@ impl Guests {
 
     /// Lets one in.
     pub(super) fn enter(self: &Arc<Self>, peer: Peer, room: OwnedSemaphorePermit) -> Place {
-        let leave = CancellationToken::new();
         let (next, guests) = &mut *self.there.lock();
         *next += 1;
-        let lost = Box::pin(leave.clone().cancelled_owned());
-        guests.insert(*next, Guest { peer, leave });
+        let lost = Box::pin(peer.left());
+        guests.insert(*next, peer);
         Place {
             guests: Arc::clone(self),
             number: *next,
@@ -83,25 +79,25 @@ impl Guests {
     }
 
     /// Who is to go.
-    fn dispensable(&self) -> Option<CancellationToken> {
+    fn dispensable(&self) -> Option<Peer> {
         let there = self.there.lock();
         let mut of_process = HashMap::<_, usize>::new();
         let guests = there.1.values();
-        let guests: Vec<_> = guests.filter(|it| !it.leave.is_cancelled()).collect();
+        let guests: Vec<_> = guests.filter(|guest| !guest.is_leaving()).collect();
         for guest in &guests {
-            *of_process.entry(guest.peer.process()).or_default() += 1;
+            *of_process.entry(guest.process()).or_default() += 1;
         }
         let dispensable = guests.into_iter().filter_map(|guest| {
-            let standing = guest.peer.standing();
+            let standing = guest.standing();
             let others = match standing {
                 Standing::Newcomer(_) => usize::MAX,
-                Standing::Quiet(_) => of_process[&guest.peer.process()],
+                Standing::Quiet(_) => of_process[&guest.process()],
                 Standing::Calling => return None,
             };
-            Some((std::cmp::Reverse(others), standing, &guest.leave))
+            Some((std::cmp::Reverse(others), standing, guest))
         });
         let first = dispensable.min_by_key(|(others, standing, _)| (*others, *standing));
-        first.map(|(.., leave)| leave.clone())
+        first.map(|(.., guest)| guest.clone())
     }
 }
 
