@@ -10,12 +10,16 @@ use std::collections::{BTreeMap, HashMap};
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
+use std::time::Duration;
 
 use parking_lot::Mutex;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio_util::sync::WaitForCancellationFutureOwned;
 
 use crate::rpc::{Peer, Standing};
+
+/// Who waits for a place looks again then: some may have become quiet.
+const AGAIN: Duration = Duration::from_millis(100);
 
 /// All that are connected.
 #[derive(Debug)]
@@ -55,8 +59,6 @@ impl Guests {
                 );
                 guest.leave();
             }
-            /// Some may have become quiet by then.
-            const AGAIN: std::time::Duration = std::time::Duration::from_millis(100);
             let room = Arc::clone(&self.rooms).acquire_owned();
             if let Ok(Ok(room)) = tokio::time::timeout(AGAIN, room).await {
                 return room;
