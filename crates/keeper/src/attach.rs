@@ -4,7 +4,7 @@
 //! that is full the container waits for it, but not for long if it makes no progress: then the
 //! watcher is let go, and sees the end of its streams.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeSet, VecDeque};
 use std::os::fd::AsFd;
 use std::time::{Duration, Instant};
 
@@ -36,6 +36,8 @@ pub(crate) struct Follower {
     behind: VecDeque<u8>,
     /// Until when the container waits for it, while it is too far behind.
     late_until: Option<Instant>,
+    /// When it last took something, or began to be behind.
+    moved: Instant,
     /// Whether there will be no more: it ends once it has caught up.
     last: bool,
     /// Whether the container waits for it as long as it takes.
@@ -63,6 +65,13 @@ impl Attachment {
         impatient.filter_map(|follower| follower.late_until).min()
     }
 
+    /// Whether its container has waited for it long enough, or would have to next.
+    fn is_to_go(&self, now: Instant) -> bool {
+        let mut followers = self.out.iter().chain(&self.err);
+        self.deadline().is_some_and(|deadline| deadline <= now)
+            || followers.any(|follower| follower.is_stuck(now))
+    }
+
     fn is_late(&self) -> bool {
         let mut followers = self.out.iter().chain(&self.err);
         followers.any(|follower| follower.late_until.is_some())
@@ -82,6 +91,7 @@ impl Follower {
             watch,
             behind: VecDeque::new(),
             late_until: None,
+            moved: Instant::now(),
             last: false,
             patient,
         }
@@ -97,6 +107,9 @@ impl Follower {
             }
         }
         if !bytes.is_empty() {
+            if self.behind.is_empty() {
+                self.moved = Instant::now();
+            }
             self.behind.extend(bytes);
             self.watch.set(Interest::Write);
         }
@@ -106,12 +119,23 @@ impl Follower {
         true
     }
 
+    /// Whether it took nothing while its container waited for another long enough, and is next to be
+    /// waited for.
+    fn is_stuck(&self, now: Instant) -> bool {
+        !self.patient
+            && self.behind.len() > BEHIND_MAX / 2
+            && now.saturating_duration_since(self.moved) >= PATIENCE
+    }
+
     /// Catches up as far as the reader allows; `false` if it is to be let go.
     fn catch_up(&mut self) -> bool {
         while !self.behind.is_empty() {
             let (next, _) = self.behind.as_slices();
             match rustix::io::write(&self.watch, next) {
-                Ok(count) => drop(self.behind.drain(..count)),
+                Ok(count) => {
+                    self.behind.drain(..count);
+                    self.moved = Instant::now();
+                }
                 Err(Errno::AGAIN | Errno::INTR) => break,
                 Err(_) => return false,
             }
@@ -182,15 +206,17 @@ impl Keeper {
         attachments.any(|it| it.container == container && it.is_late())
     }
 
-    /// Lets go of the watchers that their containers have waited for long enough.
+    /// Lets go of the watchers that their containers have waited for long enough. Those that are stuck beside
+    /// them go at the same time: many would hold a container up one after the other.
     pub(crate) fn late_followers(&mut self, now: Instant) {
-        let mut freed = Vec::new();
+        let late = self.attachments.values().filter(|attachment| {
+            let deadline = attachment.deadline();
+            deadline.is_some_and(|deadline| deadline <= now)
+        });
+        let freed: BTreeSet<u64> = late.map(|attachment| attachment.container).collect();
         self.attachments.retain(|_, attachment| {
-            if attachment
-                .deadline()
-                .is_some_and(|deadline| deadline <= now)
-            {
-                freed.push(attachment.container);
+            let has_waited = freed.contains(&attachment.container);
+            if has_waited && attachment.is_to_go(now) {
                 // One that misses something is better off knowing: it loses both streams.
                 attachment.out = None;
                 attachment.err = None;

@@ -3,3 +3,4 @@
 pub mod abandoned_trials;
 pub mod restore;
 pub mod tidy;
+pub mod unrecorded;

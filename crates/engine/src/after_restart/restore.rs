@@ -9,6 +9,7 @@
 //! | a pod or container half made | undone later |
 //! | a pod or container half removed | removed later |
 //! | a directory without a record | removed later |
+//! | a container without a record, in its keeper or its runtime | ended |
 //! | a lease or network attachment without owner | released later |
 
 use std::collections::HashSet;
@@ -23,11 +24,12 @@ use orlop_launch::{
     ContainerInfo, Error as LaunchError, ExecInfo, FailureKind, Keeper, KeeperEvents,
 };
 
-use crate::error::{Error, Result, chain};
+use crate::after_restart::unrecorded;
+use crate::error::{Result, chain};
 use crate::node::Node;
 use crate::pod::{keeper_events, shared};
 use crate::record::container::{self, Container, Exit};
-use crate::record::directories::remove_tree;
+use crate::record::directories::{names_in, remove_tree};
 use crate::record::ids::{ContainerId, PodId};
 use crate::record::pod::{self, Pod};
 use crate::{blocking, clock};
@@ -194,6 +196,7 @@ pub async fn adopt(
         Ok(listing) => {
             end_commands(node, pod, &keeper, listing.execs);
             shared::take_over(node, pod, &listing.containers);
+            unrecorded::end_in(node, pod, &keeper, &listing.containers);
             take_over(node, pod, &listing.containers).await
         }
         Err(error) => {
@@ -295,18 +298,4 @@ async fn note_start(container: &Container, info: &ContainerInfo) {
     let at = i64::try_from(info.started_ns.min(end)).unwrap_or(i64::MAX);
     let started = container::Event::Started { at, pid: info.pid };
     container.record_if_possible(started).await;
-}
-
-fn names_in(dir: &Path) -> Result<Vec<String>> {
-    let entries = match std::fs::read_dir(dir) {
-        Ok(entries) => entries,
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(Vec::new()),
-        Err(error) => return Err(Error::io(format!("reading {}", dir.display()))(error).into()),
-    };
-    let mut names = Vec::new();
-    for entry in entries {
-        let entry = entry.map_err(Error::io(format!("reading {}", dir.display())))?;
-        names.push(entry.file_name().to_string_lossy().into_owned());
-    }
-    Ok(names)
 }

@@ -11,12 +11,12 @@ use futures_util::StreamExt as _;
 use futures_util::stream;
 
 use crate::after_restart::restore::{self, Leftovers};
+use crate::after_restart::unrecorded;
 use crate::blocking;
 use crate::checkpoint::capture;
 use crate::container::process;
 use crate::error::{Error, Result, chain};
 use crate::node::Node;
-use crate::node::paths::Paths;
 use crate::pod::{keeper_events, reconnect, teardown};
 use crate::record::container::{Container, Phase};
 use crate::record::directories::remove_tree;
@@ -160,7 +160,7 @@ async fn release_leftovers(
     for name in runs {
         if !unread.contains(&name) && !node.pods.contains(&name) {
             node.metrics.leak("keeper");
-            end_unknown_keeper(&node.paths, &name).await?;
+            end_unknown_keeper(node, &name).await?;
         }
     }
     if unread.is_empty() {
@@ -188,10 +188,12 @@ async fn release_leftovers(
     Ok(())
 }
 
-/// Ends the keeper of a pod that nobody knows, and removes its namespace and files.
-pub async fn end_unknown_keeper(paths: &Paths, name: &str) -> Result<()> {
-    let run = paths.runs().join(name);
-    teardown::remove_run(paths, &run, name).await
+/// Ends the keeper of a pod that nobody knows, and removes its containers, its namespace and files.
+pub async fn end_unknown_keeper(node: &Node, name: &str) -> Result<()> {
+    let run = node.paths.runs().join(name);
+    let containers = unrecorded::of_unknown_pod(&run).await?;
+    teardown::remove_run(&node.paths, &run, name).await?;
+    unrecorded::forget(node, containers).await
 }
 
 async fn release_leases(node: &Node) -> Result<()> {

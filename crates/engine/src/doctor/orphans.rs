@@ -226,7 +226,7 @@ impl Orphan {
 
     async fn end(&self, node: &Arc<Node>) -> Result<()> {
         match self {
-            Self::Keeper(pod) => tidy::end_unknown_keeper(&node.paths, pod).await,
+            Self::Keeper(pod) => tidy::end_unknown_keeper(node, pod).await,
             Self::NetworkNamespace(pod) => {
                 let pin = node.paths.net_pins().join(pod);
                 blocking(move || {

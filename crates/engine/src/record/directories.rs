@@ -36,6 +36,21 @@ pub fn make_private_dir(path: &Path) -> Result<()> {
         .map_err(Into::into)
 }
 
+/// The names in a directory; none if it is not there.
+pub fn names_in(dir: &Path) -> Result<Vec<String>> {
+    let entries = match std::fs::read_dir(dir) {
+        Ok(entries) => entries,
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(Vec::new()),
+        Err(error) => return Err(Error::io(format!("reading {}", dir.display()))(error).into()),
+    };
+    let mut names = Vec::new();
+    for entry in entries {
+        let entry = entry.map_err(Error::io(format!("reading {}", dir.display())))?;
+        names.push(entry.file_name().to_string_lossy().into_owned());
+    }
+    Ok(names)
+}
+
 /// Removes a file or a whole directory; one that is not there is removed.
 pub fn remove_tree(path: &Path) -> Result<()> {
     orlop_disk::remove_tree(path)

@@ -55,6 +55,11 @@ impl<E: Serialize + DeserializeOwned> Journal<E> {
         }
         let file = OpenOptions::new().append(true).open(path)?;
         if good < content.len() {
+            tracing::warn!(
+                path = %path.display(),
+                bytes = content.len() - good,
+                "the end of a record cannot be read; what it said is lost"
+            );
             file.set_len(good as u64)?;
         }
         Ok((

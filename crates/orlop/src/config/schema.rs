@@ -122,7 +122,8 @@ section! {
         group: Option<Group> = None => restart,
         /// The largest message taken or sent.
         max_message_size: ByteSize = ByteSize::mib(16) => restart,
-        /// Connections served at once; more wait to be accepted.
+        /// Connections served at once. A further one takes the place of one that asks for nothing: first
+        /// of one that never called, else of the process that has most of them. Else it waits.
         max_connections: NonZeroU32 = count(512) => restart,
         /// Calls in work at once, over all connections. As many again wait their turn,
         /// further ones are refused with RESOURCE_EXHAUSTED.

@@ -1,5 +1,7 @@
 //! The answer's body: a message, or a stream of them.
 
+use std::collections::VecDeque;
+use std::future::poll_fn;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::Pin;
 use std::sync::Arc;
@@ -13,8 +15,10 @@ use tokio_util::sync::{CancellationToken, WaitForCancellationFutureOwned};
 use tonic::Status;
 use tonic::body::Body;
 
+use super::answers::Share;
 use super::call::Call;
 use super::layer::{Policy, panicked};
+use super::peer::Peer;
 
 /// A body that notes how its call ends.
 ///
@@ -25,6 +29,9 @@ pub(crate) struct CallBody {
     call: Option<Call>,
     policy: Arc<Policy>,
     stream: Option<Stream>,
+    /// What the inner body has given already.
+    ready: VecDeque<Result<Frame<Bytes>, Status>>,
+    share: Option<Share>,
 }
 
 struct Stream {
@@ -48,7 +55,56 @@ impl CallBody {
             call: Some(call),
             policy,
             stream: None,
+            ready: VecDeque::new(),
+            share: None,
         }
+    }
+
+    /// Finds out how much an answer takes that is one message, and whether there is room for it until its
+    /// client reads it. A stream has bounds of its own.
+    pub(super) async fn weigh(&mut self, peer: &Peer) {
+        let is_whole = poll_fn(|context| Poll::Ready(self.is_one_message(context))).await;
+        if !is_whole {
+            return;
+        }
+        let frames = self.ready.iter().flatten();
+        let bytes = frames.filter_map(Frame::data_ref).map(Bytes::len).sum();
+        match self.policy.answers().wait(peer, bytes) {
+            Ok(share) => self.share = Some(share),
+            Err(status) => {
+                let refusal = self.close(&status);
+                self.ready = refusal.into_iter().collect();
+            }
+        }
+    }
+
+    /// Whether what comes is one message with its end, which then is here.
+    fn is_one_message(&mut self, context: &mut Context<'_>) -> bool {
+        for _ in 0..2 {
+            match self.poll_inner(context) {
+                Poll::Ready(Some(frame)) => {
+                    let is_last = frame.as_ref().map_or(true, Frame::is_trailers);
+                    self.ready.push_back(frame);
+                    if is_last {
+                        return true;
+                    }
+                }
+                Poll::Ready(None) => return true,
+                Poll::Pending => return false,
+            }
+        }
+        false
+    }
+
+    fn poll_inner(
+        &mut self,
+        context: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, Status>>> {
+        let entered = self.call.as_ref().map(|call| call.span().clone().entered());
+        let inner = &mut self.inner;
+        let polled = catch_unwind(AssertUnwindSafe(|| Pin::new(inner).poll_frame(context)));
+        drop(entered);
+        polled.unwrap_or_else(|_| Poll::Ready(self.close(&panicked())))
     }
 
     /// The inner body has nothing yet.
@@ -101,12 +157,9 @@ impl HttpBody for CallBody {
         context: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, Status>>> {
         let this = &mut *self;
-        let entered = this.call.as_ref().map(|call| call.span().clone().entered());
-        let inner = &mut this.inner;
-        let polled = catch_unwind(AssertUnwindSafe(|| Pin::new(inner).poll_frame(context)));
-        drop(entered);
-        let Ok(polled) = polled else {
-            return Poll::Ready(this.close(&panicked()));
+        let polled = match this.ready.pop_front() {
+            Some(frame) => Poll::Ready(Some(frame)),
+            None => this.poll_inner(context),
         };
         match &polled {
             Poll::Pending => match this.wait(context) {
@@ -125,10 +178,14 @@ impl HttpBody for CallBody {
     }
 
     fn is_end_stream(&self) -> bool {
-        self.inner.is_end_stream()
+        self.ready.is_empty() && self.inner.is_end_stream()
     }
 
     fn size_hint(&self) -> SizeHint {
-        self.inner.size_hint()
+        if self.ready.is_empty() {
+            self.inner.size_hint()
+        } else {
+            SizeHint::default()
+        }
     }
 }

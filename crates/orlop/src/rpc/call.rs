@@ -9,6 +9,7 @@ use tracing::Span;
 
 use super::in_work::Listed;
 use super::method::Method;
+use super::peer::Calling;
 use crate::memory::Settling;
 use crate::metrics::{CallCounter, CallMetrics};
 
@@ -22,7 +23,7 @@ pub(super) struct Call {
     slow: Option<Duration>,
     outcome: Option<Outcome>,
     streaming: bool,
-    _in_work: (TaskTrackerToken, Listed),
+    _in_work: (TaskTrackerToken, Listed, Option<Calling>),
     settling: Option<Arc<Settling>>,
 }
 
@@ -38,7 +39,7 @@ impl Call {
         span: Span,
         metrics: &Arc<CallMetrics>,
         slow: Option<Duration>,
-        in_work: (TaskTrackerToken, Listed),
+        in_work: (TaskTrackerToken, Listed, Option<Calling>),
         settling: Option<Arc<Settling>>,
     ) -> Self {
         Self {

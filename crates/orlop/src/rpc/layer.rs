@@ -20,6 +20,7 @@ use tonic::{Code, Status};
 use tower::{Layer, Service};
 use tracing::Instrument;
 
+use super::answers::Answers;
 use super::body::CallBody;
 use super::call::Call;
 use super::in_work::{AllInWork, InWork};
@@ -42,6 +43,7 @@ pub(crate) struct Policy {
     /// Holds a token per call in work.
     in_work: TaskTracker,
     listed: Arc<AllInWork>,
+    answers: Arc<Answers>,
     settling: Arc<Settling>,
 }
 
@@ -64,6 +66,7 @@ impl Policy {
             closing,
             in_work: TaskTracker::new(),
             listed: Arc::default(),
+            answers: Arc::default(),
             settling: Settling::new(),
         }
     }
@@ -93,6 +96,10 @@ impl Policy {
         Arc::clone(&self.limits.read())
     }
 
+    pub(super) fn answers(&self) -> &Arc<Answers> {
+        &self.answers
+    }
+
     pub(super) fn closing(&self) -> &CancellationToken {
         &self.closing
     }
@@ -101,9 +108,7 @@ impl Policy {
         let method = Method::of(request.uri().path());
         let in_work = self.in_work.token();
         let peer = request.extensions().get::<Peer>();
-        if let Some(peer) = peer {
-            peer.has_called();
-        }
+        let calling = peer.map(Peer::calls);
         let peer = peer.and_then(Peer::credentials);
         let span = tracing::info_span!(
             "rpc",
@@ -119,7 +124,7 @@ impl Policy {
             pid: peer.and_then(|peer| peer.pid()),
             begun: std::time::Instant::now(),
         });
-        let in_work = (in_work, listed);
+        let in_work = (in_work, listed, calling);
         let slow_call = *self.slow_call.read();
         let settling = method.takes_memory().then(|| Arc::clone(&self.settling));
         Call::begin(method, span, &self.metrics, slow_call, in_work, settling)
@@ -169,8 +174,8 @@ where
     fn call(&mut self, mut request: Request<Body>) -> Self::Future {
         let arrival = Arrival(std::time::Instant::now());
         request.extensions_mut().insert(arrival);
-        let process = request.extensions().get::<Peer>().and_then(Peer::process);
-        if let Some(process) = process {
+        let peer = request.extensions().get::<Peer>().cloned();
+        if let Some(process) = peer.as_ref().and_then(Peer::process) {
             request.extensions_mut().insert(Caller(process));
         }
         let policy = Arc::clone(&self.policy);
@@ -193,10 +198,11 @@ where
             }
             let (mut parts, body) = response.into_parts();
             parts.headers.insert(request_id::HEADER, id);
-            Ok(Response::from_parts(
-                parts,
-                CallBody::new(body, call, policy),
-            ))
+            let mut body = CallBody::new(body, call, policy);
+            if let Some(peer) = &peer {
+                body.weigh(peer).await;
+            }
+            Ok(Response::from_parts(parts, body))
         };
         Box::pin(work.instrument(span))
     }

@@ -1,6 +1,7 @@
 //! What happens around every call, whoever answers it: identity, log, metrics,
 //! bounds, and an answer even to a panic.
 
+mod answers;
 mod body;
 mod call;
 mod in_work;
@@ -14,4 +15,4 @@ mod tests;
 
 pub(crate) use layer::{CallLayer, Policy};
 pub(crate) use method::Method;
-pub(crate) use peer::Peer;
+pub(crate) use peer::{Peer, Standing};

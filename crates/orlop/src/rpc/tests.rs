@@ -13,12 +13,14 @@ use prometheus_client::encoding::text::encode;
 use prometheus_client::registry::Registry;
 use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
 use tonic::body::Body;
 use tonic::{Code, Status};
 use tower::{Layer, Service, service_fn};
 
 use super::body::CallBody;
 use super::layer::{CallLayer, Policy};
+use super::peer::Peer;
 use crate::config::Config;
 use crate::metrics::CallMetrics;
 
@@ -125,6 +127,43 @@ async fn a_handler_that_panics_is_answered_for() {
     assert_eq!(status.code(), Code::Internal);
     assert!(!status.message().contains("boom"), "{}", status.message());
     bench.counted("INTERNAL");
+}
+
+#[tokio::test]
+async fn answers_that_nobody_reads_are_refused_and_streams_are_not() {
+    let bench = Bench::new(1);
+    let peer = Peer::of(Some(7), TaskTracker::new().token());
+    let ask = || {
+        let mut request = request();
+        request.extensions_mut().insert(peer.clone());
+        request
+    };
+    let large = || async {
+        let message = Ok::<_, Status>(Frame::data(Bytes::from_static(&[0; 16 << 20])));
+        let end = Status::new(Code::Ok, "")
+            .into_http::<()>()
+            .headers()
+            .clone();
+        Body::new(StreamBody::new(stream::iter([
+            message,
+            Ok(Frame::trailers(end)),
+        ])))
+    };
+    let mut unread = Vec::new();
+    for _ in 0..7 {
+        unread.push(bench.send(ask(), large).await);
+    }
+    let refused = bench.send(ask(), large).await;
+    assert_eq!(status(refused).await.code(), Code::ResourceExhausted);
+    let mut opened = bench.send(ask(), || async { endless() }).await.into_body();
+    let first = timeout(SOON, opened.frame()).await.unwrap().unwrap();
+    assert_eq!(first.unwrap().into_data().unwrap(), "one");
+    for read in unread {
+        assert_eq!(status(read).await.code(), Code::Ok);
+    }
+    let answer = bench.send(ask(), large).await.into_body();
+    let whole = timeout(SOON, answer.collect()).await.unwrap().unwrap();
+    assert_eq!(whole.to_bytes().len(), 16 << 20);
 }
 
 #[tokio::test]

@@ -1,10 +1,12 @@
 //! What a client calls the server, where that is the path of the socket.
 //!
 //! gRPC's Go library had the `:authority` of a request on a unix socket be the socket's path until version 1.53:
-//! kubelets up to 1.27 and what is as old send `/run/orlop/orlop.sock`. That is no authority (RFC 3986, 3.2), and
-//! HTTP/2 as it is built in ends each such request (`PROTOCOL_ERROR`) before anybody could be asked. Here slashes
-//! in it become dots while it is read. Nobody reads the value; and a dot is as long as a slash, in plain and in
-//! Huffman's code (RFC 7541, appendix B), so that both sides go on to agree on what their tables of headers hold.
+//! kubelets up to 1.27 and what is as old send `/run/orlop/orlop.sock`. Its library in C, which is that of Python,
+//! C++, Ruby and PHP, sends the same in URI's escapes to this day: `run%2Forlop%2Forlop.sock`. Neither is an
+//! authority as HTTP/2 that is built in reads one, and it ends each such request (`PROTOCOL_ERROR`) before anybody
+//! could be asked. Here slashes and percent signs in it become dots while it is read. Nobody reads the value; and a
+//! dot is as long as either, in plain and in Huffman's code (RFC 7541, appendix B), so that both sides go on to
+//! agree on what their tables of headers hold.
 //!
 //! ```text
 //!  preface ──► frame's head ──► payload passes ──► frame's head …
@@ -188,11 +190,11 @@ fn mend(payload: &mut [u8], flags: u8) -> Option<()> {
         if name == AUTHORITY {
             let value = &mut block[value];
             if is_coded {
-                without_coded_slashes(value);
+                without_coded_signs(value);
             } else {
                 value
                     .iter_mut()
-                    .filter(|byte| **byte == b'/')
+                    .filter(|byte| matches!(**byte, b'/' | b'%'))
                     .for_each(|byte| *byte = b'.');
             }
         }
@@ -227,11 +229,12 @@ fn text(block: &[u8], at: usize) -> Option<Range<usize>> {
     (end <= block.len()).then_some(begin..end)
 }
 
-/// Makes slashes dots in Huffman's code, as far as there are but the signs that paths are made of: what has more
-/// than eight bits ends it.
-fn without_coded_slashes(value: &mut [u8]) {
-    /// Both have six bits.
+/// Makes slashes and percent signs dots in Huffman's code, as far as there are but the signs that paths are made of:
+/// what has more than eight bits ends it.
+fn without_coded_signs(value: &mut [u8]) {
+    /// All have six bits.
     const SLASH: u8 = 0b01_1000 << 2;
+    const PERCENT: u8 = 0b01_0101 << 2;
     const DOT: u8 = 0b01_0111 << 2;
     let bits = value.len() * 8;
     let mut at = 0;
@@ -248,8 +251,9 @@ fn without_coded_slashes(value: &mut [u8]) {
             0xf8..0xfe => 8,
             0xfe.. => return,
         };
-        if length == 6 && next & 0xfc == SLASH {
-            let change = u16::from(SLASH ^ DOT) << 8 >> offset;
+        let sign = next & 0xfc;
+        if length == 6 && matches!(sign, SLASH | PERCENT) {
+            let change = u16::from(sign ^ DOT) << 8 >> offset;
             let [first, second] = (pair ^ change).to_be_bytes();
             value[byte] = first;
             if let Some(byte) = value.get_mut(byte + 1) {
@@ -267,6 +271,9 @@ mod tests {
     /// In Huffman's code, as RFC 7541 has it: `/run/orlop/orlop.sock`, and the same with dots.
     const SLASHES: &str = "62cb6a60f6507ad83d941eb5d07275";
     const DOTS: &str = "5ecb6a5cf6507ad73d941eb5d07275";
+    /// `run%2Forlop.sock`, and the same with a dot.
+    const ESCAPED: &str = "b2da951633d941eb5d07275f";
+    const UNESCAPED: &str = "b2da971633d941eb5d07275f";
     /// `www.example.com` (RFC 7541, C.4.1).
     const EXAMPLE: &str = "f1e3c2e5f23a6ba0ab90f4ff";
 
@@ -348,12 +355,16 @@ mod tests {
             &[
                 plain(b"/run/orlop.sock"),
                 coded(SLASHES),
+                plain(b"run%2Forlop.sock"),
+                coded(ESCAPED),
                 plain(b"localhost"),
                 coded(EXAMPLE),
             ],
             &[
                 plain(b".run.orlop.sock"),
                 coded(DOTS),
+                plain(b"run.2Forlop.sock"),
+                coded(UNESCAPED),
                 plain(b"localhost"),
                 coded(EXAMPLE),
             ],

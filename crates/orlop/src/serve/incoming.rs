@@ -10,43 +10,45 @@ use futures_util::stream::{self, Stream, StreamExt, select_all};
 use orlop_door::{Connection, Listener, accept};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::unix::UCred;
-use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 use tonic::transport::server::Connected;
 
 use crate::rpc::Peer;
 use crate::serve::authority::Reading;
+use crate::serve::guests::{Guests, Place};
 
-/// The connections that come to any of the listeners, at most so many at once:
-/// further ones wait, all but one per listener in the kernel's queue. Told to stop
-/// it listens no more, and goes on without end: it is not for it to say when those
-/// that it let in have been served.
+/// The connections that come to any of the listeners, at most so many at once: a
+/// further one takes the [place](Guests) of one that asks for nothing, else it waits,
+/// all but one per listener in the kernel's queue. Told to stop it listens no more, and
+/// goes on without end: it is not for it to say when those that it let in have been served.
 pub(super) fn incoming(
     listeners: Vec<Listener>,
     most: usize,
     newcomers: TaskTracker,
     stop: CancellationToken,
 ) -> impl Stream<Item = Result<Client, Infallible>> {
-    let room = Arc::new(Semaphore::new(most));
+    let guests = Guests::new(most);
     let clients = select_all(listeners.into_iter().map(move |listener| {
-        let room = Arc::clone(&room);
-        stream::unfold((listener, room), async |(listener, room)| {
-            // Accepted first: a listener that nobody comes to must not hold a place.
-            let connection = accept(&listener, "cannot accept a connection").await;
-            let place = Arc::clone(&room).acquire_owned().await.ok()?;
-            Some(((connection, place), (listener, room)))
-        })
+        let (guests, newcomers) = (Arc::clone(&guests), newcomers.clone());
+        stream::unfold(
+            (listener, guests, newcomers),
+            async |(listener, guests, newcomers)| {
+                // Accepted first: a listener that nobody comes to must not hold a place.
+                let connection = accept(&listener, "cannot accept a connection").await;
+                let room = guests.room().await;
+                let peer = Peer::new(credentials(&connection), newcomers.token());
+                let client = Client {
+                    place: guests.enter(peer.clone(), room),
+                    peer,
+                    connection,
+                    reading: Reading::new(),
+                };
+                Some((Ok(client), (listener, guests, newcomers)))
+            },
+        )
         .boxed()
     }));
-    let clients = clients.map(move |(connection, place)| {
-        Ok(Client {
-            peer: Peer::new(credentials(&connection), newcomers.token()),
-            connection,
-            reading: Reading::new(),
-            _place: place,
-        })
-    });
     let stopped = stop.cancelled_owned();
     clients.take_until(stopped).chain(stream::pending())
 }
@@ -65,7 +67,7 @@ pub(super) struct Client {
     connection: Connection,
     reading: Reading,
     peer: Peer,
-    _place: OwnedSemaphorePermit,
+    place: Place,
 }
 
 impl Connected for Client {
@@ -83,6 +85,10 @@ impl AsyncRead for Client {
         buffer: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
         let this = self.get_mut();
+        if this.place.poll_lost(context).is_ready() {
+            // To who serves it, the client has left.
+            return Poll::Ready(Ok(()));
+        }
         this.reading
             .poll_read(&mut this.connection, context, buffer)
     }

@@ -10,6 +10,7 @@ mod embedded;
 mod endpoints;
 mod exporting;
 mod format;
+mod guests;
 mod incoming;
 mod life;
 mod lock;

@@ -9,7 +9,7 @@ use orlop_cri::v1::{ContainerState, PodSandboxState};
 use orlop_testkit::machine::patience;
 use orlop_testkit::{Node, skip};
 
-use crate::world::{World, world};
+use crate::world::{Running, World, world};
 
 /// How many containers run when the daemon is restarted; `ORLOP_RESTART_CONTAINERS=200` for the
 /// long form.
@@ -110,6 +110,69 @@ async fn a_pod_with_a_container_s_record_of_the_future_is_left_alone() {
             .join("journal")
     };
     leaves_alone(world, record).await;
+}
+
+#[tokio::test]
+async fn what_a_damaged_disk_took_the_record_of_is_ended_and_the_file_named() {
+    let mut world = world!();
+    if world.node.is_peer() {
+        skip!("the records are ours");
+    }
+    let script = "while :; do echo tick; sleep 0.05; done";
+    let lost = world.run_script("lost", script).await;
+    let half = world.run_script("half", script).await;
+    let beside = world.container("beside").command(&["sleep", "600"]);
+    let beside = world.cri.run(&half.pod_id, &half.pod, &beside).await;
+    let torn = world.run_script("torn", "sleep 600").await;
+    let beside = beside.expect("a second container");
+    let record = |running: &Running| {
+        let pod = pod_record(&world, &running.pod_id);
+        let container = pod.with_file_name("containers").join(&running.id);
+        (pod, container.join("journal"))
+    };
+    let (lost_record, half_record, torn_record) =
+        (record(&lost).0, record(&half).1, record(&torn).1);
+    world.node.kill9();
+    for path in [&lost_record, &half_record] {
+        std::fs::write(path, [0xff; 300]).expect("damage a record");
+    }
+    append(&torn_record, "{\"event\":\"sta");
+    come_back(&mut world).await;
+
+    let mut pods = world.cri.pods().await.expect("list");
+    pods.sort();
+    let mut known = [half.pod_id.clone(), torn.pod_id.clone()];
+    known.sort();
+    assert_eq!(pods, known);
+    for id in [&beside, &torn.id] {
+        let status = world.cri.status(id).await.expect("status");
+        assert_eq!(status.state(), ContainerState::ContainerRunning);
+    }
+    // Nobody could end it later, and a kubelet starts another in its place.
+    for (ended, pod) in [(&lost, false), (&half, true)] {
+        let deadline = Instant::now() + Duration::from_secs(5) * patience();
+        let mut lines = 0;
+        while lines != ended.stdout().lines().count() {
+            assert!(
+                Instant::now() < deadline,
+                "it goes on, its pod known: {pod}"
+            );
+            lines = ended.stdout().lines().count();
+            tokio::time::sleep(Duration::from_millis(500)).await;
+        }
+        let cgroups = orlop_testkit::leaks::cgroups(world.node.id());
+        let own = cgroups.iter().find(|path| path.ends_with(&ended.id));
+        assert_eq!(own, None, "its pod known: {pod}");
+    }
+    let log = world.node.log();
+    for path in [
+        lost_record.parent().expect("its directory"),
+        half_record.parent().expect("its directory"),
+        &torn_record,
+    ] {
+        assert!(log.contains(&path.display().to_string()), "{path:?}: {log}");
+    }
+    world.finish().await;
 }
 
 async fn leaves_alone(mut world: World, record: impl Fn(&World, &str, &str) -> PathBuf) {

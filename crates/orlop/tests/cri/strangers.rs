@@ -9,7 +9,7 @@ use orlop_cri::images::{
     ArchiveFormat, ExportImagesRequest, ExportImagesResponse, ImportImagesRequest,
     ImportImagesResponse, ImportStart,
 };
-use orlop_cri::v1::{ListImagesRequest, StatusRequest};
+use orlop_cri::v1::{GetEventsRequest, ListImagesRequest, StatusRequest};
 use orlop_testkit::cri::Cri;
 use orlop_testkit::{ContainerSpec, HangingNetwork, ImageBuilder, Layer, Node, SilentMount, skip};
 use tokio::time::timeout;
@@ -201,6 +201,46 @@ async fn volumes_that_take_long_to_fill_keep_nobody_else_waiting() {
     for one in &creating {
         one.abort();
     }
+    world.finish().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn connections_that_ask_for_nothing_keep_no_other_client_out() {
+    const PLACES: usize = 8;
+    let places = format!("[grpc]\nmax_connections = {PLACES}\n");
+    let world = world!(Node::orlop().drop_in(&places));
+    let socket = world.node.socket();
+    // One that waits for events has a call in work.
+    let listener = Cri::connect(&socket).await.expect("connect");
+    let mut client = listener.runtime.clone();
+    let events = client.get_container_events(GetEventsRequest::default());
+    let mut events = events.await.expect("a stream").into_inner();
+    for say_hello in [false, true] {
+        let (mut silent, mut quiet) = (Vec::new(), Vec::new());
+        for _ in 0..3 * PLACES {
+            if say_hello {
+                let client = Cri::connect(&socket).await.expect("connect");
+                timeout(SOON, client.version())
+                    .await
+                    .expect("in time")
+                    .expect("an answer");
+                quiet.push(client);
+            } else {
+                silent.push(std::os::unix::net::UnixStream::connect(&socket).expect("connect"));
+            }
+        }
+        let newcomer = Cri::connect(&socket).await.expect("connect");
+        let answer = timeout(SOON, newcomer.version()).await;
+        answer
+            .unwrap_or_else(|_| panic!("they keep it out, having called: {say_hello}"))
+            .expect("an answer");
+        drop((silent, quiet));
+    }
+    let pod_id = world.run_pod(&world.node.pod("heard-of")).await;
+    let event = timeout(SOON, events.message()).await.expect("in time");
+    let event = event.expect("the stream goes on").expect("an event");
+    assert_eq!(event.container_id, pod_id);
+    drop((events, listener));
     world.finish().await;
 }
 
