@@ -211,11 +211,11 @@ fn a_store_that_an_earlier_version_labelled_half_is_not_taken_for_labelled() {
     }
     // Twice: the second finds the store's own directories labelled.
     for _ in 0..2 {
-        drop(Store::open(&root, Some(LABEL.to_owned())).unwrap());
+        LayerLabel::new(LABEL.to_owned()).begin(&layout);
+        assert!(is_labelled(&layout.layers()));
         assert_eq!(labelled(&layer).len(), 2, "the store was walked");
     }
-    let store = Store::open(&root, Some(LABEL.to_owned())).unwrap();
-    store.mounted(&key, &Form::Files).unwrap();
+    LayerLabel::new(LABEL.to_owned()).give(&layer).unwrap();
     assert_eq!(labelled(&layer), ALL);
 }
 

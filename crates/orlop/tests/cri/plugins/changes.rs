@@ -6,8 +6,8 @@ use orlop_cri::v1::{LinuxContainerResources, UpdateContainerResourcesRequest};
 use orlop_testkit::machine::is_cgroup_v2;
 use orlop_testkit::nri::v1alpha1::{
     ContainerAdjustment, ContainerEviction, CreateContainerRequest, CreateContainerResponse, Hook,
-    Hooks, KeyValue, LinuxContainerAdjustment, LinuxCpu, LinuxMemory, LinuxPids, LinuxResources,
-    Mount, OptionalInt64, PosixRlimit, StopContainerResponse, UpdateContainerResponse,
+    Hooks, LinuxContainerAdjustment, LinuxCpu, LinuxMemory, LinuxPids, LinuxResources, Mount,
+    OptionalInt64, PosixRlimit, StopContainerResponse, UpdateContainerResponse,
 };
 use orlop_testkit::{Manners, Node};
 

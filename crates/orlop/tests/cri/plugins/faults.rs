@@ -1,5 +1,6 @@
 //! Plugins that refuse, hang, die or send nonsense.
 
+use std::os::unix::fs::PermissionsExt as _;
 use std::time::{Duration, Instant};
 
 use orlop_cri::v1::{ContainerState, PodSandboxState};
