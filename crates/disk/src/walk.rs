@@ -3,7 +3,7 @@
 use std::ffi::{CStr, CString};
 use std::os::fd::{AsFd, BorrowedFd};
 
-use rustix::fs::{Dir, FileType};
+use rustix::fs::{Dir, FileType, Mode, OFlags, openat};
 use rustix::io::{Errno, Result};
 
 use crate::Descent;
@@ -23,6 +23,32 @@ pub struct Walk {
     place: Descent,
     levels: Vec<Level>,
     kept: usize,
+}
+
+/// Hands over all that is below a directory, each before what is below it, as a handle that only names it and
+/// follows no link. What others move away meanwhile is left out; whatever they put in a place, what is handed over
+/// is what is there, and never anything outside. The directory itself is the caller's: a mark on it that all is done
+/// comes last.
+pub fn each_below(
+    top: impl AsFd,
+    each: &mut dyn FnMut(BorrowedFd<'_>) -> Result<()>,
+) -> Result<()> {
+    let mut walk = Walk::new(top)?;
+    while let Some(step) = walk.next()? {
+        let Step::Entry(entry) = step else { continue };
+        let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        let file = match openat(walk.here(), &entry.name, flags, Mode::empty()) {
+            Err(Errno::NOENT) => continue,
+            file => file?,
+        };
+        each(file.as_fd())?;
+        match walk.enter(&entry.name) {
+            // No directory, or no more.
+            Ok(()) | Err(Errno::NOTDIR | Errno::LOOP | Errno::NOENT) => {}
+            Err(errno) => return Err(errno),
+        }
+    }
+    Ok(())
 }
 
 /// What a walk has come to.

@@ -45,6 +45,8 @@ pub struct Config {
     pub containers: Containers,
     /// How long events are kept for listeners that come back; zero: not at all.
     pub event_backlog: Duration,
+    /// The file that says who listens to them, for the next run.
+    pub listeners: PathBuf,
 }
 
 /// Who makes the pods' networks.

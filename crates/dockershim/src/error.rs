@@ -111,7 +111,7 @@ impl Fault for Error {
     fn known_word(&self) -> Option<&'static str> {
         match self {
             Self::Pull { problem, .. } if registry_is_away(problem) => Some("RegistryUnavailable"),
-            Self::Image { source, .. } => image_word(source),
+            Self::Image { source, .. } => source.first_word(),
             _ => None,
         }
     }
@@ -144,16 +144,6 @@ fn registry_is_away(problem: &str) -> bool {
     ]
     .iter()
     .any(|sign| problem.contains(sign))
-}
-
-fn image_word(error: &orlop_image::Error) -> Option<&'static str> {
-    use orlop_image::Error as E;
-    match error {
-        E::Searched { last, .. } => image_word(last),
-        E::RegistryUnavailable { .. } => Some("RegistryUnavailable"),
-        E::NotAllowed { .. } | E::Policy { .. } => Some("SignatureValidationFailed"),
-        _ => None,
-    }
 }
 
 fn image_code(error: &orlop_image::Error) -> Code {

@@ -1,6 +1,11 @@
 //! What happened to pods and containers, for everybody who listens.
 
-use orlop_cri::v1::{ContainerEventResponse, ContainerEventType, PodSandboxStatus};
+use std::collections::BTreeMap;
+
+use orlop_cri::v1::{
+    ContainerEventResponse, ContainerEventType, ContainerState, ContainerStatus,
+    PodSandboxMetadata, PodSandboxState, PodSandboxStatus,
+};
 use orlop_service::events::Events as Subscribers;
 use tokio::sync::watch;
 
@@ -38,39 +43,123 @@ pub(crate) enum Told {
     No,
 }
 
-/// Tells the subscribers of something that happened, with the pod as it is now. Without it a
-/// kubelet does not heed the word.
-pub(crate) async fn tell(shim: &Shim, what: ContainerEventType, at: i64, whom: &Actor) -> Told {
-    if !shim.events.subscribers.wanted() {
+/// Something that happened.
+pub(crate) struct Happened<'a> {
+    pub(crate) what: ContainerEventType,
+    /// In nanoseconds since 1970.
+    pub(crate) at: i64,
+    pub(crate) whom: &'a Actor,
+    /// The attributes of its sandbox, if it is none itself and that is known.
+    pub(crate) sandbox: Option<&'a BTreeMap<String, String>>,
+}
+
+/// Keeps what happened for those who ask, and tells the subscribers of it, with the pod as it is now. Without
+/// it a kubelet does not heed the word.
+pub(crate) async fn tell(shim: &Shim, happened: &Happened<'_>) -> Told {
+    let subscribers = &shim.events.subscribers;
+    let mut event = happened.brief();
+    if !subscribers.wanted() {
+        subscribers.note(&event);
         return Told::Yes;
     }
-    let ticket = shim.events.subscribers.ticket();
-    let is_sandbox = whom
-        .attributes
-        .get(labels::KIND)
-        .is_some_and(|kind| kind == labels::SANDBOX);
-    let sandbox = match whom.attributes.get(labels::SANDBOX_ID) {
-        Some(sandbox) if !is_sandbox => sandbox.clone(),
-        _ => whom.id.clone(),
-    };
-    let mut event = ContainerEventResponse {
-        container_id: whom.id.clone(),
-        created_at: at,
-        ..Default::default()
-    };
-    event.set_container_event_type(what);
-    match pod(shim, &sandbox, &mut event).await {
+    let ticket = subscribers.ticket();
+    let brief = event.clone();
+    let is_sandbox = happened.is_sandbox();
+    match pod(shim, happened.sandbox_id(), &mut event).await {
         Ok(()) => {}
-        Err(error) if error.is_not_found() && is_sandbox => {
-            event.pod_sandbox_status = Some(gone(whom));
-        }
+        Err(error) if error.is_not_found() && is_sandbox => event.containers_statuses.clear(),
         Err(error) if error.is_absence() => return Told::No,
         Err(error) => {
-            tracing::debug!(sandbox, %error, "an event without its pod");
+            tracing::debug!(sandbox = happened.sandbox_id(), %error, "an event without its pod");
+            event.pod_sandbox_status = None;
+            event.containers_statuses.clear();
         }
     }
-    shim.events.subscribers.publish(ticket, &event);
+    // One that is removed is none of its pod's any more.
+    let is_whole = is_sandbox
+        || event
+            .containers_statuses
+            .iter()
+            .any(|one| one.id == event.container_id);
+    subscribers.note(if is_whole { &event } else { &brief });
+    subscribers.publish(ticket, &event);
     Told::Yes
+}
+
+/// Keeps what happened for those who ask.
+pub(crate) fn note(shim: &Shim, happened: &Happened<'_>) {
+    shim.events.subscribers.note(&happened.brief());
+}
+
+impl Happened<'_> {
+    fn is_sandbox(&self) -> bool {
+        let kind = self.whom.attributes.get(labels::KIND);
+        kind.is_some_and(|kind| kind == labels::SANDBOX)
+    }
+
+    fn sandbox_id(&self) -> &str {
+        match self.whom.attributes.get(labels::SANDBOX_ID) {
+            Some(sandbox) if !self.is_sandbox() => sandbox,
+            _ => &self.whom.id,
+        }
+    }
+
+    /// What the engine's own words say of it.
+    fn brief(&self) -> ContainerEventResponse {
+        let own = &self.whom.attributes;
+        let name = own.get("name").map_or("", String::as_str);
+        let sandbox = if self.is_sandbox() {
+            Some(own)
+        } else {
+            self.sandbox
+        };
+        let mut pod = sandbox.map(|attributes| by_attributes(self.sandbox_id(), attributes));
+        // The name of a container says which pod it is in, but the pod's attempt.
+        let of_name = || {
+            names::sandbox_of(name).map(|metadata| PodSandboxStatus {
+                id: self.sandbox_id().to_owned(),
+                metadata: Some(PodSandboxMetadata {
+                    attempt: 0,
+                    ..metadata
+                }),
+                ..PodSandboxStatus::default()
+            })
+        };
+        pod = pod.or_else(of_name);
+        let runs = self.what == ContainerEventType::ContainerStartedEvent;
+        if let Some(pod) = &mut pod {
+            let is_over = self.is_sandbox() && !runs;
+            pod.set_state(if is_over {
+                PodSandboxState::SandboxNotready
+            } else {
+                PodSandboxState::SandboxReady
+            });
+        }
+        let mut status = ContainerStatus {
+            id: self.whom.id.clone(),
+            metadata: names::container_of(name),
+            exit_code: own
+                .get("exitCode")
+                .and_then(|code| code.parse().ok())
+                .unwrap_or_default(),
+            ..ContainerStatus::default()
+        };
+        status.set_state(match self.what {
+            ContainerEventType::ContainerCreatedEvent => ContainerState::ContainerCreated,
+            ContainerEventType::ContainerStartedEvent => ContainerState::ContainerRunning,
+            _ => ContainerState::ContainerExited,
+        });
+        let containers = (!self.is_sandbox()).then_some(status);
+        let mut event = ContainerEventResponse {
+            container_id: self.whom.id.clone(),
+            created_at: self.at,
+            pod_sandbox_status: pod,
+            containers_statuses: containers.into_iter().collect(),
+            ..ContainerEventResponse::default()
+        };
+        event.set_container_event_type(self.what);
+        event
+    }
 }
 
 async fn pod(shim: &Shim, sandbox: &str, event: &mut ContainerEventResponse) -> Result<()> {
@@ -103,9 +192,8 @@ pub(crate) async fn statuses_of(
     Ok(statuses)
 }
 
-/// A sandbox that is no more, by what the engine said of it.
-fn gone(whom: &Actor) -> PodSandboxStatus {
-    let attributes = &whom.attributes;
+/// A sandbox by what the engine's events and lists say of it.
+fn by_attributes(id: &str, attributes: &BTreeMap<String, String>) -> PodSandboxStatus {
     let name = attributes.get("name").map_or("", String::as_str);
     let of_engine = ["name", "image", "exitCode", "execID", "signal"];
     let all = attributes
@@ -114,36 +202,83 @@ fn gone(whom: &Actor) -> PodSandboxStatus {
         .map(|(key, value)| (key.clone(), value.clone()))
         .collect();
     let (own_labels, annotations) = labels::parted(&all);
-    let mut status = PodSandboxStatus {
-        id: whom.id.clone(),
+    PodSandboxStatus {
+        id: id.to_owned(),
         metadata: names::sandbox_of(name),
         labels: own_labels,
         annotations,
         ..Default::default()
-    };
-    status.set_state(orlop_cri::v1::PodSandboxState::SandboxNotready);
-    status
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
+    fn actor(id: &str, attributes: &[(&str, &str)]) -> Actor {
+        let pairs = attributes.iter();
+        Actor {
+            id: id.into(),
+            attributes: pairs
+                .map(|(key, value)| ((*key).to_owned(), (*value).to_owned()))
+                .collect(),
+        }
+    }
+
+    fn sandbox() -> Actor {
+        let attributes = [
+            ("name", "k8s_POD_a_b_c_0"),
+            (labels::KIND, labels::SANDBOX),
+            ("app", "web"),
+            ("image", "pause"),
+        ];
+        actor("abc", &attributes)
+    }
+
     #[test]
     fn a_sandbox_that_is_gone_keeps_its_name() {
-        let actor = Actor {
-            id: "abc".into(),
-            attributes: [
-                ("name", "k8s_POD_a_b_c_0"),
-                (labels::KIND, labels::SANDBOX),
-                ("app", "web"),
-                ("image", "pause"),
-            ]
-            .map(|(key, value)| (key.to_owned(), value.to_owned()))
-            .into(),
+        let whom = sandbox();
+        let happened = Happened {
+            what: ContainerEventType::ContainerDeletedEvent,
+            at: 1,
+            whom: &whom,
+            sandbox: None,
         };
-        let status = gone(&actor);
+        let status = happened.brief().pod_sandbox_status.unwrap();
+        assert_eq!(status.state(), PodSandboxState::SandboxNotready);
         assert_eq!(status.metadata.unwrap().name, "a");
         assert_eq!(status.labels.len(), 1);
+    }
+
+    #[test]
+    fn a_container_that_is_gone_is_told_with_its_pod_and_how_it_ended() {
+        let whom = actor(
+            "def",
+            &[
+                ("name", "k8s_main_a_b_c_2"),
+                (labels::KIND, labels::CONTAINER),
+                (labels::SANDBOX_ID, "abc"),
+                ("exitCode", "7"),
+            ],
+        );
+        let sandbox = sandbox();
+        for known in [Some(&sandbox.attributes), None] {
+            let happened = Happened {
+                what: ContainerEventType::ContainerStoppedEvent,
+                at: 1,
+                whom: &whom,
+                sandbox: known,
+            };
+            let event = happened.brief();
+            let pod = event.pod_sandbox_status.unwrap();
+            assert_eq!(pod.id, "abc");
+            assert_eq!(pod.labels.len(), known.map_or(0, |_| 1));
+            let metadata = pod.metadata.unwrap();
+            assert_eq!((metadata.name.as_str(), metadata.attempt), ("a", 0));
+            let status = &event.containers_statuses[0];
+            assert_eq!((status.id.as_str(), status.exit_code), ("def", 7));
+            let named = status.metadata.as_ref().unwrap();
+            assert_eq!((named.name.as_str(), named.attempt), ("main", 2));
+        }
     }
 }

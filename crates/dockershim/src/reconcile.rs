@@ -18,7 +18,7 @@ use tokio::time::sleep;
 use crate::docker::Which;
 use crate::docker::types::{Actor, ContainerSummary, Event};
 use crate::error::chain;
-use crate::events::Told;
+use crate::events::{Happened, Told};
 use crate::log::{From, Source};
 use crate::shim::Shim;
 use crate::{clock, events, labels, network, runtime_cgroup};
@@ -202,7 +202,8 @@ impl Known {
                 let known = self.containers.remove(&whom.id);
                 shim.logs.forget(&whom.id);
                 shim.stats.forget(&whom.id);
-                if events::tell(shim, what, at, &whom).await == Told::No {
+                let happened = self.happening(what, at, &whom);
+                if events::tell(shim, &happened).await == Told::No {
                     self.remember(whom.id, known);
                 }
                 return;
@@ -221,8 +222,20 @@ impl Known {
             Stage::Running => read_log(shim, &whom.id).await,
             Stage::Ended => shim.logs.settle(&whom.id).await,
         }
-        if events::tell(shim, what, at, &whom).await == Told::No {
+        let happened = self.happening(what, at, &whom);
+        if events::tell(shim, &happened).await == Told::No {
             self.remember(whom.id, before);
+        }
+    }
+
+    fn happening<'a>(&'a self, what: Type, at: i64, whom: &'a Actor) -> Happened<'a> {
+        let sandbox = whom.attributes.get(labels::SANDBOX_ID);
+        let sandbox = sandbox.and_then(|id| self.containers.get(id));
+        Happened {
+            what,
+            at,
+            whom,
+            sandbox: sandbox.map(|known| &known.attributes),
         }
     }
 
@@ -233,6 +246,27 @@ impl Known {
             Some(before) => self.containers.insert(id, before),
             None => self.containers.remove(&id),
         };
+    }
+
+    /// Keeps for those who ask, and tells those who come back, what they may have missed of an earlier run.
+    async fn tell_earlier(&self, shim: &Shim, listed: &[ContainerSummary]) -> Told {
+        let mut earlier = Vec::new();
+        for one in listed {
+            match life_of(shim, one).await {
+                Ok(life) => earlier.extend(life),
+                Err(told) => return told,
+            }
+        }
+        earlier.sort_by_key(|(at, what, _)| (*at, *what as i32));
+        for (at, what, whom) in earlier {
+            let happened = self.happening(what, at, &whom);
+            if !shim.events.subscribers.reaches_back_to(at) {
+                events::note(shim, &happened);
+            } else if events::tell(shim, &happened).await == Told::No {
+                return Told::No;
+            }
+        }
+        Told::Yes
     }
 
     /// Compares what there is with what was known, and makes up for what was not heard of.
@@ -275,9 +309,44 @@ impl Known {
             }
         }
         if !begun {
+            if self.tell_earlier(shim, listed).await == Told::No {
+                self.begun = false;
+                return;
+            }
             shim.tasks.spawn(catch_up(shim.clone(), listed.to_vec()));
         }
     }
+}
+
+/// What the engine has on record of a container's life: what, when, and what there is to be said of it.
+async fn life_of(shim: &Shim, listed: &ContainerSummary) -> Result<Vec<(i64, Type, Actor)>, Told> {
+    let found = match shim.docker.container(&listed.id).await {
+        Ok(found) => found,
+        Err(error) if error.is_absence() => return Err(Told::No),
+        // One that is removed meanwhile is told of as such.
+        Err(error) => {
+            tracing::debug!(container = listed.id, error = %chain(&error), "no record of its life");
+            return Ok(Vec::new());
+        }
+    };
+    let whom = Actor {
+        id: listed.id.clone(),
+        attributes: attributes(listed),
+    };
+    let mut ended = whom.clone();
+    let code = found.state.exit_code.to_string();
+    ended.attributes.insert("exitCode".into(), code);
+    let finished = match Stage::of(listed) {
+        Stage::Ended => found.state.finished_at.as_str(),
+        Stage::Created | Stage::Running => "",
+    };
+    let times = [
+        (&*found.created, Type::ContainerCreatedEvent, &whom),
+        (&*found.state.started_at, Type::ContainerStartedEvent, &whom),
+        (finished, Type::ContainerStoppedEvent, &ended),
+    ];
+    let known = times.map(|(at, what, whom)| (clock::parse(at), what, whom.clone()));
+    Ok(known.into_iter().filter(|(at, ..)| *at > 0).collect())
 }
 
 fn is_container(whom: &Actor) -> bool {

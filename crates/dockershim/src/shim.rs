@@ -135,6 +135,14 @@ impl Shim {
             config,
         }));
         shim.keep_events(shim.config.event_backlog);
+        let shim_too = shim.clone();
+        let known = orlop_pool::blocking(move || {
+            let file = &shim_too.config.listeners;
+            shim_too.events.subscribers.survive_in(file);
+        });
+        known
+            .await
+            .map_err(|_| Error::Internal("reading who listens broke".to_owned()))?;
         shim.check_engine().await?;
         network::remember(&shim).await;
         let streams = streaming::listen(&shim).await?;

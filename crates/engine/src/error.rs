@@ -60,7 +60,7 @@ impl Fault for Error {
 
     fn known_word(&self) -> Option<&'static str> {
         match self {
-            Self::Image { source, .. } => image_word(source),
+            Self::Image { source, .. } => source.first_word(),
             _ => None,
         }
     }
@@ -78,16 +78,6 @@ fn spec_code(error: &SpecError) -> Code {
     }
 }
 
-fn image_word(error: &orlop_image::Error) -> Option<&'static str> {
-    use orlop_image::Error as E;
-    match error {
-        E::Searched { last, .. } => image_word(last),
-        E::RegistryUnavailable { .. } => Some("RegistryUnavailable"),
-        E::NotAllowed { .. } | E::Policy { .. } => Some("SignatureValidationFailed"),
-        _ => None,
-    }
-}
-
 fn image_code(error: &orlop_image::Error) -> Code {
     use orlop_image::Error as E;
     match error {
@@ -100,9 +90,11 @@ fn image_code(error: &orlop_image::Error) -> Code {
         E::Changed(_) => Code::Aborted,
         E::DiskFull { .. } | E::TooLarge { .. } | E::Crowded(_) => Code::ResourceExhausted,
         E::DigestMismatch { .. } | E::Damaged { .. } => Code::DataLoss,
-        E::Unsupported(_) | E::InvalidImage { .. } | E::Configuration { .. } | E::Keys { .. } => {
-            Code::FailedPrecondition
-        }
+        E::Unsupported(_)
+        | E::InvalidImage { .. }
+        | E::Configuration { .. }
+        | E::Keys { .. }
+        | E::Unlabelled { .. } => Code::FailedPrecondition,
         E::Cancelled(_) => Code::Cancelled,
         _ => Code::Unknown,
     }

@@ -188,6 +188,20 @@ pub enum Error {
         /// What is wrong with it.
         reason: String,
     },
+    /// The layer cannot be had with the SELinux label that the node's policy asks for. It may be sound.
+    #[error(
+        "{layer} cannot be used with the SELinux label {label}: {reason}; see that the node's policy knows the label \
+         and lets this program set it (with one such as container-selinux), or name one that it knows as `ro_file` in \
+         its contexts/lxc_contexts, and restart"
+    )]
+    Unlabelled {
+        /// Which layer.
+        layer: String,
+        /// The label.
+        label: String,
+        /// What was said.
+        reason: String,
+    },
     /// Another process holds the image root.
     #[error("image root {0} is in use by another process")]
     Busy(String),
@@ -220,6 +234,16 @@ pub enum Error {
 }
 
 impl Error {
+    /// The word before the message by which kubelets know the failure.
+    pub fn first_word(&self) -> Option<&'static str> {
+        match self {
+            Self::Searched { last, .. } => last.first_word(),
+            Self::RegistryUnavailable { .. } => Some("RegistryUnavailable"),
+            Self::NotAllowed { .. } | Self::Policy { .. } => Some("SignatureValidationFailed"),
+            _ => None,
+        }
+    }
+
     /// Wraps an IO error of the local store, telling a full disk apart.
     pub(crate) fn io(doing: impl Into<String>, source: io::Error) -> Self {
         let doing = doing.into();

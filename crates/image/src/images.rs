@@ -19,7 +19,7 @@ use crate::pull::{self, Context, Flights, PullProgress, Request, Turns};
 use crate::registry::{Credentials, Transport};
 use crate::rootfs::OverlayMount;
 use crate::store::{self, Freed, ImageRecord, LayerRecord, State, Store};
-use crate::verify::{self, BrokenLayer, Verdict, Verified};
+use crate::verify::{self, BrokenLayer, UnlabelledLayer, Verdict, Verified};
 use crate::{Config, Digest, Error, Image, ImageConfig, PolicyFor, PullStep, Result};
 
 /// How long [`Images::close`] waits for threads, which may be stuck in a slow disk.
@@ -471,6 +471,14 @@ impl Images {
                 _ if !self.store().state().layers.contains_key(&record.key) => {}
                 Verdict::Sound => verified.sound += 1,
                 Verdict::Unchecked => verified.unchecked += 1,
+                Verdict::Unlabelled(reason) => {
+                    let images = self.images_with(&record.key);
+                    verified.unlabelled.push(UnlabelledLayer {
+                        diff_id: record.diff_id,
+                        reason,
+                        images: images.iter().map(|image| image.id).collect(),
+                    });
+                }
                 Verdict::Broken(reason) => {
                     let images = self.images_with(&record.key);
                     let ids = images.iter().map(|image| image.id).collect();

@@ -81,4 +81,4 @@ pub use registry::{
 pub use store::Freed;
 pub use transfer::ImportSource;
 pub use unpack::{plain, unpack_changes};
-pub use verify::{BrokenLayer, Verified};
+pub use verify::{BrokenLayer, UnlabelledLayer, Verified};

@@ -19,6 +19,8 @@ pub struct Verified {
     pub unchecked: usize,
     /// What is wrong, and whether it was repaired.
     pub broken: Vec<BrokenLayer>,
+    /// Layers that the node's SELinux policy lets nobody use. They may be sound: no other ones would do better.
+    pub unlabelled: Vec<UnlabelledLayer>,
 }
 
 /// A layer that isn't what it should be.
@@ -34,17 +36,32 @@ pub struct BrokenLayer {
     pub repaired: bool,
 }
 
+/// A layer whose label is refused.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct UnlabelledLayer {
+    /// The digest of its archive.
+    pub diff_id: Digest,
+    /// What was said, and the way out.
+    pub reason: String,
+    /// The images that use it, by their id.
+    pub images: Vec<Digest>,
+}
+
 /// How a layer passed its check.
 pub(crate) enum Verdict {
     Sound,
     Unchecked,
     Broken(String),
+    Unlabelled(String),
 }
 
 /// Reads every file of a layer and compares the archive they make with its digest. Blocks.
 pub(crate) fn check(store: &Store, layer: &LayerRecord) -> Verdict {
     let root = match store.mounted(&layer.key, &layer.form) {
         Ok(root) => root,
+        Err(error @ Error::Unlabelled { .. }) => {
+            return Verdict::Unlabelled(orlop_causes::with_causes(&error));
+        }
         Err(error) => return Verdict::Broken(orlop_causes::with_causes(&error)),
     };
     if !root.is_dir() {

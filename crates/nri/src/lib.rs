@@ -8,6 +8,7 @@
 //! | [`merge`] | several plugins' wishes become one, or a conflict |
 //! | [`validator`] | the rules of a node that no plugin may break |
 //! | `plugin`, `register`, `launch`, `listen` | a plugin, and how it comes to be one |
+//! | `life` | how it comes up, changes its configuration and goes down |
 //! | `gate` | when a new plugin may be told the node's state |
 //! | `connection`, `frame` | two ttrpc connections on one socket, for both of its ends |
 //! | [`stub`] | a plugin's side, for plugins in Rust and for tests |
@@ -31,6 +32,7 @@ mod frame;
 mod fuzzed;
 mod gate;
 mod launch;
+mod life;
 mod listen;
 mod marks;
 pub mod merge;
@@ -48,9 +50,10 @@ pub use config::{Config, Listen};
 pub use connection::{CallError, Status, StatusCode};
 pub use error::{Error, Result};
 pub use event::Events;
+pub use life::Prepared;
 pub use marks::removed;
 pub use metrics::Metrics;
-pub use nri::{Created, Hold, Nri, PluginInfo, Prepared, Updated};
+pub use nri::{Created, Hold, Nri, PluginInfo, Updated};
 pub use runtime::{BoxFuture, Runtime};
 pub use v1alpha1::Event;
 

@@ -6,8 +6,10 @@ use std::path::PathBuf;
 use std::time::Instant;
 
 use bytes::Bytes;
+use tokio::time::timeout;
 
 use super::*;
+use crate::config::Listen;
 use crate::connection::Status;
 use crate::runtime::BoxFuture;
 use crate::stub::{Answer, Stub};

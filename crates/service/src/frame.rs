@@ -193,6 +193,7 @@ macro_rules! serve_inspection {
         $crate::serve_cri!(@service $backend, rpc_inspection: inspection::inspection_server::Inspection {
             asking {
                 list_traces(ListTracesRequest) -> ListTracesResponse;
+                list_events(ListEventsRequest) -> ListEventsResponse;
                 get_state(GetStateRequest) -> GetStateResponse;
                 examine(ExamineRequest) -> ExamineResponse;
             }

@@ -1,10 +1,12 @@
-//! What the words of a command line mean: values of flags, names of pods and containers, files with
+//! What the words of a command line mean: values of flags, points in time, names of pods and containers, files with
 //! configurations.
 
 pub(crate) mod manifest;
+mod moment;
 pub(crate) mod schema;
 pub(crate) mod select;
 mod values;
 
+pub(crate) use moment::moment;
 pub use values::Span;
 pub(crate) use values::{Pair, map};

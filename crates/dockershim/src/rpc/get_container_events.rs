@@ -5,7 +5,7 @@ use orlop_cri::v1::{ContainerEventResponse, GetEventsRequest};
 use orlop_service::events::Listener;
 use orlop_service::timeline::Origin;
 
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::service::Answers;
 use crate::shim::Shim;
 
@@ -15,5 +15,13 @@ pub(crate) async fn call(
     _: GetEventsRequest,
 ) -> Result<Answers<ContainerEventResponse>> {
     let listener = Origin::current().caller.and_then(Listener::of);
-    Ok(shim.events.subscribers.subscribe(listener).boxed())
+    let events = shim.events.subscribers.subscribe(listener);
+    if listener.is_some() {
+        let shim = shim.clone();
+        let written = orlop_pool::blocking(move || shim.events.subscribers.write_down());
+        written
+            .await
+            .map_err(|_| Error::Internal("noting who listens broke".to_owned()))?;
+    }
+    Ok(events.boxed())
 }

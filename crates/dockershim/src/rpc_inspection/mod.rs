@@ -3,4 +3,5 @@
 
 pub(crate) mod examine;
 pub(crate) mod get_state;
+pub(crate) mod list_events;
 pub(crate) mod list_traces;

@@ -219,6 +219,7 @@ fn config(scratch: &Scratch, endpoint: &Path) -> Config {
         credential_files: Vec::new(),
         pull_progress_deadline: Duration::from_secs(10),
         event_backlog: Duration::from_mins(1),
+        listeners: scratch.path("listeners"),
         request_timeout: Duration::from_secs(10),
         runtime_cgroup: None,
         cgroup_driver: None,

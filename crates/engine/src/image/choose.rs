@@ -36,6 +36,11 @@ pub async fn asked_for(images: &Images, field: &str, spec: Option<&ImageSpec>) -
     if name.is_empty() {
         return Err(Error::invalid(format!("{field}.image"), "is empty").into());
     }
+    stored(images, name).await
+}
+
+/// The image that a name means, which must be here.
+pub async fn stored(images: &Images, name: &str) -> Result<Image> {
     find(images, name).await?.ok_or_else(|| {
         Error::NotFound {
             what: "image",

@@ -9,7 +9,7 @@ mod listed;
 pub mod pulls;
 
 pub use admit::{admit, name_asked_for};
-pub use choose::{asked_for, check_whole, chosen, find};
+pub use choose::{asked_for, check_whole, chosen, find, stored};
 pub use held::held_layers;
 pub use here::{here, named};
 pub use laziness::may_be_lazy;

@@ -131,7 +131,7 @@ pub fn ended(node: &Arc<Node>, pod: &Arc<Pod>) {
 /// Whether it has ended before the pod could be said to be ready.
 pub fn check(pod: &Pod) -> Result<()> {
     match pod.now().shared {
-        Shared::Ended => Err(Error::Precondition(format!(
+        Shared::Down | Shared::Ended => Err(Error::Precondition(format!(
             "the sandbox of pod {} has ended at once",
             pod.id
         ))

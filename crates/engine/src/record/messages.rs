@@ -14,6 +14,8 @@ use crate::record::pod::{Phase, Pod};
 /// The state of a pod as clients know it.
 pub fn pod_state(pod: &Pod) -> PodSandboxState {
     match pod.phase() {
+        // It is on record in a moment.
+        Phase::Ready if pod.is_down() => PodSandboxState::SandboxNotready,
         Phase::Ready => PodSandboxState::SandboxReady,
         Phase::Creating | Phase::NotReady | Phase::Removing => PodSandboxState::SandboxNotready,
     }

@@ -88,6 +88,8 @@ pub enum Shared {
     None,
     /// It is there.
     Runs,
+    /// It is down, as who made it says; its process will end.
+    Down,
     /// It has ended by itself.
     Ended,
 }
@@ -274,10 +276,26 @@ impl Pod {
         self.state.change(|now| now.shared = shared);
     }
 
+    /// Notes that it is down, unless it is to end: whoever asks from now on is told so, and nobody hears that the
+    /// pod is ready again when who made it does not answer any more.
+    pub fn shared_down(&self) {
+        self.state.change(|now| {
+            if now.shared == Shared::Runs {
+                now.shared = Shared::Down;
+            }
+        });
+    }
+
+    /// Whether that is no more which its containers share.
+    pub fn is_down(&self) -> bool {
+        let down = |now: &Now| matches!(now.shared, Shared::Down | Shared::Ended);
+        self.state.look(down)
+    }
+
     /// Notes that it has ended, unless it was to: which is said.
     pub fn shared_ended(&self) -> bool {
         self.state.change(|now| {
-            let by_itself = now.shared == Shared::Runs;
+            let by_itself = matches!(now.shared, Shared::Runs | Shared::Down);
             if by_itself {
                 now.shared = Shared::Ended;
             }

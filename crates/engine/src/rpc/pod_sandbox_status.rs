@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use orlop_cri::json;
-use orlop_cri::v1::{PodSandboxState, PodSandboxStatusRequest, PodSandboxStatusResponse};
+use orlop_cri::v1::{PodSandboxStatusRequest, PodSandboxStatusResponse};
 use serde_json::json as object;
 
 use crate::blocking;
@@ -25,10 +25,8 @@ pub async fn call(
     let timestamp = crate::clock::now();
     let told = sandbox(node, &pod, request.verbose).await;
     let (word, known) = told.split_once('\n').unwrap_or_default();
-    let mut status = pod_status(&pod);
     if word == "down" {
-        // It is told to all others in a moment.
-        status.state = PodSandboxState::SandboxNotready.into();
+        pod.shared_down();
     }
     let mut said = HashMap::new();
     if request.verbose {
@@ -38,7 +36,7 @@ pub async fn call(
         }
     }
     Ok(PodSandboxStatusResponse {
-        status: Some(status),
+        status: Some(pod_status(&pod)),
         info: said,
         containers_statuses: node.containers.statuses_of(&pod),
         timestamp,

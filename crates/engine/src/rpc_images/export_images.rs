@@ -13,7 +13,7 @@ use tokio_stream::wrappers::ReceiverStream;
 use crate::batches::Answers;
 use crate::engine::Engine;
 use crate::error::{Error, Result, status};
-use crate::image::{check_whole, find};
+use crate::image::{check_whole, stored};
 
 /// Bytes of a message.
 const CHUNK: usize = 256 << 10;
@@ -38,12 +38,7 @@ pub async fn call(
     }
     // Better told now than in the midst of the stream.
     for name in &request.images {
-        let image = find(&node.images, name)
-            .await?
-            .ok_or_else(|| Error::NotFound {
-                what: "image",
-                id: name.clone(),
-            })?;
+        let image = stored(&node.images, name).await?;
         check_whole(&image)?;
     }
     let (queue, chunks) = mpsc::channel(QUEUE);

@@ -15,7 +15,7 @@ use tokio_stream::wrappers::ReceiverStream;
 use crate::batches::Answers;
 use crate::engine::Engine;
 use crate::error::{Error, Result, chain};
-use crate::image::{check_whole, find, here, named};
+use crate::image::{check_whole, here, named, stored};
 
 /// Messages that may wait for the client.
 const QUEUE: usize = 4;
@@ -33,12 +33,7 @@ pub async fn call(
     }
     let mut wanted: Vec<Image> = Vec::new();
     for name in &request.images {
-        let image = find(&node.images, name)
-            .await?
-            .ok_or_else(|| Error::NotFound {
-                what: "image",
-                id: name.clone(),
-            })?;
+        let image = stored(&node.images, name).await?;
         check_whole(&image)?;
         if !wanted.iter().any(|other| other.id == image.id) {
             wanted.push(image);

@@ -12,7 +12,7 @@ use tonic::Status;
 use crate::batches::Answers;
 use crate::engine::Engine;
 use crate::error::{Error, Result, status};
-use crate::image::find;
+use crate::image::stored;
 use crate::node::Node;
 
 /// Answers the call.
@@ -22,12 +22,7 @@ pub async fn call(
 ) -> Result<Answers<VerifyImagesResponse>> {
     let mut images = Vec::new();
     for name in &request.images {
-        let image = find(&node.images, name)
-            .await?
-            .ok_or_else(|| Error::NotFound {
-                what: "image",
-                id: name.clone(),
-            })?;
+        let image = stored(&node.images, name).await?;
         if !images.iter().any(|other: &Image| other.id == image.id) {
             images.push(image);
         }
@@ -78,7 +73,14 @@ fn answer(image: Image, verified: &Verified) -> VerifyImagesResponse {
             problem: layer.reason.clone(),
         })
         .collect();
+    let unlabelled = verified.unlabelled.iter();
+    let unlabelled = unlabelled.filter(|layer| layer.images.contains(&image.id));
+    let unlabelled = unlabelled.map(|layer| BrokenContent {
+        digest: layer.diff_id.to_string(),
+        problem: layer.reason.clone(),
+    });
     VerifyImagesResponse {
+        unlabelled: unlabelled.collect(),
         id: image.id.to_string(),
         repaired: !broken.is_empty() && of_image().all(|layer| layer.repaired),
         names: image.repo_tags,

@@ -65,6 +65,14 @@ async fn images(images: &Images, repair: bool) -> Result<Vec<Finding>> {
         AREA,
         format!("{sound} layers are sound, {unchecked} can't be checked"),
     )];
+    for layer in verified.unlabelled {
+        let text = format!(
+            "layer {} can be used by nobody: {}",
+            layer.diff_id, layer.reason
+        );
+        let remedy = "mend the node's SELinux policy; pulling it again does not help";
+        findings.push(Finding::problem(AREA, text, remedy));
+    }
     for layer in verified.broken {
         let text = format!("layer {} is damaged: {}", layer.diff_id, layer.reason);
         let mut finding = Finding::problem(AREA, text, "run `orlop image verify --repair`");

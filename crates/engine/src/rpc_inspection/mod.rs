@@ -3,4 +3,5 @@
 
 pub mod examine;
 pub mod get_state;
+pub mod list_events;
 pub mod list_traces;

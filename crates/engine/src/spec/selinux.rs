@@ -7,8 +7,8 @@ use std::os::fd::{AsFd as _, AsRawFd as _, BorrowedFd, OwnedFd};
 use std::path::Path;
 
 use orlop_cri::v1;
-use orlop_disk::{Step, Walk};
-use rustix::fs::{FileType, Mode, OFlags, XattrFlags, fstat, open, openat, setxattr};
+use orlop_disk::each_below;
+use rustix::fs::{FileType, Mode, OFlags, XattrFlags, fstat, open, setxattr};
 use rustix::io::Errno;
 
 use super::Error;
@@ -191,22 +191,7 @@ fn label_all(
     if FileType::from_raw_mode(fstat(top)?.st_mode) != FileType::Directory {
         return Ok(());
     }
-    let mut walk = Walk::new(top)?;
-    while let Some(step) = walk.next()? {
-        let Step::Entry(entry) = step else { continue };
-        let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-        let file = match openat(walk.here(), &entry.name, flags, Mode::empty()) {
-            Err(Errno::NOENT) => continue,
-            file => file?,
-        };
-        label(file.as_fd())?;
-        match walk.enter(&entry.name) {
-            // No directory, or no more.
-            Ok(()) | Err(Errno::NOTDIR | Errno::LOOP | Errno::NOENT) => {}
-            Err(error) => return Err(error),
-        }
-    }
-    Ok(())
+    each_below(top, label)
 }
 
 /// What is the node's own and never a volume.

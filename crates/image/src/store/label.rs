@@ -9,15 +9,18 @@
 use std::os::fd::{AsFd as _, AsRawFd as _, BorrowedFd, OwnedFd};
 use std::path::Path;
 
-use orlop_disk::{Step, Walk};
+use orlop_disk::{Step, Walk, each_below};
 use parking_lot::Mutex;
-use rustix::fs::{Mode, OFlags, XattrFlags, getxattr, open, openat, setxattr};
+use rustix::fs::{Mode, OFlags, XattrFlags, getxattr, open, openat, removexattr, setxattr};
 use rustix::io::Errno;
 
 use super::Layout;
 use crate::{Error, Result};
 
 const ATTRIBUTE: &str = "security.selinux";
+
+/// What a layer has that is being labelled. It is beside the directory that containers see.
+const UNDER_WAY: &str = "trusted.orlop.labelling";
 
 /// The longest label that is compared.
 const LONGEST_LABEL: usize = 4096;
@@ -42,14 +45,16 @@ impl LayerLabel {
     /// Labels the directories in which layers are made, so that what is made from now on inherits the label; and
     /// downloads that were broken off, which may become layers as they are. Blocks.
     pub(super) fn begin(&self, layout: &Layout) {
-        let ingest = layout.ingest();
-        for dir in [&layout.tmp(), &ingest, &layout.replaced(), &layout.layers()] {
+        let (ingest, layers) = (layout.ingest(), layout.layers());
+        for dir in [&layout.tmp(), &ingest, &layout.replaced(), &layers] {
             let labelled = open_dir(dir).and_then(|top| {
                 if *dir == ingest {
-                    label_all(&top, self.bytes(), &mut set)
-                } else {
-                    label_one(top.as_fd(), self.bytes())
+                    return label_all(&top, self.bytes(), &mut set);
                 }
+                if *dir == layers && !has(top.as_fd(), self.bytes()) {
+                    doubt_all(&top, self.bytes())?;
+                }
+                label_one(top.as_fd(), self.bytes())
             });
             let Err(errno) = labelled else { continue };
             tracing::warn!(
@@ -69,7 +74,7 @@ impl LayerLabel {
     /// Labels a layer, unless it has the label. Blocks.
     pub(super) fn give(&self, layer: &Path) -> Result<()> {
         let given = open_dir(layer).and_then(|layer| {
-            if has(layer.as_fd(), self.bytes()) {
+            if is_done(layer.as_fd(), self.bytes()) {
                 return Ok(());
             }
             let _turn = self.turn.lock();
@@ -78,6 +83,12 @@ impl LayerLabel {
         match given {
             // The former has been told at the start; whoever needs a layer that is gone says so.
             Err(errno) if is_refused_everywhere(errno) || errno == Errno::NOENT => Ok(()),
+            // What is refused says nothing of the layer; a disk that fails does.
+            Err(errno) if is_refusal(errno) => Err(Error::Unlabelled {
+                layer: layer.display().to_string(),
+                label: self.label.clone(),
+                reason: std::io::Error::from(errno).to_string(),
+            }),
             given => given.map_err(|errno| Error::at("labelling", layer, errno)),
         }
     }
@@ -92,32 +103,65 @@ fn is_refused_everywhere(errno: Errno) -> bool {
     matches!(errno, Errno::INVAL | Errno::OPNOTSUPP)
 }
 
+/// Whether the policy, or how the file system is mounted, keeps this program from setting the label.
+fn is_refusal(errno: Errno) -> bool {
+    matches!(errno, Errno::ACCESS | Errno::PERM | Errno::ROFS)
+}
+
 type Set<'a> = &'a mut dyn FnMut(BorrowedFd<'_>, &[u8]) -> rustix::io::Result<()>;
 
-/// The directory itself comes last: once it has the label, all has.
+/// The directory itself comes last, and between the first file and that it has the mark of a work that is begun:
+/// its label alone does not tell, since it may be that of an earlier setting, which is the setting again.
 fn label_all(top: &OwnedFd, label: &[u8], set: Set<'_>) -> rustix::io::Result<()> {
-    if has(top.as_fd(), label) {
+    if is_done(top.as_fd(), label) {
         return Ok(());
     }
-    let mut walk = Walk::new(top)?;
+    begin_work(top.as_fd())?;
+    let mut unless_set = |file: BorrowedFd<'_>| {
+        // An earlier walk may have come so far.
+        if has(file, label) {
+            return Ok(());
+        }
+        set(file, label)
+    };
+    each_below(top, &mut unless_set)?;
+    unless_set(top.as_fd())?;
+    end_work(top.as_fd())
+}
+
+/// Says of layers that have the label already that they may not have all of it: an earlier version went through the
+/// whole store, and gave it to the directory that they are in only when it had come to the end.
+fn doubt_all(layers: &OwnedFd, label: &[u8]) -> rustix::io::Result<()> {
+    let mut walk = Walk::new(layers)?;
     while let Some(step) = walk.next()? {
         let Step::Entry(entry) = step else { continue };
         let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-        let file = match openat(walk.here(), &entry.name, flags, Mode::empty()) {
+        let layer = match openat(walk.here(), &entry.name, flags, Mode::empty()) {
             Err(Errno::NOENT) => continue,
-            file => file?,
+            layer => layer?,
         };
-        // An earlier walk may have come so far.
-        if !has(file.as_fd(), label) {
-            set(file.as_fd(), label)?;
-        }
-        match walk.enter(&entry.name) {
-            // No directory, or gone.
-            Ok(()) | Err(Errno::NOTDIR | Errno::LOOP | Errno::NOENT) => {}
-            Err(errno) => return Err(errno),
+        if has(layer.as_fd(), label) {
+            begin_work(layer.as_fd())?;
         }
     }
-    set(top.as_fd(), label)
+    Ok(())
+}
+
+/// Whether all of a directory has the label.
+fn is_done(top: BorrowedFd<'_>, label: &[u8]) -> bool {
+    has(top, label) && getxattr(name(top), UNDER_WAY, &mut [0; 0]) == Err(Errno::NODATA)
+}
+
+fn begin_work(top: BorrowedFd<'_>) -> rustix::io::Result<()> {
+    setxattr(name(top), UNDER_WAY, b"1", XattrFlags::empty())
+}
+
+fn end_work(top: BorrowedFd<'_>) -> rustix::io::Result<()> {
+    match removexattr(name(top), UNDER_WAY) {
+        // Another walk was quicker.
+        Err(Errno::NODATA) => Ok(()),
+        ended => ended,
+    }
 }
 
 fn label_one(file: BorrowedFd<'_>, label: &[u8]) -> rustix::io::Result<()> {

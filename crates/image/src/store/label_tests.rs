@@ -169,3 +169,72 @@ fn a_label_that_cannot_be_set_keeps_no_store_from_opening() {
     let refused = store.mounted(&key, &Form::Files).unwrap_err().to_string();
     assert!(refused.contains("labelling"), "{refused}");
 }
+
+#[test]
+fn a_label_that_was_given_up_half_way_and_is_wanted_again_is_given_to_all() {
+    skip_unless!(machine::is_root());
+    let Some((_dir, layer)) = a_layer() else {
+        skip!("labels cannot be set in /var/tmp");
+    };
+    let label = LayerLabel::new(LABEL.to_owned());
+    label.give(&layer).unwrap();
+    let top = open_dir(&layer).unwrap();
+    let mut room = 2;
+    let cut = label_all(&top, b"u:object_r:other_t:s0", &mut |file, label| {
+        if room == 0 {
+            return Err(Errno::INTR);
+        }
+        room -= 1;
+        set(file, label)
+    });
+    assert_eq!(cut, Err(Errno::INTR));
+    assert!(is_labelled(&layer), "its own label is of before");
+    assert_eq!(labelled(&layer).len(), ALL.len() - 2);
+    label.give(&layer).unwrap();
+    assert_eq!(labelled(&layer), ALL);
+}
+
+#[test]
+fn a_store_that_an_earlier_version_labelled_half_is_not_taken_for_labelled() {
+    skip_unless!(machine::is_root());
+    let Some((dir, _)) = a_layer() else {
+        skip!("labels cannot be set in /var/tmp");
+    };
+    let root = dir.path().join("images");
+    let layout = Layout::create(&root).unwrap();
+    let key = Digest::of(b"half");
+    let layer = layout.layer(&key);
+    make_layer(&layer);
+    for path in ["", "fs"] {
+        let file = open(layer.join(path), OFlags::PATH, Mode::empty()).unwrap();
+        set(file.as_fd(), LABEL.as_bytes()).unwrap();
+    }
+    // Twice: the second finds the store's own directories labelled.
+    for _ in 0..2 {
+        LayerLabel::new(LABEL.to_owned()).begin(&layout);
+        assert!(is_labelled(&layout.layers()));
+        assert_eq!(labelled(&layer).len(), 2, "the store was walked");
+    }
+    LayerLabel::new(LABEL.to_owned()).give(&layer).unwrap();
+    assert_eq!(labelled(&layer), ALL);
+}
+
+#[test]
+fn a_label_that_is_refused_is_no_damage() {
+    skip_unless!(machine::is_root());
+    let Some((dir, layer)) = a_layer() else {
+        skip!("labels cannot be set in /var/tmp");
+    };
+    let flags = rustix::fs::IFlags::IMMUTABLE;
+    let file = fs::File::open(layer.join("fs/file")).unwrap();
+    let former = rustix::fs::ioctl_getflags(&file).unwrap();
+    if rustix::fs::ioctl_setflags(&file, former | flags).is_err() {
+        skip!("no file can be made immutable");
+    }
+    let refused = LayerLabel::new(LABEL.to_owned()).give(&layer);
+    rustix::fs::ioctl_setflags(&file, former).unwrap();
+    let refused = refused.unwrap_err();
+    assert!(matches!(&refused, Error::Unlabelled { .. }), "{refused}");
+    assert!(refused.to_string().contains("usr_t"), "{refused}");
+    drop(dir);
+}

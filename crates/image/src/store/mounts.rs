@@ -107,12 +107,11 @@ impl Store {
         }
         let label = self.mount_label();
         orlop_erofs::mount::mount(file.as_fd(), label).map_err(|error| match error.raw_os_error() {
-            Some(libc::EINVAL) if label.is_some() && is_sound(&file) => Error::Unsupported(format!(
-                "layer {key} cannot be mounted with the SELinux label {}: the kernel does not take it; install a \
-                 policy that knows it (such as container-selinux), or name one that the node's policy knows as \
-                 `ro_file` in its contexts/lxc_contexts, and restart",
-                label.unwrap_or_default()
-            )),
+            Some(libc::EINVAL) if label.is_some() && is_sound(&file) => Error::Unlabelled {
+                layer: format!("layer {key}"),
+                label: label.unwrap_or_default().to_owned(),
+                reason: "the kernel does not take it".to_owned(),
+            },
             Some(libc::EUCLEAN | libc::EBADMSG | libc::EINVAL) => {
                 damaged(format!("it cannot be mounted: {error}"))
             }
@@ -266,7 +265,7 @@ mod tests {
             skip!("this kernel mounts no images from files");
         }
         let refused = store.mount_sealed(&key, &sealed(&sound)).unwrap_err();
-        assert!(matches!(&refused, Error::Unsupported(_)), "{refused}");
+        assert!(matches!(&refused, Error::Unlabelled { .. }), "{refused}");
         assert!(refused.to_string().contains("no_type"), "{refused}");
 
         fs::write(&path, vec![0; sound.len()]).unwrap();

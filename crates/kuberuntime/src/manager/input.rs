@@ -10,6 +10,8 @@ use serde::Deserialize;
 use serde_json::Value;
 use thiserror::Error;
 
+use super::class::RuntimeClass;
+
 /// What a source wants to run: one pod and what its manifest refers to.
 #[derive(Debug, Clone)]
 pub struct PodInput {
@@ -45,24 +47,6 @@ impl PodInput {
             pod: Arc::new(pod),
             objects,
         })
-    }
-
-    /// The pod with its RuntimeClass' overhead, unless it says itself what it costs, and with the labels
-    /// that the class asks of a node.
-    pub fn with_class(&self) -> Arc<Pod> {
-        let class = self.pod.spec.runtime_class_name.as_deref();
-        let class = class.and_then(|name| self.objects.runtime_class(name));
-        match class {
-            Some(class) if !(class.overhead.is_empty() && class.node_selector.is_empty()) => {
-                let mut pod = (*self.pod).clone();
-                if pod.spec.overhead.is_empty() {
-                    pod.spec.overhead.clone_from(&class.overhead);
-                }
-                pod.spec.node_selector.extend(class.node_selector.clone());
-                Arc::new(pod)
-            }
-            _ => self.pod.clone(),
-        }
     }
 
     /// The pod's uid.
@@ -140,17 +124,6 @@ impl std::fmt::Debug for Secret {
     }
 }
 
-/// A RuntimeClass.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct RuntimeClass {
-    /// The runtime's handler.
-    pub handler: String,
-    /// What a pod of this class costs on top of its containers.
-    pub overhead: ResourceList,
-    /// Labels that a node must have for pods of this class.
-    pub node_selector: BTreeMap<String, String>,
-}
-
 impl Objects {
     /// Takes an object in; `false` if nothing is done with objects of its kind. An object of the
     /// same name takes the place of the former.
@@ -183,13 +156,12 @@ impl Objects {
             "RuntimeClass" => {
                 let written = written("RuntimeClass")?;
                 let (_, name) = written.key(kind)?;
+                let scheduling = written.scheduling.unwrap_or_default();
                 let class = RuntimeClass {
-                    handler: written.handler.clone().unwrap_or_default(),
+                    handler: written.handler.unwrap_or_default(),
                     overhead: written.overhead.map(|o| o.pod_fixed).unwrap_or_default(),
-                    node_selector: written
-                        .scheduling
-                        .and_then(|scheduling| scheduling.node_selector)
-                        .unwrap_or_default(),
+                    node_selector: scheduling.node_selector.unwrap_or_default(),
+                    tolerations: scheduling.tolerations.unwrap_or_default(),
                 };
                 self.runtime_classes.insert(name, class);
             }
@@ -245,11 +217,13 @@ struct WrittenMeta {
     uid: Option<String>,
 }
 
-#[derive(Deserialize)]
+#[derive(Deserialize, Default)]
 #[serde(rename_all = "camelCase")]
 struct WrittenScheduling {
     #[serde(default)]
     node_selector: Option<BTreeMap<String, String>>,
+    #[serde(default)]
+    tolerations: Option<Vec<Value>>,
 }
 
 #[derive(Deserialize)]

@@ -25,6 +25,7 @@
 //! its end it knows from checkpoints beneath its root directory and goes on with at once; pods
 //! that have not been named again by [`Manager::sources_ready`] are ended.
 
+mod class;
 mod context;
 mod error;
 mod event;
@@ -40,10 +41,11 @@ mod streams;
 mod usage;
 mod view;
 
+pub use class::RuntimeClass;
 pub(crate) use context::Context;
 pub use error::{RequestError, StartError};
 pub use event::{Change, Event, Severity, Watch};
-pub use input::{InputError, Objects, PodInput, RuntimeClass, Secret};
+pub use input::{InputError, Objects, PodInput, Secret};
 pub use logs::{LogQuery, LogReader};
 use manager::VERSION;
 pub use manager::{Handler, Manager, RuntimeState};

@@ -181,7 +181,7 @@ impl Life {
             namespace: meta.namespace.clone(),
             name: meta.name.clone(),
             source: self.wished.input.source.clone(),
-            manifest: self.wished.input.manifest.clone(),
+            manifest: self.wished.manifest.clone(),
             summary: self.summary(phase, &reason, &init, &regular),
             status: status.into(),
             phase,

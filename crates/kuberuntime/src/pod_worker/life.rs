@@ -10,6 +10,7 @@ use orlop_kubelet_rules::actions::ActuatedResources;
 use orlop_kubelet_rules::pod::{Container, Pod};
 use orlop_kubelet_rules::status::ContainerState;
 use orlop_kubelet_rules::userns::IdRange;
+use serde_json::Value;
 use tokio::time::Instant;
 
 use super::api_pod_status::Waiting;
@@ -80,6 +81,8 @@ pub(super) struct Wished {
     pub(super) input: Arc<PodInput>,
     /// The pod with what its RuntimeClass adds.
     pub(super) pod: Arc<Pod>,
+    /// Its manifest with the same.
+    pub(super) manifest: Arc<Value>,
     pub(super) generation: u64,
 }
 
@@ -126,6 +129,7 @@ impl Wished {
     fn new(input: Arc<PodInput>, generation: u64) -> Self {
         Self {
             pod: input.with_class(),
+            manifest: input.manifest_with_class(),
             input,
             generation,
         }

@@ -39,6 +39,7 @@ pub(super) fn docker_config(config: &Config) -> docker::Config {
         streaming: super::streaming(config),
         containers: containers(config),
         event_backlog: config.grpc.event_backlog.get(),
+        listeners: config.daemon.state.join("listeners"),
     }
 }
 

@@ -97,3 +97,92 @@ async fn an_end_between_two_connections_is_told_to_who_comes_back_alone() {
     assert!(end_of(&going.id, &mut fourth).await.is_none());
     world.finish().await;
 }
+
+/// The lines of `orlop events -o table --since …`, of which the last is the `count`th.
+async fn told_since(world: &World, since: &str, count: usize) -> (Vec<String>, String) {
+    let endpoint = format!("unix://{}", world.node.socket().display());
+    let count = count.to_string();
+    let line = [
+        "-r", &endpoint, "events", "-o", "table", "--since", since, "-n", &count,
+    ];
+    let output = tokio::process::Command::new("timeout")
+        .args(["5", env!("CARGO_BIN_EXE_orlop")])
+        .args(line)
+        .output()
+        .await
+        .expect("orlop events");
+    let stderr = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(output.status.success(), "{:?}: {stderr}", output.status);
+    let told = String::from_utf8_lossy(&output.stdout);
+    (told.lines().map(str::to_owned).collect(), stderr)
+}
+
+#[tokio::test]
+async fn who_asks_afterwards_is_told_what_has_happened_though_nobody_listened() {
+    let world = world!();
+    if world.node.is_peer() {
+        skip!("the promise is ours");
+    }
+    let begin = jiff::Timestamp::now();
+    let going = world.run_script("asked", "exit 7").await;
+    world.cri.wait_exited(&going.id).await;
+    world.cri.remove(&going.id).await.expect("remove");
+    let (told, stderr) = told_since(&world, "10m", 6).await;
+    let before_all = "events from before";
+    assert!(
+        stderr.contains(before_all),
+        "the daemon is younger: {stderr}"
+    );
+    let is_told = |line: &str, what: &str, who: &str| {
+        let words: Vec<&str> = line.split("  ").collect();
+        words.len() >= 4 && words[1] == what && words[3] == who && words[2].ends_with("/asked")
+    };
+    for (line, (what, who)) in told.iter().zip([
+        ("created", "(pod)"),
+        ("started", "(pod)"),
+        ("created", "main"),
+        ("started", "main"),
+        ("stopped", "main"),
+        ("deleted", "main"),
+    ]) {
+        assert!(is_told(line, what, who), "{what} {who}: {line}");
+    }
+    assert!(told[4].contains("exit code 7"), "{}", told[4]);
+    // What is told now follows upon it, and the past is what was asked for.
+    let (told, stderr) = told_since(&world, &begin.to_string(), 6).await;
+    assert_eq!((told.len(), stderr.as_str()), (6, ""));
+    let later = jiff::Timestamp::now().to_string();
+    let stop = async {
+        tokio::time::sleep(Duration::from_millis(500)).await;
+        world
+            .cri
+            .stop_pod(&going.pod_id)
+            .await
+            .expect("stop the pod");
+    };
+    let ((told, _), ()) = tokio::join!(told_since(&world, &later, 1), stop);
+    assert!(is_told(&told[0], "stopped", "(pod)"), "{}", told[0]);
+    world.finish().await;
+}
+
+#[tokio::test]
+async fn who_asks_after_a_restart_is_told_what_is_on_record() {
+    let mut world = world!();
+    if world.node.is_peer() {
+        skip!("the promise is ours");
+    }
+    let begin = jiff::Timestamp::now().to_string();
+    let going = world.run_script("asked", "sleep 1; exit 7").await;
+    world.node.kill9();
+    tokio::time::sleep(Duration::from_secs(3)).await;
+    world.node.start_again().await;
+    world.cri = world.node.cri().await;
+    world.cri.wait_exited(&going.id).await;
+    let (told, stderr) = told_since(&world, &begin, 3).await;
+    assert!(stderr.contains("are not all kept"), "{stderr}");
+    for (line, what) in told.iter().zip(["created", "started", "stopped"]) {
+        assert!(line.contains(what) && line.contains("  main  "), "{line}");
+    }
+    assert!(told[2].contains("exit code 7"), "{}", told[2]);
+    world.finish().await;
+}

@@ -11,6 +11,7 @@ mod engine_away;
 mod guarded;
 mod logs;
 mod migration;
+mod missed_events;
 mod networks;
 mod observe;
 mod pods;

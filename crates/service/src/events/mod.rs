@@ -1,7 +1,8 @@
-//! What happened to pods and containers, for everybody who listens, and for who comes back and has
-//! missed something.
+//! What happened to pods and containers, for everybody who listens, for who comes back and has
+//! missed something, and for who asks afterwards.
 
 mod backlog;
+mod history;
 mod listener;
 mod subscribers;
 mod subscription;

@@ -13,6 +13,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
+use orlop_cri::inspection::ListEventsResponse;
 use orlop_cri::v1::ContainerEventResponse;
 use parking_lot::Mutex;
 use prost::Message as _;
@@ -20,6 +21,7 @@ use tokio::sync::mpsc;
 use tonic::Status;
 
 use super::backlog::{Backlog, Ticket};
+use super::history::History;
 use super::listener::{self, Listener};
 use super::subscription::{Subscription, Told};
 use super::taken::Taken;
@@ -35,6 +37,7 @@ const QUEUE_BYTES: usize = 4 << 20;
 #[derive(Debug, Default)]
 pub struct Events {
     state: Arc<Mutex<State>>,
+    history: Mutex<History>,
     tickets: AtomicU64,
     /// Held by who writes down who listens, from the look to the end of the file.
     writing: Mutex<()>,
@@ -67,9 +70,32 @@ struct Subscriber {
 }
 
 impl Events {
-    /// How long events are kept for those who come back. Zero: not at all.
+    /// How long events are kept for those who come back. Zero: not at all, for nobody.
     pub fn keep(&self, time: Duration) {
         self.state.lock().backlog.keep(time);
+        if time.is_zero() {
+            self.history.lock().clear();
+        }
+    }
+
+    /// Keeps an event for who asks afterwards, whoever listens. Of its containers it need have no more than
+    /// the one that it is about.
+    pub fn note(&self, event: &ContainerEventResponse) {
+        if !self.state.lock().backlog.window().is_zero() {
+            self.history.lock().note(event);
+        }
+    }
+
+    /// What has happened from a time on, in nanoseconds since 1970, as far as it is kept.
+    pub fn since(&self, at: i64) -> ListEventsResponse {
+        let kept = !self.state.lock().backlog.window().is_zero();
+        if kept {
+            return self.history.lock().since(at);
+        }
+        ListEventsResponse {
+            kept_from: clock::now(),
+            ..ListEventsResponse::default()
+        }
     }
 
     /// Whether what is on record of a time, in nanoseconds since 1970, is told to those who come back: zero

@@ -1,5 +1,6 @@
-//! `events`: what happens to containers, as it happens.
+//! `events`: what happens to containers, as it happens, and what has happened before.
 
+mod past;
 mod unreadable;
 
 use std::collections::BTreeMap;
@@ -10,8 +11,10 @@ use std::str::FromStr;
 use orlop_cri::images::ReadFailure;
 use orlop_cri::v1::{ContainerEventResponse, ContainerEventType, ContainerStatus};
 
+use self::past::Past;
 use self::unreadable::Failures;
 use crate::connect::Session;
+use crate::input::moment;
 use crate::output::{self, Format, FormatFlags, Style, rfc3339, short_id, stdout};
 
 /// Which events, and how to show them.
@@ -26,6 +29,11 @@ pub struct Args {
     #[arg(short, long, value_name = "CONDITION")]
     filter: Vec<Condition>,
 
+    /// Begin with what has happened since TIME (10m, 2026-01-02T13:23:37Z), as far as the runtime
+    /// keeps it: orlop does, others do not
+    #[arg(long, value_name = "TIME")]
+    since: Option<String>,
+
     /// End after so many events
     #[arg(short = 'n', long, value_name = "N")]
     count: Option<u64>,
@@ -34,17 +42,28 @@ pub struct Args {
 pub(super) async fn run(args: Args, session: &Session) -> anyhow::Result<()> {
     let format = args.format.or_json()?;
     let filter = Filter::new(args.filter);
+    let since = args.since.as_deref().map(moment).transpose()?;
     let mut events = session.runtime().await?.container_events().await?;
     let style = Style::of(&io::stdout());
     let mut failures = Failures::watch(session).await?;
+    // After the subscription, so that nothing is missed between the two.
+    let (past, past_events) = match since {
+        Some(since) => Past::since(session, since).await?,
+        None => Default::default(),
+    };
+    let mut past_events = past_events.into_iter();
     let mut left = args.count;
     while left != Some(0) {
-        let event = tokio::select! {
-            event = events.next() => match event? {
-                Some(event) => Event::Container(Box::new(event)),
-                None => break,
+        let event = match past_events.next() {
+            Some(event) => Event::Container(Box::new(event)),
+            None => tokio::select! {
+                event = events.next() => match event? {
+                    Some(event) if past.has(&event) => continue,
+                    Some(event) => Event::Container(Box::new(event)),
+                    None => break,
+                },
+                failure = failures.next() => Event::Unreadable(failure),
             },
-            failure = failures.next() => Event::Unreadable(failure),
         };
         if !filter.lets_through(&event) {
             continue;

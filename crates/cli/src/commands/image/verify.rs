@@ -21,7 +21,10 @@ pub(crate) struct Args {
     repair: bool,
 }
 
-/// Fails if an image is broken and stays so.
+/// What is not broken, and cannot be used: a node's policy is to be mended, and no image.
+const UNLABELLED: u8 = 3;
+
+/// Fails if an image is broken and stays so, or if one cannot be used.
 pub(super) async fn run(args: Args, session: &Session) -> anyhow::Result<ExitCode> {
     let request = VerifyImagesRequest {
         images: args.images,
@@ -30,7 +33,7 @@ pub(super) async fn run(args: Args, session: &Session) -> anyhow::Result<ExitCod
     let mut client = client(session).await?;
     let answer = client.verify_images(request).await.map_err(refused);
     let mut answers = answer.context("cannot verify")?.into_inner();
-    let mut code = ExitCode::SUCCESS;
+    let (mut broken, mut unlabelled) = (false, false);
     while let Some(image) = answers
         .message()
         .await
@@ -38,21 +41,27 @@ pub(super) async fn run(args: Args, session: &Session) -> anyhow::Result<ExitCod
         .context("cannot verify")?
     {
         if !image.broken.is_empty() && !image.repaired {
-            code = ExitCode::FAILURE;
+            broken = true;
         }
+        unlabelled |= !image.unlabelled.is_empty();
         write_all(&report(&image))?;
     }
-    Ok(code)
+    Ok(match (broken, unlabelled) {
+        (true, _) => ExitCode::FAILURE,
+        (false, true) => UNLABELLED.into(),
+        (false, false) => ExitCode::SUCCESS,
+    })
 }
 
 fn report(image: &VerifyImagesResponse) -> String {
     let verdict = match (image.broken.is_empty(), image.repaired) {
+        (true, _) if !image.unlabelled.is_empty() => "unlabelled",
         (true, _) => "sound",
         (false, true) => "repaired",
         (false, false) => "broken",
     };
     let mut text = format!("{} {verdict} {}\n", image.id, image.names.join(" "));
-    for content in &image.broken {
+    for content in image.broken.iter().chain(&image.unlabelled) {
         let _ = writeln!(text, "  {}: {}", content.digest, content.problem);
     }
     text
@@ -72,6 +81,16 @@ mod tests {
             ..Default::default()
         };
         assert_eq!(report(&image), "sha256:1 sound r.test/a:1\n");
+        let refused = BrokenContent {
+            digest: "sha256:3".into(),
+            problem: "its label is refused".into(),
+        };
+        image.unlabelled.push(refused);
+        assert_eq!(
+            report(&image),
+            "sha256:1 unlabelled r.test/a:1\n  sha256:3: its label is refused\n"
+        );
+        image.unlabelled.clear();
         image.broken.push(BrokenContent {
             digest: "sha256:2".into(),
             problem: "its directory is missing".into(),

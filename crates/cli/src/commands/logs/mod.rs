@@ -1,7 +1,6 @@
 //! `logs`: the log of a container, or of all containers of a pod, read from files on this
 //! machine.
 
-mod moment;
 mod pod;
 mod printer;
 
@@ -17,8 +16,8 @@ use orlop_cri::v1::{ContainerFilter, ContainerState, ContainerStatus};
 use orlop_disk::FollowedLog as Log;
 
 use crate::connect::{Dialect, Session};
+use crate::input::moment;
 use crate::input::select::{self, Thing};
-use moment::moment;
 use printer::Printer;
 
 /// How often a followed log is looked at, and how often its container.

@@ -9,7 +9,7 @@ use crate::input::Span;
 
 /// A point in time: so long ago, RFC 3339 with or without offset, a date, or seconds since the
 /// epoch.
-pub(super) fn moment(text: &str) -> anyhow::Result<Timestamp> {
+pub(crate) fn moment(text: &str) -> anyhow::Result<Timestamp> {
     if text.ends_with(|c: char| c.is_ascii_alphabetic())
         && let Ok(Span(ago)) = text.parse()
         && let Some(then) = SystemTime::now().checked_sub(ago)
