@@ -1,9 +1,9 @@
 //! A log file that grows and is rotated while it is read.
 
-use std::collections::VecDeque;
+use std::borrow::Cow;
 use std::fs::File;
-use std::io::{BufRead, BufReader, Error, Result, Seek, SeekFrom};
-use std::os::unix::fs::MetadataExt;
+use std::io::{BufRead, BufReader, Error, ErrorKind, Result, Seek, SeekFrom};
+use std::os::unix::fs::{FileExt as _, MetadataExt};
 use std::path::{Path, PathBuf};
 
 use crate::LogPlace;
@@ -11,6 +11,9 @@ use crate::LogPlace;
 /// Longer lines than any runtime writes are cut into several, lest a log without lines fills
 /// the memory.
 const LONGEST_LINE: usize = 1 << 20;
+
+/// What is read at once from the end.
+const BLOCK: u64 = 64 << 10;
 
 /// A log file, read line by line.
 #[derive(Debug)]
@@ -63,33 +66,15 @@ impl FollowedLog {
         bytes: u64,
         goes_on: impl Fn(&[u8]) -> bool,
     ) -> Result<()> {
-        let mut position = self.skip_to_last(bytes)?;
-        let mut begins = VecDeque::new();
-        let mut begin = position;
-        while let Some(line) = self.line()? {
-            position += line.len() as u64;
-            if goes_on(&line) {
-                continue;
-            }
-            begins.push_back(begin);
-            if begins.len() as u64 > lines {
-                begins.pop_front();
-            }
-            begin = position;
-        }
-        if begin < position {
-            begins.push_back(begin);
-            if begins.len() as u64 > lines {
-                begins.pop_front();
-            }
-            begin = position;
-        }
+        let length = self.reader.get_ref().metadata()?.len();
+        let floor = length.saturating_sub(bytes);
+        let backwards = Backwards::new(self.reader.get_ref(), floor);
+        let start = match backwards.find_tail(length, lines, goes_on) {
+            // It was cut meanwhile: all that is there now is new.
+            Err(error) if error.kind() == ErrorKind::UnexpectedEof => 0,
+            found => found?,
+        };
         self.unfinished.clear();
-        let start = begins
-            .front()
-            .copied()
-            .filter(|_| lines > 0)
-            .unwrap_or(begin);
         self.reader.seek(SeekFrom::Start(start))?;
         Ok(())
     }
@@ -98,17 +83,6 @@ impl FollowedLog {
     pub fn unread(&mut self) -> Result<u64> {
         let length = self.reader.get_ref().metadata()?.len();
         Ok(length.saturating_sub(self.reader.stream_position()?))
-    }
-
-    /// Goes to the first line that is within so many bytes at the end, and says where it is.
-    fn skip_to_last(&mut self, bytes: u64) -> Result<u64> {
-        let length = self.reader.get_ref().metadata()?.len();
-        let Some(from) = length.checked_sub(bytes).filter(|from| *from > 0) else {
-            return Ok(0);
-        };
-        self.reader.seek(SeekFrom::Start(from))?;
-        let rest = self.line()?.unwrap_or_default();
-        Ok(from + rest.len() as u64)
     }
 
     /// Opens the file that took the place of this one; `false` if none did.
@@ -130,6 +104,104 @@ impl FollowedLog {
         }
         *self = Self::open(&self.path, &self.id)?;
         Ok(true)
+    }
+}
+
+/// A file that is read from its end: however long it is, no more than what is looked for.
+struct Backwards<'a> {
+    file: &'a File,
+    /// Nothing before is looked at.
+    floor: u64,
+    /// What was read last, and where it begins.
+    block: Vec<u8>,
+    begin: u64,
+}
+
+impl<'a> Backwards<'a> {
+    fn new(file: &'a File, floor: u64) -> Self {
+        Self {
+            file,
+            floor,
+            block: Vec::new(),
+            begin: 0,
+        }
+    }
+
+    /// Where the last lines begin.
+    fn find_tail(
+        mut self,
+        length: u64,
+        lines: u64,
+        goes_on: impl Fn(&[u8]) -> bool,
+    ) -> Result<u64> {
+        // What has no end yet is not counted.
+        let end = self.begin_of(length)?.unwrap_or(self.floor);
+        let (mut start, mut counted) = (end, 0);
+        while start > self.floor {
+            // Its own end is none of an earlier line.
+            let Some(begin) = self.begin_of(start - 1)? else {
+                break;
+            };
+            // A part belongs to the line behind it, and is one by itself where there is none.
+            if start == end || !goes_on(&self.text(begin, start)?) {
+                if counted == lines {
+                    break;
+                }
+                counted += 1;
+            }
+            start = begin;
+        }
+        Ok(start)
+    }
+
+    /// Where the line begins that this place is in or at the end of, no further away than the longest; nothing
+    /// where that is before the floor.
+    fn begin_of(&mut self, place: u64) -> Result<Option<u64>> {
+        let farthest = place.saturating_sub(LONGEST_LINE as u64).max(self.floor);
+        if let Some(end) = self.line_end(place, farthest)? {
+            return Ok(Some(end + 1));
+        }
+        let is_cut = farthest > self.floor;
+        Ok((is_cut || farthest == 0).then_some(farthest))
+    }
+
+    /// Where the last line ends before a place, looked for as far as another.
+    fn line_end(&mut self, mut before: u64, farthest: u64) -> Result<Option<u64>> {
+        while before > farthest {
+            if !self.has(before - 1, before) {
+                self.begin = before.saturating_sub(BLOCK);
+                let size = before - self.begin;
+                self.block
+                    .resize(usize::try_from(size).unwrap_or_default(), 0);
+                self.file.read_exact_at(&mut self.block, self.begin)?;
+            }
+            let from = farthest.max(self.begin);
+            let part = self.part(from, before);
+            if let Some(end) = part.iter().rposition(|byte| *byte == b'\n') {
+                return Ok(Some(from + end as u64));
+            }
+            before = from;
+        }
+        Ok(None)
+    }
+
+    fn has(&self, from: u64, to: u64) -> bool {
+        from >= self.begin && to <= self.begin + self.block.len() as u64
+    }
+
+    /// Of what was read last.
+    fn part(&self, from: u64, to: u64) -> &[u8] {
+        let place = |at: u64| usize::try_from(at - self.begin).unwrap_or_default();
+        &self.block[place(from)..place(to)]
+    }
+
+    fn text(&self, from: u64, to: u64) -> Result<Cow<'_, [u8]>> {
+        if self.has(from, to) {
+            return Ok(self.part(from, to).into());
+        }
+        let mut text = vec![0; usize::try_from(to - from).unwrap_or_default()];
+        self.file.read_exact_at(&mut text, from)?;
+        Ok(text.into())
     }
 }
 
@@ -177,6 +249,103 @@ mod tests {
         assert_eq!(tail(99, u64::MAX), "one\npart-\ntwo\nthree\nfour\n");
         assert_eq!(tail(99, 10), "four\n", "the line that is cut is left out");
         assert_eq!(tail(0, 12), "");
+    }
+
+    /// Where the last lines begin, by reading all of a text.
+    fn expected(text: &[u8], lines: usize, floor: usize) -> usize {
+        let whole = text
+            .iter()
+            .rposition(|byte| *byte == b'\n')
+            .map_or(0, |at| at + 1);
+        let cut = |from: usize| Some(from + text[from..].iter().position(|b| *b == b'\n')? + 1);
+        let mut begin = if floor == 0 {
+            0
+        } else {
+            cut(floor).unwrap_or(floor)
+        };
+        let mut begins = vec![];
+        let mut next = begin;
+        for line in text[begin..whole.max(begin)].split_inclusive(|byte| *byte == b'\n') {
+            next += line.len();
+            if !line.ends_with(b"-\n") || next == whole {
+                begins.push(begin);
+                begin = next;
+            }
+        }
+        let kept = begins.len().saturating_sub(lines);
+        begins.get(kept).copied().unwrap_or(begin)
+    }
+
+    #[test]
+    fn the_last_lines_are_the_same_as_if_all_were_read() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("0.log");
+        let mut state = 7_u64;
+        let mut chance = move |below: u64| {
+            state = state
+                .wrapping_mul(6_364_136_223_846_793_005)
+                .wrapping_add(1);
+            (state >> 33) % below
+        };
+        for _ in 0..200 {
+            let mut text = Vec::new();
+            for _ in 0..chance(12) {
+                // Some are of about a block, some of several.
+                let length = match chance(4) {
+                    0 => BLOCK - 3 + chance(6),
+                    1 => chance(3 * BLOCK),
+                    _ => chance(4),
+                };
+                text.resize(text.len() + length as usize, b'x');
+                text.extend(if chance(3) == 0 { &b"-\n"[..] } else { b"\n" });
+            }
+            if chance(2) == 0 {
+                text.extend(b"unfinished");
+            }
+            std::fs::write(&path, &text).unwrap();
+            let lines = chance(8);
+            let floor = chance(2) * chance(text.len() as u64 + 1);
+            let mut log = FollowedLog::open(&path, "").unwrap();
+            let bytes = text.len() as u64 - floor;
+            log.seek_tail(lines, bytes, |line| line.ends_with(b"-\n"))
+                .unwrap();
+            let found = log.reader.stream_position().unwrap();
+            let expected = expected(&text, lines as usize, floor as usize);
+            assert_eq!(
+                found,
+                expected as u64,
+                "{lines} lines from {floor} of {}",
+                text.len()
+            );
+        }
+    }
+
+    /// Bytes that this thread has asked files for (proc(5)).
+    fn read_so_far() -> u64 {
+        let text = std::fs::read_to_string("/proc/thread-self/io").unwrap();
+        let figure = text.lines().find_map(|line| line.strip_prefix("rchar: "));
+        figure.unwrap().parse().unwrap()
+    }
+
+    #[test]
+    fn the_end_of_a_large_log_is_found_without_reading_the_rest() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("0.log");
+        let file = File::create(&path).unwrap();
+        let end = b"\nlast but one\nlast\n";
+        let hole = 1 << 30;
+        file.write_all_at(end, hole).unwrap();
+        let mut log = FollowedLog::open(&path, "").unwrap();
+        let before = read_so_far();
+        log.seek_tail(2, u64::MAX, |_| false).unwrap();
+        let read = read_so_far() - before;
+        // What is before them looks like one line of the longest kind.
+        assert!(read < 3 * LONGEST_LINE as u64, "{read} bytes were read");
+        assert_eq!(all(&mut log), "last but one\nlast\n");
+        // What has no lines is taken apart, as when it is read.
+        log.seek_tail(4, u64::MAX, |_| false).unwrap();
+        let begin = hole - 2 * LONGEST_LINE as u64 - 1;
+        assert_eq!(log.reader.stream_position().unwrap(), begin);
     }
 
     #[test]

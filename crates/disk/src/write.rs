@@ -1,5 +1,6 @@
 //! Writing whole files.
 
+use std::borrow::Cow;
 use std::ffi::OsString;
 use std::fs::{self, File, OpenOptions};
 use std::io::{Error, ErrorKind, Result, Write as _};
@@ -79,13 +80,14 @@ pub fn remove_drafts(dir: &Path) -> Result<()> {
 pub struct Draft<'a> {
     file: File,
     at: PathBuf,
-    path: &'a Path,
+    path: Cow<'a, Path>,
     kept: bool,
 }
 
 impl<'a> Draft<'a> {
     /// Begins a file for this path, beside it. What a crash left of an earlier draft goes.
-    pub fn of(path: &'a Path, mode: u32) -> Result<Self> {
+    pub fn of(path: impl Into<Cow<'a, Path>>, mode: u32) -> Result<Self> {
+        let path = path.into();
         let (Some(dir), Some(name)) = (path.parent(), path.file_name()) else {
             return Err(Error::new(ErrorKind::InvalidInput, "not a file's path"));
         };
@@ -128,13 +130,13 @@ impl<'a> Draft<'a> {
             self.file.sync_data()?;
         }
         if flags.is_empty() {
-            fs::rename(&self.at, self.path)?;
+            fs::rename(&self.at, &self.path)?;
         } else {
-            renameat_with(CWD, &self.at, CWD, self.path, flags)?;
+            renameat_with(CWD, &self.at, CWD, &*self.path, flags)?;
         }
         self.kept = true;
         match outlives {
-            Outlives::PowerCut => sync_names(self.path),
+            Outlives::PowerCut => sync_names(&self.path),
             Outlives::Kill => Ok(()),
         }
     }

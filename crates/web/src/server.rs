@@ -41,6 +41,9 @@ const HEAD: HeadLimits = HeadLimits {
 /// How often usage is looked at.
 const INTERVAL: Duration = Duration::from_secs(2);
 
+/// How long it is when nobody looks any more.
+const GRACE: Duration = Duration::from_secs(30);
+
 /// What a server is to show, and to whom.
 pub struct WebOptions {
     /// The endpoint of the node.
@@ -117,7 +120,12 @@ impl Web {
         let cri = asked::connect(options.endpoint);
         let manifests = options.extras.as_ref();
         let manifests = manifests.is_some_and(|extras| extras.has_manifests());
-        let hub = Hub::new(cri.clone(), INTERVAL, manifests, options.shows_environment);
+        let hub = Hub::new(
+            cri.clone(),
+            (INTERVAL, GRACE),
+            manifests,
+            options.shows_environment,
+        );
         let node = Node {
             access,
             hub,
@@ -158,8 +166,10 @@ impl Web {
             at_once: MOST_CONNECTIONS,
             farewell: Duration::ZERO,
         };
+        let hub = Arc::clone(&node.hub);
         let each = |connection| Some(meet(connection, tls.clone(), Arc::clone(&node)));
         accepting.run(Shared(listener), stop, each).await;
+        hub.close();
     }
 }
 

@@ -47,6 +47,10 @@ pub fn containerd_plan(file: &Path, machine: Machine<'_>) -> Result<Plan> {
                 plan.root = line.text().map(PathBuf::from);
                 Outcome::Needless("orlop keeps its own: `root`".to_owned())
             }
+            ["state"] => {
+                plan.state = line.text().map(PathBuf::from);
+                Outcome::Needless("orlop keeps its own: `state`".to_owned())
+            }
             ["grpc", "gid"] => number(&mut plan, &line, "grpc", "group", |gid| {
                 (gid > 0).then(|| Value::String(gid.to_string()))
             }),

@@ -12,7 +12,7 @@ pub(super) const RULES: Rules = &[
     ("version", Needless("it is the file's version")),
     ("imports", Apart),
     ("root", Apart),
-    ("state", Needless("orlop keeps its own: `state`")),
+    ("state", Apart),
     ("temp", Needless(OWN)),
     ("plugin_dir", Needless(OWN)),
     ("disabled_plugins", Needless(OWN)),

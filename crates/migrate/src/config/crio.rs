@@ -42,6 +42,13 @@ pub fn crio_plan(file: &Path, machine: Machine<'_>) -> Result<Plan> {
                 }
                 Outcome::Needless("orlop keeps its own: `root`".to_owned())
             }
+            ["crio", "runroot"] => {
+                plan.state = line
+                    .text()
+                    .filter(|root| !root.is_empty())
+                    .map(PathBuf::from);
+                Outcome::Needless("orlop keeps its own: `state`".to_owned())
+            }
             ["crio", "runtime", "log_level"] => match line.text() {
                 Some(level @ ("trace" | "debug" | "info" | "warn" | "error")) => {
                     plan.set("log", "level", Value::String(level.to_owned()))
@@ -58,6 +65,13 @@ pub fn crio_plan(file: &Path, machine: Machine<'_>) -> Result<Plan> {
                 }
                 _ => not_said(),
             },
+            // -1, which CRI-O prints by itself, is no limit.
+            ["crio", "runtime", "log_size_max"] => match line.value {
+                Value::Integer(size) if size > 0 => {
+                    plan.set("containers", "log_size", Value::Integer(size))
+                }
+                _ => not_said(),
+            },
             ["crio", "runtime", "cgroup_manager"] => match line.text() {
                 Some("systemd" | "cgroupfs") => plan.set("", "cgroup_driver", line.value.clone()),
                 _ => unfit(),
@@ -65,7 +79,7 @@ pub fn crio_plan(file: &Path, machine: Machine<'_>) -> Result<Plan> {
             [
                 "crio",
                 "image" | "network" | "metrics",
-                "global_auth_file" | "plugin_dir" | "enable_metrics",
+                "global_auth_file" | "plugin_dir" | "cni_status_grace_period" | "enable_metrics",
             ] if line.is_nothing() => not_said(),
             ["crio", "image", "global_auth_file"] => plan.set(
                 "images",
@@ -88,6 +102,9 @@ pub fn crio_plan(file: &Path, machine: Machine<'_>) -> Result<Plan> {
                 "bin_dirs",
                 Value::Array(vec![line.value.clone()]),
             ),
+            ["crio", "network", "cni_status_grace_period"] => {
+                plan.set("network", "status_grace", line.value.clone())
+            }
             ["crio", "metrics", "enable_metrics"] => plan.set(
                 "metrics",
                 "listen",
@@ -101,8 +118,12 @@ pub fn crio_plan(file: &Path, machine: Machine<'_>) -> Result<Plan> {
         };
         note(&mut plan, &line, outcome);
     }
+    let default = plan
+        .text("", "default_runtime")
+        .unwrap_or_else(|| "crun".to_owned());
+    let of_default = runtimes.get(&default).cloned().unwrap_or_default();
     for (name, lines) in runtimes {
-        runtime(&mut plan, machine, &name, lines);
+        runtime(&mut plan, machine, &name, lines, (&default, &of_default));
     }
     usual_files(&mut plan, machine.root);
     if let Some(name) = plan.text("", "default_runtime")
@@ -215,34 +236,65 @@ fn sysctls(plan: &mut Plan, line: &Line) -> Outcome {
     }
 }
 
-fn runtime(plan: &mut Plan, machine: Machine<'_>, name: &str, lines: Vec<Line>) {
+/// One runtime, and what is said of the default one, which others may inherit.
+fn runtime(
+    plan: &mut Plan,
+    machine: Machine<'_>,
+    name: &str,
+    lines: Vec<Line>,
+    (default, of_default): (&str, &[Line]),
+) {
+    const INHERITED: [&str; 4] = [
+        "runtime_path",
+        "runtime_type",
+        "runtime_root",
+        "runtime_config_path",
+    ];
     let table = format!("runtimes.{name}");
-    let text = |key: &str| {
-        let line = lines
-            .iter()
-            .find(|line| line.path.last().is_some_and(|it| it == key));
-        line.and_then(Line::text).unwrap_or_default().to_owned()
+    let inherits = name != default
+        && lines.iter().any(|line| {
+            line.path
+                .last()
+                .is_some_and(|it| it == "inherit_default_runtime")
+                && line.value == Value::Boolean(true)
+        });
+    let (name, said) = if inherits {
+        (default, of_default)
+    } else {
+        (name, &lines[..])
     };
-    let path = match text("runtime_path").as_str() {
-        "" => (machine.find)(name).unwrap_or_else(|| Path::new("/usr/bin").join(name)),
-        path => PathBuf::from(path),
+    let of = |key: &str| {
+        let mut all = said.iter();
+        all.find(|line| line.path.last().is_some_and(|it| it == key) && !line.is_nothing())
     };
-    let is_shim = text("runtime_type") == "vm";
+    let path = match of("runtime_path").and_then(Line::text) {
+        None => (machine.find)(name).unwrap_or_else(|| Path::new("/usr/bin").join(name)),
+        Some(path) => PathBuf::from(path),
+    };
+    let is_shim = of("runtime_type").is_some_and(|line| line.text() == Some("vm"));
     let value = Value::String(path.display().to_string());
     plan.set(&table, "path", value);
     plan.programs.push(path);
+    if is_shim {
+        plan.set(&table, "kind", Value::String("shim".to_owned()));
+    }
+    let root = of("runtime_root").filter(|_| !is_shim);
+    for (key, line) in [("root", root), ("shim_config", of("runtime_config_path"))] {
+        if let Some(line) = line {
+            plan.set(&table, key, line.value.clone());
+        }
+    }
+    let taken = |key: &str| Outcome::Taken(format!("{table}.{key}"));
     for line in lines {
         let outcome = match line.path.last().map(String::as_str) {
-            Some("runtime_path") => Outcome::Taken(format!("{table}.path")),
-            Some("runtime_type") if is_shim => {
-                plan.set(&table, "kind", Value::String("shim".to_owned()))
-            }
-            Some("runtime_root") if !line.is_nothing() && !is_shim => {
-                plan.set(&table, "root", line.value.clone())
-            }
-            Some("runtime_config_path") if !line.is_nothing() => {
-                plan.set(&table, "shim_config", line.value.clone())
-            }
+            Some(key) if inherits && INHERITED.contains(&key) => Outcome::Needless(
+                "the default runtime's counts: `inherit_default_runtime` is set".to_owned(),
+            ),
+            Some("inherit_default_runtime") if inherits => taken("path"),
+            Some("runtime_path") => taken("path"),
+            Some("runtime_type") if is_shim => taken("kind"),
+            Some("runtime_root") if !line.is_nothing() && !is_shim => taken("root"),
+            Some("runtime_config_path") if !line.is_nothing() => taken("shim_config"),
             Some(key @ "privileged_without_host_devices") => {
                 plan.set(&table, key, line.value.clone())
             }
@@ -251,6 +303,9 @@ fn runtime(plan: &mut Plan, machine: Machine<'_>, name: &str, lines: Vec<Line>) 
             }
             Some("monitor_path" | "monitor_env" | "monitor_cgroup" | "monitor_exec_cgroup") => {
                 Outcome::Needless("orlop-keeper is in the place of conmon".to_owned())
+            }
+            Some("container_min_memory") => {
+                Outcome::Needless("no limit is too small for orlop itself".to_owned())
             }
             Some("runtime_type") => not_said(),
             _ if line.is_nothing() => not_said(),

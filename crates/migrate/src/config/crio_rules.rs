@@ -9,7 +9,7 @@ const PAUSE: &str = "orlop has no pause containers";
 
 pub(super) const RULES: Rules = &[
     ("crio/root", Apart),
-    ("crio/runroot", Needless("orlop keeps its own: `state`")),
+    ("crio/runroot", Apart),
     ("crio/imagestore", Lost("images are in one store: `root`")),
     (
         "crio/storage_driver",
@@ -55,6 +55,15 @@ pub(super) const RULES: Rules = &[
     ),
     (
         "crio/api/stream_tls_cipher_suites",
+        As("streaming", "tls_cipher_suites"),
+    ),
+    // Since 1.36, of its metrics, too.
+    (
+        "crio/api/tls_min_version",
+        As("streaming", "tls_min_version"),
+    ),
+    (
+        "crio/api/tls_cipher_suites",
         As("streaming", "tls_cipher_suites"),
     ),
     (
@@ -164,7 +173,7 @@ pub(super) const RULES: Rules = &[
         "crio/runtime/log_filter",
         Lost("the log has levels alone: `log.level`"),
     ),
-    ("crio/runtime/log_size_max", As("containers", "log_size")),
+    ("crio/runtime/log_size_max", Apart),
     (
         "crio/runtime/log_to_journald",
         Lost("containers' logs are files alone: have an agent read them"),
@@ -219,6 +228,18 @@ pub(super) const RULES: Rules = &[
     (
         "crio/runtime/enable_criu_support",
         Needless("checkpoints are made where criu is there"),
+    ),
+    (
+        "crio/checkpoint_restore/*",
+        Needless("checkpoints are made where criu is there"),
+    ),
+    (
+        "crio/runtime/additional_artifact_stores",
+        Lost("artifacts are in one store: `root`"),
+    ),
+    (
+        "crio/runtime/separate_pull_cgroup",
+        Lost("pulls are in the daemon's cgroup: limit that of its unit"),
     ),
     (
         "crio/runtime/enable_pod_events",
@@ -301,6 +322,7 @@ pub(super) const RULES: Rules = &[
         "crio/network/cni_default_network",
         Lost("the first file of `network.conf_dir` decides: give the network that name"),
     ),
+    ("crio/network/cni_status_grace_period", Apart),
     ("crio/network/network_dir", As("network", "conf_dir")),
     ("crio/network/plugin_dir", Apart),
     ("crio/network/plugin_dirs", As("network", "bin_dirs")),

@@ -125,7 +125,7 @@ pub(super) const RULES: Rules = &[
     ("icc", Needless("pods have networks of CNI")),
     ("containerd", Needless(OWN)),
     ("containerd-namespace", Needless(OWN)),
-    ("exec-root", Needless(OWN)),
+    ("exec-root", Apart),
     ("pidfile", Needless(OWN)),
     (
         "group",
@@ -180,6 +180,10 @@ pub fn docker_plan(
             ["data-root"] => {
                 plan.root = line.text().map(PathBuf::from);
                 Outcome::Needless("orlop keeps its own: `root`".to_owned())
+            }
+            ["exec-root"] => {
+                plan.state = line.text().map(PathBuf::from);
+                Outcome::Needless(OWN.to_owned())
             }
             ["exec-opts"] => {
                 let options = line.value.as_array().map(Vec::as_slice).unwrap_or_default();

@@ -34,6 +34,8 @@ pub struct Plan {
     pub files: BTreeMap<String, String>,
     /// Where they keep their images.
     pub root: Option<PathBuf>,
+    /// Where they keep what they know of running containers, if their configuration says so.
+    pub state: Option<PathBuf>,
     /// Programs of runtimes that the plan names.
     pub programs: Vec<PathBuf>,
     settings: BTreeMap<(String, String), Value>,

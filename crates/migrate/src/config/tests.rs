@@ -227,6 +227,55 @@ pinned = ["a*"]
 }
 
 #[test]
+fn runtimes_of_crio_inherit_what_the_default_one_has() {
+    let text = r#"[crio.api]
+tls_min_version = "VersionTLS13"
+[crio.runtime]
+cgroup_manager = "cgroupfs"
+log_size_max = -1
+default_runtime = "kata"
+[crio.runtime.runtimes.kata]
+runtime_path = "/opt/kata/bin/containerd-shim-kata-v2"
+runtime_type = "vm"
+runtime_config_path = "/etc/kata.toml"
+[crio.runtime.runtimes.performance]
+runtime_path = "/usr/bin/never"
+inherit_default_runtime = true
+allowed_annotations = ["irq-load-balancing.crio.io"]
+container_min_memory = "500KiB"
+[crio.runtime.runtimes.crun]
+runtime_path = ""
+inherit_default_runtime = false
+[crio.checkpoint_restore]
+container_level_enabled = "full"
+[crio.network]
+cni_status_grace_period = "1m"
+"#;
+    let (_dir, plan) = plan(&[("crio.conf", text)], crio_plan);
+    let expected: toml::Table = r#"
+cgroup_driver = "cgroupfs"
+default_runtime = "kata"
+network = { status_grace = "1m" }
+streaming = { tls_min_version = "VersionTLS13" }
+[runtimes.kata]
+path = "/opt/kata/bin/containerd-shim-kata-v2"
+kind = "shim"
+shim_config = "/etc/kata.toml"
+[runtimes.performance]
+path = "/opt/kata/bin/containerd-shim-kata-v2"
+kind = "shim"
+shim_config = "/etc/kata.toml"
+allowed_annotations = ["irq-load-balancing.crio.io"]
+[runtimes.crun]
+path = "/opt/bin/crun"
+"#
+    .parse()
+    .unwrap();
+    assert_eq!(written(&plan), expected);
+    assert!(lost(&plan).is_empty(), "{:?}", lost(&plan));
+}
+
+#[test]
 fn docker_s_file_gives_drivers_runtimes_and_registries() {
     let text = "{\n\t\"exec-opts\": [\"native.cgroupdriver=systemd\"],\n  \"default-runtime\": \"crun\",\n  \
                 \"runtimes\": {\"crun\": {\"path\": \"crun\", \"runtimeArgs\": [\"--debug\"]}},\n  \

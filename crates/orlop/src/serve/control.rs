@@ -118,7 +118,7 @@ impl Inner {
             let rules = Arc::new(rules);
             // Whatever may fail comes before anything is changed.
             let moving = reading.parts.exporting.prepare(&before, &rules)?;
-            let page = Pages::prepare(&before, &rules)?;
+            let page = reading.parts.pages.prepare(&before, &rules)?;
             let collector = Collector::of(&rules.traces)?;
             Ok((new, rules, moving, page, collector))
         };
@@ -137,7 +137,7 @@ impl Inner {
             exporting.move_to(moving).await;
         }
         if let Some(page) = page {
-            pages.move_to(page, &rules).await;
+            pages.move_to(page).await;
         }
         traced.send_to(collector, &rules.traces);
         // A level that somebody set by hand stays until the file says another.

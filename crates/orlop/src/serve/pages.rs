@@ -1,13 +1,14 @@
 //! The page of `[web]`, which moves where the configuration says so. It is a client of the daemon's own socket,
 //! as any other is.
 
+use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use anyhow::Context as _;
 use orlop_cri::Endpoint;
-use orlop_disk::{Outlives, write_file};
-use orlop_door::{Listener, Tls, TlsFiles, TlsRules, TlsTerms};
+use orlop_disk::{Draft, Outlives};
+use orlop_door::{Listener, Tls, TlsError, TlsFiles, TlsRules, TlsTerms};
 use orlop_web::{Extras, Token, Web, WebOptions};
 use parking_lot::Mutex;
 use tokio::sync::watch;
@@ -15,7 +16,6 @@ use tokio::task::JoinHandle;
 use tokio_util::sync::{CancellationToken, DropGuard};
 
 use super::endpoints::Endpoints;
-use crate::config::values::MetricsEndpoint;
 use crate::config::{self, Config};
 
 /// The file in the state directory that has the address with the token.
@@ -57,74 +57,71 @@ impl Pages {
             config,
             now: Mutex::default(),
         };
-        if let Some(moving) = Moving::to(&now, None)? {
-            pages.open(moving, &now, None)?;
+        if let Some(next) = pages.next(&now, None)? {
+            pages.serve(next);
         }
         Ok(pages)
     }
 
-    /// Gets ready to move to where a new configuration wants it. Nothing where that is where it is. Blocks
-    /// on the file system.
-    pub(super) fn prepare(old: &Config, new: &Config) -> anyhow::Result<Option<Moving>> {
+    /// Gets ready to move to where a new configuration wants it. Nothing where that is where it is. Whatever may
+    /// fail does so here, with the page where it was. Blocks on the file system; needs a reactor.
+    pub(super) fn prepare(&self, old: &Config, new: &Config) -> anyhow::Result<Option<Moving>> {
         if old.web == new.web {
             return Ok(None);
         }
-        let moving = Moving::to(new, old.web.listen.as_ref())?;
-        Ok(Some(moving.unwrap_or(Moving {
-            tls: None,
-            place: Place::Nowhere,
-        })))
+        let stays = old.web.listen == new.web.listen;
+        let now = self.now.lock();
+        let now = now.as_ref().filter(|_| stays);
+        let socket = now.map(|served| Arc::clone(&served.listener));
+        Ok(Some(Moving(self.next(new, socket)?)))
     }
 
     /// Moves there. Sessions end.
-    pub(super) async fn move_to(&self, moving: Moving, config: &Config) {
-        let before = self.finish().await;
-        if let Err(error) = self.open(moving, config, before) {
-            tracing::error!("the page is served no more: {error:#}");
+    pub(super) async fn move_to(&self, Moving(next): Moving) {
+        self.finish().await;
+        if let Some(next) = next {
+            self.serve(next);
         }
     }
 
-    /// Ends with all who look at it. What it listened on is left.
-    pub(super) async fn finish(&self) -> Option<Arc<Listener>> {
+    /// Ends with all who look at it.
+    pub(super) async fn finish(&self) {
         let served = self.now.lock().take();
-        let Served {
+        let Some(Served {
             task,
             _stop: stop,
-            listener,
             address,
-        } = served?;
+            ..
+        }) = served
+        else {
+            return;
+        };
         drop(stop);
         let _ = task.await;
         if let Some(address) = address {
             let _ = std::fs::remove_file(address);
         }
-        Some(listener)
     }
 
-    fn open(
-        &self,
-        moving: Moving,
-        config: &Config,
-        before: Option<Arc<Listener>>,
-    ) -> anyhow::Result<()> {
-        let listener = match moving.place {
-            Place::Nowhere => return Ok(()),
-            Place::There(listener) => Arc::new(listener),
-            Place::Same => match before {
-                Some(listener) => listener,
-                // It was not served.
-                None => match Endpoints::web_of(config)? {
-                    Some(listener) => Arc::new(listener),
-                    None => return Ok(()),
-                },
-            },
-        };
+    /// The page that a configuration wants, on a socket that is listened on already where there is one.
+    fn next(&self, config: &Config, socket: Option<Arc<Listener>>) -> anyhow::Result<Option<Next>> {
+        if config.web.listen.is_none() {
+            return Ok(None);
+        }
         let Some(endpoint) = self.endpoint.clone() else {
             tracing::warn!(
                 "no page is served: the socket that the daemon was given for the CRI has no path that a client \
                  could use; let the service manager listen at one, or the daemon itself"
             );
-            return Ok(());
+            return Ok(None);
+        };
+        let tls = tls(config).context("cannot serve the page")?;
+        let listener = match socket {
+            Some(listener) => listener,
+            None => match Endpoints::web_of(config)? {
+                Some(listener) => Arc::new(listener),
+                None => return Ok(None),
+            },
         };
         let token = match &config.web.token_file {
             Some(path) => Token::File(path.to_path_buf()),
@@ -137,83 +134,108 @@ impl Pages {
             shows_environment: false,
             extras: Some(Arc::new(Known(self.config.clone()))),
         };
-        let web = Web::new(Arc::clone(&listener), moving.tls, options)
-            .context("cannot serve the page")?;
+        let web = Web::new(Arc::clone(&listener), tls, options).context("cannot serve the page")?;
         let address = config
             .web
             .token_file
             .is_none()
-            .then(|| note(&web, &config.daemon.state))
+            .then(|| Address::of(&web, &config.daemon.state))
             .transpose()?;
-        if let Some(path) = &address {
-            tracing::info!(address = %path.display(), "serving the page at the address in this file");
-        } else {
-            tracing::info!(address = web.address(), "serving the page");
+        Ok(Some(Next {
+            web,
+            listener,
+            address,
+        }))
+    }
+
+    fn serve(&self, next: Next) {
+        let Next {
+            web,
+            listener,
+            address,
+        } = next;
+        let first = web.address();
+        let mut noted = None;
+        match address.map(Address::keep) {
+            None => tracing::info!(address = first, "serving the page"),
+            Some(Ok(path)) => {
+                tracing::info!(address = %path.display(), "serving the page at the address in this file");
+                noted = Some(path);
+            }
+            Some(Err(error)) => tracing::error!("nobody can come to the page: {error:#}"),
         }
         let stop = CancellationToken::new();
         *self.now.lock() = Some(Served {
             task: tokio::spawn(web.serve(stop.clone())),
             _stop: stop.drop_guard(),
             listener,
-            address,
+            address: noted,
         });
-        Ok(())
     }
 }
 
 /// Writes the address down in a directory, for root alone.
 pub(crate) fn note(web: &Web, dir: &Path) -> anyhow::Result<PathBuf> {
-    let path = dir.join(ADDRESS);
-    let text = format!("{}\n", web.address());
-    write_file(&path, 0o600, Outlives::Kill, text.as_bytes())
-        .with_context(|| format!("cannot write the page's address to {}", path.display()))?;
-    Ok(path)
+    Address::of(web, dir)?.keep()
 }
 
-/// What is to hold, and a socket that is listened on and not yet served, if it is another one.
-pub(super) struct Moving {
-    tls: Option<Arc<Tls>>,
-    place: Place,
+/// The address of a page, written and not yet in its place.
+struct Address {
+    path: PathBuf,
+    draft: Draft<'static>,
 }
 
-/// Where the page is served from now on.
-enum Place {
-    Nowhere,
-    /// Where it is, on the same socket.
-    Same,
-    There(Listener),
-}
-
-impl Moving {
-    /// Nothing where no page is wanted.
-    fn to(config: &Config, from: Option<&MetricsEndpoint>) -> anyhow::Result<Option<Self>> {
-        let web = &config.web;
-        if web.listen.is_none() {
-            return Ok(None);
-        }
-        let files = web.tls_cert.as_ref().zip(web.tls_key.as_ref());
-        let tls = files.map(|(certificate, key)| {
-            let files = TlsFiles {
-                certificate: certificate.to_path_buf(),
-                key: key.to_path_buf(),
-                client_ca: None,
-            };
-            let rules = TlsRules {
-                whom: "a browser",
-                certificate_is_optional: true,
-                terms: TlsTerms::default(),
-            };
-            Tls::load(files, rules).map(Arc::new)
-        });
-        let tls = tls.transpose().context("cannot serve the page")?;
-        let place = if web.listen.as_ref() == from {
-            Place::Same
-        } else {
-            match Endpoints::web_of(config)? {
-                Some(listener) => Place::There(listener),
-                None => Place::Nowhere,
-            }
+impl Address {
+    fn of(web: &Web, dir: &Path) -> anyhow::Result<Self> {
+        let path = dir.join(ADDRESS);
+        let write = || {
+            let draft = Draft::of(path.clone(), 0o600)?;
+            writeln!(draft.file(), "{}", web.address())?;
+            Ok(draft)
         };
-        Ok(Some(Self { tls, place }))
+        let draft = write().map_err(|error| cannot_write(error, &path))?;
+        Ok(Self { path, draft })
     }
+
+    fn keep(self) -> anyhow::Result<PathBuf> {
+        let Self { path, draft } = self;
+        let kept = draft.keep(Outlives::Kill);
+        kept.map_err(|error| cannot_write(error, &path))?;
+        Ok(path)
+    }
+}
+
+fn cannot_write(error: io::Error, path: &Path) -> anyhow::Error {
+    let text = format!("cannot write the page's address to {}", path.display());
+    anyhow::Error::new(error).context(text)
+}
+
+/// Where the page is to be served from now on; nowhere where there is nothing in it.
+pub(super) struct Moving(Option<Next>);
+
+/// A page that is listened for and not yet served.
+struct Next {
+    web: Web,
+    listener: Arc<Listener>,
+    /// None where the token is in a file.
+    address: Option<Address>,
+}
+
+fn tls(config: &Config) -> Result<Option<Arc<Tls>>, TlsError> {
+    let web = &config.web;
+    let files = web.tls_cert.as_ref().zip(web.tls_key.as_ref());
+    let tls = files.map(|(certificate, key)| {
+        let files = TlsFiles {
+            certificate: certificate.to_path_buf(),
+            key: key.to_path_buf(),
+            client_ca: None,
+        };
+        let rules = TlsRules {
+            whom: "a browser",
+            certificate_is_optional: true,
+            terms: TlsTerms::default(),
+        };
+        Tls::load(files, rules).map(Arc::new)
+    });
+    tls.transpose()
 }

@@ -3,7 +3,8 @@
 use std::fs;
 use std::process::Command;
 
-use orlop_testkit::{Node, Scratch, machine, node::binary, skip_unless};
+use orlop_testkit::node::{binary, crio_program};
+use orlop_testkit::{Node, Scratch, machine, skip_unless};
 use serde_json::Value;
 
 use crate::{migrate, text};
@@ -53,6 +54,32 @@ fn what_debian_s_containerd_prints_becomes_a_good_configuration_that_doctor_like
         "{again:?}"
     );
     assert_eq!(fs::read_to_string(&ours).unwrap(), written);
+}
+
+#[test]
+fn all_that_crio_prints_is_known_and_becomes_a_good_configuration() {
+    skip_unless!(crio_program().map(drop));
+    let scratch = Scratch::new();
+    let printed = Command::new(crio_program().unwrap())
+        .args(["--config", "", "--config-dir", "", "config", "--default"])
+        .output()
+        .unwrap();
+    assert!(printed.status.success(), "{printed:?}");
+    let printed = text(&printed.stdout);
+    let theirs = scratch.path("crio.conf");
+    fs::write(&theirs, &printed).unwrap();
+    let dir = scratch.subdir("etc");
+    let ours = dir.join("config.toml");
+    let output = migrate("crio", &theirs, &["--write", ours.to_str().unwrap()]);
+    assert!(output.status.success(), "{output:?}");
+    let report = text(&output.stdout);
+    assert!(!report.contains("not known here"), "{report}");
+    let checked = Command::new(binary())
+        .args(["config", "check", "--config"])
+        .arg(&ours)
+        .output()
+        .unwrap();
+    assert!(checked.status.success(), "{checked:?}");
 }
 
 #[tokio::test]

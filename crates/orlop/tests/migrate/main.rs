@@ -6,6 +6,7 @@
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
 mod configuration;
+mod crio;
 mod images;
 
 use std::path::Path;

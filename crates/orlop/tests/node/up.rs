@@ -1,5 +1,7 @@
 //! `orlop up`: everything in one process.
 
+use std::io::{Read as _, Write as _};
+use std::net::TcpStream;
 use std::path::PathBuf;
 use std::process::Command;
 
@@ -132,6 +134,64 @@ async fn a_terminal_shows_the_pods_as_they_come_and_go() {
         raw.contains("\x1b[?1049l") && raw.contains("\x1b[?25h"),
         "the terminal is given back: {raw:?}"
     );
+    no_containers(&scratch);
+}
+
+/// What the page's server says to a request, its head before the body.
+fn get(host: &str, path: &str, cookie: &str) -> String {
+    let mut stream = TcpStream::connect(host).expect("connect to the page");
+    stream.set_read_timeout(Some(SOON)).unwrap();
+    let head = format!(
+        "GET {path} HTTP/1.1\r\nHost: {host}\r\nCookie: {cookie}\r\nConnection: close\r\n\r\n"
+    );
+    stream.write_all(head.as_bytes()).unwrap();
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).unwrap();
+    answer
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_page_shows_the_manifests_and_the_configuration_and_ends_with_it() {
+    skip_unless!(machine::can_run_pods());
+    let scratch = Ground::new();
+    let (_registry, mut command, _) = command(&scratch).await;
+    command.arg("--web");
+    let log = scratch.path("up.log");
+    let mut up = Process::spawn("orlop up", &mut command, &log);
+    let said = || std::fs::read_to_string(&log).unwrap_or_default();
+    up.wait_until(SOON, "a ready pod", || {
+        said().contains("default/web-n1 Running 1/1 ready")
+    });
+    let file = scratch.path("root/node/web.url");
+    let place = format!("the page's address is in {}", file.display());
+    assert!(said().contains(&place), "{}", up.log());
+    assert!(!said().contains("token="), "no log has it: {}", up.log());
+    let address = std::fs::read_to_string(&file).unwrap();
+    let rest = address.trim().strip_prefix("http://").unwrap();
+    let (host, path) = rest.split_once('/').unwrap();
+    assert!(host.starts_with("127.0.0.1:"), "{address}");
+    let answer = get(host, "/api/manifests", "");
+    assert!(!answer.contains("web.yaml"), "without the token: {answer}");
+    let answer = get(host, &format!("/{path}"), "");
+    let cookie = answer
+        .lines()
+        .find_map(|line| line.strip_prefix("set-cookie: "))
+        .and_then(|cookie| cookie.split(';').next())
+        .unwrap_or_else(|| panic!("{answer}"));
+    let manifests = get(host, "/api/manifests", cookie);
+    assert!(
+        manifests.contains("web.yaml") && manifests.contains("\"pod\":\"web-n1\""),
+        "{manifests}"
+    );
+    let settings = get(host, "/api/settings", cookie);
+    let conf_dir = scratch.subdir("cni");
+    assert!(
+        settings.contains(&format!("conf_dir = \\\"{}\\\"", conf_dir.display())),
+        "the daemon's own configuration: {settings}"
+    );
+    assert!(up.stop(SOON).success(), "{}", up.log());
+    assert!(!file.exists(), "the address of no page");
+    TcpStream::connect(host).unwrap_err();
     no_containers(&scratch);
 }
 

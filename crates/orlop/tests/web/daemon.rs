@@ -70,3 +70,51 @@ async fn the_daemon_serves_a_page_and_moves_it_at_a_reload() {
     std::net::TcpStream::connect(host).unwrap_err();
     node.finish().await;
 }
+
+/// Waits until the daemon's log has so many of these words.
+async fn said(node: &Node, words: &str, times: usize) {
+    for _ in 0..500 {
+        if node.log().matches(words).count() >= times {
+            return;
+        }
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+    panic!("the daemon does not say {words:?}: {}", node.log());
+}
+
+#[tokio::test]
+async fn a_page_that_cannot_move_stays_where_it_is_and_the_reload_is_refused() {
+    skip_unless!(machine::can_run_pods());
+    let config = "[web]\nlisten = \"127.0.0.1:0\"\n";
+    let mut node = Node::orlop().config(config).start().await;
+    let file = node.state().join("web.url");
+    let first = address(&file, "").await;
+    let browser = Browser::open(&first).await;
+    let path = node.scratch().path("config.toml");
+
+    let taken = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let elsewhere = format!("[web]\nlisten = \"{}\"\n", taken.local_addr().unwrap());
+    std::fs::write(&path, elsewhere).unwrap();
+    node.signal(Signal::HUP);
+    let refused = "the old configuration stays in force";
+    said(&node, refused, 1).await;
+    assert_eq!(address(&file, "").await, first);
+    browser.document("/api/settings").await;
+
+    // Nothing can be written where its address is written first.
+    let draft = node.state().join(".web.url.new");
+    std::fs::create_dir(&draft).unwrap();
+    let names = config.to_owned() + "names = [\"node.example\"]\n";
+    std::fs::write(&path, &names).unwrap();
+    node.signal(Signal::HUP);
+    said(&node, refused, 2).await;
+    assert_eq!(address(&file, "").await, first);
+    let settings = browser.document("/api/settings").await;
+    assert!(!settings["text"].as_str().unwrap().contains("node.example"));
+
+    std::fs::remove_dir(&draft).unwrap();
+    node.signal(Signal::HUP);
+    let second = address(&file, &first).await;
+    Browser::open(&second).await.document("/api/settings").await;
+    node.finish().await;
+}

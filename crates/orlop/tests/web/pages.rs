@@ -2,7 +2,9 @@
 
 use std::time::Duration;
 
-use orlop_testkit::{Node, machine, skip_unless};
+use orlop_testkit::docker::{self, CriDockerd};
+use orlop_testkit::node::crio_program;
+use orlop_testkit::{Node, NodeBuilder, machine, skip_unless};
 use serde_json::{Value, json};
 
 use crate::browser::{Events, pod};
@@ -254,12 +256,31 @@ async fn logs_are_followed_to_their_end_and_their_markup_is_text() {
 async fn debian_s_containerd_has_a_page_and_what_it_cannot_tell_is_said() {
     skip_unless!(machine::can_run_pods());
     skip_unless!(machine::has_program("containerd"));
-    let world = World::on(Node::containerd()).await;
+    peer_has_a_page(Node::containerd(), "containerd").await;
+}
+
+#[tokio::test]
+async fn crio_has_a_page_and_what_it_cannot_tell_is_said() {
+    skip_unless!(machine::can_run_pods());
+    skip_unless!(crio_program().map(drop));
+    peer_has_a_page(Node::crio(), "cri-o").await;
+}
+
+#[tokio::test]
+async fn cri_dockerd_has_a_page_and_what_it_cannot_tell_is_said() {
+    skip_unless!(machine::can_run_pods());
+    skip_unless!(docker::can_run());
+    skip_unless!(CriDockerd::program().map(drop));
+    peer_has_a_page(Node::cri_dockerd(), "docker").await;
+}
+
+async fn peer_has_a_page(node: NodeBuilder, name: &str) {
+    let world = World::on(node).await;
     let page = world.page(&[]);
     let browser = page.browser().await;
     let mut events = browser.events("/api/live").await;
     let hello = opening(&mut events).await;
-    assert_eq!(hello["runtime"]["name"], "containerd");
+    assert_eq!(hello["runtime"]["name"], name);
     let missing = hello["missing"].as_array().unwrap();
     for what in ["traces", "pulls", "networks", "doctor"] {
         assert!(missing.iter().any(|one| one["what"] == what), "{hello}");
@@ -282,12 +303,34 @@ async fn debian_s_containerd_has_a_page_and_what_it_cannot_tell_is_said() {
     assert_eq!(logs.next_of("lines").await["lines"][0][2], "words");
     let told = browser.document(&format!("/api/pod/{pod_id}")).await;
     assert!(!told.to_string().contains("hunter2"), "{told}");
-    let names = told["containers"][0]["environment"].as_array().unwrap();
-    assert!(names.contains(&json!("PASSWORD")), "{told}");
+    // cri-dockerd tells no more than the CRI asks for.
+    let tells = name != "docker";
+    let names = told["containers"][0]["environment"].as_array();
+    let is_named = names.is_some_and(|names| names.contains(&json!("PASSWORD")));
+    assert_eq!(is_named, tells, "{told}");
+    let namespace = told["netns"].as_str();
     assert_eq!(
-        told["netns"].as_str().map(|path| path.starts_with('/')),
-        Some(true)
+        namespace.is_some_and(|path| path.starts_with('/')),
+        tells,
+        "{told}"
     );
+    assert!(told["containers"][0]["pid"].as_u64() > Some(1), "{told}");
+    let (_, ended) = world
+        .run(
+            &world.node.pod("two").own_network(),
+            &world.script("exit 7"),
+        )
+        .await;
+    world.cri.wait_exited(&ended).await;
+    let pods = events
+        .until("pods", |pods| pods.to_string().contains("\"exit_code\":7"))
+        .await;
+    let its = pods["pods"].as_array().unwrap();
+    let its = its.iter().find(|pod| pod["name"] == "two").unwrap();
+    let of_ended = browser
+        .document(&format!("/api/pod/{}", its["id"].as_str().unwrap()))
+        .await;
+    assert_eq!(of_ended["containers"][0]["pid"], Value::Null, "{of_ended}");
     let images = browser.document("/api/images").await;
     let used_by = |image: &Value| {
         image["used_by"]
@@ -307,6 +350,11 @@ async fn debian_s_containerd_has_a_page_and_what_it_cannot_tell_is_said() {
         !settings["status"].as_object().unwrap().is_empty(),
         "{settings}"
     );
+    let text = settings["text"].as_str().unwrap();
+    assert!(text.contains("sandboxImage = "), "{text}");
+    if name == "cri-o" {
+        assert!(text.contains("\n[crio.Runtimes.test]\n"), "{text}");
+    }
     drop((events, logs, page));
     world.finish().await;
 }

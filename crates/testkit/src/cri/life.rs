@@ -160,13 +160,23 @@ impl Cri {
         pod: &PodSpec,
         spec: &ContainerSpec,
     ) -> Answer<String> {
-        let request = CreateContainerRequest {
+        let mut request = CreateContainerRequest {
             pod_sandbox_id: pod_id.to_owned(),
             config: Some(spec.config(pod)),
             sandbox_config: Some(pod.config()),
         };
-        let answer = self.runtime.clone().create_container(request).await?;
-        Ok(answer.into_inner().container_id)
+        let mut client = self.runtime.clone();
+        let mut answer = client.create_container(request.clone()).await;
+        // CRI-O takes no container without what newer kubelets say of its image.
+        let wants_name = |status: &tonic::Status| status.message().contains("user specified image");
+        if answer.as_ref().is_err_and(wants_name) {
+            let image = request.config.as_mut().and_then(|its| its.image.as_mut());
+            if let Some(image) = image {
+                image.user_specified_image.clone_from(&image.image);
+            }
+            answer = client.create_container(request).await;
+        }
+        Ok(answer?.into_inner().container_id)
     }
 
     /// Starts a container.
@@ -183,7 +193,7 @@ impl Cri {
 
     /// Creates and starts a container; returns its id.
     pub async fn run(&self, pod_id: &str, pod: &PodSpec, spec: &ContainerSpec) -> Answer<String> {
-        let id = self.create(pod_id, pod, spec).await?;
+        let id = Box::pin(self.create(pod_id, pod, spec)).await?;
         self.start(&id).await?;
         Ok(id)
     }

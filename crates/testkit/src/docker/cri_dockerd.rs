@@ -46,6 +46,20 @@ impl CriDockerd {
     ) -> Self {
         let socket = dir.join("cri.sock");
         let _ = std::fs::remove_file(&socket);
+        let mut command = Self::command(program, engine, pause, shared, &socket);
+        let mut process = Process::spawn("cri-dockerd", &mut command, &dir.join("cri-dockerd.log"));
+        process.wait_until(START_LIMIT, "make its socket", || socket.exists());
+        Self { process, socket }
+    }
+
+    /// The command that serves on this socket.
+    pub fn command(
+        program: &Path,
+        engine: &DockerEngine,
+        pause: &str,
+        shared: Shared<'_>,
+        socket: &Path,
+    ) -> Command {
         let mut command = Command::new(program);
         command
             .arg("--container-runtime-endpoint")
@@ -61,9 +75,7 @@ impl CriDockerd {
             .arg("--cri-dockerd-root-directory")
             .arg(shared.root)
             .args(["--streaming-bind-addr=127.0.0.1:0"]);
-        let mut process = Process::spawn("cri-dockerd", &mut command, &dir.join("cri-dockerd.log"));
-        process.wait_until(START_LIMIT, "make its socket", || socket.exists());
-        Self { process, socket }
+        command
     }
 
     /// Clients on its socket.

@@ -148,7 +148,11 @@ impl DockerEngine {
                 (name.clone(), json!({ "path": path }))
             })
             .collect();
-        json!({ "live-restore": self.settings.live_restore, "runtimes": runtimes }).to_string()
+        let mut told = json!({ "live-restore": self.settings.live_restore, "runtimes": runtimes });
+        if let Some(name) = &self.settings.default_runtime {
+            told["default-runtime"] = name.as_str().into();
+        }
+        told.to_string()
     }
 
     /// Ends it as a service manager does.

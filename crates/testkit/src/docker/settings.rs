@@ -10,6 +10,7 @@ pub struct Settings {
     pub(super) ipv6: bool,
     pub(super) disk: Option<u64>,
     pub(super) runtimes: Vec<(String, String)>,
+    pub(super) default_runtime: Option<String>,
 }
 
 impl Settings {
@@ -40,6 +41,12 @@ impl Settings {
     /// One more runtime, by the name of its program on the path.
     pub fn runtime(mut self, name: &str, program: &str) -> Self {
         self.runtimes.push((name.to_owned(), program.to_owned()));
+        self
+    }
+
+    /// The runtime of containers that name none.
+    pub fn default_runtime(mut self, name: &str) -> Self {
+        self.default_runtime = Some(name.to_owned());
         self
     }
 

@@ -12,6 +12,10 @@ pub enum Which {
     Orlop,
     /// Debian's containerd, the reference.
     Containerd,
+    /// The CRI-O that `ORLOP_TEST_CRIO` names.
+    Crio,
+    /// The cri-dockerd that `ORLOP_TEST_CRI_DOCKERD` names, on Debian's engine.
+    CriDockerd,
 }
 
 impl Which {
@@ -20,7 +24,11 @@ impl Which {
         match std::env::var("ORLOP_TEST_PEER").as_deref() {
             Err(_) | Ok("") => Self::Orlop,
             Ok("containerd") => Self::Containerd,
-            Ok(other) => panic!("ORLOP_TEST_PEER is {other:?}; only containerd is known"),
+            Ok("crio") => Self::Crio,
+            Ok("cri-dockerd") => Self::CriDockerd,
+            Ok(other) => {
+                panic!("ORLOP_TEST_PEER is {other:?}; known are containerd, crio and cri-dockerd")
+            }
         }
     }
 }
@@ -124,6 +132,6 @@ impl NodeBuilder {
 fn usual(which: Which) -> String {
     match which {
         Which::Orlop => run_binary().display().to_string(),
-        Which::Containerd => "runc".to_owned(),
+        Which::Containerd | Which::Crio | Which::CriDockerd => "runc".to_owned(),
     }
 }

@@ -1,9 +1,12 @@
 //! The node under test: orlop, or Debian's containerd to hold a test against the reference.
 //!
-//! `ORLOP_TEST_PEER=containerd` runs the same test bodies on the reference.
+//! `ORLOP_TEST_PEER=containerd` runs the same test bodies on the reference; `crio` and `cri-dockerd` on what
+//! `ORLOP_TEST_CRIO` and `ORLOP_TEST_CRI_DOCKERD` name.
 
 mod builder;
 mod containerd;
+mod cri_dockerd;
+mod crio;
 mod ground;
 mod network;
 mod orlop;
@@ -12,6 +15,7 @@ mod teardown;
 mod v1_only;
 
 pub use builder::{NodeBuilder, Which};
+pub use crio::crio_program;
 pub use ground::Ground;
 pub use orlop::{binary, is_release, keeper_binary, lazy_binary, run_binary};
 pub use running::{Node, Start};

@@ -8,12 +8,14 @@ use std::time::{Duration, Instant};
 use rustix::process::Signal;
 
 use crate::cri::{Cri, PodSpec};
+use crate::docker::DockerEngine;
 use crate::leaks::{self, Leak};
 use crate::machine::CgroupDriver;
 use crate::node::builder::{NodeBuilder, Which};
 use crate::node::v1_only::V1Only;
-use crate::node::{containerd, network, orlop, teardown};
+use crate::node::{containerd, cri_dockerd, crio, network, orlop, teardown};
 use crate::process::Process;
+use crate::registry::Registry;
 use crate::scratch::Scratch;
 
 const START_LIMIT: Duration = Duration::from_secs(30);
@@ -28,6 +30,9 @@ pub struct Node {
     process: Option<Process>,
     /// What the reference needs beside it.
     beside: Option<Process>,
+    engine: Option<DockerEngine>,
+    /// Where it pulls the image of its pods from.
+    images: Option<Registry>,
     v1_only: Option<V1Only>,
     scratch: Scratch,
 }
@@ -62,6 +67,16 @@ impl Node {
         NodeBuilder::new(Which::Containerd)
     }
 
+    /// The cri-dockerd that the caller of the tests names, on an engine of its own.
+    pub fn cri_dockerd() -> NodeBuilder {
+        NodeBuilder::new(Which::CriDockerd)
+    }
+
+    /// The CRI-O that the caller of the tests names.
+    pub fn crio() -> NodeBuilder {
+        NodeBuilder::new(Which::Crio)
+    }
+
     pub(super) async fn launch(builder: NodeBuilder) -> Self {
         teardown::sweep_abandoned();
         let scratch = Scratch::new();
@@ -70,6 +85,8 @@ impl Node {
             builder,
             process: None,
             beside: None,
+            engine: None,
+            images: None,
             scratch,
         };
         network::write_cni(&node.scratch);
@@ -79,18 +96,27 @@ impl Node {
                 containerd::prepare(&node.builder, &node.scratch);
                 node.beside = containerd::start_stargz(&node.builder, &node.scratch);
             }
+            Which::Crio => node.images = Some(crio::prepare(&node.builder, &node.scratch).await),
+            Which::CriDockerd => {
+                node.engine = Some(cri_dockerd::start_engine(&node.builder, &node.scratch));
+            }
         }
         node.spawn();
         node.ready().await;
-        if node.is_peer() {
+        if node.builder.which == Which::Containerd {
             containerd::import_pause(&node.builder, &node.scratch);
         }
         node
     }
 
-    /// Whether this is the reference.
+    /// Whether this is the reference, or another runtime that is not ours.
     pub fn is_peer(&self) -> bool {
-        self.builder.which == Which::Containerd
+        self.builder.which != Which::Orlop
+    }
+
+    /// Whether it tells of what containers are made of, their environment too: cri-dockerd does not.
+    pub fn tells_specifications(&self) -> bool {
+        self.builder.which != Which::CriDockerd
     }
 
     /// The name that all of its things carry.
@@ -272,6 +298,7 @@ impl Node {
                     || path.starts_with(self.scratch.dir().join("root/images/mounts"))
                     // Of those that come as they are read, as long as the daemon runs.
                     || *path == self.scratch.dir().join("root/images/lazy")
+                    || self.builder.which == Which::Crio && crio::keeps(path, &self.scratch)
                     || shared && [self.scratch.dir(), self.scratch.run()].contains(&path.as_path())
             }
             Leak::Process(_, command) => command
@@ -314,6 +341,11 @@ impl Node {
         let mut command = match self.builder.which {
             Which::Orlop => orlop::command(&self.builder, &self.scratch),
             Which::Containerd => containerd::command(&self.builder, &self.scratch),
+            Which::Crio => crio::command(&self.scratch),
+            Which::CriDockerd => {
+                let engine = self.engine.as_ref().expect("the engine was started");
+                cri_dockerd::command(engine, &self.scratch)
+            }
         };
         command.envs(self.builder.env.iter().map(|(key, value)| (key, value)));
         if let Some(tracer) = tracer {
@@ -370,6 +402,7 @@ impl Drop for Node {
         }
         teardown::end_all(&self.scratch);
         teardown::remove_links(&self.scratch);
+        drop(self.images.take());
     }
 }
 

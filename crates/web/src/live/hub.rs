@@ -1,5 +1,6 @@
 //! Who listens, and what they are told first.
 
+use std::pin::pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
@@ -10,6 +11,7 @@ use orlop_cri::client::Connection;
 use parking_lot::Mutex;
 use tokio::sync::mpsc::{self, Receiver, Sender};
 use tokio::task::JoinHandle;
+use tokio::time::{Instant, sleep};
 
 use super::history::{History, Point};
 use super::sampler;
@@ -25,9 +27,16 @@ const BEHIND: usize = 64;
 const BEHIND_BYTES: usize = 16 << 20;
 
 /// The pages that are open, and the sampler that runs for them.
+///
+/// ```text
+///   rests ──a page──► looks ──the last one is closed──► looks, and keeps what it knows ──grace──► rests
+///                       ▲──────────────── a page ─────────────────┘
+/// ```
 pub(crate) struct Hub {
     pub(super) cri: Connection,
     pub(super) interval: Duration,
+    /// How long the node is looked at when the last page was closed: one that is loaded again has what was before.
+    grace: Duration,
     pub(super) has_manifests: bool,
     pub(super) shows_environment: bool,
     inner: Mutex<Inner>,
@@ -38,7 +47,10 @@ struct Inner {
     pages: Vec<Open>,
     next: u64,
     sampler: Option<JoinHandle<()>>,
+    /// Since when no page is open, while the sampler runs.
+    left: Option<Instant>,
     opening: Opening,
+    is_closed: bool,
 }
 
 /// A page that is open.
@@ -71,13 +83,14 @@ const FIRST: [&str; 3] = ["hello", "node", "pods"];
 impl Hub {
     pub(crate) fn new(
         cri: Connection,
-        interval: Duration,
+        (interval, grace): (Duration, Duration),
         has_manifests: bool,
         shows_environment: bool,
     ) -> Arc<Self> {
         Arc::new(Self {
             cri,
             interval,
+            grace,
             has_manifests,
             shows_environment,
             inner: Mutex::default(),
@@ -100,7 +113,7 @@ impl Hub {
 
     pub(super) fn listen(self: &Arc<Self>) -> Option<(Receiver<Bytes>, Page)> {
         let mut inner = self.inner.lock();
-        if inner.pages.len() >= MOST {
+        if inner.pages.len() >= MOST || inner.is_closed {
             return None;
         }
         let (to, receiver) = mpsc::channel(BEHIND);
@@ -114,8 +127,9 @@ impl Hub {
         // There is room for this.
         open.send(&inner.opening.told());
         inner.pages.push(open);
+        inner.left = None;
         if inner.sampler.is_none() {
-            inner.sampler = Some(tokio::spawn(sampler::run(Arc::clone(self))));
+            inner.sampler = Some(tokio::spawn(look(Arc::clone(self))));
         }
         let page = Page {
             hub: Arc::clone(self),
@@ -128,7 +142,7 @@ impl Hub {
     pub(super) fn tell(&self, kind: &'static str, data: &str) {
         let bytes = event(kind, data);
         let mut inner = self.inner.lock();
-        if inner.pages.is_empty() {
+        if inner.sampler.is_none() {
             return;
         }
         inner.opening.note(kind, &bytes);
@@ -146,7 +160,7 @@ impl Hub {
     pub(super) fn tell_usage(&self, point: Point) {
         let bytes = event("usage", &point.to_json());
         let mut inner = self.inner.lock();
-        if inner.pages.is_empty() {
+        if inner.sampler.is_none() {
             return;
         }
         inner.opening.history.add(point);
@@ -156,7 +170,7 @@ impl Hub {
     /// Tells all pages, and each that comes, what is told first: of each kind in [`FIRST`].
     pub(super) fn is_there(&self, first: [&str; FIRST.len()]) {
         let mut inner = self.inner.lock();
-        if inner.pages.is_empty() {
+        if inner.sampler.is_none() {
             return;
         }
         inner.opening.last.clear();
@@ -177,10 +191,60 @@ impl Hub {
         self.tell("gone", data);
     }
 
+    /// Ends what runs for pages, with the server. No page is served any more.
+    pub(crate) fn close(&self) {
+        let mut inner = self.inner.lock();
+        inner.is_closed = true;
+        inner.pages.clear();
+        if let Some(sampler) = inner.rest() {
+            sampler.abort();
+        }
+    }
+
     fn leave(&self, number: u64) {
         let mut inner = self.inner.lock();
         inner.pages.retain(|page| page.number != number);
-        inner.rest();
+        inner.note_leaving();
+    }
+
+    /// Returns when no page has been open for a while.
+    async fn is_left(&self) {
+        loop {
+            // While one is open there is no need to know better.
+            let left = self
+                .inner
+                .lock()
+                .left
+                .map_or(Duration::ZERO, |left| left.elapsed());
+            let Some(rest) = self.grace.checked_sub(left).filter(|rest| !rest.is_zero()) else {
+                return;
+            };
+            sleep(rest).await;
+        }
+    }
+
+    /// Rests if still no page is open, and says so.
+    fn rest_if_left(&self) -> bool {
+        let mut inner = self.inner.lock();
+        if inner.left.is_none() {
+            return false;
+        }
+        // It is who asks, and ends by itself.
+        drop(inner.rest());
+        true
+    }
+}
+
+/// Looks at the endpoint until no page has been open for a while.
+async fn look(hub: Arc<Hub>) {
+    let mut looking = pin!(sampler::run(Arc::clone(&hub)));
+    loop {
+        tokio::select! {
+            () = &mut looking => return,
+            () = hub.is_left() => if hub.rest_if_left() {
+                return;
+            },
+        }
     }
 }
 
@@ -188,7 +252,7 @@ impl Inner {
     /// Who is too far behind is left.
     fn send(&mut self, bytes: &Bytes) {
         self.pages.retain(|page| page.send(bytes));
-        self.rest();
+        self.note_leaving();
     }
 
     /// Who is too far behind does without.
@@ -198,15 +262,17 @@ impl Inner {
         }
     }
 
-    /// Nobody listens: nothing is looked at, nothing is kept.
-    fn rest(&mut self) {
-        if !self.pages.is_empty() {
-            return;
+    fn note_leaving(&mut self) {
+        if self.pages.is_empty() && self.sampler.is_some() && self.left.is_none() {
+            self.left = Some(Instant::now());
         }
-        if let Some(sampler) = self.sampler.take() {
-            sampler.abort();
-        }
+    }
+
+    /// Nobody listens: nothing is looked at, nothing is kept. The task that looks is the caller's to end.
+    fn rest(&mut self) -> Option<JoinHandle<()>> {
+        self.left = None;
         self.opening = Opening::default();
+        self.sampler.take()
     }
 }
 
@@ -265,7 +331,7 @@ impl Opening {
     }
 }
 
-/// A page's place. The last one that goes ends the sampler.
+/// A page's place. The sampler ends a while after the last one that goes.
 pub(crate) struct Page {
     hub: Arc<Hub>,
     number: u64,
@@ -279,35 +345,105 @@ impl Drop for Page {
 
 #[cfg(test)]
 mod tests {
+    use super::super::usage::NodeFigures;
     use super::*;
     use crate::asked;
 
+    const GRACE: Duration = Duration::from_millis(300);
+
     fn hub() -> Arc<Hub> {
-        let endpoint = "unix:///nowhere/at.sock".parse().unwrap();
+        hub_at("unix:///nowhere/at.sock")
+    }
+
+    fn hub_at(endpoint: &str) -> Arc<Hub> {
+        let endpoint = endpoint.parse().unwrap();
         Hub::new(
             asked::connect(endpoint),
-            Duration::from_secs(1),
+            (Duration::from_secs(1), GRACE),
             false,
             false,
         )
     }
 
-    fn is_sampled(hub: &Hub) -> bool {
-        hub.inner.lock().sampler.is_some()
+    /// The task that looks, if there is one.
+    fn sampler(hub: &Hub) -> Option<tokio::task::AbortHandle> {
+        let inner = hub.inner.lock();
+        inner.sampler.as_ref().map(JoinHandle::abort_handle)
+    }
+
+    fn point(time: f64) -> Point {
+        Point {
+            time,
+            node: NodeFigures::default(),
+            pods: Vec::new(),
+        }
     }
 
     #[tokio::test]
-    async fn the_sampler_runs_while_a_page_is_open() {
+    async fn the_sampler_runs_while_a_page_is_open_and_some_time_after() {
         let hub = hub();
-        assert!(!is_sampled(&hub));
+        assert!(sampler(&hub).is_none());
         let (first, second) = (hub.listen().unwrap(), hub.listen().unwrap());
-        let sampler = hub.inner.lock().sampler.as_ref().unwrap().abort_handle();
+        let running = sampler(&hub).unwrap();
+        sleep(3 * GRACE).await;
         drop(first);
-        assert!(is_sampled(&hub));
+        sleep(2 * GRACE).await;
+        assert!(!running.is_finished(), "one is open");
         drop(second);
-        assert!(!is_sampled(&hub));
-        tokio::time::sleep(Duration::from_millis(50)).await;
-        assert!(sampler.is_finished());
+        sleep(GRACE / 2).await;
+        assert!(!running.is_finished(), "it may be loaded again");
+        sleep(GRACE).await;
+        assert!(running.is_finished());
+        assert!(sampler(&hub).is_none());
+    }
+
+    #[tokio::test]
+    async fn a_page_that_is_loaded_again_is_told_what_was_before_it() {
+        // One that never answers: nothing is told but what is told here.
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("s");
+        let _silent = std::os::unix::net::UnixListener::bind(&path).unwrap();
+        let hub = hub_at(&format!("unix://{}", path.display()));
+        let first = hub.listen().unwrap();
+        hub.is_there(["1", "1", "1"]);
+        hub.tell_usage(point(1.0));
+        drop(first);
+        hub.tell_usage(point(2.0));
+        hub.tell("pods", "2");
+        sleep(GRACE / 2).await;
+        let (mut again, page) = hub.listen().unwrap();
+        let told = again.try_recv().unwrap();
+        let told = std::str::from_utf8(&told).unwrap();
+        assert!(told.contains("event: pods\ndata: 2\n"), "{told}");
+        assert!(
+            told.contains("\"time\":1,") && told.contains("\"time\":2,"),
+            "{told}"
+        );
+        // Nobody came in time: nothing is kept.
+        let running = sampler(&hub).unwrap();
+        sleep(GRACE).await;
+        assert!(!running.is_finished(), "the one that came is open");
+        drop((again, page));
+        sleep(GRACE * 2).await;
+        hub.tell_usage(point(3.0));
+        assert_eq!(
+            hub.inner.lock().opening.history.to_json(),
+            "{\"points\":[]}"
+        );
+        assert!(hub.listen().unwrap().0.try_recv().is_err());
+    }
+
+    #[tokio::test]
+    async fn with_the_server_all_ends_at_once() {
+        let hub = hub();
+        let page = hub.listen().unwrap();
+        let running = sampler(&hub).unwrap();
+        hub.close();
+        sleep(Duration::from_millis(50)).await;
+        assert!(running.is_finished());
+        drop(page);
+        assert!(hub.listen().is_none());
+        assert!(sampler(&hub).is_none());
     }
 
     #[tokio::test]

@@ -264,7 +264,12 @@ mod tests {
     #[tokio::test]
     async fn a_burst_of_events_is_one_message_to_a_page() {
         let cri = asked::connect("unix:///nowhere/at.sock".parse().unwrap());
-        let hub = Hub::new(cri.clone(), Duration::from_secs(1), false, false);
+        let hub = Hub::new(
+            cri.clone(),
+            (Duration::from_secs(1), Duration::ZERO),
+            false,
+            false,
+        );
         let (sender, news) = mpsc::channel(WAITING);
         let client = cri.runtime();
         let mut session = Session {

@@ -6,7 +6,9 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use orlop_cri::client::{ImageClient, RuntimeClient};
-use orlop_cri::v1::{ContainerStats, CpuUsage, PodSandboxStats, UInt64Value};
+use orlop_cri::v1::{
+    ContainerStats, CpuUsage, MemoryUsage, NetworkUsage, PodSandboxStats, UInt64Value,
+};
 use tokio::task::spawn_blocking;
 
 use super::history::Point;
@@ -263,6 +265,26 @@ struct Counted {
     network: Option<(i64, u64, u64)>,
 }
 
+impl Counted {
+    fn add_cpu(&mut self, of: &ContainerStats) {
+        let Some(more) = of.cpu.as_ref().and_then(cpu) else {
+            return;
+        };
+        let so_far = self.cpu.map_or(0, |cpu| cpu.value);
+        let at = self.cpu.map_or(i64::MIN, |cpu| cpu.at);
+        self.cpu = Some(Count {
+            at: at.max(more.at),
+            value: so_far.saturating_add(more.value),
+        });
+    }
+
+    fn add_memory(&mut self, of: &ContainerStats) {
+        if let Some(more) = of.memory.as_ref().and_then(working_set) {
+            self.memory = Some(self.memory.unwrap_or(0).saturating_add(more));
+        }
+    }
+}
+
 impl Before {
     fn figures(&mut self, counted: &Counted) -> Figures {
         let mut figures = Figures::default();
@@ -292,22 +314,39 @@ fn of_pods(stats: &[PodSandboxStats]) -> Vec<(String, Counted)> {
         let linux = stats.linux.as_ref()?;
         let mut counted = Counted {
             cpu: linux.cpu.as_ref().and_then(cpu),
-            memory: linux
-                .memory
-                .as_ref()
-                .and_then(|memory| Some(memory.working_set_bytes.as_ref()?.value)),
-            network: None,
+            memory: linux.memory.as_ref().and_then(working_set),
+            network: linux.network.as_ref().map(traffic),
         };
-        if let Some(network) = &linux.network {
-            let all = || network.default_interface.iter().chain(&network.interfaces);
-            let received = all().map(|one| value(one.rx_bytes.as_ref()));
-            let sent = all().map(|one| value(one.tx_bytes.as_ref()));
-            let add = |sum: u64, value: u64| sum.saturating_add(value);
-            counted.network = Some((network.timestamp, received.fold(0, add), sent.fold(0, add)));
+        // CRI-O leaves them out where it does not find the pod's own cgroup.
+        let (no_cpu, no_memory) = (counted.cpu.is_none(), counted.memory.is_none());
+        for container in &linux.containers {
+            if no_cpu {
+                counted.add_cpu(container);
+            }
+            if no_memory {
+                counted.add_memory(container);
+            }
         }
         Some((id, counted))
     };
     stats.iter().filter_map(of).collect()
+}
+
+/// When it was counted, and what came and went, but for what went round in the pod.
+fn traffic(network: &NetworkUsage) -> (i64, u64, u64) {
+    let all = || {
+        let all = network.default_interface.iter().chain(&network.interfaces);
+        all.filter(|one| one.name != "lo")
+    };
+    let add = |sum: u64, value: u64| sum.saturating_add(value);
+    let received = all().map(|one| value(one.rx_bytes.as_ref()));
+    let sent = all().map(|one| value(one.tx_bytes.as_ref()));
+    // CRI-O does not say when: it was just now.
+    let at = match network.timestamp {
+        0 => (now() * 1e6) as i64,
+        at => at,
+    };
+    (at, received.fold(0, add), sent.fold(0, add))
 }
 
 /// Where pods are not told of, they use what their containers use.
@@ -323,19 +362,8 @@ fn of_containers(
             .and_then(|its| pod_of.get(&its.id));
         let Some(pod) = pod else { continue };
         let counted = pods.entry(pod).or_default();
-        if let Some(more) = stats.cpu.as_ref().and_then(cpu) {
-            let so_far = counted.cpu.map_or(0, |cpu| cpu.value);
-            let at = counted.cpu.map_or(i64::MIN, |cpu| cpu.at);
-            counted.cpu = Some(Count {
-                at: at.max(more.at),
-                value: so_far.saturating_add(more.value),
-            });
-        }
-        let memory = stats.memory.as_ref();
-        if let Some(more) = memory.and_then(|memory| memory.working_set_bytes.as_ref()) {
-            let so_far = counted.memory.unwrap_or(0);
-            counted.memory = Some(so_far.saturating_add(more.value));
-        }
+        counted.add_cpu(stats);
+        counted.add_memory(stats);
     }
     let pods = pods.into_iter();
     pods.map(|(id, counted)| (id.to_owned(), counted)).collect()
@@ -346,6 +374,10 @@ fn cpu(usage: &CpuUsage) -> Option<Count> {
         at: usage.timestamp,
         value: usage.usage_core_nano_seconds.as_ref()?.value,
     })
+}
+
+fn working_set(usage: &MemoryUsage) -> Option<u64> {
+    Some(usage.working_set_bytes.as_ref()?.value)
 }
 
 fn value(value: Option<&UInt64Value>) -> u64 {
@@ -388,6 +420,54 @@ mod tests {
         second.write(&mut text);
         assert_eq!(text, "[0.2500,7,2000,0]");
         assert!(at(5, 1, 1).cpu.is_nan(), "it began anew");
+    }
+
+    /// As CRI-O tells of a pod whose parent is no slice.
+    #[test]
+    fn a_pod_without_figures_of_its_own_has_its_containers_and_its_network_without_lo() {
+        use orlop_cri::v1::{
+            LinuxPodSandboxStats, MemoryUsage, NetworkInterfaceUsage, PodSandboxAttributes,
+        };
+        let some = |value| Some(UInt64Value { value });
+        let container = |nanos, bytes| ContainerStats {
+            cpu: Some(CpuUsage {
+                timestamp: 5,
+                usage_core_nano_seconds: some(nanos),
+                ..Default::default()
+            }),
+            memory: Some(MemoryUsage {
+                working_set_bytes: some(bytes),
+                ..Default::default()
+            }),
+            ..Default::default()
+        };
+        let interface = |name: &str, bytes| NetworkInterfaceUsage {
+            name: name.into(),
+            rx_bytes: some(bytes),
+            tx_bytes: some(2 * bytes),
+            ..Default::default()
+        };
+        let network = NetworkUsage {
+            timestamp: 0,
+            default_interface: Some(interface("lo", 1000)),
+            interfaces: vec![interface("eth0", 7)],
+        };
+        let stats = PodSandboxStats {
+            attributes: Some(PodSandboxAttributes::default()),
+            linux: Some(LinuxPodSandboxStats {
+                network: Some(network),
+                containers: vec![container(1, 10), container(2, 20)],
+                ..Default::default()
+            }),
+            ..Default::default()
+        };
+        let mut told = of_pods(&[stats]);
+        let (_, counted) = told.remove(0);
+        assert_eq!(counted.cpu.unwrap().value, 3);
+        assert_eq!(counted.memory, Some(30));
+        let (at, received, sent) = counted.network.unwrap();
+        assert_eq!((received, sent), (7, 14));
+        assert!(at > 1_600_000_000_000_000_000, "{at}: it is now");
     }
 
     #[test]

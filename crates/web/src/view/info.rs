@@ -57,10 +57,16 @@ impl Info {
     pub(super) fn environment(&self) -> Option<Vec<(&str, &str)>> {
         let env = self.at("/runtimeSpec/process/env").as_array()?;
         let env = env.iter().take(MOST).filter_map(Value::as_str);
-        Some(
-            env.map(|one| one.split_once('=').unwrap_or((one, "")))
-                .collect(),
-        )
+        let env = env.map(|one| one.split_once('=').unwrap_or((one, "")));
+        // CRI-O says some twice, and the last one counts.
+        let mut all: Vec<(&str, &str)> = Vec::new();
+        for (name, value) in env {
+            match all.iter_mut().find(|(known, _)| *known == name) {
+                Some(known) => known.1 = value,
+                None => all.push((name, value)),
+            }
+        }
+        Some(all)
     }
 
     /// The network namespace's path.
@@ -94,6 +100,14 @@ impl Info {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_variable_that_is_said_twice_is_one_and_the_last_value_counts() {
+        let text = "{\"runtimeSpec\":{\"process\":{\"env\":[\"A=1\",\"B=2\",\"A=3\",\"C\"]}}}";
+        let info = Info::of(&HashMap::from([("info".to_owned(), text.to_owned())]));
+        let expected = [("A", "3"), ("B", "2"), ("C", "")];
+        assert_eq!(info.environment().unwrap(), expected);
+    }
 
     #[test]
     fn what_is_no_object_tells_nothing() {

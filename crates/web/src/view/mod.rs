@@ -1,5 +1,6 @@
 //! Answers that are given once.
 
+mod configuration;
 mod images;
 mod info;
 mod networks;

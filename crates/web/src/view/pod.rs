@@ -5,8 +5,8 @@ use std::path::Path;
 use orlop_cri::client::Connection;
 use orlop_cri::extensions::{ListAttachmentsRequest, PodAttachment};
 use orlop_cri::v1::{
-    ContainerFilter, ContainerStatus, LinuxContainerResources, Mount, MountPropagation, PodSandbox,
-    PodSandboxStatus, Signal,
+    ContainerFilter, ContainerState, ContainerStatus, LinuxContainerResources, Mount,
+    MountPropagation, PodSandbox, PodSandboxStatus, Signal,
 };
 use orlop_order::Order as _;
 use serde_json::{Value, json};
@@ -147,7 +147,9 @@ fn whole(status: &ContainerStatus, info: &Info) -> Value {
     let names =
         |all: Vec<(&str, &str)>| -> Value { all.iter().map(|(name, _)| cut(name)).collect() };
     told["environment"] = environment.map(names).unwrap_or_default();
-    told["pid"] = info.pid().into();
+    // CRI-O tells the one that was, too.
+    let has_ended = status.state() == ContainerState::ContainerExited;
+    told["pid"] = info.pid().filter(|_| !has_ended).into();
     told
 }
 

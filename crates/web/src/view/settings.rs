@@ -9,14 +9,13 @@ use orlop_order::Order as _;
 use serde_json::{Map, Value, json};
 use tokio::task::spawn_blocking;
 
-use super::Told;
 use super::info::Info;
+use super::{Told, configuration};
 use crate::asked::AskError;
 use crate::bounded::{LONGEST_TEXT, MOST, cut};
 use crate::extras::Extras;
 
-/// What is told of what runtimes say of their configuration; all else, which may hold environments and
-/// credentials, is not.
+/// What is told at a glance of what runtimes say of their configuration.
 const NAMED: &[&str] = &[
     // orlop
     "root",
@@ -82,7 +81,12 @@ pub(crate) async fn settings(cri: &Connection, extras: Option<Arc<dyn Extras>>) 
         Some(extras) => asked(move || extras.settings()).await?,
         None => None,
     };
-    Ok(json!({ "text": text, "status": named(info.at("")) }))
+    let config = info.at("");
+    // What orlop tells there is no configuration, and is told below.
+    let is_ours = cri.runtime().version().await?.runtime_name == "orlop";
+    let told = || configuration::text(config).filter(|_| !is_ours);
+    let text = text.or_else(told);
+    Ok(json!({ "text": text, "status": named(config) }))
 }
 
 /// The manifests, where the process is an agent, with the pods that came of them.

@@ -1,6 +1,7 @@
 //! `logs`: the log of a container, or of all containers of a pod, read from files on this
 //! machine.
 
+mod dockers;
 mod pod;
 mod printer;
 
@@ -18,6 +19,7 @@ use orlop_disk::FollowedLog as Log;
 use crate::connect::{Dialect, Session};
 use crate::input::moment;
 use crate::input::select::{self, Thing};
+use dockers::DockersLine;
 use printer::Printer;
 
 /// How often a followed log is looked at, and how often its container.
@@ -163,7 +165,10 @@ async fn open(
 
 /// Whether a line of the file is a part of a line that goes on in the next.
 fn goes_on(line: &[u8]) -> bool {
-    Entry::parse(line).is_ok_and(|entry| entry.partial)
+    match Entry::parse(line) {
+        Ok(entry) => entry.partial,
+        Err(_) => DockersLine::parse(line).is_some_and(|line| line.entry().partial),
+    }
 }
 
 /// Where the log is.

@@ -7,6 +7,8 @@ use jiff::Timestamp;
 use orlop_cri::log::{Entry, Stream};
 use orlop_disk::FollowedLog as Log;
 
+use super::dockers::DockersLine;
+
 /// Prints entries as the process wrote them.
 pub(super) struct Printer {
     pub(super) since: Option<Timestamp>,
@@ -22,7 +24,18 @@ impl Printer {
     /// Prints what there is; `false` when no more may be printed.
     pub(super) fn all(&mut self, log: &mut Log, out: &mut impl Write) -> anyhow::Result<bool> {
         while let Some(line) = log.line().context("cannot read the log")? {
-            match Entry::parse(&line) {
+            let dockers;
+            let entry = match Entry::parse(&line) {
+                Err(error) => match DockersLine::parse(&line) {
+                    Some(line) => {
+                        dockers = line;
+                        Ok(dockers.entry())
+                    }
+                    None => Err(error),
+                },
+                entry => entry,
+            };
+            match entry {
                 Ok(entry) => {
                     let mut err = io::stderr().lock();
                     let more = match entry.stream {
@@ -150,6 +163,27 @@ mod tests {
                 .unwrap();
             assert_eq!(printed(&mut printer(), &mut log), expected, "{lines}");
         }
+    }
+
+    #[test]
+    fn a_log_of_docker_s_own_driver_is_printed_as_another() {
+        let lines = [
+            "{\"log\":\"one\\n\",\"stream\":\"stdout\",\"time\":\"2026-01-01T00:00:01Z\"}\n",
+            "{\"log\":\"tw\",\"stream\":\"stdout\",\"time\":\"2026-01-01T00:00:02Z\"}\n",
+            "{\"log\":\"error\\n\",\"stream\":\"stderr\",\"time\":\"2026-01-01T00:00:02Z\"}\n",
+            "{\"log\":\"o\\n\",\"stream\":\"stdout\",\"time\":\"2026-01-01T00:00:02Z\"}\n",
+        ];
+        let mut dated = Printer {
+            timestamps: true,
+            ..printer()
+        };
+        assert_eq!(
+            printed(&mut dated, &mut log(&lines).1),
+            "2026-01-01T00:00:01Z one\n2026-01-01T00:00:02Z two\n"
+        );
+        let (_directory, mut log) = log(&lines[..2]);
+        log.seek_tail(1, u64::MAX, super::super::goes_on).unwrap();
+        assert_eq!(printed(&mut printer(), &mut log), "tw");
     }
 
     #[test]

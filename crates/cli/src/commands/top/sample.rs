@@ -265,10 +265,17 @@ impl Sampler {
         };
         let network = stats.and_then(|stats| stats.linux.as_ref()?.network.as_ref());
         if let Some(network) = network {
-            let interfaces = || network.default_interface.iter().chain(&network.interfaces);
+            let interfaces = || {
+                let all = network.default_interface.iter().chain(&network.interfaces);
+                all.filter(|one| one.name != "lo")
+            };
             let received = interfaces().map(|one| number(one.rx_bytes)).sum();
             let sent = interfaces().map(|one| number(one.tx_bytes)).sum();
-            let at = network.timestamp;
+            // CRI-O does not say when it counted: it was just now.
+            let at = match network.timestamp {
+                0 => nanos_now(),
+                at => at,
+            };
             usage.received = rate(
                 &mut memory.received,
                 Count {
@@ -327,10 +334,14 @@ struct Io {
     written: Count,
 }
 
+fn nanos_now() -> i64 {
+    let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
+    now.map_or(0, |now| i64::try_from(now.as_nanos()).unwrap_or(0))
+}
+
 /// Bytes from and to block devices: the CRI has them among the metrics only.
 fn io_by_container(metrics: &[PodSandboxMetrics]) -> HashMap<&str, Io> {
-    let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
-    let now = now.map_or(0, |now| i64::try_from(now.as_nanos()).unwrap_or(0));
+    let now = nanos_now();
     let mut found = HashMap::new();
     for container in metrics.iter().flat_map(|pod| &pod.container_metrics) {
         let count = |name: &str| {

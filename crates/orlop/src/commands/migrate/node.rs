@@ -59,7 +59,7 @@ pub(super) async fn look(from: From, plan: &Plan, kubelet: &Path) -> Vec<Finding
         "NRI plugins are started from",
     ));
     findings.extend(kubelet_findings(plan, kubelet));
-    findings.extend(running(from));
+    findings.extend(running(from, plan));
     findings
 }
 
@@ -181,16 +181,24 @@ fn kubelet_findings(plan: &Plan, kubelet: &Path) -> Vec<Finding> {
 }
 
 /// What of theirs runs: it must be gone before orlop has the node.
-fn running(from: From) -> Option<Finding> {
-    let dirs: &[&str] = match from {
-        From::Containerd => &["/run/containerd/io.containerd.runtime.v2.task/k8s.io"],
-        From::Crio => &["/run/containers/storage/overlay-containers"],
-        From::Docker => &[
-            "/run/docker/runtime-runc/moby",
-            "/run/docker/containerd/daemon/io.containerd.runtime.v2.task/moby",
-        ],
+fn running(from: From, plan: &Plan) -> Option<Finding> {
+    let (usual, dirs): (_, &[&str]) = match from {
+        From::Containerd => ("/run/containerd", &["io.containerd.runtime.v2.task/k8s.io"]),
+        From::Crio => (
+            "/run/containers/storage",
+            &["overlay-containers", "vfs-containers", "btrfs-containers"],
+        ),
+        From::Docker => (
+            "/run/docker",
+            &[
+                "runtime-runc/moby",
+                "containerd/daemon/io.containerd.runtime.v2.task/moby",
+            ],
+        ),
     };
-    let count: usize = dirs.iter().map(|dir| names_in(Path::new(dir)).len()).sum();
+    let state = plan.state.as_deref().unwrap_or(Path::new(usual));
+    let dirs = dirs.iter().map(|dir| state.join(dir));
+    let count: usize = dirs.map(|dir| names_in(&dir).len()).sum();
     (count > 0).then(|| {
         Finding::warning(
             "pods",
