@@ -2,14 +2,19 @@
 
 #![allow(unsafe_code)]
 
+use std::convert::Infallible;
 use std::fs::File;
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
-use std::path::Path;
+use std::path::{Path, PathBuf};
+use std::sync::mpsc::{Sender, channel};
 
 use orlop_processor::Here;
 use rustix::mount::{MountPropagationFlags, UnmountFlags, mount_bind, mount_change, unmount};
-use rustix::thread::{LinkNameSpaceType, UnshareFlags, move_into_link_name_space, unshare_unsafe};
+use rustix::process::getpid;
+use rustix::thread::{
+    LinkNameSpaceType, UnshareFlags, gettid, move_into_link_name_space, unshare_unsafe,
+};
 
 use crate::Error;
 use crate::netlink::Rtnl;
@@ -21,6 +26,45 @@ pub fn create() -> io::Result<OwnedFd> {
         leave_for_new()?;
         Ok(File::open("/proc/thread-self/ns/net")?.into())
     })
+}
+
+/// A new network namespace that others may enter by a path, as long as this is there.
+#[derive(Debug)]
+pub struct Held {
+    path: PathBuf,
+    /// Its end is the thread's, whose namespace it is.
+    _end: Sender<Infallible>,
+}
+
+impl Held {
+    /// Makes one, with its loopback interface up. It is a thread's: whatever the number of that thread is given to when
+    /// this process has died, the path leads to a namespace or nowhere.
+    pub fn new() -> io::Result<Self> {
+        let (end, ended) = channel();
+        let (tell, told) = channel();
+        let work = move || {
+            let made = leave_for_new().map(|()| {
+                let (process, thread) = (getpid(), gettid());
+                let (process, thread) = (process.as_raw_nonzero(), thread.as_raw_nonzero());
+                PathBuf::from(format!("/proc/{process}/task/{thread}/ns/net"))
+            });
+            let _ = tell.send(made);
+            let _ = ended.recv();
+        };
+        std::thread::Builder::new()
+            .name("orlop-netns".to_owned())
+            .stack_size(256 << 10)
+            .spawn(work)?;
+        let made = told.recv();
+        let path = made.unwrap_or_else(|_| Err(io::Error::other("the namespace's thread died")))?;
+        Ok(Self { path, _end: end })
+    }
+
+    /// Leads to it from any process.
+    #[must_use]
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
 }
 
 /// Moves the calling thread, and the threads and processes it starts from now

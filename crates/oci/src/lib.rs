@@ -26,5 +26,5 @@ pub use resources::{
     BlockIo, BlockWeight, Cpu, DeviceRule, HugepageLimit, InterfacePriority, Memory, NetworkClass,
     Pids, Rdma, Resources, Throttle,
 };
-pub use seccomp::{Seccomp, SeccompAction, SeccompArg, SeccompOperator, SeccompRule};
+pub use seccomp::{Profile, Seccomp, SeccompAction, SeccompArg, SeccompOperator, SeccompRule};
 pub use spec::{Hook, Hooks, Mount, Root, Spec};

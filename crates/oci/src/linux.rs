@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use super::{Resources, Seccomp};
+use super::{Profile, Resources};
 
 /// What is particular to Linux.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
@@ -36,7 +36,7 @@ pub struct Linux {
     pub net_devices: BTreeMap<String, NetDevice>,
     /// System call filter.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub seccomp: Option<Seccomp>,
+    pub seccomp: Option<Profile>,
     /// Propagation of the root mount.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub rootfs_propagation: String,

@@ -1,6 +1,51 @@
 //! `linux.seccomp`: the system call filter, also the format of profile files on a node.
 
-use serde::{Deserialize, Deserializer, Serialize};
+use std::sync::Arc;
+
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+use serde_json::value::RawValue;
+
+/// A filter as a document has it: hundreds of names, of which only who has not met that text before makes
+/// a [`Seccomp`].
+#[derive(Debug, Clone)]
+pub struct Profile(Arc<RawValue>);
+
+impl Profile {
+    /// The document of a filter.
+    pub fn new(profile: &Seccomp) -> serde_json::Result<Self> {
+        Ok(Self(serde_json::value::to_raw_value(profile)?.into()))
+    }
+
+    /// Its JSON, which need be no filter.
+    #[must_use]
+    pub fn text(&self) -> &str {
+        self.0.get()
+    }
+
+    /// What it says.
+    pub fn understood(&self) -> serde_json::Result<Seccomp> {
+        serde_json::from_str(self.text())
+    }
+}
+
+impl PartialEq for Profile {
+    fn eq(&self, other: &Self) -> bool {
+        self.text() == other.text()
+    }
+}
+
+impl Serialize for Profile {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        self.0.serialize(serializer)
+    }
+}
+
+impl<'de> Deserialize<'de> for Profile {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let text: Box<RawValue> = Deserialize::deserialize(deserializer)?;
+        Ok(Self(text.into()))
+    }
+}
 
 /// A system call filter.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]

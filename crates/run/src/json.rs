@@ -31,9 +31,14 @@ pub(crate) fn read_from<T: DeserializeOwned>(stream: impl std::io::Read, name: &
 
 /// Understands JSON. Programs in Go write `null` for what is empty.
 pub(crate) fn parse<T: DeserializeOwned>(text: &[u8]) -> Result<T> {
+    parse_part("", text)
+}
+
+/// Understands JSON that was at some place of a document.
+pub(crate) fn parse_part<T: DeserializeOwned>(place: &str, text: &[u8]) -> Result<T> {
     // A list would be taken for an object's members one after the other.
     let is_object = text.trim_ascii_start().starts_with(b"{");
-    let error = match understand(text) {
+    let error = match understand(place, text) {
         Err(error) => error,
         Ok(understood) if is_object => return Ok(understood),
         Ok(_) => return Err(Error::new("it is JSON, but no object")),
@@ -46,17 +51,23 @@ pub(crate) fn parse<T: DeserializeOwned>(text: &[u8]) -> Result<T> {
     }
     // Written and read again rather than understood as it is: that would be all of the code once more.
     drop_nulls(&mut value);
-    understand(value.to_string().as_bytes())
+    understand(place, value.to_string().as_bytes())
 }
 
-fn understand<T: DeserializeOwned>(text: &[u8]) -> Result<T> {
+fn understand<T: DeserializeOwned>(place: &str, text: &[u8]) -> Result<T> {
     serde_json::from_slice(text).map_err(|error| {
         let told = error.to_string();
         // Where in the text it is helps nobody who knows the field.
         let reason = told
             .rfind(" at line ")
             .map_or(told.as_str(), |at| &told[..at]);
-        match path_at(text, error.line(), error.column()) {
+        let path = path_at(text, error.line(), error.column());
+        let joined = if place.is_empty() || path.is_empty() || path.starts_with('[') {
+            [place, &path].concat()
+        } else {
+            [place, &path].join(".")
+        };
+        match joined {
             path if path.is_empty() || error.is_syntax() || error.is_eof() => Error::new(told),
             path => Error::new(format!("{path}: {reason}")),
         }

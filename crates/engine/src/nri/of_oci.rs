@@ -57,7 +57,7 @@ fn linux(spec: &oci::Spec) -> LinuxContainer {
             priority: io.priority,
         }),
         seccomp_profile: None,
-        seccomp_policy: linux.seccomp.as_ref().map(seccomp),
+        seccomp_policy: linux.seccomp.as_ref().and_then(seccomp),
         sysctl: linux.sysctl.clone(),
         net_devices: devices.collect(),
         scheduler: scheduler.map(|own| LinuxScheduler {
@@ -137,7 +137,8 @@ fn resources(own: &oci::Resources) -> LinuxResources {
     }
 }
 
-fn seccomp(own: &oci::Seccomp) -> LinuxSeccomp {
+fn seccomp(document: &oci::Profile) -> Option<LinuxSeccomp> {
+    let own = document.understood().ok()?;
     let number = |value: Option<u32>| value.map(|value| OptionalUInt32 { value });
     let arg = |arg: &oci::SeccompArg| LinuxSeccompArg {
         index: arg.index,
@@ -151,7 +152,7 @@ fn seccomp(own: &oci::Seccomp) -> LinuxSeccomp {
         errno_ret: number(rule.errno_ret),
         args: rule.args.iter().map(arg).collect(),
     };
-    LinuxSeccomp {
+    Some(LinuxSeccomp {
         default_action: word(&own.default_action),
         default_errno: number(own.default_errno_ret),
         architectures: own.architectures.clone(),
@@ -159,7 +160,7 @@ fn seccomp(own: &oci::Seccomp) -> LinuxSeccomp {
         listener_path: own.listener_path.clone(),
         listener_metadata: own.listener_metadata.clone(),
         syscalls: own.syscalls.iter().map(rule).collect(),
-    }
+    })
 }
 
 fn mount(own: &oci::Mount) -> Mount {

@@ -8,6 +8,7 @@ use orlop_cri::v1::NamespaceMode;
 use orlop_launch::{
     IdMap, Keeper, KeeperEvents, KeeperSpec, PodNamespaces, ShmMount, Sysctl, remove_pin,
 };
+use orlop_network::netns::Held;
 
 use crate::ask::PodParts;
 use crate::blocking;
@@ -19,8 +20,8 @@ use crate::record::directories::{make_private_dir, remove_tree};
 use crate::record::pod::Pod;
 use crate::timeline::Trace;
 
-/// Makes the namespaces, the network, and the files, in this order, because the hosts file
-/// has the pod's addresses in it; then what stands on all of them.
+/// Makes the namespaces and the network, then the files, because the hosts file has the pod's
+/// addresses in it; then what stands on all of them.
 pub async fn build(node: &Arc<Node>, pod: &Arc<Pod>, parts: PodParts, trace: &Trace) -> Result<()> {
     let PodParts {
         user,
@@ -38,6 +39,12 @@ pub async fn build(node: &Arc<Node>, pod: &Arc<Pod>, parts: PodParts, trace: &Tr
         let conf_dir = attachment.conf_dir.as_deref();
         !node.networks.is_in_process(conf_dir)
     });
+    let ahead = attachment.is_some() && !by_programs && !has_users && may_come_first(&sysctls);
+    let net = if ahead {
+        Some(net_ahead(node.paths.net_pin(&pod.id)).await?)
+    } else {
+        None
+    };
     let inside = Inside {
         user,
         sysctls,
@@ -45,21 +52,29 @@ pub async fn build(node: &Arc<Node>, pod: &Arc<Pod>, parts: PodParts, trace: &Tr
         label: labels.map_or_else(String::new, |labels| labels.file),
         hostname: files.hostname.clone(),
         net_pin: by_programs.then(|| node.paths.net_pin(&pod.id)),
+        net_path: net.as_ref().map(|net| net.path().to_owned()),
     };
-    let keeper = start_keeper(node, pod, inside);
-    let (keeper, events) = trace.step("keeper", "", keeper).await?;
-    if attachment.is_some() && !by_programs {
-        link(keeper.net_ns(), node.paths.net_pin(&pod.id)).await?;
-    }
-    if has_users {
-        link(keeper.user_ns(), pod.user_ns()).await?;
-    }
-    pod.set_keeper(Some(keeper));
-    keeper_events::watch(node, pod, events);
-    if let Some(attachment) = attachment {
+    let keeper = Box::pin(trace.step("keeper", "", start_keeper(node, pod, inside)));
+    let attach = attachment.map(|attachment| {
         let attach = network::attach(&node.networks, pod, attachment);
-        trace.step("network", "", attach).await?;
+        Box::pin(trace.step("network", "", attach))
+    });
+    let by_link = attach.is_some() && !by_programs;
+    match attach {
+        // Neither waits for the other, nor is one left half done where the other fails.
+        Some(attach) if ahead => {
+            let (keeper, attached) = tokio::join!(keeper, attach);
+            settle(node, pod, keeper, by_link, has_users).await?;
+            attached?;
+        }
+        Some(attach) => {
+            settle(node, pod, keeper.await, by_link, has_users).await?;
+            attach.await?;
+        }
+        None => settle(node, pod, keeper.await, by_link, has_users).await?,
     }
+    // The keeper is in it by now.
+    drop(net);
     let pod_too = Arc::clone(pod);
     let write = blocking(move || files::write(&pod_too, &files));
     trace.step("files", "", write).await?;
@@ -78,6 +93,51 @@ struct Inside {
     /// as every container does, so that only programs get it, which may pass the path on to others
     /// that have no view of the host's processes.
     net_pin: Option<PathBuf>,
+    /// Where it is, if it was made before.
+    net_path: Option<PathBuf>,
+}
+
+/// Has the pod know its keeper, and what that holds have a path.
+async fn settle(
+    node: &Arc<Node>,
+    pod: &Arc<Pod>,
+    keeper: Result<(Keeper, KeeperEvents)>,
+    net: bool,
+    users: bool,
+) -> Result<()> {
+    let (keeper, events) = keeper?;
+    if net {
+        link(keeper.net_ns(), node.paths.net_pin(&pod.id)).await?;
+    }
+    if users {
+        link(keeper.user_ns(), pod.user_ns()).await?;
+    }
+    pod.set_keeper(Some(keeper));
+    keeper_events::watch(node, pod, events);
+    Ok(())
+}
+
+/// Whether a network may be attached before kernel parameters are set: those of its interfaces are what they were when
+/// an interface is made.
+fn may_come_first(sysctls: &BTreeMap<String, String>) -> bool {
+    const OF_SOCKETS: [&str; 2] = [
+        "net.ipv4.ip_unprivileged_port_start",
+        "net.ipv4.ping_group_range",
+    ];
+    let mut names = sysctls.keys().map(|name| name.replace('/', "."));
+    names.all(|name| !name.starts_with("net.") || OF_SOCKETS.contains(&name.as_str()))
+}
+
+/// Makes a pod's network namespace before its keeper, so that the network is attached while that starts, and gives it
+/// the pod's path until the keeper has it. What dies before leaves none.
+async fn net_ahead(path: PathBuf) -> Result<Held> {
+    blocking(move || {
+        let making = || Error::io(format!("making the network namespace {}", path.display()));
+        let held = Held::new().map_err(making())?;
+        std::os::unix::fs::symlink(held.path(), &path).map_err(making())?;
+        Ok(held)
+    })
+    .await
 }
 
 async fn start_keeper(
@@ -103,10 +163,17 @@ async fn start_keeper(
     })
 }
 
-/// Gives a namespace that the keeper holds a path that names the pod.
+/// Gives a namespace that the keeper holds a path that names the pod, or gives that path to it.
 async fn link(target: PathBuf, path: PathBuf) -> Result<()> {
     blocking(move || {
-        std::os::unix::fs::symlink(target, &path)
+        let linked = match std::os::unix::fs::symlink(&target, &path) {
+            Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => {
+                std::fs::remove_file(&path)
+                    .and_then(|()| std::os::unix::fs::symlink(&target, &path))
+            }
+            linked => linked,
+        };
+        linked
             .map_err(Error::io(format!("making {}", path.display())))
             .map_err(Into::into)
     })
@@ -165,6 +232,7 @@ fn keeper_spec(node: &Node, pod: &Pod, inside: Inside) -> KeeperSpec {
         },
         hostname: own_net.then_some(inside.hostname),
         net_pin: inside.net_pin,
+        net_path: inside.net_path,
         sysctls: inside
             .sysctls
             .into_iter()

@@ -4,7 +4,7 @@ use std::io;
 use std::path::Path;
 
 use orlop_cri::v1;
-use orlop_oci::{Features, Seccomp};
+use orlop_oci::{Features, Profile, Seccomp};
 
 use super::security_profile::{Wanted, wanted};
 use super::{Error, seccomp_default};
@@ -48,12 +48,14 @@ pub(super) fn asked(
 }
 
 /// The filter of a profile.
-pub(super) fn filter(profile: &Wanted, bounding: &[String]) -> Result<Option<Seccomp>, Error> {
-    Ok(match profile {
-        Wanted::Unset | Wanted::Unconfined => None,
-        Wanted::Default => Some(seccomp_default::profile(bounding)),
-        Wanted::Localhost(path) => Some(from_file(Path::new(path))?),
-    })
+pub(super) fn filter(profile: &Wanted, bounding: &[String]) -> Result<Option<Profile>, Error> {
+    let document = match profile {
+        Wanted::Unset | Wanted::Unconfined => return Ok(None),
+        Wanted::Default => seccomp_default::document(bounding),
+        Wanted::Localhost(path) => Profile::new(&from_file(Path::new(path))?),
+    };
+    let document = document.map_err(|error| Error::invalid(FIELD, error.to_string()))?;
+    Ok(Some(document))
 }
 
 /// Reads a profile of the node, in the JSON of the OCI specification.
@@ -98,7 +100,8 @@ mod tests {
         features: &Features,
         default_when_unset: bool,
     ) -> Result<Option<Seccomp>, Error> {
-        filter(&asked(security, features, default_when_unset)?, &[])
+        let document = filter(&asked(security, features, default_when_unset)?, &[])?;
+        Ok(document.map(|document| document.understood().unwrap()))
     }
 
     fn made(kind: Option<ProfileType>, reference: &str) -> Result<Option<Seccomp>, Error> {

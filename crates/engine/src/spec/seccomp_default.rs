@@ -1,8 +1,10 @@
 //! The default system call filter, made from the list in `seccomp_default.txt`.
 
+use std::collections::BTreeMap;
 use std::sync::LazyLock;
 
-use orlop_oci::{Seccomp, SeccompAction, SeccompArg, SeccompOperator, SeccompRule};
+use orlop_oci::{Profile, Seccomp, SeccompAction, SeccompArg, SeccompOperator, SeccompRule};
+use parking_lot::Mutex;
 
 /// `AF_ALG` and `AF_VSOCK` (`linux/socket.h`): the kernel's crypto sockets, a source of escapes,
 /// and the way past network namespaces to the hypervisor.
@@ -19,8 +21,31 @@ const PERSONALITIES: [u64; 5] = [0x0, 0x8, 0x2_0000, 0x2_0008, 0xffff_ffff];
 
 const ENOSYS: u32 = 38;
 
-/// The profile of a container with these capabilities in its bounding set.
-pub(super) fn profile(bounding: &[String]) -> Seccomp {
+/// How many documents are kept: nodes use two or three, and a client might ask for any set of capabilities.
+const MOST_KEPT: usize = 16;
+
+/// By the capabilities that make a difference.
+static KEPT: Mutex<BTreeMap<Vec<bool>, Profile>> = Mutex::new(BTreeMap::new());
+
+/// The profile of a container with these capabilities in its bounding set, as a document.
+pub(super) fn document(bounding: &[String]) -> serde_json::Result<Profile> {
+    let named = LIST.with_capability.iter().map(|(name, _)| *name);
+    let key: Vec<bool> = named
+        .chain(["CAP_SYS_ADMIN"])
+        .map(|name| bounding.iter().any(|own| own == name))
+        .collect();
+    if let Some(kept) = KEPT.lock().get(&key) {
+        return Ok(kept.clone());
+    }
+    let made = Profile::new(&profile(bounding))?;
+    let mut kept = KEPT.lock();
+    if kept.len() < MOST_KEPT {
+        kept.insert(key, made.clone());
+    }
+    Ok(made)
+}
+
+fn profile(bounding: &[String]) -> Seccomp {
     let has = |capability: &str| bounding.iter().any(|own| own == capability);
     let mut names = LIST.always.clone();
     for (capability, more) in &LIST.with_capability {
@@ -197,6 +222,29 @@ mod tests {
         let admin = profile(&["CAP_SYS_ADMIN".to_owned()]);
         assert!(allowed(&admin, "mount") && allowed(&admin, "clone3"));
         assert!(!allowed(&admin, "init_module"));
+    }
+
+    #[test]
+    fn a_document_is_that_of_its_capabilities_however_many_are_asked_for() {
+        let names = LIST
+            .with_capability
+            .iter()
+            .map(|(name, _)| (*name).to_owned());
+        let names: Vec<String> = names.collect();
+        let one = names.iter().map(|name| vec![name.clone()]);
+        let sets: Vec<Vec<String>> = one
+            .chain((0..names.len()).map(|n| names[..n].to_vec()))
+            .collect();
+        assert!(sets.len() > MOST_KEPT);
+        for bounding in sets.iter().chain(sets.iter().rev()) {
+            let document = document(bounding).unwrap();
+            assert_eq!(
+                document.understood().unwrap(),
+                profile(bounding),
+                "{bounding:?}"
+            );
+        }
+        assert!(KEPT.lock().len() <= MOST_KEPT);
     }
 
     #[test]

@@ -86,17 +86,18 @@ impl Program {
             return Err(io::Error::other("a standard stream in another's place"));
         }
         let stack = Stack::new()?;
+        // One that protects itself sees to where its containers are. From another they might be born
+        // before it is released, and be bound for ever.
+        let here = self.protected.as_ref().and_then(|_| Here::stay());
         let start = Start {
             program: self,
             streams,
             prepare,
             parent: getpid(),
+            here: here.as_ref(),
             failed: Cell::new(None),
         };
         let flags = libc::CLONE_VM | libc::CLONE_VFORK | libc::SIGCHLD;
-        // One that protects itself sees to where its containers are. From another they might be born
-        // before it is released, and be bound for ever.
-        let here = self.protected.as_ref().and_then(|_| Here::stay());
         // SAFETY: the stack is the new process's alone, and lives until the call returns, as `start`
         // does: that is when the process has become another program or ended. It touches nothing of
         // this process's but `failed`, which nobody looks at meanwhile.
@@ -106,7 +107,7 @@ impl Program {
         };
         let pid = Pid::from_raw(made).filter(|_| made > 0);
         let pid = pid.ok_or_else(io::Error::last_os_error)?;
-        if let Some(here) = here {
+        if let Some(here) = &here {
             here.release(pid);
         }
         match start.failed.get() {
@@ -126,6 +127,7 @@ struct Start<'a> {
     streams: &'a [OwnedFd; 3],
     prepare: &'a dyn Fn() -> rustix::io::Result<()>,
     parent: Pid,
+    here: Option<&'a Here>,
     /// Why it could not be executed.
     failed: Cell<Option<Errno>>,
 }
@@ -159,6 +161,10 @@ impl Start<'_> {
             return Err(Errno::SRCH);
         }
         (self.prepare)()?;
+        // Who waits wakes up elsewhere, and leaves this processor to what runs here now.
+        if let Some(here) = self.here {
+            here.release(self.parent);
+        }
         Err(self.program.execute())
     }
 }

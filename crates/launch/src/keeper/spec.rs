@@ -19,6 +19,8 @@ pub struct KeeperSpec {
     pub dir: PathBuf,
     /// Which namespaces the pod has of its own; it shares the others with the host.
     pub namespaces: PodNamespaces,
+    /// A network namespace that is there already, by a path. None of its own is made then.
+    pub net_path: Option<PathBuf>,
     /// The host name of the pod's own UTS namespace.
     pub hostname: Option<String>,
     /// A file (made by the keeper) on which the pod's network namespace is bind-mounted in the
@@ -62,7 +64,7 @@ impl KeeperSpec {
             version: VERSION,
             pod_id: self.pod_id.clone(),
             dir: self.dir.clone(),
-            net: self.namespaces.net,
+            net: self.namespaces.net && self.net_path.is_none(),
             ipc: self.namespaces.ipc,
             uts: self.namespaces.uts,
             pid: self.namespaces.shared_pid,
@@ -76,7 +78,7 @@ impl KeeperSpec {
             uid_map,
             gid_map,
             open_files: open_files_of_pods(),
-            net_path: PathBuf::new(),
+            net_path: self.net_path.clone().unwrap_or_default(),
         }
     }
 }

@@ -5,11 +5,15 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 use std::path::Path;
 
 use orlop_disk::Outlives;
-use orlop_oci::Seccomp;
+use orlop_oci::{Profile, Seccomp};
 use orlop_seccomp::Program;
 
 use crate::error::{Result, While};
+use crate::json;
 use crate::log::Log;
+use crate::state::Listener;
+
+const PLACE: &str = "linux.seccomp";
 
 /// Where filters are kept below the directory of all containers; no container is named so.
 const KEPT: &str = ".seccomp";
@@ -19,27 +23,51 @@ const LIMIT: u64 = 64 << 10;
 /// With its profile before it.
 const KEPT_LIMIT: u64 = 1 << 20;
 
+/// A filter, and how it is written down.
+#[derive(Debug)]
+pub(crate) struct Filter {
+    pub(crate) program: Program,
+    bytes: Vec<u8>,
+}
+
 /// The filter of a profile. What cannot be kept is compiled again next time.
-pub(crate) fn filter(root: &Path, profile: &Seccomp, log: &Log) -> Result<Program> {
-    let text = serde_json::to_vec(profile).doing(|| "linux.seccomp".to_owned())?;
+pub(crate) fn filter(root: &Path, profile: &Profile, log: &Log) -> Result<Filter> {
+    let text = profile.text().as_bytes();
     let mut hasher = DefaultHasher::new();
     text.hash(&mut hasher);
     let path = root.join(KEPT).join(format!("{:016x}", hasher.finish()));
     // The whole profile is compared: a number that two of them share gives neither the other's filter.
-    if let Ok(kept) = orlop_disk::read_file(&path, KEPT_LIMIT)
-        && let Some(kept) = kept.strip_prefix(text.as_slice())
-        && let Ok(program) = Program::from_bytes(kept)
+    if let Ok(mut kept) = orlop_disk::read_file(&path, KEPT_LIMIT)
+        && kept.starts_with(text)
+        && let bytes = kept.split_off(text.len())
+        && let Ok(program) = Program::from_bytes(&bytes)
     {
-        return Ok(program);
+        return Ok(Filter { program, bytes });
     }
-    let program = Program::compile(profile).doing(|| "linux.seccomp".to_owned())?;
-    for name in Program::unknown_names(profile) {
-        log.debug(|| format!("linux.seccomp: system call {name:?} is unknown, passed over"));
+    let profile: Seccomp = json::parse_part(PLACE, text)?;
+    let program = Program::compile(&profile).doing(|| PLACE.to_owned())?;
+    for name in Program::unknown_names(&profile) {
+        log.debug(|| format!("{PLACE}: system call {name:?} is unknown, passed over"));
     }
+    let bytes = program.to_bytes();
     let _ = fs::create_dir(root.join(KEPT));
-    let kept = [text, program.to_bytes()].concat();
+    let kept = [text, &bytes].concat();
     let _ = orlop_disk::write_file(&path, 0o600, Outlives::Kill, &kept);
-    Ok(program)
+    Ok(Filter { program, bytes })
+}
+
+/// The agent that a profile names. Hardly any does, and those that do not are not read for it.
+pub(crate) fn listener(profile: &Profile) -> Result<Option<Listener>> {
+    let text = profile.text();
+    // A name may be written in escapes.
+    if !text.contains("listener") && !text.contains('\\') {
+        return Ok(None);
+    }
+    let profile: Seccomp = json::parse_part(PLACE, text.as_bytes())?;
+    Ok((!profile.listener_path.is_empty()).then(|| Listener {
+        path: profile.listener_path.into(),
+        metadata: profile.listener_metadata,
+    }))
 }
 
 /// A filter that was written down, unless it is broken.
@@ -49,7 +77,7 @@ pub(crate) fn read(path: &Path) -> Option<Program> {
 }
 
 /// Writes a filter down.
-pub(crate) fn write(path: &Path, program: &Program) -> Result<()> {
-    orlop_disk::write_file(path, 0o600, Outlives::Kill, &program.to_bytes())
+pub(crate) fn write(path: &Path, filter: &Filter) -> Result<()> {
+    orlop_disk::write_file(path, 0o600, Outlives::Kill, &filter.bytes)
         .doing(|| format!("writing {}", path.display()))
 }

@@ -43,6 +43,8 @@ pub(crate) struct Options {
     pub(crate) preserve_fds: u32,
     pub(crate) no_pivot: bool,
     pub(crate) no_new_keyring: bool,
+    /// Whether this process ends once the other is made.
+    pub(crate) leaves: bool,
 }
 
 /// A container that was made, and waits for its start, or that goes on.
@@ -102,7 +104,12 @@ fn make(
         prepared.undo();
     }
     let process = made?;
-    Ok((prepared.state, process))
+    let prepare::Prepared { plan, state, .. } = prepared;
+    if options.leaves {
+        // It has some thirty descriptors: the end of this process closes them without a call for each.
+        std::mem::forget(plan);
+    }
+    Ok((state, process))
 }
 
 /// Clones, and does what the child asks for until it is ready.

@@ -4,7 +4,8 @@ use std::os::fd::OwnedFd;
 
 use orlop_oci::NamespaceKind;
 
-use super::{Options, filter};
+use super::Options;
+use super::filter::{self, Filter};
 use crate::args::Globals;
 use crate::bundle::Bundle;
 use crate::cgroup::{Cgroup, Entry, Holder, Wanted};
@@ -16,7 +17,7 @@ use crate::plan::{
     sysctls,
 };
 use crate::rdt::Rdt;
-use crate::state::{Listener, State, StateDir, own_descriptors};
+use crate::state::{State, StateDir, own_descriptors};
 use crate::users;
 
 /// A container whose process is still to be made.
@@ -67,10 +68,14 @@ pub(crate) fn prepare(
     let mut mappings = Mappings::new(users, &linux.uid_mappings, &linux.gid_mappings);
     let wanted = Wanted::of(globals, id, bundle)?;
     let cgroup = Cgroup::plan(&wanted)?;
+    let profile = linux.seccomp.as_ref();
+    let filter = profile.map(|profile| filter::filter(&globals.root, profile, log));
+    let filter = filter.transpose()?;
+    let listener = profile.map(filter::listener).transpose()?.flatten();
     let mut state = State {
         namespaces: namespaces.all,
         pivoted: namespaces.has(NamespaceKind::Mount) && !options.no_pivot,
-        listener: listener(linux),
+        listener,
         rdt,
         descriptors: own_descriptors(process.terminal),
         ..State::new(globals, id, bundle, cgroup)
@@ -83,7 +88,6 @@ pub(crate) fn prepare(
     }
     let mut warnings = Vec::new();
     let planned = plan(
-        globals,
         log,
         bundle,
         options,
@@ -92,6 +96,7 @@ pub(crate) fn prepare(
         &mut mappings,
         &state,
         &wanted,
+        filter,
         &mut warnings,
     );
     if let (Err(_), Some(rdt)) = (&planned, &state.rdt) {
@@ -116,7 +121,6 @@ pub(crate) fn prepare(
     reason = "it is the second half of one function"
 )]
 fn plan(
-    globals: &Globals,
     log: &Log,
     bundle: &Bundle,
     options: &Options,
@@ -125,6 +129,7 @@ fn plan(
     mappings: &mut Mappings,
     state: &State,
     wanted: &Wanted<'_>,
+    filter: Option<Filter>,
     warnings: &mut Vec<String>,
 ) -> Result<(Plan, Entry)> {
     let spec = &bundle.spec;
@@ -139,11 +144,11 @@ fn plan(
             "the container's name",
         )?);
     }
-    if let Some(profile) = &linux.seccomp {
-        let program = filter::filter(&globals.root, profile, log)?;
-        log.debug(|| format!("seccomp filter flags: {}", program.flags()));
-        filter::write(&dir.filter(), &program)?;
-        steps.seccomp = Some(program);
+    if let Some(filter) = filter {
+        let flags = filter.program.flags();
+        log.debug(|| format!("seccomp filter flags: {flags}"));
+        filter::write(&dir.filter(), &filter)?;
+        steps.seccomp = Some(filter.program);
     }
     let hooks = spec.hooks.clone().unwrap_or_default();
     let create_hooks = HookSteps::new(&hooks.create_container, "createContainer")?;
@@ -239,14 +244,6 @@ impl Drop for Made<'_> {
             let _ = cgroup.remove();
         }
     }
-}
-
-fn listener(linux: &orlop_oci::Linux) -> Option<Listener> {
-    let profile = linux.seccomp.as_ref()?;
-    (!profile.listener_path.is_empty()).then(|| Listener {
-        path: profile.listener_path.clone().into(),
-        metadata: profile.listener_metadata.clone(),
-    })
 }
 
 /// Who root of the container's user namespace is outside.

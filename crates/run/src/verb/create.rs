@@ -67,13 +67,17 @@ pub(super) const PRESERVE_FDS: Flag = valued(
 );
 
 fn run(call: &Call<'_>) -> Result<u8> {
+    crate::heap::warm();
     let id = call.parsed.only("the container's name")?;
     let bundle = Bundle::open(&bundle_of(call.parsed))?;
     let console = call
         .parsed
         .path("console-socket")
         .map_or(Console::None, Console::Socket);
-    let options = options(call.parsed, console)?;
+    let options = Options {
+        leaves: true,
+        ..options(call.parsed, console)?
+    };
     launch::create(call.globals, call.log, &id, &bundle, &options)?;
     Ok(0)
 }
@@ -101,6 +105,7 @@ pub(super) fn options(parsed: &Parsed, console: Console) -> Result<Options> {
         preserve_fds,
         no_pivot: parsed.is_on("no-pivot")?,
         no_new_keyring: parsed.is_on("no-new-keyring")?,
+        leaves: false,
     })
 }
 

@@ -1,7 +1,7 @@
 //! System call filter, namespaces and kernel settings.
 
 use orlop_nri::v1alpha1::{LinuxContainerAdjustment, LinuxSeccomp, LinuxSyscall};
-use orlop_oci::{Linux, Namespace, NamespaceKind, Seccomp, SeccompArg, SeccompRule, Spec};
+use orlop_oci::{Linux, Namespace, NamespaceKind, Profile, Seccomp, SeccompArg, SeccompRule, Spec};
 use serde::de::DeserializeOwned;
 
 use super::{AdjustFacts, field};
@@ -21,7 +21,9 @@ pub(super) fn adjust(
             let problem = "the runtime handler cannot filter system calls";
             return Err(Error::unmet(field("linux.seccomp_policy"), problem));
         }
-        linux.seccomp = Some(seccomp(policy)?);
+        let document = Profile::new(&seccomp(policy)?)
+            .map_err(|error| Error::invalid(field("linux.seccomp_policy"), error.to_string()))?;
+        linux.seccomp = Some(document);
     }
     for namespace in &wanted.namespaces {
         let gone = orlop_nri::removed(&namespace.r#type);

@@ -356,7 +356,12 @@ fn a_seccomp_policy_replaces_the_filter() {
         }),
         ..LinuxContainerAdjustment::default()
     };
-    let seccomp = of_linux(wanted("SCMP_ACT_ERRNO")).unwrap().seccomp.unwrap();
+    let seccomp = of_linux(wanted("SCMP_ACT_ERRNO"))
+        .unwrap()
+        .seccomp
+        .unwrap()
+        .understood()
+        .unwrap();
     assert_eq!(seccomp.default_action, SeccompAction::Allow);
     assert_eq!(seccomp.syscalls[0].action, SeccompAction::Errno);
     assert!(problem(of_linux(wanted("deny"))).contains("syscalls.action"));
