@@ -92,7 +92,7 @@ mod tests {
         #[test]
         fn they_are_ordered_as_the_standard_library_would(list: Vec<(u8, u16)>) {
             let mut expected = list.clone();
-            expected.sort();
+            expected.sort_unstable();
             let mut found = list.clone();
             found.order();
             prop_assert_eq!(&found, &expected);
@@ -105,7 +105,7 @@ mod tests {
             prop_assert_eq!(&found, &expected);
 
             let mut expected = list.clone();
-            expected.sort_by(|one, other| other.0.cmp(&one.0));
+            expected.sort_by_key(|(key, _)| std::cmp::Reverse(*key));
             let mut found = list;
             found.order_by(|one, other| other.0.cmp(&one.0));
             prop_assert_eq!(&found, &expected);

@@ -139,7 +139,7 @@ async fn answers_that_nobody_reads_are_refused_and_streams_are_not() {
         request
     };
     let large = || async {
-        let message = Ok::<_, Status>(Frame::data(Bytes::from_static(&[0; 16 << 20])));
+        let message = Ok::<_, Status>(Frame::data(Bytes::from(vec![0; 16 << 20])));
         let end = Status::new(Code::Ok, "")
             .into_http::<()>()
             .headers()

@@ -86,7 +86,7 @@ impl History {
             kept_from: self.kept_from,
             events: wanted
                 .into_iter()
-                .map(|event| event.encoded.clone().into())
+                .map(|event| event.encoded.clone())
                 .collect(),
         }
     }

@@ -166,7 +166,7 @@ impl Cri {
             sandbox_config: Some(pod.config()),
         };
         let mut client = self.runtime.clone();
-        let mut answer = client.create_container(request.clone()).await;
+        let mut answer = Box::pin(client.create_container(request.clone())).await;
         // CRI-O takes no container without what newer kubelets say of its image.
         let wants_name = |status: &tonic::Status| status.message().contains("user specified image");
         if answer.as_ref().is_err_and(wants_name) {
@@ -174,7 +174,7 @@ impl Cri {
             if let Some(image) = image {
                 image.user_specified_image.clone_from(&image.image);
             }
-            answer = client.create_container(request).await;
+            answer = Box::pin(client.create_container(request)).await;
         }
         Ok(answer?.into_inner().container_id)
     }

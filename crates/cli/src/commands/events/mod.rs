@@ -54,16 +54,17 @@ pub(super) async fn run(args: Args, session: &Session) -> anyhow::Result<()> {
     let mut past_events = past_events.into_iter();
     let mut left = args.count;
     while left != Some(0) {
-        let event = match past_events.next() {
-            Some(event) => Event::Container(Box::new(event)),
-            None => tokio::select! {
+        let event = if let Some(event) = past_events.next() {
+            Event::Container(Box::new(event))
+        } else {
+            tokio::select! {
                 event = events.next() => match event? {
                     Some(event) if past.has(&event) => continue,
                     Some(event) => Event::Container(Box::new(event)),
                     None => break,
                 },
                 failure = failures.next() => Event::Unreadable(failure),
-            },
+            }
         };
         if !filter.lets_through(&event) {
             continue;
