@@ -157,3 +157,28 @@ fn failed(action: &'static str, path: &Path, source: io::Error) -> Error {
         source,
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::MetadataExt as _;
+
+    use super::*;
+
+    #[test]
+    fn a_namespace_is_held_by_its_path_and_gone_with_who_held_it() {
+        let held = Held::new().unwrap();
+        let inode = |path: &Path| std::fs::metadata(path).map(|its| its.ino());
+        let theirs = inode(held.path()).unwrap();
+        assert_ne!(theirs, inode(Path::new("/proc/self/ns/net")).unwrap());
+        let space = File::open(held.path()).unwrap();
+        let up = inside(space.as_fd(), || Rtnl::open()?.link_by_index(1)).unwrap();
+        assert!(up.is_some_and(|link| link.is_up()));
+        let path = held.path().to_owned();
+        drop(held);
+        let deadline = std::time::Instant::now() + std::time::Duration::from_secs(10);
+        while inode(&path).is_ok_and(|inode| inode == theirs) {
+            assert!(std::time::Instant::now() < deadline, "its thread lives on");
+            std::thread::yield_now();
+        }
+    }
+}

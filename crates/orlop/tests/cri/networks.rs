@@ -1,5 +1,6 @@
 //! What plugins are told, and what becomes of a pod whose network cannot be made.
 
+use std::net::IpAddr;
 use std::path::{Path, PathBuf};
 
 use orlop_cri::v1::{DnsConfig, ListPodSandboxRequest, StatusRequest};
@@ -96,6 +97,58 @@ fn files_in(dir: &Path) -> Vec<String> {
 
 fn pod(world: &World, name: &str) -> PodSpec {
     world.node.pod(name).own_network()
+}
+
+/// The network is attached while the keeper starts, but not where that has to set something first.
+#[tokio::test]
+async fn an_interface_has_what_its_pod_sets_for_new_ones() {
+    let world = world!();
+    let asking = pod(&world, "sysctls").with(|config| {
+        let linux = config.linux.get_or_insert_default();
+        linux.sysctls = [("net.ipv4.conf.default.arp_notify", "1")]
+            .map(|(name, value)| (name.to_owned(), value.to_owned()))
+            .into();
+    });
+    let id = world.run_pod(&asking).await;
+    let spec = world.container("main").command(&["sleep", "600"]);
+    let container = world.cri.create(&id, &asking, &spec).await.expect("create");
+    world.cri.start(&container).await.expect("start");
+    let words = ["cat", "/proc/sys/net/ipv4/conf/eth0/arp_notify"];
+    assert_eq!(world.printed(&container, &words).await.trim(), "1");
+    world.finish().await;
+}
+
+#[tokio::test]
+async fn a_keeper_that_cannot_start_leaves_nothing_of_a_network_made_meanwhile() {
+    let dir = tempfile::tempdir().expect("a directory");
+    // By then the network is there.
+    let keeper = script(dir.path(), "keeper", "sleep 1; exit 1");
+    let world = world!(Node::orlop().drop_in(&format!("[keeper]\npath = {keeper:?}\n")));
+    let refused = world.cri.run_pod(&pod(&world, "keeperless")).await;
+    let refused = refused.expect_err("a pod without a keeper");
+    assert!(refused.message().contains("keeper"), "{refused:?}");
+    let leases = world.node.scratch().path("ipam").join(world.node.id());
+    let leases = files_in(&leases);
+    assert!(
+        leases
+            .iter()
+            .any(|name| name.starts_with("last_reserved_ip")),
+        "{leases:?}"
+    );
+    let taken = leases.iter().find(|name| name.parse::<IpAddr>().is_ok());
+    assert_eq!(taken, None);
+    assert_eq!(
+        files_in(&world.node.state().join("netns")),
+        Vec::<String>::new()
+    );
+    let attachments = world.node.root().join("network/attachments");
+    assert_eq!(files_in(&attachments), Vec::<String>::new());
+    let threads = std::fs::read_dir(format!("/proc/{}/task", world.node.pid())).expect("threads");
+    for thread in threads.flatten() {
+        let name = std::fs::read_to_string(thread.path().join("comm")).unwrap_or_default();
+        assert_ne!(name.trim(), "orlop-netns");
+    }
+    world.finish().await;
 }
 
 #[tokio::test]
