@@ -106,7 +106,7 @@ impl CallBody {
             // The few bytes of an error.
             return Ok(());
         };
-        let bytes = frame.data_ref().map(Bytes::clone).unwrap_or_default();
+        let bytes = frame.data_ref().cloned().unwrap_or_default();
         let share = self.policy.answers().wait(peer, bytes.len())?;
         let calling = self.call.as_mut().and_then(Call::take_calling);
         *frame = kept(bytes, share, calling.map(Calling::answered));
