@@ -2,16 +2,19 @@
 //!
 //! Who asks for lists and reads none of them would have all of the node's memory otherwise. A process may
 //! have half of what there is for answers, so that one which does not read keeps no other from its own. Where
-//! all is taken nevertheless, connections are closed whose answers have waited for long.
+//! that or all is taken nevertheless, connections are closed whose answers have waited for long.
+//!
+//! Only large answers are refused, which are lists and states: who asks again has them. A small one tells what
+//! was done, which is not undone by saying that it was not.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use parking_lot::Mutex;
 use tonic::Status;
 
-use super::peer::Peer;
+use super::peer::{PATIENCE, Peer};
 
 /// For all answers at a time; one more is let in where none waits.
 const ALL: usize = 256 << 20;
@@ -19,8 +22,8 @@ const ALL: usize = 256 << 20;
 const OF_ONE: usize = ALL / 2;
 /// What an answer takes beside its bytes.
 const BESIDE: usize = 1 << 10;
-/// Who reads does so within this time.
-const PATIENCE: Duration = Duration::from_secs(10);
+/// An answer that is no larger is never refused.
+pub(super) const SMALL: usize = 16 << 10;
 
 /// All that wait.
 #[derive(Debug, Default)]
@@ -58,49 +61,83 @@ impl Answers {
         bytes: usize,
         now: Instant,
     ) -> Result<Share, Status> {
+        let is_large = bytes > SMALL;
         let bytes = bytes + BESIDE;
         let process = peer.process();
         let mut waiting = self.0.lock();
         let own = waiting.of_process.get(&process).copied().unwrap_or(0);
-        if own > 0 && own + bytes > OF_ONE {
+        let is_too_much_of_one = own > 0 && own + bytes > OF_ONE;
+        let is_too_much = waiting.bytes > 0 && waiting.bytes + bytes > ALL;
+        if is_too_much {
+            waiting.close_late(now, |_| true);
+        } else if is_too_much_of_one {
+            waiting.close_late(now, |other| other.process() == process);
+        }
+        if is_large && is_too_much_of_one {
             return Err(Status::resource_exhausted(format!(
                 "{own} bytes of answers to this client wait to be read: read them before asking for more"
             )));
         }
-        if waiting.bytes > 0 && waiting.bytes + bytes > ALL {
-            waiting.close_late(now);
+        if is_large && is_too_much {
             return Err(Status::resource_exhausted(
                 "answers that clients do not read take all the memory for answers: try again later",
             ));
         }
-        waiting.bytes += bytes;
-        *waiting.of_process.entry(process).or_default() += bytes;
-        waiting.next += 1;
-        let number = waiting.next;
+        if own + bytes > ALL {
+            waiting.close_first(process);
+        }
+        let number = waiting.add(peer, bytes, now);
+        Ok(Share(Arc::clone(self), number))
+    }
+
+    /// Counts what is under way already, whether there is room for it or not.
+    pub(super) fn count(self: &Arc<Self>, peer: &Peer, bytes: usize) -> Share {
+        let number = self.0.lock().add(peer, bytes + BESIDE, Instant::now());
+        Share(Arc::clone(self), number)
+    }
+}
+
+impl Waiting {
+    fn add(&mut self, peer: &Peer, bytes: usize, now: Instant) -> u64 {
+        self.bytes += bytes;
+        *self.of_process.entry(peer.process()).or_default() += bytes;
+        self.next += 1;
         let answer = Answer {
             peer: peer.clone(),
             bytes,
             since: now,
         };
-        waiting.answers.insert(number, answer);
-        Ok(Share(Arc::clone(self), number))
+        self.answers.insert(self.next, answer);
+        self.next
+    }
+
+    /// Closes connections of such peers whose answers have waited for long.
+    fn close_late(&self, now: Instant, is_meant: impl Fn(&Peer) -> bool) {
+        let late = self.answers.values();
+        let late = late.take_while(|answer| now.duration_since(answer.since) >= PATIENCE);
+        late.filter(|answer| is_meant(&answer.peer))
+            .for_each(Answer::close);
+    }
+
+    /// Closes the connection of a process whose answer has waited for longest.
+    fn close_first(&self, process: Option<u32>) {
+        let mut own = self.answers.values();
+        let first = own.find(|it| it.peer.process() == process && !it.peer.is_leaving());
+        first.into_iter().for_each(Answer::close);
     }
 }
 
-impl Waiting {
-    fn close_late(&self, now: Instant) {
-        let late = self.answers.values();
-        let late = late.take_while(|answer| now.duration_since(answer.since) >= PATIENCE);
-        for answer in late {
-            if !answer.peer.is_leaving() {
-                let (pid, bytes) = (answer.peer.process(), answer.bytes);
-                tracing::warn!(
-                    pid,
-                    bytes,
-                    "closing a connection whose answers are not read"
-                );
-                answer.peer.leave();
-            }
+impl Answer {
+    /// Closes the connection that it waits on.
+    fn close(&self) {
+        if !self.peer.is_leaving() {
+            let (pid, bytes) = (self.peer.process(), self.bytes);
+            tracing::warn!(
+                pid,
+                bytes,
+                "closing a connection whose answers are not read"
+            );
+            self.peer.leave();
         }
     }
 }
@@ -162,8 +199,38 @@ mod tests {
     fn one_answer_of_any_size_is_given() {
         let answers = Arc::new(Answers::default());
         let large = answers.wait(&peer(1), 2 * ALL).unwrap();
-        answers.wait(&peer(1), 1).unwrap_err();
+        answers.wait(&peer(1), SMALL + 1).unwrap_err();
         drop(large);
-        answers.wait(&peer(1), 1).unwrap();
+        answers.wait(&peer(1), SMALL + 1).unwrap();
+    }
+
+    #[test]
+    fn small_answers_are_never_refused_and_who_reads_none_loses_its_connection() {
+        let answers = Arc::new(Answers::default());
+        let begin = Instant::now();
+        let (first, second) = (peer(1), peer(1));
+        let ask = |peer: &Peer| answers.wait_from(peer, SMALL, begin).unwrap();
+        let mut shares = vec![ask(&first)];
+        while answers.0.lock().bytes + SMALL + BESIDE <= ALL {
+            shares.push(ask(&second));
+        }
+        assert!(!first.is_leaving(), "it has had no time to read");
+        shares.push(ask(&second));
+        assert!(first.is_leaving() && !second.is_leaving());
+        shares.push(ask(&second));
+        assert!(second.is_leaving());
+    }
+
+    #[test]
+    fn who_does_not_read_loses_its_connection_when_it_asks_for_more_than_its_part() {
+        let answers = Arc::new(Answers::default());
+        let (begin, late) = (Instant::now(), Instant::now() + PATIENCE);
+        let (unread, other, next) = (peer(1), peer(2), peer(1));
+        let _kept = answers.wait_from(&unread, OF_ONE - BESIDE, begin).unwrap();
+        let _of_other = answers.wait_from(&other, MIB, begin).unwrap();
+        answers.wait_from(&next, MIB, begin).unwrap_err();
+        assert!(!unread.is_leaving());
+        answers.wait_from(&next, MIB, late).unwrap_err();
+        assert!(unread.is_leaving() && !other.is_leaving() && !next.is_leaving());
     }
 }

@@ -15,10 +15,10 @@ use tokio_util::sync::{CancellationToken, WaitForCancellationFutureOwned};
 use tonic::Status;
 use tonic::body::Body;
 
-use super::answers::Share;
+use super::answers::{SMALL, Share};
 use super::call::Call;
 use super::layer::{Policy, panicked};
-use super::peer::Peer;
+use super::peer::{Calling, Peer};
 
 /// A body that notes how its call ends.
 ///
@@ -31,7 +31,30 @@ pub(crate) struct CallBody {
     stream: Option<Stream>,
     /// What the inner body has given already.
     ready: VecDeque<Result<Frame<Bytes>, Status>>,
-    share: Option<Share>,
+    /// Who gets a stream's messages.
+    listener: Option<Peer>,
+}
+
+/// The bytes of an answer, with what lasts until they are written: the server takes a message whole as soon as
+/// there is room for one byte of it, and is done with the body then.
+struct Kept {
+    bytes: Bytes,
+    _share: Share,
+    _calling: Option<Calling>,
+}
+
+impl AsRef<[u8]> for Kept {
+    fn as_ref(&self) -> &[u8] {
+        &self.bytes
+    }
+}
+
+fn kept(bytes: Bytes, share: Share, calling: Option<Calling>) -> Frame<Bytes> {
+    Frame::data(Bytes::from_owner(Kept {
+        bytes,
+        _share: share,
+        _calling: calling,
+    }))
 }
 
 struct Stream {
@@ -56,7 +79,7 @@ impl CallBody {
             policy,
             stream: None,
             ready: VecDeque::new(),
-            share: None,
+            listener: None,
         }
     }
 
@@ -64,18 +87,30 @@ impl CallBody {
     /// client reads it. A stream has bounds of its own.
     pub(super) async fn weigh(&mut self, peer: &Peer) {
         let is_whole = poll_fn(|context| Poll::Ready(self.is_one_message(context))).await;
-        if !is_whole {
-            return;
+        let weighed = if is_whole {
+            self.keep(peer)
+        } else {
+            self.listener = Some(peer.clone());
+            self.be_stream()
+        };
+        if let Err(status) = weighed {
+            let refusal = self.close(&status);
+            self.ready = refusal.into_iter().collect();
         }
-        let frames = self.ready.iter().flatten();
-        let bytes = frames.filter_map(Frame::data_ref).map(Bytes::len).sum();
-        match self.policy.answers().wait(peer, bytes) {
-            Ok(share) => self.share = Some(share),
-            Err(status) => {
-                let refusal = self.close(&status);
-                self.ready = refusal.into_iter().collect();
-            }
-        }
+    }
+
+    /// Keeps the room of an answer that is here.
+    fn keep(&mut self, peer: &Peer) -> Result<(), Status> {
+        let mut frames = self.ready.iter_mut().flatten();
+        let Some(frame) = frames.find(|frame| frame.is_data()) else {
+            // The few bytes of an error.
+            return Ok(());
+        };
+        let bytes = frame.data_ref().cloned().unwrap_or_default();
+        let share = self.policy.answers().wait(peer, bytes.len())?;
+        let calling = self.call.as_mut().and_then(Call::take_calling);
+        *frame = kept(bytes, share, calling.map(Calling::answered));
+        Ok(())
     }
 
     /// Whether what comes is one message with its end, which then is here.
@@ -109,24 +144,39 @@ impl CallBody {
 
     /// The inner body has nothing yet.
     fn wait(&mut self, context: &mut Context<'_>) -> Poll<Result<(), Status>> {
-        let stream = match &mut self.stream {
-            Some(stream) => stream,
-            none => {
-                let room = match self.policy.limits().open_stream() {
-                    Ok(room) => room,
-                    Err(status) => return Poll::Ready(Err(status)),
-                };
-                if let Some(call) = &mut self.call {
-                    call.opened_stream();
-                }
-                none.insert(Stream::new(room, self.policy.closing()))
-            }
+        self.be_stream()?;
+        if let Some(call) = &mut self.call {
+            call.opened_stream();
+        }
+        let Some(stream) = &mut self.stream else {
+            return Poll::Pending;
         };
         stream.closing.as_mut().poll(context).map(|()| {
             Err(Status::unavailable(
                 "the daemon is stopping: connect again to go on",
             ))
         })
+    }
+
+    /// Takes the room of a stream, once.
+    fn be_stream(&mut self) -> Result<(), Status> {
+        if self.stream.is_none() {
+            let room = self.policy.limits().open_stream()?;
+            self.stream = Some(Stream::new(room, self.policy.closing()));
+        }
+        Ok(())
+    }
+
+    /// Counts a large message of a stream until it is read.
+    fn counted(&self, frame: Frame<Bytes>) -> Frame<Bytes> {
+        match (&self.listener, frame.into_data()) {
+            (Some(peer), Ok(bytes)) if bytes.len() > SMALL => {
+                let share = self.policy.answers().count(peer, bytes.len());
+                kept(bytes, share, None)
+            }
+            (_, Ok(bytes)) => Frame::data(bytes),
+            (_, Err(frame)) => frame,
+        }
     }
 
     fn note(&mut self, status: &Status) {
@@ -174,7 +224,7 @@ impl HttpBody for CallBody {
             Poll::Ready(Some(Err(status))) => this.note(status),
             Poll::Ready(None) => drop(this.call.take()),
         }
-        polled
+        polled.map_ok(|frame| this.counted(frame))
     }
 
     fn is_end_stream(&self) -> bool {

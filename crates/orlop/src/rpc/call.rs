@@ -23,7 +23,8 @@ pub(super) struct Call {
     slow: Option<Duration>,
     outcome: Option<Outcome>,
     streaming: bool,
-    _in_work: (TaskTrackerToken, Listed, Option<Calling>),
+    _in_work: (TaskTrackerToken, Listed),
+    calling: Option<Calling>,
     settling: Option<Arc<Settling>>,
 }
 
@@ -39,7 +40,8 @@ impl Call {
         span: Span,
         metrics: &Arc<CallMetrics>,
         slow: Option<Duration>,
-        in_work: (TaskTrackerToken, Listed, Option<Calling>),
+        in_work: (TaskTrackerToken, Listed),
+        calling: Option<Calling>,
         settling: Option<Arc<Settling>>,
     ) -> Self {
         Self {
@@ -51,6 +53,7 @@ impl Call {
             outcome: None,
             streaming: false,
             _in_work: in_work,
+            calling,
             settling,
         }
     }
@@ -76,6 +79,11 @@ impl Call {
     /// The call has become a stream, which may last.
     pub(super) fn opened_stream(&mut self) {
         self.streaming = true;
+    }
+
+    /// What has the peer count as one that calls: the answer takes it along.
+    pub(super) fn take_calling(&mut self) -> Option<Calling> {
+        self.calling.take()
     }
 
     /// How the call ended. The first word counts.

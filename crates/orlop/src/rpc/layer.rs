@@ -124,10 +124,18 @@ impl Policy {
             pid: peer.and_then(|peer| peer.pid()),
             begun: std::time::Instant::now(),
         });
-        let in_work = (in_work, listed, calling);
+        let in_work = (in_work, listed);
         let slow_call = *self.slow_call.read();
         let settling = method.takes_memory().then(|| Arc::clone(&self.settling));
-        Call::begin(method, span, &self.metrics, slow_call, in_work, settling)
+        Call::begin(
+            method,
+            span,
+            &self.metrics,
+            slow_call,
+            in_work,
+            calling,
+            settling,
+        )
     }
 }
 

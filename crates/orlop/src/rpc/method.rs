@@ -39,7 +39,7 @@ const EXTENSIONS: [(&str, &[&str]); 7] = [
     ("orlop.v1.Containers", &["ListChanges"]),
     (
         "orlop.v1.Inspection",
-        &["ListTraces", "GetState", "Examine"],
+        &["ListTraces", "ListEvents", "GetState", "Examine"],
     ),
     (
         "orlop.v1.Admin",
@@ -112,6 +112,8 @@ impl Method {
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeSet;
+
     use super::*;
 
     #[test]
@@ -130,5 +132,31 @@ mod tests {
         assert_eq!(version.service, "runtime.v1alpha2.RuntimeService");
         assert_eq!(version.name, "Version");
         assert_eq!(Method::of("/orlop.v1.Admin/Reload").name, "Reload");
+    }
+
+    #[test]
+    fn methods_beside_the_cri_are_those_of_their_definitions() {
+        let definitions = concat!(env!("CARGO_MANIFEST_DIR"), "/../cri/proto/orlop/v1");
+        let mut defined = BTreeSet::new();
+        for file in std::fs::read_dir(definitions).unwrap() {
+            let text = std::fs::read_to_string(file.unwrap().path()).unwrap();
+            let mut service = "";
+            for line in text.lines().map(str::trim_start) {
+                if let Some(rest) = line.strip_prefix("service ") {
+                    service = rest.trim_end_matches(" {");
+                } else if let Some((name, _)) =
+                    line.strip_prefix("rpc ").and_then(|it| it.split_once('('))
+                {
+                    defined.insert(format!("orlop.v1.{service}/{name}"));
+                }
+            }
+        }
+        // The service of the daemon itself has no definition.
+        let known = EXTENSIONS.into_iter().filter(|(service, _)| {
+            service.starts_with("orlop.v1.") && *service != "orlop.v1.Admin"
+        });
+        let known = known
+            .flat_map(|(service, names)| names.iter().map(move |name| format!("{service}/{name}")));
+        assert_eq!(known.collect::<BTreeSet<_>>(), defined);
     }
 }

@@ -167,6 +167,39 @@ async fn answers_that_nobody_reads_are_refused_and_streams_are_not() {
 }
 
 #[tokio::test]
+async fn messages_of_a_stream_that_nobody_reads_count_and_have_a_stream_s_room() {
+    let bench = Bench::new(1);
+    let peer = Peer::of(Some(7), TaskTracker::new().token());
+    let ask = || {
+        let mut request = request();
+        request.extensions_mut().insert(peer.clone());
+        request
+    };
+    let of = |messages: usize| {
+        move || async move {
+            let message = Bytes::from(vec![0; 100 << 20]);
+            let frames = std::iter::repeat_n(message, messages);
+            Body::new(StreamBody::new(stream::iter(
+                frames.map(|message| Ok::<_, Status>(Frame::data(message))),
+            )))
+        }
+    };
+    let mut list = bench.send(ask(), of(3)).await.into_body();
+    let second = bench.send(ask(), of(3)).await;
+    assert_eq!(status(second).await.code(), Code::ResourceExhausted);
+    let unread = list.frame().await.unwrap().unwrap().into_data().unwrap();
+    let refused = bench.send(ask(), of(1)).await;
+    assert_eq!(status(refused).await.code(), Code::ResourceExhausted);
+    assert_eq!(unread.len(), 100 << 20);
+    drop(unread);
+    let answered = bench.send(ask(), of(1)).await.into_body();
+    assert_eq!(
+        answered.collect().await.unwrap().to_bytes().len(),
+        100 << 20
+    );
+}
+
+#[tokio::test]
 async fn a_stream_that_panics_ends_with_a_status() {
     let bench = Bench::new(1);
     let response = bench

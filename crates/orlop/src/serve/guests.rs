@@ -3,8 +3,9 @@
 //! A program that opens connections and says nothing, or forgets to close them, must not keep a
 //! kubelet out. Where all places are taken, the next one to come takes that of one that asks for nothing:
 //! first of who has never called, the longest there; else of the process that has the most connections,
-//! which loses the one that was quiet for longest. gRPC's clients connect again by themselves when they
-//! call next. Where calls are in work on all of them, who comes waits.
+//! which loses the one that was quiet for longest. Who has all its answers and does not read them asks for
+//! nothing either. gRPC's clients connect again by themselves when they call next. Where calls are in work on
+//! all of them, who comes waits.
 
 use std::collections::{BTreeMap, HashMap};
 use std::pin::Pin;

@@ -10,7 +10,7 @@ use futures_util::stream::{self, Stream, StreamExt, select_all};
 use orlop_door::{Connection, Listener, accept};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::unix::UCred;
-use tokio_util::sync::CancellationToken;
+use tokio_util::sync::{CancellationToken, WaitForCancellationFutureOwned};
 use tokio_util::task::TaskTracker;
 use tonic::transport::server::Connected;
 
@@ -20,7 +20,8 @@ use crate::serve::guests::{Guests, Place};
 
 /// The connections that come to any of the listeners, at most so many at once: a
 /// further one takes the [place](Guests) of one that asks for nothing, else it waits,
-/// all but one per listener in the kernel's queue. Told to stop it listens no more, and
+/// all but one per listener in the kernel's queue. A request that is on its way to a connection
+/// while that is taken away is not answered: gRPC's libraries say `UNAVAILABLE` to who sent it. Told to stop it listens no more, and
 /// goes on without end: it is not for it to say when those that it let in have been served.
 pub(super) fn incoming(
     listeners: Vec<Listener>,
@@ -40,6 +41,7 @@ pub(super) fn incoming(
                 let peer = Peer::new(credentials(&connection), newcomers.token());
                 let client = Client {
                     place: guests.enter(peer.clone(), room),
+                    lost: Box::pin(peer.left()),
                     peer,
                     connection,
                     reading: Reading::new(),
@@ -68,6 +70,18 @@ pub(super) struct Client {
     reading: Reading,
     peer: Peer,
     place: Place,
+    /// As the place tells those who read; who writes need not be woken with them.
+    lost: Pin<Box<WaitForCancellationFutureOwned>>,
+}
+
+impl Client {
+    /// A client that does not read has its socket full: who writes would not come to read that it is to leave.
+    fn poll_there(&mut self, context: &mut Context<'_>) -> io::Result<()> {
+        match self.lost.as_mut().poll(context) {
+            Poll::Ready(()) => Err(io::ErrorKind::BrokenPipe.into()),
+            Poll::Pending => Ok(()),
+        }
+    }
 }
 
 impl Connected for Client {
@@ -100,6 +114,7 @@ impl AsyncWrite for Client {
         context: &mut Context<'_>,
         bytes: &[u8],
     ) -> Poll<io::Result<usize>> {
+        self.poll_there(context)?;
         Pin::new(&mut self.connection).poll_write(context, bytes)
     }
 
@@ -108,6 +123,7 @@ impl AsyncWrite for Client {
         context: &mut Context<'_>,
         buffers: &[io::IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
+        self.poll_there(context)?;
         Pin::new(&mut self.connection).poll_write_vectored(context, buffers)
     }
 
@@ -116,10 +132,12 @@ impl AsyncWrite for Client {
     }
 
     fn poll_flush(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        self.poll_there(context)?;
         Pin::new(&mut self.connection).poll_flush(context)
     }
 
     fn poll_shutdown(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        self.poll_there(context)?;
         Pin::new(&mut self.connection).poll_shutdown(context)
     }
 }

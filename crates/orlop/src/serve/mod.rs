@@ -18,6 +18,8 @@ pub(crate) mod pages;
 mod serving;
 mod signals;
 mod start;
+#[cfg(test)]
+mod unread;
 mod watchdog;
 
 pub(crate) use admin::{DaemonArgs, client as admin_client};

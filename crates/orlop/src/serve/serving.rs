@@ -191,7 +191,7 @@ async fn quiet(newcomers: &TaskTracker, farewell: &CancellationToken, policy: &P
 }
 
 /// The gRPC server, before its services.
-fn server(grpc: &Grpc) -> Server {
+pub(super) fn server(grpc: &Grpc) -> Server {
     // Lists of thousands of containers come in one window instead of sixteen.
     const WINDOW: u32 = 1 << 20;
     Server::builder()
