@@ -73,9 +73,17 @@ impl Error {
         move |source| Self::Image { doing, source }
     }
 
+    /// The engine's own error, if it is one.
+    pub(crate) fn of_engine(&self) -> Option<&DockerError> {
+        match self {
+            Self::Engine { source, .. } => Some(source.inner()),
+            _ => None,
+        }
+    }
+
     /// Whether the engine does not answer, as opposed to saying no.
     pub(crate) fn is_absence(&self) -> bool {
-        matches!(self, Self::Engine { source, .. } if source.inner().is_absence())
+        self.of_engine().is_some_and(DockerError::is_absence)
     }
 
     /// Whether the engine says that there is no such thing.

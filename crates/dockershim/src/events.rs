@@ -12,7 +12,7 @@ use tokio::sync::watch;
 use crate::docker::types::Actor;
 use crate::error::Result;
 use crate::shim::Shim;
-use crate::{find, labels, names, network, view};
+use crate::{earlier, find, labels, names, network, view};
 
 /// The subscribers of `GetContainerEvents`, and of the engine's return.
 #[derive(Debug, Default)]
@@ -86,9 +86,40 @@ pub(crate) async fn tell(shim: &Shim, happened: &Happened<'_>) -> Told {
     Told::Yes
 }
 
-/// Keeps what happened for those who ask.
-pub(crate) fn note(shim: &Shim, happened: &Happened<'_>) {
-    shim.events.subscribers.note(&happened.brief());
+/// Keeps what happened to a pod before this run for those who ask, and tells those of it who listened then:
+/// with the pod as it is now, which there is one look at.
+pub(crate) async fn tell_earlier(shim: &Shim, happened: &[Happened<'_>]) {
+    let subscribers = &shim.events.subscribers;
+    for one in happened {
+        subscribers.note(&one.brief());
+    }
+    let of_late: Vec<_> = happened
+        .iter()
+        .filter(|one| subscribers.reaches_back_to(one.at))
+        .collect();
+    let Some(first) = of_late.first() else { return };
+    if !subscribers.earlier_wanted() {
+        return;
+    }
+    let sandbox = first.sandbox_id();
+    let ticket = subscribers.ticket();
+    let look = || async move {
+        let mut seen = ContainerEventResponse::default();
+        pod(shim, sandbox, &mut seen).await.map(|()| seen)
+    };
+    let seen = earlier::persist(earlier::PATIENCE, look, |error| error.of_engine()).await;
+    let seen = seen.unwrap_or_else(|problem| {
+        tracing::debug!(sandbox, problem, "earlier events without their pod");
+        ContainerEventResponse::default()
+    });
+    for one in of_late {
+        let event = ContainerEventResponse {
+            pod_sandbox_status: seen.pod_sandbox_status.clone(),
+            containers_statuses: seen.containers_statuses.clone(),
+            ..one.brief()
+        };
+        subscribers.publish_earlier(ticket, &event);
+    }
 }
 
 impl Happened<'_> {

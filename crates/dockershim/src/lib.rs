@@ -31,6 +31,7 @@ mod conflict;
 mod create;
 mod credentials;
 mod docker;
+mod earlier;
 mod elf;
 mod engine_info;
 mod error;

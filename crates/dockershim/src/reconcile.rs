@@ -11,17 +11,18 @@ use std::collections::HashMap;
 use std::path::Path;
 use std::time::Duration;
 
+use futures_util::{StreamExt as _, stream};
 use orlop_cri::v1::ContainerEventType as Type;
 use tokio::sync::mpsc;
 use tokio::time::sleep;
 
 use crate::docker::Which;
-use crate::docker::types::{Actor, ContainerSummary, Event};
+use crate::docker::types::{Actor, Container as DockerContainer, ContainerSummary, Event};
 use crate::error::chain;
 use crate::events::{Happened, Told};
 use crate::log::{From, Source};
 use crate::shim::Shim;
-use crate::{clock, events, labels, network, runtime_cgroup};
+use crate::{clock, earlier, events, labels, network, runtime_cgroup};
 
 /// Pauses between tries to reach an engine that is away, from and to.
 const FIRST_PAUSE: Duration = Duration::from_millis(100);
@@ -36,6 +37,9 @@ enum News {
     /// All that there is, after events may have been lost.
     All(Vec<ContainerSummary>),
 }
+
+/// Containers whose logs are begun to be read on at a time, after a start.
+const LOGS_SIDE_BY_SIDE: usize = 32;
 
 /// News that may wait to be acted on. The engine keeps a thousand more.
 const QUEUE: usize = 4096;
@@ -159,14 +163,14 @@ struct Container {
 
 /// How far a container has come in its life.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-enum Stage {
+pub(crate) enum Stage {
     Created,
     Running,
     Ended,
 }
 
 impl Stage {
-    fn of(listed: &ContainerSummary) -> Self {
+    pub(crate) fn of(listed: &ContainerSummary) -> Self {
         match listed.state.as_str() {
             "created" => Self::Created,
             "running" | "paused" | "restarting" => Self::Running,
@@ -219,7 +223,11 @@ impl Known {
             Stage::Running if !is_container(&whom) => {}
             // What is started here has its reader already; this one was started by hand.
             Stage::Running if shim.logs.is_followed(&whom.id) => {}
-            Stage::Running => read_log(shim, &whom.id).await,
+            Stage::Running => {
+                if let Ok(found) = shim.docker.container(&whom.id).await {
+                    read_log(shim, found).await;
+                }
+            }
             Stage::Ended => shim.logs.settle(&whom.id).await,
         }
         let happened = self.happening(what, at, &whom);
@@ -246,27 +254,6 @@ impl Known {
             Some(before) => self.containers.insert(id, before),
             None => self.containers.remove(&id),
         };
-    }
-
-    /// Keeps for those who ask, and tells those who come back, what they may have missed of an earlier run.
-    async fn tell_earlier(&self, shim: &Shim, listed: &[ContainerSummary]) -> Told {
-        let mut earlier = Vec::new();
-        for one in listed {
-            match life_of(shim, one).await {
-                Ok(life) => earlier.extend(life),
-                Err(told) => return told,
-            }
-        }
-        earlier.sort_by_key(|(at, what, _)| (*at, *what as i32));
-        for (at, what, whom) in earlier {
-            let happened = self.happening(what, at, &whom);
-            if !shim.events.subscribers.reaches_back_to(at) {
-                events::note(shim, &happened);
-            } else if events::tell(shim, &happened).await == Told::No {
-                return Told::No;
-            }
-        }
-        Told::Yes
     }
 
     /// Compares what there is with what was known, and makes up for what was not heard of.
@@ -309,44 +296,9 @@ impl Known {
             }
         }
         if !begun {
-            if self.tell_earlier(shim, listed).await == Told::No {
-                self.begun = false;
-                return;
-            }
-            shim.tasks.spawn(catch_up(shim.clone(), listed.to_vec()));
+            shim.tasks.spawn(begin(shim.clone(), listed.to_vec()));
         }
     }
-}
-
-/// What the engine has on record of a container's life: what, when, and what there is to be said of it.
-async fn life_of(shim: &Shim, listed: &ContainerSummary) -> Result<Vec<(i64, Type, Actor)>, Told> {
-    let found = match shim.docker.container(&listed.id).await {
-        Ok(found) => found,
-        Err(error) if error.is_absence() => return Err(Told::No),
-        // One that is removed meanwhile is told of as such.
-        Err(error) => {
-            tracing::debug!(container = listed.id, error = %chain(&error), "no record of its life");
-            return Ok(Vec::new());
-        }
-    };
-    let whom = Actor {
-        id: listed.id.clone(),
-        attributes: attributes(listed),
-    };
-    let mut ended = whom.clone();
-    let code = found.state.exit_code.to_string();
-    ended.attributes.insert("exitCode".into(), code);
-    let finished = match Stage::of(listed) {
-        Stage::Ended => found.state.finished_at.as_str(),
-        Stage::Created | Stage::Running => "",
-    };
-    let times = [
-        (&*found.created, Type::ContainerCreatedEvent, &whom),
-        (&*found.state.started_at, Type::ContainerStartedEvent, &whom),
-        (finished, Type::ContainerStoppedEvent, &ended),
-    ];
-    let known = times.map(|(at, what, whom)| (clock::parse(at), what, whom.clone()));
-    Ok(known.into_iter().filter(|(at, ..)| *at > 0).collect())
 }
 
 fn is_container(whom: &Actor) -> bool {
@@ -369,7 +321,7 @@ fn missed(before: Option<Stage>, now: Stage) -> Vec<Type> {
 }
 
 /// A container's attributes, as the engine's events have them.
-fn attributes(listed: &ContainerSummary) -> std::collections::BTreeMap<String, String> {
+pub(crate) fn attributes(listed: &ContainerSummary) -> std::collections::BTreeMap<String, String> {
     let mut attributes = listed.labels.clone();
     if let Some(name) = listed.names.first() {
         let name = name.trim_start_matches('/').to_owned();
@@ -378,10 +330,21 @@ fn attributes(listed: &ContainerSummary) -> std::collections::BTreeMap<String, S
     attributes
 }
 
-/// After a start: the logs of what runs are read on, those of what has ended are completed, and
-/// networks that belong to nobody are undone.
-async fn catch_up(shim: Shim, listed: Vec<ContainerSummary>) {
-    release_networks(&shim, &listed).await;
+/// After the first look, beside all that happens now: none of this waits for the rest of it, as the engine may
+/// hang over any container.
+async fn begin(shim: Shim, listed: Vec<ContainerSummary>) {
+    let all = async {
+        tokio::join!(
+            Box::pin(read_on(&shim, &listed)),
+            Box::pin(release_networks(&shim, &listed)),
+            Box::pin(earlier::tell(&shim, &listed)),
+        )
+    };
+    shim.stop.run_until_cancelled(all).await;
+}
+
+/// Reads the logs of what runs on, and completes those of what has ended.
+async fn read_on(shim: &Shim, listed: &[ContainerSummary]) {
     let containers = listed.iter().filter(|one| {
         one.labels
             .get(labels::KIND)
@@ -389,9 +352,13 @@ async fn catch_up(shim: Shim, listed: Vec<ContainerSummary>) {
     });
     let (running, others): (Vec<_>, Vec<_>) =
         containers.partition(|one| Stage::of(one) == Stage::Running);
-    for one in running {
-        read_log(&shim, &one.id).await;
-    }
+    let running: Vec<_> = running.iter().map(|one| one.id.clone()).collect();
+    stream::iter(running)
+        .for_each_concurrent(LOGS_SIDE_BY_SIDE, |id| {
+            let shim = shim.clone();
+            async move { read_on_log(&shim, &id).await }
+        })
+        .await;
     for one in others
         .into_iter()
         .filter(|one| Stage::of(one) == Stage::Ended)
@@ -399,20 +366,26 @@ async fn catch_up(shim: Shim, listed: Vec<ContainerSummary>) {
         // One after the other: there may be hundreds, and nobody waits for them.
         let path = one.labels.get(labels::LOG_PATH).map_or("", String::as_str);
         if Path::new(path).is_file() && !Path::new(path).is_symlink() {
-            read_log(&shim, &one.id).await;
+            read_on_log(shim, &one.id).await;
             shim.logs.settle(&one.id).await;
         }
     }
 }
 
-/// Reads a container's log, unless somebody does.
-async fn read_log(shim: &Shim, id: &str) {
+/// The same for one, as soon as the engine tells of it.
+async fn read_on_log(shim: &Shim, id: &str) {
     if shim.logs.is_followed(id) {
         return;
     }
-    let Ok(found) = shim.docker.container(id).await else {
-        return;
-    };
+    if let Some(found) = earlier::inspected(shim, id, shim.docker.limit()).await
+        && !shim.logs.is_followed(id)
+    {
+        read_log(shim, found).await;
+    }
+}
+
+/// Reads a container's log.
+async fn read_log(shim: &Shim, found: DockerContainer) {
     let labels = &found.config.labels;
     let is_container = labels
         .get(labels::KIND)
@@ -428,7 +401,7 @@ async fn read_log(shim: &Shim, id: &str) {
         terminal: found.config.tty,
     };
     if let Err(error) = shim.logs.follow(shim, source, From::File).await {
-        tracing::warn!(container = id, error = %chain(&*error), "this log is not written on");
+        tracing::warn!(container = found.id, error = %chain(&*error), "this log is not written on");
     }
 }
 
@@ -449,7 +422,12 @@ async fn release_networks(shim: &Shim, listed: &[ContainerSummary]) {
     // What was begun after the list was made is not in it.
     for entry in attached {
         let id = entry.attachment.id.as_str();
-        if valid.contains(id) || shim.docker.container(id).await.is_ok() {
+        if valid.contains(id) {
+            continue;
+        }
+        let asked = shim.docker.container(id).await;
+        // Of what the engine tells nothing of, nobody knows that it is gone.
+        if !asked.is_err_and(|error| error.is_not_found()) {
             continue;
         }
         match networks.detach(&entry.attachment, None).await {

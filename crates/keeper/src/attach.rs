@@ -119,11 +119,11 @@ impl Follower {
         true
     }
 
-    /// Whether it took nothing while its container waited for another long enough, and is next to be
-    /// waited for.
+    /// Whether it took nothing while its container waited for another long enough: it would have to wait for
+    /// this one too, sooner or later.
     fn is_stuck(&self, now: Instant) -> bool {
         !self.patient
-            && self.behind.len() > BEHIND_MAX / 2
+            && !self.behind.is_empty()
             && now.saturating_duration_since(self.moved) >= PATIENCE
     }
 

@@ -9,6 +9,8 @@ macro_rules! scene {
     }};
 }
 
+#[path = "../kit/config.rs"]
+mod config;
 mod names;
 mod room;
 mod scene;

@@ -1,6 +1,5 @@
 //! What the tests need.
 
-use std::collections::BTreeMap;
 use std::path::Path;
 use std::time::Duration;
 
@@ -11,14 +10,14 @@ use orlop_cri::v1::{
     Mount, PodSandboxConfig, PodSandboxMetadata, PullImageRequest, RemoveImageRequest,
 };
 use orlop_dockershim::Shim;
-use orlop_dockershim::config::{
-    Config, Containers, Hairpin, Images, Network, NetworkPlugin, Streaming,
-};
+use orlop_dockershim::config::{Config, Images};
 use orlop_testkit::docker::{PRETENDED_SANDBOX, PretendedEngine};
 use orlop_testkit::image::Blob;
 use orlop_testkit::{BuiltImage, ImageBuilder, KeyKind, Registry, Scratch, Signer};
 use serde_json::{Value, json};
 use tonic::{Request, Status};
+
+use crate::config::config;
 
 /// A shim over such an engine, and a registry with signed images.
 pub(super) struct Scene {
@@ -55,6 +54,11 @@ impl Scene {
         let certs = scratch.subdir("certs.d");
         ask_at(&certs, "free.example", "127.0.0.1:9");
         let mut config = config(&scratch, engine.socket());
+        let mut images = Images::new(scratch.path("signatures"));
+        images.policies.node = Some(scratch.path("policy.json"));
+        images.registry_dirs = vec![scratch.path("certs.d")];
+        images.retry_pause = Duration::from_millis(10);
+        config.policies = Some(images);
         change(&mut config, &registry);
         let shim = Shim::start(config, orlop_service::timeline::Metrics::default());
         Self {
@@ -203,47 +207,6 @@ pub(super) fn container(image: &str, mounted: Option<&str>) -> ContainerConfig {
         image: Some(spec(image)),
         mounts: mount.into_iter().collect(),
         ..ContainerConfig::default()
-    }
-}
-
-fn config(scratch: &Scratch, endpoint: &Path) -> Config {
-    let mut images = Images::new(scratch.path("signatures"));
-    images.policies.node = Some(scratch.path("policy.json"));
-    images.registry_dirs = vec![scratch.path("certs.d")];
-    images.retry_pause = Duration::from_millis(10);
-    Config {
-        endpoint: endpoint.to_owned(),
-        root: scratch.path("shim"),
-        pause_image: None,
-        policies: Some(images),
-        credential_files: Vec::new(),
-        pull_progress_deadline: Duration::from_secs(10),
-        event_backlog: Duration::from_mins(1),
-        listeners: scratch.path("listeners"),
-        request_timeout: Duration::from_secs(10),
-        runtime_cgroup: None,
-        cgroup_driver: None,
-        plugin: NetworkPlugin::None,
-        hairpin: Hairpin::None,
-        dual_stack: false,
-        network: Network::new(scratch.path("network")),
-        streaming: Streaming {
-            listen: ([127, 0, 0, 1], 0).into(),
-            tls: None,
-            client_ca: None,
-            terms: orlop_stream::TlsTerms::default(),
-            idle_timeout: Duration::from_secs(10),
-        },
-        containers: Containers {
-            max_log_line: 16 << 10,
-            exec_output_limit: 1 << 20,
-            exec_output_memory: 16 << 20,
-            message_limit: 16 << 20,
-            pids_limit: None,
-            ulimits: Vec::new(),
-            sysctls: BTreeMap::new(),
-            seccomp_when_unset: false,
-        },
     }
 }
 

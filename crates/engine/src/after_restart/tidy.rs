@@ -75,10 +75,7 @@ pub async fn run(node: &Arc<Node>, left: Leftovers) {
             async move { tidy_pod(&node, &pod, &containers).await }
         })
         .await;
-    report(
-        release_leftovers(node, unread, runs).await,
-        "releasing what belongs to nobody",
-    );
+    release_leftovers(node, unread, runs).await;
 }
 
 /// It stays as it was recorded; stop and remove will try again.
@@ -151,20 +148,24 @@ async fn tidy_containers(node: &Node, containers: &[Arc<Container>]) -> Result<(
     Ok(())
 }
 
-/// Releases what belongs to no pod or container.
-async fn release_leftovers(
-    node: &Arc<Node>,
-    unread: HashSet<String>,
-    runs: Vec<String>,
-) -> Result<()> {
-    for name in runs {
-        if !unread.contains(&name) && !node.pods.contains(&name) {
-            node.metrics.leak("keeper");
-            end_unknown_keeper(node, &name).await?;
-        }
-    }
+/// Releases what belongs to no pod or container. What cannot be released keeps nothing else from being.
+async fn release_leftovers(node: &Arc<Node>, unread: HashSet<String>, runs: Vec<String>) {
+    let is_unknown = |name: &String| !unread.contains(name) && !node.pods.contains(name);
+    let unknown: Vec<String> = runs.into_iter().filter(is_unknown).collect();
+    stream::iter(unknown)
+        .for_each_concurrent(SIDE_BY_SIDE, |name| {
+            let node = Arc::clone(node);
+            async move {
+                node.metrics.leak("keeper");
+                if let Err(error) = end_unknown_keeper(&node, &name).await {
+                    let error = chain(&*error);
+                    tracing::error!(pod = name, error, "ending a keeper that nobody knows");
+                }
+            }
+        })
+        .await;
     if unread.is_empty() {
-        release_leases(node).await?;
+        report(release_leases(node).await, "releasing leases of nobody");
     } else {
         // Nobody can tell which containers the unread pods have.
         tracing::warn!(
@@ -185,15 +186,21 @@ async fn release_leftovers(
             tracing::warn!(%error, "releasing network attachments of pods that are gone");
         }
     }
-    Ok(())
 }
 
 /// Ends the keeper of a pod that nobody knows, and removes its containers, its namespace and files.
 pub async fn end_unknown_keeper(node: &Node, name: &str) -> Result<()> {
     let run = node.paths.runs().join(name);
     let containers = unrecorded::of_unknown_pod(&run).await?;
-    teardown::remove_run(&node.paths, &run, name).await?;
-    unrecorded::forget(node, containers).await
+    let ended = orlop_launch::end_keeper(&run).await;
+    ended.map_err(|source| Error::Launch {
+        doing: format!("ending the keeper of pod sandbox {name}, which has no record"),
+        source,
+    })?;
+    // Nothing else says which containers the runtimes know: it goes last, so that whoever is killed here, or
+    // finds a runtime that fails, can begin again.
+    unrecorded::forget(node, containers).await?;
+    teardown::remove_run(&node.paths, &run, name).await
 }
 
 async fn release_leases(node: &Node) -> Result<()> {

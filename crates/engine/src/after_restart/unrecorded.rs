@@ -12,6 +12,7 @@ use orlop_launch::{ContainerInfo, Keeper};
 use crate::blocking;
 use crate::error::{Error, Result, chain};
 use crate::node::Node;
+use crate::node::runtimes::Handler;
 use crate::record::directories::{names_in, remove_tree};
 use crate::record::ids::ContainerId;
 use crate::record::pod::Pod;
@@ -44,6 +45,13 @@ async fn end(node: &Node, pod: &Pod, keeper: &Keeper, id: &str) -> Result<()> {
     if let Ok(handler) = node.runtimes.of(pod) {
         let deleted = keeper.delete(&handler.runtime, id, &bundle, DELETE_LIMIT);
         deleted.await.map_err(failed(id))?;
+    } else {
+        tracing::warn!(
+            container = id,
+            "its runtime is not configured any more; ending it without"
+        );
+        node.cgroups.remove_unrecorded(pod, id).await?;
+        keeper.forget(id).await.map_err(failed(id))?;
     }
     let mounts = node.paths.private().join("rootfs").join(id);
     blocking(move || remove_tree(&bundle).and_then(|()| remove_tree(&mounts))).await
@@ -57,20 +65,32 @@ pub async fn of_unknown_pod(run: &Path) -> Result<Vec<ContainerId>> {
     Ok(ids.collect())
 }
 
-/// Has runtimes forget containers whose keeper is gone.
+/// Has runtimes forget containers whose keeper is gone: all that they can, and the first failure is told.
 pub async fn forget(node: &Node, containers: Vec<ContainerId>) -> Result<()> {
+    let mut first = Ok(());
     for id in containers {
         for handler in node.runtimes.everything() {
-            let Some(state) = handler.runtime.state_of(id.as_str()) else {
-                continue;
-            };
-            if !blocking(move || Ok(state.exists())).await? {
-                continue;
+            let forgotten = forget_one(&handler, &id).await;
+            if let Err(error) = &forgotten
+                && first.is_err()
+            {
+                tracing::error!(container = %id, error = chain(&**error), "deleting a container without a record");
             }
-            let deleted = handler.runtime.delete(id.as_str(), DELETE_LIMIT).await;
-            deleted.map_err(failed(id.as_str()))?;
+            first = first.and(forgotten);
         }
     }
+    first
+}
+
+async fn forget_one(handler: &Handler, id: &ContainerId) -> Result<()> {
+    let Some(state) = handler.runtime.state_of(id.as_str()) else {
+        return Ok(());
+    };
+    if !blocking(move || Ok(state.exists())).await? {
+        return Ok(());
+    }
+    let deleted = handler.runtime.delete(id.as_str(), DELETE_LIMIT).await;
+    deleted.map_err(failed(id.as_str()))?;
     Ok(())
 }
 

@@ -189,13 +189,17 @@ impl Cgroups {
     /// cgroup is beside those of its containers. A runtime that dies with the shim leaves it. Answers
     /// whether there was a process.
     pub async fn remove_shim_task(&self, pod: &Pod) -> Result<bool> {
+        self.remove_unrecorded(pod, pod.id.as_str()).await
+    }
+
+    /// Kills and removes what a pod has under an id of which there is no record. Answers whether there was a
+    /// process.
+    pub async fn remove_unrecorded(&self, pod: &Pod, id: &str) -> Result<bool> {
         let parent = self.parent(pod)?;
-        let cgroup = self.at(parent
-            .container_path(pod.id.as_str())
-            .map_err(Error::Spec)?);
+        let cgroup = self.at(parent.container_path(id).map_err(Error::Spec)?);
         let looked = cgroup.clone();
         let processes = blocking(move || Ok(looked.processes())).await?;
-        self.kill(cgroup.clone(), pod.id.as_str()).await;
+        self.kill(cgroup.clone(), id).await;
         self.remove_empty(cgroup).await?;
         Ok(processes.is_ok_and(|processes| !processes.is_empty()))
     }

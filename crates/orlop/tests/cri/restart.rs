@@ -9,6 +9,7 @@ use orlop_cri::v1::{ContainerState, PodSandboxState};
 use orlop_testkit::machine::patience;
 use orlop_testkit::{Node, skip};
 
+use crate::reload::{applied, run_by, which};
 use crate::world::{Running, World, world};
 
 /// How many containers run when the daemon is restarted; `ORLOP_RESTART_CONTAINERS=200` for the
@@ -173,6 +174,47 @@ async fn what_a_damaged_disk_took_the_record_of_is_ended_and_the_file_named() {
         assert!(log.contains(&path.display().to_string()), "{path:?}: {log}");
     }
     world.finish().await;
+}
+
+#[tokio::test]
+async fn what_has_no_record_is_ended_where_its_runtime_is_gone_as_well() {
+    let runc = which("runc");
+    let table = format!("[runtimes.gone]\npath = {runc:?}\n");
+    let mut world = world!(Node::orlop());
+    applied(&world, &table);
+    let pod = world.node.pod("gone");
+    let pod_id = run_by(&world, &pod, "gone").await.expect("a pod");
+    let script = "while :; do echo tick; sleep 0.05; done";
+    let spec = world.container("main").shell(script);
+    let id = world.cri.run(&pod_id, &pod, &spec).await.expect("run it");
+    let running = Running { pod, pod_id, id };
+    applied(&world, "");
+    world.node.kill9();
+    let record = pod_record(&world, &running.pod_id);
+    let record = record.with_file_name("containers").join(&running.id);
+    std::fs::write(record.join("journal"), [0xff; 300]).expect("damage a record");
+    come_back(&mut world).await;
+    ends(&running, "though its runtime is gone").await;
+    let has_cgroup = || {
+        let cgroups = orlop_testkit::leaks::cgroups(world.node.id());
+        cgroups.iter().any(|path| path.ends_with(&running.id))
+    };
+    let deadline = Instant::now() + Duration::from_secs(5) * patience();
+    while has_cgroup() {
+        assert!(Instant::now() < deadline, "its cgroup stays");
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
+    world.finish().await;
+}
+
+async fn ends(running: &Running, though: &str) {
+    let deadline = Instant::now() + Duration::from_secs(10) * patience();
+    let mut lines = 0;
+    while lines != running.stdout().lines().count() {
+        assert!(Instant::now() < deadline, "it goes on, {though}");
+        lines = running.stdout().lines().count();
+        tokio::time::sleep(Duration::from_millis(500)).await;
+    }
 }
 
 async fn leaves_alone(mut world: World, record: impl Fn(&World, &str, &str) -> PathBuf) {

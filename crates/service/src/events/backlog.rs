@@ -20,6 +20,13 @@ const MOST_BYTES: usize = 8 << 20;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Ticket(pub(super) u64);
 
+/// Which run of the daemon an event is of: who began to listen to this one hears nothing of an earlier.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Run {
+    This,
+    Earlier,
+}
+
 /// Events that were told not longer ago than some time. When they happened does not matter: an end may
 /// be learnt of late, and the clock may be set.
 #[derive(Debug, Default)]
@@ -39,6 +46,7 @@ struct Entry {
     kind: i32,
     at: i64,
     pod: String,
+    run: Run,
 }
 
 #[derive(Debug, Default)]
@@ -101,7 +109,7 @@ impl Backlog {
     }
 
     /// Takes an event, and gives it its number. The ticket is of before its pod was looked at.
-    pub(super) fn push(&mut self, ticket: Ticket, event: &ContainerEventResponse) -> u64 {
+    pub(super) fn push(&mut self, ticket: Ticket, run: Run, event: &ContainerEventResponse) -> u64 {
         let number = self.next;
         self.next += 1;
         if !self.is_kept() {
@@ -128,15 +136,20 @@ impl Backlog {
             kind: event.container_event_type,
             at: event.created_at,
             pod: id.clone(),
+            run,
         }));
         self.forget_old();
         number
     }
 
-    /// The events from a number on, in the order of time, each with its pod as it is now.
-    pub(super) fn since(&mut self, number: u64) -> VecDeque<Missed> {
+    /// The events from a number on, in the order of time, each with its pod as it is now, for one who listens
+    /// since some run.
+    pub(super) fn since(&mut self, number: u64, listens_since: Run) -> VecDeque<Missed> {
         self.forget_old();
-        let wanted = self.entries.iter().filter(|entry| entry.number >= number);
+        let wanted = self.entries.iter().filter(|entry| {
+            let is_meant = entry.run == Run::This || listens_since == Run::Earlier;
+            entry.number >= number && is_meant
+        });
         let mut missed: Vec<_> = wanted
             .filter_map(|entry| {
                 Some(Missed {
@@ -199,11 +212,14 @@ mod tests {
     impl Backlog {
         /// By who looks only now.
         fn push_now(&mut self, event: &ContainerEventResponse) {
-            self.push(Ticket(self.next), event);
+            self.push(Ticket(self.next), Run::This, event);
         }
 
         fn told(&mut self) -> Vec<ContainerEventResponse> {
-            self.since(0).iter().map(Missed::response).collect()
+            self.since(0, Run::This)
+                .iter()
+                .map(Missed::response)
+                .collect()
         }
     }
 
@@ -222,8 +238,8 @@ mod tests {
         assert_eq!(times, [-3, -2, -1], "in the order of time");
         assert_eq!(state(&told[0]), PodSandboxState::SandboxReady);
         assert_eq!(state(&told[1]), PodSandboxState::SandboxNotready);
-        assert_eq!(backlog.since(2).len(), 1);
-        assert_eq!(backlog.since(3).len(), 0);
+        assert_eq!(backlog.since(2, Run::This).len(), 1);
+        assert_eq!(backlog.since(3, Run::This).len(), 0);
     }
 
     #[test]
@@ -231,8 +247,12 @@ mod tests {
         let (mut backlog, now) = (kept(Duration::from_mins(1)), clock::now());
         let (first, second) = (Ticket(0), Ticket(1));
         let end = event("a", now, PodSandboxState::SandboxNotready);
-        backlog.push(second, &end);
-        backlog.push(first, &event("a", now + 1, PodSandboxState::SandboxReady));
+        backlog.push(second, Run::This, &end);
+        backlog.push(
+            first,
+            Run::This,
+            &event("a", now + 1, PodSandboxState::SandboxReady),
+        );
         let told = backlog.told();
         assert_eq!(told.len(), 2);
         for event in &told {
@@ -246,12 +266,12 @@ mod tests {
         let (mut backlog, now) = (kept(Duration::from_millis(20)), clock::now());
         backlog.push_now(&event("old", now, PodSandboxState::SandboxReady));
         std::thread::sleep(Duration::from_millis(30));
-        assert_eq!(backlog.since(0).len(), 0);
+        assert_eq!(backlog.since(0, Run::This).len(), 0);
         backlog.keep(Duration::from_mins(1));
         for n in 0..MOST + 10 {
             backlog.push_now(&event(&n.to_string(), now, PodSandboxState::SandboxReady));
         }
-        assert_eq!(backlog.since(0).len(), MOST);
+        assert_eq!(backlog.since(0, Run::This).len(), MOST);
         assert_eq!(backlog.pods.len(), MOST);
         let mut large = event("large", now, PodSandboxState::SandboxReady);
         large.containers_statuses = vec![ContainerStatus {
@@ -267,7 +287,7 @@ mod tests {
         backlog.keep(Duration::ZERO);
         assert_eq!((backlog.pods.len(), backlog.bytes), (0, 0));
         backlog.push_now(&event("a", now, PodSandboxState::SandboxReady));
-        assert_eq!(backlog.since(0).len(), 0);
+        assert_eq!(backlog.since(0, Run::This).len(), 0);
     }
 
     #[test]
@@ -277,6 +297,6 @@ mod tests {
         for at in [now - hour, now, now - 24 * hour, now + hour] {
             backlog.push_now(&event("a", at, PodSandboxState::SandboxReady));
         }
-        assert_eq!(backlog.since(0).len(), 4);
+        assert_eq!(backlog.since(0, Run::This).len(), 4);
     }
 }

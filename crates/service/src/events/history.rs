@@ -17,8 +17,12 @@ const MOST: usize = 4096;
 /// Bytes of them.
 const MOST_BYTES: usize = 1 << 20;
 
-/// Bytes of one from which on it is kept without labels, so that no pod drives the others' events out.
+/// Bytes of one from which on it is kept without labels, so that no pod drives the others' events out. What is
+/// larger still is kept without names.
 const LARGE: usize = 4 << 10;
+
+/// Bytes of an id.
+const LONGEST_ID: usize = 256;
 
 /// The latest events.
 #[derive(Debug)]
@@ -56,6 +60,9 @@ impl History {
             && let Some(pod) = &mut brief.pod_sandbox_status
         {
             pod.labels.clear();
+        }
+        if brief.encoded_len() > LARGE {
+            brief = bare(&brief);
         }
         let encoded = brief.encode_to_vec();
         self.bytes += encoded.len();
@@ -126,8 +133,47 @@ fn brief(event: &ContainerEventResponse) -> ContainerEventResponse {
     }
 }
 
+/// Nothing that a client has chosen: the ids, what happened when, and how it ended.
+fn bare(brief: &ContainerEventResponse) -> ContainerEventResponse {
+    let pod = brief.pod_sandbox_status.as_ref();
+    let own = brief.containers_statuses.iter();
+    ContainerEventResponse {
+        container_id: cut(&brief.container_id),
+        container_event_type: brief.container_event_type,
+        created_at: brief.created_at,
+        pod_sandbox_status: pod.map(|pod| PodSandboxStatus {
+            id: cut(&pod.id),
+            state: pod.state,
+            created_at: pod.created_at,
+            ..PodSandboxStatus::default()
+        }),
+        containers_statuses: own
+            .take(1)
+            .map(|status| ContainerStatus {
+                id: cut(&status.id),
+                state: status.state,
+                created_at: status.created_at,
+                started_at: status.started_at,
+                finished_at: status.finished_at,
+                exit_code: status.exit_code,
+                ..ContainerStatus::default()
+            })
+            .collect(),
+    }
+}
+
+/// An id that is longer than any is none.
+fn cut(id: &str) -> String {
+    if id.len() > LONGEST_ID {
+        return String::new();
+    }
+    id.to_owned()
+}
+
 #[cfg(test)]
 mod tests {
+    use orlop_cri::v1::PodSandboxMetadata;
+
     use super::*;
 
     fn event(id: usize, at: i64, label: &str) -> ContainerEventResponse {
@@ -202,5 +248,36 @@ mod tests {
         assert!(history.bytes <= MOST_BYTES && history.events.len() > 400);
         history.clear();
         assert_eq!((history.events.len(), history.bytes), (0, 0));
+    }
+
+    #[test]
+    fn a_pod_of_huge_names_drives_no_events_of_others_out() {
+        let mut history = History::default();
+        let since = history.kept_from;
+        history.note(&event(0, 1, ""));
+        let huge = || "x".repeat(MOST_BYTES / 2);
+        let mut large = event(1, 2, &huge());
+        let pod = large.pod_sandbox_status.as_mut().unwrap();
+        pod.runtime_handler = huge();
+        pod.metadata = Some(PodSandboxMetadata {
+            name: huge(),
+            ..PodSandboxMetadata::default()
+        });
+        large.containers_statuses[0].reason = huge();
+        for _ in 0..8 {
+            history.note(&large);
+        }
+        assert_eq!(history.kept_from, since);
+        let told = told(&history, 0);
+        assert_eq!(told.len(), 9);
+        assert_eq!(told[0].container_id, "0");
+        let last = &told[8];
+        assert_eq!(last.pod_sandbox_status.as_ref().unwrap().id, "pod");
+        let status = &last.containers_statuses[0];
+        assert_eq!((status.id.as_str(), status.exit_code), ("1", 7));
+        large.container_id = huge();
+        large.containers_statuses[0].id = huge();
+        history.note(&large);
+        assert!(history.bytes < 2 * LARGE, "{}", history.bytes);
     }
 }

@@ -7,7 +7,7 @@
 //! do so, and look at all pods by themselves only every few minutes. Whoever else subscribes hears what
 //! happens from then on.
 
-use std::collections::VecDeque;
+use std::collections::{HashSet, VecDeque};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
@@ -20,7 +20,7 @@ use prost::Message as _;
 use tokio::sync::mpsc;
 use tonic::Status;
 
-use super::backlog::{Backlog, Ticket};
+use super::backlog::{Backlog, Run, Ticket};
 use super::history::History;
 use super::listener::{self, Listener};
 use super::subscription::{Subscription, Told};
@@ -48,6 +48,8 @@ pub(super) struct State {
     subscribers: Vec<Subscriber>,
     backlog: Backlog,
     away: Vec<Away>,
+    /// Who listened to an earlier run.
+    former: HashSet<Listener>,
     file: Option<PathBuf>,
 }
 
@@ -72,9 +74,13 @@ struct Subscriber {
 impl Events {
     /// How long events are kept for those who come back. Zero: not at all, for nobody.
     pub fn keep(&self, time: Duration) {
-        self.state.lock().backlog.keep(time);
-        if time.is_zero() {
-            self.history.lock().clear();
+        let mut history = self.history.lock();
+        let mut state = self.state.lock();
+        let were_kept = !state.backlog.window().is_zero();
+        state.backlog.keep(time);
+        if !were_kept || time.is_zero() {
+            // What happened while none were kept is missing: whole it is from now on.
+            history.clear();
         }
     }
 
@@ -112,6 +118,7 @@ impl Events {
         let former = listener::read(file);
         let mut state = self.state.lock();
         let since = Instant::now();
+        state.former = former.iter().copied().collect();
         let away = former.into_iter().map(|listener| Away {
             listener,
             first: 0,
@@ -130,7 +137,8 @@ impl Events {
         let (mut first, mut missed) = (next, VecDeque::new());
         if let Some(place) = place {
             first = state.away.remove(place).first;
-            missed = state.backlog.since(first);
+            let listens_since = state.listens_since(listener);
+            missed = state.backlog.since(first, listens_since);
         }
         // One place more than the queue holds is kept for the farewell.
         let (queue, events) = mpsc::channel(QUEUE + 1);
@@ -180,6 +188,17 @@ impl Events {
         !state.subscribers.is_empty() || !state.away.is_empty()
     }
 
+    /// Whether anybody may want to know of an earlier run: who listened to it, and is here or may come back.
+    pub fn earlier_wanted(&self) -> bool {
+        let mut state = self.state.lock();
+        let window = state.backlog.window();
+        state.away.retain(|away| away.since.elapsed() < window);
+        let here = state.subscribers.iter().filter_map(|one| one.listener);
+        let away = state.away.iter().map(|away| away.listener);
+        here.chain(away)
+            .any(|listener| state.former.contains(&listener))
+    }
+
     /// What an event is published with. To be taken before there is a look at its pod.
     pub fn ticket(&self) -> Ticket {
         // Whoever takes the next one sees what was done before this one was taken.
@@ -193,11 +212,24 @@ impl Events {
 
     /// Hands an event to every subscriber, in the order of the calls.
     pub fn publish(&self, ticket: Ticket, event: &ContainerEventResponse) {
+        self.hand_out(ticket, Run::This, event);
+    }
+
+    /// The same for what happened in an earlier run, and before this one: only those who listened then hear
+    /// of it.
+    pub fn publish_earlier(&self, ticket: Ticket, event: &ContainerEventResponse) {
+        self.hand_out(ticket, Run::Earlier, event);
+    }
+
+    fn hand_out(&self, ticket: Ticket, run: Run, event: &ContainerEventResponse) {
         let mut state = self.state.lock();
-        let number = state.backlog.push(ticket, event);
+        let number = state.backlog.push(ticket, run, event);
         let size = event.encoded_len();
         let mut subscribers = std::mem::take(&mut state.subscribers);
         subscribers.retain(|subscriber| {
+            if run == Run::Earlier && state.listens_since(subscriber.listener) == Run::This {
+                return true;
+            }
             let held = subscriber.held.load(Ordering::Acquire);
             let fits = held == 0 || held.saturating_add(size) <= QUEUE_BYTES;
             if fits && subscriber.queue.capacity() > 1 {
@@ -224,6 +256,15 @@ impl Events {
 }
 
 impl State {
+    /// Which run somebody has listened since.
+    fn listens_since(&self, listener: Option<Listener>) -> Run {
+        if listener.is_some_and(|listener| self.former.contains(&listener)) {
+            Run::Earlier
+        } else {
+            Run::This
+        }
+    }
+
     /// Takes a listener for away, in place of what was known of it, with what it has taken by now.
     pub(super) fn leave(&mut self, listener: Listener, taken: &Mutex<Taken>) {
         let since = Instant::now();
@@ -487,6 +528,33 @@ mod tests {
         events.keep(Duration::MAX);
         assert!(events.reaches_back_to(1));
         assert!(!events.reaches_back_to(0));
+    }
+
+    #[test]
+    fn what_is_kept_is_not_said_to_be_whole_over_a_time_when_none_was() {
+        let pause = || std::thread::sleep(Duration::from_millis(5));
+        let minute = Duration::from_mins(1);
+        let started_without = Events::default();
+        started_without.keep(Duration::ZERO);
+        let reloaded = Events::default();
+        reloaded.keep(minute);
+        reloaded.note(&event(0));
+        reloaded.keep(Duration::ZERO);
+        for events in [started_without, reloaded] {
+            pause();
+            events.note(&event(1));
+            let missed = clock::now();
+            pause();
+            events.keep(minute);
+            events.note(&event(2));
+            let kept = events.since(0);
+            assert_eq!(kept.events.len(), 1);
+            assert!(kept.kept_from > missed);
+            events.keep(2 * minute);
+            let longer = events.since(0);
+            assert_eq!(longer.kept_from, kept.kept_from, "none was missed");
+            assert_eq!(longer.events.len(), 1);
+        }
     }
 
     #[test]

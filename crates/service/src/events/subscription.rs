@@ -210,4 +210,39 @@ mod tests {
         after.publish(after.ticket(), &at(1, Duration::from_secs(10)));
         assert_eq!(taken(&mut after.subscribe(Some(listener()))), ["1"]);
     }
+
+    #[test]
+    fn only_who_listened_to_an_earlier_run_hears_of_it() {
+        let directory = tempfile::tempdir().unwrap();
+        let file = directory.path().join("listeners");
+        let events = Events::default();
+        events.keep(Duration::from_mins(1));
+        let former = listener();
+        let before = events.subscribe(Some(former));
+        events.survive_in(&file);
+        events.write_down();
+        drop((before, events));
+        let events = Events::default();
+        events.keep(Duration::from_mins(1));
+        events.survive_in(&file);
+        assert!(events.earlier_wanted());
+        // Another process is new.
+        let new = Listener::of(Caller(1)).unwrap();
+        let mut nameless = events.subscribe(None);
+        let mut fresh = events.subscribe(Some(new));
+        let early = events.subscribe(Some(former));
+        events.publish_earlier(events.ticket(), &at(1, Duration::from_secs(10)));
+        events.publish(events.ticket(), &at(2, Duration::ZERO));
+        assert_eq!(taken(&mut nameless), ["2"]);
+        assert_eq!(taken(&mut fresh), ["2"]);
+        drop((early, fresh));
+        let mut back = events.subscribe(Some(former));
+        assert_eq!(taken(&mut back), ["1", "2"], "whenever it comes");
+        let mut fresh = events.subscribe(Some(new));
+        assert_eq!(taken(&mut fresh), ["2"], "nor when it comes again");
+        let nobody = Events::default();
+        nobody.keep(Duration::from_mins(1));
+        let _listens = nobody.subscribe(Some(former));
+        assert!(nobody.wanted() && !nobody.earlier_wanted());
+    }
 }

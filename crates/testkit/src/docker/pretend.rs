@@ -8,8 +8,9 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 
 use bytes::Bytes;
-use http_body_util::{BodyExt as _, Collected, Full};
-use hyper::body::Incoming;
+use http_body_util::combinators::UnsyncBoxBody;
+use http_body_util::{BodyExt as _, Collected, Full, StreamBody};
+use hyper::body::{Frame, Incoming};
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper::{Method, Request, Response, StatusCode};
@@ -31,8 +32,15 @@ pub struct PretendedEngine {
     thread: Option<JoinHandle<()>>,
 }
 
+/// Whether it tells of a container when it is asked for that alone.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Told {
+    Yes,
+    Never,
+}
+
 /// What it has.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 struct There {
     has_containerd_images: bool,
     /// The id that comes of a name and digest.
@@ -41,6 +49,12 @@ struct There {
     images: BTreeMap<String, BTreeSet<String>>,
     pulled: Vec<String>,
     created: Vec<Value>,
+    /// Containers, as it tells of each, and whether it does.
+    containers: Vec<(Value, Told)>,
+    /// The paths that it was asked for, in order, without the version.
+    asked: Vec<String>,
+    /// What is to happen, for whoever listens.
+    happens: tokio::sync::broadcast::Sender<Bytes>,
 }
 
 impl PretendedEngine {
@@ -53,7 +67,13 @@ impl PretendedEngine {
             .expect("make a socket non-blocking");
         let there = Arc::new(Mutex::new(There {
             has_containerd_images,
-            ..There::default()
+            brings: BTreeMap::new(),
+            images: BTreeMap::new(),
+            pulled: Vec::new(),
+            created: Vec::new(),
+            containers: Vec::new(),
+            asked: Vec::new(),
+            happens: tokio::sync::broadcast::Sender::new(64),
         }));
         let (stop, stopped) = oneshot::channel();
         let shared = Arc::clone(&there);
@@ -115,6 +135,28 @@ impl PretendedEngine {
         self.there().created.clone()
     }
 
+    /// It has this container, of which `GET /containers/ID/json` tells so.
+    pub fn keeps(&self, container: Value) {
+        self.there().containers.push((container, Told::Yes));
+    }
+
+    /// The same for one that it only lists: whoever asks for it alone waits for ever.
+    pub fn hangs_over(&self, container: Value) {
+        self.there().containers.push((container, Told::Never));
+    }
+
+    /// Those that listen to its events hear this one.
+    pub fn happens(&self, event: &Value) {
+        // It may be that nobody listens.
+        let _ = self.there().happens.send(Bytes::from(event.to_string()));
+    }
+
+    /// How often it was asked for this path (`/containers/ID/json`).
+    pub fn asked(&self, path: &str) -> usize {
+        let there = self.there();
+        there.asked.iter().filter(|asked| *asked == path).count()
+    }
+
     fn there(&self) -> std::sync::MutexGuard<'_, There> {
         self.there.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -141,29 +183,39 @@ async fn accept(listener: std::os::unix::net::UnixListener, there: Arc<Mutex<The
     }
 }
 
+type Body = UnsyncBoxBody<Bytes, Infallible>;
+
 async fn serve(stream: UnixStream, there: Arc<Mutex<There>>) {
     let answer = service_fn(|request: Request<Incoming>| {
         let there = Arc::clone(&there);
         async move {
             let (parts, body) = request.into_parts();
             let body = body.collect().await.map(Collected::to_bytes);
-            if parts.uri.path().ends_with("/events") {
+            let path = parts.uri.path();
+            if path.ends_with("/events") {
+                return Ok::<_, Infallible>(Response::new(events(&there)));
+            }
+            let is_told = {
+                let mut there = there.lock().unwrap_or_else(PoisonError::into_inner);
+                there.is_told(path)
+            };
+            if !is_told {
                 std::future::pending::<()>().await;
             }
             let answer = {
                 let mut there = there.lock().unwrap_or_else(PoisonError::into_inner);
                 let query = parts.uri.query().unwrap_or_default();
                 let body = body.unwrap_or_default();
-                there.answer(&parts.method, parts.uri.path(), query, &body)
+                there.answer(&parts.method, path, query, &body)
             };
             let (status, body) = match answer {
                 Some(body) => (StatusCode::OK, body),
                 None => (StatusCode::NOT_FOUND, json!({ "message": "no such thing" })),
             };
             let body = Full::new(Bytes::from(body.to_string()));
-            let mut response = Response::new(body);
+            let mut response = Response::new(UnsyncBoxBody::new(body));
             *response.status_mut() = status;
-            Ok::<_, Infallible>(response)
+            Ok(response)
         }
     });
     let _ = http1::Builder::new()
@@ -171,7 +223,68 @@ async fn serve(stream: UnixStream, there: Arc<Mutex<There>>) {
         .await;
 }
 
+fn events(there: &Mutex<There>) -> Body {
+    let there = there.lock().unwrap_or_else(PoisonError::into_inner);
+    let happens = there.happens.subscribe();
+    let frames = futures_util::stream::unfold(happens, |mut happens| async {
+        let event = happens.recv().await.ok()?;
+        Some((Ok(Frame::data(event)), happens))
+    });
+    UnsyncBoxBody::new(StreamBody::new(frames))
+}
+
 impl There {
+    /// Writes down what it is asked for; `false` if the answer never comes.
+    fn is_told(&mut self, path: &str) -> bool {
+        let path = path
+            .get(1..)
+            .and_then(|path| path.find('/'))
+            .map_or(path, |at| &path[at + 1..]);
+        self.asked.push(path.to_owned());
+        let mut containers = self.containers.iter();
+        !containers.any(|(container, told)| {
+            let id = container["Id"].as_str().unwrap_or_default();
+            *told == Told::Never && path == format!("/containers/{id}/json")
+        })
+    }
+
+    /// As it lists them: those with each of the labels that are asked for.
+    fn listed(&self, filters: Option<String>) -> Value {
+        let filters: Value = filters
+            .and_then(|filters| serde_json::from_str(&filters).ok())
+            .unwrap_or_default();
+        let wanted: Vec<&str> = filters["label"]
+            .as_array()
+            .into_iter()
+            .flatten()
+            .filter_map(Value::as_str)
+            .collect();
+        let listed = self.containers.iter().map(|(container, _)| container);
+        let listed = listed.filter(|container| {
+            wanted.iter().all(|wanted| {
+                let (key, value) = wanted.split_once('=').unwrap_or((wanted, ""));
+                let found = container["Config"]["Labels"][key].as_str();
+                found.is_some_and(|found| value.is_empty() || found == value)
+            })
+        });
+        listed
+            .map(|container| {
+                json!({
+                    "Id": container["Id"],
+                    "Names": [container["Name"]],
+                    "Labels": container["Config"]["Labels"],
+                    "State": container["State"]["Status"],
+                })
+            })
+            .collect()
+    }
+
+    fn container(&self, id: &str) -> Option<Value> {
+        let mut containers = self.containers.iter();
+        let found = containers.find(|(container, _)| container["Id"] == id);
+        found.map(|(container, _)| container.clone())
+    }
+
     fn answer(&mut self, method: &Method, path: &str, query: &str, body: &[u8]) -> Option<Value> {
         if path == "/version" {
             return Some(json!({ "Version": "28", "ApiVersion": "1.48", "MinAPIVersion": "1.24" }));
@@ -185,7 +298,7 @@ impl There {
         let of_image = path.strip_prefix("images/");
         match (method, path) {
             (&Method::GET, "info") => Some(self.info()),
-            (&Method::GET, "containers/json") => Some(json!([])),
+            (&Method::GET, "containers/json") => Some(self.listed(word("filters"))),
             (&Method::GET, "images/json") => {
                 let ids: Vec<String> = self.images.keys().cloned().collect();
                 Some(ids.iter().filter_map(|id| self.image(id)).collect())
@@ -198,6 +311,10 @@ impl There {
             }
             (&Method::GET, _) if path == format!("containers/{PRETENDED_SANDBOX}/json") => {
                 Some(sandbox())
+            }
+            (&Method::GET, _) if path.starts_with("containers/") => {
+                let id = path.strip_prefix("containers/")?.strip_suffix("/json")?;
+                self.container(id)
             }
             (&Method::GET, _) => {
                 let name = unescaped(of_image?.strip_suffix("/json")?);

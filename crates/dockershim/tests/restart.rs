@@ -1,0 +1,143 @@
+//! A start beside an engine that has pods of an earlier run, and does not tell of each.
+#![allow(clippy::unwrap_used, clippy::expect_used)]
+
+#[path = "kit/config.rs"]
+mod config;
+
+use std::time::{Duration, Instant, SystemTime};
+
+use futures_util::StreamExt as _;
+use orlop_cri::inspection::ListEventsRequest;
+use orlop_cri::inspection::inspection_server::Inspection as _;
+use orlop_cri::v1::runtime_service_server::RuntimeService as _;
+use orlop_cri::v1::{ContainerEventType, GetEventsRequest};
+use orlop_dockershim::Shim;
+use orlop_service::events::{Caller, Events, Listener};
+use orlop_testkit::Scratch;
+use orlop_testkit::docker::PretendedEngine;
+use serde_json::{Value, json};
+use tonic::Request;
+
+/// Long enough for what does not wait for an engine that hangs, and less than one is waited for.
+const SOON: Duration = Duration::from_secs(5);
+
+fn id(digit: char) -> String {
+    digit.to_string().repeat(64)
+}
+
+fn sandbox(digit: char, name: &str) -> Value {
+    json!({
+        "Id": id(digit),
+        "Name": format!("/k8s_POD_{name}_default_uid_0"),
+        "Created": a_minute_ago(),
+        "State": { "Running": true, "Status": "running", "StartedAt": a_minute_ago() },
+        "Config": { "Labels": { "io.kubernetes.docker.type": "podsandbox" } },
+    })
+}
+
+fn container(digit: char, of: char, pod: &str, log: &str) -> Value {
+    json!({
+        "Id": id(digit),
+        "Name": format!("/k8s_main_{pod}_default_uid_0"),
+        "Created": a_minute_ago(),
+        "State": { "Running": true, "Status": "running", "StartedAt": a_minute_ago() },
+        "Config": { "Labels": {
+            "io.kubernetes.docker.type": "container",
+            "io.kubernetes.sandbox.id": id(of),
+            "io.kubernetes.container.logpath": log,
+        } },
+    })
+}
+
+fn a_minute_ago() -> String {
+    let then = SystemTime::now() - Duration::from_mins(1);
+    jiff::Timestamp::try_from(then).unwrap().to_string()
+}
+
+async fn start(engine: &PretendedEngine, scratch: &Scratch) -> Shim {
+    let mut config = config::config(scratch, engine.socket());
+    config.request_timeout = Duration::from_mins(1);
+    config.event_backlog = Duration::from_mins(5);
+    let shim = Shim::start(config, orlop_service::timeline::Metrics::default());
+    shim.await.expect("start")
+}
+
+async fn soon(what: &str, mut is_so: impl AsyncFnMut() -> bool) {
+    let begun = Instant::now();
+    while !is_so().await {
+        assert!(begun.elapsed() < SOON, "{what}");
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+}
+
+/// How many events are kept that name something.
+async fn kept_of(shim: &Shim, id: &str) -> usize {
+    let request = Request::new(ListEventsRequest { since: 0 });
+    let kept = shim.list_events(request).await.unwrap().into_inner();
+    let names = |event: &&Vec<u8>| event.windows(id.len()).any(|part| part == id.as_bytes());
+    kept.events.iter().filter(names).count()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_container_that_an_engine_hangs_over_keeps_no_word_of_the_others_back() {
+    let scratch = Scratch::new();
+    let engine = PretendedEngine::start(scratch.run(), false);
+    let log = |name: &str| scratch.path(name).display().to_string();
+    engine.keeps(sandbox('c', "hung"));
+    engine.hangs_over(container('d', 'c', "hung", &log("hung.log")));
+    engine.keeps(sandbox('a', "well"));
+    engine.keeps(container('b', 'a', "well", &log("well.log")));
+    let shim = start(&engine, &scratch).await;
+    let told = shim.get_container_events(Request::new(GetEventsRequest {}));
+    let mut told = told.await.unwrap().into_inner();
+    let logs = format!("/containers/{}/logs", id('b'));
+    soon("the log is read on", async || engine.asked(&logs) > 0).await;
+    let both = async || kept_of(&shim, &id('b')).await == 2;
+    soon("what was is kept", both).await;
+    let well = container('b', 'a', "well", "");
+    let mut attributes = well["Config"]["Labels"].clone();
+    attributes["name"] = "k8s_main_well_default_uid_0".into();
+    engine.happens(&json!({
+        "Action": "die",
+        "Actor": { "ID": id('b'), "Attributes": attributes },
+        "timeNano": orlop_service::clock::now(),
+    }));
+    let event = tokio::time::timeout(SOON, told.next()).await;
+    let event = event.expect("what happens is told").unwrap().unwrap();
+    let what = event.container_event_type();
+    assert_eq!(what, ContainerEventType::ContainerStoppedEvent);
+    assert_eq!(event.container_id, id('b'));
+    assert_eq!(event.pod_sandbox_status.unwrap().id, id('a'));
+    assert_eq!(kept_of(&shim, &id('d')).await, 0, "it hangs over this one");
+    shim.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn each_pod_of_an_earlier_run_is_looked_at_once_for_all_that_happened_to_it() {
+    let scratch = Scratch::new();
+    let engine = PretendedEngine::start(scratch.run(), false);
+    engine.keeps(sandbox('a', "pod"));
+    let containers = ['b', 'c', 'd', 'e'];
+    for one in containers {
+        engine.keeps(container(one, 'a', "pod", ""));
+    }
+    let earlier = Events::default();
+    earlier.keep(Duration::from_mins(5));
+    earlier.survive_in(&scratch.path("listeners"));
+    let listens = earlier.subscribe(Listener::of(Caller(std::process::id())));
+    earlier.write_down();
+    let shim = start(&engine, &scratch).await;
+    drop(listens);
+    for one in containers {
+        let both = async || kept_of(&shim, &id(one)).await == 2;
+        soon("what was is kept", both).await;
+    }
+    let path = |of| format!("/containers/{}/json", id(of));
+    // Once for what is on record of each, once for the pod as it is now, and once for where its log is.
+    let looks = async || engine.asked(&path('e')) == 3;
+    soon("the pod is looked at", looks).await;
+    tokio::time::sleep(Duration::from_millis(300)).await;
+    assert_eq!(engine.asked(&path('a')), 2);
+    assert_eq!(containers.map(|one| engine.asked(&path(one))), [3; 4]);
+    shim.stop().await;
+}
