@@ -78,6 +78,7 @@ impl Node {
     }
 
     pub(super) async fn launch(builder: NodeBuilder) -> Self {
+        builder.check();
         teardown::sweep_abandoned();
         let scratch = Scratch::new();
         let mut node = Self {
