@@ -120,6 +120,11 @@ impl Node {
         self.builder.which != Which::CriDockerd
     }
 
+    /// Whether it has figures of a pod whose containers have ended: CRI-O has none.
+    pub fn tells_figures_of_what_has_ended(&self) -> bool {
+        self.builder.which != Which::Crio
+    }
+
     /// The name that all of its things carry.
     pub fn id(&self) -> &str {
         self.scratch.id()
