@@ -102,7 +102,7 @@ fn plain(value: &Value) -> String {
             let all = all.iter().take(MOST).map(|one| {
                 let is_hidden = is_value_of_secret;
                 let text = one.as_str().unwrap_or_default();
-                is_value_of_secret = pieces(text).next_back().is_some_and(is_secret_flag);
+                is_value_of_secret = words(text).next_back().is_some_and(is_secret_flag);
                 match one {
                     Value::Object(_) | Value::Array(_) => "…".to_owned(),
                     _ if is_hidden => Value::from(HIDDEN).to_string(),
@@ -135,44 +135,46 @@ fn word(text: &str) -> Value {
 /// Whether there is a key in it, an assignment to a secret's name, a flag of one with what follows, or a password in
 /// an address.
 fn looks_secret(text: &str) -> bool {
-    let is_assigned = pieces(text).any(has_secret_name);
-    let mut followed = pieces(text).rev().skip(1);
+    let mut followed = words(text).rev().skip(1);
     text.contains("-----BEGIN")
-        || is_assigned
+        || assigned(text).any(is_secret)
         || followed.any(is_secret_flag)
         || has_password_in_address(text)
 }
 
-/// What options, the parameters of an address, and the words of a command are.
-fn pieces(text: &str) -> impl DoubleEndedIterator<Item = &str> {
-    let is_between = |c: char| matches!(c, ',' | ';' | '&' | '?') || c.is_whitespace();
-    text.split(is_between).filter(|piece| !piece.is_empty())
-}
-
-/// Whether any name that something is assigned to is of a secret.
-fn has_secret_name(piece: &str) -> bool {
-    let mut names = piece.split(['=', ':']);
-    // To the last there is nothing assigned.
-    names.next_back();
-    names.any(|name| {
+/// The names that something is assigned to: of options, parameters of an address, fields of JSON.
+fn assigned(text: &str) -> impl Iterator<Item = &str> {
+    let is_between = |c: char| is_between_options(c) || matches!(c, '=' | ':');
+    text.match_indices(['=', ':']).map(move |(at, _)| {
+        let before = text.get(..at).unwrap_or_default();
+        let name = before.rsplit(is_between).next().unwrap_or_default().trim();
         // A host is no name, but what its port stands behind.
-        let name = name.strip_prefix("//").map_or(name, |address| {
+        name.strip_prefix("//").map_or(name, |address| {
             address.split_once('/').map_or("", |(_, path)| path)
-        });
-        is_secret(name)
+        })
     })
 }
 
+/// The words of a command, and of a list in one text.
+fn words(text: &str) -> impl DoubleEndedIterator<Item = &str> {
+    let is_between = |c: char| is_between_options(c) || c.is_whitespace();
+    text.split(is_between).filter(|word| !word.is_empty())
+}
+
+fn is_between_options(c: char) -> bool {
+    matches!(c, ',' | ';' | '&' | '?')
+}
+
 /// Whether what comes next is its value.
-fn is_secret_flag(piece: &str) -> bool {
-    piece.starts_with('-') && is_secret(piece.trim_end_matches(['=', ':']))
+fn is_secret_flag(word: &str) -> bool {
+    word.starts_with('-') && is_secret(word.trim_end_matches(['=', ':']))
 }
 
 /// `name:password@`, wherever it stands. In an image's reference its digest follows.
 fn has_password_in_address(text: &str) -> bool {
-    text.match_indices('@').any(|(at, _)| {
-        let (before, host) = (&text[..at], &text[at + 1..]);
-        before.contains(':') && !host.starts_with("sha256:") && !host.starts_with("sha512:")
+    text.split_once(':').is_some_and(|(_, rest)| {
+        let mut hosts = rest.split('@').skip(1);
+        hosts.any(|host| !host.starts_with("sha256:") && !host.starts_with("sha512:"))
     })
 }
 
@@ -230,6 +232,8 @@ mod tests {
                 "Options": ["--password=hunter2", "ApiToken: hunter2", "size=1"],
                 "Mount": "vers=3.0,password=hunter2",
                 "Quoted": "{\"a\":{\"password\":\"hunter2\"}}",
+                "Spaced": "size=1, password = hunter2",
+                "Words of a name": "pass phrase: hunter2",
                 "Mirror": "https://mirror/v2?token=hunter2",
                 "Mirrors": "https://first https://name:hunter2@second",
                 "Database": "name:hunt/er2hunter2@tcp(host)",
