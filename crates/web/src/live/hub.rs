@@ -409,7 +409,7 @@ mod tests {
     #[tokio::test]
     async fn a_page_that_is_loaded_again_is_told_what_was_before_it() {
         // Longer than the test takes.
-        let hub = hub(Duration::from_secs(600));
+        let hub = hub(Duration::from_mins(10));
         let first = hub.listen().unwrap();
         hub.is_there(["1", "1", "1"]);
         hub.tell_usage(point(1.0));
@@ -445,7 +445,7 @@ mod tests {
 
     #[tokio::test]
     async fn with_the_server_all_ends_at_once() {
-        let hub = hub(Duration::from_secs(600));
+        let hub = hub(Duration::from_mins(10));
         let page = hub.listen().unwrap();
         let running = sampler(&hub).unwrap();
         hub.close();
