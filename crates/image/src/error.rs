@@ -189,11 +189,7 @@ pub enum Error {
         reason: String,
     },
     /// The layer cannot be had with the SELinux label that the node's policy asks for. It may be sound.
-    #[error(
-        "{layer} cannot be used with the SELinux label {label}: {reason}; see that the node's policy knows the label \
-         and lets this program set it (with one such as container-selinux), or name one that it knows as `ro_file` in \
-         its contexts/lxc_contexts, and restart"
-    )]
+    #[error("{layer} cannot be used with the SELinux label {label}: {reason}; {way_out}")]
     Unlabelled {
         /// Which layer.
         layer: String,
@@ -201,6 +197,8 @@ pub enum Error {
         label: String,
         /// What was said.
         reason: String,
+        /// What is to be done.
+        way_out: &'static str,
     },
     /// Another process holds the image root.
     #[error("image root {0} is in use by another process")]

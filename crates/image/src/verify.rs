@@ -19,7 +19,8 @@ pub struct Verified {
     pub unchecked: usize,
     /// What is wrong, and whether it was repaired.
     pub broken: Vec<BrokenLayer>,
-    /// Layers that the node's SELinux policy lets nobody use. They may be sound: no other ones would do better.
+    /// Layers that cannot have their SELinux label, so that nobody can use them. They may be sound: no other ones
+    /// would do better.
     pub unlabelled: Vec<UnlabelledLayer>,
 }
 
@@ -36,7 +37,7 @@ pub struct BrokenLayer {
     pub repaired: bool,
 }
 
-/// A layer whose label is refused.
+/// A layer that cannot have its label.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct UnlabelledLayer {
     /// The digest of its archive.

@@ -7,7 +7,7 @@ use rustix::thread::{UnshareFlags, unshare_unsafe};
 
 /// Gives this thread mounts of its own: nobody else sees what it mounts from now on. There is
 /// no way back, so the thread should be one that ends soon.
-pub(super) fn own_mounts() -> Result<()> {
+pub(crate) fn own_mounts() -> Result<()> {
     // SAFETY: only a shared table of descriptors could be pulled away from under others, and
     // that is not asked for.
     unsafe { unshare_unsafe(UnshareFlags::NEWNS) }?;

@@ -1,7 +1,7 @@
 //! Root file systems as detached mounts: they belong to a file descriptor, not to the host's
 //! mount table.
 
-mod attributes;
+pub(crate) mod attributes;
 mod overlay;
 
 pub use overlay::OverlayMount;

@@ -25,6 +25,10 @@ const UNDER_WAY: &str = "trusted.orlop.labelling";
 /// The longest label that is compared.
 const LONGEST_LABEL: usize = 4096;
 
+/// What is to be done where the policy is in the way.
+pub(super) const MEND_POLICY: &str = "see that the node's policy knows the label and lets this program set it (with \
+    one such as container-selinux), or name one that it knows as `ro_file` in its contexts/lxc_contexts, and restart";
+
 /// The label of a store's layers.
 pub(super) struct LayerLabel {
     label: String,
@@ -83,11 +87,12 @@ impl LayerLabel {
         match given {
             // The former has been told at the start; whoever needs a layer that is gone says so.
             Err(errno) if is_refused_everywhere(errno) || errno == Errno::NOENT => Ok(()),
-            // What is refused says nothing of the layer; a disk that fails does.
-            Err(errno) if is_refusal(errno) => Err(Error::Unlabelled {
+            // What keeps a layer from its label says nothing of what is in it; a disk that fails does.
+            Err(errno) if let Some(way_out) = way_out(errno) => Err(Error::Unlabelled {
                 layer: layer.display().to_string(),
                 label: self.label.clone(),
                 reason: std::io::Error::from(errno).to_string(),
+                way_out,
             }),
             given => given.map_err(|errno| Error::at("labelling", layer, errno)),
         }
@@ -103,9 +108,14 @@ fn is_refused_everywhere(errno: Errno) -> bool {
     matches!(errno, Errno::INVAL | Errno::OPNOTSUPP)
 }
 
-/// Whether the policy, or how the file system is mounted, keeps this program from setting the label.
-fn is_refusal(errno: Errno) -> bool {
-    matches!(errno, Errno::ACCESS | Errno::PERM | Errno::ROFS)
+/// What is to be done where the policy, or the disk as it is now, keeps this program from setting the label.
+fn way_out(errno: Errno) -> Option<&'static str> {
+    match errno {
+        Errno::ACCESS | Errno::PERM => Some(MEND_POLICY),
+        Errno::ROFS => Some("mount the disk of the image store so that it can be written to"),
+        Errno::NOSPC | Errno::DQUOT => Some("make room on the disk of the image store"),
+        _ => None,
+    }
 }
 
 type Set<'a> = &'a mut dyn FnMut(BorrowedFd<'_>, &[u8]) -> rustix::io::Result<()>;

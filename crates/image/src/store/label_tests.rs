@@ -5,11 +5,13 @@ use std::os::unix::fs::symlink;
 use std::path::PathBuf;
 
 use orlop_testkit::{machine, skip, skip_unless};
+use rustix::mount::{MountFlags, UnmountFlags, mount_bind, mount_remount, unmount};
 use tempfile::TempDir;
 
 use super::super::{Form, Store};
 use super::*;
 use crate::Digest;
+use crate::rootfs::attributes;
 
 const LABEL: &str = "system_u:object_r:usr_t:s0";
 
@@ -237,4 +239,31 @@ fn a_label_that_is_refused_is_no_damage() {
     assert!(matches!(&refused, Error::Unlabelled { .. }), "{refused}");
     assert!(refused.to_string().contains("usr_t"), "{refused}");
     drop(dir);
+}
+
+#[test]
+fn a_layer_on_a_disk_that_is_read_only_or_full_is_no_damage_and_no_matter_of_the_policy() {
+    skip_unless!(machine::is_root());
+    let Some((dir, layer)) = a_layer() else {
+        skip!("labels cannot be set in /var/tmp");
+    };
+    // In mounts of its own, so that the rest of the machine is as it was.
+    let refused = std::thread::spawn(move || {
+        attributes::own_mounts().unwrap();
+        let path = dir.path();
+        mount_bind(path, path).unwrap();
+        mount_remount(path, MountFlags::BIND | MountFlags::RDONLY, "").unwrap();
+        let refused = LayerLabel::new(LABEL.to_owned()).give(&layer);
+        unmount(path, UnmountFlags::DETACH).unwrap();
+        refused.unwrap_err()
+    });
+    let refused = refused.join().unwrap();
+    assert!(matches!(&refused, Error::Unlabelled { .. }), "{refused}");
+    let refused = refused.to_string();
+    assert!(refused.ends_with("can be written to"), "{refused}");
+    assert!(!refused.contains("policy"), "{refused}");
+    // No disk is filled up for this.
+    assert_eq!(way_out(Errno::NOSPC), way_out(Errno::DQUOT));
+    assert!(way_out(Errno::NOSPC).unwrap().contains("room"));
+    assert_eq!(way_out(Errno::IO), None, "this is the disk's own failure");
 }

@@ -11,7 +11,7 @@ use rustix::fs::CWD;
 use rustix::io::Errno;
 use rustix::mount::{FsOpenFlags, MoveMountFlags, UnmountFlags, fsopen, move_mount, unmount};
 
-use super::label::LayerLabel;
+use super::label::{LayerLabel, MEND_POLICY};
 use super::{Form, Sealed, Store};
 use crate::config::StoreForm;
 use crate::{Digest, Error, Result, verity};
@@ -111,6 +111,7 @@ impl Store {
                 layer: format!("layer {key}"),
                 label: label.unwrap_or_default().to_owned(),
                 reason: "the kernel does not take it".to_owned(),
+                way_out: MEND_POLICY,
             },
             Some(libc::EUCLEAN | libc::EBADMSG | libc::EINVAL) => {
                 damaged(format!("it cannot be mounted: {error}"))

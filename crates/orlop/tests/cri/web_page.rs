@@ -104,10 +104,16 @@ async fn pods_come_and_crash_and_go_before_ones_eyes() {
     let crashes = world.run_script("crashes", "exit 7").await;
     shows(&browser, "failing").await;
     shows(&browser, "2 pods").await;
-    // Of a pod whose containers have ended, CRI-O has no figures.
     let figures = "[...document.querySelectorAll('.figure-cell span')]";
-    let is_told = format!("{figures}.some((figure) => figure.textContent !== '–')");
-    browser.wait_until(&is_told, SOON).await;
+    let is_told = "(figure) => figure.textContent && figure.textContent !== '–'";
+    // Processor and memory of both.
+    let told = if world.node.tells_figures_of_what_has_ended() {
+        4
+    } else {
+        2
+    };
+    let are_told = format!("{figures}.filter({is_told}).length === {told}");
+    browser.wait_until(&are_told, SOON).await;
 
     let filter = browser.find("#filter").await;
     filter.type_keys("failing").await;

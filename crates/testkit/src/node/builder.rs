@@ -123,6 +123,37 @@ impl NodeBuilder {
         self
     }
 
+    /// Fails where something is asked of another's runtime that it is not told of.
+    pub(super) fn check(&self) {
+        if let Some(what) = self.not_told() {
+            let which = self.which;
+            panic!("{what} mean nothing to a test's {which:?}; start the node with Node::orlop()");
+        }
+    }
+
+    /// What the node's runtime is not told of.
+    fn not_told(&self) -> Option<&'static str> {
+        let is_reference = self.which == Which::Containerd;
+        let asked = [
+            (
+                !self.config.is_empty() || !self.drop_in.is_empty(),
+                "keys of orlop's",
+            ),
+            (!self.args.is_empty(), "flags of orlop's"),
+            (self.programs.is_some(), "programs of orlop's"),
+            (self.our_shim && !is_reference, "shims of orlop's"),
+            (
+                self.stargz.is_some() && !is_reference,
+                "snapshotters of containerd's",
+            ),
+        ];
+        let is_ours = self.which == Which::Orlop;
+        let mut refused = asked
+            .into_iter()
+            .filter(|(is_asked, _)| *is_asked && !is_ours);
+        refused.next().map(|(_, what)| what)
+    }
+
     /// Starts the node and waits until it answers.
     pub async fn start(self) -> Node {
         Node::launch(self).await
@@ -133,5 +164,36 @@ fn usual(which: Which) -> String {
     match which {
         Which::Orlop => run_binary().display().to_string(),
         Which::Containerd | Which::Crio | Which::CriDockerd => "runc".to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn another_s_runtime_is_asked_for_nothing_that_it_is_not_told_of() {
+        let plain = |which| NodeBuilder {
+            // Whatever the tests are run with.
+            our_shim: false,
+            ..NodeBuilder::new(which)
+        };
+        for which in [Which::Containerd, Which::Crio, Which::CriDockerd] {
+            let plain = || plain(which);
+            assert_eq!(plain().runtime("crun").env("A", "b").not_told(), None);
+            for asks in [
+                plain().config("[grpc]"),
+                plain().drop_in("[grpc]"),
+                plain().arg("--web"),
+                plain().programs(Path::new("/opt")),
+            ] {
+                assert!(asks.not_told().is_some(), "{asks:?}");
+            }
+            let is_reference = which == Which::Containerd;
+            for asks in [plain().our_shim(), plain().stargz(Path::new("/opt"))] {
+                assert_eq!(asks.not_told().is_none(), is_reference);
+            }
+        }
+        assert_eq!(plain(Which::Orlop).config("[grpc]").not_told(), None);
     }
 }

@@ -78,6 +78,7 @@ impl Node {
     }
 
     pub(super) async fn launch(builder: NodeBuilder) -> Self {
+        builder.check();
         teardown::sweep_abandoned();
         let scratch = Scratch::new();
         let mut node = Self {
@@ -117,6 +118,11 @@ impl Node {
     /// Whether it tells of what containers are made of, their environment too: cri-dockerd does not.
     pub fn tells_specifications(&self) -> bool {
         self.builder.which != Which::CriDockerd
+    }
+
+    /// Whether it has figures of a pod whose containers have ended: CRI-O has none.
+    pub fn tells_figures_of_what_has_ended(&self) -> bool {
+        self.builder.which != Which::Crio
     }
 
     /// The name that all of its things carry.

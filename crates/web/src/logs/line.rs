@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 
 use jiff::Timestamp;
-use orlop_cri::log::{Entry, Stream};
+use orlop_cri::log::{Line as FileLine, Stream};
 
 /// A line, or a part of one.
 #[derive(Debug, PartialEq)]
@@ -20,34 +20,25 @@ pub(super) struct Line<'a> {
 impl<'a> Line<'a> {
     /// Reads a line in the CRI's format, or in that of Docker's own files. Any other is shown as it is.
     pub(super) fn read(line: &'a [u8]) -> Self {
-        if let Ok(entry) = Entry::parse(line) {
+        let Ok(found) = FileLine::parse(line) else {
             return Self {
-                time: millis(entry.time),
-                stream: usize::from(entry.stream == Stream::Stderr),
-                is_partial: entry.partial,
-                content: entry.content.into(),
+                time: None,
+                stream: 0,
+                is_partial: false,
+                content: line.strip_suffix(b"\n").unwrap_or(line).into(),
             };
+        };
+        let entry = found.entry();
+        Self {
+            time: millis(entry.time),
+            stream: usize::from(entry.stream == Stream::Stderr),
+            is_partial: entry.partial,
+            content: match &found {
+                FileLine::Cri(entry) => entry.content.into(),
+                FileLine::Docker { .. } => entry.content.to_vec().into(),
+            },
         }
-        dockers(line).unwrap_or_else(|| Self {
-            time: None,
-            stream: 0,
-            is_partial: false,
-            content: line.strip_suffix(b"\n").unwrap_or(line).into(),
-        })
     }
-}
-
-/// `{"log":"…\n","stream":"stdout","time":"…"}`.
-fn dockers(line: &[u8]) -> Option<Line<'static>> {
-    let line: serde_json::Value = serde_json::from_slice(line).ok()?;
-    let text = line.get("log")?.as_str()?;
-    let whole = text.strip_suffix('\n');
-    Some(Line {
-        time: line["time"].as_str().and_then(millis),
-        stream: usize::from(line["stream"] == "stderr"),
-        is_partial: whole.is_none(),
-        content: whole.unwrap_or(text).as_bytes().to_vec().into(),
-    })
 }
 
 fn millis(time: &str) -> Option<f64> {

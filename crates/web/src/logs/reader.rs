@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 use std::io::Result;
 use std::path::Path;
 
-use orlop_cri::log::Entry;
+use orlop_cri::log::Line as FileLine;
 use orlop_disk::FollowedLog;
 use serde_json::Value;
 
@@ -33,8 +33,7 @@ impl Reader {
     /// Opens a container's log where its last lines begin. Blocks.
     pub(super) fn open(path: &Path, id: &str, tail: u32) -> Result<Self> {
         let mut log = FollowedLog::open(path, id)?;
-        let goes_on = |line: &[u8]| Entry::parse(line).is_ok_and(|entry| entry.partial);
-        log.seek_tail(tail.into(), TAIL, goes_on)?;
+        log.seek_tail(tail.into(), TAIL, FileLine::goes_on)?;
         Ok(Self {
             behind: log.unread()?,
             log,
@@ -124,6 +123,24 @@ mod tests {
         assert!(reader.batch().unwrap().is_none(), "the line has no end yet");
         file.write_all(b"e\xff\n").unwrap();
         assert_eq!(lines(&mut reader)[0][2], "more\u{fffd}");
+    }
+
+    #[test]
+    fn the_last_lines_of_a_log_of_docker_s_own_driver_are_whole() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("0.log");
+        let parts = ["one\\n", "tw", "o ", "stdout P x\\n", "three\\n"];
+        let lines_of_file: Vec<_> = parts
+            .iter()
+            .map(|text| format!("{{\"log\":\"{text}\",\"stream\":\"stdout\"}}\n"))
+            .collect();
+        std::fs::write(&path, lines_of_file.concat()).unwrap();
+        let mut reader = Reader::open(&path, "", 2).unwrap();
+        let told: Vec<_> = lines(&mut reader)
+            .iter()
+            .map(|line| line[2].clone())
+            .collect();
+        assert_eq!(told, ["two stdout P x", "three"]);
     }
 
     #[test]

@@ -49,11 +49,12 @@ fn write_table(text: &mut String, path: &str, table: &Map<String, Value>, depth:
     let mut is_named = path.is_empty();
     let mut tables = Vec::new();
     for (name, value) in table.iter().take(MOST) {
+        let is_hidden = is_secret(name);
         let name = name_of(name);
         let told = match value {
             Value::Null => continue,
             Value::Bool(_) | Value::Number(_) => plain(value),
-            _ if is_secret(&name) => HIDDEN.to_owned(),
+            _ if is_hidden => HIDDEN.to_owned(),
             Value::Object(inner) => {
                 tables.push((name, inner));
                 continue;
@@ -79,8 +80,11 @@ fn write_table(text: &mut String, path: &str, table: &Map<String, Value>, depth:
     }
 }
 
-/// As TOML has it.
+/// As TOML has it. A name may be an address with a password in it.
 fn name_of(name: &str) -> String {
+    if looks_secret(name) {
+        return Value::from(HIDDEN).to_string();
+    }
     let name = cut(name);
     let is_bare = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-');
     if !name.is_empty() && name.chars().all(is_bare) {
@@ -94,9 +98,16 @@ fn plain(value: &Value) -> String {
     match value {
         Value::String(text) => word(text).to_string(),
         Value::Array(all) => {
-            let all = all.iter().take(MOST).map(|one| match one {
-                Value::Object(_) | Value::Array(_) => "…".to_owned(),
-                one => plain(one),
+            let mut is_value_of_secret = false;
+            let all = all.iter().take(MOST).map(|one| {
+                let is_hidden = is_value_of_secret;
+                let text = one.as_str().unwrap_or_default();
+                is_value_of_secret = words(text).next_back().is_some_and(is_secret_flag);
+                match one {
+                    Value::Object(_) | Value::Array(_) => "…".to_owned(),
+                    _ if is_hidden => Value::from(HIDDEN).to_string(),
+                    one => plain(one),
+                }
             });
             let mut told = String::from("[");
             for one in all {
@@ -113,19 +124,58 @@ fn plain(value: &Value) -> String {
     }
 }
 
-/// A text that is no secret by its looks: a key, an assignment to such a name, a password in an address.
+/// A text that is no secret by its looks.
 fn word(text: &str) -> Value {
-    let is_assigned = text
-        .split_once(['=', ':'])
-        .is_some_and(|(name, rest)| is_secret(name) && !rest.starts_with("//"));
-    let in_address = text.split_once("://").is_some_and(|(_, rest)| {
-        let host = rest.split(['/', '?', '#']).next();
-        host.is_some_and(|host| host.contains('@'))
-    });
-    if is_assigned || in_address || text.contains("-----BEGIN") {
+    if looks_secret(text) {
         return HIDDEN.into();
     }
     cut(text).into()
+}
+
+/// Whether there is a key in it, an assignment to a secret's name, a flag of one with what follows, or a password in
+/// an address.
+fn looks_secret(text: &str) -> bool {
+    let mut followed = words(text).rev().skip(1);
+    text.contains("-----BEGIN")
+        || assigned(text).any(is_secret)
+        || followed.any(is_secret_flag)
+        || has_password_in_address(text)
+}
+
+/// The names that something is assigned to: of options, parameters of an address, fields of JSON.
+fn assigned(text: &str) -> impl Iterator<Item = &str> {
+    let is_between = |c: char| is_between_options(c) || matches!(c, '=' | ':');
+    text.match_indices(['=', ':']).map(move |(at, _)| {
+        let before = text.get(..at).unwrap_or_default();
+        let name = before.rsplit(is_between).next().unwrap_or_default().trim();
+        // A host is no name, but what its port stands behind.
+        name.strip_prefix("//").map_or(name, |address| {
+            address.split_once('/').map_or("", |(_, path)| path)
+        })
+    })
+}
+
+/// The words of a command, and of a list in one text.
+fn words(text: &str) -> impl DoubleEndedIterator<Item = &str> {
+    let is_between = |c: char| is_between_options(c) || c.is_whitespace();
+    text.split(is_between).filter(|word| !word.is_empty())
+}
+
+fn is_between_options(c: char) -> bool {
+    matches!(c, ',' | ';' | '&' | '?')
+}
+
+/// Whether what comes next is its value.
+fn is_secret_flag(word: &str) -> bool {
+    word.starts_with('-') && is_secret(word.trim_end_matches(['=', ':']))
+}
+
+/// `name:password@`, wherever it stands. In an image's reference its digest follows.
+fn has_password_in_address(text: &str) -> bool {
+    text.split_once(':').is_some_and(|(_, rest)| {
+        let mut hosts = rest.split('@').skip(1);
+        hosts.any(|host| !host.starts_with("sha256:") && !host.starts_with("sha512:"))
+    })
 }
 
 fn is_secret(name: &str) -> bool {
@@ -180,6 +230,18 @@ mod tests {
                 "DefaultEnv": ["hunter2"],
                 "Runtimes": { "kata": { "MonitorEnv": ["hunter2"], "DefaultAnnotations": { "a": "hunter2" } } },
                 "Options": ["--password=hunter2", "ApiToken: hunter2", "size=1"],
+                "Mount": "vers=3.0,password=hunter2",
+                "Quoted": "{\"a\":{\"password\":\"hunter2\"}}",
+                "Spaced": "size=1, password = hunter2",
+                "Words of a name": "pass phrase: hunter2",
+                "Mirror": "https://mirror/v2?token=hunter2",
+                "Mirrors": "https://first https://name:hunter2@second",
+                "Database": "name:hunt/er2hunter2@tcp(host)",
+                "Command": "run --password hunter2",
+                "Words": ["--password", "hunter2", "--pin-token", 20011, "--size", "7", "run --secret", "hunter2"],
+                "https://name:hunter2@host": { "a": "b" },
+                "Image": "host:5000/pause:3@sha256:00",
+                "Host": "https://auth.host:5000/v2?size=1",
                 "Pem": "-----BEGIN PRIVATE KEY-----\nhunter2",
                 "GlobalAuthFile": "/etc/auth.json",
                 "DecryptionKeysPath": "/etc/crio/keys/",
@@ -187,10 +249,16 @@ mod tests {
             },
         });
         let told = text(&config).unwrap();
-        assert!(!told.contains("hunter2"), "{told}");
+        for secret in ["hunter2", "20011"] {
+            assert!(!told.contains(secret), "{secret}: {told}");
+        }
         for shown in [
             "endpoint = [\"(hidden)\", \"https://host\"]",
             "Options = [\"(hidden)\", \"(hidden)\", \"size=1\"]",
+            "Words = [\"--password\", \"(hidden)\", \"--pin-token\", \"(hidden)\", \"--size\", \"7\", ",
+            "[crio.\"(hidden)\"]\na = \"b\"",
+            "Image = \"host:5000/pause:3@sha256:00\"",
+            "Host = \"https://auth.host:5000/v2?size=1\"",
             "ConmonEnv = (hidden)",
             "UserNamespaces = true",
             "GlobalAuthFile = \"/etc/auth.json\"",

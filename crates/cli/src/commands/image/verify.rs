@@ -21,8 +21,15 @@ pub(crate) struct Args {
     repair: bool,
 }
 
-/// What is not broken, and cannot be used: a node's policy is to be mended, and no image.
-const UNLABELLED: u8 = 3;
+/// How the command ends: with the worst that an image has.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Outcome {
+    Usable,
+    /// Nothing is broken, but something cannot be used: the node is to be mended, and no image.
+    Unlabelled,
+    /// It stays so.
+    Broken,
+}
 
 /// Fails if an image is broken and stays so, or if one cannot be used.
 pub(super) async fn run(args: Args, session: &Session) -> anyhow::Result<ExitCode> {
@@ -33,24 +40,37 @@ pub(super) async fn run(args: Args, session: &Session) -> anyhow::Result<ExitCod
     let mut client = client(session).await?;
     let answer = client.verify_images(request).await.map_err(refused);
     let mut answers = answer.context("cannot verify")?.into_inner();
-    let (mut broken, mut unlabelled) = (false, false);
+    let mut worst = Outcome::Usable;
     while let Some(image) = answers
         .message()
         .await
         .map_err(refused)
         .context("cannot verify")?
     {
-        if !image.broken.is_empty() && !image.repaired {
-            broken = true;
-        }
-        unlabelled |= !image.unlabelled.is_empty();
+        worst = worst.max(Outcome::of(&image));
         write_all(&report(&image))?;
     }
-    Ok(match (broken, unlabelled) {
-        (true, _) => ExitCode::FAILURE,
-        (false, true) => UNLABELLED.into(),
-        (false, false) => ExitCode::SUCCESS,
-    })
+    Ok(worst.code().into())
+}
+
+impl Outcome {
+    fn of(image: &VerifyImagesResponse) -> Self {
+        if !image.broken.is_empty() && !image.repaired {
+            Self::Broken
+        } else if !image.unlabelled.is_empty() {
+            Self::Unlabelled
+        } else {
+            Self::Usable
+        }
+    }
+
+    fn code(self) -> u8 {
+        match self {
+            Self::Usable => 0,
+            Self::Unlabelled => 3,
+            Self::Broken => 1,
+        }
+    }
 }
 
 fn report(image: &VerifyImagesResponse) -> String {
@@ -101,5 +121,32 @@ mod tests {
         );
         image.repaired = true;
         assert!(report(&image).starts_with("sha256:1 repaired"));
+    }
+
+    #[test]
+    fn what_is_broken_ends_with_1_and_what_lacks_only_its_label_with_3() {
+        let problem = || vec![BrokenContent::default()];
+        let sound = VerifyImagesResponse::default();
+        let unlabelled = VerifyImagesResponse {
+            unlabelled: problem(),
+            ..Default::default()
+        };
+        let broken = VerifyImagesResponse {
+            broken: problem(),
+            ..unlabelled.clone()
+        };
+        let repaired = VerifyImagesResponse {
+            broken: problem(),
+            repaired: true,
+            ..Default::default()
+        };
+        let of = |images: &[&VerifyImagesResponse]| {
+            let outcomes = images.iter().map(|image| Outcome::of(image));
+            outcomes.max().map(Outcome::code)
+        };
+        assert_eq!(of(&[&sound, &repaired]), Some(0));
+        assert_eq!(of(&[&sound, &unlabelled, &repaired]), Some(3));
+        assert_eq!(of(&[&unlabelled, &broken, &sound]), Some(1));
+        assert_eq!(of(&[&broken, &unlabelled]), Some(1));
     }
 }

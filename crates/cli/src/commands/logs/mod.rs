@@ -1,7 +1,6 @@
 //! `logs`: the log of a container, or of all containers of a pod, read from files on this
 //! machine.
 
-mod dockers;
 mod pod;
 mod printer;
 
@@ -12,14 +11,13 @@ use std::time::Duration;
 use anyhow::{Context, bail};
 use jiff::Timestamp;
 use orlop_cri::client::RuntimeClient;
-use orlop_cri::log::{Entry, Stream};
+use orlop_cri::log::{Line, Stream};
 use orlop_cri::v1::{ContainerFilter, ContainerState, ContainerStatus};
 use orlop_disk::FollowedLog as Log;
 
 use crate::connect::{Dialect, Session};
 use crate::input::moment;
 use crate::input::select::{self, Thing};
-use dockers::DockersLine;
 use printer::Printer;
 
 /// How often a followed log is looked at, and how often its container.
@@ -157,18 +155,10 @@ async fn open(
     };
     let mut log = Log::open(&path, &id)?;
     if let Some(lines) = part.tail {
-        log.seek_tail(lines, u64::MAX, goes_on)
+        log.seek_tail(lines, u64::MAX, Line::goes_on)
             .with_context(|| format!("cannot read {}", path.display()))?;
     }
     Ok(log)
-}
-
-/// Whether a line of the file is a part of a line that goes on in the next.
-fn goes_on(line: &[u8]) -> bool {
-    match Entry::parse(line) {
-        Ok(entry) => entry.partial,
-        Err(_) => DockersLine::parse(line).is_some_and(|line| line.entry().partial),
-    }
 }
 
 /// Where the log is.

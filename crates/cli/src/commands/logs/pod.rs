@@ -7,7 +7,7 @@ use std::io::{self, Write};
 use anyhow::bail;
 use jiff::Timestamp;
 use orlop_cri::client::RuntimeClient;
-use orlop_cri::log::{Entry, Stream};
+use orlop_cri::log::{Line as FileLine, Stream};
 use orlop_cri::v1::{Container, ContainerFilter, ContainerState, PodSandboxState};
 use orlop_disk::FollowedLog as Log;
 use orlop_order::Order as _;
@@ -252,13 +252,14 @@ impl Source {
     }
 
     fn take(&mut self, raw: &[u8]) {
-        let entry = match Entry::parse(raw) {
-            Ok(entry) => entry,
+        let line = match FileLine::parse(raw) {
+            Ok(line) => line,
             Err(error) => {
                 say!("warning: {}: {error}", self.name);
                 return;
             }
         };
+        let entry = line.entry();
         let half = &mut self.halves[usize::from(entry.stream == Stream::Stderr)];
         half.content.extend_from_slice(entry.content);
         entry.time.clone_into(&mut half.time);
@@ -313,14 +314,10 @@ mod tests {
         assert_eq!(ids, ["b2", "a3"]);
     }
 
-    #[test]
-    fn parts_of_a_line_are_put_together_per_stream() {
+    /// A log with these lines, read.
+    fn source(text: &str) -> (tempfile::TempDir, Source) {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("0.log");
-        let text = "2026-01-01T00:00:01Z stdout P on\n\
-                    2026-01-01T00:00:02Z stderr F err\n\
-                    2026-01-01T00:00:03Z stdout F e\n\
-                    2026-01-01T00:00:04Z stdout P end\n";
         std::fs::write(&path, text).unwrap();
         let mut source = Source {
             name: "a".into(),
@@ -329,22 +326,45 @@ mod tests {
             lines: VecDeque::new(),
         };
         source.read().unwrap();
-        let lines: Vec<_> = source
-            .lines
-            .iter()
-            .map(|line| (line.stream, line.content.as_slice()))
-            .collect();
-        assert_eq!(
-            lines,
-            [(Stream::Stderr, &b"err"[..]), (Stream::Stdout, &b"one"[..])]
-        );
+        (directory, source)
+    }
+
+    fn told(source: &Source) -> Vec<(Stream, &str, &str)> {
+        let lines = source.lines.iter().map(|line| {
+            let text = std::str::from_utf8(&line.content).unwrap();
+            (line.stream, line.time_as_written.as_str(), text)
+        });
+        lines.collect()
+    }
+
+    #[test]
+    fn parts_of_a_line_are_put_together_per_stream() {
+        let text = "2026-01-01T00:00:01Z stdout P on\n\
+                    2026-01-01T00:00:02Z stderr F err\n\
+                    2026-01-01T00:00:03Z stdout F e\n\
+                    2026-01-01T00:00:04Z stdout P end\n";
+        let (_directory, mut source) = source(text);
+        let expected = [
+            (Stream::Stderr, "2026-01-01T00:00:02Z", "err"),
+            (Stream::Stdout, "2026-01-01T00:00:03Z", "one"),
+        ];
+        assert_eq!(told(&source), expected);
         // What is without a line end is a line when nothing more comes.
         source.finish();
-        let last = source.lines.pop_back().unwrap();
-        assert_eq!(
-            (last.stream, last.content.as_slice()),
-            (Stream::Stdout, &b"end"[..])
-        );
-        assert_eq!(last.time_as_written, "2026-01-01T00:00:04Z");
+        let last = (Stream::Stdout, "2026-01-01T00:00:04Z", "end");
+        assert_eq!(told(&source).last(), Some(&last));
+    }
+
+    #[test]
+    fn a_log_of_docker_s_own_driver_is_read_as_another() {
+        let text = "{\"log\":\"on\",\"stream\":\"stdout\",\"time\":\"2026-01-01T00:00:01Z\"}\n\
+                    {\"log\":\"x stdout F y\\n\",\"stream\":\"stderr\",\"time\":\"2026-01-01T00:00:02Z\"}\n\
+                    {\"log\":\"e\\n\",\"stream\":\"stdout\",\"time\":\"2026-01-01T00:00:03Z\"}\n";
+        let (_directory, source) = source(text);
+        let expected = [
+            (Stream::Stderr, "2026-01-01T00:00:02Z", "x stdout F y"),
+            (Stream::Stdout, "2026-01-01T00:00:03Z", "one"),
+        ];
+        assert_eq!(told(&source), expected);
     }
 }

@@ -4,10 +4,8 @@ use std::io::{self, Write};
 
 use anyhow::Context;
 use jiff::Timestamp;
-use orlop_cri::log::{Entry, Stream};
+use orlop_cri::log::{Entry, Line, Stream};
 use orlop_disk::FollowedLog as Log;
-
-use super::dockers::DockersLine;
 
 /// Prints entries as the process wrote them.
 pub(super) struct Printer {
@@ -24,19 +22,9 @@ impl Printer {
     /// Prints what there is; `false` when no more may be printed.
     pub(super) fn all(&mut self, log: &mut Log, out: &mut impl Write) -> anyhow::Result<bool> {
         while let Some(line) = log.line().context("cannot read the log")? {
-            let dockers;
-            let entry = match Entry::parse(&line) {
-                Err(error) => match DockersLine::parse(&line) {
-                    Some(line) => {
-                        dockers = line;
-                        Ok(dockers.entry())
-                    }
-                    None => Err(error),
-                },
-                entry => entry,
-            };
-            match entry {
-                Ok(entry) => {
+            match Line::parse(&line) {
+                Ok(line) => {
+                    let entry = line.entry();
                     let mut err = io::stderr().lock();
                     let more = match entry.stream {
                         Stream::Stdout => self.print(&entry, out)?,
@@ -159,8 +147,7 @@ mod tests {
             (9, "one\ntwo\nthree\n"),
         ] {
             let (_directory, mut log) = log(&LINES);
-            log.seek_tail(lines, u64::MAX, super::super::goes_on)
-                .unwrap();
+            log.seek_tail(lines, u64::MAX, Line::goes_on).unwrap();
             assert_eq!(printed(&mut printer(), &mut log), expected, "{lines}");
         }
     }
@@ -182,7 +169,7 @@ mod tests {
             "2026-01-01T00:00:01Z one\n2026-01-01T00:00:02Z two\n"
         );
         let (_directory, mut log) = log(&lines[..2]);
-        log.seek_tail(1, u64::MAX, super::super::goes_on).unwrap();
+        log.seek_tail(1, u64::MAX, Line::goes_on).unwrap();
         assert_eq!(printed(&mut printer(), &mut log), "tw");
     }
 
@@ -194,8 +181,7 @@ mod tests {
         ];
         for (lines, expected) in [(0, ""), (1, "end"), (2, "one\nend")] {
             let (_directory, mut log) = log(&text);
-            log.seek_tail(lines, u64::MAX, super::super::goes_on)
-                .unwrap();
+            log.seek_tail(lines, u64::MAX, Line::goes_on).unwrap();
             assert_eq!(printed(&mut printer(), &mut log), expected, "{lines}");
         }
     }

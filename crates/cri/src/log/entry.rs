@@ -1,5 +1,4 @@
-//! The format of container logs, which a CRI runtime writes and its clients read: one line per
-//! entry, `TIME STREAM TAGS CONTENT`.
+//! An entry of a log in the CRI's format: `TIME STREAM TAGS CONTENT`.
 //!
 //! `TAGS` are joined by colons; the first is `F` for a whole line, or `P` for a part of one that
 //! goes on in the next entry of its stream. Unknown further tags are to be ignored.
