@@ -67,7 +67,12 @@ export function open(root, { id }) {
   const fetched = (what, where, then) => ask(what, leaving.signal).then(then).catch((error) => {
     if (!leaving.signal.aborted) fill(where, h('p', { css: 'notice' }, error.message));
   });
+  let told = '';
   const look = again(() => fetched(`/api/pod/${encodeURIComponent(id)}`, details, (answer) => {
+    // What somebody has opened or asked for is not drawn over for nothing.
+    const now = JSON.stringify(answer);
+    if (now === told && !details.querySelector('.notice')) return;
+    told = now;
     limits.cpu = sum(answer.containers, ({ resources }) => (resources?.cpu_quota > 0 && resources.cpu_period ? resources.cpu_quota / resources.cpu_period : null));
     limits.memory = sum(answer.containers, ({ resources }) => resources?.memory_limit || null);
     const unfolded = new Set([...details.querySelectorAll('details[open]')].map((element) => element.dataset.name));
