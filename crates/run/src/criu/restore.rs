@@ -72,7 +72,10 @@ fn make(
     dir.save(&state)?;
     if let Some(profile) = &linux.seccomp {
         // Of those that join it; the processes themselves have theirs with them.
-        filter::write(&dir.filter(), &filter::filter(&globals.root, profile, log)?)?;
+        filter::write(
+            &dir.filter(),
+            &filter::filter(&globals.root, bundle, profile, log)?,
+        )?;
     }
     let entry = state.cgroup.make(&wanted)?;
     let mut restoring = Restoring {

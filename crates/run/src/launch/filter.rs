@@ -8,6 +8,7 @@ use orlop_disk::Outlives;
 use orlop_oci::{Profile, Seccomp};
 use orlop_seccomp::Program;
 
+use crate::bundle::{Bundle, CONFIG};
 use crate::error::{Result, While};
 use crate::json;
 use crate::log::Log;
@@ -31,7 +32,7 @@ pub(crate) struct Filter {
 }
 
 /// The filter of a profile. What cannot be kept is compiled again next time.
-pub(crate) fn filter(root: &Path, profile: &Profile, log: &Log) -> Result<Filter> {
+pub(crate) fn filter(root: &Path, bundle: &Bundle, profile: &Profile, log: &Log) -> Result<Filter> {
     let text = profile.text().as_bytes();
     let mut hasher = DefaultHasher::new();
     text.hash(&mut hasher);
@@ -44,7 +45,7 @@ pub(crate) fn filter(root: &Path, profile: &Profile, log: &Log) -> Result<Filter
     {
         return Ok(Filter { program, bytes });
     }
-    let profile: Seccomp = json::parse_part(PLACE, text)?;
+    let profile = understood(bundle, profile)?;
     let program = Program::compile(&profile).doing(|| PLACE.to_owned())?;
     for name in Program::unknown_names(&profile) {
         log.debug(|| format!("{PLACE}: system call {name:?} is unknown, passed over"));
@@ -57,17 +58,22 @@ pub(crate) fn filter(root: &Path, profile: &Profile, log: &Log) -> Result<Filter
 }
 
 /// The agent that a profile names. Hardly any does, and those that do not are not read for it.
-pub(crate) fn listener(profile: &Profile) -> Result<Option<Listener>> {
+pub(crate) fn listener(bundle: &Bundle, profile: &Profile) -> Result<Option<Listener>> {
     let text = profile.text();
     // A name may be written in escapes.
     if !text.contains("listener") && !text.contains('\\') {
         return Ok(None);
     }
-    let profile: Seccomp = json::parse_part(PLACE, text.as_bytes())?;
+    let profile = understood(bundle, profile)?;
     Ok((!profile.listener_path.is_empty()).then(|| Listener {
         path: profile.listener_path.into(),
         metadata: profile.listener_metadata,
     }))
+}
+
+fn understood(bundle: &Bundle, profile: &Profile) -> Result<Seccomp> {
+    json::parse_part(PLACE, profile.text().as_bytes())
+        .map_err(|error| error.within(bundle.dir.join(CONFIG).display()))
 }
 
 /// A filter that was written down, unless it is broken.

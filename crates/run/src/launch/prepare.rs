@@ -69,9 +69,12 @@ pub(crate) fn prepare(
     let wanted = Wanted::of(globals, id, bundle)?;
     let cgroup = Cgroup::plan(&wanted)?;
     let profile = linux.seccomp.as_ref();
-    let filter = profile.map(|profile| filter::filter(&globals.root, profile, log));
+    let filter = profile.map(|profile| filter::filter(&globals.root, bundle, profile, log));
     let filter = filter.transpose()?;
-    let listener = profile.map(filter::listener).transpose()?.flatten();
+    let listener = profile
+        .map(|profile| filter::listener(bundle, profile))
+        .transpose()?
+        .flatten();
     let mut state = State {
         namespaces: namespaces.all,
         pivoted: namespaces.has(NamespaceKind::Mount) && !options.no_pivot,
