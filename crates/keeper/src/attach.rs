@@ -65,11 +65,15 @@ impl Attachment {
         impatient.filter_map(|follower| follower.late_until).min()
     }
 
+    /// Whether its container has waited for it long enough.
+    fn is_due(&self, now: Instant) -> bool {
+        self.deadline().is_some_and(|deadline| deadline <= now)
+    }
+
     /// Whether its container has waited for it long enough, or would have to next.
     fn is_to_go(&self, now: Instant) -> bool {
         let mut followers = self.out.iter().chain(&self.err);
-        self.deadline().is_some_and(|deadline| deadline <= now)
-            || followers.any(|follower| follower.is_stuck(now))
+        self.is_due(now) || followers.any(|follower| follower.is_stuck(now))
     }
 
     fn is_late(&self) -> bool {
@@ -209,10 +213,8 @@ impl Keeper {
     /// Lets go of the watchers that their containers have waited for long enough. Those that are stuck beside
     /// them go at the same time: many would hold a container up one after the other.
     pub(crate) fn late_followers(&mut self, now: Instant) {
-        let late = self.attachments.values().filter(|attachment| {
-            let deadline = attachment.deadline();
-            deadline.is_some_and(|deadline| deadline <= now)
-        });
+        let late = self.attachments.values();
+        let late = late.filter(|attachment| attachment.is_due(now));
         let freed: BTreeSet<u64> = late.map(|attachment| attachment.container).collect();
         self.attachments.retain(|_, attachment| {
             let has_waited = freed.contains(&attachment.container);

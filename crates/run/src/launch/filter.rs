@@ -71,6 +71,7 @@ pub(crate) fn listener(bundle: &Bundle, profile: &Profile) -> Result<Option<List
     }))
 }
 
+/// What a profile says; what makes no sense in it is told by file and field, as all of a bundle's is.
 fn understood(bundle: &Bundle, profile: &Profile) -> Result<Seccomp> {
     json::parse_part(PLACE, profile.text().as_bytes())
         .map_err(|error| error.within(bundle.dir.join(CONFIG).display()))
