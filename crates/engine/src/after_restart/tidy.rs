@@ -191,7 +191,6 @@ async fn release_leftovers(node: &Arc<Node>, unread: HashSet<String>, runs: Vec<
 /// Ends the keeper of a pod that nobody knows, and removes its containers, its namespace and files.
 pub async fn end_unknown_keeper(node: &Node, name: &str) -> Result<()> {
     let run = node.paths.runs().join(name);
-    let containers = unrecorded::of_unknown_pod(&run).await?;
     let ended = orlop_launch::end_keeper(&run).await;
     ended.map_err(|source| Error::Launch {
         doing: format!("ending the keeper of pod sandbox {name}, which has no record"),
@@ -199,7 +198,7 @@ pub async fn end_unknown_keeper(node: &Node, name: &str) -> Result<()> {
     })?;
     // Nothing else says which containers the runtimes know: it goes last, so that whoever is killed here, or
     // finds a runtime that fails, can begin again.
-    unrecorded::forget(node, containers).await?;
+    unrecorded::forget(node, name, &run).await?;
     teardown::remove_run(&node.paths, &run, name).await
 }
 

@@ -3,19 +3,22 @@
 //! No client can end them any more, and none knows that they are there: a kubelet starts others in their
 //! place.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
 use orlop_launch::{ContainerInfo, Keeper};
+use serde_json::Value;
 
 use crate::blocking;
 use crate::error::{Error, Result, chain};
 use crate::node::Node;
 use crate::node::runtimes::Handler;
+use crate::pod::shared;
 use crate::record::directories::{names_in, remove_tree};
 use crate::record::ids::ContainerId;
 use crate::record::pod::Pod;
+use crate::record::spec_file;
 
 /// A runtime that takes longer to delete a container hangs.
 const DELETE_LIMIT: Duration = Duration::from_secs(100);
@@ -42,7 +45,8 @@ pub fn end_in(node: &Arc<Node>, pod: &Arc<Pod>, keeper: &Keeper, listing: &[Cont
 
 async fn end(node: &Node, pod: &Pod, keeper: &Keeper, id: &str) -> Result<()> {
     let bundle = pod.run.join(id);
-    if let Ok(handler) = node.runtimes.of(pod) {
+    let handler = node.runtimes.of(pod).ok();
+    if let Some(handler) = &handler {
         let deleted = keeper.delete(&handler.runtime, id, &bundle, DELETE_LIMIT);
         deleted.await.map_err(failed(id))?;
     } else {
@@ -50,36 +54,69 @@ async fn end(node: &Node, pod: &Pod, keeper: &Keeper, id: &str) -> Result<()> {
             container = id,
             "its runtime is not configured any more; ending it without"
         );
-        node.cgroups.remove_unrecorded(pod, id).await?;
+    }
+    // Some runtimes leave it to whoever called them.
+    node.cgroups.remove_unrecorded(pod, id).await?;
+    if handler.is_none() {
         keeper.forget(id).await.map_err(failed(id))?;
     }
-    let mounts = node.paths.private().join("rootfs").join(id);
+    let mounts = rootfs(node, id);
     blocking(move || remove_tree(&bundle).and_then(|()| remove_tree(&mounts))).await
 }
 
-/// The containers of a pod that nobody knows: the names in its volatile directory.
-pub async fn of_unknown_pod(run: &Path) -> Result<Vec<ContainerId>> {
-    let run = run.to_owned();
-    let names = blocking(move || names_in(&run)).await?;
-    let ids = names.iter().filter_map(|name| ContainerId::parse(name));
-    Ok(ids.collect())
+/// Where the root file system of a container is mounted.
+fn rootfs(node: &Node, id: &str) -> PathBuf {
+    node.paths.private().join("rootfs").join(id)
 }
 
-/// Has runtimes forget containers whose keeper is gone: all that they can, and the first failure is told.
-pub async fn forget(node: &Node, containers: Vec<ContainerId>) -> Result<()> {
+/// Has runtimes forget a pod that nobody knows, whose keeper is gone: all that they can, and the first failure is told.
+/// The names in its volatile directory are all that says what it had.
+pub async fn forget(node: &Node, pod: &str, run: &Path) -> Result<()> {
+    let (listed, sandbox) = (run.to_owned(), shared::bundle(run));
+    let (names, has_sandbox) = blocking(move || Ok((names_in(&listed)?, sandbox.exists()))).await?;
+    let ids = names.iter().filter_map(|name| ContainerId::parse(name));
     let mut first = Ok(());
-    for id in containers {
-        for handler in node.runtimes.everything() {
-            let forgotten = forget_one(&handler, &id).await;
-            if let Err(error) = &forgotten
-                && first.is_err()
-            {
-                tracing::error!(container = %id, error = chain(&**error), "deleting a container without a record");
-            }
-            first = first.and(forgotten);
+    let mut note = |of: &str, done: Result<()>| {
+        if let Err(error) = &done
+            && first.is_ok()
+        {
+            tracing::error!(
+                id = of,
+                error = chain(&**error),
+                "ending what has no record"
+            );
+            first = done;
+        }
+    };
+    for handler in node.runtimes.everything() {
+        if has_sandbox && handler.settings.is_shim() {
+            note(pod, shared::end_with(&handler, pod).await);
+        }
+        for id in ids.clone() {
+            note(id.as_str(), forget_one(&handler, &id).await);
         }
     }
+    for id in ids {
+        let bundle = run.join(id.as_str());
+        note(id.as_str(), end_cgroup(node, id.as_str(), bundle).await);
+        let mounts = rootfs(node, id.as_str());
+        note(id.as_str(), blocking(move || remove_tree(&mounts)).await);
+    }
+    if has_sandbox {
+        note(pod, end_cgroup(node, pod, shared::bundle(run)).await);
+    }
     first
+}
+
+/// Ends what is in the cgroup that a specification asked for, and removes that.
+async fn end_cgroup(node: &Node, id: &str, bundle: PathBuf) -> Result<()> {
+    let spec = blocking(move || spec_file::read_as::<Value>(&bundle)).await;
+    // Whoever was killed before it was written has made none.
+    let path = spec.unwrap_or_default()["linux"]["cgroupsPath"].take();
+    match path.as_str() {
+        Some(path) => node.cgroups.remove_named(path, id).await,
+        None => Ok(()),
+    }
 }
 
 async fn forget_one(handler: &Handler, id: &ContainerId) -> Result<()> {

@@ -196,7 +196,20 @@ impl Cgroups {
     /// process.
     pub async fn remove_unrecorded(&self, pod: &Pod, id: &str) -> Result<bool> {
         let parent = self.parent(pod)?;
-        let cgroup = self.at(parent.container_path(id).map_err(Error::Spec)?);
+        let path = parent.container_path(id).map_err(Error::Spec)?;
+        self.end_and_remove(path, id).await
+    }
+
+    /// Kills and removes what a specification names as `linux.cgroupsPath`.
+    pub async fn remove_named(&self, cgroups_path: &str, id: &str) -> Result<()> {
+        match CgroupParent::named_by(cgroups_path, self.driver) {
+            Some(path) => self.end_and_remove(path, id).await.map(drop),
+            None => Ok(()),
+        }
+    }
+
+    async fn end_and_remove(&self, path: CgroupPath, id: &str) -> Result<bool> {
+        let cgroup = self.at(path);
         let looked = cgroup.clone();
         let processes = blocking(move || Ok(looked.processes())).await?;
         self.kill(cgroup.clone(), id).await;

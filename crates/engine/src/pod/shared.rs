@@ -4,7 +4,7 @@
 //! It is made with the pod, and is to the pod's keeper a container of the pod's own name: who watches
 //! over it is that container's process. So its end is told as any other, whoever sees it.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -42,7 +42,7 @@ pub async fn make(node: &Arc<Node>, pod: &Arc<Pod>, trace: &Trace) -> Result<()>
 async fn boot(node: &Arc<Node>, pod: &Arc<Pod>, handler: &Handler) -> Result<()> {
     let keeper = pod.keeper()?;
     let spec = specification(node, pod, handler)?;
-    let bundle = pod.run.join("sandbox");
+    let bundle = bundle(&pod.run);
     let create = CreateContainer {
         id: pod.id.to_string(),
         bundle: bundle.clone(),
@@ -57,6 +57,11 @@ async fn boot(node: &Arc<Node>, pod: &Arc<Pod>, handler: &Handler) -> Result<()>
         let doing = format!("making the sandbox of pod {}", pod.id);
         Error::Launch { doing, source }.into()
     })
+}
+
+/// Where it is described, in the pod's volatile directory: what is not there was never begun.
+pub fn bundle(run: &Path) -> PathBuf {
+    run.join("sandbox")
 }
 
 fn write(bundle: &Path, spec: &Value, config: &[u8]) -> Result<()> {
@@ -150,21 +155,27 @@ pub async fn end(cgroups: &Cgroups, runtimes: &Runtimes, pod: &Pod) -> Result<()
     }
     // Without this its end would be taken for an accident.
     pod.set_shared(Shared::None);
-    let end = || async {
-        let ended = handler.runtime.end_pod(pod.id.as_str(), END_LIMIT).await;
-        let left = ended.map_err(|source| {
-            let doing = format!("ending the sandbox of pod {}", pod.id);
-            Error::Launch { doing, source }
-        })?;
-        if !left.is_empty() {
-            tracing::warn!(pod = %pod.id, left, "the pod's sandbox could not be ended as a whole");
-        }
-        Ok::<_, Error>(())
-    };
-    end().await?;
+    let bundle = bundle(&pod.run);
+    if !blocking(move || Ok(bundle.exists())).await? {
+        return Ok(());
+    }
+    end_with(&handler, pod.id.as_str()).await?;
     if cgroups.remove_shim_task(pod).await? {
         // What a dead shim had begun may have made its files anew until now.
-        end().await?;
+        end_with(&handler, pod.id.as_str()).await?;
+    }
+    Ok(())
+}
+
+/// Has the runtime end it.
+pub async fn end_with(handler: &Handler, pod: &str) -> Result<()> {
+    let ended = handler.runtime.end_pod(pod, END_LIMIT).await;
+    let left = ended.map_err(|source| {
+        let doing = format!("ending the sandbox of pod {pod}");
+        Error::Launch { doing, source }
+    })?;
+    if !left.is_empty() {
+        tracing::warn!(pod, left, "the pod's sandbox could not be ended as a whole");
     }
     Ok(())
 }

@@ -198,17 +198,13 @@ async fn markup_of_strangers_stays_text() {
         shows(&browser, words).await;
         if view.starts_with("/pod/") && world.node.tells_specifications() {
             browser
-                .script(
-                    "document.querySelectorAll('details').forEach(one => one.open = true)",
-                    &[],
-                )
-                .await;
-            browser
                 .wait_until("document.querySelector('details button')", SOON)
                 .await;
-            browser
-                .script("document.querySelector('details button').click()", &[])
-                .await;
+            let unfold = "
+                document.querySelectorAll('details').forEach(one => one.open = true);
+                document.querySelector('details button').click();
+            ";
+            browser.script(unfold, &[]).await;
             shows(&browser, "WORDS=<img").await;
         }
         if view.starts_with("/logs") {
