@@ -100,23 +100,23 @@ async fn a_container_is_started_alike_by_the_keeper_and_by_its_runtime() {
 }
 
 #[tokio::test]
-async fn a_container_killed_before_its_start_does_not_start() {
+async fn a_start_waits_for_nothing_that_its_process_does() {
     let mut pod = Pod::new().await;
-    let pid = pod.create(&pod.script("c1", "true")).await.unwrap();
-    // Stopped, it can take no note of anything.
-    pod.keeper.kill("c1", 19).await.unwrap();
-    let (keeper, runtime, bundle) = (pod.keeper.clone(), pod.runtime.clone(), pod.bundle("c1"));
-    let starting = tokio::spawn(async move {
-        let by = StartBy::Keeper;
-        keeper.start(&runtime, "c1", &bundle, by, LIMIT).await
-    });
-    tokio::time::sleep(Duration::from_millis(100)).await;
-    assert!(!starting.is_finished() && is_alive(pid));
-    pod.keeper.kill("c1", 9).await.unwrap();
-    let error = starting.await.unwrap().unwrap_err();
-    assert!(error.failure_kind().is_some(), "{error}");
-    assert_eq!(pod.exit_of("c1").await.code, 137);
-    pod.delete("c1").await;
+    // Stopped, neither can take note of anything: one is killed, the other never goes on.
+    for (id, limit) in [("killed", LIMIT), ("late", Duration::from_millis(500))] {
+        let pid = pod.create(&pod.script(id, "echo ran")).await.unwrap();
+        pod.keeper.kill(id, 19).await.unwrap();
+        let (by, bundle) = (StartBy::Keeper, pod.bundle(id));
+        let started = pod.keeper.start(&pod.runtime, id, &bundle, by, limit).await;
+        started.unwrap();
+        assert!(is_alive(pid));
+        if limit == LIMIT {
+            pod.keeper.kill(id, 9).await.unwrap();
+        }
+        assert_eq!(pod.exit_of(id).await.code, 137, "{id}");
+        assert!(pod.logged(id).is_empty(), "{id}");
+        pod.delete(id).await;
+    }
 }
 
 #[tokio::test]

@@ -1,7 +1,9 @@
 //! What a pod sandbox is made of: a keeper in namespaces, files, a network.
 
 use std::collections::BTreeMap;
-use std::path::PathBuf;
+use std::io::ErrorKind;
+use std::os::unix::fs::symlink;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use orlop_cri::v1::NamespaceMode;
@@ -40,11 +42,7 @@ pub async fn build(node: &Arc<Node>, pod: &Arc<Pod>, parts: PodParts, trace: &Tr
         !node.networks.is_in_process(conf_dir)
     });
     let ahead = attachment.is_some() && !by_programs && !has_users && may_come_first(&sysctls);
-    let net = if ahead {
-        Some(net_ahead(node.paths.net_pin(&pod.id)).await?)
-    } else {
-        None
-    };
+    let by_link = attachment.is_some() && !by_programs;
     let inside = Inside {
         user,
         sysctls,
@@ -52,26 +50,28 @@ pub async fn build(node: &Arc<Node>, pod: &Arc<Pod>, parts: PodParts, trace: &Tr
         label: labels.map_or_else(String::new, |labels| labels.file),
         hostname: files.hostname.clone(),
         net_pin: by_programs.then(|| node.paths.net_pin(&pod.id)),
-        net_path: net.as_ref().map(|net| net.path().to_owned()),
     };
-    let keeper = Box::pin(trace.step("keeper", "", start_keeper(node, pod, inside)));
+    let (spec, net) = prepare(node, pod, inside, ahead).await?;
+    let keeper = async {
+        let started = trace.step("keeper", "", start_keeper(pod, spec)).await;
+        settle(node, pod, started?, by_link, has_users).await
+    };
     let attach = attachment.map(|attachment| {
         let attach = network::attach(&node.networks, pod, attachment);
         Box::pin(trace.step("network", "", attach))
     });
-    let by_link = attach.is_some() && !by_programs;
     match attach {
         // Neither waits for the other, nor is one left half done where the other fails.
         Some(attach) if ahead => {
-            let (keeper, attached) = tokio::join!(keeper, attach);
-            settle(node, pod, keeper, by_link, has_users).await?;
+            let (keeper, attached) = tokio::join!(Box::pin(keeper), attach);
+            keeper?;
             attached?;
         }
         Some(attach) => {
-            settle(node, pod, keeper.await, by_link, has_users).await?;
+            Box::pin(keeper).await?;
             attach.await?;
         }
-        None => settle(node, pod, keeper.await, by_link, has_users).await?,
+        None => Box::pin(keeper).await?,
     }
     // The keeper is in it by now.
     drop(net);
@@ -93,28 +93,30 @@ struct Inside {
     /// as every container does, so that only programs get it, which may pass the path on to others
     /// that have no view of the host's processes.
     net_pin: Option<PathBuf>,
-    /// Where it is, if it was made before.
-    net_path: Option<PathBuf>,
 }
 
 /// Has the pod know its keeper, and what that holds have a path.
 async fn settle(
     node: &Arc<Node>,
     pod: &Arc<Pod>,
-    keeper: Result<(Keeper, KeeperEvents)>,
+    (keeper, events): (Keeper, KeeperEvents),
     net: bool,
     users: bool,
 ) -> Result<()> {
-    let (keeper, events) = keeper?;
-    if net {
-        link(keeper.net_ns(), node.paths.net_pin(&pod.id)).await?;
-    }
-    if users {
-        link(keeper.user_ns(), pod.user_ns()).await?;
-    }
+    let net = net.then(|| (keeper.net_ns(), node.paths.net_pin(&pod.id)));
+    let users = users.then(|| (keeper.user_ns(), pod.user_ns()));
     pod.set_keeper(Some(keeper));
     keeper_events::watch(node, pod, events);
-    Ok(())
+    let links: Vec<_> = net.into_iter().chain(users).collect();
+    if links.is_empty() {
+        return Ok(());
+    }
+    let run = pod.run.clone();
+    blocking(move || {
+        let mut links = links.iter();
+        links.try_for_each(|(target, path)| link(target, path, &run))
+    })
+    .await
 }
 
 /// Whether a network may be attached before kernel parameters are set: those of its interfaces are what they were when
@@ -128,32 +130,34 @@ fn may_come_first(sysctls: &BTreeMap<String, String>) -> bool {
     names.all(|name| !name.starts_with("net.") || OF_SOCKETS.contains(&name.as_str()))
 }
 
-/// Makes a pod's network namespace before its keeper, so that the network is attached while that starts, and gives it
-/// the pod's path until the keeper has it. What dies before leaves none.
-async fn net_ahead(path: PathBuf) -> Result<Held> {
+/// Makes what a keeper finds when it starts. Its network's namespace is there before it, if `ahead`, so that the network
+/// is attached while it starts, and has the pod's path until the keeper has it; what dies before leaves none.
+async fn prepare(
+    node: &Arc<Node>,
+    pod: &Arc<Pod>,
+    inside: Inside,
+    ahead: bool,
+) -> Result<(KeeperSpec, Option<Held>)> {
+    let (node, pod) = (Arc::clone(node), Arc::clone(pod));
     blocking(move || {
-        let making = || Error::io(format!("making the network namespace {}", path.display()));
-        let held = Held::new().map_err(making())?;
-        std::os::unix::fs::symlink(held.path(), &path).map_err(making())?;
-        Ok(held)
+        let mut spec = keeper_spec(&node, &pod, inside);
+        if let Some(shm) = &spec.shm {
+            make_private_dir(&shm.path)?;
+        }
+        if !ahead {
+            return Ok((spec, None));
+        }
+        let path = node.paths.net_pin(&pod.id);
+        let making = format!("making the network namespace {}", path.display());
+        let net = node.next_network.take().map_err(Error::io(making))?;
+        link(net.path(), &path, &pod.run)?;
+        spec.net_path = Some(net.path().to_owned());
+        Ok((spec, Some(net)))
     })
     .await
 }
 
-async fn start_keeper(
-    node: &Arc<Node>,
-    pod: &Arc<Pod>,
-    inside: Inside,
-) -> Result<(Keeper, KeeperEvents)> {
-    let (node, pod_too) = (Arc::clone(node), Arc::clone(pod));
-    let spec = blocking(move || {
-        let spec = keeper_spec(&node, &pod_too, inside);
-        if let Some(shm) = &spec.shm {
-            make_private_dir(&shm.path)?;
-        }
-        Ok(spec)
-    })
-    .await?;
+async fn start_keeper(pod: &Pod, spec: KeeperSpec) -> Result<(Keeper, KeeperEvents)> {
     Keeper::spawn(spec).await.map_err(|source| {
         Error::Launch {
             doing: format!("starting the keeper of pod {}", pod.id),
@@ -163,21 +167,18 @@ async fn start_keeper(
     })
 }
 
-/// Gives a namespace that the keeper holds a path that names the pod, or gives that path to it.
-async fn link(target: PathBuf, path: PathBuf) -> Result<()> {
-    blocking(move || {
-        let linked = match std::os::unix::fs::symlink(&target, &path) {
-            Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => {
-                std::fs::remove_file(&path)
-                    .and_then(|()| std::os::unix::fs::symlink(&target, &path))
-            }
-            linked => linked,
-        };
-        linked
-            .map_err(Error::io(format!("making {}", path.display())))
-            .map_err(Into::into)
-    })
-    .await
+/// Gives a namespace a path that names the pod, or gives that path to this one, which is at each moment there. What is
+/// half done is in the pod's volatile directory, and gone with it.
+fn link(target: &Path, path: &Path, run: &Path) -> Result<()> {
+    let made = match symlink(target, path) {
+        Err(error) if error.kind() == ErrorKind::AlreadyExists => {
+            let new = run.join("link");
+            symlink(target, &new).and_then(|()| std::fs::rename(&new, path))
+        }
+        made => made,
+    };
+    made.map_err(Error::io(format!("making {}", path.display())))
+        .map_err(Into::into)
 }
 
 /// Undoes what [`build`] made, as far as it is there.
@@ -232,7 +233,7 @@ fn keeper_spec(node: &Node, pod: &Pod, inside: Inside) -> KeeperSpec {
         },
         hostname: own_net.then_some(inside.hostname),
         net_pin: inside.net_pin,
-        net_path: inside.net_path,
+        net_path: None,
         sysctls: inside
             .sysctls
             .into_iter()

@@ -92,6 +92,9 @@ async fn make(node: &Arc<Node>, asked: Box<PodAsk>, origin: Origin) -> Result<Po
     }
     node.tell_pod(&pod, ContainerEventType::ContainerCreatedEvent);
     node.tell_pod(&pod, ContainerEventType::ContainerStartedEvent);
+    if pod.now().network.is_some() {
+        node.next_network.make_ready(&node.tasks);
+    }
     // Ended before the pod could be said to be down.
     keeper_events::init_lost_early(node, &pod).await;
     Ok(pod.id.clone())

@@ -6,7 +6,7 @@ use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
-use orlop_wire::{Failure, FailureKind, Started};
+use orlop_wire::{Failure, FailureKind};
 use rustix::fs::{FileType, Mode, OFlags, lstat, open};
 use rustix::io::Errno;
 use rustix::process::{Pid, Signal, kill_process};
@@ -22,7 +22,6 @@ pub(crate) struct LettingGo {
     fifo: Watch,
     path: PathBuf,
     deadline: Instant,
-    reply_to: ReplyTo,
 }
 
 impl LettingGo {
@@ -65,10 +64,12 @@ impl Keeper {
             fifo,
             path: path.to_owned(),
             deadline: from_now(limit_ms),
-            reply_to: to,
         };
         self.letting_go.insert(container, letting_go);
-        // It mostly waits already, and writes as soon as it is woken.
+        // Nothing is left to be done for it: it waits already, or will not have to. Where it was woken on this
+        // processor, it says so only after it has become what it is to run.
+        let answer = self.started(container, Ok(()));
+        self.reply(to, answer);
         self.fifo_ready(container, false);
         Ok(true)
     }
@@ -80,27 +81,16 @@ impl Keeper {
             return;
         };
         match waiting.listen() {
-            Word::Gone => self.went(container, Ok(())),
-            Word::Nothing if closed => self.went(container, Err(ended())),
-            Word::Nothing => {}
-            Word::Never(error) => {
-                let message = format!("reading {}: {error}", waiting.path.display());
-                self.went(container, Err(failure(FailureKind::Failed, message)));
-                self.end_what_may_run(container);
-            }
+            Word::Nothing if !closed => {}
+            // Of one that has ended instead its end tells.
+            Word::Gone | Word::Nothing => self.went(container),
+            Word::Never(error) => self.cannot_go(container, &error.to_string()),
         }
     }
 
     /// A container's process has ended, maybe before it could go on.
     pub(crate) fn ended_in_fifo(&mut self, container: u64) {
-        let Some(waiting) = self.letting_go.get(&container) else {
-            return;
-        };
-        let outcome = match waiting.listen() {
-            Word::Gone => Ok(()),
-            Word::Nothing | Word::Never(_) => Err(ended()),
-        };
-        self.went(container, outcome);
+        self.went(container);
     }
 
     /// Gives up on processes that take too long.
@@ -112,32 +102,27 @@ impl Keeper {
             .map(|(key, _)| *key)
             .collect();
         for container in late {
-            let message = "the container's process does not take note of its start";
-            self.went(container, Err(failure(FailureKind::TimedOut, message)));
+            self.cannot_go(container, "it takes no note of its start");
         }
     }
 
-    /// Nobody knows whether it goes on, so that it must not: its start has failed.
-    fn end_what_may_run(&self, container: u64) {
+    /// It was told that it runs, so what cannot has to end.
+    fn cannot_go(&mut self, container: u64, why: &str) {
+        self.went(container);
         if let Some(container) = self.containers.get(&container)
             && container.is_alive()
             && let Some(pid) = Pid::from_raw(container.pid)
         {
+            eprintln!("orlop-keeper: ending container {}: {why}", container.id);
             let _ = kill_process(pid, Signal::KILL);
         }
     }
 
-    fn went(&mut self, container: u64, outcome: Result<(), Failure>) {
-        let Some(LettingGo { path, reply_to, .. }) = self.letting_go.remove(&container) else {
-            return;
-        };
-        if outcome.is_ok() {
+    fn went(&mut self, container: u64) {
+        if let Some(LettingGo { path, .. }) = self.letting_go.remove(&container) {
             // By its absence runc knows that the container runs.
             let _ = fs::remove_file(path);
         }
-        let answer: Result<Started, Failure> = self.started(container, outcome);
-        self.reply(reply_to, answer);
-        self.report_if_settled(container);
     }
 }
 
@@ -150,11 +135,6 @@ impl LettingGo {
             Err(error) => Word::Never(error),
         }
     }
-}
-
-fn ended() -> Failure {
-    let message = "the container's process ended before it could be started";
-    failure(FailureKind::RuntimeFailed, message)
 }
 
 fn open_fifo(path: &Path) -> Option<OwnedFd> {
