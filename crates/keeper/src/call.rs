@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use orlop_wire::{CONSOLE_SOCKET, ExitStatus, Failure, FailureKind, RuntimeCall};
+use rustix::fs::{Mode, OFlags};
 use rustix::io::Errno;
 use rustix::process::{Pid, Signal, kill_process_group};
 
@@ -138,6 +139,11 @@ impl Keeper {
         let _ = fs::remove_file(&call.log);
         // It is reaped with all others.
         let pid = start_in(view.as_ref(), &program, &streams).map_err(missing)?;
+        if view.is_some() {
+            // With its last process it would end before that is known to have ended.
+            self.closing.later(mounts_of(pid));
+        }
+        self.closing.later(program.protection());
         self.processes.insert(pid.as_raw_pid(), Process::Call(key));
         let call = Call {
             purpose,
@@ -275,6 +281,13 @@ fn start_in(view: Option<&View>, program: &Program, streams: &[OwnedFd; 3]) -> i
     let prepare = || view.map_or(Ok(()), View::enter);
     // SAFETY: all that needs memory was done when the view was made.
     unsafe { program.start(streams, &prepare) }
+}
+
+/// The mount namespace of a process that was just started.
+fn mounts_of(pid: Pid) -> Option<OwnedFd> {
+    let path = format!("/proc/{}/ns/mnt", pid.as_raw_pid());
+    let flags = OFlags::RDONLY | OFlags::CLOEXEC;
+    rustix::fs::open(path, flags, Mode::empty()).ok()
 }
 
 /// A pipe whose read end never blocks.

@@ -17,9 +17,11 @@ use rustix::process::umask;
 
 use crate::attach::Attachment;
 use crate::call::Call;
+use crate::closing::Closing;
 use crate::connection::{Connection, Ended, ReplyTo};
 use crate::container::{Container, Session};
 use crate::exit::{Ending, Process, Stranger};
+
 use crate::log::{Log, Writer};
 use crate::null::Nulls;
 use crate::pod::Pod;
@@ -61,6 +63,7 @@ pub(crate) struct Keeper {
     pub(crate) ending: Option<Ending>,
     pub(crate) scratch: Vec<u8>,
     pub(crate) nulls: Nulls,
+    pub(crate) closing: Closing,
     next_key: u64,
 }
 
@@ -69,7 +72,7 @@ impl Keeper {
     /// answers the daemon's first request.
     #[inline(never)]
     pub(crate) fn new(
-        pod: Pod,
+        mut pod: Pod,
         children: OwnedFd,
         socket: OwnedFd,
         incoming: FrameBuffer,
@@ -80,6 +83,8 @@ impl Keeper {
         let listener = listen_in(&pod)?;
         pod.unlock()?;
         let listener = Watch::new(&reactor, listener, Source::Listener, Interest::Read)?;
+        let mut closing = Closing::default();
+        closing.later(pod.parameters.take());
         let mut keeper = Self {
             reactor,
             pod,
@@ -99,6 +104,7 @@ impl Keeper {
             ending: None,
             scratch: Vec::new(),
             nulls: Nulls::default(),
+            closing,
             next_key: 1,
         };
         if let Some(init) = keeper.pod.init {
@@ -169,12 +175,13 @@ impl Keeper {
         let reports = self.containers.values().filter_map(|it| it.report_by);
         let followers = self.attachments.values().filter_map(Attachment::deadline);
         let ending = self.ending.iter().map(|ending| ending.deadline);
+        let closing = self.closing.deadline();
         let all = calls
             .chain(dials)
             .chain(starts)
             .chain(reports)
             .chain(followers);
-        all.chain(ending).min()
+        all.chain(ending).chain(closing).min()
     }
 
     #[inline(never)]
@@ -185,6 +192,7 @@ impl Keeper {
         self.late_starts(now);
         self.late_reports(now);
         self.late_followers(now);
+        self.closing.close_due(now);
     }
 
     fn accept(&mut self) {

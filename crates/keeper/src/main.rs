@@ -18,12 +18,14 @@
 mod attach;
 mod call;
 mod clock;
+mod closing;
 mod connection;
 mod console;
 mod container;
 mod entry;
 mod exit;
 mod keeper;
+
 mod log;
 mod null;
 mod oom;

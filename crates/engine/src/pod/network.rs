@@ -1,27 +1,22 @@
 //! A pod's attachment to the node's network, written down before it is made.
 
-use orlop_network::{Attachment, Networks};
+use orlop_network::{Attachment, Networks, PodNetwork};
 
 use crate::error::{Error, Result};
 use crate::record::pod::{Event, Pod};
 
-/// Attaches a pod that has a keeper.
-pub async fn attach(networks: &Networks, pod: &Pod, attachment: Box<Attachment>) -> Result<()> {
-    pod.record(Event::Attaching {
-        attachment: attachment.clone(),
-    })
-    .await?;
-    let network = networks
-        .attach(*attachment)
-        .await
-        .map_err(|source| Error::Network {
-            doing: format!("attaching pod {} to the network", pod.id),
-            source,
-        })?;
-    pod.record(Event::Attached {
-        network: Box::new(network),
-    })
-    .await
+/// Attaches a pod, which is written down already.
+pub async fn attach(
+    networks: &Networks,
+    pod: &Pod,
+    attachment: Box<Attachment>,
+) -> Result<Box<PodNetwork>> {
+    let attached = networks.attach(*attachment).await;
+    let network = attached.map_err(|source| Error::Network {
+        doing: format!("attaching pod {} to the network", pod.id),
+        source,
+    })?;
+    Ok(Box::new(network))
 }
 
 /// Detaches a pod, if it was ever attached or an attachment was begun. May be repeated.

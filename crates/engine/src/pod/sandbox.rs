@@ -10,6 +10,7 @@ use orlop_cri::v1::NamespaceMode;
 use orlop_launch::{
     IdMap, Keeper, KeeperEvents, KeeperSpec, PodNamespaces, ShmMount, Sysctl, remove_pin,
 };
+use orlop_network::Attachment;
 use orlop_network::netns::Held;
 
 use crate::ask::PodParts;
@@ -19,7 +20,7 @@ use crate::node::cgroups::KEEPER_OOM_SCORE;
 use crate::node::{Node, selinux_levels};
 use crate::pod::{files, keeper_events, network, shared};
 use crate::record::directories::{make_private_dir, remove_tree};
-use crate::record::pod::Pod;
+use crate::record::pod::{Event, Pod};
 use crate::timeline::Trace;
 
 /// Makes the namespaces and the network, then the files, because the hosts file has the pod's
@@ -51,7 +52,7 @@ pub async fn build(node: &Arc<Node>, pod: &Arc<Pod>, parts: PodParts, trace: &Tr
         hostname: files.hostname.clone(),
         net_pin: by_programs.then(|| node.paths.net_pin(&pod.id)),
     };
-    let (spec, net) = prepare(node, pod, inside, ahead).await?;
+    let (spec, net) = prepare(node, pod, inside, ahead, attachment.as_deref()).await?;
     let keeper = async {
         let started = trace.step("keeper", "", start_keeper(pod, spec)).await;
         settle(node, pod, started?, by_link, has_users).await
@@ -60,23 +61,38 @@ pub async fn build(node: &Arc<Node>, pod: &Arc<Pod>, parts: PodParts, trace: &Tr
         let attach = network::attach(&node.networks, pod, attachment);
         Box::pin(trace.step("network", "", attach))
     });
-    match attach {
-        // Neither waits for the other, nor is one left half done where the other fails.
+    let keeper = Box::pin(keeper);
+    let network = match attach {
+        // Neither waits for the other, nor is one left half done where the other fails. Most is left to be done where
+        // the network is attached: that begins first.
         Some(attach) if ahead => {
-            let (keeper, attached) = tokio::join!(Box::pin(keeper), attach);
-            keeper?;
-            attached?;
+            let (attached, kept) = tokio::join!(attach, keeper);
+            let network = attached?;
+            if kept.is_err() {
+                // It is undone as a whole.
+                pod.record(Event::Attached { network }).await?;
+                return kept;
+            }
+            Some(network)
         }
         Some(attach) => {
-            Box::pin(keeper).await?;
-            attach.await?;
+            keeper.await?;
+            Some(attach.await?)
         }
-        None => Box::pin(keeper).await?,
-    }
+        None => {
+            keeper.await?;
+            None
+        }
+    };
     // The keeper is in it by now.
     drop(net);
     let pod_too = Arc::clone(pod);
-    let write = blocking(move || files::write(&pod_too, &files));
+    let write = blocking(move || {
+        if let Some(network) = network {
+            pod_too.record_here(Event::Attached { network })?;
+        }
+        files::write(&pod_too, &files)
+    });
     trace.step("files", "", write).await?;
     shared::make(node, pod, trace).await
 }
@@ -130,19 +146,24 @@ fn may_come_first(sysctls: &BTreeMap<String, String>) -> bool {
     names.all(|name| !name.starts_with("net.") || OF_SOCKETS.contains(&name.as_str()))
 }
 
-/// Makes what a keeper finds when it starts. Its network's namespace is there before it, if `ahead`, so that the network
+/// Makes what a keeper finds when it starts, and writes down that it is going to be attached. Its network's namespace is there before it, if `ahead`, so that the network
 /// is attached while it starts, and has the pod's path until the keeper has it; what dies before leaves none.
 async fn prepare(
     node: &Arc<Node>,
     pod: &Arc<Pod>,
     inside: Inside,
     ahead: bool,
+    attachment: Option<&Attachment>,
 ) -> Result<(KeeperSpec, Option<Held>)> {
     let (node, pod) = (Arc::clone(node), Arc::clone(pod));
+    let attachment = attachment.cloned().map(Box::new);
     blocking(move || {
         let mut spec = keeper_spec(&node, &pod, inside);
         if let Some(shm) = &spec.shm {
             make_private_dir(&shm.path)?;
+        }
+        if let Some(attachment) = attachment {
+            pod.record_here(Event::Attaching { attachment })?;
         }
         if !ahead {
             return Ok((spec, None));

@@ -249,6 +249,11 @@ impl Pod {
         self.state.record(event).await
     }
 
+    /// The same by a caller who may wait for the disk.
+    pub fn record_here(&self, event: Event) -> Result<()> {
+        self.state.record_here(event)
+    }
+
     /// Lets an event be true even if it can't be written down, for steps that free what a full
     /// disk lacks and that may be repeated.
     pub async fn record_if_possible(&self, event: Event) {

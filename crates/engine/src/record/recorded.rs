@@ -73,15 +73,12 @@ impl<S: State> Recorded<S> {
 
     /// Writes an event down, then lets it be true.
     pub async fn record(&self, event: S::Event) -> Result<()> {
-        self.off_reactor(move |inner| {
-            let mut journal = inner.journal();
-            journal
-                .append(&event)
-                .map_err(Error::io(format!("writing the record of {}", inner.of)))?;
-            inner.apply(event);
-            Ok(())
-        })
-        .await
+        self.off_reactor(move |inner| inner.record(event)).await
+    }
+
+    /// The same by a caller who may wait for the disk.
+    pub fn record_here(&self, event: S::Event) -> Result<()> {
+        self.0.record(event)
     }
 
     /// Lets an event be true even if it can't be written down, for steps that free what a full
@@ -135,6 +132,14 @@ impl<S: State> Recorded<S> {
 impl<S: State> Inner<S> {
     fn journal(&self) -> parking_lot::MutexGuard<'_, Journal<S::Event>> {
         self.journal.lock()
+    }
+
+    fn record(&self, event: S::Event) -> Result<()> {
+        let mut journal = self.journal();
+        let written = journal.append(&event);
+        written.map_err(Error::io(format!("writing the record of {}", self.of)))?;
+        self.apply(event);
+        Ok(())
     }
 
     fn look<T>(&self, look: impl FnOnce(&S) -> T) -> T {

@@ -36,6 +36,8 @@ pub(crate) struct Pod {
     host_mounts: OwnedFd,
     /// Where the shared memory is mounted.
     shm: Option<PathBuf>,
+    /// Where kernel parameters were set: needed no more.
+    pub(crate) parameters: Option<OwnedFd>,
 }
 
 impl Pod {
@@ -72,7 +74,7 @@ impl Pod {
             rustix::system::sethostname(setup.hostname.as_bytes())
                 .map_err(|error| format!("setting host name {:?}: {error}", setup.hostname))?;
         }
-        sysctl::set(&setup.sysctls)?;
+        let parameters = sysctl::set(&setup.sysctls)?;
         let host_mounts = namespaces::leave_mounts()?;
         if let Some(shm) = &setup.shm {
             place::mount_shm(shm)?;
@@ -92,6 +94,7 @@ impl Pod {
             warnings,
             host_mounts,
             shm: setup.shm.map(|shm| shm.path),
+            parameters,
         })
     }
 

@@ -10,8 +10,9 @@ use rustix::mount::{FsMountFlags, FsOpenFlags, MountAttrFlags, fsconfig_create, 
 
 /// Sets parameters. A mount of `/proc` shows each process's own namespaces, and remembers what it has
 /// shown of each namespace under the same names: in the node's mount each pod's parameters are looked
-/// for among those of all others. So this is done in a mount of its own, which nobody sees.
-pub(crate) fn set(parameters: &[Sysctl]) -> Result<(), String> {
+/// for among those of all others. So this is done in a mount of its own, which nobody sees, and which ends with what is
+/// returned.
+pub(crate) fn set(parameters: &[Sysctl]) -> Result<Option<OwnedFd>, String> {
     let mut own = None;
     for Sysctl { name, value } in parameters {
         let path =
@@ -23,7 +24,7 @@ pub(crate) fn set(parameters: &[Sysctl]) -> Result<(), String> {
         write(root, &path, value)
             .map_err(|error| format!("setting kernel parameter {name} to {value:?}: {error}"))?;
     }
-    Ok(())
+    Ok(own)
 }
 
 /// A `/proc` of our own; the node's where it has to do.

@@ -64,6 +64,11 @@ impl Program {
         self.protected = open_read_only(&self.path).ok();
     }
 
+    /// The mount by which it is executed: not needed once it is.
+    pub(crate) fn protection(self) -> Option<OwnedFd> {
+        self.protected
+    }
+
     /// Starts it in a directory.
     pub(crate) fn current_dir(&mut self, dir: &OsStr) -> io::Result<()> {
         self.cwd = Some(text(dir.to_owned())?);

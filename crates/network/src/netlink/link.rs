@@ -137,10 +137,11 @@ impl Rtnl {
     /// The far one is still down: with it up, the kernel would refuse a pair that is not connected yet.
     pub(crate) fn create_veth(&mut self, veth: &NewVeth<'_>) -> io::Result<u32> {
         let flags = veth.master.map_or(0, |_| libc::IFF_UP as u32);
-        let mut message = Message::new(libc::RTM_NEWLINK, CREATE)
+        let message = Message::new(libc::RTM_NEWLINK, CREATE)
             .fixed(&header(0, flags, flags))
             .attr_str(libc::IFLA_IFNAME, veth.host_name)
             .attr(libc::IFLA_ADDRESS, &veth.host_mac.0);
+        let mut message = one_queue(message);
         if let Some(mtu) = veth.mtu {
             message = message.attr_u32(libc::IFLA_MTU, mtu);
         }
@@ -152,6 +153,7 @@ impl Rtnl {
                 .attr_str(libc::IFLA_IFNAME, veth.peer_name)
                 .attr(libc::IFLA_ADDRESS, &veth.peer_mac.0)
                 .attr_u32(libc::IFLA_NET_NS_FD, veth.peer_netns.as_raw_fd() as u32);
+            let peer = one_queue(peer);
             match veth.mtu {
                 Some(mtu) => peer.attr_u32(libc::IFLA_MTU, mtu),
                 None => peer,
@@ -265,6 +267,13 @@ pub(super) fn up_request(index: u32) -> Message {
 }
 
 /// `struct ifinfomsg`.
+/// Of the queues for each processor that a veth gets unless told otherwise it uses one, and for each end the kernel waits
+/// until no processor can be looking at the others.
+fn one_queue(message: Message) -> Message {
+    let message = message.attr_u32(libc::IFLA_NUM_TX_QUEUES, 1);
+    message.attr_u32(libc::IFLA_NUM_RX_QUEUES, 1)
+}
+
 fn header(index: u32, flags: u32, change: u32) -> [u8; 16] {
     let mut header = [0; 16];
     header[4..8].copy_from_slice(&index.to_ne_bytes());
