@@ -87,7 +87,6 @@ impl Engine {
             images,
             pulls: Arc::default(),
             networks,
-            next_network: Arc::default(),
             runtimes,
             levels: AllottedLevels::default(),
             events: Events::default(),

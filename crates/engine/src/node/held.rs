@@ -16,7 +16,6 @@ use crate::image::pulls::Pulls;
 use crate::node::cgroups::Cgroups;
 use crate::node::commands::Commands;
 use crate::node::metrics::Metrics;
-use crate::node::next_network::NextNetwork;
 use crate::node::paths::Paths;
 use crate::node::runtimes::Runtimes;
 use crate::node::selinux_levels::AllottedLevels;
@@ -49,8 +48,6 @@ pub struct Node {
     pub pulls: Arc<Pulls>,
     /// The pods' networks.
     pub networks: Networks,
-    /// The namespace of the next of them.
-    pub next_network: Arc<NextNetwork>,
     /// The runtime handlers.
     pub runtimes: Runtimes,
     /// The pods' SELinux levels.

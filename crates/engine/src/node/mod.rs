@@ -4,7 +4,6 @@ pub mod cgroups;
 pub mod commands;
 mod held;
 pub mod metrics;
-mod next_network;
 pub mod paths;
 pub mod rdt;
 pub mod runtimes;

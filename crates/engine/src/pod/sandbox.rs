@@ -25,7 +25,13 @@ use crate::timeline::Trace;
 
 /// Makes the namespaces and the network, then the files, because the hosts file has the pod's
 /// addresses in it; then what stands on all of them.
-pub async fn build(node: &Arc<Node>, pod: &Arc<Pod>, parts: PodParts, trace: &Trace) -> Result<()> {
+pub async fn build(
+    node: &Arc<Node>,
+    pod: &Arc<Pod>,
+    parts: PodParts,
+    net: Option<Held>,
+    trace: &Trace,
+) -> Result<()> {
     let PodParts {
         user,
         sysctls,
@@ -38,12 +44,9 @@ pub async fn build(node: &Arc<Node>, pod: &Arc<Pod>, parts: PodParts, trace: &Tr
     node.levels.allot(&node.host, policy, pod).await?;
     let labels = selinux_levels::of_pod(&node.host, pod)?;
     let has_users = user.is_some();
-    let by_programs = attachment.as_ref().is_some_and(|attachment| {
-        let conf_dir = attachment.conf_dir.as_deref();
-        !node.networks.is_in_process(conf_dir)
-    });
-    let ahead = attachment.is_some() && !by_programs && !has_users && may_come_first(&sysctls);
+    let by_programs = by_programs(node, attachment.as_deref());
     let by_link = attachment.is_some() && !by_programs;
+    let ahead = net.is_some();
     let inside = Inside {
         user,
         sysctls,
@@ -52,7 +55,8 @@ pub async fn build(node: &Arc<Node>, pod: &Arc<Pod>, parts: PodParts, trace: &Tr
         hostname: files.hostname.clone(),
         net_pin: by_programs.then(|| node.paths.net_pin(&pod.id)),
     };
-    let (spec, net) = prepare(node, pod, inside, ahead, attachment.as_deref()).await?;
+    let net_path = net.as_ref().map(|net| net.path().to_owned());
+    let spec = prepare(node, pod, inside, net_path, attachment.as_deref()).await?;
     let keeper = async {
         let started = trace.step("keeper", "", start_keeper(pod, spec)).await;
         settle(node, pod, started?, by_link, has_users).await
@@ -135,6 +139,32 @@ async fn settle(
     .await
 }
 
+/// Makes a pod's network namespace before its keeper, where it may be, so that the network is attached while that starts.
+/// What dies before the keeper has it leaves none.
+pub async fn net_ahead(node: &Node, parts: &PodParts) -> Result<Option<Held>> {
+    let attachment = parts.attachment.as_deref();
+    let may_be = attachment.is_some()
+        && !by_programs(node, attachment)
+        && parts.user.is_none()
+        && may_come_first(&parts.sysctls);
+    if !may_be {
+        return Ok(None);
+    }
+    blocking(|| {
+        let made = Held::new().map_err(Error::io("making a network namespace"));
+        Ok(Some(made?))
+    })
+    .await
+}
+
+/// Whether a pod is attached by programs, and not in this process.
+fn by_programs(node: &Node, attachment: Option<&Attachment>) -> bool {
+    attachment.is_some_and(|attachment| {
+        let conf_dir = attachment.conf_dir.as_deref();
+        !node.networks.is_in_process(conf_dir)
+    })
+}
+
 /// Whether a network may be attached before kernel parameters are set: those of its interfaces are what they were when
 /// an interface is made.
 fn may_come_first(sysctls: &BTreeMap<String, String>) -> bool {
@@ -146,15 +176,14 @@ fn may_come_first(sysctls: &BTreeMap<String, String>) -> bool {
     names.all(|name| !name.starts_with("net.") || OF_SOCKETS.contains(&name.as_str()))
 }
 
-/// Makes what a keeper finds when it starts, and writes down that it is going to be attached. Its network's namespace is there before it, if `ahead`, so that the network
-/// is attached while it starts, and has the pod's path until the keeper has it; what dies before leaves none.
+/// Makes what a keeper finds when it starts, and writes down what it is going to be attached to.
 async fn prepare(
     node: &Arc<Node>,
     pod: &Arc<Pod>,
     inside: Inside,
-    ahead: bool,
+    net_path: Option<PathBuf>,
     attachment: Option<&Attachment>,
-) -> Result<(KeeperSpec, Option<Held>)> {
+) -> Result<KeeperSpec> {
     let (node, pod) = (Arc::clone(node), Arc::clone(pod));
     let attachment = attachment.cloned().map(Box::new);
     blocking(move || {
@@ -165,15 +194,12 @@ async fn prepare(
         if let Some(attachment) = attachment {
             pod.record_here(Event::Attaching { attachment })?;
         }
-        if !ahead {
-            return Ok((spec, None));
+        if let Some(path) = &net_path {
+            // Until the keeper has it; of what dies before it leads nowhere.
+            link(path, &node.paths.net_pin(&pod.id), &pod.run)?;
         }
-        let path = node.paths.net_pin(&pod.id);
-        let making = format!("making the network namespace {}", path.display());
-        let net = node.next_network.take().map_err(Error::io(making))?;
-        link(net.path(), &path, &pod.run)?;
-        spec.net_path = Some(net.path().to_owned());
-        Ok((spec, Some(net)))
+        spec.net_path = net_path;
+        Ok(spec)
     })
     .await
 }

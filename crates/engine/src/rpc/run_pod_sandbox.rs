@@ -72,16 +72,16 @@ async fn find_or_make(node: &Arc<Node>, asked: Box<PodAsk>, origin: Origin) -> R
 async fn make(node: &Arc<Node>, asked: Box<PodAsk>, origin: Origin) -> Result<PodId> {
     let PodAsk { record, parts, .. } = *asked;
     let (pods, runs) = (node.paths.pods(), node.paths.runs());
-    let pod = blocking(move || {
+    let create = blocking(move || {
         let asked = (record.config, record.handler, record.runtime);
         Pod::create(&pods, &runs, record.id, asked)
-    })
-    .await?;
-    let pod = Arc::new(pod);
+    });
+    let (net, pod) = tokio::join!(sandbox::net_ahead(node, &parts), create);
+    let (net, pod) = (net?, Arc::new(pod?));
     node.pods.insert(Arc::clone(&pod));
     let trace = node.trace_of(&pod);
     let call = trace.begin("RunPodSandbox", "", origin);
-    let built = match sandbox::build(node, &pod, parts, &trace).await {
+    let built = match sandbox::build(node, &pod, parts, net, &trace).await {
         Ok(()) => show(node, &pod, &trace).await,
         Err(error) => Err(error),
     };
@@ -92,9 +92,6 @@ async fn make(node: &Arc<Node>, asked: Box<PodAsk>, origin: Origin) -> Result<Po
     }
     node.tell_pod(&pod, ContainerEventType::ContainerCreatedEvent);
     node.tell_pod(&pod, ContainerEventType::ContainerStartedEvent);
-    if pod.now().network.is_some() {
-        node.next_network.make_ready(&node.tasks);
-    }
     // Ended before the pod could be said to be down.
     keeper_events::init_lost_early(node, &pod).await;
     Ok(pod.id.clone())
