@@ -107,6 +107,7 @@ pub(super) fn serve(
                 go_on(channel)?;
             }
             Some(Word::Failed(fault)) => return Err(explain(fault, spec)),
+            Some(Word::Null) => return Err(Error::new("the process asked for what it has")),
             Some(Word::Ready) => break,
             None if between => return Err(Error::new("the process between ended before its time")),
             None => {
