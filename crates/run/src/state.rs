@@ -228,13 +228,18 @@ impl State {
 
     /// What the container is at.
     pub(crate) fn status(&self, dir: &StateDir) -> Status {
-        if self.pid == 0 {
-            return Status::Stopped;
+        self.look(dir).0
+    }
+
+    /// What the container is at, and its first process, if that lives.
+    pub(crate) fn look(&self, dir: &StateDir) -> (Status, Option<OwnedFd>) {
+        match self.init() {
+            Some(init) => (self.status_alive(dir), Some(init)),
+            None => (Status::Stopped, None),
         }
-        match process(self.pid) {
-            Some((start, alive)) if start == self.start_time && alive => {}
-            _ => return Status::Stopped,
-        }
+    }
+
+    fn status_alive(&self, dir: &StateDir) -> Status {
         if self.cgroup.is_frozen() {
             // One that waits for its start can be paused as well.
             Status::Paused

@@ -50,7 +50,7 @@ pub(crate) fn join(
     if let Some(linux) = linux {
         users::check_process(process, linux)?;
     }
-    let status = state.status(dir);
+    let (status, init) = state.look(dir);
     match status {
         Status::Stopped | Status::Creating => {
             return Err(Error::new("cannot exec in a stopped container"));
@@ -63,7 +63,7 @@ pub(crate) fn join(
         _ => {}
     }
     let stopped = || Error::new("cannot exec in a stopped container");
-    let init = state.init().ok_or_else(stopped)?;
+    let init = init.ok_or_else(stopped)?;
     let mut warnings = Vec::new();
     let mut steps = ProcessPlan::new(process, &mut warnings)?;
     if let Some(linux) = linux {
