@@ -14,6 +14,12 @@ const DEV_NULL: (u32, u32) = (1, 3);
 /// Finds what a path leads to, and does nothing to it.
 const FIND: OFlags = OFlags::PATH.union(OFlags::CLOEXEC);
 
+/// Reads what was found, and waits for nobody.
+const READ: OFlags = OFlags::RDONLY
+    .union(OFlags::CLOEXEC)
+    .union(OFlags::NONBLOCK)
+    .union(OFlags::NOCTTY);
+
 /// Opens what a path names for reading if it is a regular file or `/dev/null`. Anything else is not
 /// opened at all: to open a device can do something already, and a fifo would wait.
 pub fn open_file(path: &Path) -> Result<File> {
@@ -43,16 +49,19 @@ fn open_with_length(path: &Path) -> Result<(File, u64)> {
 fn open_found(found: &OwnedFd) -> Result<(File, u64)> {
     let stat = fstat(found)?;
     if !is_readable(&stat) {
-        return Err(Error::new(ErrorKind::InvalidInput, "not a regular file"));
+        return Err(not_regular());
     }
-    let flags = OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NONBLOCK | OFlags::NOCTTY;
     let path = format!("/proc/self/fd/{}", found.as_raw_fd());
-    let file = open(path, flags, Mode::empty()).map_err(|error| match error {
+    let file = open(path, READ, Mode::empty()).map_err(|error| match error {
         // What was found is there.
         Errno::NOENT => Error::other("no file can be opened without /proc: mount it"),
         error => error.into(),
     })?;
     Ok((File::from(file), stat.st_size.unsigned_abs()))
+}
+
+fn not_regular() -> Error {
+    Error::new(ErrorKind::InvalidInput, "not a regular file")
 }
 
 fn is_readable(stat: &Stat) -> bool {
@@ -138,14 +147,21 @@ pub fn read_end(mut file: File, most: u64) -> Result<Vec<u8>> {
     read_start(file, most)
 }
 
-/// A file of the kernel's own: in `/proc`, in `/sys`, of a cgroup.
+/// A file of the kernel's own: in `/proc`, in `/sys`, of a cgroup. What is there is the kernel's choice, so that it is
+/// opened at once.
 pub fn read_kernel_file(path: impl AsRef<Path>) -> Result<Vec<u8>> {
-    read_file(path, KERNEL_FILE)
+    let file = open(path.as_ref(), READ, Mode::empty())?;
+    if !is_readable(&fstat(&file)?) {
+        return Err(not_regular());
+    }
+    let mut read = Vec::with_capacity(1024);
+    read_up_to(File::from(file), KERNEL_FILE + 1, &mut read)?;
+    within(read, KERNEL_FILE)
 }
 
 /// A file of the kernel's own that is text.
 pub fn read_kernel_text(path: impl AsRef<Path>) -> Result<String> {
-    read_text(path, KERNEL_FILE)
+    text(read_kernel_file(path)?)
 }
 
 #[cfg(test)]
@@ -153,6 +169,16 @@ mod tests {
     use super::*;
     use rustix::fs::{CWD, inotify, mknodat};
     use std::os::unix::fs::symlink;
+
+    #[test]
+    fn what_is_no_file_of_the_kernels_is_not_waited_for() {
+        let dir = tempfile::tempdir().unwrap();
+        let fifo = dir.path().join("fifo");
+        mknodat(CWD, &fifo, FileType::Fifo, Mode::RUSR | Mode::WUSR, 0).unwrap();
+        let error = read_kernel_file(&fifo).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::InvalidInput);
+        assert!(read_kernel_text("/proc/self/stat").unwrap().ends_with('\n'));
+    }
 
     #[test]
     fn a_file_is_read_up_to_its_limit_and_no_further() {

@@ -181,6 +181,8 @@ pub(crate) enum Word {
     Ready,
     /// A step is behind it: only where steps are to be told.
     Did(Step, u16),
+    /// The container has no null device: the host's is wanted, if that is among the standard streams.
+    Null,
 }
 
 /// One end of the pair.
@@ -235,6 +237,7 @@ impl Channel {
                 fds[0] = Some(fd.as_fd());
             }
             Word::Ready => message[0] = 6,
+            Word::Null => message[0] = 10,
             Word::Timed => message[0] = 8,
             Word::Did(step, index) => {
                 message[0] = 9;
@@ -343,6 +346,7 @@ impl Channel {
             5 => Word::Listener(fds.next().ok_or(Errno::BADMSG)?),
             6 => Word::Ready,
             8 => Word::Timed,
+            10 => Word::Null,
             7 => Word::Source(index),
             9 => Word::Did(step().ok_or(Errno::BADMSG)?, index),
             _ => return Err(Errno::BADMSG),
@@ -397,6 +401,8 @@ mod tests {
         parent.go_on().unwrap();
         child.wait().unwrap();
         child.did(Step::Mount, 3);
+        child.tell(&Word::Null).unwrap();
+        assert!(matches!(parent.hear().unwrap(), Some(Word::Null)));
         drop(child);
         assert!(parent.hear().unwrap().is_none());
         let (parent, child) = Channel::pair(true).unwrap();

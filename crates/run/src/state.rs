@@ -4,12 +4,12 @@
 use std::collections::BTreeMap;
 use std::ffi::CStr;
 use std::fs;
-use std::io::ErrorKind;
+use std::io::{ErrorKind, Write as _};
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::fs::{DirBuilderExt, MetadataExt};
 use std::path::{Path, PathBuf};
 
-use orlop_disk::Outlives;
+use orlop_disk::{Draft, Outlives};
 use orlop_oci::Hook;
 use rustix::fs::{AtFlags, FileType, Gid, Mode, Uid, chownat};
 use rustix::io::Errno;
@@ -154,11 +154,16 @@ impl StateDir {
     }
 
     pub(crate) fn save(&self, state: &State) -> Result<()> {
+        self.draft(state)?.keep()
+    }
+
+    /// The state, written down and not known to anybody yet.
+    pub(crate) fn draft(&self, state: &State) -> Result<Written> {
         let text = serde_json::to_vec(state).doing(|| "writing the state".to_owned())?;
         let path = self.path.join(STATE);
-        // It is of use only while the container's process lives.
-        orlop_disk::write_file(&path, 0o600, Outlives::Kill, &text)
-            .doing(|| format!("writing {}", path.display()))
+        Written::new(path, 0o600, &text, |path| {
+            format!("writing {}", path.display())
+        })
     }
 
     /// Makes the fifo, for the user who will open it.
@@ -198,6 +203,37 @@ impl StateDir {
     }
 }
 
+/// A file that is written already, and gets its name when it holds.
+#[derive(Debug)]
+pub(crate) struct Written {
+    draft: Draft<'static>,
+    told: String,
+}
+
+impl Written {
+    pub(crate) fn new(
+        path: PathBuf,
+        mode: u32,
+        text: &[u8],
+        told: impl FnOnce(&Path) -> String,
+    ) -> Result<Self> {
+        let told = told(&path);
+        let draft = Draft::of(path, mode).and_then(|draft| {
+            draft.file().write_all(text)?;
+            Ok(draft)
+        });
+        match draft {
+            Ok(draft) => Ok(Self { draft, told }),
+            Err(error) => Err(Error::new(format!("{told}: {error}"))),
+        }
+    }
+
+    pub(crate) fn keep(self) -> Result<()> {
+        // It is of use only while the container's process lives.
+        self.draft.keep(Outlives::Kill).doing(|| self.told)
+    }
+}
+
 impl State {
     /// That of a container of which nothing is there yet, with a root and namespaces as most have them.
     pub(crate) fn new(globals: &Globals, id: &str, bundle: &Bundle, cgroup: Cgroup) -> Self {
@@ -228,13 +264,18 @@ impl State {
 
     /// What the container is at.
     pub(crate) fn status(&self, dir: &StateDir) -> Status {
-        if self.pid == 0 {
-            return Status::Stopped;
+        self.look(dir).0
+    }
+
+    /// What the container is at, and its first process, if that lives.
+    pub(crate) fn look(&self, dir: &StateDir) -> (Status, Option<OwnedFd>) {
+        match self.init() {
+            Some(init) => (self.status_alive(dir), Some(init)),
+            None => (Status::Stopped, None),
         }
-        match process(self.pid) {
-            Some((start, alive)) if start == self.start_time && alive => {}
-            _ => return Status::Stopped,
-        }
+    }
+
+    fn status_alive(&self, dir: &StateDir) -> Status {
         if self.cgroup.is_frozen() {
             // One that waits for its start can be paused as well.
             Status::Paused

@@ -56,7 +56,6 @@ fn live(joining: &mut Joining, channel: &Channel) -> Result<Infallible, Fault> {
     enter_cgroups(&joining.tasks)?;
     finish::limits(&joining.process)?;
     finish::label_of_keys(&joining.process)?;
-    let lent = null::lend();
     enter_namespaces(joining.init.as_fd(), joining.namespaces).at(Step::Join)?;
     channel.did(Step::Join, 0);
     if joining.by_child {
@@ -69,9 +68,11 @@ fn live(joining: &mut Joining, channel: &Channel) -> Result<Infallible, Fault> {
         become_root()?;
         die_with_parent().at(Step::Parent)?;
     }
-    // Where the container has none any more, nor the host its own to lend, it stays as it is.
-    let _ = null::open_again(lent.as_ref());
-    drop(lent);
+    if null::open_again(None).is_err() {
+        let lent = channel.tell(&Word::Null).and_then(|()| channel.take());
+        // Where the container has none any more, nor the host its own to lend, it stays as it is.
+        let _ = null::open_again(lent.ok().as_ref());
+    }
     finish::session(&joining.process, None)?;
     let process = &joining.process;
     let proc = finish::proc_for(

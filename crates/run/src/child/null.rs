@@ -20,7 +20,7 @@ pub(super) fn is_null(look: &Stat) -> bool {
 
 /// The host's device, if it is a standard stream, by a mount that is read-only: what is behind it is read and
 /// written all the same, but stays whose it is.
-pub(super) fn lend() -> Option<OwnedFd> {
+pub(crate) fn lend() -> Option<OwnedFd> {
     let host = stat(c"/dev/null").ok()?;
     let is_host = |stream| {
         let look = fstat(stream);

@@ -11,7 +11,7 @@ use super::words::{send_listener, send_pidfd, write_pid};
 use super::{Options, filter};
 use crate::bundle::check_process;
 use crate::cgroup::Entry;
-use crate::child::{Joining, run_joining};
+use crate::child::{Joining, lend_null, run_joining};
 use crate::error::{Error, Result, While};
 use crate::log::Log;
 use crate::plan::{ProcessPlan, c_string, name};
@@ -50,7 +50,7 @@ pub(crate) fn join(
     if let Some(linux) = linux {
         users::check_process(process, linux)?;
     }
-    let status = state.status(dir);
+    let (status, init) = state.look(dir);
     match status {
         Status::Stopped | Status::Creating => {
             return Err(Error::new("cannot exec in a stopped container"));
@@ -63,7 +63,7 @@ pub(crate) fn join(
         _ => {}
     }
     let stopped = || Error::new("cannot exec in a stopped container");
-    let init = state.init().ok_or_else(stopped)?;
+    let init = init.ok_or_else(stopped)?;
     let mut warnings = Vec::new();
     let mut steps = ProcessPlan::new(process, &mut warnings)?;
     if let Some(linux) = linux {
@@ -220,6 +220,11 @@ fn serve(
             Some(Word::Listener(listener)) => {
                 send_listener(state, Status::Running, child.pid, &listener)?;
                 channel.go_on().doing(|| "the process ended".to_owned())?;
+            }
+            Some(Word::Null) => {
+                let lent = lend_null();
+                lent.map_or_else(|| channel.go_on(), |lent| channel.give(lent.as_fd()))
+                    .doing(|| "the process ended".to_owned())?;
             }
             Some(_) => return Err(Error::new("the process told what nobody asked it for")),
             None => break,

@@ -19,7 +19,7 @@ use crate::log::Log;
 use crate::netdev::Devices;
 use crate::plan::{HookSteps, write_maps};
 use crate::report::{Channel, Fault, Word};
-use crate::state::{State, StateDir, Status, process};
+use crate::state::{State, StateDir, Status, Written, process};
 use crate::sys::{Cloned, open_pidfd, set_rlimit_of, wait_for};
 
 /// Answers a child until it is ready, then notes it and lets it wait for its start.
@@ -43,6 +43,8 @@ pub(super) fn serve(
         give_users(bundle, prepared, child.pid)?;
         go_on(channel)?;
     }
+    // What cannot be written now, its process having failed already perhaps, is told of below.
+    let early = (!between).then(|| Notes::write(options, dir, prepared, child.pid).ok());
     loop {
         match channel
             .hear()
@@ -107,6 +109,7 @@ pub(super) fn serve(
                 go_on(channel)?;
             }
             Some(Word::Failed(fault)) => return Err(explain(fault, spec)),
+            Some(Word::Null) => return Err(Error::new("the process asked for what it has")),
             Some(Word::Ready) => break,
             None if between => return Err(Error::new("the process between ended before its time")),
             None => {
@@ -122,7 +125,10 @@ pub(super) fn serve(
             child.pid
         )
     });
-    note(&mut prepared.state, child.pid)?;
+    let notes = match early.flatten() {
+        Some(early) => early,
+        None => Notes::write(options, dir, prepared, child.pid)?,
+    };
     cgroup::release(prepared.holder.take())?;
     if let Some(rdt) = &prepared.state.rdt {
         rdt.add(child.pid)?;
@@ -130,11 +136,30 @@ pub(super) fn serve(
     if let Some(socket) = &options.pidfd_socket {
         send_pidfd(socket, child.pidfd.as_fd())?;
     }
-    if let Some(path) = &options.pid_file {
-        write_pid(path, child.pid)?;
-    }
-    dir.save(&prepared.state)?;
+    notes.keep()?;
     go_on(channel)
+}
+
+/// What tells others of the container's process: written while that works, and theirs to read when it is ready.
+struct Notes {
+    pid: Option<Written>,
+    state: Written,
+}
+
+impl Notes {
+    fn write(options: &Options, dir: &StateDir, prepared: &mut Prepared, pid: i32) -> Result<Self> {
+        note(&mut prepared.state, pid)?;
+        let path = options.pid_file.as_ref();
+        Ok(Self {
+            pid: path.map(|path| draft_pid(path, pid)).transpose()?,
+            state: dir.draft(&prepared.state)?,
+        })
+    }
+
+    fn keep(self) -> Result<()> {
+        self.pid.map_or(Ok(()), Written::keep)?;
+        self.state.keep()
+    }
 }
 
 fn go_on(channel: &Channel) -> Result<()> {
@@ -193,9 +218,16 @@ fn tell_state(steps: &HookSteps, document: &Value) -> Result<()> {
 
 /// Writes a process's number, as whole as a file can be.
 pub(crate) fn write_pid(path: &Path, pid: i32) -> Result<()> {
-    let text = pid.to_string();
-    orlop_disk::write_file(path, 0o644, orlop_disk::Outlives::Kill, text.as_bytes())
-        .doing(|| format!("--pid-file {}", path.display()))
+    draft_pid(path, pid)?.keep()
+}
+
+/// A process's number, written down and not known to anybody yet.
+pub(super) fn draft_pid(path: &Path, pid: i32) -> Result<Written> {
+    // One that is there is another process's, and to replace it would wait for the disk on some file systems.
+    let _ = std::fs::remove_file(path);
+    Written::new(path.to_owned(), 0o644, pid.to_string().as_bytes(), |path| {
+        format!("--pid-file {}", path.display())
+    })
 }
 
 /// Hands the descriptor by which a process's system calls are answered to the agent.

@@ -348,6 +348,13 @@ pub(crate) fn execute_fd(program: BorrowedFd<'_>, args: &Image, env: &Image) -> 
     last()
 }
 
+/// Whether a descriptor was open when this program began: what it opens itself it passes on to nobody.
+pub(crate) fn was_passed_on(fd: u32) -> bool {
+    // SAFETY: nothing is done with it but to ask whether it is there.
+    let fd = unsafe { BorrowedFd::borrow_raw(fd.cast_signed()) };
+    rustix::io::fcntl_getfd(fd).is_ok_and(|flags| !flags.contains(rustix::io::FdFlags::CLOEXEC))
+}
+
 /// Passes so many descriptors on to the program that this process becomes.
 pub(crate) fn keep_open(first: u32, count: u32) -> Result<()> {
     for fd in first..first + count {

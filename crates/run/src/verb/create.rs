@@ -90,7 +90,7 @@ pub(super) fn bundle_of(parsed: &Parsed) -> PathBuf {
 pub(super) fn options(parsed: &Parsed, console: Console) -> Result<Options> {
     let preserve_fds = parsed.number("preserve-fds")?.unwrap_or(0) + listen_fds()?;
     for fd in 3..3 + preserve_fds {
-        if !std::path::Path::new(&format!("/proc/self/fd/{fd}")).exists() {
+        if !crate::sys::was_passed_on(fd) {
             return Err(Error::new(format!(
                 "--preserve-fds: descriptor {fd} is not open"
             )));

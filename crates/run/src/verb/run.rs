@@ -51,7 +51,7 @@ fn run(call: &Call<'_>) -> Result<u8> {
     let console = console(call.parsed.path("console-socket"), detach, terminal)?;
     let options = create::options(call.parsed, console)?;
     let created = launch::create(call.globals, call.log, &id, &bundle, &options)?;
-    let started = start::start(&created.dir, &created.state);
+    let started = start::start(&created.dir, &created.state, created.process.as_fd());
     if started.is_err() {
         delete::destroy(&created.dir, &created.state, true)?;
     }

@@ -1,6 +1,6 @@
 //! `start`: lets a created container go.
 
-use std::os::fd::AsFd;
+use std::os::fd::{AsFd, BorrowedFd};
 use std::time::{Duration, Instant};
 
 use super::{Call, HELP, Verb};
@@ -27,22 +27,24 @@ const PATIENCE: Duration = Duration::from_secs(10);
 
 fn run(call: &Call<'_>) -> Result<u8> {
     let (dir, state) = call.known()?;
-    match state.status(&dir) {
-        Status::Created if state.never_starts => return Err(Error::new(NO_PROCESS)),
-        Status::Created => start(&dir, &state)?,
-        Status::Stopped | Status::Creating => {
+    let (status, init) = state.look(&dir);
+    match (status, &init) {
+        (Status::Created, _) if state.never_starts => return Err(Error::new(NO_PROCESS)),
+        (Status::Created, Some(init)) => start(&dir, &state, init.as_fd())?,
+        (Status::Stopped | Status::Creating | Status::Created, _) => {
             return Err(Error::new("cannot start a container that has stopped"));
         }
-        Status::Running => return Err(Error::new("cannot start an already running container")),
-        Status::Paused => return Err(Error::new("cannot start a paused container")),
+        (Status::Running, _) => {
+            return Err(Error::new("cannot start an already running container"));
+        }
+        (Status::Paused, _) => return Err(Error::new("cannot start a paused container")),
     }
     Ok(0)
 }
 
 /// Opens the fifo that the container's process waits in, and hears that it goes on.
-pub(super) fn start(dir: &StateDir, state: &State) -> Result<()> {
+pub(super) fn start(dir: &StateDir, state: &State, init: BorrowedFd<'_>) -> Result<()> {
     let ended = || Error::new("cannot start a container that has stopped");
-    let init = state.init().ok_or_else(ended)?;
     let fifo = open_fifo(dir)?;
     let begun = Instant::now();
     loop {
@@ -52,7 +54,7 @@ pub(super) fn start(dir: &StateDir, state: &State) -> Result<()> {
         {
             break;
         }
-        if poll_in(init.as_fd(), 0) {
+        if poll_in(init, 0) {
             return Err(ended());
         }
         if begun.elapsed() > PATIENCE {

@@ -53,6 +53,38 @@ fn no_descriptor_of_the_host_is_left_in_a_container() {
     only_streams(&ended(&mut with_leaks(&exec, &outside)), &outside);
 }
 
+/// Descriptors that the runtime opens take the numbers that its caller left free: its log does.
+#[test]
+fn what_the_runtime_opened_itself_is_not_passed_on() {
+    skip_unless!(works());
+    let rig = Rig::new();
+    let log = rig.outside("log").join("log");
+    let container = rig.start(&rig.config(&["sleep", "60"]));
+    for logs in [false, true] {
+        let (id, bundle) = rig.bundle(&rig.config(&["true"]));
+        let runtime = rig.command();
+        let call = |verb: &[&std::ffi::OsStr]| {
+            let mut command = Command::new("sh");
+            command.args(["-c", "exec 3<&- 4<&- 5<&-; exec \"$0\" \"$@\""]);
+            command.arg(runtime.get_program()).args(runtime.get_args());
+            if logs {
+                command.arg("--log").arg(&log);
+            }
+            ended(command.args(verb))
+        };
+        let preserve = ["--preserve-fds".as_ref(), "1".as_ref()];
+        let run = ["run".as_ref(), "--bundle".as_ref(), bundle.as_ref()];
+        let exec = [container.id.as_ref(), "true".as_ref()];
+        for verb in [
+            [&run, &preserve[..], &[id.as_ref()]].concat(),
+            [&["exec".as_ref()], &preserve[..], &exec].concat(),
+        ] {
+            let said = call(&verb);
+            assert!(!said.ok && said.err.contains("descriptor 3"), "{said:?}");
+        }
+    }
+}
+
 /// A profile older than `close_range(2)` and `faccessat2(2)`, as many have: it refuses what it does not know.
 #[test]
 fn no_descriptor_is_left_where_the_profile_knows_no_new_calls() {

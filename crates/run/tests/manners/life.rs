@@ -49,6 +49,22 @@ fn a_program_has_signals_in_the_usual_way() {
     assert_eq!(of("SigCgt:"), 0, "{status}");
 }
 
+/// The number is written down while the process still works, and is nobody's to read when that fails.
+#[test]
+fn a_container_that_cannot_be_made_leaves_no_number() {
+    skip_unless!(works());
+    let rig = Rig::new();
+    let (id, bundle) = rig.bundle(&rig.config(&["missing"]));
+    let mut create = rig.command();
+    create.arg("create").arg("--bundle").arg(&bundle);
+    create.arg("--pid-file").arg(bundle.join("pid")).arg(&id);
+    let said = refusal(ended(&mut create));
+    assert!(said.contains("missing"), "{said}");
+    let left = std::fs::read_dir(&bundle).unwrap();
+    let left: Vec<_> = left.map(|it| it.unwrap().file_name()).collect();
+    assert_eq!(left, ["config.json"]);
+}
+
 #[test]
 fn a_process_may_come_by_a_pipe() {
     skip_unless!(works());
