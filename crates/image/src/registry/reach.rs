@@ -2,10 +2,14 @@
 //! stranger must not have the node ask what only the node can reach.
 
 use std::io;
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, ToSocketAddrs as _};
 
+use orlop_pool::Place;
 use reqwest::Url;
 use reqwest::dns::{Addrs, Name, Resolve, Resolving};
+
+/// Names that nobody answers for hold these threads, and no others, for as long as the resolver waits.
+static LOOKING_UP: Place = Place::new("looking up the hosts of registries", 32, 4, 4096);
 
 /// Whom an address is for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -72,7 +76,7 @@ impl Resolve for Within {
         let within = self.clone();
         Box::pin(async move {
             let host = name.as_str();
-            let found = tokio::net::lookup_host((host, 0)).await?.collect();
+            let found = look_up(host, 0).await?;
             let good: Addrs = Box::new(within.of(host, found)?.into_iter());
             Ok(good)
         })
@@ -138,8 +142,16 @@ async fn addresses(url: &Url) -> Vec<SocketAddr> {
     if let Ok(literal) = host.trim_matches(['[', ']']).parse::<IpAddr>() {
         return vec![SocketAddr::new(literal, port)];
     }
-    let found = tokio::net::lookup_host((host, port)).await;
-    found.map(Iterator::collect).unwrap_or_default()
+    look_up(host, port).await.unwrap_or_default()
+}
+
+async fn look_up(host: &str, port: u16) -> io::Result<Vec<SocketAddr>> {
+    let name = host.to_owned();
+    let looking = LOOKING_UP.run_for(host, move || {
+        let found = (name.as_str(), port).to_socket_addrs();
+        found.map(Iterator::collect)
+    });
+    looking.await.map_err(io::Error::other)?
 }
 
 fn zone(address: IpAddr) -> Zone {

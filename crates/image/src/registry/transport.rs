@@ -129,9 +129,8 @@ impl Transport {
         }
         let building = key.clone();
         // Loads the system's certificates.
-        let client = tokio::task::spawn_blocking(move || build(&building))
-            .await
-            .map_err(|_| Error::Cancelled("making an HTTP client".to_owned()))?
+        let client = blocking(move || Ok(build(&building)))
+            .await?
             .map_err(|error| Error::Configuration {
                 path: format!("TLS settings for {}", super::host::authority(url)),
                 reason: orlop_causes::with_causes(&error),
