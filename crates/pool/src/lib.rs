@@ -6,6 +6,7 @@
 
 mod known;
 mod limit;
+mod names;
 mod own;
 mod place;
 mod program;
@@ -13,6 +14,7 @@ mod shares;
 
 pub use known::{Occupied, places};
 pub use limit::{NoThread, started};
+pub use names::look_up;
 pub use own::{Ended, blocking, finish, ready};
 pub use place::{Place, Refused};
 pub use program::{Retries, Said, ask};

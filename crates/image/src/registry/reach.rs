@@ -2,9 +2,9 @@
 //! stranger must not have the node ask what only the node can reach.
 
 use std::io;
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, ToSocketAddrs as _};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
-use orlop_pool::Place;
+use orlop_pool::{Place, look_up};
 use reqwest::Url;
 use reqwest::dns::{Addrs, Name, Resolve, Resolving};
 
@@ -76,9 +76,23 @@ impl Resolve for Within {
         let within = self.clone();
         Box::pin(async move {
             let host = name.as_str();
-            let found = look_up(host, 0).await?;
+            let found = look_up(&LOOKING_UP, host, 0).await?;
             let good: Addrs = Box::new(within.of(host, found)?.into_iter());
             Ok(good)
+        })
+    }
+}
+
+/// Hosts wherever they are, as the node's own configuration names them.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Anywhere;
+
+impl Resolve for Anywhere {
+    fn resolve(&self, name: Name) -> Resolving {
+        Box::pin(async move {
+            let found = look_up(&LOOKING_UP, name.as_str(), 0).await?;
+            let found: Addrs = Box::new(found.into_iter());
+            Ok(found)
         })
     }
 }
@@ -142,16 +156,8 @@ async fn addresses(url: &Url) -> Vec<SocketAddr> {
     if let Ok(literal) = host.trim_matches(['[', ']']).parse::<IpAddr>() {
         return vec![SocketAddr::new(literal, port)];
     }
-    look_up(host, port).await.unwrap_or_default()
-}
-
-async fn look_up(host: &str, port: u16) -> io::Result<Vec<SocketAddr>> {
-    let name = host.to_owned();
-    let looking = LOOKING_UP.run_for(host, move || {
-        let found = (name.as_str(), port).to_socket_addrs();
-        found.map(Iterator::collect)
-    });
-    looking.await.map_err(io::Error::other)?
+    let found = look_up(&LOOKING_UP, host, port).await;
+    found.unwrap_or_default()
 }
 
 fn zone(address: IpAddr) -> Zone {

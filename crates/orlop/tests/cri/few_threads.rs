@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use orlop_cri::v1::PodSandboxState;
 use orlop_testkit::machine::is_cgroup_v2;
-use orlop_testkit::skip;
+use orlop_testkit::{skip, skip_unless};
 use tonic::Code;
 
 use crate::world::world;
@@ -15,6 +15,7 @@ const IDLE: Duration = Duration::from_millis(2500);
 
 #[tokio::test]
 async fn a_pod_for_which_no_thread_can_be_started_fails_with_the_way_out_and_leaves_nothing() {
+    skip_unless!(can_limit());
     let world = world!();
     if world.node.is_peer() {
         skip!("the promise is ours");
@@ -70,6 +71,22 @@ async fn a_pod_for_which_no_thread_can_be_started_fails_with_the_way_out_and_lea
     world.finish().await;
 }
 
+fn above() -> PathBuf {
+    match is_cgroup_v2() {
+        true => "/sys/fs/cgroup".into(),
+        false => "/sys/fs/cgroup/pids".into(),
+    }
+}
+
+fn can_limit() -> Result<(), String> {
+    let above = above();
+    let given = std::fs::read_to_string(above.join("cgroup.subtree_control"));
+    let is_given = given.map_or(above.is_dir(), |given| given.contains("pids"));
+    is_given
+        .then_some(())
+        .ok_or_else(|| format!("{} limits no processes", above.display()))
+}
+
 /// A cgroup of a daemon's own, which says how many threads and processes it may have. Its processes go back to
 /// where it was made with this.
 struct Limit {
@@ -79,11 +96,7 @@ struct Limit {
 
 impl Limit {
     fn over(pid: u32, name: &str) -> Self {
-        let above = match is_cgroup_v2() {
-            true => "/sys/fs/cgroup",
-            false => "/sys/fs/cgroup/pids",
-        };
-        let above = PathBuf::from(above);
+        let above = above();
         let own = above.join(format!("{name}-few"));
         std::fs::create_dir(&own).expect("make a cgroup");
         let limit = Self { above, own };

@@ -20,6 +20,7 @@ const DAEMONS: &[&str] = &[
     "orlop/src/backend",
     "orlop/src/memory.rs",
     "orlop/src/metrics",
+    "orlop/src/otlp",
     "orlop/src/serve",
     "pool/src",
     "sandbox-api/src",
