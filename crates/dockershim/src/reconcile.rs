@@ -336,14 +336,13 @@ impl Known {
 async fn carry_out(shim: &Shim, word: &Word) -> Told {
     let id = &word.whom.id;
     match word.what {
-        Type::ContainerCreatedEvent => {}
         // What is started here has its reader already; this one was started by hand.
         Type::ContainerStartedEvent if is_container(&word.whom) && !shim.logs.is_followed(id) => {
             if let Ok(found) = shim.docker.container(id).await {
                 read_log(shim, found).await;
             }
         }
-        Type::ContainerStartedEvent => {}
+        Type::ContainerCreatedEvent | Type::ContainerStartedEvent => {}
         Type::ContainerStoppedEvent => shim.logs.settle(id).await,
         Type::ContainerDeletedEvent => {
             shim.logs.forget(id);

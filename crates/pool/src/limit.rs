@@ -19,7 +19,7 @@ impl NoThread {
             let told = error
                 .downcast_ref::<io::Error>()
                 .and_then(io::Error::get_ref);
-            if error.is::<Self>() || told.is_some_and(|told| told.is::<Self>()) {
+            if error.is::<Self>() || told.is_some_and(<dyn StdError + Send + Sync>::is::<Self>) {
                 return true;
             }
             next = error.source();

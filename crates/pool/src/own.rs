@@ -260,9 +260,8 @@ mod tests {
         drop(release);
         THREADS.finish(Duration::from_secs(10));
         assert!(begun.elapsed() < Duration::from_secs(10));
-        let state = THREADS.state.lock();
-        assert!(state.waiting.is_empty() && state.idle == state.threads);
-        drop(state);
+        let is_over = |state: &State| state.waiting.is_empty() && state.idle == state.threads;
+        assert!(is_over(&THREADS.state.lock()));
         work.await.unwrap().unwrap();
         later.await.unwrap().unwrap();
     }

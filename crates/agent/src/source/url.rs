@@ -108,6 +108,20 @@ pub(crate) async fn url(source: UrlSource, period: Duration, mut texts: Texts, o
     }
 }
 
+/// Not on the reactor's threads: it panics where none can be started.
+struct Names;
+
+impl Resolve for Names {
+    fn resolve(&self, name: Name) -> Resolving {
+        static LOOKING_UP: Place = Place::new("looking up the manifests' URL", 2, 2, 16);
+        Box::pin(async move {
+            let found = orlop_pool::look_up(&LOOKING_UP, name.as_str(), 0).await?;
+            let found: Addrs = Box::new(found.into_iter());
+            Ok(found)
+        })
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use std::sync::Arc;
@@ -184,19 +198,5 @@ mod tests {
         }
         let headers = BTreeMap::from([("a b".to_owned(), vec![String::new()])]);
         assert!(UrlSource::new("http://x/", &headers).is_err());
-    }
-}
-
-/// Not on the reactor's threads: it panics where none can be started.
-struct Names;
-
-impl Resolve for Names {
-    fn resolve(&self, name: Name) -> Resolving {
-        static LOOKING_UP: Place = Place::new("looking up the manifests' URL", 2, 2, 16);
-        Box::pin(async move {
-            let found = orlop_pool::look_up(&LOOKING_UP, name.as_str(), 0).await?;
-            let found: Addrs = Box::new(found.into_iter());
-            Ok(found)
-        })
     }
 }

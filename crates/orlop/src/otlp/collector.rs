@@ -221,6 +221,20 @@ fn of_client(error: reqwest::Error) -> anyhow::Error {
     error.without_url().into()
 }
 
+/// Not on the reactor's threads: it panics where none can be started.
+struct Names;
+
+impl Resolve for Names {
+    fn resolve(&self, name: Name) -> Resolving {
+        static LOOKING_UP: Place = Place::new("looking up the collector of traces", 2, 2, 16);
+        Box::pin(async move {
+            let found = orlop_pool::look_up(&LOOKING_UP, name.as_str(), 0).await?;
+            let found: Addrs = Box::new(found.into_iter());
+            Ok(found)
+        })
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -262,19 +276,5 @@ mod tests {
         let error = judge(&none, &away).unwrap_err().to_string();
         assert!(error.contains("Unavailable: no room"), "{error}");
         assert!(judge(&none, &none).is_err());
-    }
-}
-
-/// Not on the reactor's threads: it panics where none can be started.
-struct Names;
-
-impl Resolve for Names {
-    fn resolve(&self, name: Name) -> Resolving {
-        static LOOKING_UP: Place = Place::new("looking up the collector of traces", 2, 2, 16);
-        Box::pin(async move {
-            let found = orlop_pool::look_up(&LOOKING_UP, name.as_str(), 0).await?;
-            let found: Addrs = Box::new(found.into_iter());
-            Ok(found)
-        })
     }
 }

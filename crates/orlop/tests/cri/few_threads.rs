@@ -72,9 +72,10 @@ async fn a_pod_for_which_no_thread_can_be_started_fails_with_the_way_out_and_lea
 }
 
 fn above() -> PathBuf {
-    match is_cgroup_v2() {
-        true => "/sys/fs/cgroup".into(),
-        false => "/sys/fs/cgroup/pids".into(),
+    if is_cgroup_v2() {
+        "/sys/fs/cgroup".into()
+    } else {
+        "/sys/fs/cgroup/pids".into()
     }
 }
 
