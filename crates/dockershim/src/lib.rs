@@ -42,6 +42,7 @@ mod find;
 mod fuzzed;
 mod hairpin;
 mod labels;
+mod lanes;
 mod limits;
 mod log;
 mod names;

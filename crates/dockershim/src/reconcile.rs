@@ -20,6 +20,7 @@ use crate::docker::Which;
 use crate::docker::types::{Actor, Container as DockerContainer, ContainerSummary, Event};
 use crate::error::chain;
 use crate::events::{Happened, Told};
+use crate::lanes::Lanes;
 use crate::log::{From, Source};
 use crate::shim::Shim;
 use crate::{clock, earlier, events, labels, network, runtime_cgroup};
@@ -139,26 +140,48 @@ fn exec_ended(shim: &Shim, event: &Event) {
 }
 
 async fn act(shim: &Shim, mut news: mpsc::Receiver<News>) {
-    let mut known = Known::default();
-    while let Some(one) = news.recv().await {
-        match one {
-            News::Event(event) => known.happened(shim, event).await,
-            News::All(listed) => known.take_in(shim, &listed).await,
+    let mut known = Known::new(shim.clone());
+    loop {
+        tokio::select! {
+            biased;
+            Some((pod, done)) = known.words.next() => known.carried_out(pod, done),
+            one = news.recv(), if known.words.waiting() < QUEUE => match one {
+                Some(News::Event(event)) => known.happened(shim, event),
+                Some(News::All(listed)) => known.take_in(shim, &listed),
+                None => return,
+            },
+            else => return,
         }
     }
 }
 
 /// The containers, as the last that was heard of them.
-#[derive(Default)]
 struct Known {
     containers: HashMap<String, Container>,
-    /// Whether the first look has been taken.
-    begun: bool,
+    /// How often all that there is was looked at.
+    looks: u64,
+    /// What happened and is not told yet, by the pod: the engine may hang over any of them.
+    words: Lanes<Word, (Word, Told)>,
 }
+
+/// Something that happened to a container, and is to be told.
+struct Word {
+    what: Type,
+    at: i64,
+    whom: Actor,
+    /// The attributes of its sandbox, if that is known.
+    sandbox: Option<Attributes>,
+    /// What was known of it before.
+    before: Option<Container>,
+    /// As many looks had been taken.
+    looks: u64,
+}
+
+type Attributes = std::collections::BTreeMap<String, String>;
 
 struct Container {
     stage: Stage,
-    attributes: std::collections::BTreeMap<String, String>,
+    attributes: Attributes,
 }
 
 /// How far a container has come in its life.
@@ -180,7 +203,21 @@ impl Stage {
 }
 
 impl Known {
-    async fn happened(&mut self, shim: &Shim, event: Event) {
+    fn new(shim: Shim) -> Self {
+        Self {
+            containers: HashMap::new(),
+            looks: 0,
+            words: Lanes::new(move |word: Word| {
+                let shim = shim.clone();
+                Box::pin(async move {
+                    let told = carry_out(&shim, &word).await;
+                    (word, told)
+                })
+            }),
+        }
+    }
+
+    fn happened(&mut self, shim: &Shim, event: Event) {
         let what = match event.action.as_str() {
             "create" => Type::ContainerCreatedEvent,
             "start" => Type::ContainerStartedEvent,
@@ -194,71 +231,66 @@ impl Known {
                 shim.remembered.forget(&event.actor.id);
             }
         }
-        self.note(shim, what, event.time_nano, event.actor).await;
+        self.note(what, event.time_nano, event.actor);
     }
 
-    async fn note(&mut self, shim: &Shim, what: Type, at: i64, whom: Actor) {
+    fn note(&mut self, what: Type, at: i64, whom: Actor) {
         let stage = match what {
-            Type::ContainerCreatedEvent => Stage::Created,
-            Type::ContainerStartedEvent => Stage::Running,
-            Type::ContainerStoppedEvent => Stage::Ended,
-            Type::ContainerDeletedEvent => {
-                let known = self.containers.remove(&whom.id);
-                shim.logs.forget(&whom.id);
-                shim.stats.forget(&whom.id);
-                let happened = self.happening(what, at, &whom);
-                if events::tell(shim, &happened).await == Told::No {
-                    self.remember(whom.id, known);
-                }
-                return;
-            }
+            Type::ContainerCreatedEvent => Some(Stage::Created),
+            Type::ContainerStartedEvent => Some(Stage::Running),
+            Type::ContainerStoppedEvent => Some(Stage::Ended),
+            Type::ContainerDeletedEvent => None,
         };
-        let container = Container {
-            stage,
-            attributes: whom.attributes.clone(),
-        };
-        let before = self.containers.insert(whom.id.clone(), container);
-        match stage {
-            Stage::Created => {}
-            Stage::Running if !is_container(&whom) => {}
-            // What is started here has its reader already; this one was started by hand.
-            Stage::Running if shim.logs.is_followed(&whom.id) => {}
-            Stage::Running => {
-                if let Ok(found) = shim.docker.container(&whom.id).await {
-                    read_log(shim, found).await;
-                }
-            }
-            Stage::Ended => shim.logs.settle(&whom.id).await,
-        }
-        let happened = self.happening(what, at, &whom);
-        if events::tell(shim, &happened).await == Told::No {
-            self.remember(whom.id, before);
-        }
-    }
-
-    fn happening<'a>(&'a self, what: Type, at: i64, whom: &'a Actor) -> Happened<'a> {
+        let attributes = whom.attributes.clone();
+        let now = stage.map(|stage| Container { stage, attributes });
+        let before = self.remember(&whom.id, now);
         let sandbox = whom.attributes.get(labels::SANDBOX_ID);
+        let pod = sandbox.unwrap_or(&whom.id).clone();
         let sandbox = sandbox.and_then(|id| self.containers.get(id));
-        Happened {
+        let word = Word {
             what,
             at,
+            sandbox: sandbox.map(|known| known.attributes.clone()),
             whom,
-            sandbox: sandbox.map(|known| &known.attributes),
+            before,
+            looks: self.looks,
+        };
+        self.words.push(&pod, word);
+    }
+
+    fn carried_out(&mut self, pod: String, (mut word, told): (Word, Told)) {
+        if told == Told::Yes {
+            self.words.go_on(pod, None);
+        } else if word.looks != self.looks {
+            // The engine is back since, and who looked took this for told.
+            word.looks = self.looks;
+            self.words.go_on(pod, Some(word));
+        } else {
+            // What was known of it is known again: what has happened since is found out, and told, when the engine
+            // is back.
+            let id = word.whom.id;
+            let next = self.words.find(&pod, |next| next.whom.id == id);
+            if let Some(next) = next {
+                next.before = word.before;
+            } else {
+                self.remember(&id, word.before);
+            }
+            self.words.go_on(pod, None);
         }
     }
 
-    /// What was known of a container is known again: what has happened since is found out, and
-    /// told, when the engine is back.
-    fn remember(&mut self, id: String, before: Option<Container>) {
-        match before {
-            Some(before) => self.containers.insert(id, before),
-            None => self.containers.remove(&id),
-        };
+    /// Returns what was known before.
+    fn remember(&mut self, id: &str, now: Option<Container>) -> Option<Container> {
+        match now {
+            Some(now) => self.containers.insert(id.to_owned(), now),
+            None => self.containers.remove(id),
+        }
     }
 
     /// Compares what there is with what was known, and makes up for what was not heard of.
-    async fn take_in(&mut self, shim: &Shim, listed: &[ContainerSummary]) {
-        let begun = std::mem::replace(&mut self.begun, true);
+    fn take_in(&mut self, shim: &Shim, listed: &[ContainerSummary]) {
+        let begun = self.looks > 0;
+        self.looks += 1;
         let now = clock::now();
         let gone: Vec<String> = self
             .containers
@@ -270,8 +302,7 @@ impl Known {
             if let Some(container) = self.containers.get(&id) {
                 let attributes = container.attributes.clone();
                 let whom = Actor { id, attributes };
-                self.note(shim, Type::ContainerDeletedEvent, now, whom)
-                    .await;
+                self.note(Type::ContainerDeletedEvent, now, whom);
             }
         }
         for one in listed {
@@ -292,13 +323,39 @@ impl Known {
                 self.containers.insert(one.id.clone(), container);
             }
             for what in missed {
-                self.note(shim, what, now, whom.clone()).await;
+                self.note(what, now, whom.clone());
             }
         }
         if !begun {
             shim.tasks.spawn(begin(shim.clone(), listed.to_vec()));
         }
     }
+}
+
+/// Does what something that happened asks for, and tells of it.
+async fn carry_out(shim: &Shim, word: &Word) -> Told {
+    let id = &word.whom.id;
+    match word.what {
+        // What is started here has its reader already; this one was started by hand.
+        Type::ContainerStartedEvent if is_container(&word.whom) && !shim.logs.is_followed(id) => {
+            if let Ok(found) = shim.docker.container(id).await {
+                read_log(shim, found).await;
+            }
+        }
+        Type::ContainerCreatedEvent | Type::ContainerStartedEvent => {}
+        Type::ContainerStoppedEvent => shim.logs.settle(id).await,
+        Type::ContainerDeletedEvent => {
+            shim.logs.forget(id);
+            shim.stats.forget(id);
+        }
+    }
+    let happened = Happened {
+        what: word.what,
+        at: word.at,
+        whom: &word.whom,
+        sandbox: word.sandbox.as_ref(),
+    };
+    events::tell(shim, &happened).await
 }
 
 fn is_container(whom: &Actor) -> bool {
@@ -321,7 +378,7 @@ fn missed(before: Option<Stage>, now: Stage) -> Vec<Type> {
 }
 
 /// A container's attributes, as the engine's events have them.
-pub(crate) fn attributes(listed: &ContainerSummary) -> std::collections::BTreeMap<String, String> {
+pub(crate) fn attributes(listed: &ContainerSummary) -> Attributes {
     let mut attributes = listed.labels.clone();
     if let Some(name) = listed.names.first() {
         let name = name.trim_start_matches('/').to_owned();

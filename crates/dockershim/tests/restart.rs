@@ -113,6 +113,48 @@ async fn a_container_that_an_engine_hangs_over_keeps_no_word_of_the_others_back(
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_container_that_ends_while_the_engine_hangs_over_it_keeps_no_other_s_end_back() {
+    let scratch = Scratch::new();
+    let engine = PretendedEngine::start(scratch.run(), false);
+    engine.keeps(sandbox('c', "hung"));
+    engine.hangs_over(container('d', 'c', "hung", ""));
+    engine.keeps(sandbox('a', "well"));
+    engine.keeps(container('b', 'a', "well", ""));
+    let shim = start(&engine, &scratch).await;
+    let both = async || kept_of(&shim, &id('b')).await == 2;
+    soon("what was is kept", both).await;
+    let told = shim.get_container_events(Request::new(GetEventsRequest {}));
+    let mut told = told.await.unwrap().into_inner();
+    let happens = |action: &str, one: char, of: char| {
+        let mut attributes = container(one, of, "", "")["Config"]["Labels"].clone();
+        attributes["name"] = "k8s_main_pod_default_uid_0".into();
+        engine.happens(&json!({
+            "Action": action,
+            "Actor": { "ID": id(one), "Attributes": attributes },
+            "timeNano": orlop_service::clock::now(),
+        }));
+    };
+    let path = format!("/containers/{}/json", id('d'));
+    let before = engine.asked(&path);
+    // Each is asked about, the one as it was started by hand and the other as it ends.
+    happens("start", 'd', 'c');
+    happens("die", 'd', 'c');
+    soon("it is asked about", async || engine.asked(&path) > before).await;
+    for (action, what) in [
+        ("die", ContainerEventType::ContainerStoppedEvent),
+        ("start", ContainerEventType::ContainerStartedEvent),
+        ("die", ContainerEventType::ContainerStoppedEvent),
+    ] {
+        happens(action, 'b', 'a');
+        let event = tokio::time::timeout(SOON, told.next()).await;
+        let event = event.expect("what happens is told").unwrap().unwrap();
+        assert_eq!(event.container_event_type(), what);
+        assert_eq!(event.container_id, id('b'));
+    }
+    shim.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn each_pod_of_an_earlier_run_is_looked_at_once_for_all_that_happened_to_it() {
     let scratch = Scratch::new();
     let engine = PretendedEngine::start(scratch.run(), false);

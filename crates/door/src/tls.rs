@@ -10,7 +10,6 @@ use rustls::{RootCertStore, ServerConfig};
 use rustls_pki_types::pem::{self, PemObject};
 use rustls_pki_types::{CertificateDer, PrivateKeyDer};
 use tokio::io::{AsyncRead, AsyncWrite};
-use tokio::task::spawn_blocking;
 use tokio::time::{Instant, timeout_at};
 use tokio_rustls::TlsAcceptor;
 use tokio_rustls::server::TlsStream;
@@ -99,7 +98,7 @@ impl Tls {
         S: AsyncRead + AsyncWrite + Unpin,
     {
         let (reading, whom) = (Arc::clone(self), self.rules.whom);
-        let config = spawn_blocking(move || reading.current()).await.ok()?;
+        let config = orlop_pool::blocking(move || reading.current()).await.ok()?;
         match timeout_at(by, TlsAcceptor::from(config).accept(stream)).await {
             Ok(Ok(stream)) => return Some(stream),
             Ok(Err(error)) => tracing::debug!(%error, "{whom} failed its handshake"),

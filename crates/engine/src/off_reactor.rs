@@ -1,6 +1,6 @@
 //! Work that would hold up the reactor.
 
-use orlop_pool::{Place, Refused};
+use orlop_pool::{Ended, Place, Refused};
 
 use crate::error::{Error, Result};
 
@@ -13,8 +13,10 @@ where
 {
     let done = orlop_pool::blocking(work);
     async move {
-        done.await
-            .unwrap_or_else(|failure| Err(Error::Internal(failure.to_string()).into()))
+        done.await.unwrap_or_else(|ended| match ended {
+            Ended::NoThread(source) => Err(Error::io("starting a thread")(source).into()),
+            panicked @ Ended::Panicked(_) => Err(Error::Internal(panicked.to_string()).into()),
+        })
     }
 }
 

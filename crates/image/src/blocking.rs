@@ -1,5 +1,7 @@
 //! Disk work, off the reactor.
 
+use orlop_pool::Ended;
+
 use crate::{Error, Result};
 
 /// Runs disk work on a thread for such work.
@@ -10,8 +12,9 @@ where
 {
     let done = orlop_pool::blocking(work);
     async move {
-        // It fails only if the work panics or the runtime ends.
-        done.await
-            .map_err(|_| Error::Cancelled("disk work".to_owned()))?
+        done.await.map_err(|ended| match ended {
+            Ended::NoThread(source) => Error::io("starting a thread", source),
+            Ended::Panicked(_) => Error::Cancelled("disk work".to_owned()),
+        })?
     }
 }

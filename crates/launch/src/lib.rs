@@ -11,6 +11,7 @@
 //!        ◄─ KeeperEvents (Exited, …) ──
 //! ```
 
+mod blocking;
 mod error;
 mod keeper;
 mod open_files;

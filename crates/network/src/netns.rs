@@ -9,6 +9,7 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::{Path, PathBuf};
 use std::sync::mpsc::{Sender, channel};
 
+use orlop_pool::started;
 use orlop_processor::Here;
 use rustix::mount::{MountPropagationFlags, UnmountFlags, mount_bind, mount_change, unmount};
 use rustix::process::getpid;
@@ -51,10 +52,10 @@ impl Held {
             let _ = tell.send(made);
             let _ = ended.recv();
         };
-        std::thread::Builder::new()
+        let thread = std::thread::Builder::new()
             .name("orlop-netns".to_owned())
-            .stack_size(256 << 10)
-            .spawn(work)?;
+            .stack_size(256 << 10);
+        started(thread.spawn(work))?;
         let made = told.recv();
         let path = made.unwrap_or_else(|_| Err(io::Error::other("the namespace's thread died")))?;
         Ok(Self { path, _end: end })
@@ -141,8 +142,8 @@ fn on_own_thread<T: Send>(work: impl FnOnce() -> io::Result<T> + Send) -> io::Re
         let here = Here::stay();
         let thread = std::thread::Builder::new()
             .name("orlop-netns".to_owned())
-            .stack_size(256 << 10)
-            .spawn_scoped(scope, work)?;
+            .stack_size(256 << 10);
+        let thread = started(thread.spawn_scoped(scope, work))?;
         drop(here);
         thread
             .join()

@@ -12,6 +12,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Instant;
 
+use orlop_pool::{Ended, Refused};
 use parking_lot::{Mutex, RwLock};
 use tokio::sync::Mutex as AsyncMutex;
 
@@ -253,7 +254,14 @@ impl Networks {
     ) -> Result<T, Error> {
         let inner = Arc::clone(&self.inner);
         let task = orlop_pool::blocking(move || work(&inner));
-        task.await.map_err(|_| Error::Interrupted)?
+        task.await.map_err(|ended| match ended {
+            Ended::NoThread(source) => Refused::NoThread {
+                place: "networks",
+                source,
+            }
+            .into(),
+            Ended::Panicked(_) => Error::Interrupted,
+        })?
     }
 }
 

@@ -135,7 +135,7 @@ async fn wait(settling: Weak<Settling>) {
         };
         let Some(due) = strong.due() else {
             // It is a matter of milliseconds, which calls need not wait for.
-            let _ = tokio::task::spawn_blocking(strong.give_back).await;
+            let _ = orlop_pool::blocking(strong.give_back).await;
             return;
         };
         drop(strong);

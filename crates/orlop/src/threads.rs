@@ -9,12 +9,8 @@ use orlop_cli::reactor::built;
 use parking_lot::Mutex;
 use tokio::runtime::{Builder, Runtime};
 
-/// Threads for the node's own blocking work, besides those that serve requests. More would only
-/// wait for the same disk. Work that waits for strangers has threads elsewhere (`orlop_pool`).
-const BLOCKING_THREADS: usize = 64;
-
-/// A thread without work gives its stack back after so long.
-const IDLE: Duration = Duration::from_secs(2);
+/// Work that blocks may end by itself for so long after all else has ended.
+const LAST_WORK: Duration = Duration::from_secs(1);
 
 /// Says where the limits are that may be too low.
 const WITHOUT_THREADS: &str = "cannot start the threads that serve requests; the limits of threads \
@@ -30,12 +26,17 @@ pub(crate) fn serving(workers: u16) -> anyhow::Result<Runtime> {
     // Those and one for what blocks, or nothing would ever be done.
     try_threads(workers + 1).context(WITHOUT_THREADS)?;
     let mut builder = Builder::new_multi_thread();
-    builder
-        .worker_threads(workers)
-        .max_blocking_threads(BLOCKING_THREADS)
-        .thread_keep_alive(IDLE)
-        .thread_name("orlop");
-    built(&mut builder).context(WITHOUT_THREADS)
+    builder.worker_threads(workers).thread_name("orlop");
+    let runtime = built(&mut builder).context(WITHOUT_THREADS)?;
+    // It stays for what blocks, where no other can be started any more.
+    orlop_pool::ready().context(WITHOUT_THREADS)?;
+    Ok(runtime)
+}
+
+/// Ends all that is at work.
+pub(crate) fn end(runtime: Runtime) {
+    runtime.shutdown_timeout(LAST_WORK);
+    orlop_pool::finish(LAST_WORK);
 }
 
 /// Whether there may be so many threads more.

@@ -24,8 +24,11 @@ impl Client {
     }
 
     fn command(&self, words: &[&str]) -> Command {
-        let mut command = Command::new(node::binary());
+        // Nothing here takes long, nor may it for ever.
+        let mut command = Command::new("timeout");
         command
+            .arg("60")
+            .arg(node::binary())
             .args([
                 "--config",
                 "/dev/null",
@@ -137,6 +140,27 @@ async fn round(node: Node, native: bool) {
             .contains("/nowhere")
     );
     assert!(!fs::exists(path("x")).unwrap());
+    // Pipes have no end that a copy could wait for.
+    let pipe = |path: &str| {
+        let made = Command::new("mkfifo").arg(path).status();
+        assert!(made.unwrap().success());
+    };
+    client.run(&["exec", "main", "sh", "-c", "mkdir /opt; mkfifo /srv/pipe"]);
+    let left_out = |from: &str, to: &str, rest: &str| {
+        let error = client.error(&["cp", from, to]);
+        assert!(error.contains("pipe") && error.contains(rest), "{error}");
+    };
+    left_out("main:/srv", &path("piped"), "2 could not be copied");
+    assert_eq!(
+        fs::read_to_string(path("piped/below/file")).unwrap(),
+        "text"
+    );
+    left_out("main:/srv/pipe", &path("x"), "sent nothing");
+    pipe(&path("tree/pipe"));
+    left_out(&path("tree"), "main:/opt/", "1 could not be copied");
+    client.run(&["exec", "main", "test", "-f", "/opt/tree/below/file"]);
+    left_out(&path("tree/pipe"), "main:/opt/", "left out");
+    fs::remove_file(path("tree/pipe")).unwrap();
     let diff = client.out(&["diff", "main"]);
     for line in ["D /bin/wc", "A /srv/below/file", "A /srv/evil"] {
         assert!(diff.lines().any(|found| found == line), "{line} in {diff}");
@@ -148,6 +172,12 @@ async fn round(node: Node, native: bool) {
     client.run(&["cp", &path("one"), "main:/tmp/one"]);
     client.run(&["cp", "main:/tmp/one", &path("two")]);
     assert_eq!(fs::read_to_string(path("two")).unwrap(), "alone");
+    left_out("main:/srv/pipe", &path("x"), "is no file");
+    left_out(&path("one"), "main:/srv/pipe", "is there and no file");
+    client.run(&["exec", "main", "rm", "/bin/test"]);
+    left_out("main:/srv/pipe", &path("x"), "sent nothing");
+    client.run(&["cp", "main:/tmp/one", &path("two")]);
+    assert!(!fs::exists(path("x")).unwrap());
     let error = client.error(&["cp", &path("tree"), "main:/tmp/tree"]);
     assert!(
         error.contains("no `tar`") && error.contains("/root"),

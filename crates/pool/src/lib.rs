@@ -5,13 +5,17 @@
 //! threads, each owner a share of them, and so many may wait; who comes after is told.
 
 mod known;
+mod limit;
+mod names;
 mod own;
 mod place;
 mod program;
 mod shares;
 
 pub use known::{Occupied, places};
-pub use own::{Ended, blocking};
+pub use limit::{NoThread, started};
+pub use names::look_up;
+pub use own::{Ended, blocking, finish, ready};
 pub use place::{Place, Refused};
 pub use program::{Retries, Said, ask};
 pub use shares::{Share, Shares, most_of};

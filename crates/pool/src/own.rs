@@ -1,42 +1,203 @@
 //! The node's own work, which waits for its disk or its kernel and for nobody else.
 
+use std::any::Any;
+use std::collections::VecDeque;
+use std::io;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::time::{Duration, Instant};
+
+use parking_lot::{Condvar, Mutex};
+use tokio::runtime::Handle;
 use tokio::sync::oneshot;
-use tokio::task::{JoinError, JoinHandle, spawn_blocking};
 
-/// The work panicked, or the runtime ended before it began.
+use crate::limit::started;
+
+/// More would only wait for the same disk. Work that waits for strangers has threads elsewhere
+/// ([`crate::Place`]).
+const THREADS: usize = 64;
+
+/// A thread without work gives its stack back after so long, the last one never.
+const IDLE: Duration = Duration::from_secs(2);
+
+static OWN: Threads = Threads::new(THREADS, IDLE);
+
+/// Why blocking work did not come to its end.
 #[derive(Debug, thiserror::Error)]
-#[error("the operation ended abnormally{}", .0.as_ref().map(|why| format!(": {why}")).unwrap_or_default())]
-pub struct Ended(Option<JoinError>);
+pub enum Ended {
+    /// The work panicked.
+    #[error("the operation ended abnormally: it panicked: {0}")]
+    Panicked(String),
+    /// There is no thread, and none can be started.
+    #[error("starting a thread")]
+    NoThread(#[source] io::Error),
+}
 
-/// Runs blocking work on one of the runtime's threads for that. It goes on if nobody waits for it.
+/// Starts the thread that does blocking work where no other can be started. Whoever calls this early
+/// never has such work refused.
+pub fn ready() -> io::Result<()> {
+    OWN.begin(Box::new(|| ()))
+}
+
+/// Runs blocking work on a thread for that. It goes on if nobody waits for it.
 pub fn blocking<T, F>(work: F) -> impl Future<Output = Result<T, Ended>> + Send + use<T, F>
+where
+    T: Send + 'static,
+    F: FnOnce() -> T + Send + 'static,
+{
+    on(&OWN, work)
+}
+
+/// Waits until all that was begun is done, for so long at most.
+pub fn finish(limit: Duration) {
+    OWN.finish(limit);
+}
+
+fn on<T, F>(
+    threads: &'static Threads,
+    work: F,
+) -> impl Future<Output = Result<T, Ended>> + Send + use<T, F>
 where
     T: Send + 'static,
     F: FnOnce() -> T + Send + 'static,
 {
     let (tell, told) = oneshot::channel();
     // Who waits for it must not be as large as the work.
-    let work: Box<dyn FnOnce() + Send> = Box::new(move || {
-        let _ = tell.send(work());
+    let work: Work = Box::new(move || {
+        let done = catch_unwind(AssertUnwindSafe(work));
+        let _ = tell.send(done.map_err(|panic| Ended::Panicked(words(&*panic))));
     });
     async move {
-        let task = begin(work);
-        match told.await {
-            Ok(done) => Ok(done),
-            Err(_) => Err(Ended(task.await.err())),
-        }
+        begin_here(threads, work).map_err(Ended::NoThread)?;
+        let lost = |_| Err(Ended::Panicked("it was lost".to_owned()));
+        told.await.unwrap_or_else(lost)
     }
 }
 
-/// What the runtime needs around a task is some kilobytes of code for each type of one, and there are
-/// hundreds: these are all of one type.
-fn begin(work: Box<dyn FnOnce() + Send>) -> JoinHandle<()> {
-    spawn_blocking(work)
+/// What it starts itself belongs to the reactor of who asked for it.
+fn begin_here(threads: &'static Threads, work: Work) -> io::Result<()> {
+    match Handle::try_current() {
+        Ok(reactor) => threads.begin(Box::new(move || {
+            let _here = reactor.enter();
+            work();
+        })),
+        Err(_) => threads.begin(work),
+    }
+}
+
+fn words(panic: &(dyn Any + Send)) -> String {
+    let text = panic.downcast_ref::<String>().map(String::as_str);
+    let text = text.or_else(|| panic.downcast_ref::<&str>().copied());
+    text.unwrap_or("no reason given").to_owned()
+}
+
+type Work = Box<dyn FnOnce() + Send>;
+
+/// Threads that are started when they are needed.
+///
+/// tokio's give all threads back, and panic where the next one can't be started. The last of these stays:
+/// a node that may start no thread more does its own work one after the other, and so can undo what it
+/// could not make.
+struct Threads {
+    state: Mutex<State>,
+    /// There is work.
+    come: Condvar,
+    /// All threads are idle.
+    done: Condvar,
+    most: usize,
+    idle: Duration,
+}
+
+struct State {
+    waiting: VecDeque<Work>,
+    threads: usize,
+    /// Of these, such as wait for work.
+    idle: usize,
+}
+
+impl Threads {
+    const fn new(most: usize, idle: Duration) -> Self {
+        Self {
+            state: Mutex::new(State {
+                waiting: VecDeque::new(),
+                threads: 0,
+                idle: 0,
+            }),
+            come: Condvar::new(),
+            done: Condvar::new(),
+            most,
+            idle,
+        }
+    }
+
+    fn begin(&'static self, work: Work) -> io::Result<()> {
+        let mut state = self.state.lock();
+        state.waiting.push_back(work);
+        // One that was woken is idle until it has what it was woken for.
+        if state.waiting.len() <= state.idle {
+            self.come.notify_one();
+            return Ok(());
+        }
+        if state.threads == self.most {
+            return Ok(());
+        }
+        let thread = std::thread::Builder::new().name("orlop-own".to_owned());
+        match started(thread.spawn(|| self.serve())) {
+            Ok(_) => state.threads += 1,
+            // Nobody would come for it.
+            Err(error) if state.threads == 0 => {
+                state.waiting.pop_back();
+                return Err(error);
+            }
+            // One of those there are will.
+            Err(_) => {}
+        }
+        Ok(())
+    }
+
+    fn serve(&self) {
+        let mut state = self.state.lock();
+        loop {
+            if let Some(work) = state.waiting.pop_front() {
+                drop(state);
+                // What it held is dropped with it, and may panic as well.
+                let _ = catch_unwind(AssertUnwindSafe(work));
+                state = self.state.lock();
+                continue;
+            }
+            state.idle += 1;
+            if state.idle == state.threads {
+                self.done.notify_all();
+            }
+            let is_last = state.threads == 1;
+            let is_late = if is_last {
+                self.come.wait(&mut state);
+                false
+            } else {
+                self.come.wait_for(&mut state, self.idle).timed_out()
+            };
+            state.idle -= 1;
+            if is_late && state.waiting.is_empty() && state.threads > 1 {
+                state.threads -= 1;
+                return;
+            }
+        }
+    }
+
+    fn finish(&self, limit: Duration) {
+        let by = Instant::now() + limit;
+        let mut state = self.state.lock();
+        while state.idle < state.threads || !state.waiting.is_empty() {
+            if self.done.wait_until(&mut state, by).timed_out() {
+                return;
+            }
+        }
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::sync::mpsc;
 
     #[tokio::test]
     async fn the_outcome_comes_back_and_a_panic_is_told() {
@@ -44,8 +205,64 @@ mod tests {
         let error = blocking(|| panic!("on purpose")).await.unwrap_err();
         let said = error.to_string();
         assert!(
-            said.contains("abnormally") && said.contains("panic"),
+            said.contains("abnormally") && said.contains("on purpose"),
             "{said}"
         );
+    }
+
+    #[tokio::test]
+    async fn what_is_done_belongs_to_the_reactor_of_who_asked() {
+        let spawned = blocking(|| tokio::spawn(async { 7 })).await.unwrap();
+        assert_eq!(spawned.await.unwrap(), 7);
+    }
+
+    #[tokio::test]
+    async fn threads_come_as_they_are_needed_and_all_but_one_go() {
+        static THREADS: Threads = Threads::new(3, Duration::from_millis(50));
+        let mut at_work = Vec::new();
+        let mut releases = Vec::new();
+        for _ in 0..5 {
+            let (release, held) = mpsc::channel::<()>();
+            at_work.push(tokio::spawn(on(&THREADS, move || held.recv().is_err())));
+            releases.push(release);
+        }
+        until(|state| state.threads == 3 && state.waiting.len() == 2).await;
+        drop(releases);
+        for each in at_work {
+            assert!(each.await.unwrap().unwrap());
+        }
+        until(|state| state.threads == 1 && state.idle == 1).await;
+        tokio::time::sleep(Duration::from_millis(200)).await;
+        assert_eq!(THREADS.state.lock().threads, 1, "the last one stays");
+        assert_eq!(on(&THREADS, || 7).await.unwrap(), 7);
+
+        async fn until(is_so: impl Fn(&State) -> bool) {
+            let by = Instant::now() + Duration::from_secs(10);
+            while !is_so(&THREADS.state.lock()) {
+                assert!(Instant::now() < by);
+                tokio::time::sleep(Duration::from_millis(5)).await;
+            }
+        }
+    }
+
+    #[tokio::test]
+    async fn the_end_waits_for_what_was_begun_and_no_longer_than_it_may() {
+        static THREADS: Threads = Threads::new(1, IDLE);
+        let (release, held) = mpsc::channel::<()>();
+        let work = tokio::spawn(on(&THREADS, move || held.recv().is_err()));
+        let later = tokio::spawn(on(&THREADS, || ()));
+        while THREADS.state.lock().waiting.is_empty() {
+            tokio::task::yield_now().await;
+        }
+        let begun = Instant::now();
+        THREADS.finish(Duration::from_millis(100));
+        assert!(begun.elapsed() >= Duration::from_millis(100));
+        drop(release);
+        THREADS.finish(Duration::from_secs(10));
+        assert!(begun.elapsed() < Duration::from_secs(10));
+        let is_over = |state: &State| state.waiting.is_empty() && state.idle == state.threads;
+        assert!(is_over(&THREADS.state.lock()));
+        work.await.unwrap().unwrap();
+        later.await.unwrap().unwrap();
     }
 }

@@ -5,6 +5,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use tokio::sync::{Semaphore, SemaphorePermit, oneshot};
 
 use crate::known::{self, Occupied};
+use crate::limit::started;
 use crate::shares::{Share, Shares};
 
 /// Threads of one kind of stranger. One is started for each work, so an empty place costs nothing.
@@ -36,7 +37,7 @@ pub enum Refused {
         threads: usize,
     },
     /// No thread could be started.
-    #[error("{place}: no thread can be started")]
+    #[error("starting a thread for {place}")]
     NoThread {
         /// The place's name.
         place: &'static str,
@@ -170,7 +171,7 @@ impl Place {
 /// All of one type, so that what is around a thread is there once.
 fn begin(work: Box<dyn FnOnce() + Send>) -> std::io::Result<()> {
     let thread = std::thread::Builder::new().name("orlop-waits".to_owned());
-    thread.spawn(work).map(drop)
+    started(thread.spawn(work)).map(drop)
 }
 
 #[cfg(test)]

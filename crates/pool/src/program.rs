@@ -9,6 +9,8 @@ use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::process::{ChildStderr, Command};
 
+use crate::limit::started;
+
 /// How much is read of a program's complaints.
 const COMPLAINT: u64 = 4096;
 
@@ -63,7 +65,7 @@ pub async fn ask(
             .kill_on_drop(true);
         let mut retries = Retries::default();
         let mut child = loop {
-            match program.spawn() {
+            match started(program.spawn()) {
                 Ok(child) => break child,
                 Err(error) => tokio::time::sleep(retries.pause(error)?).await,
             }

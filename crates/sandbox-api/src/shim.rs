@@ -44,7 +44,7 @@ impl Shim<'_> {
     async fn run(&self, action: &str, input: &[u8]) -> Result<Vec<u8>, Status> {
         let program = program()?;
         let named = |what: &str| format!("{what} {} {action}", program.display());
-        let mut child = Command::new(&program)
+        let child = Command::new(&program)
             .args(["-namespace", self.namespace, "-address", self.owner])
             .args(["-id", self.id, action])
             .current_dir(self.dir)
@@ -57,7 +57,8 @@ impl Shim<'_> {
             .stdout(Stdio::piped())
             .stderr(Stdio::piped())
             .kill_on_drop(true)
-            .spawn()
+            .spawn();
+        let mut child = orlop_pool::started(child)
             .map_err(|error| Status::internal(format!("{}: {error}", named("starting"))))?;
         let told = async {
             if let Some(mut stdin) = child.stdin.take() {

@@ -47,7 +47,7 @@ impl Store {
 impl Methods for Store {
     fn answer(self, call: Call) -> BoxFuture<Answer> {
         Box::pin(async move {
-            let answered = tokio::task::spawn_blocking(move || {
+            let answered = orlop_pool::blocking(move || {
                 let (namespace, message) = (call.namespace.as_str(), call.message);
                 match call.method.as_str() {
                     "Create" => create(&self, namespace, &message),

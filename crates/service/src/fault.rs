@@ -4,6 +4,7 @@ use std::error::Error as StdError;
 use std::io;
 
 pub use orlop_causes::with_causes as chain;
+use orlop_pool::NoThread;
 use tonic::{Code, Status};
 
 /// What a backend's call can fail with.
@@ -42,6 +43,7 @@ impl Invalid {
 pub fn status(fault: &(impl Fault + 'static)) -> Status {
     let message = readable(chain(fault));
     match fault.known_word() {
+        _ if NoThread::is_cause(fault) => Status::resource_exhausted(message),
         Some(word) => Status::unknown(format!("{word}: {message}")),
         None => Status::new(fault.code(), message),
     }

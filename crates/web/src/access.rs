@@ -10,7 +10,6 @@ use http::{HeaderMap, Uri};
 use orlop_door::Listener;
 use sha2::{Digest, Sha256};
 use subtle::ConstantTimeEq;
-use tokio::task::spawn_blocking;
 
 /// No token is longer.
 const LONGEST_TOKEN: u64 = 4 << 10;
@@ -39,7 +38,7 @@ impl Token {
             Self::Given(token) => return Some(token.clone().into_bytes()),
             Self::File(path) => path.clone(),
         };
-        let read = spawn_blocking(move || {
+        let read = orlop_pool::blocking(move || {
             let read = orlop_disk::read_file(&path, LONGEST_TOKEN);
             read.inspect_err(|error| {
                 tracing::warn!(path = %path.display(), %error, "nobody is let in: the token can't be read");

@@ -1,6 +1,9 @@
 //! `/checkpoint`: a container is written out to an archive below the agent's directory, as by a
 //! kubelet.
 
+use std::fs::DirBuilder;
+use std::io;
+use std::os::unix::fs::DirBuilderExt;
 use std::time::Duration;
 
 use http::StatusCode;
@@ -27,9 +30,12 @@ pub(super) async fn answer(
         Err(problem) => return answer::text(StatusCode::BAD_REQUEST, format!("{problem}\n")),
     };
     let dir = shared.options().root_dir.join(DIRECTORY);
-    let mut private = tokio::fs::DirBuilder::new();
-    private.mode(0o700).recursive(true);
-    if let Err(error) = private.create(&dir).await {
+    let making = dir.clone();
+    let made = orlop_pool::blocking(move || {
+        let mut private = DirBuilder::new();
+        private.mode(0o700).recursive(true).create(making)
+    });
+    if let Err(error) = made.await.map_err(io::Error::other).flatten() {
         let text = format!("making {}: {error}\n", dir.display());
         return answer::text(StatusCode::INTERNAL_SERVER_ERROR, text);
     }

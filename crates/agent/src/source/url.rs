@@ -4,6 +4,8 @@ use std::collections::BTreeMap;
 use std::sync::Once;
 use std::time::Duration;
 
+use orlop_pool::Place;
+use reqwest::dns::{Addrs, Name, Resolve, Resolving};
 use reqwest::header::{HeaderMap, HeaderName, HeaderValue};
 use reqwest::{Client, Url};
 use tokio::time::{Instant, sleep_until};
@@ -41,6 +43,7 @@ impl UrlSource {
             }
         }
         let client = Client::builder()
+            .dns_resolver(Names)
             .default_headers(map)
             .timeout(PATIENCE)
             .build()
@@ -102,6 +105,20 @@ pub(crate) async fn url(source: UrlSource, period: Duration, mut texts: Texts, o
             last = Some(answer);
         }
         sleep_until(next).await;
+    }
+}
+
+/// Not on the reactor's threads: it panics where none can be started.
+struct Names;
+
+impl Resolve for Names {
+    fn resolve(&self, name: Name) -> Resolving {
+        static LOOKING_UP: Place = Place::new("looking up the manifests' URL", 2, 2, 16);
+        Box::pin(async move {
+            let found = orlop_pool::look_up(&LOOKING_UP, name.as_str(), 0).await?;
+            let found: Addrs = Box::new(found.into_iter());
+            Ok(found)
+        })
     }
 }
 

@@ -1,5 +1,7 @@
 //! `RemoveContainer`: removes a container, by force if it runs. May be repeated.
 
+use std::path::PathBuf;
+
 use orlop_cri::v1::{RemoveContainerRequest, RemoveContainerResponse};
 
 use crate::docker::Force;
@@ -37,8 +39,11 @@ pub(crate) async fn call(
 
 /// A link to the engine's own log leads nowhere now. A file of ours is the kubelet's to remove.
 async fn remove_link(path: &str) {
-    let is_link = tokio::fs::symlink_metadata(path).await;
-    if is_link.is_ok_and(|metadata| metadata.is_symlink()) {
-        let _ = tokio::fs::remove_file(path).await;
-    }
+    let path = PathBuf::from(path);
+    let removing = orlop_pool::blocking(move || {
+        if path.is_symlink() {
+            let _ = std::fs::remove_file(path);
+        }
+    });
+    let _ = removing.await;
 }

@@ -202,18 +202,25 @@ pub async fn end_unknown_keeper(node: &Node, name: &str) -> Result<()> {
     teardown::remove_run(&node.paths, &run, name).await
 }
 
+/// All that can be released, and the first failure is told.
 async fn release_leases(node: &Node) -> Result<()> {
+    let mut first = Ok(());
     for lease in node.images.leases() {
         let container = lease.owner.split('/').next().unwrap_or_default();
-        if !node.containers.contains(container) {
-            let freed = node.images.release(&lease.owner).await;
-            let freed = freed.map_err(|source| Error::Image {
-                doing: "releasing the images of containers that are gone".into(),
-                source,
-            })?;
-            node.metrics.freed(&freed);
-            node.metrics.leak("lease");
+        if node.containers.contains(container) {
+            continue;
+        }
+        match node.images.release(&lease.owner).await {
+            Ok(freed) => {
+                node.metrics.freed(&freed);
+                node.metrics.leak("lease");
+            }
+            Err(source) if first.is_ok() => {
+                let doing = "releasing the images of containers that are gone".into();
+                first = Err(Error::Image { doing, source }.into());
+            }
+            Err(_) => {}
         }
     }
-    Ok(())
+    first
 }

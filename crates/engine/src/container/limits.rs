@@ -1,6 +1,6 @@
 //! Changing the limits of a container that exists, whoever asks for it.
 
-use std::path::Path;
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -114,12 +114,12 @@ async fn apply(
     };
     let text = serde_json::to_vec(&limits)
         .map_err(|error| Error::Internal(format!("writing resources as JSON: {error}")))?;
-    write(&path, text).await?;
+    write(path.clone(), text).await?;
     let updated = handler
         .runtime
         .update(container.id.as_str(), &path, LIMIT)
         .await;
-    let _ = tokio::fs::remove_file(&path).await;
+    let _ = blocking(move || Ok(std::fs::remove_file(path))).await;
     updated.map_err(|source| {
         let doing = format!("updating the resources of container {}", container.id);
         Arc::new(Error::Launch { doing, source })
@@ -152,9 +152,10 @@ async fn apply_hugepages(
     .await
 }
 
-async fn write(path: &Path, text: Vec<u8>) -> Result<()> {
-    tokio::fs::write(path, text)
-        .await
-        .map_err(Error::io(format!("writing {}", path.display())))
-        .map_err(Into::into)
+async fn write(path: PathBuf, text: Vec<u8>) -> Result<()> {
+    blocking(move || {
+        let written = std::fs::write(&path, text);
+        Ok(written.map_err(Error::io(format!("writing {}", path.display())))?)
+    })
+    .await
 }

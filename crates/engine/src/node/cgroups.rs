@@ -165,12 +165,12 @@ impl Cgroups {
         }
         let hierarchies = Arc::clone(&self.hierarchies);
         let getting_ready = Arc::clone(&self.getting_ready);
-        tasks.spawn_blocking(move || {
+        tasks.spawn(orlop_pool::blocking(move || {
             if let Err(error) = hierarchies.make_ready_to_move() {
                 tracing::debug!(%error, "getting ready to move processes between cgroups");
             }
             getting_ready.store(false, Ordering::Release);
-        });
+        }));
     }
 
     /// Whether cgroups are directories, to be made and removed by whoever may.

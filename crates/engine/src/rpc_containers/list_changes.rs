@@ -29,7 +29,9 @@ pub async fn call(
     // Held as long as the container lives.
     let lower = held_layers(&node.images, container.id.as_str()).await?;
     let (sender, receiver) = mpsc::channel(AHEAD);
-    tokio::task::spawn_blocking(move || {
+    // It goes on as fast as its reader.
+    let thread = std::thread::Builder::new().name("orlop-changes".to_owned());
+    let walking = thread.spawn(move || {
         let mut batch = Vec::with_capacity(BATCH);
         let walked = changes(&container.upper(), &lower, &mut |change| {
             batch.push(message(change));
@@ -43,6 +45,7 @@ pub async fn call(
             send(&sender, &mut batch);
         }
     });
+    orlop_pool::started(walking).map_err(Error::io("starting a thread"))?;
     let answers = stream::unfold(receiver, |mut receiver| async {
         Some((receiver.recv().await?, receiver))
     });

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use futures_util::stream;
 use futures_util::{StreamExt as _, TryStreamExt as _};
 use orlop_cri::images::{BrokenContent, VerifyImagesRequest, VerifyImagesResponse};
-use orlop_image::{Image, Verified};
+use orlop_image::{Digest, Image, Verified};
 use tonic::Status;
 
 use crate::batches::Answers;
@@ -58,14 +58,14 @@ async fn verify(
     })?;
     Ok(images
         .into_iter()
-        .map(|image| answer(image, &verified))
+        .map(|image| answer(image.id, image.repo_tags, &verified))
         .collect())
 }
 
-fn answer(image: Image, verified: &Verified) -> VerifyImagesResponse {
+fn answer(id: Digest, names: Vec<String>, verified: &Verified) -> VerifyImagesResponse {
     let of_image = || {
         let broken = verified.broken.iter();
-        broken.filter(|layer| layer.images.contains(&image.id))
+        broken.filter(|layer| layer.images.contains(&id))
     };
     let broken: Vec<_> = of_image()
         .map(|layer| BrokenContent {
@@ -74,16 +74,52 @@ fn answer(image: Image, verified: &Verified) -> VerifyImagesResponse {
         })
         .collect();
     let unlabelled = verified.unlabelled.iter();
-    let unlabelled = unlabelled.filter(|layer| layer.images.contains(&image.id));
+    let unlabelled = unlabelled.filter(|layer| layer.images.contains(&id));
     let unlabelled = unlabelled.map(|layer| BrokenContent {
         digest: layer.diff_id.to_string(),
         problem: layer.reason.clone(),
     });
     VerifyImagesResponse {
         unlabelled: unlabelled.collect(),
-        id: image.id.to_string(),
+        id: id.to_string(),
         repaired: !broken.is_empty() && of_image().all(|layer| layer.repaired),
-        names: image.repo_tags,
+        names,
         broken,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use orlop_image::{BrokenLayer, UnlabelledLayer};
+
+    use super::*;
+
+    #[test]
+    fn each_image_is_told_of_its_own_layers_and_what_lacks_a_label_is_not_broken() {
+        let (one, other) = (Digest::of(b"one"), Digest::of(b"other"));
+        let verified = Verified {
+            broken: vec![BrokenLayer {
+                diff_id: Digest::of(b"broken"),
+                reason: "gone".into(),
+                images: vec![one],
+                repaired: true,
+            }],
+            unlabelled: vec![UnlabelledLayer {
+                diff_id: Digest::of(b"unlabelled"),
+                reason: "refused".into(),
+                images: vec![other],
+            }],
+            ..Verified::default()
+        };
+        let of = |id| answer(id, Vec::new(), &verified);
+        let (one, other) = (of(one), of(other));
+        assert!(one.repaired && one.unlabelled.is_empty());
+        assert_eq!(one.broken[0].problem, "gone");
+        assert!(!other.repaired && other.broken.is_empty());
+        assert_eq!(other.unlabelled[0].problem, "refused");
+        assert_eq!(
+            other.unlabelled[0].digest,
+            Digest::of(b"unlabelled").to_string()
+        );
     }
 }

@@ -8,6 +8,7 @@ use futures_util::stream::FuturesUnordered;
 use tokio::sync::Notify;
 
 use super::ingest::Ingest;
+use crate::blocking::blocking;
 use crate::manifest::Descriptor;
 use crate::registry::{Attempt, Body, Capability, Host, Remote, Try};
 use crate::{Error, Result};
@@ -177,9 +178,7 @@ impl Work<'_> {
             };
             if gathered > 0 && (gathered >= BATCH || ended) {
                 let (ingest, pieces) = (Arc::clone(self.ingest), std::mem::take(&mut batch));
-                tokio::task::spawn_blocking(move || ingest.write(at, &pieces))
-                    .await
-                    .map_err(|_| Error::Cancelled("a download".to_owned()))??;
+                blocking(move || ingest.write(at, &pieces)).await?;
                 at += gathered as u64;
                 position += gathered as u64;
                 gathered = 0;

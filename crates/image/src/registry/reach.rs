@@ -4,8 +4,12 @@
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
+use orlop_pool::{Place, look_up};
 use reqwest::Url;
 use reqwest::dns::{Addrs, Name, Resolve, Resolving};
+
+/// Names that nobody answers for hold these threads, and no others, for as long as the resolver waits.
+static LOOKING_UP: Place = Place::new("looking up the hosts of registries", 32, 4, 4096);
 
 /// Whom an address is for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -72,9 +76,23 @@ impl Resolve for Within {
         let within = self.clone();
         Box::pin(async move {
             let host = name.as_str();
-            let found = tokio::net::lookup_host((host, 0)).await?.collect();
+            let found = look_up(&LOOKING_UP, host, 0).await?;
             let good: Addrs = Box::new(within.of(host, found)?.into_iter());
             Ok(good)
+        })
+    }
+}
+
+/// Hosts wherever they are, as the node's own configuration names them.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Anywhere;
+
+impl Resolve for Anywhere {
+    fn resolve(&self, name: Name) -> Resolving {
+        Box::pin(async move {
+            let found = look_up(&LOOKING_UP, name.as_str(), 0).await?;
+            let found: Addrs = Box::new(found.into_iter());
+            Ok(found)
         })
     }
 }
@@ -138,8 +156,8 @@ async fn addresses(url: &Url) -> Vec<SocketAddr> {
     if let Ok(literal) = host.trim_matches(['[', ']']).parse::<IpAddr>() {
         return vec![SocketAddr::new(literal, port)];
     }
-    let found = tokio::net::lookup_host((host, port)).await;
-    found.map(Iterator::collect).unwrap_or_default()
+    let found = look_up(&LOOKING_UP, host, port).await;
+    found.unwrap_or_default()
 }
 
 fn zone(address: IpAddr) -> Zone {

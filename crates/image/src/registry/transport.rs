@@ -9,7 +9,7 @@ use parking_lot::Mutex;
 use reqwest::{Certificate, Client, Identity, Url};
 
 use super::connections::Connections;
-use super::reach::{Reach, Within};
+use super::reach::{Anywhere, Reach, Within};
 use crate::blocking::blocking;
 use crate::{Config, Error, Pace, Result};
 
@@ -129,9 +129,8 @@ impl Transport {
         }
         let building = key.clone();
         // Loads the system's certificates.
-        let client = tokio::task::spawn_blocking(move || build(&building))
-            .await
-            .map_err(|_| Error::Cancelled("making an HTTP client".to_owned()))?
+        let client = blocking(move || Ok(build(&building)))
+            .await?
             .map_err(|error| Error::Configuration {
                 path: format!("TLS settings for {}", super::host::authority(url)),
                 reason: orlop_causes::with_causes(&error),
@@ -161,10 +160,10 @@ fn build(key: &Key) -> reqwest::Result<Client> {
         if key.direct {
             builder = builder.no_proxy();
         }
-        if let Some(within) = &key.within {
-            builder = builder.dns_resolver(within.clone());
+        match &key.within {
+            Some(within) => builder.dns_resolver(within.clone()),
+            None => builder.dns_resolver(Anywhere),
         }
-        builder
     };
     if !key.https {
         // No TLS, no certificates: a node without any can still use such a registry.

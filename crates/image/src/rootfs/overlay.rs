@@ -16,6 +16,7 @@ use rustix::mount::{
 use rustix::process::fchdir;
 
 use orlop_disk::mapped_clone;
+use orlop_pool::started;
 
 use super::attributes::{own_directory, own_mounts};
 use crate::{Error, Result};
@@ -233,9 +234,8 @@ impl OverlayMount {
 /// undone.
 fn on_a_thread(mount: impl FnOnce() -> Result<OwnedFd> + Send) -> Result<OwnedFd> {
     thread::scope(|scope| {
-        thread::Builder::new()
-            .name("mount".to_owned())
-            .spawn_scoped(scope, mount)
+        let thread = thread::Builder::new().name("mount".to_owned());
+        started(thread.spawn_scoped(scope, mount))
             .map_err(|error| Error::io("starting a thread that mounts", error))?
             .join()
             .unwrap_or_else(|_| Err(Error::io("mounting an overlay", Errno::IO.into())))

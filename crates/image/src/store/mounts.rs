@@ -236,6 +236,8 @@ mod tests {
     use orlop_testkit::{machine, skip, skip_unless};
 
     use super::*;
+    use crate::store::LayerRecord;
+    use crate::verify::{self, Verdict};
 
     /// Of this length, with nothing that the kernel could check besides.
     fn sealed(bytes: &[u8]) -> Sealed {
@@ -268,10 +270,27 @@ mod tests {
         let refused = store.mount_sealed(&key, &sealed(&sound)).unwrap_err();
         assert!(matches!(&refused, Error::Unlabelled { .. }), "{refused}");
         assert!(refused.to_string().contains("no_type"), "{refused}");
+        let layer = LayerRecord {
+            key,
+            diff_id: Digest::of(b"archive"),
+            archive_bytes: 0,
+            bytes: 0,
+            disk_bytes: 0,
+            inodes: 0,
+            implicit: Vec::new(),
+            blob: None,
+            replayable: false,
+            created: 0,
+            form: Form::Erofs(sealed(&sound)),
+        };
+        let verdict = verify::check(&store, &layer);
+        assert!(matches!(&verdict, Verdict::Unlabelled(why) if why.contains("no_type")));
 
         fs::write(&path, vec![0; sound.len()]).unwrap();
         let damaged = store.mount_sealed(&key, &sealed(&sound)).unwrap_err();
         assert!(matches!(&damaged, Error::Damaged { .. }), "{damaged}");
+        let verdict = verify::check(&store, &layer);
+        assert!(matches!(verdict, Verdict::Broken(_)));
     }
 
     #[test]

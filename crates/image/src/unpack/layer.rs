@@ -6,6 +6,7 @@ use std::path::Path;
 use std::thread;
 
 use orlop_decrypt::{Options, Plain};
+use orlop_pool::started;
 
 use super::decompress::decompress;
 use super::extract::{RecordFiles, Spending, Unpacked, extract};
@@ -80,28 +81,28 @@ fn unpack_to<J: RecordFiles, T: Target>(
 ) -> Result<(Unpacked, T::Rest, J)> {
     let (feeder, mut drain) = pipe(Hasher::like(layer.diff_id.as_ref()));
     thread::scope(|scope| {
-        let decompressor = thread::Builder::new()
-            .name("decompress".to_owned())
-            .spawn_scoped(scope, move || {
-                let mut hashing = Hashing {
-                    input,
-                    hasher: Hasher::like(layer.blob.as_ref()),
-                };
-                let mut buffered = BufReader::with_capacity(128 << 10, &mut hashing);
-                let opened = if let Some(secret) = layer.secret {
-                    let mut opened = BufReader::new(Plain::new(&mut buffered, secret));
-                    pump(feeder, layer.file, &mut opened);
-                    // Only at its end it is known to be what was encrypted.
-                    read_out(&mut opened)
-                } else {
-                    pump(feeder, layer.file, &mut buffered);
-                    Ok(())
-                };
-                // What stands behind the compressed stream belongs to the digest.
-                let rest = read_out(&mut buffered);
-                drop(buffered);
-                rest.map(|()| (hashing.hasher.finish(), opened))
-            })
+        let thread = thread::Builder::new().name("decompress".to_owned());
+        let decompressor = thread.spawn_scoped(scope, move || {
+            let mut hashing = Hashing {
+                input,
+                hasher: Hasher::like(layer.blob.as_ref()),
+            };
+            let mut buffered = BufReader::with_capacity(128 << 10, &mut hashing);
+            let opened = if let Some(secret) = layer.secret {
+                let mut opened = BufReader::new(Plain::new(&mut buffered, secret));
+                pump(feeder, layer.file, &mut opened);
+                // Only at its end it is known to be what was encrypted.
+                read_out(&mut opened)
+            } else {
+                pump(feeder, layer.file, &mut buffered);
+                Ok(())
+            };
+            // What stands behind the compressed stream belongs to the digest.
+            let rest = read_out(&mut buffered);
+            drop(buffered);
+            rest.map(|()| (hashing.hasher.finish(), opened))
+        });
+        let decompressor = started(decompressor)
             .map_err(|error| Error::io("starting a decompression thread", error))?;
         let extracted = extract(
             layer.what,

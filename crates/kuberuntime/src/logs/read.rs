@@ -10,10 +10,9 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use flate2::read::GzDecoder;
-use orlop_cri::log::{Entry, Stream};
+use orlop_cri::log::{Line, Stream};
 use orlop_disk::LogPlace;
 use orlop_kubelet_rules::Timestamp;
-use serde::Deserialize;
 use tokio::sync::mpsc::Sender;
 
 use crate::manager::{LogQuery, RequestError};
@@ -159,7 +158,8 @@ impl LogFile<'_> {
     }
 
     fn is_counted(&self, line: &[u8]) -> bool {
-        Entry::parse(line).is_ok_and(|entry| {
+        Line::parse(line).is_ok_and(|line| {
+            let entry = line.entry();
             !entry.partial
                 && self
                     .query
@@ -204,17 +204,10 @@ impl LogFile<'_> {
     }
 
     fn entry(&mut self, line: &[u8]) -> io::Result<()> {
-        let docker;
-        let entry = match Entry::parse(line) {
-            Ok(entry) => entry,
-            Err(_) => match serde_json::from_slice::<DockerEntry>(line) {
-                Ok(found) => {
-                    docker = found;
-                    docker.entry()
-                }
-                Err(_) => return Ok(()),
-            },
+        let Ok(line) = Line::parse(line) else {
+            return Ok(());
         };
+        let entry = line.entry();
         if self
             .query
             .stream
@@ -227,7 +220,7 @@ impl LogFile<'_> {
         {
             return Ok(());
         }
-        let mut text = Vec::with_capacity(line.len());
+        let mut text = Vec::with_capacity(entry.content.len());
         if self.query.timestamps {
             text.extend_from_slice(entry.time.as_bytes());
             text.push(b' ');
@@ -246,29 +239,6 @@ impl LogFile<'_> {
             return Err(io::ErrorKind::BrokenPipe.into());
         }
         Ok(())
-    }
-}
-
-/// A line of Docker's `json-file` driver.
-#[derive(Deserialize)]
-struct DockerEntry {
-    log: String,
-    stream: String,
-    time: String,
-}
-
-impl DockerEntry {
-    fn entry(&self) -> Entry<'_> {
-        Entry {
-            time: &self.time,
-            stream: if self.stream == "stderr" {
-                Stream::Stderr
-            } else {
-                Stream::Stdout
-            },
-            partial: !self.log.ends_with('\n'),
-            content: self.log.as_bytes(),
-        }
     }
 }
 
@@ -296,9 +266,10 @@ fn tail_start(file: &mut File, lines: u64, stream: Option<Stream>) -> io::Result
     // What ends without a line end counts as a line, in each stream.
     let mut open = [true, true];
     let mut counts = |line: &[u8]| {
-        let Ok(entry) = Entry::parse(line) else {
+        let Ok(line) = Line::parse(line) else {
             return false;
         };
+        let entry = line.entry();
         if stream.is_some_and(|stream| stream != entry.stream) {
             return false;
         }
@@ -454,10 +425,13 @@ mod tests {
         let docker = dir.path().join("docker.log");
         std::fs::write(
             &docker,
-            "{\"log\":\"x\\n\",\"stream\":\"stdout\",\"time\":\"2026-01-02T03:04:05Z\"}\n",
+            "{\"log\":\"x\\n\",\"stream\":\"stdout\",\"time\":\"2026-01-02T03:04:05Z\"}\n\
+             {\"log\":\"in \",\"stream\":\"stderr\",\"time\":\"2026-01-02T03:04:05Z\"}\n\
+             {\"log\":\"parts\\n\",\"stream\":\"stderr\",\"time\":\"2026-01-02T03:04:05Z\"}\n",
         )
         .unwrap();
-        assert_eq!(all(&docker, &query), "x\n");
+        assert_eq!(all(&docker, &query), "x\nin parts\n");
+        assert_eq!(all(&docker, &tail(1)), "in parts\n");
     }
 
     #[test]

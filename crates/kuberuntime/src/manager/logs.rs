@@ -88,7 +88,11 @@ impl Manager {
             }),
         };
         let (out, parts) = mpsc::channel(16);
-        tokio::task::spawn_blocking(move || read(&source, &query, &out));
+        // It goes on as fast as its reader.
+        let path = source.path.clone();
+        let thread = std::thread::Builder::new().name("orlop-log".to_owned());
+        let reading = thread.spawn(move || read(&source, &query, &out));
+        orlop_pool::started(reading).map_err(|source| RequestError::Log { path, source })?;
         Ok(LogReader { parts })
     }
 }

@@ -4,7 +4,7 @@ use std::fs::File;
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::Path;
 
-use orlop_cri::log::Entry;
+use orlop_cri::log::Line;
 use orlop_cri::v1;
 use orlop_disk::LogPlace;
 use orlop_kubelet_rules::labels;
@@ -14,6 +14,8 @@ use orlop_kubelet_rules::pod::Pod;
 const MAX_FILE: u64 = 4096;
 const MAX_LOG: usize = 2048;
 const MAX_LOG_LINES: usize = 80;
+/// So much of a log's end is read: a line is split after 16 KiB, and Docker's own files have up to six bytes for one.
+const READ_LOG: u64 = 128 << 10;
 /// What all containers of a pod may have to say together.
 const MAX_POD: usize = 12 * 1024;
 
@@ -56,15 +58,12 @@ pub(super) fn share(mut words: String, pod: &Pod) -> String {
 
 fn end_of_log(path: &Path, id: &str) -> String {
     let log = LogPlace::find(path).and_then(|place| place.read(id));
-    // Times and tags come on top of what was written.
-    let length = (MAX_LOG * 4 + MAX_LOG_LINES * 64) as u64;
-    let Some(bytes) = log.ok().and_then(|log| end_of(log, length)) else {
+    let Some(bytes) = log.ok().and_then(|log| end_of(log, READ_LOG)) else {
         return String::new();
     };
-    let mut entries: Vec<_> = bytes
-        .split(|byte| *byte == b'\n')
-        .filter_map(|line| Entry::parse(line).ok())
-        .collect();
+    let lines = bytes.split(|byte| *byte == b'\n');
+    let lines: Vec<_> = lines.filter_map(|line| Line::parse(line).ok()).collect();
+    let mut entries: Vec<_> = lines.iter().map(Line::entry).collect();
     let lines = entries.iter().rev().filter(|entry| !entry.partial);
     let whole = lines.take(MAX_LOG_LINES + 1).count();
     if whole > MAX_LOG_LINES {
@@ -163,6 +162,37 @@ mod tests {
         assert_eq!(read(&linked), "", "a link is not followed");
         linked.mounts.clear();
         assert_eq!(read(&linked), "");
+    }
+
+    #[test]
+    fn words_of_a_log_of_docker_s_own_come_as_those_of_another() {
+        let dir = tempfile::tempdir().unwrap();
+        let engines = dir.path().join("containers/abc");
+        std::fs::create_dir_all(&engines).unwrap();
+        let engines = engines.join("abc-json.log");
+        let log = dir.path().join("0.log");
+        std::os::unix::fs::symlink(&engines, &log).unwrap();
+        let end = |said: &[String]| {
+            let line = |text: &String| {
+                let log = serde_json::Value::from(text.as_str());
+                let time = "2026-01-02T03:04:05.000000006Z";
+                format!("{{\"log\":{log},\"stream\":\"stderr\",\"time\":\"{time}\"}}\n")
+            };
+            std::fs::write(&engines, said.iter().map(line).collect::<String>()).unwrap();
+            end_of_log(&log, "abc")
+        };
+        let lines: Vec<_> = (0..100).map(|n| format!("line {n}\n")).collect();
+        let fallen = end(&lines);
+        assert_eq!(fallen.lines().count(), 80);
+        assert!(
+            fallen.starts_with("line 20\n") && fallen.ends_with("line 99\n"),
+            "{fallen}"
+        );
+        // A line in parts, each of as many bytes as the engine puts into one, and escaped.
+        let parts = ["\u{1b}".repeat(16 << 10), "the end\n".to_owned()];
+        let fallen = end(&parts);
+        assert_eq!(fallen.len(), MAX_LOG);
+        assert!(fallen.ends_with("\u{1b}the end\n"), "{fallen:?}");
     }
 
     #[test]

@@ -1,6 +1,6 @@
 //! Looking names up, on threads of its own.
 
-use std::net::{SocketAddr, ToSocketAddrs as _};
+use std::net::SocketAddr;
 
 use orlop_pool::Place;
 use tokio::net::TcpStream;
@@ -22,15 +22,7 @@ pub(super) async fn connect(host: &str, port: u16) -> Result<TcpStream, String> 
 }
 
 async fn look_up(host: &str, port: u16) -> Result<Vec<SocketAddr>, String> {
-    if let Ok(address) = host.parse() {
-        return Ok(vec![SocketAddr::new(address, port)]);
-    }
-    let name = host.to_owned();
-    let looked = LOOKING_UP.run_for(host, move || {
-        let found = (name.as_str(), port).to_socket_addrs();
-        found.map(Iterator::collect)
-    });
-    let found = looked.await.map_err(|refused| refused.to_string())?;
+    let found = orlop_pool::look_up(&LOOKING_UP, host, port).await;
     found.map_err(|error| format!("lookup {host}: {error}"))
 }
 

@@ -12,6 +12,7 @@ use tokio::time::{Instant, sleep, timeout};
 use super::client::Keeper;
 use super::find::{FoundKeeper, GREETING_LIMIT};
 use super::spawn::SPAWN_LIMIT;
+use crate::blocking::blocking;
 use crate::error::{Error, Result};
 
 /// A keeper that does not end by itself within this time is killed.
@@ -90,8 +91,7 @@ pub async fn remove_pod_dir(dir: &Path) -> Result<()> {
     };
     end_in(dir, &lock).await?;
     let removed = dir.to_owned();
-    let removing = tokio::task::spawn_blocking(move || orlop_disk::remove_tree(&removed));
-    let removed = removing.await.unwrap_or_else(|e| Err(io::Error::other(e)));
+    let removed = blocking(move || orlop_disk::remove_tree(&removed)).await;
     drop(lock);
     removed.map_err(|source| Error::File {
         doing: "removing the pod's directory",

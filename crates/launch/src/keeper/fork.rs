@@ -73,12 +73,12 @@ pub(super) fn start(program: &CStr, argument: &CStr, stdin: OwnedFd) -> io::Resu
         let emptied = rustix::io::dup3(&null, slot, rustix::io::DupFlags::CLOEXEC);
         Ok(emptied?)
     });
-    let pid = started?;
+    let pid = orlop_pool::started(started)?;
     if plan.errno != 0 || emptied.is_err() {
         let _ = rustix::process::kill_process(pid, rustix::process::Signal::KILL);
         let _ = rustix::process::waitpid(Some(pid), rustix::process::WaitOptions::empty());
         emptied?;
-        return Err(io::Error::from_raw_os_error(plan.errno));
+        return orlop_pool::started(Err(io::Error::from_raw_os_error(plan.errno)));
     }
     Ok(pid)
 }

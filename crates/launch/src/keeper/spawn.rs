@@ -14,6 +14,7 @@ use super::events::KeeperEvents;
 use super::find::settle;
 use super::fork;
 use super::spec::KeeperSpec;
+use crate::blocking::blocking;
 use crate::error::{Error, Result};
 
 /// How long a keeper may take to set itself up.
@@ -30,8 +31,7 @@ impl Keeper {
             program: program.clone(),
             source,
         };
-        let started = tokio::task::spawn_blocking(move || start(&spec)).await;
-        let started = started.unwrap_or_else(|error| Err(io::Error::other(error)));
+        let started = blocking(move || start(&spec)).await;
         let (child, socket) = started.map_err(failure)?;
         let reaper = Reaper(child);
         let (connection, events) = Connection::new(socket).map_err(failure)?;
@@ -66,9 +66,10 @@ impl Drop for Reaper {
         if matches!(waitpid(Some(child), WaitOptions::NOHANG), Ok(Some(_))) {
             return;
         }
-        tokio::task::spawn_blocking(move || {
-            let _ = kill_process(child, Signal::KILL);
+        let _ = kill_process(child, Signal::KILL);
+        tokio::spawn(blocking(move || {
             let _ = waitpid(Some(child), WaitOptions::empty());
-        });
+            Ok(())
+        }));
     }
 }

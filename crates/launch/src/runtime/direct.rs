@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use std::process::{ExitStatus, Stdio};
 use std::time::Duration;
 
+use orlop_pool::started;
 use serde::Deserialize;
 use tokio::io::{AsyncRead, AsyncReadExt};
 use tokio::process::Command;
@@ -14,6 +15,7 @@ use tokio::time::timeout;
 
 use super::log::explanation;
 use super::oci::OciRuntime;
+use crate::blocking::blocking;
 use crate::error::{Error, Result, RuntimeError, RuntimeFault};
 use orlop_oci::Features;
 
@@ -164,12 +166,12 @@ impl OciRuntime {
     /// Runs a command and returns what it printed.
     pub(super) async fn run(&self, command: &[&OsStr], limit: Duration) -> Result<Vec<u8>> {
         // With its log on standard error, no file has to be made up and removed.
-        let mut child = self
+        let child = self
             .command(Path::new("/dev/stderr"), command)
             .stdout(Stdio::piped())
             .stderr(Stdio::piped())
-            .spawn()
-            .map_err(|source| self.missing(command, &source))?;
+            .spawn();
+        let mut child = started(child).map_err(|source| self.missing(command, &source))?;
         let stdout = child.stdout.take();
         let stderr = child.stderr.take();
         let finish = async {
@@ -190,12 +192,12 @@ impl OciRuntime {
         command: &[&OsStr],
         limit: Duration,
     ) -> Result<()> {
-        let mut child = self
+        let child = self
             .command(log, command)
             .stdout(Stdio::null())
             .stderr(Stdio::null())
-            .spawn()
-            .map_err(|source| self.missing(command, &source))?;
+            .spawn();
+        let mut child = started(child).map_err(|source| self.missing(command, &source))?;
         match timeout(limit, child.wait()).await {
             Ok(Ok(status)) if status.success() => Ok(()),
             Ok(status) => {
@@ -279,9 +281,9 @@ impl OciRuntime {
 /// The end of a runtime's log, where it says why it failed.
 async fn tail_of(log: &Path) -> Vec<u8> {
     let log = log.to_owned();
-    let read = tokio::task::spawn_blocking(move || orlop_disk::read_tail(log, LOG_MAX));
+    let read = blocking(move || orlop_disk::read_tail(log, LOG_MAX)).await;
     // What it ended with is told without it, too.
-    read.await.ok().and_then(Result::ok).unwrap_or_default()
+    read.unwrap_or_default()
 }
 
 /// All of a stream up to the limit; the rest is read and dropped, so that the writer ends.

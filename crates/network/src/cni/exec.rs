@@ -149,7 +149,7 @@ fn start(program: &Path, env: &[(&str, &str)]) -> Result<Child, PluginFailure> {
         .stderr(Stdio::piped());
     let mut retries = orlop_pool::Retries::default();
     loop {
-        match command.spawn() {
+        match orlop_pool::started(command.spawn()) {
             Ok(child) => return Ok(child),
             Err(error) => match retries.pause(error) {
                 Ok(pause) => std::thread::sleep(pause),

@@ -28,15 +28,15 @@ pub(super) fn apply(
         return Ok(());
     }
     let program = dir.join(format!("{}-restore", name(family)));
-    let mut child = Command::new(&program)
+    let child = Command::new(&program)
         .args(["--noflush", "--wait", LOCK_WAIT_SECONDS])
         .stdin(Stdio::piped())
         .stdout(Stdio::null())
         .stderr(Stdio::piped())
-        .spawn()
-        .map_err(|error| {
-            FilterError::Failed(format!("cannot start {}: {error}", program.display()))
-        })?;
+        .spawn();
+    let mut child = orlop_pool::started(child).map_err(|error| {
+        FilterError::Failed(format!("cannot start {}: {error}", program.display()))
+    })?;
     if let Some(mut stdin) = child.stdin.take() {
         // That it stopped reading shows in how it ended.
         let _ = stdin.write_all(plan.as_bytes());

@@ -10,7 +10,6 @@ use orlop_dockershim::Shim;
 use orlop_engine::Engine;
 use orlop_service::timeline::Traces;
 use prometheus_client::registry::Registry;
-use tokio::task::spawn_blocking;
 use tonic::service::Routes;
 
 use super::docker::docker_config;
@@ -81,7 +80,7 @@ impl Reconfigurable {
             }
         };
         let reading = Arc::clone(config);
-        let config = spawn_blocking(move || engine_config(&reading)).await??;
+        let config = orlop_pool::blocking(move || engine_config(&reading)).await??;
         let done = engine.reconfigure(config).await;
         done.map_err(|error| anyhow::anyhow!(orlop_engine::chain(&*error)))
     }

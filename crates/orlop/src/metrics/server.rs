@@ -15,7 +15,6 @@ use prometheus_client::metrics::info::Info;
 use prometheus_client::registry::Registry;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::runtime::Handle;
-use tokio::task::spawn_blocking;
 use tokio::time::{Instant, timeout};
 use tokio_util::sync::CancellationToken;
 
@@ -176,7 +175,7 @@ async fn answer(
         async move {
             let (head, _) = request.into_parts();
             // Counting reads files.
-            let answer = spawn_blocking(move || {
+            let answer = orlop_pool::blocking(move || {
                 if guard.lets_in(has_certificate, &head.headers) {
                     exporter.respond(&head.method, head.uri.path())
                 } else {

@@ -8,7 +8,9 @@ use anyhow::{Context as _, anyhow, bail};
 use bytes::{BufMut as _, Bytes, BytesMut};
 use http::header::{CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue, TE};
 use http_body_util::{BodyExt as _, Limited};
+use orlop_pool::Place;
 use prost::Message as _;
+use reqwest::dns::{Addrs, Name, Resolve, Resolving};
 use reqwest::{Certificate, Client, ClientBuilder, Url};
 
 use super::message::{ExportRequest, ExportResponse};
@@ -66,6 +68,7 @@ impl Collector {
         }
         let builder = || {
             let mut builder = Client::builder()
+                .dns_resolver(Names)
                 .user_agent(concat!("orlop/", env!("CARGO_PKG_VERSION")))
                 .redirect(reqwest::redirect::Policy::none())
                 .referer(false)
@@ -216,6 +219,20 @@ fn judge(headers: &HeaderMap, trailers: &HeaderMap) -> anyhow::Result<()> {
 /// With its causes, and without the address, which the log names.
 fn of_client(error: reqwest::Error) -> anyhow::Error {
     error.without_url().into()
+}
+
+/// Not on the reactor's threads: it panics where none can be started.
+struct Names;
+
+impl Resolve for Names {
+    fn resolve(&self, name: Name) -> Resolving {
+        static LOOKING_UP: Place = Place::new("looking up the collector of traces", 2, 2, 16);
+        Box::pin(async move {
+            let found = orlop_pool::look_up(&LOOKING_UP, name.as_str(), 0).await?;
+            let found: Addrs = Box::new(found.into_iter());
+            Ok(found)
+        })
+    }
 }
 
 #[cfg(test)]

@@ -4,7 +4,6 @@ use std::sync::Arc;
 
 use anyhow::Context as _;
 use tokio::sync::{Mutex, watch};
-use tokio::task::spawn_blocking;
 
 use super::debug::{memory, tasks};
 use super::exporting::Exporting;
@@ -79,7 +78,7 @@ impl Control {
     /// What waits, or who holds memory, as JSON.
     pub(super) async fn look(&self, at: Look) -> anyhow::Result<String> {
         let inner = Arc::clone(&self.0);
-        let looking = spawn_blocking(move || {
+        let looking = orlop_pool::blocking(move || {
             let (policy, backend) = (&inner.parts.policy, inner.parts.seen.get());
             match at {
                 Look::Tasks => tasks(policy, backend),
@@ -122,7 +121,7 @@ impl Inner {
             let collector = Collector::of(&rules.traces)?;
             Ok((new, rules, moving, page, collector))
         };
-        let (new, rules, moving, page, collector) = spawn_blocking(read).await??;
+        let (new, rules, moving, page, collector) = orlop_pool::blocking(read).await??;
         let Parts {
             levels,
             policy,

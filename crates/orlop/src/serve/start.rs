@@ -1,7 +1,6 @@
 //! From the command line to a daemon that serves.
 
 use std::path::Path;
-use std::time::Duration;
 
 use rustix::fs::{Mode, statfs};
 use rustix::process::umask;
@@ -13,9 +12,6 @@ use super::serving::Beginning;
 use crate::config::load;
 use crate::service_manager::Inherited;
 use crate::{log, threads};
-
-/// Work that blocks may end by itself for so long after the daemon is done.
-const LAST_WORK: Duration = Duration::from_secs(1);
 
 /// Runs the daemon until it is told to stop.
 pub(crate) fn run(args: ServeArgs, inherited: Inherited) -> anyhow::Result<()> {
@@ -65,7 +61,7 @@ pub(crate) fn run(args: ServeArgs, inherited: Inherited) -> anyhow::Result<()> {
         sockets,
     };
     let outcome = runtime.block_on(live(beginning, notifier, watchdog));
-    runtime.shutdown_timeout(LAST_WORK);
+    threads::end(runtime);
     drop(directories);
     outcome
 }

@@ -29,6 +29,7 @@ mod debugging;
 mod encrypted;
 mod escapes;
 mod exec;
+mod few_threads;
 mod gvisor;
 mod handler_rules;
 mod handlers;

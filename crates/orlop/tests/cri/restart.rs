@@ -94,6 +94,63 @@ async fn a_removal_to_be_finished_does_not_keep_clients_waiting() {
 }
 
 #[tokio::test]
+async fn one_claim_on_an_image_that_cannot_be_released_keeps_no_other() {
+    let mut world = world!();
+    if world.node.is_peer() {
+        skip!("the claims are ours");
+    }
+    let going = world.run_script("going", "sleep 600").await;
+    let claims = world.node.root().join("images/leases");
+    let of = |owner: &str| claims.join(owner);
+    world.node.kill9();
+    // Of containers that are gone, before and after the one of which is asked first.
+    let own = std::fs::read(of(&going.id)).expect("a claim");
+    let others = ["aaa", "aab", "zzz"];
+    for other in others {
+        std::fs::write(of(other), &own).expect("a claim of nobody");
+    }
+    let stuck = Stuck::file(of("aab"));
+    come_back(&mut world).await;
+    let begin = Instant::now();
+    while of("aaa").exists() || of("zzz").exists() {
+        assert!(
+            begin.elapsed() < Duration::from_secs(10) * patience(),
+            "{}",
+            world.node.log()
+        );
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
+    assert!(of("aab").exists() && of(&going.id).exists());
+    let log = world.node.log();
+    assert!(log.contains("releasing leases of nobody"), "{log}");
+    assert!(log.contains("the lease of aab"), "{log}");
+    drop(stuck);
+    world.node.restart().await;
+    world.cri = world.node.cri().await;
+    while of("aab").exists() {
+        assert!(begin.elapsed() < Duration::from_secs(30) * patience());
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
+    world.finish().await;
+}
+
+/// A file that cannot be removed, as something is mounted on it.
+struct Stuck(PathBuf);
+
+impl Stuck {
+    fn file(path: PathBuf) -> Self {
+        rustix::mount::mount_bind(&path, &path).expect("mount");
+        Self(path)
+    }
+}
+
+impl Drop for Stuck {
+    fn drop(&mut self) {
+        let _ = rustix::mount::unmount(&self.0, rustix::mount::UnmountFlags::DETACH);
+    }
+}
+
+#[tokio::test]
 async fn a_pod_with_a_record_of_the_future_is_left_alone() {
     let world = world!();
     let record = |world: &World, pod: &str, _: &str| pod_record(world, pod);

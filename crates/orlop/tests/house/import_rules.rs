@@ -9,7 +9,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
     ("processor", &[]),
     // The ground floor, which all but the keeper may build on.
     ("disk", &[]),
-    ("door", &[]),
+    ("door", &["pool"]),
     ("erofs", &[]),
     ("duration", &[]),
     ("flag", &[]),
@@ -64,7 +64,10 @@ const MAY_USE: &[(&str, &[&str])] = &[
     ("nri", &["yaml", "disk", "door", "pool", "order"]),
     ("rdt", &["yaml", "disk", "order"]),
     ("oci", &[]),
-    ("launch", &["wire", "cgroup", "disk", "oci", "processor"]),
+    (
+        "launch",
+        &["wire", "cgroup", "disk", "oci", "pool", "processor"],
+    ),
     // An OCI runtime, which knows nobody here: what it is told is on its command line.
     ("seccomp", &["oci"]),
     (
@@ -72,7 +75,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
         &["oci", "seccomp", "cgroup", "disk", "duration", "processor"],
     ),
     // Of the containerds that have us make their sandboxes.
-    ("sandbox-api", &["disk", "ttrpc"]),
+    ("sandbox-api", &["disk", "pool", "ttrpc"]),
     // The keeper shares the words that it exchanges with the daemon, and a page of how to make a process.
     ("wire", &[]),
     ("keeper", &["wire", "processor"]),
@@ -94,7 +97,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
     (
         "service",
         &[
-            "causes", "cri", "cgroup", "network", "stream", "disk", "hex", "order",
+            "causes", "cri", "cgroup", "network", "stream", "disk", "hex", "pool", "order",
         ],
     ),
     (
@@ -164,7 +167,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
             "web", "cri", "stream", "yaml", "disk", "door", "duration", "template", "order",
         ],
     ),
-    ("web", &["cri", "disk", "door", "hex", "order"]),
+    ("web", &["cri", "disk", "door", "hex", "pool", "order"]),
     // What others left, read from their files.
     ("migrate", &["disk", "hex", "yaml", "order"]),
     // What a process does, seen from outside.

@@ -5,6 +5,7 @@
 )]
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
+mod blocking;
 mod cargo;
 mod circles;
 mod dependencies;

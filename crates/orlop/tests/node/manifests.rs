@@ -64,6 +64,24 @@ async fn a_bad_manifest_is_told_and_spares_the_others() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_pod_is_shown_with_what_its_class_adds() {
+    let world = world!();
+    let class = "apiVersion: node.k8s.io/v1\nkind: RuntimeClass\nmetadata: {name: guest}\nhandler: test\n\
+        overhead: {podFixed: {memory: 64Mi}}\n\
+        scheduling: {tolerations: [{key: guests, operator: Exists}]}\n";
+    world.write("class.yaml", class);
+    let spec = "hostNetwork: true\n  runtimeClassName: guest";
+    world.write("guest.yaml", &world.sleeper("guest", spec, ""));
+    let mut agent = world.agent(&[]);
+    let shown = agent.ready("guest-n1").await;
+    assert_eq!(shown["spec"]["overhead"]["memory"], "64Mi", "{shown}");
+    let tolerations = shown["spec"]["tolerations"].to_string();
+    assert!(tolerations.contains("\"guests\""), "{tolerations}");
+    agent.finish(&world).await;
+    world.finish().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_removed_manifest_ends_its_pod_at_once_and_a_changed_one_replaces_it() {
     let world = world!();
     let text = world.sleeper("web", "hostNetwork: true", "");

@@ -9,7 +9,6 @@ use orlop_cri::client::{ImageClient, RuntimeClient};
 use orlop_cri::v1::{
     ContainerStats, CpuUsage, MemoryUsage, NetworkUsage, PodSandboxStats, UInt64Value,
 };
-use tokio::task::spawn_blocking;
 
 use super::history::Point;
 use super::machine::{Machine, capacity};
@@ -240,7 +239,7 @@ impl Usage {
             Ok(info) => match info.image_filesystems.into_iter().next() {
                 Some(first) => {
                     let place = first.fs_id.unwrap_or_default().mountpoint;
-                    let asked = spawn_blocking(move || capacity(&place));
+                    let asked = orlop_pool::blocking(move || capacity(&place));
                     Some(Disk {
                         used: value(first.used_bytes.as_ref()),
                         inodes: value(first.inodes_used.as_ref()),

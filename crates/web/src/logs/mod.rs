@@ -17,7 +17,7 @@ use orlop_cri::client::{Connection, RuntimeClient};
 use orlop_cri::v1::ContainerState;
 use serde_json::json;
 use tokio::sync::mpsc::{self, Sender};
-use tokio::task::{JoinHandle, spawn_blocking};
+use tokio::task::JoinHandle;
 use tokio::time::{Instant, sleep, timeout};
 
 use crate::answer::{self, Answer};
@@ -195,7 +195,7 @@ async fn begin(client: &RuntimeClient, id: &str, tail: u32) -> Result<Log, Strin
     }
     let is_last = status.state() == ContainerState::ContainerExited;
     let (path, own) = (status.log_path.clone(), status.id.clone());
-    let opening = spawn_blocking(move || Reader::open(path.as_ref(), &own, tail));
+    let opening = orlop_pool::blocking(move || Reader::open(path.as_ref(), &own, tail));
     let reader = opening
         .await
         .map_err(|_| "reading the log broke".to_owned())?;
@@ -212,7 +212,7 @@ async fn batch(reader: Option<Reader>) -> (Option<Reader>, Result<Option<String>
     let Some(mut reader) = reader else {
         return (None, Err("reading the log broke".to_owned()));
     };
-    let read = spawn_blocking(move || {
+    let read = orlop_pool::blocking(move || {
         let batch = reader.batch().map_err(|error| error.to_string());
         (Some(reader), batch)
     });

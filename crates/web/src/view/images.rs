@@ -7,7 +7,6 @@ use orlop_cri::images::CollectGarbageRequest;
 use orlop_cri::v1::{Container, FilesystemUsage, Image, ImageSpec, ImageStatusResponse};
 use orlop_order::Order as _;
 use serde_json::{Value, json};
-use tokio::task::spawn_blocking;
 
 use super::Told;
 use super::info::Info;
@@ -29,7 +28,7 @@ pub(crate) async fn images(cri: &Connection) -> Told {
         Err(_) => Vec::new(),
     };
     let disk = disk.into_iter().take(MOST).collect();
-    let disk = spawn_blocking(move || filesystems(disk)).await;
+    let disk = orlop_pool::blocking(move || filesystems(disk)).await;
     let containers = cri.runtime().list_containers(None).await?;
     let users = users(&images, &containers);
     let mut told = Vec::with_capacity(images.len());

@@ -7,7 +7,6 @@ use orlop_cri::client::Connection;
 use orlop_cri::v1::PodSandbox;
 use orlop_order::Order as _;
 use serde_json::{Map, Value, json};
-use tokio::task::spawn_blocking;
 
 use super::info::Info;
 use super::{Told, configuration};
@@ -113,7 +112,7 @@ pub(crate) async fn manifests(cri: &Connection, extras: Option<Arc<dyn Extras>>)
 
 /// It may look at files.
 async fn asked<T: Send + 'static>(ask: impl FnOnce() -> T + Send + 'static) -> Result<T, AskError> {
-    let answer = spawn_blocking(ask).await;
+    let answer = orlop_pool::blocking(ask).await;
     answer.map_err(|_| AskError::Failed("the answer broke".to_owned()))
 }
 

@@ -73,6 +73,17 @@ pub(super) struct Inside {
     pid: AtomicU32,
 }
 
+/// What is at a path in the container.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Found {
+    File,
+    /// A directory, or what may have neither bytes nor an end: a pipe, a device.
+    Other,
+    Nothing,
+    /// The container has no command that tells.
+    Unknown,
+}
+
 /// How a command ended.
 pub(super) struct Ended {
     pub(super) code: i32,
@@ -263,6 +274,25 @@ impl Inside {
         let ended = self.run(&words, ClientStreams::default()).await?;
         // Without `test` the name must say it.
         Ok(ended.code == 0 || (ended.is_missing() && path.ends_with('/')))
+    }
+
+    /// What is there, as far as links lead.
+    pub(super) async fn found(&self, path: &str) -> anyhow::Result<Found> {
+        let test = async |what| {
+            self.run(&["test", what, path], ClientStreams::default())
+                .await
+        };
+        let is_file = test("-f").await?;
+        if is_file.is_missing() {
+            return Ok(Found::Unknown);
+        }
+        if is_file.code == 0 {
+            return Ok(Found::File);
+        }
+        Ok(match test("-e").await?.code {
+            0 => Found::Other,
+            _ => Found::Nothing,
+        })
     }
 
     /// What is to be removed in the container if the copy doesn't get whole.

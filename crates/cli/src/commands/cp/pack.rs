@@ -2,11 +2,12 @@
 
 use std::fs::{self, File, Metadata};
 use std::io::{self, BufWriter, Read, Write};
-use std::os::unix::fs::{FileTypeExt, MetadataExt};
+use std::os::unix::fs::{FileTypeExt, MetadataExt, OpenOptionsExt};
 use std::path::Path;
 
 use anyhow::{Context, bail};
 use orlop_order::Order as _;
+use rustix::fs::OFlags;
 use tar::{Builder, EntryType, Header};
 use tokio_util::sync::CancellationToken;
 
@@ -77,7 +78,7 @@ impl<W: Write> Packer<W> {
                 )?;
             }
         } else if kind.is_file() {
-            let file = File::open(path).with_context(failed)?;
+            let file = open_file(path).with_context(failed)?;
             header.set_entry_type(EntryType::Regular);
             header.set_size(metadata.len());
             // One that grows or shrinks meanwhile must keep to the size it was announced with.
@@ -123,6 +124,18 @@ impl<W: Write> Packer<W> {
         }
         header
     }
+}
+
+/// A file that is no link and no pipe, whatever has taken its place since it was looked at: a container may write there.
+pub(super) fn open_file(path: &Path) -> io::Result<File> {
+    let flags = OFlags::NOFOLLOW | OFlags::NONBLOCK;
+    let mut options = File::options();
+    let file = options.read(true).custom_flags(flags.bits().cast_signed());
+    let file = file.open(path)?;
+    if !file.metadata()?.is_file() {
+        return Err(io::Error::other("it is no file any more"));
+    }
+    Ok(file)
 }
 
 /// So many bytes of a file, with zeros for what is missing.

@@ -2,7 +2,6 @@
 
 use std::io::{self, IsTerminal as _, Write};
 use std::process::ExitCode;
-use std::time::Duration;
 
 use anyhow::{Context, bail};
 use orlop_agent::{Agent, AgentOptions};
@@ -17,8 +16,6 @@ use super::own;
 use crate::service_manager::{Inherited, Notifier, State};
 use crate::{log, threads};
 
-/// Work that blocks may end by itself for so long after the agent is done.
-const LAST_WORK: Duration = Duration::from_secs(1);
 /// An agent waits far more than it computes.
 const WORKERS: u16 = 2;
 
@@ -45,7 +42,7 @@ pub(super) fn run(flags: NodeFlags, inherited: Inherited) -> anyhow::Result<Exit
 
     let runtime = threads::serving(WORKERS)?;
     let outcome = runtime.block_on(live(options, inherited.notifier, page));
-    runtime.shutdown_timeout(LAST_WORK);
+    threads::end(runtime);
     outcome.map(|()| ExitCode::SUCCESS)
 }
 

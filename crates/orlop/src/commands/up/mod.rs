@@ -9,7 +9,6 @@ use std::io::IsTerminal;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::PathBuf;
 use std::process::ExitCode;
-use std::time::Duration;
 
 use anyhow::{Context, bail};
 use orlop_agent::{Agent, AgentHandle, AgentOptions, AtEnd, read_configuration};
@@ -24,9 +23,6 @@ use super::page::{Page, PageFlags};
 use crate::serve::{Embedded, Plan, ServeArgs};
 use crate::service_manager::{Inherited, Notifier, State};
 use crate::{config, log, threads};
-
-/// Work that blocks may end by itself for so long after all is done.
-const LAST_WORK: Duration = Duration::from_secs(1);
 
 /// What to run.
 #[derive(Debug, clap::Args)]
@@ -109,7 +105,7 @@ impl UpArgs {
             let embedded = Box::pin(Embedded::start(plan, levels)).await?;
             live(embedded, options, inherited.notifier, log_file, page).await
         });
-        runtime.shutdown_timeout(LAST_WORK);
+        threads::end(runtime);
         outcome.map(|()| ExitCode::SUCCESS)
     }
 

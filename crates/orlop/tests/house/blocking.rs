@@ -1,0 +1,71 @@
+//! What blocks in a daemon is done on threads of which one stays: those of the reactor panic where none can be started.
+
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
+
+use crate::words::Source;
+
+/// What runs in a daemon, as paths below `crates`. Commands that end are not among it.
+const DAEMONS: &[&str] = &[
+    "agent/src",
+    "credentials/src",
+    "dockershim/src",
+    "door/src",
+    "engine/src",
+    "image/src",
+    "kuberuntime/src",
+    "launch/src",
+    "network/src",
+    "nri/src",
+    "orlop/src/backend",
+    "orlop/src/memory.rs",
+    "orlop/src/metrics",
+    "orlop/src/otlp",
+    "orlop/src/serve",
+    "pool/src",
+    "sandbox-api/src",
+    "service/src",
+    "web/src",
+];
+
+/// What takes a thread of the reactor's, and what of ours is there for it.
+const INSTEAD: &[(&str, &str)] = &[
+    ("spawn_blocking", "orlop_pool::blocking"),
+    ("tokio::fs", "orlop_pool::blocking"),
+    ("lookup_host", "a place of orlop_pool"),
+];
+
+#[test]
+fn nothing_in_a_daemon_blocks_on_a_thread_of_the_reactor_s() {
+    let crates = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
+    let mut wrong = BTreeSet::new();
+    let mut read = 0;
+    for place in DAEMONS {
+        for file in sources(&crates.join(place)) {
+            read += 1;
+            let source = Source::read(&std::fs::read_to_string(&file).expect("read a source"));
+            let imported = source.imports.into_iter().map(|import| import.path);
+            for path in imported.chain(source.paths) {
+                let path = path.join("::");
+                for (word, instead) in INSTEAD {
+                    if format!("::{path}::").contains(&format!("::{word}::")) {
+                        wrong.insert(format!("{}: {path}: use {instead}", file.display()));
+                    }
+                }
+            }
+        }
+    }
+    assert!(read > 500, "{read} sources");
+    assert_eq!(wrong, BTreeSet::new());
+}
+
+fn sources(at: &Path) -> Vec<PathBuf> {
+    if at.is_file() {
+        return vec![at.to_owned()];
+    }
+    let entries = std::fs::read_dir(at).expect("a directory of sources");
+    let paths = entries.map(|entry| entry.expect("an entry").path());
+    let is_source = |path: &PathBuf| path.is_dir() || path.extension().is_some_and(|it| it == "rs");
+    let paths = paths.filter(is_source);
+    paths.flat_map(|path| sources(&path)).collect()
+}
