@@ -129,8 +129,9 @@ impl Keeper {
                 .next_deadline()
                 .map(|deadline| deadline.saturating_duration_since(Instant::now()));
             let rest = (!rested).then_some(REST);
+            let rests = rested || limit.is_none_or(|limit| REST <= limit);
             let happened = self.reactor.wait(limit.into_iter().chain(rest).min());
-            rested = happened.is_empty();
+            rested = happened.is_empty() && rests;
             if rested {
                 stack::give_back();
             }
@@ -171,16 +172,11 @@ impl Keeper {
     fn next_deadline(&self) -> Option<Instant> {
         let calls = self.calls.values().filter_map(Call::deadline);
         let dials = self.dials.values().map(Dialling::deadline);
-        let starts = self.letting_go.values().map(LettingGo::deadline);
         let reports = self.containers.values().filter_map(|it| it.report_by);
         let followers = self.attachments.values().filter_map(Attachment::deadline);
         let ending = self.ending.iter().map(|ending| ending.deadline);
         let closing = self.closing.deadline();
-        let all = calls
-            .chain(dials)
-            .chain(starts)
-            .chain(reports)
-            .chain(followers);
+        let all = calls.chain(dials).chain(reports).chain(followers);
         all.chain(ending).chain(closing).min()
     }
 
@@ -189,7 +185,6 @@ impl Keeper {
         let now = Instant::now();
         self.late_calls(now);
         self.late_dials(now);
-        self.late_starts(now);
         self.late_reports(now);
         self.late_followers(now);
         self.closing.close_due(now);

@@ -232,6 +232,12 @@ impl Written {
         // It is of use only while the container's process lives.
         self.draft.keep(Outlives::Kill).doing(|| self.told)
     }
+
+    /// The same where an earlier one is nobody's any more: to replace that would wait for the disk on some file systems.
+    pub(crate) fn keep_instead(self, path: &Path) -> Result<()> {
+        let _ = fs::remove_file(path);
+        self.keep()
+    }
 }
 
 impl State {
@@ -271,6 +277,8 @@ impl State {
     pub(crate) fn look(&self, dir: &StateDir) -> (Status, Option<OwnedFd>) {
         match self.init() {
             Some(init) => (self.status_alive(dir), Some(init)),
+            // There may have been no room for a descriptor.
+            None if self.is_alive() => (self.status_alive(dir), None),
             None => (Status::Stopped, None),
         }
     }
@@ -290,8 +298,12 @@ impl State {
     pub(crate) fn init(&self) -> Option<OwnedFd> {
         let process_fd = open_pidfd(self.pid).ok()?;
         // Looked at afterwards: what the descriptor names is no other's then.
-        let (start, alive) = process(self.pid)?;
-        (start == self.start_time && alive).then_some(process_fd)
+        self.is_alive().then_some(process_fd)
+    }
+
+    fn is_alive(&self) -> bool {
+        let found = Some(self.pid).filter(|&pid| pid != 0).and_then(process);
+        found.is_some_and(|(start, alive)| start == self.start_time && alive)
     }
 
     /// The document of `state`, as hooks read it, too.

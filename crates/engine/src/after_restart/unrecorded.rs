@@ -98,24 +98,43 @@ pub async fn forget(node: &Node, pod: &str, run: &Path) -> Result<()> {
     }
     for id in ids {
         let bundle = run.join(id.as_str());
-        note(id.as_str(), end_cgroup(node, id.as_str(), bundle).await);
+        let ended = end_cgroup(node, id.as_str(), bundle).await;
+        note(id.as_str(), ended.map(drop));
         let mounts = rootfs(node, id.as_str());
         note(id.as_str(), blocking(move || remove_tree(&mounts)).await);
     }
     if has_sandbox {
-        note(pod, end_cgroup(node, pod, shared::bundle(run)).await);
+        let ended = end_cgroup(node, pod, shared::bundle(run)).await;
+        let had_process = ended.as_ref().is_ok_and(|had_process| *had_process);
+        note(pod, ended.map(drop));
+        let shims = node.runtimes.everything();
+        for handler in shims
+            .iter()
+            .filter(|it| had_process && it.settings.is_shim())
+        {
+            // What a dead shim had begun may have made its files anew until now.
+            note(pod, shared::end_with(handler, pod).await);
+        }
     }
     first
 }
 
-/// Ends what is in the cgroup that a specification asked for, and removes that.
-async fn end_cgroup(node: &Node, id: &str, bundle: PathBuf) -> Result<()> {
-    let spec = blocking(move || spec_file::read_as::<Value>(&bundle)).await;
-    // Whoever was killed before it was written has made none.
-    let path = spec.unwrap_or_default()["linux"]["cgroupsPath"].take();
-    match path.as_str() {
+/// Ends what is in the cgroup that a specification asked for, and removes that. Answers whether there was a process.
+async fn end_cgroup(node: &Node, id: &str, bundle: PathBuf) -> Result<bool> {
+    let spec = blocking(move || {
+        let path = bundle.join("config.json");
+        let there = path.try_exists();
+        if !there.map_err(Error::io(format!("looking for {}", path.display())))? {
+            // Whoever was killed before it was written has made none.
+            return Ok(Value::Null);
+        }
+        spec_file::read_as::<Value>(&bundle)
+    });
+    let spec = spec.await?;
+    let path = spec.pointer("/linux/cgroupsPath").and_then(Value::as_str);
+    match path {
         Some(path) => node.cgroups.remove_named(path, id).await,
-        None => Ok(()),
+        None => Ok(false),
     }
 }
 

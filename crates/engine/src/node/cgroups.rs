@@ -200,12 +200,18 @@ impl Cgroups {
         self.end_and_remove(path, id).await
     }
 
-    /// Kills and removes what a specification names as `linux.cgroupsPath`.
-    pub async fn remove_named(&self, cgroups_path: &str, id: &str) -> Result<()> {
-        match CgroupParent::named_by(cgroups_path, self.driver) {
-            Some(path) => self.end_and_remove(path, id).await.map(drop),
-            None => Ok(()),
+    /// Kills and removes what the specification of `id` names as `linux.cgroupsPath`; what was named otherwise by a
+    /// plugin, and may be others' as well, only where it is empty. Answers whether there was a process.
+    pub async fn remove_named(&self, cgroups_path: &str, id: &str) -> Result<bool> {
+        let Some(path) = CgroupParent::named_by(cgroups_path, self.driver) else {
+            let problem = format!("{cgroups_path:?} names no cgroup of the driver in use");
+            return Err(Error::Precondition(problem).into());
+        };
+        if path.name().contains(id) {
+            return self.end_and_remove(path, id).await;
         }
+        self.remove_empty(self.at(path)).await?;
+        Ok(false)
     }
 
     async fn end_and_remove(&self, path: CgroupPath, id: &str) -> Result<bool> {
@@ -218,6 +224,10 @@ impl Cgroups {
     }
 
     async fn kill(&self, cgroup: Cgroup, of: &str) {
+        if cgroup.path().is_root() {
+            tracing::error!(id = of, "the root of all cgroups is nobody's to be ended");
+            return;
+        }
         let owner = cgroup.path().to_string();
         let killed = waiting(&ENDING, &owner, move || Ok(cgroup.kill(PATIENCE))).await;
         let problem = match killed {

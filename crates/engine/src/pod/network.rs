@@ -5,12 +5,17 @@ use orlop_network::{Attachment, Networks, PodNetwork};
 use crate::error::{Error, Result};
 use crate::record::pod::{Event, Pod};
 
-/// Attaches a pod, which is written down already.
+/// Attaches a pod, which is written down first unless it is already.
 pub async fn attach(
     networks: &Networks,
     pod: &Pod,
     attachment: Box<Attachment>,
+    is_news: bool,
 ) -> Result<Box<PodNetwork>> {
+    if is_news {
+        let attachment = attachment.clone();
+        pod.record(Event::Attaching { attachment }).await?;
+    }
     let attached = networks.attach(*attachment).await;
     let network = attached.map_err(|source| Error::Network {
         doing: format!("attaching pod {} to the network", pod.id),

@@ -29,9 +29,10 @@ pub async fn build(
     node: &Arc<Node>,
     pod: &Arc<Pod>,
     parts: PodParts,
-    net: Option<Held>,
+    net: Result<Option<Held>>,
     trace: &Trace,
 ) -> Result<()> {
+    let net = net?;
     let PodParts {
         user,
         sysctls,
@@ -44,7 +45,8 @@ pub async fn build(
     node.levels.allot(&node.host, policy, pod).await?;
     let labels = selinux_levels::of_pod(&node.host, pod)?;
     let has_users = user.is_some();
-    let by_programs = by_programs(node, attachment.as_deref());
+    // Decided once, whatever the configuration says by now.
+    let by_programs = net.is_none() && by_programs(node, attachment.as_deref());
     let by_link = attachment.is_some() && !by_programs;
     let ahead = net.is_some();
     let inside = Inside {
@@ -56,13 +58,14 @@ pub async fn build(
         net_pin: by_programs.then(|| node.paths.net_pin(&pod.id)),
     };
     let net_path = net.as_ref().map(|net| net.path().to_owned());
-    let spec = prepare(node, pod, inside, net_path, attachment.as_deref()).await?;
+    let first = attachment.as_deref().filter(|_| ahead);
+    let spec = prepare(node, pod, inside, net_path, first).await?;
     let keeper = async {
         let started = trace.step("keeper", "", start_keeper(pod, spec)).await;
         settle(node, pod, started?, by_link, has_users).await
     };
     let attach = attachment.map(|attachment| {
-        let attach = network::attach(&node.networks, pod, attachment);
+        let attach = network::attach(&node.networks, pod, attachment, !ahead);
         Box::pin(trace.step("network", "", attach))
     });
     let keeper = Box::pin(keeper);
@@ -176,7 +179,7 @@ fn may_come_first(sysctls: &BTreeMap<String, String>) -> bool {
     names.all(|name| !name.starts_with("net.") || OF_SOCKETS.contains(&name.as_str()))
 }
 
-/// Makes what a keeper finds when it starts, and writes down what it is going to be attached to.
+/// Makes what a keeper finds when it starts, and writes down what the pod is attached to beside that.
 async fn prepare(
     node: &Arc<Node>,
     pod: &Arc<Pod>,

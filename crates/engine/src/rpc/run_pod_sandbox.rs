@@ -77,7 +77,7 @@ async fn make(node: &Arc<Node>, asked: Box<PodAsk>, origin: Origin) -> Result<Po
         Pod::create(&pods, &runs, record.id, asked)
     });
     let (net, pod) = tokio::join!(sandbox::net_ahead(node, &parts), create);
-    let (net, pod) = (net?, Arc::new(pod?));
+    let pod = Arc::new(pod?);
     node.pods.insert(Arc::clone(&pod));
     let trace = node.trace_of(&pod);
     let call = trace.begin("RunPodSandbox", "", origin);

@@ -4,7 +4,6 @@
 use std::fs;
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
-use std::time::Instant;
 
 use orlop_wire::{Failure, FailureKind};
 use rustix::fs::{FileType, Mode, OFlags, lstat, open};
@@ -13,7 +12,7 @@ use rustix::process::{Pid, Signal, kill_process};
 
 use super::dispatch::failure;
 use crate::connection::ReplyTo;
-use crate::keeper::{Keeper, from_now};
+use crate::keeper::Keeper;
 use crate::reactor::{Interest, Source, Watch};
 
 /// A container that was let go and has not said so yet.
@@ -21,13 +20,6 @@ use crate::reactor::{Interest, Source, Watch};
 pub(crate) struct LettingGo {
     fifo: Watch,
     path: PathBuf,
-    deadline: Instant,
-}
-
-impl LettingGo {
-    pub(crate) fn deadline(&self) -> Instant {
-        self.deadline
-    }
 }
 
 /// What a fifo says.
@@ -47,7 +39,6 @@ impl Keeper {
         &mut self,
         container: u64,
         path: &Path,
-        limit_ms: u32,
         to: ReplyTo,
     ) -> Result<bool, Failure> {
         let Some(fifo) = open_fifo(path) else {
@@ -63,7 +54,6 @@ impl Keeper {
         let letting_go = LettingGo {
             fifo,
             path: path.to_owned(),
-            deadline: from_now(limit_ms),
         };
         self.letting_go.insert(container, letting_go);
         // Nothing is left to be done for it: it waits already, or will not have to. Where it was woken on this
@@ -91,19 +81,6 @@ impl Keeper {
     /// A container's process has ended, maybe before it could go on.
     pub(crate) fn ended_in_fifo(&mut self, container: u64) {
         self.went(container);
-    }
-
-    /// Gives up on processes that take too long.
-    pub(crate) fn late_starts(&mut self, now: Instant) {
-        let late: Vec<u64> = self
-            .letting_go
-            .iter()
-            .filter(|(_, waiting)| waiting.deadline <= now)
-            .map(|(key, _)| *key)
-            .collect();
-        for container in late {
-            self.cannot_go(container, "it takes no note of its start");
-        }
     }
 
     /// It was told that it runs, so what cannot has to end.

@@ -39,7 +39,7 @@ impl Keeper {
     fn begin_start(&mut self, key: u64, request: Start, to: ReplyTo) -> Result<(), Failure> {
         let Start { fifo, call, .. } = request;
         let has_fifo = !fifo.as_os_str().is_empty();
-        if has_fifo && self.let_go(key, &fifo, call.timeout_ms, to)? {
+        if has_fifo && self.let_go(key, &fifo, to)? {
             return Ok(());
         }
         let called = self.start_call(call, Streams::Own, false, Purpose::Start(key), to);

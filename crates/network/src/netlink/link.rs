@@ -266,7 +266,6 @@ pub(super) fn up_request(index: u32) -> Message {
     Message::new(libc::RTM_NEWLINK, 0).fixed(&header(index, up, up))
 }
 
-/// `struct ifinfomsg`.
 /// Of the queues for each processor that a veth gets unless told otherwise it uses one, and for each end the kernel waits
 /// until no processor can be looking at the others.
 fn one_queue(message: Message) -> Message {
@@ -274,6 +273,7 @@ fn one_queue(message: Message) -> Message {
     message.attr_u32(libc::IFLA_NUM_RX_QUEUES, 1)
 }
 
+/// `struct ifinfomsg`.
 fn header(index: u32, flags: u32, change: u32) -> [u8; 16] {
     let mut header = [0; 16];
     header[4..8].copy_from_slice(&index.to_ne_bytes());

@@ -45,6 +45,10 @@ async fn a_pod_for_which_no_thread_can_be_started_fails_with_the_way_out_and_lea
                     world.cri.remove_pod(half).await.expect("remove");
                 }
                 assert_eq!(others().await, [before.pod_id.as_str()], "room for {room}");
+                for records in [world.node.root(), world.node.state()] {
+                    let names = std::fs::read_dir(records.join("pods")).expect("pods");
+                    assert_eq!(names.count(), 1, "room for {room}, {}", records.display());
+                }
             }
             Ok(id) => {
                 assert!(room > 0, "a pod without a process");

@@ -3,7 +3,7 @@
 use std::io::Write;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::net::UnixStream;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use rustix::fs::{SeekFrom, ftruncate, seek};
 use rustix::process::Resource;
@@ -142,22 +142,27 @@ pub(super) fn serve(
 
 /// What tells others of the container's process: written while that works, and theirs to read when it is ready.
 struct Notes {
-    pid: Option<Written>,
+    pid: Option<(PathBuf, Written)>,
     state: Written,
 }
 
 impl Notes {
     fn write(options: &Options, dir: &StateDir, prepared: &mut Prepared, pid: i32) -> Result<Self> {
         note(&mut prepared.state, pid)?;
-        let path = options.pid_file.as_ref();
+        let pid_file = match &options.pid_file {
+            Some(path) => Some((path.clone(), draft_pid(path, pid)?)),
+            None => None,
+        };
         Ok(Self {
-            pid: path.map(|path| draft_pid(path, pid)).transpose()?,
+            pid: pid_file,
             state: dir.draft(&prepared.state)?,
         })
     }
 
     fn keep(self) -> Result<()> {
-        self.pid.map_or(Ok(()), Written::keep)?;
+        if let Some((path, pid)) = self.pid {
+            pid.keep_instead(&path)?;
+        }
         self.state.keep()
     }
 }
@@ -218,13 +223,11 @@ fn tell_state(steps: &HookSteps, document: &Value) -> Result<()> {
 
 /// Writes a process's number, as whole as a file can be.
 pub(crate) fn write_pid(path: &Path, pid: i32) -> Result<()> {
-    draft_pid(path, pid)?.keep()
+    draft_pid(path, pid)?.keep_instead(path)
 }
 
 /// A process's number, written down and not known to anybody yet.
 pub(super) fn draft_pid(path: &Path, pid: i32) -> Result<Written> {
-    // One that is there is another process's, and to replace it would wait for the disk on some file systems.
-    let _ = std::fs::remove_file(path);
     Written::new(path.to_owned(), 0o644, pid.to_string().as_bytes(), |path| {
         format!("--pid-file {}", path.display())
     })

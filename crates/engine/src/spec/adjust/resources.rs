@@ -48,9 +48,11 @@ pub(super) fn adjust(
     }
     let path = &wanted.cgroups_path;
     if !path.is_empty() {
-        if CgroupParent::named_by(path, facts.host.cgroup_driver).is_none() {
+        let named = CgroupParent::named_by(path, facts.host.cgroup_driver);
+        // In the root all other processes of the node would end with the container.
+        if named.is_none_or(|path| path.is_root()) {
             let problem = format!(
-                "{path:?} names no cgroup: a path is expected, or slice:prefix:name where systemd \
+                "{path:?} names no cgroup for a container: a path is expected, or slice:prefix:name where systemd \
                  makes cgroups"
             );
             return Err(Error::invalid(field("linux.cgroups_path"), problem));
