@@ -178,10 +178,12 @@ impl Task {
         command.ok_or_else(|| not_found(format!("process does not exist {exec}")))
     }
 
-    /// Whether its end may be told: after that of all commands.
+    /// Whether its end may be told: after that of all commands that were started. One that could not be may never be
+    /// heard of again.
     pub(crate) fn may_end(&self) -> bool {
-        let mut commands = self.commands.values();
-        !self.process.starting && !commands.any(|command| command.process.is_alive())
+        let mut commands = self.commands.values().map(|command| &command.process);
+        !self.process.starting
+            && !commands.any(|it| it.starting || it.is_alive() && it.phase != Phase::Created)
     }
 }
 
@@ -207,5 +209,33 @@ impl Tasks {
         }
         self.0.insert(id.to_owned(), task);
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_container_ends_after_the_commands_that_were_started_alone() {
+        let mut task = Task::making(PathBuf::new(), Streams::default());
+        task.process.phase = Phase::Running;
+        let command = |phase, starting| Command {
+            process: Process {
+                phase,
+                starting,
+                ..Process::default()
+            },
+            dir: PathBuf::new(),
+        };
+        for (phase, starting, may_end) in [
+            (Phase::Created, false, true),
+            (Phase::Created, true, false),
+            (Phase::Running, false, false),
+        ] {
+            let it = command(phase, starting);
+            task.commands = [("command".to_owned(), it)].into();
+            assert_eq!(task.may_end(), may_end, "{phase:?}, {starting}");
+        }
     }
 }
