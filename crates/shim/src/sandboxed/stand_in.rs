@@ -339,16 +339,24 @@ fn known_process(runtime: &Runtime, dir: &Path, path: PathBuf) -> Result<PathBuf
 /// Ends the command whose files are in `dir`, with all that it has started.
 pub(super) fn end_command(runtime: &Runtime, id: &str, dir: &Path) -> Result<()> {
     let first = number_of(dir)?;
+    let mut held = Vec::new();
     for _ in 0..ROUNDS {
         let table = runtime.answer(&["ps", id].map(Into::into))?;
-        let left = tree(&table, first);
-        if left.is_empty() {
+        let mut new = tree(&table, first);
+        new.retain(|process| !held.contains(process));
+        if new.is_empty() {
             break;
         }
-        for process in left {
+        // What stands still starts no other, whom nobody would find once its parent is gone.
+        for process in &new {
             // It may have ended meanwhile.
-            let _ = kill(runtime, id, process, "KILL");
+            let _ = kill(runtime, id, *process, "STOP");
         }
+        held.append(&mut new);
+    }
+    // Each before who has started it.
+    for process in held.into_iter().rev() {
+        let _ = kill(runtime, id, process, "KILL");
     }
     Ok(())
 }
