@@ -145,7 +145,13 @@ async fn round(node: Node, native: bool) {
         let made = Command::new("mkfifo").arg(path).status();
         assert!(made.unwrap().success());
     };
-    client.run(&["exec", "main", "sh", "-c", "mkdir /opt; mkfifo /srv/pipe"]);
+    client.run(&[
+        "exec",
+        "main",
+        "sh",
+        "-c",
+        "mkdir /opt; mkfifo /srv/pipe /opt/unread",
+    ]);
     let left_out = |from: &str, to: &str, rest: &str| {
         let error = client.error(&["cp", from, to]);
         assert!(error.contains("pipe") && error.contains(rest), "{error}");
@@ -176,6 +182,13 @@ async fn round(node: Node, native: bool) {
     left_out(&path("one"), "main:/srv/pipe", "is there and no file");
     client.run(&["exec", "main", "rm", "/bin/test"]);
     left_out("main:/srv/pipe", &path("x"), "sent nothing");
+    left_out(&path("one"), "main:/opt/unread", "was not open");
+    // Nor is it waited for one that was called a file.
+    fs::write(path("test"), "#!/bin/busybox true\n").unwrap();
+    client.run(&["cp", &path("test"), "main:/bin/test"]);
+    client.run(&["exec", "main", "chmod", "755", "/bin/test"]);
+    left_out("main:/srv/pipe", &path("x"), "sent nothing");
+    client.run(&["exec", "main", "rm", "/bin/test"]);
     client.run(&["cp", "main:/tmp/one", &path("two")]);
     assert!(!fs::exists(path("x")).unwrap());
     let error = client.error(&["cp", &path("tree"), "main:/tmp/tree"]);

@@ -1,13 +1,20 @@
-//! Files here as an archive.
+//! Files here as an archive. A container may share what is packed and move things about meanwhile:
+//! below the first directory all is opened from the directory that holds it, and no link is followed.
 
-use std::fs::{self, File, Metadata};
+use std::ffi::{CString, OsStr};
+use std::fs::File;
 use std::io::{self, BufWriter, Read, Write};
-use std::os::unix::fs::{FileTypeExt, MetadataExt, OpenOptionsExt};
-use std::path::Path;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::unix::ffi::OsStrExt as _;
+use std::path::{Path, PathBuf};
 
 use anyhow::{Context, bail};
 use orlop_order::Order as _;
-use rustix::fs::OFlags;
+use rustix::fs::{
+    AtFlags, CWD, Dir, FileType, Mode, OFlags, Stat, fstat, openat, readlinkat, statat,
+};
+use rustix::io::Errno;
+use rustix::path::Arg;
 use tar::{Builder, EntryType, Header};
 use tokio_util::sync::CancellationToken;
 
@@ -30,11 +37,23 @@ pub(super) fn pack(
         copied: Copied::default(),
         cancelled: cancelled.clone(),
     };
-    let metadata =
-        fs::symlink_metadata(path).with_context(|| format!("cannot read {}", path.display()))?;
-    packer.add(path, Path::new(name), &metadata, 0)?;
+    let place = Place {
+        holder: CWD,
+        at: path.as_os_str(),
+        path,
+    };
+    packer.add(&place, Path::new(name), 0)?;
     packer.archive.into_inner()?.flush()?;
     Ok(packer.copied)
+}
+
+/// Where something is.
+struct Place<'a> {
+    holder: BorrowedFd<'a>,
+    /// What it is called there.
+    at: &'a OsStr,
+    /// The whole path, for messages alone.
+    path: &'a Path,
 }
 
 struct Packer<W: Write> {
@@ -45,93 +64,108 @@ struct Packer<W: Write> {
 }
 
 impl<W: Write> Packer<W> {
-    fn add(
-        &mut self,
-        path: &Path,
-        name: &Path,
-        metadata: &Metadata,
-        depth: usize,
-    ) -> anyhow::Result<()> {
+    fn add(&mut self, place: &Place<'_>, name: &Path, depth: usize) -> anyhow::Result<()> {
         if self.cancelled.is_cancelled() {
             bail!("interrupted");
         }
-        let failed = || format!("cannot read {}", path.display());
-        let kind = metadata.file_type();
-        let mut header = self.header(metadata);
-        if kind.is_dir() {
-            if depth >= MAX_DEPTH {
-                bail!("{} is nested too deeply", path.display());
+        let failed = || format!("cannot read {}", place.path.display());
+        let stat =
+            statat(place.holder, place.at, AtFlags::SYMLINK_NOFOLLOW).with_context(failed)?;
+        match FileType::from_raw_mode(stat.st_mode) {
+            FileType::Directory => {
+                if depth >= MAX_DEPTH {
+                    bail!("{} is nested too deeply", place.path.display());
+                }
+                let directory = open_directory(place).with_context(failed)?;
+                let stat = fstat(&directory).with_context(failed)?;
+                let mut header = self.header(&stat, EntryType::Directory);
+                self.archive.append_data(&mut header, name, io::empty())?;
+                for own in names(&directory).with_context(failed)? {
+                    let own = OsStr::from_bytes(own.to_bytes());
+                    let path: PathBuf = place.path.join(own);
+                    let place = Place {
+                        holder: directory.as_fd(),
+                        at: own,
+                        path: &path,
+                    };
+                    self.add(&place, &name.join(own), depth + 1)?;
+                }
             }
-            header.set_entry_type(EntryType::Directory);
-            self.archive.append_data(&mut header, name, io::empty())?;
-            let mut entries = fs::read_dir(path)
-                .and_then(Iterator::collect::<io::Result<Vec<_>>>)
-                .with_context(failed)?;
-            entries.order_by_key(fs::DirEntry::file_name);
-            for entry in entries {
-                let metadata = entry.metadata().with_context(failed)?;
-                self.add(
-                    &entry.path(),
-                    &name.join(entry.file_name()),
-                    &metadata,
-                    depth + 1,
-                )?;
+            FileType::RegularFile => {
+                let file = open_file_at(place.holder, place.at).with_context(failed)?;
+                let stat = fstat(&file).with_context(failed)?;
+                let size = u64::try_from(stat.st_size).unwrap_or(0);
+                let mut header = self.header(&stat, EntryType::Regular);
+                header.set_size(size);
+                // One that grows or shrinks meanwhile must keep to the size it was announced with.
+                let mut exactly = Exactly { file, left: size };
+                self.archive.append_data(&mut header, name, &mut exactly)?;
+                self.copied.files += 1;
+                self.copied.bytes += size;
             }
-        } else if kind.is_file() {
-            let file = open_file(path).with_context(failed)?;
-            header.set_entry_type(EntryType::Regular);
-            header.set_size(metadata.len());
-            // One that grows or shrinks meanwhile must keep to the size it was announced with.
-            let mut exactly = Exactly {
-                file,
-                left: metadata.len(),
-            };
-            self.archive.append_data(&mut header, name, &mut exactly)?;
-            self.copied.files += 1;
-            self.copied.bytes += metadata.len();
-        } else if kind.is_symlink() {
-            let target = fs::read_link(path).with_context(failed)?;
-            header.set_entry_type(EntryType::Symlink);
-            self.archive.append_link(&mut header, name, target)?;
-        } else {
-            let what = if kind.is_socket() {
-                "a socket"
-            } else {
-                "a device or pipe"
-            };
-            say!("warning: {} is {what} and left out", path.display());
-            self.copied.left_out += 1;
+            FileType::Symlink => {
+                let target = readlinkat(place.holder, place.at, Vec::new()).with_context(failed)?;
+                let mut header = self.header(&stat, EntryType::Symlink);
+                let target = OsStr::from_bytes(target.to_bytes());
+                self.archive.append_link(&mut header, name, target)?;
+            }
+            kind => {
+                let what = match kind {
+                    FileType::Socket => "a socket",
+                    _ => "a device or pipe",
+                };
+                say!("warning: {} is {what} and left out", place.path.display());
+                self.copied.left_out += 1;
+            }
         }
         Ok(())
     }
 
-    fn header(&self, metadata: &Metadata) -> Header {
+    fn header(&self, stat: &Stat, kind: EntryType) -> Header {
         let mut header = Header::new_gnu();
+        header.set_entry_type(kind);
         header.set_size(0);
-        header.set_mtime(u64::try_from(metadata.mtime()).unwrap_or(0));
+        header.set_mtime(u64::try_from(stat.st_mtime).unwrap_or(0));
         match self.keep {
             // The container's root owns what is put there.
             Keep::Plain => {
-                header.set_mode(metadata.mode() & 0o777);
+                header.set_mode(stat.st_mode & 0o777);
                 header.set_uid(0);
                 header.set_gid(0);
             }
             Keep::Owners => {
-                header.set_mode(metadata.mode() & 0o7777);
-                header.set_uid(metadata.uid().into());
-                header.set_gid(metadata.gid().into());
+                header.set_mode(stat.st_mode & 0o7777);
+                header.set_uid(stat.st_uid.into());
+                header.set_gid(stat.st_gid.into());
             }
         }
         header
     }
 }
 
+fn open_directory(place: &Place<'_>) -> rustix::io::Result<OwnedFd> {
+    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    openat(place.holder, place.at, flags, Mode::empty())
+}
+
+/// What is in a directory, in order.
+fn names(directory: &OwnedFd) -> rustix::io::Result<Vec<CString>> {
+    let mut names = Dir::read_from(directory)?
+        .map(|entry| Ok(entry?.file_name().to_owned()))
+        .filter(|name| !matches!(name, Ok(name) if matches!(name.to_bytes(), b"." | b"..")))
+        .collect::<Result<Vec<_>, Errno>>()?;
+    names.order();
+    Ok(names)
+}
+
 /// A file that is no link and no pipe, whatever has taken its place since it was looked at: a container may write there.
 pub(super) fn open_file(path: &Path) -> io::Result<File> {
-    let flags = OFlags::NOFOLLOW | OFlags::NONBLOCK;
-    let mut options = File::options();
-    let file = options.read(true).custom_flags(flags.bits().cast_signed());
-    let file = file.open(path)?;
+    open_file_at(CWD, path)
+}
+
+fn open_file_at(holder: BorrowedFd<'_>, name: impl Arg) -> io::Result<File> {
+    let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
+    let file = File::from(openat(holder, name, flags, Mode::empty())?);
     if !file.metadata()?.is_file() {
         return Err(io::Error::other("it is no file any more"));
     }
@@ -163,3 +197,7 @@ impl Read for Exactly {
         Ok(read)
     }
 }
+
+#[cfg(test)]
+#[path = "pack_tests.rs"]
+mod tests;

@@ -12,8 +12,8 @@ use std::path::{Component, Path, PathBuf};
 use anyhow::{Context, bail};
 use rustix::fs::{
     AtFlags, CWD, Gid, Mode, OFlags, RawMode, ResolveFlags, Timespec, Timestamps, Uid, chownat,
-    fchmod, fchown, futimens, linkat, mkdirat, open, openat, openat2, renameat, statat, symlinkat,
-    unlinkat,
+    fchmod, fchown, futimens, linkat, mkdirat, open, openat, openat2, readlinkat, renameat, statat,
+    symlinkat, unlinkat,
 };
 use rustix::io::Errno;
 use tar::{Archive, Entry, EntryType};
@@ -166,7 +166,7 @@ impl Unpacker {
                 self.make_file(entry, &path)
             }
             EntryType::Symlink => self.make_symlink(entry, theirs, &path),
-            EntryType::Link => self.make_link(entry, &path),
+            EntryType::Link => self.make_link(entry, theirs, &path),
             EntryType::XGlobalHeader => Ok(()),
             _ => {
                 say!(
@@ -215,14 +215,18 @@ impl Unpacker {
             Some(parent) if parent != Path::new("") => parent,
             _ => Path::new("."),
         };
-        let resolve = ResolveFlags::BENEATH | ResolveFlags::NO_SYMLINKS;
-        let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
-        let opened = openat2(&self.directory, parent, flags, Mode::empty(), resolve);
-        match opened {
+        match self.beneath(parent) {
             Ok(parent) => Ok((parent, name)),
             Err(Errno::LOOP | Errno::XDEV) => bail!("its name leads through a link"),
             Err(errno) => Err(errno).context("cannot open the directory it goes into"),
         }
+    }
+
+    /// A directory of the tree, reached through no link.
+    fn beneath(&self, path: &Path) -> rustix::io::Result<OwnedFd> {
+        let resolve = ResolveFlags::BENEATH | ResolveFlags::NO_SYMLINKS;
+        let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
+        openat2(&self.directory, path, flags, Mode::empty(), resolve)
     }
 
     fn make_directory<R: Read>(&mut self, entry: &Entry<'_, R>, path: &Path) -> anyhow::Result<()> {
@@ -283,18 +287,8 @@ impl Unpacker {
     ) -> anyhow::Result<()> {
         let target = entry.link_name_bytes().context("it is a link to nothing")?;
         let target = Path::new(OsStr::from_bytes(&target)).to_owned();
-        // The root of the tree itself may be a link: then nothing is beneath it.
-        let depth = path
-            .components()
-            .count()
-            .saturating_sub(1 + usize::from(self.root.is_some()));
-        if !stays_within(&target, depth) {
-            say!(
-                "warning: {} is a link to {} and left out: it leads out of the tree",
-                shown(theirs),
-                shown(&target)
-            );
-            self.copied.left_out += 1;
+        if !self.stays_within(&target, path) {
+            self.leave_out(theirs, &target);
             return Ok(());
         }
         let (parent, name) = self.parent(path)?;
@@ -303,17 +297,63 @@ impl Unpacker {
         Ok(())
     }
 
-    fn make_link<R: Read>(&mut self, entry: &Entry<'_, R>, path: &Path) -> anyhow::Result<()> {
+    fn make_link<R: Read>(
+        &mut self,
+        entry: &Entry<'_, R>,
+        theirs: &Path,
+        path: &Path,
+    ) -> anyhow::Result<()> {
         let target = entry.link_name_bytes().context("it is a link to nothing")?;
         let target = Path::new(OsStr::from_bytes(&target)).to_owned();
         let target = self.path(&target)?.context("it is a link to nothing")?;
         let (there, its_name) = self.parent(&target)?;
+        // A symbolic link that is called otherwise, too, leads elsewhere from there.
+        if let Ok(leads_to) = readlinkat(&there, &its_name, Vec::new()) {
+            let leads_to = Path::new(OsStr::from_bytes(leads_to.to_bytes()));
+            if !self.stays_within(leads_to, path) {
+                self.leave_out(theirs, leads_to);
+                return Ok(());
+            }
+        }
         let (parent, name) = self.parent(path)?;
         remove_file(&parent, &name);
         linkat(&there, &its_name, &parent, &name, AtFlags::empty())
             .context("cannot link it to what came before")?;
         self.copied.files += 1;
         Ok(())
+    }
+
+    /// Whether a symbolic link at this path stays in the tree, whatever else is unpacked. So it
+    /// must go up only from what are directories already, which nothing takes the place of: going
+    /// up from a link would be going up from where that leads.
+    fn stays_within(&self, target: &Path, path: &Path) -> bool {
+        let mut place = path.parent().unwrap_or(Path::new("")).to_owned();
+        let depth = |place: &Path| place.components().count();
+        // The root of the tree itself may be a link: then nothing is beneath it.
+        let root = depth(&place).min(usize::from(self.root.is_some()));
+        for component in target.components() {
+            match component {
+                Component::ParentDir => {
+                    if depth(&place) <= root || self.beneath(&place).is_err() {
+                        return false;
+                    }
+                    place.pop();
+                }
+                Component::Normal(name) => place.push(name),
+                Component::CurDir => {}
+                Component::RootDir | Component::Prefix(_) => return false,
+            }
+        }
+        true
+    }
+
+    fn leave_out(&mut self, theirs: &Path, target: &Path) {
+        say!(
+            "warning: {} is a link to {} and left out: it leads out of the tree, or may",
+            shown(theirs),
+            shown(target)
+        );
+        self.copied.left_out += 1;
     }
 
     fn own<R: Read>(
@@ -370,21 +410,6 @@ impl<R: Read> Read for Watched<R> {
         self.at_end |= read == 0 && !into.is_empty();
         Ok(read)
     }
-}
-
-/// Whether a link's target stays in a tree in which the link is so deep.
-fn stays_within(target: &Path, depth: usize) -> bool {
-    let mut left = depth;
-    for component in target.components() {
-        match component {
-            Component::ParentDir if left == 0 => return false,
-            Component::ParentDir => left -= 1,
-            Component::Normal(_) => left += 1,
-            Component::CurDir => {}
-            Component::RootDir | Component::Prefix(_) => return false,
-        }
-    }
-    true
 }
 
 fn owner<R: Read>(entry: &Entry<'_, R>) -> anyhow::Result<(Uid, Gid)> {

@@ -135,6 +135,53 @@ fn links_out_of_the_tree_and_devices_are_left_out_and_set_id_bits_dropped() {
     assert_eq!(mode & 0o7777, 0o755);
 }
 
+/// What stands in the tree once all is unpacked must lead nowhere else, however it is combined.
+#[test]
+fn links_do_not_lead_out_of_the_tree_together() {
+    let tree = || {
+        Sent::new()
+            .entry(EntryType::Directory, "data", "", "")
+            .entry(EntryType::Directory, "data/a", "", "")
+            .entry(EntryType::Directory, "data/a/b", "", "")
+    };
+    let up = |sent: Sent| sent.entry(EntryType::Symlink, "data/a/b/up", "../..", "");
+    let evil = |sent: Sent, target| sent.entry(EntryType::Symlink, "data/evil", target, "");
+    let tries: [(&str, Sent); 4] = [
+        ("up from a link", evil(up(tree()), "a/b/up/../secret")),
+        (
+            "up from what gets a link later",
+            up(evil(tree(), "a/b/up/../secret")),
+        ),
+        (
+            "up from a link to a directory",
+            evil(
+                tree().entry(EntryType::Symlink, "data/a/b/l", "../../a", ""),
+                "a/b/l/../../secret",
+            ),
+        ),
+        (
+            "a link that is moved up",
+            up(tree()).entry(EntryType::Link, "data/evil", "data/a/b/up", ""),
+        ),
+    ];
+    for (what, sent) in tries {
+        let directory = tempfile::tempdir().unwrap();
+        let copied = sent.unpack("/data", directory.path()).unwrap();
+        assert_eq!((copied.files, copied.left_out), (0, 1), "{what}");
+        let evil = fs::symlink_metadata(directory.path().join("data/evil"));
+        assert!(evil.is_err(), "{what}");
+    }
+    // What goes up from directories alone is as good as any.
+    let directory = tempfile::tempdir().unwrap();
+    let copied = evil(up(tree()), "a/b/../../a/b/up/a")
+        .unpack("/data", directory.path())
+        .unwrap();
+    assert_eq!(copied.left_out, 0);
+    let leads_to = directory.path().join("data/evil").canonicalize().unwrap();
+    let data = directory.path().canonicalize().unwrap().join("data");
+    assert_eq!(leads_to, data.join("a"));
+}
+
 #[test]
 fn a_link_here_is_not_written_through() {
     let directory = tempfile::tempdir().unwrap();
