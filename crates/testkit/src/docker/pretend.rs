@@ -148,7 +148,7 @@ impl PretendedEngine {
     /// Those that listen to its events hear this one.
     pub fn happens(&self, event: &Value) {
         // It may be that nobody listens.
-        let _ = self.there().happens.send(Bytes::from(event.to_string()));
+        let _ = self.there().happens.send(Bytes::from(format!("{event}\n")));
     }
 
     /// How often it was asked for this path (`/containers/ID/json`).
