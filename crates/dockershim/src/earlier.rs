@@ -33,7 +33,7 @@ const BREAKS: u32 = 5;
 pub(crate) async fn tell(shim: &Shim, listed: &[ContainerSummary]) {
     let mut pods: BTreeMap<&str, Vec<ContainerSummary>> = BTreeMap::new();
     for one in listed {
-        let own = one.labels.get(labels::SANDBOX_ID);
+        let own = labels::own(&one.labels, labels::SANDBOX_ID);
         let members = pods.entry(own.unwrap_or(&one.id)).or_default();
         members.push(one.clone());
     }
@@ -47,7 +47,8 @@ pub(crate) async fn tell(shim: &Shim, listed: &[ContainerSummary]) {
 }
 
 async fn tell_of_pod(shim: &Shim, members: &[ContainerSummary]) {
-    let is_sandbox = |one: &&ContainerSummary| !one.labels.contains_key(labels::SANDBOX_ID);
+    let is_sandbox =
+        |one: &&ContainerSummary| labels::own(&one.labels, labels::SANDBOX_ID).is_none();
     let sandbox = members.iter().find(is_sandbox).map(attributes);
     let mut earlier = Vec::new();
     for one in members {

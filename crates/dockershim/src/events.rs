@@ -129,7 +129,7 @@ impl Happened<'_> {
     }
 
     fn sandbox_id(&self) -> &str {
-        match self.whom.attributes.get(labels::SANDBOX_ID) {
+        match labels::own(&self.whom.attributes, labels::SANDBOX_ID) {
             Some(sandbox) if !self.is_sandbox() => sandbox,
             _ => &self.whom.id,
         }

@@ -5,8 +5,8 @@ use crate::checkpoint::is_id;
 use crate::docker::Which;
 use crate::docker::types::{Container, ContainerSummary};
 use crate::error::{Error, Result};
-use crate::labels;
 use crate::shim::Shim;
+use crate::{labels, names};
 
 const SANDBOX: &str = "pod sandbox";
 const CONTAINER: &str = "container";
@@ -53,7 +53,7 @@ async fn inspected(shim: &Shim, id: &str, what: &'static str, kind: &str) -> Res
         .labels
         .get(labels::KIND)
         .is_some_and(|found| found == kind);
-    if is_kind && found.id.starts_with(id) {
+    if is_kind && names::is_ours(&found.name) && found.id.starts_with(id) {
         return Ok(found);
     }
     Err(not_found().into())

@@ -36,7 +36,8 @@ const INTERNAL: [&str; 7] = [
     HANDLER,
 ];
 
-/// Labels and annotations as the engine's labels.
+/// Labels and annotations as the engine's labels, with all of our own ones empty: the engine adds an image's
+/// labels to those that it is not given, and an image must say nothing in our name.
 pub(crate) fn joined(
     labels: &HashMap<String, String>,
     annotations: &HashMap<String, String>,
@@ -48,7 +49,13 @@ pub(crate) fn joined(
         .iter()
         .map(|(key, value)| (key.clone(), value.clone()))
         .chain(annotations)
+        .chain(INTERNAL.map(|key| (key.to_owned(), String::new())))
         .collect()
+}
+
+/// One of our own labels; `None` if it says nothing.
+pub(crate) fn own<'a>(all: &'a BTreeMap<String, String>, key: &str) -> Option<&'a String> {
+    all.get(key).filter(|value| !value.is_empty())
 }
 
 /// The engine's labels as labels and annotations, without those that are ours.
@@ -78,6 +85,16 @@ pub(crate) fn filter(key: &str, value: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn no_label_of_ours_is_left_to_an_image() {
+        let asked = HashMap::from([(HANDLER.to_owned(), "asked".to_owned())]);
+        let all = joined(&asked, &HashMap::new());
+        for key in INTERNAL {
+            assert_eq!(all.get(key).map(String::as_str), Some(""), "{key}");
+            assert_eq!(own(&all, key), None);
+        }
+    }
 
     #[test]
     fn labels_and_annotations_come_back_as_they_were() {

@@ -35,6 +35,7 @@ mod earlier;
 mod elf;
 mod engine_info;
 mod error;
+mod event_lines;
 mod events;
 mod exec;
 mod find;

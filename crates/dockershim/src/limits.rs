@@ -56,7 +56,32 @@ pub(crate) struct Extra {
     hugepages: BTreeMap<String, u64>,
     /// Files of cgroup v2.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
-    unified: BTreeMap<String, String>,
+    unified: BTreeMap<ControllerFile, String>,
+}
+
+/// The name of a file of a cgroup's controller (`memory.high`), which leads nowhere else.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(try_from = "String")]
+struct ControllerFile(String);
+
+impl TryFrom<String> for ControllerFile {
+    type Error = &'static str;
+
+    fn try_from(file: String) -> std::result::Result<Self, Self::Error> {
+        let known = file.split_once('.').is_some_and(|(controller, name)| {
+            !controller.is_empty()
+                && controller != "cgroup"
+                && !name.is_empty()
+                && file
+                    .chars()
+                    .all(|c| c.is_ascii_lowercase() || c.is_ascii_digit() || "._".contains(c))
+        });
+        if known {
+            Ok(Self(file))
+        } else {
+            Err("is no file of a cgroup's controller")
+        }
+    }
 }
 
 impl Extra {
@@ -74,33 +99,26 @@ impl Extra {
             if !is_v2 {
                 return Err(Error::invalid(field, "this node has no cgroup v2").into());
             }
-            let known = file.split_once('.').is_some_and(|(controller, name)| {
-                !controller.is_empty()
-                    && controller != "cgroup"
-                    && !name.is_empty()
-                    && file
-                        .chars()
-                        .all(|c| c.is_ascii_lowercase() || c.is_ascii_digit() || "._".contains(c))
-            });
-            if !known {
-                return Err(Error::invalid(field, "is no file of a cgroup's controller").into());
-            }
-            unified.insert(file.clone(), value.clone());
+            let file = ControllerFile::try_from(file.clone())
+                .map_err(|problem| Error::invalid(field, problem))?;
+            unified.insert(file, value.clone());
         }
         Ok(Self { hugepages, unified })
     }
 
-    /// What was asked for, as a container's labels have it.
+    /// What was asked for, as a container's labels have it; nothing where those are not ours, as an image's are
+    /// on a container that another made.
     pub(crate) fn of_labels(labels: &BTreeMap<String, String>) -> Self {
-        let kept = labels.get(labels::EXTRA_LIMITS);
+        let kept = labels::own(labels, labels::EXTRA_LIMITS);
         kept.and_then(|text| serde_json::from_slice(text.as_bytes()).ok())
             .unwrap_or_default()
     }
 
     /// Memory left to the container under pressure.
     pub(crate) fn memory_low(&self) -> u64 {
-        let low = self.unified.get("memory.low");
-        low.and_then(|text| text.parse().ok()).unwrap_or(0)
+        let mut all = self.unified.iter();
+        let low = all.find(|(file, _)| file.0 == "memory.low");
+        low.and_then(|(_, text)| text.parse().ok()).unwrap_or(0)
     }
 
     /// Whether there is nothing to do.
@@ -130,7 +148,7 @@ impl Extra {
             )?;
         }
         if let Some(directory) = cgroup.directory("") {
-            for (file, value) in &self.unified {
+            for (ControllerFile(file), value) in &self.unified {
                 write(&directory.join(file), value)?;
             }
         }
@@ -248,6 +266,24 @@ mod tests {
         for file in ["../x", "cgroup.procs", "memory/../x", "memory.", "high"] {
             wanted.unified = [(file.to_owned(), "1".to_owned())].into();
             assert!(Extra::of(&wanted, true).is_err(), "{file}");
+        }
+    }
+
+    #[test]
+    fn a_label_names_no_file_but_one_of_a_controller() {
+        let of = |file: &str, size: &str| {
+            let text = serde_json::json!({ "unified": { file: "1" }, "hugepages": { size: 1 } });
+            Extra::of_labels(&[(labels::EXTRA_LIMITS.to_owned(), text.to_string())].into())
+        };
+        assert_eq!(of("memory.low", "2MB").memory_low(), 1);
+        for file in [
+            "/proc/sys/kernel/core_pattern",
+            "../memory.max",
+            "..",
+            ".",
+            "",
+        ] {
+            assert!(of(file, "2MB").is_empty(), "{file}");
         }
     }
 

@@ -53,6 +53,13 @@ pub(crate) fn container_of(name: &str) -> Option<ContainerMetadata> {
     })
 }
 
+/// Whether a container was made for a pod. Labels do not tell: an image brings its own, but no name.
+pub(crate) fn is_ours(name: &str) -> bool {
+    let name = name.strip_prefix('/').unwrap_or(name);
+    let mut parts = name.split(SEPARATOR);
+    parts.next() == Some(PREFIX) && parts.count() >= 5
+}
+
 /// Six parts, or seven with a random one behind.
 fn parts(name: &str) -> Option<Vec<&str>> {
     let name = name.strip_prefix('/').unwrap_or(name);
@@ -100,6 +107,16 @@ mod tests {
             "k8s_a_b_c_d_1_e_f",
         ] {
             assert_eq!(container_of(name), None, "{name}");
+        }
+        for name in ["", "web", "k8s", "/k8s_a_b_c", "/x_a_b_c_d_1"] {
+            assert!(!is_ours(name), "{name}");
+        }
+        for name in [
+            "/k8s_a_b_c_d_1",
+            "k8s_a_b_c_d_1_0123abcd",
+            "k8s_a_a_b_c_d_1_0123abcd",
+        ] {
+            assert!(is_ours(name), "{name}");
         }
     }
 }

@@ -14,22 +14,23 @@ use std::time::Duration;
 use futures_util::{StreamExt as _, stream};
 use orlop_cri::v1::ContainerEventType as Type;
 use tokio::sync::mpsc;
-use tokio::time::sleep;
+use tokio::time::{Instant, sleep, sleep_until};
 
 use crate::docker::Which;
 use crate::docker::types::{Actor, Container as DockerContainer, ContainerSummary, Event};
 use crate::error::chain;
+use crate::event_lines::EventLines;
 use crate::events::{Happened, Told};
 use crate::lanes::Lanes;
 use crate::log::{From, Source};
 use crate::shim::Shim;
-use crate::{clock, earlier, events, labels, network, runtime_cgroup};
+use crate::{clock, earlier, events, labels, names, network, runtime_cgroup};
 
 /// Pauses between tries to reach an engine that is away, from and to.
 const FIRST_PAUSE: Duration = Duration::from_millis(100);
 const LONGEST_PAUSE: Duration = Duration::from_secs(5);
-/// An event longer than this is none.
-const LONGEST_EVENT: usize = 1 << 20;
+/// Pause between two looks at all that there is.
+const BETWEEN_LOOKS: Duration = Duration::from_secs(1);
 
 /// What is heard of the engine, for the one who acts on it.
 enum News {
@@ -87,26 +88,35 @@ async fn once(shim: &Shim, tell: &mpsc::Sender<News>, last: &mut i64) -> Result<
     // In advance: the first pod need not wait for it.
     shim.tasks.spawn(async move { asking.info().await.is_ok() });
     runtime_cgroup::enter(shim).await;
-    let listed = shim.docker.list_containers(&ours()).await;
-    let listed = listed.map_err(|error| chain(&error))?;
-    tracing::info!(
-        containers = listed.len(),
-        "keeping up with the Docker Engine"
-    );
-    let _ = tell.send(News::All(listed)).await;
+    let containers = look(shim, tell).await?;
+    tracing::info!(containers, "keeping up with the Docker Engine");
     shim.events.tell_engine_is_back();
 
-    let mut rest = Vec::new();
-    while let Some(Ok(piece)) = stream.next().await {
-        rest.extend_from_slice(&piece);
-        let mut events = serde_json::Deserializer::from_slice(&rest).into_iter::<Event>();
-        let whole: Vec<Event> = events.by_ref().map_while(Result::ok).collect();
-        let read = events.byte_offset();
-        rest.drain(..read);
-        if rest.len() > LONGEST_EVENT {
-            return Err("an event without an end".to_owned());
+    let mut lines = EventLines::default();
+    let mut looked = Instant::now();
+    let mut missed = false;
+    loop {
+        let piece = tokio::select! {
+            piece = stream.next() => piece,
+            () = sleep_until(looked + BETWEEN_LOOKS), if missed => {
+                missed = false;
+                shim.remembered.forget_all();
+                look(shim, tell).await?;
+                looked = Instant::now();
+                continue;
+            }
+        };
+        let Some(Ok(piece)) = piece else {
+            return Ok(());
+        };
+        let heard = lines.read(&piece);
+        if heard.missed && !missed {
+            tracing::warn!(
+                "an event of the Docker Engine cannot be read: looking at all containers"
+            );
+            missed = true;
         }
-        for event in whole {
+        for event in heard.events {
             // The engine tells once more of what was last.
             if event.time_nano <= *last {
                 continue;
@@ -119,7 +129,15 @@ async fn once(shim: &Shim, tell: &mpsc::Sender<News>, last: &mut i64) -> Result<
             }
         }
     }
-    Ok(())
+}
+
+/// Has all that there is looked at, and returns how many containers that are.
+async fn look(shim: &Shim, tell: &mpsc::Sender<News>) -> Result<usize, String> {
+    let listed = shim.docker.list_containers(&ours()).await;
+    let listed = listed.map_err(|error| chain(&error))?;
+    let count = listed.len();
+    let _ = tell.send(News::All(listed)).await;
+    Ok(count)
 }
 
 fn ours() -> Which {
@@ -244,7 +262,7 @@ impl Known {
         let attributes = whom.attributes.clone();
         let now = stage.map(|stage| Container { stage, attributes });
         let before = self.remember(&whom.id, now);
-        let sandbox = whom.attributes.get(labels::SANDBOX_ID);
+        let sandbox = labels::own(&whom.attributes, labels::SANDBOX_ID);
         let pod = sandbox.unwrap_or(&whom.id).clone();
         let sandbox = sandbox.and_then(|id| self.containers.get(id));
         let word = Word {
@@ -337,7 +355,10 @@ async fn carry_out(shim: &Shim, word: &Word) -> Told {
     let id = &word.whom.id;
     match word.what {
         // What is started here has its reader already; this one was started by hand.
-        Type::ContainerStartedEvent if is_container(&word.whom) && !shim.logs.is_followed(id) => {
+        Type::ContainerStartedEvent
+            if is_in(&word.whom.attributes, word.sandbox.as_ref())
+                && !shim.logs.is_followed(id) =>
+        {
             if let Ok(found) = shim.docker.container(id).await {
                 read_log(shim, found).await;
             }
@@ -359,9 +380,23 @@ async fn carry_out(shim: &Shim, word: &Word) -> Told {
 }
 
 fn is_container(whom: &Actor) -> bool {
-    whom.attributes
-        .get(labels::KIND)
-        .is_some_and(|kind| kind == labels::CONTAINER)
+    is_kind(&whom.attributes, labels::CONTAINER)
+}
+
+fn is_kind(attributes: &Attributes, wanted: &str) -> bool {
+    let kind = attributes.get(labels::KIND);
+    kind.is_some_and(|kind| kind == wanted)
+}
+
+/// Whether a container is one of a pod that is there. What it says of its log is believed then, and of no other:
+/// the labels of a container that somebody runs may be its image's.
+fn is_in(container: &Attributes, sandbox: Option<&Attributes>) -> bool {
+    let has = |attributes: &Attributes, kind| {
+        let name = attributes.get("name");
+        is_kind(attributes, kind) && name.is_some_and(|name| names::is_ours(name))
+    };
+    has(container, labels::CONTAINER)
+        && sandbox.is_some_and(|sandbox| has(sandbox, labels::SANDBOX))
 }
 
 /// What must have happened between two looks.
@@ -380,6 +415,8 @@ fn missed(before: Option<Stage>, now: Stage) -> Vec<Type> {
 /// A container's attributes, as the engine's events have them.
 pub(crate) fn attributes(listed: &ContainerSummary) -> Attributes {
     let mut attributes = listed.labels.clone();
+    // An image may have a label of this name.
+    attributes.remove("name");
     if let Some(name) = listed.names.first() {
         let name = name.trim_start_matches('/').to_owned();
         attributes.insert("name".into(), name);
@@ -402,10 +439,14 @@ async fn begin(shim: Shim, listed: Vec<ContainerSummary>) {
 
 /// Reads the logs of what runs on, and completes those of what has ended.
 async fn read_on(shim: &Shim, listed: &[ContainerSummary]) {
+    let known: HashMap<&str, Attributes> = listed
+        .iter()
+        .map(|one| (one.id.as_str(), attributes(one)))
+        .collect();
     let containers = listed.iter().filter(|one| {
-        one.labels
-            .get(labels::KIND)
-            .is_some_and(|kind| kind == labels::CONTAINER)
+        let sandbox = labels::own(&one.labels, labels::SANDBOX_ID);
+        let sandbox = sandbox.and_then(|id| known.get(id.as_str()));
+        is_in(&attributes(one), sandbox)
     });
     let (running, others): (Vec<_>, Vec<_>) =
         containers.partition(|one| Stage::of(one) == Stage::Running);
@@ -444,9 +485,7 @@ async fn read_on_log(shim: &Shim, id: &str) {
 /// Reads a container's log.
 async fn read_log(shim: &Shim, found: DockerContainer) {
     let labels = &found.config.labels;
-    let is_container = labels
-        .get(labels::KIND)
-        .is_some_and(|kind| kind == labels::CONTAINER);
+    let is_container = is_kind(labels, labels::CONTAINER) && names::is_ours(&found.name);
     let path = labels.get(labels::LOG_PATH).map_or("", String::as_str);
     // A link leads to the engine's own log: cri-dockerd made it, and the kubelet reads it.
     if !is_container || path.is_empty() || Path::new(path).is_symlink() {

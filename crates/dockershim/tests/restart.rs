@@ -183,3 +183,89 @@ async fn each_pod_of_an_earlier_run_is_looked_at_once_for_all_that_happened_to_i
     assert_eq!(containers.map(|one| engine.asked(&path(one))), [3; 4]);
     shim.stop().await;
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_image_s_labels_have_no_log_written_for_a_container_that_is_no_pod_s() {
+    let scratch = Scratch::new();
+    let engine = PretendedEngine::start(scratch.run(), false);
+    engine.keeps(sandbox('a', "pod"));
+    let foreign = |digit, name: &str, of, log: &str| {
+        let log = scratch.path(log).display().to_string();
+        let mut found = container(digit, of, "pod", &log);
+        found["Name"] = format!("/{name}").into();
+        found
+    };
+    let all = [
+        foreign('c', "evil", 'a', "named.log"),
+        foreign('d', "k8s_main_gone_default_uid_0", '9', "gone.log"),
+        foreign('e', "k8s_main_self_default_uid_0", 'e', "self.log"),
+    ];
+    // As it may be when the daemon starts.
+    for one in &all {
+        engine.keeps(one.clone());
+    }
+    let ours = foreign('b', "k8s_main_pod_default_uid_0", 'a', "ours.log");
+    engine.keeps(ours.clone());
+    let shim = start(&engine, &scratch).await;
+    let ours_log = scratch.path("ours.log");
+    soon("the pod's log is written", async || ours_log.exists()).await;
+    // And as it is started by hand.
+    let told = shim.get_container_events(Request::new(GetEventsRequest {}));
+    let mut told = told.await.unwrap().into_inner();
+    for one in all.iter().chain([&ours]) {
+        let mut attributes = one["Config"]["Labels"].clone();
+        attributes["name"] = one["Name"].as_str().unwrap().trim_start_matches('/').into();
+        engine.happens(&json!({
+            "Action": "start",
+            "Actor": { "ID": one["Id"], "Attributes": attributes },
+            "timeNano": orlop_service::clock::now(),
+        }));
+        let event = tokio::time::timeout(SOON, told.next()).await;
+        let event = event.expect("what happens is told").unwrap().unwrap();
+        assert_eq!(event.container_id, one["Id"].as_str().unwrap());
+    }
+    for log in ["named.log", "gone.log", "self.log"] {
+        assert!(!scratch.path(log).exists(), "{log}");
+    }
+    shim.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_event_longer_than_any_is_passed_over_and_what_it_told_is_found_out() {
+    let scratch = Scratch::new();
+    let engine = PretendedEngine::start(scratch.run(), false);
+    engine.keeps(sandbox('a', "pod"));
+    let shim = start(&engine, &scratch).await;
+    let looks = async || engine.asked("/containers/json");
+    soon("the engine is kept up with", async || looks().await > 0).await;
+    soon("what was is kept", async || {
+        kept_of(&shim, &id('a')).await > 0
+    })
+    .await;
+    assert_eq!(engine.asked("/events"), 1);
+    let happens = |one: &Value, padding: usize| {
+        let mut attributes = one["Config"]["Labels"].clone();
+        attributes["name"] = "k8s_main_pod_default_uid_0".into();
+        attributes["padding"] = "x".repeat(padding).into();
+        engine.happens(&json!({
+            "Action": "start",
+            "Actor": { "ID": one["Id"], "Attributes": attributes },
+            "timeNano": orlop_service::clock::now(),
+        }));
+    };
+    let long = container('b', 'a', "pod", "");
+    engine.keeps(long.clone());
+    happens(&long, 2 << 20);
+    let short = container('c', 'a', "pod", "");
+    happens(&short, 0);
+    soon("the next one is heard", async || {
+        kept_of(&shim, &id('c')).await > 0
+    })
+    .await;
+    soon("it is found out", async || {
+        kept_of(&shim, &id('b')).await > 0
+    })
+    .await;
+    assert_eq!(engine.asked("/events"), 1, "the stream goes on");
+    shim.stop().await;
+}

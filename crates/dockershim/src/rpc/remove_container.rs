@@ -31,7 +31,7 @@ pub(crate) async fn call(
     }
     shim.logs.forget(id);
     shim.stats.forget(id);
-    if let Some(path) = found.config.labels.get(labels::LOG_PATH) {
+    if let Some(path) = labels::own(&found.config.labels, labels::LOG_PATH) {
         remove_link(path).await;
     }
     Ok(RemoveContainerResponse {})

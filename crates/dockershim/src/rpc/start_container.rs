@@ -68,7 +68,7 @@ async fn startable(shim: &Shim, id: &str) -> Result<(String, Made)> {
 
 /// What a container's configuration says about its start.
 pub(crate) fn made(id: &str, name: &str, config: &ContainerConfig) -> Made {
-    let label = |key: &str| config.labels.get(key).filter(|value| !value.is_empty());
+    let label = |key| labels::own(&config.labels, key);
     let extra = Extra::of_labels(&config.labels);
     Made {
         sandbox: label(labels::SANDBOX_ID).cloned().unwrap_or_default(),

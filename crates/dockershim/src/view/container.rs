@@ -27,9 +27,7 @@ pub(crate) fn container(listed: &ContainerSummary) -> Option<CriContainer> {
             .unwrap_or_default(),
         metadata: Some(metadata),
         image: Some(ImageSpec {
-            image: listed
-                .labels
-                .get(labels::IMAGE_NAME)
+            image: labels::own(&listed.labels, labels::IMAGE_NAME)
                 .unwrap_or(&listed.image)
                 .clone(),
             ..Default::default()
@@ -114,7 +112,7 @@ fn image_name(found: &Container, image: Option<&Image>) -> String {
     if !is_id {
         return given.clone();
     }
-    let noted = found.config.labels.get(labels::IMAGE_NAME).cloned();
+    let noted = labels::own(&found.config.labels, labels::IMAGE_NAME).cloned();
     let of_image = || image.and_then(super::image::first_name);
     noted.or_else(of_image).unwrap_or_else(|| given.clone())
 }
@@ -186,7 +184,7 @@ impl Life {
 }
 
 fn mounts(found: &Container) -> Vec<Mount> {
-    let images = found.config.labels.get(labels::MOUNTED_IMAGES);
+    let images = labels::own(&found.config.labels, labels::MOUNTED_IMAGES);
     let images = images.and_then(|text| serde_json::from_slice(text.as_bytes()).ok());
     let images: BTreeMap<String, String> = images.unwrap_or_default();
     let points = found.mounts.iter();

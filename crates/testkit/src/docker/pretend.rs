@@ -148,7 +148,7 @@ impl PretendedEngine {
     /// Those that listen to its events hear this one.
     pub fn happens(&self, event: &Value) {
         // It may be that nobody listens.
-        let _ = self.there().happens.send(Bytes::from(event.to_string()));
+        let _ = self.there().happens.send(Bytes::from(format!("{event}\n")));
     }
 
     /// How often it was asked for this path (`/containers/ID/json`).
@@ -192,13 +192,13 @@ async fn serve(stream: UnixStream, there: Arc<Mutex<There>>) {
             let (parts, body) = request.into_parts();
             let body = body.collect().await.map(Collected::to_bytes);
             let path = parts.uri.path();
-            if path.ends_with("/events") {
-                return Ok::<_, Infallible>(Response::new(events(&there)));
-            }
             let is_told = {
                 let mut there = there.lock().unwrap_or_else(PoisonError::into_inner);
                 there.is_told(path)
             };
+            if path.ends_with("/events") {
+                return Ok::<_, Infallible>(Response::new(events(&there)));
+            }
             if !is_told {
                 std::future::pending::<()>().await;
             }
