@@ -19,11 +19,10 @@ pub(crate) struct Closing {
 }
 
 impl Closing {
-    pub(crate) fn later(&mut self, descriptor: impl Into<Option<OwnedFd>>) {
-        let Some(descriptor) = descriptor.into() else {
-            return;
-        };
-        if self.waiting.len() < MOST {
+    pub(crate) fn later(&mut self, descriptor: Option<OwnedFd>) {
+        if let Some(descriptor) = descriptor
+            && self.waiting.len() < MOST
+        {
             self.waiting.push(descriptor);
             self.due.get_or_insert_with(|| Instant::now() + DELAY);
         }

@@ -148,7 +148,7 @@ impl Keeper {
             eprintln!("orlop-keeper: writing the exit record of {id}: {error}");
         }
         self.drain(key);
-        self.ended_in_fifo(key);
+        self.went(key);
         self.report_if_settled(key);
     }
 

@@ -61,7 +61,7 @@ impl Keeper {
                 return Err(failure(FailureKind::Failed, left));
             }
         }
-        self.ended_in_fifo(key);
+        self.went(key);
         self.remove_record(id);
         self.close_output(key);
         if let Some(mut container) = self.containers.remove(&key) {

@@ -78,11 +78,6 @@ impl Keeper {
         }
     }
 
-    /// A container's process has ended, maybe before it could go on.
-    pub(crate) fn ended_in_fifo(&mut self, container: u64) {
-        self.went(container);
-    }
-
     /// It was told that it runs, so what cannot has to end.
     fn cannot_go(&mut self, container: u64, why: &str) {
         self.went(container);
@@ -95,7 +90,8 @@ impl Keeper {
         }
     }
 
-    fn went(&mut self, container: u64) {
+    /// A container's process goes on, or has ended.
+    pub(crate) fn went(&mut self, container: u64) {
         if let Some(LettingGo { path, .. }) = self.letting_go.remove(&container) {
             // By its absence runc knows that the container runs.
             let _ = fs::remove_file(path);
