@@ -100,6 +100,39 @@ async fn a_container_is_started_alike_by_the_keeper_and_by_its_runtime() {
 }
 
 #[tokio::test]
+async fn a_container_that_starts_at_once_is_let_go_as_soon_as_it_is_made() {
+    let mut pod = Pod::new().await;
+    let mut wish = pod.script("c1", "echo on its way; sleep 1000");
+    wish.create.starts = true;
+    Pod::write_bundle(&wish);
+    let creating = pod.keeper.create(&pod.runtime, &wish.create, LIMIT);
+    let created = creating.await.unwrap();
+    assert!(created.started_ns >= created.created_ns, "{created:?}");
+    let listed = pod.keeper.list().await.unwrap().containers.remove(0);
+    assert_eq!(listed.state, ContainerState::Running);
+    assert_eq!(listed.started_ns, created.started_ns);
+    pod.wait_for_log("c1", "on its way").await;
+    let state = pod.runtime.state("c1", LIMIT).await.unwrap();
+    assert_eq!(state.status, "running", "in the runtime's own eyes");
+    let again = pod.start("c1").await.unwrap_err();
+    assert!(again.to_string().contains("is Running"), "{again}");
+    pod.keeper.kill("c1", 9).await.unwrap();
+    assert_eq!(pod.exit_of("c1").await.code, 137);
+    pod.delete("c1").await;
+
+    // Where it is not known what a container of the runtime's waits for, it waits.
+    pod.runtime.state_as_runc = false;
+    let mut wish = pod.script("c2", "echo on its way");
+    wish.create.starts = true;
+    Pod::write_bundle(&wish);
+    let creating = pod.keeper.create(&pod.runtime, &wish.create, LIMIT);
+    assert_eq!(creating.await.unwrap().started_ns, 0);
+    pod.start("c2").await.unwrap();
+    assert_eq!(pod.exit_of("c2").await.code, 0);
+    assert_eq!(pod.logged("c2"), "on its way\n");
+}
+
+#[tokio::test]
 async fn a_start_waits_for_nothing_that_its_process_does() {
     let mut pod = Pod::new().await;
     // Stopped, neither can take note of anything: one is killed, the other goes on later than it may take.

@@ -84,6 +84,8 @@ messages! {
         1 pid: u32,
         /// When, in nanoseconds since the epoch.
         2 created_ns: u64,
+        /// When it was let go, likewise; 0 while it waits for its start.
+        3 started_ns: u64,
     }
 
     /// A container has been started.

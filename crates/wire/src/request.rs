@@ -71,6 +71,9 @@ messages! {
         /// Whether the frame carries standard input, output and error, in this order, which the
         /// container gets in place of the keeper's pipes. Not with a terminal, a log or an attachment.
         17 streams: bool,
+        /// The fifo in which its process waits for a reader, where it is to be let go as soon as it is made; empty
+        /// where it waits for [`Start`]. Whether it was is in the reply.
+        18 fifo: PathBuf,
     }
 
     /// Starts a created container by calling its runtime's `start`.

@@ -122,6 +122,7 @@ async fn launch(
     let (mounted, by) = tokio::join!(trace.step("mounts", &name, mounts), by);
     mounted?;
     let by = by?;
+    let joined = pid_namespace::hold(&node.containers, &node.runtimes, container, keeper).await?;
     let create = CreateContainer {
         id: id.to_owned(),
         bundle: container.bundle.clone(),
@@ -135,10 +136,11 @@ async fn launch(
         stdin: container.config.stdin,
         stdin_once: container.config.stdin_once,
         oom_cgroup: node.cgroups.memory_dir(container),
+        // Where it has joined another's processes, it is looked at first whether they were those.
+        starts: by == StartBy::Keeper && joined.is_none(),
         restore: container.goes_on.map(|_| go_on::restore(container)),
         ..CreateContainer::default()
     };
-    let joined = pid_namespace::hold(&node.containers, &node.runtimes, container, keeper).await?;
     let creating = keeper.create(&handler.runtime, &create, RUNTIME_LIMIT);
     let created = trace.step("runtime", &name, creating).await;
     if container.goes_on.is_some() {
@@ -157,6 +159,12 @@ async fn launch(
     let created = created.map_err(failed("creating"))?;
     if let Some(joined) = joined {
         joined.check(container)?;
+    }
+    if created.started_ns != 0 {
+        return Ok(Event::Started {
+            at: created.started_ns as i64,
+            pid: created.pid,
+        });
     }
     // Before the start: a short-lived process has ended when the runtime returns.
     let at = clock::now();

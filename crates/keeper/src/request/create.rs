@@ -30,6 +30,8 @@ pub(crate) struct Making {
     pid_file: PathBuf,
     size: Winsize,
     running: bool,
+    /// Where it is let go; empty if it waits.
+    fifo: PathBuf,
 }
 
 impl Keeper {
@@ -93,6 +95,7 @@ impl Keeper {
             pid_file: request.pid_file,
             size: window(request.rows, request.columns),
             running: request.running,
+            fifo: request.fifo,
         };
         let purpose = Purpose::Create(making);
         let called = self.start_call(request.call, streams, request.tty, purpose, to);
@@ -102,12 +105,13 @@ impl Keeper {
         called.map(drop)
     }
 
-    /// The runtime has done its part.
+    /// The runtime has done its part. Who has given up on it wants nothing to run.
     pub(super) fn created(
         &mut self,
         making: Making,
         console: Option<Console>,
         outcome: Result<(), Failure>,
+        awaited: bool,
     ) -> Result<Created, Failure> {
         let key = making.container;
         // What the runtime printed is not the container's.
@@ -124,7 +128,14 @@ impl Keeper {
                 }
                 failure
             })
-            .and_then(|()| self.settle_created(&making, console));
+            .and_then(|()| self.settle_created(&making, console))
+            .and_then(|created| {
+                if awaited {
+                    self.go_at_once(&making, created)
+                } else {
+                    Ok(created)
+                }
+            });
         if made.is_err() {
             self.unmake(key);
             if let Ok(pid) = read_pid(&making.pid_file) {
@@ -178,6 +189,7 @@ impl Keeper {
         let created = Created {
             pid: pid as u32,
             created_ns: container.created_ns,
+            started_ns: 0,
         };
         match self.adopt(pid, Process::Container(key)) {
             Ok(None) => Ok(created),
@@ -190,6 +202,28 @@ impl Keeper {
                 Err(failure(FailureKind::RuntimeFailed, message))
             }
         }
+    }
+
+    /// Lets it go if it can be, and is to be.
+    fn go_at_once(&mut self, making: &Making, mut created: Created) -> Result<Created, Failure> {
+        let key = making.container;
+        let waits = |keeper: &Self| {
+            let container = keeper.containers.get(&key);
+            container.is_some_and(|container| container.state == ContainerState::Created)
+        };
+        if making.fifo.as_os_str().is_empty() || !waits(self) {
+            return Ok(created);
+        }
+        // Before it runs, lest it end before it began.
+        let now = now_ns();
+        if self.open_for(key, &making.fifo)?
+            && let Some(container) = self.containers.get_mut(&key)
+        {
+            container.started_ns = now;
+            container.state = ContainerState::Running;
+            created.started_ns = now;
+        }
+        Ok(created)
     }
 
     /// Pipes for the container: its ends, ours being kept.

@@ -105,8 +105,10 @@ impl Keeper {
         } = finished;
         match purpose {
             Purpose::Create(making) => {
-                let answer = self.created(making, console, outcome);
+                let container = making.container;
+                let answer = self.created(making, console, outcome, reply_to.is_some());
                 self.reply_if_awaited(reply_to, answer.map(|body| (body, Vec::new())));
+                self.fifo_ready(container, false);
             }
             Purpose::Start(key) => {
                 let answer = self.started(key, outcome);

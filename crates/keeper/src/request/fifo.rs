@@ -41,6 +41,19 @@ impl Keeper {
         path: &Path,
         to: ReplyTo,
     ) -> Result<bool, Failure> {
+        if !self.open_for(container, path)? {
+            return Ok(false);
+        }
+        // Nothing is left to be done for it: it waits already, or will not have to. Where it was woken on this
+        // processor, it says so only after it has become what it is to run.
+        let answer = self.started(container, Ok(()));
+        self.reply(to, answer);
+        self.fifo_ready(container, false);
+        Ok(true)
+    }
+
+    /// Opens the fifo in which a container's process waits, or will not have to. False if it is none.
+    pub(super) fn open_for(&mut self, container: u64, path: &Path) -> Result<bool, Failure> {
         let Some(fifo) = open_fifo(path) else {
             return Ok(false);
         };
@@ -56,11 +69,6 @@ impl Keeper {
             path: path.to_owned(),
         };
         self.letting_go.insert(container, letting_go);
-        // Nothing is left to be done for it: it waits already, or will not have to. Where it was woken on this
-        // processor, it says so only after it has become what it is to run.
-        let answer = self.started(container, Ok(()));
-        self.reply(to, answer);
-        self.fifo_ready(container, false);
         Ok(true)
     }
 

@@ -63,6 +63,8 @@ pub struct CreateContainer {
     /// The container's cgroup directory, of the memory controller for v1, in which the keeper
     /// watches for OOM kills.
     pub oom_cgroup: Option<PathBuf>,
+    /// Whether it is to be started as soon as it is made, where that takes no more than letting it go.
+    pub starts: bool,
     /// What it goes on from; `None` for a container that begins.
     pub restore: Option<Restore>,
 }
@@ -106,7 +108,7 @@ impl Keeper {
     }
 
     /// Makes a container. Within `limit` it is made, or the runtime killed. One that is restored
-    /// runs then.
+    /// runs then, and so does one that the reply says was started.
     pub async fn create(
         &self,
         runtime: &OciRuntime,
@@ -133,6 +135,11 @@ impl Keeper {
             log_rate: container.log_rate.unwrap_or_default(),
             log_size: container.log_size.unwrap_or_default(),
             streams: false,
+            fifo: if container.starts && container.restore.is_none() {
+                runtime.start_fifo(&container.id)
+            } else {
+                PathBuf::new()
+            },
         };
         let action = container.action();
         self.call_runtime(runtime, action, &container.id, &request, limit)
