@@ -100,9 +100,10 @@ test-static: deps build static ## the behaviour tests on what is optimised and l
 		.ci/with-skips $(RUN_TESTS) -p orlop --test cri -- \
 		pods:: containers:: exec:: logs:: streams:: resources:: escapes:: crash::kills keepers::
 
-# What these tests spoil in a directory is spoiled in files by `one_file::`.
+# What these tests spoil in a directory is spoiled in files by `one_file::`. Of the whole workspace there is but one
+# `it`, that of images, and it has been built for `test`: of that package alone it would be built anew.
 test-erofs: deps build ## the tests of images, and behaviour tests, with layers that are files of EROFS
-	@ORLOP_TEST_IMAGE_STORE=erofs .ci/with-skips $(RUN_TESTS) -p orlop-image --test it -- \
+	@ORLOP_TEST_IMAGE_STORE=erofs .ci/with-skips $(RUN_TESTS) --workspace --test it -- \
 		layers:: pull:: archives:: artifacts:: restart:: manifests:: crash:: modules:: \
 		--skip a_damaged_layer_is --skip a_new_layer_whose_files_a_disk_has_lost
 	@ORLOP_TEST_IMAGE_STORE=erofs .ci/with-skips $(RUN_TESTS) -p orlop --test cri -- \

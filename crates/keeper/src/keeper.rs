@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 
 use orlop_wire::{Body, Failure, FrameBuffer, SOCKET_NAME};
 use rustix::fs::{AtFlags, Mode, unlinkat};
+use rustix::io::Errno;
 use rustix::net::sockopt::socket_peercred;
 use rustix::net::{
     AddressFamily, SocketAddrUnix, SocketFlags, SocketType, accept_with, bind, listen, socket_with,
@@ -32,6 +33,9 @@ use crate::sys::stack;
 /// How many peers may wait to be accepted.
 const ACCEPT_QUEUE: i32 = 16;
 
+/// After so long there may be a descriptor for a peer that none was left for.
+const AFTER_FAILURE: Duration = Duration::from_millis(200);
+
 /// How much of a container's output is read at a time.
 const READ_SIZE: usize = 16 * 1024;
 
@@ -44,6 +48,8 @@ pub(crate) struct Keeper {
     pub(crate) pod: Pod,
     pub(crate) children: Watch,
     listener: Watch,
+    /// When it is listened again for peers.
+    deaf_until: Option<Instant>,
     pub(crate) connections: BTreeMap<u64, Connection>,
     pub(crate) containers: BTreeMap<u64, Container>,
     /// Exec sessions, oldest first.
@@ -90,6 +96,7 @@ impl Keeper {
             pod,
             children,
             listener,
+            deaf_until: None,
             connections: BTreeMap::new(),
             containers: BTreeMap::new(),
             sessions: VecDeque::new(),
@@ -177,7 +184,8 @@ impl Keeper {
         let ending = self.ending.iter().map(|ending| ending.deadline);
         let closing = self.closing.deadline();
         let all = calls.chain(dials).chain(reports).chain(followers);
-        all.chain(ending).chain(closing).min()
+        let all = all.chain(ending).chain(closing);
+        all.chain(self.deaf_until).min()
     }
 
     #[inline(never)]
@@ -188,11 +196,26 @@ impl Keeper {
         self.late_reports(now);
         self.late_followers(now);
         self.closing.close_due(now);
+        if self.deaf_until.is_some_and(|until| until <= now) {
+            self.deaf_until = None;
+            self.listener.set(Interest::Read);
+        }
     }
 
     fn accept(&mut self) {
         let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
-        while let Ok(socket) = accept_with(&self.listener, flags) {
+        loop {
+            let socket = match accept_with(&self.listener, flags) {
+                Ok(socket) => socket,
+                Err(Errno::AGAIN) => return,
+                Err(Errno::INTR | Errno::CONNABORTED) => continue,
+                Err(_) => {
+                    // Who waits would be told of again at once, and for ever.
+                    self.listener.set(Interest::Nothing);
+                    self.deaf_until = Some(Instant::now() + AFTER_FAILURE);
+                    return;
+                }
+            };
             // The socket's mode says so already; a descriptor may have been passed on.
             let own = rustix::process::geteuid();
             if socket_peercred(&socket).is_ok_and(|peer| peer.uid == own) {

@@ -13,6 +13,7 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use orlop_launch::{Keeper, KeeperSpec, end_keeper, remove_pod_dir};
+use orlop_testkit::Starved;
 use rustix::fs::{CWD, FileType, Mode, mknodat};
 use rustix::net::sockopt::socket_peercred;
 use rustix::net::{Shutdown, shutdown};
@@ -145,4 +146,17 @@ fn break_connection(listener: u32) {
         }
     }
     assert_eq!(broken, 1);
+}
+
+#[tokio::test]
+async fn a_keeper_without_descriptors_for_who_connects_takes_no_processor() {
+    let pod = Pod::new().await;
+    let starved = Starved::new(pod.keeper_pid);
+    let dir = pod.pod_dir();
+    let mut waiting = std::pin::pin!(Keeper::connect(&dir));
+    let early = tokio::time::timeout(Duration::from_secs(1), &mut waiting).await;
+    assert!(early.is_err(), "it had a descriptor");
+    assert!(starved.share() < 0.1, "{}", starved.share());
+    drop(starved);
+    waiting.await.unwrap();
 }

@@ -11,7 +11,7 @@ use std::io::{Read, Write};
 use std::os::unix::net::UnixStream;
 use std::time::Duration;
 
-use orlop_testkit::skip_unless;
+use orlop_testkit::{Starved, skip_unless};
 use orlop_wire::{Body, Frame, FrameBuffer, LAZY_SOCKET_NAME, LazyHello, LazyReady};
 use support::Node;
 
@@ -98,4 +98,23 @@ fn connections_are_bounded() {
     assert!(closed.count() >= 40 - 16);
     drop(crowd);
     assert_eq!(node.server().list().unwrap(), []);
+}
+
+#[test]
+fn without_descriptors_for_who_connects_it_takes_no_processor() {
+    skip_unless!(support::may_serve());
+    let node = Node::new();
+    let starved = Starved::new(node.server().pid());
+    let mut socket = connect(&node);
+    let hello = LazyHello {
+        version: orlop_wire::LAZY_VERSION,
+    };
+    socket
+        .write_all(&Frame::encode(&hello, 1, 0).unwrap())
+        .unwrap();
+    std::thread::sleep(Duration::from_secs(1));
+    assert!(starved.share() < 0.1, "{}", starved.share());
+    drop(starved);
+    let welcome = frame(&socket, &mut FrameBuffer::new());
+    assert_eq!((welcome.request, welcome.kind), (1, LazyReady::KIND));
 }

@@ -22,6 +22,7 @@
 //! | [`nest`](nest()) | directories within each other beyond any stack and any path |
 //! | [`process`], [`scratch`] | programs and directories that end with the test |
 //! | [`sandbox_controller`], [`sandbox_facts`] | who makes sandboxes behind a socket, and what is told of them |
+//! | [`Starved`] | a process that can open nothing more |
 //! | [`task_front`] | what serves the tasks of an old shim in newer ways: by gRPC, with streams |
 //! | [`terminal`] | a program on a terminal that the test plays |
 #![allow(
@@ -61,6 +62,7 @@ mod serve;
 pub mod signature;
 pub mod sigstore;
 pub mod silent_mount;
+mod starved;
 pub mod task_front;
 pub mod terminal;
 pub mod tls;
@@ -89,6 +91,7 @@ pub use sandbox_controller::{SandboxController, Whims};
 pub use scratch::Scratch;
 pub use signature::{ImageAttestation, ImageSignature, KeyKind, Signer};
 pub use silent_mount::SilentMount;
+pub use starved::Starved;
 pub use task_front::TaskFront;
 pub use terminal::Terminal;
 pub use tls::{Authority, TlsFront};

@@ -13,6 +13,7 @@ use orlop_wire::{
     ListLayers, Malformed, Message, ReadFailed, RemoveLayer,
 };
 use rustix::event::{PollFd, PollFlags, poll};
+use rustix::io::Errno;
 use rustix::mount::{UnmountFlags, unmount};
 use rustix::net::sockopt::socket_peercred;
 use rustix::net::{SocketFlags, accept_with};
@@ -28,6 +29,9 @@ use crate::waiting::{Released, Wanted};
 /// How many connections there may be.
 const CONNECTIONS_MOST: usize = 16;
 
+/// After so long there may be a descriptor for a peer that none was left for.
+const AFTER_FAILURE: Duration = Duration::from_millis(200);
+
 /// How often those are looked at for whom a signal came that did not kill them.
 const LOOK_AGAIN: Duration = Duration::from_millis(100);
 
@@ -37,6 +41,8 @@ pub(crate) struct Control {
     session: Arc<Session>,
     mount_point: PathBuf,
     listener: OwnedFd,
+    /// When it is listened again for peers.
+    deaf_until: Option<Instant>,
     connections: BTreeMap<u64, Connection>,
     /// Who is asked to fetch.
     subscriber: Option<u64>,
@@ -60,6 +66,7 @@ impl Control {
             session,
             mount_point,
             listener,
+            deaf_until: None,
             connections: BTreeMap::new(),
             subscriber: None,
             next_key: 1,
@@ -128,11 +135,12 @@ impl Control {
             tv_nsec: i64::from(limit.subsec_nanos()),
         });
         let bell = self.session.bell.as_fd();
-        let mut what = vec![Ready::Listener, Ready::Bell];
-        let mut fds = vec![
-            PollFd::new(&self.listener, PollFlags::IN),
-            PollFd::from_borrowed_fd(bell, PollFlags::IN),
-        ];
+        let mut what = vec![Ready::Bell];
+        let mut fds = vec![PollFd::from_borrowed_fd(bell, PollFlags::IN)];
+        if self.deaf_until.is_none_or(|until| until <= Instant::now()) {
+            what.push(Ready::Listener);
+            fds.push(PollFd::new(&self.listener, PollFlags::IN));
+        }
         for (key, connection) in &self.connections {
             let mut flags = PollFlags::IN;
             flags.set(PollFlags::OUT, connection.is_behind());
@@ -153,15 +161,28 @@ impl Control {
         let waiting = self.session.waiting.lock();
         let signalled = !waiting.watched().is_empty();
         let late = waiting.next_deadline();
-        let late = late.map(|it| it.saturating_duration_since(Instant::now()));
-        late.into_iter()
-            .chain(signalled.then_some(LOOK_AGAIN))
-            .min()
+        let now = Instant::now();
+        // Once it is over there is nothing to wake up for.
+        let deaf = self.deaf_until.filter(|until| *until > now);
+        let due = late.into_iter().chain(deaf).min();
+        let due = due.map(|it| it.saturating_duration_since(now));
+        due.into_iter().chain(signalled.then_some(LOOK_AGAIN)).min()
     }
 
     fn accept(&mut self) {
         let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
-        while let Ok(socket) = accept_with(&self.listener, flags) {
+        self.deaf_until = None;
+        loop {
+            let socket = match accept_with(&self.listener, flags) {
+                Ok(socket) => socket,
+                Err(Errno::AGAIN) => return,
+                Err(Errno::INTR | Errno::CONNABORTED) => continue,
+                Err(_) => {
+                    // Who waits would be told of again at once, and for ever.
+                    self.deaf_until = Some(Instant::now() + AFTER_FAILURE);
+                    return;
+                }
+            };
             // The directory's mode says so already; a descriptor may have been passed on.
             let own = rustix::process::geteuid();
             if socket_peercred(&socket).is_ok_and(|peer| peer.uid == own) {
