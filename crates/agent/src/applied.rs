@@ -52,9 +52,10 @@ impl AppliedManifests {
 
 impl Inner {
     fn tell(&self, turn: Option<mpsc::OwnedPermit<Update>>, snapshot: Snapshot) {
-        match turn {
-            Some(turn) => drop(turn.send((self.place, snapshot))),
-            None => tracing::debug!("what was applied came too late for the agent"),
+        if let Some(turn) = turn {
+            turn.send((self.place, snapshot));
+        } else {
+            tracing::debug!("what was applied came too late for the agent");
         }
     }
 }
