@@ -8,13 +8,13 @@ use std::time::Duration;
 use orlop_kubelet_rules::phase::PodPhase;
 use orlop_kubelet_rules::pod::Pod;
 use orlop_kuberuntime::manager::{Change, Manager, Shutdown, Stage, Watch};
-use orlop_pool::blocking;
 use serde::Deserialize;
 use tokio::sync::mpsc;
 use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep_until, timeout};
 use tokio_util::sync::CancellationToken;
 
+use super::applied::AppliedManifests;
 use super::capacity::Capacity;
 use super::eviction::{Pressure, Thresholds};
 use super::http::Servers;
@@ -143,12 +143,12 @@ impl Agent {
             manager,
             options,
             capacity,
-            (store_outlet.place, store),
-            store_outlet.updates,
+            AppliedManifests::new((store_outlet.place, store), store_outlet.updates),
         );
         let speaking = shared.clone();
         sources.spawn(async move {
-            let _ = blocking(move || speaking.speak_for_store()).await;
+            // The first word of what was applied.
+            let _ = speaking.applied().change(|_| ()).await;
         });
         let servers = Servers::start(&shared).await?;
         Ok(Self {

@@ -24,6 +24,7 @@
 mod access;
 mod admission;
 mod agent;
+mod applied;
 mod capacity;
 mod configuration;
 mod demand;

@@ -7,14 +7,14 @@ use orlop_kubelet_rules::Timestamp;
 use orlop_kuberuntime::manager::{Event, Manager, Severity};
 use parking_lot::{Mutex, MutexGuard};
 use serde_json::{Value, json};
-use tokio::sync::{Notify, mpsc};
+use tokio::sync::Notify;
 
 use super::admission::Gate;
+use super::applied::AppliedManifests;
 use super::capacity::Capacity;
 use super::eviction::Condition;
 use super::http::Rates;
 use super::manifest::Remark;
-use super::source::{Snapshot, Store, Update};
 use super::{AgentError, AgentOptions, KubeletConfiguration};
 
 /// How many events are kept for people to look at.
@@ -30,10 +30,7 @@ struct Inner {
     options: AgentOptions,
     capacity: Capacity,
     started: Timestamp,
-    /// The place of `orlop apply` among the sources.
-    store_place: usize,
-    store: Mutex<Store>,
-    updates: mpsc::Sender<Update>,
+    applied: AppliedManifests,
     said: Mutex<Said>,
     rates: Rates,
     /// Told whenever something of [`Said`] changes.
@@ -55,17 +52,14 @@ impl Shared {
         manager: Manager,
         options: AgentOptions,
         capacity: Capacity,
-        (store_place, store): (usize, Store),
-        updates: mpsc::Sender<Update>,
+        applied: AppliedManifests,
     ) -> Self {
         Self(Arc::new(Inner {
             manager,
             options,
             capacity,
             started: now(),
-            store_place,
-            store: Mutex::new(store),
-            updates,
+            applied,
             said: Mutex::default(),
             rates: Rates::default(),
             changed: Notify::new(),
@@ -103,31 +97,9 @@ impl Shared {
         }
     }
 
-    /// Works on what was applied, and has the agent hear of it. Writes files: not for the reactor.
-    pub(super) fn with_store<T>(&self, work: impl FnOnce(&mut Store) -> T) -> T {
-        let mut store = self.0.store.lock();
-        let result = work(&mut store);
-        let snapshot = store.snapshot();
-        drop(store);
-        self.tell(snapshot);
-        result
-    }
-
-    /// The first word of what was applied.
-    pub(super) fn speak_for_store(&self) {
-        self.with_store(|_| ());
-    }
-
-    fn tell(&self, snapshot: Snapshot) {
-        // The agent takes updates one after the other: this waits for it, but not for the runtime.
-        if self
-            .0
-            .updates
-            .blocking_send((self.0.store_place, snapshot))
-            .is_err()
-        {
-            tracing::debug!("what was applied came too late for the agent");
-        }
+    /// What was applied.
+    pub(super) fn applied(&self) -> &AppliedManifests {
+        &self.0.applied
     }
 
     pub(super) fn set_remarks(&self, remarks: &[Remark]) {

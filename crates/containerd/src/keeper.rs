@@ -235,6 +235,7 @@ fn status(doing: &str, failure: &Failure) -> Status {
         FailureKind::WrongState => code::FAILED_PRECONDITION,
         FailureKind::Invalid => code::INVALID_ARGUMENT,
         FailureKind::TimedOut => code::DEADLINE_EXCEEDED,
+        FailureKind::Exhausted => code::RESOURCE_EXHAUSTED,
         _ => code::UNKNOWN,
     };
     let words = crate::runtime::last_words(&failure.runtime_log, &failure.runtime_output);

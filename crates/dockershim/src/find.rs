@@ -68,8 +68,18 @@ pub(crate) async fn containers_of(shim: &Shim, sandbox: &str) -> Result<Vec<Cont
         ],
         ..Which::default()
     };
-    let listed = shim.docker.list_containers(&which).await;
+    let listed = ours(shim, &which).await;
     Ok(listed.map_err(Error::engine(format!(
         "listing the containers of pod sandbox {sandbox}"
     )))?)
+}
+
+/// Those with these labels that were made for pods: an image brings labels of its own, but no name.
+pub(crate) async fn ours(
+    shim: &Shim,
+    which: &Which,
+) -> Result<Vec<ContainerSummary>, crate::docker::DockerError> {
+    let mut listed = shim.docker.list_containers(which).await?;
+    listed.retain(|one| one.names.iter().any(|name| names::is_ours(name)));
+    Ok(listed)
 }

@@ -13,7 +13,7 @@ use std::time::Duration;
 
 use futures_util::{StreamExt as _, stream};
 use orlop_cri::v1::ContainerEventType as Type;
-use tokio::sync::mpsc;
+use tokio::sync::{Notify, mpsc};
 use tokio::time::{Instant, sleep, sleep_until};
 
 use crate::docker::Which;
@@ -31,6 +31,8 @@ const FIRST_PAUSE: Duration = Duration::from_millis(100);
 const LONGEST_PAUSE: Duration = Duration::from_secs(5);
 /// Pause between two looks at all that there is.
 const BETWEEN_LOOKS: Duration = Duration::from_secs(1);
+/// When it is looked again whether the engine tells of what it was silent about.
+const AFTER_SILENCE: Duration = Duration::from_secs(5);
 
 /// What is heard of the engine, for the one who acts on it.
 enum News {
@@ -50,18 +52,22 @@ const QUEUE: usize = 4096;
 pub(crate) async fn run(shim: Shim) {
     let stop = shim.stop.clone();
     let (tell, news) = mpsc::channel(QUEUE);
+    let untold = Notify::new();
     let both = async {
-        tokio::join!(listen(&shim, tell), Box::pin(act(&shim, news)));
+        tokio::join!(
+            listen(&shim, tell, &untold),
+            Box::pin(act(&shim, news, &untold))
+        );
     };
     stop.run_until_cancelled(both).await;
 }
 
 /// Hears what happens, and holds nobody up: what takes its time is done by [`act`].
-async fn listen(shim: &Shim, tell: mpsc::Sender<News>) {
+async fn listen(shim: &Shim, tell: mpsc::Sender<News>, untold: &Notify) {
     let mut last = 0;
     let mut pause = FIRST_PAUSE;
     loop {
-        match once(shim, &tell, &mut last).await {
+        match once(shim, &tell, untold, &mut last).await {
             Ok(()) => {
                 tracing::warn!("the Docker Engine ended its event stream");
                 pause = FIRST_PAUSE;
@@ -74,8 +80,13 @@ async fn listen(shim: &Shim, tell: mpsc::Sender<News>) {
 }
 
 /// One connection to the engine, for as long as it lasts. `last` is when the last event was, in
-/// nanoseconds since the epoch.
-async fn once(shim: &Shim, tell: &mpsc::Sender<News>, last: &mut i64) -> Result<(), String> {
+/// nanoseconds since the epoch. `untold` says that something could not be told.
+async fn once(
+    shim: &Shim,
+    tell: &mpsc::Sender<News>,
+    untold: &Notify,
+    last: &mut i64,
+) -> Result<(), String> {
     // Before the list: what happens between the two is told twice rather than never.
     let since = (*last > 0).then(|| clock::since(*last));
     let stream = shim.docker.events(labels::KIND, since.as_deref()).await;
@@ -95,9 +106,20 @@ async fn once(shim: &Shim, tell: &mpsc::Sender<News>, last: &mut i64) -> Result<
     let mut lines = EventLines::default();
     let mut looked = Instant::now();
     let mut missed = false;
+    let mut again = None;
     loop {
         let piece = tokio::select! {
             piece = stream.next() => piece,
+            // The engine hangs over one container, and goes on with all others.
+            () = untold.notified(), if again.is_none() => {
+                again = Some(Instant::now() + AFTER_SILENCE);
+                continue;
+            }
+            () = sleep_until(again.unwrap_or(looked)), if again.is_some() => {
+                again = None;
+                missed = true;
+                continue;
+            }
             () = sleep_until(looked + BETWEEN_LOOKS), if missed => {
                 missed = false;
                 shim.remembered.forget_all();
@@ -157,12 +179,16 @@ fn exec_ended(shim: &Shim, event: &Event) {
     }
 }
 
-async fn act(shim: &Shim, mut news: mpsc::Receiver<News>) {
+async fn act(shim: &Shim, mut news: mpsc::Receiver<News>, untold: &Notify) {
     let mut known = Known::new(shim.clone());
     loop {
         tokio::select! {
             biased;
-            Some((pod, done)) = known.words.next() => known.carried_out(pod, done),
+            Some((pod, done)) = known.words.next() => {
+                if !known.carried_out(pod, done) {
+                    untold.notify_one();
+                }
+            }
             one = news.recv(), if known.words.waiting() < QUEUE => match one {
                 Some(News::Event(event)) => known.happened(shim, event),
                 Some(News::All(listed)) => known.take_in(shim, &listed),
@@ -276,7 +302,8 @@ impl Known {
         self.words.push(&pod, word);
     }
 
-    fn carried_out(&mut self, pod: String, (mut word, told): (Word, Told)) {
+    /// Whether nothing is left to be found out by a look.
+    fn carried_out(&mut self, pod: String, (mut word, told): (Word, Told)) -> bool {
         if told == Told::Yes {
             self.words.go_on(pod, None);
         } else if word.looks != self.looks {
@@ -284,8 +311,7 @@ impl Known {
             word.looks = self.looks;
             self.words.go_on(pod, Some(word));
         } else {
-            // What was known of it is known again: what has happened since is found out, and told, when the engine
-            // is back.
+            // What was known of it is known again: what has happened since is found out, and told, by the next look.
             let id = word.whom.id;
             let next = self.words.find(&pod, |next| next.whom.id == id);
             if let Some(next) = next {
@@ -294,7 +320,9 @@ impl Known {
                 self.remember(&id, word.before);
             }
             self.words.go_on(pod, None);
+            return false;
         }
+        true
     }
 
     /// Returns what was known before.

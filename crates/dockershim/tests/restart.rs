@@ -55,8 +55,12 @@ fn a_minute_ago() -> String {
 }
 
 async fn start(engine: &PretendedEngine, scratch: &Scratch) -> Shim {
+    start_patiently(engine, scratch, Duration::from_mins(1)).await
+}
+
+async fn start_patiently(engine: &PretendedEngine, scratch: &Scratch, limit: Duration) -> Shim {
     let mut config = config::config(scratch, engine.socket());
-    config.request_timeout = Duration::from_mins(1);
+    config.request_timeout = limit;
     config.event_backlog = Duration::from_mins(5);
     let shim = Shim::start(config, orlop_service::timeline::Metrics::default());
     shim.await.expect("start")
@@ -151,6 +155,74 @@ async fn a_container_that_ends_while_the_engine_hangs_over_it_keeps_no_other_s_e
         assert_eq!(event.container_event_type(), what);
         assert_eq!(event.container_id, id('b'));
     }
+    shim.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_end_that_an_engine_hangs_over_is_told_when_it_recovers() {
+    let scratch = Scratch::new();
+    let engine = PretendedEngine::start(scratch.run(), false);
+    engine.keeps(sandbox('c', "hung"));
+    engine.hangs_over(container('d', 'c', "hung", ""));
+    let shim = start_patiently(&engine, &scratch, Duration::from_secs(1)).await;
+    let told = shim.get_container_events(Request::new(GetEventsRequest {}));
+    let mut told = told.await.unwrap().into_inner();
+    let path = format!("/containers/{}/json", id('d'));
+    let mut attributes = container('d', 'c', "hung", "")["Config"]["Labels"].clone();
+    attributes["name"] = "k8s_main_hung_default_uid_0".into();
+    // Until it listens.
+    soon("it is listened to", async || {
+        engine.asked("/containers/json") > 0
+    })
+    .await;
+    let before = engine.asked(&path);
+    let mut ended = container('d', 'c', "hung", "");
+    ended["State"] = json!({ "Running": false, "Status": "exited", "ExitCode": 7 });
+    engine.hangs_over(ended.clone());
+    engine.happens(&json!({
+        "Action": "die",
+        "Actor": { "ID": id('d'), "Attributes": attributes },
+        "timeNano": orlop_service::clock::now(),
+    }));
+    soon("it is asked about", async || engine.asked(&path) > before).await;
+    // Longer than it is waited for.
+    tokio::time::sleep(Duration::from_secs(2)).await;
+    engine.keeps(ended);
+    let event = tokio::time::timeout(Duration::from_secs(20), told.next()).await;
+    let event = event.expect("it is told at last").unwrap().unwrap();
+    let what = event.container_event_type();
+    assert_eq!(what, ContainerEventType::ContainerStoppedEvent);
+    assert_eq!(event.container_id, id('d'));
+    shim.stop().await;
+}
+
+/// What an image's labels claim is no container of the pod: it is neither counted, nor ended with it.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_container_that_pretends_to_be_a_pod_s_is_not_in_the_state() {
+    let scratch = Scratch::new();
+    let engine = PretendedEngine::start(scratch.run(), false);
+    engine.keeps(sandbox('a', "pod"));
+    engine.keeps(container('b', 'a', "pod", ""));
+    let mut pretends = container('d', 'a', "pod", "");
+    pretends["Name"] = "/somebodys".into();
+    engine.keeps(pretends);
+    let shim = start(&engine, &scratch).await;
+    let state = shim.state().await.unwrap().to_string();
+    assert!(state.contains(&id('b')), "{state}");
+    assert!(!state.contains(&id('d')), "{state}");
+    let status = orlop_cri::v1::PodSandboxStatusRequest {
+        pod_sandbox_id: id('a'),
+        verbose: false,
+    };
+    let status = shim.pod_sandbox_status(Request::new(status)).await;
+    assert_eq!(status.unwrap().into_inner().status.unwrap().id, id('a'));
+    let asked = |id: &str, what: &str| engine.asked(&format!("/containers/{id}/{what}"));
+    let stop = orlop_cri::v1::StopPodSandboxRequest {
+        pod_sandbox_id: id('a'),
+    };
+    let _ = shim.stop_pod_sandbox(Request::new(stop)).await;
+    assert!(asked(&id('b'), "stop") + asked(&id('b'), "kill") > 0);
+    assert_eq!(asked(&id('d'), "stop") + asked(&id('d'), "kill"), 0);
     shim.stop().await;
 }
 

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use orlop_launch::FailureKind;
 use orlop_service::fault::Fault;
 pub use orlop_service::fault::chain;
 use tonic::{Code, Status};
@@ -50,6 +51,11 @@ impl Fault for Error {
     fn code(&self) -> Code {
         match self {
             Self::Exists(_) => Code::AlreadyExists,
+            Self::Launch { source, .. }
+                if source.failure_kind() == Some(FailureKind::Exhausted) =>
+            {
+                Code::ResourceExhausted
+            }
             Self::Plugins(orlop_nri::Error::Plugin { .. }) | Self::Launch { .. } => Code::Unknown,
             Self::Plugins(_) => Code::FailedPrecondition,
             Self::Image { source, .. } => image_code(source),

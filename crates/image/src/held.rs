@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use crate::blocking::blocking;
-use crate::store::{Change, LeaseRecord, State};
+use crate::store::{Change, Form, LeaseRecord, State};
 use crate::{Digest, Error, Freed, Image, Images, Result};
 
 /// A claim on an image's layers, as [`Images::leases`] lists it.
@@ -77,6 +77,20 @@ impl Images {
         let lease = self.store().state().leases.get(owner).cloned();
         let lease = lease.ok_or_else(|| Error::NotFound(format!("lease of {owner}")))?;
         self.lower_dirs(lease.layers).await
+    }
+
+    /// The registry that reads of what `owner` holds may wait for, where some of its layers come as they are read.
+    pub fn reads_wait_for(&self, owner: &str) -> Option<String> {
+        let state = self.store().state();
+        let keys = &state.leases.get(owner)?.layers;
+        let mut records = keys.iter().filter_map(|key| state.layers.get(key));
+        records.find_map(|record| match &record.form {
+            Form::Lazy(lazy) => {
+                let domain = lazy.repository.split('/').next();
+                Some(domain.unwrap_or_default().to_owned())
+            }
+            _ => None,
+        })
     }
 
     /// Mounts what `owner` holds as [`Images::mount_read_only`] does, with this SELinux context of its

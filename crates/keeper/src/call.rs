@@ -85,7 +85,7 @@ impl Keeper {
         let key = self.key();
         let io_failure = |error: io::Error| {
             let message = format!("preparing to call the runtime: {error}");
-            failure(FailureKind::Failed, message)
+            failure(kind_of(&error).unwrap_or(FailureKind::Failed), message)
         };
         let console = if console {
             Some(Console::listen(&self.pod, &self.reactor, key).map_err(io_failure)?)
@@ -102,11 +102,12 @@ impl Keeper {
             let message = "the runtime's command line is empty";
             return Err(failure(FailureKind::Invalid, message));
         };
-        let missing = |error: io::Error| {
+        let unstarted = |error: io::Error| {
             let message = format!("executing {}: {error}", Path::new(&name).display());
-            failure(FailureKind::RuntimeMissing, message)
+            let kind = kind_of(&error).unwrap_or(FailureKind::RuntimeMissing);
+            failure(kind, message)
         };
-        let mut program = Program::new(words, &self.pod.env).map_err(missing)?;
+        let mut program = Program::new(words, &self.pod.env).map_err(unstarted)?;
         if call.protected {
             program.protect();
         }
@@ -138,7 +139,7 @@ impl Keeper {
         }
         let _ = fs::remove_file(&call.log);
         // It is reaped with all others.
-        let pid = start_in(view.as_ref(), &program, &streams).map_err(missing)?;
+        let pid = start_in(view.as_ref(), &program, &streams).map_err(unstarted)?;
         if view.is_some() {
             // With its last process it would end before that is known to have ended.
             self.closing.later(mounts_of(pid));
@@ -270,6 +271,16 @@ impl Call {
             }
         }
     }
+}
+
+/// What is told of a runtime that may be there, and was not started for want of something.
+fn kind_of(error: &io::Error) -> Option<FailureKind> {
+    let number = Errno::from_io_error(error)?;
+    let is_want = matches!(
+        number,
+        Errno::AGAIN | Errno::NOMEM | Errno::MFILE | Errno::NFILE
+    );
+    is_want.then_some(FailureKind::Exhausted)
 }
 
 /// Has a program enter a view before it is executed.

@@ -16,6 +16,7 @@ use orlop_launch::{
     ContainerState, Error, FailureKind, KeeperEvent, OciRuntime, RuntimeFault, StartBy,
     recorded_exit,
 };
+use rustix::process::{Pid, Resource, getrlimit, prlimit};
 use serde_json::json;
 use support::{LIMIT, Pod, cgroup_roots, is_alive};
 
@@ -313,6 +314,40 @@ async fn bad_runtimes_give_errors_that_say_what_they_did() {
     })
     .await;
     assert!(pod.keeper.list().await.unwrap().containers.is_empty());
+}
+
+#[tokio::test]
+async fn a_runtime_that_cannot_be_started_for_want_of_files_is_not_missing() {
+    let pod = Pod::new().await;
+    let there = fake_runtime(pod.dir.path(), "there", "exit 0");
+    let keeper = Pid::from_raw(pod.keeper_pid.cast_signed());
+    let open = fs::read_dir(format!("/proc/{}/fd", pod.keeper_pid)).unwrap();
+    let open = open.count() as u64;
+    let many = getrlimit(Resource::Nofile);
+    let mut wanted = 0;
+    // At each file that a start takes, one after the other.
+    for more in 0..64 {
+        let mut few = many;
+        few.current = Some(open + more);
+        prlimit(keeper, Resource::Nofile, few).unwrap();
+        let wish = pod.script(&format!("c{more}"), "true");
+        Pod::write_bundle(&wish);
+        let result = pod.keeper.create(&there, &wish.create, LIMIT).await;
+        match result {
+            Err(Error::Runtime(error)) if error.fault == RuntimeFault::Exhausted => {
+                assert!(error.detail.contains("LimitNOFILE"), "{error}");
+                wanted += 1;
+            }
+            // All was there that it takes.
+            Err(Error::Runtime(error)) if error.detail.contains("no process id") => break,
+            Err(Error::Keeper { message, .. }) => {
+                assert!(message.contains("Too many open files"), "{message}");
+            }
+            other => panic!("{other:?}"),
+        }
+    }
+    prlimit(keeper, Resource::Nofile, many).unwrap();
+    assert!(wanted > 0);
 }
 
 #[tokio::test]

@@ -85,6 +85,7 @@ impl Error {
             Self::Keeper { kind, .. } => Some(*kind),
             Self::Runtime(error) => Some(match error.fault {
                 RuntimeFault::Missing => FailureKind::RuntimeMissing,
+                RuntimeFault::Exhausted => FailureKind::Exhausted,
                 RuntimeFault::Failed => FailureKind::RuntimeFailed,
                 RuntimeFault::TimedOut => FailureKind::TimedOut,
             }),
@@ -113,6 +114,8 @@ impl Error {
 pub enum RuntimeFault {
     /// It could not be executed.
     Missing,
+    /// It could not be executed for want of processes, memory or open files, and may be there and work.
+    Exhausted,
     /// It ended with an error, or printed what makes no sense.
     Failed,
     /// It took too long and was killed.

@@ -10,7 +10,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use orlop_launch::{Error, OciRuntime, RuntimeFault, detect};
+use orlop_launch::{Error, FailureKind, OciRuntime, RuntimeFault, detect};
 
 const LIMIT: Duration = Duration::from_secs(20);
 
@@ -83,6 +83,26 @@ async fn runtimes_that_do_not_play_along_are_told_apart() {
         fault(&missing.version(LIMIT).await.unwrap_err()),
         RuntimeFault::Missing
     );
+}
+
+#[tokio::test]
+async fn a_runtime_that_cannot_be_started_for_want_of_files_is_not_missing() {
+    use rustix::process::{Resource, getrlimit, setrlimit};
+    let dir = tempfile::tempdir().unwrap();
+    let there = script(dir.path(), "there", "echo there");
+    assert_eq!(there.version(LIMIT).await.unwrap(), "there");
+    let before = getrlimit(Resource::Nofile);
+    let mut few = before;
+    few.current = Some(3);
+    setrlimit(Resource::Nofile, few).unwrap();
+    let error = there.version(LIMIT).await.unwrap_err();
+    let features = there.features(LIMIT).await;
+    setrlimit(Resource::Nofile, before).unwrap();
+    assert_eq!(fault(&error), RuntimeFault::Exhausted);
+    assert_eq!(error.failure_kind(), Some(FailureKind::Exhausted));
+    assert!(error.to_string().contains("LimitNOFILE"), "{error}");
+    assert_eq!(fault(&features.unwrap_err()), RuntimeFault::Exhausted);
+    assert_eq!(there.version(LIMIT).await.unwrap(), "there");
 }
 
 #[tokio::test]

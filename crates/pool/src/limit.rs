@@ -1,15 +1,32 @@
-//! More threads and processes than the system lets there be.
+//! More threads and processes than the system lets there be, or has the means for.
 
 use std::error::Error as StdError;
 use std::io;
 
-/// No thread and no process can be started, because there are as many as may be.
+/// No thread and no process can be started, for want of something: nothing is wrong with what was to run.
 #[derive(Debug, thiserror::Error)]
-#[error(
-    "there are as many threads and processes as may be; raise what limits them (TasksMax or pids.max of the \
-     service's cgroup or of one above it, ulimit -u, kernel.threads-max, kernel.pid_max)"
-)]
-pub struct NoThread(#[source] io::Error);
+pub enum NoThread {
+    /// There are as many as may be.
+    #[error(
+        "there are as many threads and processes as may be; raise what limits them (TasksMax or pids.max of the \
+         service's cgroup or of one above it, ulimit -u, kernel.threads-max, kernel.pid_max)"
+    )]
+    Tasks(#[source] io::Error),
+    /// There is no memory for another.
+    #[error(
+        "there is not enough memory for another thread or process; raise what limits it (MemoryMax or memory.max \
+         of the service's cgroup or of one above it, vm.overcommit_memory) or free some"
+    )]
+    Memory(#[source] io::Error),
+    /// As many files are open as may be.
+    #[error(
+        "as many files are open as may be; raise what limits them (LimitNOFILE of the service, ulimit -n, fs.file-max)"
+    )]
+    Files(#[source] io::Error),
+}
+
+/// `ENFILE` and `EMFILE`, which Linux numbers alike everywhere and the standard library has no kind for.
+const FILES: [i32; 2] = [23, 24];
 
 impl NoThread {
     /// Whether this is why it failed.
@@ -32,7 +49,11 @@ impl NoThread {
 /// are too many.
 pub fn started<T>(outcome: io::Result<T>) -> io::Result<T> {
     outcome.map_err(|error| match error.kind() {
-        io::ErrorKind::WouldBlock => io::Error::other(NoThread(error)),
+        io::ErrorKind::WouldBlock => io::Error::other(NoThread::Tasks(error)),
+        io::ErrorKind::OutOfMemory => io::Error::other(NoThread::Memory(error)),
+        _ if error.raw_os_error().is_some_and(|it| FILES.contains(&it)) => {
+            io::Error::other(NoThread::Files(error))
+        }
         _ => error,
     })
 }
@@ -53,6 +74,12 @@ mod tests {
         assert!(NoThread::is_cause(&error));
         assert!(NoThread::is_cause(&Doing(error)));
         assert!(!NoThread::is_cause(&Doing(full())));
+        for (number, way_out) in [(12, "memory.max"), (23, "fs.file-max"), (24, "LimitNOFILE")] {
+            let error = io::Error::from_raw_os_error(number);
+            let error = started::<()>(Err(error)).unwrap_err();
+            assert!(error.to_string().contains(way_out), "{error}");
+            assert!(NoThread::is_cause(&error));
+        }
         let other = started::<()>(Err(io::ErrorKind::NotFound.into())).unwrap_err();
         assert!(!NoThread::is_cause(&other));
     }

@@ -21,6 +21,9 @@ const IDLE: Duration = Duration::from_secs(2);
 
 static OWN: Threads = Threads::new(THREADS, IDLE);
 
+/// What answers those that wait in the kernel, perhaps on all of [`OWN`], has threads that never do.
+static ANSWERING: Threads = Threads::new(32, IDLE);
+
 /// Why blocking work did not come to its end.
 #[derive(Debug, thiserror::Error)]
 pub enum Ended {
@@ -32,10 +35,11 @@ pub enum Ended {
     NoThread(#[source] io::Error),
 }
 
-/// Starts the thread that does blocking work where no other can be started. Whoever calls this early
+/// Starts the threads that do blocking work where no other can be started. Whoever calls this early
 /// never has such work refused.
 pub fn ready() -> io::Result<()> {
-    OWN.begin(Box::new(|| ()))
+    OWN.begin(Box::new(|| ()))?;
+    ANSWERING.begin(Box::new(|| ()))
 }
 
 /// Runs blocking work on a thread for that. It goes on if nobody waits for it.
@@ -47,9 +51,20 @@ where
     on(&OWN, work)
 }
 
+/// Like [`blocking`], for what somebody who blocks may wait for: it has threads of its own.
+pub fn answering<T, F>(work: F) -> impl Future<Output = Result<T, Ended>> + Send + use<T, F>
+where
+    T: Send + 'static,
+    F: FnOnce() -> T + Send + 'static,
+{
+    on(&ANSWERING, work)
+}
+
 /// Waits until all that was begun is done, for so long at most.
 pub fn finish(limit: Duration) {
-    OWN.finish(limit);
+    let by = Instant::now() + limit;
+    OWN.finish(by);
+    ANSWERING.finish(by);
 }
 
 fn on<T, F>(
@@ -183,8 +198,7 @@ impl Threads {
         }
     }
 
-    fn finish(&self, limit: Duration) {
-        let by = Instant::now() + limit;
+    fn finish(&self, by: Instant) {
         let mut state = self.state.lock();
         while state.idle < state.threads || !state.waiting.is_empty() {
             if self.done.wait_until(&mut state, by).timed_out() {
@@ -255,10 +269,10 @@ mod tests {
             tokio::task::yield_now().await;
         }
         let begun = Instant::now();
-        THREADS.finish(Duration::from_millis(100));
+        THREADS.finish(begun + Duration::from_millis(100));
         assert!(begun.elapsed() >= Duration::from_millis(100));
         drop(release);
-        THREADS.finish(Duration::from_secs(10));
+        THREADS.finish(begun + Duration::from_secs(10));
         assert!(begun.elapsed() < Duration::from_secs(10));
         let is_over = |state: &State| state.waiting.is_empty() && state.idle == state.threads;
         assert!(is_over(&THREADS.state.lock()));

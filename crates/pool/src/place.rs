@@ -119,6 +119,27 @@ impl Place {
         self.on_a_thread(room, share, work).await
     }
 
+    /// Begins work on the owner's share of the threads if one is free, for what takes as long as who asked for it
+    /// likes: nobody waits behind that.
+    pub fn begin_for<F>(&'static self, owner: &str, work: F) -> Result<(), Refused>
+    where
+        F: FnOnce() + Send + 'static,
+    {
+        let place = self.name;
+        let full = || Refused::Full {
+            place,
+            threads: self.threads,
+        };
+        let room = self.room()?;
+        let share = self.owners.try_take(owner).ok_or_else(full)?;
+        let thread = self.free.try_acquire().map_err(|_| full())?;
+        let work = move || {
+            work();
+            drop((thread, share, room));
+        };
+        begin(Box::new(work)).map_err(|source| Refused::NoThread { place, source })
+    }
+
     /// Who is in it at the moment.
     pub(super) fn occupied(&self) -> Occupied {
         let working = self.threads - self.free.available_permits().min(self.threads);
@@ -254,6 +275,32 @@ mod tests {
         drop(release);
         first.await.unwrap().unwrap();
         second.await.unwrap().unwrap();
+    }
+
+    #[test]
+    fn what_takes_as_long_as_it_likes_is_begun_at_once_or_not_at_all() {
+        static PLACE: Place = Place::new("tests", 3, 2, 0);
+        let (release, held) = mpsc::channel::<()>();
+        let held = Arc::new(Mutex::new(held));
+        let begin = |owner| {
+            let held = Arc::clone(&held);
+            let work = move || {
+                let _ = held.lock().recv();
+            };
+            PLACE.begin_for(owner, work)
+        };
+        let full = |refused| matches!(refused, Err(Refused::Full { .. }));
+        begin("one").unwrap();
+        begin("one").unwrap();
+        assert!(full(begin("one")), "its share is taken");
+        begin("other").unwrap();
+        assert!(full(begin("third")), "all threads are taken");
+        drop(release);
+        let by = std::time::Instant::now() + Duration::from_secs(10);
+        while begin("third").is_err() {
+            assert!(std::time::Instant::now() < by, "no thread is given back");
+            std::thread::sleep(Duration::from_millis(5));
+        }
     }
 
     #[tokio::test]

@@ -48,6 +48,14 @@ impl Shares {
         }
     }
 
+    /// A part of what the owner has left, if it has any.
+    pub(super) fn try_take(&self, owner: &str) -> Option<Share> {
+        let permit = self.of(owner).try_acquire_owned().ok()?;
+        Some(Share {
+            _permit: Some(permit),
+        })
+    }
+
     fn of(&self, owner: &str) -> Arc<Semaphore> {
         let mut owners = self.owners.lock();
         // Who holds or waits for a part holds the share as well.

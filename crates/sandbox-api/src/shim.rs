@@ -58,8 +58,13 @@ impl Shim<'_> {
             .stderr(Stdio::piped())
             .kill_on_drop(true)
             .spawn();
-        let mut child = orlop_pool::started(child)
-            .map_err(|error| Status::internal(format!("{}: {error}", named("starting"))))?;
+        let mut child = orlop_pool::started(child).map_err(|error| {
+            let message = format!("{}: {error}", named("starting"));
+            if orlop_pool::NoThread::is_cause(&error) {
+                return Status::resource_exhausted(message);
+            }
+            Status::internal(message)
+        })?;
         let told = async {
             if let Some(mut stdin) = child.stdin.take() {
                 // One that does not listen says why.

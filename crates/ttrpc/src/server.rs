@@ -27,6 +27,8 @@ pub mod code {
     pub const NOT_FOUND: u64 = 5;
     /// There is something of that name.
     pub const ALREADY_EXISTS: u64 = 6;
+    /// There is not enough of something.
+    pub const RESOURCE_EXHAUSTED: u64 = 8;
     /// Not in this state.
     pub const FAILED_PRECONDITION: u64 = 9;
     /// Nobody here can do that.

@@ -134,6 +134,8 @@ numbered! {
         TimedOut = 8,
         /// Nobody listens on the port dialled.
         Refused = 9,
+        /// The runtime could not be executed for want of processes, memory or files.
+        Exhausted = 10,
     }
 
     /// What a container does.

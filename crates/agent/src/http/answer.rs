@@ -51,6 +51,7 @@ pub(super) fn failure(error: &RequestError) -> Answer {
     let status = match error {
         RequestError::NoPod(_) | RequestError::NoContainer { .. } => StatusCode::NOT_FOUND,
         RequestError::NotRunning { .. } => StatusCode::BAD_REQUEST,
+        RequestError::Crowded { .. } => StatusCode::TOO_MANY_REQUESTS,
         RequestError::Runtime(_) | RequestError::Log { .. } => StatusCode::INTERNAL_SERVER_ERROR,
     };
     text(status, format!("{error}\n"))

@@ -2,14 +2,13 @@
 
 use http::{Method, Request, StatusCode};
 use hyper::body::Incoming;
-use orlop_pool::blocking;
 use orlop_stream::read_body;
 use serde_json::{Value, json};
 
 use super::answer::{self, Answer};
 use super::query::Query;
 use crate::shared::{Shared, event_json};
-use crate::source::{Outcome, StoreError};
+use crate::source::{Outcome, Store, StoreError};
 
 /// A text that is applied.
 const LARGEST: usize = 10 << 20;
@@ -27,29 +26,20 @@ pub(super) async fn answer(shared: &Shared, order: &str, request: Request<Incomi
         ("apply", Method::POST) => {
             let origin = query.get("origin").unwrap_or("stdin").to_owned();
             match body(request).await {
-                Ok(text) => {
-                    let shared = shared.clone();
-                    work(move || shared.with_store(|store| store.apply(&origin, &text))).await
-                }
+                Ok(text) => work(shared, move |store| store.apply(&origin, &text)).await,
                 Err(answer) => *answer,
             }
         }
         ("delete", Method::POST) => {
-            let shared = shared.clone();
             if let (Some(kind), Some(name)) = (query.get("kind"), query.get("name")) {
                 let namespace = query.get("namespace").unwrap_or("default");
                 let (kind, namespace, name) =
                     (kind.to_owned(), namespace.to_owned(), name.to_owned());
-                return work(move || {
-                    shared.with_store(|store| store.delete(&kind, &namespace, &name))
-                })
-                .await;
+                return work(shared, move |store| store.delete(&kind, &namespace, &name)).await;
             }
             let origin = query.get("origin").unwrap_or("stdin").to_owned();
             match body(request).await {
-                Ok(text) => {
-                    work(move || shared.with_store(|store| store.delete_text(&origin, &text))).await
-                }
+                Ok(text) => work(shared, move |store| store.delete_text(&origin, &text)).await,
                 Err(answer) => *answer,
             }
         }
@@ -61,8 +51,11 @@ pub(super) async fn answer(shared: &Shared, order: &str, request: Request<Incomi
     }
 }
 
-async fn work(order: impl FnOnce() -> Result<Outcome, StoreError> + Send + 'static) -> Answer {
-    match blocking(order).await {
+async fn work(
+    shared: &Shared,
+    order: impl FnOnce(&mut Store) -> Result<Outcome, StoreError> + Send + 'static,
+) -> Answer {
+    match shared.applied().change(order).await {
         Ok(Ok(outcome)) => answer::json(&serde_json::to_value(outcome).unwrap_or_default()),
         Ok(Err(error @ StoreError::NotThere(_))) => {
             answer::text(StatusCode::NOT_FOUND, error.to_string())

@@ -8,7 +8,7 @@ use crate::docker::Which;
 use crate::docker::types::ContainerSummary;
 use crate::error::{Error, Result, chain};
 use crate::shim::Shim;
-use crate::{labels, names};
+use crate::{find, labels, names};
 
 /// Answers the call.
 pub(crate) async fn call(shim: &Shim, _: GetStateRequest) -> Result<GetStateResponse> {
@@ -23,7 +23,7 @@ impl Shim {
             labels: vec![labels::KIND.to_owned()],
             ..Which::default()
         };
-        let listed = self.docker.list_containers(&which).await;
+        let listed = find::ours(self, &which).await;
         let listed = listed.map_err(Error::engine("listing pods and containers"));
         let checkpoints = self.checkpoints.ids().await?;
         let followed = self.logs.ids();

@@ -50,7 +50,7 @@ pub(crate) async fn listed(
     which
         .labels
         .extend(selector.map(|(key, value)| labels::filter(key, value)));
-    let listed = shim.docker.list_containers(&which).await;
+    let listed = find::ours(shim, &which).await;
     let listed = listed.map_err(Error::engine("listing the running containers"))?;
     of_listed(shim, &listed).await
 }

@@ -13,7 +13,7 @@ use crate::docker::Which;
 use crate::docker::types::ContainerSummary;
 use crate::error::{Error, Result};
 use crate::shim::Shim;
-use crate::{clock, labels, names};
+use crate::{clock, find, labels, names};
 
 const NANOS: u64 = 1_000_000_000;
 
@@ -24,7 +24,7 @@ pub(crate) async fn all(shim: &Shim) -> Result<Vec<PodSandboxMetrics>> {
         states: vec!["running".into()],
         ..Which::default()
     };
-    let listed = shim.docker.list_containers(&which).await;
+    let listed = find::ours(shim, &which).await;
     let listed = listed.map_err(Error::engine("listing what runs"))?;
     let mut places = Vec::with_capacity(listed.len());
     for one in listed {

@@ -58,21 +58,13 @@ async fn all(
         states: states.iter().map(ToString::to_string).collect(),
     };
     let failed = || Error::engine("listing what runs");
-    let sandboxes = shim
-        .docker
-        .list_containers(&which)
-        .await
-        .map_err(failed())?;
+    let sandboxes = find::ours(shim, &which).await.map_err(failed())?;
     let running = Which {
         labels: vec![labels::filter(labels::KIND, labels::CONTAINER)],
         states: vec!["running".into()],
         ..Which::default()
     };
-    let containers = shim
-        .docker
-        .list_containers(&running)
-        .await
-        .map_err(failed())?;
+    let containers = find::ours(shim, &running).await.map_err(failed())?;
     let containers: Vec<_> = containers
         .into_iter()
         .filter(|one| {

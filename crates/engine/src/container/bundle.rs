@@ -38,6 +38,9 @@ const CLIENT_MAY_COME_AGAIN: Duration = Duration::from_mins(1);
 /// What an image has where it declares a volume is copied, however much that is.
 static FILLING: Place = Place::new("filling the volumes that images declare", 32, 4, 4096);
 
+/// An image whose layers come as they are read has its users looked up when its registry has sent them.
+static READING: Place = Place::new("reading what registries have not sent yet", 64, 16, 4096);
+
 /// Whether others change a specification before it is written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Wishes {
@@ -71,7 +74,10 @@ pub async fn build(
         let node_too = Arc::clone(node);
         let (named, container) = (named_paths(container), Arc::clone(container));
         let fills = !plan.image.config.volumes.is_empty() || container.goes_on.is_some();
-        let owner = plan.image.id.to_string();
+        let place = match node.images.reads_wait_for(container.id.as_str()) {
+            Some(registry) => Some((&READING, registry)),
+            None => fills.then(|| (&FILLING, plan.image.id.to_string())),
+        };
         let build = move || {
             let made = build_blocking(&node_too, &container, plan, lower, volumes)?;
             if wishes == Wishes::None {
@@ -81,10 +87,9 @@ pub async fn build(
             }
             Ok(made)
         };
-        if fills {
-            reach::touching_in((&FILLING, owner), &node.config(), named, build)
-        } else {
-            reach::touching(&node.config(), named, build)
+        match place {
+            Some(place) => reach::touching_in(place, &node.config(), named, build),
+            None => reach::touching(&node.config(), named, build),
         }
     };
     trace.step("rootfs", &name, build).await

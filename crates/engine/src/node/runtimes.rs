@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::future::join_all;
-use orlop_launch::{OciRuntime, detect};
+use orlop_launch::{FailureKind, OciRuntime, detect};
 use orlop_oci as oci;
 use parking_lot::RwLock;
 
@@ -97,6 +97,7 @@ impl Runtimes {
             handler(runtime(config, driver, name, settings), settings.clone())
         });
         for handler in join_all(configured).await {
+            let handler = handler?;
             handlers.insert(handler.name.clone(), Arc::new(handler));
         }
         let Some(default) = default.or_else(|| handlers.keys().next().cloned()) else {
@@ -218,6 +219,12 @@ async fn first_that_works(config: &Config, driver: Driver) -> Result<Handler> {
         let (runtime, why) = (&rejection.runtime.name, chain(&rejection.error));
         tracing::info!(runtime, why, "a runtime does not work on this host");
     }
+    let is_want =
+        |error: &orlop_launch::Error| error.failure_kind() == Some(FailureKind::Exhausted);
+    if let Some(rejection) = detected.rejected.iter().find(|it| is_want(&it.error)) {
+        // It may well work: another one must not take its place until the next start.
+        return Err(Error::Exhausted(chain(&rejection.error)).into());
+    }
     let Some(runtime) = detected.runtime else {
         let reasons: Vec<_> = detected
             .rejected
@@ -235,7 +242,7 @@ async fn first_that_works(config: &Config, driver: Driver) -> Result<Handler> {
         path: runtime.program.clone(),
         ..RuntimeHandler::default()
     };
-    Ok(handler(runtime, settings).await)
+    handler(runtime, settings).await
 }
 
 /// How a runtime's trial went.
@@ -306,24 +313,28 @@ fn trial_parent(driver: Driver) -> &'static str {
     }
 }
 
-async fn handler(mut runtime: OciRuntime, settings: RuntimeHandler) -> Handler {
+async fn handler(mut runtime: OciRuntime, settings: RuntimeHandler) -> Result<Handler> {
     // Older runtimes have no `features`; one that is missing is told, and shows again when a pod asks for it.
-    let features = runtime
-        .features(ANSWER_LIMIT)
-        .await
-        .unwrap_or_else(|error| {
+    let features = match runtime.features(ANSWER_LIMIT).await {
+        Ok(features) => features,
+        // What it can do is believed for as long as it is configured.
+        Err(error) if error.failure_kind() == Some(FailureKind::Exhausted) => {
+            return Err(Error::Exhausted(chain(&error)).into());
+        }
+        Err(error) => {
             warn(&problem(&runtime.name, &error));
             oci::Features::default()
-        });
+        }
+    };
     // A shim of runc's says so, too, but what is started by its state is the shim's affair.
     runtime.state_as_runc = features.keeps_state_as_runc() && !settings.is_shim();
     runtime.protects_itself = features.protects_itself() && settings.kind == RuntimeKind::Oci;
-    Handler {
+    Ok(Handler {
         name: runtime.name.clone(),
         runtime,
         features,
         settings,
-    }
+    })
 }
 
 fn runtime(config: &Config, driver: Driver, name: &str, settings: &RuntimeHandler) -> OciRuntime {

@@ -525,3 +525,22 @@ async fn credentials_of_a_stranger_take_nobody_s_reads_away() {
     tokio::time::sleep(Duration::from_millis(1100)).await;
     assert_eq!(scene.reads(&mount, "b").await.unwrap().len(), 1_000_000);
 }
+
+/// What a node's own work reads of a layer is brought by other threads than those that wait for it.
+#[tokio::test(flavor = "multi_thread")]
+async fn reads_on_all_threads_of_the_node_are_answered() {
+    skip_unless!(can());
+    const MORE_THAN_THREADS: usize = 100;
+    let mounted = Mounted::new().await;
+    let mut reads = Vec::new();
+    for number in 0..MORE_THAN_THREADS {
+        let path = crate::support::inside(&mounted.mount, ["a", "b", "c"][number % 3]);
+        reads.push(tokio::spawn(orlop_pool::blocking(move || {
+            std::fs::read(path)
+        })));
+    }
+    for read in reads {
+        let read = read.await.unwrap().unwrap();
+        assert_eq!(read.map(|it| it.len()).ok(), Some(1_000_000));
+    }
+}

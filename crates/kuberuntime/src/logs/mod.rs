@@ -1,6 +1,7 @@
 //! Containers' logs: reading them over rotations, rotating them, and the names that log
 //! collectors know them by.
 
+mod lines;
 mod links;
 mod read;
 mod remove;

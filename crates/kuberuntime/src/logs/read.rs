@@ -1,6 +1,5 @@
 //! Reads a container's log, as `kubectl logs` asks for it.
 
-use std::collections::VecDeque;
 use std::ffi::{OsStr, OsString};
 use std::fs::File;
 use std::io::{self, Read, Seek, SeekFrom};
@@ -15,13 +14,12 @@ use orlop_disk::LogPlace;
 use orlop_kubelet_rules::Timestamp;
 use tokio::sync::mpsc::Sender;
 
+use super::lines::{Lines, TailStart, tail_start};
 use crate::manager::{LogQuery, RequestError};
 
 /// How often a log that is followed is looked at.
 const POLL: Duration = Duration::from_millis(200);
-/// How much is read at once, and how long a line may be before it is passed on in parts.
-const PART: usize = 64 * 1024;
-/// How much of one file counts where its last lines are wanted; rotation keeps it far below.
+/// How much of one part counts where its last lines are wanted; rotation keeps it far below.
 const LONGEST_PART: u64 = 256 << 20;
 
 /// A log, and whether its container still writes to it.
@@ -58,7 +56,7 @@ pub(crate) fn read(source: &Source, query: &LogQuery, out: &Sender<Result<Bytes,
         query,
         out,
         left: query.limit_bytes.unwrap_or(u64::MAX),
-        line: Vec::new(),
+        lines: Lines::default(),
     };
     if let Err(error) = reader.run(source)
         && error.kind() != io::ErrorKind::BrokenPipe
@@ -71,8 +69,7 @@ struct LogFile<'a> {
     query: &'a LogQuery,
     out: &'a Sender<Result<Bytes, RequestError>>,
     left: u64,
-    /// The beginning of a line that is not whole yet.
-    line: Vec<u8>,
+    lines: Lines,
 }
 
 impl LogFile<'_> {
@@ -88,14 +85,18 @@ impl LogFile<'_> {
         };
         match self.query.tail_lines {
             Some(lines) => {
-                let from = tail_start(&mut file, lines, self.query.stream)?;
-                let missing = from.missing;
-                if missing > 0 {
-                    self.older(&place, Some(missing))?;
+                let from = self.tail_start(&file, lines)?;
+                if from.missing > 0 {
+                    self.last_of_older(&place, from.missing)?;
                 }
                 file.seek(SeekFrom::Start(from.offset))?;
             }
-            None => self.older(&place, None)?,
+            None => {
+                for part in rotated(&place)? {
+                    self.drain(&mut open_part(&place, &part)?)?;
+                    self.finish()?;
+                }
+            }
         }
         self.drain(&mut file)?;
         if !self.query.follow {
@@ -116,45 +117,80 @@ impl LogFile<'_> {
             if !running && !read {
                 return self.finish();
             }
-            if self.out.is_closed() {
-                return Err(io::ErrorKind::BrokenPipe.into());
-            }
+            check(self.out)?;
             if !read {
                 std::thread::sleep(POLL);
             }
         }
     }
 
-    /// Reads the parts that were rotated away; all, or the last lines of the newest of them.
-    fn older(&mut self, place: &LogPlace, last: Option<u64>) -> io::Result<()> {
-        let mut parts = rotated(place)?;
-        let Some(lines) = last else {
-            for part in parts {
-                let mut reader = open_part(place, &part)?;
-                self.drain(&mut reader)?;
-                self.finish()?;
-            }
-            return Ok(());
-        };
-        // From the newest back, until there are enough; they are bounded in size by rotation.
-        let mut kept: VecDeque<Vec<u8>> = VecDeque::new();
-        while let Some(part) = parts.pop() {
-            let text = orlop_disk::read_start(open_part(place, &part)?, LONGEST_PART)?;
-            for line in text.split_inclusive(|byte| *byte == b'\n').rev() {
-                kept.push_front(line.to_vec());
-                let whole = kept.iter().filter(|l| self.is_counted(l)).count() as u64;
-                if whole >= lines {
-                    break;
-                }
-            }
-            if kept.iter().filter(|l| self.is_counted(l)).count() as u64 >= lines {
+    /// Reads the last lines of the parts that were rotated away.
+    fn last_of_older(&mut self, place: &LogPlace, lines: u64) -> io::Result<()> {
+        // From the newest back, until there are enough. A second look costs less than keeping what may be all of it.
+        let mut wanted = Vec::new();
+        let mut found = 0;
+        for part in rotated(place)?.into_iter().rev() {
+            if found >= lines {
                 break;
             }
+            match open_part(place, &part) {
+                Ok(reader) => found += self.count(reader)?,
+                // Rotation has removed it meanwhile.
+                Err(error) if error.kind() == io::ErrorKind::NotFound => continue,
+                Err(error) => return Err(error),
+            }
+            wanted.push(part);
         }
-        for line in kept {
-            self.entry(&line)?;
+        let mut skipped = found.saturating_sub(lines);
+        for part in wanted.into_iter().rev() {
+            let mut reader = match open_part(place, &part) {
+                Err(error) if error.kind() == io::ErrorKind::NotFound => continue,
+                opened => opened?.take(LONGEST_PART),
+            };
+            self.each_line(&mut reader, &mut |this, line| {
+                if skipped == 0 {
+                    return this.entry(line);
+                }
+                skipped -= u64::from(this.is_counted(line));
+                Ok(())
+            })?;
+            // What it begins the next one does not end.
+            match self.lines.rest() {
+                Some(line) if skipped == 0 => self.entry(&line)?,
+                Some(line) => skipped -= u64::from(self.is_counted(&line)),
+                None => {}
+            }
         }
         Ok(())
+    }
+
+    /// How many lines a part has.
+    fn count(&mut self, part: Box<dyn Read>) -> io::Result<u64> {
+        let mut count = 0;
+        self.each_line(&mut part.take(LONGEST_PART), &mut |this, line| {
+            count += u64::from(this.is_counted(line));
+            Ok(())
+        })?;
+        let rest = self.lines.rest();
+        Ok(count + u64::from(rest.is_some_and(|line| self.is_counted(&line))))
+    }
+
+    /// Where the last lines of a file begin.
+    fn tail_start(&self, file: &File, lines: u64) -> io::Result<TailStart> {
+        // What ends without a line end counts as a line, in each stream.
+        let mut open = [true, true];
+        tail_start(file, lines, &|| check(self.out), &mut |line| {
+            let Ok(line) = Line::parse(line) else {
+                return false;
+            };
+            let entry = line.entry();
+            let stream = self.query.stream;
+            if stream.is_some_and(|stream| stream != entry.stream) {
+                return false;
+            }
+            let open = &mut open[usize::from(entry.stream == Stream::Stderr)];
+            std::mem::take(open) || !entry.partial
+        })
     }
 
     fn is_counted(&self, line: &[u8]) -> bool {
@@ -170,36 +206,26 @@ impl LogFile<'_> {
 
     /// Reads to the end; says whether there was anything.
     fn drain(&mut self, from: &mut dyn Read) -> io::Result<bool> {
-        let mut any = false;
-        let mut buffer = vec![0; PART];
-        loop {
-            let n = from.read(&mut buffer)?;
-            if n == 0 {
-                return Ok(any);
-            }
-            any = true;
-            let mut rest = &buffer[..n];
-            while let Some(at) = rest.iter().position(|byte| *byte == b'\n') {
-                self.line.extend_from_slice(&rest[..=at]);
-                rest = &rest[at + 1..];
-                let line = std::mem::take(&mut self.line);
-                self.entry(&line)?;
-            }
-            self.line.extend_from_slice(rest);
-            if self.line.len() > 4 << 20 {
-                // No runtime writes such lines.
-                self.line.clear();
-            }
-        }
+        self.each_line(from, &mut Self::entry)
+    }
+
+    fn each_line(
+        &mut self,
+        from: &mut dyn Read,
+        each: &mut dyn FnMut(&mut Self, &[u8]) -> io::Result<()>,
+    ) -> io::Result<bool> {
+        let mut lines = std::mem::take(&mut self.lines);
+        let out = self.out;
+        let read = lines.read(from, &|| check(out), &mut |line| each(self, line));
+        self.lines = lines;
+        read
     }
 
     /// Passes on what stands at the end without a line's end.
     fn finish(&mut self) -> io::Result<()> {
-        let line = std::mem::take(&mut self.line);
-        if line.is_empty() {
-            Ok(())
-        } else {
-            self.entry(&line)
+        match self.lines.rest() {
+            Some(line) => self.entry(&line),
+            None => Ok(()),
         }
     }
 
@@ -247,73 +273,12 @@ fn parse_time(text: &str) -> Option<Timestamp> {
     i64::try_from(time.as_nanosecond()).ok().map(Timestamp)
 }
 
-struct TailStart {
-    offset: u64,
-    /// Lines that are not in this file.
-    missing: u64,
-}
-
-/// Where the last lines begin. Read in blocks from the end.
-fn tail_start(file: &mut File, lines: u64, stream: Option<Stream>) -> io::Result<TailStart> {
-    let end = file.metadata()?.len();
-    if lines == 0 {
-        return Ok(TailStart {
-            offset: end,
-            missing: 0,
-        });
+/// Nothing is read for somebody who has left.
+fn check(out: &Sender<Result<Bytes, RequestError>>) -> io::Result<()> {
+    if out.is_closed() {
+        return Err(io::ErrorKind::BrokenPipe.into());
     }
-    let mut found = 0;
-    // What ends without a line end counts as a line, in each stream.
-    let mut open = [true, true];
-    let mut counts = |line: &[u8]| {
-        let Ok(line) = Line::parse(line) else {
-            return false;
-        };
-        let entry = line.entry();
-        if stream.is_some_and(|stream| stream != entry.stream) {
-            return false;
-        }
-        let open = &mut open[usize::from(entry.stream == Stream::Stderr)];
-        std::mem::take(open) || !entry.partial
-    };
-    let mut position = end;
-    let mut tail: Vec<u8> = Vec::new();
-    while position > 0 {
-        let step = (PART as u64).min(position);
-        position -= step;
-        let mut block = vec![0; step as usize];
-        file.seek(SeekFrom::Start(position))?;
-        file.read_exact(&mut block)?;
-        block.append(&mut tail);
-        tail = block;
-        // Lines whose beginning is in sight, from the last to the first.
-        let mut until = tail.len();
-        while let Some(at) = tail[..until.saturating_sub(1)]
-            .iter()
-            .rposition(|b| *b == b'\n')
-        {
-            found += u64::from(counts(&tail[at + 1..until]));
-            if found > lines {
-                return Ok(TailStart {
-                    offset: position + until as u64,
-                    missing: 0,
-                });
-            }
-            until = at + 1;
-        }
-        tail.truncate(until);
-    }
-    found += u64::from(counts(&tail));
-    if found > lines {
-        return Ok(TailStart {
-            offset: tail.len() as u64,
-            missing: 0,
-        });
-    }
-    Ok(TailStart {
-        offset: 0,
-        missing: lines - found,
-    })
+    Ok(())
 }
 
 /// The parts that were rotated away, the oldest first.
@@ -324,8 +289,18 @@ fn rotated(place: &LogPlace) -> io::Result<Vec<OsString>> {
 }
 
 fn open_part(place: &LogPlace, name: &OsStr) -> io::Result<Box<dyn Read>> {
-    let file = place.read_part(name)?;
-    Ok(if name.as_encoded_bytes().ends_with(b".gz") {
+    let mut is_packed = name.as_encoded_bytes().ends_with(b".gz");
+    let file = match place.read_part(name) {
+        // Rotation has packed it meanwhile.
+        Err(error) if error.kind() == io::ErrorKind::NotFound && !is_packed => {
+            is_packed = true;
+            let mut packed = name.to_owned();
+            packed.push(".gz");
+            place.read_part(&packed)?
+        }
+        opened => opened?,
+    };
+    Ok(if is_packed {
         Box::new(GzDecoder::new(file))
     } else {
         Box::new(file)
@@ -432,6 +407,85 @@ mod tests {
         .unwrap();
         assert_eq!(all(&docker, &query), "x\nin parts\n");
         assert_eq!(all(&docker, &tail(1)), "in parts\n");
+    }
+
+    fn logged(lines: impl Iterator<Item = u64>) -> Vec<u8> {
+        let mut text = Vec::new();
+        for line in lines {
+            writeln!(text, "2026-01-02T03:04:05.000000006Z stdout F {line}").unwrap();
+        }
+        text
+    }
+
+    fn packed(text: &[u8]) -> Vec<u8> {
+        let mut packed = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
+        packed.write_all(text).unwrap();
+        packed.finish().unwrap()
+    }
+
+    #[test]
+    fn the_last_lines_of_many_come_in_the_time_that_their_files_take() {
+        let dir = tempfile::tempdir().unwrap();
+        let log = dir.path().join("0.log");
+        let part = |name: &str| dir.path().join(format!("0.log.{name}"));
+        std::fs::write(part("20260101-000000.gz"), packed(&logged(0..100_000))).unwrap();
+        std::fs::write(part("20260102-000000"), logged(100_000..200_000)).unwrap();
+        // No line ends there for long.
+        let mut last = vec![b'x'; 32 << 20];
+        last.push(b'\n');
+        last.extend(logged(200_000..200_010));
+        std::fs::write(&log, last).unwrap();
+        let query = LogQuery {
+            tail_lines: Some(150_000),
+            ..LogQuery::default()
+        };
+        let (out, mut parts) = mpsc::channel(1000);
+        let source = Source {
+            id: ID.to_owned(),
+            path: log,
+            is_running: Box::new(|| false),
+        };
+        let start = std::time::Instant::now();
+        std::thread::spawn(move || read(&source, &query, &out));
+        let mut next = 50_010;
+        while let Some(part) = parts.blocking_recv() {
+            let text = String::from_utf8(part.unwrap().to_vec()).unwrap();
+            assert_eq!(text, format!("{next}\n"));
+            next += 1;
+        }
+        assert_eq!(next, 200_010);
+        assert!(start.elapsed() < Duration::from_secs(30) * orlop_testkit::machine::patience());
+    }
+
+    #[test]
+    fn nothing_is_read_for_who_has_left() {
+        let dir = tempfile::tempdir().unwrap();
+        let log = dir.path().join("0.log");
+        // Nothing of it is ever sent, so that no sending fails.
+        let file = File::create(&log).unwrap();
+        file.set_len(4 << 30).unwrap();
+        std::fs::write(dir.path().join("0.log.20260101-000000"), []).unwrap();
+        for tail_lines in [None, Some(7)] {
+            let query = LogQuery {
+                tail_lines,
+                ..LogQuery::default()
+            };
+            let (out, parts) = mpsc::channel(1);
+            let source = Source {
+                id: ID.to_owned(),
+                path: log.clone(),
+                is_running: Box::new(|| false),
+            };
+            let (tell, told) = std::sync::mpsc::channel();
+            std::thread::spawn(move || {
+                read(&source, &query, &out);
+                let _ = tell.send(());
+            });
+            std::thread::sleep(Duration::from_millis(50));
+            drop(parts);
+            let ended = told.recv_timeout(Duration::from_secs(2));
+            assert!(ended.is_ok(), "it is read on: {tail_lines:?}");
+        }
     }
 
     #[test]

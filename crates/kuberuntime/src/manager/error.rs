@@ -56,6 +56,16 @@ pub enum RequestError {
     /// The runtime said no.
     #[error(transparent)]
     Runtime(#[from] ClientError),
+    /// As many logs are read as may be.
+    #[error(
+        "as many logs are read as may be, {of_pod} of one pod and {of_node} of all: try again when others are done"
+    )]
+    Crowded {
+        /// Of one pod.
+        of_pod: usize,
+        /// Of all.
+        of_node: usize,
+    },
     /// A log cannot be read.
     #[error("reading the log {}: {source}", path.display())]
     Log {

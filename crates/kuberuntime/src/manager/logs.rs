@@ -3,10 +3,16 @@
 use bytes::Bytes;
 use orlop_kubelet_rules::Timestamp;
 use orlop_kubelet_rules::status::ContainerState;
+use orlop_pool::{Place, Refused};
 use tokio::sync::mpsc;
 
 use super::{Manager, RequestError};
 use crate::logs::{Source, read};
+
+/// A log that is followed has a thread for as long as its reader likes.
+const OF_NODE: usize = 256;
+const OF_POD: usize = 32;
+static READING: Place = Place::new("reading containers' logs", OF_NODE, OF_POD, 0);
 
 /// Which part of a container's log.
 #[derive(Debug, Clone, Default)]
@@ -90,9 +96,14 @@ impl Manager {
         let (out, parts) = mpsc::channel(16);
         // It goes on as fast as its reader.
         let path = source.path.clone();
-        let thread = std::thread::Builder::new().name("orlop-log".to_owned());
-        let reading = thread.spawn(move || read(&source, &query, &out));
-        orlop_pool::started(reading).map_err(|source| RequestError::Log { path, source })?;
+        let reading = READING.begin_for(uid, move || read(&source, &query, &out));
+        reading.map_err(|refused| match refused {
+            Refused::NoThread { source, .. } => RequestError::Log { path, source },
+            Refused::Full { .. } | Refused::Panicked { .. } => RequestError::Crowded {
+                of_pod: OF_POD,
+                of_node: OF_NODE,
+            },
+        })?;
         Ok(LogReader { parts })
     }
 }

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::process::{ExitStatus, Stdio};
 use std::time::Duration;
 
-use orlop_pool::started;
+use orlop_pool::{NoThread, started};
 use serde::Deserialize;
 use tokio::io::{AsyncRead, AsyncReadExt};
 use tokio::process::Command;
@@ -171,7 +171,7 @@ impl OciRuntime {
             .stdout(Stdio::piped())
             .stderr(Stdio::piped())
             .spawn();
-        let mut child = started(child).map_err(|source| self.missing(command, &source))?;
+        let mut child = started(child).map_err(|source| self.unstarted(command, &source))?;
         let stdout = child.stdout.take();
         let stderr = child.stderr.take();
         let finish = async {
@@ -197,7 +197,7 @@ impl OciRuntime {
             .stdout(Stdio::null())
             .stderr(Stdio::null())
             .spawn();
-        let mut child = started(child).map_err(|source| self.missing(command, &source))?;
+        let mut child = started(child).map_err(|source| self.unstarted(command, &source))?;
         match timeout(limit, child.wait()).await {
             Ok(Ok(status)) if status.success() => Ok(()),
             Ok(status) => {
@@ -223,9 +223,14 @@ impl OciRuntime {
         command
     }
 
-    fn missing(&self, command: &[&OsStr], source: &io::Error) -> Error {
+    fn unstarted(&self, command: &[&OsStr], source: &io::Error) -> Error {
         let detail = format!("executing {}: {source}", self.program.display());
-        self.error(command, RuntimeFault::Missing, detail)
+        let fault = if NoThread::is_cause(source) {
+            RuntimeFault::Exhausted
+        } else {
+            RuntimeFault::Missing
+        };
+        self.error(command, fault, detail)
     }
 
     fn late(&self, command: &[&OsStr], limit: Duration) -> Error {

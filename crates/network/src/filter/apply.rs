@@ -27,6 +27,11 @@ pub(crate) enum FilterError {
     Locked(String),
     /// The kernel knows no such table or expression.
     Unsupported(String),
+    /// A program could not be started for want of something.
+    Unstarted {
+        program: PathBuf,
+        source: std::io::Error,
+    },
     /// Anything else.
     Failed(String),
 }
@@ -36,6 +41,10 @@ impl From<FilterError> for NativeError {
         match error {
             FilterError::Exists => Self::Filter("a chain of this name exists already".to_owned()),
             FilterError::Locked(message) => Self::Locked(message),
+            FilterError::Unstarted { program, source } => Self::System {
+                action: format!("start {}", program.display()),
+                source,
+            },
             FilterError::Unsupported(message) | FilterError::Failed(message) => {
                 Self::Filter(message)
             }

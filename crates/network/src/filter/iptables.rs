@@ -34,9 +34,7 @@ pub(super) fn apply(
         .stdout(Stdio::null())
         .stderr(Stdio::piped())
         .spawn();
-    let mut child = orlop_pool::started(child).map_err(|error| {
-        FilterError::Failed(format!("cannot start {}: {error}", program.display()))
-    })?;
+    let mut child = orlop_pool::started(child).map_err(|error| unstarted(error, &program))?;
     if let Some(mut stdin) = child.stdin.take() {
         // That it stopped reading shows in how it ended.
         let _ = stdin.write_all(plan.as_bytes());
@@ -124,8 +122,17 @@ fn save(dir: &Path, family: Family, table: Table) -> Result<String, FilterError>
         .args(["-t", table.name()])
         .stdin(Stdio::null())
         .output();
-    let output = finished(output, &program)?;
+    let output = orlop_pool::started(output).map_err(|error| unstarted(error, &program))?;
+    let output = finished(Ok(output), &program)?;
     Ok(String::from_utf8_lossy(&output.stdout).into_owned())
+}
+
+fn unstarted(source: std::io::Error, program: &Path) -> FilterError {
+    if orlop_pool::NoThread::is_cause(&source) {
+        let program = program.to_owned();
+        return FilterError::Unstarted { program, source };
+    }
+    FilterError::Failed(format!("cannot start {}: {source}", program.display()))
 }
 
 fn finished(output: std::io::Result<Output>, program: &Path) -> Result<Output, FilterError> {
@@ -179,6 +186,35 @@ mod tests {
 -A POSTROUTING -s 10.0.0.20/32 -j CNI-AB
 COMMIT
 "#;
+
+    #[test]
+    fn a_program_that_cannot_be_started_for_want_of_files_is_told_with_the_way_out() {
+        use rustix::process::{Resource, getrlimit, setrlimit};
+        let dir = tempfile::tempdir().unwrap();
+        let before = getrlimit(Resource::Nofile);
+        let mut few = before;
+        few.current = Some(3);
+        setrlimit(Resource::Nofile, few).unwrap();
+        let looked = chain_exists(dir.path(), Family::V4, Table::Nat, "CNI-A");
+        let rule = Rule {
+            matches: Vec::new(),
+            target: Target::Accept,
+        };
+        let changed = apply(
+            dir.path(),
+            Family::V4,
+            Table::Nat,
+            &[Step::Append("CNI-A".into(), rule)],
+        );
+        setrlimit(Resource::Nofile, before).unwrap();
+        for error in [looked.map(drop).unwrap_err(), changed.unwrap_err()] {
+            let error = crate::native::NativeError::from(error);
+            assert!(orlop_pool::NoThread::is_cause(&error), "{error:?}");
+        }
+        let missing = chain_exists(dir.path(), Family::V4, Table::Nat, "CNI-A").unwrap_err();
+        let missing = crate::native::NativeError::from(missing);
+        assert!(!orlop_pool::NoThread::is_cause(&missing), "{missing:?}");
+    }
 
     #[test]
     fn a_chain_goes_with_the_jumps_to_it_and_no_other() {

@@ -14,7 +14,6 @@ use prometheus_client::encoding::text::encode;
 use prometheus_client::metrics::info::Info;
 use prometheus_client::registry::Registry;
 use tokio::io::{AsyncRead, AsyncWrite};
-use tokio::runtime::Handle;
 use tokio::time::{Instant, timeout};
 use tokio_util::sync::CancellationToken;
 
@@ -64,44 +63,46 @@ impl Exporter {
         self.docker_names.store(wanted, Ordering::Relaxed);
     }
 
-    fn respond(&self, method: &Method, path: &str) -> Response<Full<Bytes>> {
+    /// The answer, where no engine of others has to be asked for it. Blocks.
+    fn respond(&self, method: &Method, path: &str) -> Option<Response<Full<Bytes>>> {
         if !matches!(*method, Method::GET | Method::HEAD) {
-            return plain(StatusCode::METHOD_NOT_ALLOWED, "only GET is served here\n");
+            return Some(plain(
+                StatusCode::METHOD_NOT_ALLOWED,
+                "only GET is served here\n",
+            ));
         }
-        match path {
+        Some(match path {
             "/metrics" => self.metrics(),
             "/healthz" => match self.health.check() {
                 Ok(()) => plain(StatusCode::OK, "ok\n"),
                 Err(why) => plain(StatusCode::SERVICE_UNAVAILABLE, why),
             },
-            "/debug/state" => self.state(),
+            "/debug/state" => match self.engine.get() {
+                None => plain(StatusCode::SERVICE_UNAVAILABLE, "starting\n"),
+                Some(Backend::Native(engine)) => json(&engine.state()),
+                Some(Backend::Docker(_)) => return None,
+            },
             _ => plain(
                 StatusCode::NOT_FOUND,
                 "/metrics, /healthz and /debug/state are served here\n",
             ),
-        }
+        })
     }
 
-    fn state(&self) -> Response<Full<Bytes>> {
-        let state = match self.engine.get() {
-            None => return plain(StatusCode::SERVICE_UNAVAILABLE, "starting\n"),
-            Some(Backend::Native(engine)) => engine.state(),
-            Some(Backend::Docker(shim)) => match Handle::current().block_on(shim.state()) {
-                Ok(state) => state,
-                Err(error) => {
-                    let problem = format!("{}\n", orlop_dockershim::chain(&*error));
-                    let mut response = Response::new(Full::from(problem));
-                    *response.status_mut() = StatusCode::SERVICE_UNAVAILABLE;
-                    return response;
-                }
-            },
+    /// What Docker's engine has, which answers when it likes: no thread waits for it.
+    async fn state_of_docker(&self) -> Response<Full<Bytes>> {
+        let Some(Backend::Docker(shim)) = self.engine.get() else {
+            return plain(StatusCode::SERVICE_UNAVAILABLE, "starting\n");
         };
-        let mut response = Response::new(Full::from(format!("{state:#}\n")));
-        response.headers_mut().insert(
-            header::CONTENT_TYPE,
-            header::HeaderValue::from_static("application/json"),
-        );
-        response
+        match shim.state().await {
+            Ok(state) => json(&state),
+            Err(error) => {
+                let problem = format!("{}\n", orlop_dockershim::chain(&*error));
+                let mut response = Response::new(Full::from(problem));
+                *response.status_mut() = StatusCode::SERVICE_UNAVAILABLE;
+                response
+            }
+        }
     }
 
     fn metrics(&self) -> Response<Full<Bytes>> {
@@ -174,17 +175,20 @@ async fn answer(
         let (guard, exporter) = (Arc::clone(&guard), Arc::clone(&exporter));
         async move {
             let (head, _) = request.into_parts();
+            let asked = Arc::clone(&exporter);
             // Counting reads files.
             let answer = orlop_pool::blocking(move || {
                 if guard.lets_in(has_certificate, &head.headers) {
                     exporter.respond(&head.method, head.uri.path())
                 } else {
-                    refused()
+                    Some(refused())
                 }
             });
-            let answer = answer.await;
-            let broken = |_| plain(StatusCode::INTERNAL_SERVER_ERROR, "the answer broke\n");
-            answer.unwrap_or_else(broken)
+            match answer.await {
+                Ok(Some(answer)) => answer,
+                Ok(None) => asked.state_of_docker().await,
+                Err(_) => plain(StatusCode::INTERNAL_SERVER_ERROR, "the answer broke\n"),
+            }
         }
     };
     if let Err(error) = serve_http1(stream, HEAD, answer).await {
@@ -201,6 +205,13 @@ fn refused() -> Response<Full<Bytes>> {
     response
         .headers_mut()
         .insert(header::WWW_AUTHENTICATE, kind);
+    response
+}
+
+fn json(state: &serde_json::Value) -> Response<Full<Bytes>> {
+    let mut response = Response::new(Full::from(format!("{state:#}\n")));
+    let kind = header::HeaderValue::from_static("application/json");
+    response.headers_mut().insert(header::CONTENT_TYPE, kind);
     response
 }
 

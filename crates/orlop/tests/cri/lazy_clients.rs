@@ -261,3 +261,48 @@ async fn what_cannot_be_read_is_an_event_and_counted() {
     );
     world.finish().await;
 }
+
+/// What is read of it to make a container waits for the registry, on threads that others do not need.
+#[tokio::test]
+async fn a_registry_that_stalls_holds_up_the_containers_of_its_images_alone() {
+    // More than the daemon has threads for its own work.
+    const CONTAINERS: usize = 80;
+    let patient = SETTINGS.replace("\"2s\"", "\"1m\"");
+    let mut world = world!(Node::any().drop_in(&patient));
+    if world.node.is_peer() {
+        skip!("the reference has no such service");
+    }
+    let layer = Layer::new().noise("noise", SIZE);
+    let layer = layer.file("etc/passwd", "somebody:x:4321:4321::/:/bin/sh\n", 0o644);
+    let built = ImageBuilder::busybox().chunked(layer, Chunked::ZstdChunked);
+    let name = world.image(&built.build(), "stalled:1").await;
+    let pod = world.node.pod("stalled");
+    let pod_id = world.run_pod(&pod).await;
+    world.registry.freeze();
+    let mut made = Vec::new();
+    for number in 0..CONTAINERS {
+        let container = orlop_testkit::ContainerSpec::new(&format!("late-{number}"), &name);
+        let container = container.user("somebody").shell("id -u; sleep 600");
+        let (cri, pod, pod_id) = (world.cri.clone(), pod.clone(), pod_id.clone());
+        made.push(tokio::spawn(async move {
+            cri.create(&pod_id, &pod, &container).await
+        }));
+    }
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    let others = async {
+        let other = world.run_script("other", "echo here; sleep 600").await;
+        world.cri.stop_pod(&other.pod_id).await.expect("stop");
+        world.cri.remove_pod(&other.pod_id).await.expect("remove");
+    };
+    let is_held_up = tokio::time::timeout(Duration::from_secs(15), others).await;
+    assert!(made.iter().all(|it| !it.is_finished()), "nothing waits");
+    world.registry.thaw();
+    assert!(is_held_up.is_ok(), "others wait as well");
+    let mut ids = Vec::new();
+    for made in made {
+        ids.push(made.await.expect("no panic").expect("create"));
+    }
+    world.cri.start(&ids[0]).await.expect("start");
+    assert_eq!(world.printed(&ids[0], &["id", "-u"]).await, "4321");
+    world.finish().await;
+}

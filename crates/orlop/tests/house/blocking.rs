@@ -59,6 +59,45 @@ fn nothing_in_a_daemon_blocks_on_a_thread_of_the_reactor_s() {
     assert_eq!(wrong, BTreeSet::new());
 }
 
+/// What has a thread wait for a task. One of those that all share may be what the task waits for.
+const WAITING: &[&str] = &[
+    ".block_on(",
+    ".blocking_lock",
+    ".blocking_read(",
+    ".blocking_recv(",
+    ".blocking_send(",
+    ".blocking_write(",
+];
+
+/// Who may: they have threads that nobody else needs.
+const OWN_THREADS: &[&str] = &[
+    "engine/src/rpc_containers/list_changes.rs",
+    "engine/src/rpc_images/export_images.rs",
+    "engine/src/rpc_images/import_images.rs",
+    "kuberuntime/src/logs/read.rs",
+    // What collects is one.
+    "network/src/networks/gates.rs",
+    "orlop/src/memory.rs",
+    "orlop/src/serve/start.rs",
+];
+
+#[test]
+fn no_thread_that_all_share_waits_for_a_task() {
+    let crates = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
+    let mut found = BTreeSet::new();
+    for place in DAEMONS {
+        for file in sources(&crates.join(place)) {
+            let text = std::fs::read_to_string(&file).expect("read a source");
+            if WAITING.iter().any(|word| text.contains(word)) {
+                let file = file.strip_prefix(&crates).expect("below it");
+                found.insert(file.display().to_string());
+            }
+        }
+    }
+    let own: BTreeSet<String> = OWN_THREADS.iter().map(|&it| it.to_owned()).collect();
+    assert_eq!(found, own);
+}
+
 fn sources(at: &Path) -> Vec<PathBuf> {
     if at.is_file() {
         return vec![at.to_owned()];

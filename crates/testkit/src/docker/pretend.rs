@@ -137,12 +137,12 @@ impl PretendedEngine {
 
     /// It has this container, of which `GET /containers/ID/json` tells so.
     pub fn keeps(&self, container: Value) {
-        self.there().containers.push((container, Told::Yes));
+        self.there().put(container, Told::Yes);
     }
 
     /// The same for one that it only lists: whoever asks for it alone waits for ever.
     pub fn hangs_over(&self, container: Value) {
-        self.there().containers.push((container, Told::Never));
+        self.there().put(container, Told::Never);
     }
 
     /// Those that listen to its events hear this one.
@@ -234,6 +234,13 @@ fn events(there: &Mutex<There>) -> Body {
 }
 
 impl There {
+    /// One that it has already is as this says from now on.
+    fn put(&mut self, container: Value, told: Told) {
+        self.containers
+            .retain(|(other, _)| other["Id"] != container["Id"]);
+        self.containers.push((container, told));
+    }
+
     /// Writes down what it is asked for; `false` if the answer never comes.
     fn is_told(&mut self, path: &str) -> bool {
         let path = path
