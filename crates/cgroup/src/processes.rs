@@ -55,6 +55,15 @@ impl Cgroup {
         self.set_frozen(false)
     }
 
+    /// The same for those, too, that stand still because a cgroup below it was frozen by itself, as a
+    /// container may do to its own. With version 1 no signal ends them before.
+    pub fn thaw_all(&self) -> Result<(), Error> {
+        match self.directory("freezer") {
+            Some(top) if !self.hierarchies().is_v2() => thaw_below(&top),
+            _ => self.thaw(),
+        }
+    }
+
     /// Kills everything in it and below it and waits until it is gone.
     ///
     /// A process in uninterruptible sleep stays until what it waits for answers: then this is an
@@ -68,6 +77,7 @@ impl Cgroup {
         loop {
             if !self.kill_once()? {
                 self.signal(Signal::KILL)?;
+                self.thaw_all()?;
             }
             let left = self.processes()?;
             let Some(&first) = left.first() else {
@@ -198,6 +208,39 @@ impl Cgroup {
         let events = file.with_file_name("cgroup.events");
         let text = orlop_disk::read_kernel_text(&events).map_err(Error::io("reading", events))?;
         Ok(text.lines().any(|line| line == "frozen 1"))
+    }
+}
+
+/// Thaws a cgroup of version 1 and all below it.
+fn thaw_below(top: &Path) -> Result<(), Error> {
+    let failed = |error: Errno| Error::io("thawing what is in", top)(error.into());
+    let Some(mut walk) = walk(top)? else {
+        return Ok(());
+    };
+    thaw_at(walk.here()).map_err(failed)?;
+    while let Some(step) = walk.next().map_err(failed)? {
+        let Step::Entry(entry) = step else { continue };
+        let depth = walk.depth();
+        enter(&mut walk, &entry).map_err(failed)?;
+        if walk.depth() > depth {
+            thaw_at(walk.here()).map_err(failed)?;
+        }
+    }
+    Ok(())
+}
+
+/// One that is gone, or that was never frozen, stands still no longer.
+fn thaw_at(at: BorrowedFd<'_>) -> Result<(), Errno> {
+    let written = openat(
+        at,
+        "freezer.state",
+        OFlags::WRONLY | OFlags::CLOEXEC,
+        Mode::empty(),
+    )
+    .and_then(|file| rustix::io::write(&file, b"THAWED"));
+    match written {
+        Err(Errno::NOENT | Errno::NODEV) => Ok(()),
+        written => written.map(drop),
     }
 }
 

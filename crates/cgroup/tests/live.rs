@@ -165,6 +165,20 @@ fn frozen_processes_stand_still_and_can_be_killed() {
 }
 
 #[test]
+fn what_a_container_froze_below_itself_can_be_killed() {
+    for own in Own::each() {
+        let below = own.0.path().child("a").unwrap().child("b").unwrap();
+        let below = Own(Cgroup::new(Arc::new(own.0.hierarchies().clone()), below));
+        below.0.create().unwrap();
+        let mut child = below.spawn("sleep 100");
+        below.0.freeze().unwrap();
+        own.0.kill(PATIENCE).unwrap();
+        assert!(!child.wait().unwrap().success());
+        own.0.remove(PATIENCE).unwrap();
+    }
+}
+
+#[test]
 fn limits_are_read_back_by_the_statistics() {
     let own = Own::governing();
     let limits = |memory: i64| Limits {
