@@ -14,7 +14,7 @@ use rustix::fs::{Mode, OFlags, openat};
 use rustix::io::Errno;
 use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
 
-use crate::cgroup::{enter, walk};
+use crate::cgroup::{enter, walk, write_everywhere};
 use crate::{Cgroup, Error};
 
 /// How long a cgroup may take to freeze. One with a process in the kernel's hands may never.
@@ -59,7 +59,9 @@ impl Cgroup {
     /// container may do to its own. With version 1 no signal ends them before.
     pub fn thaw_all(&self) -> Result<(), Error> {
         match self.directory("freezer") {
-            Some(top) if !self.hierarchies().is_v2() => thaw_below(&top),
+            Some(top) if !self.hierarchies().is_v2() => {
+                write_everywhere(&top, "freezer.state", "THAWED")
+            }
             _ => self.thaw(),
         }
     }
@@ -72,6 +74,7 @@ impl Cgroup {
         if self.processes()?.is_empty() {
             return Ok(());
         }
+        let _hurry = self.hurry();
         let deadline = Instant::now() + patience;
         let mut pause = Duration::from_micros(200);
         loop {
@@ -208,39 +211,6 @@ impl Cgroup {
         let events = file.with_file_name("cgroup.events");
         let text = orlop_disk::read_kernel_text(&events).map_err(Error::io("reading", events))?;
         Ok(text.lines().any(|line| line == "frozen 1"))
-    }
-}
-
-/// Thaws a cgroup of version 1 and all below it.
-fn thaw_below(top: &Path) -> Result<(), Error> {
-    let failed = |error: Errno| Error::io("thawing what is in", top)(error.into());
-    let Some(mut walk) = walk(top)? else {
-        return Ok(());
-    };
-    thaw_at(walk.here()).map_err(failed)?;
-    while let Some(step) = walk.next().map_err(failed)? {
-        let Step::Entry(entry) = step else { continue };
-        let depth = walk.depth();
-        enter(&mut walk, &entry).map_err(failed)?;
-        if walk.depth() > depth {
-            thaw_at(walk.here()).map_err(failed)?;
-        }
-    }
-    Ok(())
-}
-
-/// One that is gone, or that was never frozen, stands still no longer.
-fn thaw_at(at: BorrowedFd<'_>) -> Result<(), Errno> {
-    let written = openat(
-        at,
-        "freezer.state",
-        OFlags::WRONLY | OFlags::CLOEXEC,
-        Mode::empty(),
-    )
-    .and_then(|file| rustix::io::write(&file, b"THAWED"));
-    match written {
-        Err(Errno::NOENT | Errno::NODEV) => Ok(()),
-        written => written.map(drop),
     }
 }
 
