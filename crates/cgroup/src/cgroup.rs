@@ -10,7 +10,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use orlop_disk::{Entry, Step, Walk};
-use rustix::fs::{AtFlags, FileType, unlinkat};
+use rustix::fs::{AtFlags, FileType, Mode, OFlags, openat, unlinkat};
 use rustix::io::Errno;
 
 use crate::{CgroupPath, Error, Hierarchies};
@@ -245,6 +245,34 @@ pub(crate) fn enter(walk: &mut Walk, entry: &Entry) -> Result<(), Errno> {
     match walk.enter(&entry.name) {
         Err(Errno::NOENT | Errno::NODEV) => Ok(()),
         entered => entered,
+    }
+}
+
+/// Writes to a file of a cgroup and of all below it. What is gone, or has no such file, has nothing to be told.
+pub(crate) fn write_everywhere(top: &Path, name: &str, value: &str) -> Result<(), Error> {
+    let failed = |error: Errno| Error::io("writing to all of", top)(error.into());
+    let Some(mut walk) = walk(top)? else {
+        return Ok(());
+    };
+    write_at(walk.here(), name, value).map_err(failed)?;
+    while let Some(step) = walk.next().map_err(failed)? {
+        let Step::Entry(entry) = step else { continue };
+        let depth = walk.depth();
+        enter(&mut walk, &entry).map_err(failed)?;
+        if walk.depth() > depth {
+            write_at(walk.here(), name, value).map_err(failed)?;
+        }
+    }
+    Ok(())
+}
+
+fn write_at(at: BorrowedFd<'_>, name: &str, value: &str) -> Result<(), Errno> {
+    let flags = OFlags::WRONLY | OFlags::CLOEXEC;
+    let written = openat(at, name, flags, Mode::empty())
+        .and_then(|file| rustix::io::write(&file, value.as_bytes()));
+    match written {
+        Err(Errno::NOENT | Errno::NODEV) => Ok(()),
+        written => written.map(drop),
     }
 }
 

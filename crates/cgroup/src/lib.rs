@@ -11,6 +11,7 @@ mod cgroup;
 mod entry;
 mod error;
 mod hierarchy;
+mod hurry;
 mod limits;
 mod oom;
 mod path;

@@ -14,7 +14,7 @@ use rustix::fs::{Mode, OFlags, openat};
 use rustix::io::Errno;
 use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
 
-use crate::cgroup::{enter, walk};
+use crate::cgroup::{enter, walk, write_everywhere};
 use crate::{Cgroup, Error};
 
 /// How long a cgroup may take to freeze. One with a process in the kernel's hands may never.
@@ -55,6 +55,17 @@ impl Cgroup {
         self.set_frozen(false)
     }
 
+    /// The same for those, too, that stand still because a cgroup below it was frozen by itself, as a
+    /// container may do to its own. With version 1 no signal ends them before.
+    pub fn thaw_all(&self) -> Result<(), Error> {
+        match self.directory("freezer") {
+            Some(top) if !self.hierarchies().is_v2() => {
+                write_everywhere(&top, "freezer.state", "THAWED")
+            }
+            _ => self.thaw(),
+        }
+    }
+
     /// Kills everything in it and below it and waits until it is gone.
     ///
     /// A process in uninterruptible sleep stays until what it waits for answers: then this is an
@@ -63,11 +74,13 @@ impl Cgroup {
         if self.processes()?.is_empty() {
             return Ok(());
         }
+        let _hurry = self.hurry();
         let deadline = Instant::now() + patience;
         let mut pause = Duration::from_micros(200);
         loop {
             if !self.kill_once()? {
                 self.signal(Signal::KILL)?;
+                self.thaw_all()?;
             }
             let left = self.processes()?;
             let Some(&first) = left.first() else {

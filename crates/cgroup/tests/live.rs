@@ -165,6 +165,50 @@ fn frozen_processes_stand_still_and_can_be_killed() {
 }
 
 #[test]
+fn what_a_container_froze_below_itself_can_be_killed() {
+    for own in Own::each() {
+        let below = own.0.path().child("a").unwrap().child("b").unwrap();
+        let below = Own(Cgroup::new(Arc::new(own.0.hierarchies().clone()), below));
+        below.0.create().unwrap();
+        let mut child = below.spawn("sleep 100");
+        below.0.freeze().unwrap();
+        own.0.kill(PATIENCE).unwrap();
+        assert!(!child.wait().unwrap().success());
+        own.0.remove(PATIENCE).unwrap();
+    }
+}
+
+#[test]
+fn many_processes_that_may_use_little_of_a_processor_are_killed_at_once() {
+    let own = Own::governing();
+    let above = Cgroup::new(
+        Arc::new(own.0.hierarchies().clone()),
+        own.0.path().parent().unwrap(),
+    );
+    let mut child = own.spawn(
+        "sleep 100 | { exec 3<&0; i=0; while [ $i -lt 1500 ]; do (read x <&3) & i=$((i+1)); done; wait; }",
+    );
+    wait_until("all are in", || own.0.processes().unwrap().len() > 1500);
+    let little = Limits {
+        cpu_quota: Some(1_000),
+        cpu_period: Some(100_000),
+        ..Limits::default()
+    };
+    above.set(&little).unwrap();
+    own.0.set(&little).unwrap();
+    own.0.kill(PATIENCE).unwrap();
+    assert!(!child.wait().unwrap().success());
+    // What others live under is as it was.
+    let limit = above.directory("cpu").unwrap();
+    let (file, text) = if above.hierarchies().is_v2() {
+        ("cpu.max", "1000 100000")
+    } else {
+        ("cpu.cfs_quota_us", "1000")
+    };
+    assert_eq!(fs::read_to_string(limit.join(file)).unwrap().trim(), text);
+}
+
+#[test]
 fn limits_are_read_back_by_the_statistics() {
     let own = Own::governing();
     let limits = |memory: i64| Limits {

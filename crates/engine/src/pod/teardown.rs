@@ -53,13 +53,15 @@ pub async fn stop(node: &Node, pod: &Arc<Pod>) -> Result<()> {
         sandbox::end_keeper(pod).await?;
     }
     let containers = node.containers.of(pod);
-    let stops = containers
-        .iter()
-        .map(|container| process::stop(node, container, Duration::ZERO));
-    join_all(stops)
-        .await
-        .into_iter()
-        .collect::<Result<Vec<()>>>()?;
+    match stop_all(node, &containers).await {
+        // Nor through one that hangs, for as long as it does.
+        Err(error) if is_unanswered(&error) => {
+            tracing::error!(pod = %pod.id, %error, "the pod is to end; ending it without its keeper");
+            sandbox::end_keeper(pod).await?;
+            stop_all(node, &containers).await?;
+        }
+        stopped => stopped?,
+    }
     // Their runtimes are called through the keeper, so that must come before it ends.
     let cleanups = containers.iter().map(|container| async move {
         // Not beside the cleaning up that follows a container's end.
@@ -77,6 +79,24 @@ pub async fn stop(node: &Node, pod: &Arc<Pod>) -> Result<()> {
     }
     nri::pod_stopped(node, pod).await;
     sandbox::dismantle(node, pod).await
+}
+
+async fn stop_all(node: &Node, containers: &[Arc<Container>]) -> Result<()> {
+    let stops = containers
+        .iter()
+        .map(|container| process::stop(node, container, Duration::ZERO));
+    join_all(stops).await.into_iter().collect()
+}
+
+/// Whether a keeper was asked for something and has not answered in its time.
+fn is_unanswered(error: &Error) -> bool {
+    matches!(
+        error,
+        Error::Launch {
+            source: orlop_launch::Error::NoAnswer { .. },
+            ..
+        }
+    )
 }
 
 /// Removes a pod with all its containers.

@@ -13,6 +13,10 @@ pub fn recorded_in<T>(directories: &[&Path], record: impl FnOnce() -> Result<T>)
         .and_then(|()| record());
     if made.is_err() {
         for directory in directories {
+            // An empty one goes where there is no descriptor left, for want of which it may have failed.
+            if std::fs::remove_dir(directory).is_ok() {
+                continue;
+            }
             if let Err(error) = remove_tree(directory) {
                 tracing::warn!(%error, "undoing what could not be recorded; the next start does");
             }
@@ -55,4 +59,30 @@ pub fn names_in(dir: &Path) -> Result<Vec<String>> {
 pub fn remove_tree(path: &Path) -> Result<()> {
     orlop_disk::remove_tree(path)
         .map_err(|error| Error::io(format!("removing {}", path.display()))(error).into())
+}
+
+#[cfg(test)]
+mod tests {
+    use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+
+    use super::*;
+
+    #[test]
+    fn what_could_not_be_recorded_for_want_of_descriptors_leaves_no_directory() {
+        let dir = tempfile::tempdir().unwrap();
+        let (one, other) = (dir.path().join("pods/one"), dir.path().join("run/one"));
+        let usual = getrlimit(Resource::Nofile);
+        let failed = recorded_in(&[&one, &other], || {
+            let none = Rlimit {
+                current: Some(0),
+                ..usual
+            };
+            setrlimit(Resource::Nofile, none).unwrap();
+            std::fs::File::create(one.join("journal")).map_err(Error::io("writing"))?;
+            Ok(())
+        });
+        setrlimit(Resource::Nofile, usual).unwrap();
+        assert!(failed.is_err());
+        assert!(!one.exists() && !other.exists());
+    }
 }

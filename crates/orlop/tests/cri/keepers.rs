@@ -51,6 +51,21 @@ async fn a_pod_whose_keeper_is_slow_to_answer_lives_on() {
 }
 
 #[tokio::test]
+async fn a_pod_whose_keeper_hangs_can_be_ended_and_removed() {
+    let world = world!();
+    if world.node.is_peer() {
+        skip!("containerd has shims, not keepers");
+    }
+    let running = world.run_script("hung", "sleep 600").await;
+    kill_process(keeper_of(&running.pod_id), Signal::STOP).expect("stop");
+    world.cri.stop_pod(&running.pod_id).await.expect("stop");
+    let status = world.cri.status(&running.id).await.expect("status");
+    assert_eq!(status.state(), ContainerState::ContainerExited);
+    world.cri.remove_pod(&running.pod_id).await.expect("remove");
+    world.finish().await;
+}
+
+#[tokio::test]
 async fn a_pod_whose_shared_pid_namespace_has_ended_is_not_ready() {
     let mut world = world!();
     if world.node.is_peer() {

@@ -43,6 +43,13 @@ impl Cgroup {
         self.alive().thaw().doing(|| "unable to thaw".to_owned())
     }
 
+    /// The same for those, too, that stand still in cgroups of the container's own.
+    pub(crate) fn thaw_all(&self) -> Result<()> {
+        self.alive()
+            .thaw_all()
+            .doing(|| "unable to thaw".to_owned())
+    }
+
     /// Whether they stand still because it was frozen itself, rather than one above it. One that is gone
     /// is not frozen.
     pub(crate) fn state(&self) -> Result<State> {

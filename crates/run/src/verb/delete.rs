@@ -70,8 +70,8 @@ pub(super) fn destroy(dir: &StateDir, state: &State, force: bool) -> Result<()> 
         let _ = pidfd_signal(init.as_fd(), libc::SIGKILL);
         let thawed = Instant::now();
         while !poll_in(init.as_fd(), 10) {
-            // One that stands still cannot end.
-            let _ = state.cgroup.thaw();
+            // One that stands still cannot end, nor can the init whose children do.
+            let _ = state.cgroup.thaw_all();
             if thawed.elapsed() > PATIENCE {
                 return Err(Error::new("container init still running"));
             }
