@@ -498,7 +498,8 @@ impl Containerd {
         let config = format!(
             "version = 3\nroot = {:?}\nstate = {:?}\n\
              disabled_plugins = [\"io.containerd.grpc.v1.cri\", \"io.containerd.cri.v1.images\", \
-             \"io.containerd.cri.v1.runtime\", \"io.containerd.nri.v1.nri\"]\n\
+             \"io.containerd.cri.v1.runtime\", \"io.containerd.podsandbox.controller.v1.podsandbox\", \
+             \"io.containerd.nri.v1.nri\"]\n\
              [grpc]\naddress = {:?}\n[ttrpc]\naddress = {:?}\n\
              [plugins.\"io.containerd.internal.v1.opt\"]\npath = {:?}\n",
             at("root"),
