@@ -10,7 +10,7 @@ use orlop_testkit::{ImageBuilder, Node, Registry};
 use serde_json::Value;
 
 use crate::asked;
-use crate::kubelet::Kubelet;
+use crate::kubelet::{Kubelet, has_processors};
 use crate::manifests;
 use crate::table::Outcome;
 
@@ -42,6 +42,8 @@ pub(crate) async fn run(
     .await?;
     nothing_is_lost(&mut kubelet, node, &mut report).await;
     pods_change(&kubelet, &image, node, &mut report).await?;
+    processors(&kubelet, &image, &mut report)?;
+    remove_all(&kubelet, node).await?;
     if !report.0.failed.is_empty() {
         eprintln!("--- the kubelet's log ---\n{}", kubelet.log());
     }
@@ -305,26 +307,75 @@ async fn pods_change(
             )
         }),
     );
-    for manifest in std::fs::read_dir(dir)? {
+    report.check(
+        "pods without a manifest are removed",
+        remove_all(kubelet, node).await,
+    );
+    Ok(())
+}
+
+async fn remove_all(kubelet: &Kubelet, node: &Node) -> anyhow::Result<()> {
+    for manifest in std::fs::read_dir(kubelet.manifests())? {
         std::fs::remove_file(manifest?.path())?;
     }
     let cri = node.cri().await;
     let deadline = Instant::now() + LIMIT;
-    let left = loop {
+    loop {
         let left = cri.pods().await?.len();
-        if left == 0 || Instant::now() > deadline {
-            break left;
+        if left == 0 {
+            return Ok(());
         }
+        ensure!(Instant::now() < deadline, "{left} pods are left");
         tokio::time::sleep(Duration::from_millis(200)).await;
+    }
+}
+
+/// The kubelet hands out processors by changing containers that run. There must be no other pod: a small
+/// machine has but one to give.
+fn processors(kubelet: &Kubelet, image: &str, report: &mut Report) -> anyhow::Result<()> {
+    if !has_processors(kubelet.minor) {
+        report.skip("there is no processor to give");
+        return Ok(());
+    }
+    let dir = kubelet.manifests();
+    for (name, pod) in [
+        ("pinned", manifests::pinned(image)),
+        ("shared", manifests::host(image)),
+    ] {
+        write(&dir, name, &pod)?;
+    }
+    let of = |pod: &str| {
+        let path = kubelet.path("run", pod, "main");
+        let said = kubelet.post(&format!(
+            "{path}?cmd=grep%20Cpus_allowed_list%20/proc/1/status"
+        ))?;
+        let list = said.split_ascii_whitespace().nth(1);
+        list.map(str::to_owned)
+            .with_context(|| format!("no list: {said:?}"))
     };
     report.check(
-        "pods without a manifest are removed",
-        match left {
-            0 => Ok(()),
-            left => Err(anyhow::anyhow!("{left} pods are left")),
-        },
+        "a processor is one pod's alone",
+        within(|| {
+            let (own, shared) = (of("pinned")?, of("host")?);
+            let one: u32 = own.parse().with_context(|| format!("it has {own}"))?;
+            ensure!(
+                one > 0 && shared.starts_with('0') && !processors_of(&shared)?.contains(&one),
+                "it has {own}, the other {shared}"
+            );
+            Ok(())
+        }),
     );
     Ok(())
+}
+
+/// The processors of a list such as `0,2-3`.
+fn processors_of(list: &str) -> anyhow::Result<Vec<u32>> {
+    let mut all = Vec::new();
+    for part in list.split(',') {
+        let (first, last) = part.split_once('-').unwrap_or((part, part));
+        all.extend(first.parse::<u32>()?..=last.parse()?);
+    }
+    Ok(all)
 }
 
 /// What is found in the end.

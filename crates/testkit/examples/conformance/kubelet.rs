@@ -250,6 +250,9 @@ resolvConf: {resolv}
         }
         writeln!(text, "cgroupRoot: /{}", node.id())?;
     }
+    if has_processors(minor) {
+        text.push_str("cpuManagerPolicy: static\nreservedSystemCPUs: \"0\"\n");
+    }
     if minor >= 27 {
         writeln!(text, "containerRuntimeEndpoint: {socket}")?;
     }
@@ -260,6 +263,11 @@ resolvConf: {resolv}
         writeln!(text, "podLogsDir: {}", place.subdir("logs").display())?;
     }
     Ok(text)
+}
+
+/// Whether it can give pods processors of their own: of these there must be one beside the system's.
+pub(crate) fn has_processors(minor: u32) -> bool {
+    minor >= 26 && std::thread::available_parallelism().is_ok_and(|all| all.get() > 1)
 }
 
 /// Its features as a line of the configuration.

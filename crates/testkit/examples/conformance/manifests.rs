@@ -120,6 +120,20 @@ pub(crate) fn newer(name: &str, image: &str) -> Value {
     pod(name, spec)
 }
 
+/// A pod that has a processor for itself.
+pub(crate) fn pinned(image: &str) -> Value {
+    let amounts = json!({ "cpu": "1", "memory": "64Mi" });
+    pod(
+        "pinned",
+        json!({
+            "containers": [{
+                "name": "main", "image": image, "resources": { "limits": amounts, "requests": amounts },
+                "command": ["sh", "-c", "trap 'exit 0' TERM; while :; do sleep 0.2; done"],
+            }],
+        }),
+    )
+}
+
 fn pod(name: &str, mut spec: Value) -> Value {
     spec["terminationGracePeriodSeconds"] = 2.into();
     json!({
