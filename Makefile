@@ -144,7 +144,7 @@ test-upgrade: deps build ## pods over an upgrade and back, from the commit that 
 conformance: deps build ## what critest, and a kubelet's static pods say: CRITEST=… KUBELET=… KUBECTL=… name them
 	@$(CARGO) build --locked -p orlop-testkit --example conformance
 	@env $(if $(RELEASED),ORLOP_TEST_RELEASE=$(abspath $(RELEASE))) CRITEST='$(CRITEST)' CRITEST_ARGS='$(CRITEST_ARGS)' \
-		KUBELET='$(KUBELET)' KUBECTL='$(KUBECTL)' ENGINE='$(ENGINE)' BACKENDS='$(BACKENDS)' HANDLERS='$(HANDLERS)' \
+		KUBELET='$(KUBELET)' KUBECTL='$(KUBECTL)' GATES='$(GATES)' ENGINE='$(ENGINE)' BACKENDS='$(BACKENDS)' HANDLERS='$(HANDLERS)' \
 		HOSTS_DIR='$(HOSTS_DIR)' REPORT='$(REPORT)' $(TARGET_DIR)/debug/examples/conformance
 
 screenshots: deps build ## the pictures of docs/, ≤ 150 kB each, of a node made for them; BASE=URL: of another site, LIST=FILE (JSON), INTO=DIRECTORY

@@ -253,7 +253,7 @@ async fn a_node_is_debugged_on_our_own_endpoint() {
 #[tokio::test]
 async fn a_node_is_debugged_on_a_peer_s_endpoint() {
     skip_unless!(machine::can_run_pods());
-    skip_unless!(machine::has_program("containerd"));
+    skip_unless!(node::containerd_program().map(drop));
     Box::pin(round(Node::containerd().start().await, false)).await;
 }
 

@@ -68,7 +68,7 @@ fn get(address: std::net::SocketAddr, forward: &mut Child) -> String {
 #[tokio::test]
 async fn streams_reach_the_container_and_come_back() {
     skip_unless!(machine::can_run_pods());
-    skip_unless!(machine::has_program("containerd"));
+    skip_unless!(node::containerd_program().map(drop));
     let registry = Registry::start();
     let image = registry
         .push(&ImageBuilder::busybox().build(), "busybox:1")

@@ -75,7 +75,7 @@ fn words(row: &str) -> Vec<&str> {
 #[tokio::test]
 async fn a_container_is_driven_by_crictls_words() {
     skip_unless!(machine::can_run_pods());
-    skip_unless!(machine::has_program("containerd"));
+    skip_unless!(node::containerd_program().map(drop));
     let registry = Registry::start();
     let image = registry
         .push(&ImageBuilder::busybox().build(), "busybox:1")
@@ -247,7 +247,7 @@ async fn a_container_is_driven_by_crictls_words() {
 #[tokio::test]
 async fn a_run_that_fails_leaves_no_pod() {
     skip_unless!(machine::can_run_pods());
-    skip_unless!(machine::has_program("containerd"));
+    skip_unless!(node::containerd_program().map(drop));
     let node = Node::containerd().start().await;
     let client = Client::at(&node.socket());
     let directory = tempfile::tempdir().unwrap();

@@ -2,12 +2,13 @@
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
 use orlop_testkit::cri::read_log;
+use orlop_testkit::node::containerd_program;
 use orlop_testkit::{ContainerSpec, ImageBuilder, Node, Registry, machine, skip_unless};
 
 #[tokio::test]
 async fn a_pod_lives_on_the_reference_and_leaves_nothing() {
     skip_unless!(machine::can_run_pods());
-    skip_unless!(machine::has_program("containerd"));
+    skip_unless!(containerd_program().map(drop));
     let registry = Registry::start();
     let image = ImageBuilder::busybox().index().build();
     let reference = registry.push(&image, "busybox:1").await;

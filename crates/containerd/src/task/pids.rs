@@ -13,15 +13,19 @@ use crate::shim::Shim;
 
 pub(super) fn call(shim: &Arc<Shim>, request: &[u8]) -> Result<Vec<u8>> {
     let id = text(request, 1);
-    let (pid, is_container, commands) = {
+    let (pid, lives_in_container, commands) = {
         let mut tasks = shim.tasks.lock();
         let task = tasks.get(&id)?;
         let commands = task.commands.iter();
         let commands = commands.map(|(name, it)| (it.process.pid, name.clone()));
         let commands: BTreeMap<u32, String> = commands.collect();
-        (task.process.pid, task.runtime.is_some(), commands)
+        // The number of one that has ended may be another's, whose cgroup is not told. It is told itself: a
+        // containerd 2 that comes back takes a task without any process for one that was never made, and
+        // deletes it with its exit code.
+        let lives = task.process.exit.is_none();
+        (task.process.pid, lives && task.runtime.is_some(), commands)
     };
-    let pids = if is_container {
+    let pids = if lives_in_container {
         of_container(shim, pid)?
     } else {
         vec![pid]

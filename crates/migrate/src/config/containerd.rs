@@ -1,4 +1,4 @@
-//! containerd's `config.toml`, of versions 1 to 3, with what it imports.
+//! containerd's `config.toml`, of versions 1 to 4, with what it imports.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -20,6 +20,15 @@ const CRI: [&str; 4] = [
     "io.containerd.cri.v1.runtime",
     "io.containerd.cri.v1.images",
 ];
+/// Plugins that have had the settings of a table since version 4, the table, and what its keys begin with there.
+const SERVERS: [(&str, &str, &str); 6] = [
+    ("io.containerd.server.v1.grpc", "grpc", ""),
+    ("io.containerd.server.v1.grpc-tcp", "grpc", "tcp_"),
+    ("io.containerd.server.v1.ttrpc", "ttrpc", ""),
+    ("io.containerd.server.v1.debug", "debug", ""),
+    ("io.containerd.server.v1.metrics", "metrics", ""),
+    ("io.containerd.metrics.v1.grpc-prometheus", "metrics", ""),
+];
 /// How many files may be imported.
 const MOST_FILES: usize = 64;
 
@@ -31,7 +40,7 @@ pub fn containerd_plan(file: &Path, machine: Machine<'_>) -> Result<Plan> {
     };
     let mut apart = Vec::new();
     for line in in_force(all_lines(file)?) {
-        let named = cri(&line);
+        let named = as_before(&line);
         if !apply(&mut plan, RULES, &named.segments(), &line) {
             apart.push((line, named));
         }
@@ -174,12 +183,9 @@ fn all_lines(file: &Path) -> Result<Vec<Line>> {
 fn check_version(file: &Path, lines: &[Line]) -> Result<()> {
     let version = lines.iter().find(|line| line.path == ["version"]);
     match version {
-        Some(line) if !matches!(line.value.as_integer(), Some(1..=3)) => {
+        Some(line) if !matches!(line.value.as_integer(), Some(1..=4)) => {
             let place = format!("{}:{}", file.display(), line.line);
-            let why = format!(
-                "version {} is not known here: have `containerd config migrate` write one of 3",
-                line.value
-            );
+            let why = format!("version {} is not known here, only 1 to 4", line.value);
             Err(Error::invalid(place, why))
         }
         _ => Ok(()),
@@ -228,13 +234,20 @@ fn in_force(lines: Vec<Line>) -> Vec<Line> {
         .collect()
 }
 
-/// The line with `cri` as its table, where it is of the CRI.
-fn cri(line: &Line) -> Line {
+/// The line with `cri` as its table, where it is of the CRI, and a server's with the table that it had before
+/// it was a plugin.
+fn as_before(line: &Line) -> Line {
     let mut named = line.clone();
-    if let ["plugins", plugin, ..] = line.segments().as_slice()
-        && CRI.contains(plugin)
-    {
+    let segments = line.segments();
+    let ["plugins", plugin, rest @ ..] = segments.as_slice() else {
+        return named;
+    };
+    if CRI.contains(plugin) {
         named.path.splice(..2, ["cri".to_owned()]);
+    } else if let Some((_, table, prefix)) = SERVERS.iter().find(|(name, ..)| name == plugin)
+        && let [key] = rest
+    {
+        named.path = vec![(*table).to_owned(), format!("{prefix}{key}")];
     }
     named
 }

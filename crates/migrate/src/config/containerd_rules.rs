@@ -176,6 +176,10 @@ pub(super) const RULES: Rules = &[
         "cri/drain_exec_sync_io_timeout",
         Lost("a command's output is read until the call's own deadline"),
     ),
+    (
+        "cri/enable_criu",
+        Needless("checkpoints are made where there is CRIU"),
+    ),
     ("cri/enable_cdi", Apart),
     ("cri/cdi_spec_dirs", As("containers", "cdi_dirs")),
     ("cri/ignore_deprecation_warnings", Needless(OWN)),

@@ -112,6 +112,29 @@ path = "/opt/bin/runsc"
 }
 
 #[test]
+fn version_4_has_the_servers_among_its_plugins() {
+    let third = "version = 3\n[grpc]\naddress = '/run/c.sock'\ngid = 7\nuid = 8\ntcp_address = ':1'\n\
+        [metrics]\naddress = '127.0.0.1:1338'\ngrpc_histogram = true\n[ttrpc]\naddress = '/run/t.sock'\n\
+        [debug]\naddress = '/run/d.sock'\nlevel = 'debug'\n";
+    let fourth = "version = 4\n[debug]\nlevel = 'debug'\n[plugins.'io.containerd.server.v1.grpc']\n\
+        address = '/run/c.sock'\ngid = 7\nuid = 8\n[plugins.'io.containerd.server.v1.grpc-tcp']\naddress = ':1'\n\
+        [plugins.'io.containerd.server.v1.metrics']\naddress = '127.0.0.1:1338'\n\
+        [plugins.'io.containerd.metrics.v1.grpc-prometheus']\ngrpc_histogram = true\n\
+        [plugins.'io.containerd.server.v1.ttrpc']\naddress = '/run/t.sock'\n\
+        [plugins.'io.containerd.server.v1.debug']\naddress = '/run/d.sock'\n";
+    let expected: toml::Table = "grpc = { group = '7' }\nmetrics = { listen = '127.0.0.1:1338' }\n\
+        log = { level = 'debug' }"
+        .parse()
+        .unwrap();
+    for text in [third, fourth] {
+        let (_dir, plan) = plan(&[("config.toml", text)], containerd_plan);
+        assert_eq!(written(&plan), expected, "{text}");
+        // Who owns the socket, and TCP.
+        assert_eq!(lost(&plan).len(), 2, "{text}");
+    }
+}
+
+#[test]
 fn imports_come_after_and_what_they_replace_does_not_count() {
     let main = "version = 2\nimports = [\"conf.d/*.toml\"]\nroot = \"/one\"\noom_score = -999\n";
     let (dir, plan) = plan(

@@ -497,8 +497,7 @@ impl Containerd {
         let at = |name: &str| dir.path().join(name).display().to_string();
         let config = format!(
             "version = 3\nroot = {:?}\nstate = {:?}\n\
-             disabled_plugins = [\"io.containerd.grpc.v1.cri\", \"io.containerd.cri.v1.images\", \
-             \"io.containerd.cri.v1.runtime\", \"io.containerd.nri.v1.nri\"]\n\
+             disabled_plugins = [\"io.containerd.grpc.v1.cri\", \"io.containerd.nri.v1.nri\"]\n\
              [grpc]\naddress = {:?}\n[ttrpc]\naddress = {:?}\n\
              [plugins.\"io.containerd.internal.v1.opt\"]\npath = {:?}\n",
             at("root"),

@@ -1,4 +1,4 @@
-//! Our shim under Debian's containerd: what happens to a pod when something of it dies, and what containerd's
+//! Our shim under containerd: what happens to a pod when something of it dies, and what containerd's
 //! own client asks of it beside the kubelet.
 
 use std::path::PathBuf;
@@ -6,6 +6,7 @@ use std::process::{Command, Output};
 use std::time::{Duration, Instant};
 
 use orlop_cri::v1::{ContainerState, PodSandboxState};
+use orlop_testkit::node::containerd_client;
 use orlop_testkit::{Node, NodeBuilder, machine};
 use rustix::fs::{CWD, FileType, Mode, mknodat};
 
@@ -257,7 +258,7 @@ struct Ctr<'w>(&'w World);
 
 impl Ctr<'_> {
     fn run(&self, words: &[&str]) -> Output {
-        let program = machine::program("ctr").expect("ctr");
+        let program = containerd_client().expect("ctr");
         let mut command = Command::new(program);
         command.arg("--address").arg(self.0.node.socket());
         command.args(["--namespace", "k8s.io"]).args(words);

@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
+use orlop_testkit::node::containerd_program;
 use orlop_testkit::{
     BuiltImage, Cri, DockerEngine, ImageBuilder, Layer, Node, Registry, Scratch, docker, machine,
     skip_unless,
@@ -62,7 +63,7 @@ async fn is_here(cri: &Cri, name: &str, image: &BuiltImage) {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn containerd_s_images_come_over_while_it_runs_with_their_names_and_digests() {
-    skip_unless!(machine::has_program("containerd"));
+    skip_unless!(containerd_program().map(drop));
     let theirs = Node::containerd().start().await;
     let registry = Registry::start();
     let (first, second) = (image("first"), image("second"));

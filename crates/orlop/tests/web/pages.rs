@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use orlop_testkit::docker::{self, CriDockerd};
-use orlop_testkit::node::crio_program;
+use orlop_testkit::node::{containerd_program, crio_program};
 use orlop_testkit::{Node, NodeBuilder, machine, skip_unless};
 use serde_json::{Value, json};
 
@@ -253,9 +253,9 @@ async fn logs_are_followed_to_their_end_and_their_markup_is_text() {
 }
 
 #[tokio::test]
-async fn debian_s_containerd_has_a_page_and_what_it_cannot_tell_is_said() {
+async fn containerd_has_a_page_and_what_it_cannot_tell_is_said() {
     skip_unless!(machine::can_run_pods());
-    skip_unless!(machine::has_program("containerd"));
+    skip_unless!(containerd_program().map(drop));
     peer_has_a_page(Node::containerd(), "containerd").await;
 }
 
@@ -351,7 +351,11 @@ async fn peer_has_a_page(node: NodeBuilder, name: &str) {
         "{settings}"
     );
     let text = settings["text"].as_str().unwrap();
-    assert!(text.contains("sandboxImage = "), "{text}");
+    let told = match name {
+        "containerd" => "netnsMountsUnderStateDir = true",
+        _ => "sandboxImage = ",
+    };
+    assert!(text.contains(told), "{text}");
     if name == "cri-o" {
         assert!(text.contains("\n[crio.Runtimes.test]\n"), "{text}");
     }

@@ -26,6 +26,17 @@ pub(crate) struct Critest {
 pub(crate) struct Kubelet {
     pub(crate) program: PathBuf,
     pub(crate) kubectl: PathBuf,
+    /// `NAME=true` or `NAME=false`, each.
+    pub(crate) gates: Vec<String>,
+}
+
+impl Kubelet {
+    /// Its name in the table.
+    pub(crate) fn name(&self) -> String {
+        let words = ["kubelet"].into_iter();
+        let words = words.chain(self.gates.iter().map(String::as_str));
+        words.collect::<Vec<_>>().join(" ")
+    }
 }
 
 /// Who runs the pods.
@@ -54,7 +65,11 @@ impl Asked {
             args: words(said("CRITEST_ARGS")),
         });
         let kubelet = match (program("KUBELET")?, program("KUBECTL")?) {
-            (Some(program), Some(kubectl)) => Some(Kubelet { program, kubectl }),
+            (Some(program), Some(kubectl)) => Some(Kubelet {
+                program,
+                kubectl,
+                gates: gates(words(said("GATES")))?,
+            }),
             (None, _) => None,
             (Some(_), None) => bail!("KUBELET is asked by a kubectl: name one, KUBECTL=…"),
         };
@@ -86,6 +101,15 @@ impl Asked {
             format!("[images]\nhosts_dirs = [{:?}]", dir.display().to_string())
         })
     }
+}
+
+fn gates(named: Vec<String>) -> anyhow::Result<Vec<String>> {
+    for gate in &named {
+        if !matches!(gate.split_once('='), Some((name, "true" | "false")) if !name.is_empty()) {
+            bail!("GATES has {gate:?}; each is NAME=true or NAME=false");
+        }
+    }
+    Ok(named)
 }
 
 /// Those that are named, else all that can run here.
@@ -176,6 +200,12 @@ mod tests {
     fn what_is_missing_is_named() {
         assert!(refusal(&[]).contains("CRITEST=/path/to/critest"));
         assert!(refusal(&[("KUBELET", "/bin/sh")]).contains("KUBECTL=…"));
+        let gate = refusal(&[
+            ("KUBELET", "/bin/sh"),
+            ("KUBECTL", "/bin/sh"),
+            ("GATES", "EventedPLEG"),
+        ]);
+        assert!(gate.contains("GATES has \"EventedPLEG\""), "{gate}");
         let absent = refusal(&[("CRITEST", "/nonexistent/critest")]);
         assert!(
             absent.contains("CRITEST names /nonexistent/critest"),

@@ -5,11 +5,12 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, bail, ensure};
+use orlop_cri::v1::StatusRequest;
 use orlop_testkit::{ImageBuilder, Node, Registry};
 use serde_json::Value;
 
 use crate::asked;
-use crate::kubelet::Kubelet;
+use crate::kubelet::{Kubelet, has_processors};
 use crate::manifests;
 use crate::table::Outcome;
 
@@ -21,6 +22,7 @@ pub(crate) async fn run(
     programs: &asked::Kubelet,
     node: &mut Node,
     registry: &Registry,
+    has_image_volumes: bool,
 ) -> anyhow::Result<Outcome> {
     let begin = Instant::now();
     let image = registry
@@ -29,8 +31,19 @@ pub(crate) async fn run(
     let mut kubelet = Kubelet::start(programs, node)?;
     let mut report = Report::default();
     pods_live(&kubelet, &image, &mut report)?;
+    newer_pods_live(
+        &kubelet,
+        node,
+        &image,
+        programs,
+        has_image_volumes,
+        &mut report,
+    )
+    .await?;
     nothing_is_lost(&mut kubelet, node, &mut report).await;
     pods_change(&kubelet, &image, node, &mut report).await?;
+    processors(&kubelet, &image, &mut report)?;
+    remove_all(&kubelet, node).await?;
     if !report.0.failed.is_empty() {
         eprintln!("--- the kubelet's log ---\n{}", kubelet.log());
     }
@@ -168,6 +181,92 @@ fn pods_live(kubelet: &Kubelet, image: &str, report: &mut Report) -> anyhow::Res
     Ok(())
 }
 
+/// What pods may ask for since some version of the kubelet.
+async fn newer_pods_live(
+    kubelet: &Kubelet,
+    node: &Node,
+    image: &str,
+    programs: &asked::Kubelet,
+    has_image_volumes: bool,
+    report: &mut Report,
+) -> anyhow::Result<()> {
+    let maps_users = maps_users(node).await?;
+    let lacks = |since: u32| (kubelet.minor < since).then_some("such a kubelet has it not");
+    let without = |has: bool| (!has).then_some("such a runtime has it not");
+    let missing = [
+        ("beside", lacks(29)),
+        ("volume", lacks(35).or(without(has_image_volumes))),
+        ("users", lacks(33).or(without(maps_users))),
+    ];
+    let dir = kubelet.manifests();
+    for (name, missing) in missing {
+        match missing {
+            Some(why) => report.skip(why),
+            None => write(&dir, name, &manifests::newer(name, image))?,
+        }
+    }
+    let is_here = |wanted: &str| missing.contains(&(wanted, None));
+    if is_here("beside") {
+        report.check(
+            "a sidecar is up before its pod, and goes when that is done",
+            within(|| {
+                let pod = there(kubelet, "beside")?;
+                let phase = &pod["status"]["phase"];
+                ensure!(*phase == "Succeeded", "it is {phase}: {}", pod["status"]);
+                let sidecar = &pod["status"]["initContainerStatuses"][0]["state"]["terminated"];
+                ensure!(sidecar["exitCode"] == 0, "the sidecar: {sidecar}");
+                Ok(())
+            }),
+        );
+    }
+    if is_here("volume") {
+        report.check(
+            "an image is a volume that nobody writes to",
+            within(|| {
+                let said = kubelet.get(&kubelet.path("containerLogs", "volume", "main"))?;
+                says(&said, "there\nread only\n")
+            }),
+        );
+    }
+    if is_here("users") {
+        report.check(
+            "a pod has users of its own",
+            within(|| {
+                let said = kubelet.get(&kubelet.path("containerLogs", "users", "main"))?;
+                let words: Vec<&str> = said.split_ascii_whitespace().collect();
+                let is_mapped =
+                    matches!(words[..], ["0", first, "65536"] if first.parse::<u32>()? > 0);
+                ensure!(is_mapped, "its map is {said:?}");
+                Ok(())
+            }),
+        );
+    }
+    if programs.gates.iter().any(|gate| gate == "EventedPLEG=true") {
+        report.check(
+            "containers' events are heard",
+            within(|| {
+                let figures = kubelet.get("/metrics")?;
+                let name = "kubelet_evented_pleg_connection_success_count ";
+                let line = figures.lines().find_map(|line| line.strip_prefix(name));
+                let count: f64 = line.context("no such figure")?.parse()?;
+                ensure!(count > 0.0, "it never heard any");
+                Ok(())
+            }),
+        );
+    }
+    Ok(())
+}
+
+/// Whether the runtime says that it can give pods users of their own.
+async fn maps_users(node: &Node) -> anyhow::Result<bool> {
+    let mut runtime = node.cri().await.runtime;
+    let status = runtime.status(StatusRequest::default()).await?;
+    let mut handlers = status.into_inner().runtime_handlers.into_iter();
+    let usual = handlers.find(|handler| handler.name.is_empty());
+    let features = usual.and_then(|handler| handler.features);
+    Ok(features.is_some_and(|features| features.user_namespaces))
+}
+
 /// The kubelet and the daemon end and come again.
 async fn nothing_is_lost(kubelet: &mut Kubelet, node: &mut Node, report: &mut Report) {
     let before = within(|| container_ids(kubelet));
@@ -208,26 +307,75 @@ async fn pods_change(
             )
         }),
     );
-    for name in ["web", "restless", "ill", "done", "host"] {
-        std::fs::remove_file(dir.join(format!("{name}.json")))?;
+    report.check(
+        "pods without a manifest are removed",
+        remove_all(kubelet, node).await,
+    );
+    Ok(())
+}
+
+async fn remove_all(kubelet: &Kubelet, node: &Node) -> anyhow::Result<()> {
+    for manifest in std::fs::read_dir(kubelet.manifests())? {
+        std::fs::remove_file(manifest?.path())?;
     }
     let cri = node.cri().await;
     let deadline = Instant::now() + LIMIT;
-    let left = loop {
+    loop {
         let left = cri.pods().await?.len();
-        if left == 0 || Instant::now() > deadline {
-            break left;
+        if left == 0 {
+            return Ok(());
         }
+        ensure!(Instant::now() < deadline, "{left} pods are left");
         tokio::time::sleep(Duration::from_millis(200)).await;
+    }
+}
+
+/// The kubelet hands out processors by changing containers that run. There must be no other pod: a small
+/// machine has but one to give.
+fn processors(kubelet: &Kubelet, image: &str, report: &mut Report) -> anyhow::Result<()> {
+    if !has_processors(kubelet.minor) {
+        report.skip("there is no processor to give");
+        return Ok(());
+    }
+    let dir = kubelet.manifests();
+    for (name, pod) in [
+        ("pinned", manifests::pinned(image)),
+        ("shared", manifests::host(image)),
+    ] {
+        write(&dir, name, &pod)?;
+    }
+    let of = |pod: &str| {
+        let path = kubelet.path("run", pod, "main");
+        let said = kubelet.post(&format!(
+            "{path}?cmd=grep%20Cpus_allowed_list%20/proc/1/status"
+        ))?;
+        let list = said.split_ascii_whitespace().nth(1);
+        list.map(str::to_owned)
+            .with_context(|| format!("no list: {said:?}"))
     };
     report.check(
-        "pods without a manifest are removed",
-        match left {
-            0 => Ok(()),
-            left => Err(anyhow::anyhow!("{left} pods are left")),
-        },
+        "a processor is one pod's alone",
+        within(|| {
+            let (own, shared) = (of("pinned")?, of("host")?);
+            let one: u32 = own.parse().with_context(|| format!("it has {own}"))?;
+            ensure!(
+                one > 0 && shared.starts_with('0') && !processors_of(&shared)?.contains(&one),
+                "it has {own}, the other {shared}"
+            );
+            Ok(())
+        }),
     );
     Ok(())
+}
+
+/// The processors of a list such as `0,2-3`.
+fn processors_of(list: &str) -> anyhow::Result<Vec<u32>> {
+    let mut all = Vec::new();
+    for part in list.split(',') {
+        let (first, last) = part.split_once('-').unwrap_or((part, part));
+        all.extend(first.parse::<u32>()?..=last.parse()?);
+    }
+    Ok(all)
 }
 
 /// What is found in the end.
@@ -235,6 +383,10 @@ async fn pods_change(
 struct Report(Outcome);
 
 impl Report {
+    fn skip(&mut self, why: &str) {
+        *self.0.skipped.entry(why.to_owned()).or_default() += 1;
+    }
+
     fn check(&mut self, name: &str, found: anyhow::Result<()>) {
         match found {
             Ok(()) => {

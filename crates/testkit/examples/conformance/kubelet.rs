@@ -34,6 +34,8 @@ pub(crate) struct Kubelet {
     port: u16,
     log: PathBuf,
     kernel: Vec<(PathBuf, String)>,
+    /// The `N` of its version, `v1.N.…`.
+    pub(crate) minor: u32,
     // Goes last.
     pub(crate) place: Scratch,
 }
@@ -46,7 +48,8 @@ impl Kubelet {
         let port = TcpListener::bind(("127.0.0.1", 0))?.local_addr()?.port();
         let socket = format!("unix://{}", node.socket().display());
         let config = place.path("kubelet.yaml");
-        std::fs::write(&config, configuration(&place, node, port, minor, &socket)?)?;
+        let text = configuration(&place, node, port, minor, &socket)?;
+        std::fs::write(&config, text + &gates(minor, &programs.gates))?;
         let (program, root) = (programs.program.clone(), place.subdir("kubelet"));
         let (certificates, name) = (place.subdir("pki"), node.id().to_owned());
         let command = move || {
@@ -76,6 +79,7 @@ impl Kubelet {
             port,
             log: place.path("kubelet.log"),
             kernel: kernel.collect(),
+            minor,
             place,
         };
         kubelet.start_again();
@@ -207,6 +211,12 @@ fn configuration(
     let resolv = place.path("resolv.conf");
     std::fs::write(&resolv, "nameserver 127.0.0.1\n")?;
     let driver = CgroupDriver::of_tests();
+    // Since then it asks the runtime (`RuntimeConfig`), and what stands here is not what it does.
+    let told = match driver {
+        CgroupDriver::Cgroupfs if minor >= 34 => CgroupDriver::Systemd,
+        CgroupDriver::Systemd if minor >= 34 => CgroupDriver::Cgroupfs,
+        driver => driver,
+    };
     let mut text = format!(
         "kind: KubeletConfiguration
 apiVersion: kubelet.config.k8s.io/v1beta1
@@ -229,7 +239,7 @@ volumePluginDir: {plugins}
 resolvConf: {resolv}
 ",
         manifests = place.subdir("manifests").display(),
-        driver = driver.name(),
+        driver = told.name(),
         plugins = place.subdir("plugins").display(),
         resolv = resolv.display(),
     );
@@ -240,11 +250,11 @@ resolvConf: {resolv}
         }
         writeln!(text, "cgroupRoot: /{}", node.id())?;
     }
+    if has_processors(minor) {
+        text.push_str("cpuManagerPolicy: static\nreservedSystemCPUs: \"0\"\n");
+    }
     if minor >= 27 {
         writeln!(text, "containerRuntimeEndpoint: {socket}")?;
-    }
-    if minor >= 23 {
-        text.push_str("featureGates: { PodAndContainerStatsFromCRI: true }\n");
     }
     if minor >= 31 && !machine::is_cgroup_v2() {
         text.push_str("failCgroupV1: false\n");
@@ -253,6 +263,19 @@ resolvConf: {resolv}
         writeln!(text, "podLogsDir: {}", place.subdir("logs").display())?;
     }
     Ok(text)
+}
+
+/// Whether it can give pods processors of their own: of these there must be one beside the system's.
+pub(crate) fn has_processors(minor: u32) -> bool {
+    minor >= 26 && std::thread::available_parallelism().is_ok_and(|all| all.get() > 1)
+}
+
+/// Its features as a line of the configuration.
+fn gates(minor: u32, asked: &[String]) -> String {
+    let figures = (minor >= 23).then(|| "PodAndContainerStatsFromCRI: true".to_owned());
+    let asked = asked.iter().map(|gate| gate.replacen('=', ": ", 1));
+    let all: Vec<String> = figures.into_iter().chain(asked).collect();
+    format!("featureGates: {{ {} }}\n", all.join(", "))
 }
 
 /// The roots of all hierarchies of cgroups.

@@ -7,6 +7,7 @@
 //! | `CRITEST` | the program critest |
 //! | `CRITEST_ARGS` | more of its arguments, such as `-test-images-file=FILE` where the images are elsewhere |
 //! | `KUBELET`, `KUBECTL` | a kubelet, and the kubectl that asks it |
+//! | `GATES` | features of the kubelet to turn on or off, such as `EventedPLEG=true` |
 //! | `BACKENDS` | of `native docker`; both, where an engine can be started |
 //! | `ENGINE` | the socket of a Docker Engine that runs; else Debian's is started |
 //! | `HANDLERS` | runtimes of the native backend, by name or path; all of `orlop-run runc crun runsc` that are here |
@@ -101,8 +102,9 @@ async fn one(
     if let Some(programs) = &asked.kubelet {
         eprintln!("a kubelet's static pods on {backend}, {handler} …");
         let registry = Registry::start();
-        let outcome = checks::run(programs, &mut node, &registry).await?;
-        table.add(row("kubelet", outcome));
+        let has_image_volumes = backend != "docker";
+        let outcome = checks::run(programs, &mut node, &registry, has_image_volumes).await?;
+        table.add(row(&programs.name(), outcome));
     }
     Ok(())
 }

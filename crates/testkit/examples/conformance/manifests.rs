@@ -79,6 +79,61 @@ pub(crate) fn host(image: &str) -> Value {
     )
 }
 
+/// A pod that asks for what older kubelets do not know, by its name.
+pub(crate) fn newer(name: &str, image: &str) -> Value {
+    let wait = "trap 'exit 0' TERM; while :; do sleep 0.2; done";
+    let spec = match name {
+        // Its container ends well if the sidecar was up first.
+        "beside" => {
+            let data = json!([{ "name": "data", "mountPath": "/data" }]);
+            json!({
+                "restartPolicy": "Never",
+                "volumes": [{ "name": "data", "emptyDir": {} }],
+                "initContainers": [{
+                    "name": "sidecar", "image": image, "restartPolicy": "Always", "volumeMounts": data,
+                    "command": ["sh", "-c", format!("sleep 1; echo up > /data/up; {wait}")],
+                    "startupProbe": {
+                        "exec": { "command": ["test", "-e", "/data/up"] }, "periodSeconds": 1, "failureThreshold": 60,
+                    },
+                }],
+                "containers": [{
+                    "name": "main", "image": image, "volumeMounts": data, "command": ["test", "-e", "/data/up"],
+                }],
+            })
+        }
+        "volume" => json!({
+            "volumes": [{ "name": "files", "image": { "reference": image, "pullPolicy": "IfNotPresent" } }],
+            "containers": [{
+                "name": "main", "image": image, "volumeMounts": [{ "name": "files", "mountPath": "/files" }],
+                "command": ["sh", "-c", format!(
+                    "test -x /files/bin/busybox && echo there; (: > /files/bin/mine) 2>/dev/null || echo read only; {wait}"
+                )],
+            }],
+        }),
+        _ => json!({
+            "hostUsers": false,
+            "containers": [{
+                "name": "main", "image": image, "command": ["sh", "-c", format!("cat /proc/self/uid_map; {wait}")],
+            }],
+        }),
+    };
+    pod(name, spec)
+}
+
+/// A pod that has a processor for itself.
+pub(crate) fn pinned(image: &str) -> Value {
+    let amounts = json!({ "cpu": "1", "memory": "64Mi" });
+    pod(
+        "pinned",
+        json!({
+            "containers": [{
+                "name": "main", "image": image, "resources": { "limits": amounts, "requests": amounts },
+                "command": ["sh", "-c", "trap 'exit 0' TERM; while :; do sleep 0.2; done"],
+            }],
+        }),
+    )
+}
+
 fn pod(name: &str, mut spec: Value) -> Value {
     spec["terminationGracePeriodSeconds"] = 2.into();
     json!({

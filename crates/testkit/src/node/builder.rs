@@ -10,7 +10,7 @@ use crate::node::run_binary;
 pub enum Which {
     /// Our own.
     Orlop,
-    /// Debian's containerd, the reference.
+    /// containerd, the reference: Debian's, or the one that `ORLOP_TEST_CONTAINERD` names.
     Containerd,
     /// The CRI-O that `ORLOP_TEST_CRIO` names.
     Crio,

@@ -1,7 +1,9 @@
-//! Debian's containerd with its CRI plugin, on directories of the test's own. `ORLOP_TEST_PEER_SHIM=orlop`
-//! has its pods run by our shim instead of its own.
+//! containerd with its CRI plugin, on directories of the test's own: Debian's, or the one that
+//! `ORLOP_TEST_CONTAINERD` names, with its `ctr` and its shim beside it. `ORLOP_TEST_PEER_SHIM=orlop` has its
+//! pods run by our shim instead of its own.
 
-use std::path::PathBuf;
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
 
@@ -18,40 +20,133 @@ use crate::scratch::Scratch;
 /// The image of the process that containerd puts into every pod.
 const PAUSE: &str = "testkit.invalid/pause:1";
 
+/// The containerd of tests.
+pub fn containerd_program() -> Result<PathBuf, String> {
+    match std::env::var_os("ORLOP_TEST_CONTAINERD") {
+        Some(named) if Path::new(&named).is_file() => Ok(named.into()),
+        Some(named) => Err(format!("ORLOP_TEST_CONTAINERD names no file: {named:?}")),
+        None => machine::program("containerd"),
+    }
+}
+
+/// Whether it is of version 2 or later, whose configuration has other tables.
+fn is_second() -> bool {
+    let program = containerd_program().unwrap_or_else(|e| panic!("{e}"));
+    let output = Command::new(program).arg("--version").output();
+    let said = output.expect("run containerd").stdout;
+    String::from_utf8_lossy(&said).contains("/containerd/v2 ")
+}
+
+/// Where it looks for its shims, and for our own if they are asked for: by its name, beside the keeper.
+fn search_path(builder: &NodeBuilder) -> OsString {
+    let keeper = builder.our_shim.then(super::keeper_binary);
+    let beside = [keeper, containerd_program().ok()].into_iter().flatten();
+    let dirs = beside.filter_map(|program| Some(program.parent()?.to_owned()));
+    let rest = std::env::var_os("PATH").unwrap_or_default();
+    let all: Vec<PathBuf> = dirs.chain(std::env::split_paths(&rest)).collect();
+    std::env::join_paths(all).expect("directories without a colon")
+}
+
 pub(super) fn prepare(builder: &NodeBuilder, scratch: &Scratch) {
-    let (root, state) = directories(scratch);
+    let text = if is_second() {
+        third(builder, scratch)
+    } else {
+        second(builder, scratch)
+    };
+    std::fs::write(scratch.path("containerd.toml"), text).expect("write the configuration");
+}
+
+/// What its shim is told of the runtime.
+fn options(builder: &NodeBuilder, scratch: &Scratch) -> String {
     let runtime = machine::program(&builder.runtime).unwrap_or_else(|e| panic!("{e}"));
+    let by_systemd = CgroupDriver::of_tests() == CgroupDriver::Systemd;
+    let words = format!(
+        "BinaryName = \"{}\"\nSystemdCgroup = {by_systemd}\n",
+        runtime.display()
+    );
+    if !builder.our_shim {
+        return words;
+    }
+    // Options of shims that it does not know, the first version takes from a file alone.
+    let file = scratch.path("options.toml");
+    std::fs::write(&file, words).expect("write options");
+    format!("ConfigPath = \"{}\"", file.display())
+}
+
+fn kind(builder: &NodeBuilder) -> &'static str {
+    if builder.our_shim {
+        "io.containerd.orlop.v1"
+    } else {
+        "io.containerd.runc.v2"
+    }
+}
+
+/// Its configuration of version 3.
+fn third(builder: &NodeBuilder, scratch: &Scratch) -> String {
+    let (root, state) = directories(scratch);
+    let (root, state, socket) = (root.display(), state.display(), socket(scratch));
+    let (conf, opt) = (network::conf_dir(scratch), scratch.subdir("opt"));
+    let (conf, opt, bin) = (conf.display(), opt.display(), network::BIN_DIR);
+    let certs = scratch.subdir("certs.d");
+    let snapshotter = snapshotter(builder);
+    let quiet = builder.stargz.is_none();
+    format!(
+        r#"version = 3
+root = "{root}"
+state = "{state}"
+disabled_plugins = ["io.containerd.snapshotter.v1.btrfs", "io.containerd.snapshotter.v1.zfs", "io.containerd.snapshotter.v1.devmapper", "io.containerd.nri.v1.nri"]
+[grpc]
+address = "{socket}"
+[ttrpc]
+address = "{socket}.ttrpc"
+[plugins."io.containerd.internal.v1.opt"]
+path = "{opt}"
+[plugins."io.containerd.cri.v1.images"]
+snapshotter = "{snapshotter}"
+disable_snapshot_annotations = {quiet}
+[plugins."io.containerd.cri.v1.images".pinned_images]
+sandbox = "{PAUSE}"
+[plugins."io.containerd.cri.v1.images".registry]
+config_path = "{certs}"
+[plugins."io.containerd.cri.v1.runtime"]
+netns_mounts_under_state_dir = true
+restrict_oom_score_adj = true
+[plugins."io.containerd.cri.v1.runtime".cni]
+bin_dirs = ["{bin}"]
+conf_dir = "{conf}"
+[plugins."io.containerd.cri.v1.runtime".containerd]
+default_runtime_name = "test"
+[plugins."io.containerd.cri.v1.runtime".containerd.runtimes.test]
+runtime_type = "{kind}"
+[plugins."io.containerd.cri.v1.runtime".containerd.runtimes.test.options]
+{options}
+{proxied}"#,
+        socket = socket.display(),
+        certs = certs.display(),
+        kind = kind(builder),
+        options = options(builder, scratch),
+        proxied = proxied(builder, scratch),
+    )
+}
+
+/// Its configuration of version 2.
+fn second(builder: &NodeBuilder, scratch: &Scratch) -> String {
+    let (root, state) = directories(scratch);
     let (root, state) = (root.display(), state.display());
     let socket = socket(scratch);
-    let (socket, runtime) = (socket.display(), runtime.display());
+    let socket = socket.display();
     let (conf, opt) = (network::conf_dir(scratch), scratch.subdir("opt"));
     let (conf, opt, bin) = (conf.display(), opt.display(), network::BIN_DIR);
     let certs = scratch.subdir("certs.d");
     let certs = certs.display();
-    let by_systemd = CgroupDriver::of_tests() == CgroupDriver::Systemd;
-    let words = format!("BinaryName = \"{runtime}\"\nSystemdCgroup = {by_systemd}\n");
-    let (kind, options) = if builder.our_shim {
-        // Options of shims that it does not know, it takes from a file.
-        let file = scratch.path("options.toml");
-        std::fs::write(&file, words).expect("write options");
-        let options = format!("ConfigPath = \"{}\"", file.display());
-        ("io.containerd.orlop.v1", options)
-    } else {
-        ("io.containerd.runc.v2", words)
-    };
+    let (kind, options) = (kind(builder), options(builder, scratch));
     let snapshotter = snapshotter(builder);
     // Only stargz-snapshotter needs to be told of layers.
     let quiet = builder.stargz.is_none();
-    let proxied = if builder.stargz.is_some() {
-        let address = stargz_socket(scratch);
-        let address = address.display();
-        format!("[proxy_plugins.stargz]\ntype = \"snapshot\"\naddress = \"{address}\"\n")
-    } else {
-        String::new()
-    };
+    let proxied = proxied(builder, scratch);
     // Pods want a lower oom_score_adj than ours, which takes a capability that containers
     // and build machines often lack.
-    let config = format!(
+    format!(
         r#"version = 2
 root = "{root}"
 state = "{state}"
@@ -80,8 +175,16 @@ runtime_type = "{kind}"
 [plugins."io.containerd.grpc.v1.cri".containerd.runtimes.test.options]
 {options}
 {proxied}"#
-    );
-    std::fs::write(scratch.path("containerd.toml"), config).expect("write the configuration");
+    )
+}
+
+fn proxied(builder: &NodeBuilder, scratch: &Scratch) -> String {
+    if builder.stargz.is_none() {
+        return String::new();
+    }
+    let address = stargz_socket(scratch);
+    let address = address.display();
+    format!("[proxy_plugins.stargz]\ntype = \"snapshot\"\naddress = \"{address}\"\n")
 }
 
 fn snapshotter(builder: &NodeBuilder) -> &'static str {
@@ -107,17 +210,19 @@ pub(super) fn start_stargz(builder: &NodeBuilder, scratch: &Scratch) -> Option<P
 }
 
 pub(super) fn command(builder: &NodeBuilder, scratch: &Scratch) -> Command {
-    let program = machine::program("containerd").unwrap_or_else(|e| panic!("{e}"));
-    let mut command = Command::new(program);
+    let mut command = Command::new(containerd_program().unwrap_or_else(|e| panic!("{e}")));
     command.arg("--config").arg(scratch.path("containerd.toml"));
-    if builder.our_shim {
-        // By its name, beside the keeper.
-        let keeper = super::keeper_binary();
-        let ours = keeper.parent().expect("a directory of programs");
-        let path = std::env::var("PATH").unwrap_or_default();
-        command.env("PATH", format!("{}:{path}", ours.display()));
-    }
+    command.env("PATH", search_path(builder));
     command
+}
+
+/// Its own client.
+pub fn containerd_client() -> Result<PathBuf, String> {
+    let beside = containerd_program()?.with_file_name("ctr");
+    if beside.is_file() {
+        return Ok(beside);
+    }
+    machine::program("ctr")
 }
 
 /// Gives it the image of its pause process: busybox asleep does. Our shim needs none, and does not miss it.
@@ -133,8 +238,7 @@ pub(super) fn import_pause(builder: &NodeBuilder, scratch: &Scratch) {
         .build();
     let archive = scratch.path("pause.tar");
     std::fs::write(&archive, image.oci_archive(PAUSE)).expect("write an archive");
-    let program = machine::program("ctr").unwrap_or_else(|e| panic!("{e}"));
-    let output = Command::new(program)
+    let output = Command::new(containerd_client().unwrap_or_else(|e| panic!("{e}")))
         .arg("--address")
         .arg(socket(scratch))
         .args(["--namespace", "k8s.io", "images", "import"])

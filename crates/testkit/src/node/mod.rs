@@ -1,7 +1,8 @@
-//! The node under test: orlop, or Debian's containerd to hold a test against the reference.
+//! The node under test: orlop, or containerd to hold a test against the reference.
 //!
-//! `ORLOP_TEST_PEER=containerd` runs the same test bodies on the reference; `crio` and `cri-dockerd` on what
-//! `ORLOP_TEST_CRIO` and `ORLOP_TEST_CRI_DOCKERD` name.
+//! `ORLOP_TEST_PEER=containerd` runs the same test bodies on the reference, which is Debian's where
+//! `ORLOP_TEST_CONTAINERD` names no other; `crio` and `cri-dockerd` on what `ORLOP_TEST_CRIO` and
+//! `ORLOP_TEST_CRI_DOCKERD` name.
 
 mod builder;
 mod containerd;
@@ -15,6 +16,7 @@ mod teardown;
 mod v1_only;
 
 pub use builder::{NodeBuilder, Which};
+pub use containerd::{containerd_client, containerd_program};
 pub use crio::crio_program;
 pub use ground::Ground;
 pub use orlop::{binary, is_release, keeper_binary, lazy_binary, run_binary};
