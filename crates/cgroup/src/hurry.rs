@@ -10,7 +10,15 @@ use crate::cgroup::write_everywhere;
 /// The limit of the cgroup above, which others live under as well. It is given back when this is dropped.
 #[derive(Debug)]
 pub(crate) struct Hurry {
-    above: Option<(PathBuf, String)>,
+    above: Option<Raised>,
+}
+
+#[derive(Debug)]
+struct Raised {
+    file: PathBuf,
+    before: String,
+    /// What the kernel says since.
+    now: String,
 }
 
 impl Cgroup {
@@ -34,30 +42,68 @@ impl Cgroup {
 
 impl Drop for Hurry {
     fn drop(&mut self) {
-        if let Some((file, limit)) = &self.above {
-            // It may be gone by now.
-            let _ = fs::write(file, limit);
+        let Some(Raised { file, before, now }) = &self.above else {
+            return;
+        };
+        // It may be gone by now, or have another limit of whose it is.
+        if read(file).as_ref() == Some(now) {
+            let _ = fs::write(file, before);
         }
     }
 }
 
 /// Raises a limit to one processor; returns what it was if it was less.
-fn raise(dir: &Path, name: &str) -> Option<(PathBuf, String)> {
+fn raise(dir: &Path, name: &str) -> Option<Raised> {
     let file = dir.join(name);
-    let text = orlop_disk::read_kernel_text(&file).ok()?;
-    let limit = text.trim();
+    let limit = read(&file)?;
     // Version 2 has both in one file.
     let (quota, period, raised) = if let Some((quota, period)) = limit.split_once(' ') {
         (quota, period.to_owned(), format!("{period} {period}"))
     } else {
-        let period = orlop_disk::read_kernel_text(dir.join("cpu.cfs_period_us")).ok()?;
-        let period = period.trim().to_owned();
-        (limit, period.clone(), period)
+        let period = read(&dir.join("cpu.cfs_period_us"))?;
+        (limit.as_str(), period.clone(), period)
     };
     let (quota, period): (i64, i64) = (quota.parse().ok()?, period.parse().ok()?);
     if !(0..period).contains(&quota) {
         return None;
     }
     fs::write(&file, raised).ok()?;
-    Some((file, limit.to_owned()))
+    let now = read(&file)?;
+    Some(Raised {
+        file,
+        before: limit,
+        now,
+    })
+}
+
+fn read(file: &Path) -> Option<String> {
+    let text = orlop_disk::read_kernel_text(file).ok()?;
+    Some(text.trim().to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_limit_that_was_changed_meanwhile_stays() {
+        let dir = tempfile::tempdir().unwrap();
+        let file = dir.path().join("cpu.max");
+        let limit = || fs::read_to_string(&file).unwrap();
+        fs::write(&file, "1000 100000\n").unwrap();
+        drop(Hurry {
+            above: raise(dir.path(), "cpu.max"),
+        });
+        assert_eq!(limit(), "1000 100000");
+        let hurry = Hurry {
+            above: raise(dir.path(), "cpu.max"),
+        };
+        assert_eq!(limit(), "100000 100000");
+        fs::write(&file, "20000 100000\n").unwrap();
+        drop(hurry);
+        assert_eq!(limit(), "20000 100000\n");
+        // More than a processor is enough.
+        fs::write(&file, "150000 100000\n").unwrap();
+        assert!(raise(dir.path(), "cpu.max").is_none());
+    }
 }

@@ -207,6 +207,8 @@ async fn a_link_between_the_logs_directory_and_a_log_is_not_followed() {
     wish.create.log_dir = Some(logs.clone());
     wish.create.log_path = Some(logs.join("c1/0.log"));
     pod.run(&wish).await;
+    let contents = |name: &str| parse_log(&fs::read(logs.join("c1").join(name)).unwrap());
+    support::eventually("its first words", || !contents("0.log").is_empty()).await;
 
     // A pod that can write there puts a link in the directory's place.
     fs::rename(logs.join("c1"), logs.join("aside")).unwrap();
@@ -226,7 +228,6 @@ async fn a_link_between_the_logs_directory_and_a_log_is_not_followed() {
     pod.keeper.reopen_log("c1").await.unwrap();
     drop(pod.input("c1").await);
     pod.exit_of("c1").await;
-    let contents = |name: &str| parse_log(&fs::read(logs.join("c1").join(name)).unwrap());
     assert_eq!(contents("0.log.1")[0].2, b"one");
     assert_eq!(contents("0.log")[0].2, b"two");
 }

@@ -152,7 +152,9 @@ fn what_is_not_understood_or_too_much_is_refused_by_its_name() {
     let for_all = Gpg::with_passphrase("x").run(&["--symmetric"], CONTENT);
     let mut without_check = message.clone();
     // Behind what it is wrapped in, an old packet of no length.
-    let at = message.len() - message.iter().rev().position(|it| *it == 0xd2).unwrap() - 1;
+    assert_eq!(message[0], 0x85, "its key, with two bytes of length");
+    let at = 3 + usize::from(u16::from_be_bytes([message[1], message[2]]));
+    assert_eq!(message[at], 0xd2);
     without_check[at] = 0xc9;
     let with_aead = [&message[..at], &[0xd4, 1, 1]].concat();
     let newer = [&message[..at], &[0xd2, 2, 2, 9]].concat();

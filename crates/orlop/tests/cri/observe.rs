@@ -84,7 +84,7 @@ async fn a_start_is_told_step_by_step() {
                 "StartContainer",
                 (
                     "main",
-                    BTreeSet::from(["queue", "record", "mounts", "runtime", "exec"])
+                    BTreeSet::from(["queue", "record", "mounts", "runtime"])
                 )
             ),
         ])
