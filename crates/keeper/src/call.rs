@@ -85,7 +85,7 @@ impl Keeper {
         let key = self.key();
         let io_failure = |error: io::Error| {
             let message = format!("preparing to call the runtime: {error}");
-            failure(kind_of(&error).unwrap_or(FailureKind::Failed), message)
+            failure(want_of(&error).unwrap_or(FailureKind::Failed), message)
         };
         let console = if console {
             Some(Console::listen(&self.pod, &self.reactor, key).map_err(io_failure)?)
@@ -104,7 +104,7 @@ impl Keeper {
         };
         let unstarted = |error: io::Error| {
             let message = format!("executing {}: {error}", Path::new(&name).display());
-            let kind = kind_of(&error).unwrap_or(FailureKind::RuntimeMissing);
+            let kind = want_of(&error).unwrap_or(FailureKind::RuntimeMissing);
             failure(kind, message)
         };
         let mut program = Program::new(words, &self.pod.env).map_err(unstarted)?;
@@ -273,8 +273,8 @@ impl Call {
     }
 }
 
-/// What is told of a runtime that may be there, and was not started for want of something.
-fn kind_of(error: &io::Error) -> Option<FailureKind> {
+/// What is told of what failed for want of processes, memory or files, and may be had another time.
+pub(crate) fn want_of(error: &io::Error) -> Option<FailureKind> {
     let number = Errno::from_io_error(error)?;
     let is_want = matches!(
         number,

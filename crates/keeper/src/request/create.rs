@@ -10,7 +10,7 @@ use rustix::termios::{Winsize, tcsetwinsize};
 
 use super::dispatch::{Purpose, failure};
 use crate::attach::Input;
-use crate::call::{Streams, pipe, text};
+use crate::call::{Streams, pipe, text, want_of};
 use crate::clock::now_ns;
 use crate::connection::ReplyTo;
 use crate::console::Console;
@@ -58,7 +58,7 @@ impl Keeper {
             let log = place.and_then(|place| Log::open(place, request.log_policy, line_max));
             let mut log = log.map_err(|error| {
                 let message = format!("opening log {}: {error}", path.display());
-                failure(FailureKind::Failed, message)
+                failure(want_of(&error).unwrap_or(FailureKind::Failed), message)
             })?;
             log.limit_rate(request.log_rate);
             log.limit_size(request.log_size);
@@ -84,7 +84,7 @@ impl Keeper {
         };
         let streams = streams.map_err(|error| {
             let message = format!("making the streams of container {id}: {error}");
-            failure(FailureKind::Failed, message)
+            failure(want_of(&error).unwrap_or(FailureKind::Failed), message)
         })?;
         if let Some(old) = self.containers.remove(&key) {
             container.mounts = old.mounts;

@@ -483,7 +483,8 @@ mod tests {
             });
             std::thread::sleep(Duration::from_millis(50));
             drop(parts);
-            let ended = told.recv_timeout(Duration::from_secs(2));
+            let ended =
+                told.recv_timeout(Duration::from_secs(2) * orlop_testkit::machine::patience());
             assert!(ended.is_ok(), "it is read on: {tail_lines:?}");
         }
     }

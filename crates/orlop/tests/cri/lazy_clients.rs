@@ -5,7 +5,7 @@ use std::process::{Command, Stdio};
 use std::time::Duration;
 
 use orlop_testkit::{
-    Chunked, Fault, FaultProxy, ImageBuilder, Layer, Node, NodeBuilder, Rule, node, skip,
+    Chunked, Fault, FaultProxy, ImageBuilder, Layer, Node, NodeBuilder, Rule, machine, node, skip,
 };
 use serde_json::Value;
 use tonic::Code;
@@ -294,7 +294,8 @@ async fn a_registry_that_stalls_holds_up_the_containers_of_its_images_alone() {
         world.cri.stop_pod(&other.pod_id).await.expect("stop");
         world.cri.remove_pod(&other.pod_id).await.expect("remove");
     };
-    let is_held_up = tokio::time::timeout(Duration::from_secs(15), others).await;
+    let is_held_up =
+        tokio::time::timeout(Duration::from_secs(15) * machine::patience(), others).await;
     assert!(made.iter().all(|it| !it.is_finished()), "nothing waits");
     world.registry.thaw();
     assert!(is_held_up.is_ok(), "others wait as well");

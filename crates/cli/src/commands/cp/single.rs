@@ -13,40 +13,20 @@ use anyhow::{Context, bail};
 use orlop_stream::client::ClientStreams;
 use orlop_stream::terminal::{input, output};
 use rustix::fs::{AtFlags, Mode, OFlags, fchmod, open, openat, renameat, unlinkat};
-use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::io::AsyncWrite;
 use tokio::sync::oneshot;
 use tokio::time::timeout;
 
 use super::Copied;
-use super::inside::{Ended, Found, Inside, pipe};
+use super::inside::{Found, Inside, pipe};
 use super::pack::open_file;
 use super::place::split;
 
-/// Reads the file, and ends when nobody is there any more for whom: `cat` would wait on for a pipe's other end.
-const READ: &str = "exec 3<&0; cat \"$1\" < /dev/null & cat=$!; \
-    { read -r _; kill \"$cat\"; } <&3 > /dev/null 2>&1 & \
-    wait \"$cat\"; ended=$?; kill $! 2> /dev/null; exit $ended";
-
-/// Ends the shell after so many seconds unless it is ended itself: once the file is open.
-macro_rules! unless_open {
-    ($rest:literal) => {
-        concat!(
-            "{ trap 'kill $s; exit' TERM; sleep \"$3\" & s=$!; wait $s && kill $$; } ",
-            "< /dev/null > /dev/null 2>&1 & { kill $! 2> /dev/null; ",
-            $rest
-        )
-    };
-}
-
 /// Says that the file is open, and writes it.
-const CAT: &str = unless_open!("echo >&3; cat; } 3>&1 > \"$1\"");
+const CAT: &str = "{ echo >&3; cat; } 3>&1 > \"$1\"";
 
 /// The same beside the place, then moves there.
-const CAT_THEN_MOVE: &str =
-    unless_open!("echo >&3; cat; } 3>&1 > \"$2\" && exec mv -f -- \"$2\" \"$1\"");
-
-/// When a shell that waits for a file to be open gives up, in seconds: after we have.
-const UNOPENED: &str = "15";
+const CAT_THEN_MOVE: &str = "{ echo >&3; cat; } 3>&1 > \"$2\" && exec mv -f -- \"$2\" \"$1\"";
 
 /// How long nothing may come of what may be a pipe that has nobody at its other end. That it was a
 /// file when it was looked at says little: the container may have another there by then.
@@ -66,43 +46,13 @@ pub(super) async fn from(inside: &Inside, path: &str, here: &Path) -> anyhow::Re
     } else {
         here.to_owned()
     };
-    let temporary = Temporary::beside(&target)?;
-    // Without a shell nobody ends a `cat` that waits.
-    let (mut ended, mut bytes) = read(inside, path, &temporary, true).await?;
-    if ended.is_missing() {
-        (ended, bytes) = read(inside, path, &temporary, false).await?;
-    }
-    if ended.is_missing() {
-        bail!("nor has it `cat`: there is no way through a command in it");
-    }
-    ended.check(&format!("reading {path} in the container"))?;
-    temporary
-        .into_place()
-        .with_context(|| format!("cannot write {}", target.display()))?;
-    Ok(Copied {
-        files: 1,
-        bytes,
-        left_out: 0,
-    })
-}
-
-/// Writes what a command reads, in a shell or by itself; how many bytes that is.
-async fn read(
-    inside: &Inside,
-    path: &str,
-    temporary: &Temporary,
-    in_shell: bool,
-) -> anyhow::Result<(Ended, u64)> {
     let (reader, writer) = pipe()?;
-    // Nothing is sent: it ends when we leave.
-    let (_sends, sent) = tokio::io::duplex(1);
-    let stdin: Box<dyn AsyncRead + Send + Unpin> = Box::new(sent);
     let streams = ClientStreams {
-        stdin: in_shell.then_some(stdin),
         stdout: Some(Box::new(output(&writer)?)),
         ..ClientStreams::default()
     };
     drop(writer);
+    let temporary = Temporary::beside(&target)?;
     let mut file = temporary.file.try_clone()?;
     let (begins, begun) = oneshot::channel();
     let writing = inside.thread(move || {
@@ -113,20 +63,28 @@ async fn read(
         file.write_all(&first[..length])?;
         Ok(length as u64 + io::copy(&mut reader, &mut file)?)
     });
-    let words: &[&str] = if in_shell {
-        &["sh", "-c", READ, "sh", path]
-    } else {
-        &["cat", path]
-    };
-    let copying = async { tokio::join!(inside.run(words, streams), writing) };
+    let words = ["cat", path];
+    let copying = async { tokio::join!(inside.run(&words, streams), writing) };
     let (ended, bytes) = tokio::select! {
         copied = copying => copied,
         () = silence(begun) => {
-            let left = if in_shell { "" } else { "; it still waits in the container, which has no `sh` to end it" };
-            bail!("`cat` has sent nothing of {path} for {SILENCE:?}: it may be a pipe, and not a file{left}")
+            bail!("`cat` has sent nothing of {path} for {SILENCE:?}: it may be a pipe, and not a file")
         }
     };
-    Ok((ended?, bytes?))
+    let ended = ended?;
+    if ended.is_missing() {
+        bail!("nor has it `cat`: there is no way through a command in it");
+    }
+    ended.check(&format!("reading {path} in the container"))?;
+    let bytes = bytes?;
+    temporary
+        .into_place()
+        .with_context(|| format!("cannot write {}", target.display()))?;
+    Ok(Copied {
+        files: 1,
+        bytes,
+        left_out: 0,
+    })
 }
 
 /// Into the container by a shell's `cat`, else by `tee`.
@@ -139,8 +97,8 @@ pub(super) async fn to(inside: &Inside, here: &Path, path: &str) -> anyhow::Resu
         bail!("{path} is there and no file");
     }
     let by_shell: &[&str] = match &temporary {
-        Some(temporary) => &["sh", "-c", CAT_THEN_MOVE, "sh", &path, temporary, UNOPENED],
-        None => &["sh", "-c", CAT, "sh", &path, "", UNOPENED],
+        Some(temporary) => &["sh", "-c", CAT_THEN_MOVE, "sh", &path, temporary],
+        None => &["sh", "-c", CAT, "sh", &path],
     };
     for words in [by_shell, &["tee", "--", &path]] {
         let file = open_file(here).with_context(|| format!("cannot read {}", here.display()))?;
@@ -254,8 +212,7 @@ impl Drop for Temporary {
 mod tests {
     use std::fs::{self, Permissions};
     use std::os::unix::fs::{PermissionsExt as _, symlink};
-    use std::process::{Command, Stdio};
-    use std::time::Instant;
+    use std::process::Command;
 
     use super::*;
 
@@ -292,7 +249,6 @@ mod tests {
             let output = Command::new("sh")
                 .args(["-c", script, "sh"])
                 .args([path(place), path(place).with_extension("new")])
-                .arg("30")
                 .stdin(File::open(path("source")).unwrap())
                 .output()
                 .unwrap();
@@ -301,63 +257,6 @@ mod tests {
             let text = fs::read_to_string(path(place)).ok();
             assert_eq!(text.as_deref(), open.then_some("text"), "{script}");
             assert!(!path(place).with_extension("new").exists());
-        }
-    }
-
-    /// A pipe that has nobody at its other end.
-    fn pipe_at(path: &Path) {
-        let made = Command::new("mkfifo").arg(path).status().unwrap();
-        assert!(made.success());
-    }
-
-    #[test]
-    fn a_shell_that_reads_ends_with_whom_it_reads_for() {
-        let directory = tempfile::tempdir().unwrap();
-        let path = |name: &str| directory.path().join(name);
-        fs::write(path("file"), "text").unwrap();
-        pipe_at(&path("pipe"));
-        let begin = |name: &str| {
-            let mut command = Command::new("sh");
-            command.args(["-c", READ, "sh"]).arg(path(name));
-            command.stdin(Stdio::piped()).stdout(Stdio::piped());
-            command.stderr(Stdio::piped()).spawn().unwrap()
-        };
-        // Somebody is there all the while.
-        let mut reads = begin("file");
-        let there = reads.stdin.take();
-        let output = reads.wait_with_output().unwrap();
-        assert!(output.status.success(), "{output:?}");
-        assert_eq!(output.stdout, b"text");
-        drop(there);
-        let mut fails = begin("missing");
-        let there = fails.stdin.take();
-        let output = fails.wait_with_output().unwrap();
-        assert!(!output.status.success() && !output.stderr.is_empty());
-        drop(there);
-        let mut waits = begin("pipe");
-        std::thread::sleep(Duration::from_millis(300));
-        assert!(waits.try_wait().unwrap().is_none(), "it waits");
-        drop(waits.stdin.take());
-        // With what it has started, which has its output.
-        assert!(!waits.wait_with_output().unwrap().status.success());
-    }
-
-    #[test]
-    fn a_shell_that_waits_for_a_file_to_be_open_gives_up() {
-        let directory = tempfile::tempdir().unwrap();
-        let path = |name: &str| directory.path().join(name);
-        pipe_at(&path("pipe"));
-        pipe_at(&path("pipe.new"));
-        for script in [CAT, CAT_THEN_MOVE] {
-            let begun = Instant::now();
-            let ended = Command::new("sh")
-                .args(["-c", script, "sh"])
-                .args([path("pipe"), path("pipe.new")])
-                .arg("1")
-                .stdin(Stdio::null())
-                .output();
-            assert!(!ended.unwrap().status.success(), "{script}");
-            assert!(begun.elapsed() >= Duration::from_secs(1));
         }
     }
 
