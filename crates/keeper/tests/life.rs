@@ -13,7 +13,7 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use orlop_launch::{
-    ContainerState, Error, FailureKind, KeeperEvent, OciRuntime, RuntimeFault, StartBy,
+    ContainerState, Error, FailureKind, Keeper, KeeperEvent, OciRuntime, RuntimeFault, StartBy,
     recorded_exit,
 };
 use rustix::process::{Pid, Resource, getrlimit, prlimit};
@@ -131,6 +131,43 @@ async fn a_container_that_starts_at_once_is_let_go_as_soon_as_it_is_made() {
     pod.start("c2").await.unwrap();
     assert_eq!(pod.exit_of("c2").await.code, 0);
     assert_eq!(pod.logged("c2"), "on its way\n");
+}
+
+#[tokio::test]
+async fn a_container_whose_daemon_has_gone_while_it_was_made_waits() {
+    let pod = Pod::new().await;
+    let mut wish = pod.script("c1", "echo on its way; sleep 1000");
+    wish.create.starts = true;
+    Pod::write_bundle(&wish);
+    let real = pod.runtime.program.display().to_string();
+    let mut slow = fake_runtime(
+        pod.dir.path(),
+        "slow",
+        &format!("sleep 1; exec {real} \"$@\""),
+    );
+    slow.root = pod.runtime.root.clone();
+    slow.state_as_runc = pod.runtime.state_as_runc;
+    let dir = pod.pod_dir();
+    let (daemon, events) = Keeper::connect(&dir).await.unwrap();
+    {
+        let creating = daemon.create(&slow, &wish.create, LIMIT);
+        let early = tokio::time::timeout(Duration::from_millis(300), creating).await;
+        assert!(early.is_err(), "it was made at once");
+    }
+    drop((daemon, events));
+    let mut seen = ContainerState::Absent;
+    for _ in 0..100 {
+        let listed = pod.keeper.list().await.unwrap().containers.remove(0);
+        seen = listed.state;
+        if listed.pid != 0 {
+            break;
+        }
+        tokio::time::sleep(Duration::from_millis(100)).await;
+    }
+    assert_eq!(seen, ContainerState::Created);
+    assert!(!pod.log_path("c1").exists() || pod.logged("c1").is_empty());
+    pod.start("c1").await.unwrap();
+    pod.wait_for_log("c1", "on its way").await;
 }
 
 #[tokio::test]

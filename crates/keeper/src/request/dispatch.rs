@@ -106,7 +106,10 @@ impl Keeper {
         match purpose {
             Purpose::Create(making) => {
                 let container = making.container;
-                let answer = self.created(making, console, outcome, reply_to.is_some());
+                // A daemon that is gone has taken note of nothing, and the next one takes it for not started.
+                let hears = |to: ReplyTo| self.connections.contains_key(&to.connection);
+                let awaited = reply_to.is_some_and(hears);
+                let answer = self.created(making, console, outcome, awaited);
                 self.reply_if_awaited(reply_to, answer.map(|body| (body, Vec::new())));
                 self.fifo_ready(container, false);
             }
