@@ -85,7 +85,7 @@ impl Keeper {
         let key = self.key();
         let io_failure = |error: io::Error| {
             let message = format!("preparing to call the runtime: {error}");
-            failure(want_of(&error).unwrap_or(FailureKind::Failed), message)
+            failure(kind_of(&error, FailureKind::Failed), message)
         };
         let console = if console {
             Some(Console::listen(&self.pod, &self.reactor, key).map_err(io_failure)?)
@@ -104,8 +104,7 @@ impl Keeper {
         };
         let unstarted = |error: io::Error| {
             let message = format!("executing {}: {error}", Path::new(&name).display());
-            let kind = want_of(&error).unwrap_or(FailureKind::RuntimeMissing);
-            failure(kind, message)
+            failure(kind_of(&error, FailureKind::RuntimeMissing), message)
         };
         let mut program = Program::new(words, &self.pod.env).map_err(unstarted)?;
         if call.protected {
@@ -273,14 +272,12 @@ impl Call {
     }
 }
 
-/// What is told of what failed for want of processes, memory or files, and may be had another time.
-pub(crate) fn want_of(error: &io::Error) -> Option<FailureKind> {
-    let number = Errno::from_io_error(error)?;
-    let is_want = matches!(
-        number,
-        Errno::AGAIN | Errno::NOMEM | Errno::MFILE | Errno::NFILE
-    );
-    is_want.then_some(FailureKind::Exhausted)
+/// What an error is told as: what failed for want of processes, memory or files may be had another time.
+pub(crate) fn kind_of(error: &io::Error, otherwise: FailureKind) -> FailureKind {
+    match Errno::from_io_error(error) {
+        Some(Errno::AGAIN | Errno::NOMEM | Errno::MFILE | Errno::NFILE) => FailureKind::Exhausted,
+        _ => otherwise,
+    }
 }
 
 /// Has a program enter a view before it is executed.

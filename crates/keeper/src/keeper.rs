@@ -7,12 +7,10 @@ use std::process::ExitCode;
 use std::rc::Rc;
 use std::time::{Duration, Instant};
 
-use orlop_wire::{Body, Failure, FrameBuffer, SOCKET_NAME};
+use orlop_wire::{ACCEPT_AGAIN, Body, Failure, FrameBuffer, SOCKET_NAME};
 use rustix::fs::{AtFlags, Mode, unlinkat};
-use rustix::io::Errno;
-use rustix::net::sockopt::socket_peercred;
 use rustix::net::{
-    AddressFamily, SocketAddrUnix, SocketFlags, SocketType, accept_with, bind, listen, socket_with,
+    AddressFamily, SocketAddrUnix, SocketFlags, SocketType, bind, listen, socket_with,
 };
 use rustix::process::umask;
 
@@ -32,9 +30,6 @@ use crate::sys::stack;
 
 /// How many peers may wait to be accepted.
 const ACCEPT_QUEUE: i32 = 16;
-
-/// After so long there may be a descriptor for a peer that none was left for.
-const AFTER_FAILURE: Duration = Duration::from_millis(200);
 
 /// How much of a container's output is read at a time.
 const READ_SIZE: usize = 16 * 1024;
@@ -203,23 +198,17 @@ impl Keeper {
     }
 
     fn accept(&mut self) {
-        let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
         loop {
-            let socket = match accept_with(&self.listener, flags) {
-                Ok(socket) => socket,
-                Err(Errno::AGAIN) => return,
-                Err(Errno::INTR | Errno::CONNABORTED) => continue,
+            match orlop_wire::accept(&self.listener) {
+                Ok(Some(socket)) => {
+                    let _ = self.add_connection(socket, FrameBuffer::new());
+                }
+                Ok(None) => return,
                 Err(_) => {
-                    // Who waits would be told of again at once, and for ever.
                     self.listener.set(Interest::Nothing);
-                    self.deaf_until = Some(Instant::now() + AFTER_FAILURE);
+                    self.deaf_until = Some(Instant::now() + ACCEPT_AGAIN);
                     return;
                 }
-            };
-            // The socket's mode says so already; a descriptor may have been passed on.
-            let own = rustix::process::geteuid();
-            if socket_peercred(&socket).is_ok_and(|peer| peer.uid == own) {
-                let _ = self.add_connection(socket, FrameBuffer::new());
             }
         }
     }

@@ -40,7 +40,7 @@ pub use request::{
     Mount, ReopenLog, Resize, RuntimeCall, Shutdown, Start, Subscribe,
 };
 pub use setup::{IdMap, OpenFiles, Setup, ShmMount, Sysctl};
-pub use socket::{first_frame, recv, send};
+pub use socket::{ACCEPT_AGAIN, accept, first_frame, recv, send};
 
 /// The protocol's version. A keeper refuses a peer whose version it cannot serve.
 pub const VERSION: u32 = 1;

@@ -3,14 +3,39 @@
 use std::io::{IoSlice, IoSliceMut};
 use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::time::Duration;
 
 use rustix::io::{Errno, Result, retry_on_intr};
+use rustix::net::sockopt::socket_peercred;
 use rustix::net::{
     RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, ReturnFlags, SendAncillaryBuffer,
-    SendAncillaryMessage, SendFlags, recvmsg, sendmsg,
+    SendAncillaryMessage, SendFlags, SocketFlags, accept_with, recvmsg, sendmsg,
 };
 
 use crate::frame::{Frame, FrameBuffer, MAX_FDS};
+
+/// After so long there may be a descriptor for a peer that none was left for. To listen on meanwhile would be to be
+/// told of it at once, and for ever.
+pub const ACCEPT_AGAIN: Duration = Duration::from_millis(200);
+
+/// The next peer of our own user that waits at a listener which does not block; none where nobody does. An error is
+/// of what is needed to serve whoever waits.
+pub fn accept(listener: impl AsFd) -> Result<Option<OwnedFd>> {
+    let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
+    loop {
+        let socket = match accept_with(&listener, flags) {
+            Ok(socket) => socket,
+            Err(Errno::AGAIN) => return Ok(None),
+            Err(Errno::INTR | Errno::CONNABORTED) => continue,
+            Err(error) => return Err(error),
+        };
+        // The socket's mode, or its directory's, says so already; a descriptor may have been passed on.
+        let own = rustix::process::geteuid();
+        if socket_peercred(&socket).is_ok_and(|peer| peer.uid == own) {
+            return Ok(Some(socket));
+        }
+    }
+}
 
 /// Sends as many of `bytes` as the socket takes, with `fds` beside the first one.
 pub fn send(socket: impl AsFd, bytes: &[u8], fds: &[BorrowedFd<'_>]) -> Result<usize> {

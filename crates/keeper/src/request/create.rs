@@ -10,7 +10,7 @@ use rustix::termios::{Winsize, tcsetwinsize};
 
 use super::dispatch::{Purpose, failure};
 use crate::attach::Input;
-use crate::call::{Streams, pipe, text, want_of};
+use crate::call::{Streams, kind_of, pipe, text};
 use crate::clock::now_ns;
 use crate::connection::ReplyTo;
 use crate::console::Console;
@@ -58,7 +58,7 @@ impl Keeper {
             let log = place.and_then(|place| Log::open(place, request.log_policy, line_max));
             let mut log = log.map_err(|error| {
                 let message = format!("opening log {}: {error}", path.display());
-                failure(want_of(&error).unwrap_or(FailureKind::Failed), message)
+                failure(kind_of(&error, FailureKind::Failed), message)
             })?;
             log.limit_rate(request.log_rate);
             log.limit_size(request.log_size);
@@ -84,7 +84,7 @@ impl Keeper {
         };
         let streams = streams.map_err(|error| {
             let message = format!("making the streams of container {id}: {error}");
-            failure(want_of(&error).unwrap_or(FailureKind::Failed), message)
+            failure(kind_of(&error, FailureKind::Failed), message)
         })?;
         if let Some(old) = self.containers.remove(&key) {
             container.mounts = old.mounts;
@@ -207,11 +207,9 @@ impl Keeper {
     /// Lets it go if it can be, and is to be.
     fn go_at_once(&mut self, making: &Making, mut created: Created) -> Result<Created, Failure> {
         let key = making.container;
-        let waits = |keeper: &Self| {
-            let container = keeper.containers.get(&key);
-            container.is_some_and(|container| container.state == ContainerState::Created)
-        };
-        if making.fifo.as_os_str().is_empty() || !waits(self) {
+        let container = self.containers.get(&key);
+        let waits = container.is_some_and(|container| container.state == ContainerState::Created);
+        if making.fifo.as_os_str().is_empty() || !waits {
             return Ok(created);
         }
         // Before it runs, lest it end before it began.

@@ -8,15 +8,12 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use orlop_wire::{
-    AddLayer, Body, Done, Failure, FailureKind, Fetch, FetchAnswer, Frame, FrameBuffer,
-    LAZY_VERSION, LayerInfo, LayerListing, LazyHello, LazyReady, LazyStop, LazySubscribe,
-    ListLayers, Malformed, Message, ReadFailed, RemoveLayer,
+    ACCEPT_AGAIN, AddLayer, Body, Done, Failure, FailureKind, Fetch, FetchAnswer, Frame,
+    FrameBuffer, LAZY_VERSION, LayerInfo, LayerListing, LazyHello, LazyReady, LazyStop,
+    LazySubscribe, ListLayers, Malformed, Message, ReadFailed, RemoveLayer,
 };
 use rustix::event::{PollFd, PollFlags, poll};
-use rustix::io::Errno;
 use rustix::mount::{UnmountFlags, unmount};
-use rustix::net::sockopt::socket_peercred;
-use rustix::net::{SocketFlags, accept_with};
 use rustix::time::Timespec;
 
 use crate::answer::Answers;
@@ -28,9 +25,6 @@ use crate::waiting::{Released, Wanted};
 
 /// How many connections there may be.
 const CONNECTIONS_MOST: usize = 16;
-
-/// After so long there may be a descriptor for a peer that none was left for.
-const AFTER_FAILURE: Duration = Duration::from_millis(200);
 
 /// How often those are looked at for whom a signal came that did not kill them.
 const LOOK_AGAIN: Duration = Duration::from_millis(100);
@@ -170,23 +164,17 @@ impl Control {
     }
 
     fn accept(&mut self) {
-        let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
         self.deaf_until = None;
         loop {
-            let socket = match accept_with(&self.listener, flags) {
-                Ok(socket) => socket,
-                Err(Errno::AGAIN) => return,
-                Err(Errno::INTR | Errno::CONNABORTED) => continue,
+            match orlop_wire::accept(&self.listener) {
+                Ok(Some(socket)) => {
+                    self.add_connection(socket, FrameBuffer::new());
+                }
+                Ok(None) => return,
                 Err(_) => {
-                    // Who waits would be told of again at once, and for ever.
-                    self.deaf_until = Some(Instant::now() + AFTER_FAILURE);
+                    self.deaf_until = Some(Instant::now() + ACCEPT_AGAIN);
                     return;
                 }
-            };
-            // The directory's mode says so already; a descriptor may have been passed on.
-            let own = rustix::process::geteuid();
-            if socket_peercred(&socket).is_ok_and(|peer| peer.uid == own) {
-                self.add_connection(socket, FrameBuffer::new());
             }
         }
     }

@@ -98,9 +98,7 @@ impl Exporter {
             Ok(state) => json(&state),
             Err(error) => {
                 let problem = format!("{}\n", orlop_dockershim::chain(&*error));
-                let mut response = Response::new(Full::from(problem));
-                *response.status_mut() = StatusCode::SERVICE_UNAVAILABLE;
-                response
+                plain(StatusCode::SERVICE_UNAVAILABLE, problem)
             }
         }
     }
@@ -215,8 +213,8 @@ fn json(state: &serde_json::Value) -> Response<Full<Bytes>> {
     response
 }
 
-fn plain(status: StatusCode, text: &'static str) -> Response<Full<Bytes>> {
-    let mut response = Response::new(Full::from(text));
+fn plain(status: StatusCode, text: impl Into<Bytes>) -> Response<Full<Bytes>> {
+    let mut response = Response::new(Full::new(text.into()));
     *response.status_mut() = status;
     response
 }
