@@ -87,6 +87,7 @@ impl Engine {
             images,
             pulls: Arc::default(),
             networks,
+            spare_net: Arc::default(),
             runtimes,
             levels: AllottedLevels::default(),
             events: Events::default(),

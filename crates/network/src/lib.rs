@@ -34,6 +34,7 @@
 
 pub mod cni;
 pub mod netns;
+pub mod spare;
 
 mod annotations;
 mod attachment;

@@ -4,6 +4,7 @@ use std::sync::{Arc, OnceLock};
 
 use orlop_image::Images;
 use orlop_network::Networks;
+use orlop_network::spare::Spare;
 use orlop_nri::Nri;
 use orlop_service::exec_output::OutputBudget;
 use orlop_service::joins::Joins;
@@ -48,6 +49,8 @@ pub struct Node {
     pub pulls: Arc<Pulls>,
     /// The pods' networks.
     pub networks: Networks,
+    /// A network namespace for the next pod.
+    pub spare_net: Arc<Spare>,
     /// The runtime handlers.
     pub runtimes: Runtimes,
     /// The pods' SELinux levels.

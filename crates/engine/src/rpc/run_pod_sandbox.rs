@@ -78,6 +78,7 @@ async fn make(node: &Arc<Node>, asked: Box<PodAsk>, origin: Origin) -> Result<Po
     });
     let (net, pod) = tokio::join!(sandbox::net_ahead(node, &parts), create);
     let pod = Arc::new(pod?);
+    let has_net = matches!(net, Ok(Some(_)));
     node.pods.insert(Arc::clone(&pod));
     let trace = node.trace_of(&pod);
     let call = trace.begin("RunPodSandbox", "", origin);
@@ -92,6 +93,9 @@ async fn make(node: &Arc<Node>, asked: Box<PodAsk>, origin: Origin) -> Result<Po
     }
     node.tell_pod(&pod, ContainerEventType::ContainerCreatedEvent);
     node.tell_pod(&pod, ContainerEventType::ContainerStartedEvent);
+    if has_net {
+        sandbox::make_spare_net(node);
+    }
     // Ended before the pod could be said to be down.
     keeper_events::init_lost_early(node, &pod).await;
     Ok(pod.id.clone())

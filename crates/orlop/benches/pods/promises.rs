@@ -54,7 +54,7 @@ const OF_ANY_BUILD: &[Promise] = &[
 
 /// What holds of the optimised build.
 const OF_THE_OPTIMISED: &[Promise] = &[
-    (rows::RUN, ORLOP, AtMost(5.5)),
+    (rows::RUN, ORLOP, AtMost(5.0)),
     (rows::NETWORK, ORLOP, AtMost(2.0)),
     (rows::CREATE, ORLOP, AtMost(1.5)),
     (rows::START, ORLOP, AtMost(5.5)),

@@ -344,7 +344,8 @@ async fn a_read_only_root_is_read_only() {
     world.finish().await;
 }
 
-async fn wait_for(mut ready: impl FnMut() -> bool) {
+/// Waits for what comes to pass soon.
+pub(crate) async fn wait_for(mut ready: impl FnMut() -> bool) {
     let waited = async {
         while !ready() {
             tokio::time::sleep(Duration::from_millis(10)).await;

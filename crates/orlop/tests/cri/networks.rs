@@ -8,6 +8,7 @@ use orlop_testkit::{Node, PodSpec, skip};
 use serde_json::{Value, json};
 use tonic::Code;
 
+use crate::containers::wait_for;
 use crate::restart::script;
 use crate::world::{World, world};
 
@@ -158,11 +159,36 @@ async fn a_keeper_that_cannot_start_leaves_nothing_of_a_network_made_meanwhile()
     );
     let attachments = world.node.root().join("network/attachments");
     assert_eq!(files_in(&attachments), Vec::<String>::new());
+    assert_eq!(held_networks(&world), Vec::<PathBuf>::new());
+    world.finish().await;
+}
+
+/// The network namespaces that threads of the daemon hold.
+fn held_networks(world: &World) -> Vec<PathBuf> {
     let threads = std::fs::read_dir(format!("/proc/{}/task", world.node.pid())).expect("threads");
-    for thread in threads.flatten() {
-        let name = std::fs::read_to_string(thread.path().join("comm")).unwrap_or_default();
-        assert_ne!(name.trim(), "orlop-netns");
-    }
+    let threads = threads.flatten().map(|thread| thread.path());
+    let holding = threads.filter(|thread| {
+        std::fs::read_to_string(thread.join("comm")).is_ok_and(|name| name.trim() == "orlop-netns")
+    });
+    holding
+        .filter_map(|thread| std::fs::read_link(thread.join("ns/net")).ok())
+        .collect()
+}
+
+/// Pods seldom come alone. What no pod takes is gone soon: an idle daemon holds nothing.
+#[tokio::test]
+async fn the_next_pods_network_namespace_is_made_ahead_and_let_go_of_where_none_comes() {
+    let world = world!(Node::orlop());
+    world.run_pod(&pod(&world, "first")).await;
+    let held = || held_networks(&world);
+    wait_for(|| held().len() == 1).await;
+    let spare = held();
+    let second = world.run_pod(&pod(&world, "second")).await;
+    let inside = world.node.state().join("netns").join(&second);
+    let inside = in_network(&inside, &["readlink", "/proc/self/ns/net"]);
+    assert_eq!(spare, [Path::new(inside.trim())]);
+    wait_for(|| held().len() == 1 && held() != spare).await;
+    wait_for(|| held().is_empty()).await;
     world.finish().await;
 }
 
