@@ -8,13 +8,13 @@ mod dbus;
 mod message;
 mod properties;
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::thread;
 use std::time::{Duration, Instant};
 
 pub use properties::{Property, Value, limits_as_properties};
 
-use crate::{Cgroup, Error};
+use crate::{Cgroup, CgroupPath, Error};
 use dbus::{Address, Connection};
 use message::Body;
 
@@ -45,24 +45,80 @@ impl Systemd {
 
     /// Connects to it.
     pub fn connect() -> Result<Self, Error> {
-        let private = Connection::open(&Address::Peer(PRIVATE.into()), PATIENCE);
-        let connection = match private {
-            Ok(connection) => connection,
-            Err(_) => Connection::open(&Address::Bus(BUS.into()), PATIENCE)?,
-        };
+        Self::connect_to_own().or_else(|_| {
+            let connection = Connection::open(&Address::Bus(BUS.into()), PATIENCE)?;
+            Ok(Self { connection })
+        })
+    }
+
+    /// Connects to it by the socket at which it hears root alone.
+    pub fn connect_to_own() -> Result<Self, Error> {
+        let connection = Connection::open(&Address::Peer(PRIVATE.into()), PATIENCE)?;
         Ok(Self { connection })
     }
 
-    /// Connects to the one of this process's user.
+    /// Connects to the one of this process's user: directly, or over the user's bus.
+    ///
+    /// A process that is root of a user namespace alone has for its user whoever is root there outside.
     pub fn connect_to_users() -> Result<Self, Error> {
-        let dir = std::env::var_os("XDG_RUNTIME_DIR").unwrap_or_default();
-        let dir = Path::new(&dir);
-        let private = Connection::open(&Address::Peer(dir.join("systemd/private")), PATIENCE);
-        let connection = match private {
-            Ok(connection) => connection,
-            Err(_) => Connection::open(&Address::Bus(dir.join("bus")), PATIENCE)?,
+        let text = |name: &str| std::env::var_os(name).filter(|value| !value.is_empty());
+        let dir = text("XDG_RUNTIME_DIR").map(PathBuf::from);
+        let mut addresses = Vec::new();
+        if let Some(dir) = &dir {
+            addresses.push(Address::Peer(dir.join("systemd/private")));
+        }
+        if let Some(told) = text("DBUS_SESSION_BUS_ADDRESS") {
+            addresses.extend(dbus::addresses(&told.to_string_lossy()).map(Address::Bus));
+        }
+        if let Some(dir) = &dir {
+            addresses.push(Address::Bus(dir.join("bus")));
+        }
+        let mut failed = Error::Systemd {
+            action: "answer its user".to_owned(),
+            problem: "neither XDG_RUNTIME_DIR nor DBUS_SESSION_BUS_ADDRESS says where it is: log in anew, or set XDG_RUNTIME_DIR to /run/user/ID".to_owned(),
         };
-        Ok(Self { connection })
+        for address in addresses {
+            match Connection::open(&address, PATIENCE) {
+                Ok(connection) => return Ok(Self { connection }),
+                Err(error) => failed = error,
+            }
+        }
+        Err(failed)
+    }
+
+    /// The cgroup below which it makes slices: of the one of the whole node the root, save in a container.
+    pub fn cgroup(&mut self) -> Result<CgroupPath, Error> {
+        let call = message::Call {
+            destination: NAME,
+            path: OBJECT,
+            interface: "org.freedesktop.DBus.Properties",
+            method: "Get",
+        };
+        let mut body = Body::new("ss");
+        body.text(MANAGER);
+        body.text("ControlGroup");
+        let told = self.connection.call(&call, &body);
+        let told = told.and_then(|text| text.ok_or_else(|| "the answer is no text".to_owned()));
+        match told {
+            Ok(path) if path.is_empty() => Ok(CgroupPath::root()),
+            Ok(path) => Ok(CgroupPath::parse(&path)?),
+            Err(problem) => Err(Error::Systemd {
+                action: "tell its cgroup".to_owned(),
+                problem,
+            }),
+        }
+    }
+
+    /// Has it put a process into a unit, or into the cgroup `below` that of the unit.
+    ///
+    /// The systemd of a user does that where its user may not: it asks the one of the node. It has been done when
+    /// this returns.
+    pub fn attach(&mut self, unit: &str, below: &str, pid: u32) -> Result<(), Error> {
+        let mut body = Body::new("ssau");
+        body.text(unit);
+        body.text(below);
+        body.array(4, |pids| pids.u32(pid));
+        self.call("AttachProcessesToUnit", body, unit)
     }
 
     /// Makes a unit that lasts until it ends or the node does. It may be there only later.

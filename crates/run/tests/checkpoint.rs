@@ -19,6 +19,7 @@ use std::ffi::OsStr;
 use std::fs::{self, File};
 use std::io::{PipeReader, Read, Write};
 use std::mem::MaybeUninit;
+use std::net::TcpListener;
 use std::os::fd::OwnedFd;
 use std::os::unix::fs::symlink;
 use std::os::unix::net::UnixListener;
@@ -243,6 +244,153 @@ fn what_memory_was_written_before_need_not_be_written_again() {
     let (said, _output) = with_pipes(&mut restoring(&rig, &after, &bundle, &["-d"], &id));
     assert!(said.ok, "{said:?}");
     counts_beyond(&rig, written_at + 3);
+}
+
+/// The container goes on elsewhere before its memory is there, which is fetched of the process that it was.
+#[test]
+fn memory_is_fetched_when_it_is_touched() {
+    skip_unless!(works());
+    skip_unless!(criu_works());
+    skip_unless!(lazy_pages_work());
+    let rig = rig();
+    // A megabyte that is looked through again and again.
+    let script = "x=$(head -c 1000000 /dev/zero | tr '\\0' x)y; i=0; while [ ! -e /go ]; do \
+        case $x in *y) i=$((i+1)); echo $i > /n.new; mv /n.new /n;; esac; sleep 0.02; done";
+    for applet in ["head", "tr"] {
+        symlink("busybox", rig.root.join("bin").join(applet)).unwrap();
+    }
+    let config = rig.config(&["sh", "-c", script]);
+    let (id, _, _output) = running(&rig, &config);
+    let images = rig.outside("images");
+    let port = free_port();
+    let ignore = ["--manage-cgroups-mode", "ignore"];
+
+    let (mut ready, status) = std::io::pipe().unwrap();
+    let mut write = rig.command();
+    write.arg("checkpoint").arg("--image-path").arg(&images);
+    write
+        .args(ignore)
+        .args(["--lazy-pages", "--status-fd", "1"]);
+    write.args(["--page-server", &format!("127.0.0.1:{port}"), &id]);
+    let mut write = Ends::of(write.stdout(status));
+    rustix::io::ioctl_fionbio(&ready, true).unwrap();
+    let mut byte = [1];
+    until("nothing can be fetched", || {
+        ready.read(&mut byte).is_ok_and(|count| count == 1)
+    });
+    assert_eq!(byte, [0]);
+    // It stands still, and is not gone.
+    let written_at = counted(&rig);
+    assert_eq!(state(&rig, &id).unwrap()["status"], "running");
+    assert!(images.join("inventory.img").exists());
+    let length = length_of_pages(&images);
+    assert!(length < 1_000_000, "all of it was written: {length}");
+
+    let mut fetch = Command::new("criu");
+    fetch.args(["lazy-pages", "--page-server", "--address", "127.0.0.1"]);
+    fetch.args(["--port", &port, "--images-dir"]).arg(&images);
+    let mut fetch = Ends::of(&mut fetch);
+    until("nobody fetches", || {
+        images.join("lazy-pages.socket").exists()
+    });
+    let (second, bundle) = rig.bundle(&config);
+    let mut flags = vec!["--detach", "--lazy-pages"];
+    flags.extend(ignore);
+    let (said, _output) = with_pipes(&mut restoring(&rig, &images, &bundle, &flags, &second));
+    assert!(said.ok, "{said:?}");
+    counts_beyond(&rig, written_at + 3);
+    write.well();
+    fetch.well();
+    assert!(is_gone(&rig, &id));
+    // All that it had is there now.
+    counts_beyond(&rig, counted(&rig));
+}
+
+/// How many bytes of memory were written into a directory.
+fn length_of_pages(images: &Path) -> u64 {
+    let listed = fs::read_dir(images).unwrap().map(Result::unwrap);
+    let pages = listed.filter(|it| it.file_name().to_string_lossy().starts_with("pages-"));
+    pages.map(|it| it.metadata().unwrap().len()).sum()
+}
+
+fn free_port() -> String {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    listener.local_addr().unwrap().port().to_string()
+}
+
+/// Memory is sent to another machine, and the rest of what was written out brought there.
+#[test]
+fn memory_is_written_where_a_server_of_pages_is() {
+    skip_unless!(works());
+    skip_unless!(criu_works());
+    let rig = rig();
+    let (id, bundle, _output) = running(&rig, &rig.config(&["sh", "-c", COUNTING]));
+    let (images, there) = (rig.outside("images"), rig.outside("there"));
+    let port = free_port();
+    let mut serve = Command::new("criu");
+    serve.args(["page-server", "--address", "127.0.0.1", "--port", &port]);
+    serve
+        .args(["--log-file", "server.log", "--images-dir"])
+        .arg(&there);
+    let mut serve = Ends::of(&mut serve);
+    let listens = format!(":{:04X} 00000000:0000 0A", port.parse::<u16>().unwrap());
+    until("nobody serves", || {
+        fs::read_to_string("/proc/net/tcp")
+            .unwrap()
+            .contains(&listens)
+    });
+    let server = format!("127.0.0.1:{port}");
+    let said = checkpoint(&rig, &images, &["--page-server", &server], &id);
+    assert!(said.ok, "{said:?}");
+    serve.well();
+    let written_at = counted(&rig);
+    assert_eq!(length_of_pages(&images), 0);
+    assert!(length_of_pages(&there) > 0);
+    for image in fs::read_dir(&images).unwrap().map(Result::unwrap) {
+        fs::copy(image.path(), there.join(image.file_name())).unwrap();
+    }
+    let (said, _output) = with_pipes(&mut restoring(&rig, &there, &bundle, &["-d"], &id));
+    assert!(said.ok, "{said:?}");
+    counts_beyond(&rig, written_at + 3);
+}
+
+fn lazy_pages_work() -> Result<(), String> {
+    /// `CAP_SYS_RESOURCE` of `capabilities(7)`.
+    const RESOURCE: u64 = 24;
+    let rights = orlop_testkit::process::status(std::process::id(), "CapEff:");
+    let rights = u64::from_str_radix(rights["CapEff:".len()..].trim(), 16);
+    if rights.unwrap() & 1 << RESOURCE == 0 {
+        return Err("CRIU serves pages by a pipe that only CAP_SYS_RESOURCE can make".to_owned());
+    }
+    let mut check = Command::new("criu");
+    check.args(["check", "--feature", "uffd-noncoop"]);
+    let said = ended(&mut check);
+    let reason = || format!("memory cannot be fetched lazily here: {}", said.err.trim());
+    said.ok.then_some(()).ok_or_else(reason)
+}
+
+/// A process that ends with the test at the latest.
+struct Ends(std::process::Child);
+
+impl Ends {
+    fn of(command: &mut Command) -> Self {
+        command.stdin(Stdio::null()).stderr(Stdio::null());
+        Self(command.spawn().unwrap())
+    }
+
+    /// Waits until it ends as it should.
+    fn well(&mut self) {
+        let ended = || self.0.try_wait().unwrap().is_some();
+        until("it does not end", ended);
+        assert_eq!(self.0.wait().unwrap().code(), Some(0));
+    }
+}
+
+impl Drop for Ends {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
 }
 
 #[test]

@@ -1,6 +1,8 @@
 //! A connection to a D-Bus peer or bus: log in, call, wait for the answer.
 
+use std::ffi::OsString;
 use std::io::{self, Read, Write};
+use std::os::unix::ffi::OsStringExt;
 use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
@@ -74,18 +76,38 @@ impl Connection {
     ///
     /// That we begin is said at once, as systemd's own programs do. Where it would come with the first
     /// call, systemd may read both by one reading, and then waits for more before it looks at the call.
+    /// In a user namespace our id is another than the one that the other side sees, who is asked to take that.
     fn log_in(&mut self) -> Result<(), String> {
-        let text = |error: io::Error| error.to_string();
-        let uid = rustix::process::geteuid().as_raw().to_string();
-        // In hexadecimal; the code of a digit is 3 and the digit.
-        let hex: String = uid.chars().flat_map(|digit| ['3', digit]).collect();
+        let deadline = Instant::now() + self.patience;
+        if own_ids_are_the_nodes() {
+            let uid = rustix::process::geteuid().as_raw().to_string();
+            // In hexadecimal; the code of a digit is 3 and the digit.
+            let hex: String = uid.chars().flat_map(|digit| ['3', digit]).collect();
+            self.say(&format!("\0AUTH EXTERNAL {hex}\r\nBEGIN\r\n"))?;
+        } else {
+            self.say("\0AUTH EXTERNAL\r\nDATA\r\nBEGIN\r\n")?;
+            let line = self.line(deadline)?;
+            if line != "DATA" {
+                return Err(format!("it refuses the log-in: {line}"));
+            }
+        }
+        let line = self.line(deadline)?;
+        if !line.starts_with("OK ") {
+            return Err(format!("it refuses the log-in: {line}"));
+        }
+        Ok(())
+    }
+
+    fn say(&mut self, text: &str) -> Result<(), String> {
+        let told = |error: io::Error| error.to_string();
         self.stream
             .set_write_timeout(Some(self.patience))
-            .map_err(text)?;
-        self.stream
-            .write_all(format!("\0AUTH EXTERNAL {hex}\r\nBEGIN\r\n").as_bytes())
-            .map_err(text)?;
-        let deadline = Instant::now() + self.patience;
+            .map_err(told)?;
+        self.stream.write_all(text.as_bytes()).map_err(told)
+    }
+
+    /// A line of the log-in.
+    fn line(&mut self, deadline: Instant) -> Result<String, String> {
         let mut line = Vec::new();
         while !line.ends_with(b"\r\n") {
             let mut byte = [0];
@@ -95,11 +117,7 @@ impl Connection {
                 return Err("its answer to the log-in is too long".to_owned());
             }
         }
-        if !line.starts_with(b"OK ") {
-            let answer = String::from_utf8_lossy(&line).trim().to_owned();
-            return Err(format!("it refuses the log-in: {answer}"));
-        }
-        Ok(())
+        Ok(String::from_utf8_lossy(&line).trim().to_owned())
     }
 
     fn hello(&mut self) -> Result<(), String> {
@@ -146,6 +164,42 @@ impl Connection {
         }
         Ok(())
     }
+}
+
+/// The number of the first user namespace's file (`PROC_USER_INIT_INO` of the kernel).
+const FIRST_USERS: u64 = 0xefff_fffd;
+
+fn own_ids_are_the_nodes() -> bool {
+    // Where that is not told there are no namespaces.
+    rustix::fs::stat("/proc/self/ns/user").map_or(true, |look| look.st_ino == FIRST_USERS)
+}
+
+/// The sockets of an address as D-Bus writes it: `unix:path=…`, and more of the kind behind semicolons. Others are
+/// left out.
+pub(super) fn addresses(text: &str) -> impl Iterator<Item = PathBuf> {
+    text.split(';').filter_map(|one| {
+        let mut pairs = one.strip_prefix("unix:")?.split(',');
+        let path = pairs.find_map(|pair| pair.strip_prefix("path="))?;
+        unescape(path).map(PathBuf::from)
+    })
+}
+
+/// Without the `%` and two digits that stand for a byte.
+fn unescape(text: &str) -> Option<OsString> {
+    let mut bytes = Vec::with_capacity(text.len());
+    let mut rest = text.as_bytes();
+    while let Some((&first, then)) = rest.split_first() {
+        rest = then;
+        if first == b'%' {
+            let (digits, then) = rest.split_at_checked(2)?;
+            let digits = std::str::from_utf8(digits).ok()?;
+            bytes.push(u8::from_str_radix(digits, 16).ok()?);
+            rest = then;
+        } else {
+            bytes.push(first);
+        }
+    }
+    Some(OsString::from_vec(bytes))
 }
 
 #[cfg(test)]

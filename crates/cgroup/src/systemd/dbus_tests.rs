@@ -175,6 +175,58 @@ fn the_login_is_over_before_the_first_call() {
 }
 
 #[test]
+fn the_sockets_of_an_address_are_found() {
+    for (text, found) in [
+        ("unix:path=/run/user/1000/bus", &["/run/user/1000/bus"][..]),
+        (
+            "unix:abstract=/tmp/x;unix:guid=7,path=/a%20b%2c;tcp:host=here",
+            &["/a b,"],
+        ),
+        ("unix:path=/a%2", &[]),
+        ("unix:path=/a%zz;unix:path=/b", &["/b"]),
+        ("", &[]),
+    ] {
+        let all: Vec<_> = addresses(text).collect();
+        let found: Vec<_> = found.iter().map(PathBuf::from).collect();
+        assert_eq!(all, found, "{text}");
+    }
+}
+
+/// Who is in a user namespace is somebody else to who is outside. This test is run there once more.
+#[test]
+fn a_bus_takes_who_is_in_a_user_namespace_for_who_it_is() {
+    if let Some(socket) = std::env::var_os("ORLOP_TEST_BUS") {
+        assert_eq!(rustix::process::geteuid().as_raw(), 12345);
+        let mut connection = Connection::open(&Address::Bus(socket.into()), PATIENCE).unwrap();
+        let call = Call {
+            method: "GetId",
+            ..BUS
+        };
+        assert!(connection.call(&call, &Body::new("")).unwrap().is_some());
+        return;
+    }
+    let bus = Bus::start();
+    let Address::Bus(socket) = &bus.address else {
+        panic!("a peer")
+    };
+    let within = |program: &std::path::Path| {
+        let mut command = Command::new("unshare");
+        command.args(["--user", "--map-user=12345"]).arg(program);
+        command
+    };
+    let can = within(Path::new("true")).output().unwrap();
+    if !can.status.success() {
+        let why = String::from_utf8_lossy(&can.stderr).into_owned();
+        orlop_testkit::skip!("there are no user namespaces here: {why}");
+    }
+    let mut again = within(&std::env::current_exe().unwrap());
+    again.args(["--exact", &orlop_testkit::machine::test_name()]);
+    let said = again.env("ORLOP_TEST_BUS", socket).output().unwrap();
+    let out = String::from_utf8_lossy(&said.stdout);
+    assert!(said.status.success() && out.contains("1 passed"), "{out}");
+}
+
+#[test]
 fn a_refused_login_and_a_silent_peer_are_errors() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("refuses");

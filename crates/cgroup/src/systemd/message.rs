@@ -147,7 +147,8 @@ pub(super) fn length(fixed: &[u8; FIXED]) -> Result<usize, String> {
 /// A message that came.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Incoming {
-    /// The answer to the call of this serial number, with its first value if that is a text.
+    /// The answer to the call of this serial number, with its first value if that is a text, or a property that is
+    /// one.
     Reply { serial: u32, text: Option<String> },
     /// The call of this serial number failed.
     Failure { serial: u32, problem: String },
@@ -192,14 +193,16 @@ pub(super) fn decode(message: &[u8]) -> Result<Incoming, String> {
             _ => return Err(broken()),
         }
     }
+    let mut body = Reader {
+        bytes: message,
+        at: fields_end.next_multiple_of(8),
+    };
+    // A property's value says itself what it is.
+    if signature == "v" {
+        signature = body.signature().ok_or_else(broken)?;
+    }
     let text = if signature.starts_with(['s', 'o']) {
-        let body = fields_end.next_multiple_of(8);
-        Reader {
-            bytes: message,
-            at: body,
-        }
-        .text()
-        .map(str::to_owned)
+        body.text().map(str::to_owned)
     } else {
         None
     };
@@ -314,6 +317,48 @@ mod tests {
             decode(&message.bytes),
             Ok(Incoming::Failure { serial: 5, problem })
         );
+    }
+
+    /// What a property is says itself of which type it is.
+    #[test]
+    fn a_property_is_a_text_or_not() {
+        let answer = |fill: &dyn Fn(&mut Body)| {
+            let mut body = Body::new("v");
+            fill(&mut body);
+            let mut message = Body::default();
+            for byte in [b'l', REPLY, 1, 1] {
+                message.byte(byte);
+            }
+            message.u32(body.bytes.len() as u32);
+            message.u32(9);
+            message.array(8, |fields| {
+                fields.byte(REPLY_SERIAL);
+                fields.signature("u");
+                fields.u32(5);
+                fields.align(8);
+                fields.byte(SIGNATURE);
+                fields.signature("g");
+                fields.signature("v");
+            });
+            message.align(8);
+            message.bytes.extend(&body.bytes);
+            decode(&message.bytes)
+        };
+        let reply = |text: Option<&str>| {
+            let text = text.map(str::to_owned);
+            Ok(Incoming::Reply { serial: 5, text })
+        };
+        let text = |body: &mut Body| {
+            body.signature("s");
+            body.text("/user.slice");
+        };
+        assert_eq!(answer(&text), reply(Some("/user.slice")));
+        let number = |body: &mut Body| {
+            body.signature("u");
+            body.u32(7);
+        };
+        assert_eq!(answer(&number), reply(None));
+        assert!(answer(&|_| {}).is_err());
     }
 
     #[test]

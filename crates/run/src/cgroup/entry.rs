@@ -9,7 +9,8 @@ use super::files::{Dir, Failed};
 use super::holder::Holder;
 use super::make::Dirs;
 use super::place::{Cgroup, Place};
-use crate::error::{Error, Result};
+use super::unit::systemd;
+use crate::error::{Error, Result, While};
 
 /// The doors of a cgroup, opened beforehand.
 ///
@@ -21,9 +22,32 @@ pub(crate) struct Entry {
     pub(crate) into: Option<OwnedFd>,
     /// The files `tasks` of version 1, to each of which the process writes `0` while it has one thread.
     pub(crate) tasks: Vec<OwnedFd>,
+    /// How else the process gets in there, where this one may not have it made there.
+    pub(crate) ferry: Option<Ferry>,
     /// What keeps a cgroup of systemd's from going until the process is in it: to be
     /// [released](Holder::release) then.
     pub(crate) holder: Option<Holder>,
+}
+
+/// A cgroup that systemd puts processes into.
+///
+/// The kernel lets a user have processes made in another cgroup only if what is above both is the user's: who has
+/// logged in is not below the systemd of its own, but beside it.
+#[derive(Debug)]
+pub(crate) struct Ferry {
+    unit: String,
+    /// The path below the unit's own cgroup; empty for that itself.
+    below: String,
+    rootless: bool,
+}
+
+impl Ferry {
+    /// Puts a process there.
+    pub(crate) fn bring(&self, pid: i32) -> Result<()> {
+        let mut systemd = systemd(self.rootless)?;
+        let attached = systemd.attach(&self.unit, &self.below, pid.unsigned_abs());
+        attached.doing(|| format!("unable to put a process into unit {:?}", self.unit))
+    }
 }
 
 impl Entry {
@@ -48,9 +72,13 @@ impl Cgroup {
         let chosen = self.choose(below)?;
         if !below.is_empty() {
             let entry = Dirs::open(&chosen).and_then(Dirs::into_entry);
-            return entry.map_err(|error| error.within("--cgroup: adding pid of the process"));
+            let ferry = self.ferry(chosen.places.first().map(|place| place.dir.as_path()));
+            return entry
+                .map(|entry| Entry { ferry, ..entry })
+                .map_err(|error| error.within("--cgroup: adding pid of the process"));
         }
         let mut dirs = Dirs::open(self)?;
+        let mut elsewhere = None;
         if self.is_v2()
             && let Some(dir) = dirs.find("")
         {
@@ -60,9 +88,27 @@ impl Cgroup {
                 && let Ok(dir) = Dir::open(&place)
             {
                 dirs.replace(dir);
+                elsewhere = Some(place);
             }
         }
-        dirs.into_entry()
+        let ferry = self.ferry(elsewhere.as_deref());
+        Ok(Entry {
+            ferry,
+            ..dirs.into_entry()?
+        })
+    }
+
+    /// Where systemd makes the cgroup of a user: how it puts a process into it, or into one below.
+    pub(super) fn ferry(&self, dir: Option<&Path>) -> Option<Ferry> {
+        let unit = self.unit.as_ref().filter(|_| self.rootless)?;
+        let own = self.places.first()?;
+        let below = dir.and_then(|dir| dir.strip_prefix(&own.dir).ok());
+        let below = below.filter(|below| !below.as_os_str().is_empty());
+        Some(Ferry {
+            unit: unit.name.clone(),
+            below: below.map_or_else(String::new, |below| format!("/{}", below.display())),
+            rootless: self.rootless,
+        })
     }
 
     /// Where a process is in the hierarchy of version 2.

@@ -21,7 +21,7 @@ mod stats;
 mod unit;
 mod update;
 
-pub(crate) use entry::Entry;
+pub(crate) use entry::{Entry, Ferry};
 pub(crate) use holder::{Holder, release};
 pub(crate) use life::State;
 pub(crate) use place::{Cgroup, Wanted};

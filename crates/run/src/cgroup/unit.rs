@@ -1,6 +1,5 @@
 //! A cgroup that systemd makes: a scope, which it makes only around processes.
 
-use std::path::PathBuf;
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -27,8 +26,14 @@ impl Cgroup {
             ));
         }
         properties::of_annotations(wanted.annotations)?;
+        let above = if wanted.rootless {
+            let told = systemd(true)?.cgroup();
+            told.doing(|| "unable to ask systemd".to_owned())?
+        } else {
+            CgroupPath::root()
+        };
         let unit = Unit::of(wanted)?;
-        let path = unit.path(wanted.rootless)?;
+        let path = unit.path(&above)?;
         let place = |mounted: &Mounted| Place {
             controllers: mounted.controllers.clone(),
             dir: path.below(&mounted.point),
@@ -53,10 +58,12 @@ impl Cgroup {
         let nothing = Resources::default();
         let mut resources = wanted.resources.unwrap_or(&nothing).clone();
         let rules = devices::Rules::of(&resources.devices, wanted.devices)?;
-        // Where one process is all that there may be, that is to be the container's.
+        // Where one process is all that there may be, that is to be the container's: neither the holder nor who
+        // brings it there, by a process between perhaps.
+        let others = if self.rootless { 3 } else { 1 };
         let pids = resources
             .pids
-            .take_if(|it| it.limit.is_some_and(|limit| (0..2).contains(&limit)));
+            .take_if(|it| it.limit.is_some_and(|limit| (0..=others).contains(&limit)));
         let holder = Holder::start()?;
         let mut all = unit.properties(wanted, holder.pid(), self.is_v2());
         all.extend(properties::of_annotations(wanted.annotations)?);
@@ -85,6 +92,7 @@ impl Cgroup {
                     )
                 });
                 entry.holder = Some(holder.and_then(then));
+                entry.ferry = self.ferry(None);
                 Ok(entry)
             }
         }
@@ -117,12 +125,7 @@ impl Cgroup {
     }
 
     fn systemd(&self) -> Result<Systemd> {
-        let connected = if self.rootless && !geteuid().is_root() {
-            Systemd::connect_to_users()
-        } else {
-            Systemd::connect()
-        };
-        connected.doing(|| "unable to ask systemd".to_owned())
+        systemd(self.rootless)
     }
 
     /// Waits until systemd has put the process where it was to.
@@ -188,15 +191,12 @@ impl Unit {
         })
     }
 
-    fn path(&self, rootless: bool) -> Result<CgroupPath> {
+    /// Its cgroup, below that of the systemd which makes it.
+    fn path(&self, above: &CgroupPath) -> Result<CgroupPath> {
         let invalid = |_| Error::new(format!("invalid slice name: {}", self.slice));
         let slice = CgroupPath::of_slice(&self.slice).map_err(invalid)?;
-        let whole = if rootless && !geteuid().is_root() {
-            users_manager()?.join(slice.as_str().trim_start_matches('/'))
-        } else {
-            PathBuf::from(slice.as_str())
-        };
-        let whole = CgroupPath::parse(&whole.to_string_lossy());
+        let whole = format!("{}/{}", above.as_str(), slice.as_str());
+        let whole = CgroupPath::parse(&whole);
         let told = |error: orlop_cgroup::PathError| Error::new(error.to_string());
         whole.and_then(|it| it.child(&self.name)).map_err(told)
     }
@@ -230,13 +230,15 @@ fn stop(systemd: &mut Systemd, unit: &Unit) -> Result<()> {
     stopped.doing(|| format!("unable to stop unit {:?}", unit.name))
 }
 
-/// The cgroup of the systemd of this process's user.
-fn users_manager() -> Result<PathBuf> {
-    let uid = geteuid().as_raw();
-    let service = format!("user@{uid}.service");
-    let membership = orlop_disk::Membership::own().doing(|| "open /proc/self/cgroup".to_owned())?;
-    let own = PathBuf::from(membership.path("").unwrap_or("/"));
-    let above = own.ancestors().find(|it| it.ends_with(&service));
-    let usual = || PathBuf::from(format!("/user.slice/user-{uid}.slice/{service}"));
-    Ok(above.map_or_else(usual, PathBuf::from))
+/// The systemd that makes a container's cgroup. For who is root of a user namespace alone it is the one that is at
+/// home there, in a machine that is a container itself, else that of the user whom it is outside.
+pub(super) fn systemd(rootless: bool) -> Result<Systemd> {
+    let connected = if !rootless {
+        Systemd::connect()
+    } else if geteuid().is_root() {
+        Systemd::connect_to_own().or_else(|_| Systemd::connect_to_users())
+    } else {
+        Systemd::connect_to_users()
+    };
+    connected.doing(|| "unable to ask systemd".to_owned())
 }

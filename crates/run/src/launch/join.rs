@@ -18,8 +18,8 @@ use crate::plan::{ProcessPlan, c_string, name};
 use crate::report::{Channel, Word};
 use crate::state::{State, StateDir, Status};
 use crate::sys::{
-    CloneArgs, Cloned, Side, clone, close_now, enter_namespaces, open_pidfd, pidfd_signal, poll_in,
-    wait_for,
+    CloneArgs, Cloned, Side, clone, clone_away, close_now, enter_namespaces, open_pidfd,
+    pidfd_signal, poll_in, wait_for,
 };
 use crate::users;
 
@@ -137,14 +137,18 @@ pub(crate) fn join(
         sibling: false,
         here: true,
     };
-    let side = match clone(&args) {
-        Err(Errno::ACCESS | Errno::PERM) if state.rootless && cgroups.is_empty() => {
+    let side = match (clone(&args), &entry.ferry) {
+        (Err(Errno::ACCESS), Some(ferry)) => match clone_away(&args, |pid| ferry.bring(pid)) {
+            Ok(brought) => Ok(brought?),
+            Err(errno) => Err(errno),
+        },
+        (Err(Errno::ACCESS | Errno::PERM), _) if state.rootless && cgroups.is_empty() => {
             clone(&CloneArgs {
                 cgroup: None,
                 ..args
             })
         }
-        side => side,
+        (side, _) => side,
     };
     let mut child = match side.doing(|| "clone3".to_owned())? {
         Side::Child => {

@@ -22,6 +22,7 @@ use rustix::io::Errno;
 
 use crate::args::Globals;
 use crate::bundle::Bundle;
+use crate::cgroup::Ferry;
 use crate::child;
 use crate::error::{Error, Result, While, meaning};
 use crate::log::Log;
@@ -30,7 +31,7 @@ use crate::protect::may_be_looked_into;
 use crate::report::Channel;
 use crate::state::{State, StateDir};
 use crate::sys::{
-    CloneArgs, Cloned, Side, clone, close_now, enter_namespaces, pidfd_signal,
+    CloneArgs, Cloned, Side, clone, clone_away, close_now, enter_namespaces, pidfd_signal,
     raise_own_limit_of_files, wait_for,
 };
 
@@ -125,7 +126,10 @@ fn run(
     let into = prepared.entry_into.take();
     log.debug(|| trace::of_clone(&prepared.plan.namespaces, into.is_some()));
     let beside = prepared.state.rootless && !prepared.state.cgroup.is_v2();
-    let (mut process, between) = start(&mut prepared.plan, &ours, &theirs, into.as_ref(), beside)?;
+    let ferry = prepared.ferry.take();
+    let plan = &mut prepared.plan;
+    let (mut process, between) =
+        start(plan, &ours, &theirs, into.as_ref(), ferry.as_ref(), beside)?;
     drop(theirs);
     let done = words::serve(
         log,
@@ -145,13 +149,14 @@ fn run(
 }
 
 /// Clones. Where users of others' are entered, and other namespaces with them, by a process between;
-/// that is what is returned then. A cgroup of version 2 that is but `beside` those of version 1 is done without where
-/// the caller may not have others go there.
+/// that is what is returned then. Where the caller may not have others made in the cgroup, a `ferry` gets them there; a
+/// cgroup of version 2 that is but `beside` those of version 1 is done without.
 fn start(
     plan: &mut Plan,
     ours: &Channel,
     theirs: &Channel,
     cgroup: Option<&OwnedFd>,
+    ferry: Option<&Ferry>,
     beside: bool,
 ) -> Result<(Cloned, bool)> {
     let others = !plan.namespaces.join.is_empty() || plan.namespaces.user.is_some();
@@ -181,12 +186,25 @@ fn start(
         done.doing(|| "protecting this process".to_owned())
     };
     open_up(true)?;
-    let side = match clone(&args) {
-        Err(Errno::ACCESS) if beside && cgroup.is_some() => clone(&CloneArgs {
-            cgroup: None,
-            ..args
-        }),
-        side => side,
+    let refused = |errno| match errno {
+        Errno::ACCESS if cgroup.is_some() => Error::new(format!(
+            "linux.cgroupsPath: unable to apply cgroup configuration: {}",
+            meaning(errno.raw_os_error())
+        )),
+        _ => Error::new(format!(
+            "clone3: unable to start unshare: {}",
+            meaning(errno.raw_os_error())
+        )),
+    };
+    let side = match (clone(&args), ferry) {
+        (Err(Errno::ACCESS), _) if beside && cgroup.is_some() => {
+            let cgroup = None;
+            clone(&CloneArgs { cgroup, ..args }).map_err(refused)
+        }
+        (Err(Errno::ACCESS), Some(ferry)) => clone_away(&args, |pid| ferry.bring(pid))
+            .map_err(refused)
+            .and_then(|brought| brought.map_err(|error| error.within("linux.cgroupsPath"))),
+        (side, _) => side.map_err(refused),
     };
     if let Ok(Side::Child) = side {
         // Else the end of the parent would be no end of its words.
@@ -201,16 +219,6 @@ fn start(
         enter_namespaces(own.as_fd(), kind)
             .doing(|| "going back to our own namespaces".to_owned())?;
     }
-    let side = side.map_err(|errno| match errno {
-        Errno::ACCESS if cgroup.is_some() => Error::new(format!(
-            "linux.cgroupsPath: unable to apply cgroup configuration: {}",
-            meaning(errno.raw_os_error())
-        )),
-        _ => Error::new(format!(
-            "clone3: unable to start unshare: {}",
-            meaning(errno.raw_os_error())
-        )),
-    });
     match side? {
         Side::Parent(process) => Ok((process, between)),
         Side::Child => Err(Error::new("a child that went on as its parent")),

@@ -8,7 +8,7 @@ use super::Options;
 use super::filter::{self, Filter};
 use crate::args::Globals;
 use crate::bundle::Bundle;
-use crate::cgroup::{Cgroup, Entry, Holder, Wanted};
+use crate::cgroup::{Cgroup, Entry, Ferry, Holder, Wanted};
 use crate::error::{Result, While};
 use crate::log::Log;
 use crate::netdev::Devices;
@@ -27,6 +27,7 @@ pub(crate) struct Prepared {
     pub(crate) state: State,
     pub(crate) entry_into: Option<OwnedFd>,
     /// What holds the cgroup until the container's process is in it.
+    pub(crate) ferry: Option<Ferry>,
     pub(crate) holder: Option<Holder>,
     /// Network devices that are the container's by now.
     pub(crate) devices: Option<Devices>,
@@ -114,6 +115,7 @@ pub(crate) fn prepare(
         plan,
         state,
         entry_into: entry.into,
+        ferry: entry.ferry,
         holder: entry.holder,
         devices: None,
     })

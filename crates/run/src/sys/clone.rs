@@ -1,10 +1,15 @@
 //! Making the process of a container, in its namespaces and its cgroup at once.
 #![allow(unsafe_code, reason = "clone3 and setns by pidfd are wrapped nowhere")]
 
-use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 
 use orlop_processor::Here;
 use rustix::io::{Errno, Result};
+use rustix::net::{AddressFamily, SocketFlags, SocketType, socketpair};
+use rustix::process::{Pid, Signal, set_parent_process_death_signal};
+
+use super::process::{exit_now, pidfd_signal, wait_for};
+use super::socket::{receive_with, send_with};
 
 /// What a new process begins with.
 #[derive(Debug, Default)]
@@ -87,6 +92,93 @@ pub(crate) fn clone(args: &CloneArgs<'_>) -> Result<Side> {
         })),
         _ => Err(last()),
     }
+}
+
+/// Clones this process by way of one that `bring` puts to where the new one is to be born: into a cgroup that this
+/// process may not have others made in. The new one is this process's child all the same.
+pub(crate) fn clone_away<E>(
+    args: &CloneArgs<'_>,
+    bring: impl FnOnce(i32) -> std::result::Result<(), E>,
+) -> Result<std::result::Result<Side, E>> {
+    let (ours, theirs) = socketpair(
+        AddressFamily::UNIX,
+        SocketType::SEQPACKET,
+        SocketFlags::CLOEXEC,
+        None,
+    )?;
+    let parent = rustix::process::getpid();
+    let ferry = match fork()? {
+        Side::Child => {
+            drop(ours);
+            return match ferry(args, parent, &theirs) {
+                Ok(()) => Ok(Ok(Side::Child)),
+                Err(errno) => {
+                    let _ = rustix::io::write(&theirs, &errno.raw_os_error().to_ne_bytes());
+                    exit_now(1)
+                }
+            };
+        }
+        Side::Parent(ferry) => ferry,
+    };
+    drop(theirs);
+    let brought = bring(ferry.pid);
+    let made = match &brought {
+        Ok(()) => rustix::io::write(&ours, b"0").and_then(|_| receive_with(ours.as_fd())),
+        Err(_) => Err(Errno::CANCELED),
+    };
+    if made.is_err() {
+        let _ = pidfd_signal(ferry.pidfd.as_fd(), libc::SIGKILL);
+    }
+    let _ = wait_for(ferry.pid);
+    if let Err(error) = brought {
+        return Ok(Err(error));
+    }
+    match made? {
+        // It may have been told by a number of another PID namespace.
+        (Some(pidfd), _) => {
+            let pid = pid_behind(pidfd.as_fd())?;
+            Ok(Ok(Side::Parent(Cloned { pid, pidfd })))
+        }
+        (None, told) => Err(told.first_chunk().map_or(Errno::CHILD, |told| {
+            Errno::from_raw_os_error(i32::from_ne_bytes(*told))
+        })),
+    }
+}
+
+/// Waits until it has been brought, and returns in what it makes there alone.
+fn ferry(args: &CloneArgs<'_>, parent: Pid, theirs: &OwnedFd) -> Result<()> {
+    set_parent_process_death_signal(Some(Signal::KILL))?;
+    // In a PID namespace that it was born into its parent has no number.
+    if rustix::process::getppid().is_some_and(|it| it != parent) {
+        return Err(Errno::SRCH);
+    }
+    if rustix::io::read(theirs, &mut [0u8; 1])? == 0 {
+        return Err(Errno::PIPE);
+    }
+    match clone(&CloneArgs {
+        cgroup: None,
+        sibling: true,
+        here: false,
+        ..*args
+    })? {
+        Side::Child => Ok(()),
+        Side::Parent(made) => {
+            let told = send_with(theirs.as_fd(), b"0", made.pidfd.as_fd());
+            if told.is_err() {
+                let _ = pidfd_signal(made.pidfd.as_fd(), libc::SIGKILL);
+            }
+            exit_now(i32::from(told.is_err()))
+        }
+    }
+}
+
+/// The number of the process behind a descriptor.
+fn pid_behind(pidfd: BorrowedFd<'_>) -> Result<i32> {
+    let path = format!("/proc/self/fdinfo/{}", pidfd.as_raw_fd());
+    let told = orlop_disk::read_kernel_text(path).map_err(|_| Errno::SRCH)?;
+    let pid = told.lines().find_map(|line| line.strip_prefix("Pid:"));
+    let pid = pid.and_then(|pid| pid.trim().parse().ok());
+    pid.filter(|pid| *pid > 0).ok_or(Errno::SRCH)
 }
 
 /// Clones this process without anything new.

@@ -5,7 +5,9 @@ mod process;
 mod rights;
 mod socket;
 
-pub(crate) use clone::{CloneArgs, Cloned, Side, clone, enter_namespaces, fork, namespace_kind};
+pub(crate) use clone::{
+    CloneArgs, Cloned, Side, clone, clone_away, enter_namespaces, fork, namespace_kind,
+};
 pub(crate) use orlop_disk::{MountAttr, set_mount_attributes};
 pub(crate) use process::{
     Image, bring_up_loopback, close_from, close_now, end_when_asked, execute, execute_fd, exit_now,

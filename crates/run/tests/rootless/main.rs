@@ -16,4 +16,6 @@ mod ids;
 mod life;
 mod mounts;
 mod refused;
+mod session;
+mod systemd;
 mod user;

@@ -4,7 +4,7 @@ use std::cell::RefCell;
 use std::fs;
 use std::os::unix::fs::{PermissionsExt, chown, symlink};
 use std::os::unix::process::CommandExt;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::{Command, Stdio};
 
 pub(crate) use orlop_testkit::process::{Said, ended};
@@ -16,6 +16,7 @@ pub(crate) const ID: u32 = 64_321;
 
 /// A user, and what is its.
 pub(crate) struct User {
+    pub(crate) id: u32,
     pub(crate) scratch: Scratch,
     pub(crate) rootfs: PathBuf,
     pub(crate) runtime: PathBuf,
@@ -41,6 +42,11 @@ pub(crate) fn works() -> Result<(), String> {
 
 impl User {
     pub(crate) fn new() -> Self {
+        Self::of(ID)
+    }
+
+    /// The one with this id.
+    pub(crate) fn of(id: u32) -> Self {
         let scratch = Scratch::new();
         let rootfs = scratch.subdir("rootfs");
         for directory in ["bin", "dev", "etc", "proc", "sys", "tmp"] {
@@ -61,16 +67,17 @@ impl User {
         let runtime = scratch.subdir("program").join("orlop-run");
         fs::copy(given, &runtime).unwrap();
         let user = Self {
+            id,
             scratch,
             rootfs,
             runtime,
             made: RefCell::default(),
         };
         for dir in ["run", "rootfs"] {
-            own(&user.scratch.subdir(dir));
+            user.dir(dir);
         }
         let tree = Command::new("chown")
-            .args(["-hR", &format!("{ID}:{ID}")])
+            .args(["-hR", &format!("{id}:{id}")])
             .arg(&user.rootfs)
             .status();
         assert!(tree.unwrap().success());
@@ -81,7 +88,7 @@ impl User {
     /// A directory of the user's.
     pub(crate) fn dir(&self, name: &str) -> PathBuf {
         let dir = self.scratch.subdir(name);
-        own(&dir);
+        chown(&dir, Some(self.id), Some(self.id)).unwrap();
         dir
     }
 
@@ -137,8 +144,8 @@ impl User {
     pub(crate) fn command(&self) -> Command {
         let mut command = Command::new(&self.runtime);
         command
-            .uid(ID)
-            .gid(ID)
+            .uid(self.id)
+            .gid(self.id)
             .env("XDG_RUNTIME_DIR", self.scratch.subdir("run"));
         command
     }
@@ -162,9 +169,4 @@ pub(crate) fn out(said: Said) -> String {
 pub(crate) fn refusal(said: Said) -> String {
     assert!(said.code.is_some_and(|code| code != 0), "{said:?}");
     said.err
-}
-
-/// Makes something the user's.
-pub(crate) fn own(path: &Path) {
-    chown(path, Some(ID), Some(ID)).unwrap();
 }
