@@ -82,20 +82,17 @@ impl LogFile<'_> {
             }
             Err(error) => return Err(error),
         };
-        match self.query.tail_lines {
-            Some(lines) => {
-                let from = self.tail_start(&file, lines)?;
-                if from.missing > 0 {
-                    self.last_of_older(&place, &file, from.missing)?;
-                }
-                file.seek(SeekFrom::Start(from.offset))?;
+        if let Some(lines) = self.query.tail_lines {
+            let from = self.tail_start(&file, lines)?;
+            if from.missing > 0 {
+                self.last_of_older(&place, &file, from.missing)?;
             }
-            None => {
-                let mut parts = Parts::beside(&place, &file)?;
-                while let Some(mut part) = parts.next()? {
-                    self.drain(&mut part)?;
-                    self.finish()?;
-                }
+            file.seek(SeekFrom::Start(from.offset))?;
+        } else {
+            let mut parts = Parts::beside(&place, &file)?;
+            while let Some(mut part) = parts.next()? {
+                self.drain(&mut part)?;
+                self.finish()?;
             }
         }
         self.drain(&mut file)?;
