@@ -199,7 +199,7 @@ async fn the_state_of_an_engine_that_hangs_is_refused_with_the_reason() {
     let sockets = tempfile::tempdir().unwrap();
     let socket = sockets.path().join("m.sock");
     let config = format!("[metrics]\nlisten = \"unix://{}\"", socket.display());
-    let world = world!(DockerEngine::start(), &config);
+    let mut world = world!(DockerEngine::start(), &config);
     let state = async || {
         let mut stream = UnixStream::connect(&socket).await.unwrap();
         let request = b"GET /debug/state HTTP/1.1\r\nHost: node\r\nConnection: close\r\n\r\n";
