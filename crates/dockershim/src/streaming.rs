@@ -5,6 +5,7 @@ use std::os::fd::AsFd as _;
 use std::time::Duration;
 
 use orlop_network::netns;
+use orlop_pool::{Place, Refused};
 use orlop_service::sessions::Host;
 use orlop_stream::{
     AttachRequest, Duplex, ExecRequest, ExitOutcome, Input, Output, Resizes, Server, Session,
@@ -228,16 +229,27 @@ async fn port_forward(shim: &Shim, pod: &str, port: u16) -> Result<Box<dyn Duple
         let problem = format!("{doing}: the pod does not run");
         return Err(Error::Precondition(problem).into());
     }
-    let dialled = orlop_pool::blocking(move || {
-        let namespace = std::fs::File::open(format!("/proc/{pid}/ns/net"))?;
-        netns::inside(namespace.as_fd(), move || dial(port))
-    });
-    let stream = match dialled.await {
+    let dialled = dialled(&sandbox.id, pid, port).await;
+    let stream = match dialled {
         Ok(stream) => stream.map_err(Error::io(doing.clone()))?,
-        Err(_) => return Err(Error::Internal(doing).into()),
+        Err(refused @ Refused::Full { .. }) => {
+            return Err(Error::Exhausted(format!("{doing}: {refused}")).into());
+        }
+        Err(Refused::NoThread { source, .. }) => return Err(Error::io(doing)(source).into()),
+        Err(Refused::Panicked { .. }) => return Err(Error::Internal(doing).into()),
     };
     let stream = tokio::net::TcpStream::from_std(stream).map_err(Error::io(doing))?;
     Ok(Box::new(stream))
+}
+
+/// Connects to a port of a pod, which answers when it likes.
+async fn dialled(pod: &str, pid: i32, port: u16) -> Result<std::io::Result<TcpStream>, Refused> {
+    static DIALLING: Place = Place::new("dialling ports of pods", 32, 4, 512);
+    let dialling = DIALLING.run_for(pod, move || {
+        let namespace = std::fs::File::open(format!("/proc/{pid}/ns/net"))?;
+        netns::inside(namespace.as_fd(), move || dial(port))
+    });
+    dialling.await
 }
 
 /// Connects on the loopback interface, by either family.
@@ -249,4 +261,36 @@ fn dial(port: u16) -> std::io::Result<TcpStream> {
     stream.set_nonblocking(true)?;
     let _ = stream.set_nodelay(true);
     Ok(stream)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn ports_that_do_not_answer_keep_no_thread_of_the_node_s() {
+        use rustix::net::{AddressFamily, SocketType, bind, getsockname, listen, socket};
+        let deaf = socket(AddressFamily::INET, SocketType::STREAM, None).unwrap();
+        bind(&deaf, &SocketAddr::from((Ipv4Addr::LOCALHOST, 0))).unwrap();
+        listen(&deaf, 0).unwrap();
+        let address: SocketAddr = getsockname(&deaf).unwrap().try_into().unwrap();
+        // It has room for one that it has not taken yet; who comes after is not heard.
+        let first = TcpStream::connect(address).unwrap();
+        let own = i32::try_from(std::process::id()).unwrap();
+        let dials = (0..100).map(|pod: u32| {
+            tokio::spawn(async move { dialled(&pod.to_string(), own, address.port()).await })
+        });
+        let dials: Vec<_> = dials.collect();
+        sleep(Duration::from_millis(500)).await;
+        let node = tokio::time::timeout(Duration::from_secs(5), orlop_pool::blocking(|| 7));
+        assert_eq!(node.await.expect("a thread of the node's").unwrap(), 7);
+        assert!(
+            dials.iter().any(|dial| !dial.is_finished()),
+            "all are heard"
+        );
+        for dial in &dials {
+            dial.abort();
+        }
+        drop(first);
+    }
 }

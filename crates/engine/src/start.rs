@@ -3,6 +3,7 @@
 use std::fs::Permissions;
 use std::os::unix::fs::PermissionsExt as _;
 use std::sync::{Arc, OnceLock};
+use std::time::Duration;
 
 use orlop_cgroup::Driver;
 use orlop_image::Images;
@@ -10,6 +11,7 @@ use orlop_network::Networks;
 use orlop_nri::Nri;
 use orlop_service::exec_output::OutputBudget;
 use orlop_service::joins::Joins;
+use tokio::time::{Instant, sleep};
 use tokio_util::task::TaskTracker;
 
 use crate::after_restart::{abandoned_trials, restore, tidy};
@@ -34,6 +36,11 @@ use crate::record::store::Store;
 use crate::spec::{AppArmor, HostFacts};
 use crate::streaming::Sessions;
 use crate::timeline::Traces;
+
+/// Others that are starting, too, may have all processes for a moment: a daemon that ended for that would have to be
+/// started again.
+const MOMENT: Duration = Duration::from_secs(5);
+const AGAIN: Duration = Duration::from_millis(250);
 
 impl Engine {
     /// Opens the stores, finds the runtimes, and takes up what an earlier run left.
@@ -160,7 +167,17 @@ async fn serve_streams(node: &Arc<Node>) -> Result<()> {
 async fn find_runtimes(config: &Config, driver: Driver) -> Result<Runtimes> {
     let usual = runtimes::usual(config, driver);
     abandoned_trials::end(&config.state, &usual).await;
-    Runtimes::find(config, driver).await
+    let by = Instant::now() + MOMENT;
+    loop {
+        match Runtimes::find(config, driver).await {
+            Err(error) if matches!(*error, Error::Exhausted(_)) && Instant::now() < by => {
+                let why = chain(&*error);
+                tracing::warn!(why, "runtimes cannot be tried at this moment");
+                sleep(AGAIN).await;
+            }
+            found => return found,
+        }
+    }
 }
 
 /// What the image store must be told.

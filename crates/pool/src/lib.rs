@@ -15,7 +15,7 @@ mod shares;
 pub use known::{Occupied, places};
 pub use limit::{NoThread, started};
 pub use names::look_up;
-pub use own::{Ended, answering, blocking, finish, ready};
+pub use own::{Ended, answering, blocking, finish, ready, storing};
 pub use place::{Place, Refused};
 pub use program::{Retries, Said, ask};
 pub use shares::{Share, Shares, most_of};

@@ -21,7 +21,10 @@ const IDLE: Duration = Duration::from_secs(2);
 
 static OWN: Threads = Threads::new(THREADS, IDLE);
 
-/// What answers those that wait in the kernel, perhaps on all of [`OWN`], has threads that never do.
+/// What keeps images has threads that never wait in the kernel for one that is being fetched, as those of [`OWN`] may.
+static STORING: Threads = Threads::new(32, IDLE);
+
+/// What answers those that wait in the kernel has threads that wait for nothing but what an answer needs.
 static ANSWERING: Threads = Threads::new(32, IDLE);
 
 /// Why blocking work did not come to its end.
@@ -39,6 +42,7 @@ pub enum Ended {
 /// never has such work refused.
 pub fn ready() -> io::Result<()> {
     OWN.begin(Box::new(|| ()))?;
+    STORING.begin(Box::new(|| ()))?;
     ANSWERING.begin(Box::new(|| ()))
 }
 
@@ -49,6 +53,15 @@ where
     F: FnOnce() -> T + Send + 'static,
 {
     on(&OWN, work)
+}
+
+/// Like [`blocking`], for what keeps images: it has threads of its own, 32 at most.
+pub fn storing<T, F>(work: F) -> impl Future<Output = Result<T, Ended>> + Send + use<T, F>
+where
+    T: Send + 'static,
+    F: FnOnce() -> T + Send + 'static,
+{
+    on(&STORING, work)
 }
 
 /// Like [`blocking`], for what somebody who blocks may wait for: it has threads of its own.
@@ -64,6 +77,7 @@ where
 pub fn finish(limit: Duration) {
     let by = Instant::now() + limit;
     OWN.finish(by);
+    STORING.finish(by);
     ANSWERING.finish(by);
 }
 

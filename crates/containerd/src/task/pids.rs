@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use orlop_cgroup::{Cgroup, CgroupPath};
+use orlop_cgroup::{Cgroup, CgroupPath, Hierarchies};
 use orlop_disk::Membership;
 use orlop_ttrpc::{Writer, text};
 
@@ -26,7 +26,7 @@ pub(super) fn call(shim: &Arc<Shim>, request: &[u8]) -> Result<Vec<u8>> {
         (task.process.pid, lives && task.runtime.is_some(), commands)
     };
     let pids = if lives_in_container {
-        of_container(shim, pid)?
+        of_container(&shim.hierarchies, pid)?
     } else {
         vec![pid]
     };
@@ -43,21 +43,39 @@ pub(super) fn call(shim: &Arc<Shim>, request: &[u8]) -> Result<Vec<u8>> {
     Ok(answer.done())
 }
 
-/// All that is in the cgroup of a container's first process.
-fn of_container(shim: &Shim, pid: u32) -> Result<Vec<u32>> {
+/// All that is in the cgroup of a container's first process. Until its end is reported the process itself is
+/// always of these, also where its number is already gone.
+fn of_container(hierarchies: &Arc<Hierarchies>, pid: u32) -> Result<Vec<u32>> {
     let Ok(membership) = Membership::of(pid) else {
-        return Ok(Vec::new());
+        return Ok(vec![pid]);
     };
-    let controller = if shim.hierarchies.is_v2() { "" } else { "pids" };
+    let controller = if hierarchies.is_v2() { "" } else { "pids" };
     let path = membership
         .path(controller)
         .and_then(|path| CgroupPath::parse(path).ok());
     let Some(path) = path.filter(|path| !path.is_root()) else {
         return Ok(vec![pid]);
     };
-    let cgroup = Cgroup::new(Arc::clone(&shim.hierarchies), path);
+    let cgroup = Cgroup::new(Arc::clone(hierarchies), path);
     let processes = cgroup.processes();
     let processes = processes
         .map_err(|error| unknown(format!("listing the processes of a container: {error}")))?;
+    if processes.is_empty() {
+        return Ok(vec![pid]);
+    }
     Ok(processes.into_iter().map(|pid| pid as u32).collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_process_that_was_reaped_and_not_reported_yet_is_still_told() {
+        let hierarchies = Arc::new(Hierarchies::detect().unwrap());
+        let mut child = std::process::Command::new("true").spawn().unwrap();
+        let pid = child.id();
+        child.wait().unwrap();
+        assert_eq!(of_container(&hierarchies, pid).unwrap(), [pid]);
+    }
 }

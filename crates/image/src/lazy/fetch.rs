@@ -101,7 +101,7 @@ impl Judge for Anything {
 pub(crate) async fn on_a_thread<T: Send + 'static>(
     work: impl FnOnce() -> Result<T> + Send + 'static,
 ) -> Result<T, Attempt> {
-    match crate::blocking::blocking(work).await {
+    match crate::blocking::answering(work).await {
         Err(error @ (Error::Protocol { .. } | Error::InvalidImage { .. })) => {
             Err(Attempt::Final(error))
         }

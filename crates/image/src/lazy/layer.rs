@@ -19,7 +19,7 @@ use tokio::sync::Notify;
 
 use super::fetch::{Judge, Part, from_any, on_a_thread};
 use super::plan::{Plan, Stretch, chunks, parts};
-use crate::blocking::blocking;
+use crate::blocking::answering;
 use crate::registry::{Attempt, Remote};
 use crate::{Digest, Error, Result};
 
@@ -203,7 +203,7 @@ impl Layer {
         loop {
             let changed = self.changed.notified();
             let (layer, range) = (Arc::clone(self), wanted.clone());
-            match blocking(move || layer.claim(&range)).await? {
+            match answering(move || layer.claim(&range)).await? {
                 Claimed::Nothing => return Ok(fetched),
                 Claimed::Others => changed.await,
                 // All was written, and is still missing.
@@ -217,7 +217,7 @@ impl Layer {
                         self.fetch_run(remotes, run, &claim.stretches).await?;
                     }
                     let layer = Arc::clone(self);
-                    blocking(move || layer.mark(&claim.stretches)).await?;
+                    answering(move || layer.mark(&claim.stretches)).await?;
                 }
             }
         }

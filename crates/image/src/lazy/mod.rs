@@ -41,7 +41,7 @@ use self::layer::Layer;
 use self::rest::Budget;
 use self::server::{Serving, Told};
 use self::sources::Sources;
-use crate::blocking::blocking;
+use crate::blocking::{answering, blocking};
 use crate::registry::{Keyring, Remote};
 use crate::store::{Form, LayerRecord, Store, is_known};
 use crate::{Config, Digest, Error, Reference, Repository, Result};
@@ -257,7 +257,7 @@ impl Lazies {
         }
         let (key, blob, bytes) = (record.key, (lazy.blob, lazy.blob_bytes), lazy.bytes);
         let (store, serving) = (Arc::clone(&self.store), Arc::clone(&self.serving));
-        let layer = blocking(move || {
+        let layer = answering(move || {
             let dir = store.layout().layer(&key);
             // An earlier process came as far as that: nobody may write to it any more.
             if store.layout().layer_image(&key).exists() {
@@ -410,7 +410,7 @@ impl Lazies {
         let Some(layer) = self.layers.lock().get(key).cloned() else {
             return Ok(true);
         };
-        blocking(move || Ok(layer.missing(0..u64::MAX)?.is_empty())).await
+        answering(move || Ok(layer.missing(0..u64::MAX)?.is_empty())).await
     }
 
     /// Whether all of a layer came that is no more on the list.
@@ -419,7 +419,7 @@ impl Lazies {
             return Ok(false);
         }
         let dir = self.store.layout().layer(key);
-        blocking(move || {
+        answering(move || {
             let parts = orlop_lazy::Parts::open_to_read(&dir);
             let is_whole = parts.and_then(|parts| parts.has(0..parts.size()));
             Ok(is_whole.unwrap_or(false))

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use orlop_credentials::{ConfigFile, Entry, HelperError, Helpers};
 
 use super::credentials::Credentials;
-use crate::blocking::blocking;
+use crate::blocking::answering;
 use crate::registries::FILES;
 use crate::{Error, Result};
 
@@ -106,7 +106,7 @@ fn known(entry: Entry, host: &str, source: String) -> Known {
 }
 
 async fn read(file: PathBuf) -> Result<Option<ConfigFile>> {
-    blocking(move || parse(&file)).await
+    answering(move || parse(&file)).await
 }
 
 fn parse(file: &Path) -> Result<Option<ConfigFile>> {

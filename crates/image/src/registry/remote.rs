@@ -22,7 +22,7 @@ use super::reach::Within;
 use super::retry::Attempt;
 use super::sources::hosts_of;
 use super::transport::{Tls, Transport};
-use crate::blocking::blocking;
+use crate::blocking::answering;
 use crate::registries::Asking;
 use crate::{Config, Digest, Error, Repository, Result};
 
@@ -72,7 +72,7 @@ impl Remote {
     ) -> Result<Self> {
         let (dirs, file) = (config.registry_dirs.clone(), config.registries.clone());
         let named = repository.clone();
-        let read = blocking(move || {
+        let read = answering(move || {
             let registries = file.read()?;
             let sources = registries.sources(&named, &asking)?;
             let asked = sources.iter().filter(|source| source.serves(&asking));

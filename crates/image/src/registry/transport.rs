@@ -10,7 +10,7 @@ use reqwest::{Certificate, Client, Identity, Url};
 
 use super::connections::Connections;
 use super::reach::{Anywhere, Reach, Within};
-use crate::blocking::blocking;
+use crate::blocking::answering;
 use crate::{Config, Error, Pace, Result};
 
 /// TLS settings of a host.
@@ -129,7 +129,7 @@ impl Transport {
         }
         let building = key.clone();
         // Loads the system's certificates.
-        let client = blocking(move || Ok(build(&building)))
+        let client = answering(move || Ok(build(&building)))
             .await?
             .map_err(|error| Error::Configuration {
                 path: format!("TLS settings for {}", super::host::authority(url)),
@@ -197,7 +197,7 @@ async fn read_all(paths: Vec<PathBuf>) -> Result<Vec<Vec<u8>>> {
     if paths.is_empty() {
         return Ok(Vec::new());
     }
-    blocking(move || paths.iter().map(|path| read(path)).collect()).await
+    answering(move || paths.iter().map(|path| read(path)).collect()).await
 }
 
 fn read(path: &Path) -> Result<Vec<u8>> {

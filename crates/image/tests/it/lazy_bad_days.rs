@@ -544,3 +544,28 @@ async fn reads_on_all_threads_of_the_node_are_answered() {
         assert_eq!(read.map(|it| it.len()).ok(), Some(1_000_000));
     }
 }
+
+/// What sweeps, seals and collects may take all its threads for as long as the disk likes.
+#[tokio::test(flavor = "multi_thread")]
+async fn reads_are_answered_while_the_store_s_own_work_has_all_its_threads() {
+    skip_unless!(can());
+    const MORE_THAN_THREADS: usize = 100;
+    let mounted = Mounted::new().await;
+    let mut sweeps = Vec::new();
+    let mut releases = Vec::new();
+    for _ in 0..MORE_THAN_THREADS {
+        let (release, held) = std::sync::mpsc::channel::<()>();
+        sweeps.push(tokio::spawn(orlop_pool::storing(move || {
+            held.recv().is_err()
+        })));
+        releases.push(release);
+    }
+    assert_eq!(
+        mounted.reads("a").await.map(|it| it.len()).ok(),
+        Some(1_000_000)
+    );
+    drop(releases);
+    for sweep in sweeps {
+        assert!(sweep.await.unwrap().unwrap());
+    }
+}

@@ -3,6 +3,7 @@
 
 mod lines;
 mod links;
+mod parts;
 mod read;
 mod remove;
 mod rotate;

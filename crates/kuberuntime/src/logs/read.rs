@@ -1,6 +1,5 @@
 //! Reads a container's log, as `kubectl logs` asks for it.
 
-use std::ffi::{OsStr, OsString};
 use std::fs::File;
 use std::io::{self, Read, Seek, SeekFrom};
 use std::os::unix::fs::MetadataExt as _;
@@ -8,13 +7,13 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use bytes::Bytes;
-use flate2::read::GzDecoder;
 use orlop_cri::log::{Line, Stream};
 use orlop_disk::LogPlace;
 use orlop_kubelet_rules::Timestamp;
 use tokio::sync::mpsc::Sender;
 
 use super::lines::{Lines, TailStart, tail_start};
+use super::parts::{Parts, names, open};
 use crate::manager::{LogQuery, RequestError};
 
 /// How often a log that is followed is looked at.
@@ -83,19 +82,17 @@ impl LogFile<'_> {
             }
             Err(error) => return Err(error),
         };
-        match self.query.tail_lines {
-            Some(lines) => {
-                let from = self.tail_start(&file, lines)?;
-                if from.missing > 0 {
-                    self.last_of_older(&place, from.missing)?;
-                }
-                file.seek(SeekFrom::Start(from.offset))?;
+        if let Some(lines) = self.query.tail_lines {
+            let from = self.tail_start(&file, lines)?;
+            if from.missing > 0 {
+                self.last_of_older(&place, &file, from.missing)?;
             }
-            None => {
-                for part in rotated(&place)? {
-                    self.drain(&mut open_part(&place, &part)?)?;
-                    self.finish()?;
-                }
+            file.seek(SeekFrom::Start(from.offset))?;
+        } else {
+            let mut parts = Parts::beside(&place, &file)?;
+            while let Some(mut part) = parts.next()? {
+                self.drain(&mut part)?;
+                self.finish()?;
             }
         }
         self.drain(&mut file)?;
@@ -125,29 +122,29 @@ impl LogFile<'_> {
     }
 
     /// Reads the last lines of the parts that were rotated away.
-    fn last_of_older(&mut self, place: &LogPlace, lines: u64) -> io::Result<()> {
+    fn last_of_older(&mut self, place: &LogPlace, present: &File, lines: u64) -> io::Result<()> {
         // From the newest back, until there are enough. A second look costs less than keeping what may be all of it.
         let mut wanted = Vec::new();
         let mut found = 0;
-        for part in rotated(place)?.into_iter().rev() {
+        for part in names(place)?.into_iter().rev() {
             if found >= lines {
                 break;
             }
-            match open_part(place, &part) {
-                Ok(reader) => found += self.count(reader)?,
-                // Rotation has removed it meanwhile.
-                Err(error) if error.kind() == io::ErrorKind::NotFound => continue,
-                Err(error) => return Err(error),
-            }
-            wanted.push(part);
+            let Some(reader) = open(place, &part, present)? else {
+                continue;
+            };
+            let counted = self.count(reader)?;
+            found += counted;
+            wanted.push((part, counted));
         }
         let mut skipped = found.saturating_sub(lines);
-        for part in wanted.into_iter().rev() {
-            let mut reader = match open_part(place, &part) {
-                Err(error) if error.kind() == io::ErrorKind::NotFound => continue,
-                opened => opened?.take(LONGEST_PART),
+        for (part, counted) in wanted.into_iter().rev() {
+            let Some(reader) = open(place, &part, present)? else {
+                // Only the oldest goes meanwhile: of the others none is skipped for it.
+                skipped = skipped.saturating_sub(counted);
+                continue;
             };
-            self.each_line(&mut reader, &mut |this, line| {
+            self.each_line(&mut reader.take(LONGEST_PART), &mut |this, line| {
                 if skipped == 0 {
                     return this.entry(line);
                 }
@@ -279,32 +276,6 @@ fn check(out: &Sender<Result<Bytes, RequestError>>) -> io::Result<()> {
         return Err(io::ErrorKind::BrokenPipe.into());
     }
     Ok(())
-}
-
-/// The parts that were rotated away, the oldest first.
-fn rotated(place: &LogPlace) -> io::Result<Vec<OsString>> {
-    let mut parts = place.parts()?;
-    parts.retain(|name| !name.as_encoded_bytes().ends_with(b".tmp"));
-    Ok(parts)
-}
-
-fn open_part(place: &LogPlace, name: &OsStr) -> io::Result<Box<dyn Read>> {
-    let mut is_packed = name.as_encoded_bytes().ends_with(b".gz");
-    let file = match place.read_part(name) {
-        // Rotation has packed it meanwhile.
-        Err(error) if error.kind() == io::ErrorKind::NotFound && !is_packed => {
-            is_packed = true;
-            let mut packed = name.to_owned();
-            packed.push(".gz");
-            place.read_part(&packed)?
-        }
-        opened => opened?,
-    };
-    Ok(if is_packed {
-        Box::new(GzDecoder::new(file))
-    } else {
-        Box::new(file)
-    })
 }
 
 #[cfg(test)]
@@ -486,6 +457,60 @@ mod tests {
             let ended =
                 told.recv_timeout(Duration::from_secs(2) * orlop_testkit::machine::patience());
             assert!(ended.is_ok(), "it is read on: {tail_lines:?}");
+        }
+    }
+
+    #[test]
+    fn parts_that_rotation_removes_while_they_are_read_are_read_to_their_end() {
+        let dir = tempfile::tempdir().unwrap();
+        let log = dir.path().join("0.log");
+        let part = |number: usize| dir.path().join(format!("0.log.20260101-00000{number}"));
+        for number in 0..3 {
+            write(&part(number), &[&*format!("stdout F {number}"); 10]);
+        }
+        write(&log, &["stdout F now"; 10]);
+        let (out, mut parts) = mpsc::channel(1);
+        let source = Source {
+            id: ID.to_owned(),
+            path: log.clone(),
+            is_running: Box::new(|| false),
+        };
+        let reader = std::thread::spawn(move || read(&source, &LogQuery::default(), &out));
+        let mut text = parts.blocking_recv().unwrap().unwrap().to_vec();
+        // It waits for who reads.
+        for number in 0..3 {
+            std::fs::remove_file(part(number)).unwrap();
+        }
+        std::fs::rename(&log, part(3)).unwrap();
+        write(&log, &["stdout F later"]);
+        while let Some(more) = parts.blocking_recv() {
+            text.extend_from_slice(&more.unwrap());
+        }
+        reader.join().unwrap();
+        let lines = |what: &str| format!("{what}\n").repeat(10);
+        let expected = ["0", "1", "2", "now"].map(lines).concat();
+        assert_eq!(String::from_utf8(text).unwrap(), expected);
+    }
+
+    #[test]
+    fn a_part_that_is_just_being_packed_is_read_once() {
+        let dir = tempfile::tempdir().unwrap();
+        let log = dir.path().join("0.log");
+        let part = dir.path().join("0.log.20260101-000000");
+        write(&part, &["stdout F old"]);
+        let mut packed = flate2::write::GzEncoder::new(
+            File::create(dir.path().join("0.log.20260101-000000.gz")).unwrap(),
+            flate2::Compression::fast(),
+        );
+        io::copy(&mut File::open(&part).unwrap(), &mut packed).unwrap();
+        packed.finish().unwrap();
+        write(&log, &["stdout F now"]);
+        let tail = LogQuery {
+            tail_lines: Some(9),
+            ..LogQuery::default()
+        };
+        for query in [LogQuery::default(), tail] {
+            assert_eq!(all(&log, &query), "old\nnow\n");
         }
     }
 

@@ -403,18 +403,8 @@ impl Life {
             .filter(|c| c.state == ContainerState::Exited && !self.seen.words.contains_key(&c.id))
             .filter_map(|c| self.seen.observation.containers.get(&c.id).cloned())
             .collect();
-        if fresh.is_empty() {
-            return;
-        }
-        let read = move || {
-            let said = fresh
-                .iter()
-                .map(|s| (s.id.clone(), super::termination_message::read(s)));
-            said.collect::<Vec<_>>()
-        };
-        if let Ok(said) = orlop_pool::blocking(read).await {
-            self.seen.words.extend(said);
-        }
+        let said = super::termination_message::of_all(&self.mailbox.uid, fresh).await;
+        self.seen.words.extend(said);
     }
 
     /// Notes what containers were given.

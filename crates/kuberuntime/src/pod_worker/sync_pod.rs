@@ -10,6 +10,7 @@ use orlop_kubelet_rules::actions::{
 };
 use orlop_kubelet_rules::pod::Container;
 use orlop_kubelet_rules::status::ContainerState;
+use orlop_pool::Place;
 
 use super::api_pod_status::Waiting;
 use super::life::Life;
@@ -292,7 +293,10 @@ impl Life {
         }
         self.seen.measured = Instant::now();
         let (dirs, pod) = (self.dirs.clone(), self.wished.pod.clone());
-        let measured = orlop_pool::blocking(move || over_limit(&dirs, &pod)).await;
+        // As long as its files are many.
+        static MEASURING: Place = Place::new("measuring what pods have written", 16, 1, 4096);
+        let measuring = MEASURING.run_for(&self.mailbox.uid, move || over_limit(&dirs, &pod));
+        let measured = measuring.await;
         measured.ok().flatten()
     }
 

@@ -6,6 +6,7 @@ use orlop_cri::client::ClientError;
 use orlop_kubelet_rules::actions::KillReason;
 use orlop_kubelet_rules::status::ContainerState;
 use orlop_kubelet_rules::termination::{grace_period, termination_order};
+use orlop_pool::Place;
 
 use super::checkpoint::{Checkpoint, Ended};
 use super::life::{FIRST_RETRY, LONGEST_RETRY, Life};
@@ -224,14 +225,52 @@ impl Life {
                 .map_err(|e| format!("removing {}: {e}", logs.display()))?;
             Checkpoint::remove(&root, &uid).map_err(|e| e.to_string())
         };
-        let removed = orlop_pool::blocking(remove).await;
-        removed.map_err(|e| e.to_string())??;
+        without_others(&self.mailbox.uid, remove).await?;
         self.ctx.user_namespaces.release(&self.mailbox.uid);
         self.ctx.log_links.remove_pod(&self.wished.pod).await;
         Ok(())
     }
 }
 
+/// Removes what a pod has written: for as long as it takes, and on no thread that others wait for.
+async fn without_others(
+    uid: &str,
+    remove: impl FnOnce() -> Result<(), String> + Send + 'static,
+) -> Result<(), String> {
+    static REMOVING: Place = Place::new("removing the files of pods", 32, 2, 4096);
+    let removed = REMOVING.run_for(uid, remove).await;
+    removed.map_err(|refused| refused.to_string())?
+}
+
 fn grace_of(ending: Option<&Ending>) -> Option<Duration> {
     ending.and_then(|ending| ending.grace)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn pods_whose_files_take_long_to_remove_keep_no_thread_of_the_node_s() {
+        let mut releases = Vec::new();
+        let slow = (0..100).map(|pod| {
+            let (release, held) = std::sync::mpsc::channel::<()>();
+            releases.push(release);
+            tokio::spawn(async move {
+                let remove = move || {
+                    let _ = held.recv();
+                    Ok(())
+                };
+                without_others(&pod.to_string(), remove).await
+            })
+        });
+        let slow: Vec<_> = slow.collect();
+        tokio::time::sleep(Duration::from_millis(100)).await;
+        let own = tokio::time::timeout(Duration::from_secs(10), orlop_pool::blocking(|| 7));
+        assert_eq!(own.await.expect("a thread of the node's").unwrap(), 7);
+        drop(releases);
+        for each in slow {
+            each.await.unwrap().unwrap();
+        }
+    }
 }

@@ -3,12 +3,16 @@
 use std::fs::File;
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::Path;
+use std::time::Duration;
 
+use futures_util::future::join_all;
 use orlop_cri::log::Line;
 use orlop_cri::v1;
 use orlop_disk::LogPlace;
 use orlop_kubelet_rules::labels;
 use orlop_kubelet_rules::pod::Pod;
+use orlop_pool::{Place, Refused};
+use tokio::time::timeout;
 
 /// The end of the file that counts, and of the log.
 const MAX_FILE: u64 = 4096;
@@ -18,6 +22,38 @@ const MAX_LOG_LINES: usize = 80;
 const READ_LOG: u64 = 128 << 10;
 /// What all containers of a pod may have to say together.
 const MAX_POD: usize = 12 * 1024;
+
+/// The file may lie in a volume whose server is gone.
+static READING: Place = Place::new("reading what containers left to say", 32, 2, 4096);
+/// What is read is short.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+/// What these containers of a pod have left to say, by their ids. One for which there is no thread now has its turn
+/// when it is asked for again.
+pub(super) async fn of_all(
+    uid: &str,
+    ended: Vec<v1::ContainerStatus>,
+) -> impl Iterator<Item = (String, String)> + use<> {
+    let said = ended.into_iter().map(async |status| {
+        let id = status.id.clone();
+        let words = in_time(uid, PATIENCE, move || read(&status)).await;
+        words.ok().map(|words| (id, words))
+    });
+    join_all(said).await.into_iter().flatten()
+}
+
+async fn in_time(
+    uid: &str,
+    patience: Duration,
+    read: impl FnOnce() -> String + Send + 'static,
+) -> Result<String, Refused> {
+    match timeout(patience, READING.run_for(uid, read)).await {
+        Ok(read) => read,
+        Err(_) => Ok(format!(
+            "what it left to say cannot be read: its file has not answered for {patience:?}"
+        )),
+    }
+}
 
 /// What a container that ended has left to say: the end of its file, or of its log if it failed,
 /// left the file empty and asks for that. Blocks.
@@ -105,6 +141,31 @@ fn end_of(file: File, length: u64) -> Option<Vec<u8>> {
 
 #[cfg(test)]
 mod tests {
+    #[tokio::test]
+    async fn words_on_a_file_system_that_hangs_are_given_up_and_keep_no_thread_of_the_node_s() {
+        let mut releases = Vec::new();
+        let hung = (0..100).map(|pod| {
+            let (release, held) = std::sync::mpsc::channel::<()>();
+            releases.push(release);
+            tokio::spawn(async move {
+                let read = move || {
+                    let _ = held.recv();
+                    String::new()
+                };
+                in_time(&pod.to_string(), Duration::from_millis(500), read).await
+            })
+        });
+        let hung: Vec<_> = hung.collect();
+        tokio::time::sleep(Duration::from_millis(100)).await;
+        let own = timeout(Duration::from_secs(10), orlop_pool::blocking(|| 7)).await;
+        assert_eq!(own.expect("a thread of the node's").unwrap(), 7);
+        for each in hung {
+            let said = each.await.unwrap().unwrap();
+            assert!(said.contains("has not answered"), "{said}");
+        }
+        drop(releases);
+    }
+
     use std::fmt::Write as _;
 
     use super::*;

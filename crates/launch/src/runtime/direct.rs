@@ -13,7 +13,8 @@ use tokio::io::{AsyncRead, AsyncReadExt};
 use tokio::process::Command;
 use tokio::time::timeout;
 
-use super::log::explanation;
+use super::call::WAY_OUT_OF_ITS_OWN;
+use super::log::{explanation, is_want};
 use super::oci::OciRuntime;
 use crate::blocking::blocking;
 use crate::error::{Error, Result, RuntimeError, RuntimeFault};
@@ -252,6 +253,10 @@ impl OciRuntime {
             Err(error) => error.to_string(),
         };
         let detail = explanation(&log, &output).unwrap_or(ended);
+        if is_want(&log, &output, &detail) {
+            let detail = format!("{detail}; {WAY_OUT_OF_ITS_OWN}");
+            return self.error(command, RuntimeFault::Exhausted, detail);
+        }
         self.error(command, RuntimeFault::Failed, detail)
     }
 

@@ -33,6 +33,19 @@ pub(super) fn explanation(log: &str, output: &str) -> Option<String> {
     Some(printable(message))
 }
 
+/// Whether a runtime that was started failed for want of processes, which says nothing about the runtime: it could
+/// not clone itself, or the Go that it is written in no thread.
+pub(super) fn is_want(log: &str, output: &str, explanation: &str) -> bool {
+    let said = explanation.trim_end().trim_end_matches('.');
+    let said = said.strip_suffix("(os error 11)").unwrap_or(said);
+    let said = said.trim_end().to_ascii_lowercase();
+    said.ends_with("resource temporarily unavailable")
+        || log.lines().chain(output.lines()).any(|line| {
+            line.starts_with("runtime: failed to create new OS thread")
+                || line.starts_with("runtime/cgo: pthread_create failed")
+        })
+}
+
 fn last_line(text: &str) -> Option<&str> {
     text.lines()
         .rev()
@@ -51,7 +64,7 @@ fn printable(message: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::explanation;
+    use super::{explanation, is_want};
 
     #[test]
     fn the_last_error_wins_over_later_chatter() {
@@ -72,5 +85,28 @@ mod tests {
         let found = explanation("", "a\n\u{1b}[31mSegmentation\u{7} fault\n\n").unwrap();
         assert_eq!(found, " [31mSegmentation  fault");
         assert_eq!(explanation("\n", "  \n"), None);
+    }
+
+    #[test]
+    fn a_runtime_that_could_not_clone_itself_wants_processes() {
+        let of = |log: &str, output: &str| {
+            let said = explanation(log, output).unwrap_or_default();
+            is_want(log, output, &said)
+        };
+        let go = r#"{"level":"error","msg":"unable to start: fork/exec /proc/self/exe: resource temporarily unavailable"}"#;
+        assert!(of(go, ""));
+        assert!(of("", "clone: Resource temporarily unavailable\n"));
+        assert!(of(
+            "",
+            "clone3: Resource temporarily unavailable (os error 11)"
+        ));
+        let crash = "runtime: failed to create new OS thread (have 5 already; errno=11)\n\
+                     runtime: may need to increase max user processes (ulimit -u)\nfatal error: newosproc\n";
+        assert!(of("", crash));
+        assert!(!of(
+            "",
+            "exec: \"resource temporarily unavailable\": not found"
+        ));
+        assert!(!of("", ""));
     }
 }

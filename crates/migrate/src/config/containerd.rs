@@ -1,6 +1,6 @@
 //! containerd's `config.toml`, of versions 1 to 4, with what it imports.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::fs;
 use std::path::{Path, PathBuf};
 
@@ -39,8 +39,7 @@ pub fn containerd_plan(file: &Path, machine: Machine<'_>) -> Result<Plan> {
         ..Plan::default()
     };
     let mut apart = Vec::new();
-    for line in in_force(all_lines(file)?) {
-        let named = as_before(&line);
+    for (line, named) in in_force(all_lines(file)?) {
         if !apply(&mut plan, RULES, &named.segments(), &line) {
             apart.push((line, named));
         }
@@ -152,11 +151,13 @@ pub fn containerd_plan(file: &Path, machine: Machine<'_>) -> Result<Plan> {
     Ok(plan)
 }
 
-/// The file's lines and those of its imports, in the order in which they count.
+/// The file's lines and those of its imports, in the order in which they count: what an import imports comes
+/// after all of the file's own. Where a file names no imports, containerd reads none: its `conf.d` is a default of
+/// files that it prints, and of no others.
 fn all_lines(file: &Path) -> Result<Vec<Line>> {
     let (mut all, mut seen) = (Vec::new(), BTreeSet::new());
-    let mut ahead = vec![file.to_owned()];
-    while let Some(file) = ahead.pop() {
+    let mut ahead = VecDeque::from([file.to_owned()]);
+    while let Some(file) = ahead.pop_front() {
         if !seen.insert(file.clone()) {
             continue;
         }
@@ -172,7 +173,7 @@ fn all_lines(file: &Path) -> Result<Vec<Line>> {
             for pattern in line.value.as_array().into_iter().flatten() {
                 let pattern = pattern.as_str().unwrap_or_default();
                 let base = file.parent().unwrap_or(Path::new("/"));
-                ahead.extend(matching(&base.join(pattern))?.into_iter().rev());
+                ahead.extend(matching(&base.join(pattern))?);
             }
         }
         all.extend(found);
@@ -220,11 +221,26 @@ fn matching(pattern: &Path) -> Result<Vec<PathBuf>> {
     Ok(found)
 }
 
-/// The last line of each key.
-fn in_force(lines: Vec<Line>) -> Vec<Line> {
-    let mut last = BTreeMap::new();
-    for (at, line) in lines.iter().enumerate() {
-        last.insert(line.path.clone(), at);
+/// The last line of each key, and that as it was called before it was a plugin's. Of one file a plugin's own
+/// counts, as containerd moves what is older only where there is no such.
+fn in_force(lines: Vec<Line>) -> Vec<(Line, Line)> {
+    let lines: Vec<(Line, Line)> = lines
+        .into_iter()
+        .map(|line| {
+            let named = as_before(&line);
+            (line, named)
+        })
+        .collect();
+    let is_plugin = |line: &Line| line.path.first().is_some_and(|it| it == "plugins");
+    let mut last: BTreeMap<&[String], usize> = BTreeMap::new();
+    for (at, (line, named)) in lines.iter().enumerate() {
+        let of_plugin = last.get(named.path.as_slice()).is_some_and(|before| {
+            let before = &lines[*before].0;
+            before.file == line.file && is_plugin(before)
+        });
+        if !of_plugin || is_plugin(line) {
+            last.insert(&named.path, at);
+        }
     }
     let kept: BTreeSet<usize> = last.into_values().collect();
     let lines = lines.into_iter().enumerate();

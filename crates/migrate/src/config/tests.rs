@@ -154,6 +154,45 @@ fn imports_come_after_and_what_they_replace_does_not_count() {
 }
 
 #[test]
+fn what_an_import_imports_comes_after_the_other_imports() {
+    let main = "version = 2\nimports = [\"1.toml\", \"2.toml\"]\n";
+    let (_dir, plan) = plan(
+        &[
+            ("config.toml", main),
+            ("1.toml", "version = 2\nimports = [\"3.toml\"]\n"),
+            ("2.toml", "version = 2\nroot = \"/two\"\n"),
+            ("3.toml", "version = 2\nroot = \"/three\"\n"),
+        ],
+        containerd_plan,
+    );
+    assert_eq!(plan.root, Some(PathBuf::from("/three")));
+}
+
+#[test]
+fn a_setting_under_two_names_is_the_last_file_s_and_in_one_file_the_plugin_s() {
+    let old = "version = 3\n[metrics]\naddress = \"127.0.0.1:1\"\n";
+    let new =
+        "version = 4\n[plugins.\"io.containerd.server.v1.metrics\"]\naddress = \"127.0.0.1:2\"\n";
+    let import = "imports = [\"a.toml\", \"b.toml\"]\n";
+    let both = format!("{new}{}", old.trim_start_matches("version = 3\n"));
+    for (first, second, port) in [(old, new, 2), (new, old, 1), (&both, "version = 4\n", 2)] {
+        let files = [
+            ("config.toml", import),
+            ("a.toml", first),
+            ("b.toml", second),
+        ];
+        let (_dir, plan) = plan(&files, containerd_plan);
+        let expected = format!("metrics = {{ listen = '127.0.0.1:{port}' }}");
+        assert_eq!(written(&plan), expected.parse().unwrap(), "{first}{second}");
+        let told = plan
+            .notes
+            .iter()
+            .filter(|note| note.key.contains("address"));
+        assert_eq!(told.count(), 1, "{first}{second}");
+    }
+}
+
+#[test]
 fn registries_in_containerd_s_file_become_files_and_passwords_are_not_shown() {
     let text = r#"version = 2
 [plugins."io.containerd.grpc.v1.cri".registry.mirrors."docker.io"]

@@ -18,6 +18,16 @@ const PATIENCE: Duration = Duration::from_secs(10);
 const LOOK: Duration = Duration::from_millis(100);
 
 /// The gates of a node's networks. Who passes several takes the pod's before a network's.
+///
+/// Some wait on a thread. None of these is the node's own: it is one of a place of plugins (`places.rs`), where
+/// - a pod's gate ([`Gates::pod_blocking`]) is waited for by the one that collects garbage alone. Who is asked how the
+///   network is has the other thread of that place, and ADD and DEL have places of their own;
+/// - a network's ([`Gates::beside_others`]) is held alone for one plugin's GC, which has a deadline. Who waits then has
+///   threads of the networks of one directory, all of which each pod there is attached to: a directory is an owner,
+///   and leaves a quarter of its place to others;
+/// - [`Gates::alone`] gives up after [`PATIENCE`], and queues before nobody.
+///
+/// So a plugin or a file that hangs holds up pods of its own networks, for as long as plugins may take.
 #[derive(Debug, Default)]
 pub(super) struct Gates {
     /// Each held by the one that works on the pod.

@@ -94,9 +94,13 @@ impl Exporter {
         let Some(Backend::Docker(shim)) = self.engine.get() else {
             return plain(StatusCode::SERVICE_UNAVAILABLE, "starting\n");
         };
-        match shim.state().await {
-            Ok(state) => json(&state),
-            Err(error) => {
+        match timeout(ENGINE, shim.state()).await {
+            Ok(Ok(state)) => json(&state),
+            Err(_) => plain(
+                StatusCode::SERVICE_UNAVAILABLE,
+                format!("the Docker Engine did not tell what it has within {ENGINE:?}\n"),
+            ),
+            Ok(Err(error)) => {
                 let problem = format!("{}\n", orlop_dockershim::chain(&*error));
                 plain(StatusCode::SERVICE_UNAVAILABLE, problem)
             }
@@ -127,6 +131,9 @@ const MAX_CONNECTIONS: usize = 16;
 
 /// A connection lives no longer, so that silent ones do not add up.
 const LONGEST_CONNECTION: Duration = Duration::from_mins(1);
+
+/// Who asks is told of an engine that hangs while its connection lives.
+const ENGINE: Duration = Duration::from_secs(10);
 
 const HEAD: HeadLimits = HeadLimits {
     time: Duration::from_secs(5),

@@ -173,3 +173,29 @@ async fn a_handler_that_cannot_work_is_named_before_and_when_it_is_asked_for() {
     assert!(world.cri.pods().await.expect("pods").is_empty());
     world.finish().await;
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_daemon_whose_runtime_cannot_clone_itself_for_a_moment_starts_later() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let calls = dir.path().join("calls");
+    let text = format!(
+        "echo >> {calls:?}\n\
+         if [ $(wc -l < {calls:?}) -le 3 ]; then\n\
+         echo 'clone: Resource temporarily unavailable' >&2; exit 1\n\
+         fi\n\
+         exec {:?} \"$@\"",
+        orlop_testkit::node::run_binary()
+    );
+    script(dir.path(), "late", &text, 0o755);
+    let path = dir.path().join("late");
+    let table = format!("[runtimes.late]\npath = {path:?}\n");
+    let node = Node::orlop().drop_in(&table).start().await;
+    let log = node.log();
+    assert!(
+        log.contains("runtimes cannot be tried at this moment"),
+        "{log}"
+    );
+    assert!(log.contains("pids.max"), "the way out is told: {log}");
+    assert!(node.cri().await.containers().await.is_ok());
+    node.finish().await;
+}

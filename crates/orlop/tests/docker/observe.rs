@@ -3,10 +3,12 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::Write as _;
 use std::process::{Command, Output};
+use std::time::{Duration, Instant};
 
 use orlop_cri::inspection::inspection_client::InspectionClient;
 use orlop_cri::inspection::{GetStateRequest, ListTracesRequest, Trace};
 use orlop_testkit::{DockerEngine, node};
+use rustix::process::Signal;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::UnixStream;
 
@@ -189,6 +191,36 @@ async fn calls_are_counted_and_the_state_can_be_seen() {
     assert_eq!(pod["containers"][0]["id"], id.as_str());
     assert_eq!(pod["containers"][0]["log_followed"], true);
     assert_eq!(state["checkpoints"][0], pod_id.as_str());
+    world.node.finish().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_state_of_an_engine_that_hangs_is_refused_with_the_reason() {
+    let sockets = tempfile::tempdir().unwrap();
+    let socket = sockets.path().join("m.sock");
+    let config = format!("[metrics]\nlisten = \"unix://{}\"", socket.display());
+    let mut world = world!(DockerEngine::start(), &config);
+    let state = async || {
+        let mut stream = UnixStream::connect(&socket).await.unwrap();
+        let request = b"GET /debug/state HTTP/1.1\r\nHost: node\r\nConnection: close\r\n\r\n";
+        stream.write_all(request).await.unwrap();
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer).await.unwrap();
+        answer
+    };
+    let answer = state().await;
+    assert!(answer.starts_with("HTTP/1.1 200"), "{answer}");
+    world.engine.signal(Signal::STOP);
+    let begun = Instant::now();
+    let answer = state().await;
+    let took = begun.elapsed();
+    world.engine.signal(Signal::CONT);
+    assert!(answer.starts_with("HTTP/1.1 503"), "{answer}");
+    assert!(
+        answer.contains("the Docker Engine did not tell"),
+        "{answer}"
+    );
+    assert!(took < Duration::from_secs(20), "{took:?}");
     world.node.finish().await;
 }
 

@@ -75,7 +75,7 @@ const OWN_THREADS: &[&str] = &[
     "engine/src/rpc_images/export_images.rs",
     "engine/src/rpc_images/import_images.rs",
     "kuberuntime/src/logs/read.rs",
-    // What collects is one.
+    // Threads of the places of plugins.
     "network/src/networks/gates.rs",
     "orlop/src/memory.rs",
     "orlop/src/serve/start.rs",

@@ -28,7 +28,8 @@ impl Source {
         let mut at = 0;
         while at < words.len() {
             match words[at].as_str() {
-                "use" => {
+                // `use<T>` is what a type captures.
+                "use" if words.get(at + 1).is_none_or(|next| next != "<") => {
                     let end = at + words[at..].iter().position(|word| word == ";").unwrap();
                     imports(&words[at + 1..end], &[], &mut source.imports);
                     at = end;

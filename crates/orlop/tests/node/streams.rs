@@ -263,3 +263,53 @@ async fn a_log_is_followed_over_http_until_the_container_ends() {
     agent.finish(&world).await;
     world.finish().await;
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn who_follows_more_logs_of_a_pod_than_it_may_is_refused_and_keeps_no_other_pod_s_back() {
+    const OF_POD: usize = 32;
+    let world = world!();
+    let line = "command: [sh, -c, 'echo begun; exec sleep 600']";
+    for name in ["a", "b"] {
+        world.write(&format!("{name}.yaml"), &pod(&world, name, line));
+    }
+    let mut agent = world.agent(&[]);
+    for name in ["a-n1", "b-n1"] {
+        agent.ready(name).await;
+    }
+    let follow = |pod: &str| {
+        let mut stream = UnixStream::connect(&agent.socket).unwrap();
+        stream.set_read_timeout(Some(SOON)).unwrap();
+        write!(
+            stream,
+            "GET /containerLogs/default/{pod}/main?follow=true HTTP/1.0\r\nHost: node\r\n\r\n"
+        )
+        .unwrap();
+        let mut answer = String::new();
+        let mut buffer = [0; 4096];
+        // What is followed does not end, and what is refused does.
+        while !answer.ends_with("begun\n") {
+            match stream.read(&mut buffer).unwrap() {
+                0 => break,
+                read => answer.push_str(std::str::from_utf8(&buffer[..read]).unwrap()),
+            }
+        }
+        let status: u16 = answer.split(' ').nth(1).unwrap().parse().unwrap();
+        (status, answer, stream)
+    };
+    let mut followed: Vec<_> = (0..OF_POD).map(|_| follow("a-n1")).collect();
+    assert!(followed.iter().all(|(status, ..)| *status == 200));
+    let (status, answer, _) = follow("a-n1");
+    assert_eq!(status, 429, "{answer}");
+    assert!(answer.contains("32"), "{answer}");
+    assert_eq!(follow("b-n1").0, 200);
+    // Who leaves makes room.
+    followed.pop();
+    let deadline = Instant::now() + SOON;
+    while follow("a-n1").0 != 200 {
+        assert!(Instant::now() < deadline, "no thread is given back");
+        tokio::time::sleep(Duration::from_millis(100)).await;
+    }
+    drop(followed);
+    agent.finish(&world).await;
+    world.finish().await;
+}

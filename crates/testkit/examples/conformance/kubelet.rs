@@ -1,5 +1,6 @@
 //! A kubelet without a cluster, on one node.
 
+use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::net::TcpListener;
 use std::path::{Path, PathBuf};
@@ -270,11 +271,19 @@ pub(crate) fn has_processors(minor: u32) -> bool {
     minor >= 26 && std::thread::available_parallelism().is_ok_and(|all| all.get() > 1)
 }
 
-/// Its features as a line of the configuration.
+/// Its features as a line of the configuration. What is asked for last counts: twice the kubelet takes none.
 fn gates(minor: u32, asked: &[String]) -> String {
-    let figures = (minor >= 23).then(|| "PodAndContainerStatsFromCRI: true".to_owned());
-    let asked = asked.iter().map(|gate| gate.replacen('=', ": ", 1));
-    let all: Vec<String> = figures.into_iter().chain(asked).collect();
+    let figures = (minor >= 23).then_some("PodAndContainerStatsFromCRI=true");
+    let asked = asked.iter().map(String::as_str);
+    let all: BTreeMap<&str, &str> = figures
+        .into_iter()
+        .chain(asked)
+        .filter_map(|gate| gate.split_once('='))
+        .collect();
+    let all: Vec<String> = all
+        .iter()
+        .map(|(name, is)| format!("{name}: {is}"))
+        .collect();
     format!("featureGates: {{ {} }}\n", all.join(", "))
 }
 
@@ -289,4 +298,20 @@ fn hierarchies() -> anyhow::Result<Vec<PathBuf>> {
     Ok(entries
         .filter(|path| path.is_dir() && !path.is_symlink())
         .collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_feature_that_is_set_anyway_and_asked_for_is_there_once() {
+        let asked = ["PodAndContainerStatsFromCRI=false", "EventedPLEG=true"].map(str::to_owned);
+        let line = "featureGates: { EventedPLEG: true, PodAndContainerStatsFromCRI: false }\n";
+        assert_eq!(gates(30, &asked), line);
+        assert_eq!(
+            gates(30, &[]),
+            "featureGates: { PodAndContainerStatsFromCRI: true }\n"
+        );
+    }
 }
