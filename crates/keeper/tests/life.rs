@@ -248,7 +248,7 @@ fn slow_runtime(pod: &Pod, seconds: &str) -> OciRuntime {
     let real = pod.runtime.program.display().to_string();
     let script = format!("sleep {seconds}; exec {real} \"$@\"");
     let mut slow = fake_runtime(pod.dir.path(), "slow", &script);
-    slow.root = pod.runtime.root.clone();
+    slow.root.clone_from(&pod.runtime.root);
     slow.state_as_runc = pod.runtime.state_as_runc;
     slow
 }
