@@ -15,6 +15,7 @@ use rustix::io::Errno;
 use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
 
 use crate::cgroup::{enter, walk, write_everywhere};
+use crate::hurry::Hurry;
 use crate::{Cgroup, Error};
 
 /// How long a cgroup may take to freeze. One with a process in the kernel's hands may never.
@@ -74,13 +75,18 @@ impl Cgroup {
         if self.processes()?.is_empty() {
             return Ok(());
         }
-        let _hurry = self.hurry();
+        let mut hurry = self.hurry();
+        let killed = self.kill_all(patience, &mut hurry);
+        killed.and(hurry.end())
+    }
+
+    fn kill_all(&self, patience: Duration, hurry: &mut Hurry) -> Result<(), Error> {
         let deadline = Instant::now() + patience;
         let mut pause = Duration::from_micros(200);
         loop {
             if !self.kill_once()? {
                 self.signal(Signal::KILL)?;
-                self.thaw_all()?;
+                self.thaw_what_is_left()?;
             }
             let left = self.processes()?;
             let Some(&first) = left.first() else {
@@ -93,8 +99,17 @@ impl Cgroup {
                     first,
                 });
             }
+            hurry.on();
             thread::sleep(pause);
             pause = (pause * 2).min(Duration::from_millis(20));
+        }
+    }
+
+    /// What was killed may be gone by now with its cgroup.
+    fn thaw_what_is_left(&self) -> Result<(), Error> {
+        match self.thaw_all() {
+            Err(error) if error.is_not_found() => Ok(()),
+            thawed => thawed,
         }
     }
 
@@ -130,7 +145,17 @@ impl Cgroup {
 
     /// Signals each member, and nobody to whom the id of one has gone meanwhile.
     fn signal_members(&self, signal: Signal) -> Result<(), Error> {
-        for pids in self.processes()?.chunks(AT_A_TIME) {
+        self.signal_these(&self.processes()?, signal).map(drop)
+    }
+
+    /// Sends a signal to one of its processes; false if it has none of this id.
+    pub fn signal_one(&self, pid: i32, signal: Signal) -> Result<bool, Error> {
+        self.signal_these(&[pid], signal)
+    }
+
+    fn signal_these(&self, pids: &[i32], signal: Signal) -> Result<bool, Error> {
+        let mut any = false;
+        for pids in pids.chunks(AT_A_TIME) {
             let handles: Vec<_> = pids.iter().filter_map(|pid| handle(*pid)).collect();
             // A handle is on whoever had the id then. Who is a member now, with that id, is the
             // same process or its handle is void. The way of a cgroup that a container nested
@@ -138,11 +163,11 @@ impl Cgroup {
             let members = self.processes()?;
             for (pid, handle) in handles {
                 if members.binary_search(&pid).is_ok() {
-                    let _ = pidfd_send_signal(&handle, signal);
+                    any |= pidfd_send_signal(&handle, signal).is_ok();
                 }
             }
         }
-        Ok(())
+        Ok(any)
     }
 
     fn set_frozen(&self, frozen: bool) -> Result<(), Error> {

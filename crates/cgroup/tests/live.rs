@@ -16,7 +16,9 @@ use std::time::{Duration, Instant};
 
 use orlop_cgroup::{Cgroup, CgroupPath, Entry, Error, Hierarchies, Limits, OomWatch, StatsReader};
 
-const PATIENCE: Duration = Duration::from_secs(5);
+fn patience() -> Duration {
+    Duration::from_secs(5) * orlop_testkit::machine::patience()
+}
 
 /// A cgroup that ends with the test.
 struct Own(Cgroup);
@@ -68,10 +70,10 @@ impl Own {
 
 impl Drop for Own {
     fn drop(&mut self) {
-        let _ = self.0.kill(PATIENCE);
+        let _ = self.0.kill(patience());
         let above = self.0.path().parent().unwrap();
         let above = Cgroup::new(Arc::new(self.0.hierarchies().clone()), above);
-        let removed = above.remove(PATIENCE);
+        let removed = above.remove(patience());
         if !std::thread::panicking() {
             removed.unwrap();
             assert!(!above.exists());
@@ -80,7 +82,7 @@ impl Drop for Own {
 }
 
 fn wait_until(what: &str, mut holds: impl FnMut() -> bool) {
-    let deadline = Instant::now() + PATIENCE;
+    let deadline = Instant::now() + patience();
     while !holds() {
         assert!(Instant::now() < deadline, "{what}");
         std::thread::sleep(Duration::from_millis(2));
@@ -103,7 +105,7 @@ fn a_process_enters_and_is_killed_with_all_it_forked() {
         );
         let line = fs::read_to_string(format!("/proc/{}/cgroup", child.id())).unwrap();
         assert!(line.contains(own.0.path().as_str()), "{line}");
-        own.0.kill(PATIENCE).unwrap();
+        own.0.kill(patience()).unwrap();
         assert!(own.0.processes().unwrap().is_empty());
         assert!(!child.wait().unwrap().success());
     }
@@ -116,13 +118,13 @@ fn everything_below_is_killed_and_removed_too() {
         let below = Own(Cgroup::new(Arc::new(own.0.hierarchies().clone()), below));
         below.0.create().unwrap();
         let mut child = below.spawn("sleep 100");
-        own.0.kill(PATIENCE).unwrap();
+        own.0.kill(patience()).unwrap();
         assert!(!child.wait().unwrap().success());
-        own.0.remove(PATIENCE).unwrap();
+        own.0.remove(patience()).unwrap();
         assert!(!below.0.exists());
         // What is gone already is no failure.
-        own.0.remove(PATIENCE).unwrap();
-        own.0.kill(PATIENCE).unwrap();
+        own.0.remove(patience()).unwrap();
+        own.0.kill(patience()).unwrap();
     }
 }
 
@@ -138,7 +140,7 @@ fn a_fork_bomb_is_killed() {
     // The sleepers stay when the shells end for want of processes.
     let mut child = own.spawn("f() { sleep 100 & f | f & f; }; f 2>/dev/null; sleep 100");
     wait_until("it grows", || own.0.processes().unwrap().len() > 10);
-    own.0.kill(PATIENCE).unwrap();
+    own.0.kill(patience()).unwrap();
     let _ = child.wait();
     assert!(own.0.processes().unwrap().is_empty());
 }
@@ -159,7 +161,7 @@ fn frozen_processes_stand_still_and_can_be_killed() {
         own.0.thaw().unwrap();
         wait_until("it goes on", || before != used());
         own.0.freeze().unwrap();
-        own.0.kill(PATIENCE).unwrap();
+        own.0.kill(patience()).unwrap();
         assert!(!child.wait().unwrap().success());
     }
 }
@@ -172,40 +174,122 @@ fn what_a_container_froze_below_itself_can_be_killed() {
         below.0.create().unwrap();
         let mut child = below.spawn("sleep 100");
         below.0.freeze().unwrap();
-        own.0.kill(PATIENCE).unwrap();
+        own.0.kill(patience()).unwrap();
         assert!(!child.wait().unwrap().success());
-        own.0.remove(PATIENCE).unwrap();
+        own.0.remove(patience()).unwrap();
     }
 }
 
 #[test]
 fn many_processes_that_may_use_little_of_a_processor_are_killed_at_once() {
     let own = Own::governing();
-    let above = Cgroup::new(
-        Arc::new(own.0.hierarchies().clone()),
-        own.0.path().parent().unwrap(),
-    );
+    let above = above(&own);
     let mut child = own.spawn(
         "sleep 100 | { exec 3<&0; i=0; while [ $i -lt 1500 ]; do (read x <&3) & i=$((i+1)); done; wait; }",
     );
     wait_until("all are in", || own.0.processes().unwrap().len() > 1500);
-    let little = Limits {
+    above.set(&little()).unwrap();
+    own.0.set(&little()).unwrap();
+    own.0.kill(patience()).unwrap();
+    assert!(!child.wait().unwrap().success());
+    // What others live under is as it was.
+    assert_eq!(quota(&above), "1000");
+}
+
+#[test]
+fn a_limit_that_somebody_raised_who_died_while_killing_is_given_back() {
+    let own = Own::governing();
+    let above = above(&own);
+    let raised = || {
+        above.set(&little()).unwrap();
+        let dir = above.directory("cpu").unwrap();
+        let file = dir.join(quota_file(&above));
+        let before = fs::read_to_string(&file).unwrap();
+        let flags = rustix::fs::XattrFlags::empty();
+        let (name, before) = ("trusted.orlop.cpu-limit", before.trim().as_bytes());
+        rustix::fs::setxattr(&dir, name, before, flags).unwrap();
+        fs::write(file, "100001").unwrap();
+    };
+    raised();
+    above.give_back_limit().unwrap();
+    assert_eq!(quota(&above), "1000");
+    // Or by who kills next.
+    raised();
+    let mut child = own.spawn("sleep 100");
+    own.0.kill(patience()).unwrap();
+    assert!(!child.wait().unwrap().success());
+    assert_eq!(quota(&above), "1000");
+    // Once.
+    above
+        .set(&Limits {
+            cpu_quota: Some(100_001),
+            ..little()
+        })
+        .unwrap();
+    above.give_back_limit().unwrap();
+    assert_eq!(quota(&above), "100001");
+}
+
+#[test]
+fn what_vanishes_while_it_is_killed_is_killed() {
+    // A kernel before 5.14, played by a directory: it has no cgroup.kill.
+    let mount = tempfile::tempdir().unwrap();
+    fs::write(
+        mount.path().join("cgroup.controllers"),
+        "cpu memory pids freezer",
+    )
+    .unwrap();
+    let dir = mount.path().join("pod");
+    let mut child = Command::new("sleep").arg("100").spawn().unwrap();
+    fs::create_dir(&dir).unwrap();
+    fs::write(dir.join("cgroup.procs"), child.id().to_string()).unwrap();
+    fs::write(dir.join("cgroup.events"), "frozen 1\n").unwrap();
+    let line = format!(
+        "1 0 0:1 / {} rw - cgroup2 cgroup2 rw\n",
+        mount.path().display()
+    );
+    let table = orlop_disk::Mountinfo::from_text(line.as_str());
+    let hierarchies = Hierarchies::from_mounts(&table).unwrap();
+    let cgroup = Cgroup::new(Arc::new(hierarchies), CgroupPath::parse("/pod").unwrap());
+    let killed = std::thread::scope(|scope| {
+        let killed = scope.spawn(|| cgroup.kill(patience()));
+        assert!(!child.wait().unwrap().success());
+        // It is told to thaw meanwhile, which would make a file anew.
+        while dir.exists() {
+            let _ = fs::remove_dir_all(&dir);
+        }
+        killed.join().unwrap()
+    });
+    killed.unwrap();
+}
+
+fn above(own: &Own) -> Cgroup {
+    let above = own.0.path().parent().unwrap();
+    Cgroup::new(Arc::new(own.0.hierarchies().clone()), above)
+}
+
+/// A hundredth of a processor.
+fn little() -> Limits {
+    Limits {
         cpu_quota: Some(1_000),
         cpu_period: Some(100_000),
         ..Limits::default()
-    };
-    above.set(&little).unwrap();
-    own.0.set(&little).unwrap();
-    own.0.kill(PATIENCE).unwrap();
-    assert!(!child.wait().unwrap().success());
-    // What others live under is as it was.
-    let limit = above.directory("cpu").unwrap();
-    let (file, text) = if above.hierarchies().is_v2() {
-        ("cpu.max", "1000 100000")
+    }
+}
+
+fn quota_file(cgroup: &Cgroup) -> &'static str {
+    if cgroup.hierarchies().is_v2() {
+        "cpu.max"
     } else {
-        ("cpu.cfs_quota_us", "1000")
-    };
-    assert_eq!(fs::read_to_string(limit.join(file)).unwrap().trim(), text);
+        "cpu.cfs_quota_us"
+    }
+}
+
+/// The microseconds of a processor that it may use in a tenth of a second.
+fn quota(cgroup: &Cgroup) -> String {
+    let file = cgroup.directory("cpu").unwrap().join(quota_file(cgroup));
+    let text = fs::read_to_string(file).unwrap();
+    text.split_whitespace().next().unwrap().to_owned()
 }
 
 #[test]
@@ -267,7 +351,7 @@ fn what_is_used_is_counted_from_open_files() {
                     .is_none_or(|memory| memory.page_faults > 0)
             });
         }
-        own.0.kill(PATIENCE).unwrap();
+        own.0.kill(patience()).unwrap();
         let _ = child.wait();
     }
 }
@@ -277,7 +361,7 @@ fn a_removed_cgroup_is_told_by_the_error() {
     let own = Own::governing();
     let mut reader = StatsReader::new(&own.0);
     reader.read().unwrap();
-    own.0.remove(PATIENCE).unwrap();
+    own.0.remove(patience()).unwrap();
     let error = reader.read().unwrap_err();
     assert!(error.is_not_found(), "{error}");
 }
@@ -322,7 +406,7 @@ fn a_running_process_can_be_moved() {
         other.0.attach(child.id() as i32).unwrap();
         assert_eq!(other.0.processes().unwrap(), [child.id() as i32]);
         assert!(own.0.processes().unwrap().is_empty());
-        other.0.kill(PATIENCE).unwrap();
+        other.0.kill(patience()).unwrap();
         let _ = child.wait();
     }
 }
@@ -335,7 +419,7 @@ fn a_cgroup_in_use_is_not_removed_under_its_processes() {
         let error = own.0.remove(Duration::from_millis(20)).unwrap_err();
         assert!(matches!(error, Error::Io { .. }), "{error}");
         assert!(Path::new(&format!("/proc/{}", child.id())).exists());
-        own.0.kill(PATIENCE).unwrap();
+        own.0.kill(patience()).unwrap();
         let _ = child.wait();
     }
 }

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
 
-use orlop_wire::{CONSOLE_SOCKET, RuntimeCall};
+use orlop_wire::{CONSOLE_SOCKET, RuntimeCall, monotonic_ns};
 use serde::{Deserialize, Serialize};
 
 use crate::Result;
@@ -178,6 +178,7 @@ impl Runtime {
             log,
             timeout_ms: LIMIT.as_millis() as u32,
             protected: false,
+            until_ns: monotonic_ns().saturating_add(LIMIT.as_nanos() as u64),
         }
     }
 

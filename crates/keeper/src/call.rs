@@ -7,7 +7,7 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use orlop_wire::{CONSOLE_SOCKET, ExitStatus, Failure, FailureKind, RuntimeCall};
+use orlop_wire::{CONSOLE_SOCKET, ExitStatus, Failure, FailureKind, RuntimeCall, monotonic_ns};
 use rustix::fs::{Mode, OFlags};
 use rustix::io::Errno;
 use rustix::process::{Pid, Signal, kill_process_group};
@@ -15,7 +15,7 @@ use rustix::process::{Pid, Signal, kill_process_group};
 use crate::connection::ReplyTo;
 use crate::console::Console;
 use crate::exit::Process;
-use crate::keeper::{Keeper, from_now};
+use crate::keeper::Keeper;
 use crate::null::nothing;
 use crate::pod::View;
 use crate::reactor::{Interest, Source, Watch};
@@ -82,6 +82,7 @@ impl Keeper {
         purpose: Purpose,
         reply_to: ReplyTo,
     ) -> Result<Pid, Failure> {
+        let patience = patience(&call)?;
         let key = self.key();
         let io_failure = |error: io::Error| {
             let message = format!("preparing to call the runtime: {error}");
@@ -151,7 +152,7 @@ impl Keeper {
             reply_to: Some(reply_to),
             pid,
             begun: Instant::now(),
-            deadline: from_now(call.timeout_ms),
+            deadline: Instant::now() + patience,
             limit_ms: call.timeout_ms,
             log: call.log,
             output,
@@ -269,6 +270,22 @@ impl Call {
                 Err(_) => self.output = None,
             }
         }
+    }
+}
+
+/// For how long whoever has asked for it waits for a runtime. A request that was read late, as by a keeper that was
+/// stopped, may be nobody's by then: what it made would be, too.
+pub(crate) fn patience(call: &RuntimeCall) -> Result<Duration, Failure> {
+    let limit = Duration::from_millis(call.timeout_ms.into());
+    if call.until_ns == 0 {
+        return Ok(limit);
+    }
+    match call.until_ns.saturating_sub(monotonic_ns()) {
+        0 => {
+            let message = "it was not asked in time; nobody waits for it any more";
+            Err(failure(FailureKind::TimedOut, message))
+        }
+        left => Ok(limit.min(Duration::from_nanos(left))),
     }
 }
 

@@ -16,7 +16,7 @@ use orlop_launch::{
     ContainerState, Error, FailureKind, Keeper, KeeperEvent, OciRuntime, RuntimeFault, StartBy,
     recorded_exit,
 };
-use rustix::process::{Pid, Resource, getrlimit, prlimit};
+use rustix::process::{Pid, Resource, Signal, getrlimit, kill_process, prlimit};
 use serde_json::json;
 use support::{LIMIT, Pod, cgroup_roots, is_alive};
 
@@ -139,14 +139,7 @@ async fn a_container_whose_daemon_has_gone_while_it_was_made_waits() {
     let mut wish = pod.script("c1", "echo on its way; sleep 1000");
     wish.create.starts = true;
     Pod::write_bundle(&wish);
-    let real = pod.runtime.program.display().to_string();
-    let mut slow = fake_runtime(
-        pod.dir.path(),
-        "slow",
-        &format!("sleep 1; exec {real} \"$@\""),
-    );
-    slow.root = pod.runtime.root.clone();
-    slow.state_as_runc = pod.runtime.state_as_runc;
+    let slow = slow_runtime(&pod, "1");
     let dir = pod.pod_dir();
     let (daemon, events) = Keeper::connect(&dir).await.unwrap();
     {
@@ -168,6 +161,96 @@ async fn a_container_whose_daemon_has_gone_while_it_was_made_waits() {
     assert!(!pod.log_path("c1").exists() || pod.logged("c1").is_empty());
     pod.start("c1").await.unwrap();
     pod.wait_for_log("c1", "on its way").await;
+}
+
+#[tokio::test]
+async fn a_container_that_was_made_while_its_keeper_was_stopped_for_too_long_is_not_let_go() {
+    let pod = Pod::new().await;
+    let mut wish = pod.script("c1", "echo on its way; sleep 1000");
+    wish.create.starts = true;
+    Pod::write_bundle(&wish);
+    let slow = slow_runtime(&pod, "0.4");
+    let creating = async {
+        let limit = Duration::from_secs(1);
+        pod.keeper.create(&slow, &wish.create, limit).await
+    };
+    let (created, ()) = tokio::join!(creating, stopped_for_long(&pod, Duration::from_millis(300)));
+    let error = created.unwrap_err();
+    assert_eq!(error.failure_kind(), Some(FailureKind::TimedOut), "{error}");
+    for listed in pod.keeper.list().await.unwrap().containers {
+        assert_eq!(listed.state, ContainerState::Created);
+    }
+    assert!(!pod.log_path("c1").exists() || pod.logged("c1").is_empty());
+    pod.delete("c1").await;
+}
+
+#[tokio::test]
+async fn a_container_that_was_started_while_its_keeper_was_stopped_for_too_long_is_ended() {
+    let mut pod = Pod::new().await;
+    let wish = pod.script("c1", "sleep 1000");
+    pod.create(&wish).await.unwrap();
+    let slow = slow_runtime(&pod, "0.4");
+    let starting = async {
+        let (bundle, limit) = (&wish.create.bundle, Duration::from_secs(1));
+        let by = StartBy::Runtime;
+        pod.keeper.start(&slow, "c1", bundle, by, limit).await
+    };
+    let (started, ()) = tokio::join!(starting, stopped_for_long(&pod, Duration::from_millis(300)));
+    let error = started.unwrap_err();
+    assert_eq!(error.failure_kind(), Some(FailureKind::TimedOut), "{error}");
+    assert_eq!(pod.exit_of("c1").await.code, 137);
+    pod.delete("c1").await;
+}
+
+#[tokio::test]
+async fn what_a_stopped_keeper_is_asked_for_is_not_done_when_nobody_waits_for_it_any_more() {
+    let pod = Pod::new().await;
+    let limit = Duration::from_secs(1);
+    let wish = pod.script("c1", "echo on its way; sleep 1000");
+    pod.create(&wish).await.unwrap();
+    for by in [StartBy::Keeper, StartBy::Runtime] {
+        kill_process(keeper_process(&pod), Signal::STOP).unwrap();
+        let bundle = &wish.create.bundle;
+        let starting = pod.keeper.start(&pod.runtime, "c1", bundle, by, limit);
+        let (started, ()) = tokio::join!(starting, stopped_for_long(&pod, Duration::ZERO));
+        let error = started.unwrap_err();
+        assert_eq!(error.failure_kind(), Some(FailureKind::TimedOut), "{error}");
+    }
+    let mut late = pod.script("c2", "echo on its way; sleep 1000");
+    late.create.starts = true;
+    Pod::write_bundle(&late);
+    kill_process(keeper_process(&pod), Signal::STOP).unwrap();
+    let creating = pod.keeper.create(&pod.runtime, &late.create, limit);
+    let (created, ()) = tokio::join!(creating, stopped_for_long(&pod, Duration::ZERO));
+    let error = created.unwrap_err();
+    assert_eq!(error.failure_kind(), Some(FailureKind::TimedOut), "{error}");
+    let listed = pod.keeper.list().await.unwrap().containers;
+    let states: Vec<_> = listed.iter().map(|it| (&*it.id, it.state)).collect();
+    assert_eq!(states, [("c1", ContainerState::Created)]);
+    pod.start("c1").await.unwrap();
+    pod.wait_for_log("c1", "on its way").await;
+}
+
+/// Stops the pod's keeper after a while, for longer than a second.
+async fn stopped_for_long(pod: &Pod, after: Duration) {
+    tokio::time::sleep(after).await;
+    kill_process(keeper_process(pod), Signal::STOP).unwrap();
+    tokio::time::sleep(Duration::from_millis(1500)).await;
+    kill_process(keeper_process(pod), Signal::CONT).unwrap();
+}
+
+fn keeper_process(pod: &Pod) -> Pid {
+    Pid::from_raw(pod.keeper.pid() as i32).unwrap()
+}
+
+/// The pod's runtime, which takes so many seconds longer.
+fn slow_runtime(pod: &Pod, seconds: &str) -> OciRuntime {
+    let real = pod.runtime.program.display().to_string();
+    let script = format!("sleep {seconds}; exec {real} \"$@\"");
+    let mut slow = fake_runtime(pod.dir.path(), "slow", &script);
+    slow.root.clone_from(&pod.runtime.root);
+    slow.state_as_runc = pod.runtime.state_as_runc;
+    slow
 }
 
 #[tokio::test]

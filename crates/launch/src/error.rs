@@ -103,6 +103,11 @@ impl Error {
         )
     }
 
+    /// Whether the keeper was asked and has not answered in its time.
+    pub fn is_unanswered(&self) -> bool {
+        matches!(self, Self::NoAnswer { .. })
+    }
+
     /// Whether the connection to the keeper is no longer there.
     pub fn is_gone(&self) -> bool {
         matches!(self, Self::Gone { .. } | Self::Connect { .. })

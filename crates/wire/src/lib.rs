@@ -16,6 +16,7 @@ mod exit;
 mod frame;
 mod lazy;
 mod message;
+mod moment;
 mod reply;
 mod request;
 mod setup;
@@ -31,6 +32,7 @@ pub use lazy::{
     RemoveLayer,
 };
 pub use message::{Body, Message, Request};
+pub use moment::monotonic_ns;
 pub use reply::{
     Attached, ContainerInfo, ContainerState, Created, Dialed, Done, ExecInfo, ExecStarted, Failure,
     FailureKind, Listing, Started, Welcome,

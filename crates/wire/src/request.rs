@@ -202,6 +202,9 @@ messages! {
         /// Whether the program is executed by a mount that nobody can write by: a static one that
         /// would see to that by itself otherwise.
         5 protected: bool,
+        /// When whoever asks gives up, on the [clock](crate::monotonic_ns) of both ends; 0 where that is not said.
+        /// A request may be read long after it was sent.
+        6 until_ns: u64,
     }
 }
 

@@ -88,6 +88,7 @@ fn every_field_of_a_large_request_survives_the_way() {
             log: "/b/log".into(),
             timeout_ms: 60_000,
             protected: true,
+            until_ns: 1 << 50,
         },
         pid_file: "/b/pid".into(),
         log_path: "/var/log/pods/x/0.log".into(),

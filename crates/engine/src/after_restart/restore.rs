@@ -21,7 +21,8 @@ use futures_util::StreamExt as _;
 use futures_util::stream;
 use orlop_cri::v1::ContainerEventType;
 use orlop_launch::{
-    ContainerInfo, Error as LaunchError, ExecInfo, FailureKind, Keeper, KeeperEvents,
+    ContainerInfo, ContainerState, Error as LaunchError, ExecInfo, FailureKind, Keeper,
+    KeeperEvents,
 };
 
 use crate::after_restart::unrecorded;
@@ -261,7 +262,7 @@ async fn take_over(
                     keeper_events::ended(node, container, status.clone());
                 } else if info.started_ns > 0 && container.phase() == container::Phase::Created {
                     note_start(&container, info).await;
-                } else if info.started_ns == 0 && info.pid > 0 {
+                } else if info.started_ns == 0 && info.state != ContainerState::Absent {
                     // Half started: the start's caller got no answer and will not ask again.
                     let message = "the daemon was restarted while the container was being started";
                     if container.exited(exit(128, "StartError", message)).await {

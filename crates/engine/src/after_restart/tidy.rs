@@ -36,6 +36,8 @@ pub async fn run(node: &Arc<Node>, left: Leftovers) {
         lost,
         half_started,
     } = left;
+    let all: Vec<_> = pods.iter().map(|(pod, _)| Arc::clone(pod)).collect();
+    node.cgroups.give_back_limits(&all).await;
     for directory in debris {
         node.metrics.leak("directory");
         tracing::warn!(path = %directory.display(), "no readable record; removing what is left");
@@ -45,11 +47,10 @@ pub async fn run(node: &Arc<Node>, left: Leftovers) {
         );
     }
     for container in half_started {
-        let _turn = container.turn.lock().await;
-        report(
-            process::clean_up(&node.cgroups, &node.runtimes, &container).await,
-            "cleaning up after half a start",
-        );
+        // Its runtime may still be at work.
+        let node_too = Arc::clone(node);
+        node.tasks
+            .spawn(async move { clean_half_start(&node_too, &container).await });
     }
     let is_silent: HashSet<_> = silent.iter().map(|pod| pod.id.clone()).collect();
     let (silent, pods): (Vec<_>, Vec<_>) = pods
@@ -89,6 +90,14 @@ async fn remove(directory: PathBuf) -> Result<()> {
     blocking(move || remove_tree(&directory)).await
 }
 
+async fn clean_half_start(node: &Node, container: &Arc<Container>) {
+    let _turn = container.turn.lock().await;
+    report(
+        process::clean_up(&node.cgroups, &node.runtimes, container).await,
+        "cleaning up after half a start",
+    );
+}
+
 /// A keeper that was busy when the daemon started.
 async fn find_again(node: &Arc<Node>, pod: &Arc<Pod>) {
     let wanted = || {
@@ -98,11 +107,7 @@ async fn find_again(node: &Arc<Node>, pod: &Arc<Pod>) {
     match reconnect::reach(pod, None, wanted).await {
         Some((keeper, events)) => {
             for container in restore::adopt(node, pod, keeper, events).await {
-                let _turn = container.turn.lock().await;
-                report(
-                    process::clean_up(&node.cgroups, &node.runtimes, &container).await,
-                    "cleaning up after half a start",
-                );
+                clean_half_start(node, &container).await;
             }
         }
         None if wanted() && pod.phase() == pod::Phase::Ready => {

@@ -10,7 +10,7 @@ use std::time::Duration;
 use orlop_cri::v1::{ContainerEventType, NamespaceMode, Signal};
 use orlop_launch::{CreateContainer, FailureKind, Keeper, StartBy};
 use orlop_pool::Place;
-use tokio::time::timeout;
+use tokio::time::{Instant, sleep, timeout};
 
 use crate::checkpoint::go_on;
 use crate::container::{bundle, pid_namespace, without_keeper};
@@ -37,6 +37,9 @@ const KEEPER_LIMIT: Duration = Duration::from_secs(1);
 
 /// A runtime that was killed makes nothing any more once it is gone.
 const ORPHAN_LIMIT: Duration = Duration::from_secs(5);
+
+/// The pause between two looks at a container that is being made.
+const AGAIN: Duration = Duration::from_millis(100);
 
 /// Where it is waited for runtimes that nobody else waits for any more.
 static ENDING: Place = Place::new("ending runtimes that were left behind", 32, 2, 4096);
@@ -203,13 +206,24 @@ pub async fn stop(node: &Node, container: &Arc<Container>, grace: Duration) -> R
     };
     if !grace.is_zero() {
         if container.claim_stop_signal() {
-            signal_first_process(&keeper, id, stop_signal(container)).await?;
+            let signal = stop_signal(container);
+            match signal_first_process(&keeper, id, signal).await {
+                Err(error) if is_unanswered(&error) => {
+                    return without_keeper::stop(node, container, error, signal, grace).await;
+                }
+                asked => asked?,
+            }
         }
         if timeout(grace, container.wait()).await.is_ok() {
             return Ok(());
         }
     }
-    kill(&node.cgroups, container, &keeper).await?;
+    match kill(&node.cgroups, container, &keeper).await {
+        Err(error) if is_unanswered(&error) => {
+            return without_keeper::stop(node, container, error, SIGKILL, Duration::ZERO).await;
+        }
+        killed => killed?,
+    }
     if timeout(KILL_LIMIT, container.wait()).await.is_ok() {
         return Ok(());
     }
@@ -218,6 +232,11 @@ pub async fn stop(node: &Node, container: &Arc<Container>, grace: Duration) -> R
          waiting in the kernel for a disk or a file server"
     ))
     .into())
+}
+
+/// Whether a keeper was asked for something and has not answered in its time.
+fn is_unanswered(error: &Error) -> bool {
+    matches!(error, Error::Launch { source, .. } if source.is_unanswered())
 }
 
 /// Ends a container whose keeper is gone, and cleans up after it.
@@ -285,11 +304,7 @@ pub async fn clean_up(
         }
     }
     let deleted = match keeper {
-        Ok(keeper) => {
-            keeper
-                .delete(&handler.runtime, id, &container.bundle, RUNTIME_LIMIT)
-                .await
-        }
+        Ok(keeper) => delete(&keeper, &handler, container).await,
         Err(_) => handler.runtime.delete(id, RUNTIME_LIMIT).await,
     };
     let deleted = match deleted {
@@ -309,6 +324,29 @@ pub async fn clean_up(
     cgroups.remove(container).await?;
     container.set_clean();
     Ok(())
+}
+
+/// Has the keeper delete a container. One that it is still making for an earlier run of the daemon is
+/// made first: that ends by itself within its limit.
+async fn delete(
+    keeper: &Keeper,
+    handler: &Handler,
+    container: &Container,
+) -> orlop_launch::Result<()> {
+    let deadline = Instant::now() + RUNTIME_LIMIT;
+    loop {
+        let (runtime, id) = (&handler.runtime, container.id.as_str());
+        let deleted = keeper.delete(runtime, id, &container.bundle, RUNTIME_LIMIT);
+        let deleted = deleted.await;
+        let failed = deleted
+            .as_ref()
+            .err()
+            .and_then(|error| error.failure_kind());
+        if failed != Some(FailureKind::WrongState) || Instant::now() >= deadline {
+            return deleted;
+        }
+        sleep(AGAIN).await;
+    }
 }
 
 /// Ends the runtimes of a container that its keeper, or its shim, has left behind when it died, with

@@ -1,17 +1,60 @@
-//! Containers whose keeper is gone.
+//! Containers whose keeper is gone, or hangs.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use orlop_cri::v1::ContainerEventType;
 use orlop_launch::{ExitStatus, recorded_exit};
+use tokio::time::{sleep, timeout};
 
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::node::Node;
+use crate::node::runtimes::Handler;
 use crate::record::container::{Container, Exit, Phase};
 use crate::{blocking, clock};
 
 /// The exit code of a container whose end nobody saw, as the peers report it.
 const UNKNOWN: i32 = 255;
+
+/// The pause between two looks whether processes are left.
+const LOOK_AGAIN: Duration = Duration::from_millis(100);
+
+/// Stops one whose keeper has failed to answer, as `unanswered` says: has its first process asked to end,
+/// and kills it after `grace`. The keeper may only be slow, and its pod goes on: it is cleaned up after
+/// when it is removed, or its pod is stopped, which takes the keeper away if it still hangs.
+pub async fn stop(
+    node: &Node,
+    container: &Arc<Container>,
+    unanswered: Arc<Error>,
+    signal: u32,
+    grace: Duration,
+) -> Result<()> {
+    let is_shim = |handler: Arc<Handler>| handler.settings.is_shim();
+    if node.runtimes.of(&container.pod).map_or(true, is_shim) {
+        // What runs in a shim is in none of our cgroups; its pod's stop ends it.
+        return Err(unanswered);
+    }
+    let id = &container.id;
+    tracing::error!(container = %id, error = %unanswered, "stopping a container without its keeper");
+    if !grace.is_zero() && node.cgroups.signal_first(container, signal).await {
+        let ended = async {
+            while node.cgroups.has_processes(container).await {
+                sleep(LOOK_AGAIN).await;
+            }
+        };
+        // Or its keeper tells of its end after all.
+        let _ = timeout(grace, async {
+            tokio::select! { () = ended => {}, () = container.wait() => {} }
+        })
+        .await;
+    }
+    let _turn = container.turn.lock().await;
+    node.cgroups.kill_processes(container).await;
+    if node.cgroups.has_processes(container).await {
+        return Err(unanswered);
+    }
+    end(node, container).await
+}
 
 /// Ends one. Its exit may be on record, else it is killed.
 pub async fn end(node: &Node, container: &Arc<Container>) -> Result<()> {
@@ -26,7 +69,7 @@ pub async fn end(node: &Node, container: &Arc<Container>) -> Result<()> {
             at: clock::now(),
             code: UNKNOWN,
             reason: "Unknown".into(),
-            message: "the process that watched over the pod is gone".into(),
+            message: nobody_saw(container).into(),
         },
         exit_of,
     );
@@ -34,6 +77,13 @@ pub async fn end(node: &Node, container: &Arc<Container>) -> Result<()> {
         node.tell_container(container, ContainerEventType::ContainerStoppedEvent);
     }
     Ok(())
+}
+
+fn nobody_saw(container: &Container) -> &'static str {
+    match container.pod.keeper() {
+        Ok(_) => "the process that watches over the pod does not answer",
+        Err(_) => "the process that watched over the pod is gone",
+    }
 }
 
 /// How a container ended, as its keeper tells it.

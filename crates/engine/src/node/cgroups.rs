@@ -10,6 +10,7 @@ use orlop_cgroup::{Cgroup, CgroupPath, Driver, Hierarchies, Limits};
 use orlop_disk::Membership;
 use orlop_oci::Features;
 use orlop_pool::Place;
+use rustix::process::Signal;
 use tokio_util::task::TaskTracker;
 
 use crate::config::Config;
@@ -185,6 +186,28 @@ impl Cgroups {
         }
     }
 
+    /// Signals a container's first process; false where that cannot be: it is gone, or is to be told by a real-time
+    /// signal.
+    pub async fn signal_first(&self, container: &Container, signal: u32) -> bool {
+        let named = i32::try_from(signal).ok().and_then(Signal::from_named_raw);
+        let pid = container.pid().and_then(|pid| i32::try_from(pid).ok());
+        let (Some(cgroup), Some(signal), Some(pid)) = (self.of_container(container), named, pid)
+        else {
+            return false;
+        };
+        let sent = blocking(move || Ok(cgroup.signal_one(pid, signal))).await;
+        matches!(sent, Ok(Ok(true)))
+    }
+
+    /// Whether there are processes in a container's cgroup, or below. Where that cannot be said there may be.
+    pub async fn has_processes(&self, container: &Container) -> bool {
+        let Some(cgroup) = self.of_container(container) else {
+            return true;
+        };
+        let processes = blocking(move || Ok(cgroup.processes())).await;
+        !matches!(processes, Ok(Ok(processes)) if processes.is_empty())
+    }
+
     /// Kills and removes what is left of the task of its own that a pod has in a shim, whose
     /// cgroup is beside those of its containers. A runtime that dies with the shim leaves it. Answers
     /// whether there was a process.
@@ -262,6 +285,26 @@ impl Cgroups {
             })
         })
         .await
+    }
+
+    /// Gives the cgroups above pods' containers the limits back that an earlier run of the daemon raised, which died
+    /// while it killed something there.
+    pub async fn give_back_limits(&self, pods: &[Arc<Pod>]) {
+        let parents = pods.iter().filter_map(|pod| self.parent(pod).ok());
+        let cgroups: Vec<_> = parents
+            .map(|parent| self.at(parent.path().clone()))
+            .collect();
+        let given = blocking(move || {
+            for cgroup in cgroups {
+                if let Err(error) = cgroup.give_back_limit() {
+                    tracing::warn!(cgroup = %cgroup.path(), %error, "a limit stays as high as it was raised");
+                }
+            }
+            Ok(())
+        });
+        if let Err(error) = given.await {
+            tracing::warn!(%error, "giving back limits that an earlier run raised");
+        }
     }
 
     /// Removes a pod's cgroup if it is one of ours rather than the client's.

@@ -25,9 +25,17 @@ use crate::{blocking, nri};
 /// A container's own files take as long to remove as it has made many.
 static REMOVING: Place = Place::new("removing what containers have written", 32, 2, 4096);
 
+/// A keeper that is to have a part in its pod's end and does not answer within this time hangs. It is
+/// shorter than any request's, so that none of them fails before.
+const ANSWER_LIMIT: Duration = Duration::from_secs(15);
+
+/// The pause before it is asked, and asked again.
+const ASK_AGAIN: Duration = Duration::from_secs(1);
+
 /// Stops a pod and lets clients see that it is stopped.
 pub async fn stop_visible(node: &Node, pod: &Arc<Pod>) -> Result<()> {
-    let _turn = pod.turn.write().await;
+    // A start that waits for the keeper has the turn until that answers.
+    let _turn = unless_keeper_hangs(pod, || pod.turn.write()).await?;
     if pod.phase() == pod::Phase::Creating {
         return Ok(());
     }
@@ -53,25 +61,7 @@ pub async fn stop(node: &Node, pod: &Arc<Pod>) -> Result<()> {
         sandbox::end_keeper(pod).await?;
     }
     let containers = node.containers.of(pod);
-    match stop_all(node, &containers).await {
-        // Nor through one that hangs, for as long as it does.
-        Err(error) if is_unanswered(&error) => {
-            tracing::error!(pod = %pod.id, %error, "the pod is to end; ending it without its keeper");
-            sandbox::end_keeper(pod).await?;
-            stop_all(node, &containers).await?;
-        }
-        stopped => stopped?,
-    }
-    // Their runtimes are called through the keeper, so that must come before it ends.
-    let cleanups = containers.iter().map(|container| async move {
-        // Not beside the cleaning up that follows a container's end.
-        let _turn = container.turn.lock().await;
-        process::clean_up(&node.cgroups, &node.runtimes, container).await
-    });
-    join_all(cleanups)
-        .await
-        .into_iter()
-        .collect::<Result<Vec<()>>>()?;
+    unless_keeper_hangs(pod, || end_containers(node, &containers)).await??;
     for container in &containers {
         if container.phase() == container::Phase::Exited {
             nri::container_stopped(node, container).await;
@@ -81,22 +71,53 @@ pub async fn stop(node: &Node, pod: &Arc<Pod>) -> Result<()> {
     sandbox::dismantle(node, pod).await
 }
 
-async fn stop_all(node: &Node, containers: &[Arc<Container>]) -> Result<()> {
+/// Ends containers and cleans up after them. May be given up anywhere, and repeated.
+async fn end_containers(node: &Node, containers: &[Arc<Container>]) -> Result<()> {
     let stops = containers
         .iter()
         .map(|container| process::stop(node, container, Duration::ZERO));
-    join_all(stops).await.into_iter().collect()
+    join_all(stops)
+        .await
+        .into_iter()
+        .collect::<Result<Vec<()>>>()?;
+    // Their runtimes are called through the keeper, so that must come before it ends.
+    let cleanups = containers.iter().map(|container| async move {
+        // Not beside the cleaning up that follows a container's end.
+        let _turn = container.turn.lock().await;
+        process::clean_up(&node.cgroups, &node.runtimes, container).await
+    });
+    join_all(cleanups).await.into_iter().collect()
 }
 
-/// Whether a keeper was asked for something and has not answered in its time.
-fn is_unanswered(error: &Error) -> bool {
-    matches!(
-        error,
-        Error::Launch {
-            source: orlop_launch::Error::NoAnswer { .. },
-            ..
+/// Does something to a pod that is to end, of which its keeper may have a part to do. One that hangs is
+/// ended, and it is done without it.
+async fn unless_keeper_hangs<T, F>(pod: &Pod, work: impl Fn() -> F) -> Result<T>
+where
+    F: Future<Output = T>,
+{
+    tokio::select! {
+        done = work() => return Ok(done),
+        () = keeper_hangs(pod) => {}
+    }
+    tracing::error!(pod = %pod.id, "the pod is to end and its keeper does not answer; ending it without");
+    sandbox::end_keeper(pod).await?;
+    Ok(work().await)
+}
+
+/// Returns once the pod's keeper has left a question without an answer for so long that it hangs.
+async fn keeper_hangs(pod: &Pod) {
+    loop {
+        // Most of what is waited for here is done before.
+        tokio::time::sleep(ASK_AGAIN).await;
+        let keeper = pod.now().keeper;
+        if let Some(keeper) = keeper
+            && tokio::time::timeout(ANSWER_LIMIT, keeper.list())
+                .await
+                .is_err()
+        {
+            return;
         }
-    )
+    }
 }
 
 /// Removes a pod with all its containers.

@@ -538,6 +538,10 @@ impl State for Now {
             Event::Removing => self.phase = Phase::Removing,
         }
     }
+
+    fn rests(&self) -> bool {
+        matches!(self.phase, Phase::Exited | Phase::Removing)
+    }
 }
 
 mod mounts {

@@ -20,7 +20,8 @@ const LARGEST: u64 = 1 << 30;
 #[derive(Debug)]
 pub struct Journal<E> {
     path: PathBuf,
-    file: File,
+    /// None while no event is expected.
+    file: Option<File>,
     /// How long the journal is without a line that was written in part and could not be cut off.
     torn_at: Option<u64>,
     _events: PhantomData<fn(E)>,
@@ -36,7 +37,7 @@ impl<E: Serialize + DeserializeOwned> Journal<E> {
             .open(path)?;
         let mut journal = Self {
             path: path.to_owned(),
-            file,
+            file: Some(file),
             torn_at: None,
             _events: PhantomData,
         };
@@ -53,7 +54,7 @@ impl<E: Serialize + DeserializeOwned> Journal<E> {
             let problem = "it has an entry that this version does not know; a newer one wrote it";
             return Err(io::Error::new(io::ErrorKind::InvalidData, problem));
         }
-        let file = OpenOptions::new().append(true).open(path)?;
+        let file = reopened(path)?;
         if good < content.len() {
             tracing::warn!(
                 path = %path.display(),
@@ -65,7 +66,7 @@ impl<E: Serialize + DeserializeOwned> Journal<E> {
         Ok((
             Self {
                 path: path.to_owned(),
-                file,
+                file: Some(file),
                 torn_at: None,
                 _events: PhantomData,
             },
@@ -77,10 +78,24 @@ impl<E: Serialize + DeserializeOwned> Journal<E> {
     pub fn append(&mut self, event: &E) -> io::Result<()> {
         let mut line = serde_json::to_vec(event).map_err(io::Error::other)?;
         line.push(b'\n');
-        append(&mut self.file, &mut self.torn_at, &line).map_err(|error| {
+        let file = match &mut self.file {
+            Some(file) => Ok(file),
+            none => reopened(&self.path).map(|file| none.insert(file)),
+        };
+        let appended = file.and_then(|file| append(file, &mut self.torn_at, &line));
+        appended.map_err(|error| {
             io::Error::new(error.kind(), format!("{}: {error}", self.path.display()))
         })
     }
+
+    /// Closes the file until the next event.
+    pub fn rest(&mut self) {
+        self.file = None;
+    }
+}
+
+fn reopened(path: &Path) -> io::Result<File> {
+    OpenOptions::new().append(true).open(path)
 }
 
 /// What a journal is kept in.

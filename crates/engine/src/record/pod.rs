@@ -448,4 +448,8 @@ impl State for Now {
             Event::Removing => self.phase = Phase::Removing,
         }
     }
+
+    fn rests(&self) -> bool {
+        matches!(self.phase, Phase::NotReady | Phase::Removing)
+    }
 }

@@ -22,6 +22,10 @@ pub trait State: Debug + Clone + Default + Send + Sync + 'static {
 
     /// Lets an event be true.
     fn apply(&mut self, event: Self::Event);
+
+    /// Whether little more will be recorded. Of these there may be many, so that no descriptor is kept for it; the
+    /// record of what runs can be written when there is none left.
+    fn rests(&self) -> bool;
 }
 
 /// A state with its journal.
@@ -63,7 +67,10 @@ impl<S: State> Recorded<S> {
         Ok(Some((first, Self::new(of, now, journal))))
     }
 
-    fn new(of: String, now: S, journal: Journal<S::Event>) -> Self {
+    fn new(of: String, now: S, mut journal: Journal<S::Event>) -> Self {
+        if now.rests() {
+            journal.rest();
+        }
         Self(Arc::new(Inner {
             of,
             now: RwLock::new(now),
@@ -101,7 +108,7 @@ impl<S: State> Recorded<S> {
             if let Err(error) = journal.append(&event) {
                 tracing::warn!(of = inner.of, %error, "writing a record; going on without");
             }
-            inner.apply(event);
+            inner.apply(event, &mut journal);
             Ok(true)
         });
         recorded.await.unwrap_or_else(|error| {
@@ -138,7 +145,7 @@ impl<S: State> Inner<S> {
         let mut journal = self.journal();
         let written = journal.append(&event);
         written.map_err(Error::io(format!("writing the record of {}", self.of)))?;
-        self.apply(event);
+        self.apply(event, &mut journal);
         Ok(())
     }
 
@@ -146,8 +153,12 @@ impl<S: State> Inner<S> {
         look(&self.now.read())
     }
 
-    fn apply(&self, event: S::Event) {
-        self.now.write().apply(event);
+    fn apply(&self, event: S::Event, journal: &mut Journal<S::Event>) {
+        let mut now = self.now.write();
+        now.apply(event);
+        if now.rests() {
+            journal.rest();
+        }
     }
 }
 
@@ -165,6 +176,10 @@ mod tests {
         fn apply(&mut self, event: u32) {
             self.0 += event;
         }
+
+        fn rests(&self) -> bool {
+            self.0 >= 100
+        }
     }
 
     #[tokio::test]
@@ -181,6 +196,29 @@ mod tests {
             .unwrap()
             .unwrap();
         assert_eq!((first, again.look(|sum| sum.0)), (7, 7));
+    }
+
+    #[tokio::test]
+    async fn what_rests_holds_no_file_open_and_is_recorded_all_the_same() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("journal");
+        let is_open = || {
+            let held = std::fs::read_dir("/proc/self/fd").unwrap().flatten();
+            let mut targets = held.filter_map(|entry| std::fs::read_link(entry.path()).ok());
+            targets.any(|target| target == path)
+        };
+        let sum = Recorded::<Sum>::create("a sum".into(), &path, &7).unwrap();
+        sum.record(1).await.unwrap();
+        assert!(is_open());
+        sum.record(99).await.unwrap();
+        assert!(!is_open());
+        sum.record(5).await.unwrap();
+        assert!(!is_open());
+        let (_, again) = Recorded::<Sum>::open("a sum".into(), &path)
+            .unwrap()
+            .unwrap();
+        assert_eq!(again.look(|sum| sum.0), 105);
+        assert!(!is_open());
     }
 
     #[tokio::test]

@@ -6,6 +6,7 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::path::{Path, PathBuf};
 
 use orlop_wire::{ContainerState, Create, Created, Failure, FailureKind};
+use rustix::process::{Pid, Signal, kill_process};
 use rustix::termios::{Winsize, tcsetwinsize};
 
 use super::dispatch::{Purpose, failure};
@@ -201,6 +202,18 @@ impl Keeper {
                 let message = format!("the runtime's process {pid} is not the keeper's child");
                 Err(failure(FailureKind::RuntimeFailed, message))
             }
+        }
+    }
+
+    /// Who waited was told that it takes too long, and has it for one that does not run. One that waits to be started
+    /// may go on waiting.
+    pub(super) fn end_unawaited(&mut self, key: u64) {
+        if let Some(container) = self.containers.get(&key)
+            && container.is_alive()
+            && container.started_ns != 0
+            && let Some(pid) = Pid::from_raw(container.pid)
+        {
+            let _ = kill_process(pid, Signal::KILL);
         }
     }
 

@@ -110,10 +110,16 @@ impl Keeper {
                 let hears = |to: ReplyTo| self.connections.contains_key(&to.connection);
                 let awaited = reply_to.is_some_and(hears);
                 let answer = self.created(making, console, outcome, awaited);
+                if reply_to.is_none() {
+                    self.end_unawaited(container);
+                }
                 self.reply_if_awaited(reply_to, answer.map(|body| (body, Vec::new())));
                 self.fifo_ready(container, false);
             }
             Purpose::Start(key) => {
+                if reply_to.is_none() && outcome.is_ok() {
+                    self.end_unawaited(key);
+                }
                 let answer = self.started(key, outcome);
                 self.reply_if_awaited(reply_to, answer.map(|body| (body, Vec::new())));
                 self.report_if_settled(key);

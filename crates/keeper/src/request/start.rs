@@ -5,7 +5,7 @@ use std::os::fd::OwnedFd;
 use orlop_wire::{ContainerState, Failure, FailureKind, Start, Started};
 
 use super::dispatch::{Purpose, failure, no_container};
-use crate::call::Streams;
+use crate::call::{Streams, patience};
 use crate::clock::now_ns;
 use crate::connection::ReplyTo;
 use crate::keeper::Keeper;
@@ -38,6 +38,7 @@ impl Keeper {
 
     fn begin_start(&mut self, key: u64, request: Start, to: ReplyTo) -> Result<(), Failure> {
         let Start { fifo, call, .. } = request;
+        patience(&call)?;
         let has_fifo = !fifo.as_os_str().is_empty();
         if has_fifo && self.let_go(key, &fifo, to)? {
             return Ok(());

@@ -4,7 +4,7 @@ use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use orlop_wire::{CONSOLE_SOCKET, RuntimeCall};
+use orlop_wire::{CONSOLE_SOCKET, RuntimeCall, monotonic_ns};
 
 use crate::keeper::{CreateContainer, millis};
 
@@ -184,6 +184,7 @@ impl OciRuntime {
             log,
             timeout_ms: millis(limit),
             protected: self.protects_itself,
+            until_ns: monotonic_ns().saturating_add(u64::from(millis(limit)) * 1_000_000),
         }
     }
 }

@@ -6,10 +6,11 @@ use std::time::{Duration, Instant};
 
 use orlop_cri::v1::{ContainerState, NamespaceMode, PodSandboxState};
 use orlop_testkit::process::status;
-use orlop_testkit::{ContainerSpec, Node, skip};
+use orlop_testkit::{ContainerSpec, Node, PodSpec, skip};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::{Pid, PidfdFlags, PidfdGetfdFlags, Signal};
 use rustix::process::{kill_process, pidfd_getfd, pidfd_open};
+use tokio::task::JoinHandle;
 
 use crate::restart::script;
 use crate::world::{World, world};
@@ -62,6 +63,113 @@ async fn a_pod_whose_keeper_hangs_can_be_ended_and_removed() {
     let status = world.cri.status(&running.id).await.expect("status");
     assert_eq!(status.state(), ContainerState::ContainerExited);
     world.cri.remove_pod(&running.pod_id).await.expect("remove");
+    world.finish().await;
+}
+
+#[tokio::test]
+async fn a_pod_whose_keeper_hangs_while_a_container_starts_can_be_ended_and_removed() {
+    let tools = tempfile::tempdir().expect("a directory");
+    let note = tools.path().join("pid");
+    let create = format!("echo $$ > {}; exec sleep 4713", note.display());
+    let world = world!(Node::any().runtime(&creating_by(tools.path(), &create)));
+    if world.node.is_peer() {
+        skip!("containerd has shims, not keepers");
+    }
+    let pod = world.node.pod("hung");
+    let pod_id = world.run_pod(&pod).await;
+    let (start, runtime) = signal_keeper_at_start(&world, &pod, &pod_id, &note, Signal::STOP).await;
+    world.cri.stop_pod(&pod_id).await.expect("stop");
+    start
+        .await
+        .expect("no panic")
+        .expect_err("nobody starts it");
+    assert!(has_ended(&runtime), "it may make something yet");
+    world.cri.remove_pod(&pod_id).await.expect("remove");
+    world.finish().await;
+}
+
+#[tokio::test]
+async fn a_pod_whose_keeper_hangs_after_its_container_ended_can_be_ended_and_removed() {
+    let mut world = world!();
+    if world.node.is_peer() {
+        skip!("containerd has shims, not keepers");
+    }
+    let ended = world.run_script("hung", "exit 7").await;
+    assert_eq!(world.cri.wait_exited(&ended.id).await.exit_code, 7);
+    // The next daemon does not know what was cleaned up.
+    world.node.kill9();
+    world.node.start_again().await;
+    world.cri = world.node.cri().await;
+    kill_process(keeper_of(&ended.pod_id), Signal::STOP).expect("stop");
+    world.cri.stop_pod(&ended.pod_id).await.expect("stop");
+    let status = world.cri.status(&ended.id).await.expect("status");
+    assert_eq!(status.exit_code, 7);
+    world.cri.remove_pod(&ended.pod_id).await.expect("remove");
+    world.finish().await;
+}
+
+#[tokio::test]
+async fn a_container_whose_keeper_hangs_is_asked_to_end_and_ended_without_it() {
+    let world = world!();
+    if world.node.is_peer() {
+        skip!("containerd has shims, not keepers");
+    }
+    let pod = world.node.pod("hung");
+    let pod_id = world.run_pod(&pod).await;
+    let run = async |name, script| {
+        let spec = world.container(name).shell(script);
+        world.cri.run(&pod_id, &pod, &spec).await.expect("run")
+    };
+    let polite = run("polite", "trap 'exit 3' TERM; while :; do sleep 0.1; done").await;
+    let deaf = run("deaf", "trap '' TERM; while :; do sleep 0.1; done").await;
+    let keeper = keeper_of(&pod_id);
+    kill_process(keeper, Signal::STOP).expect("stop");
+    let begin = Instant::now();
+    let (asked, killed) = tokio::join!(world.cri.stop(&polite, 600), world.cri.stop(&deaf, 1));
+    asked.expect("stop");
+    killed.expect("stop");
+    assert!(begin.elapsed() < LIMIT * 2, "it was not asked to end");
+    for id in [&polite, &deaf] {
+        let status = world.cri.status(id).await.expect("status");
+        assert_eq!(status.state(), ContainerState::ContainerExited);
+        assert_eq!((status.exit_code, &*status.reason), (255, "Unknown"));
+    }
+    // It may only have been slow.
+    kill_process(keeper, Signal::CONT).expect("continue");
+    let next = run("next", "exit 4").await;
+    assert_eq!(world.cri.wait_exited(&next).await.exit_code, 4);
+    for id in [&polite, &deaf] {
+        world.cri.remove(id).await.expect("remove");
+    }
+    world.finish().await;
+}
+
+#[tokio::test]
+async fn a_container_that_was_being_made_when_the_daemon_died_could_not_be_started() {
+    let tools = tempfile::tempdir().expect("a directory");
+    let note = tools.path().join("pid");
+    let create = format!("echo $$ > {}; sleep 3", note.display());
+    let mut world = world!(Node::any().runtime(&creating_by(tools.path(), &create)));
+    if world.node.is_peer() {
+        skip!("containerd has shims, not keepers");
+    }
+    let pod = world.node.pod("half");
+    let pod_id = world.run_pod(&pod).await;
+    let main = world.container("main").shell("sleep 600");
+    let main = world.cri.create(&pod_id, &pod, &main).await;
+    let (cri, main) = (world.cri.clone(), main.expect("create"));
+    let id = main.clone();
+    let start = tokio::spawn(async move { cri.start(&id).await });
+    noted(&note).await;
+    world.node.kill9();
+    start.await.expect("no panic").expect_err("nobody answers");
+    world.node.start_again().await;
+    world.cri = world.node.cri().await;
+    let status = world.cri.status(&main).await.expect("status");
+    assert_eq!(status.state(), ContainerState::ContainerExited);
+    assert_eq!((status.exit_code, &*status.reason), (128, "StartError"));
+    world.cri.stop_pod(&pod_id).await.expect("stop");
+    world.cri.remove_pod(&pod_id).await.expect("remove");
     world.finish().await;
 }
 
@@ -170,22 +278,39 @@ fn creating_by(tools: &Path, what: &str) -> String {
 async fn kill_keeper_at_start(world: &World, note: &Path) -> (Result<(), tonic::Status>, OwnedFd) {
     let pod = world.node.pod("slow");
     let pod_id = world.run_pod(&pod).await;
+    let (start, process) = signal_keeper_at_start(world, &pod, &pod_id, note, Signal::KILL).await;
+    (start.await.expect("no panic"), process)
+}
+
+/// Starts a container, and signals the pod's keeper once a process has noted its id; the start, and that
+/// process.
+async fn signal_keeper_at_start(
+    world: &World,
+    pod: &PodSpec,
+    pod_id: &str,
+    note: &Path,
+    signal: Signal,
+) -> (JoinHandle<Result<(), tonic::Status>>, OwnedFd) {
     let main = world.container("main").shell("sleep 600");
-    let main = world.cri.create(&pod_id, &pod, &main).await;
+    let main = world.cri.create(pod_id, pod, &main).await;
     let (cri, main) = (world.cri.clone(), main.expect("create"));
     let start = tokio::spawn(async move { cri.start(&main).await });
+    let process = pidfd_open(noted(note).await, PidfdFlags::empty()).expect("it lives");
+    kill_process(keeper_of(pod_id), signal).expect("signal");
+    (start, process)
+}
+
+/// The process that has noted its id.
+async fn noted(note: &Path) -> Pid {
     let deadline = Instant::now() + LIMIT;
-    let noted = loop {
+    loop {
         let text = std::fs::read_to_string(note).unwrap_or_default();
         if let Some(pid) = text.trim().parse().ok().and_then(Pid::from_raw) {
-            break pid;
+            return pid;
         }
         assert!(Instant::now() < deadline, "it was not started");
         tokio::time::sleep(Duration::from_millis(5)).await;
-    };
-    let process = pidfd_open(noted, PidfdFlags::empty()).expect("it lives");
-    kill_process(keeper_of(&pod_id), Signal::KILL).expect("kill");
-    (start.await.expect("no panic"), process)
+    }
 }
 
 fn has_ended(process: &OwnedFd) -> bool {

@@ -242,6 +242,37 @@ async fn a_dead_keeper_is_noticed_and_cleared_away() {
     world.finish().await;
 }
 
+#[tokio::test]
+async fn a_limit_that_a_killed_daemon_had_raised_is_given_back() {
+    let mut world = world!();
+    if world.node.is_peer() {
+        skip!("nobody else raises it in this way");
+    }
+    let running = world.run_script("limited", "sleep 600").await;
+    let parent = running.pod.config().linux.clone().expect("a cgroup");
+    let parent = parent.cgroup_parent.trim_start_matches('/').to_owned();
+    let (dir, file, little, raised) = if machine::is_cgroup_v2() {
+        let (little, raised) = ("1000 100000", "100001 100000");
+        ("/sys/fs/cgroup", "cpu.max", little, raised)
+    } else {
+        ("/sys/fs/cgroup/cpu", "cpu.cfs_quota_us", "1000", "100001")
+    };
+    let dir = std::path::Path::new(dir).join(parent);
+    world.node.kill9();
+    let (flags, name) = (rustix::fs::XattrFlags::empty(), "trusted.orlop.cpu-limit");
+    rustix::fs::setxattr(&dir, name, little.as_bytes(), flags).expect("keep");
+    std::fs::write(dir.join(file), raised).expect("raise");
+    come_back(&mut world).await;
+    let limit = || std::fs::read_to_string(dir.join(file)).expect("read");
+    let deadline = std::time::Instant::now() + Duration::from_secs(10) * machine::patience();
+    while limit().trim() != little {
+        assert!(std::time::Instant::now() < deadline, "it is {}", limit());
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+    world.cri.stop_pod(&running.pod_id).await.expect("stop");
+    world.finish().await;
+}
+
 fn go(world: &mut World, how: Going) {
     match how {
         Going::Asked => drop(world.node.stop()),

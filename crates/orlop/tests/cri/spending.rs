@@ -83,6 +83,37 @@ fn files_named(directory: &Path, name: &str) -> Vec<PathBuf> {
 }
 
 #[tokio::test]
+async fn the_daemon_holds_no_file_of_a_stopped_pod_open() {
+    let mut world = world!();
+    if world.node.is_peer() {
+        skip!("it holds what it likes");
+    }
+    let running = world.run_script("running", "sleep 600").await;
+    let stopped = world.run_script("stopped", "sleep 600").await;
+    world.cri.stop_pod(&stopped.pod_id).await.expect("stop");
+    let held = |world: &World, pod: &str| {
+        let directory = format!("/proc/{}/fd", world.node.pid());
+        let entries = std::fs::read_dir(directory).expect("read").flatten();
+        let targets = entries.filter_map(|entry| std::fs::read_link(entry.path()).ok());
+        let named = targets.filter(|target| target.to_string_lossy().contains(pod));
+        named.collect::<Vec<_>>()
+    };
+    for _ in 0..2 {
+        assert_eq!(held(&world, &stopped.pod_id), Vec::<PathBuf>::new());
+        assert!(
+            !held(&world, &running.pod_id).is_empty(),
+            "it looks wrongly"
+        );
+        world.node.kill9();
+        world.node.start_again().await;
+        world.cri = world.node.cri().await;
+    }
+    // What is recorded of it all the same.
+    world.cri.remove_pod(&stopped.pod_id).await.expect("remove");
+    world.finish().await;
+}
+
+#[tokio::test]
 async fn output_beyond_a_message_is_cut_and_no_error() {
     let world = world!();
     if world.node.is_peer() {
