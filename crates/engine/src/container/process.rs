@@ -341,7 +341,7 @@ async fn delete(
         let failed = deleted
             .as_ref()
             .err()
-            .and_then(|error| error.failure_kind());
+            .and_then(orlop_launch::Error::failure_kind);
         if failed != Some(FailureKind::WrongState) || Instant::now() >= deadline {
             return deleted;
         }
