@@ -93,7 +93,7 @@ async fn remove(directory: PathBuf) -> Result<()> {
 async fn clean_half_start(node: &Node, container: &Arc<Container>) {
     let _turn = container.turn.lock().await;
     report(
-        process::clean_up(&node.cgroups, &node.runtimes, container).await,
+        process::clean_up_half_made(&node.cgroups, &node.runtimes, container).await,
         "cleaning up after half a start",
     );
 }

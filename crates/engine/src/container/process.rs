@@ -304,7 +304,10 @@ pub async fn clean_up(
         }
     }
     let deleted = match keeper {
-        Ok(keeper) => delete(&keeper, &handler, container).await,
+        Ok(keeper) => {
+            let (runtime, bundle) = (&handler.runtime, &container.bundle);
+            keeper.delete(runtime, id, bundle, RUNTIME_LIMIT).await
+        }
         Err(_) => handler.runtime.delete(id, RUNTIME_LIMIT).await,
     };
     let deleted = match deleted {
@@ -326,27 +329,27 @@ pub async fn clean_up(
     Ok(())
 }
 
-/// Has the keeper delete a container. One that it is still making for an earlier run of the daemon is
-/// made first: that ends by itself within its limit.
-async fn delete(
-    keeper: &Keeper,
-    handler: &Handler,
-    container: &Container,
-) -> orlop_launch::Result<()> {
+/// Cleans up after a container that its keeper may still be making for an earlier run of the daemon: that
+/// ends by itself within its limit.
+pub async fn clean_up_half_made(
+    cgroups: &Cgroups,
+    runtimes: &Runtimes,
+    container: &Arc<Container>,
+) -> Result<()> {
     let deadline = Instant::now() + RUNTIME_LIMIT;
     loop {
-        let (runtime, id) = (&handler.runtime, container.id.as_str());
-        let deleted = keeper.delete(runtime, id, &container.bundle, RUNTIME_LIMIT);
-        let deleted = deleted.await;
-        let failed = deleted
-            .as_ref()
-            .err()
-            .and_then(orlop_launch::Error::failure_kind);
-        if failed != Some(FailureKind::WrongState) || Instant::now() >= deadline {
-            return deleted;
+        let cleaned = clean_up(cgroups, runtimes, container).await;
+        match cleaned {
+            Err(error) if is_at_work(&error) && Instant::now() < deadline => sleep(AGAIN).await,
+            cleaned => return cleaned,
         }
-        sleep(AGAIN).await;
     }
+}
+
+/// Whether a keeper has something to do first.
+fn is_at_work(error: &Error) -> bool {
+    matches!(error, Error::Launch { source, .. }
+        if source.failure_kind() == Some(FailureKind::WrongState))
 }
 
 /// Ends the runtimes of a container that its keeper, or its shim, has left behind when it died, with

@@ -19,6 +19,9 @@ const UNKNOWN: i32 = 255;
 /// The pause between two looks whether processes are left.
 const LOOK_AGAIN: Duration = Duration::from_millis(100);
 
+/// A keeper that is there again notices an end at once.
+const TOLD_WITHIN: Duration = Duration::from_secs(1);
+
 /// Stops one whose keeper has failed to answer, as `unanswered` says: has its first process asked to end,
 /// and kills it after `grace`. The keeper may only be slow, and its pod goes on: it is cleaned up after
 /// when it is removed, or its pod is stopped, which takes the keeper away if it still hangs.
@@ -53,6 +56,8 @@ pub async fn stop(
     if node.cgroups.has_processes(container).await {
         return Err(unanswered);
     }
+    // One that was only slow tells how it ended.
+    let _ = timeout(TOLD_WITHIN, container.wait()).await;
     end(node, container).await
 }
 

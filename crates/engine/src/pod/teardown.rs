@@ -35,11 +35,14 @@ const ASK_AGAIN: Duration = Duration::from_secs(1);
 /// Stops a pod and lets clients see that it is stopped.
 pub async fn stop_visible(node: &Node, pod: &Arc<Pod>) -> Result<()> {
     // A start that waits for the keeper has the turn until that answers.
-    let _turn = unless_keeper_hangs(pod, || pod.turn.write()).await?;
-    if pod.phase() == pod::Phase::Creating {
+    let turn = unless_keeper_hangs(pod, || pod.turn.write()).await;
+    if turn.is_ok() && pod.phase() == pod::Phase::Creating {
         return Ok(());
     }
-    let stopped = stop(node, pod).await;
+    let stopped = match &turn {
+        Ok(_) => stop(node, pod).await,
+        Err(error) => Err(Arc::clone(error)),
+    };
     // Without a keeper no container starts in it, whatever else is still to be undone: a client
     // that took it for ready would try for ever.
     let is_down = stopped.is_ok() || pod.now().keeper.is_none();
