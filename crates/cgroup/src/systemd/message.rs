@@ -286,18 +286,26 @@ mod tests {
         }
     }
 
+    /// A message as `dbus-daemon` sends it.
+    fn by_hand(kind: u8, body: &Body, fields: impl FnOnce(&mut Body)) -> Body {
+        let mut message = Body::default();
+        for byte in [b'l', kind, 1, 1] {
+            message.byte(byte);
+        }
+        message.u32(body.bytes.len() as u32);
+        message.u32(9);
+        message.array(8, fields);
+        message.align(8);
+        message.bytes.extend(&body.bytes);
+        message
+    }
+
     /// An error as `dbus-daemon` sends it, taken apart by hand.
     #[test]
     fn an_error_tells_its_name_and_text() {
         let mut body = Body::new("s");
         body.text("no such unit");
-        let mut message = Body::default();
-        for byte in [b'l', ERROR, 1, 1] {
-            message.byte(byte);
-        }
-        message.u32(body.bytes.len() as u32);
-        message.u32(9);
-        message.array(8, |fields| {
+        let message = by_hand(ERROR, &body, |fields| {
             fields.byte(ERROR_NAME);
             fields.signature("s");
             fields.text("a.NoSuchUnit");
@@ -310,8 +318,6 @@ mod tests {
             fields.signature("g");
             fields.signature("s");
         });
-        message.align(8);
-        message.bytes.extend(&body.bytes);
         let problem = "no such unit (a.NoSuchUnit)".to_owned();
         assert_eq!(
             decode(&message.bytes),
@@ -325,13 +331,7 @@ mod tests {
         let answer = |fill: &dyn Fn(&mut Body)| {
             let mut body = Body::new("v");
             fill(&mut body);
-            let mut message = Body::default();
-            for byte in [b'l', REPLY, 1, 1] {
-                message.byte(byte);
-            }
-            message.u32(body.bytes.len() as u32);
-            message.u32(9);
-            message.array(8, |fields| {
+            let message = by_hand(REPLY, &body, |fields| {
                 fields.byte(REPLY_SERIAL);
                 fields.signature("u");
                 fields.u32(5);
@@ -340,8 +340,6 @@ mod tests {
                 fields.signature("g");
                 fields.signature("v");
             });
-            message.align(8);
-            message.bytes.extend(&body.bytes);
             decode(&message.bytes)
         };
         let reply = |text: Option<&str>| {
