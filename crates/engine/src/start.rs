@@ -11,6 +11,7 @@ use orlop_network::Networks;
 use orlop_nri::Nri;
 use orlop_service::exec_output::OutputBudget;
 use orlop_service::joins::Joins;
+use tokio::sync::Notify;
 use tokio::time::{Instant, sleep};
 use tokio_util::task::TaskTracker;
 
@@ -95,6 +96,7 @@ impl Engine {
             pulls: Arc::default(),
             networks,
             spare_net: Arc::default(),
+            container_started: Notify::new(),
             runtimes,
             levels: AllottedLevels::default(),
             events: Events::default(),

@@ -128,16 +128,10 @@ impl Keeper {
         self.end_of_output(key, stream);
     }
 
-    /// Hands a container's waiting log lines to the writer.
-    pub(crate) fn pump_log(&mut self, key: u64) {
-        let Some(log) = self
-            .containers
-            .get_mut(&key)
-            .and_then(|container| container.log.as_mut())
-        else {
-            return;
-        };
-        if self.writer.is_none() {
+    /// Starts the writer of logs for a container that has one, if it is the first.
+    pub(crate) fn have_writer(&mut self, key: u64) {
+        let container = self.containers.get(&key);
+        if self.writer.is_none() && container.is_some_and(|container| container.log.is_some()) {
             match Writer::start().and_then(|(writer, readable)| {
                 let source = Source::LogWriter;
                 let watch = Watch::new(&self.reactor, readable, source, Interest::Read)?;
@@ -147,7 +141,15 @@ impl Keeper {
                 Err(error) => eprintln!("orlop-keeper: starting the log writer: {error}"),
             }
         }
-        if let Some((writer, _)) = &self.writer {
+    }
+
+    /// Hands a container's waiting log lines to the writer.
+    pub(crate) fn pump_log(&mut self, key: u64) {
+        self.have_writer(key);
+        let container = self.containers.get_mut(&key);
+        if let Some(log) = container.and_then(|container| container.log.as_mut())
+            && let Some((writer, _)) = &self.writer
+        {
             log.pump(key, writer);
         }
     }

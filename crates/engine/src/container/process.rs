@@ -59,8 +59,13 @@ pub async fn start(node: &Arc<Node>, container: &Arc<Container>, trace: &Trace) 
     trace
         .step("record", &name, container.record(Event::Starting))
         .await?;
-    match launch(node, container, &keeper, &handler, trace).await {
+    let cgroup = node.cgroups.make_ahead(container, &handler.features);
+    let launching = launch(node, container, &keeper, &handler, trace);
+    // Both are over before anything is removed after a failure.
+    let ((), launched) = tokio::join!(cgroup, launching);
+    match launched {
         Ok(started) => {
+            node.container_started.notify_waiters();
             // It runs, written down or not.
             container.record_if_possible(started).await;
             node.tell_container(container, ContainerEventType::ContainerStartedEvent);

@@ -8,6 +8,7 @@ use orlop_network::spare::Spare;
 use orlop_nri::Nri;
 use orlop_service::exec_output::OutputBudget;
 use orlop_service::joins::Joins;
+use tokio::sync::Notify;
 use tokio_util::task::TaskTracker;
 
 use crate::config::Config;
@@ -51,6 +52,8 @@ pub struct Node {
     pub networks: Networks,
     /// A network namespace for the next pod.
     pub spare_net: Arc<Spare>,
+    /// Tells whoever waits for it that a container was started.
+    pub container_started: Notify,
     /// The runtime handlers.
     pub runtimes: Runtimes,
     /// The pods' SELinux levels.

@@ -14,6 +14,7 @@ use orlop_launch::{
 use orlop_network::Attachment;
 use orlop_network::netns::Held;
 use orlop_network::spare::KEPT;
+use tokio::time::{sleep, timeout};
 
 use crate::ask::PodParts;
 use crate::blocking;
@@ -25,8 +26,11 @@ use crate::record::directories::{make_private_dir, remove_tree};
 use crate::record::pod::{Event, Pod};
 use crate::timeline::Trace;
 
-/// When a pod is made, the client goes on with its first container.
-const SPARE_AFTER: Duration = Duration::from_millis(4);
+/// When a pod is made, the client goes on with its first container, which is not to wait for a processor meanwhile.
+const CONTAINER_WITHIN: Duration = Duration::from_millis(25);
+
+/// What is left to do for a container that was just started: its answer, and its program's own start.
+const UNDER_WAY: Duration = Duration::from_millis(1);
 
 /// Makes the namespaces and the network, then the files, because the hosts file has the pod's
 /// addresses in it; then what stands on all of them.
@@ -169,11 +173,15 @@ pub async fn net_ahead(node: &Node, parts: &PodParts) -> Result<Option<Held>> {
 }
 
 /// Has a network namespace made for the next pod, which seldom comes alone: a fourth of a pod sandbox's time is the
-/// kernel's for that. It is made when this pod's first container is on its way and does not wait for a processor.
-pub fn make_spare_net(node: &Node) {
-    let spare = Arc::clone(&node.spare_net);
+/// kernel's for that. It is made once this pod's first container was started, if that does not take long.
+pub fn make_spare_net(node: &Arc<Node>) {
+    let (node, spare) = (Arc::clone(node), Arc::clone(&node.spare_net));
     tokio::spawn(async move {
-        tokio::time::sleep(SPARE_AFTER).await;
+        let started = node.container_started.notified();
+        if timeout(CONTAINER_WITHIN, started).await.is_ok() {
+            sleep(UNDER_WAY).await;
+        }
+        drop(node);
         let spare_too = Arc::clone(&spare);
         let made = blocking(move || {
             let made = spare_too.make();
@@ -181,7 +189,7 @@ pub fn make_spare_net(node: &Node) {
         });
         match made.await {
             Ok(true) => {
-                tokio::time::sleep(KEPT).await;
+                sleep(KEPT).await;
                 spare.drop_old();
             }
             Ok(false) => {}

@@ -100,8 +100,10 @@ impl Keeper {
         };
         let purpose = Purpose::Create(making);
         let called = self.start_call(request.call, streams, request.tty, purpose, to);
-        if called.is_err() {
-            self.unmake(key);
+        match called {
+            // The runtime takes a while.
+            Ok(_) => self.have_writer(key),
+            Err(_) => self.unmake(key),
         }
         called.map(drop)
     }

@@ -7,7 +7,8 @@ use orlop_cri::v1::{LinuxContainerResources, UpdateContainerResourcesRequest};
 use orlop_testkit::machine::{has_program, is_cgroup_v2};
 use orlop_testkit::{Node, Scratch};
 
-use crate::world::{World, world};
+use crate::restart::script;
+use crate::world::{World, cgroup_of, world};
 
 /// What the files of one container say, by name.
 struct Files<'a> {
@@ -174,5 +175,41 @@ async fn a_class_that_the_node_does_not_have_is_named() {
             assert!(refused.message().contains(word), "{refused}");
         }
     }
+    world.finish().await;
+}
+
+#[tokio::test]
+async fn a_containers_cgroup_is_there_when_its_runtime_gets_to_it_and_gone_where_it_fails() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let own = orlop_testkit::node::run_binary();
+    let seen = dir.path().join("seen");
+    // What the daemon has made while its runtime did nothing yet.
+    let waits = format!(
+        "case \" $* \" in *' create '*) sleep 0.5; for id; do :; done
+         find /sys/fs/cgroup -type d -name \"*$id*\" >>{};; esac; exec {} \"$@\"",
+        seen.display(),
+        own.display()
+    );
+    let waits = script(dir.path(), "waits", &waits);
+    let world = world!(Node::orlop().runtime(&waits));
+    let running = world.run_script("ahead", "sleep 600").await;
+    let found = std::fs::read_to_string(&seen).expect("what was seen");
+    let directory = cgroup_of(&world, &running.id, "memory");
+    let directory = directory.to_string_lossy();
+    assert!(found.lines().any(|it| it == directory), "{found}");
+
+    let pod = world.node.pod("fails");
+    let pod_id = world.run_pod(&pod).await;
+    let spec = world.container("none").command(&["/no/such/program"]);
+    let id = world
+        .cri
+        .create(&pod_id, &pod, &spec)
+        .await
+        .expect("create");
+    let refused = world.cri.start(&id).await.expect_err("there is no program");
+    assert!(refused.message().contains("/no/such/program"), "{refused}");
+    let left = orlop_testkit::leaks::cgroups(world.node.id());
+    let left = left.iter().filter(|it| it.to_string_lossy().contains(&id));
+    assert_eq!(left.count(), 0, "it did not start");
     world.finish().await;
 }
