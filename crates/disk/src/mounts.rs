@@ -2,9 +2,12 @@
 
 use std::collections::{BTreeSet, HashMap};
 use std::ffi::OsString;
+use std::fs::File;
 use std::io;
 use std::path::{Component, Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError};
 
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 
 use crate::Mountinfo;
@@ -59,6 +62,50 @@ pub struct MountTable {
     own: BTreeSet<String>,
 }
 
+/// A table that holds until something is mounted or unmounted. A kubelet's node has hundreds of mounts, which the kernel
+/// needs a millisecond to tell, and keeps all from mounting meanwhile.
+#[derive(Debug)]
+struct Kept {
+    /// What tells that there was a change.
+    file: File,
+    mountinfo: Mountinfo,
+    own: Vec<PathBuf>,
+    table: Arc<MountTable>,
+}
+
+impl Kept {
+    fn read() -> io::Result<Self> {
+        let file = File::open("/proc/self/mountinfo")?;
+        let mut kept = Self {
+            file,
+            mountinfo: Mountinfo::from_text(""),
+            own: Vec::new(),
+            table: Arc::default(),
+        };
+        // What is changed after this question is told by the next.
+        kept.is_old()?;
+        kept.mountinfo = Mountinfo::own()?;
+        kept.table = Arc::new(MountTable::new(&kept.mountinfo, &[]));
+        Ok(kept)
+    }
+
+    /// Whether there was a change since the last question.
+    fn is_old(&self) -> io::Result<bool> {
+        let mut asked = [PollFd::new(&self.file, PollFlags::PRI)];
+        let none = Timespec {
+            tv_sec: 0,
+            tv_nsec: 0,
+        };
+        loop {
+            match poll(&mut asked, Some(&none)) {
+                Ok(_) => return Ok(asked[0].revents().contains(PollFlags::PRI)),
+                Err(Errno::INTR) => {}
+                Err(error) => return Err(error.into()),
+            }
+        }
+    }
+}
+
 #[derive(Debug, Clone)]
 struct Mounted {
     device: String,
@@ -66,10 +113,21 @@ struct Mounted {
 }
 
 impl MountTable {
-    /// Reads it. The file systems of the root and of `own` are the node's own: where those do not
+    /// What is mounted now. The file systems of the root and of `own` are the node's own: where those do not
     /// answer, nothing can go on.
-    pub fn read(own: &[PathBuf]) -> io::Result<Self> {
-        Ok(Self::new(&Mountinfo::own()?, own))
+    pub fn now(own: &[PathBuf]) -> io::Result<Arc<Self>> {
+        static KEPT: Mutex<Option<Kept>> = Mutex::new(None);
+        // Who panicked has left it whole.
+        let mut kept = KEPT.lock().unwrap_or_else(PoisonError::into_inner);
+        let kept = match kept.take() {
+            Some(still) if !still.is_old()? => kept.insert(still),
+            _ => kept.insert(Kept::read()?),
+        };
+        if kept.own != own {
+            kept.table = Arc::new(Self::new(&kept.mountinfo, own));
+            kept.own = own.to_vec();
+        }
+        Ok(Arc::clone(&kept.table))
     }
 
     fn new(mountinfo: &Mountinfo, own: &[PathBuf]) -> Self {
@@ -225,8 +283,43 @@ mod tests {
     }
 
     #[test]
+    fn what_is_mounted_later_is_seen_and_what_nothing_has_changed_is_kept() {
+        use rustix::mount::{MountFlags, UnmountFlags, mount, unmount};
+        let dir = tempfile::tempdir().unwrap();
+        let own = [PathBuf::from("/")];
+        let sees = || {
+            MountTable::now(&own)
+                .unwrap()
+                .points
+                .contains_key(dir.path())
+        };
+        assert!(!sees());
+        for _ in 0..3 {
+            mount("none", dir.path(), "tmpfs", MountFlags::empty(), None).unwrap();
+            let seen = sees();
+            unmount(dir.path(), UnmountFlags::DETACH).unwrap();
+            assert!(seen);
+            assert!(!sees());
+        }
+        // Others may mount something between the two.
+        let kept = || {
+            let first = MountTable::now(&own).unwrap();
+            Arc::ptr_eq(&first, &MountTable::now(&own).unwrap())
+        };
+        assert!((0..100).any(|_| kept()));
+        assert!(
+            MountTable::now(&[PathBuf::from("/proc/self")])
+                .unwrap()
+                .own
+                .len()
+                > 1
+        );
+        assert_eq!(MountTable::now(&own).unwrap().own.len(), 1);
+    }
+
+    #[test]
     fn this_nodes_own_directories_are_its_own() {
-        let table = MountTable::read(&[]).unwrap();
+        let table = MountTable::now(&[]).unwrap();
         assert_eq!(
             table.stranger_on_the_way_to(Path::new("/proc/self/status")),
             None

@@ -107,7 +107,7 @@ enum Looked<T, F> {
 type ByStranger = BTreeMap<Stranger, Vec<Named>>;
 
 fn strangers(own: &[PathBuf], named: Vec<Named>) -> Result<ByStranger> {
-    let table = MountTable::read(own).map_err(Error::io("reading the node's mounts"))?;
+    let table = MountTable::now(own).map_err(Error::io("reading the node's mounts"))?;
     let mut found = ByStranger::new();
     for named in named {
         if let Some(stranger) = table.stranger_on_the_way_to(&named.path) {

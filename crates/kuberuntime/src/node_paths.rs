@@ -63,7 +63,7 @@ where
 }
 
 fn strangers(own: &[PathBuf], paths: Vec<PathBuf>) -> Result<ByStranger, String> {
-    let table = MountTable::read(own).map_err(|e| format!("reading the node's mounts: {e}"))?;
+    let table = MountTable::now(own).map_err(|e| format!("reading the node's mounts: {e}"))?;
     let mut found = ByStranger::new();
     for path in paths {
         if let Some(stranger) = table.stranger_on_the_way_to(&path) {
