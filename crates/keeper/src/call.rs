@@ -17,7 +17,7 @@ use crate::console::Console;
 use crate::exit::Process;
 use crate::keeper::Keeper;
 use crate::null::nothing;
-use crate::pod::View;
+use crate::pod::{By, View};
 use crate::reactor::{Interest, Source, Watch};
 use crate::read::read_start;
 use crate::request::{Purpose, failure};
@@ -107,7 +107,20 @@ impl Keeper {
             let message = format!("executing {}: {error}", Path::new(&name).display());
             failure(kind_of(&error, FailureKind::RuntimeMissing), message)
         };
-        let mut program = Program::new(words, &self.pod.env).map_err(unstarted)?;
+        let mut view = None;
+        if let Purpose::Create(making) = &purpose {
+            let mounts = self.containers.get(&making.container).into_iter();
+            let mounts = mounts.flat_map(|container| &container.mounts);
+            let by = if making.attaches {
+                By::Runtime
+            } else {
+                By::Keeper
+            };
+            view = Some(self.pod.view(mounts, &call.cwd, by).map_err(io_failure)?);
+        }
+        let told = view.as_ref().and_then(View::environment);
+        let env: Vec<OsString> = self.pod.env.iter().cloned().chain(told).collect();
+        let mut program = Program::new(words, &env).map_err(unstarted)?;
         if call.protected {
             program.protect();
         }
@@ -131,16 +144,10 @@ impl Keeper {
                 ([own(stdin)?, own(stdout)?, own(stderr)?], None)
             }
         };
-        let mut view = None;
-        if let Purpose::Create(making) = &purpose {
-            let mounts = self.containers.get(&making.container).into_iter();
-            let mounts = mounts.flat_map(|container| &container.mounts);
-            view = Some(self.pod.view(mounts, &call.cwd).map_err(io_failure)?);
-        }
         let _ = fs::remove_file(&call.log);
         // It is reaped with all others.
         let pid = start_in(view.as_ref(), &program, &streams).map_err(unstarted)?;
-        if view.is_some() {
+        if view.is_some_and(|view| view.is_own()) {
             // With its last process it would end before that is known to have ended.
             self.closing.later(mounts_of(pid));
         }

@@ -9,6 +9,7 @@ const RUNC_VERSION: &str = "org.opencontainers.runc.version";
 
 /// The annotation by which orlop-run tells its version.
 const OWN_VERSION: &str = "org.orlop.run.version";
+const OWN_MOUNTS: &str = "org.orlop.run.mounts";
 
 /// What a runtime can do. An absent answer means unknown, not no.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -56,6 +57,11 @@ impl Features {
     /// Whether it goes on in a protected copy of itself unless it is executed as one.
     pub fn protects_itself(&self) -> bool {
         self.annotations.contains_key(OWN_VERSION)
+    }
+
+    /// Whether it puts mounts that it is given in their places itself.
+    pub fn attaches_mounts(&self) -> bool {
+        self.annotations.contains_key(OWN_MOUNTS)
     }
 
     /// Whether it makes user namespaces, with id-mapped mounts for volumes.

@@ -2,8 +2,9 @@
 
 use std::path::{Path, PathBuf};
 
-use orlop_oci::{Linux, NamespaceKind, Process, Spec};
+use orlop_oci::{Hooks, Linux, NamespaceKind, Process, Spec};
 
+use crate::attached::Attached;
 use crate::error::{Error, Result, While};
 use crate::json;
 
@@ -17,6 +18,8 @@ pub(crate) struct Bundle {
     pub(crate) spec: Spec,
     /// Whether a process is named, without which a container can be created and not started.
     pub(crate) starts: bool,
+    /// Mounts that the caller has made for it.
+    pub(crate) attached: Attached,
 }
 
 impl Bundle {
@@ -32,7 +35,12 @@ impl Bundle {
         }
         let spec: Spec = json::read(&path)?;
         let starts = spec.process.is_some();
-        let mut bundle = Self { dir, spec, starts };
+        let mut bundle = Self {
+            dir,
+            spec,
+            starts,
+            attached: Attached::default(),
+        };
         bundle.check().map_err(|error| error.within(CONFIG))?;
         // What waits is a process in any case.
         bundle.spec.process.get_or_insert_with(|| Process {
@@ -50,6 +58,18 @@ impl Bundle {
             .as_ref()
             .map_or("", |root| root.path.as_str());
         self.dir.join(root)
+    }
+
+    /// Whether mounts of the caller's can be put into the container's own mount namespace alone: nobody else looks at
+    /// them, and who puts them there may do so.
+    pub(crate) fn takes_mounts(&self) -> Result<bool> {
+        let namespaces = &self.linux()?.namespaces;
+        let of = |kind| namespaces.iter().find(|it| it.kind == kind);
+        let own_mounts = of(NamespaceKind::Mount).is_some_and(|it| it.path.is_empty());
+        let own_users = of(NamespaceKind::User).is_some();
+        let hooks = self.spec.hooks.as_ref();
+        let no_hooks = hooks.is_none_or(|it| *it == Hooks::default());
+        Ok(own_mounts && !own_users && no_hooks)
     }
 
     /// What is particular to Linux, which there has to be.

@@ -19,6 +19,7 @@
 )]
 
 mod args;
+mod attached;
 mod bundle;
 mod cgroup;
 mod child;

@@ -74,6 +74,9 @@ messages! {
         /// The fifo in which its process waits for a reader, where it is to be let go as soon as it is made; empty
         /// where it waits for [`Start`]. Whether it was is in the reply.
         18 fifo: PathBuf,
+        /// Whether the runtime puts the container's mounts in their places itself, by `ORLOP_RUN_MOUNTS`; else it finds
+        /// them there.
+        19 attaches: bool,
     }
 
     /// Starts a created container by calling its runtime's `start`.

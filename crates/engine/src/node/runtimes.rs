@@ -329,6 +329,7 @@ async fn handler(mut runtime: OciRuntime, settings: RuntimeHandler) -> Result<Ha
     // A shim of runc's says so, too, but what is started by its state is the shim's affair.
     runtime.state_as_runc = features.keeps_state_as_runc() && !settings.is_shim();
     runtime.protects_itself = features.protects_itself() && settings.kind == RuntimeKind::Oci;
+    runtime.attaches_mounts = features.attaches_mounts() && settings.kind == RuntimeKind::Oci;
     Ok(Handler {
         name: runtime.name.clone(),
         runtime,

@@ -10,4 +10,4 @@ mod view;
 
 pub(crate) use place::set_open_files;
 pub(crate) use surroundings::{Pod, lock_dir};
-pub(crate) use view::View;
+pub(crate) use view::{By, View};

@@ -10,7 +10,7 @@ use rustix::fs::{CWD, FlockOperation, Mode, OFlags, flock, fstat, mkdirat, stat}
 use rustix::io::Errno;
 use rustix::process::{Pid, getpid};
 
-use super::view::View;
+use super::view::{By, View};
 use super::{init, namespaces, place, sysctl};
 use crate::sys::loopback;
 use crate::sys::process::Parent;
@@ -120,8 +120,9 @@ impl Pod {
         &'a self,
         mounts: impl Iterator<Item = &'a PathBuf>,
         cwd: &Path,
+        by: By,
     ) -> io::Result<View> {
-        View::new(self.host_mounts.as_fd(), mounts.chain(&self.shm), cwd)
+        View::new(self.host_mounts.as_fd(), mounts.chain(&self.shm), cwd, by)
     }
 
     /// A path to something in the pod's directory that is short enough for a socket's address,

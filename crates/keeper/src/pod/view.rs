@@ -3,15 +3,18 @@
 //! The keeper's own mount namespace is as old as the pod, and where the host's mounts are not
 //! shared it never learns of newer ones. So each container is made in a copy of the host's
 //! namespace as it is now, with the container's own mounts put in place. The copy lives as long
-//! as the runtime's call; the container has its copy of it by then.
+//! as the runtime's call; the container has its copy of it by then. A runtime that can put the mounts
+//! in their places itself is in the host's own and given them: a node may have thousands of mounts to be copied.
 
-use std::ffi::CString;
+use std::ffi::{CString, OsStr, OsString};
+use std::fmt::Write as _;
 use std::io;
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
 use rustix::fs::CWD;
+use rustix::io::{FdFlags, fcntl_setfd};
 use rustix::mount::{MoveMountFlags, OpenTreeFlags, move_mount, open_tree};
 use rustix::process::chdir;
 use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
@@ -24,6 +27,16 @@ pub(crate) struct View {
     host: OwnedFd,
     mounts: Vec<(OwnedFd, CString)>,
     cwd: CString,
+    by: By,
+}
+
+/// Who puts mounts in their places.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum By {
+    /// The process that becomes the runtime, in a mount namespace of its own.
+    Keeper,
+    /// The runtime, in the container's.
+    Runtime,
 }
 
 impl View {
@@ -32,6 +45,7 @@ impl View {
         host: BorrowedFd<'_>,
         mounts: impl Iterator<Item = &'a PathBuf>,
         cwd: &Path,
+        by: By,
     ) -> io::Result<Self> {
         let copy = |path: &'a PathBuf| {
             let flags = OpenTreeFlags::OPEN_TREE_CLONE
@@ -39,9 +53,17 @@ impl View {
                 | OpenTreeFlags::AT_RECURSIVE;
             Ok((open_tree(CWD, path, flags)?, text(path)?))
         };
+        let mounts = mounts.map(copy).collect::<io::Result<Vec<_>>>()?;
+        // Each is told on a line.
+        let is_line = |(_, path): &(OwnedFd, CString)| !path.as_bytes().contains(&b'\n');
         Ok(Self {
             host: host.try_clone_to_owned()?,
-            mounts: mounts.map(copy).collect::<io::Result<_>>()?,
+            by: if mounts.iter().all(is_line) {
+                by
+            } else {
+                By::Keeper
+            },
+            mounts,
             cwd: text(if cwd.as_os_str().is_empty() {
                 Path::new("/")
             } else {
@@ -50,11 +72,36 @@ impl View {
         })
     }
 
+    /// Whether it is a mount namespace of its own.
+    pub(crate) fn is_own(&self) -> bool {
+        self.by == By::Keeper
+    }
+
+    /// What tells the runtime of the mounts, if those are its own to put in their places.
+    pub(crate) fn environment(&self) -> Option<OsString> {
+        if self.is_own() {
+            return None;
+        }
+        let mut told = OsString::from("ORLOP_RUN_MOUNTS=");
+        for (mount, path) in &self.mounts {
+            let _ = write!(told, "{} ", mount.as_raw_fd());
+            told.push(OsStr::from_bytes(path.as_bytes()));
+            told.push("\n");
+        }
+        Some(told)
+    }
+
     /// Enters the view. Called before a program is executed, in its process: system calls only.
     pub(crate) fn enter(&self) -> rustix::io::Result<()> {
         move_into_link_name_space(self.host.as_fd(), Some(LinkNameSpaceType::Mount))?;
-        unshare(UnshareFlags::NEWNS)?;
+        if self.is_own() {
+            unshare(UnshareFlags::NEWNS)?;
+        }
         for (mount, path) in &self.mounts {
+            if !self.is_own() {
+                fcntl_setfd(mount, FdFlags::empty())?;
+                continue;
+            }
             move_mount(
                 mount,
                 c"",

@@ -33,6 +33,8 @@ pub(crate) struct Making {
     running: bool,
     /// Where it is let go; empty if it waits.
     fifo: PathBuf,
+    /// Whether its runtime puts its mounts in their places.
+    pub(crate) attaches: bool,
 }
 
 impl Keeper {
@@ -97,6 +99,7 @@ impl Keeper {
             size: window(request.rows, request.columns),
             running: request.running,
             fifo: request.fifo,
+            attaches: request.attaches,
         };
         let purpose = Purpose::Create(making);
         let called = self.start_call(request.call, streams, request.tty, purpose, to);

@@ -135,6 +135,7 @@ impl Keeper {
             log_rate: container.log_rate.unwrap_or_default(),
             log_size: container.log_size.unwrap_or_default(),
             streams: false,
+            attaches: runtime.attaches_mounts && container.restore.is_none(),
             fifo: if container.starts && container.restore.is_none() {
                 runtime.start_fifo(&container.id)
             } else {

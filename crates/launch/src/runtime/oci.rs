@@ -33,6 +33,8 @@ pub struct OciRuntime {
     /// Whether it is a static program that would go on in a protected copy of itself unless it is
     /// executed by a mount that nobody can write by.
     pub protects_itself: bool,
+    /// Whether its `create` takes mounts by `ORLOP_RUN_MOUNTS`.
+    pub attaches_mounts: bool,
 }
 
 impl OciRuntime {
@@ -51,6 +53,7 @@ impl OciRuntime {
             no_pivot: false,
             state_as_runc: false,
             protects_itself: false,
+            attaches_mounts: false,
         }
     }
 

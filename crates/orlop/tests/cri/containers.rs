@@ -1,11 +1,14 @@
 //! Containers: states, exit codes and reasons, and what a process finds around it.
 
+use std::path::Path;
 use std::time::Duration;
 
 use orlop_cri::v1::{ContainerState, MountPropagation};
-use orlop_testkit::{ContainerSpec, ImageBuilder};
+use orlop_testkit::{ContainerSpec, ImageBuilder, Node};
 use serde_json::json;
 
+use crate::restart::script;
+use crate::users::{is_able, with_users};
 use crate::world::world;
 
 #[tokio::test]
@@ -366,4 +369,35 @@ fn mount_command(args: &[&str]) {
         .status()
         .expect("run mount");
     assert!(status.success(), "mount {args:?}: {status}");
+}
+
+#[tokio::test]
+async fn a_runtime_that_puts_mounts_in_their_places_itself_needs_no_copy_of_the_nodes() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let own = orlop_testkit::node::run_binary();
+    let seen = dir.path().join("seen");
+    let looks = format!(
+        "case \" $* \" in *' create '*) readlink /proc/self/ns/mnt >{};; esac; exec {} \"$@\"",
+        seen.display(),
+        own.display()
+    );
+    let looks = script(dir.path(), "looks", &looks);
+    let world = world!(Node::orlop().runtime(&looks));
+    let nodes = format!("/proc/{}/ns/mnt", world.node.pid());
+    let nodes = std::fs::read_link(nodes).expect("the daemon's mounts");
+    let plain = world.node.pod("plain");
+    let pods = [plain, with_users(world.node.pod("users"))];
+    for pod in pods
+        .into_iter()
+        .take(1 + usize::from(is_able(&world).await))
+    {
+        let pod_id = world.run_pod(&pod).await;
+        let spec = world.container("main").command(&["sleep", "600"]);
+        let id = world.cri.run(&pod_id, &pod, &spec).await.expect("run");
+        let there = std::fs::read_to_string(&seen).expect("what was seen");
+        assert_eq!(Path::new(there.trim_end()), nodes);
+        let both = world.cri.exec(&id, &["touch", "/dev/shm/x", "/made"]).await;
+        assert_eq!(both.expect("exec").exit_code, 0);
+    }
+    world.finish().await;
 }

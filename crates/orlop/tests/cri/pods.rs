@@ -9,7 +9,7 @@ use orlop_testkit::skip;
 use tokio::io::AsyncReadExt;
 use tonic::Code;
 
-use crate::world::world;
+use crate::world::{until, world};
 
 #[tokio::test]
 async fn a_pod_is_ready_then_not_then_gone() {
@@ -227,7 +227,7 @@ async fn containers_share_what_the_pod_says() {
         .expect("exec");
     let seen = String::from_utf8_lossy(&ps.stdout).into_owned();
     assert!(!seen.contains("12345"), "another pod is seen:\n{seen}");
-    assert_eq!(alone.stdout().trim(), "1");
+    assert_eq!(until(&world, &alone, "1").await.trim(), "1");
     world.finish().await;
 }
 

@@ -179,7 +179,7 @@ async fn a_class_that_the_node_does_not_have_is_named() {
 }
 
 #[tokio::test]
-async fn a_containers_cgroup_is_there_when_its_runtime_gets_to_it_and_gone_where_it_fails() {
+async fn a_containers_cgroup_is_there_when_its_runtime_gets_to_it() {
     let dir = tempfile::tempdir().expect("a directory");
     let own = orlop_testkit::node::run_binary();
     let seen = dir.path().join("seen");
@@ -197,7 +197,12 @@ async fn a_containers_cgroup_is_there_when_its_runtime_gets_to_it_and_gone_where
     let directory = cgroup_of(&world, &running.id, "memory");
     let directory = directory.to_string_lossy();
     assert!(found.lines().any(|it| it == directory), "{found}");
+    world.finish().await;
+}
 
+#[tokio::test]
+async fn where_a_start_fails_no_cgroup_is_left() {
+    let world = world!(Node::orlop());
     let pod = world.node.pod("fails");
     let pod_id = world.run_pod(&pod).await;
     let spec = world.container("none").command(&["/no/such/program"]);

@@ -34,10 +34,16 @@ pub(super) fn fill(plan: &mut RootPlan, channel: &Channel) -> Result<Option<Owne
     let (flag, recursive) = plan.host_propagation;
     set_mount_attributes(host.as_fd(), recursive, &MountAttr::propagation(flag))
         .at(Step::HostPropagation)?;
-    if flag == libc::MS_SHARED {
-        // Where the tree goes, nothing may reach the host by it.
-        let place = open_dir(CWD, &plan.place).at(Step::PlaceRoot)?;
-        make_private_below(place.as_fd()).at(Step::PlaceRoot)?;
+    let places = plan.attached.iter().map(|(_, path)| path);
+    for place in places.chain([&plan.place]) {
+        if flag == libc::MS_SHARED {
+            // Where something is put, nothing may reach the host by it.
+            let place = open_dir(CWD, place).at(Step::PlaceRoot)?;
+            make_private_below(place.as_fd()).at(Step::PlaceRoot)?;
+        }
+    }
+    for (mount, path) in &plan.attached {
+        attach(mount.as_fd(), CWD, path).at(Step::PlaceRoot)?;
     }
     if plan.copied == Copied::There {
         plan.tree = detach(plan.place.as_c_str()).at(Step::PlaceRoot)?;

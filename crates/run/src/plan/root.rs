@@ -27,7 +27,9 @@ use crate::sys::{MountAttr, set_mount_attributes};
 pub(crate) struct RootPlan {
     /// The tree: detached, or named until the child makes its copy.
     pub(crate) tree: OwnedFd,
-    /// Where that and all that is bound is copied.
+    /// What others have made for the container and its mounts are of, with its places.
+    pub(crate) attached: Vec<(OwnedFd, CString)>,
+    /// Where the tree and all that is bound is copied.
     pub(crate) copied: Copied,
     /// Where it is put in the new mount namespace, before that is turned over to it.
     pub(crate) place: CString,
@@ -63,7 +65,8 @@ impl RootPlan {
         let rootfs = rootfs
             .canonicalize()
             .doing(|| format!("{}: invalid rootfs", told()))?;
-        let (tree, copied) = match detach(&rootfs) {
+        let given = bundle.attached.at(&rootfs)?;
+        let (tree, copied) = match given.map_or_else(|| detach(&rootfs), Ok) {
             // Who may not in the host's mounts may in those of a user namespace.
             Err(Errno::PERM) if namespaces.makes(NamespaceKind::Mount) => {
                 (name(&rootfs).doing(told)?, Copied::There)
@@ -110,7 +113,13 @@ impl RootPlan {
             let label = c_string(linux.mount_label.as_str(), "linux.mountLabel")?;
             mask_data.push((c"context".to_owned(), Some(label)));
         }
+        let elsewhere = bundle.attached.but_at(&rootfs).map(|(mount, path)| {
+            let told = || path.display().to_string();
+            let path = c_string(path.as_os_str().as_bytes(), "a place of a mount")?;
+            Ok((mount.try_clone().doing(told)?, path))
+        });
         Ok(Self {
+            attached: elsewhere.collect::<Result<_>>()?,
             tree,
             copied,
             place: c_string(rootfs.as_os_str().as_bytes(), "root.path")?,

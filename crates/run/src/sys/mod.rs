@@ -11,10 +11,10 @@ pub(crate) use clone::{
 pub(crate) use orlop_disk::{MountAttr, set_mount_attributes};
 pub(crate) use process::{
     Image, bring_up_loopback, close_from, close_now, end_when_asked, execute, execute_fd, exit_now,
-    join_session_keyring, keep_open, next_signal, open_pidfd, pidfd_signal, poll_in,
+    join_session_keyring, keep_open, next_signal, open_pidfd, passed_on, pidfd_signal, poll_in,
     raise_own_limit_of_files, raise_signals, set_domain_name, set_host_name, set_personality,
-    set_rlimit_of, unshare_cgroup, unshare_ipc, unshare_time, wait_for, was_passed_on,
-    working_directory_is_reachable,
+    set_rlimit_of, unshare_cgroup, unshare_ipc, unshare_mounts, unshare_time, wait_for,
+    was_passed_on, working_directory_is_reachable,
 };
 pub(crate) use rights::{
     CapSets, FileMaker, SchedAttr, drop_from_bounding, last_capability, set_ambient,

@@ -310,6 +310,13 @@ pub(crate) fn bring_up_loopback() -> Result<()> {
     if result == 0 { Ok(()) } else { Err(last()) }
 }
 
+/// Leaves the caller's mount namespace for a copy of it.
+pub(crate) fn unshare_mounts() -> Result<()> {
+    // SAFETY: a mount namespace changes nothing that memory safety rests on.
+    let result = unsafe { libc::unshare(libc::CLONE_NEWNS) };
+    if result == 0 { Ok(()) } else { Err(last()) }
+}
+
 /// Makes the time namespace that children of this process are born into.
 pub(crate) fn unshare_time() -> Result<()> {
     // SAFETY: a time namespace changes nothing that memory safety rests on.
@@ -353,6 +360,17 @@ pub(crate) fn was_passed_on(fd: u32) -> bool {
     // SAFETY: nothing is done with it but to ask whether it is there.
     let fd = unsafe { BorrowedFd::borrow_raw(fd.cast_signed()) };
     rustix::io::fcntl_getfd(fd).is_ok_and(|flags| !flags.contains(rustix::io::FdFlags::CLOEXEC))
+}
+
+/// A copy of a descriptor that the caller has passed on to this program; it is passed on to no other.
+pub(crate) fn passed_on(fd: u32) -> Result<OwnedFd> {
+    if !was_passed_on(fd) {
+        return Err(Errno::BADF);
+    }
+    // SAFETY: it is open, and nobody here owns it.
+    let fd = unsafe { BorrowedFd::borrow_raw(fd.cast_signed()) };
+    rustix::io::fcntl_setfd(fd, rustix::io::FdFlags::CLOEXEC)?;
+    rustix::io::fcntl_dupfd_cloexec(fd, 3)
 }
 
 /// Passes so many descriptors on to the program that this process becomes.

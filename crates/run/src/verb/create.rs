@@ -4,6 +4,7 @@ use std::path::PathBuf;
 
 use super::{Call, HELP, Verb};
 use crate::args::{Flag, FlagsEnd, Parsed, switch, valued};
+use crate::attached::Attached;
 use crate::bundle::Bundle;
 use crate::error::{Error, Result, While};
 use crate::launch::{self, Console, Options};
@@ -69,11 +70,17 @@ pub(super) const PRESERVE_FDS: Flag = valued(
 fn run(call: &Call<'_>) -> Result<u8> {
     crate::heap::warm();
     let id = call.parsed.only("the container's name")?;
-    let bundle = Bundle::open(&bundle_of(call.parsed))?;
+    let mut bundle = Bundle::open(&bundle_of(call.parsed))?;
     let console = call
         .parsed
         .path("console-socket")
         .map_or(Console::None, Console::Socket);
+    let attached = Attached::passed_on()?;
+    if bundle.takes_mounts()? {
+        bundle.attached = attached;
+    } else {
+        attached.enter()?;
+    }
     let options = Options {
         leaves: true,
         ..options(call.parsed, console)?

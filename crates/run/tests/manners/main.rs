@@ -13,6 +13,7 @@
 
 mod binds;
 mod debug;
+mod given;
 mod hooks;
 mod life;
 mod mounts;

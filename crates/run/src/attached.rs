@@ -1,0 +1,110 @@
+//! Mounts that the caller has made for a container and put nowhere: they are put in their places in the container's
+//! own mount namespace, of which the host's mounts are copied once then, and not for the caller's view as well.
+
+use std::ffi::OsString;
+use std::os::fd::OwnedFd;
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::path::{Path, PathBuf};
+
+use rustix::fs::CWD;
+use rustix::mount::{MoveMountFlags, move_mount};
+
+use crate::error::{Error, Result, While};
+use crate::sys::{passed_on, unshare_mounts};
+
+/// Of each a line: the number of its descriptor, a blank, and its path.
+const VARIABLE: &str = "ORLOP_RUN_MOUNTS";
+
+/// Descriptors of them, with the paths where they belong.
+#[derive(Debug, Default)]
+pub(crate) struct Attached(Vec<(OwnedFd, PathBuf)>);
+
+impl Attached {
+    /// Those that the environment names.
+    pub(crate) fn passed_on() -> Result<Self> {
+        let Some(told) = std::env::var_os(VARIABLE) else {
+            return Ok(Self::default());
+        };
+        let lines = told.as_bytes().split(|byte| *byte == b'\n');
+        let lines = lines.filter(|line| !line.is_empty());
+        lines.map(one).collect::<Result<_>>().map(Self)
+    }
+
+    /// Puts them in their places in a mount namespace of this process's own.
+    pub(crate) fn enter(self) -> Result<()> {
+        if self.0.is_empty() {
+            return Ok(());
+        }
+        unshare_mounts().doing(|| "making a mount namespace".to_owned())?;
+        for (mount, path) in self.0 {
+            let flags = MoveMountFlags::MOVE_MOUNT_F_EMPTY_PATH;
+            move_mount(&mount, c"", CWD, &path, flags)
+                .doing(|| format!("{VARIABLE}: attaching {}", path.display()))?;
+        }
+        Ok(())
+    }
+
+    /// What belongs to a path.
+    pub(crate) fn at(&self, place: &Path) -> Result<Option<OwnedFd>> {
+        let found = self.0.iter().find(|(_, path)| path == place);
+        let copy = found.map(|(mount, _)| mount.try_clone()).transpose();
+        copy.doing(|| VARIABLE.to_owned())
+    }
+
+    /// All that belong elsewhere.
+    pub(crate) fn but_at(&self, place: &Path) -> impl Iterator<Item = &(OwnedFd, PathBuf)> {
+        self.0.iter().filter(move |(_, path)| path != place)
+    }
+}
+
+fn one(line: &[u8]) -> Result<(OwnedFd, PathBuf)> {
+    let wrong = || Error::new(format!("{VARIABLE}: {:?}", String::from_utf8_lossy(line)));
+    let blank = line
+        .iter()
+        .position(|byte| *byte == b' ')
+        .ok_or_else(wrong)?;
+    let number = std::str::from_utf8(&line[..blank]).ok();
+    let number: u32 = number.and_then(|it| it.parse().ok()).ok_or_else(wrong)?;
+    let path = PathBuf::from(OsString::from_vec(line[blank + 1..].to_vec()));
+    if !path.is_absolute() || number < 3 {
+        return Err(wrong());
+    }
+    let mount = passed_on(number).doing(|| format!("{VARIABLE}: descriptor {number}"))?;
+    Ok((mount, path))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::fd::AsFd as _;
+
+    use super::*;
+
+    #[test]
+    fn what_names_no_descriptor_or_no_path_is_refused() {
+        for line in [
+            "",
+            "x",
+            "9",
+            "9 ",
+            "9 relative",
+            "1 /standard/output",
+            "-4 /a",
+            "4000 /nothing",
+        ] {
+            assert!(one(line.as_bytes()).is_err(), "{line:?}");
+        }
+    }
+
+    #[test]
+    fn a_descriptor_is_taken_over_and_passed_on_no_more() {
+        let (read, _write) = std::io::pipe().unwrap();
+        rustix::io::fcntl_setfd(&read, rustix::io::FdFlags::empty()).unwrap();
+        let number = std::os::fd::AsRawFd::as_raw_fd(&read);
+        let (taken, path) = one(format!("{number} /a b/c").as_bytes()).unwrap();
+        assert_eq!(path, Path::new("/a b/c"));
+        for fd in [read.as_fd(), taken.as_fd()] {
+            let flags = rustix::io::fcntl_getfd(fd).unwrap();
+            assert!(flags.contains(rustix::io::FdFlags::CLOEXEC));
+        }
+    }
+}
