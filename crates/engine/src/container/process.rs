@@ -67,7 +67,7 @@ pub async fn start(node: &Arc<Node>, container: &Arc<Container>, trace: &Trace) 
         Ok(started) => {
             node.container_started.notify_waiters();
             // It runs, written down or not.
-            container.record_if_possible(started).await;
+            container.started(started);
             node.tell_container(container, ContainerEventType::ContainerStartedEvent);
             Ok(())
         }

@@ -85,8 +85,9 @@ fn run(call: &Call<'_>) -> Result<u8> {
         leaves: true,
         ..options(call.parsed, console)?
     };
-    launch::create(call.globals, call.log, &id, &bundle, &options)?;
-    Ok(0)
+    let _made = launch::create(call.globals, call.log, &id, &bundle, &options)?;
+    // Its caller waits for the end of this process, of which nothing is to be put away.
+    crate::sys::exit_now(0)
 }
 
 pub(super) fn bundle_of(parsed: &Parsed) -> PathBuf {
