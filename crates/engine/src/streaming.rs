@@ -11,6 +11,7 @@ use orlop_stream::{
     Session as ClientSession,
 };
 use rustix::pipe::{PipeFlags, pipe_with};
+use tokio::net::TcpStream;
 
 use crate::container::command::{Session, no_input, streams};
 use crate::error::{Error, Result};
@@ -18,6 +19,7 @@ use crate::node::Node;
 use crate::record::container::Container;
 use crate::record::containers::Containers;
 use crate::record::pods::Pods;
+use crate::until_end::UntilEnd;
 
 /// How long to wait for the size of a client's terminal, which comes with its first message.
 const FIRST_SIZE: Duration = Duration::from_millis(200);
@@ -172,19 +174,18 @@ async fn follow_size(keeper: &Keeper, container: &Container, resizes: Option<Res
 async fn port_forward(pods: &Pods, pod_id: &str, port: u16) -> Result<Box<dyn Duplex>> {
     let pod = pods.find(pod_id)?;
     let doing = format!("forwarding port {port} of pod sandbox {}", pod.id);
-    let stream = pod
-        .keeper()?
-        .dial(port, DIAL_LIMIT)
-        .await
-        .map_err(|source| Error::Launch {
-            doing: doing.clone(),
-            source,
-        })?;
+    let keeper = pod.keeper()?;
+    let stream = keeper.dial(port, DIAL_LIMIT).await;
+    let stream = stream.map_err(|source| Error::Launch {
+        doing: doing.clone(),
+        source,
+    })?;
     stream
         .set_nonblocking(true)
         .map_err(Error::io(doing.clone()))?;
-    let stream = tokio::net::TcpStream::from_std(stream).map_err(Error::io(doing))?;
-    Ok(Box::new(stream))
+    let stream = TcpStream::from_std(stream).map_err(Error::io(doing))?;
+    let ended = Box::pin(async move { keeper.ended().await });
+    Ok(Box::new(UntilEnd::new(stream, ended)))
 }
 
 fn pipe() -> Result<(OwnedFd, OwnedFd)> {
