@@ -116,7 +116,7 @@ impl Watcher {
         if self.inotify.is_none() {
             match (self.open)() {
                 Ok(inotify) => self.inotify = Some(inotify),
-                Err(error) => self.tell(&error),
+                Err(error) => self.tell(error),
             }
         }
         let Some(inotify) = &self.inotify else {
@@ -135,7 +135,7 @@ impl Watcher {
     }
 
     /// Says once why it reads where it should watch.
-    fn tell(&mut self, why: &rustix::io::Errno) {
+    fn tell(&mut self, why: rustix::io::Errno) {
         if !std::mem::replace(&mut self.told, true) {
             let every = self.retry;
             tracing::warn!(error = %why, ?every, "cannot watch the network configuration; it is read again and again");
