@@ -236,7 +236,7 @@ mod tests {
         let mut held = VecDeque::new();
         // Twice, so that what the taker has emptied is in the queue.
         for _ in 0..2 {
-            inbox.deliver(&[7; 1 << 20]).await;
+            inbox.deliver(&vec![7; 1 << 20]).await;
             let taken = std::future::poll_fn(|cx| inbox.poll_take(cx, &mut held)).await;
             assert_eq!(taken, Ok(1 << 20));
             held.clear();
