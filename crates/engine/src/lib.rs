@@ -14,7 +14,7 @@
 //! * `container`: bundles, processes, limits, commands in containers
 //! * `nri`: what plugins see and change
 //! * `pod`: what a pod is made of, what its keeper reports, undoing it with all that is in it
-//! * `stats`, `until_end`, `streaming`: figures of what runs; what stands behind exec, attach and port-forward
+//! * `stats`, `streaming`: figures of what runs; what stands behind exec, attach and port-forward
 //! * `after_restart`: taking up what an earlier run left
 //! * `doctor`: what is wrong with a node
 //! * `service`, `start`: the calls handed on; how all of it comes up and goes down
@@ -57,7 +57,6 @@ mod spec;
 mod start;
 mod stats;
 mod streaming;
-mod until_end;
 
 pub use config::Config;
 pub use engine::Engine;

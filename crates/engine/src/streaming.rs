@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use orlop_launch::{AttachStreams, ExecIo, Keeper};
 use orlop_service::sessions::Host;
+use orlop_service::until_end::UntilEnd;
 use orlop_stream::{
     AttachRequest, Duplex, ExecRequest, ExitOutcome, Pipes, Resizes, ServeError,
     Session as ClientSession,
@@ -19,7 +20,6 @@ use crate::node::Node;
 use crate::record::container::Container;
 use crate::record::containers::Containers;
 use crate::record::pods::Pods;
-use crate::until_end::UntilEnd;
 
 /// How long to wait for the size of a client's terminal, which comes with its first message.
 const FIRST_SIZE: Duration = Duration::from_millis(200);

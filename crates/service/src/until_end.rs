@@ -1,11 +1,17 @@
 //! A connection that ends with the pod that it leads to.
+#![allow(
+    unsafe_code,
+    reason = "a process's descriptor belongs to its registration"
+)]
 
 use std::io;
+use std::os::fd::OwnedFd;
 use std::pin::Pin;
 use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
 
-use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio::io::unix::AsyncFd;
+use tokio::io::{AsyncRead, AsyncWrite, Interest, ReadBuf};
 
 /// How long a pod's last words may take to be read, after its end.
 const LAST_WORDS: Duration = Duration::from_secs(5);
@@ -44,6 +50,16 @@ impl<S, E: Future<Output = ()> + Unpin> UntilEnd<S, E> {
         };
         self.end = End::Was(at);
         Some(at)
+    }
+}
+
+/// Waits for the end of a process, by a descriptor of it; for ever where that cannot be waited for.
+pub async fn end_of(process: OwnedFd) {
+    // SAFETY: an `OwnedFd` has the same open descriptor from its making to its drop.
+    let registered = unsafe { AsyncFd::register_with_interest(process, Interest::READABLE) };
+    match registered {
+        Ok(process) => drop(process.readable().await),
+        Err(_) => std::future::pending().await,
     }
 }
 
