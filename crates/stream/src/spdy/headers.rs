@@ -1,4 +1,4 @@
-//! Header blocks: names and values, compressed with one zlib stream per direction.
+//! Header blocks: names and values, in one zlib stream per direction.
 
 use flate2::{Decompress, FlushDecompress, Status};
 
@@ -81,7 +81,7 @@ pub(crate) struct Deflater {
     has_begun: bool,
 }
 
-/// A window of 32 KiB, deflated fastest, after a preset dictionary (RFC 1950, section 2.2).
+/// Deflated with a window of 32 KiB, after a preset dictionary (RFC 1950, section 2.2).
 const ZLIB_HEAD: [u8; 2] = [0x78, 0x20];
 /// The dictionary's Adler-32, by which that names it.
 const DICTIONARY_ID: [u8; 4] = 0xe3c6_a7c2_u32.to_be_bytes();
