@@ -1,15 +1,17 @@
 //! What stands behind the streaming server: commands, containers and ports for its sessions.
 
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr, TcpStream};
-use std::os::fd::AsFd as _;
+use std::os::fd::{AsFd as _, OwnedFd};
 use std::time::Duration;
 
 use orlop_network::netns;
 use orlop_pool::{Place, Refused};
 use orlop_service::sessions::Host;
+use orlop_service::until_end::{UntilEnd, end_of};
 use orlop_stream::{
     AttachRequest, Duplex, ExecRequest, ExitOutcome, Input, Output, Resizes, Server, Session,
 };
+use rustix::process::{Pid, PidfdFlags, pidfd_open};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _, ReadHalf, WriteHalf};
 use tokio::time::sleep;
 
@@ -230,7 +232,7 @@ async fn port_forward(shim: &Shim, pod: &str, port: u16) -> Result<Box<dyn Duple
         return Err(Error::Precondition(problem).into());
     }
     let dialled = dialled(&sandbox.id, pid, port).await;
-    let stream = match dialled {
+    let (stream, process) = match dialled {
         Ok(stream) => stream.map_err(Error::io(doing.clone()))?,
         Err(refused @ Refused::Full { .. }) => {
             return Err(Error::Exhausted(format!("{doing}: {refused}")).into());
@@ -239,15 +241,21 @@ async fn port_forward(shim: &Shim, pod: &str, port: u16) -> Result<Box<dyn Duple
         Err(Refused::Panicked { .. }) => return Err(Error::Internal(doing).into()),
     };
     let stream = tokio::net::TcpStream::from_std(stream).map_err(Error::io(doing))?;
-    Ok(Box::new(stream))
+    Ok(Box::new(UntilEnd::new(stream, Box::pin(end_of(process)))))
 }
 
+/// A connection to a port of a pod, and the process that ends with the pod.
+type Dialled = std::io::Result<(TcpStream, OwnedFd)>;
+
 /// Connects to a port of a pod, which answers when it likes.
-async fn dialled(pod: &str, pid: i32, port: u16) -> Result<std::io::Result<TcpStream>, Refused> {
+async fn dialled(pod: &str, pid: i32, port: u16) -> Result<Dialled, Refused> {
     static DIALLING: Place = Place::new("dialling ports of pods", 32, 4, 512);
     let dialling = DIALLING.run_for(pod, move || {
+        let process = Pid::from_raw(pid).ok_or(std::io::ErrorKind::NotFound)?;
+        let process = pidfd_open(process, PidfdFlags::empty())?;
         let namespace = std::fs::File::open(format!("/proc/{pid}/ns/net"))?;
-        netns::inside(namespace.as_fd(), move || dial(port))
+        let stream = netns::inside(namespace.as_fd(), move || dial(port))?;
+        Ok((stream, process))
     });
     dialling.await
 }

@@ -6,11 +6,13 @@ use std::time::Duration;
 
 use orlop_launch::{AttachStreams, ExecIo, Keeper};
 use orlop_service::sessions::Host;
+use orlop_service::until_end::UntilEnd;
 use orlop_stream::{
     AttachRequest, Duplex, ExecRequest, ExitOutcome, Pipes, Resizes, ServeError,
     Session as ClientSession,
 };
 use rustix::pipe::{PipeFlags, pipe_with};
+use tokio::net::TcpStream;
 
 use crate::container::command::{Session, no_input, streams};
 use crate::error::{Error, Result};
@@ -172,19 +174,18 @@ async fn follow_size(keeper: &Keeper, container: &Container, resizes: Option<Res
 async fn port_forward(pods: &Pods, pod_id: &str, port: u16) -> Result<Box<dyn Duplex>> {
     let pod = pods.find(pod_id)?;
     let doing = format!("forwarding port {port} of pod sandbox {}", pod.id);
-    let stream = pod
-        .keeper()?
-        .dial(port, DIAL_LIMIT)
-        .await
-        .map_err(|source| Error::Launch {
-            doing: doing.clone(),
-            source,
-        })?;
+    let keeper = pod.keeper()?;
+    let stream = keeper.dial(port, DIAL_LIMIT).await;
+    let stream = stream.map_err(|source| Error::Launch {
+        doing: doing.clone(),
+        source,
+    })?;
     stream
         .set_nonblocking(true)
         .map_err(Error::io(doing.clone()))?;
-    let stream = tokio::net::TcpStream::from_std(stream).map_err(Error::io(doing))?;
-    Ok(Box::new(stream))
+    let stream = TcpStream::from_std(stream).map_err(Error::io(doing))?;
+    let ended = Box::pin(async move { keeper.ended().await });
+    Ok(Box::new(UntilEnd::new(stream, ended)))
 }
 
 fn pipe() -> Result<(OwnedFd, OwnedFd)> {

@@ -24,16 +24,29 @@ pub(crate) struct Watch {
 /// Writers write in several steps: wait for the last one.
 const SETTLE: Duration = Duration::from_millis(30);
 
-/// How often a directory that is not there is looked for.
+/// How often a directory is read that cannot be watched: that is not there, or while the kernel gives out no more
+/// watches.
 const RETRY: Duration = Duration::from_secs(10);
 
 impl Watch {
     pub(crate) fn start(dirs: Vec<PathBuf>, store: &Arc<Store>) -> io::Result<Self> {
+        let open = || inotify::init(CreateFlags::CLOEXEC | CreateFlags::NONBLOCK);
+        Self::start_with(dirs, store, open, RETRY)
+    }
+
+    fn start_with(
+        dirs: Vec<PathBuf>,
+        store: &Arc<Store>,
+        open: Open,
+        retry: Duration,
+    ) -> io::Result<Self> {
         let stop = Arc::new(eventfd(0, EventfdFlags::CLOEXEC)?);
-        let inotify = inotify::init(CreateFlags::CLOEXEC | CreateFlags::NONBLOCK)?;
         let mut watcher = Watcher {
             dirs,
-            inotify,
+            inotify: None,
+            open,
+            retry,
+            told: false,
             stop: Arc::clone(&stop),
             store: Arc::downgrade(store),
         };
@@ -58,9 +71,17 @@ impl Drop for Watch {
     }
 }
 
+/// Makes an instance of inotify. All processes of root share a number of them, those in containers too, of which one may
+/// hold them all.
+type Open = fn() -> rustix::io::Result<OwnedFd>;
+
 struct Watcher {
     dirs: Vec<PathBuf>,
-    inotify: OwnedFd,
+    /// `None` until there is one.
+    inotify: Option<OwnedFd>,
+    open: Open,
+    retry: Duration,
+    told: bool,
     stop: Arc<OwnedFd>,
     store: Weak<Store>,
 }
@@ -68,7 +89,7 @@ struct Watcher {
 impl Watcher {
     fn run(&mut self, mut complete: bool) {
         loop {
-            let timeout = if complete { None } else { Some(RETRY) };
+            let timeout = if complete { None } else { Some(self.retry) };
             match self.wait(timeout) {
                 Ok(Woken::Stop) => return,
                 Ok(Woken::Changed) => std::thread::sleep(SETTLE),
@@ -90,37 +111,41 @@ impl Watcher {
     }
 
     /// Watches each directory, and the ones inside it that hold plugins;
-    /// watching one twice is no error. `false` if one is not there.
-    fn add_watches(&self) -> bool {
+    /// watching one twice is no error. `false` if one is not there, or cannot be watched.
+    fn add_watches(&mut self) -> bool {
+        if self.inotify.is_none() {
+            match (self.open)() {
+                Ok(inotify) => self.inotify = Some(inotify),
+                Err(error) => self.tell(error),
+            }
+        }
+        let Some(inotify) = &self.inotify else {
+            return false;
+        };
         let mut complete = true;
         for dir in &self.dirs {
-            complete &= self.watch(dir);
+            complete &= watch(inotify, dir);
             for inner in std::fs::read_dir(dir).into_iter().flatten().flatten() {
                 if inner.file_type().is_ok_and(|kind| kind.is_dir()) {
-                    self.watch(&inner.path());
+                    watch(inotify, &inner.path());
                 }
             }
         }
         complete
     }
 
-    fn watch(&self, dir: &Path) -> bool {
-        let events = WatchFlags::CLOSE_WRITE
-            | WatchFlags::MOVED_TO
-            | WatchFlags::MOVED_FROM
-            | WatchFlags::DELETE
-            | WatchFlags::CREATE
-            | WatchFlags::DELETE_SELF
-            | WatchFlags::MOVE_SELF
-            | WatchFlags::ONLYDIR;
-        inotify::add_watch(&self.inotify, dir, events).is_ok()
+    /// Says once why it reads where it should watch.
+    fn tell(&mut self, why: rustix::io::Errno) {
+        if !std::mem::replace(&mut self.told, true) {
+            let every = self.retry;
+            tracing::warn!(error = %why, ?every, "cannot watch the network configuration; it is read again and again");
+        }
     }
 
     fn wait(&self, timeout: Option<Duration>) -> io::Result<Woken> {
-        let mut fds = [
-            PollFd::new(&*self.stop, PollFlags::IN),
-            PollFd::new(&self.inotify, PollFlags::IN),
-        ];
+        let mut fds = vec![PollFd::new(&*self.stop, PollFlags::IN)];
+        let watched = self.inotify.as_ref();
+        fds.extend(watched.map(|inotify| PollFd::new(inotify, PollFlags::IN)));
         let timeout = timeout
             .map(Timespec::try_from)
             .transpose()
@@ -139,7 +164,10 @@ impl Watcher {
     /// What changed does not matter: everything is read anew.
     fn discard_events(&self) {
         let mut buffer = [MaybeUninit::<u8>::uninit(); 4096];
-        let mut reader = inotify::Reader::new(&self.inotify, &mut buffer);
+        let Some(inotify) = &self.inotify else {
+            return;
+        };
+        let mut reader = inotify::Reader::new(inotify, &mut buffer);
         while let Ok(event) = reader.next() {
             if event.events().contains(ReadFlags::QUEUE_OVERFLOW) {
                 tracing::debug!("too many changes of the network configuration to tell apart");
@@ -148,8 +176,69 @@ impl Watcher {
     }
 }
 
+fn watch(inotify: &OwnedFd, dir: &Path) -> bool {
+    let events = WatchFlags::CLOSE_WRITE
+        | WatchFlags::MOVED_TO
+        | WatchFlags::MOVED_FROM
+        | WatchFlags::DELETE
+        | WatchFlags::CREATE
+        | WatchFlags::DELETE_SELF
+        | WatchFlags::MOVE_SELF
+        | WatchFlags::ONLYDIR;
+    inotify::add_watch(inotify, dir, events).is_ok()
+}
+
 enum Woken {
     Stop,
     Changed,
     TimedOut,
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::{AtomicBool, Ordering};
+    use std::time::Instant;
+
+    use rustix::io::Errno;
+
+    use super::*;
+
+    #[test]
+    fn a_directory_is_read_where_a_container_holds_all_watches_and_watched_once_it_does_not() {
+        static HELD: AtomicBool = AtomicBool::new(true);
+        let open: Open = || {
+            if HELD.load(Ordering::Relaxed) {
+                return Err(Errno::MFILE);
+            }
+            inotify::init(CreateFlags::CLOEXEC | CreateFlags::NONBLOCK)
+        };
+        let scratch = orlop_testkit::Scratch::new();
+        let dir = scratch.path("conf");
+        std::fs::create_dir(&dir).unwrap();
+        let store = Arc::new(Store::default());
+        let retry = Duration::from_millis(50);
+        let _watch = Watch::start_with(vec![dir.clone()], &store, open, retry).unwrap();
+        assert_eq!(store.get(&dir).networks.len(), 0);
+        let configure = |name: &str| {
+            let text = format!(
+                r#"{{"cniVersion": "1.0.0", "name": "{name}", "plugins": [{{"type": "bridge"}}]}}"#
+            );
+            std::fs::write(dir.join(format!("{name}.conflist")), text).unwrap();
+        };
+        let known = |count: usize| {
+            let end = Instant::now() + Duration::from_secs(20);
+            while store.get(&dir).networks.len() != count {
+                assert!(Instant::now() < end, "{count} are not known");
+                std::thread::sleep(Duration::from_millis(10));
+            }
+        };
+        configure("late");
+        known(1);
+        HELD.store(false, Ordering::Relaxed);
+        configure("later");
+        known(2);
+        // Nobody reads again and again any more.
+        configure("last");
+        known(3);
+    }
 }

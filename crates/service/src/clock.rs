@@ -9,3 +9,9 @@ pub fn now() -> i64 {
         .unwrap_or_default();
     i64::try_from(since.as_nanos()).unwrap_or(i64::MAX)
 }
+
+/// The same, but after some other moment, even if the clock was set back since.
+pub fn after(earlier: Option<i64>) -> i64 {
+    let now = now();
+    earlier.map_or(now, |earlier| now.max(earlier.saturating_add(1)))
+}

@@ -7,6 +7,7 @@
 //! * `frame`: CRI's services, each call handed to a file of the backend's
 //! * `joins`: operations that several callers share
 //! * `sessions`: exec, attach and port-forward
+//! * `until_end`: a connection to a pod's port, which ends with the pod
 //! * `exec_output`: what is kept of a command's output
 //! * `timeline`: where the time of a pod's start, or of a pull, went
 //! * `usage`: what cgroups, namespaces and layers count, in CRI's words
@@ -21,4 +22,5 @@ pub mod frame;
 pub mod joins;
 pub mod sessions;
 pub mod timeline;
+pub mod until_end;
 pub mod usage;

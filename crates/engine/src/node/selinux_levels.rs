@@ -97,7 +97,7 @@ mod tests {
             let text = "x".repeat(padding);
             config.annotations.insert("padding".to_owned(), text);
             let asked = (config, String::new(), String::new());
-            let pod = Pod::create(pods, pods, PodId::random(), asked).unwrap();
+            let pod = Pod::create(pods, pods, PodId::random(), asked, 1).unwrap();
             let length = fs::metadata(pod.dir.join("journal")).unwrap().len();
             if length % PAGE > PAGE - 16 {
                 return pod;

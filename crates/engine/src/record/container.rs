@@ -231,10 +231,10 @@ impl Container {
         config: ContainerConfig,
         image: ImageFacts,
         goes_on: Option<GoesOn>,
+        at: i64,
     ) -> Result<Self> {
         let dir = pod.containers_dir().join(id.as_str());
         let bundle = pod.run.join(id.as_str());
-        let at = crate::clock::now();
         let created = Event::Created {
             config: Box::new(config.clone()),
             image: image.clone(),

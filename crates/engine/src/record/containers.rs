@@ -5,6 +5,7 @@ use std::sync::Arc;
 use orlop_cri::v1::{ContainerFilter, ContainerStatus};
 use orlop_order::Order as _;
 
+use crate::clock;
 use crate::error::{Error, Result};
 use crate::record::container::{Container, Phase};
 use crate::record::messages::{container_matches, container_status};
@@ -36,6 +37,13 @@ impl Containers {
         containers.order_by_key(|container| std::cmp::Reverse(container.created_at));
         let statuses = containers.iter().map(|one| container_status(one));
         statuses.collect()
+    }
+
+    /// When a container of this pod is created that is made now: a kubelet takes the one of a name that was created last
+    /// for its last attempt, so that must come after the others where the clock was set back, too.
+    pub fn creation_time(&self, pod: &Pod) -> i64 {
+        let others = self.of(pod);
+        clock::after(others.iter().map(|one| one.created_at).max())
     }
 
     /// A container that a client may ask about.

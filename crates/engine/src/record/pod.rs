@@ -175,9 +175,9 @@ impl Pod {
         runs: &Path,
         id: PodId,
         (config, handler, runtime): (PodSandboxConfig, String, String),
+        at: i64,
     ) -> Result<Self> {
         let (dir, run) = (pods.join(id.as_str()), runs.join(id.as_str()));
-        let at = crate::clock::now();
         let created = Event::Created {
             config: Box::new(config.clone()),
             handler: handler.clone(),

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use orlop_cri::v1::{PodSandboxFilter, PodSandboxMetadata};
 use orlop_order::Order as _;
 
+use crate::clock;
 use crate::error::{Error, Result};
 use crate::record::messages::pod_matches;
 use crate::record::pod::Pod;
@@ -30,6 +31,19 @@ impl Pods {
             .filter(|pod| pod.visible() && pod.config.metadata.as_ref() == Some(named));
         same.next()
             .map_or_else(String::new, |pod| pod.runtime.clone())
+    }
+
+    /// When an attempt at this pod is created that is made now: after the others, as containers are.
+    pub fn creation_time(&self, named: &PodSandboxMetadata) -> i64 {
+        let mut others = self.all();
+        others.retain(|pod| {
+            let other = pod.config.metadata.as_ref();
+            other.is_some_and(|other| {
+                (&other.name, &other.namespace, &other.uid)
+                    == (&named.name, &named.namespace, &named.uid)
+            })
+        });
+        clock::after(others.iter().map(|pod| pod.created_at).max())
     }
 
     /// A pod that a client may ask about.

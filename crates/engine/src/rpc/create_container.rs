@@ -263,7 +263,8 @@ async fn make(
     let pod_too = Arc::clone(pod);
     let name = config.metadata.clone().unwrap_or_default().name;
     let goes_on = from.as_ref().map(|from| from.goes_on);
-    let create = blocking(move || Container::create(id, &pod_too, config, facts, goes_on));
+    let at = node.containers.creation_time(pod);
+    let create = blocking(move || Container::create(id, &pod_too, config, facts, goes_on, at));
     let container = Arc::new(trace.step("record", &name, create).await?);
     node.containers.insert(Arc::clone(&container));
     match complete(node, &container, plan, from, trace).await {

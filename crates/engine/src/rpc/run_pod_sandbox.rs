@@ -72,9 +72,11 @@ async fn find_or_make(node: &Arc<Node>, asked: Box<PodAsk>, origin: Origin) -> R
 async fn make(node: &Arc<Node>, asked: Box<PodAsk>, origin: Origin) -> Result<PodId> {
     let PodAsk { record, parts, .. } = *asked;
     let (pods, runs) = (node.paths.pods(), node.paths.runs());
+    let metadata = record.config.metadata.clone().unwrap_or_default();
+    let at = node.pods.creation_time(&metadata);
     let create = blocking(move || {
         let asked = (record.config, record.handler, record.runtime);
-        Pod::create(&pods, &runs, record.id, asked)
+        Pod::create(&pods, &runs, record.id, asked, at)
     });
     let (net, pod) = tokio::join!(sandbox::net_ahead(node, &parts), create);
     let pod = Arc::new(pod?);

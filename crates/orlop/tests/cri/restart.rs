@@ -264,6 +264,60 @@ async fn what_has_no_record_is_ended_where_its_runtime_is_gone_as_well() {
     world.finish().await;
 }
 
+#[tokio::test]
+async fn what_is_made_after_the_clock_was_set_back_counts_as_the_latest() {
+    let mut world = world!();
+    if world.node.is_peer() {
+        skip!("the records are ours");
+    }
+    let first = world.run_script("main", "sleep 600").await;
+    let second = first.pod.clone().attempt(1);
+    world.node.kill9();
+    // As if they had been made while the clock was some days ahead.
+    let record = pod_record(&world, &first.pod_id);
+    let of_container = record.with_file_name("containers").join(&first.id);
+    for path in [&record, &of_container.join("journal")] {
+        made_later(path, 200_000_000_000_000);
+    }
+    come_back(&mut world).await;
+    let before = world.cri.status(&first.id).await.expect("status");
+    world.cri.stop(&first.id, 0).await.expect("stop it");
+    let again = world
+        .container("main")
+        .command(&["sleep", "600"])
+        .attempt(1);
+    let again = world.cri.run(&first.pod_id, &first.pod, &again).await;
+    let again = again.expect("the next attempt");
+    let told = world.cri.status(&again).await.expect("status");
+    assert!(told.created_at > before.created_at, "{told:?}");
+    assert_eq!(
+        world.cri.containers().await.expect("list"),
+        [again.as_str(), first.id.as_str()],
+        "the latest comes first"
+    );
+
+    let before = world.cri.pod_status(&first.pod_id).await.expect("status");
+    world.cri.stop_pod(&first.pod_id).await.expect("stop it");
+    let next = world.cri.run_pod(&second).await.expect("another attempt");
+    let told = world.cri.pod_status(&next).await.expect("status");
+    assert!(told.created_at > before.created_at, "{told:?}");
+    // Another pod is as old as it is.
+    let other = world.run_script("other", "sleep 600").await;
+    let other = world.cri.pod_status(&other.pod_id).await.expect("status");
+    assert!(other.created_at < before.created_at, "{other:?}");
+    world.finish().await;
+}
+
+/// Has a record say that it was begun so many nanoseconds later.
+fn made_later(record: &Path, by: i64) {
+    let text = std::fs::read_to_string(record).expect("the record");
+    let (first, rest) = text.split_once('\n').expect("a line");
+    let mut event: serde_json::Value = serde_json::from_str(first).expect("an event");
+    let at = event["at"].as_i64().expect("its time");
+    event["at"] = (at + by).into();
+    std::fs::write(record, format!("{event}\n{rest}")).expect("write it");
+}
+
 async fn ends(running: &Running, though: &str) {
     let deadline = Instant::now() + Duration::from_secs(10) * patience();
     let mut lines = 0;

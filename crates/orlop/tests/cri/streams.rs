@@ -7,12 +7,16 @@ use std::path::{Path, PathBuf};
 use std::process::Stdio;
 use std::time::{Duration, Instant};
 
-use orlop_cri::v1::ExecRequest;
-use orlop_stream::client::{ClientError, ClientOptions, ClientStreams, Protocol, exec};
+use orlop_cri::v1::{ExecRequest, PortForwardRequest};
+use orlop_stream::client::{
+    ClientError, ClientOptions, ClientStreams, Forward, Protocol, exec, port_forward,
+};
 use orlop_testkit::Cri;
 use orlop_testkit::process::memory;
-use tokio::io::AsyncReadExt as _;
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::net::{TcpListener, TcpStream};
 use tokio::process::Command;
+use tokio_util::sync::CancellationToken;
 
 use crate::world::world;
 
@@ -75,6 +79,61 @@ async fn what_is_sent_and_fetched_is_whole_and_costs_no_memory() {
         assert!(most <= before + GROWTH_KB, "from {before} kB to {most} kB");
     }
     world.finish().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_forwarded_port_of_the_node_is_let_go_of_with_the_pod() {
+    let world = world!();
+    if world.node.is_peer() {
+        orlop_testkit::skip!("other runtimes forward it for as long as their client stays");
+    }
+    for protocol in [Protocol::Spdy, Protocol::WebSocket] {
+        let name = format!("{protocol:?}").to_lowercase();
+        let running = world.run_script(&name, "sleep 86400").await;
+        let (service, near) = (listening().await, listening().await);
+        let (port, at) = (service.local_addr().unwrap().port(), near.local_addr());
+        let request = PortForwardRequest {
+            pod_sandbox_id: running.pod_id.clone(),
+            port: vec![port.into()],
+        };
+        let answer = world.cri.runtime.clone().port_forward(request).await;
+        let url = answer.expect("a URL").into_inner().url;
+        let stop = CancellationToken::new();
+        let forwards = vec![Forward {
+            listener: near,
+            port,
+        }];
+        let options = ClientOptions {
+            protocol,
+            ..ClientOptions::default()
+        };
+        let until = stop.clone();
+        let session =
+            tokio::spawn(
+                async move { port_forward(&url, &options, forwards, until, |_| {}).await },
+            );
+        let mut client = TcpStream::connect(at.unwrap()).await.expect("connect");
+        let (mut served, _) = service.accept().await.expect("a connection");
+        served.write_all(b"hello").await.expect("say something");
+        let mut said = [0; 5];
+        client.read_exact(&mut said).await.expect("it is forwarded");
+
+        world.cri.stop_pod(&running.pod_id).await.expect("stop it");
+        let limit = Duration::from_secs(10) * orlop_testkit::machine::patience();
+        for (whose, end) in [("client", &mut client), ("service", &mut served)] {
+            let end = tokio::time::timeout(limit, end.read(&mut said)).await;
+            let end = end.unwrap_or_else(|_| panic!("{protocol:?}: the {whose}'s end goes on"));
+            assert!(end.is_err() || end.is_ok_and(|count| count == 0));
+        }
+        stop.cancel();
+        session.await.expect("no panic").expect("a session");
+    }
+    world.finish().await;
+}
+
+async fn listening() -> TcpListener {
+    let listener = TcpListener::bind("127.0.0.1:0").await;
+    listener.expect("listen")
 }
 
 /// `ORLOP_STREAM_SESSIONS=10000` is the long form.

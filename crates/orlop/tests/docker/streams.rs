@@ -12,6 +12,7 @@ use orlop_testkit::{Authority, DockerEngine, Scratch};
 use rustls::pki_types::CertificateDer;
 use rustls::pki_types::pem::PemObject as _;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _, duplex};
+use tokio::net::{TcpListener, TcpStream};
 use tokio_util::sync::CancellationToken;
 
 use crate::world::{World, world};
@@ -143,6 +144,43 @@ async fn forwarded(world: &World, options: &ClientOptions, pod_id: &str) {
 async fn clients_of_both_protocols_are_served() {
     let world = world!();
     Box::pin(sessions(&world, None)).await;
+    world.node.finish().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_forwarded_port_of_the_node_is_let_go_of_with_the_pod() {
+    let world = world!();
+    let (_, pod_id, _) = world.run_script("near", "sleep 86400").await;
+    let listening = async || {
+        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await;
+        listener.unwrap()
+    };
+    let (service, listener) = (listening().await, listening().await);
+    let (port, address) = (service.local_addr().unwrap().port(), listener.local_addr());
+    let request = PortForwardRequest {
+        pod_sandbox_id: pod_id.clone(),
+        port: vec![port.into()],
+    };
+    let answer = world.cri.runtime.clone().port_forward(request).await;
+    let url = answer.unwrap().into_inner().url;
+    let stop = CancellationToken::new();
+    let until = stop.clone();
+    let session = tokio::spawn(async move {
+        let forwards = vec![Forward { listener, port }];
+        port_forward(&url, &ClientOptions::default(), forwards, until, |_| {}).await
+    });
+    let mut client = TcpStream::connect(address.unwrap()).await.unwrap();
+    let (mut served, _) = service.accept().await.unwrap();
+    served.write_all(b"hello").await.unwrap();
+    let mut said = [0; 5];
+    client.read_exact(&mut said).await.unwrap();
+
+    world.cri.stop_pod(&pod_id).await.unwrap();
+    let ended = tokio::time::timeout(SOON, client.read(&mut said)).await;
+    let ended = ended.expect("it goes on");
+    assert!(ended.is_err() || ended.is_ok_and(|count| count == 0));
+    stop.cancel();
+    session.await.unwrap().unwrap();
     world.node.finish().await;
 }
 

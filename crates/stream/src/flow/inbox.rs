@@ -8,6 +8,9 @@ use std::task::{Context, Poll, Waker};
 use parking_lot::{Mutex, MutexGuard};
 use tokio::sync::Notify;
 
+/// An idle stream keeps no more than this allocated, on either side of its queue.
+pub(super) const IDLE_CAPACITY: usize = 16 * 1024;
+
 /// Memory that all streams of one connection may hold together.
 pub(crate) struct Budget {
     used: AtomicUsize,
@@ -158,6 +161,9 @@ impl Inbox {
         if let Some(end) = state.end {
             return Poll::Ready(Err(end));
         }
+        if state.data.capacity() > IDLE_CAPACITY {
+            state.data = VecDeque::new();
+        }
         state.taker = Some(cx.waker().clone());
         Poll::Pending
     }
@@ -222,6 +228,24 @@ mod tests {
         );
         assert_eq!(take(&one).await.expect("data"), b"12345");
         assert_eq!(take(&two).await.expect("data"), b"a");
+    }
+
+    #[tokio::test]
+    async fn an_idle_stream_keeps_nothing_of_what_it_has_carried() {
+        let inbox = Inbox::new(Budget::new(1 << 20), 1 << 20);
+        let mut held = VecDeque::new();
+        // Twice, so that what the taker has emptied is in the queue.
+        for _ in 0..2 {
+            inbox.deliver(&vec![7; 1 << 20]).await;
+            let taken = std::future::poll_fn(|cx| inbox.poll_take(cx, &mut held)).await;
+            assert_eq!(taken, Ok(1 << 20));
+            held.clear();
+        }
+        let more = std::future::poll_fn(|cx| inbox.poll_take(cx, &mut held));
+        let more = tokio::time::timeout(Duration::from_millis(10), more).await;
+        assert!(more.is_err(), "there is no more");
+        let kept = inbox.lock().data.capacity();
+        assert!(kept <= IDLE_CAPACITY, "{kept} bytes");
     }
 
     #[tokio::test]

@@ -8,7 +8,7 @@ use std::task::{Context, Poll, ready};
 
 use tokio::io::{AsyncBufRead, AsyncRead, ReadBuf};
 
-use super::inbox::{End, Inbox};
+use super::inbox::{End, IDLE_CAPACITY, Inbox};
 
 /// Tells the peer that it may send so many bytes more.
 pub(crate) type Credit = Box<dyn FnMut(usize) + Send + Sync>;
@@ -22,9 +22,6 @@ pub struct Input {
     held: VecDeque<u8>,
     credit: Option<Credit>,
 }
-
-/// An idle stream keeps no more than this allocated.
-const IDLE_CAPACITY: usize = 16 * 1024;
 
 impl Input {
     pub(crate) fn new(inbox: Arc<Inbox>, credit: Option<Credit>) -> Self {

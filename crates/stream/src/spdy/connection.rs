@@ -73,7 +73,7 @@ impl Connection {
             windows: SendWindows::new(),
             received: ReceiveWindow::new(limits.connection_bytes),
             budget: Budget::new(limits.connection_bytes),
-            deflater: Mutex::new(Deflater::new()),
+            deflater: Mutex::new(Deflater::default()),
             streams: Mutex::new(Streams {
                 open: HashMap::new(),
                 last_remote: 0,
@@ -462,7 +462,7 @@ mod tests {
 
     async fn reply(peer: &mut DuplexStream, stream: u32) {
         let mut out = Vec::new();
-        control::syn_reply(&mut out, stream, &mut Deflater::new());
+        control::syn_reply(&mut out, stream, &mut Deflater::default());
         peer.write_all(&out).await.unwrap();
     }
 
@@ -543,5 +543,32 @@ mod tests {
             "{} bytes that it has no use for",
             said.len()
         );
+    }
+
+    /// There may be thousands of sessions whose clients say nothing.
+    #[tokio::test]
+    async fn a_connection_that_has_opened_its_streams_holds_little() {
+        const CONNECTIONS: usize = 200;
+        const MOST: usize = 128 << 10;
+        let open = async || {
+            let (mut client, transport) = tokio::io::duplex(1 << 10);
+            let mut server = Connection::start(Transport::from_io(transport), Role::Server, LIMITS);
+            let mut out = Vec::new();
+            let headers = Headers::new(&[(crate::protocol::STREAM_TYPE, "stdin")]);
+            control::syn_stream(&mut out, 1, &headers, &mut Deflater::default());
+            client.write_all(&out).await.unwrap();
+            let stream = server.accept().await.expect("a stream");
+            stream.accept();
+            (client, server, stream)
+        };
+        let mut held = vec![open().await];
+        let before = orlop_testkit::process::memory(std::process::id(), "VmRSS:");
+        for _ in 0..CONNECTIONS {
+            held.push(open().await);
+        }
+        let after = orlop_testkit::process::memory(std::process::id(), "VmRSS:");
+        let each = ((after - before) << 10) as usize / CONNECTIONS;
+        println!("{each} bytes for each connection");
+        assert!(each <= MOST, "{each} bytes for each connection");
     }
 }

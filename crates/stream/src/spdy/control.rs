@@ -225,7 +225,7 @@ mod tests {
 
     #[test]
     fn every_frame_is_read_as_it_is_written() {
-        let (mut deflater, mut inflater) = (Deflater::new(), Inflater::new());
+        let (mut deflater, mut inflater) = (Deflater::default(), Inflater::new());
         let headers = Headers::new(&[("streamtype", "error")]);
         let cases = [
             (
