@@ -6,12 +6,14 @@ use std::time::{Duration, Instant};
 
 use orlop_cri::v1::{ContainerState, NamespaceMode, PodSandboxState};
 use orlop_testkit::process::status;
-use orlop_testkit::{ContainerSpec, Node, PodSpec, skip};
+use orlop_testkit::{ContainerSpec, ImageBuilder, Node, PodSpec, skip};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::{Pid, PidfdFlags, PidfdGetfdFlags, Signal};
 use rustix::process::{kill_process, pidfd_getfd, pidfd_open};
+use serde_json::json;
 use tokio::task::JoinHandle;
 
+use crate::containers::wait_for;
 use crate::restart::script;
 use crate::world::{World, world};
 
@@ -141,6 +143,29 @@ async fn a_container_whose_keeper_hangs_is_asked_to_end_and_ended_without_it() {
     for id in [&polite, &deaf] {
         world.cri.remove(id).await.expect("remove");
     }
+    world.finish().await;
+}
+
+#[tokio::test]
+async fn a_container_whose_keeper_hangs_is_asked_to_end_by_a_real_time_signal() {
+    let world = world!();
+    if world.node.is_peer() {
+        skip!("containerd has shims, not keepers");
+    }
+    let image = ImageBuilder::busybox()
+        .config("StopSignal", json!("SIGRTMIN+3"))
+        .build();
+    let reference = world.image(&image, "real-time:1").await;
+    let script = "trap 'echo asked; exit 3' 37; echo ready; while :; do sleep 0.1; done";
+    let spec = ContainerSpec::new("main", &reference).shell(script);
+    let running = world.run_container("hung", &spec).await;
+    wait_for(|| running.stdout().contains("ready")).await;
+    let keeper = keeper_of(&running.pod_id);
+    kill_process(keeper, Signal::STOP).expect("stop");
+    world.cri.stop(&running.id, 600).await.expect("stop");
+    // It passes on what was printed meanwhile.
+    kill_process(keeper, Signal::CONT).expect("continue");
+    wait_for(|| running.stdout().contains("asked")).await;
     world.finish().await;
 }
 
