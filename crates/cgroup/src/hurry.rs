@@ -4,7 +4,8 @@
 //! Where a kill takes long, the limits of what is killed are lifted, and that of the cgroup above, under which
 //! others live as well, is raised to a processor. What that was stands beside it, as an attribute of the cgroup's
 //! directory, which outlives whoever raised it: who kills next, or is asked to, gives it back. Of several who
-//! kill below one cgroup, the first that is done gives it back, and the others raise it again.
+//! kill below one cgroup, the first that is done gives it back, and the others raise it again. Where that cannot be
+//! now, it is tried again (`owed.rs`): what was killed is killed all the same.
 
 use std::fs::{self, File};
 use std::io;
@@ -16,6 +17,7 @@ use rustix::fs::{FlockOperation, XattrFlags, flock, getxattr, removexattr, setxa
 use rustix::io::Errno;
 
 use crate::cgroup::write_everywhere;
+use crate::owed::owe;
 use crate::{Cgroup, Error};
 
 /// What takes longer is helped. Most is gone within some milliseconds.
@@ -75,10 +77,10 @@ impl Cgroup {
     }
 
     /// Gives the cgroup the limit of processor time back that somebody raised who died while killing what is
-    /// below it.
+    /// below it. Where that fails it is tried again.
     pub fn give_back_limit(&self) -> Result<(), Error> {
         match Place::of(self) {
-            Some(Place { top, name, .. }) => give_back(&top, name),
+            Some(Place { top, name, .. }) => give_back_or_owe(&top, name),
             None => Ok(()),
         }
     }
@@ -101,10 +103,10 @@ impl Hurry {
         }
     }
 
-    /// Gives all of it back.
-    pub(crate) fn end(self) -> Result<(), Error> {
+    /// Gives all of it back, and what others who died have not.
+    pub(crate) fn end(self) {
         let Some(place) = &self.place else {
-            return Ok(());
+            return;
         };
         if let Some(own) = &self.own
             && read(&place.top, place.name).is_ok_and(|limit| limit.starts_with(place.none))
@@ -112,9 +114,8 @@ impl Hurry {
             // What is killed is most often gone by now; what is not lives under it again.
             let _ = fs::write(place.top.join(place.name), own);
         }
-        match &place.above {
-            Some(above) => give_back(above, place.name),
-            None => Ok(()),
+        if let Some(above) = &place.above {
+            let _ = give_back_or_owe(above, place.name);
         }
     }
 }
@@ -167,8 +168,12 @@ fn raise(dir: &Path, name: &str) -> io::Result<()> {
     fs::write(dir.join(name), limit.raised())
 }
 
+fn give_back_or_owe(dir: &Path, name: &'static str) -> Result<(), Error> {
+    give_back(dir, name).inspect_err(|_| owe(dir, name))
+}
+
 /// Gives back a limit that was raised, unless another was set meanwhile.
-fn give_back(dir: &Path, name: &str) -> Result<(), Error> {
+pub(crate) fn give_back(dir: &Path, name: &str) -> Result<(), Error> {
     let given = || {
         if kept(dir)?.is_none() {
             return Ok(());
@@ -279,13 +284,13 @@ mod tests {
         other.on();
         let helped = ["100001 100000", "max", "max"];
         assert_eq!(limits(), helped);
-        one.end().unwrap();
+        one.end();
         assert_eq!(limits(), [little, little, "max"]);
         other.on();
         assert_eq!(limits(), helped);
-        soon.end().unwrap();
+        soon.end();
         other.on();
-        other.end().unwrap();
+        other.end();
         assert_eq!(limits(), [little, little, "max"]);
     }
 
@@ -322,10 +327,41 @@ mod tests {
     }
 
     #[test]
+    fn a_limit_is_given_back_by_who_finds_nothing_to_kill() {
+        if !has_attributes() {
+            skip!("needs trusted attributes");
+        }
+        let (mount, cgroup) = nested();
+        raise(&mount.path().join("pod"), "cpu.max").unwrap();
+        cgroup.kill(Duration::ZERO).unwrap();
+        assert_eq!(limit(&mount, "pod"), "1000 100000");
+    }
+
+    #[test]
+    fn a_limit_that_could_not_be_given_back_is_given_back_later() {
+        if !has_attributes() {
+            skip!("needs trusted attributes");
+        }
+        let (mount, cgroup) = nested();
+        let pod = mount.path().join("pod");
+        raise(&pod, "cpu.max").unwrap();
+        let held = File::open(&pod).unwrap();
+        flock(&held, FlockOperation::LockExclusive).unwrap();
+        cgroup.kill(Duration::ZERO).unwrap();
+        assert_eq!(limit(&mount, "pod"), "100001 100000");
+        drop(held);
+        let deadline = Instant::now() + Duration::from_secs(30);
+        while limit(&mount, "pod") != "1000 100000" {
+            assert!(Instant::now() < deadline, "it was not tried again");
+            thread::sleep(Duration::from_millis(20));
+        }
+    }
+
+    #[test]
     fn to_what_is_gone_nothing_is_given_back() {
         let (mount, cgroup) = nested();
         drop(mount);
         cgroup.give_back_limit().unwrap();
-        cgroup.hurry().end().unwrap();
+        cgroup.hurry().end();
     }
 }

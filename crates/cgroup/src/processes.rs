@@ -16,7 +16,7 @@ use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
 
 use crate::cgroup::{enter, walk, write_everywhere};
 use crate::hurry::Hurry;
-use crate::{Cgroup, Error};
+use crate::{Cgroup, Error, signal};
 
 /// How long a cgroup may take to freeze. One with a process in the kernel's hands may never.
 const FREEZE_PATIENCE: Duration = Duration::from_millis(500);
@@ -72,12 +72,14 @@ impl Cgroup {
     /// A process in uninterruptible sleep stays until what it waits for answers: then this is an
     /// error once the patience ends, and it can be tried again.
     pub fn kill(&self, patience: Duration) -> Result<(), Error> {
-        if self.processes()?.is_empty() {
-            return Ok(());
-        }
         let mut hurry = self.hurry();
-        let killed = self.kill_all(patience, &mut hurry);
-        killed.and(hurry.end())
+        let killed = match self.processes() {
+            Ok(processes) if processes.is_empty() => Ok(()),
+            Ok(_) => self.kill_all(patience, &mut hurry),
+            Err(error) => Err(error),
+        };
+        hurry.end();
+        killed
     }
 
     fn kill_all(&self, patience: Duration, hurry: &mut Hurry) -> Result<(), Error> {
@@ -148,9 +150,13 @@ impl Cgroup {
         self.signal_these(&self.processes()?, signal).map(drop)
     }
 
-    /// Sends a signal to one of its processes; false if it has none of this id.
-    pub fn signal_one(&self, pid: i32, signal: Signal) -> Result<bool, Error> {
-        self.signal_these(&[pid], signal)
+    /// Sends the signal of a number, which may be a real-time one, to one of its processes; false if it has
+    /// none of this id, or the number is no signal's.
+    pub fn signal_one(&self, pid: i32, signal: u32) -> Result<bool, Error> {
+        match signal::by_number(signal) {
+            Some(signal) => self.signal_these(&[pid], signal),
+            None => Ok(false),
+        }
     }
 
     fn signal_these(&self, pids: &[i32], signal: Signal) -> Result<bool, Error> {

@@ -146,6 +146,18 @@ fn a_fork_bomb_is_killed() {
 }
 
 #[test]
+fn one_process_is_asked_to_end_by_a_real_time_signal() {
+    const RTMIN_PLUS_3: u32 = 37;
+    let (own, other) = (Own::governing(), Own::governing());
+    let mut child = own.spawn("trap 'exit 6' RTMIN+3; sleep 100 & wait");
+    wait_until("it listens", || own.0.processes().unwrap().len() == 2);
+    let pid = child.id().cast_signed();
+    assert!(!other.0.signal_one(pid, RTMIN_PLUS_3).unwrap());
+    assert!(own.0.signal_one(pid, RTMIN_PLUS_3).unwrap());
+    assert_eq!(child.wait().unwrap().code(), Some(6));
+}
+
+#[test]
 fn frozen_processes_stand_still_and_can_be_killed() {
     for own in Own::each() {
         let mut child = own.spawn("while :; do :; done");

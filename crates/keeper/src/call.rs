@@ -36,6 +36,8 @@ pub(crate) struct Call {
     pub(crate) console: Option<Console>,
     /// `None` once it was answered that it takes too long.
     reply_to: Option<ReplyTo>,
+    /// Whether somebody was there for that answer.
+    given_up: bool,
     pid: Pid,
     begun: Instant,
     deadline: Instant,
@@ -61,6 +63,8 @@ pub(crate) struct Finished {
     pub(crate) console: Option<Console>,
     /// Who waits, unless it was told before that it takes too long.
     pub(crate) reply_to: Option<ReplyTo>,
+    /// Whether somebody was told so, and has it for not done.
+    pub(crate) given_up: bool,
     /// Whether it did what it should.
     pub(crate) outcome: Result<(), Failure>,
 }
@@ -69,6 +73,10 @@ impl Call {
     pub(crate) fn deadline(&self) -> Option<Instant> {
         let is_due = self.reply_to.is_some() || self.failed.is_some();
         is_due.then_some(self.deadline)
+    }
+
+    fn is_late(&self) -> bool {
+        self.failed.is_none() && self.deadline().is_some_and(|due| due <= Instant::now())
     }
 }
 
@@ -157,6 +165,7 @@ impl Keeper {
             purpose,
             console,
             reply_to: Some(reply_to),
+            given_up: false,
             pid,
             begun: Instant::now(),
             deadline: Instant::now() + patience,
@@ -211,21 +220,38 @@ impl Keeper {
                 continue;
             }
             let _ = kill_process_group(call.pid, Signal::KILL);
-            call.read_output();
-            let answer = Failure {
-                kind: FailureKind::TimedOut,
-                message: format!("not finished within {} ms, killed", call.limit_ms),
-                runtime_log: tail_of(&call.log),
-                runtime_output: text(&call.printed),
-            };
-            if let Some(reply_to) = call.reply_to.take() {
-                self.reply::<orlop_wire::Done>(reply_to, Err(answer));
+            self.too_late(key);
+        }
+    }
+
+    /// Answers that a runtime takes too long.
+    fn too_late(&mut self, key: u64) {
+        let Some(call) = self.calls.get_mut(&key) else {
+            return;
+        };
+        call.read_output();
+        let answer = Failure {
+            kind: FailureKind::TimedOut,
+            message: format!("not finished within {} ms, killed", call.limit_ms),
+            runtime_log: tail_of(&call.log),
+            runtime_output: text(&call.printed),
+        };
+        if let Some(reply_to) = call.reply_to.take() {
+            self.reply::<orlop_wire::Done>(reply_to, Err(answer));
+            let told = self.hears(reply_to);
+            if let Some(call) = self.calls.get_mut(&key) {
+                call.given_up = told;
             }
         }
     }
 
     /// A runtime has ended.
     pub(crate) fn call_ended(&mut self, key: u64, status: &ExitStatus) {
+        // This may have been held up, or had no processor, for long: what a runtime has made by the time that nobody
+        // waits for it any more is not let go.
+        if self.calls.get(&key).is_some_and(Call::is_late) {
+            self.too_late(key);
+        }
         let Some(mut call) = self.calls.remove(&key) else {
             return;
         };
@@ -261,6 +287,7 @@ impl Keeper {
             purpose: call.purpose,
             console: call.console,
             reply_to: call.reply_to,
+            given_up: call.given_up,
             outcome,
         });
     }

@@ -137,9 +137,6 @@ impl Keeper {
             if rested {
                 stack::give_back();
             }
-            // First, as this may have had no processor for long: what a runtime has made by the time that nobody
-            // waits for it any more is not let go. (One that was stopped is woken by no event.)
-            self.late_calls(Instant::now());
             for ready in happened {
                 if let Some(source) = self.reactor.source(&ready) {
                     self.happened(source, &ready);
@@ -189,6 +186,7 @@ impl Keeper {
     #[inline(never)]
     fn deadlines(&mut self) {
         let now = Instant::now();
+        self.late_calls(now);
         self.late_dials(now);
         self.late_reports(now);
         self.late_followers(now);
@@ -277,6 +275,11 @@ impl Keeper {
         if sent.is_err() {
             self.connections.remove(&to.connection);
         }
+    }
+
+    /// Whether somebody is there to hear an answer.
+    pub(crate) fn hears(&self, to: ReplyTo) -> bool {
+        self.connections.contains_key(&to.connection)
     }
 
     /// Tells all who subscribed.

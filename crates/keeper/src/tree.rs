@@ -12,6 +12,8 @@ use std::path::PathBuf;
 
 use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
 
+use crate::sys::signal::by_number;
+
 /// How many times the tree is searched for processes that were not there the last time.
 const ROUNDS: usize = 16;
 
@@ -35,7 +37,7 @@ pub(crate) struct Tree {
 /// and looked for once more afterwards: a stop does not hold up a fork that is under way, whose
 /// child may show itself after the last look. A kill does.
 pub(crate) fn signal(tree: Tree, number: u32) {
-    let Some(signal) = Signal::from_named_raw(number as i32) else {
+    let Some(signal) = by_number(number) else {
         return;
     };
     let mut search = Search::new(tree);
@@ -56,7 +58,7 @@ pub(crate) fn signal(tree: Tree, number: u32) {
 /// Signals a child that was not reaped yet.
 pub(crate) fn signal_one(pid: i32, number: u32) {
     // Best effort, as for a tree: what is ending anyway takes no signal.
-    if let (Some(pid), Some(signal)) = (Pid::from_raw(pid), Signal::from_named_raw(number as i32)) {
+    if let (Some(pid), Some(signal)) = (Pid::from_raw(pid), by_number(number)) {
         let _ = rustix::process::kill_process(pid, signal);
     }
 }

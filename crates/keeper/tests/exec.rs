@@ -11,7 +11,7 @@ use std::fs;
 use std::io::{PipeReader, Read, Write};
 use std::time::Duration;
 
-use orlop_launch::{ExecIo, FailureKind, TerminalSize};
+use orlop_launch::{ExecIo, FailureKind, Keeper, TerminalSize};
 use support::{Pod, is_alive};
 
 /// Streams with nothing to read, and where output and errors come out.
@@ -159,6 +159,43 @@ async fn killing_takes_the_whole_tree_and_nothing_else() {
     assert_eq!(read_to_end(out).await, "ready\n");
     pod.keeper.kill_exec("e1", 9).await.unwrap();
     assert!(is_alive(other.pid));
+}
+
+#[tokio::test]
+async fn a_command_that_was_started_too_late_is_ended() {
+    let pod = Pod::new().await;
+    let container = pod.run_script("c1", "sleep 1000 & wait").await;
+    let slow = pod.slow_runtime("0.4");
+    let running = |command| pod.keeper.exec(&slow, command, Duration::from_secs(1));
+    let (io, _out, _err) = streams();
+    let command = pod.command_with("e1", "c1", &["sleep", "2006"], io);
+    let (started, ()) = tokio::join!(
+        running(command),
+        pod.stopped_for_long(Duration::from_millis(300))
+    );
+    let error = started.unwrap_err();
+    assert_eq!(error.failure_kind(), Some(FailureKind::TimedOut), "{error}");
+    support::eventually("it to have ended", || arguments_in(container) == ["1000"]).await;
+    let listed = pod.keeper.list().await.unwrap().execs;
+    assert!(listed.iter().all(|exec| exec.exit.is_some()), "{listed:?}");
+}
+
+#[tokio::test]
+async fn a_command_whose_daemon_has_gone_while_it_was_started_is_ended() {
+    let mut pod = Pod::new().await;
+    pod.run_script("c1", "sleep 1000").await;
+    let slow = pod.slow_runtime("0.6");
+    let (io, out, _err) = streams();
+    let command = pod.command_with("e1", "c1", &["sleep", "2007"], io);
+    let (daemon, events) = Keeper::connect(&pod.pod_dir()).await.unwrap();
+    {
+        let running = daemon.exec(&slow, command, support::LIMIT);
+        let early = tokio::time::timeout(Duration::from_millis(300), running).await;
+        assert!(early.is_err(), "it was started at once");
+    }
+    drop((daemon, events));
+    assert_eq!(pod.exec_exit_of("e1").await.signal, 9);
+    assert_eq!(read_to_end(out).await, "");
 }
 
 #[tokio::test]

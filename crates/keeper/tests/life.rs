@@ -8,8 +8,6 @@
 mod support;
 
 use std::fs;
-use std::os::unix::fs::PermissionsExt;
-use std::path::Path;
 use std::time::{Duration, Instant};
 
 use orlop_launch::{
@@ -18,7 +16,7 @@ use orlop_launch::{
 };
 use rustix::process::{Pid, Resource, Signal, getrlimit, kill_process, prlimit};
 use serde_json::json;
-use support::{LIMIT, Pod, cgroup_roots, is_alive};
+use support::{LIMIT, Pod, cgroup_roots, fake_runtime, is_alive};
 
 #[tokio::test]
 async fn exit_code_is_reported_recorded_and_listed() {
@@ -59,6 +57,13 @@ async fn a_signal_ends_a_container_with_128_and_its_number() {
     assert_eq!((status.code, status.signal), (137, 9));
     assert!(!is_alive(pid));
     pod.keeper.kill("stubborn", 9).await.unwrap();
+
+    // The first real-time one of containers is not that of every C library.
+    let script = "trap 'exit 8' 34; echo ready; while :; do sleep 0.05; done";
+    pod.run_script("real-time", script).await;
+    pod.wait_for_log("real-time", "ready").await;
+    pod.keeper.kill("real-time", 34).await.unwrap();
+    assert_eq!(pod.exit_of("real-time").await.code, 8);
 
     let pid = pod.run_script("forced", "sleep 1000").await;
     pod.keeper
@@ -139,7 +144,7 @@ async fn a_container_whose_daemon_has_gone_while_it_was_made_waits() {
     let mut wish = pod.script("c1", "echo on its way; sleep 1000");
     wish.create.starts = true;
     Pod::write_bundle(&wish);
-    let slow = slow_runtime(&pod, "1");
+    let slow = pod.slow_runtime("1");
     let dir = pod.pod_dir();
     let (daemon, events) = Keeper::connect(&dir).await.unwrap();
     {
@@ -169,12 +174,12 @@ async fn a_container_that_was_made_while_its_keeper_was_stopped_for_too_long_is_
     let mut wish = pod.script("c1", "echo on its way; sleep 1000");
     wish.create.starts = true;
     Pod::write_bundle(&wish);
-    let slow = slow_runtime(&pod, "0.4");
+    let slow = pod.slow_runtime("0.4");
     let creating = async {
         let limit = Duration::from_secs(1);
         pod.keeper.create(&slow, &wish.create, limit).await
     };
-    let (created, ()) = tokio::join!(creating, stopped_for_long(&pod, Duration::from_millis(300)));
+    let (created, ()) = tokio::join!(creating, pod.stopped_for_long(Duration::from_millis(300)));
     let error = created.unwrap_err();
     assert_eq!(error.failure_kind(), Some(FailureKind::TimedOut), "{error}");
     for listed in pod.keeper.list().await.unwrap().containers {
@@ -189,17 +194,101 @@ async fn a_container_that_was_started_while_its_keeper_was_stopped_for_too_long_
     let mut pod = Pod::new().await;
     let wish = pod.script("c1", "sleep 1000");
     pod.create(&wish).await.unwrap();
-    let slow = slow_runtime(&pod, "0.4");
+    let slow = pod.slow_runtime("0.4");
     let starting = async {
         let (bundle, limit) = (&wish.create.bundle, Duration::from_secs(1));
         let by = StartBy::Runtime;
         pod.keeper.start(&slow, "c1", bundle, by, limit).await
     };
-    let (started, ()) = tokio::join!(starting, stopped_for_long(&pod, Duration::from_millis(300)));
+    let (started, ()) = tokio::join!(starting, pod.stopped_for_long(Duration::from_millis(300)));
     let error = started.unwrap_err();
     assert_eq!(error.failure_kind(), Some(FailureKind::TimedOut), "{error}");
     assert_eq!(pod.exit_of("c1").await.code, 137);
     pod.delete("c1").await;
+}
+
+/// Nobody may wait for it any more.
+#[tokio::test]
+async fn what_a_keeper_that_was_held_up_finds_done_after_its_time_has_failed() {
+    let mut pod = Pod::new().await;
+    let wish = pod.script("c1", "sleep 1000");
+    pod.create(&wish).await.unwrap();
+    // Reading their logs takes until somebody writes there.
+    let holding = |name: &str, before: &str, seconds: &str| {
+        let script = format!(
+            "while [ \"$1\" != --log ]; do shift; done; rm -f \"$2\"; mkfifo \"$2\"\n\
+             (sleep {seconds}; : > \"$2\") > /dev/null 2>&1 &\n\
+             sleep {before}; echo no; exit 1"
+        );
+        fake_runtime(pod.dir.path(), name, &script)
+    };
+    // Both calls have ended when the keeper, held up a first time, looks again, and it sees to this one first.
+    let (first, second) = (
+        holding("first", "0", "0.8"),
+        holding("second", "0.3", "1.7"),
+    );
+    let slow = pod.slow_runtime("0.4");
+    let bundle = &wish.create.bundle;
+    let hold = async |by: &OciRuntime, after| {
+        let dir = pod.bundle(&format!("{}-log", by.name));
+        fs::create_dir(&dir).unwrap();
+        tokio::time::sleep(Duration::from_millis(after)).await;
+        let killing = pod.keeper.kill_by_runtime(by, "c1", &dir, 9, false, LIMIT);
+        killing.await.unwrap_err();
+    };
+    let starting = async {
+        tokio::time::sleep(Duration::from_millis(50)).await;
+        let limit = Duration::from_millis(1200);
+        let by = StartBy::Runtime;
+        pod.keeper.start(&slow, "c1", bundle, by, limit).await
+    };
+    let ((), started, ()) = tokio::join!(hold(&second, 0), starting, hold(&first, 100));
+    let error = started.unwrap_err();
+    assert_eq!(error.failure_kind(), Some(FailureKind::TimedOut), "{error}");
+    assert_eq!(pod.exit_of("c1").await.code, 137);
+}
+
+/// A daemon that came after the one that had asked for the start has it for running.
+#[tokio::test]
+async fn a_container_that_was_started_too_late_for_a_daemon_that_has_gone_runs_on() {
+    let pod = Pod::new().await;
+    let wish = pod.script("c1", "echo on its way; sleep 1000");
+    pod.create(&wish).await.unwrap();
+    start_and_leave(&pod, &wish, "0.6").await;
+    let listed = pod.keeper.list().await.unwrap().containers.remove(0);
+    assert_ne!(listed.started_ns, 0, "it is not said to be started");
+    pod.stopped_for_long(Duration::ZERO).await;
+    pod.wait_for_log("c1", "on its way").await;
+    tokio::time::sleep(Duration::from_millis(300)).await;
+    let listed = pod.keeper.list().await.unwrap().containers.remove(0);
+    assert_eq!(listed.state, ContainerState::Running);
+    assert!(is_alive(listed.pid));
+}
+
+/// It would wait for ever, and the next daemon has it for running.
+#[tokio::test]
+async fn a_container_that_could_not_be_started_for_a_daemon_that_has_gone_is_ended() {
+    let mut pod = Pod::new().await;
+    let wish = pod.script("c1", "echo on its way; sleep 1000");
+    let pid = pod.create(&wish).await.unwrap();
+    start_and_leave(&pod, &wish, "1000").await;
+    let listed = pod.keeper.list().await.unwrap().containers.remove(0);
+    assert_ne!(listed.started_ns, 0, "it is not said to be started");
+    assert_eq!(pod.exit_of("c1").await.code, 137);
+    assert!(!is_alive(pid));
+    assert_eq!(pod.logged("c1"), "");
+}
+
+/// Starts a container within a second, by a runtime that takes so many seconds longer and a daemon that goes away
+/// meanwhile.
+async fn start_and_leave(pod: &Pod, wish: &support::Wish, seconds: &str) {
+    let slow = pod.slow_runtime(seconds);
+    let (daemon, events) = Keeper::connect(&pod.pod_dir()).await.unwrap();
+    let (bundle, limit) = (&wish.create.bundle, Duration::from_secs(1));
+    let starting = daemon.start(&slow, "c1", bundle, StartBy::Runtime, limit);
+    let early = tokio::time::timeout(Duration::from_millis(300), starting).await;
+    assert!(early.is_err(), "it was started at once");
+    drop((daemon, events));
 }
 
 #[tokio::test]
@@ -209,19 +298,19 @@ async fn what_a_stopped_keeper_is_asked_for_is_not_done_when_nobody_waits_for_it
     let wish = pod.script("c1", "echo on its way; sleep 1000");
     pod.create(&wish).await.unwrap();
     for by in [StartBy::Keeper, StartBy::Runtime] {
-        kill_process(keeper_process(&pod), Signal::STOP).unwrap();
+        kill_process(pod.keeper_process(), Signal::STOP).unwrap();
         let bundle = &wish.create.bundle;
         let starting = pod.keeper.start(&pod.runtime, "c1", bundle, by, limit);
-        let (started, ()) = tokio::join!(starting, stopped_for_long(&pod, Duration::ZERO));
+        let (started, ()) = tokio::join!(starting, pod.stopped_for_long(Duration::ZERO));
         let error = started.unwrap_err();
         assert_eq!(error.failure_kind(), Some(FailureKind::TimedOut), "{error}");
     }
     let mut late = pod.script("c2", "echo on its way; sleep 1000");
     late.create.starts = true;
     Pod::write_bundle(&late);
-    kill_process(keeper_process(&pod), Signal::STOP).unwrap();
+    kill_process(pod.keeper_process(), Signal::STOP).unwrap();
     let creating = pod.keeper.create(&pod.runtime, &late.create, limit);
-    let (created, ()) = tokio::join!(creating, stopped_for_long(&pod, Duration::ZERO));
+    let (created, ()) = tokio::join!(creating, pod.stopped_for_long(Duration::ZERO));
     let error = created.unwrap_err();
     assert_eq!(error.failure_kind(), Some(FailureKind::TimedOut), "{error}");
     let listed = pod.keeper.list().await.unwrap().containers;
@@ -229,28 +318,6 @@ async fn what_a_stopped_keeper_is_asked_for_is_not_done_when_nobody_waits_for_it
     assert_eq!(states, [("c1", ContainerState::Created)]);
     pod.start("c1").await.unwrap();
     pod.wait_for_log("c1", "on its way").await;
-}
-
-/// Stops the pod's keeper after a while, for longer than a second.
-async fn stopped_for_long(pod: &Pod, after: Duration) {
-    tokio::time::sleep(after).await;
-    kill_process(keeper_process(pod), Signal::STOP).unwrap();
-    tokio::time::sleep(Duration::from_millis(1500)).await;
-    kill_process(keeper_process(pod), Signal::CONT).unwrap();
-}
-
-fn keeper_process(pod: &Pod) -> Pid {
-    Pid::from_raw(pod.keeper.pid() as i32).unwrap()
-}
-
-/// The pod's runtime, which takes so many seconds longer.
-fn slow_runtime(pod: &Pod, seconds: &str) -> OciRuntime {
-    let real = pod.runtime.program.display().to_string();
-    let script = format!("sleep {seconds}; exec {real} \"$@\"");
-    let mut slow = fake_runtime(pod.dir.path(), "slow", &script);
-    slow.root.clone_from(&pod.runtime.root);
-    slow.state_as_runc = pod.runtime.state_as_runc;
-    slow
 }
 
 #[tokio::test]
@@ -353,13 +420,6 @@ async fn a_missing_command_fails_in_the_runtime_s_words() {
     // Nothing of the attempt is in the way of the next.
     pod.delete("c1").await;
     pod.run(&pod.script("c1", "sleep 1000")).await;
-}
-
-fn fake_runtime(dir: &Path, name: &str, script: &str) -> OciRuntime {
-    let path = dir.join(name);
-    fs::write(&path, format!("#!/bin/sh\n{script}\n")).unwrap();
-    fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).unwrap();
-    OciRuntime::new(name, path, dir.join("state"))
 }
 
 #[tokio::test]

@@ -27,9 +27,11 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
+use orlop_testkit::leaks;
 use orlop_testkit::machine::{criu_works, patience};
 use orlop_testkit::{skip, skip_unless};
 use rustix::net::{RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, recvmsg};
+use rustix::process::{Pid, Signal, kill_process};
 use serde_json::{Value, json};
 
 use rig::{Rig, Said, also, ended, volume, works};
@@ -516,6 +518,84 @@ fn of_what_cannot_be_restored_nothing_is_left() {
     assert!(said.err.contains(log.to_str().unwrap()), "{said:?}");
     assert!(fs::read_to_string(log).unwrap().contains("Error"));
     assert!(is_gone(&rig, &id));
+}
+
+/// What CRIU has begun would wait for ever for what it is told next, or would be waited for.
+#[test]
+fn nothing_is_left_of_a_restore_that_is_killed() {
+    skip_unless!(works());
+    skip_unless!(criu_works());
+    let rig = rig();
+    let config = rig.config(&["sh", "-c", COUNTING]);
+    let (id, _, _output) = running(&rig, &config);
+    let images = rig.outside("images");
+    let flags = ["--manage-cgroups-mode", "ignore"];
+    let said = checkpoint(&rig, &images, &flags, &id);
+    assert!(said.ok, "{said:?}");
+    let start = || {
+        let (id, bundle) = rig.bundle(&config);
+        let (output, theirs) = std::io::pipe().unwrap();
+        let flags = ["-d", "--manage-cgroups-mode", "ignore"];
+        let mut restore = restoring(&rig, &images, &bundle, &flags, &id);
+        let restore = restore
+            .stdin(Stdio::null())
+            .stderr(theirs.try_clone().unwrap());
+        (id, restore.stdout(theirs).spawn().unwrap(), output)
+    };
+    let delete = |id: &str| {
+        let said = ended(rig.command().args(["delete", "--force", id]));
+        let left = leaks::find(id, &[]);
+        assert!(said.ok && left.is_empty(), "{said:?} {left:?}");
+    };
+    let begun = Instant::now();
+    let (id, mut restore, _output) = start();
+    assert!(restore.wait().unwrap().success());
+    let whole = begun.elapsed();
+    delete(&id);
+    // At any moment.
+    for kill in 0..12 {
+        let (id, mut restore, _output) = start();
+        std::thread::sleep(whole * kill / 12);
+        restore.kill().unwrap();
+        restore.wait().unwrap();
+        if state(&rig, &id).is_ok_and(|state| state["status"] == "running") {
+            // All was done that is done by what was killed.
+            delete(&id);
+            continue;
+        }
+        until("a process of the restore lives on", || {
+            leaks::processes(&id, &[]).is_empty()
+        });
+        delete(&id);
+    }
+    // A CRIU that holds what it has restored would be waited for in vain.
+    let mut held = 0;
+    for _ in 0..20 {
+        let (id, mut restore, _output) = start();
+        let file = rig.outside("state").join(&id).join("state.json");
+        let holder = || {
+            let text = fs::read(&file).unwrap_or_default();
+            let state: Value = serde_json::from_slice(&text).unwrap_or_default();
+            let pid = state["pid"].as_u64().filter(|pid| *pid > 0)?;
+            let status = fs::read_to_string(format!("/proc/{pid}/status")).ok()?;
+            let tracer = status
+                .split("TracerPid:")
+                .nth(1)?
+                .split_whitespace()
+                .next()?;
+            Pid::from_raw(tracer.parse().ok()?)
+        };
+        while restore.try_wait().unwrap().is_none() {
+            if let Some(criu) = holder() {
+                held += u32::from(kill_process(criu, Signal::STOP).is_ok());
+                break;
+            }
+        }
+        restore.kill().unwrap();
+        restore.wait().unwrap();
+        delete(&id);
+    }
+    assert!(held > 0, "CRIU was never met");
 }
 
 /// For these CRIU need not work.

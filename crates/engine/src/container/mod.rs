@@ -2,6 +2,7 @@
 
 pub mod bundle;
 pub mod command;
+pub mod hung_keeper;
 mod image_volumes;
 pub mod limits;
 pub mod namespaces;

@@ -13,7 +13,7 @@ use orlop_pool::Place;
 use tokio::time::{Instant, sleep, timeout};
 
 use crate::checkpoint::go_on;
-use crate::container::{bundle, pid_namespace, without_keeper};
+use crate::container::{bundle, hung_keeper, pid_namespace, without_keeper};
 use crate::error::{Error, Result, chain};
 use crate::node::Node;
 use crate::node::cgroups::Cgroups;
@@ -87,7 +87,9 @@ pub async fn could_not_start(node: &Node, container: &Arc<Container>, error: &Er
         message: chain(error),
     };
     container.exited(exit).await;
-    if let Err(error) = clean_up(&node.cgroups, &node.runtimes, container).await {
+    let cleaning = clean_up(&node.cgroups, &node.runtimes, container);
+    let cleaned = hung_keeper::unless_hangs(container, "cleaning up after", cleaning);
+    if let Err(error) = cleaned.await {
         tracing::warn!(container = %container.id, %error, "cleaning up after a failed start");
     }
     node.tell_container(container, ContainerEventType::ContainerStoppedEvent);
@@ -195,6 +197,15 @@ fn reason_of_failure(error: &Error) -> &'static str {
         }
         _ => "StartError",
     }
+}
+
+/// Waits for a start that is under way: it ends by itself within its limit. That is long, where the keeper hangs.
+pub async fn wait_for_start(container: &Arc<Container>) -> Result<()> {
+    let started = async {
+        drop(container.turn.lock().await);
+        Ok(())
+    };
+    hung_keeper::unless_hangs(container, "waiting for the start of", started).await
 }
 
 /// Asks a container to end and kills it when it has not after `grace`. One that does not run

@@ -10,7 +10,6 @@ use orlop_cgroup::{Cgroup, CgroupPath, Driver, Hierarchies, Limits};
 use orlop_disk::Membership;
 use orlop_oci::Features;
 use orlop_pool::Place;
-use rustix::process::Signal;
 use tokio_util::task::TaskTracker;
 
 use crate::config::Config;
@@ -199,13 +198,10 @@ impl Cgroups {
         }
     }
 
-    /// Signals a container's first process; false where that cannot be: it is gone, or is to be told by a real-time
-    /// signal.
+    /// Signals a container's first process; false where that is gone.
     pub async fn signal_first(&self, container: &Container, signal: u32) -> bool {
-        let named = i32::try_from(signal).ok().and_then(Signal::from_named_raw);
         let pid = container.pid().and_then(|pid| i32::try_from(pid).ok());
-        let (Some(cgroup), Some(signal), Some(pid)) = (self.of_container(container), named, pid)
-        else {
+        let (Some(cgroup), Some(pid)) = (self.of_container(container), pid) else {
             return false;
         };
         let sent = blocking(move || Ok(cgroup.signal_one(pid, signal))).await;
@@ -310,7 +306,7 @@ impl Cgroups {
         let given = blocking(move || {
             for cgroup in cgroups {
                 if let Err(error) = cgroup.give_back_limit() {
-                    tracing::warn!(cgroup = %cgroup.path(), %error, "a limit stays as high as it was raised");
+                    tracing::warn!(cgroup = %cgroup.path(), %error, "a limit stays as high as it was raised until it can be given back");
                 }
             }
             Ok(())

@@ -8,7 +8,7 @@ use std::time::Duration;
 use orlop_cri::v1::{ContainerEventType, NamespaceMode};
 use orlop_launch::{ExitStatus, Keeper, KeeperEvent, KeeperEvents};
 
-use crate::container::{process, without_keeper};
+use crate::container::{hung_keeper, process, without_keeper};
 use crate::node::Node;
 use crate::nri;
 use crate::pod::reconnect::reach;
@@ -93,7 +93,9 @@ pub fn ended(node: &Arc<Node>, container: Arc<Container>, status: ExitStatus) {
                 return;
             }
             node_too.tell_container(&container, ContainerEventType::ContainerStoppedEvent);
-            if let Err(error) = process::clean_up(&node_too.cgroups, &node_too.runtimes, &container).await {
+            let cleaning = process::clean_up(&node_too.cgroups, &node_too.runtimes, &container);
+            let cleaned = hung_keeper::unless_hangs(&container, "cleaning up after", cleaning);
+            if let Err(error) = cleaned.await {
                 tracing::warn!(container = %container.id, %error, "cleaning up; removal tries again");
             }
         }

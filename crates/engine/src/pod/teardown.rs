@@ -11,7 +11,7 @@ use futures_util::future::join_all;
 use orlop_cri::v1::ContainerEventType;
 use orlop_pool::Place;
 
-use crate::container::{bundle, process};
+use crate::container::{bundle, hung_keeper, process};
 use crate::error::{Error, Result};
 use crate::node::Node;
 use crate::node::paths::Paths;
@@ -24,13 +24,6 @@ use crate::{blocking, nri};
 
 /// A container's own files take as long to remove as it has made many.
 static REMOVING: Place = Place::new("removing what containers have written", 32, 2, 4096);
-
-/// A keeper that is to have a part in its pod's end and does not answer within this time hangs. It is
-/// shorter than any request's, so that none of them fails before.
-const ANSWER_LIMIT: Duration = Duration::from_secs(15);
-
-/// The pause before it is asked, and asked again.
-const ASK_AGAIN: Duration = Duration::from_secs(1);
 
 /// Stops a pod and lets clients see that it is stopped.
 pub async fn stop_visible(node: &Node, pod: &Arc<Pod>) -> Result<()> {
@@ -100,27 +93,11 @@ where
 {
     tokio::select! {
         done = work() => return Ok(done),
-        () = keeper_hangs(pod) => {}
+        () = hung_keeper::hangs(pod) => {}
     }
     tracing::error!(pod = %pod.id, "the pod is to end and its keeper does not answer; ending it without");
     sandbox::end_keeper(pod).await?;
     Ok(work().await)
-}
-
-/// Returns once the pod's keeper has left a question without an answer for so long that it hangs.
-async fn keeper_hangs(pod: &Pod) {
-    loop {
-        // Most of what is waited for here is done before.
-        tokio::time::sleep(ASK_AGAIN).await;
-        let keeper = pod.now().keeper;
-        if let Some(keeper) = keeper
-            && tokio::time::timeout(ANSWER_LIMIT, keeper.list())
-                .await
-                .is_err()
-        {
-            return;
-        }
-    }
 }
 
 /// Removes a pod with all its containers.
@@ -191,6 +168,7 @@ pub async fn undo_container(node: &Node, container: &Arc<Container>) -> Result<(
 
 /// Removes a container; one that runs is killed first.
 pub async fn remove_container(node: &Node, container: &Arc<Container>) -> Result<()> {
+    process::wait_for_start(container).await?;
     process::stop(node, container, Duration::ZERO).await?;
     let told = container.visible();
     if told {
@@ -198,8 +176,10 @@ pub async fn remove_container(node: &Node, container: &Arc<Container>) -> Result
     }
     let farewell = nri::farewell(node, container).await;
     {
-        let _turn = container.turn.lock().await;
-        process::clean_up(&node.cgroups, &node.runtimes, container).await?;
+        let in_turn = async { Ok(container.turn.lock().await) };
+        let _turn = hung_keeper::unless_hangs(container, "removing", in_turn).await?;
+        let cleaning = process::clean_up(&node.cgroups, &node.runtimes, container);
+        hung_keeper::unless_hangs(container, "cleaning up after", cleaning).await?;
         if container.phase() != container::Phase::Removing {
             container
                 .record_if_possible(container::Event::Removing)

@@ -21,6 +21,7 @@ pub async fn call(
         let grace = Duration::from_secs(request.timeout.try_into().unwrap_or(0));
         let node_too = Arc::clone(node);
         node.finish(async move {
+            process::wait_for_start(&container).await?;
             process::stop(&node_too, &container, grace).await?;
             if container.phase() == Phase::Exited {
                 nri::container_stopped(&node_too, &container).await;

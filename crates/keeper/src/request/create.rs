@@ -210,8 +210,8 @@ impl Keeper {
         }
     }
 
-    /// Who waited was told that it takes too long, and has it for one that does not run. One that waits to be started
-    /// may go on waiting.
+    /// Ends one that runs, or was to, for which nobody is there who knows what became of it. One that waits to be
+    /// started may go on waiting.
     pub(super) fn end_unawaited(&mut self, key: u64) {
         if let Some(container) = self.containers.get(&key)
             && container.is_alive()

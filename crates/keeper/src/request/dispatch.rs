@@ -101,14 +101,14 @@ impl Keeper {
             purpose,
             console,
             reply_to,
+            given_up,
             outcome,
         } = finished;
+        let awaited = reply_to.is_some_and(|to| self.hears(to));
         match purpose {
             Purpose::Create(making) => {
                 let container = making.container;
                 // A daemon that is gone has taken note of nothing, and the next one takes it for not started.
-                let hears = |to: ReplyTo| self.connections.contains_key(&to.connection);
-                let awaited = reply_to.is_some_and(hears);
                 let answer = self.created(making, console, outcome, awaited);
                 if reply_to.is_none() {
                     self.end_unawaited(container);
@@ -117,7 +117,14 @@ impl Keeper {
                 self.fifo_ready(container, false);
             }
             Purpose::Start(key) => {
-                if reply_to.is_none() && outcome.is_ok() {
+                // Who was told that it takes too long has it for one that does not run; a daemon that came when the
+                // one that asked was gone, for one that runs.
+                let as_believed = if given_up {
+                    outcome.is_err()
+                } else {
+                    awaited || outcome.is_ok()
+                };
+                if !as_believed {
                     self.end_unawaited(key);
                 }
                 let answer = self.started(key, outcome);
@@ -133,9 +140,13 @@ impl Keeper {
             }
             Purpose::Exec(running) => {
                 let (answer, ended) = self.exec_ran(&running, console, outcome);
+                let unheard = answer.is_ok() && !awaited;
                 self.reply_if_awaited(reply_to, answer);
                 if let Some(status) = ended {
                     self.session_ended(&running.exec, status);
+                }
+                if unheard {
+                    self.end_command(running.exec);
                 }
             }
         }

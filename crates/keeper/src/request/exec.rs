@@ -4,6 +4,7 @@ use std::os::fd::OwnedFd;
 use std::path::PathBuf;
 
 use orlop_wire::{Done, Exec, ExecStarted, ExitStatus, Failure, FailureKind, ForgetExec, KillExec};
+use rustix::process::Signal;
 use rustix::termios::Winsize;
 
 use super::create::{read_pid, set_size, window};
@@ -168,6 +169,16 @@ impl Keeper {
             }
         }
         Ok(Done {})
+    }
+
+    /// Ends a command of which nobody has heard that it runs: no one else would.
+    pub(super) fn end_command(&mut self, exec: String) {
+        let request = KillExec {
+            exec,
+            signal: Signal::KILL.as_raw().unsigned_abs(),
+            alone: false,
+        };
+        let _ = self.kill_exec(request, Vec::new());
     }
 
     pub(super) fn forget_exec(

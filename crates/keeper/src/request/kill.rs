@@ -9,6 +9,7 @@ use super::dispatch::{Purpose, failure, no_container};
 use crate::call::Streams;
 use crate::connection::ReplyTo;
 use crate::keeper::Keeper;
+use crate::sys::signal::by_number;
 
 impl Keeper {
     pub(super) fn kill(
@@ -40,12 +41,8 @@ impl Keeper {
     }
 }
 
-/// A signal by its number, real-time ones included.
 fn checked_signal(number: u32) -> Result<Signal, Failure> {
-    let number = number as i32;
-    let named = Signal::from_named_raw(number);
-    let signal = named.or_else(|| crate::sys::signal::realtime(number));
-    signal.ok_or_else(|| {
+    by_number(number).ok_or_else(|| {
         let message = format!("there is no signal {number}");
         failure(FailureKind::Invalid, message)
     })

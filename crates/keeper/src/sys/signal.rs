@@ -9,6 +9,7 @@ use std::os::fd::{IntoRawFd, OwnedFd};
 use std::sync::atomic::{AtomicI32, Ordering};
 
 use rustix::event::{EventfdFlags, eventfd};
+use rustix::process::Signal;
 
 /// Written to when a child has ended; never closed.
 static WAKE: AtomicI32 = AtomicI32::new(-1);
@@ -59,13 +60,15 @@ pub(crate) fn wait() -> libc::c_int {
     }
 }
 
-/// A real-time signal by its number.
-pub(crate) fn realtime(number: i32) -> Option<rustix::process::Signal> {
-    if !(libc::SIGRTMIN()..=libc::SIGRTMAX()).contains(&number) {
-        return None;
+/// A signal by its number, real-time ones included.
+pub(crate) fn by_number(number: u32) -> Option<Signal> {
+    let number = i32::try_from(number).ok()?;
+    // The first one of containers is none to musl, with which a keeper may be linked.
+    if !(34..=64).contains(&number) {
+        return Signal::from_named_raw(number);
     }
-    // SAFETY: the number was found to be that of a signal the C library does not keep for itself.
-    Some(unsafe { rustix::process::Signal::from_raw_unchecked(number) })
+    // SAFETY: it is sent to other processes only, in which it means what they will.
+    Some(unsafe { Signal::from_raw_unchecked(number) })
 }
 
 fn unblock_all() -> io::Result<()> {

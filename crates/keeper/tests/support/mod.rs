@@ -14,7 +14,7 @@
 use std::ffi::CStr;
 use std::fs;
 use std::os::fd::OwnedFd;
-use std::os::unix::fs::symlink;
+use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
@@ -27,6 +27,7 @@ use rustix::mount::{
     FsMountFlags, FsOpenFlags, MountAttrFlags, fsconfig_create, fsconfig_set_string, fsmount,
     fsopen,
 };
+use rustix::process::{Pid, Signal, kill_process};
 use serde_json::{Value, json};
 
 pub(crate) const LIMIT: Duration = Duration::from_secs(20);
@@ -242,7 +243,13 @@ impl Pod {
         self.command_with(exec, container, args, io)
     }
 
-    fn command_with(&self, exec: &str, container: &str, args: &[&str], io: ExecIo) -> ExecCommand {
+    pub(crate) fn command_with(
+        &self,
+        exec: &str,
+        container: &str,
+        args: &[&str],
+        io: ExecIo,
+    ) -> ExecCommand {
         let dir = self.dir.path().join(format!("exec-{exec}"));
         fs::create_dir_all(&dir).unwrap();
         let process = json!({
@@ -259,6 +266,28 @@ impl Pod {
             dir,
             io,
         }
+    }
+
+    /// Stops the keeper after a while, for longer than a second.
+    pub(crate) async fn stopped_for_long(&self, after: Duration) {
+        tokio::time::sleep(after).await;
+        kill_process(self.keeper_process(), Signal::STOP).unwrap();
+        tokio::time::sleep(Duration::from_millis(1500)).await;
+        kill_process(self.keeper_process(), Signal::CONT).unwrap();
+    }
+
+    pub(crate) fn keeper_process(&self) -> Pid {
+        Pid::from_raw(self.keeper.pid() as i32).unwrap()
+    }
+
+    /// The pod's runtime, which takes so many seconds longer.
+    pub(crate) fn slow_runtime(&self, seconds: &str) -> OciRuntime {
+        let real = self.runtime.program.display().to_string();
+        let script = format!("sleep {seconds}; exec {real} \"$@\"");
+        let mut slow = fake_runtime(self.dir.path(), "slow", &script);
+        slow.root.clone_from(&self.runtime.root);
+        slow.state_as_runc = self.runtime.state_as_runc;
+        slow
     }
 
     /// The next event, which must come soon.
@@ -327,8 +356,8 @@ impl Drop for Pod {
         });
         let comm = fs::read_to_string(format!("/proc/{}/comm", self.keeper_pid));
         if shut_down.join().is_err() && comm.is_ok_and(|comm| comm.trim() == "orlop-keeper") {
-            let pid = rustix::process::Pid::from_raw(self.keeper_pid as i32).unwrap();
-            let _ = rustix::process::kill_process(pid, rustix::process::Signal::KILL);
+            let pid = Pid::from_raw(self.keeper_pid as i32).unwrap();
+            let _ = kill_process(pid, Signal::KILL);
         }
         if std::thread::panicking()
             && let Ok(text) = fs::read_to_string(self.pod_dir().join("keeper.log"))
@@ -354,6 +383,13 @@ pub(crate) fn parse_log(log: &[u8]) -> Vec<(String, String, Vec<u8>)> {
             (stream, tag, parts.next().unwrap().to_vec())
         })
         .collect()
+}
+
+pub(crate) fn fake_runtime(dir: &Path, name: &str, script: &str) -> OciRuntime {
+    let path = dir.join(name);
+    fs::write(&path, format!("#!/bin/sh\n{script}\n")).unwrap();
+    fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).unwrap();
+    OciRuntime::new(name, path, dir.join("state"))
 }
 
 /// A tmpfs that is mounted nowhere yet.

@@ -6,12 +6,14 @@ use std::time::{Duration, Instant};
 
 use orlop_cri::v1::{ContainerState, NamespaceMode, PodSandboxState};
 use orlop_testkit::process::status;
-use orlop_testkit::{ContainerSpec, Node, PodSpec, skip};
+use orlop_testkit::{ContainerSpec, ImageBuilder, Node, PodSpec, skip};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::{Pid, PidfdFlags, PidfdGetfdFlags, Signal};
 use rustix::process::{kill_process, pidfd_getfd, pidfd_open};
+use serde_json::json;
 use tokio::task::JoinHandle;
 
+use crate::containers::wait_for;
 use crate::restart::script;
 use crate::world::{World, world};
 
@@ -78,6 +80,10 @@ async fn a_pod_whose_keeper_hangs_while_a_container_starts_can_be_ended_and_remo
     let pod = world.node.pod("hung");
     let pod_id = world.run_pod(&pod).await;
     let (start, runtime) = signal_keeper_at_start(&world, &pod, &pod_id, &note, Signal::STOP).await;
+    let [starting] = &world.cri.containers().await.expect("list")[..] else {
+        panic!("one container")
+    };
+    says_what_to_do(world.cri.stop(starting, 1)).await;
     world.cri.stop_pod(&pod_id).await.expect("stop");
     start
         .await
@@ -134,6 +140,8 @@ async fn a_container_whose_keeper_hangs_is_asked_to_end_and_ended_without_it() {
         assert_eq!(status.state(), ContainerState::ContainerExited);
         assert_eq!((status.exit_code, &*status.reason), (255, "Unknown"));
     }
+    // Of what is left of them its keeper has a part.
+    says_what_to_do(world.cri.remove(&deaf)).await;
     // It may only have been slow.
     kill_process(keeper, Signal::CONT).expect("continue");
     let next = run("next", "exit 4").await;
@@ -141,6 +149,29 @@ async fn a_container_whose_keeper_hangs_is_asked_to_end_and_ended_without_it() {
     for id in [&polite, &deaf] {
         world.cri.remove(id).await.expect("remove");
     }
+    world.finish().await;
+}
+
+#[tokio::test]
+async fn a_container_whose_keeper_hangs_is_asked_to_end_by_a_real_time_signal() {
+    let world = world!();
+    if world.node.is_peer() {
+        skip!("containerd has shims, not keepers");
+    }
+    let image = ImageBuilder::busybox()
+        .config("StopSignal", json!("SIGRTMIN+3"))
+        .build();
+    let reference = world.image(&image, "real-time:1").await;
+    let script = "trap 'echo asked; exit 3' 37; echo ready; while :; do sleep 0.1; done";
+    let spec = ContainerSpec::new("main", &reference).shell(script);
+    let running = world.run_container("hung", &spec).await;
+    wait_for(|| running.stdout().contains("ready")).await;
+    let keeper = keeper_of(&running.pod_id);
+    kill_process(keeper, Signal::STOP).expect("stop");
+    world.cri.stop(&running.id, 600).await.expect("stop");
+    // It passes on what was printed meanwhile.
+    kill_process(keeper, Signal::CONT).expect("continue");
+    wait_for(|| running.stdout().contains("asked")).await;
     world.finish().await;
 }
 
@@ -265,6 +296,15 @@ async fn a_runtime_that_outlives_its_keeper_is_ended_before_its_container_is_cle
     start.expect_err("nobody starts it");
     assert!(has_ended(&late), "it may make something yet");
     world.finish().await;
+}
+
+/// What a keeper that hangs keeps from being done fails within seconds.
+async fn says_what_to_do(work: impl Future<Output = Result<(), tonic::Status>>) {
+    let begin = Instant::now();
+    let error = work.await.expect_err("it hangs");
+    assert_eq!(error.code(), tonic::Code::DeadlineExceeded, "{error}");
+    assert!(error.message().contains("stop the pod sandbox"), "{error}");
+    assert!(begin.elapsed() < LIMIT, "{:?}", begin.elapsed());
 }
 
 /// A runtime that does something of its own where it is to create a container.

@@ -68,6 +68,11 @@ fn run(call: &Call<'_>) -> Result<u8> {
 pub(super) fn destroy(dir: &StateDir, state: &State, force: bool) -> Result<()> {
     if let Some(init) = state.init() {
         let _ = pidfd_signal(init.as_fd(), libc::SIGKILL);
+        if force {
+            // Whoever traces it may be there, too, and be waited for by all that it traces: a CRIU whose caller was
+            // killed.
+            let _ = state.cgroup.kill_all(rustix::process::Signal::KILL);
+        }
         let thawed = Instant::now();
         while !poll_in(init.as_fd(), 10) {
             // One that stands still cannot end, nor can the init whose children do.
