@@ -74,6 +74,16 @@ impl Cgroup {
     /// With version 2 the controllers are switched on all the way down, with version 1 new cpusets
     /// get the CPUs and memory nodes of the ones above, without which nothing could run in them.
     pub fn create(&self) -> Result<(), Error> {
+        self.create_with(inherit_cpuset)
+    }
+
+    /// The same, but for what new cpusets of version 1 get: whoever else makes this cgroup at this moment may have
+    /// given them something by the time that they are looked at.
+    pub fn create_directories(&self) -> Result<(), Error> {
+        self.create_with(|_| Ok(()))
+    }
+
+    fn create_with(&self, fill_cpuset: fn(&Path) -> Result<(), Error>) -> Result<(), Error> {
         if self.hierarchies.is_v2() {
             let Some(mount) = self.hierarchies.v2_mount() else {
                 return Err(Error::NotMounted);
@@ -85,7 +95,7 @@ impl Cgroup {
             for directory in self.steps(&mount) {
                 make(&directory)?;
                 if Some(&mount) == cpuset.as_ref() {
-                    inherit_cpuset(&directory)?;
+                    fill_cpuset(&directory)?;
                 }
             }
         }

@@ -57,20 +57,21 @@ impl Stranger {
 /// What is mounted where.
 #[derive(Debug, Default)]
 pub struct MountTable {
-    points: HashMap<PathBuf, Mounted>,
+    points: Arc<Points>,
     /// The devices of the node's own file systems.
     own: BTreeSet<String>,
 }
 
-/// A table that holds until something is mounted or unmounted. A kubelet's node has hundreds of mounts, which the kernel
-/// needs a millisecond to tell, and keeps all from mounting meanwhile.
+type Points = HashMap<PathBuf, Mounted>;
+
+/// What holds until something is mounted or unmounted. A kubelet's node has hundreds of mounts, which the kernel needs a
+/// millisecond to tell, and keeps all from mounting meanwhile. A mount that is elsewhere because a directory above it
+/// was renamed is where it was until then.
 #[derive(Debug)]
 struct Kept {
     /// What tells that there was a change.
     file: File,
-    mountinfo: Mountinfo,
-    own: Vec<PathBuf>,
-    table: Arc<MountTable>,
+    points: Arc<Points>,
 }
 
 impl Kept {
@@ -78,14 +79,11 @@ impl Kept {
         let file = File::open("/proc/self/mountinfo")?;
         let mut kept = Self {
             file,
-            mountinfo: Mountinfo::from_text(""),
-            own: Vec::new(),
-            table: Arc::default(),
+            points: Arc::default(),
         };
         // What is changed after this question is told by the next.
         kept.is_old()?;
-        kept.mountinfo = Mountinfo::own()?;
-        kept.table = Arc::new(MountTable::new(&kept.mountinfo, &[]));
+        kept.points = Arc::new(points(&Mountinfo::own()?));
         Ok(kept)
     }
 
@@ -112,10 +110,20 @@ struct Mounted {
     kind: String,
 }
 
+fn points(mountinfo: &Mountinfo) -> Points {
+    let mut points = Points::new();
+    for mount in mountinfo.mounts() {
+        let (device, kind) = (mount.device(), mount.kind().to_owned());
+        // The last of several on one place is the visible one.
+        points.insert(mount.point(), Mounted { device, kind });
+    }
+    points
+}
+
 impl MountTable {
     /// What is mounted now. The file systems of the root and of `own` are the node's own: where those do not
     /// answer, nothing can go on.
-    pub fn now(own: &[PathBuf]) -> io::Result<Arc<Self>> {
+    pub fn now(own: &[PathBuf]) -> io::Result<Self> {
         static KEPT: Mutex<Option<Kept>> = Mutex::new(None);
         // Who panicked has left it whole.
         let mut kept = KEPT.lock().unwrap_or_else(PoisonError::into_inner);
@@ -123,28 +131,17 @@ impl MountTable {
             Some(still) if !still.is_old()? => kept.insert(still),
             _ => kept.insert(Kept::read()?),
         };
-        if kept.own != own {
-            kept.table = Arc::new(Self::new(&kept.mountinfo, own));
-            kept.own = own.to_vec();
-        }
-        Ok(Arc::clone(&kept.table))
+        Ok(Self::new(Arc::clone(&kept.points), own))
     }
 
-    fn new(mountinfo: &Mountinfo, own: &[PathBuf]) -> Self {
-        let mut table = Self::default();
-        for mount in mountinfo.mounts() {
-            let (device, kind) = (mount.device(), mount.kind().to_owned());
-            // The last of several on one place is the visible one.
-            let mounted = Mounted { device, kind };
-            table.points.insert(mount.point(), mounted);
-        }
+    fn new(points: Arc<Points>, own: &[PathBuf]) -> Self {
         let own = own.iter().map(PathBuf::as_path);
-        table.own = own
+        let own = own
             .chain([Path::new("/")])
-            .filter_map(|path| path.ancestors().find_map(|above| table.points.get(above)))
+            .filter_map(|path| path.ancestors().find_map(|above| points.get(above)))
             .map(|mounted| mounted.device.clone())
             .collect();
-        table
+        Self { points, own }
     }
 
     /// The first file system that is not the node's own which whoever follows the path meets.
@@ -240,7 +237,7 @@ mod tests {
              26 20 8:32 / {dir}/disk rw - ext4 /dev/sdc rw\n"
         );
         MountTable::new(
-            &Mountinfo::from_text(text),
+            Arc::new(points(&Mountinfo::from_text(text))),
             &[PathBuf::from(format!("{dir}/data/orlop"))],
         )
     }
@@ -304,7 +301,7 @@ mod tests {
         // Others may mount something between the two.
         let kept = || {
             let first = MountTable::now(&own).unwrap();
-            Arc::ptr_eq(&first, &MountTable::now(&own).unwrap())
+            Arc::ptr_eq(&first.points, &MountTable::now(&own).unwrap().points)
         };
         assert!((0..100).any(|_| kept()));
         assert!(

@@ -9,6 +9,7 @@ const RUNC_VERSION: &str = "org.opencontainers.runc.version";
 
 /// The annotation by which orlop-run tells its version.
 const OWN_VERSION: &str = "org.orlop.run.version";
+/// That its `create` takes mounts (`--given-mounts`).
 const OWN_MOUNTS: &str = "org.orlop.run.mounts";
 
 /// What a runtime can do. An absent answer means unknown, not no.
@@ -51,6 +52,11 @@ impl Features {
     /// Whether it has processes of one thread move themselves into their cgroups, which needs no wait for
     /// all processors.
     pub fn moves_at_once(&self) -> bool {
+        self.annotations.contains_key(OWN_VERSION)
+    }
+
+    /// Whether it takes a cgroup that is there and empty for its own, and gives its cpuset what it needs.
+    pub fn fills_cgroups(&self) -> bool {
         self.annotations.contains_key(OWN_VERSION)
     }
 

@@ -1,26 +1,28 @@
-//! Mounts that the caller has made for a container and put nowhere: they are put in their places in the container's
-//! own mount namespace, of which the host's mounts are copied once then, and not for the caller's view as well.
+//! Mounts that the caller has made for a container and put nowhere: they are put on their directories in the
+//! container's own mount namespace, so that the host's mounts are copied once, and not for the caller's view as well.
 
 use std::ffi::OsString;
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Path, PathBuf};
 
 use rustix::fs::CWD;
 use rustix::mount::{MoveMountFlags, move_mount};
 
+use crate::child::make_private_below;
 use crate::error::{Error, Result, While};
+use crate::plan::name;
 use crate::sys::{passed_on, unshare_mounts};
 
 /// Of each a line: the number of its descriptor, a blank, and its path.
-const VARIABLE: &str = "ORLOP_RUN_MOUNTS";
+pub(crate) const VARIABLE: &str = "ORLOP_RUN_MOUNTS";
 
 /// Descriptors of them, with the paths where they belong.
 #[derive(Debug, Default)]
 pub(crate) struct Attached(Vec<(OwnedFd, PathBuf)>);
 
 impl Attached {
-    /// Those that the environment names.
+    /// Those that the environment names, if there are some.
     pub(crate) fn passed_on() -> Result<Self> {
         let Some(told) = std::env::var_os(VARIABLE) else {
             return Ok(Self::default());
@@ -37,9 +39,12 @@ impl Attached {
         }
         unshare_mounts().doing(|| "making a mount namespace".to_owned())?;
         for (mount, path) in self.0 {
+            let told = || format!("{VARIABLE}: attaching {}", path.display());
+            let place = name(&path).doing(told)?;
+            // Where the host's mounts are shared this would be the host's as well.
+            make_private_below(place.as_fd()).doing(told)?;
             let flags = MoveMountFlags::MOVE_MOUNT_F_EMPTY_PATH;
-            move_mount(&mount, c"", CWD, &path, flags)
-                .doing(|| format!("{VARIABLE}: attaching {}", path.display()))?;
+            move_mount(&mount, c"", CWD, &path, flags).doing(told)?;
         }
         Ok(())
     }
@@ -70,13 +75,14 @@ fn one(line: &[u8]) -> Result<(OwnedFd, PathBuf)> {
         return Err(wrong());
     }
     let mount = passed_on(number).doing(|| format!("{VARIABLE}: descriptor {number}"))?;
-    Ok((mount, path))
+    // As the root's path is, which may be among them.
+    let place = path.canonicalize();
+    let place = place.doing(|| format!("{VARIABLE}: {}", path.display()))?;
+    Ok((mount, place))
 }
 
 #[cfg(test)]
 mod tests {
-    use std::os::fd::AsFd as _;
-
     use super::*;
 
     #[test]
@@ -100,8 +106,12 @@ mod tests {
         let (read, _write) = std::io::pipe().unwrap();
         rustix::io::fcntl_setfd(&read, rustix::io::FdFlags::empty()).unwrap();
         let number = std::os::fd::AsRawFd::as_raw_fd(&read);
-        let (taken, path) = one(format!("{number} /a b/c").as_bytes()).unwrap();
-        assert_eq!(path, Path::new("/a b/c"));
+        let dir = tempfile::tempdir().unwrap();
+        let (place, link) = (dir.path().join("a b"), dir.path().join("link"));
+        std::fs::create_dir(&place).unwrap();
+        std::os::unix::fs::symlink(&place, &link).unwrap();
+        let (taken, path) = one(format!("{number} {}", link.display()).as_bytes()).unwrap();
+        assert_eq!(path, place.canonicalize().unwrap());
         for fd in [read.as_fd(), taken.as_fd()] {
             let flags = rustix::io::fcntl_getfd(fd).unwrap();
             assert!(flags.contains(rustix::io::FdFlags::CLOEXEC));

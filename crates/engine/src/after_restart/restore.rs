@@ -256,7 +256,8 @@ async fn take_over(
         match known {
             Some(info) => {
                 if let Some(status) = &info.exit {
-                    if info.started_ns > 0 && container.phase() == container::Phase::Created {
+                    // Its end may have been written down before its start was.
+                    if info.started_ns > 0 && container.started_at() == 0 {
                         note_start(&container, info).await;
                     }
                     keeper_events::ended(node, container, status.clone());

@@ -342,7 +342,7 @@ fn shifted(owner: (u32, u32), root: (u32, u32)) -> Result<(u32, u32)> {
 }
 
 /// The host's ids of the root of the pod's user namespace.
-fn id_of_root(pod: &Pod) -> Result<Option<(u32, u32)>> {
+pub fn id_of_root(pod: &Pod) -> Result<Option<(u32, u32)>> {
     let ranges = spec::IdRanges::parse(Some(pod.namespaces())).map_err(Error::Spec)?;
     let first = |maps: &[oci::IdMapping]| maps.first().map_or(0, |map| map.host_id);
     Ok(ranges.map(|ranges| (first(&ranges.uids), first(&ranges.gids))))

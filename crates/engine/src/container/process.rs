@@ -67,7 +67,7 @@ pub async fn start(node: &Arc<Node>, container: &Arc<Container>, trace: &Trace) 
         Ok(started) => {
             node.container_started.notify_waiters();
             // It runs, written down or not.
-            container.started(started);
+            container.record_if_possible(started).await;
             node.tell_container(container, ContainerEventType::ContainerStartedEvent);
             Ok(())
         }
@@ -148,6 +148,7 @@ async fn launch(
         oom_cgroup: node.cgroups.memory_dir(container),
         // Where it has joined another's processes, it is looked at first whether they were those.
         starts: by == StartBy::Keeper && joined.is_none(),
+        own_users: bundle::id_of_root(&container.pod)?.is_some(),
         restore: container.goes_on.map(|_| go_on::restore(container)),
         ..CreateContainer::default()
     };

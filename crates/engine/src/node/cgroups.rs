@@ -176,11 +176,11 @@ impl Cgroups {
     /// Makes a container's cgroup, which its runtime finds when it comes to that: with version 1 there is a directory
     /// to be made in each hierarchy. Where it can't be made its runtime tells why.
     pub async fn make_ahead(&self, container: &Container, runtime: &Features) {
-        if !self.are_directories() || !runtime.moves_at_once() {
+        if !self.are_directories() || !runtime.fills_cgroups() {
             return;
         }
         if let Some(cgroup) = self.of_container(container)
-            && let Ok(Err(error)) = blocking(move || Ok(cgroup.create())).await
+            && let Ok(Err(error)) = blocking(move || Ok(cgroup.create_directories())).await
         {
             tracing::debug!(%error, "making a cgroup before its runtime");
         }

@@ -173,7 +173,7 @@ pub async fn net_ahead(node: &Node, parts: &PodParts) -> Result<Option<Held>> {
 }
 
 /// Has a network namespace made for the next pod, which seldom comes alone: a fourth of a pod sandbox's time is the
-/// kernel's for that. It is made once this pod's first container was started, if that does not take long.
+/// kernel's for that. It is made once a container was started, which is this pod's as a rule, if that does not take long.
 pub fn make_spare_net(node: &Arc<Node>) {
     let (node, spare) = (Arc::clone(node), Arc::clone(&node.spare_net));
     tokio::spawn(async move {

@@ -170,7 +170,7 @@ pub struct Effective {
 }
 
 /// A line of a container's journal.
-#[derive(Debug, Clone, Serialize, Deserialize)]
+#[derive(Debug, Serialize, Deserialize)]
 #[serde(tag = "event", rename_all = "snake_case")]
 pub enum Event {
     /// The intent to make it.
@@ -320,11 +320,6 @@ impl Container {
     /// disk lacks, or that have happened already.
     pub async fn record_if_possible(&self, event: Event) {
         self.state.record_if_possible(event).await;
-    }
-
-    /// Notes its start, which its keeper knows as well, and lets the caller go on.
-    pub fn started(&self, event: Event) {
-        self.state.record_meanwhile(event);
     }
 
     /// Notes the end of the container; the first to do so wins. A full disk must not keep a

@@ -88,11 +88,6 @@ impl<E: Serialize + DeserializeOwned> Journal<E> {
         })
     }
 
-    #[cfg(test)]
-    pub fn is_at_rest(&self) -> bool {
-        self.file.is_none()
-    }
-
     /// Closes the file until the next event.
     pub fn rest(&mut self) {
         self.file = None;

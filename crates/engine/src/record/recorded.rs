@@ -94,33 +94,7 @@ impl<S: State> Recorded<S> {
         self.record_unless(|_| false, event).await;
     }
 
-    /// Lets an event be true that has happened already, and writes it down while the caller goes on. It is one that is
-    /// found out again after a crash, and may stand behind those that came after it.
-    pub fn record_meanwhile(&self, event: S::Event)
-    where
-        S::Event: Clone,
-    {
-        self.change(|now| now.apply(event.clone()));
-        let writing = self.off_reactor(move |inner| {
-            let mut journal = inner.journal();
-            if let Err(error) = journal.append(&event) {
-                tracing::warn!(of = inner.of, %error, "writing a record; going on without");
-            }
-            if inner.look(S::rests) {
-                journal.rest();
-            }
-            Ok(())
-        });
-        let of = self.0.of.clone();
-        tokio::spawn(async move {
-            if let Err(error) = writing.await {
-                tracing::error!(of, %error, "recording an event");
-            }
-        });
-    }
-
-    /// Lets an event be true if it can't be written down either, unless the state says that there is nothing to record;
-    /// tells whether there was.
+    /// Likewise, unless the state says that there is nothing to record; tells whether there was.
     pub async fn record_unless(
         &self,
         needless: impl FnOnce(&S) -> bool + Send + 'static,
@@ -143,13 +117,12 @@ impl<S: State> Recorded<S> {
         })
     }
 
-    fn off_reactor<T, W>(&self, work: W) -> impl Future<Output = Result<T>> + Send + use<S, T, W>
-    where
-        T: Send + 'static,
-        W: FnOnce(&Inner<S>) -> Result<T> + Send + 'static,
-    {
+    async fn off_reactor<T: Send + 'static>(
+        &self,
+        work: impl FnOnce(&Inner<S>) -> Result<T> + Send + 'static,
+    ) -> Result<T> {
         let inner = Arc::clone(&self.0);
-        blocking(move || work(&inner))
+        blocking(move || work(&inner)).await
     }
 
     /// Looks at the state.
@@ -223,34 +196,6 @@ mod tests {
             .unwrap()
             .unwrap();
         assert_eq!((first, again.look(|sum| sum.0)), (7, 7));
-    }
-
-    #[tokio::test]
-    #[expect(clippy::await_holding_lock, reason = "another thread waits for it")]
-    async fn what_is_recorded_meanwhile_is_true_at_once_and_written_before_long() {
-        let dir = tempfile::tempdir().unwrap();
-        let path = dir.path().join("journal");
-        let sum = Recorded::<Sum>::create("a sum".into(), &path, &7).unwrap();
-        let held = sum.0.journal.lock();
-        sum.record_meanwhile(100);
-        assert_eq!(sum.look(|sum| sum.0), 100);
-        tokio::task::yield_now().await;
-        drop(held);
-        let again = || {
-            Recorded::<Sum>::open("a sum".into(), &path)
-                .unwrap()
-                .unwrap()
-                .1
-        };
-        for _ in 0..500 {
-            if again().look(|sum| sum.0) == 100 {
-                // It rests, so that nothing is held open.
-                assert!(sum.0.journal.lock().is_at_rest());
-                return;
-            }
-            tokio::time::sleep(std::time::Duration::from_millis(10)).await;
-        }
-        panic!("the event was lost");
     }
 
     #[tokio::test]

@@ -65,6 +65,8 @@ pub struct CreateContainer {
     pub oom_cgroup: Option<PathBuf>,
     /// Whether it is to be started as soon as it is made, where that takes no more than letting it go.
     pub starts: bool,
+    /// Whether it has users of its own, who have mounts put in their places for them.
+    pub own_users: bool,
     /// What it goes on from; `None` for a container that begins.
     pub restore: Option<Restore>,
 }
@@ -135,7 +137,7 @@ impl Keeper {
             log_rate: container.log_rate.unwrap_or_default(),
             log_size: container.log_size.unwrap_or_default(),
             streams: false,
-            attaches: runtime.attaches_mounts && container.restore.is_none(),
+            attaches: runtime.attaches(container),
             fifo: if container.starts && container.restore.is_none() {
                 runtime.start_fifo(&container.id)
             } else {

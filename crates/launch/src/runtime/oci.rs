@@ -33,7 +33,7 @@ pub struct OciRuntime {
     /// Whether it is a static program that would go on in a protected copy of itself unless it is
     /// executed by a mount that nobody can write by.
     pub protects_itself: bool,
-    /// Whether its `create` takes mounts by `ORLOP_RUN_MOUNTS`.
+    /// Whether its `create` takes mounts by their descriptors (`--given-mounts`).
     pub attaches_mounts: bool,
 }
 
@@ -69,6 +69,11 @@ impl OciRuntime {
         state.map_or_else(PathBuf::new, |state| state.join(START_FIFO))
     }
 
+    /// Whether it is given a container's mounts.
+    pub(crate) fn attaches(&self, container: &CreateContainer) -> bool {
+        self.attaches_mounts && !container.own_users && container.restore.is_none()
+    }
+
     pub(crate) fn create_call(
         &self,
         container: &CreateContainer,
@@ -97,6 +102,9 @@ impl OciRuntime {
         }
         if self.no_pivot {
             command.push("--no-pivot".as_ref());
+        }
+        if self.attaches(container) {
+            command.push("--given-mounts".as_ref());
         }
         command.push(id.as_ref());
         self.call(id, bundle, action, &command, limit)

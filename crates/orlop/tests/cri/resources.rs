@@ -202,17 +202,25 @@ async fn a_containers_cgroup_is_there_when_its_runtime_gets_to_it() {
 
 #[tokio::test]
 async fn where_a_start_fails_no_cgroup_is_left() {
-    let world = world!(Node::orlop());
+    let dir = tempfile::tempdir().expect("a directory");
+    let own = orlop_testkit::node::run_binary();
+    // One that does nothing at all of what it is asked for.
+    let fails = format!(
+        "case \" $* \" in *' create '*) sleep 0.2; exit 1;; esac; exec {} \"$@\"",
+        own.display()
+    );
+    let fails = script(dir.path(), "fails", &fails);
+    let world = world!(Node::orlop().runtime(&fails));
     let pod = world.node.pod("fails");
     let pod_id = world.run_pod(&pod).await;
-    let spec = world.container("none").command(&["/no/such/program"]);
+    let spec = world.container("main").command(&["true"]);
     let id = world
         .cri
         .create(&pod_id, &pod, &spec)
         .await
         .expect("create");
-    let refused = world.cri.start(&id).await.expect_err("there is no program");
-    assert!(refused.message().contains("/no/such/program"), "{refused}");
+    let refused = world.cri.start(&id).await;
+    refused.expect_err("it is not made");
     let left = orlop_testkit::leaks::cgroups(world.node.id());
     let left = left.iter().filter(|it| it.to_string_lossy().contains(&id));
     assert_eq!(left.count(), 0, "it did not start");

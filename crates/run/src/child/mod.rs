@@ -22,6 +22,7 @@ use rustix::thread::{Gid, Uid, set_thread_groups, set_thread_res_gid, set_thread
 
 pub(crate) use join::{Joining, run as run_joining};
 pub(crate) use null::lend as lend_null;
+pub(crate) use root::make_private_below;
 pub(crate) use walk::{Make, find};
 
 use crate::heap;

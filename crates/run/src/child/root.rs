@@ -34,10 +34,14 @@ pub(super) fn fill(plan: &mut RootPlan, channel: &Channel) -> Result<Option<Owne
     let (flag, recursive) = plan.host_propagation;
     set_mount_attributes(host.as_fd(), recursive, &MountAttr::propagation(flag))
         .at(Step::HostPropagation)?;
-    let places = plan.attached.iter().map(|(_, path)| path);
-    for place in places.chain([&plan.place]) {
-        if flag == libc::MS_SHARED {
-            // Where something is put, nothing may reach the host by it.
+    if flag == libc::MS_SHARED {
+        // Where something is put, nothing may reach the host by it.
+        for place in plan
+            .attached
+            .iter()
+            .map(|(_, path)| path)
+            .chain([&plan.place])
+        {
             let place = open_dir(CWD, place).at(Step::PlaceRoot)?;
             make_private_below(place.as_fd()).at(Step::PlaceRoot)?;
         }
@@ -392,7 +396,7 @@ fn open_dir(at: BorrowedFd<'_>, path: &CStr) -> rustix::io::Result<OwnedFd> {
 }
 
 /// Makes the mount that a directory lies on private, by going up to where it begins.
-fn make_private_below(place: BorrowedFd<'_>) -> rustix::io::Result<()> {
+pub(crate) fn make_private_below(place: BorrowedFd<'_>) -> rustix::io::Result<()> {
     let mut here = dup(place)?;
     loop {
         match set_mount_attributes(

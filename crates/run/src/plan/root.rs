@@ -27,7 +27,7 @@ use crate::sys::{MountAttr, set_mount_attributes};
 pub(crate) struct RootPlan {
     /// The tree: detached, or named until the child makes its copy.
     pub(crate) tree: OwnedFd,
-    /// What others have made for the container and its mounts are of, with its places.
+    /// Mounts that the caller has made, and the directories that they are put on before all else.
     pub(crate) attached: Vec<(OwnedFd, CString)>,
     /// Where the tree and all that is bound is copied.
     pub(crate) copied: Copied,

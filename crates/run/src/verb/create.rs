@@ -22,6 +22,7 @@ pub(super) const VERB: Verb = Verb {
         NO_PIVOT,
         NO_NEW_KEYRING,
         PRESERVE_FDS,
+        GIVEN_MOUNTS,
     ],
     flags_end: FlagsEnd::Nowhere,
     enters: true,
@@ -67,6 +68,13 @@ pub(super) const PRESERVE_FDS: Flag = valued(
     "pass so many descriptors beyond the standard three on",
 );
 
+// On the command line, so that a version that does not know it says so.
+const GIVEN_MOUNTS: Flag = switch(
+    "given-mounts",
+    None,
+    "put the caller's mounts, which ORLOP_RUN_MOUNTS names, in their places",
+);
+
 fn run(call: &Call<'_>) -> Result<u8> {
     crate::heap::warm();
     let id = call.parsed.only("the container's name")?;
@@ -75,7 +83,11 @@ fn run(call: &Call<'_>) -> Result<u8> {
         .parsed
         .path("console-socket")
         .map_or(Console::None, Console::Socket);
-    let attached = Attached::passed_on()?;
+    let attached = if call.parsed.is_on("given-mounts")? {
+        Attached::passed_on()?
+    } else {
+        Attached::default()
+    };
     if bundle.takes_mounts()? {
         bundle.attached = attached;
     } else {

@@ -50,7 +50,7 @@ fn run(_: &Call<'_>) -> Result<u8> {
         },
         "annotations": {
             "org.orlop.run.version": env!("CARGO_PKG_VERSION"),
-            // ORLOP_RUN_MOUNTS is understood.
+            // `create --given-mounts` is understood.
             "org.orlop.run.mounts": "true",
             // By runc's name, for whoever asks runc.
             "org.opencontainers.runc.checkpoint.enabled": "true",

@@ -2,7 +2,8 @@
 
 use std::fs;
 use std::os::fd::{AsRawFd, OwnedFd};
-use std::path::Path;
+use std::path::{Path, PathBuf};
+use std::process::Command;
 
 use orlop_testkit::process::ended;
 use orlop_testkit::skip_unless;
@@ -27,16 +28,48 @@ fn is_empty(dir: &Path) -> bool {
     fs::read_dir(dir).unwrap().next().is_none()
 }
 
+/// A directory whose mount others share, as they do all of a node's with systemd.
+struct Shared(PathBuf);
+
+impl Shared {
+    fn new(rig: &Rig) -> Self {
+        let dir = rig.outside("shared");
+        let mount = |words: &[&str]| {
+            let mut mount = Command::new("mount");
+            assert!(mount.args(words).arg(&dir).status().unwrap().success());
+        };
+        mount(&["-t", "tmpfs", "tmpfs"]);
+        mount(&["--make-shared"]);
+        Self(dir)
+    }
+
+    fn place(&self, name: &str) -> PathBuf {
+        let place = self.0.join(name);
+        fs::create_dir_all(&place).unwrap();
+        place
+    }
+}
+
+impl Drop for Shared {
+    fn drop(&mut self) {
+        let _ = Command::new("umount").arg("-Rl").arg(&self.0).status();
+    }
+}
+
 fn as_it_is(_: &Rig, _: &mut Value) {}
+
+fn shared(_: &Rig, config: &mut Value) {
+    config["linux"]["rootfsPropagation"] = "shared".into();
+}
 
 /// Who looks from outside sees the mounts, too.
 fn with_a_hook(rig: &Rig, config: &mut Value) {
     let noted = rig.outside("out").join("hook");
     let look = format!(
         "cat {}/said > {} && test -x {}/bin/sh",
-        rig.outside("volume-place").display(),
+        rig.outside("shared").join("volume").display(),
         noted.display(),
-        rig.outside("root-place").display(),
+        rig.outside("shared").join("root").display(),
     );
     config["hooks"] = json!({
         "createRuntime": [{ "path": "/bin/sh", "args": ["sh", "-c", look] }],
@@ -46,18 +79,22 @@ fn with_a_hook(rig: &Rig, config: &mut Value) {
 #[test]
 fn mounts_that_are_given_are_the_containers_and_nobody_elses() {
     skip_unless!(works());
-    for change in [as_it_is, with_a_hook, with_users] {
+    for change in [as_it_is, shared, with_a_hook, with_users] {
         let rig = Rig::new();
-        let (root, place) = (detached(&rig.root), rig.outside("volume-place"));
+        let on = Shared::new(&rig);
+        let (root, place) = (detached(&rig.root), on.place("volume"));
         fs::write(rig.outside("volume").join("said"), "by a volume").unwrap();
         let given = detached(&rig.outside("volume"));
-        let root_place = rig.outside("root-place");
+        let root_place = on.place("root");
+        // As `/var/run` leads to `/run`.
+        let link = rig.outside("links").join("root");
+        std::os::unix::fs::symlink(&root_place, &link).unwrap();
         let out = rig.outside("out");
         fs::set_permissions(&out, std::os::unix::fs::PermissionsExt::from_mode(0o777)).unwrap();
 
         let look = "cat /volume/said > /out/said; ls /proc/self/fd > /out/open; sleep 60";
         let mut config = rig.config(&["sh", "-c", look]);
-        config["root"]["path"] = root_place.to_str().into();
+        config["root"]["path"] = link.to_str().into();
         also(&mut config, volume(&place, "/volume"));
         also(&mut config, volume(&out, "/out"));
         change(&rig, &mut config);
@@ -65,13 +102,18 @@ fn mounts_that_are_given_are_the_containers_and_nobody_elses() {
         let told = format!(
             "{} {}\n{} {}\n",
             root.as_raw_fd(),
-            root_place.display(),
+            link.display(),
             given.as_raw_fd(),
             place.display()
         );
         let mut create = rig.command();
         create.env("ORLOP_RUN_MOUNTS", told);
-        let made = ended(create.args(["create", "--bundle"]).arg(&bundle).arg(&id));
+        let made = ended(
+            create
+                .args(["create", "--given-mounts", "--bundle"])
+                .arg(&bundle)
+                .arg(&id),
+        );
         assert!(made.ok, "{made:?}");
         drop((root, given));
         assert!(is_empty(&root_place) && is_empty(&place));
@@ -104,19 +146,24 @@ fn what_is_no_mount_is_no_part_of_a_container() {
     let mut config = rig.config(&["true"]);
     config["root"]["path"] = place.to_str().into();
     let (id, bundle) = rig.bundle(&config);
-    for told in [
-        format!("{} {}", file.as_raw_fd(), place.display()),
-        format!("4000 {}", place.display()),
-        format!("0 {}", place.display()),
-        "none".to_owned(),
+    for (told, field) in [
+        (
+            format!("{} {}", file.as_raw_fd(), place.display()),
+            "root.path",
+        ),
+        (format!("4000 {}", place.display()), "ORLOP_RUN_MOUNTS"),
+        (format!("0 {}", place.display()), "ORLOP_RUN_MOUNTS"),
+        ("none".to_owned(), "ORLOP_RUN_MOUNTS"),
     ] {
         let mut create = rig.command();
         create.env("ORLOP_RUN_MOUNTS", &told);
-        let made = ended(create.args(["create", "--bundle"]).arg(&bundle).arg(&id));
+        let made = ended(
+            create
+                .args(["create", "--given-mounts", "--bundle"])
+                .arg(&bundle)
+                .arg(&id),
+        );
         let said = refusal(made);
-        let named = ["ORLOP_RUN_MOUNTS", "root.path"]
-            .iter()
-            .any(|it| said.contains(it));
-        assert!(named, "{told}: {said}");
+        assert!(said.contains(field), "{told}: {said}");
     }
 }
