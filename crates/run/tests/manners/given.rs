@@ -32,8 +32,8 @@ fn is_empty(dir: &Path) -> bool {
 struct Shared(PathBuf);
 
 impl Shared {
-    fn new(rig: &Rig) -> Self {
-        let dir = rig.outside("shared");
+    fn new(rig: &Rig, name: &str) -> Self {
+        let dir = rig.outside(name);
         let mount = |words: &[&str]| {
             let mut mount = Command::new("mount");
             assert!(mount.args(words).arg(&dir).status().unwrap().success());
@@ -43,9 +43,9 @@ impl Shared {
         Self(dir)
     }
 
-    fn place(&self, name: &str) -> PathBuf {
-        let place = self.0.join(name);
-        fs::create_dir_all(&place).unwrap();
+    fn place(&self) -> PathBuf {
+        let place = self.0.join("place");
+        fs::create_dir(&place).unwrap();
         place
     }
 }
@@ -67,9 +67,9 @@ fn with_a_hook(rig: &Rig, config: &mut Value) {
     let noted = rig.outside("out").join("hook");
     let look = format!(
         "cat {}/said > {} && test -x {}/bin/sh",
-        rig.outside("shared").join("volume").display(),
+        rig.outside("with-volume").join("place").display(),
         noted.display(),
-        rig.outside("shared").join("root").display(),
+        rig.outside("with-root").join("place").display(),
     );
     config["hooks"] = json!({
         "createRuntime": [{ "path": "/bin/sh", "args": ["sh", "-c", look] }],
@@ -81,11 +81,11 @@ fn mounts_that_are_given_are_the_containers_and_nobody_elses() {
     skip_unless!(works());
     for change in [as_it_is, shared, with_a_hook, with_users] {
         let rig = Rig::new();
-        let on = Shared::new(&rig);
-        let (root, place) = (detached(&rig.root), on.place("volume"));
+        let shared = ["with-root", "with-volume"].map(|name| Shared::new(&rig, name));
+        let [root_place, place] = shared.each_ref().map(Shared::place);
+        let root = detached(&rig.root);
         fs::write(rig.outside("volume").join("said"), "by a volume").unwrap();
         let given = detached(&rig.outside("volume"));
-        let root_place = on.place("root");
         // As `/var/run` leads to `/run`.
         let link = rig.outside("links").join("root");
         std::os::unix::fs::symlink(&root_place, &link).unwrap();
