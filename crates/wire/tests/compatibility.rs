@@ -106,6 +106,7 @@ fn every_field_of_a_large_request_survives_the_way() {
         log_size: 1 << 40,
         streams: true,
         fifo: "/run/orlop/c/exec.fifo".into(),
+        attaches: true,
     };
     let frame = only_frame(&Frame::encode(&create, 7, 0).unwrap());
     assert_eq!(Create::decode(&frame.payload).unwrap(), create);
