@@ -364,6 +364,29 @@ async fn leaves_alone(mut world: World, record: impl Fn(&World, &str, &str) -> P
     world.finish().await;
 }
 
+/// As `/var/run/orlop` is, where `/var/run` leads to `/run`.
+#[tokio::test]
+async fn a_state_directory_may_be_reached_by_a_link() {
+    let mut world = world!(Node::orlop());
+    world.node.kill9();
+    let state = world.node.state();
+    let really = state.with_file_name("really");
+    std::fs::rename(&state, &really).expect("rename it");
+    std::os::unix::fs::symlink(&really, &state).expect("a link");
+    come_back(&mut world).await;
+    let running = world.run_script("linked", "sleep 600").await;
+    let command = ["touch", "/made", "/dev/shm/made"];
+    let made = world.cri.exec(&running.id, &command).await.expect("exec");
+    assert_eq!(made.exit_code, 0);
+    world.cri.remove_pod(&running.pod_id).await.expect("remove");
+    // Where what cleans up after tests looks.
+    world.node.kill9();
+    std::fs::remove_file(&state).expect("the link");
+    std::fs::rename(&really, &state).expect("rename it");
+    come_back(&mut world).await;
+    world.finish().await;
+}
+
 async fn come_back(world: &mut World) {
     world.node.start_again().await;
     world.cri = world.node.cri().await;
