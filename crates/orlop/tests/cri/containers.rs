@@ -7,7 +7,7 @@ use orlop_cri::v1::{ContainerState, MountPropagation};
 use orlop_testkit::{ContainerSpec, ImageBuilder, Node};
 use serde_json::json;
 
-use crate::restart::script;
+use crate::restart::before_create;
 use crate::users::{is_able, with_users};
 use crate::world::world;
 
@@ -374,14 +374,9 @@ fn mount_command(args: &[&str]) {
 #[tokio::test]
 async fn a_runtime_that_puts_mounts_in_their_places_itself_needs_no_copy_of_the_nodes() {
     let dir = tempfile::tempdir().expect("a directory");
-    let own = orlop_testkit::node::run_binary();
     let seen = dir.path().join("seen");
-    let looks = format!(
-        "case \" $* \" in *' create '*) readlink /proc/self/ns/mnt >{};; esac; exec {} \"$@\"",
-        seen.display(),
-        own.display()
-    );
-    let looks = script(dir.path(), "looks", &looks);
+    let look = format!("readlink /proc/self/ns/mnt >{}", seen.display());
+    let looks = before_create(dir.path(), &look);
     let world = world!(Node::orlop().runtime(&looks));
     let nodes = format!("/proc/{}/ns/mnt", world.node.pid());
     let nodes = std::fs::read_link(nodes).expect("the daemon's mounts");

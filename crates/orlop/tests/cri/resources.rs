@@ -7,7 +7,7 @@ use orlop_cri::v1::{LinuxContainerResources, UpdateContainerResourcesRequest};
 use orlop_testkit::machine::{has_program, is_cgroup_v2};
 use orlop_testkit::{Node, Scratch};
 
-use crate::restart::script;
+use crate::restart::before_create;
 use crate::world::{World, cgroup_of, world};
 
 /// What the files of one container say, by name.
@@ -181,16 +181,13 @@ async fn a_class_that_the_node_does_not_have_is_named() {
 #[tokio::test]
 async fn a_containers_cgroup_is_there_when_its_runtime_gets_to_it() {
     let dir = tempfile::tempdir().expect("a directory");
-    let own = orlop_testkit::node::run_binary();
     let seen = dir.path().join("seen");
     // What the daemon has made while its runtime did nothing yet.
-    let waits = format!(
-        "case \" $* \" in *' create '*) sleep 0.5; for id; do :; done
-         find /sys/fs/cgroup -type d -name \"*$id*\" >>{};; esac; exec {} \"$@\"",
-        seen.display(),
-        own.display()
+    let look = format!(
+        "sleep 0.5; for id; do :; done; find /sys/fs/cgroup -type d -name \"*$id*\" >>{}",
+        seen.display()
     );
-    let waits = script(dir.path(), "waits", &waits);
+    let waits = before_create(dir.path(), &look);
     let world = world!(Node::orlop().runtime(&waits));
     let running = world.run_script("ahead", "sleep 600").await;
     let found = std::fs::read_to_string(&seen).expect("what was seen");
@@ -203,13 +200,8 @@ async fn a_containers_cgroup_is_there_when_its_runtime_gets_to_it() {
 #[tokio::test]
 async fn where_a_start_fails_no_cgroup_is_left() {
     let dir = tempfile::tempdir().expect("a directory");
-    let own = orlop_testkit::node::run_binary();
     // One that does nothing at all of what it is asked for.
-    let fails = format!(
-        "case \" $* \" in *' create '*) sleep 0.2; exit 1;; esac; exec {} \"$@\"",
-        own.display()
-    );
-    let fails = script(dir.path(), "fails", &fails);
+    let fails = before_create(dir.path(), "sleep 0.2; exit 1");
     let world = world!(Node::orlop().runtime(&fails));
     let pod = world.node.pod("fails");
     let pod_id = world.run_pod(&pod).await;

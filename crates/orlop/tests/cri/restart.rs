@@ -404,6 +404,16 @@ fn append(path: &Path, text: &str) {
     file.write_all(text.as_bytes()).expect("write");
 }
 
+/// Our runtime behind a script that does something before a container is made.
+pub(crate) fn before_create(directory: &Path, text: &str) -> String {
+    let own = orlop_testkit::node::run_binary();
+    let text = format!(
+        "case \" $* \" in *' create '*) {text};; esac; exec {} \"$@\"",
+        own.display()
+    );
+    script(directory, "before-create", &text)
+}
+
 /// A shell script that stands for a runtime.
 pub(crate) fn script(directory: &Path, name: &str, text: &str) -> String {
     use std::os::unix::fs::PermissionsExt as _;
