@@ -1,4 +1,4 @@
-//! What a cgroup uses, read from files kept open.
+//! What a cgroup uses, read from its files.
 
 mod cpu;
 mod file;
@@ -36,7 +36,7 @@ pub struct Stats {
     pub hugetlb: Vec<HugetlbStats>,
 }
 
-/// A cgroup's files of numbers, opened at the first use and read again and again.
+/// A cgroup's files of numbers, read again and again.
 ///
 /// Files of a controller that is not there are left out; once the cgroup is removed every reading
 /// fails with an error that [`Error::is_not_found`] knows.
@@ -47,7 +47,7 @@ pub struct StatsReader {
 }
 
 impl StatsReader {
-    /// Of this cgroup. Nothing is opened before it is asked for.
+    /// Of this cgroup. Nothing is read before it is asked for.
     pub fn new(cgroup: &Cgroup) -> Self {
         Self {
             files: Files::of(cgroup),

@@ -339,7 +339,7 @@ fn limits_are_read_back_by_the_statistics() {
 }
 
 #[test]
-fn what_is_used_is_counted_from_open_files() {
+fn what_is_used_is_counted_time_and_again() {
     for own in Own::each() {
         let mut reader = StatsReader::new(&own.0);
         let before = reader.cpu().unwrap().unwrap_or_default().usage_ns;

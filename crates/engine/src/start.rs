@@ -47,7 +47,7 @@ impl Engine {
     /// Opens the stores, finds the runtimes, and takes up what an earlier run left.
     pub async fn start(mut config: Config, metrics: Metrics) -> Result<Self> {
         let directories = config.clone();
-        // Statistics of many pods are read from files that stay open.
+        // Many pods have five each, and each client of theirs one.
         if let Err(error) = orlop_launch::raise_open_files() {
             tracing::warn!(%error, "cannot raise the number of files that may be open");
         }

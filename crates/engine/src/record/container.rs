@@ -332,9 +332,8 @@ impl Container {
             .await;
         if first {
             self.ended.send_replace(true);
-            // Its cgroup goes away; open files of it would only keep it in the kernel.
-            let mut meter = self.meter.lock();
-            meter.close();
+            // Its cgroup goes away.
+            self.meter.lock().close();
         }
         first
     }

@@ -568,17 +568,6 @@ async fn statistics_are_those_of_the_cgroup() {
         "{working_set} of {usage}"
     );
 
-    // Once it has ended, no file of its cgroup stays open.
-    let open = || {
-        let links = std::fs::read_dir(format!("/proc/{}/fd", world.node.pid())).expect("fds");
-        let targets = links
-            .flatten()
-            .filter_map(|fd| std::fs::read_link(fd.path()).ok());
-        let of_cgroups = targets.filter(|path| path.starts_with("/sys/fs/cgroup"));
-        let ours = of_cgroups.filter(|path| path.to_string_lossy().contains(&running.id));
-        ours.count()
-    };
-    assert!(open() > 0, "the files stay open while it runs");
     world.cri.stop(&running.id, 0).await.expect("stop");
     let request = ContainerStatsRequest {
         container_id: running.id.clone(),
@@ -593,15 +582,6 @@ async fn statistics_are_those_of_the_cgroup() {
             .cpu
             .is_none()
     );
-    // Its cgroup may just be removed, for which it is opened.
-    let deadline = std::time::Instant::now() + Duration::from_secs(5);
-    while open() > 0 {
-        assert!(
-            std::time::Instant::now() < deadline,
-            "files of the ended container stay open"
-        );
-        tokio::time::sleep(Duration::from_millis(10)).await;
-    }
     world.finish().await;
 }
 

@@ -2,12 +2,12 @@
 
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use futures_util::future::join_all;
-use orlop_cri::v1::ReopenContainerLogRequest;
+use orlop_cri::v1::{self, ReopenContainerLogRequest};
 use orlop_testkit::cri::read_log;
-use orlop_testkit::{Node, nest, skip};
+use orlop_testkit::{ContainerSpec, Node, nest, skip};
 
 use crate::world::{World, world};
 
@@ -111,6 +111,57 @@ async fn the_daemon_holds_no_file_of_a_stopped_pod_open() {
     // What is recorded of it all the same.
     world.cri.remove_pod(&stopped.pod_id).await.expect("remove");
     world.finish().await;
+}
+
+#[tokio::test]
+async fn a_running_pod_takes_five_descriptors_of_the_daemon_at_most() {
+    const PODS: usize = 8;
+    let world = world!();
+    if world.node.is_peer() {
+        skip!("it holds what it likes");
+    }
+    let held = || std::fs::read_dir(format!("/proc/{}/fd", world.node.pid())).map(Iterator::count);
+    let (mut before, spec) = (0, ContainerSpec::new("main", &world.busybox));
+    for n in 0..=PODS {
+        let pod = world.node.pod(&format!("pod-{n}")).own_network();
+        let pod_id = world.cri.run_pod(&pod).await.expect("run a pod");
+        let spec = spec.clone().command(&["sleep", "600"]);
+        let id = world.cri.create(&pod_id, &pod, &spec).await;
+        world.cri.start(&id.expect("create")).await.expect("start");
+        ask_all_figures(&world).await;
+        // The first one of all has what the node needs once.
+        if n == 0 {
+            before = held().expect("count");
+        }
+    }
+    ask_all_figures(&world).await;
+    let deadline = Instant::now() + Duration::from_secs(20);
+    loop {
+        let more = held().expect("count").saturating_sub(before);
+        if more <= 5 * PODS {
+            break;
+        }
+        assert!(Instant::now() < deadline, "{more} for {PODS} pods");
+        tokio::time::sleep(Duration::from_millis(100)).await;
+    }
+    world.finish().await;
+}
+
+/// Statistics and metrics of all pods and containers.
+async fn ask_all_figures(world: &World) {
+    let mut runtime = world.cri.runtime.clone();
+    let pods = runtime.list_pod_sandbox_stats(v1::ListPodSandboxStatsRequest::default());
+    let pods = pods.await.expect("statistics of pods").into_inner().stats;
+    let figures = pods
+        .iter()
+        .filter_map(|pod| pod.linux.as_ref()?.cpu.as_ref());
+    assert_eq!(figures.count(), pods.len(), "each has its own");
+    let containers = runtime.list_container_stats(v1::ListContainerStatsRequest::default());
+    let containers = containers.await.expect("statistics of containers");
+    assert_eq!(containers.into_inner().stats.len(), pods.len());
+    let metrics = runtime.list_pod_sandbox_metrics(v1::ListPodSandboxMetricsRequest::default());
+    let metrics = metrics.await.expect("metrics").into_inner().pod_metrics;
+    assert_eq!(metrics.len(), pods.len());
 }
 
 #[tokio::test]

@@ -1,4 +1,4 @@
-//! The figures of one cgroup, read from files that stay open, with what the last reading said.
+//! The figures of one cgroup, with what the last reading said.
 
 use std::time::{Duration, Instant};
 
@@ -45,7 +45,7 @@ pub struct Reading {
 
 impl Meter {
     /// Reads everything; nothing where the cgroup is gone, as it is after the last process. Where
-    /// it is, is asked only while its files are not open.
+    /// it is, is asked only until it was found.
     pub fn read(&mut self, cgroup: impl Fn() -> Option<Cgroup>) -> Option<Reading> {
         self.read_or(cgroup, || None)
     }
@@ -167,7 +167,7 @@ impl Meter {
         read.unwrap_or_default()
     }
 
-    /// Lets go of the files: what was read is over.
+    /// Forgets where was read, which is over, and lets go of the namespace.
     pub fn close(&mut self) {
         self.reader = None;
         self.traffic = None;
