@@ -62,46 +62,59 @@ impl StatsReader {
 
     /// Reads everything.
     pub fn read(&mut self) -> Result<Stats, Error> {
-        let buffer = &mut Vec::new();
-        Ok(Stats {
-            cpu: cpu::read(&mut self.files, buffer)?,
-            memory: memory::read(&mut self.files, buffer)?,
-            pids: pids::read(&mut self.files, buffer)?,
-            io: io::read(&mut self.files, buffer)?,
-            pressure: pressure::read(&mut self.files, buffer)?,
-            hugetlb: self.hugetlb.read(self.files.cgroup(), buffer)?,
+        let Self { files, hugetlb } = self;
+        by(files, |files, buffer| {
+            Ok(Stats {
+                cpu: cpu::read(files, buffer)?,
+                memory: memory::read(files, buffer)?,
+                pids: pids::read(files, buffer)?,
+                io: io::read(files, buffer)?,
+                pressure: pressure::read(files, buffer)?,
+                hugetlb: hugetlb.read(files.cgroup(), buffer)?,
+            })
         })
     }
 
     /// Reads what most ask for: how much CPU time was used, memory without its history, and
     /// pressure. The rest is many files more.
     pub fn usual(&mut self) -> Result<Stats, Error> {
-        let buffer = &mut Vec::new();
-        Ok(Stats {
-            cpu: cpu::usage(&mut self.files, buffer)?,
-            memory: memory::usual(&mut self.files, buffer)?,
-            pressure: pressure::read(&mut self.files, buffer)?,
-            ..Stats::default()
+        by(&mut self.files, |files, buffer| {
+            Ok(Stats {
+                cpu: cpu::usage(files, buffer)?,
+                memory: memory::usual(files, buffer)?,
+                pressure: pressure::read(files, buffer)?,
+                ..Stats::default()
+            })
         })
     }
 
     /// Reads CPU time alone.
     pub fn cpu(&mut self) -> Result<Option<CpuStats>, Error> {
-        cpu::read(&mut self.files, &mut Vec::new())
+        by(&mut self.files, cpu::read)
     }
 
     /// Reads memory alone.
     pub fn memory(&mut self) -> Result<Option<MemoryStats>, Error> {
-        memory::read(&mut self.files, &mut Vec::new())
+        by(&mut self.files, memory::read)
     }
 
     /// Reads how many processes and threads there are.
     pub fn tasks(&mut self) -> Result<Option<u64>, Error> {
-        pids::current(&mut self.files, &mut Vec::new())
+        by(&mut self.files, pids::current)
     }
 
     /// Reads how often processes were killed for want of memory.
     pub fn oom(&mut self) -> Result<Option<OomCounts>, Error> {
-        memory::oom(&mut self.files, &mut Vec::new())
+        by(&mut self.files, memory::oom)
     }
+}
+
+/// One reading.
+fn by<T>(
+    files: &mut Files,
+    read: impl FnOnce(&mut Files, &mut Vec<u8>) -> Result<T, Error>,
+) -> Result<T, Error> {
+    let done = read(files, &mut Vec::new());
+    files.close();
+    done
 }

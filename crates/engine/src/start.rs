@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use orlop_cgroup::Driver;
 use orlop_image::Images;
+use orlop_launch::ProtectedPrograms;
 use orlop_network::Networks;
 use orlop_nri::Nri;
 use orlop_service::exec_output::OutputBudget;
@@ -72,6 +73,14 @@ impl Engine {
             Ok(classes)
         })
         .await?;
+        let few_mounts = blocking(|| match orlop_launch::few_mounts() {
+            Ok(namespace) => Ok(Some(Arc::new(namespace))),
+            Err(error) => {
+                tracing::debug!(%error, "pods have copies of all mounts of the node");
+                Ok(None)
+            }
+        });
+        let few_mounts = few_mounts.await?;
         // Side by side: each waits for the disk or for programs.
         let (images, networks, runtimes) = tokio::join!(
             open_images(&config, &cgroups, &host),
@@ -95,6 +104,8 @@ impl Engine {
             images,
             pulls: Arc::default(),
             networks,
+            few_mounts,
+            programs: ProtectedPrograms::default(),
             spare_net: Arc::default(),
             container_started: Notify::new(),
             runtimes,

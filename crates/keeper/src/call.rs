@@ -126,11 +126,14 @@ impl Keeper {
             };
             view = Some(self.pod.view(mounts, &call.cwd, by).map_err(io_failure)?);
         }
-        let told = view.as_ref().and_then(View::environment);
+        let told = view.iter().flat_map(View::environment);
         let env: Vec<OsString> = self.pod.env.iter().cloned().chain(told).collect();
+        if view.is_none() {
+            view = self.pod.view_of_host(&call.cwd).map_err(io_failure)?;
+        }
         let mut program = Program::new(words, &env).map_err(unstarted)?;
         if call.protected {
-            program.protect();
+            program.protect(self.pod.program.as_ref(), self.pod.has_few_mounts());
         }
         if !call.cwd.as_os_str().is_empty() {
             let cwd = call.cwd.as_os_str();

@@ -8,6 +8,7 @@ use orlop_wire::{ContainerInfo, ContainerState, ExecInfo, ExitStatus};
 use crate::attach::Input;
 use crate::log::Log;
 use crate::oom::OomWatch;
+use crate::pod::Placed;
 use crate::reactor::{Stream, Watch};
 
 /// A container.
@@ -33,7 +34,7 @@ pub(crate) struct Container {
     /// Whether its runtime's `start` is under way.
     pub(crate) starting: bool,
     /// Where its mounts are, in the order they were made.
-    pub(crate) mounts: Vec<PathBuf>,
+    pub(crate) mounts: Vec<Placed>,
     pub(crate) tty: bool,
     pub(crate) out: Option<Watch>,
     pub(crate) err: Option<Watch>,

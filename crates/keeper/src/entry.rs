@@ -13,7 +13,7 @@ use rustix::process::{chdir, set_child_subreaper, setsid, umask};
 use rustix::stdio::{dup2_stderr, dup2_stdin, dup2_stdout};
 
 use crate::keeper::Keeper;
-use crate::pod::{Pod, lock_dir, set_open_files};
+use crate::pod::{Given, Pod, lock_dir, set_open_files};
 use crate::sys::{heap, process, signal};
 
 /// The keeper's log in the pod's directory: panics, and what no reply can tell.
@@ -31,11 +31,11 @@ pub(crate) fn run() -> ExitCode {
         }
     };
     // Without a daemon on standard input there is nobody to talk to.
-    let Some((request, setup, buffer)) = first_message(&socket) else {
+    let Some((request, setup, given, buffer)) = first_message(&socket) else {
         eprintln!("orlop-keeper is started by the orlop daemon, not by hand");
         return ExitCode::FAILURE;
     };
-    match settle(setup) {
+    match settle(setup, given) {
         Ok((pod, children)) => match Keeper::new(pod, children, socket, buffer, request) {
             Ok(keeper) => keeper.run(),
             Err(error) => {
@@ -77,15 +77,16 @@ fn detach() -> io::Result<Option<OwnedFd>> {
 }
 
 /// Waits for the message that says what pod this is.
-fn first_message(socket: &OwnedFd) -> Option<(u32, Setup, FrameBuffer)> {
+fn first_message(socket: &OwnedFd) -> Option<(u32, Setup, Given, FrameBuffer)> {
     let (frame, buffer) = orlop_wire::first_frame(socket)?;
     let setup = Setup::decode(&frame.payload).ok()?;
-    (frame.kind == Setup::KIND).then_some((frame.request, setup, buffer))
+    let given = Given::with(&setup, frame.fds);
+    (frame.kind == Setup::KIND).then_some((frame.request, setup, given, buffer))
 }
 
 /// Makes the pod's surroundings.
 #[inline(never)]
-fn settle(setup: Setup) -> Result<(Pod, OwnedFd), Failure> {
+fn settle(setup: Setup, given: Given) -> Result<(Pod, OwnedFd), Failure> {
     let failure = |message: String| Failure {
         kind: FailureKind::Failed,
         message,
@@ -106,7 +107,7 @@ fn settle(setup: Setup) -> Result<(Pod, OwnedFd), Failure> {
         .map_err(|error| failure(format!("opening a log in {}: {error}", setup.dir.display())))?;
     set_child_subreaper(Some(rustix::process::getpid()))
         .map_err(|error| failure(format!("becoming a subreaper: {error}")))?;
-    let pod = Pod::make(setup, dir).map_err(failure)?;
+    let pod = Pod::make(setup, dir, given).map_err(failure)?;
     // After the pod's init was forked, which has its own way with signals.
     let children = signal::install()
         .map_err(|error| failure(format!("installing signal handlers: {error}")))?;

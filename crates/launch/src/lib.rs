@@ -13,6 +13,7 @@
 
 mod blocking;
 mod error;
+mod few_mounts;
 mod keeper;
 mod open_files;
 mod pin;
@@ -20,6 +21,7 @@ mod private_dir;
 mod runtime;
 
 pub use error::{Error, Result, RuntimeError, RuntimeFault};
+pub use few_mounts::few_mounts;
 pub use keeper::{
     AttachStreams, CreateContainer, ExecCommand, ExecIo, FoundKeeper, Held, Keeper, KeeperEvent,
     KeeperEvents, KeeperSpec, PodNamespaces, Restore, StartBy, StartedExec, TerminalSize,
@@ -33,6 +35,6 @@ pub use orlop_wire::{
 pub use pin::remove_pin;
 pub use private_dir::make_private_dir;
 pub use runtime::{
-    Candidate, CheckpointOptions, Detected, OciRuntime, Rejection, RuntimeState, TRIAL_PREFIX,
-    criu, detect,
+    Candidate, CheckpointOptions, Detected, OciRuntime, ProtectedProgram, ProtectedPrograms,
+    Rejection, RuntimeState, TRIAL_PREFIX, criu, detect,
 };

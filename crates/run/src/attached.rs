@@ -14,12 +14,28 @@ use crate::error::{Error, Result, While};
 use crate::plan::name;
 use crate::sys::{passed_on, unshare_mounts};
 
-/// Of each a line: the number of its descriptor, a blank, and its path.
+/// Of each a line: the number of its descriptor, a blank, and its path, which is that of an empty directory or file.
 pub(crate) const VARIABLE: &str = "ORLOP_RUN_MOUNTS";
+
+/// The number of a descriptor, a blank, and a path: a mount namespace with next to no mounts, of which the container's
+/// is made in place of a copy of the caller's where that will do, and an empty directory there.
+pub(crate) const NAMESPACE: &str = "ORLOP_RUN_NAMESPACE";
 
 /// Descriptors of them, with the paths where they belong.
 #[derive(Debug, Default)]
-pub(crate) struct Attached(Vec<(OwnedFd, PathBuf)>);
+pub(crate) struct Attached {
+    mounts: Vec<Given>,
+    few: Option<(OwnedFd, PathBuf)>,
+}
+
+#[derive(Debug)]
+struct Given {
+    mount: OwnedFd,
+    /// Where it belongs, as it was told.
+    told: PathBuf,
+    /// The same without links.
+    place: PathBuf,
+}
 
 impl Attached {
     /// Those that the environment names, if there are some.
@@ -29,16 +45,25 @@ impl Attached {
         };
         let lines = told.as_bytes().split(|byte| *byte == b'\n');
         let lines = lines.filter(|line| !line.is_empty());
-        lines.map(one).collect::<Result<_>>().map(Self)
+        let mounts = lines.map(one).collect::<Result<_>>()?;
+        let few = std::env::var_os(NAMESPACE);
+        let few = few.map(|told| passed(NAMESPACE, told.as_bytes()));
+        Ok(Self {
+            mounts,
+            few: few.transpose()?,
+        })
     }
 
     /// Puts them in their places in a mount namespace of this process's own.
     pub(crate) fn enter(self) -> Result<()> {
-        if self.0.is_empty() {
+        if self.mounts.is_empty() {
             return Ok(());
         }
         unshare_mounts().doing(|| "making a mount namespace".to_owned())?;
-        for (mount, path) in self.0 {
+        for Given {
+            mount, place: path, ..
+        } in self.mounts
+        {
             let told = || format!("{VARIABLE}: attaching {}", path.display());
             let place = name(&path).doing(told)?;
             // Where the host's mounts are shared this would be the host's as well.
@@ -51,19 +76,41 @@ impl Attached {
 
     /// What belongs to a path.
     pub(crate) fn at(&self, place: &Path) -> Result<Option<OwnedFd>> {
-        let found = self.0.iter().find(|(_, path)| path == place);
-        let copy = found.map(|(mount, _)| mount.try_clone()).transpose();
+        let is_there = |it: &&Given| it.place == place || it.told == place;
+        let found = self.mounts.iter().find(is_there);
+        let copy = found.map(|it| it.mount.try_clone()).transpose();
         copy.doing(|| VARIABLE.to_owned())
     }
 
     /// All that belong elsewhere.
-    pub(crate) fn but_at(&self, place: &Path) -> impl Iterator<Item = &(OwnedFd, PathBuf)> {
-        self.0.iter().filter(move |(_, path)| path != place)
+    pub(crate) fn but_at(&self, place: &Path) -> impl Iterator<Item = (&OwnedFd, &PathBuf)> {
+        let elsewhere = self.mounts.iter().filter(move |it| it.place != place);
+        elsewhere.map(|it| (&it.mount, &it.place))
+    }
+
+    /// Where all belong.
+    pub(crate) fn places(&self) -> impl Iterator<Item = &Path> {
+        self.mounts.iter().map(|it| it.place.as_path())
+    }
+
+    /// A namespace with few mounts, and an empty directory there.
+    pub(crate) fn few(&self) -> Option<(&OwnedFd, &Path)> {
+        self.few
+            .as_ref()
+            .map(|(namespace, place)| (namespace, &**place))
     }
 }
 
-fn one(line: &[u8]) -> Result<(OwnedFd, PathBuf)> {
-    let wrong = || Error::new(format!("{VARIABLE}: {:?}", String::from_utf8_lossy(line)));
+fn one(line: &[u8]) -> Result<Given> {
+    let (mount, told) = passed(VARIABLE, line)?;
+    // As the root's path is, which may be among them.
+    let place = told.canonicalize();
+    let place = place.doing(|| format!("{VARIABLE}: {}", told.display()))?;
+    Ok(Given { mount, told, place })
+}
+
+fn passed(variable: &str, line: &[u8]) -> Result<(OwnedFd, PathBuf)> {
+    let wrong = || Error::new(format!("{variable}: {:?}", String::from_utf8_lossy(line)));
     let blank = line
         .iter()
         .position(|byte| *byte == b' ')
@@ -74,11 +121,8 @@ fn one(line: &[u8]) -> Result<(OwnedFd, PathBuf)> {
     if !path.is_absolute() || number < 3 {
         return Err(wrong());
     }
-    let mount = passed_on(number).doing(|| format!("{VARIABLE}: descriptor {number}"))?;
-    // As the root's path is, which may be among them.
-    let place = path.canonicalize();
-    let place = place.doing(|| format!("{VARIABLE}: {}", path.display()))?;
-    Ok((mount, place))
+    let descriptor = passed_on(number).doing(|| format!("{variable}: descriptor {number}"))?;
+    Ok((descriptor, path))
 }
 
 #[cfg(test)]
@@ -110,9 +154,10 @@ mod tests {
         let (place, link) = (dir.path().join("a b"), dir.path().join("link"));
         std::fs::create_dir(&place).unwrap();
         std::os::unix::fs::symlink(&place, &link).unwrap();
-        let (taken, path) = one(format!("{number} {}", link.display()).as_bytes()).unwrap();
-        assert_eq!(path, place.canonicalize().unwrap());
-        for fd in [read.as_fd(), taken.as_fd()] {
+        let given = one(format!("{number} {}", link.display()).as_bytes()).unwrap();
+        assert_eq!(given.place, place.canonicalize().unwrap());
+        assert_eq!(given.told, link);
+        for fd in [read.as_fd(), given.mount.as_fd()] {
             let flags = rustix::io::fcntl_getfd(fd).unwrap();
             assert!(flags.contains(rustix::io::FdFlags::CLOEXEC));
         }

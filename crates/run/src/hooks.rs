@@ -32,6 +32,7 @@ fn one(hook: &Hook, state: &serde_json::Value) -> Result<()> {
     // One that is given none has ours, as with runc.
     command.env_remove(crate::protect::MARK);
     command.env_remove(crate::attached::VARIABLE);
+    command.env_remove(crate::attached::NAMESPACE);
     if !hook.env.is_empty() {
         command.env_clear();
     }

@@ -53,5 +53,11 @@ pub const SOCKET_NAME: &str = "keeper.sock";
 /// The directory, below the pod's, in which a keeper writes one exit record per container.
 pub const EXITS_DIR: &str = "exits";
 
+/// The directory at the root of a [namespace with few mounts](Setup::few_mounts) that a keeper's own mounts are below.
+pub const FEW_MOUNTS_PLACES: &str = "mounts";
+
+/// The directory there that a container's root may be put on.
+pub const FEW_MOUNTS_ROOT: &str = "root";
+
 /// Stands in a runtime's arguments where the keeper puts the path of its console socket.
 pub const CONSOLE_SOCKET: &str = "@console-socket@";

@@ -46,6 +46,11 @@ messages! {
         17 open_files: Option<OpenFiles>,
         /// A network namespace that is there already, in place of one of its own; empty for none.
         18 net_path: PathBuf,
+        /// Whether a mount namespace with next to no mounts goes with this, of which the keeper makes its own.
+        19 few_mounts: bool,
+        /// The program of a runtime that is called `protected`, whose file goes with this after that, by a mount that
+        /// nobody can write by; empty for none.
+        20 program: PathBuf,
     }
 
     /// How many files a process may open; the largest number is no limit.

@@ -1,5 +1,7 @@
 //! Huge pages.
 
+use std::fs::File;
+
 use super::file::{Slot, single};
 use crate::{Cgroup, Error};
 
@@ -51,13 +53,20 @@ impl Reader {
         let mut found = Vec::with_capacity(sizes.len());
         for size in sizes {
             let name = &size.name;
-            let path = |file: &str| {
-                let directory = cgroup.directory("hugetlb")?;
-                Some(directory.join(format!("hugetlb.{name}.{file}")))
+            let Some(directory) = cgroup.directory("hugetlb") else {
+                continue;
             };
-            let usage = size.usage.text(|| path(usage_file), buffer)?.map(single);
-            let peak = "max_usage_in_bytes";
-            let peak = size.peak.text(|| path(peak), buffer)?.map(single);
+            let mut number = |slot: &mut Slot, file: &str| {
+                if *slot == Slot::Absent {
+                    return Ok(None);
+                }
+                let path = directory.join(format!("hugetlb.{name}.{file}"));
+                let (known, text) = slot.text(File::open(&path), || path, buffer)?;
+                *slot = known;
+                Ok::<_, Error>(text.map(single))
+            };
+            let usage = number(&mut size.usage, usage_file)?;
+            let peak = number(&mut size.peak, "max_usage_in_bytes")?;
             if let Some(usage) = usage {
                 found.push(HugetlbStats {
                     page_size: name.clone(),

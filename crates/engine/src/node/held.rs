@@ -1,8 +1,10 @@
 //! All that is held, in one place. Whoever needs one or two things of it is given those.
 
+use std::os::fd::OwnedFd;
 use std::sync::{Arc, OnceLock};
 
 use orlop_image::Images;
+use orlop_launch::ProtectedPrograms;
 use orlop_network::Networks;
 use orlop_network::spare::Spare;
 use orlop_nri::Nri;
@@ -50,6 +52,10 @@ pub struct Node {
     pub pulls: Arc<Pulls>,
     /// The pods' networks.
     pub networks: Networks,
+    /// A mount namespace with next to no mounts, if there can be one.
+    pub few_mounts: Option<Arc<OwnedFd>>,
+    /// The programs of runtimes, as keepers call them.
+    pub programs: ProtectedPrograms,
     /// A network namespace for the next pod.
     pub spare_net: Arc<Spare>,
     /// Tells whoever waits for it that a container was started.

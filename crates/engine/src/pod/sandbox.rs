@@ -230,6 +230,8 @@ async fn prepare(
     let attachment = attachment.cloned().map(Box::new);
     blocking(move || {
         let mut spec = keeper_spec(&node, &pod, inside);
+        let handler = node.runtimes.of(&pod).ok();
+        spec.runtime = handler.and_then(|handler| node.programs.of(&handler.runtime));
         if let Some(shm) = &spec.shm {
             make_private_dir(&shm.path)?;
         }
@@ -336,5 +338,7 @@ fn keeper_spec(node: &Node, pod: &Pod, inside: Inside) -> KeeperSpec {
         cgroups: node.cgroups.of_keepers(),
         oom_score_adj: Some(KEEPER_OOM_SCORE),
         env: Vec::new(),
+        few_mounts: node.few_mounts.clone(),
+        runtime: None,
     }
 }

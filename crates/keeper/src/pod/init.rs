@@ -5,8 +5,10 @@
 //! no user of the node.
 
 use std::fs::File;
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsFd, OwnedFd};
 
+use orlop_wire::FEW_MOUNTS_ROOT;
+use rustix::fs::{Mode, OFlags, open};
 use rustix::io::{Errno, write};
 use rustix::mount::{MountFlags, MountPropagationFlags, UnmountFlags};
 use rustix::mount::{mount, mount_change, unmount};
@@ -17,8 +19,8 @@ use rustix::process::{
 };
 use rustix::stdio;
 use rustix::thread::{
-    CapabilitySet, CapabilitySets, set_capabilities, set_name, set_no_new_privs, set_thread_groups,
-    set_thread_res_gid, set_thread_res_uid,
+    CapabilitySet, CapabilitySets, LinkNameSpaceType, move_into_link_name_space, set_capabilities,
+    set_name, set_no_new_privs, set_thread_groups, set_thread_res_gid, set_thread_res_uid,
 };
 
 use super::arguments::hide_behind;
@@ -37,9 +39,9 @@ const MAX_COMPLAINT: u64 = 1024;
 
 /// Makes a process that is the first of a new PID namespace, and waits until nothing of the node
 /// is left to it. It collects what is orphaned there, and ends with the keeper, and the whole
-/// namespace with it.
+/// namespace with it. `few` tells whether this process's mounts are few, and its root none of them.
 #[allow(unsafe_code, reason = "this comes before any thread")]
-pub(crate) fn spawn(parent: process::Parent) -> Result<Pid, String> {
+pub(crate) fn spawn(parent: process::Parent, few: bool) -> Result<Pid, String> {
     let failure = |error: String| format!("making the pod's PID namespace: {error}");
     let (complaints, complain) =
         pipe_with(PipeFlags::CLOEXEC).map_err(|error| failure(error.to_string()))?;
@@ -55,7 +57,7 @@ pub(crate) fn spawn(parent: process::Parent) -> Result<Pid, String> {
         }
         Ok(process::Fork::Child) => {
             drop(complaints);
-            serve(complain)
+            serve(complain, few)
         }
         Err(error) => Err(failure(error.to_string())),
     }
@@ -71,8 +73,8 @@ fn complaint(from: OwnedFd) -> Option<String> {
     }
 }
 
-fn serve(complain: OwnedFd) -> ! {
-    let prepared = prepare(complain);
+fn serve(complain: OwnedFd, few: bool) -> ! {
+    let prepared = prepare(complain, few);
     let text = prepared.as_ref().map_or_else(String::as_str, |()| READY);
     let told = write(stdio::stderr(), text.as_bytes());
     // The end of the pipe lets the other side go on. The keeper's input is /dev/null.
@@ -90,7 +92,7 @@ fn serve(complain: OwnedFd) -> ! {
 }
 
 #[allow(unsafe_code, reason = "it gives up all that it inherited")]
-fn prepare(complain: OwnedFd) -> Result<(), String> {
+fn prepare(complain: OwnedFd, few: bool) -> Result<(), String> {
     // In place of a file that it must not keep.
     stdio::dup2_stderr(&complain).map_err(|error| error.to_string())?;
     drop(complain);
@@ -103,19 +105,29 @@ fn prepare(complain: OwnedFd) -> Result<(), String> {
         .map_err(|error| format!("tying itself to the keeper: {error}"))?;
     set_name(c"pod-init").map_err(|error| format!("naming itself: {error}"))?;
     hide_behind("pod-init").map_err(|error| format!("hiding its arguments: {error}"))?;
-    leave_files().map_err(|error| format!("leaving the node's files: {error}"))?;
+    leave_files(few).map_err(|error| format!("leaving the node's files: {error}"))?;
     drop_rights().map_err(|error| format!("dropping its rights: {error}"))
 }
 
 /// Exchanges the node's file system for an empty one: `/proc/1/root` is within the containers'
 /// reach.
-fn leave_files() -> Result<(), Errno> {
+fn leave_files(few: bool) -> Result<(), Errno> {
+    // On any directory that every node has; nobody else sees it.
+    let mut place = "/proc";
+    if few {
+        // To its own root, by entering the namespace where it is.
+        let own = open(
+            "/proc/self/ns/mnt",
+            OFlags::RDONLY | OFlags::CLOEXEC,
+            Mode::empty(),
+        )?;
+        move_into_link_name_space(own.as_fd(), Some(LinkNameSpaceType::Mount))?;
+        place = FEW_MOUNTS_ROOT;
+    }
     unshare(UnshareFlags::NEWNS)?;
     let private = MountPropagationFlags::PRIVATE | MountPropagationFlags::REC;
     mount_change("/", private)?;
     let flags = MountFlags::RDONLY | MountFlags::NOSUID | MountFlags::NODEV | MountFlags::NOEXEC;
-    // On any directory that every node has; nobody else sees it.
-    let place = "/proc";
     mount(
         "none",
         place,

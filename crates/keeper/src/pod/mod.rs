@@ -2,12 +2,14 @@
 
 mod arguments;
 mod init;
+mod mounts;
 mod namespaces;
 mod place;
 mod surroundings;
 mod sysctl;
 mod view;
 
+pub(crate) use mounts::Placed;
 pub(crate) use place::set_open_files;
-pub(crate) use surroundings::{Pod, lock_dir};
+pub(crate) use surroundings::{Given, Pod, lock_dir};
 pub(crate) use view::{By, View};

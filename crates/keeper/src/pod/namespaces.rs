@@ -53,14 +53,6 @@ pub(crate) fn enter(setup: &Setup) -> Result<Spaces, String> {
     enter_owned(setup, flags).map_err(|error| format!("making the pod's user namespace: {error}"))
 }
 
-/// Leaves the daemon's mount namespace, which is returned, for one of the keeper's own. What was
-/// shared stays so: mounts go on to propagate both ways, except below private directories.
-pub(crate) fn leave_mounts() -> Result<OwnedFd, String> {
-    let host = open_ns("/proc/self/ns/mnt")?;
-    unshare(UnshareFlags::NEWNS).map_err(|error| format!("making a mount namespace: {error}"))?;
-    Ok(host)
-}
-
 /// Has a child make the user namespace and the others in it, and joins the others: the keeper
 /// itself remains the host's.
 #[allow(unsafe_code, reason = "this comes before any thread")]
@@ -141,7 +133,7 @@ fn make_owned(mut parent: &UnixStream, flags: UnshareFlags, pid: bool) -> Result
         unshare(flags).map_err(|error| error.to_string())?;
     }
     let init = if pid {
-        init::spawn(process::Parent::Grandparent)?.as_raw_pid()
+        init::spawn(process::Parent::Grandparent, false)?.as_raw_pid()
     } else {
         0
     };

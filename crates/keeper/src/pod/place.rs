@@ -64,12 +64,11 @@ pub(crate) fn pin_network(pin: &Path) -> Result<(), String> {
 }
 
 /// Mounts the file system for `/dev/shm`.
-pub(crate) fn mount_shm(shm: &ShmMount) -> Result<(), String> {
+pub(crate) fn mount_shm(shm: &ShmMount, at: &Path) -> Result<(), String> {
     let flags = MountFlags::NOSUID | MountFlags::NODEV | MountFlags::NOEXEC;
     let options = std::ffi::CString::new(options(shm)).map_err(|error| error.to_string())?;
-    let path = &shm.path;
-    mount("shm", path, "tmpfs", flags, Some(options.as_c_str()))
-        .map_err(|error| format!("mounting shared memory on {}: {error}", path.display()))
+    mount("shm", at, "tmpfs", flags, Some(options.as_c_str()))
+        .map_err(|error| format!("mounting shared memory on {}: {error}", shm.path.display()))
 }
 
 fn options(ShmMount { size, label, .. }: &ShmMount) -> String {

@@ -2,7 +2,7 @@
 
 use std::ffi::OsString;
 use std::io;
-use std::os::fd::{AsFd, AsRawFd, OwnedFd};
+use std::os::fd::{AsRawFd, OwnedFd};
 use std::path::{Path, PathBuf};
 
 use orlop_wire::{EXITS_DIR, Setup, VERSION, Welcome};
@@ -10,13 +10,33 @@ use rustix::fs::{CWD, FlockOperation, Mode, OFlags, flock, fstat, mkdirat, stat}
 use rustix::io::Errno;
 use rustix::process::{Pid, getpid};
 
+use super::mounts::{Mounts, Placed};
 use super::view::{By, View};
 use super::{init, namespaces, place, sysctl};
 use crate::sys::loopback;
 use crate::sys::process::Parent;
+use crate::sys::spawn::Protected;
 
 /// Where programs are looked for unless the daemon says otherwise.
 const USUAL_PATH: &str = "PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
+
+/// What goes with the daemon's first message.
+#[derive(Debug)]
+pub(crate) struct Given {
+    few_mounts: Option<OwnedFd>,
+    program: Option<OwnedFd>,
+}
+
+impl Given {
+    pub(crate) fn with(setup: &Setup, descriptors: Vec<OwnedFd>) -> Self {
+        let mut all = descriptors.into_iter();
+        let mut next = |is_there: bool| if is_there { all.next() } else { None };
+        Self {
+            few_mounts: next(setup.few_mounts),
+            program: next(!setup.program.as_os_str().is_empty()),
+        }
+    }
+}
 
 /// A pod's surroundings, held by this process's life.
 #[derive(Debug)]
@@ -32,10 +52,11 @@ pub(crate) struct Pod {
     pub(crate) env: Vec<OsString>,
     user_ns: Option<OwnedFd>,
     warnings: Vec<String>,
-    /// The daemon's mount namespace.
-    host_mounts: OwnedFd,
-    /// Where the shared memory is mounted.
-    shm: Option<PathBuf>,
+    pub(crate) mounts: Mounts,
+    /// The runtime's program, as it was when the pod was made.
+    pub(crate) program: Option<Protected>,
+    /// The mount of the shared memory.
+    shm: Option<Placed>,
     /// Where kernel parameters were set: needed no more.
     pub(crate) parameters: Option<OwnedFd>,
 }
@@ -43,7 +64,7 @@ pub(crate) struct Pod {
 impl Pod {
     /// Makes it all, in the directory that is [locked](lock_dir). The namespaces that a failure leaves behind go with the process; the pin and
     /// the files do not.
-    pub(crate) fn make(setup: Setup, dir: OwnedFd) -> Result<Self, String> {
+    pub(crate) fn make(setup: Setup, dir: OwnedFd, given: Given) -> Result<Self, String> {
         let mut warnings = Vec::new();
         let exits_path = setup.dir.join(EXITS_DIR);
         match mkdirat(&dir, EXITS_DIR, Mode::from_bits_truncate(0o700)) {
@@ -75,13 +96,18 @@ impl Pod {
                 .map_err(|error| format!("setting host name {:?}: {error}", setup.hostname))?;
         }
         let parameters = sysctl::set(&setup.sysctls)?;
-        let host_mounts = namespaces::leave_mounts()?;
-        if let Some(shm) = &setup.shm {
-            place::mount_shm(shm)?;
-        }
+        let (mut mounts, told) = Mounts::leave(given.few_mounts)?;
+        warnings.extend(told);
+        let shm = setup.shm.as_ref().map(|shm| {
+            let placed = mounts.place(shm.path.clone(), true);
+            let placed = placed.map_err(|error| format!("a place for shared memory: {error}"))?;
+            place::mount_shm(shm, &placed.at)?;
+            Ok::<_, String>(placed)
+        });
+        let shm = shm.transpose()?;
         let init = match spaces.init {
             Some(pid) => Some(pid),
-            None if setup.pid => Some(init::spawn(Parent::Caller)?),
+            None if setup.pid => Some(init::spawn(Parent::Caller, mounts.few.is_some())?),
             None => None,
         };
         Ok(Self {
@@ -92,8 +118,12 @@ impl Pod {
             env: environment(setup.env),
             user_ns: spaces.user,
             warnings,
-            host_mounts,
-            shm: setup.shm.map(|shm| shm.path),
+            mounts,
+            program: given.program.map(|file| Protected {
+                path: setup.program,
+                file,
+            }),
+            shm,
             parameters,
         })
     }
@@ -118,11 +148,23 @@ impl Pod {
     /// What a runtime is to see when it makes a container with these mounts.
     pub(crate) fn view<'a>(
         &'a self,
-        mounts: impl Iterator<Item = &'a PathBuf>,
+        mounts: impl Iterator<Item = &'a Placed>,
         cwd: &Path,
         by: By,
     ) -> io::Result<View> {
-        View::new(self.host_mounts.as_fd(), mounts.chain(&self.shm), cwd, by)
+        View::new(&self.mounts, mounts.chain(&self.shm), cwd, by)
+    }
+
+    /// Whether the keeper has next to no mounts.
+    pub(crate) fn has_few_mounts(&self) -> bool {
+        self.mounts.few.is_some()
+    }
+
+    /// What a runtime is to see that makes none, unless it is what the keeper sees.
+    pub(crate) fn view_of_host(&self, cwd: &Path) -> io::Result<Option<View>> {
+        let few = self.has_few_mounts();
+        few.then(|| View::new(&self.mounts, std::iter::empty(), cwd, By::Runtime))
+            .transpose()
     }
 
     /// A path to something in the pod's directory that is short enough for a socket's address,

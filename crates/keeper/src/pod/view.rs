@@ -1,30 +1,33 @@
 //! What a runtime sees of the file system when it makes a container.
 //!
-//! The keeper's own mount namespace is as old as the pod, and where the host's mounts are not
-//! shared it never learns of newer ones. So each container is made in a copy of the host's
-//! namespace as it is now, with the container's own mounts put in place. The copy lives as long
-//! as the runtime's call; the container has its copy of it by then. A runtime that can put the mounts
-//! in their places itself is in the host's own and given them: a node may have thousands of mounts to be copied.
+//! The keeper's own mount namespace has none of the host's mounts, or those of the time when the pod was made. So each
+//! container is made in a copy of the host's namespace as it is now, with the container's own mounts put in place. The
+//! copy lives as long as the runtime's call; the container has its copy of it by then. A runtime that can put the
+//! mounts in their places itself is in the host's own and given them: a node may have thousands of mounts to be
+//! copied. It is also given the keeper's namespace with few mounts, if that is one, to make the container's of.
 
 use std::ffi::{CString, OsStr, OsString};
 use std::fmt::Write as _;
 use std::io;
-use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
+use orlop_wire::FEW_MOUNTS_ROOT;
 use rustix::fs::CWD;
 use rustix::io::{FdFlags, fcntl_setfd};
 use rustix::mount::{MoveMountFlags, OpenTreeFlags, move_mount, open_tree};
 use rustix::process::chdir;
 use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
 
+use super::mounts::{Mounts, Placed};
 use crate::sys::namespace::{UnshareFlags, unshare};
 
 /// A view being prepared: all that needs memory is done before there is a process.
 #[derive(Debug)]
 pub(crate) struct View {
     host: OwnedFd,
+    few: Option<OwnedFd>,
     mounts: Vec<(OwnedFd, CString)>,
     cwd: CString,
     by: By,
@@ -42,22 +45,28 @@ pub(crate) enum By {
 impl View {
     /// A view of the host with copies of mounts that the keeper has at these places.
     pub(crate) fn new<'a>(
-        host: BorrowedFd<'_>,
-        mounts: impl Iterator<Item = &'a PathBuf>,
+        own: &Mounts,
+        mounts: impl Iterator<Item = &'a Placed>,
         cwd: &Path,
         by: By,
     ) -> io::Result<Self> {
-        let copy = |path: &'a PathBuf| {
+        let copy = |mount: &'a Placed| {
             let flags = OpenTreeFlags::OPEN_TREE_CLONE
                 | OpenTreeFlags::OPEN_TREE_CLOEXEC
                 | OpenTreeFlags::AT_RECURSIVE;
-            Ok((open_tree(CWD, path, flags)?, text(path)?))
+            Ok((open_tree(CWD, &mount.at, flags)?, text(&mount.path)?))
         };
         let mounts = mounts.map(copy).collect::<io::Result<Vec<_>>>()?;
         // Each is told on a line.
         let is_line = |(_, path): &(OwnedFd, CString)| !path.as_bytes().contains(&b'\n');
         Ok(Self {
-            host: host.try_clone_to_owned()?,
+            host: own.host.try_clone()?,
+            few: match &own.few {
+                Some(few) if by == By::Runtime && !mounts.is_empty() => {
+                    Some(few.namespace.try_clone()?)
+                }
+                _ => None,
+            },
             by: if mounts.iter().all(is_line) {
                 by
             } else {
@@ -78,8 +87,16 @@ impl View {
     }
 
     /// What tells the runtime of the mounts, if those are its own to put in their places.
-    pub(crate) fn environment(&self) -> Option<OsString> {
-        if self.is_own() {
+    pub(crate) fn environment(&self) -> impl Iterator<Item = OsString> {
+        let few = self.few.as_ref().map(|few| {
+            let few = few.as_raw_fd();
+            OsString::from(format!("ORLOP_RUN_NAMESPACE={few} /{FEW_MOUNTS_ROOT}"))
+        });
+        self.told().into_iter().chain(few)
+    }
+
+    fn told(&self) -> Option<OsString> {
+        if self.is_own() || self.mounts.is_empty() {
             return None;
         }
         let mut told = OsString::from("ORLOP_RUN_MOUNTS=");
@@ -96,6 +113,9 @@ impl View {
         move_into_link_name_space(self.host.as_fd(), Some(LinkNameSpaceType::Mount))?;
         if self.is_own() {
             unshare(UnshareFlags::NEWNS)?;
+        }
+        if let Some(few) = &self.few {
+            fcntl_setfd(few, FdFlags::empty())?;
         }
         for (mount, path) in &self.mounts {
             if !self.is_own() {

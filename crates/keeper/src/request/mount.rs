@@ -1,16 +1,13 @@
 //! Placing detached mounts, and undoing that.
 
 use std::os::fd::OwnedFd;
-use std::path::PathBuf;
 
 use orlop_wire::{Done, Failure, FailureKind, Mount};
-use rustix::fs::CWD;
-use rustix::io::Errno;
-use rustix::mount::{MoveMountFlags, UnmountFlags, move_mount, unmount};
 
 use super::dispatch::failure;
 use crate::container::Container;
 use crate::keeper::Keeper;
+use crate::pod::Placed;
 
 impl Keeper {
     pub(super) fn mount(&mut self, request: Mount, fds: Vec<OwnedFd>) -> Result<Done, Failure> {
@@ -19,9 +16,9 @@ impl Keeper {
             let message = "a mount needs one descriptor";
             failure(FailureKind::Invalid, message)
         })?;
-        let flags = MoveMountFlags::MOVE_MOUNT_F_EMPTY_PATH;
-        move_mount(&mount, "", CWD, &path, flags).map_err(|error| {
-            let message = format!("attaching a mount at {}: {error}", path.display());
+        let told = path.clone();
+        let placed = self.pod.mounts.put(&mount, path).map_err(|error| {
+            let message = format!("attaching a mount at {}: {error}", told.display());
             failure(FailureKind::Failed, message)
         })?;
         let known = self.container_key(&request.container);
@@ -30,20 +27,18 @@ impl Keeper {
             .entry(key)
             .or_insert_with(|| Container::new(request.container))
             .mounts
-            .push(path);
+            .push(placed);
         Ok(Done {})
     }
 }
 
 /// Undoes mounts, the last first. Returns what could not be undone, and why.
-pub(crate) fn unmount_all(mounts: &mut Vec<PathBuf>) -> Option<String> {
-    while let Some(path) = mounts.last() {
-        let flags = UnmountFlags::DETACH | UnmountFlags::NOFOLLOW;
-        match unmount(path, flags) {
-            // It may have been undone by somebody else.
-            Ok(()) | Err(Errno::INVAL | Errno::NOENT) => mounts.pop(),
-            Err(error) => return Some(format!("unmounting {}: {error}", path.display())),
-        };
+pub(crate) fn unmount_all(mounts: &mut Vec<Placed>) -> Option<String> {
+    while let Some(mount) = mounts.last() {
+        if let Err(error) = mount.undo() {
+            return Some(format!("unmounting {}: {error}", mount.path().display()));
+        }
+        mounts.pop();
     }
     None
 }

@@ -6,13 +6,15 @@
 #![allow(unsafe_code)]
 
 use std::cell::Cell;
-use std::ffi::{CString, OsStr, OsString};
+use std::ffi::{CStr, CString, OsStr, OsString};
 use std::io;
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::path::PathBuf;
 use std::ptr;
 
 use orlop_processor::Here;
+use rustix::fs::{fstat, stat};
 use rustix::io::Errno;
 use rustix::process::{
     Pid, Signal, WaitOptions, chdir, getpid, getppid, set_parent_process_death_signal, setpgid,
@@ -32,9 +34,30 @@ pub(crate) struct Program {
     path: CString,
     /// Its file by a mount of its own, to be executed if it can be.
     protected: Option<OwnedFd>,
+    /// Whether the new process makes that mount.
+    protects_late: bool,
     args: Words,
     env: Words,
     cwd: Option<CString>,
+}
+
+/// A program's file that is held by a mount of its own.
+#[derive(Debug)]
+pub(crate) struct Protected {
+    pub(crate) path: PathBuf,
+    pub(crate) file: OwnedFd,
+}
+
+impl Protected {
+    /// The file, if it is what is at this path.
+    fn file_of(&self, path: &CStr) -> Option<OwnedFd> {
+        if path.to_bytes() != self.path.as_os_str().as_bytes() {
+            return None;
+        }
+        let (there, own) = (stat(path).ok()?, fstat(&self.file).ok()?);
+        let is_same = (there.st_dev, there.st_ino) == (own.st_dev, own.st_ino);
+        is_same.then(|| self.file.try_clone().ok()).flatten()
+    }
 }
 
 /// An array of texts as the kernel wants them: their addresses, and a null.
@@ -52,6 +75,7 @@ impl Program {
         Ok(Self {
             path: look_for(name, env)?,
             protected: None,
+            protects_late: false,
             args: Words::new(args)?,
             env: Words::new(env.to_vec())?,
             cwd: None,
@@ -59,9 +83,16 @@ impl Program {
     }
 
     /// Has it executed by a mount that nobody can write by, so that it need not see to that itself: a
-    /// container that gets hold of a process's program must not change it. Where that can't be, it has to.
-    pub(crate) fn protect(&mut self) {
-        self.protected = open_read_only(&self.path).ok();
+    /// container that gets hold of a process's program must not change it. Where that can't be, it has to. `known` is
+    /// one that is held so already; another is made so by the new process, where that is to be `late`, once it is
+    /// prepared.
+    pub(crate) fn protect(&mut self, known: Option<&Protected>, late: bool) {
+        let known = known.and_then(|known| known.file_of(&self.path));
+        self.protects_late = late && known.is_none();
+        self.protected = match known {
+            None if !late => open_read_only(&self.path).ok(),
+            known => known,
+        };
     }
 
     /// The mount by which it is executed: not needed once it is.
@@ -93,7 +124,8 @@ impl Program {
         let stack = Stack::new()?;
         // One that protects itself sees to where its containers are. From another they might be born
         // before it is released, and be bound for ever.
-        let here = self.protected.as_ref().and_then(|_| Here::stay());
+        let protects_itself = self.protected.is_none() && !self.protects_late;
+        let here = if protects_itself { None } else { Here::stay() };
         let start = Start {
             program: self,
             streams,
@@ -177,7 +209,12 @@ impl Start<'_> {
 impl Program {
     fn execute(&self) -> Errno {
         let (args, env) = (self.args.addresses.as_ptr(), self.env.addresses.as_ptr());
-        if let Some(file) = &self.protected {
+        let late = if self.protects_late {
+            open_read_only(&self.path).ok()
+        } else {
+            None
+        };
+        if let Some(file) = self.protected.as_ref().or(late.as_ref()) {
             let (file, name, by_itself) = (file.as_raw_fd(), c"".as_ptr(), libc::AT_EMPTY_PATH);
             // SAFETY: both arrays end with a null, and what they point to lives as long as they. This
             // returns where it fails, as for a script, whose interpreter would find the file closed.

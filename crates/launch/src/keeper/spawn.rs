@@ -26,18 +26,20 @@ impl Keeper {
     /// remains but, perhaps, the [pin](KeeperSpec::net_pin).
     pub async fn spawn(spec: KeeperSpec) -> Result<(Keeper, KeeperEvents)> {
         let setup = spec.to_setup();
+        let descriptors = spec.descriptors();
         let (program, dir) = (spec.program.clone(), spec.dir.clone());
         let failure = |source| Error::Spawn {
             program: program.clone(),
             source,
         };
+        let descriptors = descriptors.map_err(failure)?;
         let started = blocking(move || start(&spec)).await;
         let (child, socket) = started.map_err(failure)?;
         let reaper = Reaper(child);
         let (connection, events) = Connection::new(socket).map_err(failure)?;
         let doing = format!("setting up keeper {}", program.display());
         let (welcome, _) = connection
-            .call(&doing, &setup, Vec::new(), SPAWN_LIMIT)
+            .call(&doing, &setup, descriptors, SPAWN_LIMIT)
             .await?;
         for warning in &welcome.warnings {
             tracing::warn!(pod = welcome.pod_id, "keeper: {warning}");

@@ -1,11 +1,15 @@
 //! What pod a new keeper is to keep.
 
 use std::ffi::OsString;
+use std::io;
+use std::os::fd::OwnedFd;
 use std::path::PathBuf;
+use std::sync::Arc;
 
 use orlop_wire::{IdMap, Setup, ShmMount, Sysctl, VERSION};
 
 use crate::open_files::open_files_of_pods;
+use crate::runtime::ProtectedProgram;
 
 /// What pod a new keeper is to keep.
 #[derive(Clone, Debug, Default)]
@@ -39,6 +43,10 @@ pub struct KeeperSpec {
     pub oom_score_adj: Option<i32>,
     /// The environment of the runtimes called by the keeper; `PATH` has a usual value unless set.
     pub env: Vec<OsString>,
+    /// The [mount namespace](crate::few_mounts()) that the keeper makes its own of, in place of a copy of the daemon's.
+    pub few_mounts: Option<Arc<OwnedFd>>,
+    /// The program that the keeper calls most, unless another one is there by then.
+    pub runtime: Option<Arc<ProtectedProgram>>,
 }
 
 /// Which namespaces a pod has of its own.
@@ -58,6 +66,14 @@ pub struct PodNamespaces {
 }
 
 impl KeeperSpec {
+    /// What goes with the setup.
+    pub(super) fn descriptors(&self) -> io::Result<Vec<OwnedFd>> {
+        let few_mounts = self.few_mounts.as_deref();
+        let runtime = self.runtime.as_ref().map(|runtime| runtime.file());
+        let all = few_mounts.into_iter().chain(runtime);
+        all.map(OwnedFd::try_clone).collect()
+    }
+
     pub(super) fn to_setup(&self) -> Setup {
         let (uid_map, gid_map) = self.namespaces.user.clone().unwrap_or_default();
         Setup {
@@ -79,6 +95,11 @@ impl KeeperSpec {
             gid_map,
             open_files: open_files_of_pods(),
             net_path: self.net_path.clone().unwrap_or_default(),
+            few_mounts: self.few_mounts.is_some(),
+            program: self
+                .runtime
+                .as_ref()
+                .map_or_else(PathBuf::new, |runtime| runtime.path().to_owned()),
         }
     }
 }

@@ -21,7 +21,7 @@ use rustix::process::{Signal, set_parent_process_death_signal};
 use rustix::thread::{Gid, Uid, set_thread_groups, set_thread_res_gid, set_thread_res_uid};
 
 pub(crate) use join::{Joining, run as run_joining};
-pub(crate) use null::lend as lend_null;
+pub(crate) use null::{is_null, lend as lend_null};
 pub(crate) use root::make_private_below;
 pub(crate) use walk::{Make, find};
 

@@ -10,7 +10,7 @@ use rustix::fs::{
 use rustix::io::{Errno, Result};
 
 /// Whether it is the device that swallows all.
-pub(super) fn is_null(look: &Stat) -> bool {
+pub(crate) fn is_null(look: &Stat) -> bool {
     FileType::from_raw_mode(look.st_mode) == FileType::CharacterDevice
         && (
             rustix::fs::major(look.st_rdev),

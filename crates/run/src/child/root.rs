@@ -20,16 +20,53 @@ use super::fresh::{make_file_system, make_fresh, make_fresh_with};
 use super::null::is_null;
 use super::walk::{Make, find};
 use crate::plan::{
-    By, Copied, DeviceWhat, Fresh, Hierarchy, MountStep, PROC_MAGIC, RootPlan, What, detach,
+    By, Copied, DeviceWhat, Few, Fresh, Hierarchy, MountStep, PROC_MAGIC, RootPlan, What, detach,
     is_proc,
 };
 use crate::report::{At, Channel, Fault, Step, Word};
-use crate::sys::{MountAttr, set_mount_attributes};
+use crate::sys::{MountAttr, enter_namespaces, set_mount_attributes, unshare_mounts};
 
 /// Puts the tree in its place and everything into it. Also returns a descriptor of the container's
 /// `/proc` where it has one of its own.
 pub(super) fn fill(plan: &mut RootPlan, channel: &Channel) -> Result<Option<OwnedFd>, Fault> {
     umask(Mode::empty());
+    match &mut plan.few {
+        Some(few) => enter_few(few, plan.tree.as_fd()).at(Step::PlaceRoot)?,
+        None => place_in_copy(plan)?,
+    }
+    let root = dup(&plan.tree).at(Step::PlaceRoot)?;
+    channel.did(Step::PlaceRoot, 0);
+    let mut proc = None;
+    for step in &mut plan.mounts {
+        if let Some(made) = mount(root.as_fd(), step, channel)? {
+            proc = Some(made);
+        }
+        channel.did(Step::Mount, step.index);
+    }
+    if let Some(devices) = &plan.devices {
+        for (index, device) in devices.iter().enumerate() {
+            make_device(root.as_fd(), &device.target, &device.what)
+                .at_index(Step::Device, index as u16)?;
+        }
+        link_devices(root.as_fd()).at(Step::DevLinks)?;
+        channel.did(Step::Device, 0);
+    }
+    Ok(proc)
+}
+
+/// Makes a mount namespace of one with few mounts, and puts the tree there. The host's files are found as before.
+fn enter_few(few: &mut Few, tree: BorrowedFd<'_>) -> rustix::io::Result<()> {
+    let host = open_dir(CWD, c"/")?;
+    enter_namespaces(few.namespace.as_fd(), libc::CLONE_NEWNS as u64)?;
+    unshare_mounts()?;
+    few.root = Some(open_dir(CWD, c"/")?);
+    attach(tree, CWD, &few.place)?;
+    fchdir(&host)?;
+    chroot(c".")
+}
+
+/// Puts the tree in its place in a copy of the host's mounts.
+fn place_in_copy(plan: &mut RootPlan) -> Result<(), Fault> {
     let host = open_dir(CWD, c"/").at(Step::HostPropagation)?;
     let (flag, recursive) = plan.host_propagation;
     set_mount_attributes(host.as_fd(), recursive, &MountAttr::propagation(flag))
@@ -54,31 +91,27 @@ pub(super) fn fill(plan: &mut RootPlan, channel: &Channel) -> Result<Option<Owne
         set_mount_attributes(plan.tree.as_fd(), true, &plan.tree_propagation())
             .at(Step::PlaceRoot)?;
     }
-    attach(plan.tree.as_fd(), CWD, &plan.place).at(Step::PlaceRoot)?;
-    let root = dup(&plan.tree).at(Step::PlaceRoot)?;
-    channel.did(Step::PlaceRoot, 0);
-    let mut proc = None;
-    for step in &mut plan.mounts {
-        if let Some(made) = mount(root.as_fd(), step, channel)? {
-            proc = Some(made);
-        }
-        channel.did(Step::Mount, step.index);
-    }
-    if let Some(devices) = &plan.devices {
-        for (index, device) in devices.iter().enumerate() {
-            make_device(root.as_fd(), &device.target, &device.what)
-                .at_index(Step::Device, index as u16)?;
-        }
-        link_devices(root.as_fd()).at(Step::DevLinks)?;
-        channel.did(Step::Device, 0);
-    }
-    Ok(proc)
+    attach(plan.tree.as_fd(), CWD, &plan.place).at(Step::PlaceRoot)
 }
 
 /// Makes the directory that the process begins in, where it is not there. Whether it can be entered is
 /// seen when it is.
 pub(super) fn make_directory(plan: &RootPlan, path: &CStr) {
     let _ = find(plan.tree.as_fd(), path, Make::Directory, false);
+}
+
+/// What lies over what is hidden: the first of a kind, of which the others are copies.
+struct Masks {
+    directory: Option<OwnedFd>,
+    file: Nothing,
+}
+
+/// The null device that lies over files.
+enum Nothing {
+    Unknown,
+    /// By the parent.
+    Given(OwnedFd),
+    Placed(OwnedFd),
 }
 
 /// Takes away what shall not be seen or written, once nothing more is put there.
@@ -93,12 +126,16 @@ pub(super) fn close(plan: &mut RootPlan) -> Result<(), Fault> {
     for (index, path) in plan.read_only_paths.iter().enumerate() {
         make_read_only(root, path).at_index(Step::ReadOnlyPath, index as u16)?;
     }
-    let mut mask = None;
+    let given = plan.few.as_mut().and_then(|few| few.nothing.take());
+    let mut masks = Masks {
+        directory: None,
+        file: given.map_or(Nothing::Unknown, Nothing::Given),
+    };
     for (index, path) in plan.masked.iter().enumerate() {
         if plan.masked[..index].contains(path) {
             continue;
         }
-        hide(root, path, &plan.mask_data, &mut mask).at_index(Step::Mask, index as u16)?;
+        hide(root, path, &plan.mask_data, &mut masks).at_index(Step::Mask, index as u16)?;
     }
     if plan.read_only {
         set_mount_attributes(root, false, &read_only()).at(Step::ReadOnlyRoot)?;
@@ -108,6 +145,10 @@ pub(super) fn close(plan: &mut RootPlan) -> Result<(), Fault> {
 
 /// Turns over to the new root; the host's is gone.
 pub(super) fn enter(plan: &RootPlan) -> Result<(), Fault> {
+    if let Some(root) = plan.few.as_ref().and_then(|few| few.root.as_ref()) {
+        // This namespace's own: the host's is in another.
+        fchdir(root).and_then(|()| chroot(c".")).at(Step::Pivot)?;
+    }
     fchdir(&plan.tree).at(Step::Pivot)?;
     if let Some(hidden) = &plan.hidden {
         for point in hidden {
@@ -514,34 +555,50 @@ fn hide(
     root: BorrowedFd<'_>,
     path: &CStr,
     data: &[(std::ffi::CString, Option<std::ffi::CString>)],
-    mask: &mut Option<OwnedFd>,
+    masks: &mut Masks,
 ) -> rustix::io::Result<()> {
     let target = match find(root, path, Make::Nothing, false) {
         Err(Errno::NOENT | Errno::NOTDIR) => return Ok(()),
         target => target?,
     };
     if FileType::from_raw_mode(fstat(&target)?.st_mode) != FileType::Directory {
-        let nothing = nothing()?;
-        set_mount_attributes(nothing.as_fd(), false, &read_only())?;
-        return place(nothing.as_fd(), target.as_fd());
+        let nothing = match std::mem::replace(&mut masks.file, Nothing::Unknown) {
+            Nothing::Unknown => read_only_nothing(nothing()?)?,
+            Nothing::Given(nothing) => read_only_nothing(nothing)?,
+            Nothing::Placed(first) => {
+                let copy = copy_of(&first)?;
+                masks.file = Nothing::Placed(first);
+                return place(copy.as_fd(), target.as_fd());
+            }
+        };
+        place(nothing.as_fd(), target.as_fd())?;
+        masks.file = Nothing::Placed(nothing);
+        return Ok(());
     }
-    let copy = match mask {
+    let copy = match &masks.directory {
         None => {
             let attr = MountAttr::RDONLY | MountAttr::NOSUID | MountAttr::NODEV | MountAttr::NOEXEC;
             let made = make_file_system(c"tmpfs", data, None, attr as u32)?;
             place(made.as_fd(), target.as_fd())?;
-            *mask = Some(made);
+            masks.directory = Some(made);
             return Ok(());
         }
-        Some(first) => open_tree(
-            &*first,
-            c"",
-            OpenTreeFlags::OPEN_TREE_CLONE
-                | OpenTreeFlags::OPEN_TREE_CLOEXEC
-                | OpenTreeFlags::AT_EMPTY_PATH,
-        )?,
+        Some(first) => copy_of(first)?,
     };
     place(copy.as_fd(), target.as_fd())
+}
+
+/// A detached copy of a mount.
+fn copy_of(mount: &OwnedFd) -> rustix::io::Result<OwnedFd> {
+    let flags = OpenTreeFlags::OPEN_TREE_CLONE
+        | OpenTreeFlags::OPEN_TREE_CLOEXEC
+        | OpenTreeFlags::AT_EMPTY_PATH;
+    open_tree(mount, c"", flags)
+}
+
+fn read_only_nothing(nothing: OwnedFd) -> rustix::io::Result<OwnedFd> {
+    set_mount_attributes(nothing.as_fd(), false, &read_only())?;
+    Ok(nothing)
 }
 
 /// The host's `/dev/null`, which is looked at: the container has not been turned over to yet.

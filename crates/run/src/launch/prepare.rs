@@ -130,7 +130,7 @@ fn plan(
     bundle: &Bundle,
     options: &Options,
     dir: &StateDir,
-    namespaces: Namespaces,
+    mut namespaces: Namespaces,
     mappings: &mut Mappings,
     state: &State,
     wanted: &Wanted<'_>,
@@ -193,6 +193,7 @@ fn plan(
     } else {
         None
     };
+    namespaces.enters_mounts = root.as_ref().is_some_and(|root| root.few.is_some());
     let bare_root = if root.is_none() {
         if !spec.mounts.is_empty() {
             warnings.push(

@@ -5,6 +5,7 @@ mod affinity;
 pub(crate) mod capabilities;
 mod cgroup_mount;
 mod devices;
+mod few;
 mod hooks;
 mod idmap;
 mod maps;
@@ -26,6 +27,7 @@ use crate::error::{Error, Result};
 
 pub(crate) use cgroup_mount::{CgroupMounts, Hierarchy, V1};
 pub(crate) use devices::{DEFAULT as DEFAULT_DEVICES, DeviceWhat};
+pub(crate) use few::Few;
 pub(crate) use hooks::{HookStep, HookSteps, check as check_hook, limit as limit_of_hook};
 pub(crate) use idmap::Mappings;
 pub(crate) use maps::write_maps;

@@ -79,6 +79,26 @@ pub(crate) enum By {
     Asked,
 }
 
+/// Who opens what is bound, or the mount itself where it was given, for the parent to make what it shall be.
+#[derive(Debug)]
+pub(crate) struct Opener {
+    by: By,
+    given: Option<OwnedFd>,
+}
+
+impl Opener {
+    pub(super) fn is(by: By) -> Self {
+        Self { by, given: None }
+    }
+
+    pub(super) fn given(mount: OwnedFd) -> Self {
+        Self {
+            by: By::Parent,
+            given: Some(mount),
+        }
+    }
+}
+
 /// A file system to be made.
 #[derive(Debug)]
 pub(crate) struct Fresh {
@@ -119,7 +139,7 @@ pub(crate) fn mounts(
     mappings: &mut Mappings,
     has_users: bool,
     copied: Copied,
-    by: impl Fn(&Path) -> By,
+    by: impl Fn(&Path) -> Result<Opener>,
 ) -> Result<Vec<MountStep>> {
     let spec = &bundle.spec;
     let steps = spec.mounts.iter().enumerate().map(|(index, mount)| {
@@ -145,7 +165,7 @@ fn step(
     mappings: &mut Mappings,
     has_users: bool,
     copied: Copied,
-    by: &impl Fn(&Path) -> By,
+    by: &impl Fn(&Path) -> Result<Opener>,
 ) -> Result<MountStep> {
     let spec = &bundle.spec;
     let options = MountOptions::parse(&mount.options);
@@ -179,11 +199,15 @@ fn step(
             return Err(inside_proc());
         }
         within_proc |= is_at_proc;
-        let by = by(&path);
+        let Opener { by, given } = by(&path)?;
         let source = Source::new(&path, &options, mount, mappings, has_users)?;
         if by == By::Parent {
             let told = || path.display().to_string();
-            let tree = source.open().map_err(|(step, errno)| {
+            let tree = match given {
+                Some(tree) => source.dress(&tree).map(|()| tree),
+                None => source.open(),
+            };
+            let tree = tree.map_err(|(step, errno)| {
                 let what = source_fault(step);
                 Error::new(format!(
                     "{}{what}: {}",

@@ -24,6 +24,8 @@ pub(crate) struct Namespaces {
     pub(crate) new_cgroup: bool,
     /// The time namespace, by what is written to `timens_offsets`.
     pub(crate) new_time: Option<String>,
+    /// Whether the mount namespace is made of another one than the caller's, which takes entering that.
+    pub(crate) enters_mounts: bool,
     /// Every kind that is not the caller's.
     pub(crate) all: u64,
     /// Those of them that are the caller's after all, by a path that leads there.
@@ -100,6 +102,8 @@ impl Namespaces {
     pub(crate) fn by_clone(&self) -> u64 {
         if self.has_users() {
             self.new & !(libc::CLONE_NEWIPC as u64)
+        } else if self.enters_mounts {
+            self.new & !(libc::CLONE_NEWNS as u64)
         } else {
             self.new
         }

@@ -12,8 +12,9 @@ use rustix::io::Errno;
 
 use super::cgroup_mount::CgroupMounts;
 use super::devices::{DeviceStep, devices};
+use super::few::Few;
 use super::idmap::Mappings;
-use super::mounts::{By, MountStep, detach, mounts, name, relative};
+use super::mounts::{By, MountStep, Opener, detach, mounts, name, relative};
 use super::namespaces::Namespaces;
 use super::options::root_propagation;
 use super::text::c_string;
@@ -27,6 +28,8 @@ use crate::sys::{MountAttr, set_mount_attributes};
 pub(crate) struct RootPlan {
     /// The tree: detached, or named until the child makes its copy.
     pub(crate) tree: OwnedFd,
+    /// A namespace that the container's is made of, in place of the host's.
+    pub(crate) few: Option<Few>,
     /// Mounts that the caller has made, and the directories that they are put on before all else.
     pub(crate) attached: Vec<(OwnedFd, CString)>,
     /// Where the tree and all that is bound is copied.
@@ -113,6 +116,16 @@ impl RootPlan {
             let label = c_string(linux.mount_label.as_str(), "linux.mountLabel")?;
             mask_data.push((c"context".to_owned(), Some(label)));
         }
+        let own_mounts = namespaces.makes(NamespaceKind::Mount) && !namespaces.has_users();
+        let mut few = None;
+        let mut opened = None;
+        if own_mounts && !in_users && pivots && !own_dev && copied == Copied::Here {
+            few = Few::given(&bundle.attached, !linux.masked_paths.is_empty())?;
+            opened = few
+                .as_ref()
+                .and_then(|_| super::few::opened(bundle, cgroups, mappings, &rootfs));
+        }
+        let few = few.filter(|_| opened.is_some());
         let elsewhere = bundle.attached.but_at(&rootfs).map(|(mount, path)| {
             let told = || path.display().to_string();
             let path = c_string(path.as_os_str().as_bytes(), "a place of a mount")?;
@@ -125,39 +138,23 @@ impl RootPlan {
             place: c_string(rootfs.as_os_str().as_bytes(), "root.path")?,
             host_propagation,
             // It is private by now; what is mounted in it has what it was given.
+            few,
             propagation: propagation.filter(|(flag, _)| *flag != libc::MS_PRIVATE),
-            mounts: mounts(
-                bundle,
-                cgroups,
-                mappings,
-                namespaces.has_users(),
-                copied,
-                |source| {
-                    if copied == Copied::There {
-                        return By::Child;
-                    }
-                    if !namespaces.makes(NamespaceKind::Mount) {
-                        return By::Parent;
-                    }
-                    if !namespaces.has_users() {
-                        return By::Child;
-                    }
-                    // Only there earlier mounts of the container change what is found.
-                    let below = [&rootfs, &bundle.rootfs()]
-                        .into_iter()
-                        .any(|root| source.starts_with(root));
-                    let leads_below = || {
-                        source
-                            .canonicalize()
-                            .is_ok_and(|it| it.starts_with(&rootfs))
-                    };
-                    if below || leads_below() {
-                        By::Asked
-                    } else {
-                        By::Parent
-                    }
-                },
-            )?,
+            mounts: match opened {
+                Some(opened) => opened,
+                None => mounts(
+                    bundle,
+                    cgroups,
+                    mappings,
+                    namespaces.has_users(),
+                    copied,
+                    |source| {
+                        Ok(Opener::is(who_opens(
+                            source, bundle, &rootfs, namespaces, copied,
+                        )))
+                    },
+                )?,
+            },
             devices: if own_dev {
                 None
             } else {
@@ -174,6 +171,35 @@ impl RootPlan {
                 Some(tells_of_the_kernel(&rootfs)?)
             },
         })
+    }
+}
+
+/// Who opens what a mount is of.
+fn who_opens(
+    source: &Path,
+    bundle: &Bundle,
+    rootfs: &Path,
+    namespaces: &Namespaces,
+    copied: Copied,
+) -> By {
+    if copied == Copied::There {
+        return By::Child;
+    }
+    if !namespaces.makes(NamespaceKind::Mount) {
+        return By::Parent;
+    }
+    if !namespaces.has_users() {
+        return By::Child;
+    }
+    // Only there earlier mounts of the container change what is found.
+    let below = [rootfs, &bundle.rootfs()]
+        .into_iter()
+        .any(|root| source.starts_with(root));
+    let leads_below = || source.canonicalize().is_ok_and(|it| it.starts_with(rootfs));
+    if below || leads_below() {
+        By::Asked
+    } else {
+        By::Parent
     }
 }
 

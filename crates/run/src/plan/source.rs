@@ -64,10 +64,16 @@ impl Source {
         }
         let tree = open_tree(CWD, self.path.as_c_str(), flags)
             .map_err(|errno| (Step::MountSource, errno))?;
+        self.dress(&tree)?;
+        Ok(tree)
+    }
+
+    /// Makes a detached mount of it what it shall be. Allocates nothing.
+    pub(super) fn dress(&self, tree: &OwnedFd) -> Result<(), (Step, Errno)> {
         if self.locked
             && self
                 .attr
-                .unlocks(&tree)
+                .unlocks(tree)
                 .map_err(|errno| (Step::MountOptions, errno))?
         {
             return Err((Step::MountOptions, Errno::PERM));
@@ -87,6 +93,6 @@ impl Source {
                     .map_err(|errno| (Step::MountOptions, errno))?;
             }
         }
-        Ok(tree)
+        Ok(())
     }
 }
