@@ -8,9 +8,14 @@ use crate::report::Step;
 /// What was about to be made.
 pub(super) fn of_clone(namespaces: &Namespaces, has_cgroup: bool) -> String {
     let place = if has_cgroup { ", in its cgroup" } else { "" };
-    let (new, joined) = (namespaces.new, namespaces.join.len());
+    let (new, joined) = (namespaces.by_clone(), namespaces.join.len());
+    let mounts = if namespaces.enters_mounts {
+        ", that of mounts made of one with few"
+    } else {
+        ""
+    };
     format!(
-        "=> nsexec container setup: clone3 with namespaces {new:#x}, {joined} to be joined{place}"
+        "=> nsexec container setup: clone3 with namespaces {new:#x}, {joined} to be joined{mounts}{place}"
     )
 }
 

@@ -5,7 +5,7 @@
 
 use std::cell::RefCell;
 use std::ffi::CString;
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
@@ -21,6 +21,7 @@ use crate::attached::Attached;
 use crate::bundle::Bundle;
 use crate::child::is_null;
 use crate::error::{Result, While};
+use crate::sys::{MountAttr, set_mount_attributes};
 
 /// File systems that are made of nothing else.
 const BY_THEMSELVES: [&[u8]; 6] = [
@@ -71,7 +72,15 @@ pub(super) fn opened(
     cgroups: &CgroupMounts<'_>,
     mappings: &mut Mappings,
     rootfs: &Path,
+    host_propagation: (u64, bool),
 ) -> Option<Vec<MountStep>> {
+    // A copy may be told that nothing it has reaches the host; there is no copy here to be told more.
+    let (kind, true) = host_propagation else {
+        return None;
+    };
+    if kind != libc::MS_SLAVE && kind != libc::MS_PRIVATE {
+        return None;
+    }
     let attached = &bundle.attached;
     // Each can be put somewhere once; the root has its place.
     let taken = RefCell::new(vec![rootfs.to_owned()]);
@@ -108,7 +117,20 @@ pub(super) fn opened(
         What::Fresh(fresh) => BY_THEMSELVES.contains(&fresh.kind.to_bytes()),
         What::Change { .. } | What::Hierarchies { .. } | What::Unified { .. } => true,
     };
-    steps.iter().all(does).then_some(steps)
+    let will_do = steps.iter().all(does) && steps.iter().all(|step| keep_apart(step, kind).is_ok());
+    will_do.then_some(steps)
+}
+
+/// Makes what the host gives what it would be in a copy of the host's mounts, before it is told what else it is to be.
+fn keep_apart(step: &MountStep, kind: u64) -> rustix::io::Result<()> {
+    let What::Tree(tree) = &step.what else {
+        return Ok(());
+    };
+    // All of it no longer is the host's then, in whatever way.
+    if let Some((libc::MS_PRIVATE | libc::MS_SLAVE, true)) = step.propagation.first() {
+        return Ok(());
+    }
+    set_mount_attributes(tree.as_fd(), true, &MountAttr::propagation(kind))
 }
 
 /// Whether a path was not taken before.

@@ -121,9 +121,9 @@ impl RootPlan {
         let mut opened = None;
         if own_mounts && !in_users && pivots && !own_dev && copied == Copied::Here {
             few = Few::given(&bundle.attached, !linux.masked_paths.is_empty())?;
-            opened = few
-                .as_ref()
-                .and_then(|_| super::few::opened(bundle, cgroups, mappings, &rootfs));
+            opened = few.as_ref().and_then(|_| {
+                super::few::opened(bundle, cgroups, mappings, &rootfs, host_propagation)
+            });
         }
         let few = few.filter(|_| opened.is_some());
         let elsewhere = bundle.attached.but_at(&rootfs).map(|(mount, path)| {
