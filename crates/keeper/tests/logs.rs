@@ -121,7 +121,12 @@ async fn reopening_where_there_is_no_directory_fails_and_the_old_file_goes_on() 
 
 #[tokio::test]
 async fn a_full_log_disk_stops_nobody_and_leaves_a_note() {
-    let mut pod = Pod::with(|dir, _| make_private_dir(&dir.join("private")).unwrap()).await;
+    let mut pod = Pod::with(|dir, spec| {
+        make_private_dir(&dir.join("private")).unwrap();
+        // To have a disk of which nobody else knows, where the keeper finds it.
+        spec.few_mounts = None;
+    })
+    .await;
     let disk = pod.dir.path().join("private/disk");
     fs::create_dir(&disk).unwrap();
     let mount = support::detached_tmpfs(c"128k");

@@ -9,6 +9,7 @@ mod support;
 
 use std::fs;
 use std::io::{Read, Write};
+use std::os::fd::AsRawFd;
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use std::time::Duration;
@@ -121,8 +122,9 @@ async fn the_keeper_keeps_nothing_of_its_starter_s() {
     for entry in fs::read_dir(format!("{proc}/fd")).unwrap().flatten() {
         let target = fs::read_link(entry.path()).unwrap();
         let target = target.to_string_lossy();
-        // The mount namespace is the host's, which containers are made in copies of.
-        let own = ["/dev/null", "anon_inode:", "socket:", "mnt:["];
+        // The mount namespaces are the host's, which containers are made in copies of, and one with few mounts, as
+        // is the directory of its own.
+        let own = ["/dev/null", "anon_inode:", "socket:", "mnt:[", "/mounts"];
         let fine = own.iter().any(|own| target.starts_with(own));
         assert!(
             fine || target.starts_with(&*pod.pod_dir().to_string_lossy()),
@@ -331,7 +333,46 @@ async fn namespaces_may_belong_to_a_user_namespace() {
 
 #[tokio::test]
 async fn mounts_stay_out_of_the_host_and_end_with_their_container() {
-    let mut pod = Pod::with(|dir, spec| {
+    let pod = pod_with_shm(true).await;
+    assert_eq!(pod.own_mounts(), ["0"]);
+    let table = |pid: &str| fs::read_to_string(format!("/proc/{pid}/mountinfo")).unwrap();
+    // None of those that it finds by its root are its own.
+    assert_eq!(table(&pod.keeper_pid.to_string()), "");
+    mounts_end_with_their_container(pod, |pod| {
+        let below = format!("{}/private/", pod.dir.path().display());
+        assert!(!table("self").contains(&below), "mounted on the host");
+        let own = pod.own_mounts();
+        own.iter().skip(1).map(|_| "c1".to_owned()).collect()
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn mounts_in_a_copy_of_the_hosts_stay_out_of_those_and_end_with_their_container() {
+    let pod = pod_with_shm(false).await;
+    let mounted = |pid: &str, root: &Path| {
+        let table = fs::read_to_string(format!("/proc/{pid}/mountinfo")).unwrap();
+        let prefix = format!("{}/", root.display());
+        let points = table
+            .lines()
+            .filter_map(|line| line.split(' ').nth(4)?.strip_prefix(&prefix));
+        points.map(ToOwned::to_owned).collect::<Vec<_>>()
+    };
+    mounts_end_with_their_container(pod, |pod| {
+        let root = pod.dir.path().join("private");
+        assert_eq!(mounted("self", &root), Vec::<String>::new());
+        let mut own = mounted(&pod.keeper_pid.to_string(), &root);
+        assert_eq!(own.remove(0), "shm");
+        own
+    })
+    .await;
+}
+
+async fn pod_with_shm(few: bool) -> Pod {
+    Pod::with(|dir, spec| {
+        if !few {
+            spec.few_mounts = None;
+        }
         let root = dir.join("private");
         make_private_dir(&root).unwrap();
         // Once more does no harm.
@@ -343,35 +384,16 @@ async fn mounts_stay_out_of_the_host_and_end_with_their_container() {
             label: String::new(),
         });
     })
-    .await;
+    .await
+}
+
+/// `mounted` tells what is mounted besides the shared memory.
+async fn mounts_end_with_their_container(mut pod: Pod, mounted: impl Fn(&Pod) -> Vec<String>) {
     let root = pod.dir.path().join("private");
     let target = root.join("c1");
     fs::create_dir(&target).unwrap();
-    pod.keeper
-        .place_mount("c1", support::detached_tmpfs(c"16m"), &target)
-        .await
-        .unwrap();
-    let mounted = |pid: &str| {
-        let table = fs::read_to_string(format!("/proc/{pid}/mountinfo")).unwrap();
-        let prefix = format!("{}/", root.display());
-        let points = table
-            .lines()
-            .filter_map(|line| line.split(' ').nth(4)?.strip_prefix(&prefix));
-        points.map(ToOwned::to_owned).collect::<Vec<_>>()
-    };
-    let keeper = pod.keeper_pid.to_string();
-    assert_eq!(mounted(&keeper), ["shm", "c1"]);
-    assert_eq!(mounted("self"), Vec::<String>::new());
-
-    // A container whose root file system it is, made through the keeper's own view.
-    let mut wish = pod.script(
-        "c1",
-        "echo in; dd if=/dev/zero of=/dev/shm/x bs=64k count=100; echo $?",
-    );
-    let inside = Path::new("/proc")
-        .join(&keeper)
-        .join("root")
-        .join(target.strip_prefix("/").unwrap());
+    let tree = support::detached_tmpfs(c"16m");
+    let inside = Path::new("/proc/self/fd").join(tree.as_raw_fd().to_string());
     for dir in ["bin", "proc", "dev"] {
         fs::create_dir(inside.join(dir)).unwrap();
     }
@@ -379,6 +401,14 @@ async fn mounts_stay_out_of_the_host_and_end_with_their_container() {
     for applet in ["sh", "dd"] {
         std::os::unix::fs::symlink("busybox", inside.join("bin").join(applet)).unwrap();
     }
+    pod.keeper.place_mount("c1", tree, &target).await.unwrap();
+    assert_eq!(mounted(&pod), ["c1"]);
+
+    // A container whose root file system it is, made through the keeper's own view.
+    let mut wish = pod.script(
+        "c1",
+        "echo in; dd if=/dev/zero of=/dev/shm/x bs=64k count=100; echo $?",
+    );
     wish.config["root"]["path"] = json!(target);
     let shm = json!({"destination": "/dev/shm", "type": "bind", "source": root.join("shm"),
                      "options": ["rbind"]});
@@ -391,7 +421,7 @@ async fn mounts_stay_out_of_the_host_and_end_with_their_container() {
         "{logged}"
     );
     pod.delete("c1").await;
-    assert_eq!(mounted(&keeper), ["shm"]);
+    assert_eq!(mounted(&pod), Vec::<String>::new());
 
     // One that never reached its runtime.
     pod.keeper
@@ -400,7 +430,7 @@ async fn mounts_stay_out_of_the_host_and_end_with_their_container() {
         .unwrap();
     assert_eq!(pod.keeper.list().await.unwrap().containers.len(), 1);
     pod.keeper.forget("c2").await.unwrap();
-    assert_eq!(mounted(&keeper), ["shm"]);
+    assert_eq!(mounted(&pod), Vec::<String>::new());
 }
 
 #[tokio::test]

@@ -17,6 +17,7 @@ use std::os::fd::OwnedFd;
 use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
 use orlop_launch::{
@@ -31,6 +32,13 @@ use rustix::process::{Pid, Signal, kill_process};
 use serde_json::{Value, json};
 
 pub(crate) const LIMIT: Duration = Duration::from_secs(20);
+
+/// A mount namespace with few mounts, as the daemon has it made once.
+pub(crate) fn few_mounts() -> Option<Arc<OwnedFd>> {
+    static MADE: OnceLock<Arc<OwnedFd>> = OnceLock::new();
+    let made = MADE.get_or_init(|| Arc::new(orlop_launch::few_mounts().unwrap()));
+    Some(Arc::clone(made))
+}
 
 /// A pod under test. Everything it makes is gone when it is dropped.
 pub(crate) struct Pod {
@@ -90,6 +98,7 @@ impl Pod {
                 uts: true,
                 ..PodNamespaces::default()
             },
+            few_mounts: few_mounts(),
             ..KeeperSpec::default()
         };
         change(dir.path(), &mut spec);
@@ -105,6 +114,24 @@ impl Pod {
             runtime,
             cgroup: format!("/{name}"),
         }
+    }
+
+    /// The names of the keeper's own mounts, which have their places below a directory of its own.
+    pub(crate) fn own_mounts(&self) -> Vec<String> {
+        let open = format!("/proc/{}/fd", self.keeper_pid);
+        let names = |dir: PathBuf| {
+            let entries = fs::read_dir(dir).ok()?.flatten();
+            let mut names: Vec<_> = entries
+                .map(|entry| entry.file_name().into_string().unwrap())
+                .collect();
+            names.sort();
+            let are_numbers = names.iter().all(|name| name.parse::<u32>().is_ok());
+            (are_numbers && !names.is_empty()).then_some(names)
+        };
+        let open = fs::read_dir(open).unwrap().flatten();
+        open.filter_map(|fd| names(fd.path()))
+            .next()
+            .unwrap_or_default()
     }
 
     pub(crate) fn pod_dir(&self) -> PathBuf {
