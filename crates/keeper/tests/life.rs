@@ -528,56 +528,6 @@ async fn a_runtime_that_cannot_be_started_for_want_of_files_is_not_missing() {
 }
 
 #[tokio::test]
-async fn a_runtime_is_found_by_its_name() {
-    let mut pod = Pod::new().await;
-    pod.runtime.program = "runc".into();
-    pod.run_script("c1", "exit 42").await;
-    assert_eq!(pod.exit_of("c1").await.code, 42);
-    pod.runtime.program = "no-such-runtime".into();
-    let error = pod.create(&pod.script("c2", "true")).await.unwrap_err();
-    let Error::Runtime(error) = error else {
-        panic!("{error:?}");
-    };
-    assert_eq!(error.fault, RuntimeFault::Missing);
-    let expected = "executing no-such-runtime: No such file or directory";
-    assert!(error.detail.starts_with(expected), "{}", error.detail);
-    pod.runtime.program = "runc".into();
-}
-
-#[tokio::test]
-async fn a_runtime_that_protects_itself_is_executed_protected() {
-    let mut pod = Pod::new().await;
-    pod.runtime.program = orlop_testkit::node::run_binary();
-    let seen = pod.dir.path().join("seen");
-    let script = format!("tr '\\0' '\\n' < /proc/$PPID/environ > {}", seen.display());
-    for protects_itself in [false, true] {
-        pod.runtime.protects_itself = protects_itself;
-        let mut wish = pod.script("c1", "exit 42");
-        let hook = json!({"path": "/bin/sh", "args": ["sh", "-c", script]});
-        wish.config["hooks"]["createRuntime"] = json!([hook]);
-        pod.run(&wish).await;
-        assert_eq!(pod.exit_of("c1").await.code, 42);
-        pod.delete("c1").await;
-        let environment = fs::read_to_string(&seen).unwrap();
-        assert!(environment.contains("PATH="), "{environment}");
-        let went_on_in_a_copy = environment.contains("_PROTECTED=");
-        assert_eq!(went_on_in_a_copy, !protects_itself, "{environment}");
-    }
-}
-
-#[tokio::test]
-async fn a_script_in_place_of_a_runtime_that_protects_itself_is_executed() {
-    let mut pod = Pod::new().await;
-    let program = orlop_testkit::node::run_binary();
-    let script = format!("exec {} \"$@\"", program.display());
-    let wrapper = fake_runtime(pod.dir.path(), "wrapper", &script);
-    pod.runtime.program = wrapper.program;
-    pod.runtime.protects_itself = true;
-    pod.run_script("c1", "exit 42").await;
-    assert_eq!(pod.exit_of("c1").await.code, 42);
-}
-
-#[tokio::test]
 async fn an_oom_kill_is_told_and_recorded() {
     let mut pod = Pod::new().await;
     let mut wish = pod.script(
