@@ -7,7 +7,8 @@ use orlop_cri::v1::{ContainerState, MountPropagation};
 use orlop_testkit::{ContainerSpec, ImageBuilder, Node};
 use serde_json::json;
 
-use crate::restart::before_create;
+use crate::keepers::keeper_of;
+use crate::restart::{before_create, script};
 use crate::users::{is_able, with_users};
 use crate::world::world;
 
@@ -393,5 +394,31 @@ async fn a_runtime_that_puts_mounts_in_their_places_itself_needs_no_copy_of_the_
         let both = world.cri.exec(&id, &["touch", "/dev/shm/x", "/made"]).await;
         assert_eq!(both.expect("exec").exit_code, 0);
     }
+    world.finish().await;
+}
+
+#[tokio::test]
+async fn neither_keeper_nor_container_has_a_copy_of_the_nodes_mounts() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let (own, log) = (orlop_testkit::node::run_binary(), dir.path().join("log"));
+    // After `--root DIR --log FILE`, of which the file is removed.
+    let text = format!(
+        "case \" $* \" in *' create '*) {own} --debug \"$@\"; code=$?; cp \"$4\" {log}; exit $code;; esac; \
+         exec {own} \"$@\"",
+        own = own.display(),
+        log = log.display(),
+    );
+    let tells = script(dir.path(), "tells", &text);
+    let world = world!(Node::orlop().runtime(&tells));
+    let running = world.run_script("main", "sleep 600").await;
+    let told = std::fs::read_to_string(&log).expect("what it told");
+    assert!(
+        told.contains("that of mounts made of one with few"),
+        "{told}"
+    );
+    // What it finds by its root is in none of its own.
+    let keeper = keeper_of(&running.pod_id).as_raw_nonzero();
+    let mounts = std::fs::read_to_string(format!("/proc/{keeper}/mountinfo"));
+    assert_eq!(mounts.expect("its mounts"), "");
     world.finish().await;
 }

@@ -420,7 +420,7 @@ async fn until_not_ready(world: &World, pod: &str) {
     }
 }
 
-fn keeper_of(pod: &str) -> Pid {
+pub(crate) fn keeper_of(pod: &str) -> Pid {
     let entries = std::fs::read_dir("/proc").expect("read /proc").flatten();
     let mut pids = entries.filter_map(|entry| entry.file_name().to_str()?.parse::<i32>().ok());
     let found = pids.find(|pid| {
