@@ -210,6 +210,8 @@ const TESTS_ALSO_USE: &[(&str, &str)] = &[
     ("keeper", "launch"),
     // What their tests made.
     ("keeper", "disk"),
+    // The runtime is given what the daemon has made.
+    ("run", "launch"),
 ];
 
 /// What the keeper must not drag in: a hundred of them run on a node.
