@@ -115,7 +115,8 @@ pub fn detached(path: impl Arg) -> Result<OwnedFd> {
     open_tree(CWD, path, flags)
 }
 
-/// The same, by which nobody can write to it.
+/// The same, by which nobody can write to it, whoever comes to hold it: it only names the file, and the mount is in no
+/// namespace any more. One that is could be made writable by root of any user namespace.
 pub fn detached_read_only(path: impl Arg) -> Result<OwnedFd> {
     let tree = detached(path)?;
     let attr = MountAttr {
@@ -123,5 +124,33 @@ pub fn detached_read_only(path: impl Arg) -> Result<OwnedFd> {
         ..MountAttr::default()
     };
     set_mount_attributes(tree.as_fd(), false, &attr)?;
-    Ok(tree)
+    let flags = OpenTreeFlags::OPEN_TREE_CLOEXEC | OpenTreeFlags::AT_EMPTY_PATH;
+    open_tree(&tree, c"", flags)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_read_only_cannot_be_made_writable_again() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("program");
+        std::fs::write(&path, "as it is").unwrap();
+        // Who is not root makes none.
+        let Ok(file) = detached_read_only(&path) else {
+            return;
+        };
+        let again = format!("/proc/self/fd/{}", file.as_raw_fd());
+        assert_eq!(std::fs::read(&again).unwrap(), b"as it is");
+        let write = || std::fs::File::options().write(true).open(&again);
+        assert_eq!(write().unwrap_err().raw_os_error(), Some(libc::EROFS));
+        let attr = MountAttr {
+            clear: MountAttr::RDONLY,
+            ..MountAttr::default()
+        };
+        let changed = set_mount_attributes(file.as_fd(), false, &attr);
+        assert_eq!(changed, Err(Errno::INVAL));
+        assert_eq!(write().unwrap_err().raw_os_error(), Some(libc::EROFS));
+    }
 }

@@ -5,20 +5,22 @@
 
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
+use std::path::Path;
 
 use orlop_pool::started;
 use orlop_wire::{FEW_MOUNTS_PLACES, FEW_MOUNTS_ROOT};
-use rustix::fs::{CWD, Mode, OFlags, mkdirat, open};
+use rustix::fs::{CWD, Mode, OFlags, mkdirat, open, stat};
 use rustix::mount::{
     FsMountFlags, FsOpenFlags, MountAttrFlags, MountPropagationFlags, MoveMountFlags, UnmountFlags,
     fsconfig_create, fsconfig_set_string, fsmount, fsopen, mount_change, move_mount, unmount,
 };
 use rustix::process::{fchdir, pivot_root};
-use rustix::thread::{UnshareFlags, unshare_unsafe};
+use rustix::thread::{LinkNameSpaceType, UnshareFlags, move_into_link_name_space, unshare_unsafe};
 
 /// Makes one: an empty file system and what the kernel has below every root. It is held by the descriptor.
 ///
-/// It cannot be made where the root itself is no mount that could be changed for another, as on an initial ramdisk.
+/// It cannot be made where the root itself is no mount that could be changed for another, as on an initial ramdisk, or
+/// not that of the namespace.
 pub fn few_mounts() -> io::Result<OwnedFd> {
     let thread = std::thread::Builder::new().name("orlop-mounts".to_owned());
     let made = started(thread.spawn(leave_all))?.join();
@@ -43,6 +45,9 @@ fn leave_all() -> io::Result<OwnedFd> {
     pivot_root(".", ".")?;
     fchdir(&old)?;
     unmount(".", UnmountFlags::DETACH)?;
+    // As whoever enters it comes to its root.
+    move_into_link_name_space(namespace.as_fd(), Some(LinkNameSpaceType::Mount))?;
+    stat(Path::new("/").join(FEW_MOUNTS_PLACES))?;
     Ok(namespace)
 }
 

@@ -13,7 +13,7 @@ use crate::error::{Error, Result};
 /// Makes `path` a directory whose mounts propagate nowhere: a mount of itself, private. Done once
 /// at the daemon's start, before the first keeper; does nothing where it is done already.
 ///
-/// A keeper's mount namespace otherwise remains a peer of the host's. Root file systems, image
+/// A copy of the node's mounts otherwise remains a peer of them. Root file systems, image
 /// volumes and `/dev/shm` of pods must lie below such a directory.
 pub fn make_private_dir(path: &Path) -> Result<()> {
     let failure = |doing| {

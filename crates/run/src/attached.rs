@@ -1,5 +1,6 @@
 //! Mounts that the caller has made for a container and put nowhere: they are put on their directories in the
-//! container's own mount namespace, so that the host's mounts are copied once, and not for the caller's view as well.
+//! container's own mount namespace, so that the host's mounts are copied once, and not for the caller's view as well; or not
+//! at all ([`NAMESPACE`]).
 
 use std::ffi::OsString;
 use std::os::fd::{AsFd, OwnedFd};
@@ -40,9 +41,7 @@ struct Given {
 impl Attached {
     /// Those that the environment names, if there are some.
     pub(crate) fn passed_on() -> Result<Self> {
-        let Some(told) = std::env::var_os(VARIABLE) else {
-            return Ok(Self::default());
-        };
+        let told = std::env::var_os(VARIABLE).unwrap_or_default();
         let lines = told.as_bytes().split(|byte| *byte == b'\n');
         let lines = lines.filter(|line| !line.is_empty());
         let mounts = lines.map(one).collect::<Result<_>>()?;
@@ -76,10 +75,15 @@ impl Attached {
 
     /// What belongs to a path.
     pub(crate) fn at(&self, place: &Path) -> Result<Option<OwnedFd>> {
-        let is_there = |it: &&Given| it.place == place || it.told == place;
-        let found = self.mounts.iter().find(is_there);
+        let found = self.which(place).map(|at| &self.mounts[at]);
         let copy = found.map(|it| it.mount.try_clone()).transpose();
         copy.doing(|| VARIABLE.to_owned())
+    }
+
+    /// Which of them belongs to a path, whether by links or not.
+    pub(crate) fn which(&self, place: &Path) -> Option<usize> {
+        let mut all = self.mounts.iter();
+        all.position(|it| it.place == place || it.told == place)
     }
 
     /// All that belong elsewhere.
@@ -88,9 +92,10 @@ impl Attached {
         elsewhere.map(|it| (&it.mount, &it.place))
     }
 
-    /// Where all belong.
-    pub(crate) fn places(&self) -> impl Iterator<Item = &Path> {
-        self.mounts.iter().map(|it| it.place.as_path())
+    /// Where all belong, by links and without.
+    pub(crate) fn places(&self) -> impl Iterator<Item = [&Path; 2]> {
+        let all = self.mounts.iter();
+        all.map(|it| [it.told.as_path(), it.place.as_path()])
     }
 
     /// A namespace with few mounts, and an empty directory there.

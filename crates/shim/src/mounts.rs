@@ -51,16 +51,18 @@ pub(crate) fn give(mounts: &[PathBuf], pid: u32) -> Result<()> {
 
 /// Undoes mounts in the mount namespace of `pid`. A shim that is dead has taken them along.
 pub(crate) fn take_back(mounts: &[PathBuf], pid: u32) -> Result<()> {
-    let Ok(Some(theirs)) = other_namespace(pid) else {
-        return Ok(());
-    };
-    theirs.visit(|| {
-        for path in mounts {
-            // Undone by the shim, or never done.
-            let _ = unmount(path, UnmountFlags::DETACH | UnmountFlags::NOFOLLOW);
+    match other_namespace(pid) {
+        Ok(Some(theirs)) => theirs.visit(|| {
+            drop_own(mounts);
+            Ok(())
+        }),
+        // It lives where we are: among the host's.
+        Ok(None) => {
+            drop_own(mounts);
+            Ok(())
         }
-        Ok(())
-    })
+        Err(_) => Ok(()),
+    }
 }
 
 /// The same where who was given them may be dead, and lived in a mount namespace in which others are,
@@ -73,11 +75,7 @@ pub(crate) fn take_back_from(mounts: &[PathBuf], namespace: &Path) -> Result<()>
         // It has gone, and has taken them along.
         return Ok(());
     };
-    if other_namespace(pid)?.is_some() {
-        return take_back(mounts, pid);
-    }
-    drop_own(mounts);
-    Ok(())
+    take_back(mounts, pid)
 }
 
 /// The name of the mount namespace of a process.
@@ -89,7 +87,7 @@ pub(crate) fn namespace_of(pid: u32) -> Result<PathBuf> {
 /// Undoes mounts in our own mount namespace: a copy that was made for us, or the host's.
 pub(crate) fn drop_own(mounts: &[PathBuf]) {
     for path in mounts {
-        // One that is not there any more is what is wanted.
+        // One that is not there any more is what is wanted: undone by the shim, or never done.
         let _ = unmount(path, UnmountFlags::DETACH | UnmountFlags::NOFOLLOW);
     }
 }

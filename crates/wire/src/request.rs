@@ -24,7 +24,7 @@ messages! {
     struct Mount = 5 -> Done {
         /// The container's identity; it need not exist yet.
         1 container: String,
-        /// An existing directory or file below a mount that propagates nothing.
+        /// Where runtimes have it: an existing directory or file below a mount that propagates nothing.
         2 path: PathBuf,
     }
 

@@ -53,7 +53,10 @@ impl Mounts {
                 .map_err(|error| format!("opening {path}: {error}"))
         };
         let host = namespace("/proc/self/ns/mnt")?;
-        let (few, told) = match few.map(enter) {
+        let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
+        let root =
+            open("/", flags, Mode::empty()).map_err(|error| format!("opening /: {error}"))?;
+        let (few, told) = match few.map(|few| enter(few, &root)) {
             None => (None, None),
             Some(Ok(directory)) => {
                 let namespace = namespace("/proc/self/ns/mnt")?;
@@ -68,6 +71,8 @@ impl Mounts {
             Some(Err(error)) => {
                 let told = format!("entering a mount namespace with few mounts: {error}");
                 move_into_link_name_space(host.as_fd(), Some(LinkNameSpaceType::Mount))
+                    .and_then(|()| fchdir(&root))
+                    .and_then(|()| chroot("."))
                     .map_err(|error| format!("going back to the node's mounts: {error}"))?;
                 (None, Some(told))
             }
@@ -144,10 +149,8 @@ impl Placed {
     }
 }
 
-/// Enters a copy of a namespace with few mounts, with the root as before. Returns a directory for more of them.
-fn enter(few: OwnedFd) -> rustix::io::Result<OwnedFd> {
-    let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
-    let root = open("/", flags, Mode::empty())?;
+/// Enters a copy of a namespace with few mounts, with this root as before. Returns a directory for more of them.
+fn enter(few: OwnedFd, root: &OwnedFd) -> rustix::io::Result<OwnedFd> {
     move_into_link_name_space(few.as_fd(), Some(LinkNameSpaceType::Mount))?;
     unshare(UnshareFlags::NEWNS)?;
     let context = fsopen("tmpfs", FsOpenFlags::FSOPEN_CLOEXEC)?;
@@ -161,7 +164,7 @@ fn enter(few: OwnedFd) -> rustix::io::Result<OwnedFd> {
     let directory = fsmount(context.as_fd(), FsMountFlags::FSMOUNT_CLOEXEC, attr)?;
     let flags = MoveMountFlags::MOVE_MOUNT_F_EMPTY_PATH;
     move_mount(&directory, "", CWD, FEW_MOUNTS_PLACES, flags)?;
-    fchdir(&root)?;
+    fchdir(root)?;
     chroot(".")?;
     Ok(directory)
 }

@@ -59,6 +59,11 @@ impl View {
         let mounts = mounts.map(copy).collect::<io::Result<Vec<_>>>()?;
         // Each is told on a line.
         let is_line = |(_, path): &(OwnedFd, CString)| !path.as_bytes().contains(&b'\n');
+        let by = if mounts.iter().all(is_line) {
+            by
+        } else {
+            By::Keeper
+        };
         Ok(Self {
             host: own.host.try_clone()?,
             few: match &own.few {
@@ -67,11 +72,7 @@ impl View {
                 }
                 _ => None,
             },
-            by: if mounts.iter().all(is_line) {
-                by
-            } else {
-                By::Keeper
-            },
+            by,
             mounts,
             cwd: text(if cwd.as_os_str().is_empty() {
                 Path::new("/")

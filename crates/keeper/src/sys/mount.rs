@@ -8,18 +8,25 @@ use rustix::fs::CWD;
 use rustix::io::{Errno, Result};
 use rustix::mount::{OpenTreeFlags, open_tree};
 
-/// Opens a file by a mount that nobody else has, and by which nobody can write to it.
+/// Names a file by a mount that nobody else has, and by which nobody can write to it: the mount is in no namespace any
+/// more. One that is could be made writable by root of any user namespace.
 pub(crate) fn open_read_only(path: &CStr) -> Result<OwnedFd> {
     let flags = OpenTreeFlags::OPEN_TREE_CLONE | OpenTreeFlags::OPEN_TREE_CLOEXEC;
     let tree = open_tree(CWD, path, flags)?;
+    change(&tree, libc::MOUNT_ATTR_RDONLY, 0)?;
+    let flags = OpenTreeFlags::OPEN_TREE_CLOEXEC | OpenTreeFlags::AT_EMPTY_PATH;
+    open_tree(&tree, c"", flags)
+}
+
+fn change(mount: &OwnedFd, set: u64, clear: u64) -> Result<()> {
     // SAFETY: all zeroes is a valid mount_attr, which asks for nothing.
     let mut attr: libc::mount_attr = unsafe { std::mem::zeroed() };
-    attr.attr_set = libc::MOUNT_ATTR_RDONLY;
+    (attr.attr_set, attr.attr_clr) = (set, clear);
     // SAFETY: the path and the structure, whose size is told, live across the call.
     let result = unsafe {
         libc::syscall(
             libc::SYS_mount_setattr,
-            tree.as_raw_fd(),
+            mount.as_raw_fd(),
             c"".as_ptr(),
             libc::AT_EMPTY_PATH,
             &raw const attr,
@@ -27,10 +34,25 @@ pub(crate) fn open_read_only(path: &CStr) -> Result<OwnedFd> {
         )
     };
     if result == 0 {
-        return Ok(tree);
+        return Ok(());
     }
     // SAFETY: every thread has its errno.
     Err(Errno::from_raw_os_error(unsafe {
         *libc::__errno_location()
     }))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_read_only_cannot_be_made_writable_again() {
+        // Who is not root makes none.
+        let Ok(file) = open_read_only(c"/proc/self/exe") else {
+            return;
+        };
+        let changed = change(&file, 0, libc::MOUNT_ATTR_RDONLY);
+        assert_eq!(changed, Err(Errno::INVAL));
+    }
 }

@@ -95,8 +95,8 @@ pub struct Restore {
 }
 
 impl Keeper {
-    /// Attaches a detached mount at `path`, an existing directory (or file) below a
-    /// [private](crate::make_private_dir) one, in the keeper's mount namespace only. It is undone
+    /// Attaches a detached mount in the keeper's mount namespace only, for runtimes to have it at `path`, an existing
+    /// directory (or file) below a [private](crate::make_private_dir) one. It is undone
     /// by [`delete`](Keeper::delete) of `container`, or with the keeper.
     pub async fn place_mount(&self, container: &str, mount: OwnedFd, path: &Path) -> Result<()> {
         let doing = format!("mounting {} for container {container}", path.display());

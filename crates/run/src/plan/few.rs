@@ -3,11 +3,10 @@
 //! What the host must give is opened before the host's mounts are left, so that a bundle must name all of it: where a
 //! source lies in a mount that was given, or a file system is made of others, there is a copy as ever.
 
-use std::cell::RefCell;
 use std::ffi::CString;
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use orlop_disk::detached;
 use rustix::fs::{fstat, stat};
@@ -15,6 +14,7 @@ use rustix::fs::{fstat, stat};
 use super::CgroupMounts;
 use super::idmap::Mappings;
 use super::mounts::{By, MountStep, Opener, What, mounts};
+use super::options::MountOptions;
 use super::text::c_string;
 use super::tree::Copied;
 use crate::attached::Attached;
@@ -24,8 +24,8 @@ use crate::error::{Result, While};
 use crate::sys::{MountAttr, set_mount_attributes};
 
 /// File systems that are made of nothing else.
-const BY_THEMSELVES: [&[u8]; 6] = [
-    b"proc", b"sysfs", b"tmpfs", b"devpts", b"mqueue", b"cgroup2",
+const BY_THEMSELVES: [&str; 7] = [
+    "proc", "sysfs", "tmpfs", "devpts", "mqueue", "cgroup", "cgroup2",
 ];
 
 /// A namespace with few mounts, and what is needed there.
@@ -46,16 +46,12 @@ impl Few {
         let Some((namespace, place)) = attached.few() else {
             return Ok(None);
         };
-        let nothing = if hides {
-            let null = detached(c"/dev/null").doing(|| "/dev/null".to_owned())?;
-            // Else whoever hides something tells so.
-            let look = fstat(&null).doing(|| "/dev/null".to_owned())?;
-            if !is_null(&look) {
-                return Ok(None);
-            }
-            Some(null)
-        } else {
-            None
+        let is_it = |null: &OwnedFd| fstat(null).is_ok_and(|look| is_null(&look));
+        let nothing = match hides.then(|| detached(c"/dev/null")) {
+            None => None,
+            Some(Ok(null)) if is_it(&null) => Some(null),
+            // Whoever hides something tells so.
+            Some(_) => return Ok(None),
         };
         Ok(Some(Self {
             namespace: namespace.try_clone().doing(|| "a namespace".to_owned())?,
@@ -81,44 +77,53 @@ pub(super) fn opened(
     if kind != libc::MS_SLAVE && kind != libc::MS_PRIVATE {
         return None;
     }
-    let attached = &bundle.attached;
-    // Each can be put somewhere once; the root has its place.
-    let taken = RefCell::new(vec![rootfs.to_owned()]);
+    // Before something is made of a mount that was given.
+    if !will_do(bundle, rootfs) {
+        return None;
+    }
     let by = |source: &Path| {
-        let given = attached.at(source)?;
-        if given.is_some() && is_new(&taken, source) {
-            return Ok(given.map_or(Opener::is(By::Child), Opener::given));
-        }
-        let lies_there = attached.places().any(|place| source.starts_with(place));
-        Ok(Opener::is(if lies_there || given.is_some() {
-            By::Child
-        } else {
-            By::Parent
-        }))
+        let given = bundle.attached.at(source)?;
+        Ok(given.map_or(Opener::is(By::Parent), Opener::given))
     };
     // What is wrong is told by who tries it next.
     let steps = mounts(bundle, cgroups, mappings, false, Copied::Here, by).ok()?;
-    let places: Vec<_> = attached
-        .places()
-        .map(stat)
-        .collect::<rustix::io::Result<_>>()
-        .ok()?;
-    let is_place = |tree: &OwnedFd| {
-        let look = fstat(tree);
-        look.is_ok_and(|look| {
-            let mut places = places.iter();
-            places.any(|place| (place.st_dev, place.st_ino) == (look.st_dev, look.st_ino))
-        })
+    let are_apart = steps.iter().all(|step| keep_apart(step, kind).is_ok());
+    are_apart.then_some(steps)
+}
+
+/// Whether all that is mounted is the host's, or given and used once as a whole, or made of nothing else.
+fn will_do(bundle: &Bundle, rootfs: &Path) -> bool {
+    let attached = &bundle.attached;
+    let places = attached.places().map(|[_, place]| stat(place));
+    let Ok(places) = places.collect::<rustix::io::Result<Vec<_>>>() else {
+        return false;
     };
-    let does = |step: &MountStep| match &step.what {
-        What::Source { .. } => false,
+    // The root has its place.
+    let mut taken: Vec<usize> = attached.which(rootfs).into_iter().collect();
+    bundle.spec.mounts.iter().all(|mount| {
+        let options = MountOptions::parse(&mount.options);
+        if options.remount {
+            return true;
+        }
+        if !options.bind && mount.kind != "bind" {
+            return BY_THEMSELVES.contains(&mount.kind.as_str());
+        }
+        let source = bundle.dir.join(&mount.source);
+        if let Some(at) = attached.which(&source) {
+            let is_first = !taken.contains(&at);
+            taken.push(at);
+            return is_first;
+        }
+        let mut all = attached.places().flatten();
+        if all.any(|place| source.starts_with(place)) {
+            return false;
+        }
         // By a link to where a mount belongs that is not there.
-        What::Tree(tree) => !is_place(tree),
-        What::Fresh(fresh) => BY_THEMSELVES.contains(&fresh.kind.to_bytes()),
-        What::Change { .. } | What::Hierarchies { .. } | What::Unified { .. } => true,
-    };
-    let will_do = steps.iter().all(does) && steps.iter().all(|step| keep_apart(step, kind).is_ok());
-    will_do.then_some(steps)
+        stat(&source).is_ok_and(|look| {
+            let mut places = places.iter();
+            !places.any(|place| (place.st_dev, place.st_ino) == (look.st_dev, look.st_ino))
+        })
+    })
 }
 
 /// Makes what the host gives what it would be in a copy of the host's mounts, before it is told what else it is to be.
@@ -131,14 +136,4 @@ fn keep_apart(step: &MountStep, kind: u64) -> rustix::io::Result<()> {
         return Ok(());
     }
     set_mount_attributes(tree.as_fd(), true, &MountAttr::propagation(kind))
-}
-
-/// Whether a path was not taken before.
-fn is_new(taken: &RefCell<Vec<PathBuf>>, path: &Path) -> bool {
-    let mut taken = taken.borrow_mut();
-    let is_new = taken.iter().all(|it| it != path);
-    if is_new {
-        taken.push(path.to_owned());
-    }
-    is_new
 }

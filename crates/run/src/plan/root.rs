@@ -137,8 +137,8 @@ impl RootPlan {
             copied,
             place: c_string(rootfs.as_os_str().as_bytes(), "root.path")?,
             host_propagation,
-            // It is private by now; what is mounted in it has what it was given.
             few,
+            // It is private by now; what is mounted in it has what it was given.
             propagation: propagation.filter(|(flag, _)| *flag != libc::MS_PRIVATE),
             mounts: match opened {
                 Some(opened) => opened,

@@ -53,8 +53,11 @@ impl Tree {
 
 fn copy(path: impl Arg, attr: &MountAttr) -> Result<OwnedFd> {
     let tree = detached(path)?;
-    if !attr.is_nothing() {
-        set_mount_attributes(tree.as_fd(), false, attr)?;
-    }
+    // What is mounted there in the container is not to be the host's as well.
+    let attr = MountAttr {
+        propagation: libc::MS_SLAVE,
+        ..*attr
+    };
+    set_mount_attributes(tree.as_fd(), false, &attr)?;
     Ok(tree)
 }

@@ -100,17 +100,39 @@ fn with_files_and_devices(rig: &Rig, config: &mut Value) {
         json!([{ "path": "/dev/own", "type": "c", "major": 1, "minor": 5, "fileMode": 438 }]);
 }
 
-/// The volume is named by a link to where it belongs.
-fn by_a_link(rig: &Rig, config: &mut Value) {
+/// The volume is named as the caller has named it, by a link to where it belongs.
+fn by_the_same_link(rig: &Rig, config: &mut Value) {
     let mounts = config["mounts"].as_array_mut().unwrap();
     let volume = mounts.len() - 2;
     mounts[volume]["source"] = rig.outside("links").join("volume").to_str().into();
+}
+
+/// The volume is named by another link to where it belongs.
+fn by_another_link(rig: &Rig, config: &mut Value) {
+    let mounts = config["mounts"].as_array_mut().unwrap();
+    let volume = mounts.len() - 2;
+    mounts[volume]["source"] = rig.outside("links").join("other").to_str().into();
 }
 
 /// The volume is there twice.
 fn twice(rig: &Rig, config: &mut Value) {
     let place = rig.outside("with-volume").join("place");
     also(config, volume(&place, "/again"));
+}
+
+/// The same by two names, once for readers alone.
+fn twice_by_links(rig: &Rig, config: &mut Value) {
+    read_only(config, 2);
+    also(
+        config,
+        volume(&rig.outside("links").join("volume"), "/again"),
+    );
+}
+
+/// A part of the volume is a volume.
+fn in_part(rig: &Rig, config: &mut Value) {
+    let said = rig.outside("with-volume").join("place/said");
+    also(config, volume(&said, "/part"));
 }
 
 /// A file system is made of others.
@@ -169,7 +191,9 @@ fn make(change: Change, few: bool) -> Made {
     // As `/var/run` leads to `/run`.
     let links = rig.outside("links");
     symlink(&root_place, links.join("root")).unwrap();
-    symlink(&place, links.join("volume")).unwrap();
+    for name in ["volume", "other"] {
+        symlink(&place, links.join(name)).unwrap();
+    }
     let out = rig.outside("out");
     fs::set_permissions(&out, PermissionsExt::from_mode(0o777)).unwrap();
 
@@ -195,7 +219,7 @@ fn make(change: Change, few: bool) -> Made {
         root.as_raw_fd(),
         link.display(),
         given.as_raw_fd(),
-        place.display()
+        links.join("volume").display()
     );
     let mut create = rig.command();
     create.env("ORLOP_RUN_MOUNTS", told);
@@ -260,18 +284,21 @@ fn mounts_that_are_given_are_the_containers_and_nobody_elses() {
 #[test]
 fn a_container_made_of_a_namespace_with_few_mounts_is_as_one_made_of_a_copy() {
     skip_unless!(works());
-    let enough: [Change; 5] = [
+    let enough: [Change; 6] = [
+        by_the_same_link,
         as_it_is,
         private,
         with_a_reader,
         with_propagation,
         with_files_and_devices,
     ];
-    let not_enough: [Change; 7] = [
+    let not_enough: [Change; 9] = [
+        in_part,
+        twice_by_links,
         shared,
         with_a_hook,
         with_users,
-        by_a_link,
+        by_another_link,
         twice,
         with_an_overlay,
         with_the_hosts_devices,
