@@ -215,12 +215,12 @@ impl Files {
 
 impl Slot {
     /// All of a file that was opened, none if it is not there, and what is known of it by then.
-    pub(super) fn text<'a>(
+    pub(super) fn text(
         self,
         opened: io::Result<File>,
         path: impl FnOnce() -> PathBuf,
-        buffer: &'a mut Vec<u8>,
-    ) -> Result<(Self, Option<&'a [u8]>), Error> {
+        buffer: &mut Vec<u8>,
+    ) -> Result<(Self, Option<&[u8]>), Error> {
         match opened {
             Ok(file) => {
                 read(&file, buffer).map_err(|error| Error::io("reading", path())(error.into()))?;

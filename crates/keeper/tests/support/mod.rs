@@ -128,10 +128,8 @@ impl Pod {
             let are_numbers = names.iter().all(|name| name.parse::<u32>().is_ok());
             (are_numbers && !names.is_empty()).then_some(names)
         };
-        let open = fs::read_dir(open).unwrap().flatten();
-        open.filter_map(|fd| names(fd.path()))
-            .next()
-            .unwrap_or_default()
+        let mut open = fs::read_dir(open).unwrap().flatten();
+        open.find_map(|fd| names(fd.path())).unwrap_or_default()
     }
 
     pub(crate) fn pod_dir(&self) -> PathBuf {
