@@ -92,11 +92,13 @@ fn killed_at_any_moment(rig: &Rig, config: &Value) {
     };
     let kills = number("ORLOP_RUN_KILLS").unwrap_or(100);
     let mut chance = number("ORLOP_RUN_SEED").unwrap_or(20) | 1;
-    // One that is left alone says how long it takes; the first of all reads more from the disk.
-    drop(rig.create(config).map_err(|said| panic!("{said:?}")));
-    let begun = Instant::now();
-    drop(rig.create(config).map_err(|said| panic!("{said:?}")));
-    let whole = begun.elapsed() * 5 / 4;
+    // One that is left alone says how long it takes, the fastest of some: others are at work meanwhile.
+    let alone = (0..4).map(|_| {
+        let begun = Instant::now();
+        drop(rig.create(config).map_err(|said| panic!("{said:?}")));
+        begun.elapsed()
+    });
+    let whole = alone.min().unwrap() * 5 / 4;
     let (mut before_the_end, mut wrong) = (0, Vec::new());
     for kill in 0..kills {
         // Xorshift, within the step that is this one's.

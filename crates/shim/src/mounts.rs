@@ -138,3 +138,29 @@ fn other_namespace(pid: u32) -> Result<Option<Namespace>> {
         theirs: open(&theirs)?,
     }))
 }
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::MetadataExt;
+
+    use rustix::mount::{MountFlags, mount};
+
+    use super::*;
+
+    #[test]
+    fn mounts_of_a_shim_that_lives_where_we_are_are_taken_back() {
+        let dir = tempfile::tempdir().unwrap();
+        let place = dir.path().join("place");
+        fs::create_dir(&place).unwrap();
+        // Who is not root mounts nothing.
+        if mount("tmpfs", &place, "tmpfs", MountFlags::empty(), None).is_err() {
+            return;
+        }
+        let device = |path: &Path| fs::metadata(path).unwrap().dev();
+        assert_ne!(device(&place), device(dir.path()));
+        take_back(std::slice::from_ref(&place), std::process::id()).unwrap();
+        let is_undone = device(&place) == device(dir.path());
+        drop_own(&[place]);
+        assert!(is_undone);
+    }
+}

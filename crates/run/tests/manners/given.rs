@@ -147,7 +147,10 @@ fn with_an_overlay(rig: &Rig, config: &mut Value) {
 fn with_the_hosts_devices(_: &Rig, config: &mut Value) {
     let mounts = config["mounts"].as_array_mut().unwrap();
     mounts.retain(|mount| !mount["destination"].as_str().unwrap().starts_with("/dev"));
-    mounts.insert(0, volume(Path::new("/dev"), "/dev"));
+    let mut devices = volume(Path::new("/dev"), "/dev");
+    // Not what others have mounted below.
+    devices["options"] = json!(["bind"]);
+    mounts.insert(0, devices);
 }
 
 fn private(rig: &Rig, config: &mut Value) {
