@@ -3,13 +3,14 @@
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
+use std::process::Command;
 
-use orlop_testkit::skip_unless;
+use orlop_testkit::{skip, skip_unless};
 use serde_json::{Value, json};
 
 use crate::namespaces::with_users;
 use crate::out;
-use crate::rig::{Rig, also, mount, volume, works};
+use crate::rig::{Rig, also, ended, mount, volume, works};
 
 /// Sources below the root that earlier mounts of the container put there.
 #[test]
@@ -146,4 +147,29 @@ pub(crate) fn options_of(config: &Value, rig: &Rig, place: &str) -> String {
     line.and_then(|line| line.split(' ').nth(3))
         .unwrap_or_default()
         .to_owned()
+}
+
+#[test]
+fn what_is_mounted_on_a_containers_cgroups_is_not_the_hosts() {
+    skip_unless!(works());
+    if Path::new("/sys/fs/cgroup/cgroup.controllers").exists() {
+        skip!("cgroups of version 2 are a file system of the container's own");
+    }
+    let rig = Rig::new();
+    let mut config = rig.config(&["cat", "/proc/self/mountinfo"]);
+    let cgroups = json!({ "destination": "/sys/fs/cgroup", "type": "cgroup", "source": "cgroup" });
+    also(&mut config, cgroups);
+    let (id, bundle) = rig.bundle(&config);
+    // As with systemd, which shares all mounts.
+    let mut run = Command::new("unshare");
+    run.args(["--mount", "--propagation", "shared"]);
+    let plain = rig.command();
+    run.arg(plain.get_program()).args(plain.get_args());
+    let said = out(ended(run.args(["run", "--bundle"]).arg(bundle).arg(id)));
+    let hierarchies = said.lines().filter(|line| line.contains(" - cgroup "));
+    let hierarchies: Vec<_> = hierarchies.collect();
+    assert!(!hierarchies.is_empty(), "{said}");
+    for hierarchy in hierarchies {
+        assert!(!hierarchy.contains(" shared:"), "{hierarchy}");
+    }
 }
