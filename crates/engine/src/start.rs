@@ -1,6 +1,7 @@
 //! How the native service comes up and goes down.
 
 use std::fs::Permissions;
+use std::os::fd::OwnedFd;
 use std::os::unix::fs::PermissionsExt as _;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
@@ -73,21 +74,15 @@ impl Engine {
             Ok(classes)
         })
         .await?;
-        let few_mounts = blocking(|| match orlop_launch::few_mounts() {
-            Ok(namespace) => Ok(Some(Arc::new(namespace))),
-            Err(error) => {
-                tracing::debug!(%error, "pods have copies of all mounts of the node");
-                Ok(None)
-            }
-        });
-        let few_mounts = few_mounts.await?;
         // Side by side: each waits for the disk or for programs.
-        let (images, networks, runtimes) = tokio::join!(
+        let (few_mounts, images, networks, runtimes) = tokio::join!(
+            make_few_mounts(),
             open_images(&config, &cgroups, &host),
             open_networks(&config),
             find_runtimes(&config, cgroup_driver),
         );
         cgroups.remove_trials().await;
+        let few_mounts = few_mounts?;
         let (images, networks, runtimes) = (images?, networks?, runtimes?);
         let nri = Nri::new(config.nri.clone(), metrics.plugins().clone());
         let exec_outputs = OutputBudget::new(
@@ -200,6 +195,18 @@ pub fn of_images(config: &Config, cgroups: &Cgroups) -> orlop_image::Config {
     images.lazy.cgroups = cgroups.for_keepers();
     images.lazy.oom_score_adj = Some(KEEPER_OOM_SCORE);
     images
+}
+
+/// Without one pods have copies of all mounts of the node.
+async fn make_few_mounts() -> Result<Option<Arc<OwnedFd>>> {
+    blocking(|| match orlop_launch::few_mounts() {
+        Ok(namespace) => Ok(Some(Arc::new(namespace))),
+        Err(error) => {
+            tracing::debug!(%error, "pods have copies of all mounts of the node");
+            Ok(None)
+        }
+    })
+    .await
 }
 
 async fn open_images(config: &Config, cgroups: &Cgroups, host: &HostFacts) -> Result<Images> {

@@ -135,7 +135,8 @@ impl Keeper {
         if call.protected {
             program.protect(self.pod.program.as_ref(), self.pod.has_few_mounts());
         }
-        if !call.cwd.as_os_str().is_empty() {
+        // A view goes there itself.
+        if view.is_none() && !call.cwd.as_os_str().is_empty() {
             let cwd = call.cwd.as_os_str();
             program.current_dir(cwd).map_err(io_failure)?;
         }

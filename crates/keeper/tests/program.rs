@@ -15,6 +15,16 @@ use orlop_launch::{Error, ProtectedProgram, RuntimeFault};
 use serde_json::json;
 use support::{Pod, fake_runtime};
 
+/// A container's whole life, with a hook that looks at the runtime.
+async fn run_looking(pod: &mut Pod, script: &str) {
+    let mut wish = pod.script("c1", "exit 42");
+    let hook = json!({"path": "/bin/sh", "args": ["sh", "-c", script]});
+    wish.config["hooks"]["createRuntime"] = json!([hook]);
+    pod.run(&wish).await;
+    assert_eq!(pod.exit_of("c1").await.code, 42);
+    pod.delete("c1").await;
+}
+
 #[tokio::test]
 async fn a_runtime_is_found_by_its_name() {
     let mut pod = Pod::new().await;
@@ -40,12 +50,7 @@ async fn a_runtime_that_protects_itself_is_executed_protected() {
     let script = format!("tr '\\0' '\\n' < /proc/$PPID/environ > {}", seen.display());
     for protects_itself in [false, true] {
         pod.runtime.protects_itself = protects_itself;
-        let mut wish = pod.script("c1", "exit 42");
-        let hook = json!({"path": "/bin/sh", "args": ["sh", "-c", script]});
-        wish.config["hooks"]["createRuntime"] = json!([hook]);
-        pod.run(&wish).await;
-        assert_eq!(pod.exit_of("c1").await.code, 42);
-        pod.delete("c1").await;
+        run_looking(&mut pod, &script).await;
         let environment = fs::read_to_string(&seen).unwrap();
         assert!(environment.contains("PATH="), "{environment}");
         let went_on_in_a_copy = environment.contains("_PROTECTED=");
@@ -82,12 +87,7 @@ async fn the_program_that_is_executed_protected_is_the_one_that_is_there() {
                 // As a package is upgraded while pods run.
                 fs::rename(&copies[1], &copies[0]).unwrap();
             }
-            let mut wish = pod.script("c1", "exit 42");
-            let hook = json!({"path": "/bin/sh", "args": ["sh", "-c", script]});
-            wish.config["hooks"]["createRuntime"] = json!([hook]);
-            pod.run(&wish).await;
-            assert_eq!(pod.exit_of("c1").await.code, 42);
-            pod.delete("c1").await;
+            run_looking(&mut pod, &script).await;
             let said = fs::read_to_string(&seen).unwrap();
             let (executed, environment) = said.split_once('\n').unwrap();
             assert_eq!(executed, inode.to_string());

@@ -51,18 +51,7 @@ pub(crate) fn give(mounts: &[PathBuf], pid: u32) -> Result<()> {
 
 /// Undoes mounts in the mount namespace of `pid`. A shim that is dead has taken them along.
 pub(crate) fn take_back(mounts: &[PathBuf], pid: u32) -> Result<()> {
-    match other_namespace(pid) {
-        Ok(Some(theirs)) => theirs.visit(|| {
-            drop_own(mounts);
-            Ok(())
-        }),
-        // It lives where we are: among the host's.
-        Ok(None) => {
-            drop_own(mounts);
-            Ok(())
-        }
-        Err(_) => Ok(()),
-    }
+    other_namespace(pid).map_or(Ok(()), |theirs| drop_in(theirs.as_ref(), mounts))
 }
 
 /// The same where who was given them may be dead, and lived in a mount namespace in which others are,
@@ -75,7 +64,16 @@ pub(crate) fn take_back_from(mounts: &[PathBuf], namespace: &Path) -> Result<()>
         // It has gone, and has taken them along.
         return Ok(());
     };
-    take_back(mounts, pid)
+    drop_in(other_namespace(pid)?.as_ref(), mounts)
+}
+
+/// Undoes mounts in another mount namespace, or among the host's where whoever has them lives where we are.
+fn drop_in(theirs: Option<&Namespace>, mounts: &[PathBuf]) -> Result<()> {
+    let undo = || {
+        drop_own(mounts);
+        Ok(())
+    };
+    theirs.map_or_else(undo, |theirs| theirs.visit(undo))
 }
 
 /// The name of the mount namespace of a process.

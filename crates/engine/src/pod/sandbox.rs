@@ -230,8 +230,6 @@ async fn prepare(
     let attachment = attachment.cloned().map(Box::new);
     blocking(move || {
         let mut spec = keeper_spec(&node, &pod, inside);
-        let handler = node.runtimes.of(&pod).ok();
-        spec.runtime = handler.and_then(|handler| node.programs.of(&handler.runtime));
         if let Some(shm) = &spec.shm {
             make_private_dir(&shm.path)?;
         }
@@ -310,6 +308,7 @@ fn keeper_spec(node: &Node, pod: &Pod, inside: Inside) -> KeeperSpec {
     let modes = pod.namespaces();
     let own_net = modes.network() != NamespaceMode::Node;
     let own_ipc = modes.ipc() != NamespaceMode::Node;
+    let handler = node.runtimes.of(pod).ok();
     KeeperSpec {
         program: node.config().keeper.clone(),
         pod_id: pod.id.to_string(),
@@ -339,6 +338,6 @@ fn keeper_spec(node: &Node, pod: &Pod, inside: Inside) -> KeeperSpec {
         oom_score_adj: Some(KEEPER_OOM_SCORE),
         env: Vec::new(),
         few_mounts: node.few_mounts.clone(),
-        runtime: None,
+        runtime: handler.and_then(|handler| node.programs.of(&handler.runtime)),
     }
 }

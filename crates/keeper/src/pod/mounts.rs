@@ -56,34 +56,33 @@ impl Mounts {
         let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
         let root =
             open("/", flags, Mode::empty()).map_err(|error| format!("opening /: {error}"))?;
-        let (few, told) = match few.map(|few| enter(few, &root)) {
-            None => (None, None),
+        let told = match few.map(|few| enter(few, &root)) {
+            None => None,
             Some(Ok(directory)) => {
-                let namespace = namespace("/proc/self/ns/mnt")?;
-                (
-                    Some(Few {
-                        namespace,
-                        directory,
-                    }),
-                    None,
-                )
+                let few = Few {
+                    namespace: namespace("/proc/self/ns/mnt")?,
+                    directory,
+                };
+                return Ok((Self::new(host, Some(few)), None));
             }
             Some(Err(error)) => {
-                let told = format!("entering a mount namespace with few mounts: {error}");
                 move_into_link_name_space(host.as_fd(), Some(LinkNameSpaceType::Mount))
                     .and_then(|()| fchdir(&root))
                     .and_then(|()| chroot("."))
                     .map_err(|error| format!("going back to the node's mounts: {error}"))?;
-                (None, Some(told))
+                Some(format!(
+                    "entering a mount namespace with few mounts: {error}"
+                ))
             }
         };
-        if few.is_none() {
-            // What was shared stays so: mounts go on to propagate both ways, except below private directories.
-            unshare(UnshareFlags::NEWNS)
-                .map_err(|error| format!("making a mount namespace: {error}"))?;
-        }
-        let next = 0;
-        Ok((Self { host, few, next }, told))
+        // What was shared stays so: mounts go on to propagate both ways, except below private directories.
+        unshare(UnshareFlags::NEWNS)
+            .map_err(|error| format!("making a mount namespace: {error}"))?;
+        Ok((Self::new(host, None), told))
+    }
+
+    fn new(host: OwnedFd, few: Option<Few>) -> Self {
+        Self { host, few, next: 0 }
     }
 
     /// Puts a detached mount where containers have it at this path.

@@ -26,13 +26,12 @@ impl Keeper {
     /// remains but, perhaps, the [pin](KeeperSpec::net_pin).
     pub async fn spawn(spec: KeeperSpec) -> Result<(Keeper, KeeperEvents)> {
         let setup = spec.to_setup();
-        let descriptors = spec.descriptors();
         let (program, dir) = (spec.program.clone(), spec.dir.clone());
         let failure = |source| Error::Spawn {
             program: program.clone(),
             source,
         };
-        let descriptors = descriptors.map_err(failure)?;
+        let descriptors = spec.descriptors().map_err(failure)?;
         let started = blocking(move || start(&spec)).await;
         let (child, socket) = started.map_err(failure)?;
         let reaper = Reaper(child);

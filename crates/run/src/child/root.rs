@@ -101,17 +101,12 @@ pub(super) fn make_directory(plan: &RootPlan, path: &CStr) {
 }
 
 /// What lies over what is hidden: the first of a kind, of which the others are copies.
+#[derive(Default)]
 struct Masks {
     directory: Option<OwnedFd>,
-    file: Nothing,
-}
-
-/// The null device that lies over files.
-enum Nothing {
-    Unknown,
-    /// By the parent.
-    Given(OwnedFd),
-    Placed(OwnedFd),
+    file: Option<OwnedFd>,
+    /// The null device, by the parent, to be the first that lies over a file.
+    given: Option<OwnedFd>,
 }
 
 /// Takes away what shall not be seen or written, once nothing more is put there.
@@ -126,10 +121,9 @@ pub(super) fn close(plan: &mut RootPlan) -> Result<(), Fault> {
     for (index, path) in plan.read_only_paths.iter().enumerate() {
         make_read_only(root, path).at_index(Step::ReadOnlyPath, index as u16)?;
     }
-    let given = plan.few.as_mut().and_then(|few| few.nothing.take());
     let mut masks = Masks {
-        directory: None,
-        file: given.map_or(Nothing::Unknown, Nothing::Given),
+        given: plan.few.as_mut().and_then(|few| few.nothing.take()),
+        ..Masks::default()
     };
     for (index, path) in plan.masked.iter().enumerate() {
         if plan.masked[..index].contains(path) {
@@ -562,17 +556,13 @@ fn hide(
         target => target?,
     };
     if FileType::from_raw_mode(fstat(&target)?.st_mode) != FileType::Directory {
-        let nothing = match std::mem::replace(&mut masks.file, Nothing::Unknown) {
-            Nothing::Unknown => read_only_nothing(nothing()?)?,
-            Nothing::Given(nothing) => read_only_nothing(nothing)?,
-            Nothing::Placed(first) => {
-                let copy = copy_of(&first)?;
-                masks.file = Nothing::Placed(first);
-                return place(copy.as_fd(), target.as_fd());
-            }
-        };
+        if let Some(first) = &masks.file {
+            return place(copy_of(first)?.as_fd(), target.as_fd());
+        }
+        let nothing = masks.given.take().map_or_else(nothing, Ok)?;
+        set_mount_attributes(nothing.as_fd(), false, &read_only())?;
         place(nothing.as_fd(), target.as_fd())?;
-        masks.file = Nothing::Placed(nothing);
+        masks.file = Some(nothing);
         return Ok(());
     }
     let copy = match &masks.directory {
@@ -594,11 +584,6 @@ fn copy_of(mount: &OwnedFd) -> rustix::io::Result<OwnedFd> {
         | OpenTreeFlags::OPEN_TREE_CLOEXEC
         | OpenTreeFlags::AT_EMPTY_PATH;
     open_tree(mount, c"", flags)
-}
-
-fn read_only_nothing(nothing: OwnedFd) -> rustix::io::Result<OwnedFd> {
-    set_mount_attributes(nothing.as_fd(), false, &read_only())?;
-    Ok(nothing)
 }
 
 /// The host's `/dev/null`, which is looked at: the container has not been turned over to yet.

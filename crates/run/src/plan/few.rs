@@ -17,7 +17,6 @@ use super::mounts::{By, MountStep, Opener, What, mounts};
 use super::options::MountOptions;
 use super::text::c_string;
 use super::tree::Copied;
-use crate::attached::Attached;
 use crate::bundle::Bundle;
 use crate::child::is_null;
 use crate::error::{Result, While};
@@ -41,11 +40,27 @@ pub(crate) struct Few {
 }
 
 impl Few {
-    /// The namespace that was given, if there is one.
-    pub(super) fn given(attached: &Attached, hides: bool) -> Result<Option<Self>> {
-        let Some((namespace, place)) = attached.few() else {
+    /// The namespace that was given, and the mounts of a bundle, all that the host gives opened. Nothing where none
+    /// was given, or that will not do.
+    pub(super) fn of(
+        bundle: &Bundle,
+        cgroups: &CgroupMounts<'_>,
+        mappings: &mut Mappings,
+        rootfs: &Path,
+        host_propagation: (u64, bool),
+        hides: bool,
+    ) -> Result<Option<(Self, Vec<MountStep>)>> {
+        let Some((namespace, place)) = bundle.attached.few() else {
             return Ok(None);
         };
+        // A copy may be told that nothing it has reaches the host; there is no copy here to be told more.
+        let (kind @ (libc::MS_SLAVE | libc::MS_PRIVATE), true) = host_propagation else {
+            return Ok(None);
+        };
+        // Before something is made of a mount that was given.
+        if !will_do(bundle, rootfs) {
+            return Ok(None);
+        }
         let is_it = |null: &OwnedFd| fstat(null).is_ok_and(|look| is_null(&look));
         let nothing = match hides.then(|| detached(c"/dev/null")) {
             None => None,
@@ -53,42 +68,25 @@ impl Few {
             // Whoever hides something tells so.
             Some(_) => return Ok(None),
         };
-        Ok(Some(Self {
+        let by = |source: &Path| {
+            let given = bundle.attached.at(source)?;
+            Ok(given.map_or(Opener::is(By::Parent), Opener::given))
+        };
+        // What is wrong is told by who tries it next.
+        let Ok(steps) = mounts(bundle, cgroups, mappings, false, Copied::Here, by) else {
+            return Ok(None);
+        };
+        if steps.iter().any(|step| keep_apart(step, kind).is_err()) {
+            return Ok(None);
+        }
+        let few = Self {
             namespace: namespace.try_clone().doing(|| "a namespace".to_owned())?,
             place: c_string(place.as_os_str().as_bytes(), "a place of a mount")?,
             nothing,
             root: None,
-        }))
+        };
+        Ok(Some((few, steps)))
     }
-}
-
-/// The mounts of a bundle, all that the host gives opened. Nothing where that will not do.
-pub(super) fn opened(
-    bundle: &Bundle,
-    cgroups: &CgroupMounts<'_>,
-    mappings: &mut Mappings,
-    rootfs: &Path,
-    host_propagation: (u64, bool),
-) -> Option<Vec<MountStep>> {
-    // A copy may be told that nothing it has reaches the host; there is no copy here to be told more.
-    let (kind, true) = host_propagation else {
-        return None;
-    };
-    if kind != libc::MS_SLAVE && kind != libc::MS_PRIVATE {
-        return None;
-    }
-    // Before something is made of a mount that was given.
-    if !will_do(bundle, rootfs) {
-        return None;
-    }
-    let by = |source: &Path| {
-        let given = bundle.attached.at(source)?;
-        Ok(given.map_or(Opener::is(By::Parent), Opener::given))
-    };
-    // What is wrong is told by who tries it next.
-    let steps = mounts(bundle, cgroups, mappings, false, Copied::Here, by).ok()?;
-    let are_apart = steps.iter().all(|step| keep_apart(step, kind).is_ok());
-    are_apart.then_some(steps)
 }
 
 /// Whether all that is mounted is the host's, or given and used once as a whole, or made of nothing else.

@@ -117,16 +117,16 @@ impl RootPlan {
             mask_data.push((c"context".to_owned(), Some(label)));
         }
         let own_mounts = namespaces.makes(NamespaceKind::Mount) && !namespaces.has_users();
-        let mut few = None;
-        let mut opened = None;
-        if own_mounts && !in_users && pivots && !own_dev && copied == Copied::Here {
-            few = Few::given(&bundle.attached, !linux.masked_paths.is_empty())?;
-            opened = few.as_ref().and_then(|_| {
-                super::few::opened(bundle, cgroups, mappings, &rootfs, host_propagation)
-            });
-        }
-        let few = few.filter(|_| opened.is_some());
-        let elsewhere = bundle.attached.but_at(&rootfs).map(|(mount, path)| {
+        let of_few = if own_mounts && !in_users && pivots && !own_dev && copied == Copied::Here {
+            let hides = !linux.masked_paths.is_empty();
+            Few::of(bundle, cgroups, mappings, &rootfs, host_propagation, hides)?
+        } else {
+            None
+        };
+        let (few, opened) = of_few.unzip();
+        let elsewhere = bundle.attached.but_at(&rootfs);
+        // All of them are the volumes' already where there is no copy of the host's mounts to put them in.
+        let elsewhere = elsewhere.filter(|_| few.is_none()).map(|(mount, path)| {
             let told = || path.display().to_string();
             let path = c_string(path.as_os_str().as_bytes(), "a place of a mount")?;
             Ok((mount.try_clone().doing(told)?, path))
