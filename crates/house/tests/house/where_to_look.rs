@@ -4,8 +4,6 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use orlop_cri::Rpc;
-
 /// Words that explain nothing: no module is called so.
 const EMPTY_WORDS: [&str; 14] = [
     "utils", "util", "helpers", "common", "misc", "guard", "hunt", "home", "vow", "shown", "tell",
@@ -51,15 +49,21 @@ fn snake(name: &str) -> String {
 
 #[test]
 fn a_call_of_cri_is_found_by_its_name_in_both_backends() {
-    let missing: Vec<String> = Rpc::ALL
+    let table = read("crates/cri/src/rpc.rs");
+    let (_, table) = table.split_once("\ncalls! {\n").unwrap();
+    let rows = table.lines().take_while(|line| *line != "}");
+    let calls: Vec<&str> = rows
+        .map(|row| row.split_whitespace().next().unwrap())
+        .collect();
+    assert!(calls.len() > 30 && calls.contains(&"RunPodSandbox"));
+    let missing: Vec<String> = calls
         .iter()
-        .flat_map(|rpc| {
-            let file = snake(rpc.name());
+        .flat_map(|call| {
+            let file = snake(call);
             ["engine", "dockershim"].map(|crate_| format!("crates/{crate_}/src/rpc/{file}.rs"))
         })
         .filter(|path| !top().join(path).is_file())
         .collect();
-    assert!(Rpc::ALL.len() > 30);
     assert_eq!(missing, Vec::<String>::new());
 }
 

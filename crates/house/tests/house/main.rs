@@ -1,4 +1,5 @@
-//! The house's own rules: which crate may use which, and what may be built in.
+//! The rules of the workspace: which crate may use which, what may be built in, and that the documents
+//! name tests that exist.
 #![allow(
     clippy::disallowed_methods,
     reason = "tests read what they wrote themselves"
@@ -11,5 +12,6 @@ mod circles;
 mod dependencies;
 mod import_rules;
 mod pure_rules;
+mod security_table;
 mod where_to_look;
 mod words;

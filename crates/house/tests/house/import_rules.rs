@@ -199,6 +199,8 @@ const MAY_USE: &[(&str, &[&str])] = &[
     ),
     // A plugin of a test speaks the interface from its other end.
     ("testkit", &["cri", "nri", "ttrpc", "disk"]),
+    // The rules themselves, which are checked before anything else is built.
+    ("house", &[]),
 ];
 
 /// Nothing but tests may use it, and tests may use nothing else of the house.

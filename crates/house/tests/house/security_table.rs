@@ -1,10 +1,5 @@
 //! Tables that name tests: `docs/security.md` (what strangers can make the node spend, and the keys of
 //! that) and `SPECIFICATION.md`. What they name exists.
-#![allow(
-    clippy::disallowed_methods,
-    reason = "tests read what they wrote themselves"
-)]
-#![allow(clippy::unwrap_used, clippy::expect_used)]
 
 use std::fs;
 use std::path::{Path, PathBuf};
