@@ -8,18 +8,17 @@ HOST := $(shell rustc -vV 2>/dev/null | sed -n 's/^host: //p')
 TARGET_DIR := $(or $(CARGO_TARGET_DIR),target)
 RELEASE := $(TARGET_DIR)/release
 
-# Where nextest is missing (and can't be had) cargo's own runner does.
-NEXTEST := $(shell $(CARGO) nextest --version >/dev/null 2>&1 && echo yes)
-ifeq ($(NEXTEST),yes)
-RUN_TESTS = $(CARGO) nextest run --locked $(NEXTEST_FLAGS)
-else
-RUN_TESTS = $(CARGO) test --locked
-endif
+# Every run of the tests selects from the one build of the whole workspace: a build of a part would enable other
+# features and compile the same crates again. `.config/nextest.toml` says what a profile selects.
+WORKSPACE_TESTS = --locked --workspace --lib --bins --tests
+RUN_TESTS = .ci/with-skips $(CARGO) nextest run $(WORKSPACE_TESTS) $(NEXTEST_FLAGS)
+# `make test-runc CORE=yes`: only the dozen tests that each back end must pass before a change lands.
+profile = --profile $(if $(CORE),core,$(1))
 
 .DEFAULT_GOAL := help
-.PHONY: conformance help run build release static static-programs deps test test-peer test-containerd test-erofs test-gvisor test-lazy \
-	screenshots test-runc test-static test-wasm test-release test-package test-upgrade test-vm chaos lint \
-	deny bench install install-files package uninstall
+.PHONY: conformance help run build test-build release static static-programs deps test test-unit test-peer test-containerd test-erofs \
+	test-gvisor test-lazy test-quarantine screenshots test-runc test-static test-wasm test-release test-package test-upgrade test-vm \
+	chaos rules check lint deny bench install install-files package uninstall
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -78,103 +77,106 @@ static-programs:
 deps: ## the Debian packages that running and testing need (installs as root, else lists)
 	@.ci/deps
 
-test: deps build ## all tests; those this machine can't run are listed with the reason
+# In one build, too: what is linked here is what the tests start.
+test-build: ## all tests and the programs that they start, unoptimised
+	$(CARGO) nextest run --no-run $(WORKSPACE_TESTS)
+	$(CARGO) build --locked --workspace --bins
+	$(CARGO) build --locked --workspace $(addprefix --example ,$(TEST_EXAMPLES))
+
+# Programs that tests start, and that are no part of orlop.
+TEST_EXAMPLES := containerd-shim-kit-v2 containerd-shim-machine-v2 idle_runtime oci-probe
+
+ifdef T
+test: ## all tests, and which of them this machine skips; T=pods:: runs those with that in their name, P=CRATE of one crate
+	$(CARGO) build --locked --workspace --bins
+	@.ci/with-skips $(CARGO) nextest run --locked $(if $(P),--package $(P),--workspace) --lib --bins --tests $(NEXTEST_FLAGS) -- $(T)
+else
+test: deps test-build
 	@.ci/newer
 	@.ci/axe
-	@.ci/with-skips $(RUN_TESTS) --workspace
+	@ORLOP_TEST_ALL=yes $(RUN_TESTS) --profile ci
+endif
 
-test-peer: deps build ## the behaviour tests on Debian's containerd, the reference
-	@ORLOP_TEST_PEER=containerd .ci/with-skips $(RUN_TESTS) -p orlop --test cri --test node
-	@ORLOP_TEST_PEER=containerd .ci/with-skips $(RUN_TESTS) -p orlop-kuberuntime --test node
+test-unit: ## tests beside the code: as any user, without Debian's packages
+	@.ci/with-skips $(CARGO) nextest run --locked --workspace --lib --bins --profile ci
 
-test-containerd: deps build ## the behaviour tests on Debian's containerd with our shim
-	@ORLOP_TEST_PEER=containerd ORLOP_TEST_PEER_SHIM=orlop .ci/with-skips $(RUN_TESTS) -p orlop --test cri -- \
-		pods:: containers:: exec:: logs:: streams:: restart:: resources:: web_page::
+test-quarantine: deps test-build ## the tests that fail now and then, which `make test` leaves out
+	@$(RUN_TESTS) --profile quarantine --no-tests pass
 
-test-runc: deps build ## the behaviour tests on Debian's runc; without this they are on orlop-run
-	@ORLOP_TEST_RUNTIME=runc .ci/with-skips $(RUN_TESTS) -p orlop --test cri -- \
-		pods:: containers:: exec:: logs:: streams:: resources:: escapes:: crash::kills keepers::
+test-peer: deps test-build ## the behaviour tests on Debian's containerd, the reference
+	@ORLOP_TEST_PEER=containerd $(RUN_TESTS) $(call profile,peer)
 
-test-static: deps build static ## the behaviour tests on what is optimised and linked statically
+test-containerd: deps test-build ## the behaviour tests on Debian's containerd with our shim
+	@ORLOP_TEST_PEER=containerd ORLOP_TEST_PEER_SHIM=orlop $(RUN_TESTS) $(call profile,containerd)
+
+test-runc: deps test-build ## the behaviour tests on Debian's runc; without this they are on orlop-run
+	@ORLOP_TEST_RUNTIME=runc $(RUN_TESTS) $(call profile,runc)
+
+test-static: deps test-build static ## the behaviour tests on what is optimised and linked statically
 	@ORLOP_RUN_BIN=$(abspath $(RELEASE))/orlop-run ORLOP_KEEPER_BIN=$(abspath $(RELEASE))/orlop-keeper \
-		.ci/with-skips $(RUN_TESTS) -p orlop --test cri -- \
-		pods:: containers:: exec:: logs:: streams:: resources:: escapes:: crash::kills keepers::
+		$(RUN_TESTS) $(call profile,static)
 
-# What these tests spoil in a directory is spoiled in files by `one_file::`. Of the whole workspace there is but one
-# `it`, that of images, and it has been built for `test`: of that package alone it would be built anew.
-test-erofs: deps build ## the tests of images, and behaviour tests, with layers that are files of EROFS
-	@ORLOP_TEST_IMAGE_STORE=erofs .ci/with-skips $(RUN_TESTS) --workspace --test it -- \
-		layers:: pull:: archives:: artifacts:: restart:: manifests:: crash:: modules:: \
-		--skip a_damaged_layer_is --skip a_new_layer_whose_files_a_disk_has_lost
-	@ORLOP_TEST_IMAGE_STORE=erofs .ci/with-skips $(RUN_TESTS) -p orlop --test cri -- \
-		images:: image_archives:: pods:: containers:: exec:: users:: checkpoint:: crash::kills \
-		--skip a_damaged_layer_is
+test-erofs: deps test-build ## the tests of images, and behaviour tests, with layers that are files of EROFS
+	@ORLOP_TEST_IMAGE_STORE=erofs $(RUN_TESTS) $(call profile,erofs)
 
-# What counts bytes, layers, steps of a pull or connections counts others here, and what harms blobs harms what is
-# not read.
-test-lazy: deps build ## behaviour tests with layers that are mounted while they are fetched
-	@ORLOP_TEST_IMAGE_STORE=lazy .ci/with-skips $(RUN_TESTS) -p orlop --test cri -- \
-		images:: image_archives:: pods:: containers:: exec:: users:: checkpoint:: volumes:: \
-		crash::kills crash::memory escapes::images \
-		--skip a_damaged_layer_is --skip a_pull_is_watched --skip a_verbose_status_tells \
-		--skip the_image_file_system_is_reported
+test-lazy: deps test-build ## behaviour tests with layers that are mounted while they are fetched
+	@ORLOP_TEST_IMAGE_STORE=lazy $(RUN_TESTS) $(call profile,lazy)
 
-test-gvisor: deps build ## the behaviour tests on gVisor; what it does not do is in docs/runtimes.md
-	@ORLOP_TEST_RUNTIME=runsc .ci/with-skips $(RUN_TESTS) -p orlop --test cri -- \
-		pods:: containers:: exec:: logs:: streams:: restart:: networks:: \
-		--skip too_much_memory_is_an_oom_kill --skip resources_are_updated_while_it_runs \
-		--skip a_limit_ends_the_whole_tree
+test-gvisor: deps test-build ## the behaviour tests on gVisor; what it does not do is in docs/runtimes.md
+	@ORLOP_TEST_RUNTIME=runsc $(RUN_TESTS) $(call profile,gvisor)
 
 # What runwasi drags in is nothing that all who build should wait for: a workspace of its own.
 WASM_SHIM := $(abspath $(TARGET_DIR))/wasm-shim
-test-wasm: deps build ## pods of WebAssembly, run by a shim of runwasi's library that is built for it (3 min)
+test-wasm: deps test-build ## pods of WebAssembly, run by a shim of runwasi's library that is built for it (3 min)
 	$(CARGO) build --locked --manifest-path crates/testkit/wasm-shim/Cargo.toml --target-dir $(WASM_SHIM)
-	@ORLOP_TEST_WASM_SHIM=$(WASM_SHIM)/debug/containerd-shim-kitwasm-v1 .ci/with-skips \
-		$(RUN_TESTS) -p orlop --test cri -- wasm::
+	@ORLOP_TEST_WASM_SHIM=$(WASM_SHIM)/debug/containerd-shim-kitwasm-v1 $(RUN_TESTS) --profile wasm
 
-test-release: deps build release ## what is promised of the optimised build: sizes, idle CPU, a hundred pods
-	@ORLOP_TEST_RELEASE=$(abspath $(RELEASE)) ORLOP_NODE_PODS=100 ORLOP_PEAK_PODS=500 .ci/with-skips \
-		$(RUN_TESTS) --workspace --test daemon_size --test node --test docker --test cri \
-		-- an_idle_daemon crowd:: calls:: peak:: on_containerd::a_pod_costs
+test-release: deps test-build release ## what is promised of the optimised build: sizes, idle CPU, a hundred pods
+	@ORLOP_TEST_RELEASE=$(abspath $(RELEASE)) ORLOP_NODE_PODS=100 ORLOP_PEAK_PODS=500 $(RUN_TESTS) --profile release
 
-test-upgrade: deps build ## pods over an upgrade and back, from the commit that UPGRADE_FROM names (HEAD~1)
-	@ORLOP_TEST_OTHER=$$(.ci/other-version $(UPGRADE_FROM)) && export ORLOP_TEST_OTHER && \
-		.ci/with-skips $(RUN_TESTS) --workspace --test cri -- upgrade::
+test-upgrade: deps test-build ## pods over an upgrade and back, from the commit that UPGRADE_FROM names (HEAD~1)
+	@ORLOP_TEST_OTHER=$$(.ci/other-version $(UPGRADE_FROM)) && export ORLOP_TEST_OTHER && $(RUN_TESTS) --profile upgrade
 
 conformance: deps build ## what critest, and a kubelet's static pods say: CRITEST=… KUBELET=… KUBECTL=… name them
-	@$(CARGO) build --locked -p orlop-testkit --example conformance
+	@$(CARGO) build --locked -p orlop-conformance --features tools --bin conformance
 	@env $(if $(RELEASED),ORLOP_TEST_RELEASE=$(abspath $(RELEASE))) CRITEST='$(CRITEST)' CRITEST_ARGS='$(CRITEST_ARGS)' \
 		KUBELET='$(KUBELET)' KUBECTL='$(KUBECTL)' GATES='$(GATES)' ENGINE='$(ENGINE)' BACKENDS='$(BACKENDS)' HANDLERS='$(HANDLERS)' \
-		HOSTS_DIR='$(HOSTS_DIR)' REPORT='$(REPORT)' $(TARGET_DIR)/debug/examples/conformance
+		HOSTS_DIR='$(HOSTS_DIR)' REPORT='$(REPORT)' $(TARGET_DIR)/debug/conformance
 
 screenshots: deps build ## the pictures of docs/, ≤ 150 kB each, of a node made for them; BASE=URL: of another site, LIST=FILE (JSON), INTO=DIRECTORY
-	@$(CARGO) run --quiet --locked -p orlop-testkit --example screenshots -- \
+	@$(CARGO) run --quiet --locked -p orlop-conformance --features tools --bin screenshots -- \
 		'$(or $(LIST),docs/pictures/list.json)' '$(or $(INTO),docs/pictures)' $(BASE)
 
-test-package: deps build ## packages of the unoptimised build: their bytes and files, and in a VM: upgrade, removal, purge
+test-package: deps ## packages of the unoptimised build: their bytes and files, and in a VM: upgrade, removal, purge
+	@.ci/tool cargo-auditable 900
+	@$(AUDITABLE) $(MAKE) --no-print-directory build
 	@.ci/packages $(UPGRADE_FROM)
 
 test-vm: ## the tests on systemd and cgroup v2, in a VM of software; VM=short for a quick look
 	@.ci/vm/tests $(VM)
 
-chaos: NEXTEST_FLAGS = --profile chaos
-chaos: deps build ## faults by the thousand: KILLS=1000 of each kind, FAULTS=1000 of system calls, REBOOTS=200 power cuts, DISKS=100 that become read-only, CYCLES=1000 pods, chosen by SEED=1
+chaos: deps test-build ## faults by the thousand: KILLS=1000 of each kind, FAULTS=1000 of system calls, REBOOTS=200 power cuts, DISKS=100 that become read-only, CYCLES=1000 pods, chosen by SEED=1
 	@ORLOP_CHAOS_KILLS=$(or $(KILLS),1000) ORLOP_CRASH_KILLS=$(or $(KILLS),1000) \
 		ORLOP_CHAOS_FAULTS=$(or $(FAULTS),1000) ORLOP_CHAOS_REBOOTS=$(or $(REBOOTS),200) \
 		ORLOP_CHAOS_CYCLES=$(or $(CYCLES),1000) ORLOP_CHAOS_DISKS=$(or $(DISKS),100) \
-		ORLOP_CHAOS_SEED=$(or $(SEED),1) .ci/with-skips $(RUN_TESTS) --workspace -- crash::
+		ORLOP_CHAOS_SEED=$(or $(SEED),1) $(RUN_TESTS) --profile chaos
 
-lint: ## formatting, clippy, import rules, licences and bans
+rules: # Formatting and the house rules: what needs no build.
 	$(CARGO) fmt --all --check
 	$(CARGO) fmt --manifest-path crates/testkit/wasm-shim/Cargo.toml --check
+	$(CARGO) nextest run --locked --package orlop-house --profile ci
+
+check: rules ## formatting, house rules and clippy
 	$(CARGO) clippy --locked --workspace --all-targets -- -D warnings
-	$(RUN_TESTS) --workspace --test house
+
+lint: check ## `make check`, and licences and bans by cargo-deny
+	@.ci/deny || { [ $$? = 2 ] && [ -z "$$ORLOP_CI_STRICT" ]; }
+
+deny: ## licences, bans, sources and advisories by cargo-deny
 	@.ci/deny
+	@.ci/advisories
 
-deny: ## licences, bans, sources and (with a network) advisories by cargo-deny
-	$(CARGO) deny check
-
-bench: deps $(if $(BENCH),build,release) ## the numbers of SPECIFICATION.md; BENCH=short for a quick look
+bench: deps $(if $(BENCH),test-build,release) ## the numbers of SPECIFICATION.md; BENCH=short for a quick look
 	@$(if $(BENCH),,$(SMALL)) .ci/bench $(BENCH)
 
 install: release ## into PREFIX (/usr/local), with the systemd unit, manual pages and completions
@@ -205,8 +207,13 @@ install-files:
 PACKAGES = $(abspath $(TARGET_DIR))/package
 ANYWHERE = --remap-path-prefix=$(PACKAGES)=/target --remap-path-prefix=$(CURDIR)=/orlop \
 	--remap-path-prefix=$(or $(CARGO_HOME),$(HOME)/.cargo)=/cargo
-package: ## a deb, an rpm and a tarball, in target/package; the same bytes wherever they are made
-	RUSTFLAGS='$(ANYWHERE)' CARGO_TARGET_DIR=$(PACKAGES)/build \
+# `cargo auditable` writes the list of a program's crates into it. Cargo hashes the path of this wrapper into the names of
+# functions; without a directory the path is the same on every machine.
+AUDITABLE = RUSTC_WORKSPACE_WRAPPER=cargo-auditable \
+	CARGO_AUDITABLE_ORIG_ARGS='{"offline":false,"locked":true,"frozen":false,"config":[]}'
+package: ## a deb, an rpm and a tarball with a bill of materials, in target/package; the same bytes wherever they are made
+	.ci/tool cargo-auditable 900
+	$(AUDITABLE) RUSTFLAGS='$(ANYWHERE)' CARGO_TARGET_DIR=$(PACKAGES)/build \
 		$(MAKE) --no-print-directory release PLACELESS='$(ANYWHERE)'
 	contrib/packages/build $(PACKAGES)/build/release $(PACKAGES)
 
