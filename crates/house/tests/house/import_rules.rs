@@ -199,6 +199,8 @@ const MAY_USE: &[(&str, &[&str])] = &[
     ),
     // A plugin of a test speaks the interface from its other end.
     ("testkit", &["cri", "nri", "ttrpc", "disk"]),
+    // Tools that start a node as tests do.
+    ("conformance", &["testkit", "cri"]),
     // The rules themselves, which are checked before anything else is built.
     ("house", &[]),
 ];
