@@ -449,32 +449,3 @@ fn a_process_can_join_cgroups_below_the_container_s() {
     own.cgroup.kill_all(rustix::process::Signal::KILL).unwrap();
     child.wait().unwrap();
 }
-
-#[test]
-#[ignore = "a measurement"]
-fn how_long_it_takes() {
-    let (mut made, mut removed) = (Vec::new(), Vec::new());
-    // As a container's in its pod's, which is there.
-    let pod = Own::new(Resources::default());
-    pod.make().unwrap();
-    let resources = some_limits();
-    let path = format!("{}/container", pod.path);
-    let wanted = wanted(&pod.id, &path, &resources);
-    for _ in 0..300 {
-        let start = std::time::Instant::now();
-        let cgroup = Cgroup::plan(&wanted).unwrap();
-        let planned = start.elapsed();
-        let entry = cgroup.make(&wanted).unwrap();
-        made.push((start.elapsed(), planned));
-        drop(entry);
-        let start = std::time::Instant::now();
-        cgroup.remove().unwrap();
-        removed.push(start.elapsed());
-    }
-    made.sort();
-    removed.sort();
-    println!(
-        "made {:?} of which plan {:?}, removed {:?}",
-        made[150].0, made[150].1, removed[150]
-    );
-}
