@@ -3,6 +3,7 @@
 use std::process::Command;
 
 use serde::Deserialize;
+use serde::de::DeserializeOwned;
 
 /// The graph of packages.
 #[derive(Deserialize)]
@@ -65,23 +66,28 @@ struct GotKind {
     kind: Kind,
 }
 
+/// What `cargo metadata` says.
+pub fn metadata<T: DeserializeOwned>(options: &[&str]) -> T {
+    let output = Command::new(env!("CARGO"))
+        .args(["metadata", "--format-version=1", "--locked"])
+        .args([
+            "--manifest-path",
+            concat!(env!("CARGO_MANIFEST_DIR"), "/Cargo.toml"),
+        ])
+        .args(options)
+        .output()
+        .expect("run cargo");
+    assert!(
+        output.status.success(),
+        "{}",
+        String::from_utf8_lossy(&output.stderr)
+    );
+    serde_json::from_slice(&output.stdout).expect("cargo's answer has the fields used here")
+}
+
 impl Graph {
     pub fn read(options: &[&str]) -> Self {
-        let output = Command::new(env!("CARGO"))
-            .args(["metadata", "--format-version=1", "--locked"])
-            .args([
-                "--manifest-path",
-                concat!(env!("CARGO_MANIFEST_DIR"), "/Cargo.toml"),
-            ])
-            .args(options)
-            .output()
-            .expect("run cargo");
-        assert!(
-            output.status.success(),
-            "{}",
-            String::from_utf8_lossy(&output.stderr)
-        );
-        serde_json::from_slice(&output.stdout).expect("cargo's answer has the fields used here")
+        metadata(options)
     }
 
     /// The crates of the house.

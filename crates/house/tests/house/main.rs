@@ -11,7 +11,7 @@ mod cargo;
 mod circles;
 mod dependencies;
 mod import_rules;
+mod promises;
 mod pure_rules;
-mod security_table;
 mod where_to_look;
 mod words;

@@ -19,7 +19,8 @@ pub struct Import {
 
 impl Source {
     pub fn read(text: &str) -> Self {
-        let words = without_tests(words(text));
+        let words = words(text).into_iter().map(str::to_owned).collect();
+        let words = without_tests(words);
         let mut source = Self {
             imports: Vec::new(),
             paths: Vec::new(),
@@ -141,32 +142,39 @@ fn is_name(word: &str) -> bool {
     word.starts_with(|c: char| c.is_alphabetic() || c == '_')
 }
 
-/// The words of a text without comments and literals.
-fn words(text: &str) -> Vec<String> {
+/// The words of a text without comments; a literal is one word, with its quotes.
+pub fn words(text: &str) -> Vec<&str> {
     let mut words = Vec::new();
     let mut rest = text;
-    while let Some(first) = rest.chars().next() {
-        let len = if rest.starts_with("//") {
+    while let Some(first) = rest.bytes().next() {
+        let len = if first.is_ascii_whitespace() {
+            rest.len() - rest.trim_ascii_start().len()
+        } else if rest.starts_with("//") {
             rest.find('\n').unwrap_or(rest.len())
-        } else if let Some(len) = literal(rest) {
-            len
-        } else if first.is_alphanumeric() || first == '_' {
-            let end = rest.find(|c: char| !c.is_alphanumeric() && c != '_');
-            let len = end.unwrap_or(rest.len());
-            words.push(rest[..len].to_owned());
-            len
-        } else if rest.starts_with("::") {
-            words.push("::".to_owned());
-            2
         } else {
-            if !first.is_whitespace() {
-                words.push(first.to_string());
-            }
-            first.len_utf8()
+            let len = word(rest, first);
+            words.push(&rest[..len]);
+            len
         };
         rest = &rest[len..];
     }
     words
+}
+
+/// The length of the word at the beginning, of which this is the first byte.
+fn word(text: &str, first: u8) -> usize {
+    let in_name = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'_' || !byte.is_ascii();
+    let name = || {
+        text.bytes()
+            .position(|byte| !in_name(byte))
+            .unwrap_or(text.len())
+    };
+    match first {
+        b'"' | b'\'' | b'r' | b'b' => literal(text).unwrap_or_else(|| name().max(1)),
+        b':' if text.starts_with("::") => 2,
+        _ if in_name(first) => name(),
+        _ => 1,
+    }
 }
 
 /// The length of the text or character that stands at the beginning, if one does.
