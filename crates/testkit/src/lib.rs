@@ -6,12 +6,14 @@
 //! | [`plugin`] | a plugin of the Node Resource Interface that the test plays |
 //! | [`docker`] | Debian's Docker Engine, for the docker backend |
 //! | [`cri`] | clients on its socket, pod and container configurations, whole-life shortcuts |
+//! | [`assert_contains`] | an assertion about the words of a text |
 //! | [`browser`] | Debian's Chromium on a page: mouse, keyboard, pictures, its console, what axe finds |
 //! | [`registry`] | Debian's docker-registry on a free loopback port |
 //! | [`proxy`] | a registry's bad days: faults, login walls, request counts |
 //! | [`tls`], [`web_proxy`] | TLS before a server, and the proxy between a node and the world |
 //! | [`mutation`] | bounded fuzzing with the stable compiler |
 //! | [`image`] | layers and images made from busybox, pushed or written as archives; layers to be fetched bit by bit |
+//! | [`policy`] | signature policies of a node, and what they refuse |
 //! | [`signature`] | keys, and signatures of images as cosign makes them |
 //! | [`sigstore`] | certificates, logs and bundles as sigstore's signers make them |
 //! | [`said_of_hostile_files`](said_of_hostile_files()) | what a reader says of files that are too large or never end |
@@ -36,6 +38,7 @@
 )]
 
 pub mod browser;
+mod contains;
 pub mod cri;
 pub mod docker;
 pub mod encryption;
@@ -52,6 +55,7 @@ pub mod mutation;
 mod nest;
 pub mod node;
 pub mod plugin;
+pub mod policy;
 pub mod process;
 pub mod proxy;
 pub mod registry;

@@ -5,6 +5,7 @@
 //! `ORLOP_TEST_CRI_DOCKERD` name.
 
 mod builder;
+mod client;
 mod containerd;
 mod cri_dockerd;
 mod crio;
@@ -16,6 +17,7 @@ mod teardown;
 mod v1_only;
 
 pub use builder::{NodeBuilder, Which};
+pub use client::{Client, interrupt};
 pub use containerd::{containerd_client, containerd_program};
 pub use crio::crio_program;
 pub use ground::Ground;
