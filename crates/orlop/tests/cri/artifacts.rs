@@ -1,13 +1,12 @@
 //! Artifacts as clients see them: pulled, listed and mounted as images are, and nothing to run.
 
 use orlop_cri::v1::{ImageSpec, ImageStatusRequest, Mount};
+use orlop_testkit::BuiltImage;
 use orlop_testkit::image::ArtifactBlob;
-use orlop_testkit::{BuiltImage, skip};
 use serde_json::Value;
 use tonic::Code;
 
-use crate::client::{out, run};
-use crate::world::{World, world};
+use crate::world::{World, ours};
 
 const KIND: &str = "application/vnd.example.model";
 
@@ -38,10 +37,8 @@ async fn info(world: &World, name: &str) -> Value {
 
 #[tokio::test]
 async fn an_artifact_is_mounted_and_not_run() {
-    let world = world!();
-    if world.node.is_peer() {
-        skip!("the reference pulls images alone");
-    }
+    let world = ours!();
+    let client = world.node.client();
     let built = model();
     let name = world.image(&built, "model:1").await;
     let known = world.cri.image(&name).await.expect("status");
@@ -53,7 +50,7 @@ async fn an_artifact_is_mounted_and_not_run() {
     assert_eq!(told["artifactType"], KIND);
     assert_eq!(told["artifactManifest"]["artifactType"], KIND);
     assert_eq!(told["imageSpec"], Value::Null);
-    assert!(out(&world, &["images"]).contains("model"));
+    assert!(client.out(&["images"]).contains("model"));
 
     let script = "cat /model/weights/0.bin /model/config.json; touch /model/x 2> /dev/null || echo read-only";
     let volume = Mount {
@@ -76,7 +73,7 @@ async fn an_artifact_is_mounted_and_not_run() {
     let reason = format!("is an artifact ({KIND})");
     assert!(error.message().contains(&reason), "{error}");
 
-    let removed = run(&world, &["rmi", &name]);
+    let removed = client.run(&["rmi", &name]);
     assert!(removed.status.success(), "{removed:?}");
     assert!(world.cri.image(&name).await.expect("status").is_none());
     world.finish().await;

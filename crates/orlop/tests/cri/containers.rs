@@ -10,7 +10,9 @@ use serde_json::json;
 use crate::keepers::keeper_of;
 use crate::restart::{before_create, script};
 use crate::users::{is_able, with_users};
-use crate::world::world;
+use crate::world::{World, world};
+
+mod ours;
 
 #[tokio::test]
 async fn a_container_is_created_runs_and_exits() {
@@ -18,11 +20,8 @@ async fn a_container_is_created_runs_and_exits() {
     let pod = world.node.pod("life");
     let pod_id = world.run_pod(&pod).await;
     let spec = world.container("main").shell("exit 3");
-    let id = world
-        .cri
-        .create(&pod_id, &pod, &spec)
-        .await
-        .expect("create");
+    let id = world.cri.create(&pod_id, &pod, &spec).await;
+    let id = id.expect("create");
     let created = world.cri.status(&id).await.expect("status");
     assert_eq!(created.state(), ContainerState::ContainerCreated);
     assert!(created.created_at > 0);
@@ -39,11 +38,8 @@ async fn a_container_is_created_runs_and_exits() {
         world.node.is_peer() || end >= exited.started_at,
         "{exited:?}"
     );
-    world
-        .cri
-        .start(&id)
-        .await
-        .expect_err("an exited container does not start again");
+    let refused = world.cri.start(&id).await;
+    refused.expect_err("an exited container does not start again");
     world.cri.remove(&id).await.expect("remove");
     world.cri.remove(&id).await.expect("remove again");
 
@@ -74,11 +70,8 @@ async fn stop_asks_then_kills() {
         world.cri.stop(&running.id, grace).await.expect("stop");
         let status = world.cri.wait_exited(&running.id).await;
         assert_eq!(status.exit_code, code, "{name}");
-        world
-            .cri
-            .stop(&running.id, grace)
-            .await
-            .expect("stop again");
+        let done = world.cri.stop(&running.id, grace).await;
+        done.expect("stop again");
     }
     world.finish().await;
 }
@@ -269,23 +262,16 @@ async fn a_command_that_is_missing_is_told() {
 
 #[tokio::test]
 async fn too_much_memory_is_an_oom_kill() {
-    let world = world!();
-    let spec = world
-        .container("main")
-        .command(&["tail", "/dev/zero"])
-        .memory(24 << 20);
-    let running = world.run_container("oom", &spec).await;
-    let status = world.cri.wait_exited(&running.id).await;
-    assert_eq!(
-        (status.exit_code, status.reason.as_str()),
-        (137, "OOMKilled")
-    );
-    world.finish().await;
+    crate::sandboxes::tells_want_of_memory(world!()).await;
 }
 
 #[tokio::test]
 async fn resources_are_updated_while_it_runs() {
-    let world = world!();
+    follows_its_limit(world!()).await;
+}
+
+/// The memory limit of a container, and the one that it is given while it runs, as it sees them.
+pub(crate) async fn follows_its_limit(world: World) {
     let spec = world.container("main").shell("sleep 600").memory(64 << 20);
     let running = world.run_container("update", &spec).await;
     let file = if orlop_testkit::machine::is_cgroup_v2() {
@@ -293,14 +279,7 @@ async fn resources_are_updated_while_it_runs() {
     } else {
         "/sys/fs/cgroup/memory/memory.limit_in_bytes"
     };
-    let limit = || async {
-        let output = world
-            .cri
-            .exec(&running.id, &["cat", file])
-            .await
-            .expect("exec");
-        String::from_utf8_lossy(&output.stdout).trim().to_owned()
-    };
+    let limit = async || world.printed(&running.id, &["cat", file]).await;
     assert_eq!(limit().await, (64 << 20).to_string());
     let request = orlop_cri::v1::UpdateContainerResourcesRequest {
         container_id: running.id.clone(),
@@ -310,13 +289,9 @@ async fn resources_are_updated_while_it_runs() {
         }),
         ..Default::default()
     };
-    world
-        .cri
-        .runtime
-        .clone()
-        .update_container_resources(request)
-        .await
-        .expect("update");
+    let mut runtime = world.cri.runtime.clone();
+    let updated = runtime.update_container_resources(request).await;
+    updated.expect("update");
     assert_eq!(limit().await, (96 << 20).to_string());
     world.finish().await;
 }
@@ -370,55 +345,4 @@ fn mount_command(args: &[&str]) {
         .status()
         .expect("run mount");
     assert!(status.success(), "mount {args:?}: {status}");
-}
-
-#[tokio::test]
-async fn a_runtime_that_puts_mounts_in_their_places_itself_needs_no_copy_of_the_nodes() {
-    let dir = tempfile::tempdir().expect("a directory");
-    let seen = dir.path().join("seen");
-    let look = format!("readlink /proc/self/ns/mnt >{}", seen.display());
-    let looks = before_create(dir.path(), &look);
-    let world = world!(Node::orlop().runtime(&looks));
-    let nodes = format!("/proc/{}/ns/mnt", world.node.pid());
-    let nodes = std::fs::read_link(nodes).expect("the daemon's mounts");
-    let plain = world.node.pod("plain");
-    let pods = [plain, with_users(world.node.pod("users"))];
-    let possible = 1 + usize::from(is_able(&world).await);
-    for (index, pod) in pods.into_iter().take(possible).enumerate() {
-        let pod_id = world.run_pod(&pod).await;
-        let spec = world.container("main").command(&["sleep", "600"]);
-        let id = world.cri.run(&pod_id, &pod, &spec).await.expect("run");
-        let there = std::fs::read_to_string(&seen).expect("what was seen");
-        // Who has other users has them put in their places.
-        assert_eq!(Path::new(there.trim_end()) == nodes, index == 0);
-        let both = world.cri.exec(&id, &["touch", "/dev/shm/x", "/made"]).await;
-        assert_eq!(both.expect("exec").exit_code, 0);
-    }
-    world.finish().await;
-}
-
-#[tokio::test]
-async fn neither_keeper_nor_container_has_a_copy_of_the_nodes_mounts() {
-    let dir = tempfile::tempdir().expect("a directory");
-    let (own, log) = (orlop_testkit::node::run_binary(), dir.path().join("log"));
-    // After `--root DIR --log FILE`, of which the file is removed.
-    let text = format!(
-        "case \" $* \" in *' create '*) {own} --debug \"$@\"; code=$?; cp \"$4\" {log}; exit $code;; esac; \
-         exec {own} \"$@\"",
-        own = own.display(),
-        log = log.display(),
-    );
-    let tells = script(dir.path(), "tells", &text);
-    let world = world!(Node::orlop().runtime(&tells));
-    let running = world.run_script("main", "sleep 600").await;
-    let told = std::fs::read_to_string(&log).expect("what it told");
-    assert!(
-        told.contains("that of mounts made of one with few"),
-        "{told}"
-    );
-    // What it finds by its root is in none of its own.
-    let keeper = keeper_of(&running.pod_id).as_raw_nonzero();
-    let mounts = std::fs::read_to_string(format!("/proc/{keeper}/mountinfo"));
-    assert_eq!(mounts.expect("its mounts"), "");
-    world.finish().await;
 }

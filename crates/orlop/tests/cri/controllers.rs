@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use orlop_cri::v1::{ContainerState, RunPodSandboxRequest, StatusRequest};
 use orlop_testkit::machine::has_program;
-use orlop_testkit::{Node, NodeBuilder, SandboxController, Whims, skip_unless};
+use orlop_testkit::{Node, NodeBuilder, SandboxController, Whims, assert_contains, skip_unless};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 
@@ -377,11 +377,8 @@ async fn a_controller_that_dies_is_told_by_its_pods_and_missed_by_their_stop() {
     let error = error.expect_err("nobody makes one").message().to_owned();
     assert!(error.contains(address.to_str().expect("a path")), "{error}");
     let controller = SandboxController::start(dir.path(), Whims::None);
-    world
-        .cri
-        .remove_pod(&running.pod_id)
-        .await
-        .expect("remove the pod");
+    let done = world.cri.remove_pod(&running.pod_id).await;
+    done.expect("remove the pod");
     assert!(
         controller
             .told()
@@ -406,10 +403,7 @@ async fn a_pod_whose_controller_and_sandbox_are_gone_for_good_is_removed() {
     };
     let error = world.cri.remove_pod(&pod).await;
     let error = error.expect_err("it may live").message().to_owned();
-    assert!(
-        error.contains(&format!("served by process {server}")),
-        "{error}"
-    );
+    assert_contains!(error, &format!("served by process {server}"));
     kill(server);
     assert_eq!(count(&[GUEST, &pod], 0).await, 0, "it is dead");
     world.cri.remove_pod(&pod).await.expect("remove the pod");
@@ -564,10 +558,7 @@ async fn containerd_makes_the_sandbox_of_a_pod() {
     let told = std::fs::read_to_string(bundle.join("told")).expect("what the shim was told");
     let first = format!("create {pod_id}");
     assert_eq!(told.lines().next(), Some(first.as_str()), "{told}");
-    assert!(
-        told.contains("options runtime.v1.PodSandboxConfig"),
-        "{told}"
-    );
+    assert_contains!(told, "options runtime.v1.PodSandboxConfig");
     let spec = world.container("main").shell("echo in; sleep 600");
     let id = world.cri.run(&pod_id, &pod, &spec).await.expect("run");
     assert_eq!(world.printed(&id, &["echo", "ahoy"]).await, "ahoy");

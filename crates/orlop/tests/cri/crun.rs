@@ -4,24 +4,17 @@
 
 use std::time::Duration;
 
-use orlop_cri::v1::{
-    ContainerState, ExecSyncRequest, LinuxContainerResources, UpdateContainerResourcesRequest,
-};
-use orlop_testkit::machine::{has_program, is_cgroup_v2};
+use orlop_cri::v1::{ContainerState, ExecSyncRequest};
+use orlop_testkit::machine::has_program;
 use orlop_testkit::{Node, skip_unless};
 
-use crate::world::{World, world};
+use crate::world::world;
 
 macro_rules! crun_world {
     () => {{
         skip_unless!(has_program("crun"));
         world!(Node::orlop().runtime("crun"))
     }};
-}
-
-async fn printed(world: &World, id: &str, words: &[&str]) -> String {
-    let output = world.cri.exec(id, words).await.expect("exec");
-    String::from_utf8_lossy(&output.stdout).trim().to_owned()
 }
 
 #[tokio::test]
@@ -31,7 +24,7 @@ async fn the_nodes_null_device_stays_the_nodes() {
     let world = crun_world!();
     let spec = world.container("main").uid(54_321).shell("cat; sleep 600");
     let running = world.run_container("null", &spec).await;
-    printed(&world, &running.id, &["id"]).await;
+    world.printed(&running.id, &["id"]).await;
     let null = std::fs::metadata("/dev/null").expect("the node's null device");
     assert_eq!((null.uid(), null.gid()), (0, 0));
     world.finish().await;
@@ -44,11 +37,8 @@ async fn a_pod_lives_on_crun() {
     let pod_id = world.run_pod(&pod).await;
     let script = "trap 'echo bye; exit 5' TERM; echo ready; while :; do sleep 0.05; done";
     let spec = world.container("main").shell(script);
-    let id = world
-        .cri
-        .create(&pod_id, &pod, &spec)
-        .await
-        .expect("create");
+    let id = world.cri.create(&pod_id, &pod, &spec).await;
+    let id = id.expect("create");
     let created = world.cri.status(&id).await.expect("status");
     assert_eq!(created.state(), ContainerState::ContainerCreated);
     world.cri.start(&id).await.expect("start");
@@ -63,7 +53,7 @@ async fn a_pod_lives_on_crun() {
     // A second container sees the first: they share a PID namespace.
     let other = world.container("other").command(&["sleep", "600"]);
     let other = world.cri.run(&pod_id, &pod, &other).await.expect("run");
-    let seen = printed(&world, &other, &["ps"]).await;
+    let seen = world.printed(&other, &["ps"]).await;
     assert!(seen.contains("trap 'echo bye"), "{seen}");
 
     world.cri.stop(&id, 20).await.expect("stop");
@@ -105,63 +95,26 @@ async fn commands_run_and_time_out_on_crun() {
         late.expect_err("too late").code(),
         tonic::Code::DeadlineExceeded
     );
-    let left = printed(&world, &running.id, &["ps"]).await;
+    let left = world.printed(&running.id, &["ps"]).await;
     assert!(!left.contains("sleep 471"), "{left}");
     world.finish().await;
 }
 
 #[tokio::test]
 async fn limits_hold_and_kills_for_want_of_memory_are_told_on_crun() {
-    let world = crun_world!();
-    let spec = world
-        .container("main")
-        .command(&["sleep", "600"])
-        .memory(64 << 20);
-    let running = world.run_container("limits", &spec).await;
-    let (dir, file) = if is_cgroup_v2() {
-        ("", "memory.max")
-    } else {
-        ("memory/", "memory.limit_in_bytes")
-    };
-    let path = format!("/sys/fs/cgroup/{dir}{file}");
-    let limit = printed(&world, &running.id, &["cat", &path]).await;
-    assert_eq!(limit, (64 << 20).to_string());
-    let request = UpdateContainerResourcesRequest {
-        container_id: running.id.clone(),
-        linux: Some(LinuxContainerResources {
-            memory_limit_in_bytes: 96 << 20,
-            ..LinuxContainerResources::default()
-        }),
-        ..UpdateContainerResourcesRequest::default()
-    };
-    let mut client = world.cri.runtime.clone();
-    let updated = client.update_container_resources(request).await;
-    updated.expect("update");
-    let limit = printed(&world, &running.id, &["cat", &path]).await;
-    assert_eq!(limit, (96 << 20).to_string());
-
-    let hungry = world
-        .container("hungry")
-        .command(&["tail", "/dev/zero"])
-        .memory(24 << 20);
-    let hungry = world.run_container("hungry", &hungry).await;
-    let status = world.cri.wait_exited(&hungry.id).await;
-    assert_eq!(
-        (status.exit_code, status.reason.as_str()),
-        (137, "OOMKilled")
-    );
-    world.finish().await;
+    crate::containers::follows_its_limit(crun_world!()).await;
+    crate::sandboxes::tells_want_of_memory(crun_world!()).await;
 }
 
 #[tokio::test]
 async fn containers_of_crun_live_through_the_daemons_death() {
     let mut world = crun_world!();
     let running = world.run_script("survivor", "sleep 600").await;
-    let before = printed(&world, &running.id, &["cat", "/proc/1/stat"]).await;
+    let before = world.printed(&running.id, &["cat", "/proc/1/stat"]).await;
     world.node.kill9();
     world.node.start_again().await;
     world.cri = world.node.cri().await;
-    let after = printed(&world, &running.id, &["cat", "/proc/1/stat"]).await;
+    let after = world.printed(&running.id, &["cat", "/proc/1/stat"]).await;
     let began = |stat: &str| stat.split(' ').nth(21).map(str::to_owned);
     assert_eq!(began(&before), began(&after));
     world.cri.stop(&running.id, 0).await.expect("stop");
@@ -175,11 +128,8 @@ async fn what_cannot_run_is_told_in_crun_s_words() {
     let pod = world.node.pod("bad");
     let pod_id = world.run_pod(&pod).await;
     let spec = world.container("none").command(&["/no/such/program"]);
-    let error = world
-        .cri
-        .run(&pod_id, &pod, &spec)
-        .await
-        .expect_err("no program");
+    let error = world.cri.run(&pod_id, &pod, &spec).await;
+    let error = error.expect_err("no program");
     assert!(error.message().contains("/no/such/program"), "{error}");
     world.finish().await;
 }

@@ -4,10 +4,10 @@ use std::process::Command;
 use std::time::{Duration, Instant};
 
 use orlop_cri::v1::ExecSyncRequest;
-use orlop_testkit::{Node, node, skip};
+use orlop_testkit::node;
 use serde_json::Value;
 
-use crate::world::{World, world};
+use crate::world::{World, ours};
 
 fn look(world: &World, at: &str) -> Value {
     let done = Command::new(node::binary())
@@ -25,10 +25,7 @@ fn look(world: &World, at: &str) -> Value {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn who_looks_sees_the_call_that_waits_and_for_how_long() {
-    let world = world!(Node::any());
-    if world.node.is_peer() {
-        skip!("only orlop has this");
-    }
+    let world = ours!();
     let spec = world.container("main").command(&["sleep", "600"]);
     let running = world.run_container("waiting", &spec).await;
     let mut client = world.cri.runtime.clone();

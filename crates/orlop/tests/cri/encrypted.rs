@@ -6,11 +6,12 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use orlop_testkit::encryption::{LayerKey, LayerKeyKind, can_encrypt, encrypt, run};
-use orlop_testkit::{ContainerSpec, ImageBuilder, Layer, Node, PodSpec, Scratch, skip};
+use orlop_testkit::{
+    ContainerSpec, ImageBuilder, Layer, Node, PodSpec, Scratch, assert_contains, skip,
+};
 use serde_json::Value;
 use tonic::Code;
 
-use crate::client::out;
 use crate::world::{World, world};
 
 fn in_namespace(world: &World, name: &str) -> PodSpec {
@@ -67,18 +68,13 @@ async fn only_pods_of_a_namespace_with_the_key_run_an_encrypted_image() {
     let (team, others) = (in_namespace(&world, "team"), in_namespace(&world, "others"));
     let error = world.cri.pull_for(&name, &others).await.unwrap_err();
     assert_eq!(error.code(), Code::PermissionDenied, "{error}");
-    assert!(
-        error.message().contains("none of the keys here opens it"),
-        "{error}"
-    );
+    assert_contains!(error.message(), "none of the keys here opens it");
     let id = world.cri.pull_for(&name, &team).await.expect("pull");
-    let info: Value = serde_json::from_str(&out(&world, &["inspecti", &name])).expect("JSON");
+    let info: Value =
+        serde_json::from_str(&world.node.client().out(&["inspecti", &name])).expect("JSON");
     assert_eq!(info["info"]["encrypted"], true, "{info}");
     let doctor = world.doctor().await;
-    assert!(
-        doctor.contains("1 keys for encrypted images are understood"),
-        "{doctor}"
-    );
+    assert_contains!(doctor, "1 keys for encrypted images are understood");
 
     let spec = ContainerSpec::new("main", &id).shell("cat /cargo");
     let pod_id = world.run_pod(&team).await;
@@ -92,10 +88,7 @@ async fn only_pods_of_a_namespace_with_the_key_run_an_encrypted_image() {
         let spec = ContainerSpec::new("main", image).shell("cat /cargo");
         let error = world.cri.create(&pod_id, &others, &spec).await.unwrap_err();
         assert_eq!(error.code(), Code::PermissionDenied, "{error}");
-        assert!(
-            error.message().contains("none of the keys here opens it"),
-            "{error}"
-        );
+        assert_contains!(error.message(), "none of the keys here opens it");
     }
     fs::write(&passphrase, "another one of ours").expect("write");
     let error = world.cri.pull_for(&name, &team).await.unwrap_err();

@@ -5,10 +5,10 @@ use std::time::Duration;
 
 use orlop_cri::v1::PodSandboxState;
 use orlop_testkit::machine::is_cgroup_v2;
-use orlop_testkit::{skip, skip_unless};
+use orlop_testkit::skip_unless;
 use tonic::Code;
 
-use crate::world::world;
+use crate::world::ours;
 
 /// After this the daemon has given back threads that it can do without.
 const IDLE: Duration = Duration::from_millis(2500);
@@ -16,10 +16,7 @@ const IDLE: Duration = Duration::from_millis(2500);
 #[tokio::test]
 async fn a_pod_for_which_no_thread_can_be_started_fails_with_the_way_out_and_leaves_nothing() {
     skip_unless!(can_limit());
-    let world = world!();
-    if world.node.is_peer() {
-        skip!("the promise is ours");
-    }
+    let world = ours!();
     let before = world.run_script("before", "sleep 600").await;
     let limit = Limit::over(world.node.pid(), world.node.id());
     let others = || async { world.cri.pods().await.expect("list") };

@@ -11,7 +11,7 @@ use orlop_testkit::{Node, Terminal, skip_unless};
 
 use crate::processes::{count, kill, processes};
 use crate::sandboxes as sandboxes_of_pods;
-use crate::world::world;
+use crate::world::{World, world};
 
 const RUNTIME: &str = "runsc";
 const LIMIT: Duration = Duration::from_secs(30);
@@ -32,75 +32,16 @@ fn sandboxes(pod: &str) -> Vec<i32> {
 
 #[tokio::test]
 async fn the_containers_of_a_pod_live_in_one_sandbox() {
-    let world = gvisor_world!();
-    let pod = world.node.pod("life").own_network();
-    let pod_id = world.run_pod(&pod).await;
-    let script = "trap 'echo bye; echo last >&2; exit 5' TERM; echo ready; \
-                  while :; do sleep 0.05; done";
-    let spec = world.container("main").shell(script).env("COLOUR", "blue");
-    let id = world.cri.run(&pod_id, &pod, &spec).await.expect("run");
-    let other = world.container("other").command(&["sleep", "600"]);
-    let other = world.cri.run(&pod_id, &pod, &other).await.expect("run");
-    assert_eq!(sandboxes(&pod_id).len(), 1, "a sandbox for the pod");
-    assert_eq!(sandboxes(&id).len(), 0, "a sandbox for a container");
-    let kernel = world.printed(&id, &["dmesg"]).await;
-    assert!(kernel.contains("gVisor"), "{kernel}");
-
-    let colour = world.printed(&id, &["sh", "-c", "echo $COLOUR"]).await;
-    assert_eq!(colour, "blue");
-    let output = world
-        .cri
-        .exec(&other, &["sh", "-c", "echo out; echo err >&2; exit 42"])
-        .await
-        .expect("exec");
-    assert_eq!(output.exit_code, 42);
-    assert_eq!(
-        (&output.stdout[..], &output.stderr[..]),
-        (&b"out\n"[..], &b"err\n"[..])
-    );
-
-    world.cri.stop(&id, 20).await.expect("stop");
-    let status = world.cri.wait_exited(&id).await;
-    assert_eq!((status.exit_code, status.reason.as_str()), (5, "Error"));
-    let log = orlop_testkit::cri::read_log(&pod.logs().join("main.log"));
-    let said = |stream: &str, line: &str| {
-        log.iter()
-            .any(|said| said.stream == stream && said.content == line.as_bytes())
+    let looks = async |world: &World, [id, _]: [&str; 2]| {
+        let kernel = world.printed(id, &["dmesg"]).await;
+        assert!(kernel.contains("gVisor"), "{kernel}");
     };
-    assert!(said("stdout", "bye") && said("stderr", "last"), "{log:?}");
-    world.cri.remove(&id).await.expect("remove");
-    assert_eq!(sandboxes(&pod_id).len(), 1, "the pod goes on");
-    assert_eq!(world.printed(&other, &["echo", "still"]).await, "still");
-    world.cri.stop_pod(&pod_id).await.expect("stop the pod");
-    assert_eq!(count(&[&pod_id], 0).await, 0, "processes of the pod");
-    world.finish().await;
+    sandboxes_of_pods::hosts_a_whole_pod(gvisor_world!(), sandboxes, looks).await;
 }
 
 #[tokio::test]
 async fn a_sandbox_outlives_the_daemon() {
-    let mut world = gvisor_world!();
-    let script = "i=0; while :; do echo $i; i=$((i+1)); sleep 0.02; done";
-    let running = world.run_script("ticking", script).await;
-    let sandbox = sandboxes(&running.pod_id);
-    world.node.kill9();
-    tokio::time::sleep(std::time::Duration::from_millis(300)).await;
-    world.node.start_again().await;
-    world.cri = world.node.cri().await;
-    let status = world.cri.status(&running.id).await.expect("status");
-    assert_eq!(status.state(), ContainerState::ContainerRunning);
-    assert_eq!(sandboxes(&running.pod_id), sandbox);
-    let answer = world.printed(&running.id, &["echo", "ahoy"]).await;
-    assert_eq!(answer, "ahoy");
-    let numbers: Vec<usize> = running
-        .stdout()
-        .lines()
-        .map(|line| line.parse().expect("a number"))
-        .collect();
-    assert!(numbers.iter().copied().eq(0..numbers.len()), "{numbers:?}");
-    world.cri.stop(&running.id, 0).await.expect("stop");
-    let status = world.cri.wait_exited(&running.id).await;
-    assert_eq!(status.exit_code, 137);
-    world.finish().await;
+    sandboxes_of_pods::outlives_the_daemon(gvisor_world!(), sandboxes).await;
 }
 
 #[tokio::test]
@@ -125,22 +66,7 @@ async fn the_sandbox_tells_what_its_containers_use() {
 
 #[tokio::test]
 async fn a_command_that_takes_too_long_is_ended_in_the_sandbox() {
-    let world = gvisor_world!();
-    let running = world.run_script("limit", "sleep 600 & wait").await;
-    let command = ["sh", "-c", "exec sleep 4321"];
-    let error = world.cri.exec_within(&running.id, &command, 1).await;
-    error.expect_err("takes too long");
-    let mut ps = String::new();
-    for _ in 0..100 {
-        ps = world.printed(&running.id, &["ps", "-o", "args"]).await;
-        if !ps.contains("4321") {
-            break;
-        }
-        tokio::time::sleep(std::time::Duration::from_millis(50)).await;
-    }
-    assert!(ps.contains("600"), "it shows what runs:\n{ps}");
-    assert!(!ps.contains("4321"), "it goes on:\n{ps}");
-    world.finish().await;
+    sandboxes_of_pods::ends_a_late_command(gvisor_world!()).await;
 }
 
 #[tokio::test]
@@ -215,10 +141,10 @@ async fn a_container_in_the_sandbox_sees_the_processes_that_it_asks_for() {
 async fn a_command_in_the_sandbox_has_a_terminal() {
     let world = gvisor_world!();
     let running = world.run_script("screen", "sleep 600").await;
-    let mut client = std::process::Command::new(orlop_testkit::node::binary());
-    let socket = format!("unix://{}", world.node.socket().display());
-    client.args(["--config", "/dev/null", "--runtime-endpoint", &socket]);
-    client.args(["exec", "-it", &running.id, "sh"]);
+    let client = world
+        .node
+        .client()
+        .command(&["exec", "-it", &running.id, "sh"]);
     let mut shell = Terminal::start(&client, 90, 30);
     shell.send("test -t 0 && echo $((40 + 2)) on a terminal\r");
     shell.wait_for("\n42 on a terminal\n", LIMIT);
@@ -276,11 +202,5 @@ async fn a_sandbox_that_cannot_be_made_is_told_with_its_reason() {
 
 #[tokio::test]
 async fn such_a_runtime_is_tried_out_and_nothing_is_left_of_the_trial() {
-    let world = gvisor_world!();
-    let said = world.doctor().await;
-    assert!(said.contains("test works"), "{said}");
-    let state = world.node.state();
-    let state = state.to_str().expect("a path");
-    assert_eq!(count(&["orlop-trial-", state], 0).await, 0);
-    world.finish().await;
+    sandboxes_of_pods::is_tried_out(gvisor_world!(), RUNTIME).await;
 }

@@ -5,10 +5,10 @@ use std::process::{Command, Stdio};
 use orlop_cri::v1::ExecRequest;
 use orlop_testkit::machine::is_cgroup_v2;
 use orlop_testkit::tls::{Authority, Pair};
-use orlop_testkit::{Node, PodSpec};
+use orlop_testkit::{Node, PodSpec, assert_contains};
 
 use crate::reload::{applied, reload, run_by, which};
-use crate::world::{Running, World, cgroup_of, until, world};
+use crate::world::{Running, World, cgroup_of, ours, until, world};
 
 const SHM: &str = "io.kubernetes.cri-o.ShmSize";
 const DIVIDES: &str = "io.kubernetes.cri-o.cgroup2-mount-hierarchy-rw";
@@ -30,7 +30,7 @@ async fn said(world: &World, pod: &PodSpec, handler: &str, script: &str) -> Vec<
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_runtimes_base_is_beneath_what_a_pod_asks_for() {
-    let world = world!(Node::orlop());
+    let world = ours!();
     let file = world.node.scratch().path("base.json");
     let own = orlop_testkit::node::binary().with_file_name("orlop-run");
     let runc = which("runc");
@@ -81,10 +81,7 @@ async fn a_runtimes_base_is_beneath_what_a_pod_asks_for() {
         write(text);
         let error = reload(&world, &tables).expect_err("no base");
         assert!(error.contains("runtimes.based"), "{error}");
-        assert!(
-            error.contains("base.json") && error.contains(reason),
-            "{error}"
-        );
+        assert_contains!(error, "base.json", reason);
     }
     let told = said(&world, &world.node.pod("kept"), "based", "echo $BASE").await;
     assert_eq!(told, ["1"]);
@@ -98,7 +95,7 @@ async fn a_runtimes_base_is_beneath_what_a_pod_asks_for() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn what_annotations_ask_for_is_given_where_it_is_allowed() {
-    let world = world!(Node::orlop());
+    let world = ours!();
     let runc = which("runc");
     let tables = |allowed: &str| {
         format!(
@@ -140,7 +137,7 @@ async fn containers_live_in_the_zone_and_know_the_processors_that_they_are_given
             .then_some(())
             .ok_or_else(|| "there is no tzdata".to_owned())
     );
-    let world = world!(Node::orlop());
+    let world = ours!();
     let error = reload(&world, "[containers]\ntimezone = \"../../../etc/passwd\"\n");
     let error = error.expect_err("no zone");
     assert!(error.contains("containers.timezone"), "{error}");
@@ -173,7 +170,7 @@ async fn containers_live_in_the_zone_and_know_the_processors_that_they_are_given
 
 #[tokio::test(flavor = "multi_thread")]
 async fn sessions_are_for_clients_with_a_certificate_on_terms_of_the_configuration() {
-    let world = world!(Node::orlop());
+    let world = ours!();
     let running = world.run_script("main", "sleep 1000").await;
     let scratch = world.node.scratch();
     let authority = Authority::new(scratch.run(), "authority");

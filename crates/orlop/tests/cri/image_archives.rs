@@ -5,42 +5,28 @@ use std::io::Write as _;
 use std::process::Stdio;
 use std::time::Duration;
 
-use orlop_testkit::{Fault, FaultProxy, ImageBuilder, Layer, Rule, skip};
+use orlop_testkit::{Fault, FaultProxy, ImageBuilder, Layer, Rule, assert_contains};
 
-use crate::client::{command, out, run};
-use crate::world::world;
-
-/// Begins a test of what only our own daemon has.
-macro_rules! own_world {
-    () => {{
-        let world = world!();
-        if world.node.is_peer() {
-            skip!("the reference has no such service");
-        }
-        world
-    }};
-}
+use crate::world::ours;
 
 #[tokio::test]
 async fn an_exported_image_comes_back_with_its_id() {
-    let world = own_world!();
+    let world = ours!();
+    let client = world.node.client();
     let image = ImageBuilder::new()
         .layer(Layer::new().noise("noise", 3 << 20))
         .marked("archived")
         .build();
     let name = world.image(&image, "archived:1").await;
     let line = format!("{} sound {name}\n", image.id());
-    assert_eq!(out(&world, &["image", "verify", &name]), line);
-    let listed = out(&world, &["image", "-q", &name]);
+    assert_eq!(client.out(&["image", "verify", &name]), line);
+    let listed = client.out(&["image", "-q", &name]);
     assert_eq!(listed.trim(), image.id(), "it lists without a verb");
     for format in ["oci", "docker"] {
         let archive = world.node.scratch().path(&format!("{format}.tar"));
         let file = archive.to_str().expect("text");
-        out(
-            &world,
-            &["image", "export", "--format", format, "-o", file, &name],
-        );
-        let piped = run(&world, &["image", "export", "--format", format, &name]);
+        client.out(&["image", "export", "--format", format, "-o", file, &name]);
+        let piped = client.run(&["image", "export", "--format", format, &name]);
         let bytes = std::fs::read(&archive).expect("read the archive");
         assert!(bytes.len() > 3 << 20, "{} bytes", bytes.len());
         assert!(piped.stdout == bytes, "the standard output got another");
@@ -49,9 +35,10 @@ async fn an_exported_image_comes_back_with_its_id() {
         assert_eq!(world.cri.image(&name).await.expect("status"), None);
         let line = format!("{} {name}\n", image.id());
         if format == "oci" {
-            assert_eq!(out(&world, &["image", "import", file]), line);
+            assert_eq!(client.out(&["image", "import", file]), line);
         } else {
-            let mut import = command(&world, &["image", "import"])
+            let mut import = client
+                .command(&["image", "import"])
                 .stdin(Stdio::piped())
                 .stdout(Stdio::piped())
                 .spawn()
@@ -64,7 +51,7 @@ async fn an_exported_image_comes_back_with_its_id() {
         }
         let known = world.cri.image(&name).await.expect("status");
         assert_eq!(known.expect("is there").id, image.id(), "{format}");
-        let verified = out(&world, &["image", "verify"]);
+        let verified = client.out(&["image", "verify"]);
         assert_eq!(verified.matches(" sound ").count(), 2, "{verified}");
     }
 
@@ -72,17 +59,15 @@ async fn an_exported_image_comes_back_with_its_id() {
     let _empty = world.node.scratch().subdir("empty");
     let layout = world.node.scratch().path("layout");
     let there = format!("{}/", layout.display());
-    out(&world, &["image", "export", "-o", &there, &name]);
+    client.out(&["image", "export", "-o", &there, &name]);
     assert!(layout.join("oci-layout").is_file());
-    let again = run(&world, &["image", "export", "-o", &there, &name]);
+    let again = client.run(&["image", "export", "-o", &there, &name]);
     assert!(String::from_utf8_lossy(&again.stderr).contains("not empty"));
     world.cri.remove_image(&name).await.expect("remove");
     let line = format!("{} {name}\n", image.id());
-    assert_eq!(out(&world, &["image", "import", &there]), line);
+    assert_eq!(client.out(&["image", "import", &there]), line);
     assert_eq!(
-        run(&world, &["image", "import", "/proc/self"])
-            .status
-            .code(),
+        client.run(&["image", "import", "/proc/self"]).status.code(),
         Some(1)
     );
 
@@ -91,22 +76,20 @@ async fn an_exported_image_comes_back_with_its_id() {
     let whole = std::fs::read(world.node.scratch().path("oci.tar")).expect("read");
     let half = world.node.scratch().path("half.tar");
     std::fs::write(&half, &whole[..whole.len() / 2]).expect("write");
-    let broken = run(&world, &["image", "import", half.to_str().expect("text")]);
+    let broken = client.run(&["image", "import", half.to_str().expect("text")]);
     assert_eq!(broken.status.code(), Some(1), "{broken:?}");
     let error = String::from_utf8_lossy(&broken.stderr);
-    assert!(
-        error.contains("cannot import: importing an archive"),
-        "{error}"
-    );
+    assert_contains!(error, "cannot import: importing an archive");
     assert_eq!(world.cri.image(&name).await.expect("status"), None);
-    let error = run(&world, &["image", "export", &name]);
+    let error = client.run(&["image", "export", &name]);
     assert!(String::from_utf8_lossy(&error.stderr).contains("not found"));
     world.finish().await;
 }
 
 #[tokio::test]
 async fn a_damaged_layer_is_told_of_and_repaired() {
-    let world = own_world!();
+    let world = ours!();
+    let client = world.node.client();
     let image = ImageBuilder::new()
         .layer(Layer::new().file("motd", "ahoy\n", 0o644))
         .build();
@@ -125,23 +108,21 @@ async fn a_damaged_layer_is_told_of_and_repaired() {
         }
     }
     assert_eq!(damaged, 1);
-    let output = run(&world, &["image", "verify", &name]);
+    let output = client.run(&["image", "verify", &name]);
     assert_eq!(output.status.code(), Some(1));
     let text = String::from_utf8_lossy(&output.stdout);
-    assert!(
-        text.contains(&format!("{} broken {name}", image.id())),
-        "{text}"
-    );
-    let text = out(&world, &["image", "verify", "--repair", &name]);
+    assert_contains!(text, &format!("{} broken {name}", image.id()));
+    let text = client.out(&["image", "verify", "--repair", &name]);
     assert!(text.contains(" repaired "), "{text}");
-    let text = out(&world, &["image", "verify", &name]);
+    let text = client.out(&["image", "verify", &name]);
     assert!(text.contains(" sound "), "{text}");
     world.finish().await;
 }
 
 #[tokio::test]
 async fn garbage_goes_and_what_is_in_use_stays() {
-    let world = own_world!();
+    let world = ours!();
+    let client = world.node.client();
     let image = ImageBuilder::new()
         .layer(Layer::new().noise("noise", 1 << 20))
         .marked("unused")
@@ -149,15 +130,12 @@ async fn garbage_goes_and_what_is_in_use_stays() {
     let unused = world.image(&image, "unused:1").await;
     let running = world.run_script("user", "sleep 1000").await;
 
-    let text = out(&world, &["image", "gc"]);
+    let text = client.out(&["image", "gc"]);
     assert_eq!(text, "Freed 0B\n");
-    let text = out(&world, &["image", "gc", "--unused", "--dry-run"]);
-    assert!(
-        text.contains(&format!("Would remove {}", image.id())),
-        "{text}"
-    );
+    let text = client.out(&["image", "gc", "--unused", "--dry-run"]);
+    assert_contains!(text, &format!("Would remove {}", image.id()));
     assert!(world.cri.image(&unused).await.expect("status").is_some());
-    let done = out(&world, &["image", "gc", "--unused"]);
+    let done = client.out(&["image", "gc", "--unused"]);
     assert!(done.contains(&format!("Removed {}", image.id())), "{done}");
     assert_eq!(
         text.replace("Would remove", "Removed")
@@ -175,7 +153,7 @@ async fn garbage_goes_and_what_is_in_use_stays() {
 
 #[tokio::test]
 async fn a_pull_is_watched_from_its_beginning_to_its_end() {
-    let world = own_world!();
+    let world = ours!();
     let size = 1 << 20;
     let image = ImageBuilder::new()
         .layer(Layer::new().noise("noise", size))
@@ -191,7 +169,7 @@ async fn a_pull_is_watched_from_its_beginning_to_its_end() {
             hold: Duration::from_secs(1),
         },
     ));
-    let pull = run(&world, &["pull", &reference]);
+    let pull = world.node.client().run(&["pull", &reference]);
     let (shown, said) = (
         String::from_utf8_lossy(&pull.stderr),
         String::from_utf8_lossy(&pull.stdout),

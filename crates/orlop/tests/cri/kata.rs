@@ -8,9 +8,8 @@ use std::time::{Duration, Instant};
 use base64::Engine as _;
 use base64::prelude::BASE64_URL_SAFE;
 use orlop_cri::v1::{
-    ContainerState, Device, Image, ImageSpec, ImageStatusRequest, LinuxContainerResources,
-    ListImagesRequest, PullImageRequest, RemoveImageRequest, RunPodSandboxRequest,
-    UpdateContainerResourcesRequest,
+    Device, Image, ImageSpec, ImageStatusRequest, LinuxContainerResources, ListImagesRequest,
+    PullImageRequest, RemoveImageRequest, RunPodSandboxRequest, UpdateContainerResourcesRequest,
 };
 use orlop_testkit::machine::has_program;
 use orlop_testkit::{
@@ -560,16 +559,5 @@ async fn a_shim_that_dies_takes_its_pod_along() {
 
 #[tokio::test]
 async fn a_pod_outlives_the_daemon_with_its_machine() {
-    let mut world = machine_world!();
-    let running = world.run_script("outlives", "sleep 600").await;
-    let before = shims(&running.pod_id);
-    world.node.kill9();
-    world.node.start_again().await;
-    world.cri = world.node.cri().await;
-    let status = world.cri.status(&running.id).await.expect("status");
-    assert_eq!(status.state(), ContainerState::ContainerRunning);
-    assert_eq!(shims(&running.pod_id), before);
-    assert_eq!(world.printed(&running.id, &["echo", "ahoy"]).await, "ahoy");
-    world.cri.remove_pod(&running.pod_id).await.expect("remove");
-    world.finish().await;
+    sandboxes::outlives_the_daemon(machine_world!(), shims).await;
 }

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use orlop_cri::v1::{ContainerState, NamespaceMode, PodSandboxState};
 use orlop_testkit::process::status;
-use orlop_testkit::{ContainerSpec, ImageBuilder, Node, PodSpec, skip};
+use orlop_testkit::{ContainerSpec, ImageBuilder, Node, NodeBuilder, PodSpec};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::{Pid, PidfdFlags, PidfdGetfdFlags, Signal};
 use rustix::process::{kill_process, pidfd_getfd, pidfd_open};
@@ -15,16 +15,13 @@ use tokio::task::JoinHandle;
 
 use crate::containers::wait_for;
 use crate::restart::script;
-use crate::world::{World, world};
+use crate::world::{World, ours, world};
 
 const LIMIT: Duration = Duration::from_secs(30);
 
 #[tokio::test]
 async fn a_pod_whose_keeper_is_slow_to_answer_lives_on() {
-    let world = world!();
-    if world.node.is_peer() {
-        skip!("containerd has shims, not keepers");
-    }
+    let world = ours!();
     let running = world.run_script("slow", "sleep 600").await;
     let keeper = keeper_of(&running.pod_id);
     kill_process(keeper, Signal::STOP).expect("stop");
@@ -55,10 +52,7 @@ async fn a_pod_whose_keeper_is_slow_to_answer_lives_on() {
 
 #[tokio::test]
 async fn a_pod_whose_keeper_hangs_can_be_ended_and_removed() {
-    let world = world!();
-    if world.node.is_peer() {
-        skip!("containerd has shims, not keepers");
-    }
+    let world = world!(impatient(Node::orlop()));
     let running = world.run_script("hung", "sleep 600").await;
     kill_process(keeper_of(&running.pod_id), Signal::STOP).expect("stop");
     world.cri.stop_pod(&running.pod_id).await.expect("stop");
@@ -73,10 +67,7 @@ async fn a_pod_whose_keeper_hangs_while_a_container_starts_can_be_ended_and_remo
     let tools = tempfile::tempdir().expect("a directory");
     let note = tools.path().join("pid");
     let create = format!("echo $$ > {}; exec sleep 4713", note.display());
-    let world = world!(Node::any().runtime(&creating_by(tools.path(), &create)));
-    if world.node.is_peer() {
-        skip!("containerd has shims, not keepers");
-    }
+    let world = world!(impatient(Node::orlop()).runtime(&creating_by(tools.path(), &create)));
     let pod = world.node.pod("hung");
     let pod_id = world.run_pod(&pod).await;
     let (start, runtime) = signal_keeper_at_start(&world, &pod, &pod_id, &note, Signal::STOP).await;
@@ -96,10 +87,7 @@ async fn a_pod_whose_keeper_hangs_while_a_container_starts_can_be_ended_and_remo
 
 #[tokio::test]
 async fn a_pod_whose_keeper_hangs_after_its_container_ended_can_be_ended_and_removed() {
-    let mut world = world!();
-    if world.node.is_peer() {
-        skip!("containerd has shims, not keepers");
-    }
+    let mut world = world!(impatient(Node::orlop()));
     let ended = world.run_script("hung", "exit 7").await;
     assert_eq!(world.cri.wait_exited(&ended.id).await.exit_code, 7);
     // The next daemon does not know what was cleaned up.
@@ -116,10 +104,7 @@ async fn a_pod_whose_keeper_hangs_after_its_container_ended_can_be_ended_and_rem
 
 #[tokio::test]
 async fn a_container_whose_keeper_hangs_is_asked_to_end_and_ended_without_it() {
-    let world = world!();
-    if world.node.is_peer() {
-        skip!("containerd has shims, not keepers");
-    }
+    let world = world!(impatient(Node::orlop()));
     let pod = world.node.pod("hung");
     let pod_id = world.run_pod(&pod).await;
     let run = async |name, script| {
@@ -154,10 +139,7 @@ async fn a_container_whose_keeper_hangs_is_asked_to_end_and_ended_without_it() {
 
 #[tokio::test]
 async fn a_container_whose_keeper_hangs_is_asked_to_end_by_a_real_time_signal() {
-    let world = world!();
-    if world.node.is_peer() {
-        skip!("containerd has shims, not keepers");
-    }
+    let world = world!(impatient(Node::orlop()));
     let image = ImageBuilder::busybox()
         .config("StopSignal", json!("SIGRTMIN+3"))
         .build();
@@ -180,10 +162,7 @@ async fn a_container_that_was_being_made_when_the_daemon_died_could_not_be_start
     let tools = tempfile::tempdir().expect("a directory");
     let note = tools.path().join("pid");
     let create = format!("echo $$ > {}; sleep 3", note.display());
-    let mut world = world!(Node::any().runtime(&creating_by(tools.path(), &create)));
-    if world.node.is_peer() {
-        skip!("containerd has shims, not keepers");
-    }
+    let mut world = world!(Node::orlop().runtime(&creating_by(tools.path(), &create)));
     let pod = world.node.pod("half");
     let pod_id = world.run_pod(&pod).await;
     let main = world.container("main").shell("sleep 600");
@@ -206,10 +185,7 @@ async fn a_container_that_was_being_made_when_the_daemon_died_could_not_be_start
 
 #[tokio::test]
 async fn a_pod_whose_shared_pid_namespace_has_ended_is_not_ready() {
-    let mut world = world!();
-    if world.node.is_peer() {
-        skip!("containerd holds it by a pause container");
-    }
+    let mut world = ours!();
     let (seen, unseen) = (shared(&world, "seen").await, shared(&world, "unseen").await);
     kill_process(init_of(&seen.0), Signal::KILL).expect("kill");
     assert_eq!(world.cri.wait_exited(&seen.1).await.exit_code, 137);
@@ -236,10 +212,7 @@ async fn a_pod_whose_shared_pid_namespace_has_ended_is_not_ready() {
 
 #[tokio::test]
 async fn a_container_does_not_join_by_the_number_of_a_process_that_has_ended() {
-    let world = world!();
-    if world.node.is_peer() {
-        skip!("containerd finds namespaces in its own way");
-    }
+    let world = ours!();
     let pod = world.node.pod("late");
     let pod_id = world.run_pod(&pod).await;
     let main = world.container("main").shell("sleep 600");
@@ -247,11 +220,8 @@ async fn a_container_does_not_join_by_the_number_of_a_process_that_has_ended() {
     let debug = in_namespace_of(world.container("debug").shell("sleep 600"), &main);
     world.cri.run(&pod_id, &pod, &debug).await.expect("run");
     let late = in_namespace_of(world.container("late").shell("sleep 600"), &main);
-    let late = world
-        .cri
-        .create(&pod_id, &pod, &late)
-        .await
-        .expect("create");
+    let late = world.cri.create(&pod_id, &pod, &late).await;
+    let late = late.expect("create");
     world.cri.stop(&main, 0).await.expect("stop");
     let error = world.cri.start(&late).await.expect_err("it started");
     assert_eq!(error.code(), tonic::Code::FailedPrecondition, "{error}");
@@ -264,10 +234,7 @@ async fn a_runtime_that_would_never_end_dies_with_its_keeper() {
     let tools = tempfile::tempdir().expect("a directory");
     let note = tools.path().join("pid");
     let create = format!("echo $$ > {}; exec sleep 4712", note.display());
-    let world = world!(Node::any().runtime(&creating_by(tools.path(), &create)));
-    if world.node.is_peer() {
-        skip!("containerd has shims, not keepers");
-    }
+    let world = world!(Node::orlop().runtime(&creating_by(tools.path(), &create)));
     let (start, hung) = kill_keeper_at_start(&world, &note).await;
     start.expect_err("nobody starts it");
     let deadline = Instant::now() + LIMIT;
@@ -288,14 +255,16 @@ async fn a_runtime_that_outlives_its_keeper_is_ended_before_its_container_is_cle
         fifo = fifo.display(),
         note = note.display()
     );
-    let world = world!(Node::any().runtime(&creating_by(tools.path(), &create)));
-    if world.node.is_peer() {
-        skip!("containerd has shims, not keepers");
-    }
+    let world = world!(Node::orlop().runtime(&creating_by(tools.path(), &create)));
     let (start, late) = kill_keeper_at_start(&world, &note).await;
     start.expect_err("nobody starts it");
     assert!(has_ended(&late), "it may make something yet");
     world.finish().await;
+}
+
+/// A node that waits a quarter of the usual time for a keeper.
+fn impatient(node: NodeBuilder) -> NodeBuilder {
+    node.env("ORLOP_DEBUG_TIMEOUT_DIVISOR", "4")
 }
 
 /// What a keeper that hangs keeps from being done fails within seconds.
@@ -362,10 +331,7 @@ fn has_ended(process: &OwnedFd) -> bool {
 /// Processes begin where their makers are, but are not bound to that.
 #[tokio::test]
 async fn keepers_and_containers_may_run_on_all_processors() {
-    let world = world!();
-    if world.node.is_peer() {
-        skip!("it has no keepers");
-    }
+    let world = ours!();
     let pod = world.node.pod("anywhere");
     let pod_id = world.run_pod(&pod).await;
     let main = world.container("main").shell("sleep 600");

@@ -5,12 +5,11 @@ use std::process::{Command, Stdio};
 use std::time::Duration;
 
 use orlop_testkit::{
-    Chunked, Fault, FaultProxy, ImageBuilder, Layer, Node, NodeBuilder, Rule, machine, node, skip,
+    Chunked, Fault, FaultProxy, ImageBuilder, Layer, Node, NodeBuilder, Rule, machine, node,
 };
 use serde_json::Value;
 use tonic::Code;
 
-use crate::client::{command, out, run};
 use crate::world::{World, world};
 
 /// So slow without somebody who waits that nothing but what is asked for comes while a test runs.
@@ -23,18 +22,6 @@ lazy_timeout = "2s"
 "#;
 
 const SIZE: usize = 24 << 20;
-
-/// Begins a test of what only our own daemon has.
-macro_rules! lazy_world {
-    () => {{ lazy_world!(Node::any()) }};
-    ($node:expr) => {{
-        let world = world!(lazy($node));
-        if world.node.is_peer() {
-            skip!("the reference has no such service");
-        }
-        world
-    }};
-}
 
 fn lazy(node: NodeBuilder) -> NodeBuilder {
     node.drop_in(SETTINGS)
@@ -52,7 +39,7 @@ fn image(mark: &str) -> ImageBuilder {
 
 /// How much of an image is here, by `orlop images`; nothing where it does not say.
 fn here(world: &World, id: &str) -> Option<u64> {
-    let listed = out(world, &["images", "--no-trunc"]);
+    let listed = world.node.client().out(&["images", "--no-trunc"]);
     let heading = listed.lines().next()?;
     if !heading.contains("HERE") {
         return None;
@@ -63,14 +50,15 @@ fn here(world: &World, id: &str) -> Option<u64> {
 }
 
 fn info(world: &World, name: &str) -> Value {
-    let text = out(world, &["inspecti", name]);
+    let text = world.node.client().out(&["inspecti", name]);
     let shown: Value = serde_json::from_str(&text).expect("JSON");
     shown["info"].clone()
 }
 
 #[tokio::test]
 async fn what_is_here_of_an_image_is_told_and_the_rest_comes_on_request() {
-    let world = lazy_world!();
+    let world = world!(lazy(Node::orlop()));
+    let client = world.node.client();
     let built = ImageBuilder::new()
         .layer(Layer::new().noise("whole", 1 << 20))
         .chunked(Layer::new().noise("noise", SIZE), Chunked::EStargz)
@@ -87,7 +75,7 @@ async fn what_is_here_of_an_image_is_told_and_the_rest_comes_on_request() {
     assert_eq!(here(&world, built.id()), None, "none is lazy");
     assert_eq!(info(&world, &world.busybox)["here"], Value::Null);
 
-    let pull = run(&world, &["pull", &name]);
+    let pull = client.run(&["pull", &name]);
     let (shown, said) = (
         String::from_utf8_lossy(&pull.stderr),
         String::from_utf8_lossy(&pull.stdout),
@@ -109,10 +97,10 @@ async fn what_is_here_of_an_image_is_told_and_the_rest_comes_on_request() {
     let (bytes, of) = (&info_of["here"]["bytes"], &info_of["here"]["of"]);
     assert!(bytes.as_u64() < of.as_u64(), "{info_of}");
     assert!(of.as_u64() > Some(SIZE as u64), "{info_of}");
-    let top = out(&world, &["top", "--interval", "200ms", "-o", "json"]);
+    let top = client.out(&["top", "--interval", "200ms", "-o", "json"]);
     let top: Value = serde_json::from_str(&top).expect("JSON");
     assert_eq!(top["images"][0]["name"], name.as_str(), "{top}");
-    let info: Value = serde_json::from_str(&out(&world, &["info"])).expect("JSON");
+    let info: Value = serde_json::from_str(&client.out(&["info"])).expect("JSON");
     assert_eq!(info["config"]["lazyLayers"], 1, "{info}");
     let doctor = world.doctor().await;
     for well in [
@@ -132,7 +120,7 @@ async fn what_is_here_of_an_image_is_told_and_the_rest_comes_on_request() {
     let listed = images.arg("images").output().expect("run crictl").stdout;
     assert!(!String::from_utf8_lossy(&listed).contains("HERE"));
 
-    let fetch = run(&world, &["image", "fetch", &name]);
+    let fetch = client.run(&["image", "fetch", &name]);
     let shown = String::from_utf8_lossy(&fetch.stderr);
     assert!(fetch.status.success(), "{shown}");
     let said = String::from_utf8_lossy(&fetch.stdout);
@@ -145,12 +133,13 @@ async fn what_is_here_of_an_image_is_told_and_the_rest_comes_on_request() {
     assert_eq!(info_of["layerForms"][0], "erofs", "{info_of}");
     // Another time there is nothing to do, and what is not here is named.
     assert_eq!(
-        out(&world, &["image", "fetch", &name, &world.busybox])
+        client
+            .out(&["image", "fetch", &name, &world.busybox])
             .lines()
             .count(),
         2
     );
-    let unknown = run(&world, &["image", "fetch", "no.test/such:1"]);
+    let unknown = client.run(&["image", "fetch", "no.test/such:1"]);
     assert_eq!(unknown.status.code(), Some(1));
     assert!(String::from_utf8_lossy(&unknown.stderr).contains("no.test/such:1"));
     world.finish().await;
@@ -158,7 +147,7 @@ async fn what_is_here_of_an_image_is_told_and_the_rest_comes_on_request() {
 
 #[tokio::test]
 async fn a_pod_may_want_all_of_its_image_here() {
-    let world = lazy_world!();
+    let world = world!(lazy(Node::orlop()));
     let pod = world
         .node
         .pod("whole")
@@ -175,11 +164,8 @@ async fn a_pod_may_want_all_of_its_image_here() {
     assert!(here(&world, created.id()).is_some());
     let pod_id = world.run_pod(&pod).await;
     let spec = orlop_testkit::ContainerSpec::new("main", &name).shell("cat /last; sleep 600");
-    let id = world
-        .cri
-        .create(&pod_id, &pod, &spec)
-        .await
-        .expect("create");
+    let id = world.cri.create(&pod_id, &pod, &spec).await;
+    let id = id.expect("create");
     assert_eq!(here(&world, created.id()), None, "the creation has waited");
     world.cri.start(&id).await.expect("start");
     assert_eq!(world.printed(&id, &["cat", "/last"]).await, "created");
@@ -204,12 +190,15 @@ async fn what_cannot_be_read_is_an_event_and_counted() {
     let sockets = tempfile::tempdir().expect("a directory");
     let socket = sockets.path().join("m.sock");
     let listen = format!("unix://{}", socket.display());
-    let mut world = lazy_world!(Node::any().arg("--metrics-listen").arg(&listen));
+    let mut world = world!(lazy(Node::orlop().arg("--metrics-listen").arg(&listen)));
     let built = image("gone").build();
     let name = world.image(&built, "gone:1").await;
     let spec = orlop_testkit::ContainerSpec::new("main", &name).shell("sleep 600");
     let running = world.run_container("reader", &spec).await;
-    let events = command(&world, &["events", "-o", "table", "-n", "1", "--filter"])
+    let events = world
+        .node
+        .client()
+        .command(&["events", "-o", "table", "-n", "1", "--filter"])
         .arg("type=unreadable")
         .stdout(Stdio::piped())
         .spawn()
@@ -247,7 +236,7 @@ async fn what_cannot_be_read_is_an_event_and_counted() {
     world.registry.thaw();
     let registry = std::mem::replace(&mut world.registry, orlop_testkit::Registry::start());
     drop(registry);
-    let fetch = run(&world, &["image", "fetch", &name]);
+    let fetch = world.node.client().run(&["image", "fetch", &name]);
     let error = String::from_utf8_lossy(&fetch.stderr);
     assert_eq!(fetch.status.code(), Some(1), "{error}");
     let line = error.lines().last().unwrap_or_default();
@@ -268,10 +257,7 @@ async fn a_registry_that_stalls_holds_up_the_containers_of_its_images_alone() {
     // More than the daemon has threads for its own work.
     const CONTAINERS: usize = 80;
     let patient = SETTINGS.replace("\"2s\"", "\"1m\"");
-    let mut world = world!(Node::any().drop_in(&patient));
-    if world.node.is_peer() {
-        skip!("the reference has no such service");
-    }
+    let mut world = world!(Node::orlop().drop_in(&patient));
     let layer = Layer::new().noise("noise", SIZE);
     let layer = layer.file("etc/passwd", "somebody:x:4321:4321::/:/bin/sh\n", 0o644);
     let built = ImageBuilder::busybox().chunked(layer, Chunked::ZstdChunked);

@@ -1,7 +1,8 @@
 //! Behaviour over CRI, as the kubelet would notice it.
 //!
-//! The same tests run on Debian's containerd (`make test-peer`); where the reference does
-//! otherwise, the test says how and is skipped there.
+//! A test that begins with `world!()` runs on any node, Debian's containerd among them (`make test-peer`): its
+//! module is one of those that `.config/nextest.toml` selects for other nodes. Tests of orlop alone are in
+//! modules of their own, or in a module `ours` beneath one of those, and begin with `ours!()`.
 #![allow(
     clippy::disallowed_methods,
     reason = "tests read what they wrote themselves"
@@ -11,6 +12,7 @@
     clippy::expect_used,
     clippy::assigning_clones,
     clippy::large_futures,
+    clippy::wildcard_imports,
     reason = "tests: a panic is a failure, and nothing here is hot"
 )]
 
@@ -18,7 +20,6 @@ mod artifacts;
 mod bad_input;
 mod bundles;
 mod checkpoint;
-mod client;
 mod containers;
 mod controllers;
 mod crash;

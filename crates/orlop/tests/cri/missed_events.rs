@@ -3,10 +3,9 @@
 use std::time::Duration;
 
 use orlop_cri::v1::{ContainerEventResponse, ContainerEventType, GetEventsRequest};
-use orlop_testkit::skip;
 use tonic::Streaming;
 
-use crate::world::{World, world};
+use crate::world::{World, ours};
 
 async fn subscribe(world: &World) -> Streaming<ContainerEventResponse> {
     let mut client = world.node.cri().await.runtime;
@@ -38,10 +37,7 @@ fn now() -> i64 {
 
 #[tokio::test]
 async fn an_end_while_the_daemon_is_away_reaches_who_listened_before() {
-    let mut world = world!();
-    if world.node.is_peer() {
-        skip!("the promise is ours");
-    }
+    let mut world = ours!();
     let going = world.run_script("going", "sleep 2; exit 7").await;
     let listening = subscribe(&world).await;
     world.node.kill9();
@@ -62,10 +58,7 @@ async fn an_end_while_the_daemon_is_away_reaches_who_listened_before() {
 
 #[tokio::test]
 async fn an_end_between_two_connections_is_told_to_who_comes_back_alone() {
-    let world = world!();
-    if world.node.is_peer() {
-        skip!("the promise is ours");
-    }
+    let world = ours!();
     let going = world.run_script("going", "sleep 600").await;
     drop(subscribe(&world).await);
     tokio::time::sleep(Duration::from_millis(1500)).await;
@@ -119,10 +112,7 @@ async fn told_since(world: &World, since: &str, count: usize) -> (Vec<String>, S
 
 #[tokio::test]
 async fn who_asks_afterwards_is_told_what_has_happened_though_nobody_listened() {
-    let world = world!();
-    if world.node.is_peer() {
-        skip!("the promise is ours");
-    }
+    let world = ours!();
     let begin = jiff::Timestamp::now();
     let going = world.run_script("asked", "exit 7").await;
     world.cri.wait_exited(&going.id).await;
@@ -154,11 +144,8 @@ async fn who_asks_afterwards_is_told_what_has_happened_though_nobody_listened() 
     let later = jiff::Timestamp::now().to_string();
     let stop = async {
         tokio::time::sleep(Duration::from_millis(500)).await;
-        world
-            .cri
-            .stop_pod(&going.pod_id)
-            .await
-            .expect("stop the pod");
+        let done = world.cri.stop_pod(&going.pod_id).await;
+        done.expect("stop the pod");
     };
     let ((told, _), ()) = tokio::join!(told_since(&world, &later, 1), stop);
     assert!(is_told(&told[0], "stopped", "(pod)"), "{}", told[0]);
@@ -167,10 +154,7 @@ async fn who_asks_afterwards_is_told_what_has_happened_though_nobody_listened() 
 
 #[tokio::test]
 async fn who_asks_after_a_restart_is_told_what_is_on_record() {
-    let mut world = world!();
-    if world.node.is_peer() {
-        skip!("the promise is ours");
-    }
+    let mut world = ours!();
     let begin = jiff::Timestamp::now().to_string();
     let going = world.run_script("asked", "sleep 1; exit 7").await;
     world.node.kill9();

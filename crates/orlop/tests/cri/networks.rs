@@ -10,7 +10,7 @@ use tonic::Code;
 
 use crate::containers::wait_for;
 use crate::restart::script;
-use crate::world::{World, world};
+use crate::world::{World, ours, world};
 
 /// A directory of configurations and one of plugins, of which `told` is the only one: it
 /// notes what it is told, does what the file `do` says, and gives an address.
@@ -97,7 +97,7 @@ fn files_in(dir: &Path) -> Vec<String> {
 }
 
 /// What a command of the node says in a pod's network.
-fn in_network(namespace: &Path, command: &[&str]) -> String {
+pub(crate) fn in_network(namespace: &Path, command: &[&str]) -> String {
     let said = std::process::Command::new("nsenter")
         .arg(format!("--net={}", namespace.display()))
         .args(command)
@@ -108,30 +108,6 @@ fn in_network(namespace: &Path, command: &[&str]) -> String {
 
 fn pod(world: &World, name: &str) -> PodSpec {
     world.node.pod(name).own_network()
-}
-
-/// The network is attached while the keeper starts, but not where that has to set something first.
-#[tokio::test]
-async fn an_interface_has_what_its_pod_sets_for_new_ones() {
-    let world = world!();
-    let asking = pod(&world, "sysctls").with(|config| {
-        let linux = config.linux.get_or_insert_default();
-        linux.sysctls = [("net.ipv4.conf.default.arp_notify", "1")]
-            .map(|(name, value)| (name.to_owned(), value.to_owned()))
-            .into();
-    });
-    let id = world.run_pod(&asking).await;
-    let told = "/proc/sys/net/ipv4/conf/eth0/arp_notify";
-    let told = if world.node.is_peer() {
-        let spec = world.container("main").command(&["sleep", "600"]);
-        let container = world.cri.run(&id, &asking, &spec).await.expect("run it");
-        world.printed(&container, &["cat", told]).await
-    } else {
-        // A runtime with a kernel of its own shows another inside.
-        in_network(&world.node.state().join("netns").join(&id), &["cat", told])
-    };
-    assert_eq!(told.trim(), "1");
-    world.finish().await;
 }
 
 #[tokio::test]
@@ -178,7 +154,7 @@ fn held_networks(world: &World) -> Vec<PathBuf> {
 /// Pods seldom come alone. What no pod takes is gone soon: an idle daemon holds nothing.
 #[tokio::test]
 async fn the_next_pods_network_namespace_is_made_ahead_and_let_go_of_where_none_comes() {
-    let world = world!(Node::orlop());
+    let world = ours!();
     world.run_pod(&pod(&world, "first")).await;
     let held = || held_networks(&world);
     wait_for(|| held().len() == 1).await;
@@ -195,10 +171,7 @@ async fn the_next_pods_network_namespace_is_made_ahead_and_let_go_of_where_none_
 #[tokio::test]
 async fn plugins_are_told_all_that_the_pod_asks_for() {
     let plugins = Plugins::new();
-    let world = world!(Node::any().drop_in(&plugins.section()));
-    if world.node.is_peer() {
-        skip!("the kit writes the peer's network");
-    }
+    let world = world!(Node::orlop().drop_in(&plugins.section()));
     let asking = pod(&world, "asking")
         .host_port(18080, 80)
         .annotation("kubernetes.io/ingress-bandwidth", "1M")
@@ -269,10 +242,7 @@ async fn plugins_are_told_all_that_the_pod_asks_for() {
 #[tokio::test]
 async fn annotations_that_make_no_sense_are_refused_by_name() {
     let plugins = Plugins::new();
-    let world = world!(Node::any().drop_in(&plugins.section()));
-    if world.node.is_peer() {
-        skip!("the kit writes the peer's network");
-    }
+    let world = world!(Node::orlop().drop_in(&plugins.section()));
     for (key, value) in [
         ("kubernetes.io/ingress-bandwidth", "fast"),
         ("kubernetes.io/egress-bandwidth", "2P"),
@@ -290,10 +260,7 @@ async fn annotations_that_make_no_sense_are_refused_by_name() {
 #[tokio::test]
 async fn a_plugin_that_fails_is_told_on_the_pod_and_leaks_nothing() {
     let plugins = Plugins::new();
-    let world = world!(Node::any().drop_in(&plugins.section()));
-    if world.node.is_peer() {
-        skip!("the kit writes the peer's network");
-    }
+    let world = world!(Node::orlop().drop_in(&plugins.section()));
     let on_add = |what: &str| format!("[ $CNI_COMMAND != ADD ] || {{ {what}; }}");
     for (what, said) in [
         (r#"echo '{"code":7,"msg":"no luck"}'; exit 1"#, "no luck"),
@@ -358,10 +325,7 @@ async fn a_plugin_that_fails_is_told_on_the_pod_and_leaks_nothing() {
 async fn a_file_that_was_never_good_gives_pods_no_other_network() {
     let plugins = Plugins::new();
     std::fs::write(plugins.path("net.d/10-told.conflist"), "{ broken").expect("write");
-    let world = world!(Node::any().drop_in(&plugins.section()));
-    if world.node.is_peer() {
-        skip!("the kit writes the peer's network");
-    }
+    let world = world!(Node::orlop().drop_in(&plugins.section()));
     let (ready, message) = network_ready(&world).await;
     assert!(!ready && message.contains("10-told.conflist"), "{message}");
     let error = world.cri.run_pod(&pod(&world, "early")).await;
@@ -383,10 +347,7 @@ async fn a_handler_has_networks_of_its_own_and_the_node_s_has_none_made() {
     );
     // Plugins are looked for in one place; they are told which network it is.
     let section = usual.section();
-    let world = world!(Node::any().drop_in(&format!("{section}{handler}")));
-    if world.node.is_peer() {
-        skip!("the kit writes the peer's network");
-    }
+    let world = world!(Node::orlop().drop_in(&format!("{section}{handler}")));
     let name = |network: &str| {
         json!({"cniVersion": "1.1.0", "name": network, "plugins": [{"type": "told"}]}).to_string()
     };
@@ -412,7 +373,7 @@ async fn a_handler_has_networks_of_its_own_and_the_node_s_has_none_made() {
 /// Every container is made in a copy of the node's mounts: each one more would cost all that come after.
 #[tokio::test]
 async fn pods_on_a_network_made_in_process_add_no_mount_to_the_node() {
-    let world = world!(Node::orlop());
+    let world = ours!();
     let at = |id: &str| world.node.state().join("netns").join(id);
     let mounted = || {
         let table = format!("/proc/{}/mountinfo", world.node.pid());

@@ -8,32 +8,12 @@ use std::time::Duration;
 use orlop_cri::inspection::inspection_client::InspectionClient;
 use orlop_cri::inspection::{ListTracesRequest, Trace};
 use orlop_cri::v1::{ContainerStatsRequest, GetEventsRequest};
-use orlop_testkit::{Node, node, skip};
+use orlop_testkit::{Node, assert_contains, node};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::UnixStream;
 use tonic::Code;
 
-use crate::world::{World, cgroup_of, world};
-
-macro_rules! our_world {
-    ($($node:expr)?) => {{
-        let world = world!($($node)?);
-        if world.node.is_peer() {
-            skip!("only orlop has this");
-        }
-        world
-    }};
-}
-
-/// Runs our own program against the node.
-fn orlop(world: &World, line: &[&str]) -> Output {
-    let endpoint = format!("unix://{}", world.node.socket().display());
-    Command::new(node::binary())
-        .args(["--config", "/dev/null", "--runtime-endpoint", &endpoint])
-        .args(line)
-        .output()
-        .expect("run orlop")
-}
+use crate::world::{World, cgroup_of, ours, world};
 
 fn text(output: &Output) -> String {
     String::from_utf8_lossy(&output.stdout).into_owned()
@@ -47,7 +27,8 @@ async fn traces(world: &World, request: ListTracesRequest) -> Vec<Trace> {
 
 #[tokio::test]
 async fn a_start_is_told_step_by_step() {
-    let world = our_world!();
+    let world = ours!();
+    let client = world.node.client();
     let running = world.run_script("told", "sleep 600").await;
     let of_pod = ListTracesRequest {
         pod_sandbox_id: running.pod_id.clone(),
@@ -96,31 +77,25 @@ async fn a_start_is_told_step_by_step() {
     let pod = world.node.pod("fails");
     let pod_id = world.run_pod(&pod).await;
     let spec = world.container("none").command(&["/no/such/program"]);
-    world
-        .cri
-        .run(&pod_id, &pod, &spec)
-        .await
-        .expect_err("no program");
+    let refused = world.cri.run(&pod_id, &pod, &spec).await;
+    refused.expect_err("no program");
     world.cri.stop_pod(&pod_id).await.expect("stop");
     world.cri.remove_pod(&pod_id).await.expect("remove");
-    let shown = orlop(&world, &["trace", &pod_id]);
+    let shown = client.run(&["trace", &pod_id]);
     assert!(shown.status.success(), "{shown:?}");
     let shown = text(&shown);
-    assert!(
-        shown.contains("StartContainer none") && shown.contains("FAILED"),
-        "{shown}"
-    );
+    assert_contains!(shown, "StartContainer none", "FAILED");
     assert!(
         shown.contains("  keeper ") && shown.contains('━'),
         "{shown}"
     );
 
-    let slowest = text(&orlop(&world, &["trace", "--slowest", "5"]));
+    let slowest = text(&client.run(&["trace", "--slowest", "5"]));
     assert_eq!(slowest.lines().count(), 2, "{slowest}");
-    let json = text(&orlop(&world, &["trace", "--slowest", "1", "--json"]));
+    let json = text(&client.run(&["trace", "--slowest", "1", "--json"]));
     let json: serde_json::Value = serde_json::from_str(&json).expect("JSON");
     assert_eq!(json["traces"].as_array().expect("a list").len(), 1);
-    let pulls = text(&orlop(&world, &["trace", "--pulls", "--json"]));
+    let pulls = text(&client.run(&["trace", "--pulls", "--json"]));
     assert!(pulls.contains(&world.busybox), "{pulls}");
     let pulls: serde_json::Value = serde_json::from_str(&pulls).expect("JSON");
     let call = &pulls["traces"][0]["calls"][0];
@@ -131,7 +106,7 @@ async fn a_start_is_told_step_by_step() {
         "queue", "resolve", "manifest", "download", "unpack", "publish", "record",
     ];
     assert_eq!(names, BTreeSet::from(expected));
-    let unknown = orlop(&world, &["trace", "0000"]);
+    let unknown = client.run(&["trace", "0000"]);
     assert_eq!(unknown.status.code(), Some(1));
     world.finish().await;
 }
@@ -153,7 +128,7 @@ async fn metrics_count_what_happened_and_pass_a_lint() {
     let sockets = tempfile::tempdir().expect("a directory");
     let socket = sockets.path().join("m.sock");
     let listen = format!("unix://{}", socket.display());
-    let world = our_world!(Node::any().arg("--metrics-listen").arg(&listen));
+    let world = world!(Node::orlop().arg("--metrics-listen").arg(&listen));
     let spec = world
         .container("main")
         .command(&["sleep", "600"])
@@ -317,7 +292,7 @@ fn lint(text: &str) -> BTreeSet<String> {
 
 #[tokio::test]
 async fn the_doctor_finds_orphans_and_mends_them() {
-    let world = our_world!();
+    let world = ours!();
     let running = world.run_script("healthy", "sleep 600").await;
     let config = world.node.scratch().path("config.toml");
     let config = config.to_string_lossy().into_owned();
@@ -332,7 +307,7 @@ async fn the_doctor_finds_orphans_and_mends_them() {
             "--json",
         ];
         line.extend(more);
-        orlop(&world, &line)
+        world.node.client().run(&line)
     };
     let orphans = |output: &Output| -> Vec<(String, String)> {
         let list: serde_json::Value = serde_json::from_slice(&output.stdout).expect("JSON");
@@ -403,14 +378,8 @@ async fn the_doctor_needs_no_daemon_to_look_at_the_host() {
         .expect("run orlop");
     assert_eq!(output.status.code(), Some(1));
     let shown = text(&output);
-    assert!(
-        shown.contains("no daemon answers on unix:///nowhere/orlop.sock"),
-        "{shown}"
-    );
-    assert!(
-        shown.contains("kernel") && shown.contains("disk"),
-        "{shown}"
-    );
+    assert_contains!(shown, "no daemon answers on unix:///nowhere/orlop.sock");
+    assert_contains!(shown, "kernel", "disk");
 }
 
 #[tokio::test]
@@ -428,16 +397,10 @@ async fn the_doctor_asks_the_daemon_that_the_endpoint_names() {
         text(&output.expect("run orlop"))
     };
     let named = doctor(&[]);
-    assert!(
-        named.contains(&format!("no daemon answers on {endpoint}")),
-        "{named}"
-    );
+    assert_contains!(named, &format!("no daemon answers on {endpoint}"));
     let socket = "unix:///nowhere/orlop.sock";
     let own = doctor(&["--socket", socket]);
-    assert!(
-        own.contains(&format!("no daemon answers on {socket}")),
-        "{own}"
-    );
+    assert_contains!(own, &format!("no daemon answers on {socket}"));
 }
 
 /// How many pods come and go; `ORLOP_EVENT_PODS=1000` for the long form.
@@ -447,7 +410,7 @@ fn event_pods() -> usize {
 
 #[tokio::test]
 async fn a_stalled_subscriber_costs_nothing_and_others_miss_nothing() {
-    let world = our_world!();
+    let world = ours!();
     let subscribe = async || {
         let mut client = world.cri.runtime.clone();
         let events = client
@@ -518,7 +481,7 @@ fn resident_kb(pid: u32) -> u64 {
 
 #[tokio::test]
 async fn statistics_are_those_of_the_cgroup() {
-    let world = our_world!();
+    let world = ours!();
     let script = "dd if=/dev/zero of=/dev/shm/ballast bs=1M count=24 2>/dev/null; \
                   i=0; while [ $i -lt 200000 ]; do i=$((i+1)); done; echo done; sleep 600";
     let running = world.run_script("measured", script).await;

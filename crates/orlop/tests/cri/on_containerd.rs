@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use orlop_cri::v1::{ContainerState, PodSandboxState};
 use orlop_testkit::node::containerd_client;
-use orlop_testkit::{Node, NodeBuilder, machine};
+use orlop_testkit::{Node, NodeBuilder, assert_contains, machine};
 use rustix::fs::{CWD, FileType, Mode, mknodat};
 
 use crate::processes::{count, kill, processes};
@@ -44,16 +44,10 @@ fn places(world: &World) -> Vec<PathBuf> {
 }
 
 async fn assert_nothing_is_left(world: World, running: &Running) {
-    world
-        .cri
-        .stop_pod(&running.pod_id)
-        .await
-        .expect("stop the pod");
-    world
-        .cri
-        .remove_pod(&running.pod_id)
-        .await
-        .expect("remove the pod");
+    let done = world.cri.stop_pod(&running.pod_id).await;
+    done.expect("stop the pod");
+    let done = world.cri.remove_pod(&running.pod_id).await;
+    done.expect("remove the pod");
     assert_eq!(count(&[SHIM, &running.pod_id], 0).await, 0, "shims");
     assert_eq!(count(&[KEEPER, &running.pod_id], 0).await, 0, "keepers");
     assert_eq!(count(&[&running.id], 0).await, 0, "of the container");
@@ -235,17 +229,11 @@ async fn a_runtime_that_is_not_there_is_named() {
     let options = world.node.scratch().path("options.toml");
     std::fs::write(&options, "BinaryName = \"no-such-runtime\"\n").unwrap();
     let pod = world.node.pod("pod");
-    let pod_id = world
-        .cri
-        .run_pod(&pod)
-        .await
-        .expect("a pod needs no runtime");
+    let pod_id = world.cri.run_pod(&pod).await;
+    let pod_id = pod_id.expect("a pod needs no runtime");
     let refused = world.cri.run(&pod_id, &pod, &world.container("main")).await;
     let refused = refused.expect_err("no runtime").to_string();
-    assert!(
-        refused.contains("there is no OCI runtime no-such-runtime"),
-        "{refused}"
-    );
+    assert_contains!(refused, "there is no OCI runtime no-such-runtime");
     std::fs::write(&options, "BinaryName = 3\n").unwrap();
     let refused = world.cri.run_pod(&world.node.pod("other")).await;
     let refused = refused.expect_err("options of no sense").to_string();
@@ -470,8 +458,7 @@ fn proportional(pid: i32) -> u64 {
 async fn a_pod_costs_a_quarter_of_what_it_costs_with_runcs_shim() {
     orlop_testkit::skip_unless!(machine::can_run_pods());
     if !orlop_testkit::node::is_release() {
-        // Unoptimised programs say nothing of what is promised.
-        return;
+        orlop_testkit::skip!("the programs are not optimised");
     }
     let theirs = cost(Node::containerd(), "containerd-shim-runc-v2")
         .await

@@ -3,10 +3,9 @@
 use std::time::{Duration, Instant};
 
 use futures_util::{StreamExt as _, stream};
-use orlop_testkit::Node;
 use orlop_testkit::process::memory;
 
-use crate::world::{World, world};
+use crate::world::{World, ours};
 
 /// How many pods live at the same time, and how much more the daemon may keep of them, in kB.
 const PODS: usize = 160;
@@ -23,7 +22,7 @@ const LIMIT: Duration = Duration::from_mins(1);
 
 #[tokio::test]
 async fn memory_is_given_back_when_many_pods_have_come_and_gone() {
-    let world = world!(Node::orlop());
+    let world = ours!();
     // What a daemon has once it has done everything once is no part of the peak.
     come_and_go(&world, LANES).await;
     let before = resting(&world).await;

@@ -8,7 +8,7 @@ use orlop_cri::v1::{
     ContainerStatsRequest, FilesystemUsage, ImageFsInfoRequest, ImageFsInfoResponse,
     ListPodSandboxMetricsRequest,
 };
-use orlop_testkit::{ImageBuilder, Layer, Node, Scratch, node};
+use orlop_testkit::{ImageBuilder, Layer, Node, Scratch, assert_contains, node};
 use tokio::process::Command;
 use tokio::time::timeout;
 
@@ -72,10 +72,7 @@ async fn containers_write_to_a_disk_of_their_own() {
         .expect("a limit");
     assert_eq!(limit.value, DISK);
     let doctor = world.doctor().await;
-    assert!(
-        doctor.contains(&format!("MiB are left for {}", disk.display())),
-        "{doctor}"
-    );
+    assert_contains!(doctor, &format!("MiB are left for {}", disk.display()));
 
     // What fills it is in nobody's way but the containers'.
     let fills = "head -c 100000000 /dev/zero > /more || echo full; rm /more";
@@ -124,10 +121,7 @@ async fn containers_are_moved_while_there_are_none() {
             first.join("pods").display()
         );
         assert!(said.contains(&named), "{said}");
-        assert!(
-            said.contains(&format!("set it to {}", first.display())),
-            "{said}"
-        );
+        assert_contains!(said, &format!("set it to {}", first.display()));
     }
     to(&on(&first));
     world.node.start_again().await;

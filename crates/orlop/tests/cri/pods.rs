@@ -9,7 +9,10 @@ use orlop_testkit::skip;
 use tokio::io::AsyncReadExt;
 use tonic::Code;
 
+use crate::networks::in_network;
 use crate::world::{until, world};
+
+mod ours;
 
 #[tokio::test]
 async fn a_pod_is_ready_then_not_then_gone() {
@@ -52,33 +55,12 @@ async fn a_pod_is_ready_then_not_then_gone() {
 }
 
 #[tokio::test]
-async fn stopping_what_never_was_is_no_error() {
-    let world = world!();
-    if world.node.is_peer() {
-        skip!("containerd 1.6 answers NotFound, against the interface");
-    }
-    let unknown = "0".repeat(64);
-    world.cri.stop_pod(&unknown).await.expect("stop a pod");
-    world.cri.remove_pod(&unknown).await.expect("remove a pod");
-    world.cri.stop(&unknown, 0).await.expect("stop a container");
-    world
-        .cri
-        .remove(&unknown)
-        .await
-        .expect("remove a container");
-    world.finish().await;
-}
-
-#[tokio::test]
 async fn removing_a_running_pod_takes_its_containers_along() {
     let world = world!();
     let running = world.run_script("forced", "sleep 600").await;
     world.cri.remove_pod(&running.pod_id).await.expect("remove");
-    let error = world
-        .cri
-        .status(&running.id)
-        .await
-        .expect_err("the container is gone");
+    let error = world.cri.status(&running.id).await;
+    let error = error.expect_err("the container is gone");
     assert_eq!(error.code(), Code::NotFound, "{error}");
     world.finish().await;
 }
@@ -207,11 +189,8 @@ async fn containers_share_what_the_pod_says() {
     world.cri.run(&pod_id, &pod, &first).await.expect("run");
     let second = world.container("second").shell("sleep 600");
     let second = world.cri.run(&pod_id, &pod, &second).await.expect("run");
-    let ps = world
-        .cri
-        .exec(&second, &["ps", "-o", "args"])
-        .await
-        .expect("exec");
+    let ps = world.cri.exec(&second, &["ps", "-o", "args"]).await;
+    let ps = ps.expect("exec");
     let seen = String::from_utf8_lossy(&ps.stdout).into_owned();
     assert!(
         seen.contains("sleep 12345"),
@@ -220,85 +199,11 @@ async fn containers_share_what_the_pod_says() {
 
     // In a pod of the usual kind everyone is alone, and process 1.
     let alone = world.run_script("alone", "echo $$; sleep 600").await;
-    let ps = world
-        .cri
-        .exec(&alone.id, &["ps", "-o", "args"])
-        .await
-        .expect("exec");
+    let ps = world.cri.exec(&alone.id, &["ps", "-o", "args"]).await;
+    let ps = ps.expect("exec");
     let seen = String::from_utf8_lossy(&ps.stdout).into_owned();
     assert!(!seen.contains("12345"), "another pod is seen:\n{seen}");
     assert_eq!(until(&world, &alone, "1").await.trim(), "1");
-    world.finish().await;
-}
-
-#[tokio::test]
-async fn a_pod_s_resources_are_updated_kept_and_reported() {
-    let mut world = world!();
-    if world.node.is_peer() {
-        skip!("containerd 1.6 does not know the call");
-    }
-    // No kubelet has made a cgroup for it.
-    let pod = world.node.pod("resized").with(|config| {
-        config.linux.get_or_insert_default().cgroup_parent = String::new();
-    });
-    let pod_id = world.run_pod(&pod).await;
-    let spec = world.container("main").shell("sleep 600");
-    world.cri.run(&pod_id, &pod, &spec).await.expect("run");
-    let before = resources_told(&world, &pod_id).await;
-    assert!(before.0.is_null() && before.1.is_null(), "{before:?}");
-    let request = |memory, overhead| orlop_cri::v1::UpdatePodSandboxResourcesRequest {
-        pod_sandbox_id: pod_id.clone(),
-        resources: Some(orlop_cri::v1::LinuxContainerResources {
-            memory_limit_in_bytes: memory,
-            cpu_shares: 256,
-            ..Default::default()
-        }),
-        overhead: Some(orlop_cri::v1::LinuxContainerResources {
-            memory_limit_in_bytes: overhead,
-            ..Default::default()
-        }),
-    };
-    let mut runtime = world.cri.runtime.clone();
-    runtime
-        .update_pod_sandbox_resources(request(64 << 20, 1 << 20))
-        .await
-        .expect("update");
-    // systemd's pods without a cgroup of their client's have none of their own.
-    let driver = runtime.runtime_config(orlop_cri::v1::RuntimeConfigRequest {});
-    let driver = driver.await.expect("configuration").into_inner().linux;
-    let own_cgroup =
-        driver.expect("Linux").cgroup_driver() == orlop_cri::v1::CgroupDriver::Cgroupfs;
-    let in_force = |memory: u64| {
-        if !own_cgroup {
-            return;
-        }
-        let own = format!("orlop/{pod_id}");
-        let files = [
-            format!("/sys/fs/cgroup/memory/{own}/memory.limit_in_bytes"),
-            format!("/sys/fs/cgroup/{own}/memory.max"),
-        ];
-        let limit = files
-            .iter()
-            .find_map(|file| std::fs::read_to_string(file).ok());
-        assert_eq!(limit.expect("a limit").trim(), memory.to_string());
-    };
-    in_force(65 << 20);
-    let after = resources_told(&world, &pod_id).await;
-    assert_eq!(after.0["memoryLimitInBytes"], (64 << 20).to_string());
-    assert_eq!(after.1["memoryLimitInBytes"], (1 << 20).to_string());
-
-    // It holds across a restart, and an impossible wish changes nothing.
-    world.node.kill9();
-    world.node.start_again().await;
-    world.cri = world.node.cri().await;
-    let mut runtime = world.cri.runtime.clone();
-    let error = runtime
-        .update_pod_sandbox_resources(request(-7, 0))
-        .await
-        .expect_err("a negative limit");
-    assert_eq!(error.code(), Code::InvalidArgument, "{error}");
-    assert_eq!(resources_told(&world, &pod_id).await, after);
-    in_force(65 << 20);
     world.finish().await;
 }
 
@@ -317,29 +222,38 @@ async fn resources_told(
     (info["resources"].clone(), info["overhead"].clone())
 }
 
+/// The network is attached while the keeper starts, but not where that has to set something first.
 #[tokio::test]
-async fn a_pod_s_status_begins_with_the_last_attempt() {
+async fn an_interface_has_what_its_pod_sets_for_new_ones() {
     let world = world!();
-    if world.node.is_peer() {
-        skip!("containerd 1.6 tells no containers with a pod's status");
-    }
-    let pod = world.node.pod("attempts");
-    let pod_id = world.run_pod(&pod).await;
-    for attempt in 0..6 {
-        let spec = world.container("main").attempt(attempt).shell("exit 3");
-        let id = world.cri.run(&pod_id, &pod, &spec).await.expect("run");
-        world.cri.wait_exited(&id).await;
-    }
-    let request = orlop_cri::v1::PodSandboxStatusRequest {
-        pod_sandbox_id: pod_id.clone(),
-        verbose: false,
+    let asking = world.node.pod("sysctls").own_network().with(|config| {
+        let linux = config.linux.get_or_insert_default();
+        linux.sysctls = [("net.ipv4.conf.default.arp_notify", "1")]
+            .map(|(name, value)| (name.to_owned(), value.to_owned()))
+            .into();
+    });
+    let id = world.run_pod(&asking).await;
+    let told = "/proc/sys/net/ipv4/conf/eth0/arp_notify";
+    let told = if world.node.is_peer() {
+        let spec = world.container("main").command(&["sleep", "600"]);
+        let container = world.cri.run(&id, &asking, &spec).await.expect("run it");
+        world.printed(&container, &["cat", told]).await
+    } else {
+        // A runtime with a kernel of its own shows another inside.
+        in_network(&world.node.state().join("netns").join(&id), &["cat", told])
     };
-    let answer = world.cri.runtime.clone().pod_sandbox_status(request).await;
-    let statuses = answer.expect("status").into_inner().containers_statuses;
-    let attempts: Vec<u32> = statuses
-        .iter()
-        .map(|status| status.metadata.as_ref().expect("a name").attempt)
-        .collect();
-    assert_eq!(attempts, [5, 4, 3, 2, 1, 0]);
+    assert_eq!(told.trim(), "1");
+    world.finish().await;
+}
+
+#[tokio::test]
+async fn a_name_is_free_again_after_removal() {
+    let world = world!();
+    let pod = world.node.pod("again");
+    let first = world.run_pod(&pod).await;
+    world.cri.stop_pod(&first).await.expect("stop");
+    world.cri.remove_pod(&first).await.expect("remove");
+    let second = world.run_pod(&pod).await;
+    assert_ne!(first, second);
     world.finish().await;
 }

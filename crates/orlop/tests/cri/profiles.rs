@@ -2,9 +2,9 @@
 
 use orlop_cri::v1::SecurityProfile;
 use orlop_cri::v1::security_profile::ProfileType;
-use orlop_testkit::{ContainerSpec, Node};
+use orlop_testkit::ContainerSpec;
 
-use crate::world::world;
+use crate::world::ours;
 
 fn has_apparmor() -> Result<(), String> {
     let enabled = std::fs::read_to_string("/sys/module/apparmor/parameters/enabled");
@@ -29,7 +29,7 @@ fn confined(spec: ContainerSpec, kind: ProfileType, name: &str) -> ContainerSpec
 #[tokio::test]
 async fn the_profile_that_was_asked_for_is_in_force() {
     orlop_testkit::skip_unless!(has_apparmor());
-    let world = world!(Node::orlop());
+    let world = ours!();
     let script = "cat /proc/self/attr/current; echo 1 > /sys/kernel/mm/ksm/run && echo written; \
                   cat /proc/kcore > /dev/null && echo read; true";
     let spec = || world.container("main").shell(script);
@@ -61,7 +61,7 @@ async fn the_profile_that_was_asked_for_is_in_force() {
 
 #[tokio::test]
 async fn a_profile_that_cannot_be_given_is_an_error() {
-    let world = world!(Node::orlop());
+    let world = ours!();
     let pod = world.node.pod("missing");
     let pod_id = world.run_pod(&pod).await;
     let spec = confined(

@@ -5,9 +5,7 @@ use std::time::Duration;
 use hyper::Method;
 use orlop_cri::v1::{AuthConfig, ImageSpec, PullImageRequest};
 use orlop_testkit::proxy::{Door, TokenRules};
-use orlop_testkit::{
-    BuiltImage, Fault, FaultProxy, ImageBuilder, Layer, Login, Registry, Rule, skip,
-};
+use orlop_testkit::{BuiltImage, Fault, FaultProxy, ImageBuilder, Layer, Login, Registry, Rule};
 use tonic::{Code, Request};
 
 use crate::world::{World, world};
@@ -21,8 +19,8 @@ struct Behind {
 }
 
 macro_rules! behind {
-    () => {{
-        let world = world!();
+    ($world:expr) => {{
+        let world = $world;
         let image = ImageBuilder::new()
             .layer(Layer::new().noise("noise", 300_000))
             .layer(Layer::new().noise("more", 100_000))
@@ -38,6 +36,8 @@ macro_rules! behind {
         }
     }};
 }
+
+mod ours;
 
 impl Behind {
     fn layer(&self) -> &str {
@@ -73,20 +73,14 @@ async fn a_password_opens_a_closed_registry() {
     let login = registry.login().expect("asks for a login").clone();
     let image = ImageBuilder::new().marked("closed").build();
     let reference = registry.push(&image, "closed:1").await;
-    let error = world
-        .cri
-        .pull(&reference)
-        .await
-        .expect_err("nobody may pull without a password");
+    let error = world.cri.pull(&reference).await;
+    let error = error.expect_err("nobody may pull without a password");
     if !world.node.is_peer() {
         assert_eq!(error.code(), Code::Unauthenticated, "{error}");
     }
     let wrong = credentials(&Login::new(&login.user, "a guess"));
-    let error = world
-        .cri
-        .pull_as(&reference, Some(wrong))
-        .await
-        .expect_err("a wrong password");
+    let error = world.cri.pull_as(&reference, Some(wrong)).await;
+    let error = error.expect_err("a wrong password");
     assert!(
         !error.message().contains("a guess"),
         "the password is in the error: {error}"
@@ -104,97 +98,8 @@ async fn a_password_opens_a_closed_registry() {
 }
 
 #[tokio::test]
-async fn tokens_that_wear_out_are_renewed() {
-    let behind = behind!();
-    if behind.world.node.is_peer() {
-        skip!("containerd 1.6 asks for one token per pull and gives up when it expires");
-    }
-    let login = Login::new("me", "word");
-    behind.proxy.guard(Door::Bearer(TokenRules {
-        login: Some(login.clone()),
-        requests_per_token: Some(2),
-        ..TokenRules::default()
-    }));
-    behind
-        .pull()
-        .await
-        .expect_err("nobody gets a token without a password");
-    let auth = Some(credentials(&login));
-    let pulled = behind
-        .world
-        .cri
-        .pull_as(&behind.reference, auth)
-        .await
-        .expect("pull");
-    assert_eq!(pulled, behind.image.id());
-    assert!(
-        behind.proxy.count(Method::GET, "/token") + behind.proxy.count(Method::POST, "/token") >= 2
-    );
-    behind.world.finish().await;
-}
-
-#[tokio::test]
-async fn what_passes_is_tried_again() {
-    for fault in [
-        Fault::Truncate { after: 50_000 },
-        Fault::Disconnect,
-        Fault::status(503),
-        Fault::retry_after(429, 1),
-    ] {
-        let behind = behind!();
-        if behind.world.node.is_peer() {
-            skip!("containerd 1.6 gives up on the first failed download");
-        }
-        behind
-            .proxy
-            .rule(Rule::on(behind.layer(), fault.clone()).times(2));
-        let pulled = behind
-            .pull()
-            .await
-            .unwrap_or_else(|e| panic!("{fault:?}: {e}"));
-        assert_eq!(pulled, behind.image.id(), "{fault:?}");
-        behind.world.finish().await;
-    }
-}
-
-#[tokio::test]
-async fn a_cut_download_goes_on_where_it_ended() {
-    let behind = behind!();
-    if behind.world.node.is_peer() {
-        skip!("containerd 1.6 gives up on the first failed download");
-    }
-    behind
-        .proxy
-        .rule(Rule::on(behind.layer(), Fault::Truncate { after: 200_000 }).times(1));
-    behind.pull().await.expect("pull");
-    let ranges: Vec<_> = behind
-        .proxy
-        .seen()
-        .iter()
-        .filter(|seen| seen.path.contains(behind.layer()))
-        .filter_map(|seen| seen.headers.get("range").cloned())
-        .collect();
-    let resumed = ranges.iter().any(|range| {
-        range
-            .to_str()
-            .ok()
-            .and_then(|range| {
-                range
-                    .strip_prefix("bytes=")?
-                    .split('-')
-                    .next()?
-                    .parse()
-                    .ok()
-            })
-            .is_some_and(|start: u64| start > 0)
-    });
-    assert!(resumed, "no request asked for the rest: {ranges:?}");
-    behind.world.finish().await;
-}
-
-#[tokio::test]
 async fn wrong_bytes_are_refused_and_leave_nothing() {
-    let behind = behind!();
+    let behind = behind!(world!());
     behind
         .proxy
         .rule(Rule::on(behind.layer(), Fault::Corrupt { offset: 1000 }));
@@ -215,11 +120,8 @@ async fn a_registry_that_is_down_is_unavailable() {
     let gone = FaultProxy::alone();
     let reference = gone.reference("any:1");
     drop(gone);
-    let error = world
-        .cri
-        .pull(&reference)
-        .await
-        .expect_err("nobody listens there");
+    let error = world.cri.pull(&reference).await;
+    let error = error.expect_err("nobody listens there");
     if !world.node.is_peer() {
         // The kubelet looks for this word to tell its reason from others, and finds it under no
         // other code.
@@ -230,71 +132,6 @@ async fn a_registry_that_is_down_is_unavailable() {
         );
     }
     world.finish().await;
-}
-
-#[tokio::test]
-async fn identical_pulls_fetch_once() {
-    let behind = behind!();
-    if behind.world.node.is_peer() {
-        skip!("containerd 1.6 resolves and locks per pull; it may fetch twice");
-    }
-    behind.proxy.rule(Rule::on(
-        behind.layer(),
-        Fault::Slow {
-            bytes_per_second: 1_000_000,
-        },
-    ));
-    let pulls = (0..20).map(|_| behind.pull());
-    for pulled in futures_util::future::join_all(pulls).await {
-        assert_eq!(pulled.expect("pull"), behind.image.id());
-    }
-    assert_eq!(behind.proxy.count(Method::GET, behind.layer()), 1);
-    behind.world.finish().await;
-}
-
-#[tokio::test]
-async fn a_pull_goes_on_when_its_client_has_left() {
-    let behind = behind!();
-    if behind.world.node.is_peer() {
-        skip!("containerd 1.6 ends a pull with its client");
-    }
-    behind.proxy.rule(Rule::on(
-        behind.layer(),
-        Fault::Slow {
-            bytes_per_second: 1_000_000,
-        },
-    ));
-    let mut request = Request::new(PullImageRequest {
-        image: Some(ImageSpec {
-            image: behind.reference.clone(),
-            ..ImageSpec::default()
-        }),
-        ..PullImageRequest::default()
-    });
-    request.set_timeout(Duration::from_millis(1));
-    let error = behind
-        .world
-        .cri
-        .images
-        .clone()
-        .pull_image(request)
-        .await
-        .expect_err("in 1 ms");
-    // Depending on whose clock strikes first the client reports its own deadline as cancelled.
-    assert!(
-        matches!(error.code(), Code::DeadlineExceeded | Code::Cancelled),
-        "{error}"
-    );
-    assert!(behind.absent().await, "1 ms was enough");
-    let waited = async {
-        while behind.absent().await {
-            tokio::time::sleep(Duration::from_millis(20)).await;
-        }
-    };
-    tokio::time::timeout(Duration::from_secs(20), waited)
-        .await
-        .expect("the pull went on");
-    behind.world.finish().await;
 }
 
 #[tokio::test]

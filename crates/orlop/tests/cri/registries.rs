@@ -5,11 +5,12 @@ use std::path::PathBuf;
 use orlop_cri::v1::{ImageFilter, ImageSpec, ListImagesRequest};
 use orlop_testkit::proxy::Door;
 use orlop_testkit::registry::Login;
-use orlop_testkit::{ContainerSpec, FaultProxy, ImageBuilder, Node, PodSpec, Scratch, skip};
+use orlop_testkit::{
+    ContainerSpec, FaultProxy, ImageBuilder, Node, PodSpec, Scratch, assert_contains,
+};
 use serde_json::{Value, json};
 use tonic::Code;
 
-use crate::client::said;
 use crate::world::{World, world};
 
 /// A node with a `registries.conf`, a policy and a directory of credentials.
@@ -21,11 +22,8 @@ struct Scene {
 macro_rules! scene {
     () => {{
         let scratch = Scratch::new();
-        let node = Node::any().drop_in(&settings(&scratch));
+        let node = Node::orlop().drop_in(&settings(&scratch));
         let world = world!(node);
-        if world.node.is_peer() {
-            skip!("containerd has no such settings");
-        }
         Scene { world, scratch }
     }};
 }
@@ -59,7 +57,7 @@ impl Scene {
 
     /// What one of orlop's own commands prints, and whether it succeeds.
     fn run(&self, line: &[&str]) -> (bool, String) {
-        said(&self.world, line)
+        self.world.node.client().said(line)
     }
 
     fn pod(&self, name: &str, namespace: &str) -> PodSpec {
@@ -159,10 +157,8 @@ async fn a_short_name_is_pulled_found_run_and_removed_by_what_it_stands_for() {
     let (served, text) = scene.run(&["image", "resolve", name]);
     assert!(!served && text.contains("refused: "), "{text}");
     scene.write("policy.json", &accepting().to_string());
-    let refused = cri
-        .pull("blocked.example/app:1")
-        .await
-        .expect_err("it is blocked");
+    let refused = cri.pull("blocked.example/app:1").await;
+    let refused = refused.expect_err("it is blocked");
     assert_eq!(refused.code(), Code::PermissionDenied, "{refused}");
     let place = format!("{}:5", path.display());
     assert!(refused.message().contains(&place), "{refused}");
@@ -199,10 +195,7 @@ async fn credentials_of_a_namespace_are_for_its_pods_alone() {
         assert!(!refused.message().contains("hush"), "{refused}");
     }
     let (_, text) = scene.run(&["image", "resolve", "--namespace", "team", &name]);
-    assert!(
-        text.contains("credentials of ") && text.contains("team.json"),
-        "{text}"
-    );
+    assert_contains!(text, "credentials of ", "team.json");
     assert!(!text.contains("hush"), "{text}");
     let (_, text) = scene.run(&["image", "resolve", &name]);
     assert!(text.contains("no credentials"), "{text}");

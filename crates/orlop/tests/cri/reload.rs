@@ -7,10 +7,10 @@ use std::process::{Command, Stdio};
 
 use orlop_cri::v1::{ExecRequest, RunPodSandboxRequest};
 use orlop_testkit::tls::{Authority, Pair};
-use orlop_testkit::{Node, PodSpec};
+use orlop_testkit::{PodSpec, assert_contains};
 use tonic::Code;
 
-use crate::world::{World, world};
+use crate::world::{World, ours};
 
 /// Has the daemon read its configuration with this beside; what it says of it.
 pub(crate) fn reload(world: &World, toml: &str) -> Result<String, String> {
@@ -60,7 +60,7 @@ pub(crate) async fn run_by(
 
 #[tokio::test(flavor = "multi_thread")]
 async fn runtimes_come_and_go_and_pods_keep_theirs() {
-    let world = world!(Node::orlop());
+    let world = ours!();
     let runc = which("runc");
     let table = format!("[runtimes.another]\npath = {runc:?}\n");
     let refused = run_by(&world, &world.node.pod("early"), "another").await;
@@ -71,11 +71,8 @@ async fn runtimes_come_and_go_and_pods_keep_theirs() {
     let pod = world.node.pod("kept");
     let pod_id = run_by(&world, &pod, "another").await.expect("a pod");
     let spec = world.container("main").shell("sleep 1000");
-    let id = world
-        .cri
-        .run(&pod_id, &pod, &spec)
-        .await
-        .expect("a container");
+    let id = world.cri.run(&pod_id, &pod, &spec).await;
+    let id = id.expect("a container");
 
     // What is another one under its name makes new ones, and the old one serves on where it has made something.
     let root = world.node.scratch().path("another-root");
@@ -86,11 +83,8 @@ async fn runtimes_come_and_go_and_pods_keep_theirs() {
     let made = world.cri.run(&newer_id, &newer, &spec).await;
     made.expect("a container");
     assert_eq!(std::fs::read_dir(&root).expect("its state").count(), 1);
-    world
-        .cri
-        .remove_pod(&newer_id)
-        .await
-        .expect("remove the pod");
+    let done = world.cri.remove_pod(&newer_id).await;
+    done.expect("remove the pod");
     assert_eq!(std::fs::read_dir(&root).expect("its state").count(), 0);
 
     // It is offered no more, too.
@@ -99,11 +93,8 @@ async fn runtimes_come_and_go_and_pods_keep_theirs() {
     assert_eq!(refused.unwrap_err().code(), Code::InvalidArgument);
     assert_eq!(world.printed(&id, &["echo", "on"]).await, "on");
     let second = world.container("second").shell("sleep 1000");
-    world
-        .cri
-        .run(&pod_id, &pod, &second)
-        .await
-        .expect("one more");
+    let done = world.cri.run(&pod_id, &pod, &second).await;
+    done.expect("one more");
     world.cri.stop(&id, 0).await.expect("stop");
     world.cri.stop_pod(&pod_id).await.expect("stop the pod");
     world.cri.remove_pod(&pod_id).await.expect("remove the pod");
@@ -111,11 +102,8 @@ async fn runtimes_come_and_go_and_pods_keep_theirs() {
     // Which is the default is said at once, too.
     applied(&world, &format!("default_runtime = \"another\"\n{table}"));
     let running = world.run_script("default", "sleep 1000").await;
-    let state = world
-        .cri
-        .pod_status(&running.pod_id)
-        .await
-        .expect("a status");
+    let state = world.cri.pod_status(&running.pod_id).await;
+    let state = state.expect("a status");
     assert_eq!(state.runtime_handler, "");
     let traced = std::fs::read_dir(world.node.state().join("runtimes/another"));
     assert_eq!(traced.expect("the state of runc").count(), 1);
@@ -123,7 +111,7 @@ async fn runtimes_come_and_go_and_pods_keep_theirs() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn what_holds_for_containers_holds_for_the_next_one() {
-    let world = world!(Node::orlop());
+    let world = ours!();
     let running = world.run_script("pod", "sleep 1000").await;
     let limit = ["sh", "-c", "ulimit -n"];
     let before = world.printed(&running.id, &limit).await;
@@ -154,7 +142,7 @@ fn get(socket: &Path) -> std::io::Result<String> {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn metrics_move_and_plugins_find_another_socket() {
-    let world = world!(Node::orlop());
+    let world = ours!();
     let place = |name: &str| world.node.scratch().run().join(name);
     let at = |metrics: &str, nri: &str| {
         let (metrics, nri) = (place(metrics), place(nri));
@@ -191,7 +179,7 @@ async fn metrics_move_and_plugins_find_another_socket() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn what_cannot_be_used_changes_nothing_and_what_must_wait_is_told() {
-    let world = world!(Node::orlop());
+    let world = ours!();
     let partitions = world.node.scratch().path("rdt.yaml");
     std::fs::write(&partitions, "partitions:\n  p: {l3Allocation: 101%}\n").expect("write");
     let partitions = format!(
@@ -216,10 +204,7 @@ async fn what_cannot_be_used_changes_nothing_and_what_must_wait_is_told() {
         ),
     ] {
         let error = reload(&world, toml).expect_err("a mistake");
-        assert!(
-            error.contains("the old configuration stays in force"),
-            "{error}"
-        );
+        assert_contains!(error, "the old configuration stays in force");
         assert!(error.contains(reason), "{error}");
     }
     let running = world.run_script("pod", "sleep 1000").await;
@@ -236,7 +221,7 @@ async fn what_cannot_be_used_changes_nothing_and_what_must_wait_is_told() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn networks_are_looked_for_where_the_configuration_says_now() {
-    let world = world!(Node::orlop());
+    let world = ours!();
     let dir = world.node.scratch().path("other-networks");
     std::fs::create_dir(&dir).expect("a directory");
     let network = |name: &str| {
@@ -270,7 +255,7 @@ async fn networks_are_looked_for_where_the_configuration_says_now() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn sessions_find_another_certificate_and_those_that_are_open_go_on() {
-    let world = world!(Node::orlop());
+    let world = ours!();
     let running = world.run_script("pod", "sleep 1000").await;
     let url = || async {
         let request = ExecRequest {
@@ -345,7 +330,7 @@ async fn sessions_find_another_certificate_and_those_that_are_open_go_on() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn images_are_pulled_and_judged_by_what_the_configuration_says_now() {
-    let world = world!(Node::orlop());
+    let world = ours!();
     let file = |name: &str, text: &str| {
         let path = world.node.scratch().path(name);
         std::fs::write(&path, text).expect("write");
@@ -363,10 +348,7 @@ async fn images_are_pulled_and_judged_by_what_the_configuration_says_now() {
     );
     assert_eq!(said, "applied images.signature_policy\n");
     let refused = world.cri.pull(&second).await.unwrap_err();
-    assert!(
-        refused.message().contains("SignatureValidationFailed"),
-        "{refused}"
-    );
+    assert_contains!(refused.message(), "SignatureValidationFailed");
     let pod = world.node.pod("refused");
     let pod_id = world.run_pod(&pod).await;
     let refused = world
@@ -415,7 +397,7 @@ async fn images_are_pulled_and_judged_by_what_the_configuration_says_now() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn metrics_on_any_address_are_for_who_shows_a_certificate_or_a_token() {
-    let world = world!(Node::orlop());
+    let world = ours!();
     let scratch = world.node.scratch();
     let authority = Authority::new(scratch.run(), "authority");
     let (own, client) = (

@@ -8,7 +8,7 @@ use orlop_testkit::machine::{has_program, is_cgroup_v2};
 use orlop_testkit::{Node, Scratch};
 
 use crate::restart::before_create;
-use crate::world::{World, cgroup_of, world};
+use crate::world::{World, cgroup_of, ours, world};
 
 /// What the files of one container say, by name.
 struct Files<'a> {
@@ -46,7 +46,7 @@ impl Files<'_> {
 
 #[tokio::test]
 async fn limits_reach_kernel_and_status_with_runc() {
-    let world = world!(Node::orlop());
+    let world = ours!();
     limits_reach_kernel_and_status(world).await;
 }
 
@@ -158,7 +158,7 @@ async fn a_machine_without_resctrl_serves_and_says_why_there_is_no_class() {
 
 #[tokio::test]
 async fn a_class_that_the_node_does_not_have_is_named() {
-    let world = world!(Node::orlop());
+    let world = ours!();
     let pod = world.node.pod("classes");
     let pod_id = world.run_pod(&pod).await;
     for (kind, key) in [("blockio", "blockio_config"), ("rdt", "rdt_classes")] {
@@ -206,11 +206,8 @@ async fn where_a_start_fails_no_cgroup_is_left() {
     let pod = world.node.pod("fails");
     let pod_id = world.run_pod(&pod).await;
     let spec = world.container("main").command(&["true"]);
-    let id = world
-        .cri
-        .create(&pod_id, &pod, &spec)
-        .await
-        .expect("create");
+    let id = world.cri.create(&pod_id, &pod, &spec).await;
+    let id = id.expect("create");
     let refused = world.cri.start(&id).await;
     refused.expect_err("it is not made");
     let left = orlop_testkit::leaks::cgroups(world.node.id());

@@ -6,11 +6,11 @@ use std::time::{Duration, Instant};
 
 use futures_util::{StreamExt as _, stream};
 use orlop_cri::v1::{ContainerState, PodSandboxState};
+use orlop_testkit::Node;
 use orlop_testkit::machine::patience;
-use orlop_testkit::{Node, skip};
 
 use crate::reload::{applied, run_by, which};
-use crate::world::{Running, World, world};
+use crate::world::{Running, World, ours, world};
 
 /// How many containers run when the daemon is restarted; `ORLOP_RESTART_CONTAINERS=200` for the
 /// long form.
@@ -20,10 +20,7 @@ fn containers() -> usize {
 
 #[tokio::test]
 async fn a_crowd_is_taken_up_within_a_second() {
-    let mut world = world!();
-    if world.node.is_peer() {
-        skip!("the promise is ours");
-    }
+    let mut world = ours!();
     let count = containers();
     let spec = world.container("main").command(&["sleep", "600"]);
     let pods = (0..count).map(|n| world.node.pod(&format!("crowd-{n}")));
@@ -68,10 +65,7 @@ async fn a_removal_to_be_finished_does_not_keep_clients_waiting() {
         ),
     );
     let at_once = Duration::from_millis(2500) * patience();
-    let mut world = world!(Node::any().runtime(&slow));
-    if world.node.is_peer() {
-        skip!("containerd calls its own shim");
-    }
+    let mut world = world!(Node::orlop().runtime(&slow));
     let going = world.run_script("going", "sleep 600").await;
     let pod = world.node.pod("going");
     world.node.kill9();
@@ -95,10 +89,7 @@ async fn a_removal_to_be_finished_does_not_keep_clients_waiting() {
 
 #[tokio::test]
 async fn one_claim_on_an_image_that_cannot_be_released_keeps_no_other() {
-    let mut world = world!();
-    if world.node.is_peer() {
-        skip!("the claims are ours");
-    }
+    let mut world = ours!();
     let going = world.run_script("going", "sleep 600").await;
     let claims = world.node.root().join("images/leases");
     let of = |owner: &str| claims.join(owner);
@@ -153,14 +144,14 @@ impl Drop for Stuck {
 
 #[tokio::test]
 async fn a_pod_with_a_record_of_the_future_is_left_alone() {
-    let world = world!();
+    let world = ours!();
     let record = |world: &World, pod: &str, _: &str| pod_record(world, pod);
     leaves_alone(world, record).await;
 }
 
 #[tokio::test]
 async fn a_pod_with_a_container_s_record_of_the_future_is_left_alone() {
-    let world = world!();
+    let world = ours!();
     let record = |world: &World, pod: &str, container: &str| {
         let directory = pod_record(world, pod);
         directory
@@ -173,10 +164,7 @@ async fn a_pod_with_a_container_s_record_of_the_future_is_left_alone() {
 
 #[tokio::test]
 async fn what_a_damaged_disk_took_the_record_of_is_ended_and_the_file_named() {
-    let mut world = world!();
-    if world.node.is_peer() {
-        skip!("the records are ours");
-    }
+    let mut world = ours!();
     let script = "while :; do echo tick; sleep 0.05; done";
     let lost = world.run_script("lost", script).await;
     let half = world.run_script("half", script).await;
@@ -238,7 +226,7 @@ async fn what_a_damaged_disk_took_the_record_of_is_ended_and_the_file_named() {
 async fn what_has_no_record_is_ended_where_its_runtime_is_gone_as_well() {
     let runc = which("runc");
     let table = format!("[runtimes.gone]\npath = {runc:?}\n");
-    let mut world = world!(Node::orlop());
+    let mut world = ours!();
     applied(&world, &table);
     let pod = world.node.pod("gone");
     let pod_id = run_by(&world, &pod, "gone").await.expect("a pod");
@@ -267,10 +255,7 @@ async fn what_has_no_record_is_ended_where_its_runtime_is_gone_as_well() {
 
 #[tokio::test]
 async fn what_is_made_after_the_clock_was_set_back_counts_as_the_latest() {
-    let mut world = world!();
-    if world.node.is_peer() {
-        skip!("the records are ours");
-    }
+    let mut world = ours!();
     let first = world.run_script("main", "sleep 600").await;
     let second = first.pod.clone().attempt(1);
     world.node.kill9();
@@ -330,9 +315,6 @@ async fn ends(running: &Running, though: &str) {
 }
 
 async fn leaves_alone(mut world: World, record: impl Fn(&World, &str, &str) -> PathBuf) {
-    if world.node.is_peer() {
-        skip!("the records are ours");
-    }
     let script = "while :; do echo tick; sleep 0.05; done";
     let strange = world.run_script("strange", script).await;
     let plain = world.run_script("plain", "sleep 600").await;
@@ -368,7 +350,7 @@ async fn leaves_alone(mut world: World, record: impl Fn(&World, &str, &str) -> P
 /// As `/var/run/orlop` is, where `/var/run` leads to `/run`.
 #[tokio::test]
 async fn a_state_directory_may_be_reached_by_a_link() {
-    let mut world = world!(Node::orlop());
+    let mut world = ours!();
     world.node.kill9();
     let state = world.node.state();
     let really = state.with_file_name("really");

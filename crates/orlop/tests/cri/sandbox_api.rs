@@ -55,11 +55,8 @@ async fn a_pod_is_made_by_another_daemon() {
     assert_eq!(running.stdout().trim(), "ahoy");
     for pod in world.cri.pods().await.expect("pods") {
         if pod != running.pod_id {
-            world
-                .cri
-                .remove_pod(&pod)
-                .await
-                .expect("remove the other pod");
+            let done = world.cri.remove_pod(&pod).await;
+            done.expect("remove the other pod");
         }
     }
     assert_gone(world, controller, &running.pod_id).await;
@@ -73,18 +70,12 @@ async fn a_controller_of_ours_may_be_replaced_at_any_moment() {
     let running = world.run_script("pod", "sleep 1000").await;
     controller.kill9();
     controller.start_again().await;
-    let id = world
-        .cri
-        .run_pod(&world.node.pod("after"))
-        .await
-        .expect("another pod");
+    let id = world.cri.run_pod(&world.node.pod("after")).await;
+    let id = id.expect("another pod");
     world.cri.remove_pod(&id).await.expect("remove it");
     // The one from before it cannot hear of any more, but end.
-    world
-        .cri
-        .stop_pod(&running.pod_id)
-        .await
-        .expect("stop the pod");
+    let done = world.cri.stop_pod(&running.pod_id).await;
+    done.expect("stop the pod");
     assert_gone(world, controller, &running.pod_id).await;
 }
 
@@ -98,11 +89,8 @@ async fn a_sandbox_whose_shim_is_killed_is_told_and_leaves_nothing() {
     sandboxes::is_down_within_a_second(&world, &running.pod_id).await;
     let status = world.cri.pod_status(&running.pod_id).await.expect("status");
     assert_eq!(status.state, PodSandboxState::SandboxNotready as i32);
-    world
-        .cri
-        .stop_pod(&running.pod_id)
-        .await
-        .expect("stop the pod");
+    let done = world.cri.stop_pod(&running.pod_id).await;
+    done.expect("stop the pod");
     assert_gone(world, controller, &running.pod_id).await;
 }
 

@@ -82,11 +82,8 @@ async fn is_down_once_it_is_said(world: World, of: impl Fn(&World, &str) -> Path
     let state = answer.status.expect("a status").state();
     assert_eq!(state, PodSandboxState::SandboxNotready);
     sandboxes::is_down_within_a_second(&world, &running.pod_id).await;
-    world
-        .cri
-        .remove_pod(&running.pod_id)
-        .await
-        .expect("remove the pod");
+    let done = world.cri.remove_pod(&running.pod_id).await;
+    done.expect("remove the pod");
     world.finish().await;
 }
 

@@ -7,8 +7,9 @@ use orlop_cri::v1::{
     ContainerEventType, ContainerState, ContainerStatsRequest, GetEventsRequest, NamespaceMode,
     PodSandboxState,
 };
-use orlop_testkit::{ContainerSpec, Node};
+use orlop_testkit::{ContainerSpec, Node, assert_contains};
 
+use crate::containers::wait_for;
 use crate::keepers::{in_namespace_of, in_pods_namespace};
 use crate::processes::{count, kill, processes};
 use crate::world::{World, world};
@@ -84,6 +85,104 @@ pub(crate) async fn dies_with_its_pod(world: World, victims: impl Fn(&str) -> Ve
     world.finish().await;
 }
 
+/// The containers of a pod live in one sandbox, which outlives each of them; `looks` is what the test adds
+/// while both run.
+pub(crate) async fn hosts_a_whole_pod(
+    world: World,
+    sandboxes: impl Fn(&str) -> Vec<i32>,
+    looks: impl AsyncFnOnce(&World, [&str; 2]),
+) {
+    let pod = world.node.pod("life").own_network();
+    let pod_id = world.run_pod(&pod).await;
+    let script = "trap 'echo bye; echo last >&2; exit 5' TERM; echo ready; \
+                  while :; do sleep 0.05; done";
+    let spec = world.container("main").shell(script).env("COLOUR", "blue");
+    let id = world.cri.run(&pod_id, &pod, &spec).await.expect("run");
+    let other = world.container("other").command(&["sleep", "600"]);
+    let other = world.cri.run(&pod_id, &pod, &other).await.expect("run");
+    wait_for(|| sandboxes(&pod_id).len() == 1).await;
+    wait_for(|| sandboxes(&id).is_empty()).await;
+    looks(&world, [&id, &other]).await;
+
+    let colour = world.printed(&id, &["sh", "-c", "echo $COLOUR"]).await;
+    assert_eq!(colour, "blue");
+    let command = ["sh", "-c", "echo out; echo err >&2; exit 42"];
+    let output = world.cri.exec(&other, &command).await.expect("exec");
+    let said = (output.exit_code, &output.stdout[..], &output.stderr[..]);
+    assert_eq!(said, (42, &b"out\n"[..], &b"err\n"[..]));
+
+    world.cri.stop(&id, 20).await.expect("stop");
+    let status = world.cri.wait_exited(&id).await;
+    assert_eq!((status.exit_code, status.reason.as_str()), (5, "Error"));
+    let log = orlop_testkit::cri::read_log(&pod.logs().join("main.log"));
+    let said = |stream: &str, line: &str| {
+        log.iter()
+            .any(|said| said.stream == stream && said.content == line.as_bytes())
+    };
+    assert!(said("stdout", "bye") && said("stderr", "last"), "{log:?}");
+    world.cri.remove(&id).await.expect("remove");
+    wait_for(|| sandboxes(&pod_id).len() == 1).await;
+    assert_eq!(world.printed(&other, &["echo", "still"]).await, "still");
+    world.cri.stop_pod(&pod_id).await.expect("stop the pod");
+    assert_eq!(count(&[&pod_id], 0).await, 0, "processes of the pod");
+    world.finish().await;
+}
+
+/// The daemon is killed: the pod's sandbox and container go on, and no line of the log is lost.
+pub(crate) async fn outlives_the_daemon(mut world: World, sandboxes: impl Fn(&str) -> Vec<i32>) {
+    let script = "i=0; while :; do echo $i; i=$((i+1)); sleep 0.02; done";
+    let running = world.run_script("ticking", script).await;
+    let before = sandboxes(&running.pod_id);
+    world.node.kill9();
+    tokio::time::sleep(Duration::from_millis(300)).await;
+    world.node.start_again().await;
+    world.cri = world.node.cri().await;
+    let status = world.cri.status(&running.id).await.expect("status");
+    assert_eq!(status.state(), ContainerState::ContainerRunning);
+    assert_eq!(sandboxes(&running.pod_id), before);
+    assert_eq!(world.printed(&running.id, &["echo", "ahoy"]).await, "ahoy");
+    let told = running.stdout();
+    let numbers = told.lines().map(|line| line.parse().expect("a number"));
+    let numbers: Vec<usize> = numbers.collect();
+    assert!(numbers.iter().copied().eq(0..numbers.len()), "{numbers:?}");
+    world.cri.stop(&running.id, 0).await.expect("stop");
+    let status = world.cri.wait_exited(&running.id).await;
+    assert_eq!(status.exit_code, 137);
+    world.cri.remove_pod(&running.pod_id).await.expect("remove");
+    world.finish().await;
+}
+
+/// A command that takes longer than it may is ended, and what else runs in the container goes on.
+pub(crate) async fn ends_a_late_command(world: World) {
+    let running = world.run_script("limit", "sleep 600 & wait").await;
+    let command = ["sh", "-c", "exec sleep 4321"];
+    let error = world.cri.exec_within(&running.id, &command, 1).await;
+    error.expect_err("takes too long");
+    let mut ps = String::new();
+    for _ in 0..100 {
+        ps = seen_by(&world, &running.id).await;
+        if !ps.contains("4321") {
+            break;
+        }
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
+    assert!(ps.contains("600"), "it shows what runs:\n{ps}");
+    assert!(!ps.contains("4321"), "it goes on:\n{ps}");
+    world.finish().await;
+}
+
+/// The daemon has tried the runtime out, and no process with `word` is left of the trial.
+pub(crate) async fn is_tried_out(world: World, word: &str) {
+    let said = world.doctor().await;
+    assert!(said.contains("test works"), "{said}");
+    let state = world.node.state();
+    let state = state.to_str().expect("a path");
+    for word in [word, state] {
+        assert_eq!(count(&["orlop-trial-", word], 0).await, 0);
+    }
+    world.finish().await;
+}
+
 /// It dies while no daemon is there.
 pub(crate) async fn is_missed(mut world: World, victims: impl Fn(&str) -> Vec<i32>) {
     let running = world.run_script("missed", "sleep 600").await;
@@ -98,11 +197,8 @@ pub(crate) async fn is_missed(mut world: World, victims: impl Fn(&str) -> Vec<i3
     is_down_within_a_second(&world, &running.pod_id).await;
     let status = world.cri.wait_exited(&running.id).await;
     assert_eq!(status.state(), ContainerState::ContainerExited);
-    world
-        .cri
-        .remove_pod(&running.pod_id)
-        .await
-        .expect("remove the pod");
+    let done = world.cri.remove_pod(&running.pod_id).await;
+    done.expect("remove the pod");
     assert_eq!(count(&[&running.pod_id], 0).await, 0);
     world.finish().await;
 }
@@ -218,10 +314,7 @@ pub(crate) async fn shows_the_processes_that_are_asked_for(world: World) {
         tokio::time::sleep(Duration::from_millis(20)).await;
     }
     assert!(!seen.contains("[sleep]"), "{seen}");
-    assert!(
-        seen.contains("sleep 614") && seen.contains("sleep 615"),
-        "{seen}"
-    );
+    assert_contains!(seen, "sleep 614", "sleep 615");
     let first = world.printed(&ids[1], &["cat", "/proc/1/cmdline"]).await;
     assert!(
         first.contains("pause") || first.contains("pod-init"),

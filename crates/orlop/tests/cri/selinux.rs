@@ -4,7 +4,9 @@ use std::path::Path;
 use std::process::Command;
 
 use orlop_cri::v1::{ContainerConfig, ImageSpec, Mount, SeLinuxOption};
-use orlop_testkit::{ContainerSpec, ImageBuilder, Layer, Node, NodeBuilder, PodSpec};
+use orlop_testkit::{
+    ContainerSpec, ImageBuilder, Layer, Node, NodeBuilder, PodSpec, assert_contains,
+};
 use serde_json::json;
 use tonic::Code;
 
@@ -155,11 +157,8 @@ async fn a_pod_cannot_touch_the_files_of_another() {
 
     // A second container of a pod is at home where the first is.
     let beside = volume(world.container("beside").shell("sleep 600"), &dir, false);
-    let beside = world
-        .cri
-        .run(&owner.pod_id, &owner.pod, &beside)
-        .await
-        .expect("run");
+    let beside = world.cri.run(&owner.pod_id, &owner.pod, &beside).await;
+    let beside = beside.expect("run");
     assert_eq!(level(&world, &beside).await, own);
     let read = world
         .printed(&beside, &["cat", "/volume/inner/secret"])
@@ -218,11 +217,8 @@ async fn what_a_container_is_given_is_within_its_reach(node: NodeBuilder) {
     let pod = world.node.pod("given").own_network();
     let pod_id = world.run_pod(&pod).await;
     // Nothing is lost where the daemon was another when it was made.
-    let id = world
-        .cri
-        .create(&pod_id, &pod, &spec)
-        .await
-        .expect("create");
+    let id = world.cri.create(&pod_id, &pod, &spec).await;
+    let id = id.expect("create");
     world.node.kill9();
     world.node.start_again().await;
     world.cri = world.node.cri().await;
@@ -252,10 +248,7 @@ async fn what_a_container_is_given_is_within_its_reach(node: NodeBuilder) {
     let (code, output) = told(&world, &running.id, &words, true, b"told\n").await;
     let output = String::from_utf8_lossy(&output).into_owned();
     assert_eq!(code, 0, "{output}");
-    assert!(
-        output.contains("told and all") && output.contains(&format!("{PROCESS}{level}")),
-        "{output}"
-    );
+    assert_contains!(output, "told and all", &format!("{PROCESS}{level}"));
     world.finish().await;
 }
 
@@ -334,10 +327,7 @@ async fn levels_are_kept_while_there_is_a_pod_and_given_back_after() {
         let refused = world.cri.run_pod(&world.node.pod("four")).await;
         let refused = refused.expect_err("none is left");
         assert_eq!(refused.code(), Code::ResourceExhausted);
-        assert!(
-            refused.message().contains("selinux_category_range"),
-            "{refused}"
-        );
+        assert_contains!(refused.message(), "selinux_category_range");
     };
     refused(&world).await;
     world.node.kill9();
@@ -352,10 +342,7 @@ async fn levels_are_kept_while_there_is_a_pod_and_given_back_after() {
     refused(&world).await;
     let error = reload(&world, "[containers]\nselinux_category_range = 1025\n");
     let error = error.expect_err("there are 1024");
-    assert!(
-        error.contains("containers.selinux_category_range"),
-        "{error}"
-    );
+    assert_contains!(error, "containers.selinux_category_range");
     let drop_in = world.node.scratch().path("config.toml.d/60-reload.toml");
     std::fs::remove_file(drop_in).expect("remove the drop-in");
     world.finish().await;
@@ -369,10 +356,7 @@ async fn what_the_policy_does_not_know_is_told_before_anything_is_made() {
     let refused = world.cri.run_pod(&pod).await.expect_err("no such type");
     assert_eq!(refused.code(), Code::FailedPrecondition);
     let said = refused.message();
-    assert!(
-        said.contains("nowhere_t") && said.contains("container-selinux"),
-        "{said}"
-    );
+    assert_contains!(said, "nowhere_t", "container-selinux");
     assert!(world.cri.pods().await.expect("pods").is_empty());
 
     let pod = world.node.pod("known");

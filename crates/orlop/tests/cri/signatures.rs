@@ -3,14 +3,14 @@
 use std::path::PathBuf;
 
 use orlop_cri::v1::{ImageSpec, Mount};
+use orlop_testkit::policy::{self, accept, assert_refused, by_id, reject};
 use orlop_testkit::{
     BuiltImage, ContainerSpec, Gpg, ImageBuilder, KeyKind, Layer, Node, PodSpec, Scratch, Signer,
-    machine, skip, skip_unless,
+    machine, skip_unless,
 };
 use serde_json::{Value, json};
-use tonic::{Code, Status};
+use tonic::Status;
 
-use crate::client::said;
 use crate::world::{World, world};
 
 /// A node with a policy for itself and a directory for those of namespaces.
@@ -23,11 +23,9 @@ struct Guarded {
 macro_rules! guarded {
     () => {{
         let scratch = Scratch::new();
-        let node = Node::any().drop_in(&policies(&scratch));
+        let settings = format!("[images]\n{}", policy::settings(&scratch));
+        let node = Node::orlop().drop_in(&settings);
         let world = world!(node);
-        if world.node.is_peer() {
-            skip!("containerd has no such policy");
-        }
         let signer = Signer::new(&scratch.subdir("keys"), "team", KeyKind::P256);
         Guarded {
             world,
@@ -35,25 +33,6 @@ macro_rules! guarded {
             signer,
         }
     }};
-}
-
-/// The configuration; any image may be used at first.
-fn policies(scratch: &Scratch) -> String {
-    let (node, dir) = (scratch.path("policy.json"), scratch.subdir("namespaces"));
-    std::fs::write(&node, json!({ "default": accept() }).to_string()).expect("write a policy");
-    let stores = scratch.subdir("registries.d");
-    format!(
-        "[images]\nsignature_policy = {node:?}\nsignature_policy_dir = {dir:?}\n\
-         signature_stores = {stores:?}\n"
-    )
-}
-
-fn accept() -> Value {
-    json!([{ "type": "insecureAcceptAnything" }])
-}
-
-fn reject() -> Value {
-    json!([{ "type": "reject" }])
 }
 
 impl Guarded {
@@ -67,14 +46,7 @@ impl Guarded {
     }
 
     fn demanding(&self, identity: &str) -> Value {
-        json!({
-            "default": reject(),
-            "transports": { "docker": { self.world.registry.host(): [{
-                "type": "sigstoreSigned",
-                "keyPath": self.signer.public_key(),
-                "signedIdentity": { "type": identity },
-            }] } },
-        })
+        policy::demanding(&self.signer, &self.world.registry.host(), identity)
     }
 
     /// Pushes an image that runs a shell; returns its name.
@@ -85,15 +57,7 @@ impl Guarded {
     }
 
     async fn sign(&self, image: &BuiltImage, name: &str) {
-        let repository = name
-            .rsplit_once(':')
-            .map_or(name, |(repository, _)| repository);
-        let repository = repository.split_once('/').expect("a registry").1;
-        let signature = self.signer.sign_image(image.digest(), name);
-        let registry = &self.world.registry;
-        registry
-            .push_signatures(repository, image.digest(), &[signature])
-            .await;
+        policy::sign(&self.signer, &self.world.registry, image.digest(), name).await;
     }
 
     fn pod(&self, name: &str, namespace: &str) -> PodSpec {
@@ -119,32 +83,8 @@ impl Guarded {
 
     /// What one of orlop's own commands prints, and whether it succeeds.
     fn run(&self, line: &[&str]) -> (bool, String) {
-        said(&self.world, line)
+        self.world.node.client().said(line)
     }
-}
-
-fn by_id(container: &str, id: &str, name: &str) -> ContainerSpec {
-    let asked = ImageSpec {
-        image: id.to_owned(),
-        user_specified_image: name.to_owned(),
-        ..ImageSpec::default()
-    };
-    ContainerSpec::new(container, id)
-        .shell("true")
-        .with(move |config| config.image = Some(asked))
-}
-
-/// The kubelet looks at the beginning of the message, and only of one with this code.
-#[track_caller]
-fn assert_refused<T: std::fmt::Debug>(answer: Result<T, Status>, because: &str) {
-    let status = answer.expect_err("it must not be allowed");
-    assert_eq!(status.code(), Code::Unknown, "{status}");
-    let message = status.message();
-    assert!(
-        message.starts_with("SignatureValidationFailed: "),
-        "{message}"
-    );
-    assert!(message.contains(because), "{message}");
 }
 
 #[tokio::test]
@@ -233,10 +173,8 @@ async fn a_signature_for_another_tag_is_no_signature() {
     assert_refused(cri.pull(&other).await, "replayed:1, not for");
     let pod = guarded.pod("replay", "default");
     assert_refused(guarded.create(&pod, &id, &other).await, "not for");
-    guarded
-        .create(&pod, &id, &name)
-        .await
-        .expect("the right tag");
+    let done = guarded.create(&pod, &id, &name).await;
+    done.expect("the right tag");
     guarded.world.finish().await;
 }
 
@@ -262,10 +200,8 @@ async fn an_id_is_not_taken_for_a_name() {
     });
     guarded.set("policy.json", &host.to_string());
     for told in ["", &id, &short] {
-        guarded
-            .create(&pod, &id, told)
-            .await
-            .expect("one of its names");
+        let done = guarded.create(&pod, &id, told).await;
+        done.expect("one of its names");
     }
     let other = "docker.io/library/anonymous:1";
     assert_refused(guarded.create(&pod, &id, other).await, "(default)");
@@ -285,26 +221,20 @@ async fn a_policy_that_changes_holds_for_what_is_there_over_restarts() {
     let id = guarded.world.cri.pull(&name).await.expect("pull");
     let unsigned_id = guarded.world.cri.pull(&unsigned).await.expect("pull");
     let pod = guarded.pod("change", "default");
-    guarded
-        .create(&pod, &unsigned_id, &unsigned)
-        .await
-        .expect("any image");
+    let done = guarded.create(&pod, &unsigned_id, &unsigned).await;
+    done.expect("any image");
     guarded.world.node.restart().await;
     guarded.world.cri = guarded.world.node.cri().await;
     // No restart for this one.
     guarded.demand("matchExact");
-    guarded
-        .create(&pod, &id, &name)
-        .await
-        .expect("it is signed");
+    let done = guarded.create(&pod, &id, &name).await;
+    done.expect("it is signed");
     let refused = guarded.create(&pod, &unsigned_id, &unsigned).await;
     assert_refused(refused, "has no signature");
     guarded.world.node.restart().await;
     guarded.world.cri = guarded.world.node.cri().await;
-    guarded
-        .create(&pod, &id, &name)
-        .await
-        .expect("it is signed");
+    let done = guarded.create(&pod, &id, &name).await;
+    done.expect("it is signed");
     let other = Signer::new(&guarded.scratch.subdir("keys"), "other", KeyKind::Ed25519);
     guarded.signer = other;
     guarded.demand("matchExact");
@@ -344,10 +274,8 @@ async fn namespaces_have_policies_of_their_own() {
         "strict.json (transports.docker[",
     );
     let id = cri.pull_for(&name, &open).await.expect("pull");
-    guarded
-        .create(&open, &id, &name)
-        .await
-        .expect("its own policy");
+    let done = guarded.create(&open, &id, &name).await;
+    done.expect("its own policy");
     assert_refused(
         guarded.create(&closed, &id, &name).await,
         "policy.json (default)",
@@ -387,9 +315,8 @@ async fn image_volumes_need_their_signatures_too() {
     assert_refused(cri.create(&pod_id, &pod, &spec).await, "cargo:1");
     guarded.sign(&data, &volume).await;
     cri.pull(&volume).await.expect("pull what is signed");
-    cri.create(&pod_id, &pod, &spec)
-        .await
-        .expect("all is signed");
+    let done = cri.create(&pod_id, &pod, &spec).await;
+    done.expect("all is signed");
     guarded.world.finish().await;
 }
 
@@ -496,18 +423,14 @@ async fn an_imported_image_brings_no_signatures() {
     let pod = guarded.pod("import", "default");
     let done = guarded.run(&["image", "import", archive]);
     assert!(done.0, "{}", done.1);
-    guarded
-        .create(&pod, &id, &name)
-        .await
-        .expect("it was pulled before");
+    let done = guarded.create(&pod, &id, &name).await;
+    done.expect("it was pulled before");
     cri.remove_image(&name).await.expect("remove");
     let done = guarded.run(&["image", "import", archive]);
     assert!(done.0, "{}", done.1);
     assert_refused(guarded.create(&pod, &id, &name).await, "pull it again");
     cri.pull(&name).await.expect("pull again");
-    guarded
-        .create(&pod, &id, &name)
-        .await
-        .expect("now it is signed");
+    let done = guarded.create(&pod, &id, &name).await;
+    done.expect("now it is signed");
     guarded.world.finish().await;
 }

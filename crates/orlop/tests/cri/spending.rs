@@ -7,9 +7,9 @@ use std::time::{Duration, Instant};
 use futures_util::future::join_all;
 use orlop_cri::v1::{self, ReopenContainerLogRequest};
 use orlop_testkit::cri::read_log;
-use orlop_testkit::{ContainerSpec, Node, nest, skip};
+use orlop_testkit::{ContainerSpec, Node, assert_contains, nest};
 
-use crate::world::{World, world};
+use crate::world::{World, ours, world};
 
 /// More directories within each other than there are calls on any stack.
 const NESTED: usize = 15_000;
@@ -39,10 +39,7 @@ fn sleeps(process: &Path, argument: &str) -> bool {
 
 #[tokio::test]
 async fn a_container_that_nested_its_directories_without_end_is_removed() {
-    let world = world!();
-    if world.node.is_peer() {
-        skip!("it is not about containerd");
-    }
+    let world = ours!();
     let argument = format!("70{}", std::process::id());
     let spec = world.container("main").command(&["sleep", &argument]);
     let running = world.run_container("nested", &spec).await;
@@ -84,10 +81,7 @@ fn files_named(directory: &Path, name: &str) -> Vec<PathBuf> {
 
 #[tokio::test]
 async fn the_daemon_holds_no_file_of_a_stopped_pod_open() {
-    let mut world = world!();
-    if world.node.is_peer() {
-        skip!("it holds what it likes");
-    }
+    let mut world = ours!();
     let running = world.run_script("running", "sleep 600").await;
     let stopped = world.run_script("stopped", "sleep 600").await;
     world.cri.stop_pod(&stopped.pod_id).await.expect("stop");
@@ -116,10 +110,7 @@ async fn the_daemon_holds_no_file_of_a_stopped_pod_open() {
 #[tokio::test]
 async fn a_running_pod_takes_five_descriptors_of_the_daemon_at_most() {
     const PODS: usize = 8;
-    let world = world!();
-    if world.node.is_peer() {
-        skip!("it holds what it likes");
-    }
+    let world = ours!();
     let held = || std::fs::read_dir(format!("/proc/{}/fd", world.node.pid())).map(Iterator::count);
     let (mut before, spec) = (0, ContainerSpec::new("main", &world.busybox));
     for n in 0..=PODS {
@@ -166,10 +157,7 @@ async fn ask_all_figures(world: &World) {
 
 #[tokio::test]
 async fn output_beyond_a_message_is_cut_and_no_error() {
-    let world = world!();
-    if world.node.is_peer() {
-        skip!("containerd 1.6 answers with an error");
-    }
+    let world = ours!();
     let running = world.run_script("loud", "sleep 600").await;
     let much = "head -c 20000000 /dev/zero; head -c 20000000 /dev/zero >&2; exit 7";
     let answer = world.cri.exec(&running.id, &["sh", "-c", much]).await;
@@ -251,10 +239,7 @@ async fn a_log_beyond_its_rate_loses_lines_and_says_how_many() {
     let running = world.run_script("noted", &chatter).await;
     world.cri.wait_exited(&running.id).await;
     let notes = running.stream("stderr");
-    assert!(
-        notes.contains("were lost: more than 8192 bytes in a second"),
-        "{notes}"
-    );
+    assert_contains!(notes, "were lost: more than 8192 bytes in a second");
     assert!(notes.contains("containers.log_rate"), "{notes}");
     world.finish().await;
 }

@@ -6,7 +6,7 @@ use orlop_cri::v1::{ContainerStats, ContainerStatsRequest};
 use orlop_testkit::machine::{has_program, is_cgroup_v2};
 use orlop_testkit::{Node, skip, skip_unless};
 
-use crate::world::{Running, World, world};
+use crate::world::{Running, World, ours, world};
 
 /// Sums and differences of two runs may differ by so much, in percent.
 const TOLERANCE: u64 = 2;
@@ -31,7 +31,7 @@ async fn statistics_equal_those_of_the_reference() {
     if is_cgroup_v2() {
         skip!("containerd 1.6 counts inactive memory otherwise on version 2");
     }
-    let ours = world!(Node::orlop());
+    let ours = ours!();
     let theirs = world!(Node::containerd());
     // One after the other: neither takes the other's processor.
     let (our_figures, their_figures) = (figures(&ours).await, figures(&theirs).await);

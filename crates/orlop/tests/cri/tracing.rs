@@ -10,7 +10,7 @@ use hyper::body::Incoming;
 use hyper_util::rt::{TokioExecutor, TokioIo};
 use orlop_hex::encode as hex;
 use orlop_testkit::tls::{Authority, TlsFront};
-use orlop_testkit::{Node, machine, skip, skip_unless};
+use orlop_testkit::{Node, machine, skip_unless};
 use prost::Message;
 use tokio::net::TcpListener;
 use tokio::sync::mpsc;
@@ -215,10 +215,7 @@ fn assert_joined(spans: &[Span]) {
 async fn spans_reach_a_collector_in_the_client_s_trace_over_http_and_grpc() {
     let (mut first, mut second) = (Collector::listen().await, Collector::listen().await);
     let to = format!("[traces]\notlp = \"http://{}\"", first.address);
-    let world = world!(Node::any().drop_in(&to));
-    if world.node.is_peer() {
-        skip!("only orlop has this");
-    }
+    let world = world!(Node::orlop().drop_in(&to));
     first.call("PullImage").await;
     run_traced(&world, "by-http", "01").await;
     let (how, _, spans) = first.call("RunPodSandbox").await;
@@ -280,10 +277,7 @@ async fn a_collector_with_tls_must_be_one_that_the_authority_vouches_for() {
         )
     };
     let other = Authority::new(dir.path(), "other");
-    let world = world!(Node::any().drop_in(&to(other.certificate())));
-    if world.node.is_peer() {
-        skip!("only orlop has this");
-    }
+    let world = world!(Node::orlop().drop_in(&to(other.certificate())));
     run_traced(&world, "mistrusted", "01").await;
     tokio::time::sleep(Duration::from_secs(2)).await;
     collector.nothing_more();

@@ -4,11 +4,11 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use orlop_cri::v1::ContainerState;
-use orlop_testkit::{Node, skip};
+use orlop_testkit::Node;
 use rustix::mount::{MountFlags, UnmountFlags, mount, unmount};
 
 use crate::restart::script;
-use crate::world::world;
+use crate::world::{ours, world};
 
 #[tokio::test]
 async fn a_runtime_killed_while_it_creates_leaves_nothing_behind() {
@@ -28,10 +28,7 @@ async fn a_runtime_killed_while_it_creates_leaves_nothing_behind() {
             delay = delay.display(),
         ),
     );
-    let world = world!(Node::any().runtime(&dying));
-    if world.node.is_peer() {
-        skip!("containerd calls its own shim");
-    }
+    let world = world!(Node::orlop().runtime(&dying));
     for (attempt, seconds) in ["0", "0.01", "0.02", "0.03", "0.05", "0.08"]
         .iter()
         .enumerate()
@@ -40,16 +37,10 @@ async fn a_runtime_killed_while_it_creates_leaves_nothing_behind() {
         let pod = world.node.pod(&format!("dying-{attempt}"));
         let pod_id = world.run_pod(&pod).await;
         let spec = world.container("main").command(&["sleep", "600"]);
-        let id = world
-            .cri
-            .create(&pod_id, &pod, &spec)
-            .await
-            .expect("create");
-        let error = world
-            .cri
-            .start(&id)
-            .await
-            .expect_err("its runtime is killed");
+        let id = world.cri.create(&pod_id, &pod, &spec).await;
+        let id = id.expect("create");
+        let error = world.cri.start(&id).await;
+        let error = error.expect_err("its runtime is killed");
         assert!(error.message().contains("create"), "{error}");
         let status = world.cri.status(&id).await.expect("status");
         assert_eq!(status.state(), ContainerState::ContainerExited);
@@ -94,10 +85,7 @@ impl Drop for Disk {
 
 #[tokio::test]
 async fn a_full_log_disk_stops_no_container_and_no_daemon() {
-    let world = world!();
-    if world.node.is_peer() {
-        skip!("containerd 1.6 leaves the container blocked on its log");
-    }
+    let world = ours!();
     let logs = world.node.scratch().subdir("small");
     let disk = Disk::mount(&logs, "128k");
     let pod = world

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use orlop_cri::v1::{ContainerState, PodSandboxState};
 use orlop_testkit::{Chunked, ContainerSpec, ImageBuilder, Layer, Node, NodeBuilder, skip};
 
-use crate::world::{Running, World, world};
+use crate::world::{Running, World, ours, world};
 
 /// Names the directory of the other version's programs.
 const OTHER: &str = "ORLOP_TEST_OTHER";
@@ -28,7 +28,7 @@ async fn the_version_before_takes_over_pods_of_this_one() {
     let Some(dir) = other() else {
         skip!("{OTHER} names no other version (make test-upgrade)");
     };
-    let world = world!(Node::orlop());
+    let world = ours!();
     change(world, Some(&dir)).await;
 }
 

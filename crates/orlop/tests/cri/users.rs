@@ -130,11 +130,8 @@ async fn the_root_of_a_pod_with_users_of_its_own_is_nobody_on_the_node() {
     let mut world = world;
     world.node.restart().await;
     world.cri = world.node.cri().await;
-    let got = world
-        .cri
-        .exec(&id, &["cat", "/proc/self/uid_map"])
-        .await
-        .expect("exec");
+    let got = world.cri.exec(&id, &["cat", "/proc/self/uid_map"]).await;
+    let got = got.expect("exec");
     let joined = String::from_utf8_lossy(&got.stdout).into_owned();
     assert_eq!(
         joined.split_whitespace().collect::<Vec<_>>(),

@@ -85,6 +85,14 @@ fn pod_path(running: &Running) -> String {
     format!("/pod/{}", running.pod_id)
 }
 
+/// Asserts that nothing went wrong on the page, and ends it all.
+async fn leave(world: World, server: Server, browser: Browser) {
+    was_clean(&browser).await;
+    drop(browser);
+    drop(server);
+    world.finish().await;
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn pods_come_and_crash_and_go_before_ones_eyes() {
     skip_unless!(Browser::can_run());
@@ -127,11 +135,8 @@ async fn pods_come_and_crash_and_go_before_ones_eyes() {
 
     browser.open(&server.at("/pods")).await;
     shows(&browser, "2 pods").await;
-    world
-        .cri
-        .remove_pod(&crashes.pod_id)
-        .await
-        .expect("remove the pod");
+    let done = world.cri.remove_pod(&crashes.pod_id).await;
+    done.expect("remove the pod");
     shows_no_more(&browser, "crashes").await;
 
     browser.find("a.to-pod").await.click().await;
@@ -160,10 +165,7 @@ async fn pods_come_and_crash_and_go_before_ones_eyes() {
         browser.open(&server.at(view)).await;
         shows(&browser, words).await;
     }
-    was_clean(&browser).await;
-    drop(browser);
-    drop(server);
-    world.finish().await;
+    leave(world, server, browser).await;
 }
 
 /// What a pod's owner may write into names, values and logs.
@@ -180,11 +182,8 @@ async fn markup_of_strangers_stays_text() {
     let spec = world.container("main").env("WORDS", MARKUP);
     let line = json!({ "level": "error", "msg": MARKUP, "<b>": MARKUP }).to_string();
     let spec = spec.shell(&format!("echo '{MARKUP}'; echo '{line}'; exec sleep 600"));
-    let id = world
-        .cri
-        .run(&pod_id, &pod, &spec)
-        .await
-        .expect("run a container");
+    let id = world.cri.run(&pod_id, &pod, &spec).await;
+    let id = id.expect("run a container");
 
     let browser = visit(&server).await;
     let views = [
@@ -217,10 +216,7 @@ async fn markup_of_strangers_stays_text() {
         let made = browser.script("return [window.hacked ?? null, document.querySelectorAll('main img, main script, main b').length]", &[]).await;
         assert_eq!(made, json!([null, 0]), "{view}");
     }
-    was_clean(&browser).await;
-    drop(browser);
-    drop(server);
-    world.finish().await;
+    leave(world, server, browser).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -257,11 +253,11 @@ async fn everybody_can_use_it() {
             assert!(grave.is_empty(), "{view}, dark: {dark}: {grave:#?}");
         }
     }
-    for width in [360, 3840] {
-        browser.resize(width, 740).await;
-        for view in &views {
-            browser.open(&server.at(view)).await;
-            live(&browser).await;
+    for view in &views {
+        browser.open(&server.at(view)).await;
+        live(&browser).await;
+        for width in [360, 414, 600, 768, 1024, 1280, 1920, 2560, 3840] {
+            browser.resize(width, 740).await;
             let sizes = browser.script("const page = document.documentElement; return [page.scrollWidth, page.clientWidth]", &[]).await;
             assert!(
                 sizes[0].as_u64() <= sizes[1].as_u64(),
@@ -285,10 +281,7 @@ async fn everybody_can_use_it() {
         json!("H1"),
         "a reader is told of a new view"
     );
-    was_clean(&browser).await;
-    drop(browser);
-    drop(server);
-    world.finish().await;
+    leave(world, server, browser).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -332,10 +325,7 @@ async fn a_hundred_thousand_lines_do_not_stutter() {
 
     browser.find("#search").await.type_keys("/^9{3,}/").await;
     shows(&browser, "111 of 100").await;
-    was_clean(&browser).await;
-    drop(browser);
-    drop(server);
-    world.finish().await;
+    leave(world, server, browser).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -428,10 +418,7 @@ async fn a_thousand_pods_do_not_freeze_the_page() {
         usual < 1000.0 * f64::from(machine::patience()),
         "{told}: a change takes that many milliseconds"
     );
-    was_clean(&browser).await;
-    drop(browser);
-    drop(server);
-    world.finish().await;
+    leave(world, server, browser).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -4,11 +4,17 @@ use std::time::{Duration, Instant};
 
 use orlop_cri::v1::{ContainerState, StatusRequest};
 use orlop_testkit::machine::patience;
-use orlop_testkit::{
-    BuiltImage, ContainerSpec, Cri, ImageBuilder, Node, NodeBuilder, PodSpec, Registry,
-};
+use orlop_testkit::{BuiltImage, ContainerSpec, Cri, Node, NodeBuilder, PodSpec, Registry};
+
+/// Begins a test of orlop alone, whatever node the environment asks for.
+macro_rules! ours {
+    () => {{ $crate::world::world!(orlop_testkit::Node::orlop()) }};
+}
+pub(crate) use ours;
 
 /// Begins a test: skips it where no pod can run, else gives a [`World`].
+///
+/// Without an argument the test runs on any node.
 macro_rules! world {
     () => {{ $crate::world::world!(orlop_testkit::Node::any()) }};
     ($node:expr) => {{
@@ -52,9 +58,7 @@ impl World {
         {
             return Err(condition.message.clone());
         }
-        let registry = Registry::start();
-        let image = ImageBuilder::busybox().build();
-        let busybox = registry.push(&image, "busybox:1").await;
+        let (registry, busybox) = Registry::with_busybox().await;
         cri.pull(&busybox).await.expect("pull busybox");
         Ok(Self {
             cri,
@@ -72,10 +76,8 @@ impl World {
     /// Pushes and pulls an image of the test's own.
     pub(crate) async fn image(&self, image: &BuiltImage, name: &str) -> String {
         let reference = self.registry.push(image, name).await;
-        self.cri
-            .pull(&reference)
-            .await
-            .expect("pull the test's image");
+        let done = self.cri.pull(&reference).await;
+        done.expect("pull the test's image");
         reference
     }
 
@@ -94,11 +96,8 @@ impl World {
     pub(crate) async fn run_container(&self, name: &str, spec: &ContainerSpec) -> Running {
         let pod = self.node.pod(name);
         let pod_id = self.run_pod(&pod).await;
-        let id = self
-            .cri
-            .run(&pod_id, &pod, spec)
-            .await
-            .expect("run a container");
+        let id = self.cri.run(&pod_id, &pod, spec).await;
+        let id = id.expect("run a container");
         Running { pod, pod_id, id }
     }
 

@@ -4,7 +4,7 @@ use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use orlop_testkit::DockerEngine;
+use orlop_testkit::{DockerEngine, assert_contains};
 
 use crate::world::{eventually, world};
 
@@ -60,10 +60,7 @@ async fn a_full_disk_of_the_engine_is_told_and_goes_by() {
     let ballast = Ballast::on(&world.engine.data());
     let pod = world.node.pod("full");
     let error = world.cri.run_pod(&pod).await.unwrap_err();
-    assert!(
-        error.message().contains("no space left on device"),
-        "{error}"
-    );
+    assert_contains!(error.message(), "no space left on device");
     // What runs goes on, and everything can be looked at.
     assert!(world.runtime_ready().await.status);
     let status = world.cri.status(&running).await.unwrap();

@@ -1,16 +1,14 @@
 //! A daemon with signature policies over an engine, and a registry with images that are signed or not.
 
 use std::path::PathBuf;
-use std::process::Command;
 
-use orlop_cri::v1::ImageSpec;
 use orlop_testkit::docker::EngineTap;
+use orlop_testkit::policy::{self, by_id};
 use orlop_testkit::{
-    BuiltImage, ContainerSpec, DockerEngine, ImageBuilder, KeyKind, PodSpec, Registry, Scratch,
-    Signer, node,
+    BuiltImage, DockerEngine, ImageBuilder, KeyKind, PodSpec, Registry, Scratch, Signer,
 };
-use serde_json::{Value, json};
-use tonic::{Code, Status};
+use serde_json::Value;
+use tonic::Status;
 
 use crate::world::World;
 
@@ -47,14 +45,6 @@ pub(crate) struct Settings {
     pub(crate) images: String,
 }
 
-pub(crate) fn accept() -> Value {
-    json!([{ "type": "insecureAcceptAnything" }])
-}
-
-pub(crate) fn reject() -> Value {
-    json!([{ "type": "reject" }])
-}
-
 impl Guarded {
     /// Any image may be used at first.
     pub(crate) async fn with(
@@ -62,14 +52,9 @@ impl Guarded {
         settings: impl FnOnce((&Registry, &Scratch)) -> Settings,
     ) -> Self {
         let scratch = Scratch::new();
-        let (policy, dir) = (scratch.path("policy.json"), scratch.subdir("namespaces"));
-        let stores = scratch.subdir("registries.d");
-        std::fs::write(&policy, json!({ "default": accept() }).to_string()).unwrap();
+        let policies = policy::settings(&scratch);
         let Settings { docker, images } = settings((&registry, &scratch));
-        let config = format!(
-            "{docker}\n[images]\nsignature_policy = {policy:?}\nsignature_policy_dir = {dir:?}\n\
-             signature_stores = {stores:?}\n{images}"
-        );
+        let config = format!("{docker}\n[images]\n{policies}{images}");
         let engine = DockerEngine::start();
         let tap = EngineTap::on(&engine.socket());
         let world = World::with(engine, tap.socket(), &config).await;
@@ -92,14 +77,7 @@ impl Guarded {
     }
 
     pub(crate) fn demanding(&self, host: &str, identity: &str) -> Value {
-        json!({
-            "default": reject(),
-            "transports": { "docker": { host: [{
-                "type": "sigstoreSigned",
-                "keyPath": self.signer.public_key(),
-                "signedIdentity": { "type": identity },
-            }] } },
-        })
+        policy::demanding(&self.signer, host, identity)
     }
 
     /// Pushes an image that runs a shell; returns its name.
@@ -111,13 +89,7 @@ impl Guarded {
 
     /// Signs what has this digest for a name; the signature is put into the repository of that path.
     pub(crate) async fn sign(&self, digest: &str, name: &str) {
-        let path = name.split_once('/').unwrap().1;
-        let repository = path.split(':').next().unwrap();
-        let signature = self.signer.sign_image(digest, name);
-        let signatures = [signature];
-        self.registry
-            .push_signatures(repository, digest, &signatures)
-            .await;
+        policy::sign(&self.signer, &self.registry, digest, name).await;
     }
 
     /// The id that an image gets that is pulled by this digest.
@@ -163,16 +135,10 @@ impl Guarded {
 
     /// Whether `orlop image policy` allows an image, and all that it prints.
     pub(crate) fn policy(&self, words: &[&str]) -> (bool, String) {
-        let endpoint = format!("unix://{}", self.world.node.socket().display());
-        let output = Command::new(node::binary())
-            .args(["--config", "/dev/null", "--runtime-endpoint", &endpoint])
-            .args(["image", "policy"])
-            .args(words)
-            .output()
-            .expect("run orlop");
-        let text = [output.stdout, output.stderr].concat();
-        let text = String::from_utf8_lossy(&text).into_owned();
-        (output.status.success(), text)
+        self.world
+            .node
+            .client()
+            .said(&[&["image", "policy"], words].concat())
     }
 
     /// The files of what is known of images.
@@ -181,27 +147,4 @@ impl Guarded {
         let entries = std::fs::read_dir(dir).expect("list the records");
         entries.map(|entry| entry.unwrap().path()).collect()
     }
-}
-
-pub(crate) fn by_id(container: &str, id: &str, name: &str) -> ContainerSpec {
-    let asked = ImageSpec {
-        image: id.to_owned(),
-        user_specified_image: name.to_owned(),
-        ..ImageSpec::default()
-    };
-    ContainerSpec::new(container, id)
-        .shell("true")
-        .with(move |config| config.image = Some(asked))
-}
-
-#[track_caller]
-pub(crate) fn assert_refused<T: std::fmt::Debug>(answer: Result<T, Status>, because: &str) {
-    let status = answer.expect_err("it must not be allowed");
-    assert_eq!(status.code(), Code::Unknown, "{status}");
-    let message = status.message();
-    assert!(
-        message.starts_with("SignatureValidationFailed: "),
-        "{message}"
-    );
-    assert!(message.contains(because), "{message}");
 }

@@ -71,11 +71,8 @@ async fn pods_of_cri_dockerd_are_taken_over() {
     let status = world.cri.status(&container).await.unwrap();
     assert_eq!(status.metadata.unwrap().attempt, 5);
     assert_eq!(status.log_path, log.display().to_string());
-    let answer = world
-        .cri
-        .exec(&container, &["echo", "hello"])
-        .await
-        .unwrap();
+    let answer = world.cri.exec(&container, &["echo", "hello"]).await;
+    let answer = answer.unwrap();
     assert_eq!(answer.stdout, b"hello\n");
 
     // The kubelet rotates the log: from here on it is a file.

@@ -4,7 +4,7 @@ use std::net::{IpAddr, TcpStream};
 use std::time::Duration;
 
 use orlop_cri::v1::{PodSandboxNetworkStatus, StatusRequest};
-use orlop_testkit::{DockerEngine, PodSpec};
+use orlop_testkit::{DockerEngine, PodSpec, assert_contains};
 
 use crate::world::{World, eventually, world};
 
@@ -244,9 +244,6 @@ async fn addresses_of_both_families_come_from_cni_too() {
     let spec = world.container("main").command(&["sleep", "1000"]);
     let id = world.cri.run(&pod_id, &pod, &spec).await.unwrap();
     let shown = world.output(&id, &["ip", "addr", "show", "eth0"]).await;
-    assert!(
-        shown.contains(&network.ip) && shown.contains(second),
-        "{shown}"
-    );
+    assert_contains!(shown, &network.ip, second);
     world.node.finish().await;
 }

@@ -2,27 +2,17 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::Write as _;
-use std::process::{Command, Output};
+use std::process::Output;
 use std::time::{Duration, Instant};
 
 use orlop_cri::inspection::inspection_client::InspectionClient;
 use orlop_cri::inspection::{GetStateRequest, ListTracesRequest, Trace};
-use orlop_testkit::{DockerEngine, node};
+use orlop_testkit::{DockerEngine, assert_contains};
 use rustix::process::Signal;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::UnixStream;
 
 use crate::world::{World, world};
-
-/// Runs our own program against the daemon.
-fn orlop(world: &World, line: &[&str]) -> Output {
-    let endpoint = format!("unix://{}", world.node.socket().display());
-    Command::new(node::binary())
-        .args(["--config", "/dev/null", "--runtime-endpoint", &endpoint])
-        .args(line)
-        .output()
-        .expect("run orlop")
-}
 
 fn text(output: &Output) -> String {
     String::from_utf8_lossy(&output.stdout).into_owned()
@@ -43,7 +33,7 @@ async fn trace_of(world: &World, pod: &str) -> Trace {
 #[tokio::test(flavor = "multi_thread")]
 async fn who_is_asked_for_images_is_for_the_engine_to_say() {
     let world = world!();
-    let output = orlop(&world, &["image", "resolve", "busybox"]);
+    let output = world.node.client().run(&["image", "resolve", "busybox"]);
     assert_eq!(output.status.code(), Some(1));
     let said = String::from_utf8_lossy(&output.stderr).into_owned();
     assert!(said.contains("the engine does"), "{said}");
@@ -102,12 +92,9 @@ async fn a_start_is_told_step_by_step() {
     world.cri.run(&pod_id, &pod, &spec).await.unwrap_err();
     world.cri.stop_pod(&pod_id).await.unwrap();
     world.cri.remove_pod(&pod_id).await.unwrap();
-    let shown = text(&orlop(&world, &["trace", &pod_id]));
-    assert!(
-        shown.contains("StartContainer none") && shown.contains("FAILED"),
-        "{shown}"
-    );
-    let slowest = text(&orlop(&world, &["trace", "--slowest", "5"]));
+    let shown = text(&world.node.client().run(&["trace", &pod_id]));
+    assert_contains!(shown, "StartContainer none", "FAILED");
+    let slowest = text(&world.node.client().run(&["trace", "--slowest", "5"]));
     assert_eq!(slowest.lines().count(), 2, "{slowest}");
     world.node.finish().await;
 }
@@ -216,10 +203,7 @@ async fn the_state_of_an_engine_that_hangs_is_refused_with_the_reason() {
     let took = begun.elapsed();
     world.engine.signal(Signal::CONT);
     assert!(answer.starts_with("HTTP/1.1 503"), "{answer}");
-    assert!(
-        answer.contains("the Docker Engine did not tell"),
-        "{answer}"
-    );
+    assert_contains!(answer, "the Docker Engine did not tell");
     assert!(took < Duration::from_secs(20), "{took:?}");
     world.node.finish().await;
 }
@@ -245,7 +229,7 @@ async fn the_doctor_finds_what_was_removed_behind_our_back_and_mends_it() {
         .into_iter()
         .chain(more.iter().copied())
         .collect();
-        text(&orlop(world, &line))
+        text(&world.node.client().run(&line))
     };
     let found = doctor(&world, &[]);
     assert!(found.contains("Docker Engine"), "{found}");

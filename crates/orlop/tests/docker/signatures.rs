@@ -4,6 +4,7 @@ use std::time::{Duration, Instant};
 
 use orlop_cri::v1::{AuthConfig, ImageSpec, Mount};
 use orlop_testkit::image::Blob;
+use orlop_testkit::policy::{accept, assert_refused, by_id, reject};
 use orlop_testkit::{
     ContainerSpec, Fault, FaultProxy, Gpg, ImageBuilder, KeyKind, PodSpec, Registry, Rule, Signer,
     machine, node, skip_unless,
@@ -11,7 +12,7 @@ use orlop_testkit::{
 use serde_json::json;
 use tonic::Code;
 
-use crate::guarded::{Guarded, Settings, accept, assert_refused, by_id, guarded, reject};
+use crate::guarded::{Guarded, Settings, guarded};
 use crate::world::BUSYBOX;
 
 #[tokio::test(flavor = "multi_thread")]

@@ -6,8 +6,8 @@ use std::time::{Duration, Instant};
 
 use orlop_testkit::node::containerd_program;
 use orlop_testkit::{
-    BuiltImage, Cri, DockerEngine, ImageBuilder, Layer, Node, Registry, Scratch, docker, machine,
-    skip_unless,
+    BuiltImage, Cri, DockerEngine, ImageBuilder, Layer, Node, Registry, Scratch, assert_contains,
+    docker, machine, skip_unless,
 };
 use serde_json::Value;
 
@@ -46,13 +46,7 @@ fn images_of(from: &str, root: &Path, node: &Node) -> Output {
 }
 
 fn verified(node: &Node) -> String {
-    let endpoint = format!("unix://{}", node.socket().display());
-    let output = Command::new(orlop_testkit::node::binary())
-        .args(["--config", "/dev/null", "--runtime-endpoint", &endpoint])
-        .args(["image", "verify"])
-        .output()
-        .unwrap();
-    text(&output.stdout)
+    text(&node.client().run(&["image", "verify"]).stdout)
 }
 
 async fn is_here(cri: &Cri, name: &str, image: &BuiltImage) {
@@ -99,10 +93,7 @@ async fn containerd_s_images_come_over_while_it_runs_with_their_names_and_digest
     is_here(&cri, &names[1], &second).await;
     is_here(&cri, first.id(), &first).await;
     assert_eq!(cri.image(&names[2]).await.unwrap(), None);
-    assert!(
-        error.contains(&format!("not taken over: {}", names[2])),
-        "{error}"
-    );
+    assert_contains!(error, &format!("not taken over: {}", names[2]));
     assert!(error.contains("discard_unpacked_layers"), "{error}");
     // Theirs and the one of the pause process.
     assert!(error.contains("3 images are taken over"), "{error}");
@@ -142,10 +133,7 @@ async fn docker_s_images_come_over_with_their_ids() {
     let output = images_of("docker", &engine.data(), &ours);
     let error = text(&output.stderr);
     assert_eq!(output.status.code(), Some(1), "{error}");
-    assert!(
-        error.contains("not taken over: registry.example/first:1"),
-        "{error}"
-    );
+    assert_contains!(error, "not taken over: registry.example/first:1");
     assert_eq!(cri.image("registry.example/first:1").await.unwrap(), None);
     is_here(&cri, "second:2", &second).await;
 }

@@ -2,6 +2,7 @@
 
 use std::process::{Command, Output};
 
+use orlop_testkit::assert_contains;
 use orlop_testkit::node::binary;
 
 use crate::world::{Agent, container_ids, world};
@@ -40,10 +41,7 @@ async fn what_is_applied_runs_survives_and_is_deleted() {
     );
 
     let shown = text(&orlop(&agent, &["node", "status"]));
-    assert!(
-        shown.contains("web") && shown.contains("1/1") && shown.contains("Running"),
-        "{shown}"
-    );
+    assert_contains!(shown, "web", "1/1", "Running");
 
     // Over a restart of the agent.
     agent.process.kill();
@@ -60,10 +58,7 @@ async fn what_is_applied_runs_survives_and_is_deleted() {
     let refused = orlop(&agent, &["apply", "-f", file_name]);
     assert!(!refused.status.success());
     let words = text(&refused);
-    assert!(
-        words.contains("web.yaml:4: error: Pod bad: spec.containers"),
-        "{words}"
-    );
+    assert_contains!(words, "web.yaml:4: error: Pod bad: spec.containers");
 
     assert_eq!(
         text(&orlop(&agent, &["delete", "pod", "web"])),

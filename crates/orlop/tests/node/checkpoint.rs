@@ -2,19 +2,17 @@
 
 use std::path::Path;
 
-use orlop_testkit::machine::criu_works;
-use orlop_testkit::{skip, skip_unless};
+use orlop_testkit::machine::{can_run_pods, criu_works};
+use orlop_testkit::{Node, skip_unless};
 use serde_json::Value;
 
-use crate::world::world;
+use crate::world::World;
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_container_is_written_out_below_the_agents_directory() {
     skip_unless!(criu_works());
-    let world = world!();
-    if world.node.is_peer() {
-        skip!("containerd 1.6 writes no containers out");
-    }
+    skip_unless!(can_run_pods());
+    let world = World::on(Node::orlop()).await;
     world.write("a.yaml", &world.sleeper("kept", "hostNetwork: true", ""));
     let mut agent = world.agent(&[]);
     agent.ready("kept-n1").await;

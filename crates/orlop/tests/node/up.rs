@@ -7,16 +7,13 @@ use std::process::Command;
 
 use orlop_testkit::node::{Ground, binary, keeper_binary};
 use orlop_testkit::process::Process;
-use orlop_testkit::{ImageBuilder, Registry, Terminal, machine, skip_unless};
+use orlop_testkit::{Registry, Terminal, assert_contains, machine, skip_unless};
 
 use crate::world::{SOON, ask};
 
 /// A machine with nothing but a directory of manifests, and the command that is to run them.
 async fn command(scratch: &Ground) -> (Registry, Command, PathBuf) {
-    let registry = Registry::start();
-    let busybox = registry
-        .push(&ImageBuilder::busybox().build(), "busybox:1")
-        .await;
+    let (registry, busybox) = Registry::with_busybox().await;
     let manifests = scratch.subdir("manifests");
     std::fs::write(
         manifests.join("web.yaml"),
@@ -179,10 +176,7 @@ async fn a_page_shows_the_manifests_and_the_configuration_and_ends_with_it() {
         .and_then(|cookie| cookie.split(';').next())
         .unwrap_or_else(|| panic!("{answer}"));
     let manifests = get(host, "/api/manifests", cookie);
-    assert!(
-        manifests.contains("web.yaml") && manifests.contains("\"pod\":\"web-n1\""),
-        "{manifests}"
-    );
+    assert_contains!(manifests, "web.yaml", "\"pod\":\"web-n1\"");
     let settings = get(host, "/api/settings", cookie);
     let conf_dir = scratch.subdir("cni");
     assert!(

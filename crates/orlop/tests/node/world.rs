@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use orlop_testkit::node::binary;
 use orlop_testkit::process::Process;
-use orlop_testkit::{Cri, ImageBuilder, Node, NodeBuilder, Registry};
+use orlop_testkit::{Cri, Node, NodeBuilder, Registry};
 use serde_json::Value;
 
 /// How long what should come soon may take on a busy machine.
@@ -40,9 +40,7 @@ impl World {
     pub(crate) async fn on(node: NodeBuilder) -> Self {
         let node = node.start().await;
         let cri = node.cri().await;
-        let registry = Registry::start();
-        let image = ImageBuilder::busybox().build();
-        let busybox = registry.push(&image, "busybox:1").await;
+        let (registry, busybox) = Registry::with_busybox().await;
         cri.pull(&busybox).await.expect("pull busybox");
         Self {
             cri,

@@ -4,7 +4,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::time::Duration;
 
-use orlop_testkit::{Node, machine, skip_unless};
+use orlop_testkit::{Node, assert_contains, machine, skip_unless};
 use rustix::process::Signal;
 
 use crate::browser::Browser;
@@ -35,10 +35,7 @@ async fn the_daemon_serves_a_page_and_moves_it_at_a_reload() {
     assert_eq!(hello["runtime"]["name"], "orlop");
     let settings = browser.document("/api/settings").await;
     let text = settings["text"].as_str().unwrap();
-    assert!(
-        text.contains("[web]\nlisten = \"tcp://127.0.0.1:0\""),
-        "{text}"
-    );
+    assert_contains!(text, "[web]\nlisten = \"tcp://127.0.0.1:0\"");
 
     let path = node.scratch().path("config.toml");
     std::fs::write(

@@ -4,7 +4,7 @@ use std::io::{BufRead, BufReader};
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 
-use orlop_testkit::{ContainerSpec, Cri, ImageBuilder, Node, NodeBuilder, PodSpec, Registry};
+use orlop_testkit::{ContainerSpec, Cri, Node, NodeBuilder, PodSpec, Registry};
 
 use crate::browser::Browser;
 
@@ -21,9 +21,7 @@ impl World {
     pub(crate) async fn on(node: NodeBuilder) -> Self {
         let node = node.start().await;
         let cri = node.cri().await;
-        let registry = Registry::start();
-        let image = ImageBuilder::busybox().build();
-        let busybox = registry.push(&image, "busybox:1").await;
+        let (registry, busybox) = Registry::with_busybox().await;
         cri.pull(&busybox).await.expect("pull busybox");
         Self {
             cri,
@@ -40,11 +38,8 @@ impl World {
     /// Runs a pod of one container; gives both ids.
     pub(crate) async fn run(&self, pod: &PodSpec, spec: &ContainerSpec) -> (String, String) {
         let pod_id = self.cri.run_pod(pod).await.expect("run a pod");
-        let id = self
-            .cri
-            .run(&pod_id, pod, spec)
-            .await
-            .expect("run a container");
+        let id = self.cri.run(&pod_id, pod, spec).await;
+        let id = id.expect("run a container");
         (pod_id, id)
     }
 

@@ -2,13 +2,13 @@
 
 use std::time::{Duration, Instant};
 
-use orlop_testkit::{Chance, machine, skip, skip_unless};
+use orlop_testkit::{Chance, machine, skip_unless};
 use rustix::time::{ClockId, Timespec, clock_gettime, clock_settime};
 use tonic::Code;
 
 use super::life::{Life, Network};
 use super::{Remains, number};
-use crate::world::world;
+use crate::world::ours;
 
 const HOUR: i64 = 3600;
 const YEAR: i64 = 365 * 24 * HOUR;
@@ -61,10 +61,7 @@ impl Drop for Clock {
 #[tokio::test]
 async fn a_clock_that_is_set_disturbs_nothing() {
     skip_unless!(machine::is_for_the_tests_alone());
-    let mut world = world!();
-    if world.node.is_peer() {
-        skip!("what containerd makes of it is its own affair");
-    }
+    let mut world = ours!();
     let mut chance = Chance::of_seed(number("ORLOP_CHAOS_SEED", 1));
     let bystander = world.run_script("bystander", "sleep 86400").await;
     let started = world.cri.status(&bystander.id).await.expect("status");

@@ -4,11 +4,10 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use orlop_testkit::process::memory;
-use orlop_testkit::{Node, skip};
 
 use super::{Lane, Progress, Remains, number};
 use crate::peak::{resident, resting};
-use crate::world::{World, world};
+use crate::world::{World, ours};
 
 /// How many pods are on their way together.
 const LANES: usize = 4;
@@ -30,10 +29,7 @@ const TELL: Duration = Duration::from_mins(1);
 
 #[tokio::test]
 async fn pods_that_come_and_go_without_end_leave_nothing_and_cost_no_more_memory() {
-    let world = world!(Node::any());
-    if world.node.is_peer() {
-        skip!("nobody promises it of containerd");
-    }
+    let world = ours!();
     let cycles = number("ORLOP_CHAOS_CYCLES", 100);
     let cycles = u32::try_from(cycles).expect("fewer");
     let begun = Instant::now();

@@ -4,13 +4,12 @@ use std::ffi::CString;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 
-use orlop_testkit::skip;
 use rustix::mount::{MountFlags, UnmountFlags, mount, mount_bind, mount_remount, unmount};
 
 use super::Remains;
 use super::life::{Life, Network, Step};
 use super::read_only::runtime_ready;
-use crate::world::{World, world};
+use crate::world::{World, ours};
 
 /// Why it takes none.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -32,36 +31,33 @@ impl Trouble {
 
 #[tokio::test]
 async fn a_full_root_directory_costs_calls_and_nothing_once_there_is_room() {
-    let world = world!();
+    let world = ours!();
     let dir = world.node.root();
     live_through(world, &dir, Trouble::Full).await;
 }
 
 #[tokio::test]
 async fn a_full_state_directory_costs_calls_and_nothing_once_there_is_room() {
-    let world = world!();
+    let world = ours!();
     let dir = world.node.state();
     live_through(world, &dir, Trouble::Full).await;
 }
 
 #[tokio::test]
 async fn a_read_only_root_directory_costs_calls_and_nothing_once_it_can_be_written_to() {
-    let world = world!();
+    let world = ours!();
     let dir = world.node.root();
     live_through(world, &dir, Trouble::ReadOnly).await;
 }
 
 #[tokio::test]
 async fn a_read_only_state_directory_costs_calls_and_nothing_once_it_can_be_written_to() {
-    let world = world!();
+    let world = ours!();
     let dir = world.node.state();
     live_through(world, &dir, Trouble::ReadOnly).await;
 }
 
 async fn live_through(mut world: World, dir: &Path, trouble: Trouble) {
-    if world.node.is_peer() {
-        skip!("what containerd makes of it is its own affair");
-    }
     world.node.stop();
     orlop_testkit::leaks::let_go(&world.node.state());
     let disk = Disk::mount(dir);

@@ -4,13 +4,13 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use orlop_testkit::machine::has_program;
-use orlop_testkit::{Chance, Cri, ImageBuilder, Layer, Node, skip, skip_unless};
+use orlop_testkit::{Chance, Cri, ImageBuilder, Layer, Node, skip_unless};
 use tonic::Status;
 
 use super::memory::Memory;
 use super::victim::Victim;
 use super::{Lane, Progress, Remains, number};
-use crate::world::{World, world};
+use crate::world::{World, ours, world};
 
 /// A shim that Debian's containerd brings along.
 const SHIM: &str = "containerd-shim-runc-v2";
@@ -37,30 +37,21 @@ pub(super) enum Who<'a> {
 
 #[tokio::test]
 async fn a_daemon_killed_at_random_moments_loses_and_leaks_nothing() {
-    let mut world = world!();
-    if world.node.is_peer() {
-        skip!("containerd 1.6 leaves names reserved and shims behind when killed mid-create");
-    }
+    let mut world = ours!();
     kill_again_and_again(&mut world, Who::Daemon).await;
     world.finish().await;
 }
 
 #[tokio::test]
 async fn keepers_killed_at_random_moments_leave_nothing_and_disturb_no_other_pod() {
-    let mut world = world!();
-    if world.node.is_peer() {
-        skip!("containerd has shims, not keepers");
-    }
+    let mut world = ours!();
     kill_again_and_again(&mut world, Who::Keeper).await;
     world.finish().await;
 }
 
 #[tokio::test]
 async fn runtimes_killed_at_random_moments_leave_nothing_and_disturb_no_other_pod() {
-    let mut world = world!();
-    if world.node.is_peer() {
-        skip!("containerd calls its own shim");
-    }
+    let mut world = ours!();
     kill_again_and_again(&mut world, Who::Runtime).await;
     world.finish().await;
 }

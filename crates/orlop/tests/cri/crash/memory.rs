@@ -11,7 +11,7 @@ use orlop_testkit::{Chance, Node, machine, skip};
 use rustix::process::Signal;
 
 use super::kills::{Who, kill_again_and_again};
-use crate::world::world;
+use crate::world::ours;
 
 /// How long it may take until somebody asks for more than there is.
 const LIMIT: Duration = Duration::from_secs(20);
@@ -24,10 +24,7 @@ const LEAST: u64 = 2 << 20;
 
 #[tokio::test]
 async fn a_daemon_whose_memory_runs_out_loses_and_leaks_nothing() {
-    let mut world = world!();
-    if world.node.is_peer() {
-        skip!("what containerd makes of it is its own affair");
-    }
+    let mut world = ours!();
     world.node.stop();
     let memory = match Memory::of(&world.node) {
         Ok(memory) => memory,

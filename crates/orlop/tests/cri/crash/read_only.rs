@@ -14,7 +14,7 @@ use orlop_testkit::{Chance, skip};
 use super::ext4::Ext4;
 use super::life::{Life, Network, Step};
 use super::{Lane, Progress, Remains, Wrongs, number};
-use crate::world::{Running, World, world};
+use crate::world::{Running, World, ours};
 
 /// How long any call may take meanwhile, and a start of the daemon.
 const LIMIT: Duration = Duration::from_secs(15);
@@ -33,18 +33,15 @@ enum Part {
 
 #[tokio::test]
 async fn a_root_directory_that_becomes_read_only_costs_calls_and_ends_no_pod() {
-    live_through(world!(), Part::Root).await;
+    live_through(ours!(), Part::Root).await;
 }
 
 #[tokio::test]
 async fn a_state_directory_that_becomes_read_only_costs_calls_and_ends_no_pod() {
-    live_through(world!(), Part::State).await;
+    live_through(ours!(), Part::State).await;
 }
 
 async fn live_through(mut world: World, part: Part) {
-    if world.node.is_peer() {
-        skip!("what containerd makes of it is its own affair");
-    }
     let scratch = world.node.scratch();
     let directories = match part {
         Part::Root => ["root", "ipam", "cni-cache"]

@@ -13,7 +13,7 @@ use orlop_testkit::{Chance, skip};
 use super::ext4::{Ext4, Loss};
 use super::life::{Life, Network, Step};
 use super::{Lane, Progress, Remains, Wrongs, number};
-use crate::world::{World, world};
+use crate::world::{World, ours};
 
 /// In which a step has begun and most have not ended.
 const AMID: usize = 60_000;
@@ -46,10 +46,7 @@ impl fmt::Display for Cut {
 
 #[tokio::test]
 async fn a_power_cut_at_any_step_leaves_a_node_that_goes_on() {
-    let mut world = world!();
-    if world.node.is_peer() {
-        skip!("what containerd makes of it is its own affair");
-    }
+    let mut world = ours!();
     let scratch = world.node.scratch();
     let lasting = ["root", "ipam", "cni-cache"].map(|name| scratch.path(name));
     world.node.stop();

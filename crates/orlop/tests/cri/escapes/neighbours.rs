@@ -6,15 +6,15 @@ use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
 use orlop_cri::v1::{Capability, NamespaceMode, PodSandboxState};
-use orlop_testkit::{ContainerSpec, Node};
+use orlop_testkit::ContainerSpec;
 
 use crate::users::{with_users, world_with_users};
-use crate::world::{World, world};
+use crate::world::{World, ours};
 
 /// A container that may look into processes and shares them with its pod.
 #[tokio::test]
 async fn a_shared_pid_namespace_shows_neither_node_nor_keeper() {
-    let world = world!(Node::orlop());
+    let world = ours!();
     let marker = world.node.scratch().path("marker");
     fs::write(&marker, "of the node").expect("write");
     let pod = world.node.pod("shared").shared_pid();
@@ -22,11 +22,8 @@ async fn a_shared_pid_namespace_shows_neither_node_nor_keeper() {
     let spec = may_trace(world.container("main").shell("sleep 600"));
     let id = world.cri.run(&pod_id, &pod, &spec).await.expect("run");
     let sh = async |script: &str| {
-        let output = world
-            .cri
-            .exec(&id, &["sh", "-c", script])
-            .await
-            .expect("exec");
+        let output = world.cri.exec(&id, &["sh", "-c", script]).await;
+        let output = output.expect("exec");
         String::from_utf8_lossy(&output.stdout).into_owned()
     };
     // What it sees: an init that is nobody, and its own.
@@ -74,7 +71,7 @@ async fn a_shared_pid_namespace_shows_neither_node_nor_keeper() {
 /// With the node's own processes in sight, a user of a container has no power over the keeper.
 #[tokio::test]
 async fn a_user_in_the_nodes_pid_namespace_cannot_touch_keepers() {
-    let world = world!(Node::orlop());
+    let world = ours!();
     let pod = world.node.pod("hostpid").with(|config| {
         let linux = config.linux.get_or_insert_default();
         let security = linux.security_context.get_or_insert_default();
@@ -91,11 +88,8 @@ async fn a_user_in_the_nodes_pid_namespace_cannot_touch_keepers() {
              cat /proc/{pid}/environ /proc/{pid}/maps"
         );
         let script = format!("({script}) 2>/dev/null; true");
-        let got = world
-            .cri
-            .exec(&id, &["sh", "-c", &script])
-            .await
-            .expect("exec");
+        let got = world.cri.exec(&id, &["sh", "-c", &script]).await;
+        let got = got.expect("exec");
         assert!(
             got.stdout.is_empty(),
             "{}",
@@ -110,7 +104,7 @@ async fn a_user_in_the_nodes_pid_namespace_cannot_touch_keepers() {
 /// CVE-2020-15257 and its kin: a socket that is found by whoever shares the network.
 #[tokio::test]
 async fn sockets_of_the_daemon_and_of_keepers_are_out_of_reach() {
-    let world = world!(Node::orlop());
+    let world = ours!();
     let running = world.run_script("host", "sleep 600").await;
     let table = fs::read_to_string("/proc/net/unix").expect("read");
     let mut paths = BTreeSet::new();
@@ -139,11 +133,8 @@ async fn sockets_of_the_daemon_and_of_keepers_are_out_of_reach() {
         world.node.state().display(),
         world.node.root().display()
     );
-    let got = world
-        .cri
-        .exec(&running.id, &["sh", "-c", &script])
-        .await
-        .expect("exec");
+    let got = world.cri.exec(&running.id, &["sh", "-c", &script]).await;
+    let got = got.expect("exec");
     assert!(
         got.stdout.is_empty(),
         "{}",
@@ -223,11 +214,8 @@ async fn a_pod_of_a_user_namespace_hides_its_init_from_its_own_root() {
         "ls /proc/1/fd 2>/dev/null",
         "readlink /proc/1/exe 2>/dev/null",
     ] {
-        let got = world
-            .cri
-            .exec(&id, &["sh", "-c", script])
-            .await
-            .expect("exec");
+        let got = world.cri.exec(&id, &["sh", "-c", script]).await;
+        let got = got.expect("exec");
         answer.push_str(&String::from_utf8_lossy(&got.stdout));
     }
     assert_eq!(

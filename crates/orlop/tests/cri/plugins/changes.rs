@@ -3,23 +3,23 @@
 use std::time::{Duration, Instant};
 
 use orlop_cri::v1::{LinuxContainerResources, UpdateContainerResourcesRequest};
+use orlop_testkit::Manners;
 use orlop_testkit::machine::is_cgroup_v2;
 use orlop_testkit::nri::v1alpha1::{
     ContainerAdjustment, ContainerEviction, CreateContainerRequest, CreateContainerResponse, Hook,
     Hooks, LinuxContainerAdjustment, LinuxCpu, LinuxMemory, LinuxPids, LinuxResources, Mount,
     OptionalInt64, PosixRlimit, StopContainerResponse, UpdateContainerResponse,
 };
-use orlop_testkit::{Manners, Node};
 
 use super::{
     adds, adjustment, expected_shares, kernel_shares, plugin, shares, shares_of, taking_part,
     update, variable,
 };
-use crate::world::world;
+use crate::world::ours;
 
 #[tokio::test]
 async fn what_a_plugin_adjusts_is_seen_in_the_container() {
-    let world = world!(Node::orlop());
+    let world = ours!();
     let given = world.node.scratch().subdir("given");
     std::fs::write(given.join("file"), "from the plugin").expect("write a file");
     let traces = world.node.scratch().path("hook-ran");
@@ -103,11 +103,8 @@ async fn what_a_plugin_adjusts_is_seen_in_the_container() {
     assert_eq!(linux.memory_limit_in_bytes, 48 << 20);
     let (v1, v2) = ("/sys/fs/cgroup/pids/pids.max", "/sys/fs/cgroup/pids.max");
     let file = if is_cgroup_v2() { v2 } else { v1 };
-    let pids = world
-        .cri
-        .exec(&running.id, &["cat", file])
-        .await
-        .expect("exec");
+    let pids = world.cri.exec(&running.id, &["cat", file]).await;
+    let pids = pids.expect("exec");
     assert_eq!(String::from_utf8_lossy(&pids.stdout).trim(), "33");
     // Commands run in the container have its environment.
     let command = ["sh", "-c", "echo $ADDED"];
@@ -124,7 +121,7 @@ async fn what_a_plugin_adjusts_is_seen_in_the_container() {
 
 #[tokio::test]
 async fn updates_reach_other_containers_whatever_they_come_with() {
-    let world = world!(Node::orlop());
+    let world = ours!();
     let first = world.run_script("first", "sleep 600").await;
     let target = first.id.clone();
     let with_creation = target.clone();
@@ -162,10 +159,8 @@ async fn updates_reach_other_containers_whatever_they_come_with() {
         ..UpdateContainerResourcesRequest::default()
     };
     let mut client = world.cri.runtime.clone();
-    client
-        .update_container_resources(request)
-        .await
-        .expect("update");
+    let done = client.update_container_resources(request).await;
+    done.expect("update");
     assert_eq!(kernel_shares(&world, &target).await, expected_shares(1024));
     assert_eq!(
         kernel_shares(&world, &second.id).await,
@@ -198,11 +193,8 @@ async fn updates_reach_other_containers_whatever_they_come_with() {
         update(&target, shares(1024)),
         update(&target, impossible.clone()),
     ];
-    let failed = updater
-        .stub()
-        .update(updates, Vec::new())
-        .await
-        .expect("update");
+    let failed = updater.stub().update(updates, Vec::new()).await;
+    let failed = failed.expect("update");
     assert_eq!(failed, [update(&target, impossible)]);
     assert_eq!(kernel_shares(&world, &target).await, expected_shares(1024));
 
@@ -220,7 +212,7 @@ async fn updates_reach_other_containers_whatever_they_come_with() {
 
 #[tokio::test]
 async fn two_plugins_that_want_the_same_are_told_apart() {
-    let world = world!(Node::orlop());
+    let world = ours!();
     let _one = plugin(&world, "10", "one", adds("SAME", "1")).await;
     let two = plugin(&world, "20", "two", adds("SAME", "2")).await;
     let pod = world.node.pod("contested");
@@ -234,10 +226,7 @@ async fn two_plugins_that_want_the_same_are_told_apart() {
     }
     two.leave();
     taking_part(&world, "20-two", false).await;
-    world
-        .cri
-        .create(&pod_id, &pod, &spec)
-        .await
-        .expect("create");
+    let done = world.cri.create(&pod_id, &pod, &spec).await;
+    done.expect("create");
     world.finish().await;
 }

@@ -4,14 +4,14 @@ use std::os::unix::fs::PermissionsExt as _;
 use std::time::{Duration, Instant};
 
 use orlop_cri::v1::{ContainerState, PodSandboxState};
-use orlop_testkit::{Manners, Node};
+use orlop_testkit::{Manners, Node, assert_contains};
 
 use super::{HASTY, adds, names, plugin, taking_part};
-use crate::world::world;
+use crate::world::{ours, world};
 
 #[tokio::test]
 async fn a_refused_pod_or_container_leaves_nothing_and_can_be_tried_again() {
-    let world = world!(Node::orlop());
+    let world = ours!();
     let manners = Manners::default().refuses("RunPodSandbox");
     let refuser = plugin(&world, "10", "refuser", manners).await;
     let pod = world.node.pod("refused");
@@ -56,11 +56,8 @@ async fn a_refused_pod_or_container_leaves_nothing_and_can_be_tried_again() {
     let manners = Manners::default().refuses("StartContainer");
     let refuser = plugin(&world, "10", "refuser", manners).await;
     let spec = world.container("main").shell("sleep 600");
-    let id = world
-        .cri
-        .create(&pod_id, &pod, &spec)
-        .await
-        .expect("create");
+    let id = world.cri.create(&pod_id, &pod, &spec).await;
+    let id = id.expect("create");
     let error = world.cri.start(&id).await.expect_err("it is refused");
     assert!(error.message().contains("the test refuses"), "{error}");
     let status = world.cri.status(&id).await.expect("status");
@@ -91,10 +88,7 @@ async fn a_plugin_that_hangs_or_dies_is_left_behind() {
         .lines()
         .find(|line| line.contains("an NRI plugin is gone"));
     let line = line.expect("a line in the log");
-    assert!(
-        line.contains("10-hanging") && line.contains("CreateContainer"),
-        "{line}"
-    );
+    assert_contains!(line, "10-hanging", "CreateContainer");
 
     // One that hangs up in the middle.
     let manners = Manners::default().hangs_in("StartContainer");
@@ -102,11 +96,8 @@ async fn a_plugin_that_hangs_or_dies_is_left_behind() {
     let pod = world.node.pod("orphaned");
     let pod_id = world.run_pod(&pod).await;
     let spec = world.container("main").shell("sleep 600");
-    let id = world
-        .cri
-        .create(&pod_id, &pod, &spec)
-        .await
-        .expect("create");
+    let id = world.cri.create(&pod_id, &pod, &spec).await;
+    let id = id.expect("create");
     let starting = {
         let (cri, id) = (world.cri.clone(), id.clone());
         tokio::spawn(async move { cri.start(&id).await })
@@ -123,7 +114,7 @@ async fn a_plugin_that_hangs_or_dies_is_left_behind() {
 #[tokio::test]
 async fn rubbish_on_the_socket_harms_nobody() {
     use tokio::io::AsyncWriteExt as _;
-    let world = world!(Node::orlop());
+    let world = ours!();
     let _good = plugin(&world, "20", "good", adds("GOOD", "1")).await;
     for bytes in [
         &[0xff; 64][..],

@@ -23,19 +23,13 @@ async fn a_node_can_require_plugins_and_forbid_adjustments() {
         .pod("alone")
         .annotation("example.com/alone", "true");
     let alone_id = world.run_pod(&alone).await;
-    world
-        .cri
-        .create(&alone_id, &alone, &spec)
-        .await
-        .expect("create");
+    let done = world.cri.create(&alone_id, &alone, &spec).await;
+    done.expect("create");
 
     let quiet = Manners::default().listens_to(Events::NONE.and(Event::RunPodSandbox));
     let _guard = plugin(&world, "50", "guard", quiet).await;
-    world
-        .cri
-        .create(&pod_id, &pod, &spec)
-        .await
-        .expect("create");
+    let done = world.cri.create(&pod_id, &pod, &spec).await;
+    done.expect("create");
     let hooks = Manners::default().creates(|_| {
         adjustment(ContainerAdjustment {
             hooks: Some(Hooks {

@@ -3,13 +3,13 @@
 use std::time::{Duration, Instant};
 
 use orlop_testkit::node::Start;
-use orlop_testkit::{Chance, skip, skip_unless};
+use orlop_testkit::{Chance, skip_unless};
 
 use super::super::life::{Life, Network};
 use super::super::{Remains, Wrongs, number};
 use super::tracer::{Tracer, What};
 use super::{USUAL, call, in_rounds, try_some};
-use crate::world::{Running, World, world};
+use crate::world::{Running, World, ours};
 
 /// How long it may take until a keeper is reached again.
 const REACH_LIMIT: Duration = Duration::from_secs(10);
@@ -32,10 +32,7 @@ struct Fault {
 #[tokio::test]
 async fn a_system_call_that_fails_while_the_daemon_starts_is_named_or_made_good() {
     skip_unless!(Tracer::can_trace());
-    let world = world!();
-    if world.node.is_peer() {
-        skip!("what containerd makes of it is its own affair");
-    }
+    let world = ours!();
     let mut starts = Starts::begin(world).await;
     let mut chance = Chance::of_seed(number("ORLOP_CHAOS_SEED", 1));
     let faults = starts.faults(&mut chance).await;

@@ -1,0 +1,50 @@
+//! Runs on orlop alone.
+
+use super::*;
+use crate::world::ours;
+
+#[tokio::test]
+async fn a_limit_ends_the_whole_tree() {
+    // containerd 1.6 kills the head alone and waits for the rest.
+    let world = ours!();
+    let running = world.run_script("limit", "sleep 600").await;
+    let start = Instant::now();
+    let command = ["sh", "-c", "sleep 4321 & sleep 4321; true"];
+    let error = world.cri.exec_within(&running.id, &command, 1).await;
+    let error = error.expect_err("takes too long");
+    assert_eq!(error.code(), Code::DeadlineExceeded, "{error}");
+    assert!(error.message().ends_with("timed out after 1s"), "{error}");
+    assert!(
+        start.elapsed() < Duration::from_secs(10),
+        "took {:?}",
+        start.elapsed()
+    );
+    let ps = world
+        .cri
+        .exec(&running.id, &["ps", "-o", "args"])
+        .await
+        .expect("exec")
+        .stdout;
+    let ps = String::from_utf8_lossy(&ps).into_owned();
+    assert!(!ps.contains("4321"), "something of it goes on:\n{ps}");
+    world.finish().await;
+}
+
+#[tokio::test]
+async fn a_grandchild_that_keeps_the_pipe_holds_nobody_up() {
+    // containerd 1.6 waits for the pipe to close, however long.
+    let world = ours!();
+    let running = world.run_script("grandchild", "sleep 600").await;
+    let start = Instant::now();
+    let output = world
+        .cri
+        .exec(&running.id, &["sh", "-c", "sleep 300 & echo done"])
+        .await;
+    assert_eq!(output.expect("exec").stdout, b"done\n");
+    assert!(
+        start.elapsed() < Duration::from_secs(10),
+        "took {:?}",
+        start.elapsed()
+    );
+    world.finish().await;
+}
