@@ -193,7 +193,7 @@ mod tests {
     }
 
     /// All flags of all commands of crictl 1.36, as its help lists them.
-    const FLAGS: &str = include_str!("../../../orlop/tests/crictl/flags.txt");
+    const FLAGS: &str = include_str!("../../../orlop/tests/client/crictl/flags.txt");
 
     #[test]
     fn no_flag_of_crictl_is_missing() {

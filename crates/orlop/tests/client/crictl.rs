@@ -3,11 +3,6 @@
 //! times and the like are masked.
 //!
 //! `ORLOP_BLESS=1 ORLOP_CRICTL=/path/to/crictl` records the answers of a crictl anew.
-#![allow(
-    clippy::disallowed_methods,
-    reason = "tests read what they wrote themselves"
-)]
-#![allow(clippy::unwrap_used, clippy::expect_used)]
 
 use std::fmt::Write as _;
 use std::fs;
@@ -15,15 +10,17 @@ use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-use orlop_testkit::{ContainerSpec, ImageBuilder, Node, Registry, machine, node, skip_unless};
+use orlop_testkit::{ContainerSpec, Node, machine, node, skip_unless};
 use regex_lite::Regex;
+
+use crate::world::World;
 
 /// The lines, in their order: the last ones take away what the others look at. `{MAIN}` and the
 /// like stand for what the test made.
 const LINES: &str = include_str!("crictl/lines.txt");
 
 fn recorded() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/crictl/recorded.txt")
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/client/crictl/recorded.txt")
 }
 
 #[tokio::test]
@@ -43,19 +40,14 @@ async fn scripts_for_crictl_notice_no_difference() {
         symlink(node::binary(), &link).unwrap();
         link
     };
-    let registry = Registry::start();
-    let image = registry
-        .push(&ImageBuilder::busybox().build(), "busybox:1")
-        .await;
-    let node = Node::containerd().start().await;
-    let cri = node.cri().await;
-    cri.pull(&image).await.unwrap();
+    let world = World::start(Node::containerd()).await;
+    let (cri, node, image) = (&world.cri, &world.node, &world.image);
     let pod = node.pod("shown");
     let pod_id = cri.run_pod(&pod).await.unwrap();
-    let main = ContainerSpec::new("main", &image)
+    let main = ContainerSpec::new("main", image)
         .shell("echo one; echo two >&2; trap 'exit 3' TERM; while :; do sleep 0.1; done");
     let main = cri.run(&pod_id, &pod, &main).await.unwrap();
-    let done = ContainerSpec::new("done", &image).shell("echo last; exit 4");
+    let done = ContainerSpec::new("done", image).shell("echo last; exit 4");
     let done = cri.run(&pod_id, &pod, &done).await.unwrap();
     cri.wait_exited(&done).await;
     let known = [
@@ -101,7 +93,7 @@ async fn scripts_for_crictl_notice_no_difference() {
             }
         }
     }
-    node.finish().await;
+    world.finish().await;
     if bless {
         fs::write(recorded(), &seen).unwrap();
         return;

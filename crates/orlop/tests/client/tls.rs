@@ -1,12 +1,10 @@
 //! Streaming over TLS: crictl's flags against a daemon with a certificate.
-#![allow(clippy::unwrap_used, clippy::expect_used)]
 
 use std::path::Path;
-use std::process::{Command, Output};
 
-use orlop_testkit::{
-    Authority, ContainerSpec, ImageBuilder, Node, Registry, machine, node, skip_unless,
-};
+use orlop_testkit::{Authority, ContainerSpec, Node, machine, skip_unless};
+
+use crate::world::World;
 
 #[tokio::test]
 async fn the_certificate_of_the_streaming_server_is_looked_at() {
@@ -21,28 +19,15 @@ async fn the_certificate_of_the_streaming_server_is_looked_at() {
         own.certificate.display(),
         own.key.display()
     );
-    let registry = Registry::start();
-    let image = registry
-        .push(&ImageBuilder::busybox().build(), "busybox:1")
-        .await;
-    let node = Node::orlop().config(&config).start().await;
-    let cri = node.cri().await;
-    cri.pull(&image).await.unwrap();
-    let pod = node.pod("tls");
-    let pod_id = cri.run_pod(&pod).await.unwrap();
-    let spec = ContainerSpec::new("main", &image).shell("sleep 600");
-    cri.run(&pod_id, &pod, &spec).await.unwrap();
+    let world = World::start(Node::orlop().config(&config)).await;
+    let pod = world.node.pod("tls");
+    let pod_id = world.cri.run_pod(&pod).await.unwrap();
+    let spec = ContainerSpec::new("main", &world.image).shell("sleep 600");
+    world.cri.run(&pod_id, &pod, &spec).await.unwrap();
 
-    let run = |flags: &[&str]| -> Output {
-        Command::new(node::binary())
-            .args(["--config", "/dev/null", "--runtime-endpoint"])
-            .arg(format!("unix://{}", node.socket().display()))
-            .arg("exec")
-            .args(flags)
-            .args(["main", "echo", "ahoy"])
-            .env_remove("CONTAINER_RUNTIME_ENDPOINT")
-            .output()
-            .unwrap()
+    let run = |flags: &[&str]| {
+        let line = [&["exec"], flags, &["main", "echo", "ahoy"]].concat();
+        world.client.run(&line)
     };
     let ca = |path: &Path| path.to_str().unwrap().to_owned();
     let (ours, theirs) = (ca(authority.certificate()), ca(stranger.certificate()));
@@ -91,6 +76,5 @@ async fn the_certificate_of_the_streaming_server_is_looked_at() {
         assert!(!output.status.success(), "{flags:?}");
         assert!(error.contains(said), "{flags:?}: {error}");
     }
-    drop(cri);
-    node.finish().await;
+    world.finish().await;
 }

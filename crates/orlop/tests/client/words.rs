@@ -1,68 +1,11 @@
 //! The client commands on an endpoint that isn't ours: crictl's words do what they do there.
-#![allow(
-    clippy::disallowed_methods,
-    reason = "tests read what they wrote themselves"
-)]
-#![allow(clippy::unwrap_used, clippy::expect_used)]
 
 use std::fs;
-use std::path::{Path, PathBuf};
-use std::process::{Command, Output, Stdio};
 
-use orlop_testkit::{ImageBuilder, Node, Registry, machine, node, skip_unless};
-use serde_json::Value;
+use std::process::{Command, Stdio};
 
-/// The binary at an endpoint.
-struct Client {
-    program: PathBuf,
-    endpoint: String,
-}
-
-impl Client {
-    fn at(socket: &Path) -> Self {
-        Self {
-            program: node::binary(),
-            endpoint: format!("unix://{}", socket.display()),
-        }
-    }
-
-    fn command(&self, line: &[&str]) -> Command {
-        let mut command = Command::new(&self.program);
-        command
-            .args(["--config", "/dev/null", "--runtime-endpoint"])
-            .arg(&self.endpoint)
-            .args(line)
-            .env_remove("CONTAINER_RUNTIME_ENDPOINT")
-            .env_remove("CRI_CONFIG_FILE");
-        command
-    }
-
-    fn run(&self, line: &[&str]) -> Output {
-        self.command(line).output().unwrap()
-    }
-
-    /// What a command that succeeds prints.
-    #[track_caller]
-    fn out(&self, line: &[&str]) -> String {
-        let output = self.run(line);
-        let error = String::from_utf8_lossy(&output.stderr);
-        assert!(output.status.success(), "{line:?}: {error}");
-        String::from_utf8(output.stdout).unwrap()
-    }
-
-    #[track_caller]
-    fn json(&self, line: &[&str]) -> Value {
-        serde_json::from_str(&self.out(line)).unwrap()
-    }
-
-    /// What a command that fails with 1 says.
-    #[track_caller]
-    fn error(&self, line: &[&str]) -> String {
-        let output = self.run(line);
-        assert_eq!(output.status.code(), Some(1), "{line:?}");
-        String::from_utf8(output.stderr).unwrap()
-    }
-}
+use orlop_testkit::node::{self, Client};
+use orlop_testkit::{Node, Registry, assert_contains, machine, skip_unless};
 
 /// Columns of a row.
 fn words(row: &str) -> Vec<&str> {
@@ -76,12 +19,9 @@ fn words(row: &str) -> Vec<&str> {
 async fn a_container_is_driven_by_crictls_words() {
     skip_unless!(machine::can_run_pods());
     skip_unless!(node::containerd_program().map(drop));
-    let registry = Registry::start();
-    let image = registry
-        .push(&ImageBuilder::busybox().build(), "busybox:1")
-        .await;
+    let (_registry, image) = Registry::with_busybox().await;
     let node = Node::containerd().start().await;
-    let client = Client::at(&node.socket());
+    let client = node.client();
     let directory = tempfile::tempdir().unwrap();
     let file = |name: &str, text: String| {
         let path = directory.path().join(name);
@@ -114,10 +54,7 @@ async fn a_container_is_driven_by_crictls_words() {
     assert_eq!(info["status"]["conditions"][0]["type"], "RuntimeReady");
     assert!(info["config"].is_object(), "the runtime's own part is JSON");
     let told = client.error(&["events", "--since", "10m"]);
-    assert!(
-        told.contains("GetContainerEvents not implemented"),
-        "{told}"
-    );
+    assert_contains!(told, "GetContainerEvents not implemented");
 
     // Images.
     let pulled = client.out(&["pull", &image]);
@@ -249,7 +186,7 @@ async fn a_run_that_fails_leaves_no_pod() {
     skip_unless!(machine::can_run_pods());
     skip_unless!(node::containerd_program().map(drop));
     let node = Node::containerd().start().await;
-    let client = Client::at(&node.socket());
+    let client = node.client();
     let directory = tempfile::tempdir().unwrap();
     let pod = directory.path().join("pod.json");
     let config = node.pod("failed").config();

@@ -1,48 +1,14 @@
 //! Live streams of the client commands, on an endpoint that isn't ours.
-#![allow(
-    clippy::disallowed_methods,
-    reason = "tests read what they wrote themselves"
-)]
-#![allow(clippy::unwrap_used, clippy::expect_used)]
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
-use std::path::PathBuf;
-use std::process::{Child, Command, Stdio};
+use std::process::Child;
 use std::thread;
 
-use orlop_testkit::{ContainerSpec, ImageBuilder, Node, Registry, machine, node, skip_unless};
-use rustix::process::{Pid, Signal, kill_process};
+use orlop_testkit::node::{self, interrupt};
+use orlop_testkit::{ContainerSpec, Node, machine, skip_unless};
 
-struct Client {
-    program: PathBuf,
-    endpoint: String,
-}
-
-impl Client {
-    fn command(&self, line: &[&str]) -> Command {
-        let mut command = Command::new(&self.program);
-        command
-            .args(["--config", "/dev/null", "--runtime-endpoint"])
-            .arg(&self.endpoint)
-            .args(line);
-        command
-    }
-
-    fn piped(&self, line: &[&str]) -> Child {
-        self.command(line)
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            .stderr(Stdio::piped())
-            .spawn()
-            .unwrap()
-    }
-}
-
-fn interrupt(child: &Child) {
-    let pid = Pid::from_raw(i32::try_from(child.id()).unwrap()).unwrap();
-    kill_process(pid, Signal::INT).unwrap();
-}
+use crate::world::World;
 
 /// The page behind a forwarded port that is about to be listened on.
 fn get(address: std::net::SocketAddr, forward: &mut Child) -> String {
@@ -69,32 +35,20 @@ fn get(address: std::net::SocketAddr, forward: &mut Child) -> String {
 async fn streams_reach_the_container_and_come_back() {
     skip_unless!(machine::can_run_pods());
     skip_unless!(node::containerd_program().map(drop));
-    let registry = Registry::start();
-    let image = registry
-        .push(&ImageBuilder::busybox().build(), "busybox:1")
-        .await;
-    let node = Node::containerd().start().await;
-    let cri = node.cri().await;
-    cri.pull(&image).await.unwrap();
+    let world = World::start(Node::containerd()).await;
+    let (cri, client, node, image) = (&world.cri, &world.client, &world.node, &world.image);
     let pod = node.pod("live").own_network();
     let pod_id = cri.run_pod(&pod).await.unwrap();
     // What it reads it says back; it ends with its input.
-    let spec = ContainerSpec::new("main", &image)
+    let spec = ContainerSpec::new("main", image)
         .shell("while read line; do echo got $line; done; exit 4")
         .with(|config| {
             config.stdin = true;
             config.stdin_once = true;
         });
     let id = cri.run(&pod_id, &pod, &spec).await.unwrap();
-    let client = Client {
-        program: node::binary(),
-        endpoint: format!("unix://{}", node.socket().display()),
-    };
 
-    let output = client
-        .command(&["exec", "main", "sh", "-c", "echo out; echo err >&2; exit 6"])
-        .output()
-        .unwrap();
+    let output = client.run(&["exec", "main", "sh", "-c", "echo out; echo err >&2; exit 6"]);
     assert_eq!(output.status.code(), Some(6), "{output:?}");
     assert_eq!(
         (&output.stdout[..], &output.stderr[..]),
@@ -172,5 +126,5 @@ async fn streams_reach_the_container_and_come_back() {
     drop(input);
     assert_eq!(cri.wait_exited(&id).await.exit_code, 4);
     attached.wait().unwrap();
-    node.finish().await;
+    world.finish().await;
 }

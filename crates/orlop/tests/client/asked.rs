@@ -1,105 +1,46 @@
 //! What people who debug a node asked for, on our own endpoint and on a peer's.
-#![allow(
-    clippy::disallowed_methods,
-    reason = "tests read what they wrote themselves"
-)]
-#![allow(clippy::unwrap_used, clippy::expect_used)]
 
 use std::fs;
 use std::os::unix::fs::symlink;
-use std::process::{Command, Output, Stdio};
+use std::process::Command;
 
-use orlop_testkit::{ContainerSpec, ImageBuilder, Node, Registry, machine, node, skip_unless};
-use serde_json::Value;
+use orlop_testkit::{
+    ContainerSpec, Node, NodeBuilder, assert_contains, machine, node, skip_unless,
+};
 
-struct Client {
-    endpoint: String,
-}
-
-impl Client {
-    fn of(node: &Node) -> Self {
-        Self {
-            endpoint: format!("unix://{}", node.socket().display()),
-        }
-    }
-
-    fn command(&self, words: &[&str]) -> Command {
-        // Nothing here takes long, nor may it for ever.
-        let mut command = Command::new("timeout");
-        command
-            .arg("60")
-            .arg(node::binary())
-            .args([
-                "--config",
-                "/dev/null",
-                "--runtime-endpoint",
-                &self.endpoint,
-            ])
-            .args(words)
-            .env_remove("CONTAINER_RUNTIME_ENDPOINT")
-            .env_remove("CRI_CONFIG_FILE")
-            .stdin(Stdio::null());
-        command
-    }
-
-    #[track_caller]
-    fn run(&self, words: &[&str]) -> Output {
-        let output = self.command(words).output().unwrap();
-        assert!(output.status.success(), "{words:?}: {output:?}");
-        output
-    }
-
-    #[track_caller]
-    fn out(&self, words: &[&str]) -> String {
-        String::from_utf8(self.run(words).stdout).unwrap()
-    }
-
-    #[track_caller]
-    fn json(&self, words: &[&str]) -> Value {
-        serde_json::from_str(&self.out(words)).unwrap()
-    }
-
-    #[track_caller]
-    fn error(&self, words: &[&str]) -> String {
-        let output = self.command(words).output().unwrap();
-        assert_eq!(output.status.code(), Some(1), "{words:?}: {output:?}");
-        String::from_utf8(output.stderr).unwrap()
-    }
-}
+use crate::world::World;
 
 /// The whole round on one endpoint; `native` has what only orlop tells.
-async fn round(node: Node, native: bool) {
-    let registry = Registry::start();
-    let image = registry
-        .push(&ImageBuilder::busybox().build(), "busybox:1")
-        .await;
-    let cri = node.cri().await;
-    cri.pull(&image).await.unwrap();
+async fn round(node: NodeBuilder, native: bool) {
+    let world = World::start(node).await;
+    let (cri, client, node, image) = (&world.cri, &world.client, &world.node, &world.image);
     let pod = node.pod("asked").own_network();
     let pod_id = cri.run_pod(&pod).await.unwrap();
-    let main = ContainerSpec::new("main", &image)
+    let main = ContainerSpec::new("main", image)
         .shell("echo main-says; trap 'exit 3' TERM; while :; do sleep 0.1; done");
     let main_id = cri.run(&pod_id, &pod, &main).await.unwrap();
-    let side = ContainerSpec::new("side", &image).shell("echo side-says >&2; exec sleep 600");
+    let side = ContainerSpec::new("side", image).shell("echo side-says >&2; exec sleep 600");
     cri.run(&pod_id, &pod, &side).await.unwrap();
-    let client = Client::of(&node);
     let here = tempfile::tempdir().unwrap();
     let path = |name: &str| here.path().join(name).to_str().unwrap().to_owned();
 
     // The logs of all containers, each line with its container's name.
-    let mut logs = client.run(&["logs", &pod_id]);
+    let mut logs = client.succeeds(&["logs", &pod_id]);
     for _ in 0..100 {
         // Runtimes write what containers say when they come to it.
         if !logs.stdout.is_empty() && !logs.stderr.is_empty() {
             break;
         }
         std::thread::sleep(std::time::Duration::from_millis(100));
-        logs = client.run(&["logs", &pod_id]);
+        logs = client.succeeds(&["logs", &pod_id]);
     }
     let lines = String::from_utf8(logs.stdout).unwrap();
     assert!(lines.contains("main | main-says\n"), "{lines}");
     assert_eq!(logs.stderr, b"side | side-says\n");
-    assert_eq!(client.run(&["logs", "--pod", "asked", "side"]).stdout, b"");
+    assert_eq!(
+        client.succeeds(&["logs", "--pod", "asked", "side"]).stdout,
+        b""
+    );
 
     // Pods, containers, processes, cgroups.
     let tree = client.json(&["tree", "asked", "-o", "json"]);
@@ -109,19 +50,16 @@ async fn round(node: Node, native: bool) {
     let cgroup = containers[0]["cgroup"].as_str().unwrap();
     assert!(cgroup.len() > 1, "{cgroup}");
     let text = client.out(&["tree", "asked"]);
-    assert!(
-        text.contains("└─ side") && text.contains("sleep 600"),
-        "{text}"
-    );
+    assert_contains!(text, "└─ side", "sleep 600");
 
     // Files there and back, and what that changed.
     fs::create_dir_all(path("tree/below")).unwrap();
     fs::write(path("tree/below/file"), "text").unwrap();
     symlink("below/file", path("tree/link")).unwrap();
-    client.run(&["cp", &path("tree"), "main:/srv"]);
-    client.run(&["cp", "main:/srv", &path("back")]);
+    client.succeeds(&["cp", &path("tree"), "main:/srv"]);
+    client.succeeds(&["cp", "main:/srv", &path("back")]);
     assert_eq!(fs::read_to_string(path("back/link")).unwrap(), "text");
-    client.run(&[
+    client.succeeds(&[
         "exec",
         "main",
         "sh",
@@ -145,7 +83,7 @@ async fn round(node: Node, native: bool) {
         let made = Command::new("mkfifo").arg(path).status();
         assert!(made.unwrap().success());
     };
-    client.run(&[
+    client.succeeds(&[
         "exec",
         "main",
         "sh",
@@ -164,7 +102,7 @@ async fn round(node: Node, native: bool) {
     left_out("main:/srv/pipe", &path("x"), "sent nothing");
     pipe(&path("tree/pipe"));
     left_out(&path("tree"), "main:/opt/", "1 could not be copied");
-    client.run(&["exec", "main", "test", "-f", "/opt/tree/below/file"]);
+    client.succeeds(&["exec", "main", "test", "-f", "/opt/tree/below/file"]);
     left_out(&path("tree/pipe"), "main:/opt/", "left out");
     fs::remove_file(path("tree/pipe")).unwrap();
     let diff = client.out(&["diff", "main"]);
@@ -173,29 +111,26 @@ async fn round(node: Node, native: bool) {
     }
     // Without tar and a shell (which has a tar of its own here) a single file goes through tee and
     // cat; of more it is said what is missing.
-    client.run(&["exec", "main", "rm", "/bin/tar", "/bin/sh"]);
+    client.succeeds(&["exec", "main", "rm", "/bin/tar", "/bin/sh"]);
     fs::write(path("one"), "alone").unwrap();
-    client.run(&["cp", &path("one"), "main:/tmp/one"]);
-    client.run(&["cp", "main:/tmp/one", &path("two")]);
+    client.succeeds(&["cp", &path("one"), "main:/tmp/one"]);
+    client.succeeds(&["cp", "main:/tmp/one", &path("two")]);
     assert_eq!(fs::read_to_string(path("two")).unwrap(), "alone");
     left_out("main:/srv/pipe", &path("x"), "is no file");
     left_out(&path("one"), "main:/srv/pipe", "is there and no file");
-    client.run(&["exec", "main", "rm", "/bin/test"]);
+    client.succeeds(&["exec", "main", "rm", "/bin/test"]);
     left_out("main:/srv/pipe", &path("x"), "sent nothing");
     left_out(&path("one"), "main:/opt/unread", "was not open");
     // Nor is it waited for one that was called a file.
     fs::write(path("test"), "#!/bin/busybox true\n").unwrap();
-    client.run(&["cp", &path("test"), "main:/bin/test"]);
-    client.run(&["exec", "main", "chmod", "755", "/bin/test"]);
+    client.succeeds(&["cp", &path("test"), "main:/bin/test"]);
+    client.succeeds(&["exec", "main", "chmod", "755", "/bin/test"]);
     left_out("main:/srv/pipe", &path("x"), "sent nothing");
-    client.run(&["exec", "main", "rm", "/bin/test"]);
-    client.run(&["cp", "main:/tmp/one", &path("two")]);
+    client.succeeds(&["exec", "main", "rm", "/bin/test"]);
+    client.succeeds(&["cp", "main:/tmp/one", &path("two")]);
     assert!(!fs::exists(path("x")).unwrap());
     let error = client.error(&["cp", &path("tree"), "main:/tmp/tree"]);
-    assert!(
-        error.contains("no `tar`") && error.contains("/root"),
-        "{error}"
-    );
+    assert_contains!(error, "no `tar`", "/root");
 
     // What pods have of the network.
     if native {
@@ -220,12 +155,8 @@ async fn round(node: Node, native: bool) {
             .error(&["wait", "main", "--timeout", "100ms"])
             .contains("100ms")
     );
-    let waiting = client
-        .command(&["wait", "--exit-code", "main"])
-        .stdout(Stdio::piped())
-        .spawn()
-        .unwrap();
-    client.run(&["stop", "-t", "10", "main"]);
+    let waiting = client.begin(&["wait", "--exit-code", "main"]);
+    client.succeeds(&["stop", "-t", "10", "main"]);
     let waited = waiting.wait_with_output().unwrap();
     assert_eq!(
         (waited.status.code(), &waited.stdout[..]),
@@ -241,54 +172,41 @@ async fn round(node: Node, native: bool) {
         format!("Removed container {main_id}")
     );
     assert!(!client.out(&["ps", "-a"]).contains("main"));
-    node.finish().await;
+    world.finish().await;
 }
 
 #[tokio::test]
 async fn a_node_is_debugged_on_our_own_endpoint() {
     skip_unless!(machine::can_run_pods());
-    Box::pin(round(Node::start().await, true)).await;
+    Box::pin(round(Node::any(), true)).await;
 }
 
 #[tokio::test]
 async fn a_node_is_debugged_on_a_peer_s_endpoint() {
     skip_unless!(machine::can_run_pods());
     skip_unless!(node::containerd_program().map(drop));
-    Box::pin(round(Node::containerd().start().await, false)).await;
+    Box::pin(round(Node::containerd(), false)).await;
 }
 
 #[tokio::test]
 async fn events_are_filtered_and_shells_are_offered_what_there_is() {
     skip_unless!(machine::can_run_pods());
-    let node = Node::orlop().start().await;
-    let registry = Registry::start();
-    let image = registry
-        .push(&ImageBuilder::busybox().build(), "busybox:1")
-        .await;
-    let cri = node.cri().await;
-    cri.pull(&image).await.unwrap();
+    let world = World::start(Node::orlop()).await;
+    let (cri, client, node, image) = (&world.cri, &world.client, &world.node, &world.image);
     let pod = node.pod("told");
     let pod_id = cri.run_pod(&pod).await.unwrap();
-    let client = Client::of(&node);
     let mut words = vec!["events", "-o", "table", "-n", "1"];
     words.extend(["--filter", "type=stopped", "--filter", "container=quick"]);
-    let events = client
-        .command(&words)
-        .stdout(Stdio::piped())
-        .spawn()
-        .unwrap();
+    let events = client.begin(&words);
     // Subscribed when the daemon has the stream; nothing tells when that is.
     std::thread::sleep(std::time::Duration::from_millis(500));
     for (name, code) in [("other", 0), ("quick", 5)] {
-        let spec = ContainerSpec::new(name, &image).shell(&format!("exit {code}"));
+        let spec = ContainerSpec::new(name, image).shell(&format!("exit {code}"));
         let id = cri.run(&pod_id, &pod, &spec).await.unwrap();
         cri.wait_exited(&id).await;
     }
     let told = String::from_utf8(events.wait_with_output().unwrap().stdout).unwrap();
-    assert!(
-        told.contains("quick") && told.contains("exit code 5"),
-        "{told}"
-    );
+    assert_contains!(told, "quick", "exit code 5");
     assert_eq!(told.lines().count(), 1, "{told}");
 
     let offered = |line: &[&str]| {
@@ -305,7 +223,7 @@ async fn events_are_filtered_and_shells_are_offered_what_there_is() {
         "no container begins so"
     );
     assert!(offered(&["po"]).contains("pods\tList pods"));
-    node.finish().await;
+    world.finish().await;
 }
 
 #[test]

@@ -1,57 +1,31 @@
 //! An interrupt cancels what a command is at, and nothing half-made is left: no pod, container or
 //! process on the node, no piece of a file on either side.
-#![allow(clippy::unwrap_used, clippy::expect_used)]
 
 use std::fs::{self, File};
 use std::path::Path;
-use std::process::{Child, Command, Output, Stdio};
+use std::process::{Child, Output};
 use std::time::{Duration, Instant};
 
 use orlop_testkit::{
-    ContainerSpec, Cri, ImageBuilder, Layer, Node, Registry, machine, node, skip_unless,
+    ContainerSpec, ImageBuilder, Layer, Node, NodeBuilder, machine, node, skip_unless,
 };
-use rustix::process::{Pid, Signal, kill_process};
+
+use crate::world::World;
 
 const LIMIT: Duration = Duration::from_secs(20);
 
-struct World {
-    node: Node,
-    cri: Cri,
-    image: String,
-    registry: Registry,
+/// A directory of this side, beside a node.
+struct Scene {
+    world: World,
     directory: tempfile::TempDir,
 }
 
-impl World {
-    async fn start(node: orlop_testkit::NodeBuilder) -> Self {
-        let registry = Registry::start();
-        let image = registry
-            .push(&ImageBuilder::busybox().build(), "busybox:1")
-            .await;
-        let node = node.start().await;
-        let cri = node.cri().await;
-        cri.pull(&image).await.unwrap();
+impl Scene {
+    async fn start(node: NodeBuilder) -> Self {
         Self {
-            node,
-            cri,
-            image,
-            registry,
+            world: World::start(node).await,
             directory: tempfile::tempdir().unwrap(),
         }
-    }
-
-    fn begin(&self, words: &[&str]) -> Child {
-        Command::new(node::binary())
-            .args(["--config", "/dev/null", "--runtime-endpoint"])
-            .arg(format!("unix://{}", self.node.socket().display()))
-            .args(words)
-            .env_remove("CONTAINER_RUNTIME_ENDPOINT")
-            .env_remove("CRI_CONFIG_FILE")
-            .stdin(Stdio::null())
-            .stdout(Stdio::piped())
-            .stderr(Stdio::piped())
-            .spawn()
-            .unwrap()
     }
 
     fn file(&self, name: &str, text: &str) -> String {
@@ -62,12 +36,12 @@ impl World {
 
     /// The files of a pod and a container in it.
     fn configurations(&self, name: &str) -> (String, String) {
-        let pod = self.node.pod(name).own_network().config();
+        let pod = self.world.node.pod(name).own_network().config();
         let pod = serde_json::to_string(&orlop_cri::json::view(&pod)).unwrap();
         let container = format!(
             "metadata: {{name: {name}}}\nimage: {{image: '{}'}}\ncommand: [sleep, '600']\n\
              log_path: {name}.log\n",
-            self.image
+            self.world.image
         );
         (
             self.file(&format!("{name}.json"), &pod),
@@ -77,7 +51,8 @@ impl World {
 
     /// What a command in a container prints.
     async fn shell(&self, id: &str, script: &str) -> String {
-        let output = self.cri.exec(id, &["sh", "-c", script]).await.unwrap();
+        let output = self.world.cri.exec(id, &["sh", "-c", script]).await;
+        let output = output.unwrap();
         String::from_utf8(output.stdout).unwrap()
     }
 
@@ -97,10 +72,8 @@ impl World {
 
 /// Interrupts a command and waits for its end, which must be soon and no success.
 fn interrupt(child: Child) -> Output {
-    let pid = Pid::from_raw(i32::try_from(child.id()).unwrap()).unwrap();
     let start = Instant::now();
-    // It may have ended by itself.
-    let _ = kill_process(pid, Signal::INT);
+    node::interrupt(&child);
     let output = child.wait_with_output().unwrap();
     assert!(start.elapsed() < LIMIT, "it went on for {LIMIT:?}");
     output
@@ -116,7 +89,8 @@ fn names(directory: &Path) -> Vec<String> {
 #[tokio::test]
 async fn commands_in_containers_end_with_the_client() {
     skip_unless!(machine::can_run_pods());
-    let world = World::start(Node::orlop()).await;
+    let scene = Scene::start(Node::orlop()).await;
+    let world = &scene.world;
     let pod = world.node.pod("commands");
     let pod_id = world.cri.run_pod(&pod).await.unwrap();
     let spec = ContainerSpec::new("main", &world.image).shell("while :; do sleep 1; done");
@@ -126,21 +100,20 @@ async fn commands_in_containers_end_with_the_client() {
         &["exec", "-r", "websocket", "main", "sleep", "4711"],
         &["exec", "-s", "main", "sleep", "4711"],
     ] {
-        let child = world.begin(words);
-        world.until(&id, "ps | grep '[4]711'", true).await;
+        let child = world.client.begin(words);
+        scene.until(&id, "ps | grep '[4]711'", true).await;
         let output = interrupt(child);
         assert!(!output.status.success(), "{words:?}");
-        world.until(&id, "ps | grep '[4]711'", false).await;
+        scene.until(&id, "ps | grep '[4]711'", false).await;
     }
     // Looking at a container is nothing that it notices.
     for words in [&["attach", "main"][..], &["logs", "-f", "main"]] {
-        let child = world.begin(words);
+        let child = world.client.begin(words);
         tokio::time::sleep(Duration::from_millis(300)).await;
         interrupt(child);
     }
     assert_eq!(world.cri.status(&id).await.unwrap().finished_at, 0);
-    drop(world.cri);
-    world.node.finish().await;
+    scene.world.finish().await;
 }
 
 #[tokio::test]
@@ -152,8 +125,9 @@ async fn pods_and_containers_are_there_whole_or_not_at_all() {
     let script = "#!/bin/sh\ncase \" $* \" in *' create '*) sleep 0.3;; esac\nexec runc \"$@\"\n";
     fs::write(&slow, script).unwrap();
     fs::set_permissions(&slow, std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
-    let world = World::start(Node::orlop().runtime(slow.to_str().unwrap())).await;
-    let (pod_file, container_file) = world.configurations("half");
+    let scene = Scene::start(Node::orlop().runtime(slow.to_str().unwrap())).await;
+    let world = &scene.world;
+    let (pod_file, container_file) = scene.configurations("half");
     let stays = world.node.pod("stays");
     let stays_id = world.cri.run_pod(&stays).await.unwrap();
     let lines: [&[&str]; 3] = [
@@ -164,7 +138,7 @@ async fn pods_and_containers_are_there_whole_or_not_at_all() {
     let mut cut_off = 0;
     for round in 0..24_u64 {
         let words = lines[round as usize % 3];
-        let child = world.begin(words);
+        let child = world.client.begin(words);
         tokio::time::sleep(Duration::from_millis(round * 31 % 500)).await;
         let output = interrupt(child);
         let told = String::from_utf8_lossy(&output.stdout).trim().to_owned();
@@ -193,33 +167,32 @@ async fn pods_and_containers_are_there_whole_or_not_at_all() {
         }
     }
     assert!(cut_off >= 6, "only {cut_off} were interrupted in time");
-    drop(world.cri);
-    world.node.finish().await;
+    scene.world.finish().await;
 }
 
 #[tokio::test]
 async fn files_are_there_whole_or_not_at_all() {
     skip_unless!(machine::can_run_pods());
-    let world = World::start(Node::orlop()).await;
+    let scene = Scene::start(Node::orlop()).await;
+    let world = &scene.world;
     let pod = world.node.pod("files");
     let pod_id = world.cri.run_pod(&pod).await.unwrap();
     let spec = ContainerSpec::new("main", &world.image).shell("sleep 86400");
     let id = world.cri.run(&pod_id, &pod, &spec).await.unwrap();
-    let here = world.directory.path().join("here");
+    let here = scene.directory.path().join("here");
     fs::create_dir(&here).unwrap();
-    let big = world.directory.path().join("big");
+    let big = scene.directory.path().join("big");
     File::create(&big).unwrap().set_len(64 << 30).unwrap();
     let (here_text, big_text) = (here.to_str().unwrap(), big.to_str().unwrap());
 
     // Out of the container: one file that never ends, and many.
-    world
-        .shell(
+    scene.shell(
             &id,
             "mkdir -p /many /in; truncate -s 64G /many/0 /endless; for i in 1 2 3; do echo $i > /many/$i; done",
         )
         .await;
     for source in ["main:/endless", "main:/many"] {
-        let child = world.begin(&["cp", source, here_text]);
+        let child = world.client.begin(&["cp", source, here_text]);
         let deadline = Instant::now() + LIMIT;
         while names(&here).is_empty() {
             assert!(Instant::now() < deadline, "nothing is copied of {source}");
@@ -232,31 +205,31 @@ async fn files_are_there_whole_or_not_at_all() {
 
     // Into it: under its own name, and under another.
     for target in ["main:/in", "main:/in/other"] {
-        let child = world.begin(&["cp", big_text, target]);
-        world.until(&id, "ls -A /in", true).await;
+        let child = world.client.begin(&["cp", big_text, target]);
+        scene.until(&id, "ls -A /in", true).await;
         let output = interrupt(child);
         assert!(!output.status.success(), "{target}: {output:?}");
-        assert_eq!(world.shell(&id, "ls -A /in").await, "", "{target}");
+        assert_eq!(scene.shell(&id, "ls -A /in").await, "", "{target}");
     }
-    drop(world.cri);
-    world.node.finish().await;
+    scene.world.finish().await;
 }
 
 #[tokio::test]
 async fn images_are_there_whole_or_not_at_all() {
     skip_unless!(machine::can_run_pods());
-    let world = World::start(Node::orlop()).await;
+    let scene = Scene::start(Node::orlop()).await;
+    let world = &scene.world;
     let built = ImageBuilder::busybox()
         .layer(Layer::new().noise("big", 16 << 20))
         .build();
     let big = world.registry.push(&built, "big:1").await;
-    let out = world.directory.path().join("out");
+    let out = scene.directory.path().join("out");
     fs::create_dir(&out).unwrap();
     let archive = out.join("big.tar");
     let layout = out.join("layout/");
     let (archive, layout) = (archive.to_str().unwrap(), layout.to_str().unwrap());
     for round in 0..6_u64 {
-        let child = world.begin(&["pull", &big]);
+        let child = world.client.begin(&["pull", &big]);
         tokio::time::sleep(Duration::from_millis(round * 40)).await;
         let pulled = interrupt(child).status.success();
         let known = world.cri.image(&big).await.unwrap();
@@ -266,14 +239,11 @@ async fn images_are_there_whole_or_not_at_all() {
             world.cri.remove_image(&big).await.unwrap();
         }
     }
-    world
-        .cri
-        .pull(&big)
-        .await
-        .expect("it can be pulled after all that");
+    let done = world.cri.pull(&big).await;
+    done.expect("it can be pulled after all that");
     for round in 0..12_u64 {
         let target = if round % 2 == 0 { archive } else { layout };
-        let child = world.begin(&["image", "export", "-o", target, &big]);
+        let child = world.client.begin(&["image", "export", "-o", target, &big]);
         tokio::time::sleep(Duration::from_millis(round * 23)).await;
         let written = interrupt(child).status.success();
         let found = names(&out);
@@ -285,6 +255,5 @@ async fn images_are_there_whole_or_not_at_all() {
         let _ = fs::remove_file(archive);
         let _ = orlop_disk::remove_tree(layout.as_ref());
     }
-    drop(world.cri);
-    world.node.finish().await;
+    scene.world.finish().await;
 }

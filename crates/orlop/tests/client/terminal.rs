@@ -1,46 +1,28 @@
 //! The client commands on a terminal.
-#![allow(clippy::unwrap_used, clippy::expect_used)]
 
-use std::process::Command;
 use std::time::Duration;
 
-use orlop_testkit::{ContainerSpec, Cri, ImageBuilder, Node, Registry, Terminal, machine, node};
-use orlop_testkit::{PodSpec, skip_unless};
+use orlop_testkit::{ContainerSpec, Node, NodeBuilder, PodSpec, Terminal, machine, skip_unless};
+
+use crate::world::World;
 
 const LIMIT: Duration = Duration::from_secs(30);
 
-fn client(node: &Node, words: &[&str]) -> Command {
-    let mut command = Command::new(node::binary());
-    command
-        .args(["--config", "/dev/null", "--runtime-endpoint"])
-        .arg(format!("unix://{}", node.socket().display()))
-        .args(words)
-        .env_remove("CONTAINER_RUNTIME_ENDPOINT")
-        .env_remove("CRI_CONFIG_FILE")
-        .env_remove("NO_COLOR");
-    command
-}
-
-async fn pod(node: &Node, registry: &Registry) -> (Cri, String, PodSpec, String) {
-    let image = registry
-        .push(&ImageBuilder::busybox().build(), "busybox:1")
-        .await;
-    let cri = node.cri().await;
-    cri.pull(&image).await.unwrap();
-    let pod = node.pod("screen").own_network();
-    let id = cri.run_pod(&pod).await.unwrap();
-    (cri, id, pod, image)
+async fn world(node: NodeBuilder) -> (World, PodSpec, String) {
+    let world = World::start(node).await;
+    let pod = world.node.pod("screen").own_network();
+    let id = world.cri.run_pod(&pod).await.unwrap();
+    (world, pod, id)
 }
 
 #[tokio::test]
 async fn a_shell_and_a_container_s_own_terminal_work_as_on_a_console() {
     skip_unless!(machine::can_run_pods());
-    let registry = Registry::start();
-    let node = Node::start().await;
-    let (cri, pod_id, pod, image) = pod(&node, &registry).await;
-    let spec = ContainerSpec::new("main", &image).shell("sleep 600");
+    let (world, pod, pod_id) = world(Node::any()).await;
+    let (cri, client, image) = (&world.cri, &world.client, &world.image);
+    let spec = ContainerSpec::new("main", image).shell("sleep 600");
     cri.run(&pod_id, &pod, &spec).await.unwrap();
-    let spec = ContainerSpec::new("console", &image)
+    let spec = ContainerSpec::new("console", image)
         .shell("while read line; do echo got $line; done")
         .with(|config| {
             config.tty = true;
@@ -48,7 +30,7 @@ async fn a_shell_and_a_container_s_own_terminal_work_as_on_a_console() {
         });
     let console = cri.run(&pod_id, &pod, &spec).await.unwrap();
 
-    let mut shell = Terminal::start(&client(&node, &["exec", "-it", "main", "sh"]), 90, 30);
+    let mut shell = Terminal::start(&client.command(&["exec", "-it", "main", "sh"]), 90, 30);
     shell.send("echo $((40 + 2)); stty size\r");
     shell.wait_for("\n42\n", LIMIT);
     shell.wait_for("30 90", LIMIT);
@@ -64,7 +46,7 @@ async fn a_shell_and_a_container_s_own_terminal_work_as_on_a_console() {
     shell.wait_for("\nstill\n", LIMIT);
     assert_eq!(shell.wait(LIMIT).code(), Some(7));
 
-    let mut attached = Terminal::start(&client(&node, &["attach", "-it", "console"]), 80, 24);
+    let mut attached = Terminal::start(&client.command(&["attach", "-it", "console"]), 80, 24);
     attached.send("one\r");
     attached.wait_for("got one", LIMIT);
     attached.send("\x10\x11");
@@ -72,21 +54,20 @@ async fn a_shell_and_a_container_s_own_terminal_work_as_on_a_console() {
     let status = cri.status(&console).await.unwrap();
     assert_eq!(status.exit_code, 0);
     assert_eq!(status.finished_at, 0, "and the container runs on");
-    node.finish().await;
+    world.finish().await;
 }
 
 #[tokio::test]
 async fn top_shows_the_node_and_does_what_keys_say() {
     skip_unless!(machine::can_run_pods());
-    let registry = Registry::start();
-    let node = Node::start().await;
-    let (cri, pod_id, pod, image) = pod(&node, &registry).await;
-    let busy = ContainerSpec::new("busy", &image).shell("while :; do :; done");
+    let (world, pod, pod_id) = world(Node::any()).await;
+    let (cri, client, image) = (&world.cri, &world.client, &world.image);
+    let busy = ContainerSpec::new("busy", image).shell("while :; do :; done");
     cri.run(&pod_id, &pod, &busy).await.unwrap();
-    let idle = ContainerSpec::new("idle", &image).shell("echo from-the-log; sleep 600");
+    let idle = ContainerSpec::new("idle", image).shell("echo from-the-log; sleep 600");
     cri.run(&pod_id, &pod, &idle).await.unwrap();
 
-    let mut top = Terminal::start(&client(&node, &["top", "-i", "300ms"]), 132, 24);
+    let mut top = Terminal::start(&client.command(&["top", "-i", "300ms"]), 132, 24);
     let row = |terminal: &Terminal, name: &str| {
         let frame = terminal.frame();
         let line = frame
@@ -151,9 +132,9 @@ async fn top_shows_the_node_and_does_what_keys_say() {
     });
 
     // Where there is no terminal it is a table.
-    let plain = client(&node, &["top", "-i", "300ms"]).output().unwrap();
+    let plain = client.run(&["top", "-i", "300ms"]);
     let text = String::from_utf8(plain.stdout).unwrap();
     assert!(plain.status.success() && !text.contains('\x1b'), "{text}");
     assert!(text.lines().any(|line| line.contains("busy")), "{text}");
-    node.finish().await;
+    world.finish().await;
 }
