@@ -276,13 +276,13 @@ mod tests {
             all.extend(answers.next().await.expect("a batch").expect("made"));
         }
         assert!(answers.next().await.is_none());
-        assert!(all.into_iter().eq(0..=3 * BATCH));
+        assert!(all.into_iter().eq(0..=3 * 64));
     }
 
     #[tokio::test]
     async fn batches_are_made_as_the_client_takes_them() {
         let made = Arc::new(AtomicUsize::new(0));
-        let items: Vec<usize> = (0..=3 * BATCH).collect();
+        let items: Vec<usize> = (0..=3 * 64).collect();
         let count = Arc::clone(&made);
         let at_once = in_batches(items.clone(), move |batch| {
             count.fetch_add(1, Ordering::SeqCst);

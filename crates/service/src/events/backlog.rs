@@ -268,17 +268,22 @@ mod tests {
         std::thread::sleep(Duration::from_millis(30));
         assert_eq!(backlog.since(0, Run::This).len(), 0);
         backlog.keep(Duration::from_mins(1));
-        for n in 0..MOST + 10 {
+        for n in 0..4096 + 10 {
             backlog.push_now(&event(&n.to_string(), now, PodSandboxState::SandboxReady));
         }
-        assert_eq!(backlog.since(0, Run::This).len(), MOST);
-        assert_eq!(backlog.pods.len(), MOST);
-        let mut large = event("large", now, PodSandboxState::SandboxReady);
-        large.containers_statuses = vec![ContainerStatus {
-            message: "x".repeat(MOST_BYTES),
-            ..Default::default()
-        }];
-        backlog.push_now(&large);
+        assert_eq!(backlog.since(0, Run::This).len(), 4096);
+        assert_eq!(backlog.pods.len(), 4096);
+        let large = |bytes: usize| ContainerEventResponse {
+            containers_statuses: vec![ContainerStatus {
+                message: "x".repeat(bytes),
+                ..Default::default()
+            }],
+            ..event("large", now, PodSandboxState::SandboxReady)
+        };
+        backlog.push_now(&large(7 << 20));
+        assert_eq!(backlog.entries.len(), 4096, "7 MiB and small ones fit");
+        assert!(backlog.pods.contains_key("large"));
+        backlog.push_now(&large(8 << 20));
         assert_eq!(
             (backlog.entries.len(), backlog.pods.len(), backlog.bytes),
             (0, 0, 0)

@@ -321,7 +321,7 @@ mod tests {
     async fn a_stalled_subscriber_is_told_and_let_go() {
         let events = Events::default();
         let mut stalled = events.subscribe(None);
-        (0..QUEUE + 10).for_each(|id| events.publish(events.ticket(), &event(id)));
+        (0..4096 + 10).for_each(|id| events.publish(events.ticket(), &event(id)));
         assert!(!events.wanted());
         let mut got = 0;
         let farewell = loop {
@@ -331,7 +331,7 @@ mod tests {
             }
             got += 1;
         };
-        assert_eq!(got, QUEUE);
+        assert_eq!(got, 4096);
         assert_eq!(farewell.code(), tonic::Code::DataLoss);
         assert!(stalled.next().await.is_none());
     }
@@ -362,7 +362,7 @@ mod tests {
                 Err(status) => break status,
             }
         };
-        assert!((SIZE..=QUEUE_BYTES).contains(&bytes), "{bytes}");
+        assert!((3 << 20..=4 << 20).contains(&bytes), "{bytes}");
         assert_eq!(farewell.code(), tonic::Code::DataLoss);
         assert!(farewell.message().contains("4 MiB of events behind"));
         // One that is larger than all that may wait comes through.
@@ -419,8 +419,10 @@ mod tests {
 
     #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
     async fn ten_thousand_events_a_second_reach_a_subscriber_in_order() {
-        const RATE: usize = 10_000;
+        const PROMISED: usize = 10_000;
         const SECONDS: usize = 3;
+        // Faster than promised, so that a subscriber that keeps up has a fifth of the time to spare.
+        const PUBLISHED: usize = 12_500;
         let events = std::sync::Arc::new(Events::default());
         let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
@@ -449,8 +451,8 @@ mod tests {
                 ..Default::default()
             });
             event.containers_statuses = vec![ContainerStatus::default()];
-            for id in 0..RATE * SECONDS {
-                let due = begin + std::time::Duration::from_secs_f64(id as f64 / RATE as f64);
+            for id in 0..PROMISED * SECONDS {
+                let due = begin + std::time::Duration::from_secs_f64(id as f64 / PUBLISHED as f64);
                 let early = due.saturating_duration_since(std::time::Instant::now());
                 if early > std::time::Duration::from_millis(1) {
                     std::thread::sleep(early);
@@ -459,7 +461,7 @@ mod tests {
                 events.publish(events.ticket(), &event);
             }
         });
-        for id in 0..RATE * SECONDS {
+        for id in 0..PROMISED * SECONDS {
             let event = told.message().await.unwrap().unwrap();
             assert_eq!(event.container_id, id.to_string());
         }
@@ -468,8 +470,8 @@ mod tests {
         server.abort();
         // A subscriber that did not keep up would have been cut off: see above.
         assert!(
-            took < SECONDS as f64 + 1.0,
-            "{took} s for {SECONDS} s of events"
+            took <= SECONDS as f64,
+            "{took} s for {PROMISED} events a second during {SECONDS} s"
         );
     }
 

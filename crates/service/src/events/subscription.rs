@@ -82,7 +82,7 @@ mod tests {
     use orlop_cri::v1::{ContainerStatus, PodSandboxStatus};
 
     use super::*;
-    use crate::events::{Caller, Events, backlog};
+    use crate::events::{Caller, Events};
 
     fn event(id: usize) -> ContainerEventResponse {
         ContainerEventResponse {
@@ -174,7 +174,7 @@ mod tests {
             }),
             ..Default::default()
         };
-        for id in 0..backlog::MOST {
+        for id in 0..4096 {
             let event = ContainerEventResponse {
                 container_id: id.to_string(),
                 ..large.clone()
@@ -185,7 +185,7 @@ mod tests {
         let mut again = events.subscribe(Some(listener()));
         let held = resident().saturating_sub(before);
         assert!(held < 64 * POD as u64, "{held} bytes");
-        for id in 0..backlog::MOST {
+        for id in 0..4096 {
             let told = again.next().now_or_never().unwrap().unwrap().unwrap();
             assert_eq!(told.container_id, id.to_string());
             assert_eq!(told.containers_statuses[0].message.len(), POD);

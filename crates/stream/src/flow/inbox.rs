@@ -245,7 +245,7 @@ mod tests {
         let more = tokio::time::timeout(Duration::from_millis(10), more).await;
         assert!(more.is_err(), "there is no more");
         let kept = inbox.lock().data.capacity();
-        assert!(kept <= IDLE_CAPACITY, "{kept} bytes");
+        assert!(kept <= 16 << 10, "{kept} bytes");
     }
 
     #[tokio::test]

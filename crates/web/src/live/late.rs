@@ -44,3 +44,33 @@ impl Late {
         self.things.remove(id);
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Has the last time that a thing was late be so much longer ago.
+    fn age(late: &mut Late, id: &str, by: Duration) {
+        let (when, _) = late.things.get_mut(id).unwrap();
+        *when = when.checked_sub(by).unwrap();
+    }
+
+    #[test]
+    fn what_is_late_is_asked_about_again_after_thirty_seconds_and_then_later_and_later() {
+        let mut late = Late::default();
+        let mut pause = Duration::from_secs(30);
+        for _ in 0..10 {
+            late.note("slow");
+            assert!(!late.may_ask("other"), "nothing more in the same look");
+            late.begin(|_| true);
+            assert!(late.may_ask("other"));
+            age(&mut late, "slow", pause - Duration::from_secs(1));
+            assert!(!late.may_ask("slow"), "within {pause:?}");
+            age(&mut late, "slow", Duration::from_secs(1));
+            assert!(late.may_ask("slow"), "after {pause:?}");
+            pause = (pause * 2).min(Duration::from_mins(8));
+        }
+        late.begin(|id| id != "slow");
+        assert!(late.things.is_empty());
+    }
+}

@@ -289,7 +289,7 @@ mod tests {
             watching: JoinSet::new(),
         };
         let (mut page, _open) = hub.listen().unwrap();
-        for number in 0..WAITING {
+        for number in 0..256 {
             let event = ContainerEventResponse {
                 container_id: number.to_string(),
                 ..ContainerEventResponse::default()
@@ -302,7 +302,7 @@ mod tests {
         session.sender.try_send(pulls).unwrap();
         assert!(session.take_all(first).unwrap());
         let mut told = || String::from_utf8(page.try_recv().unwrap().to_vec()).unwrap();
-        assert_eq!(told().matches("event: event\n").count(), WAITING);
+        assert_eq!(told().matches("event: event\n").count(), 256);
         session.sender.try_send(News::NoEvents).unwrap();
         let waiting = session.news.recv().await.unwrap();
         assert!(
