@@ -5,7 +5,7 @@ use std::process::Stdio;
 use std::time::Duration;
 
 use orlop_image::{Config, Images};
-use orlop_testkit::{Fault, FaultProxy, ImageBuilder, Layer, Registry, Rule, Scratch};
+use orlop_testkit::{Chance, Fault, FaultProxy, ImageBuilder, Layer, Registry, Rule, Scratch};
 
 use crate::child::pulling;
 use crate::support::{content, pull, until};
@@ -14,9 +14,16 @@ use crate::support::{content, pull, until};
 const KILLS: u64 = 12;
 const KILLS_VARIABLE: &str = "ORLOP_CRASH_KILLS";
 
+/// Names the seed of their moments: that of an earlier run, to repeat it. Else each run has another.
+const SEED_VARIABLE: &str = "ORLOP_CHAOS_SEED";
+
 #[tokio::test]
 async fn a_kill_at_any_moment_leaves_a_store_that_goes_on() {
     let kills = std::env::var(KILLS_VARIABLE).map_or(KILLS, |text| text.parse().unwrap());
+    let seed =
+        std::env::var(SEED_VARIABLE).map_or_else(|_| rand::random(), |text| text.parse().unwrap());
+    eprintln!("{SEED_VARIABLE}={seed}");
+    let mut chance = Chance::of_seed(seed);
     let registry = Registry::start();
     let mut builder = ImageBuilder::new();
     for n in 0..4 {
@@ -41,12 +48,10 @@ async fn a_kill_at_any_moment_leaves_a_store_that_goes_on() {
             .stderr(Stdio::null())
             .spawn()
             .unwrap();
-        // Any moment, from before the first request to after the last; never the same twice.
+        // Any moment, from before the first request to after the last.
         let most = if round % 2 == 0 { 500 } else { 1200 };
-        tokio::time::sleep(Duration::from_micros(rand::random_range(
-            5_000..most * 1000,
-        )))
-        .await;
+        let moment = 5_000 + chance.below(most * 1000 - 5_000) as u64;
+        tokio::time::sleep(Duration::from_micros(moment)).await;
         child.kill().unwrap();
         child.wait().unwrap();
         let images = Images::open(Config::new(&root)).await.unwrap();

@@ -1,8 +1,8 @@
 //! Registries that send a byte now and then: they cost their own pulls time, and nobody else's.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
-use orlop_image::Error;
+use orlop_image::{Error, Images};
 use orlop_testkit::{Fault, FaultProxy, ImageBuilder, Layer, Registry, Rule};
 
 use crate::support::{Place, pull, until};
@@ -24,6 +24,32 @@ async fn push_slow(registry: &Registry, proxy: &FaultProxy, name: &str) -> Strin
     blob
 }
 
+/// Pulls an image of another registry while the slow one lets others wait: within four times what such a pull
+/// takes on a quiet node, and a second.
+async fn pull_at_once(images: &Images, name: &str, quiet: Duration) {
+    let limit = 4 * quiet + Duration::from_secs(1);
+    let pulled = tokio::time::timeout(limit, pull(images, name)).await;
+    let pulled = pulled.unwrap_or_else(|_| panic!("{name} takes more than {limit:?}"));
+    pulled.unwrap();
+}
+
+/// Pushes an image of one small layer.
+async fn push_small(registry: &Registry, name: &str) {
+    let layer = Layer::new().file("f", name, 0o644);
+    let built = ImageBuilder::new().layer(layer).build();
+    registry.push(&built, name).await;
+}
+
+/// How long a small pull takes while nothing else is pulled.
+async fn quiet_pull(place: &Place, registry: &Registry, proxy: &FaultProxy) -> Duration {
+    push_small(registry, "quiet:1").await;
+    let begin = Instant::now();
+    pull(&place.images, &proxy.reference("quiet:1"))
+        .await
+        .unwrap();
+    begin.elapsed()
+}
+
 #[tokio::test]
 async fn a_slow_registry_keeps_nobody_from_pulling_from_another() {
     let registry = Registry::start();
@@ -32,6 +58,7 @@ async fn a_slow_registry_keeps_nobody_from_pulling_from_another() {
         FaultProxy::before(registry.address()),
     );
     let place = Place::open().await;
+    let quiet = quiet_pull(&place, &registry, &other).await;
     let mut blobs = Vec::new();
     for n in 0..PULLS {
         blobs.push(push_slow(&registry, &slow, &format!("slow{n}")).await);
@@ -44,15 +71,10 @@ async fn a_slow_registry_keeps_nobody_from_pulling_from_another() {
         blobs.iter().map(asked).sum::<usize>() >= 5
     })
     .await;
-    let small = ImageBuilder::new()
-        .layer(Layer::new().file("f", "small", 0o644))
-        .build();
-    registry.push(&small, "small:1").await;
+    push_small(&registry, "small:1").await;
     // The second has the very layers that the slow registry is holding back.
     for name in ["small:1", "slow0:1"] {
-        let name = other.reference(name);
-        let pulled = tokio::time::timeout(Duration::from_secs(20), pull(&place.images, &name));
-        pulled.await.expect("it is pulled meanwhile").unwrap();
+        pull_at_once(&place.images, &other.reference(name), quiet).await;
     }
     place.images.close().await;
 }
@@ -62,6 +84,7 @@ async fn a_pull_of_many_slow_layers_lets_another_from_its_registry_go_on() {
     let registry = Registry::start();
     let proxy = FaultProxy::before(registry.address());
     let place = Place::open().await;
+    let quiet = quiet_pull(&place, &registry, &proxy).await;
     let mut image = ImageBuilder::new();
     for n in 0..100 {
         image = image.layer(Layer::new().noise(&format!("slow{n}"), 100_000));
@@ -84,13 +107,8 @@ async fn a_pull_of_many_slow_layers_lets_another_from_its_registry_go_on() {
         blobs.iter().map(asked).sum::<usize>() >= 4
     })
     .await;
-    let small = ImageBuilder::new()
-        .layer(Layer::new().file("f", "small", 0o644))
-        .build();
-    registry.push(&small, "small:1").await;
-    let name = proxy.reference("small:1");
-    let pulled = tokio::time::timeout(Duration::from_secs(20), pull(&place.images, &name));
-    pulled.await.expect("it is pulled meanwhile").unwrap();
+    push_small(&registry, "small:1").await;
+    pull_at_once(&place.images, &proxy.reference("small:1"), quiet).await;
     assert!(!slow.is_finished());
     place.images.close().await;
 }
