@@ -126,6 +126,8 @@ mod tests {
     use std::sync::Barrier;
     use std::sync::atomic::{AtomicBool, Ordering};
 
+    use rustix::time::{ClockId, clock_gettime};
+
     use super::*;
     use crate::{Format, Names, write};
 
@@ -143,19 +145,21 @@ mod tests {
         black_box(work_of_the_innermost(until)).wrapping_add(1)
     }
 
-    /// Ours, with a thread at work.
-    fn busy() -> Profile {
+    /// Ours, with a thread at work, and how long that had a processor.
+    fn busy() -> (Profile, f64) {
         let until = AtomicBool::new(false);
         // Until it runs it has not its name yet.
         let runs = Barrier::new(2);
         std::thread::scope(|scope| {
             let worker = std::thread::Builder::new().name("at-work".into());
-            worker
-                .spawn_scoped(scope, || {
-                    runs.wait();
-                    black_box(work_of_the_caller(&until))
-                })
-                .unwrap();
+            let worker = worker.spawn_scoped(scope, || {
+                runs.wait();
+                let begun = clock_gettime(ClockId::ThreadCPUTime);
+                black_box(work_of_the_caller(&until));
+                let spent = clock_gettime(ClockId::ThreadCPUTime) - begun;
+                spent.tv_sec as f64 + spent.tv_nsec as f64 / 1e9
+            });
+            let worker = worker.unwrap();
             runs.wait();
             let wanted = Wanted {
                 pid: std::process::id(),
@@ -164,15 +168,18 @@ mod tests {
             };
             let taken = take(&wanted);
             until.store(true, Ordering::Relaxed);
-            taken.unwrap()
+            (taken.unwrap(), worker.join().unwrap())
         })
+    }
+
+    fn samples<'a>(lines: impl Iterator<Item = &'a str>) -> u64 {
+        let counts = lines.map(|line| line.rsplit(' ').next().unwrap());
+        counts.map(|count| count.parse::<u64>().unwrap()).sum()
     }
 
     #[test]
     fn a_busy_thread_is_seen_with_all_its_callers() {
-        let profile = busy();
-        // On a machine that others use, too.
-        assert!(profile.stacks.total() > 10, "{}", profile.stacks.total());
+        let (profile, seconds) = busy();
         let names = Names::of(&profile, None).unwrap();
         let mut folded = Vec::new();
         write(&profile, &names, Format::Folded, &mut folded).unwrap();
@@ -184,10 +191,14 @@ mod tests {
                 && of("work_of_the_caller")
                     .is_some_and(|outer| of("work_of_the_innermost") > Some(outer))
         };
-        let seen = folded.lines().filter(is_whole);
-        let seen: u64 = seen
-            .map(|line| line.rsplit(' ').next().unwrap().parse::<u64>().unwrap())
-            .sum();
+        let seen = samples(folded.lines().filter(is_whole));
+        let of_worker = folded.lines().filter(|line| line.starts_with("at-work;"));
+        // However little of a processor a machine that others use, too, has for it.
+        let rate = samples(of_worker) as f64 / seconds;
+        assert!(
+            (rate - 199.0).abs() < 20.0,
+            "{rate} samples in each of {seconds} s"
+        );
         assert!(seen * 10 > profile.stacks.total() * 5, "{seen}: {folded}");
         let torn = profile.stacks.torn();
         assert!(torn * 10 < profile.stacks.total(), "{torn}: {folded}");
