@@ -38,6 +38,7 @@ fn each_feature_alone_is_as_with_runc_or_crun() {
     skip_unless!(runtime::can_compare());
     let ground = Ground::new();
     let mut judge = Judge::new(&ground);
+    assert!(features::all().count() >= 170);
     for (name, feature) in features::all() {
         let mut wish = Wish::new(name);
         feature(&mut wish, &mut Chance::of_seed(0), &ground);
