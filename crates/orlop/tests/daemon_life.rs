@@ -18,36 +18,8 @@ use orlop_cri::v1::{VersionRequest, VersionResponse};
 use orlop_testkit::{Cri, Node, leaks};
 use rustix::process::{Pid, Signal, kill_process};
 use tempfile::TempDir;
-use tonic::Code;
 
 const LIMIT: Duration = Duration::from_secs(20);
-
-#[tokio::test]
-async fn both_versions_of_the_api_agree() {
-    let node = Node::orlop().start().await;
-    let cri = node.cri().await;
-    let ask = || VersionRequest {
-        version: String::new(),
-    };
-    let new: VersionResponse = cri
-        .call("/runtime.v1.RuntimeService/Version", ask())
-        .await
-        .unwrap();
-    let old: VersionResponse = cri
-        .call("/runtime.v1alpha2.RuntimeService/Version", ask())
-        .await
-        .unwrap();
-    assert_eq!(new, old);
-    assert_eq!(new.runtime_name, "orlop");
-    assert_eq!(new.runtime_version, env!("CARGO_PKG_VERSION"));
-    for path in [
-        "/runtime.v1.RuntimeService/Nonsense",
-        "/runtime.v2.RuntimeService/Version",
-    ] {
-        let answer = cri.call::<_, VersionResponse>(path, ask()).await;
-        assert_eq!(answer.unwrap_err().code(), Code::Unimplemented, "{path}");
-    }
-}
 
 #[tokio::test]
 async fn the_socket_is_for_root_and_the_group() {

@@ -1,10 +1,27 @@
 //! Who answers, on both versions of the interface.
 
-use orlop_cri::v1::{StatusRequest, StatusResponse, VersionRequest, VersionResponse};
-use orlop_testkit::{Node, machine, skip_unless};
+use std::time::Duration;
+
+use orlop_cri::Rpc;
+use orlop_cri::v1::{
+    AttachRequest, ContainerStatsRequest, ContainerStatsResponse, ContainerStatusRequest,
+    CreateContainerRequest, ExecRequest, ExecResponse, ExecSyncRequest, ImageFsInfoResponse,
+    ImageSpec, ImageStatusRequest, LinuxContainerResources, ListContainerStatsResponse,
+    ListPodSandboxMetricsResponse, ListPodSandboxStatsResponse, PodSandboxStatsRequest,
+    PodSandboxStatsResponse, PodSandboxStatusRequest, PodSandboxStatusResponse, PortForwardRequest,
+    PullImageRequest, RemoveContainerRequest, RemoveImageRequest, RemovePodSandboxRequest,
+    ReopenContainerLogRequest, RunPodSandboxRequest, StartContainerRequest, StatusRequest,
+    StatusResponse, StopContainerRequest, StopPodSandboxRequest, StreamContainerStatsResponse,
+    StreamPodSandboxMetricsResponse, StreamPodSandboxStatsResponse,
+    UpdateContainerResourcesRequest, UpdatePodSandboxResourcesRequest, VersionRequest,
+    VersionResponse,
+};
+use orlop_testkit::{Cri, Node, machine, skip_unless};
+use prost::Message;
+use tokio::time::timeout;
 use tonic::Code;
 
-use crate::world::world;
+use crate::world::{Running, World, world};
 
 fn request() -> VersionRequest {
     VersionRequest {
@@ -34,11 +51,234 @@ async fn both_versions_of_the_interface_agree() {
         }
     );
     assert!(!v1.runtime_version.is_empty());
+    assert!(node.is_peer() || v1.runtime_version == env!("CARGO_PKG_VERSION"));
     assert_eq!(v1.runtime_api_version, "v1");
     assert_eq!(old.runtime_name, v1.runtime_name);
     assert_eq!(old.runtime_version, v1.runtime_version);
     drop(cri);
     assert!(node.is_peer() || node.stop().success());
+}
+
+#[tokio::test]
+async fn each_call_has_the_same_answer_in_both_versions() {
+    let world = world!(Node::orlop());
+    let running = world.run_script("main", "sleep 86400").await;
+    let mut requests: Vec<(Rpc, Vec<u8>)> = Rpc::ALL.iter().map(|rpc| (*rpc, vec![])).collect();
+    assert_eq!(requests.len(), 43);
+    requests.extend(complete_requests(&world, &running));
+    for (rpc, request) in requests {
+        let new = answer(&world.cri, "v1", rpc, &request).await;
+        let old = answer(&world.cri, "v1alpha2", rpc, &request).await;
+        assert_eq!(new, old, "{rpc} of {} bytes", request.len());
+    }
+    world.finish().await;
+}
+
+/// Requests that are good, or are about what there is not.
+fn complete_requests(world: &World, running: &Running) -> Vec<(Rpc, Vec<u8>)> {
+    let mut all = of_pods(world, running);
+    all.extend(of_containers(&running.id));
+    all.extend(of_images(world));
+    all
+}
+
+fn encoded(rpc: Rpc, request: impl Message) -> (Rpc, Vec<u8>) {
+    (rpc, request.encode_to_vec())
+}
+
+fn of_pods(world: &World, running: &Running) -> Vec<(Rpc, Vec<u8>)> {
+    let pod_sandbox_id = || running.pod_id.clone();
+    let (config, main) = (running.pod.config(), world.container("main"));
+    let run = RunPodSandboxRequest {
+        config: Some(config.clone()),
+        ..RunPodSandboxRequest::default()
+    };
+    let status = PodSandboxStatusRequest {
+        pod_sandbox_id: pod_sandbox_id(),
+        verbose: false,
+    };
+    let create = CreateContainerRequest {
+        pod_sandbox_id: pod_sandbox_id(),
+        config: Some(main.shell("sleep 86400").config(&running.pod)),
+        sandbox_config: Some(config),
+    };
+    let forward = PortForwardRequest {
+        pod_sandbox_id: pod_sandbox_id(),
+        port: vec![80],
+    };
+    let stats = PodSandboxStatsRequest {
+        pod_sandbox_id: pod_sandbox_id(),
+    };
+    let update = UpdatePodSandboxResourcesRequest {
+        pod_sandbox_id: pod_sandbox_id(),
+        ..UpdatePodSandboxResourcesRequest::default()
+    };
+    let stop = StopPodSandboxRequest {
+        pod_sandbox_id: "unknown".to_owned(),
+    };
+    let remove = RemovePodSandboxRequest {
+        pod_sandbox_id: "unknown".to_owned(),
+    };
+    vec![
+        encoded(Rpc::RunPodSandbox, run),
+        encoded(Rpc::PodSandboxStatus, status),
+        encoded(Rpc::CreateContainer, create),
+        encoded(Rpc::PortForward, forward),
+        encoded(Rpc::PodSandboxStats, stats),
+        encoded(Rpc::UpdatePodSandboxResources, update),
+        encoded(Rpc::StopPodSandbox, stop),
+        encoded(Rpc::RemovePodSandbox, remove),
+    ]
+}
+
+fn of_containers(id: &str) -> Vec<(Rpc, Vec<u8>)> {
+    let container_id = || id.to_owned();
+    let words = |words: &[&str]| words.iter().map(|&word| word.to_owned()).collect();
+    let start = StartContainerRequest {
+        container_id: container_id(),
+    };
+    let status = ContainerStatusRequest {
+        container_id: container_id(),
+        verbose: false,
+    };
+    let update = UpdateContainerResourcesRequest {
+        container_id: container_id(),
+        linux: Some(LinuxContainerResources {
+            cpu_shares: 512,
+            ..LinuxContainerResources::default()
+        }),
+        ..UpdateContainerResourcesRequest::default()
+    };
+    let reopen = ReopenContainerLogRequest {
+        container_id: container_id(),
+    };
+    let exec_sync = ExecSyncRequest {
+        container_id: container_id(),
+        cmd: words(&["sh", "-c", "echo hello; exit 3"]),
+        timeout: 10,
+    };
+    let exec = ExecRequest {
+        container_id: container_id(),
+        cmd: words(&["true"]),
+        stdout: true,
+        ..ExecRequest::default()
+    };
+    let attach = AttachRequest {
+        container_id: container_id(),
+        stdout: true,
+        ..AttachRequest::default()
+    };
+    let stats = ContainerStatsRequest {
+        container_id: container_id(),
+    };
+    let stop = StopContainerRequest {
+        container_id: "unknown".to_owned(),
+        timeout: 0,
+    };
+    let remove = RemoveContainerRequest {
+        container_id: "unknown".to_owned(),
+    };
+    vec![
+        encoded(Rpc::StartContainer, start),
+        encoded(Rpc::ContainerStatus, status),
+        encoded(Rpc::UpdateContainerResources, update),
+        encoded(Rpc::ReopenContainerLog, reopen),
+        encoded(Rpc::ExecSync, exec_sync),
+        encoded(Rpc::Exec, exec),
+        encoded(Rpc::Attach, attach),
+        encoded(Rpc::ContainerStats, stats),
+        encoded(Rpc::StopContainer, stop),
+        encoded(Rpc::RemoveContainer, remove),
+    ]
+}
+
+fn of_images(world: &World) -> Vec<(Rpc, Vec<u8>)> {
+    let image = |name: &str| {
+        Some(ImageSpec {
+            image: name.to_owned(),
+            ..ImageSpec::default()
+        })
+    };
+    let status = ImageStatusRequest {
+        image: image(&world.busybox),
+        verbose: false,
+    };
+    let pull = PullImageRequest {
+        image: image(&world.busybox),
+        ..PullImageRequest::default()
+    };
+    let remove = RemoveImageRequest {
+        image: image("registry.invalid/unknown:1"),
+    };
+    vec![
+        encoded(Rpc::Version, request()),
+        encoded(Rpc::ImageStatus, status),
+        encoded(Rpc::PullImage, pull),
+        encoded(Rpc::RemoveImage, remove),
+    ]
+}
+
+/// What a client gets first.
+#[derive(Debug, PartialEq)]
+enum Answer {
+    Message(String),
+    /// A stream that ends without a message.
+    Empty,
+    /// A stream without a message so far.
+    Silent,
+    Error(Code, String),
+}
+
+async fn answer(cri: &Cri, version: &str, rpc: Rpc, request: &[u8]) -> Answer {
+    // No call of the runtime has this word in its name.
+    let service = if rpc.name().contains("Image") {
+        "ImageService"
+    } else {
+        "RuntimeService"
+    };
+    let path = format!("/runtime.{version}.{service}/{rpc}");
+    let limit = match rpc {
+        Rpc::GetContainerEvents => Duration::from_millis(300),
+        _ => Duration::from_secs(30),
+    };
+    match timeout(limit, cri.first_answer(&path, request.to_vec())).await {
+        Ok(Ok(Some(message))) => Answer::Message(constant_part(rpc, &message)),
+        Ok(Ok(None)) => Answer::Empty,
+        Ok(Err(status)) => Answer::Error(status.code(), status.message().to_owned()),
+        Err(_) => Answer::Silent,
+    }
+}
+
+/// A message without what differs from call to call: tokens, times and figures.
+fn constant_part(rpc: Rpc, message: &[u8]) -> String {
+    match rpc {
+        // All of these have a URL and nothing else.
+        Rpc::Exec | Rpc::Attach | Rpc::PortForward => {
+            let url = ExecResponse::decode(message).expect("an answer").url;
+            url.rsplit_once('/').expect("a token").0.to_owned()
+        }
+        Rpc::PodSandboxStatus => numberless::<PodSandboxStatusResponse>(message),
+        Rpc::ContainerStats => numberless::<ContainerStatsResponse>(message),
+        Rpc::ListContainerStats => numberless::<ListContainerStatsResponse>(message),
+        Rpc::StreamContainerStats => numberless::<StreamContainerStatsResponse>(message),
+        Rpc::PodSandboxStats => numberless::<PodSandboxStatsResponse>(message),
+        Rpc::ListPodSandboxStats => numberless::<ListPodSandboxStatsResponse>(message),
+        Rpc::StreamPodSandboxStats => numberless::<StreamPodSandboxStatsResponse>(message),
+        Rpc::ListPodSandboxMetrics => numberless::<ListPodSandboxMetricsResponse>(message),
+        Rpc::StreamPodSandboxMetrics => numberless::<StreamPodSandboxMetricsResponse>(message),
+        Rpc::ImageFsInfo => numberless::<ImageFsInfoResponse>(message),
+        _ => format!("{message:?}"),
+    }
+}
+
+/// A message as text, each number in it as `0`.
+fn numberless<M: Message + Default + std::fmt::Debug>(message: &[u8]) -> String {
+    let text = format!("{:?}", M::decode(message).expect("an answer"));
+    let mut parts = text.split(|letter: char| letter.is_ascii_digit());
+    let first = parts.next().unwrap_or_default().to_owned();
+    parts
+        .filter(|part| !part.is_empty())
+        .fold(first, |text, part| text + "0" + part)
 }
 
 #[tokio::test]
