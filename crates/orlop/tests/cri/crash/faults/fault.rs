@@ -69,10 +69,14 @@ impl Fault {
         }
     }
 
-    /// Whether a message tells where to look; the error of the system call alone does not.
+    /// Whether a message names what failed, and why: the error of the system call alone does not.
     pub(super) fn is_told_by(&self, message: &str) -> bool {
         match &self.failing {
-            Failing::Call { .. } => message.contains(": ") || message == "transport error",
+            Failing::Call { .. } => {
+                let failed = message.split_once(call::in_words(self.error));
+                failed.is_some_and(|(what, _)| what.ends_with(": ") && what.contains(' '))
+                    || message == "transport error"
+            }
             Failing::Execution(program) => {
                 let name = program.rsplit('/').next().unwrap_or_default();
                 // Who calls another tells of it in words of its own.
