@@ -5,10 +5,12 @@ use std::io::{Read as _, Write as _};
 use std::os::unix::fs::PermissionsExt as _;
 use std::os::unix::net::UnixListener;
 use std::path::Path;
+use std::process::Command;
 use std::time::{Duration, Instant};
 
 use orlop_cri::v1::RunPodSandboxRequest;
-use orlop_testkit::Node;
+use orlop_testkit::node::Start;
+use orlop_testkit::{Node, assert_contains};
 
 use crate::world::world;
 
@@ -191,11 +193,44 @@ async fn a_daemon_whose_runtime_cannot_clone_itself_for_a_moment_starts_later() 
     let table = format!("[runtimes.late]\npath = {path:?}\n");
     let node = Node::orlop().drop_in(&table).start().await;
     let log = node.log();
-    assert!(
-        log.contains("runtimes cannot be tried at this moment"),
-        "{log}"
-    );
+    assert_contains!(log, "runtimes cannot be tried at this moment");
     assert!(log.contains("pids.max"), "the way out is told: {log}");
     assert!(node.cri().await.containers().await.is_ok());
+    node.finish().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_daemon_whose_runtime_cannot_clone_itself_for_five_seconds_does_not_start() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let exhausted = dir.path().join("exhausted");
+    let text = format!(
+        "if [ -e {exhausted:?} ]; then\n\
+         echo 'clone: Resource temporarily unavailable' >&2; exit 1\n\
+         fi\n\
+         exec {:?} \"$@\"",
+        orlop_testkit::node::run_binary()
+    );
+    script(dir.path(), "runtime", &text, 0o755);
+    let path = dir.path().join("runtime");
+    let table = format!("[runtimes.exhausted]\npath = {path:?}\n");
+    let mut node = Node::orlop().drop_in(&table).start().await;
+    node.stop();
+    std::fs::write(&exhausted, "").expect("write");
+    let (written, begin) = (node.log().len(), Instant::now());
+    let start = node.start_again_beneath(&Command::new("env")).await;
+    let took = begin.elapsed();
+    let log = node.log()[written..].to_owned();
+    assert!(
+        matches!(start, Some(Start::Ended(status)) if status.code() == Some(1)),
+        "{start:?}: {log}"
+    );
+    assert!(
+        took >= Duration::from_secs(5) && took < Duration::from_secs(8),
+        "{took:?}: {log}"
+    );
+    let last = log.lines().last().unwrap_or_default();
+    assert!(last.contains("pids.max"), "the way out is told: {log}");
+    std::fs::remove_file(&exhausted).expect("remove");
+    node.start_again().await;
     node.finish().await;
 }
