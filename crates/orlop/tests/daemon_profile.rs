@@ -201,6 +201,7 @@ fn pprof_is_sound(profile: &Pprof) {
         .collect();
     assert_eq!(kinds, [("samples", "count"), ("cpu", "nanoseconds")]);
     assert!(profile.duration >= 3_000_000_000);
+    assert_eq!(profile.period, 1_000_000_000 / 199);
     let mut names = String::new();
     for sample in &profile.samples {
         assert_eq!(sample.values[1], sample.values[0] * profile.period);

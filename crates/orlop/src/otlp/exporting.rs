@@ -266,14 +266,16 @@ mod tests {
         let taken = tokio::task::spawn_blocking(|| takes.join().unwrap());
         let taken = String::from_utf8_lossy(&taken.await.unwrap()).into_owned();
         assert!(taken.contains("PullImage"), "{taken}");
-        assert!(took < LAST, "nothing is waited for: {took:?}");
+        let limit = Duration::from_secs(1);
+        assert!(took < limit, "nothing is waited for: {took:?}");
     }
 
     #[tokio::test]
     async fn a_collector_that_does_not_answer_holds_no_end_up() {
         let (config, takes) = collector(false);
         let took = ended(&config).await;
-        assert!(took >= LAST && took < 3 * LAST, "{took:?}");
+        let limit = Duration::from_secs(1);
+        assert!(took >= limit && took < limit * 3 / 2, "{took:?}");
         tokio::task::spawn_blocking(|| takes.join().unwrap())
             .await
             .unwrap();
