@@ -9,6 +9,9 @@ use crate::world::World;
 
 const PODS: usize = 100;
 
+/// Logs that are followed at a time.
+const LOGS: usize = 8;
+
 /// How long is measured.
 const WHILE: Duration = Duration::from_secs(20);
 
@@ -25,9 +28,11 @@ fn processor(pid: u32) -> f64 {
 async fn an_open_page_of_a_hundred_pods_costs_little_and_a_closed_one_nothing() {
     skip_unless!(machine::can_run_pods());
     let world = World::on(Node::orlop()).await;
+    let mut containers = Vec::new();
     for number in 0..PODS {
         let pod = world.node.pod(&format!("pod-{number}"));
-        world.run(&pod, &world.script("sleep 1000")).await;
+        let (_, container) = world.run(&pod, &world.script("sleep 1000")).await;
+        containers.push(container);
     }
     let page = world.page(&[]);
     let (server, daemon) = (page.pid(), world.node.pid());
@@ -67,7 +72,16 @@ async fn an_open_page_of_a_hundred_pods_costs_little_and_a_closed_one_nothing() 
         "{of_server} % and {of_daemon} % of a core"
     );
     assert!(more < 5 << 10, "{more} kB");
-    drop(events);
+    let log = |container| format!("/api/logs?container={container}");
+    let mut followed = Vec::new();
+    for container in &containers[..LOGS] {
+        let mut events = browser.events(&log(container)).await;
+        events.next_of("caught").await;
+        followed.push(events);
+    }
+    let (status, refused) = browser.get(&log(&containers[LOGS])).await;
+    assert_eq!(status, 503, "one log more: {refused}");
+    drop((events, followed));
     // One that is loaded again has its history for so long.
     sleep(Duration::from_secs(32)).await;
     let closed = processor(server);
