@@ -11,11 +11,13 @@ use orlop_cri::images::{
 };
 use orlop_cri::v1::{GetEventsRequest, ListImagesRequest, StatusRequest};
 use orlop_testkit::cri::Cri;
-use orlop_testkit::{ContainerSpec, HangingNetwork, ImageBuilder, Layer, Node, SilentMount, skip};
+use orlop_testkit::{
+    ContainerSpec, HangingNetwork, ImageBuilder, Layer, Node, SilentMount, machine, skip,
+};
 use tokio::time::timeout;
 use tonic::{Code, Response, Status, Streaming};
 
-use crate::world::{Running, World, world};
+use crate::world::{Running, World, ours, world};
 
 /// Many times what a call takes, and far less than the strangers let wait.
 const SOON: Duration = Duration::from_secs(10);
@@ -45,11 +47,10 @@ async fn all_is_well(world: &World, healthy: &Running, round: u32) {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_network_plugin_that_hangs_under_many_pods_keeps_no_other_pod_waiting() {
     const PODS: usize = 70;
+    /// Of one network, so many are attached at a time; the others wait for these.
+    const AT_A_TIME: usize = 48;
     let network = HangingNetwork::new();
-    let world = world!(Node::any().drop_in(&network.section(50)));
-    if world.node.is_peer() {
-        skip!("the kit writes the peer's network");
-    }
+    let world = world!(Node::orlop().drop_in(&network.section(50)));
     let healthy = world.run_script("healthy", "sleep 1000").await;
     let mut hanging = Vec::new();
     for n in 0..PODS {
@@ -58,13 +59,17 @@ async fn a_network_plugin_that_hangs_under_many_pods_keeps_no_other_pod_waiting(
         hanging.push(tokio::spawn(async move { cri.run_pod(&pod).await }));
     }
     let end = Instant::now() + SOON * 4;
-    while network.asked() < PODS / 2 {
+    while network.asked() < AT_A_TIME {
         assert!(Instant::now() < end, "only {} calls", network.asked());
         tokio::time::sleep(Duration::from_millis(20)).await;
     }
     for round in 0..3 {
         all_is_well(&world, &healthy, round).await;
     }
+    assert!(
+        hanging.iter().all(|pod| !pod.is_finished()),
+        "a pod did not hang"
+    );
     network.release();
     for one in hanging {
         one.await
@@ -76,10 +81,7 @@ async fn a_network_plugin_that_hangs_under_many_pods_keeps_no_other_pod_waiting(
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_volume_whose_server_is_gone_fails_its_containers_and_nobody_else_s() {
-    let world = world!(Node::any());
-    if world.node.is_peer() {
-        skip!("the peer waits for such a volume for ever");
-    }
+    let world = ours!();
     let healthy = world.run_script("healthy", "sleep 1000").await;
     let point = world.node.scratch().subdir("gone");
     let mount = match SilentMount::on(&point) {
@@ -95,14 +97,21 @@ async fn a_volume_whose_server_is_gone_fails_its_containers_and_nobody_else_s() 
         let pod_id = world.run_pod(&pod).await;
         let path = if n % 2 == 0 { &point } else { &link };
         let spec = world.container("main").mount(&path.join("data"), "/data");
-        let create = async move { cri.create(&pod_id, &pod, &spec).await };
-        creating.push(tokio::spawn(timeout(SOON * 4, create)));
+        let begin = Instant::now();
+        let create = async move { (cri.create(&pod_id, &pod, &spec).await, begin.elapsed()) };
+        creating.push(tokio::spawn(create));
     }
     for round in 0..3 {
         all_is_well(&world, &healthy, round).await;
     }
     for one in creating {
-        let answer = one.await.expect("no panic").expect("it ends");
+        let (answer, took) = one.await.expect("no panic");
+        // 10 s of silence, and what else a call takes on a machine that does other things beside.
+        let (least, most) = (Duration::from_secs(10), Duration::from_secs(12));
+        assert!(
+            took >= least && took < most * machine::patience(),
+            "{took:?}"
+        );
         let error = answer.expect_err("the volume does not answer");
         assert_eq!(error.code(), Code::DeadlineExceeded, "{error}");
         let said = error.message();
@@ -130,7 +139,7 @@ const LONG_WORKS: usize = 70;
 
 #[tokio::test(flavor = "multi_thread")]
 async fn containers_whose_files_take_long_to_remove_keep_nobody_else_waiting() {
-    let world = world!(Node::orlop());
+    let world = ours!();
     let healthy = world.run_script("healthy", "sleep 1000").await;
     let pod = world.node.pod("hoarder");
     let pod_id = world.run_pod(&pod).await;
@@ -173,7 +182,7 @@ async fn containers_whose_files_take_long_to_remove_keep_nobody_else_waiting() {
 #[tokio::test(flavor = "multi_thread")]
 async fn volumes_that_take_long_to_fill_keep_nobody_else_waiting() {
     const FILES: usize = 10_000;
-    let world = world!(Node::orlop());
+    let world = ours!();
     let healthy = world.run_script("healthy", "sleep 1000").await;
     let mut layer = Layer::new().dir("data", 0o755);
     for n in 0..FILES {
@@ -248,7 +257,7 @@ async fn connections_that_ask_for_nothing_keep_no_other_client_out() {
 async fn clients_that_hang_while_they_import_keep_nobody_else_waiting() {
     /// More than work and wait at a time.
     const IMPORTS: usize = 100;
-    let world = world!(Node::orlop());
+    let world = ours!();
     let healthy = world.run_script("healthy", "sleep 1000").await;
     let begun = || imports_begun(&world);
     let own = Cri::connect(&world.node.socket()).await.expect("connect");
@@ -403,9 +412,8 @@ async fn clients_that_do_not_read_what_they_export_are_given_up_by_name_and_make
         unread.push(export(&world, &large).await);
     }
     let read_whole = timeout(SOON, async { read(export(&world, &large).await).await });
-    let archive = read_whole
-        .await
-        .expect("those that do not read keep their places");
+    let archive = read_whole.await;
+    let archive = archive.expect("those that do not read keep their places");
     assert!(archive.expect("the archive").len() > 16 << 20);
     // Who reads on learns why there is no more, even long after.
     tokio::time::sleep(SOON / 2).await;
