@@ -198,10 +198,8 @@ async fn an_answer_without_what_the_interface_demands_is_an_error() {
 async fn an_image_without_id_is_no_image() {
     let running = Running::start(Behaviour::default());
     let images = Connection::new(running.endpoint.clone(), ClientOptions::default()).images();
-    let answer = images
-        .image_status(v1::ImageSpec::default(), false)
-        .await
-        .unwrap();
+    let answer = images.image_status(v1::ImageSpec::default(), false).await;
+    let answer = answer.unwrap();
     assert_eq!(answer.image, None);
 }
 
@@ -286,10 +284,8 @@ async fn a_client_outlives_its_runtime_and_finds_the_next_one() {
 
     let running = Running::start_in(directory, Behaviour::default());
     let begin = Instant::now();
-    let error = client
-        .version()
-        .await
-        .expect_err("within the pause no connection is tried");
+    let error = client.version().await;
+    let error = error.expect_err("within the pause no connection is tried");
     assert!(matches!(error, ClientError::Unreachable(_)), "{error:?}");
     while client.version().await.is_err() {
         assert!(begin.elapsed() < PATIENCE);

@@ -14,7 +14,7 @@ use orlop_cri::v1::{
     AuthConfig, ContainerConfig, CreateContainerRequest, ExecSyncRequest, ImageSpec, KeyValue,
     PodSandboxConfig, PullImageRequest,
 };
-use orlop_testkit::{ContainerSpec, ImageBuilder, Node, Registry, leaks};
+use orlop_testkit::{ContainerSpec, ImageBuilder, Node, Registry, assert_contains, leaks};
 use tempfile::TempDir;
 
 const LIMIT: Duration = Duration::from_secs(20);
@@ -115,10 +115,7 @@ async fn a_call_is_logged_with_its_id_and_its_caller() {
         .lines()
         .find(|line| line.contains("from-the-test"))
         .unwrap_or_else(|| panic!("the call is not in the log:\n{log}"));
-    assert!(
-        line.contains(&format!("\"pid\":{}", std::process::id())),
-        "{line}"
-    );
+    assert_contains!(line, &format!("\"pid\":{}", std::process::id()));
     assert!(line.contains("\"method\":\"Version\""), "{line}");
 }
 
@@ -167,10 +164,7 @@ async fn secrets_are_not_logged_even_at_trace() {
     };
     let _ = cri.runtime.clone().create_container(create).await;
     let log = node.log();
-    assert!(
-        log.contains("PullImage") && log.contains("ExecSync"),
-        "{log}"
-    );
+    assert_contains!(log, "PullImage", "ExecSync");
     assert!(!log.contains(&secret()), "a secret is in the log:\n{log}");
 }
 

@@ -19,15 +19,11 @@ async fn a_pod_lives_on_the_reference_and_leaves_nothing() {
     let pod = node.pod("life");
     let pod_id = cri.run_pod(&pod).await.expect("run a pod");
     let spec = ContainerSpec::new("main", &reference).shell("echo ahoy; id -u >&2; sleep 600");
-    let id = cri
-        .run(&pod_id, &pod, &spec)
-        .await
-        .expect("run a container");
+    let id = cri.run(&pod_id, &pod, &spec).await;
+    let id = id.expect("run a container");
 
-    let output = cri
-        .exec(&id, &["sh", "-c", "hostname; exit 7"])
-        .await
-        .expect("exec");
+    let output = cri.exec(&id, &["sh", "-c", "hostname; exit 7"]).await;
+    let output = output.expect("exec");
     assert_eq!(output.exit_code, 7);
     assert!(
         !node.leaks().is_empty(),

@@ -107,10 +107,8 @@ impl Served {
     async fn stream(&self, path: &str) -> Stream {
         let mut stream = TcpStream::connect(self.address).await.unwrap();
         let head = self.head(&format!("GET {path}"), &[]);
-        stream
-            .write_all(format!("{head}\r\n").as_bytes())
-            .await
-            .unwrap();
+        let done = stream.write_all(format!("{head}\r\n").as_bytes()).await;
+        done.unwrap();
         let mut stream = Stream {
             stream,
             text: String::new(),

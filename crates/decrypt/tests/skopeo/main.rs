@@ -29,7 +29,7 @@ use base64::prelude::BASE64_STANDARD;
 use orlop_decrypt::{KEYS, PUBLIC_OPTIONS, Plain, PrivateKey, Refused, Wrapped};
 use orlop_testkit::encryption::LayerKeyKind::{Curve, Rsa};
 use orlop_testkit::encryption::{self, LayerKey, LayerKeyKind};
-use orlop_testkit::{ImageBuilder, Layer, Scratch, skip};
+use orlop_testkit::{ImageBuilder, Layer, Scratch, assert_contains, skip};
 
 type Annotations = BTreeMap<String, String>;
 
@@ -139,10 +139,7 @@ fn each_kind_of_key_opens_what_is_encrypted_for_it_and_no_other() {
         )
         .expect("copy");
         let text = fs::read_to_string(&to).expect("read");
-        assert!(
-            text.contains(&format!("{} PRIVATE KEY", options[0].to_uppercase())),
-            "{text}"
-        );
+        assert_contains!(text, &format!("{} PRIVATE KEY", options[0].to_uppercase()));
         made.push((
             if name == "rsa" { "old-rsa" } else { "old-p384" },
             to.into(),

@@ -81,11 +81,8 @@ async fn what_is_exported_is_imported_as_the_same_image() {
         other.images.remove(&name).await.unwrap();
     }
     let dir = place.scratch.subdir("exported");
-    place
-        .images
-        .export_directory(&[built.id()], &dir)
-        .await
-        .unwrap();
+    let done = place.images.export_directory(&[built.id()], &dir).await;
+    done.unwrap();
     other
         .images
         .import(ImportSource::Directory(dir), None)

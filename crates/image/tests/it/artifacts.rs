@@ -96,11 +96,8 @@ async fn blobs_are_files_of_an_artifact() {
     let error = exported.await.unwrap_err().to_string();
     assert!(error.contains("is not exported"), "{error}");
     for artifact in [artifact, other] {
-        place
-            .images
-            .remove(&artifact.id.to_string())
-            .await
-            .expect("remove");
+        let done = place.images.remove(&artifact.id.to_string()).await;
+        done.expect("remove");
     }
     place.sweep().await;
     assert_eq!(place.layer_dirs(), 0);

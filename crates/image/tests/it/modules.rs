@@ -44,11 +44,8 @@ async fn a_module_that_is_no_archive_is_a_file_of_the_image() {
     let error = exported.await.unwrap_err().to_string();
     assert!(error.contains("is not exported"), "{error}");
     for image in [image, other] {
-        place
-            .images
-            .remove(&image.id.to_string())
-            .await
-            .expect("remove");
+        let done = place.images.remove(&image.id.to_string()).await;
+        done.expect("remove");
     }
     place.sweep().await;
     assert_eq!(place.layer_dirs(), 0);

@@ -8,7 +8,7 @@ use http_body_util::Full;
 use orlop_testkit::proxy::{Door, TokenRules};
 use orlop_testkit::{
     Authority, BuiltImage, Fault, FaultProxy, ImageBuilder, Layer, Login, Registry, Rule, Scratch,
-    TlsFront, WebProxy, machine, skip_unless,
+    TlsFront, WebProxy, assert_contains, machine, skip_unless,
 };
 
 use crate::child::{pulling, run, with_certs, with_credentials};
@@ -95,10 +95,7 @@ async fn the_environment_names_the_way_out() {
     assert!(seen[0].starts_with("CONNECT secure.example:443 "));
     // base64 of "me:word"
     let sent = seen[0].to_lowercase();
-    assert!(
-        sent.contains("proxy-authorization: basic bwu6d29yza=="),
-        "{sent}"
-    );
+    assert_contains!(sent, "proxy-authorization: basic bwu6d29yza==");
 
     let local = format!("{here}/app:1");
     let (pulled, seen) = through(&local, &[("HTTP_PROXY", &url)]);

@@ -156,11 +156,8 @@ async fn images_and_leases_survive_a_restart_and_leased_layers_a_removal() {
     assert_eq!(place.images.list(), std::slice::from_ref(&image));
     assert_eq!((image.uid(), image.username()), (Some(1002), ""));
     assert_eq!(place.images.leases().len(), 1);
-    place
-        .images
-        .remove(&registry.reference("app:1"))
-        .await
-        .unwrap();
+    let done = place.images.remove(&registry.reference("app:1")).await;
+    done.unwrap();
     assert!(place.images.list().is_empty());
     assert_eq!(
         content(&place.images.mount_read_only(&image.id).await.unwrap(), "f"),
@@ -245,11 +242,8 @@ async fn a_login_is_needed_and_taken_from_the_request_or_the_node() {
     for server in [String::new(), format!("http://{}/v1/", registry.host())] {
         place.images.pull(encoded(&server)).await.unwrap();
     }
-    let error = place
-        .images
-        .pull(encoded("other.example"))
-        .await
-        .unwrap_err();
+    let error = place.images.pull(encoded("other.example")).await;
+    let error = error.unwrap_err();
     assert!(matches!(error, Error::Unauthenticated { .. }), "{error}");
     let file = place.scratch.path("config.json");
     let text = format!(

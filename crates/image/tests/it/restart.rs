@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use orlop_image::{Digest, Error, Image, Images};
-use orlop_testkit::{BuiltImage, FaultProxy, ImageBuilder, Layer, Registry};
+use orlop_testkit::{BuiltImage, FaultProxy, ImageBuilder, Layer, Registry, assert_contains};
 
 use crate::support::{Place, content, pull};
 
@@ -182,9 +182,6 @@ async fn a_damaged_index_is_named_with_the_way_out() {
         .unwrap();
     assert!(matches!(error, Error::Store { .. }), "{error:?}");
     let text = error.to_string();
-    assert!(
-        text.contains("index.redb") && text.contains("move it away"),
-        "{text}"
-    );
+    assert_contains!(text, "index.redb", "move it away");
     assert_eq!(scene.place.layer_dirs(), 3);
 }

@@ -163,12 +163,8 @@ async fn a_signature_of_the_index_or_of_the_manifest_will_do() {
     scene.sign(scene.built.digest(), &scene.name()).await;
     let image = scene.pull().await.unwrap();
     scene.admit(&image).await.unwrap();
-    scene
-        .place
-        .images
-        .remove(&image.id.to_string())
-        .await
-        .unwrap();
+    let done = scene.place.images.remove(&image.id.to_string()).await;
+    done.unwrap();
     let scene = Scene::of(ImageBuilder::new().index()).await;
     scene.sign(&own, &scene.name()).await;
     let image = scene.pull().await.unwrap();

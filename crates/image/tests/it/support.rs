@@ -54,10 +54,8 @@ impl Place {
     /// Removes what failed pulls left, when their last threads are done.
     pub(crate) async fn sweep(&self) {
         until("scratch is empty", || self.entries("tmp").is_empty()).await;
-        self.images
-            .gc(Duration::ZERO)
-            .await
-            .expect("collect garbage");
+        let done = self.images.gc(Duration::ZERO).await;
+        done.expect("collect garbage");
     }
 
     /// How many layers are on disk.

@@ -5,7 +5,8 @@ use std::time::{Duration, Instant};
 
 use orlop_image::{Error, Image, Result};
 use orlop_testkit::{
-    Authority, FaultProxy, ImageBuilder, Layer, Registry, TlsFront, machine, skip_unless,
+    Authority, FaultProxy, ImageBuilder, Layer, Registry, TlsFront, assert_contains, machine,
+    skip_unless,
 };
 
 use crate::support::{Place, content, pull};
@@ -74,10 +75,7 @@ async fn authorities_come_from_hosts_toml_at_each_pull() {
             "{error}"
         );
         let text = error.to_string();
-        assert!(
-            text.contains("certificate is not accepted") && text.contains("hosts.toml"),
-            "{text}"
-        );
+        assert_contains!(text, "certificate is not accepted", "hosts.toml");
         assert!(
             start.elapsed() < Duration::from_secs(5),
             "trying again can't help, and took {:?}",

@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicI32, Ordering};
 use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll};
 
-use orlop_testkit::{Authority, TlsFront};
+use orlop_testkit::{Authority, TlsFront, assert_contains};
 use serde_json::json;
 use tonic::body::Body;
 use tonic::codegen::Service;
@@ -189,14 +189,8 @@ async fn checks_and_hooks_ask_over_https_and_fall_back_where_they_should() {
     world.event(&other, "Unhealthy wrong").await;
     world.event(&other, "Unhealthy bad").await;
     let story = world.story(&other);
-    assert!(
-        story.contains("HTTP probe failed with statuscode: 500"),
-        "{story}"
-    );
-    assert!(
-        story.contains("server gave HTTP response to HTTPS client"),
-        "{story}"
-    );
+    assert_contains!(story, "HTTP probe failed with statuscode: 500");
+    assert_contains!(story, "server gave HTTP response to HTTPS client");
     let view = world.manager.pod(&other).unwrap();
     assert_eq!(container(&view, "wrong")["ready"], false);
 
@@ -223,9 +217,6 @@ async fn checks_and_hooks_ask_over_https_and_fall_back_where_they_should() {
         );
     }
     let metrics = world.manager.metrics();
-    assert!(
-        metrics.contains("kubelet_lifecycle_handler_http_fallbacks_total 1"),
-        "{metrics}"
-    );
+    assert_contains!(metrics, "kubelet_lifecycle_handler_http_fallbacks_total 1");
     world.finish().await;
 }

@@ -1,5 +1,6 @@
 //! Volumes and variables.
 
+use orlop_testkit::assert_contains;
 use serde_json::json;
 
 use crate::world::{World, container};
@@ -120,10 +121,7 @@ async fn what_is_missing_keeps_a_pod_back_and_says_why() {
         })
         .await;
     let said = &container(&view, "main")["state"]["waiting"]["message"];
-    assert!(
-        said.as_str().unwrap().contains("\"none\" not found"),
-        "{said}"
-    );
+    assert_contains!(said.as_str().unwrap(), "\"none\" not found");
     world.event(&mount, "FailedMount -").await;
     assert!(
         world.story(&mount).contains("is not a directory"),

@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use orlop_cri::v1;
 use orlop_kubelet_rules::image::CredentialPolicy;
-use orlop_testkit::{ImageBuilder, Registry};
+use orlop_testkit::{ImageBuilder, Registry, assert_contains};
 use serde_json::json;
 
 use crate::world::{LIMIT, World, container};
@@ -297,10 +297,7 @@ async fn an_image_is_a_volume_and_stays_while_it_is_mounted() {
         "{metrics}"
     );
     if let Some(uid) = uid {
-        assert!(
-            metrics.contains("kubelet_image_volume_mounted_succeed_total 2"),
-            "{metrics}"
-        );
+        assert_contains!(metrics, "kubelet_image_volume_mounted_succeed_total 2");
         // What cannot be had keeps the container back, and says so.
         let mut main = world.idle("main");
         main["volumeMounts"] = json!([{"name": "files", "mountPath": "/files"}]);
@@ -409,9 +406,6 @@ async fn a_program_of_the_node_knows_the_credentials() {
         1,
         "asked once for a registry: {asked}"
     );
-    assert!(
-        asked.contains("CredentialProviderRequest") && asked.contains("/first:1"),
-        "{asked}"
-    );
+    assert_contains!(asked, "CredentialProviderRequest", "/first:1");
     world.finish().await;
 }

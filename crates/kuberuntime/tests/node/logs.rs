@@ -26,11 +26,8 @@ async fn a_log_is_rotated_and_followed_over_that() {
         follow: true,
         ..LogQuery::default()
     };
-    let mut reader = world
-        .manager
-        .container_logs(&uid, "main", query)
-        .await
-        .unwrap();
+    let reader = world.manager.container_logs(&uid, "main", query).await;
+    let mut reader = reader.unwrap();
     let mut text = String::new();
     let mut parts = 0;
     let dir = std::fs::read_dir(world.node.scratch().path("podlogs"))

@@ -35,12 +35,8 @@ fn spec(world: &World, dir: &Path) -> Value {
 }
 
 async fn sandboxes_of(world: &World, uid: &str) -> Vec<v1::PodSandbox> {
-    let mut all = world
-        .manager
-        .runtime()
-        .list_pod_sandbox(None)
-        .await
-        .expect("list");
+    let all = world.manager.runtime().list_pod_sandbox(None).await;
+    let mut all = all.expect("list");
     all.retain(|it| it.metadata.as_ref().is_some_and(|meta| meta.uid == uid));
     all
 }

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use orlop_testkit::assert_contains;
 use serde_json::json;
 
 use crate::world::{World, container};
@@ -57,10 +58,7 @@ async fn readiness_comes_and_goes_over_http_and_tcp() {
     world.exec(&uid, "web", "echo ok > /www/ready").await;
     world.ready(&uid).await;
     let metrics = world.manager.probe_metrics();
-    assert!(
-        metrics.contains("prober_probe_total{") && metrics.contains("result=\"failed\""),
-        "{metrics}"
-    );
+    assert_contains!(metrics, "prober_probe_total{", "result=\"failed\"");
     tokio::time::sleep(Duration::from_millis(50)).await;
     world.finish().await;
 }

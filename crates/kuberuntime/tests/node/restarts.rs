@@ -173,12 +173,8 @@ async fn what_runs_and_is_nobodys_ends_once_all_sources_are_read() {
     std::fs::remove_file(checkpoint).unwrap();
     world.restart_manager(|_| {}).await;
     let running = || async {
-        let pods = world
-            .manager
-            .runtime()
-            .list_pod_sandbox(None)
-            .await
-            .unwrap();
+        let pods = world.manager.runtime().list_pod_sandbox(None).await;
+        let pods = pods.unwrap();
         pods.len()
     };
     tokio::time::sleep(Duration::from_millis(500)).await;
@@ -186,12 +182,8 @@ async fn what_runs_and_is_nobodys_ends_once_all_sources_are_read() {
     world.manager.sources_ready();
     let deadline = std::time::Instant::now() + Duration::from_secs(30);
     loop {
-        let ready = world
-            .manager
-            .runtime()
-            .list_pod_sandbox(None)
-            .await
-            .unwrap();
+        let ready = world.manager.runtime().list_pod_sandbox(None).await;
+        let ready = ready.unwrap();
         let ready = ready.iter().filter(|p| p.state == 0).count();
         if ready == 0 {
             break;
@@ -265,10 +257,8 @@ async fn a_container_that_somebody_removed_keeps_its_count_until_it_starts_again
     // What is left is what counts: the newest goes last.
     instances.sort_by_key(|it| it.metadata.as_ref().map(|meta| meta.attempt));
     for instance in instances {
-        runtime
-            .remove_container(&instance.id)
-            .await
-            .expect("remove");
+        let done = runtime.remove_container(&instance.id).await;
+        done.expect("remove");
     }
     let view = world
         .until(&uid, "seen without it", |view| {

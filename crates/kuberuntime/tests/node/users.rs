@@ -184,9 +184,8 @@ async fn ids_that_cannot_be_cut_keep_a_manager_from_starting() {
     let mut options = world.manager.options().clone();
     world.manager.shutdown(Shutdown::Leave).await;
     options.user_namespaces.ids_per_pod = 1000;
-    let error = orlop_kuberuntime::manager::Manager::start(options)
-        .await
-        .expect_err("a thousand is no multiple of 65536");
+    let error = orlop_kuberuntime::manager::Manager::start(options).await;
+    let error = error.expect_err("a thousand is no multiple of 65536");
     assert!(error.to_string().contains("idsPerPod is 1000"), "{error}");
     world.finish().await;
 }

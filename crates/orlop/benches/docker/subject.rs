@@ -111,10 +111,8 @@ async fn over_cri(cri: &Cri, pod: &PodSpec) -> Times {
     };
     let pod_id = cri.run_pod(&pod).await.expect("RunPodSandbox");
     lap("RunPodSandbox");
-    let id = cri
-        .create(&pod_id, &pod, &spec)
-        .await
-        .expect("CreateContainer");
+    let id = cri.create(&pod_id, &pod, &spec).await;
+    let id = id.expect("CreateContainer");
     lap("CreateContainer");
     cri.start(&id).await.expect("StartContainer");
     lap("StartContainer");

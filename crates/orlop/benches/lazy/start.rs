@@ -108,10 +108,8 @@ async fn measure(
     let sandbox = begin.elapsed();
     cri.pull_for(&reference, pod).await.expect("pull");
     let pulled = begin.elapsed();
-    let container = cri
-        .create(&id, pod, &spec)
-        .await
-        .expect("create a container");
+    let container = cri.create(&id, pod, &spec).await;
+    let container = container.expect("create a container");
     cri.start(&container).await.expect("start a container");
     let started = begin.elapsed();
     let address = SocketAddr::from(([127, 0, 0, 1], port));

@@ -51,11 +51,8 @@ pub(crate) async fn run(mut subject: Subject, size: Size, report: &mut Report) -
     subject.node.start_again().await;
     report.time(rows::RESTART, name, start.elapsed());
     subject.cri = subject.node.cri().await;
-    subject
-        .cri
-        .remove_all_pods()
-        .await
-        .expect("remove all pods");
+    let done = subject.cri.remove_all_pods().await;
+    done.expect("remove all pods");
     networked(&subject, size, report).await;
     subject
 }

@@ -38,7 +38,7 @@ mod traced;
 use std::path::PathBuf;
 
 use orlop_cri::v1::StatusRequest;
-use orlop_testkit::{ContainerSpec, Cri, ImageBuilder, Node, NodeBuilder, Registry, machine, node};
+use orlop_testkit::{ContainerSpec, Cri, Node, NodeBuilder, Registry, machine, node};
 
 use crate::report::Report;
 
@@ -158,9 +158,7 @@ fn main() {
 }
 
 async fn measure(size: Size) -> Report {
-    let registry = Registry::start();
-    let built = ImageBuilder::busybox().build();
-    let image = registry.push(&built, "busybox:1").await;
+    let (_registry, image) = Registry::with_busybox().await;
     let mut report = Report::default();
     let own = node::run_binary().display().to_string();
     let ours = match subject(report::ORLOP, Node::orlop(), &own, &image).await {
@@ -194,9 +192,7 @@ async fn measure(size: Size) -> Report {
 }
 
 async fn measure_statistics(size: Size) -> Report {
-    let registry = Registry::start();
-    let built = ImageBuilder::busybox().build();
-    let image = registry.push(&built, "busybox:1").await;
+    let (_registry, image) = Registry::with_busybox().await;
     let mut report = Report::default();
     let own = node::run_binary().display().to_string();
     match subject(report::ORLOP, Node::orlop(), &own, &image).await {
@@ -207,9 +203,7 @@ async fn measure_statistics(size: Size) -> Report {
 }
 
 async fn measure_flat(size: Size) -> Report {
-    let registry = Registry::start();
-    let built = ImageBuilder::busybox().build();
-    let image = registry.push(&built, "busybox:1").await;
+    let (_registry, image) = Registry::with_busybox().await;
     let mut report = Report::default();
     flat::run(&image, size, &mut report).await;
     report

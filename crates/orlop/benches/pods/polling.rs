@@ -39,10 +39,8 @@ pub(crate) async fn run(subject: &Subject, seconds: u64, report: &mut Report) {
         }
         if second % EVICTION == 0 {
             let request = ListPodSandboxStatsRequest::default();
-            runtime
-                .list_pod_sandbox_stats(request)
-                .await
-                .expect("stats");
+            let done = runtime.list_pod_sandbox_stats(request).await;
+            done.expect("stats");
             let request = ImageFsInfoRequest::default();
             images.image_fs_info(request).await.expect("file systems");
         }

@@ -27,7 +27,7 @@ mod sessions;
 
 use orlop_cri::v1::ExecRequest;
 use orlop_stream::client::{ClientOptions, ClientStreams, Protocol};
-use orlop_testkit::{ContainerSpec, Cri, ImageBuilder, Node, Registry, machine};
+use orlop_testkit::{ContainerSpec, Cri, Node, Registry, machine};
 
 use crate::report::Report;
 
@@ -138,10 +138,7 @@ fn main() {
 }
 
 async fn measure(size: Size, ports_alone: bool) -> Report {
-    let registry = Registry::start();
-    let image = registry
-        .push(&ImageBuilder::busybox().build(), "busybox:1")
-        .await;
+    let (_registry, image) = Registry::with_busybox().await;
     let data = carry::Data::make(size.mib);
     let ours = Node::orlop().start().await;
     let mut subjects = vec![Subject::start("orlop", ours, &image, &data).await];

@@ -280,10 +280,8 @@ impl Cri {
     pub async fn wait_exited(&self, container_id: &str) -> ContainerStatus {
         let deadline = Instant::now() + STATE_LIMIT;
         loop {
-            let status = self
-                .status(container_id)
-                .await
-                .expect("ask for a container's status");
+            let status = self.status(container_id).await;
+            let status = status.expect("ask for a container's status");
             if status.state() == ContainerState::ContainerExited {
                 return status;
             }

@@ -2,8 +2,8 @@
 
 use std::process::Command;
 
-use orlop_testkit::Gpg;
 use orlop_testkit::encryption::run;
+use orlop_testkit::{Gpg, assert_contains};
 
 use super::*;
 
@@ -34,10 +34,7 @@ async fn a_key_of_gnupg_opens_an_image_for_its_namespace_until_it_is_revoked() {
     fs::write(&file, gpg.export_text(&key)).expect("write");
     let error = scene.admit(&image, "team").await.unwrap_err();
     assert!(matches!(error, Error::Keys { .. }), "{error:?}");
-    assert!(
-        error.to_string().contains("no private key in it"),
-        "{error}"
-    );
+    assert_contains!(error.to_string(), "no private key in it");
     assert_no_key(scene.admit(&image, "others").await, &short);
 }
 

@@ -250,28 +250,19 @@ async fn who_encrypts_an_image_of_others_takes_it_from_nobody() {
     // By its configuration it is the same image.
     let plain = scene.pull_for("others", "plain:1").await.expect("pull");
     assert_eq!(plain.id, secret.id);
-    scene
-        .admit(&plain, "others")
-        .await
-        .expect("it is not secret");
-    let again = scene
-        .pull_for("team", "secret:1")
-        .await
-        .expect("pull again");
+    let done = scene.admit(&plain, "others").await;
+    done.expect("it is not secret");
+    let again = scene.pull_for("team", "secret:1").await;
+    let again = again.expect("pull again");
     assert_eq!((again.id, again.is_encrypted), (plain.id, false));
     assert_eq!(again.manifest, plain.manifest);
-    scene
-        .admit(&plain, "others")
-        .await
-        .expect("it still is not");
+    let done = scene.admit(&plain, "others").await;
+    done.expect("it still is not");
     scene.admit(&plain, "team").await.expect("nor for them");
     assert_eq!(scene.cargo(&again).await, CARGO);
     let place = &scene.place;
-    place
-        .images
-        .remove(&plain.id.to_string())
-        .await
-        .expect("remove");
+    let done = place.images.remove(&plain.id.to_string()).await;
+    done.expect("remove");
     place.sweep().await;
     assert_eq!(place.layer_dirs(), 0);
     // What is pulled for the first time is as secret as it says.
@@ -298,12 +289,8 @@ async fn a_pull_for_guests_makes_nothing_public_that_is_here() {
         handler: "kata".to_owned(),
         ..PullRequest::default()
     };
-    let pulled = scene
-        .place
-        .images
-        .pull(request)
-        .await
-        .expect("nothing is unpacked");
+    let pulled = scene.place.images.pull(request).await;
+    let pulled = pulled.expect("nothing is unpacked");
     assert_eq!((pulled.id, pulled.manifest), (secret.id, secret.manifest));
     assert!(pulled.is_encrypted);
     assert_no_key(scene.admit(&pulled, "others").await, "none of the keys");
@@ -465,16 +452,10 @@ async fn decrypted_layers_are_verified_repaired_and_never_exported() {
     place.reopen().await;
     let admitted = place.images.admit(&image.id, None, "").await;
     assert_no_key(admitted, "none of the keys");
-    place
-        .images
-        .admit(&image.id, None, "team")
-        .await
-        .expect("theirs");
-    place
-        .images
-        .remove(&image.id.to_string())
-        .await
-        .expect("remove");
+    let done = place.images.admit(&image.id, None, "team").await;
+    done.expect("theirs");
+    let done = place.images.remove(&image.id.to_string()).await;
+    done.expect("remove");
     place.sweep().await;
     assert_eq!(place.layer_dirs(), 0);
 }

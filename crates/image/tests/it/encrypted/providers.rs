@@ -1,6 +1,6 @@
 //! Key providers: programs and services, for all pods and for those of a namespace.
 
-use orlop_testkit::{KeyProvider, ProviderManners};
+use orlop_testkit::{KeyProvider, ProviderManners, assert_contains};
 
 use super::*;
 
@@ -161,10 +161,7 @@ async fn a_provider_of_a_namespace_opens_for_its_pods_alone() {
     // What is wrong with the file is told, to its namespace alone.
     fs::write(&file, "{").expect("write");
     let error = scene.admit(&image, "team").await.unwrap_err();
-    assert!(
-        error.to_string().contains("team/key-providers.json"),
-        "{error}"
-    );
+    assert_contains!(error.to_string(), "team/key-providers.json");
     let (_, errors) = scene.place.config.keys.check();
     assert_eq!(errors[0].to_string(), error.to_string());
     theirs.set(ProviderManners::Answers);
@@ -172,8 +169,5 @@ async fn a_provider_of_a_namespace_opens_for_its_pods_alone() {
     // One for all stands elsewhere.
     of_namespace(&scene, "", &theirs.config("kit"));
     let error = scene.admit(&image, "others").await.unwrap_err().to_string();
-    assert!(
-        error.contains("the file of images.key_providers"),
-        "{error}"
-    );
+    assert_contains!(error, "the file of images.key_providers");
 }

@@ -1,6 +1,7 @@
 //! Where GPG signatures come from: stores on the web, and the files that name them.
 
 use super::*;
+use orlop_testkit::assert_contains;
 
 /// A store on the web: it has nothing but what it is told.
 fn on_the_web(scene: &Scene) -> FaultProxy {
@@ -115,12 +116,7 @@ async fn a_file_that_says_where_signatures_are_must_be_right() {
     std::fs::write(&file, "docker: 7\n").unwrap();
     let error = scene.pull().await.unwrap_err();
     assert!(matches!(error, Error::Configuration { .. }), "{error}");
-    assert!(
-        error
-            .to_string()
-            .contains("other.yaml: line 1: must be a map"),
-        "{error}"
-    );
+    assert_contains!(error.to_string(), "other.yaml: line 1: must be a map");
     scene.accept();
     scene.pull().await.unwrap();
 }

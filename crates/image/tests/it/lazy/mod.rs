@@ -307,10 +307,8 @@ async fn an_image_that_came_bit_by_bit_is_exported_by_its_archives() {
     let out = std::fs::File::create(&archive).unwrap();
     let name = scene.proxy.reference("app:1");
     let images = &scene.place.images;
-    images
-        .export(&[&name], ExportFormat::OciLayout, out)
-        .await
-        .unwrap();
+    let done = images.export(&[&name], ExportFormat::OciLayout, out).await;
+    done.unwrap();
     assert_eq!(
         scene.here(&image).await,
         None,

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use orlop_image::{Credentials, Error, NamespaceCredentials, PolicyFor, PullRequest};
 use orlop_testkit::image::host_architecture;
 use orlop_testkit::proxy::Door;
-use orlop_testkit::{Fault, Login, Rule};
+use orlop_testkit::{Fault, Login, Rule, assert_contains};
 
 use serde_json::json;
 
@@ -180,10 +180,7 @@ async fn mirrors_are_shown_their_own_credentials_alone() {
     let [Some(mirror), None] = &sources[..] else {
         panic!("{sources:?}");
     };
-    assert!(
-        mirror.contains("auth.json") && mirror.contains("/m/team"),
-        "{mirror}"
-    );
+    assert_contains!(mirror, "auth.json", "/m/team");
     assert!(!format!("{explained:?}").contains("secret"));
 }
 

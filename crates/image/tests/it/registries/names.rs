@@ -1,7 +1,7 @@
 //! What short names stand for.
 
 use orlop_image::{Error, PolicyFiles};
-use orlop_testkit::{Fault, Rule};
+use orlop_testkit::{Fault, Rule, assert_contains};
 use serde_json::json;
 
 use super::scene::Scene;
@@ -59,10 +59,7 @@ async fn an_ambiguous_name_is_refused_where_that_is_wished_even_if_it_is_here() 
     let error = scene.pull("app:1").await.unwrap_err();
     assert!(matches!(error, Error::ShortName { .. }), "{error}");
     for part in ["@0/app:1", "@1/app:1"] {
-        assert!(
-            error.to_string().contains(&scene.with_addresses(part)),
-            "{error}"
-        );
+        assert_contains!(error.to_string(), &scene.with_addresses(part));
     }
     let images = &scene.place.images;
     assert_eq!(images.find("app:1").await.unwrap(), None);
@@ -109,10 +106,7 @@ async fn a_policy_judges_the_full_name_and_no_place_that_serves_it() {
         policy(&scene.with_addresses(scope));
         let error = scene.pull("team/app:1").await.unwrap_err();
         assert!(matches!(error, Error::NotAllowed { .. }), "{error}");
-        assert!(
-            error.to_string().contains("app.example/team/app:1"),
-            "{error}"
-        );
+        assert_contains!(error.to_string(), "app.example/team/app:1");
     }
     assert_eq!(scene.asked(), []);
     policy("app.example/team");
