@@ -1,7 +1,9 @@
 //! Lengths of time as Go writes them, and with it Kubernetes, containerd and docker.
 
 mod read;
+mod timeout;
 mod write;
 
 pub use read::{Wrong, parse, typed};
+pub use timeout::Timeout;
 pub use write::{go, short};

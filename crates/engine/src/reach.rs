@@ -12,6 +12,7 @@ use std::time::Duration;
 
 use futures_util::future::{BoxFuture, try_join_all};
 use orlop_disk::{MountTable, Stranger};
+use orlop_duration::Timeout;
 use orlop_pool::Place;
 use tokio::time::timeout;
 
@@ -25,7 +26,7 @@ static LOOKING: Place = Place::new("looking at paths that clients name", 32, 4, 
 static WORKING: Place = Place::new("working on paths that clients name", 64, 16, 4096);
 
 /// How long a file system may take to answer.
-const PATIENCE: Duration = Duration::from_secs(10);
+const PATIENCE: Timeout = Timeout::from_secs(10);
 
 /// The longest work on a file system that has answered: writing a large checkpoint.
 const LONGEST: Duration = Duration::from_hours(1);
@@ -143,7 +144,7 @@ async fn answers((stranger, named): (Stranger, Vec<Named>)) -> Result<()> {
         }
         Ok(())
     });
-    match timeout(PATIENCE, looking).await {
+    match timeout(PATIENCE.get(), looking).await {
         Ok(looked) => looked,
         Err(_) => Err(Error::Timeout(silence(&stranger, &named)).into()),
     }

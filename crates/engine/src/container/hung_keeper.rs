@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use orlop_duration::Timeout;
 use tokio::time::{sleep, timeout};
 
 use crate::error::{Error, Result};
@@ -13,7 +14,7 @@ use crate::record::pod::Pod;
 const QUESTIONS: u32 = 2;
 
 /// The time for an answer. All of them are shorter than any request's, so that none of those fails before.
-const ANSWER_LIMIT: Duration = Duration::from_secs(8);
+const ANSWER_LIMIT: Timeout = Timeout::from_secs(8);
 
 /// The pause before it is asked, and asked again once it has answered.
 const ASK_AGAIN: Duration = Duration::from_secs(1);
@@ -42,7 +43,7 @@ pub async fn hangs(pod: &Pod) {
     // Most of what is waited for meanwhile is done before it is asked.
     unanswered(|| async {
         match pod.now().keeper {
-            Some(keeper) => timeout(ANSWER_LIMIT, keeper.list()).await.is_ok(),
+            Some(keeper) => timeout(ANSWER_LIMIT.get(), keeper.list()).await.is_ok(),
             None => true,
         }
     })

@@ -66,7 +66,15 @@ const MAY_USE: &[(&str, &[&str])] = &[
     ("oci", &[]),
     (
         "launch",
-        &["wire", "cgroup", "disk", "oci", "pool", "processor"],
+        &[
+            "wire",
+            "cgroup",
+            "disk",
+            "duration",
+            "oci",
+            "pool",
+            "processor",
+        ],
     ),
     // An OCI runtime, which knows nobody here: what it is told is on its command line.
     ("seccomp", &["oci"]),
@@ -104,7 +112,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
         "engine",
         &[
             "image", "network", "cgroup", "launch", "oci", "nri", "stream", "service", "cri",
-            "yaml", "disk", "hex", "orphans", "quantity", "pool", "rdt", "order",
+            "yaml", "disk", "duration", "hex", "orphans", "quantity", "pool", "rdt", "order",
         ],
     ),
     (

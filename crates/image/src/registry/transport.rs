@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Once;
 use std::time::Duration;
 
+use orlop_duration::Timeout;
 use parking_lot::Mutex;
 use reqwest::{Certificate, Client, Identity, Url};
 
@@ -53,6 +54,8 @@ const MAX_CLIENTS: usize = 32;
 /// No bundle of authorities is longer.
 const MAX_CERTIFICATES: u64 = 4 << 20;
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(30);
+/// How long an idle connection is kept for the next request.
+const IDLE_TIMEOUT: Timeout = Timeout::from_secs(30);
 
 /// Makes and keeps HTTP clients, and bounds how many requests are in flight.
 pub(crate) struct Transport {
@@ -155,7 +158,7 @@ fn build(key: &Key) -> reqwest::Result<Client> {
             .redirect(reqwest::redirect::Policy::none())
             .referer(false)
             .connect_timeout(key.connect_timeout)
-            .pool_idle_timeout(Duration::from_secs(30))
+            .pool_idle_timeout(IDLE_TIMEOUT.get())
             .tcp_keepalive(Duration::from_secs(30));
         if key.direct {
             builder = builder.no_proxy();

@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
+use orlop_duration::Timeout;
 use orlop_wire::{Attach, Detach, Dial, FailureKind, List, Listing, Request, Shutdown, Welcome};
 
 use super::connection::Connection;
@@ -14,7 +15,7 @@ use crate::error::{Error, Result};
 use crate::runtime::OciRuntime;
 
 /// How long a request may take that calls no runtime.
-pub(super) const REQUEST_LIMIT: Duration = Duration::from_secs(20);
+pub(super) const REQUEST_LIMIT: Timeout = Timeout::from_secs(20);
 
 /// How much longer than the runtime's own limit to wait for the keeper's answer.
 const GRACE: Duration = Duration::from_secs(5);
@@ -154,7 +155,7 @@ impl Keeper {
                 "listing a pod's containers",
                 &List {},
                 Vec::new(),
-                REQUEST_LIMIT,
+                REQUEST_LIMIT.get(),
             )
             .await?;
         Ok(reply.0)
@@ -173,14 +174,14 @@ impl Keeper {
         };
         let fds = [streams.stdin, streams.stdout, streams.stderr];
         let fds = fds.into_iter().flatten().collect();
-        let (reply, _) = self.call(&doing, &request, fds, REQUEST_LIMIT).await?;
+        let (reply, _) = self.call(&doing, &request, fds, REQUEST_LIMIT.get()).await?;
         Ok(reply.attachment)
     }
 
     /// Ends an attachment; the container goes on. One that has ended is no error.
     pub async fn detach(&self, attachment: u64) -> Result<()> {
         let request = Detach { attachment };
-        self.call("detaching", &request, Vec::new(), REQUEST_LIMIT)
+        self.call("detaching", &request, Vec::new(), REQUEST_LIMIT.get())
             .await?;
         Ok(())
     }
@@ -214,7 +215,7 @@ impl Keeper {
     /// Like [`Keeper::shutdown`], but says so where it is not known whether the keeper was told.
     pub(super) async fn tell_to_end(&self) -> Result<()> {
         let doing = "shutting down a keeper";
-        let told = self.call(doing, &Shutdown {}, Vec::new(), REQUEST_LIMIT);
+        let told = self.call(doing, &Shutdown {}, Vec::new(), REQUEST_LIMIT.get());
         match told.await {
             // Or it was told before, by who has not heard of it.
             Ok(_)

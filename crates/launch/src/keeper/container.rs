@@ -104,7 +104,7 @@ impl Keeper {
             container: container.to_owned(),
             path: path.to_owned(),
         };
-        self.call(&doing, &request, vec![mount], REQUEST_LIMIT)
+        self.call(&doing, &request, vec![mount], REQUEST_LIMIT.get())
             .await?;
         Ok(())
     }
@@ -179,7 +179,7 @@ impl Keeper {
             signal,
             call: None,
         };
-        self.call(&doing, &request, Vec::new(), REQUEST_LIMIT)
+        self.call(&doing, &request, Vec::new(), REQUEST_LIMIT.get())
             .await?;
         Ok(())
     }
@@ -229,7 +229,7 @@ impl Keeper {
             container: id.to_owned(),
             call: None,
         };
-        self.call(&doing, &request, Vec::new(), REQUEST_LIMIT)
+        self.call(&doing, &request, Vec::new(), REQUEST_LIMIT.get())
             .await?;
         Ok(())
     }
@@ -240,7 +240,7 @@ impl Keeper {
         let request = ReopenLog {
             container: id.to_owned(),
         };
-        self.call(&doing, &request, Vec::new(), REQUEST_LIMIT)
+        self.call(&doing, &request, Vec::new(), REQUEST_LIMIT.get())
             .await?;
         Ok(())
     }
@@ -253,7 +253,7 @@ impl Keeper {
             rows: size.rows,
             columns: size.columns,
         };
-        self.call(&doing, &request, Vec::new(), REQUEST_LIMIT)
+        self.call(&doing, &request, Vec::new(), REQUEST_LIMIT.get())
             .await?;
         Ok(())
     }

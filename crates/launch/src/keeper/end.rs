@@ -5,6 +5,7 @@ use std::os::fd::OwnedFd;
 use std::path::Path;
 use std::time::Duration;
 
+use orlop_duration::Timeout;
 use rustix::fs::{FlockOperation, Mode, OFlags, flock, fstat, open, stat};
 use rustix::io::Errno;
 use tokio::time::{Instant, sleep, timeout};
@@ -16,10 +17,10 @@ use crate::blocking::blocking;
 use crate::error::{Error, Result};
 
 /// A keeper that does not end by itself within this time is killed.
-const SHUTDOWN_LIMIT: Duration = Duration::from_secs(15);
+const SHUTDOWN_LIMIT: Timeout = Timeout::from_secs(15);
 
 /// One that is still there so long after SIGKILL sits in the kernel.
-const KILL_LIMIT: Duration = Duration::from_secs(10);
+const KILL_LIMIT: Timeout = Timeout::from_secs(10);
 
 /// A keeper that sets itself up holds its directory's lock, and no longer than this.
 const LOCK_LIMIT: Duration = SPAWN_LIMIT.saturating_add(Duration::from_secs(5));
@@ -34,7 +35,7 @@ impl Keeper {
     /// Kills what is left of the pod, and ends the keeper and with it the pod's namespaces. It is
     /// gone when this returns: one that does not end when asked is killed.
     pub async fn end(&self) -> Result<()> {
-        let asked = timeout(SHUTDOWN_LIMIT, async {
+        let asked = timeout(SHUTDOWN_LIMIT.get(), async {
             self.ask_to_end().await?;
             self.ended().await;
             Ok(())
@@ -102,7 +103,7 @@ pub async fn remove_pod_dir(dir: &Path) -> Result<()> {
 
 /// Under the lock nobody begins to listen.
 async fn end_in(dir: &Path, _: &Lock) -> Result<()> {
-    let deadline = Instant::now() + SHUTDOWN_LIMIT;
+    let deadline = Instant::now() + SHUTDOWN_LIMIT.get();
     let mut found = loop {
         match Keeper::find(dir) {
             Ok(found) => break found,
@@ -123,7 +124,7 @@ async fn end_in(dir: &Path, _: &Lock) -> Result<()> {
 }
 
 async fn killed(ended: impl Future<Output = ()>, dir: &Path) -> Result<()> {
-    timeout(KILL_LIMIT, ended).await.map_err(|_| {
+    timeout(KILL_LIMIT.get(), ended).await.map_err(|_| {
         let problem = format!("it is still there {KILL_LIMIT:?} after SIGKILL");
         failure(dir, io::Error::other(problem))
     })

@@ -99,7 +99,7 @@ impl Keeper {
             signal,
             alone: false,
         };
-        self.call(&doing, &request, Vec::new(), REQUEST_LIMIT)
+        self.call(&doing, &request, Vec::new(), REQUEST_LIMIT.get())
             .await?;
         Ok(())
     }
@@ -110,7 +110,7 @@ impl Keeper {
         let request = ForgetExec {
             exec: exec.to_owned(),
         };
-        self.call(&doing, &request, Vec::new(), REQUEST_LIMIT)
+        self.call(&doing, &request, Vec::new(), REQUEST_LIMIT.get())
             .await?;
         Ok(())
     }
