@@ -33,6 +33,13 @@ fn what_takes_too_long_or_prints_too_much_is_refused() {
         assert!(problem.contains(why), "{template}: {problem}");
     };
     refused("{{range 9999999999}}{{end}}", "steps");
+    // The range and its number are a step each, too.
+    let counted = |times: usize| format!("{{{{range {times}}}}}{{{{end}}}}");
+    assert!(render(&counted(999_998), &json!({})).is_ok());
+    refused(&counted(999_999), "more than 1000000 steps");
+    let printed = |bytes: usize| "x".repeat(bytes);
+    assert!(render(&printed(16 << 20), &json!({})).is_ok());
+    refused(&printed((16 << 20) + 1), "prints more than 16777216 bytes");
     refused(
         "{{range 999}}{{range 999}}{{range 999}}{{end}}{{end}}{{end}}",
         "steps",
