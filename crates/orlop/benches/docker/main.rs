@@ -1,8 +1,7 @@
 //! What a pod costs on a Docker Engine: over CRI, and by the engine's own API alone.
 //!
 //! `cargo bench -p orlop --bench docker` measures, and fails where a promise of SPECIFICATION.md
-//! is broken; with `-- short` it measures less and holds it to a looser limit. Another CRI server
-//! for the engine takes part where `ORLOP_TEST_CRI_DOCKERD` names its program, which is started with
+//! is broken. Another CRI server for the engine takes part where `ORLOP_TEST_CRI_DOCKERD` names its program, which is started with
 //! cri-dockerd's flags. `ORLOP_TEST_DOCKERD` names another engine than the one on the path.
 #![allow(
     clippy::disallowed_methods,
@@ -30,10 +29,10 @@ use crate::subject::Subject;
 const BUSYBOX: &str = "testkit.invalid/busybox:1";
 /// The image of the sandboxes' process, which the daemon loads when it makes its first one.
 const PAUSE: &str = "orlop.invalid/pause:1";
+/// Lives of a pod.
+const ROUNDS: usize = 40;
 
 fn main() {
-    // `cargo bench` adds flags of its own; only our word counts.
-    let short = std::env::args().any(|word| word == "short");
     if let Err(reason) = docker::can_run() {
         println!("nothing can be measured: this machine {reason}");
         std::process::exit(1);
@@ -42,16 +41,16 @@ fn main() {
         .enable_all()
         .build()
         .unwrap();
-    let report = reactor.block_on(measure(if short { 3 } else { 40 }));
+    let report = reactor.block_on(measure());
     println!("{report}");
-    let broken = report.broken_promises(short);
+    let broken = report.broken_promises();
     for promise in &broken {
         println!("BROKEN: {promise}");
     }
     std::process::exit(i32::from(!broken.is_empty()));
 }
 
-async fn measure(rounds: usize) -> Report {
+async fn measure() -> Report {
     let engine = DockerEngine::settings().bridge().start();
     engine.load(&ImageBuilder::busybox().build(), BUSYBOX);
     let ours = Subject::orlop(&engine).await;
@@ -62,7 +61,7 @@ async fn measure(rounds: usize) -> Report {
     }
     let mut report = Report::default();
     // The first round warms caches and is thrown away. Taking turns, all meet the same noise.
-    for round in 0..=rounds {
+    for round in 0..=ROUNDS {
         for subject in &subjects {
             let times = subject.cycle(round).await;
             if round > 0 {

@@ -11,8 +11,6 @@ pub(crate) const MEMORY: &str = "memory";
 
 /// Medians of two runs of the same thing differ by less.
 const NOISE: f64 = 1.05;
-/// How much worse the few rounds of an unoptimised build may be than what is promised.
-const LEEWAY: f64 = 4.0;
 
 /// What was measured, per row and subject.
 #[derive(Default)]
@@ -47,19 +45,15 @@ impl Report {
 
     /// The promises of SPECIFICATION.md that these results break. What is promised and was not
     /// measured is broken, too; cri-dockerd alone is only there where somebody has it.
-    pub(crate) fn broken_promises(&self, short: bool) -> Vec<String> {
-        let leeway = if short { LEEWAY } else { 1.0 };
+    pub(crate) fn broken_promises(&self) -> Vec<String> {
         let median = |row, subject| quantile(self.samples.get(&(row, subject))?, 0.5);
         let mut broken = Vec::new();
-        let mut hold = |row, what: &str, limit: Option<f64>| {
-            let limit = limit.map(|limit| limit * leeway);
-            match (median(row, "orlop"), limit) {
-                (Some(value), Some(limit)) if value <= limit => {}
-                (Some(value), Some(limit)) => {
-                    broken.push(format!("{row}: {value:.1}, {what} {limit:.1}"));
-                }
-                _ => broken.push(format!("{row}: was not measured")),
+        let mut hold = |row, what: &str, limit: Option<f64>| match (median(row, "orlop"), limit) {
+            (Some(value), Some(limit)) if value <= limit => {}
+            (Some(value), Some(limit)) => {
+                broken.push(format!("{row}: {value:.1}, {what} {limit:.1}"));
             }
+            _ => broken.push(format!("{row}: was not measured")),
         };
         let plain = median(POD_UP, "plain API").map(|plain| plain * NOISE);
         hold(POD_UP, "the plain API with its noise takes", plain);

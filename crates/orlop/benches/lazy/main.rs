@@ -10,9 +10,8 @@
 //!
 //! Then what is cached is read and looked at, and 20 other images show what a node takes that has many.
 //!
-//! `cargo bench -p orlop --bench lazy [-- short]` fails where a promise of SPECIFICATION.md is broken; short
-//! where less than a fourth of it is kept. `ORLOP_TEST_STARGZ` names a server of stargz-snapshotter,
-//! without which nothing is compared with it.
+//! `cargo bench -p orlop --bench lazy` fails where a promise of SPECIFICATION.md is broken.
+//! `ORLOP_TEST_STARGZ` names a server of stargz-snapshotter, without which nothing is compared with it.
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,
@@ -38,59 +37,35 @@ use crate::warm::Warm;
 
 /// Bytes a second of the registry.
 const LINE: u64 = 20_000_000;
-
-struct Size {
-    shape: Shape,
-    rounds: usize,
-    /// Other images, and files of each.
-    crowd: (usize, usize),
-    /// How long nobody reads before it is looked at what they cost. The daemon keeps for up to half a minute
-    /// what it may need again: contents of images, threads, deadlines.
-    settle: Duration,
-    /// How many times what is promised is still good.
-    slack: f64,
-}
+/// The image that is started.
+const SHAPE: Shape = Shape {
+    files: 30_000,
+    bytes: 1_000_000_000,
+};
+/// How often it is.
+const ROUNDS: usize = 3;
+/// Other images, and files of each.
+const IMAGES: usize = 20;
+const FILES: usize = 30_000;
+/// How long nobody reads before it is looked at what they cost. The daemon keeps for up to half a minute
+/// what it may need again: contents of images, threads, deadlines.
+const SETTLE: Duration = Duration::from_secs(40);
 
 fn main() {
-    // `cargo bench` adds flags of its own; only our word counts.
-    let short = std::env::args().any(|word| word == "short");
     if let Err(reason) = machine::can_run_pods() {
         eprintln!("nothing can be measured: this machine {reason}");
         std::process::exit(1);
     }
-    let size = if short {
-        Size {
-            shape: Shape {
-                files: 3_000,
-                bytes: 60_000_000,
-            },
-            rounds: 1,
-            crowd: (3, 3_000),
-            settle: Duration::from_secs(2),
-            slack: 4.0,
-        }
-    } else {
-        Size {
-            shape: Shape {
-                files: 30_000,
-                bytes: 1_000_000_000,
-            },
-            rounds: 3,
-            crowd: (20, 30_000),
-            settle: Duration::from_secs(40),
-            slack: 1.0,
-        }
-    };
     let reactor = tokio::runtime::Builder::new_multi_thread()
         .enable_all()
         .build()
         .unwrap();
-    let mut promises = Promises::new(size.slack);
-    reactor.block_on(measure(&size, short, &mut promises));
+    let mut promises = Promises::default();
+    reactor.block_on(measure(&mut promises));
     std::process::exit(i32::from(promises.are_broken()));
 }
 
-async fn measure(size: &Size, short: bool, promises: &mut Promises) {
+async fn measure(promises: &mut Promises) {
     let registry = Registry::start();
     let proxy = FaultProxy::before(registry.address());
     let peer = match machine::stargz_server() {
@@ -102,13 +77,9 @@ async fn measure(size: &Size, short: bool, promises: &mut Promises) {
     };
     proxy.bandwidth(Some(LINE));
     for order in [Order::Wanted, Order::Any] {
-        let name = size.shape.push(&registry, order).await;
+        let name = SHAPE.push(&registry, order).await;
         // What is in no order takes long, and is no promise but one.
-        let rounds = if order == Order::Wanted {
-            size.rounds
-        } else {
-            1
-        };
+        let rounds = if order == Order::Wanted { ROUNDS } else { 1 };
         let ours = least(rounds, || lazily(""), &proxy, &name).await;
         show(&format!("orlop, {}", order.name()), &ours);
         if order == Order::Wanted {
@@ -133,8 +104,8 @@ async fn measure(size: &Size, short: bool, promises: &mut Promises) {
             }
         }
     }
-    cached(size, &proxy, promises).await;
-    crowded(size, short, &registry, &proxy, promises).await;
+    cached(&proxy, promises).await;
+    crowded(&registry, &proxy, promises).await;
 }
 
 /// The best of several starts, each on a node of its own.
@@ -159,8 +130,8 @@ async fn least(
 }
 
 /// What is cached, in an image that stays lazy and in one that was pulled whole.
-async fn cached(size: &Size, proxy: &FaultProxy, promises: &mut Promises) {
-    let (name, read) = (Order::Wanted.repository(), size.shape.read());
+async fn cached(proxy: &FaultProxy, promises: &mut Promises) {
+    let (name, read) = (Order::Wanted.repository(), SHAPE.read());
     let unpacked = start(whole(), proxy, &name).await;
     show("orlop, pulled whole", &unpacked.took);
     // Nothing is fetched that nobody reads.
@@ -196,24 +167,17 @@ async fn cached(size: &Size, proxy: &FaultProxy, promises: &mut Promises) {
 }
 
 /// Many images, lazy and whole.
-async fn crowded(
-    size: &Size,
-    short: bool,
-    registry: &Registry,
-    proxy: &FaultProxy,
-    promises: &mut Promises,
-) {
-    let (images, files) = size.crowd;
+async fn crowded(registry: &Registry, proxy: &FaultProxy, promises: &mut Promises) {
     let mut names = Vec::new();
-    for number in 0..images {
-        names.push(images::push_small(registry, files, number).await);
+    for number in 0..IMAGES {
+        names.push(images::push_small(registry, FILES, number).await);
     }
     proxy.bandwidth(None);
     let settings = "lazy_min_layer = \"0\"\nlazy_cache = \"1\"";
-    let with = crowd::measure(lazily(settings), proxy, &names, size.settle).await;
+    let with = crowd::measure(lazily(settings), proxy, &names, SETTLE).await;
     let (server_kb, server_wakes) = with.server.expect("a server of lazy layers");
     println!(
-        "{images} images of {files} files, lazy: server {server_kb} kB and {server_wakes} wake-ups in 5 s, \
+        "{IMAGES} images of {FILES} files, lazy: server {server_kb} kB and {server_wakes} wake-ups in 5 s, \
          daemon {} kB and {}",
         with.daemon_kb, with.daemon_wakes,
     );
@@ -223,10 +187,7 @@ async fn crowded(
         promises::SERVER_MB,
     );
     promises.exactly_none("wake-ups of the server", server_wakes);
-    if short {
-        return;
-    }
-    let without = crowd::measure(whole(), proxy, &names, size.settle).await;
+    let without = crowd::measure(whole(), proxy, &names, SETTLE).await;
     println!(
         "the same whole: daemon {} kB and {}",
         without.daemon_kb, without.daemon_wakes

@@ -12,26 +12,17 @@ pub(crate) const LOOKS: f64 = 100_000.0;
 pub(crate) const SERVER_MB: f64 = 30.0;
 
 /// Says which are kept.
+#[derive(Debug, Default)]
 pub(crate) struct Promises {
-    slack: f64,
     broken: bool,
 }
 
 impl Promises {
-    pub(crate) fn new(slack: f64) -> Self {
-        Self {
-            slack,
-            broken: false,
-        }
-    }
-
-    pub(crate) fn at_most(&mut self, what: &str, found: f64, promised: f64) {
-        let limit = promised * self.slack;
+    pub(crate) fn at_most(&mut self, what: &str, found: f64, limit: f64) {
         self.say(what, found, &format!("at most {limit}"), found <= limit);
     }
 
-    pub(crate) fn at_least(&mut self, what: &str, found: f64, promised: f64) {
-        let limit = promised / self.slack;
+    pub(crate) fn at_least(&mut self, what: &str, found: f64, limit: f64) {
         self.say(what, found, &format!("at least {limit}"), found >= limit);
     }
 
@@ -44,7 +35,7 @@ impl Promises {
     }
 
     fn say(&mut self, what: &str, found: f64, limit: &str, kept: bool) {
-        let verdict = if kept { "kept" } else { "BROKEN" };
+        let verdict = if kept { "kept:" } else { "BROKEN:" };
         println!("{verdict:<7} {what}: {found:.2}, promised {limit}");
         self.broken |= !kept;
     }

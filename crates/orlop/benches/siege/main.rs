@@ -5,7 +5,7 @@
 //! is gone, and a plugin of the Node Resource Interface does not answer.
 //!
 //! `cargo bench -p orlop --bench siege` fails where the slowest of a hundred takes more than twice
-//! as long as on the quiet node; with `-- short` only where one takes seconds.
+//! as long as on the quiet node.
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,
@@ -23,54 +23,34 @@ use orlop_testkit::{HangingNetwork, ImageBuilder, Node, Registry, machine};
 use crate::calls::{Calls, Times};
 use crate::strangers::Strangers;
 
+/// Calls of each kind: the slowest of a hundred is one of three.
+const ROUNDS: usize = 300;
+/// How many times what it takes on the quiet node a call may take.
+const TIMES: u32 = 2;
 /// What each call may take more: other processes of the machine take as much.
 const NOISE: Duration = Duration::from_millis(5);
 
-#[derive(Debug, Clone, Copy)]
-struct Size {
-    /// Calls of each kind.
-    rounds: usize,
-    /// How many times what it takes on the quiet node, and how much more, is too much.
-    times: u32,
-    noise: Duration,
-}
-
 fn main() {
-    // `cargo bench` adds flags of its own; only our word counts.
-    let short = std::env::args().any(|word| word == "short");
     if let Err(reason) = machine::can_run_pods() {
         eprintln!("nothing can be measured: this machine {reason}");
         std::process::exit(1);
     }
-    let size = if short {
-        Size {
-            rounds: 5,
-            times: 5,
-            noise: Duration::from_secs(2),
-        }
-    } else {
-        Size {
-            rounds: 100,
-            times: 2,
-            noise: NOISE,
-        }
-    };
     let reactor = tokio::runtime::Builder::new_multi_thread()
         .enable_all()
         .build()
         .unwrap();
-    let broken = reactor.block_on(measure(size));
+    let broken = reactor.block_on(measure());
     std::process::exit(i32::from(broken));
 }
 
 /// Whether a call takes too long under siege.
-async fn measure(size: Size) -> bool {
+async fn measure() -> bool {
     let network = HangingNetwork::new();
     let registry = Registry::start();
     let image = ImageBuilder::busybox().build();
     let image = registry.push(&image, "busybox:1").await;
     let node = Node::orlop().drop_in(&network.section(300)).start().await;
-    let calls = Calls::prepare(&node, &registry, &image, size.rounds).await;
+    let calls = Calls::prepare(&node, &registry, &image, ROUNDS).await;
     let quiet = calls.measure(&node, "quiet").await;
     let strangers = Strangers::come(&node, &network, &registry, &image).await;
     let besieged = calls.measure(&node, "besieged").await;
@@ -84,12 +64,16 @@ async fn measure(size: Size) -> bool {
     let mut broken = false;
     for (name, quiet) in &quiet {
         let besieged = &besieged[name];
-        let limit = quiet.p99() * size.times + size.noise;
-        let verdict = if besieged.p99() > limit { "BROKEN" } else { "" };
+        let limit = quiet.p99() * TIMES + NOISE;
         broken |= besieged.p99() > limit;
+        let verdict = if besieged.p99() > limit {
+            "BROKEN: "
+        } else {
+            ""
+        };
         let ms = |time: Duration| time.as_secs_f64() * 1000.0;
         println!(
-            "{name:<25} {:>10.1} {:>10.1} {:>10.1} {verdict}",
+            "{verdict}{name:<25} {:>10.1} {:>10.1} {:>10.1}",
             ms(quiet.p99()),
             ms(besieged.p99()),
             ms(limit)
