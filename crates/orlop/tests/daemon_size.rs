@@ -1,4 +1,4 @@
-//! What a daemon costs a node that does nothing.
+//! What a daemon costs a node that does nothing, in memory and on the disk.
 #![allow(
     clippy::disallowed_methods,
     reason = "tests read what they wrote themselves"
@@ -16,6 +16,9 @@ const RESIDENT: u64 = 16 << 10;
 
 /// Memory that is not the program's file, in kB.
 const ANONYMOUS: u64 = 6 << 10;
+
+/// The program of a release build, in bytes.
+const PROGRAM: u64 = 45_000_000;
 
 #[tokio::test]
 async fn an_idle_daemon_is_small() {
@@ -39,6 +42,9 @@ async fn an_idle_daemon_is_small() {
     println!("resident {unasked} kB, then {resident} kB, of which anonymous {anonymous} kB");
     assert!(anonymous < ANONYMOUS, "{anonymous} kB anonymous");
     if node::is_release() {
+        let program = std::fs::metadata(node::binary()).unwrap().len();
+        println!("figure: orlop {:.1} MB", program as f64 / 1e6);
+        assert!(program < PROGRAM, "a program of {program} bytes");
         assert!(unasked < UNASKED, "{unasked} kB resident before any call");
         assert!(resident < RESIDENT, "{resident} kB resident");
     }

@@ -68,7 +68,6 @@ const OF_THE_OPTIMISED: &[Promise] = &[
     (rows::PROBES, ORLOP, AtMost(33.0)),
     (rows::LIST, ORLOP, AtMost(5.0)),
     (rows::PROMPT, ORLOP, AtMost(10.0)),
-    (rows::BINARY, ORLOP, AtMost(28.0)),
     (rows::STATS, ORLOP, AtMost(12.0)),
     // Processor time is the machine's, so theirs on the same machine says how much that is.
     (rows::STATS_CPU, ORLOP, AtMostOfTheirs(0.04)),
