@@ -224,9 +224,9 @@ mod tests {
 
     use super::*;
 
-    /// What this machine can run of the program, started.
-    fn started(dir: &std::path::Path) -> Option<Child> {
-        let (program, _) = program(std::env::consts::ARCH)?;
+    /// The program of this machine's architecture, started.
+    fn started(dir: &std::path::Path) -> Child {
+        let (program, _) = program(std::env::consts::ARCH).unwrap();
         let path = dir.join("pause");
         {
             let mut file = std::fs::File::create(&path).unwrap();
@@ -238,7 +238,7 @@ mod tests {
             match Command::new(&path).spawn() {
                 // Another test forked while the file was open for writing.
                 Err(error) if error.kind() == std::io::ErrorKind::ExecutableFileBusy => {}
-                child => return Some(child.unwrap()),
+                child => return child.unwrap(),
             }
         }
     }
@@ -247,10 +247,7 @@ mod tests {
     fn it_waits_until_it_is_told_to_end() {
         for signal in [Signal::TERM, Signal::INT] {
             let dir = tempfile::tempdir().unwrap();
-            let Some(child) = started(dir.path()) else {
-                return;
-            };
-            let mut ending = Ending(child);
+            let mut ending = Ending(started(dir.path()));
             let child = &mut ending.0;
             let pid = Pid::from_child(child);
             waits(child.id());

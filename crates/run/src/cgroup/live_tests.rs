@@ -236,7 +236,7 @@ fn what_is_not_said_in_an_update_stays() {
 fn a_controller_that_is_not_here_is_named() {
     let own = Own::new(Resources::default());
     if own.cgroup.is_v2() || own.cgroup.dir("net_cls").is_some() {
-        return;
+        orlop_testkit::skip!("needs cgroups of version 1 without net_cls");
     }
     let network = orlop_oci::NetworkClass {
         class_id: Some(7),
