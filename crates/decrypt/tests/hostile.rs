@@ -33,7 +33,7 @@ const LOCKED: &str = "MIHrMFYGCSqGSIb3DQEFDTBJMCgGCSqGSIb3DQEFDDAbBAh5eSaSR4mIlA
     yUK8cv7jUTELq+UkTEBet+C3T4GDoammO82cqjXiAYydZE1fUndyTQrQjh69LA==";
 
 #[test]
-fn no_key_with_a_passphrase_panics_or_is_another() {
+fn fuzzed_keys_with_a_passphrase_neither_panic_nor_are_others() {
     let der = BASE64_STANDARD.decode(LOCKED).expect("base64");
     let words: [&[u8]; 5] = [
         b"\x30\x84\xff\xff\xff\xff",

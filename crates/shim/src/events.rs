@@ -84,6 +84,10 @@ mod tests {
     fn only_a_want_of_memory_matters() {
         assert_eq!(out_of_memory(&told("/tasks/oom")).as_deref(), Some("c1"));
         assert_eq!(out_of_memory(&told("/tasks/exit")), None);
+    }
+
+    #[test]
+    fn fuzzed_events_do_not_break_the_reader() {
         orlop_testkit::Fuzz::new()
             .example(told("/tasks/oom"))
             .run(|input| drop(out_of_memory(input)));

@@ -163,7 +163,7 @@ mod tests {
     }
 
     #[test]
-    fn no_metrics_break_the_reader() {
+    fn fuzzed_metrics_do_not_break_the_reader() {
         let example = Writer::default().message(4, &message(&[(32, 4096)]));
         orlop_testkit::Fuzz::new()
             .example(example.done())

@@ -357,7 +357,7 @@ mod tests {
     }
 
     #[test]
-    fn no_answer_of_a_shim_that_starts_breaks_the_reader() {
+    fn fuzzed_answers_of_a_shim_that_starts_do_not_break_the_reader() {
         orlop_testkit::Fuzz::new()
             .example(b"unix:///run/containerd/s/12ab\n")
             .example(br#"{"version":3,"address":"unix:///run/x","protocol":"ttrpc"}"#)

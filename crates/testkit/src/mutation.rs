@@ -1,17 +1,43 @@
-//! Bounded fuzzing with the stable compiler: examples are changed again and again, and each
-//! change is tried. The same seeds come in every run, so that a failure can be had again.
+//! Bounded fuzzing with the stable compiler: examples are changed again and again, and each change is tried.
+//!
+//! Each run begins at another seed. A failure prints the seed of its input, and the input:
+//!
+//! | variable | what it does |
+//! |---|---|
+//! | `ORLOP_FUZZ_SECONDS=60` | tries each target that long instead of one second |
+//! | `ORLOP_FUZZ_SEED=N` | tries the input of one seed |
+//! | `ORLOP_FUZZ_INPUT=FILE` | tries the bytes of a file, for examples that are different in each run (new keys, say) |
+//! | `ORLOP_FUZZ_EXAMPLES=DIRECTORY` | writes the examples there, for a corpus of `.ci/fuzz`, and tries nothing |
+//! | `ORLOP_FUZZ_BASE=N` | begins at this seed, for the same inputs as in another run |
+//!
+//! A target's test has `fuzzed` in its name or in that of its module or file: `.ci/fuzz` selects it by that.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::mpsc::{self, RecvTimeoutError};
 use std::time::{Duration, Instant};
+
+use crate::machine;
 
 /// How long a target is tried unless [`SECONDS`] says otherwise.
 const BUDGET: Duration = Duration::from_secs(1);
+/// How long one input may take, on a machine that does other things beside.
+const INPUT_LIMIT: Duration = Duration::from_secs(20);
 /// Tries that a slow machine makes in any case.
 const LEAST: u64 = 50;
 /// For how many seconds each target is tried.
 const SECONDS: &str = "ORLOP_FUZZ_SECONDS";
 /// The one seed to try.
 const SEED: &str = "ORLOP_FUZZ_SEED";
+/// The seed to begin with.
+const BASE: &str = "ORLOP_FUZZ_BASE";
+/// A file with the one input to try.
+const INPUT: &str = "ORLOP_FUZZ_INPUT";
+/// A directory for the examples.
+const EXAMPLES: &str = "ORLOP_FUZZ_EXAMPLES";
+/// What the name of a target's test contains.
+const MARK: &str = "fuzzed";
 
 type Repair = fn(&mut Vec<u8>, &mut Chance);
 
@@ -49,28 +75,83 @@ impl Fuzz {
         self
     }
 
-    /// Tries changed examples until the time is over. Panics with the seed when `target` does.
+    /// Tries changed examples until the time is over. Panics when `target` does, and ends the process when
+    /// `target` hangs; says in both cases how to repeat it.
     pub fn run(&self, target: impl Fn(&[u8])) {
-        let number = |name: &str| -> Option<u64> { std::env::var(name).ok()?.parse().ok() };
+        assert_is_selected();
+        if let Some(directory) = std::env::var_os(EXAMPLES) {
+            return self.write_examples(&PathBuf::from(directory));
+        }
+        if let Some(file) = std::env::var_os(INPUT) {
+            return target(&std::fs::read(&file).unwrap_or_else(|e| panic!("{INPUT}: {e}")));
+        }
         if let Some(seed) = number(SEED) {
-            return target(&self.input(seed));
+            return self.try_seeds([seed], INPUT_LIMIT, |_| true, target);
         }
         let budget = number(SECONDS).map_or(BUDGET, Duration::from_secs);
+        // Below are the seeds of the examples, and of earlier failures.
+        let base = number(BASE).unwrap_or_else(|| (1 << 40) + rand::random_range(0..1 << 40));
+        eprintln!("begins with {BASE}={base}");
+        let seeds = (0..self.examples.len() as u64).chain(base..);
         let start = Instant::now();
-        let mut seed = 0;
-        while seed < LEAST || start.elapsed() < budget {
-            let input = self.input(seed);
-            if let Err(panic) = catch_unwind(AssertUnwindSafe(|| target(&input))) {
-                eprintln!(
-                    "failed with {SEED}={seed}, on {} bytes: {}",
-                    input.len(),
-                    input.escape_ascii()
-                );
-                std::panic::resume_unwind(panic);
-            }
-            seed += 1;
+        let has_time = |tried| tried < LEAST || start.elapsed() < budget;
+        self.try_seeds(seeds, INPUT_LIMIT, has_time, target);
+    }
+
+    fn write_examples(&self, directory: &Path) {
+        let test = machine::test_name().replace("::", ".");
+        for (number, example) in self.examples.iter().enumerate() {
+            let path = directory.join(format!("{test}.{number}"));
+            std::fs::write(&path, example).unwrap_or_else(|e| panic!("{}: {e}", path.display()));
         }
-        eprintln!("{seed} inputs in {:?}", start.elapsed());
+    }
+
+    fn try_seeds(
+        &self,
+        seeds: impl IntoIterator<Item = u64>,
+        limit: Duration,
+        has_time: impl Fn(u64) -> bool,
+        target: impl Fn(&[u8]),
+    ) {
+        let start = Instant::now();
+        let current = AtomicU64::new(0);
+        std::thread::scope(|scope| {
+            // Dropped at the end, by a panic too, which ends the watchdog.
+            let (_running, ended) = mpsc::channel::<()>();
+            scope.spawn(|| self.watch(&current, ended, limit * machine::patience()));
+            let mut tried = 0;
+            for seed in seeds {
+                if !has_time(tried) {
+                    break;
+                }
+                let input = self.input(seed);
+                current.store(seed, Ordering::Relaxed);
+                if let Err(panic) = catch_unwind(AssertUnwindSafe(|| target(&input))) {
+                    report("failed", seed, &input);
+                    std::panic::resume_unwind(panic);
+                }
+                tried += 1;
+            }
+            eprintln!("{tried} inputs in {:?}", start.elapsed());
+        });
+    }
+
+    /// Ends the process when one input takes longer than `limit`.
+    fn watch(&self, current: &AtomicU64, ended: mpsc::Receiver<()>, limit: Duration) {
+        let mut since = (current.load(Ordering::Relaxed), Instant::now());
+        while ended.recv_timeout(limit / 20) == Err(RecvTimeoutError::Timeout) {
+            let seed = current.load(Ordering::Relaxed);
+            if seed != since.0 {
+                since = (seed, Instant::now());
+            } else if since.1.elapsed() > limit {
+                report(
+                    &format!("took longer than {limit:?}"),
+                    seed,
+                    &self.input(seed),
+                );
+                std::process::exit(101);
+            }
+        }
     }
 
     /// The input that belongs to a seed. The first seeds give the examples as they are.
@@ -131,6 +212,39 @@ impl Fuzz {
     }
 }
 
+fn number(name: &str) -> Option<u64> {
+    std::env::var(name).ok()?.parse().ok()
+}
+
+/// Fails a target that `.ci/fuzz` would not find.
+fn assert_is_selected() {
+    let program = std::env::current_exe().unwrap_or_default();
+    let program = program.file_name().unwrap_or_default().to_string_lossy();
+    let test = machine::test_name();
+    assert!(
+        test.contains(MARK) || program.contains(MARK),
+        "{test} is a target of fuzzing: its name, or that of its module or file, must contain {MARK:?}"
+    );
+}
+
+/// Says how a failure can be repeated.
+fn report(how: &str, seed: u64, input: &[u8]) {
+    let file = std::env::temp_dir().join(format!("orlop-fuzz-{seed}"));
+    let copy = match std::fs::write(&file, input) {
+        Ok(()) => format!(
+            " or, if the examples change from run to run, {INPUT}={}",
+            file.display()
+        ),
+        Err(_) => String::new(),
+    };
+    eprintln!(
+        "{} {how}; repeat it with {SEED}={seed}{copy}; the input, {} bytes: {}",
+        machine::test_name(),
+        input.len(),
+        input.escape_ascii()
+    );
+}
+
 /// A source of chance that is the same on every machine and in every release (splitmix64).
 #[derive(Debug)]
 pub struct Chance(u64);
@@ -187,9 +301,58 @@ mod tests {
 
     #[test]
     #[should_panic(expected = "found it")]
-    fn a_flaw_is_found() {
+    fn a_flaw_is_found_by_a_target_that_is_fuzzed() {
         Fuzz::new()
             .example("harmless")
             .run(|input| assert!(!input.contains(&0xff), "found it"));
+    }
+
+    #[test]
+    #[should_panic(expected = "must contain")]
+    fn a_target_that_the_long_run_would_not_find_is_refused() {
+        Fuzz::new().example("harmless").run(|_| {});
+    }
+
+    #[test]
+    fn inputs_are_others_in_each_run() {
+        let tried = |base: u64| {
+            let fuzz = Fuzz::new().example("one example");
+            let inputs = (base..base + 100).map(|seed| fuzz.input(seed));
+            inputs.collect::<HashSet<_>>()
+        };
+        assert!(tried(1 << 40).intersection(&tried(1 << 41)).count() < 20);
+    }
+
+    #[test]
+    fn a_target_that_hangs_is_ended_and_its_input_named() {
+        let child = std::process::Command::new(std::env::current_exe().unwrap())
+            .args([
+                "--exact",
+                "mutation::tests::hanging",
+                "--ignored",
+                "--nocapture",
+            ])
+            .output()
+            .unwrap();
+        let said = String::from_utf8_lossy(&child.stderr);
+        assert_eq!(child.status.code(), Some(101), "{said}");
+        assert!(
+            said.contains("took longer than 200ms; repeat it with ORLOP_FUZZ_SEED=1"),
+            "{said}"
+        );
+        assert!(said.contains("11 bytes: one example"), "{said}");
+    }
+
+    #[test]
+    #[ignore = "the process that another test starts"]
+    fn hanging() {
+        let fuzz = Fuzz::new().example("x").example("one example");
+        let limit = Duration::from_millis(200);
+        let sleep = |input: &[u8]| {
+            if input.starts_with(b"one") {
+                std::thread::sleep(Duration::from_secs(60));
+            }
+        };
+        fuzz.try_seeds([0, 1], limit, |_| true, sleep);
     }
 }

@@ -106,7 +106,7 @@ mod tests {
 
     /// Whatever a shim sends is a frame within its limit, or ends the connection.
     #[test]
-    fn no_bytes_of_a_shim_break_the_connection() {
+    fn fuzzed_bytes_of_a_shim_do_not_break_the_connection() {
         let status = Writer::default().number(1, NOT_FOUND).text(2, "no such");
         let answer = Writer::default().message(1, &status.done()).text(2, "told");
         let answer = answer.done();

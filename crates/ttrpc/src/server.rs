@@ -171,7 +171,7 @@ mod tests {
     }
 
     #[test]
-    fn no_bytes_of_a_client_break_the_server() {
+    fn fuzzed_bytes_of_a_client_do_not_break_the_server() {
         orlop_testkit::Fuzz::new()
             .example(b"\x0a\x01s\x12\x01m\x1a\x01p")
             .run(|input| drop(Call::parse(1, input)));

@@ -168,7 +168,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_that_is_said_breaks_who_listens() {
+    fn fuzzed_bytes_of_a_server_do_not_break_the_stream() {
         let example = frame(DATA, 0, b"x");
         let mut bytes = Vec::new();
         example.write(&mut bytes).unwrap();

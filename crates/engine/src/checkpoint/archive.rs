@@ -211,7 +211,7 @@ mod tests {
 
     /// Nothing is written beside the directory, whatever the archive is.
     #[test]
-    fn no_archive_gets_out_of_its_directory() {
+    fn fuzzed_archives_write_nothing_outside_their_directory() {
         let (scene, from) = scene();
         let location = scene.path().join("a.tar");
         write(&from, &location).unwrap();

@@ -170,7 +170,7 @@ mod tests {
 
     /// What is read is a beginning of the file that reads the same again.
     #[test]
-    fn no_journal_breaks_the_start() {
+    fn fuzzed_journals_do_not_break_the_start() {
         use crate::record::{container, pod};
         let whole = "{\"event\":\"stopped\"}\n1\n[]\n{\"created\":{\"config\":\"\",\"handler\":\"\",\
                      \"at\":1}}\n\"stopped\"\n\"removed\"\n";

@@ -73,14 +73,21 @@ mod tests {
 
     use super::{SandboxState, metrics, platform};
 
-    #[test]
-    fn nothing_that_is_told_breaks_who_is_told() {
+    /// A state of a sandbox, and a platform.
+    fn answers() -> (Vec<u8>, Vec<u8>) {
         let entry = Writer::default().text(1, "vmm").text(2, "kit").done();
         let told = Writer::default()
             .text(1, "p1")
             .text(3, "SANDBOX_NOTREADY")
             .message(4, &entry);
-        let told = told.done();
+        let linux = Writer::default().text(1, "linux").text(2, "arm64").done();
+        let linux = Writer::default().message(1, &linux).done();
+        (told.done(), linux)
+    }
+
+    #[test]
+    fn states_and_platforms_are_read() {
+        let (told, linux) = answers();
         let state = SandboxState::of(&told);
         assert!(state.is_down());
         assert_eq!(state.info, [("vmm".to_owned(), "kit".to_owned())]);
@@ -88,10 +95,13 @@ mod tests {
             let told = Writer::default().text(3, other).done();
             assert!(!SandboxState::of(&told).is_down(), "{other}");
         }
-        let linux = Writer::default().text(1, "linux").text(2, "arm64").done();
-        let linux = Writer::default().message(1, &linux).done();
         assert_eq!(platform(&linux).as_deref(), Some("linux/arm64"));
         assert_eq!(platform(&told), None);
+    }
+
+    #[test]
+    fn fuzzed_answers_of_a_controller_do_not_break_the_reader() {
+        let (told, linux) = answers();
         orlop_testkit::Fuzz::new()
             .example(&told)
             .example(&linux)
