@@ -162,9 +162,9 @@ impl Unpacker {
         let kind = entry.header().entry_type();
         match kind {
             EntryType::Directory => self.make_directory(entry, &path),
-            EntryType::Regular | EntryType::Continuous | EntryType::GNUSparse => {
-                self.make_file(entry, &path)
-            }
+            EntryType::Regular | EntryType::Continuous => self.make_file(entry, &path),
+            // A header of 512 bytes would have any number of zeros written here.
+            EntryType::GNUSparse => bail!("the container sent a file with holes"),
             EntryType::Symlink => self.make_symlink(entry, theirs, &path),
             EntryType::Link => self.make_link(entry, theirs, &path),
             EntryType::XGlobalHeader => Ok(()),

@@ -74,6 +74,94 @@ fn a_tree_goes_there_and_back() {
 }
 
 #[test]
+fn a_header_that_stands_for_gigabytes_of_zeros_is_refused() {
+    let directory = tempfile::tempdir().unwrap();
+    let mut header = Header::new_gnu();
+    header.set_entry_type(EntryType::GNUSparse);
+    header.set_path("data").unwrap();
+    header.set_size(0);
+    // One hole up to the end of the file: where it ends, and how large the file is.
+    for at in [386, 483] {
+        header.as_mut_bytes()[at..at + 12].copy_from_slice(b"00077777000\0");
+    }
+    header.as_mut_bytes()[398..410].copy_from_slice(b"00000000000\0");
+    header.set_cksum();
+    let mut sent = Sent::new();
+    sent.0.append(&header, &[][..]).unwrap();
+    let error = sent.unpack("/data", directory.path()).unwrap_err();
+    assert!(format!("{error:#}").contains("holes"), "{error:#}");
+    assert_eq!(left(directory.path()), Vec::<String>::new());
+}
+
+/// Nothing is written beside the target, or over what is not the copy's, whatever a container sends.
+#[test]
+fn fuzzed_archives_write_nothing_outside_of_the_target() {
+    let directory = tempfile::tempdir().unwrap();
+    let here = directory.path().join("here");
+    let secret = directory.path().join("secret");
+    fs::write(&secret, "mine").unwrap();
+    let tree = Sent::new()
+        .entry(EntryType::Directory, "data", "", "")
+        .file("data/file", "text")
+        .entry(EntryType::Symlink, "data/link", "file", "")
+        .entry(EntryType::Link, "data/hard", "data/file", "");
+    let hostile = Sent::new()
+        .entry(EntryType::Directory, "data", "", "")
+        .entry(EntryType::Symlink, "data/out", "../../secret", "")
+        .entry(EntryType::Link, "data/evil", "data/../../secret", "")
+        .file("data/out", "theirs");
+    let odd = Sent::new()
+        .entry(EntryType::GNULongName, "././@LongLink", "", "data/long")
+        .file("data/x", "text")
+        .entry(
+            EntryType::XHeader,
+            "PaxHeaders/x",
+            "",
+            "21 path=data/../evil\n",
+        )
+        .entry(EntryType::GNUSparse, "data/sparse", "", "text");
+    let bytes = |sent: Sent| sent.0.into_inner().unwrap();
+    orlop_testkit::Fuzz::new()
+        .example(bytes(tree))
+        .example(bytes(hostile))
+        .example(bytes(odd))
+        .words([
+            "../",
+            "/etc/",
+            "data/",
+            "\0",
+            "77777777777",
+            "ustar",
+            "path=",
+            "GNU.sparse.major=1",
+        ])
+        .repair(|archive, _| {
+            for block in archive.chunks_exact_mut(512) {
+                if &block[257..262] == b"ustar" {
+                    block[148..156].fill(b' ');
+                    let sum: u32 = block.iter().map(|byte| u32::from(*byte)).sum();
+                    block[148..156].copy_from_slice(format!("{sum:06o}\0 ").as_bytes());
+                }
+            }
+        })
+        .run(|input| {
+            fs::create_dir(&here).unwrap();
+            let never = CancellationToken::new();
+            let _ = Target::new("/data", &here)
+                .unwrap()
+                .unpack(input, Keep::Plain, &never);
+            assert_eq!(left(directory.path()), ["here", "secret"]);
+            assert_eq!(fs::read_to_string(&secret).unwrap(), "mine");
+            assert!(
+                left(&here).iter().all(|name| name == "data"),
+                "{:?}",
+                left(&here)
+            );
+            orlop_disk::remove_tree(&here).unwrap();
+        });
+}
+
+#[test]
 fn nothing_is_written_beside_the_target() {
     let directory = tempfile::tempdir().unwrap();
     let here = directory.path().join("here");
