@@ -11,6 +11,8 @@ mod arguments;
 mod delete;
 mod events;
 mod files;
+#[cfg(test)]
+mod fuzzed;
 mod info;
 mod keeper;
 mod logger;

@@ -19,6 +19,8 @@
 mod bytes;
 mod elf;
 mod error;
+#[cfg(test)]
+mod fuzzed;
 mod maps;
 mod names;
 mod output;

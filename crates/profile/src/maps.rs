@@ -90,6 +90,15 @@ mod tests {
     use super::*;
 
     #[test]
+    fn fuzzed_mappings_do_not_break_the_reader() {
+        orlop_testkit::Fuzz::new()
+            .example("1000-2000 r--p 00000000 08:01 7    /bin/a b (deleted)\n2000-3000 r-xp 00001000 08:01 7    /bin/a b (deleted)\n")
+            .example("8000-9000 r-xp 00000000 00:00 0    [vdso]\n")
+            .words(["-", " ", "\n", "ffffffffffffffff", "10000000000000000", "r-xp", "00000000"])
+            .run(|input| assert!(parse(input).len() <= MOST));
+    }
+
+    #[test]
     fn what_can_be_run_is_found_with_the_head_of_its_file() {
         let text = b"1000-2000 r--p 00000000 08:01 7    /bin/a b (deleted)\n\
             2000-3000 r-xp 00001000 08:01 7    /bin/a b (deleted)\n\

@@ -28,6 +28,8 @@ mod criu;
 mod entry;
 mod error;
 mod foreground;
+#[cfg(test)]
+mod fuzzed;
 mod heap;
 mod hooks;
 mod json;

@@ -4,8 +4,9 @@
 
 use orlop_testkit::Fuzz;
 use orlop_wire::{
-    Body, Create, Created, Event, Exec, ExitStatus, Exited, Failure, Frame, FrameBuffer, Listing,
-    MAX_PAYLOAD, Setup, Welcome,
+    AddLayer, Body, Create, Created, Event, Exec, ExitStatus, Exited, Failure, Fetch, FetchAnswer,
+    Frame, FrameBuffer, LayerListing, LazyBegin, LazyStop, Listing, MAX_PAYLOAD, ReadFailed, Setup,
+    Welcome,
 };
 
 /// Frames come out the same however the bytes were cut, none is too large, and what a message
@@ -18,6 +19,12 @@ fn no_frame_breaks_the_other_end() {
         ..Create::default()
     };
     let exited = Exited::default();
+    let layer = AddLayer {
+        key: "sha256:abc".into(),
+        directory: "/var/lib/orlop/layers/abc".into(),
+        size: 1 << 30,
+        timeout_ms: 1000,
+    };
     Fuzz::new()
         .example(Frame::encode(&create, 7, 0).unwrap())
         .example(
@@ -29,6 +36,8 @@ fn no_frame_breaks_the_other_end() {
             .concat(),
         )
         .example(Frame::encode(&Setup::default(), 3, 0).unwrap())
+        .example(Frame::encode(&layer, 4, 0).unwrap())
+        .example(Frame::encode(&FetchAnswer::default(), 5, 0).unwrap())
         .words([
             &[0xff; 4][..],
             &[0, 0, 0x10, 0],
@@ -50,6 +59,13 @@ fn no_frame_breaks_the_other_end() {
                     twice::<Listing>,
                     twice::<Setup>,
                     twice::<Welcome>,
+                    twice::<AddLayer>,
+                    twice::<Fetch>,
+                    twice::<FetchAnswer>,
+                    twice::<LayerListing>,
+                    twice::<LazyBegin>,
+                    twice::<LazyStop>,
+                    twice::<ReadFailed>,
                 ] {
                     again(&frame.payload);
                 }

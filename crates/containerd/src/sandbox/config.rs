@@ -102,8 +102,7 @@ mod tests {
     use super::{Dns, wanted};
     use crate::pod::Space;
 
-    #[test]
-    fn a_pod_is_what_is_asked_for() {
+    fn config() -> Vec<u8> {
         let spaces = Writer::default().number(2, 1).done();
         let security = Writer::default().message(1, &spaces).done();
         let sysctl = Writer::default().text(1, "net.a").text(2, "1").done();
@@ -115,11 +114,27 @@ mod tests {
             .text(1, "10.0.0.1")
             .text(2, "a")
             .text(2, "b");
-        let config = Writer::default()
+        Writer::default()
             .text(2, "web")
             .message(4, &dns.done())
             .message(8, &linux.done())
-            .done();
+            .done()
+    }
+
+    #[test]
+    fn fuzzed_pods_do_not_break_the_reader() {
+        orlop_testkit::Fuzz::new()
+            .example(config())
+            .words([&[0xff; 9][..], &[0x42, 0xff, 0x7f], b".slice", b"/"])
+            .run(|input| {
+                let _ = wanted("p1", input, "", 7);
+                let _ = Dns::of(input).map(|dns| dns.text());
+            });
+    }
+
+    #[test]
+    fn a_pod_is_what_is_asked_for() {
+        let config = config();
         let pod = wanted("p1", &config, "/netns/x", 7).unwrap();
         assert_eq!(pod.network, Space::At("/netns/x".into()));
         assert_eq!((&pod.ipc, &pod.pid), (&Space::Own, &Space::Hosts));

@@ -228,6 +228,30 @@ mod tests {
         assert!(!slot.is_full());
     }
 
+    /// It is the daemon that hands it over.
+    #[test]
+    fn fuzzed_journals_do_not_break_the_successor() {
+        let journal = Journal::new().unwrap();
+        journal.begun(Agreed::default());
+        let mut example = vec![0; (HEADER_WORDS + 2 * ENTRY_WORDS) * 8];
+        rustix::io::pread(&journal.file, &mut example[..], 0).unwrap();
+        example[16] = 2;
+        example[HEADER_WORDS * 8] = 9;
+        orlop_testkit::Fuzz::new()
+            .example(example)
+            .words([[0xff_u8; 8], [0; 8], [1, 0, 0, 0, 0, 0, 0, 0]])
+            .run(|input| {
+                let input = &input[..input.len().min(WORDS * 8)];
+                rustix::io::pwrite(&journal.file, input, 0).unwrap();
+                let file = journal.file.try_clone().unwrap();
+                if let Ok((found, _)) = Journal::take_over(file) {
+                    let noted = (0..found.used()).filter_map(|entry| found.noted(entry));
+                    assert!(noted.count() <= ENTRIES);
+                    assert!(found.request(0).is_some_and(|mut slot| !slot.is_full()));
+                }
+            });
+    }
+
     #[test]
     fn a_file_that_may_shrink_is_refused() {
         let journal = Journal::new().unwrap();

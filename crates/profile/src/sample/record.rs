@@ -25,7 +25,7 @@ pub(crate) struct Sample<'a> {
 /// Hands each sample on; how many were lost.
 pub(super) fn read<'a>(records: &'a [u8], mut on: impl FnMut(Sample<'a>)) -> u64 {
     let mut bytes = Bytes(records);
-    let mut lost = 0;
+    let mut lost = 0_u64;
     loop {
         let head = (bytes.u32(), bytes.u16(), bytes.u16());
         let (Some(kind), Some(_), Some(size)) = head else {
@@ -45,7 +45,8 @@ pub(super) fn read<'a>(records: &'a [u8], mut on: impl FnMut(Sample<'a>)) -> u64
             }
             LOST => {
                 let mut body = Bytes(body);
-                lost += body.u64().and_then(|_| body.u64()).unwrap_or(0);
+                let more = body.u64().and_then(|_| body.u64()).unwrap_or(0);
+                lost = lost.saturating_add(more);
             }
             _ => {}
         }
@@ -88,4 +89,42 @@ fn sample(body: &[u8]) -> Option<Sample<'_>> {
         registers,
         stack,
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn fuzzed_records_do_not_break_the_reader() {
+        let mut sample = Vec::new();
+        sample.extend([1, 2].map(u32::to_ne_bytes).concat());
+        // Two callers, the kernel's mark among them; registers; a stack of 16 bytes, all of it filled.
+        let numbers = [2, (-128_i64) as u64, 0xffff_8000_0000_0000, 2];
+        sample.extend(numbers.map(u64::to_ne_bytes).concat());
+        sample.extend(vec![1; ASKED.len() * 8]);
+        sample.extend(16_u64.to_ne_bytes());
+        sample.extend([5; 16]);
+        sample.extend(16_u64.to_ne_bytes());
+        let record = |kind: u32, body: &[u8]| {
+            let mut record = kind.to_ne_bytes().to_vec();
+            record.extend(0_u16.to_ne_bytes());
+            record.extend((body.len() as u16 + 8).to_ne_bytes());
+            record.extend(body);
+            record
+        };
+        let records = [record(9, &sample), record(2, &[1; 16])].concat();
+        let mut seen = 0;
+        assert!(read(&records, |_| seen += 1) > 0);
+        assert_eq!(seen, 1);
+        orlop_testkit::Fuzz::new()
+            .example(records)
+            .words([&[0xff; 8][..], &[0; 8], &9_u32.to_ne_bytes()])
+            .run(|input| {
+                read(input, |sample| {
+                    assert!(sample.stack.len() <= input.len());
+                    assert!(sample.kernel.len() <= input.len() / 8);
+                });
+            });
+    }
 }

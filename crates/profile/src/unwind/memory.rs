@@ -18,6 +18,12 @@ impl Memory {
         File::open(format!("/proc/{pid}/mem")).map(Self)
     }
 
+    /// A file in place of a process's memory.
+    #[cfg(test)]
+    pub(super) fn of_file(file: File) -> Self {
+        Self(file)
+    }
+
     /// What begins at an address, as one that counts from there.
     pub(crate) fn from(&self, start: u64) -> From<'_> {
         From(self, start)

@@ -2,6 +2,8 @@
 
 mod expression;
 mod frame;
+#[cfg(test)]
+mod fuzzed;
 mod index;
 mod memory;
 mod modules;

@@ -121,6 +121,25 @@ mod tests {
     }
 
     #[test]
+    fn fuzzed_requests_do_not_break_the_reader() {
+        let mut read = vec![0; 40];
+        read[8..16].copy_from_slice(&65536_u64.to_ne_bytes());
+        let mut batch = vec![2, 0, 0, 0, 0, 0, 0, 0];
+        batch.extend([1; 32]);
+        orlop_testkit::Fuzz::new()
+            .example(request(opcode::READ, &read))
+            .example(request(opcode::LOOKUP, b"sha256:abc\0"))
+            .example(request(opcode::BATCH_FORGET, &batch))
+            .words([&[0xff; 4][..], &[0xff; 8], &[40, 0, 0, 0]])
+            .run(|input| {
+                if let Some(request) = Request::parse(input) {
+                    let _ = (request.name(), request.extent());
+                    assert!(request.forgotten().count() <= input.len() / 16);
+                }
+            });
+    }
+
+    #[test]
     fn a_name_ends_with_a_zero() {
         let bytes = request(opcode::LOOKUP, b"sha256:abc\0rest");
         assert_eq!(Request::parse(&bytes).unwrap().name(), Some("sha256:abc"));

@@ -48,7 +48,7 @@ fn a_part_is_asked_for_once_and_who_waits_for_two_gets_both() {
     assert_eq!(uniques(&released), [1, 2]);
     assert!(waiting.answered(1, false, now).is_none(), "once");
     let (_, released) = waiting.answered(3, false, now).unwrap();
-    assert_eq!(uniques(&released), []);
+    assert_eq!(uniques(&released), [0_u64; 0]);
     assert_eq!(waiting.count(16), 1);
     let (_, released) = waiting.answered(2, false, now).unwrap();
     assert_eq!(uniques(&released), [3]);
@@ -86,7 +86,7 @@ fn who_waits_too_long_is_released_and_the_others_are_not() {
     let now = Instant::now();
     park(&mut waiting, read(1, 0..1), now);
     park(&mut waiting, read(2, 0..1), now + LONG);
-    assert_eq!(uniques(&waiting.late(now + LONG / 2)), []);
+    assert_eq!(uniques(&waiting.late(now + LONG / 2)), [0_u64; 0]);
     assert_eq!(uniques(&waiting.late(now + LONG)), [1]);
     assert_eq!(waiting.next_deadline(), Some(now + LONG * 2));
 }
