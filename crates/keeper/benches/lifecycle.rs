@@ -7,7 +7,7 @@
 )]
 #![allow(clippy::unwrap_used, reason = "a benchmark fails by panicking")]
 
-#[path = "../tests/support/mod.rs"]
+#[path = "../tests/keeper/support/mod.rs"]
 mod support;
 
 use std::fs;

@@ -7,7 +7,7 @@
 )]
 #![allow(clippy::unwrap_used, reason = "a bench fails by panicking")]
 
-#[path = "../tests/support/mod.rs"]
+#[path = "../tests/lazy/support/mod.rs"]
 mod support;
 
 use std::fs::File;

@@ -6,6 +6,7 @@
 )]
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
+#[path = "network/support/mod.rs"]
 mod support;
 
 use std::process::Command;

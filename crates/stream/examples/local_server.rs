@@ -9,7 +9,7 @@
 //! ```
 #![allow(clippy::expect_used, reason = "an example may end with its reason")]
 
-#[path = "../tests/fixture/mod.rs"]
+#[path = "../tests/stream/fixture/mod.rs"]
 mod fixture;
 
 use orlop_stream::{AttachRequest, PortForwardRequest, Server, TooManyPending};

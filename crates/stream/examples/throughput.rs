@@ -14,7 +14,7 @@
     reason = "a measurement that can't be taken has failed"
 )]
 
-#[path = "../tests/fixture/mod.rs"]
+#[path = "../tests/stream/fixture/mod.rs"]
 mod fixture;
 
 use std::io::Write;

@@ -1,0 +1,206 @@
+//! The node's ports that lead to pods, by maps of a table of our own.
+
+use orlop_network::{Attachment, InProcess, PortMapping, Protocol};
+use orlop_testkit::machine::has_program;
+use serde_json::{Value, json};
+
+use crate::support::{Node, filter_rules, mapped, sh};
+
+fn conf(name: &str, subnet: &str, backend: Option<&str>) -> String {
+    let ranges = json!([[{"subnet": format!("10.{subnet}.0.0/24")}], [{"subnet": format!("fd{subnet}::/64")}]]);
+    let bridge = json!({
+        "type": "bridge", "bridge": format!("br{subnet}"), "isGateway": true,
+        "ipam": {"type": "host-local", "dataDir": "DATA", "ranges": ranges},
+    });
+    let mut portmap = json!({"type": "portmap", "capabilities": {"portMappings": true}});
+    if let Some(backend) = backend {
+        portmap["backend"] = json!(backend);
+    }
+    json!({"cniVersion": "1.0.0", "name": name, "plugins": [bridge, portmap]}).to_string()
+}
+
+fn map(pod: &mut Attachment, host_port: u16, at: Option<&str>) {
+    pod.port_mappings.push(PortMapping {
+        host_port,
+        container_port: 80,
+        protocol: Protocol::Tcp,
+        host_ip: at.map(|at| at.parse().unwrap()),
+    });
+}
+
+/// The chains of the tables, with their rules.
+fn chains() -> String {
+    let list = |family: &str| format!("nft list table {family} orlop | sed -n '/chain/,/}}/p'");
+    sh(&format!("{}; {}", list("ip"), list("ip6")))
+}
+
+#[test]
+fn all_pods_share_the_rules() {
+    orlop_testkit::skip_unless!(has_program("nft"));
+    let (node, networks) = Node::with(&conf("net", "77", None));
+    let [mut a, mut b] = ["a", "b"].map(|id| node.pod(id));
+    map(&mut a.attachment, 8080, None);
+    map(&mut b.attachment, 8081, Some("127.0.0.1"));
+    map(&mut b.attachment, 8082, Some("0.0.0.0"));
+    let network_a = node.block(networks.attach(a.attachment.clone())).unwrap();
+    let rules = chains();
+    assert!(rules.contains("@hostports-at"), "{rules}");
+    let network_b = node.block(networks.attach(b.attachment.clone())).unwrap();
+    assert_eq!(chains(), rules);
+    let of_b = [
+        "tcp 127.0.0.1 8081 b eth0 : 10.77.0.3 80",
+        "tcp 8082 b eth0 : 10.77.0.3 80",
+        "tcp 127.0.0.1 8081 b eth0",
+        "tcp 8082 b eth0",
+    ];
+    let both = [
+        "tcp 127.0.0.1 8081 b eth0 : 10.77.0.3 80",
+        "tcp 8080 a eth0 : 10.77.0.2 80",
+        "tcp 8080 a eth0 : fd77::2 80",
+        "tcp 8082 b eth0 : 10.77.0.3 80",
+        "tcp 127.0.0.1 8081 b eth0",
+        "tcp 8080 a eth0",
+        "tcp 8080 a eth0",
+        "tcp 8082 b eth0",
+    ];
+    assert_eq!(mapped(), both);
+    assert!(!filter_rules().contains("CNI"), "{}", filter_rules());
+    node.block(networks.check(&b.attachment, &network_b))
+        .unwrap();
+
+    node.block(networks.detach(&a.attachment, Some(&network_a)))
+        .unwrap();
+    assert_eq!(mapped(), of_b);
+
+    sh("nft delete element ip orlop hostports '{ tcp . 8082 }'");
+    let error = node
+        .block(networks.check(&b.attachment, &network_b))
+        .unwrap_err();
+    assert!(
+        error.with_causes().contains("the maps have not all ports"),
+        "{error:?}"
+    );
+    sh("nft add element ip orlop hostports '{ tcp . 8082 comment \"b eth0\" : 10.77.0.3 . 80 }'");
+    node.block(networks.detach(&b.attachment, Some(&network_b)))
+        .unwrap();
+    assert_eq!(mapped(), Vec::<String>::new());
+    assert_eq!(chains(), rules);
+}
+
+/// What an earlier version made: a chain for each pod.
+#[test]
+fn chains_of_an_earlier_version_are_undone() {
+    orlop_testkit::skip_unless!(has_program("nft"));
+    let (node, networks) = Node::with(&conf("net", "77", Some("iptables")));
+    let [mut old, mut new] = ["old", "new"].map(|id| node.pod(id));
+    map(&mut old.attachment, 8080, None);
+    let mut network = node.block(networks.attach(old.attachment.clone())).unwrap();
+    assert_eq!(mapped(), Vec::<String>::new());
+    let own = |rules: &str| rules.contains("CNI-DN-") && rules.contains("id: \\\"old\\\"");
+    assert!(own(&filter_rules()), "{}", filter_rules());
+    drop(networks);
+
+    node.write_conf("10-net.conflist", &conf("net", "77", None));
+    let networks = node.open(InProcess::Always);
+    map(&mut new.attachment, 8081, None);
+    node.block(networks.attach(new.attachment.clone())).unwrap();
+    assert_eq!(mapped().len(), 4);
+    // Its record says nothing of that.
+    let plugin = &mut network.networks[0].conf["plugins"][1];
+    plugin.as_object_mut().unwrap().remove("backend").unwrap();
+    node.block(networks.check(&old.attachment, &network))
+        .unwrap();
+    node.block(networks.detach(&old.attachment, Some(&network)))
+        .unwrap();
+    let rules = filter_rules();
+    assert!(
+        !rules.contains("CNI-DN-") && !rules.contains("8080"),
+        "{rules}"
+    );
+    assert_eq!(mapped().len(), 4);
+}
+
+/// A DEL may come twice, and late.
+#[test]
+fn a_port_s_next_owner_keeps_it() {
+    orlop_testkit::skip_unless!(has_program("nft"));
+    let (node, networks) = Node::with(&conf("net", "77", None));
+    let [mut a, mut b] = ["a", "b"].map(|id| node.pod(id));
+    map(&mut a.attachment, 8080, None);
+    map(&mut b.attachment, 8080, None);
+    let network_a = node.block(networks.attach(a.attachment.clone())).unwrap();
+    node.block(networks.detach(&a.attachment, Some(&network_a)))
+        .unwrap();
+    node.block(networks.attach(b.attachment.clone())).unwrap();
+    let of_b = mapped();
+    assert_eq!(of_b.len(), 4);
+    node.block(networks.detach(&a.attachment, Some(&network_a)))
+        .unwrap();
+    assert_eq!(mapped(), of_b);
+}
+
+/// What an administrator, or another network of this name, left behind at the pod's port.
+#[test]
+fn a_port_left_behind_is_taken_over() {
+    orlop_testkit::skip_unless!(has_program("nft"));
+    let (node, networks) = Node::with(&conf("net", "77", None));
+    let [mut a, mut b] = ["a", "b"].map(|id| node.pod(id));
+    map(&mut a.attachment, 8080, None);
+    map(&mut b.attachment, 8081, None);
+    let network_a = node.block(networks.attach(a.attachment.clone())).unwrap();
+    sh("nft add element ip orlop hostports '{ tcp . 8081 comment \"gone eth0\" : 10.9.9.9 . 9 }'");
+    sh("nft add set ip orlop marked-0123 '{ type inet_proto . inet_service; }'");
+    sh("nft add element ip orlop marked-0123 '{ tcp . 8081 comment \"gone eth0\" }'");
+    let network_b = node.block(networks.attach(b.attachment.clone())).unwrap();
+    assert!(!mapped().join("\n").contains("gone"), "{:?}", mapped());
+    assert_eq!(mapped().len(), 8);
+    for (pod, network) in [(a, network_a), (b, network_b)] {
+        node.block(networks.detach(&pod.attachment, Some(&network)))
+            .unwrap();
+    }
+    assert_eq!(mapped(), Vec::<String>::new());
+}
+
+#[test]
+fn a_pod_on_two_networks_is_led_to_by_the_first() {
+    orlop_testkit::skip_unless!(has_program("nft"));
+    let node = Node::new();
+    node.write_conf("10-one.conflist", &conf("one", "77", None));
+    node.write_conf("20-two.conflist", &conf("two", "78", None));
+    let mut config = node.config(InProcess::Always);
+    config.max_networks = 2;
+    let networks = orlop_network::Networks::open(config).unwrap();
+    let mut pod = node.pod("a");
+    map(&mut pod.attachment, 8080, None);
+    let network = node.block(networks.attach(pod.attachment.clone())).unwrap();
+    assert_eq!(network.networks.len(), 2);
+    let led = [
+        "tcp 8080 a eth0 : 10.77.0.2 80",
+        "tcp 8080 a eth0 : fd77::2 80",
+        "tcp 8080 a eth0",
+        "tcp 8080 a eth0",
+    ];
+    assert_eq!(mapped(), led);
+    node.block(networks.check(&pod.attachment, &network))
+        .unwrap();
+    node.block(networks.detach(&pod.attachment, Some(&network)))
+        .unwrap();
+    assert_eq!(mapped(), Vec::<String>::new());
+}
+
+#[test]
+fn more_ports_than_a_message_holds_are_mapped() {
+    orlop_testkit::skip_unless!(has_program("nft"));
+    let (node, networks) = Node::with(&conf("net", "77", None));
+    let mut pod = node.pod("a");
+    for port in 0..5000 {
+        map(&mut pod.attachment, 10_000 + port, None);
+    }
+    let mut network = node.block(networks.attach(pod.attachment.clone())).unwrap();
+    assert_eq!(mapped().len(), 20_000);
+    // Nobody has noted its addresses.
+    network.networks[0].result = None::<Value>;
+    node.block(networks.detach(&pod.attachment, Some(&network)))
+        .unwrap();
+    assert_eq!(mapped(), Vec::<String>::new());
+}

@@ -1,0 +1,359 @@
+//! What pods are attached for: packets go where they should.
+
+use std::process::{Child, Command, Stdio};
+use std::time::Duration;
+
+use orlop_network::{InProcess, Networks, PortMapping, Protocol};
+
+use crate::support::{Node, Pod, sh, succeeds};
+
+const CONF: &str = r#"{
+    "cniVersion": "1.0.0", "name": "net",
+    "plugins": [
+        {"type": "bridge", "bridge": "br0", "isGateway": true, "ipMasq": true, "hairpinMode": true,
+         "ipam": {
+            "type": "host-local", "dataDir": "DATA",
+            "ranges": [[{"subnet": "10.77.0.0/24"}], [{"subnet": "fd77::/64"}]],
+            "routes": [{"dst": "0.0.0.0/0"}, {"dst": "::/0"}]}},
+        {"type": "portmap", "capabilities": {"portMappings": true}},
+        {"type": "firewall"}
+    ]}"#;
+
+/// A server in a pod that answers every connection with who asks.
+struct Server(Child);
+
+impl Server {
+    fn start(pod: &Pod, listen: &str) -> Self {
+        let command = pod.command(&format!(
+            "socat {listen},fork,reuseaddr SYSTEM:'echo from $SOCAT_PEERADDR'"
+        ));
+        let child = Command::new("sh")
+            .args(["-c", &format!("exec {command}")])
+            .stdin(Stdio::null())
+            .stderr(Stdio::null())
+            .spawn()
+            .unwrap();
+        let server = Self(child);
+        let port = listen.split([':', ',']).nth(1).unwrap();
+        for _ in 0..250 {
+            if pod.sh("ss -Hlntu").contains(&format!(":{port} ")) {
+                return server;
+            }
+            std::thread::sleep(Duration::from_millis(20));
+        }
+        panic!("no server on {listen}");
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+fn node() -> (Node, Networks) {
+    Node::with(CONF)
+}
+
+fn ask(address: &str) -> String {
+    format!("timeout 5 socat -T2 - {address} </dev/null")
+}
+
+#[test]
+fn pods_reach_each_other_the_node_and_through_it_the_outside() {
+    let (node, networks) = node();
+    let [a, b] = ["a", "b"].map(|id| node.pod(id));
+    let network_a = node.block(networks.attach(a.attachment.clone())).unwrap();
+    let network_b = node.block(networks.attach(b.attachment.clone())).unwrap();
+    for ip in network_b.ips.iter().map(ToString::to_string) {
+        a.sh(&format!("busybox ping -c1 -W5 {ip}"));
+    }
+    a.sh("busybox ping -c1 -W5 10.77.0.1");
+    a.sh("busybox ping -c1 -W5 fd77::1");
+    for ip in network_a.ips.iter().map(ToString::to_string) {
+        sh(&format!("busybox ping -c1 -W5 {ip}"));
+    }
+
+    // A machine outside, which knows nothing of the pods' addresses.
+    let outside = node.pod("outside");
+    let (peer, ns) = (std::process::id(), outside.netns().display());
+    sh(&format!(
+        "ip link add out0 type veth peer name out1 && ip link set out1 netns /proc/{peer}/fd/{}",
+        ns.to_string().rsplit('/').next().unwrap()
+    ));
+    sh(
+        "ip addr add 192.168.50.1/24 dev out0; ip -6 addr add fd50::1/64 dev out0 nodad; ip link set out0 up",
+    );
+    outside.sh("ip addr add 192.168.50.2/24 dev out1");
+    outside.sh("ip -6 addr add fd50::2/64 dev out1 nodad");
+    outside.sh("ip link set out1 up");
+    // The node forwards nothing but what the pods' rules let through.
+    sh("iptables -P FORWARD DROP; ip6tables -P FORWARD DROP");
+    let _v4 = Server::start(&outside, "TCP4-LISTEN:7000");
+    let _v6 = Server::start(&outside, "TCP6-LISTEN:7001");
+    assert_eq!(
+        a.sh(&ask("TCP4:192.168.50.2:7000")).trim(),
+        "from 192.168.50.1"
+    );
+    let answer = a.sh(&ask("TCP6:[fd50::2]:7001"));
+    assert!(
+        answer.contains("0050:0000") || answer.contains("fd50"),
+        "{answer}"
+    );
+
+    node.block(networks.detach(&a.attachment, Some(&network_a)))
+        .unwrap();
+    assert!(
+        !succeeds(&a.command(&ask("TCP4:192.168.50.2:7000"))),
+        "a detached pod is cut off"
+    );
+}
+
+#[test]
+fn mapped_ports_lead_to_the_pod_from_everywhere() {
+    lead_from_everywhere(CONF);
+}
+
+#[test]
+fn ports_mapped_by_chains_lead_to_the_pod_from_everywhere() {
+    let chains = CONF.replace(
+        r#""type": "portmap","#,
+        r#""type": "portmap", "backend": "iptables","#,
+    );
+    assert_ne!(chains, CONF);
+    lead_from_everywhere(&chains);
+}
+
+fn lead_from_everywhere(conf: &str) {
+    let (node, networks) = Node::with(conf);
+    let [mut web, client] = ["web", "client"].map(|id| node.pod(id));
+    let port = |host_port, container_port, protocol| PortMapping {
+        host_port,
+        container_port,
+        protocol,
+        host_ip: None,
+    };
+    web.attachment.port_mappings =
+        vec![port(8080, 80, Protocol::Tcp), port(5353, 53, Protocol::Udp)];
+    let network = node.block(networks.attach(web.attachment.clone())).unwrap();
+    node.block(networks.attach(client.attachment.clone()))
+        .unwrap();
+    let _tcp = Server::start(&web, "TCP6-LISTEN:80,ipv6only=0");
+    let _udp = Server::start(&web, "UDP4-LISTEN:53");
+
+    assert!(
+        sh(&ask("TCP4:127.0.0.1:8080")).contains("from"),
+        "the node's loopback"
+    );
+    assert!(
+        sh(&ask("TCP4:10.77.0.1:8080")).contains("from"),
+        "the node's address"
+    );
+    assert!(
+        sh(&ask("TCP6:[fd77::1]:8080")).contains("from"),
+        "the node's IPv6 address"
+    );
+    assert!(
+        client.sh(&ask("TCP4:10.77.0.1:8080")).contains("from"),
+        "a neighbour"
+    );
+    assert!(
+        web.sh(&ask("TCP4:10.77.0.1:8080")).contains("from"),
+        "the pod itself"
+    );
+    let udp = "sh -c 'echo hello | timeout 5 socat -T1 - UDP4:127.0.0.1:5353'";
+    // A busy machine answers later than the client waits.
+    assert!((0..10).any(|_| sh(udp).contains("from")), "UDP");
+
+    node.block(networks.detach(&web.attachment, Some(&network)))
+        .unwrap();
+    assert!(
+        !succeeds(&ask("TCP4:10.77.0.1:8080,connect-timeout=1")),
+        "the port is closed again"
+    );
+}
+
+/// A machine outside that knows the way to the node, and through it to the pods.
+fn outside(node: &Node) -> Pod {
+    let outside = node.pod("outside");
+    let ns = outside.netns().display().to_string();
+    let (peer, ns) = (std::process::id(), ns.rsplit('/').next().unwrap());
+    sh(&format!(
+        "ip link add out0 type veth peer name out1 && ip link set out1 netns /proc/{peer}/fd/{ns}"
+    ));
+    sh("ip addr add 192.168.50.1/24 dev out0; ip link set out0 up");
+    outside.sh("ip addr add 192.168.50.2/24 dev out1");
+    outside.sh("ip link set out1 up");
+    outside.sh("ip route add default via 192.168.50.1");
+    outside
+}
+
+#[test]
+fn a_port_of_one_address_leads_nowhere_at_the_others() {
+    let (node, networks) = node();
+    let mut pod = node.pod("web");
+    let outside = outside(&node);
+    let port = |at: &str, host_port, container_port| PortMapping {
+        host_port,
+        container_port,
+        protocol: Protocol::Tcp,
+        host_ip: Some(at.parse().unwrap()),
+    };
+    pod.attachment.port_mappings = vec![
+        port("127.0.0.1", 8080, 80),
+        port("192.168.50.1", 8080, 81),
+        port("fd77::1", 8080, 80),
+        port("0.0.0.0", 8081, 80),
+    ];
+    let network = node.block(networks.attach(pod.attachment.clone())).unwrap();
+    let _first = Server::start(&pod, "TCP6-LISTEN:80,ipv6only=0");
+    let _second = Server::start(&pod, "TCP4-LISTEN:81");
+    for (asked, answered) in [
+        ("TCP4:127.0.0.1:8080", "from"),
+        ("TCP4:192.168.50.1:8080", "from"),
+        ("TCP6:[fd77::1]:8080", "from"),
+        ("TCP4:10.77.0.1:8081", "from"),
+    ] {
+        let answer = sh(&ask(asked));
+        assert!(answer.contains(answered), "{asked}: {answer}");
+    }
+    for closed in ["TCP4:10.77.0.1:8080", "TCP6:[fd77::1]:8081"] {
+        let asked = ask(&format!("{closed},connect-timeout=1"));
+        assert!(!succeeds(&asked), "{closed}");
+    }
+    // Who comes from outside is seen as who it is; a neighbour's answers come back over the node.
+    let asked = outside.sh(&ask("TCP4:192.168.50.1:8080"));
+    assert_eq!(asked.trim(), "from 192.168.50.2");
+    let neighbour = node.pod("neighbour");
+    node.block(networks.attach(neighbour.attachment.clone()))
+        .unwrap();
+    let asked = neighbour.sh(&ask("TCP4:192.168.50.1:8080"));
+    assert_eq!(asked.trim(), "from 10.77.0.1");
+    // What leads nowhere is not touched on its way.
+    let _node = Command::new("sh")
+        .args(["-c", "exec socat TCP4-LISTEN:8080,bind=10.77.0.1,reuseaddr SYSTEM:'echo node $SOCAT_PEERADDR'"])
+        .spawn()
+        .map(Server)
+        .unwrap();
+    while !sh("ss -Hlnt").contains("10.77.0.1:8080 ") {
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    let asked = neighbour.sh(&ask("TCP4:10.77.0.1:8080"));
+    assert_eq!(asked.trim(), "node 10.77.0.3");
+    node.block(networks.detach(&pod.attachment, Some(&network)))
+        .unwrap();
+}
+
+#[test]
+fn everyone_s_packets_come_back_over_the_node_if_that_is_wanted() {
+    for (keys, seen) in [
+        (r#""masqAll": true"#, "from 10.77.0.1"),
+        (r#""snat": false"#, "from 192.168.50.2"),
+    ] {
+        let conf = CONF.replace(
+            r#""type": "portmap","#,
+            &format!(r#""type": "portmap", {keys},"#),
+        );
+        let (node, networks) = Node::with(&conf);
+        let mut pod = node.pod("web");
+        pod.attachment.port_mappings = vec![PortMapping {
+            host_port: 8080,
+            container_port: 80,
+            protocol: Protocol::Tcp,
+            host_ip: None,
+        }];
+        node.block(networks.attach(pod.attachment.clone())).unwrap();
+        let _server = Server::start(&pod, "TCP4-LISTEN:80");
+        let outside = outside(&node);
+        let asked = outside.sh(&ask("TCP4:192.168.50.1:8080"));
+        assert_eq!(asked.trim(), seen, "{keys}");
+    }
+}
+
+#[test]
+fn a_client_that_asked_before_the_pod_was_there_is_answered() {
+    let (node, networks) = node();
+    let mut pod = node.pod("dns");
+    pod.attachment.port_mappings.push(PortMapping {
+        host_port: 5353,
+        container_port: 53,
+        protocol: Protocol::Udp,
+        host_ip: None,
+    });
+    sh("ip link add br0 type bridge; ip addr add 10.77.0.1/24 dev br0; ip link set br0 up");
+    // Connections are followed as soon as there is a rule that asks for it.
+    sh("iptables -t nat -A OUTPUT -d 10.99.9.9 -j ACCEPT");
+    let question =
+        "sh -c 'echo hello | timeout 5 socat -T1 - UDP4:10.77.0.1:5353,sourceport=40404'";
+    let _ = succeeds(question);
+    node.block(networks.attach(pod.attachment.clone())).unwrap();
+    let _server = Server::start(&pod, "UDP4-LISTEN:53");
+    // A busy machine answers later than the client waits; what is stuck to the old connection stays
+    // stuck however often it asks.
+    assert!((0..10).any(|_| sh(question).contains("from")));
+}
+
+#[test]
+fn a_limit_slows_a_pod_down() {
+    let node = Node::new();
+    let with_limit = CONF.replace(
+        r#"{"type": "firewall"}"#,
+        r#"{"type": "bandwidth", "capabilities": {"bandwidth": true}}"#,
+    );
+    node.write_conf("10-net.conflist", &with_limit);
+    let networks = node.open(InProcess::Always);
+    let mut pod = node.pod("slow");
+    let annotations = [("kubernetes.io/egress-bandwidth".to_owned(), "8M".to_owned())];
+    let mut limits = orlop_network::Bandwidth::from_annotations(&annotations.into())
+        .unwrap()
+        .unwrap();
+    limits.egress_burst = 800_000;
+    pod.attachment.bandwidth = Some(limits);
+    node.block(networks.attach(pod.attachment.clone())).unwrap();
+    let mut sink = Command::new("sh")
+        .args(["-c", "exec socat -u TCP4-LISTEN:9000 /dev/null"])
+        .spawn()
+        .unwrap();
+    while !sh("ss -Hlnt").contains(":9000 ") {
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    let started = std::time::Instant::now();
+    // 1.1 MB at 1 MB per second, the first 0.1 MB for free.
+    pod.sh("sh -c 'head -c 1100000 /dev/zero | timeout 20 socat -u - TCP4:10.77.0.1:9000'");
+    sink.wait().unwrap();
+    let took = started.elapsed();
+    assert!(took > Duration::from_millis(700), "unlimited: {took:?}");
+}
+
+#[test]
+fn a_pod_under_another_ethernet_address_is_heard_by_nobody() {
+    let node = Node::new();
+    let guarded = CONF.replace(
+        r#""isGateway": true,"#,
+        r#""isGateway": true, "macspoofchk": true,"#,
+    );
+    node.write_conf("10-net.conflist", &guarded);
+    let networks = node.open(InProcess::Always);
+    let [a, b] = ["a", "b"].map(|id| node.pod(id));
+    let network_a = node.block(networks.attach(a.attachment.clone())).unwrap();
+    let network_b = node.block(networks.attach(b.attachment.clone())).unwrap();
+    let ping = format!("busybox ping -c1 -W2 {}", network_b.ips[0]);
+    a.sh(&ping);
+    let own = network_a.interfaces[0].mac.clone();
+    a.sh("ip link set eth0 address 02:00:00:00:be:ef");
+    assert!(!succeeds(&a.command(&ping)), "a neighbour hears it");
+    assert!(
+        !succeeds(&a.command("busybox ping -c1 -W2 10.77.0.1")),
+        "the node hears it"
+    );
+    b.sh("busybox ping -c1 -W5 10.77.0.1");
+    // Detaching one leaves the other's rules alone.
+    node.block(networks.detach(&b.attachment, Some(&network_b)))
+        .unwrap();
+    assert!(!succeeds(&a.command("busybox ping -c1 -W2 10.77.0.1")));
+    a.sh(&format!("ip link set eth0 address {own}"));
+    a.sh("busybox ping -c1 -W5 10.77.0.1");
+    node.block(networks.check(&a.attachment, &network_a))
+        .unwrap();
+}
