@@ -1,9 +1,4 @@
 //! The daemon's life as its administrator and its service manager see it.
-#![allow(
-    clippy::disallowed_methods,
-    reason = "tests read what they wrote themselves"
-)]
-#![allow(clippy::unwrap_used, clippy::expect_used)]
 
 use std::fs;
 use std::io::{Read, Write};

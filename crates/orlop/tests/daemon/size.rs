@@ -1,9 +1,4 @@
 //! What a daemon costs a node that does nothing, in memory and on the disk.
-#![allow(
-    clippy::disallowed_methods,
-    reason = "tests read what they wrote themselves"
-)]
-#![allow(clippy::unwrap_used, clippy::expect_used)]
 
 use orlop_cri::v1::{ListContainersRequest, StatusRequest};
 use orlop_testkit::process::memory;

@@ -1,9 +1,4 @@
 //! Where a daemon's processor time goes, as `orlop debug profile` writes it down.
-#![allow(
-    clippy::disallowed_methods,
-    reason = "tests read what they wrote themselves"
-)]
-#![allow(clippy::unwrap_used, clippy::expect_used)]
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;

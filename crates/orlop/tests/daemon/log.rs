@@ -1,9 +1,4 @@
 //! The daemon's log as its readers get it.
-#![allow(
-    clippy::disallowed_methods,
-    reason = "tests read what they wrote themselves"
-)]
-#![allow(clippy::unwrap_used, clippy::expect_used)]
 
 use std::fs::{self, File};
 use std::os::unix::fs::MetadataExt;

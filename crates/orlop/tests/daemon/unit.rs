@@ -1,10 +1,5 @@
 //! The unit that `make install` installs, under a real systemd: skipped where another system is
 //! the init, or where orlop is installed already.
-#![allow(
-    clippy::disallowed_methods,
-    reason = "tests read what they wrote themselves"
-)]
-#![allow(clippy::unwrap_used, clippy::expect_used)]
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -16,8 +11,8 @@ use orlop_testkit::machine::{can_run_pods, is_cgroup_v2, is_systemd};
 use orlop_testkit::{ContainerSpec, Cri, ImageBuilder, PodSpec, Registry, Scratch, skip_unless};
 use rustix::fs::{FlockOperation, flock};
 
-const SERVICE: &str = include_str!("../../../contrib/systemd/orlop.service");
-const SOCKET: &str = include_str!("../../../contrib/systemd/orlop.socket");
+const SERVICE: &str = include_str!("../../../../contrib/systemd/orlop.service");
+const SOCKET: &str = include_str!("../../../../contrib/systemd/orlop.socket");
 
 /// Where units live that are gone with the next boot.
 const UNITS: &str = "/run/systemd/system";

@@ -1,10 +1,5 @@
 //! What an administrator sees of a daemon that cannot start: one clear line and
 //! exit code 1.
-#![allow(
-    clippy::disallowed_methods,
-    reason = "tests read what they wrote themselves"
-)]
-#![allow(clippy::unwrap_used, clippy::expect_used)]
 
 use std::fs;
 use std::io::Read;
