@@ -25,6 +25,7 @@
 //! | [`process`], [`scratch`] | programs and directories that end with the test |
 //! | [`sandbox_controller`], [`sandbox_facts`] | who makes sandboxes behind a socket, and what is told of them |
 //! | [`Starved`] | a process that can open nothing more |
+//! | [`strace`] | what a program calls, and its death before one of the calls |
 //! | [`task_front`] | what serves the tasks of an old shim in newer ways: by gRPC, with streams |
 //! | [`terminal`] | a program on a terminal that the test plays |
 #![allow(
@@ -67,6 +68,7 @@ pub mod signature;
 pub mod sigstore;
 pub mod silent_mount;
 mod starved;
+pub mod strace;
 pub mod task_front;
 pub mod terminal;
 pub mod tls;

@@ -8,9 +8,10 @@ use std::process::Command;
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
+use orlop_testkit::Node;
 use orlop_testkit::process::Process;
-use orlop_testkit::{Node, machine};
-use rustix::process::{Pid, Signal, kill_process};
+use orlop_testkit::strace::{self, tracer_of};
+use rustix::process::{Signal, kill_process};
 
 use super::call;
 
@@ -52,16 +53,7 @@ enum Who {
 impl Tracer {
     /// Whether one can be had here.
     pub(super) fn can_trace() -> Result<(), String> {
-        machine::has_program("strace")?;
-        let mut command = Command::new("strace");
-        match command.args(["-o", "/dev/null", "true"]).output() {
-            Ok(output) if output.status.success() => Ok(()),
-            Ok(output) => {
-                let said = String::from_utf8_lossy(&output.stderr);
-                Err(format!("strace may not trace here: {}", said.trim()))
-            }
-            Err(error) => Err(format!("strace: {error}")),
-        }
+        strace::can_trace()
     }
 
     /// Attaches to the daemon, or to a keeper.
@@ -223,14 +215,6 @@ fn injected(output: &Path) -> Vec<String> {
     injected.map(str::to_owned).collect()
 }
 
-fn tracer_of(process: u32) -> Option<Pid> {
-    let status = fs::read_to_string(format!("/proc/{process}/status")).ok()?;
-    let line = status
-        .lines()
-        .find_map(|line| line.strip_prefix("TracerPid:"))?;
-    Pid::from_raw(line.trim().parse().ok()?)
-}
-
 /// The programs of those whose parents are still what they were; what these then execute is their
 /// own affair.
 fn executed(output: &str) -> BTreeSet<String> {
@@ -270,15 +254,8 @@ fn executes(line: &str) -> Option<&str> {
 
 fn count(output: &str) -> Counts {
     let mut by_thread: BTreeMap<(&str, &str), u32> = BTreeMap::new();
-    for line in output.lines() {
-        // `1234  openat(…`; what goes on after another thread's line begins with `<...`.
-        if let Some((thread, rest)) = line.split_once(' ')
-            && let Some((name, _)) = rest.trim_start().split_once('(')
-            && name
-                .bytes()
-                .all(|byte| byte.is_ascii_alphanumeric() || byte == b'_')
-            && !call::is_spared(name)
-        {
+    for (thread, name, _) in strace::lines(output) {
+        if !call::is_spared(name) {
             *by_thread.entry((thread, name)).or_default() += 1;
         }
     }
