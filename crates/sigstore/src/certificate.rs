@@ -156,11 +156,11 @@ fn parts(der: &[u8]) -> Result<([Value<'_>; 6], Option<Value<'_>>), Malformed> {
     let mut fields = certificate.expect(der::SEQUENCE)?.values();
     fields.optional(explicit(0))?;
     let known = [
-        fields.next()?,
-        fields.next()?,
-        fields.next()?,
+        fields.expect(der::INTEGER)?,
         fields.expect(der::SEQUENCE)?,
-        fields.next()?,
+        fields.expect(der::SEQUENCE)?,
+        fields.expect(der::SEQUENCE)?,
+        fields.expect(der::SEQUENCE)?,
         fields.expect(der::SEQUENCE)?,
     ];
     fields.optional(implicit(1))?;
