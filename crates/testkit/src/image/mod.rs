@@ -18,6 +18,6 @@ pub use builder::{
 pub use chunked::{Chunked, ChunkedLayer, ChunkedWriter, Cut};
 pub use large::LargeTree;
 pub use layer::Layer;
-pub use soci::{Boundary, boundaries, ztoc};
+pub use soci::{Boundary, ZtocParts, boundaries, flat, ztoc};
 pub use tar::EntryType;
 pub use wasm::{Ending, module};

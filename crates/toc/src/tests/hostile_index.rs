@@ -4,7 +4,7 @@ use serde_json::json;
 
 use super::archive::content;
 use super::layer::{Format, Writer, base64};
-use super::ztoc;
+use super::ztoc::{self, Indexed as _};
 use crate::{Damaged, Index, Limits};
 
 fn indexes() -> Vec<Vec<u8>> {

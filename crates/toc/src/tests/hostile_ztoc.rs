@@ -1,15 +1,17 @@
 //! Ztocs that nobody honest writes.
 
+use orlop_testkit::image::ZtocParts;
+use orlop_testkit::image::flat::{Value, build};
+
 use super::archive::{self, content};
-use super::flat::{Value, build, text};
 use super::layer::compress;
-use super::ztoc::{Archive, Parts, index, plain};
+use super::ztoc::{Archive, Indexed as _, index, plain};
 use crate::{Error, Limits, Problem, Result};
 
 const CHECKPOINT: usize = 17 + (32 << 10);
 const HEADER: usize = 12;
 
-fn parts() -> Parts {
+fn parts() -> ZtocParts {
     let mut archive = Archive::default();
     archive.add("reg", "f", "", &content(1, 200_000));
     archive.tar.extend(archive::end());
@@ -17,13 +19,13 @@ fn parts() -> Parts {
     archive.parts(&layer, 30_000)
 }
 
-fn changed(change: impl FnOnce(&mut Parts)) -> Result<()> {
+fn changed(change: impl FnOnce(&mut ZtocParts)) -> Result<()> {
     let mut parts = parts();
     change(&mut parts);
     parts.index(&Limits::default()).map(drop)
 }
 
-fn damaged(change: impl FnOnce(&mut Parts)) {
+fn damaged(change: impl FnOnce(&mut ZtocParts)) {
     let refused = changed(change);
     assert!(matches!(refused, Err(Error::Ztoc(_))), "{refused:?}");
 }
@@ -36,7 +38,7 @@ fn problem(change: impl FnOnce(&mut Vec<Value>)) -> Option<Problem> {
     }
 }
 
-fn put(parts: &mut Parts, checkpoint: usize, field: usize, value: u64) {
+fn put(parts: &mut ZtocParts, checkpoint: usize, field: usize, value: u64) {
     let at = HEADER + checkpoint * CHECKPOINT + field * 8;
     parts.checkpoints[at..at + 8].copy_from_slice(&value.to_le_bytes());
 }
@@ -150,22 +152,28 @@ fn content_that_is_not_in_the_archive_is_refused() {
         Some(Problem::Size)
     );
     assert_eq!(
-        problem(|file| file[0] = text("../f")),
+        problem(|file| file[0] = Value::text("../f")),
         Some(Problem::Upwards)
     );
-    assert_eq!(problem(|file| file[0] = text(b"f\0")), Some(Problem::Nul));
-    assert_eq!(problem(|file| file[1] = text("other")), Some(Problem::Kind));
+    assert_eq!(
+        problem(|file| file[0] = Value::text(b"f\0")),
+        Some(Problem::Nul)
+    );
+    assert_eq!(
+        problem(|file| file[1] = Value::text("other")),
+        Some(Problem::Kind)
+    );
     assert_eq!(
         problem(|file| file[6] = Value::Int(-1)),
         Some(Problem::Owner)
     );
     // Names need not be UTF-8.
-    assert_eq!(problem(|file| file[0] = text(b"\xff\xfe")), None);
+    assert_eq!(problem(|file| file[0] = Value::text(b"\xff\xfe")), None);
 }
 
 #[test]
 fn a_few_bytes_that_stand_for_many_records_are_refused() {
-    let record = Value::Table(vec![text("k"), text("v")]);
+    let record = Value::Table(vec![Value::text("k"), Value::text("v")]);
     let limits = Limits {
         entries: 10,
         ..Limits::default()
@@ -177,14 +185,17 @@ fn a_few_bytes_that_stand_for_many_records_are_refused() {
     };
     with(80).unwrap();
     assert!(matches!(with(81), Err(Error::TooMuch { .. })));
-    let large = Value::Table(vec![text("SCHILY.xattr.user.x"), text(vec![7; 200_000])]);
+    let large = Value::Table(vec![
+        Value::text("SCHILY.xattr.user.x"),
+        Value::text(vec![7; 200_000]),
+    ]);
     let refused = problem(|file| file[13] = Value::Vector(vec![large]));
     assert_eq!(refused, Some(Problem::Xattrs));
 }
 
 #[test]
 fn files_with_holes_left_out_are_refused() {
-    let record = Value::Table(vec![text("GNU.sparse.major"), text("1")]);
+    let record = Value::Table(vec![Value::text("GNU.sparse.major"), Value::text("1")]);
     let refused = problem(|file| file[13] = Value::Vector(vec![record]));
     assert_eq!(refused, Some(Problem::Sparse));
 }
@@ -253,7 +264,8 @@ fn offsets_that_lead_out_of_the_buffer_are_refused() {
     let good = parts().build();
     let layer = parts().layer as u64;
     index(&good, layer, &Limits::default()).unwrap();
-    for length in [0, 3, 4, 8, 40, 100, good.len() - 1] {
+    // The last byte is the NUL behind a text, which is not read.
+    for length in [0, 3, 4, 8, 40, 100, good.len() - 2] {
         let refused = index(&good[..length], layer, &Limits::default());
         assert!(matches!(refused, Err(Error::Ztoc(_))), "{length}");
     }

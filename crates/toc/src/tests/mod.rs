@@ -1,7 +1,6 @@
 //! Layers of all formats, made on the spot, and what becomes of them.
 
 mod archive;
-mod flat;
 mod honest;
 mod hostile_index;
 mod hostile_json;

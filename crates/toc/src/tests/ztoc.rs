@@ -2,10 +2,10 @@
 
 use std::io::Write as _;
 
-use orlop_testkit::image::boundaries;
+use orlop_testkit::image::ZtocParts;
+use orlop_testkit::image::flat::{Value, build};
 
 use super::archive::{self, content};
-use super::flat::{Value, build, text};
 use super::honest::{read, walk};
 use super::layer::compress;
 use crate::soci::Manifest;
@@ -18,38 +18,28 @@ pub(super) struct Archive {
     pub(super) files: Vec<Vec<Value>>,
 }
 
-/// What a ztoc says, part by part.
-#[derive(Clone)]
-pub(super) struct Parts {
-    pub(super) version: &'static str,
-    pub(super) layer: i64,
-    pub(super) size: i64,
-    pub(super) files: Vec<Vec<Value>>,
-    pub(super) algorithm: Value,
-    pub(super) last: i32,
-    pub(super) digests: Vec<String>,
-    pub(super) checkpoints: Vec<u8>,
-}
-
 impl Archive {
     pub(super) fn add(&mut self, kind: &str, name: &str, target: &str, content: &[u8]) {
         self.tar.extend(archive::header(name, content.len()));
         let records = vec![
-            Value::Table(vec![text("SCHILY.xattr.user.x"), text(b"\xff\0")]),
-            Value::Table(vec![text("path"), text(name)]),
+            Value::Table(vec![
+                Value::text("SCHILY.xattr.user.x"),
+                Value::text(b"\xff\0"),
+            ]),
+            Value::Table(vec![Value::text("path"), Value::text(name)]),
         ];
         self.files.push(vec![
-            text(name),
-            text(kind),
+            Value::text(name),
+            Value::text(kind),
             Value::Long(self.tar.len() as i64),
             Value::Long(content.len() as i64),
-            text(target),
+            Value::text(target),
             Value::Long(0o100_644),
             Value::Int(1000),
             Value::None,
-            text("user"),
-            text("group"),
-            text("2024-01-02T03:04:05.000000006Z"),
+            Value::text("user"),
+            Value::text("group"),
+            Value::text("2024-01-02T03:04:05.000000006Z"),
             Value::Long(5),
             Value::Long(1),
             Value::Vector(records),
@@ -58,67 +48,20 @@ impl Archive {
         self.tar.extend(archive::padding(content.len()));
     }
 
-    pub(super) fn parts(&self, layer: &[u8], apart: usize) -> Parts {
-        let (out, all) = boundaries(layer);
-        assert!(out == self.tar, "the content is another");
-        let mut chosen = vec![all[0]];
-        for boundary in &all {
-            if boundary.out - chosen[chosen.len() - 1].out > apart {
-                chosen.push(*boundary);
-            }
-        }
-        let mut checkpoints = (chosen.len() as u32).to_le_bytes().to_vec();
-        checkpoints.extend((apart as u64).to_le_bytes());
-        let mut begins = Vec::new();
-        for boundary in &chosen {
-            let bits = (8 - boundary.bit % 8) % 8;
-            let offset = boundary.bit.div_ceil(8);
-            begins.push((offset - u64::from(bits != 0), offset));
-            checkpoints.extend(offset.to_le_bytes());
-            checkpoints.extend((boundary.out as u64).to_le_bytes());
-            checkpoints.push(bits as u8);
-            let from = boundary.out.saturating_sub(32 << 10);
-            checkpoints.resize(checkpoints.len() + (32 << 10) - (boundary.out - from), 0);
-            checkpoints.extend(&out[from..boundary.out]);
-        }
-        let ends = begins.iter().skip(1).map(|(_, offset)| *offset);
-        let ends = ends.chain([layer.len() as u64]);
-        let spans = begins.iter().zip(ends);
-        let digest = |((begin, _), end): (&(u64, u64), u64)| {
-            Digest::of(&layer[*begin as usize..end as usize]).to_string()
-        };
-        Parts {
-            version: "0.9",
-            layer: layer.len() as i64,
-            size: self.tar.len() as i64,
-            files: self.files.clone(),
-            algorithm: Value::None,
-            last: chosen.len() as i32 - 1,
-            digests: spans.map(digest).collect(),
-            checkpoints,
-        }
+    pub(super) fn parts(&self, layer: &[u8], apart: u64) -> ZtocParts {
+        ZtocParts::new(layer, apart, |archive| {
+            assert!(archive == self.tar, "the content is another");
+            self.files.clone()
+        })
     }
 }
 
-impl Parts {
-    pub(super) fn build(self) -> Vec<u8> {
-        let files = self.files.into_iter().map(Value::Table).collect();
-        build(&[
-            text(self.version),
-            text("a test"),
-            Value::Long(self.layer),
-            Value::Long(self.size),
-            Value::Table(vec![Value::Vector(files)]),
-            Value::Table(vec![
-                self.algorithm,
-                Value::Int(self.last),
-                Value::Vector(self.digests.iter().map(text).collect()),
-                Value::Bytes(self.checkpoints),
-            ]),
-        ])
-    }
+pub(super) trait Indexed {
+    fn index(self, limits: &Limits) -> Result<Index<Vec<u8>>>;
+}
 
-    pub(super) fn index(self, limits: &Limits) -> Result<Index<Vec<u8>>> {
+impl Indexed for ZtocParts {
+    fn index(self, limits: &Limits) -> Result<Index<Vec<u8>>> {
         let layer = self.layer as u64;
         index(&self.build(), layer, limits)
     }
@@ -273,7 +216,7 @@ fn a_layer_that_is_not_compressed_has_spans_too() {
     check(&archive, layer, &index);
 }
 
-pub(super) fn plain(archive: &Archive, apart: usize) -> Parts {
+pub(super) fn plain(archive: &Archive, apart: usize) -> ZtocParts {
     let layer = &archive.tar;
     let told = [
         Value::Int(2),
@@ -282,7 +225,7 @@ pub(super) fn plain(archive: &Archive, apart: usize) -> Parts {
     ];
     let digests = layer.chunks(apart).map(|span| Digest::of(span).to_string());
     let digests: Vec<_> = digests.collect();
-    Parts {
+    ZtocParts {
         version: "0.9",
         layer: layer.len() as i64,
         size: layer.len() as i64,

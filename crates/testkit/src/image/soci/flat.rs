@@ -2,17 +2,26 @@
 
 /// What a field of a table is.
 #[derive(Debug, Clone)]
-pub(super) enum Value {
+pub enum Value {
+    /// The field is left out.
     None,
+    /// A number of a byte.
+    Byte(i8),
+    /// A number of 4 bytes.
     Int(i32),
+    /// A number of 8 bytes.
     Long(i64),
+    /// Bytes, or a text.
     Bytes(Vec<u8>),
+    /// A table.
     Table(Vec<Value>),
+    /// A vector of what does not stand in a table itself.
     Vector(Vec<Value>),
 }
 
 impl Value {
-    pub(super) fn text(text: impl AsRef<[u8]>) -> Self {
+    /// A text.
+    pub fn text(text: impl AsRef<[u8]>) -> Self {
         Self::Bytes(text.as_ref().to_vec())
     }
 
@@ -20,6 +29,7 @@ impl Value {
     fn room(&self) -> u16 {
         match self {
             Self::None => 0,
+            Self::Byte(_) => 1,
             Self::Long(_) => 8,
             _ => 4,
         }
@@ -27,7 +37,7 @@ impl Value {
 }
 
 /// A buffer of a table.
-pub(super) fn build(root: &[Value]) -> Vec<u8> {
+pub fn build(root: &[Value]) -> Vec<u8> {
     let mut buffer = vec![0; 4];
     let at = table(&mut buffer, root);
     refer(&mut buffer, 0, at);
@@ -57,6 +67,7 @@ fn table(buffer: &mut Vec<u8>, fields: &[Value]) -> usize {
     for field in fields {
         match field {
             Value::None => {}
+            Value::Byte(value) => buffer.extend(value.to_le_bytes()),
             Value::Int(value) => buffer.extend(value.to_le_bytes()),
             Value::Long(value) => buffer.extend(value.to_le_bytes()),
             elsewhere => {

@@ -11,31 +11,75 @@ const WINDOW: usize = 32 << 10;
 /// A ztoc of any gzip layer, which can be entered where a block begins that is so many bytes of its archive behind the
 /// one before.
 pub fn ztoc(layer: &[u8], apart: u64) -> Vec<u8> {
-    let (archive, blocks) = boundaries(layer);
-    let files = entries(&archive).iter().map(file).collect();
-    let (checkpoints, digests) = spans(layer, &archive, &chosen(&blocks, apart), apart);
-    build(&[
-        Value::text("0.9"),
-        Value::text("testkit"),
-        Value::Long(layer.len() as i64),
-        Value::Long(archive.len() as i64),
-        Value::Table(vec![Value::Vector(files)]),
-        Value::Table(vec![
-            // Not told: gzip.
-            Value::None,
-            Value::Int(digests.len() as i32 - 1),
-            Value::Vector(digests.iter().map(Value::text).collect()),
-            Value::Bytes(checkpoints),
-        ]),
-    ])
+    ZtocParts::new(layer, apart, |archive| {
+        entries(archive).iter().map(file).collect()
+    })
+    .build()
 }
 
-fn file(entry: &Entry) -> Value {
+/// What a ztoc says, part by part.
+#[derive(Debug, Clone)]
+pub struct ZtocParts {
+    /// The version of the format.
+    pub version: &'static str,
+    /// Bytes of the layer.
+    pub layer: i64,
+    /// Bytes of its archive.
+    pub size: i64,
+    /// The fields of the files.
+    pub files: Vec<Vec<Value>>,
+    /// How the layer is compressed: by gzip, where it is not told.
+    pub algorithm: Value,
+    /// The number of the last span.
+    pub last: i32,
+    /// The digests of the spans.
+    pub digests: Vec<String>,
+    /// The checkpoints, as they are written down.
+    pub checkpoints: Vec<u8>,
+}
+
+impl ZtocParts {
+    /// Those of [`ztoc`], with the files that `files` finds in the archive.
+    pub fn new(layer: &[u8], apart: u64, files: impl FnOnce(&[u8]) -> Vec<Vec<Value>>) -> Self {
+        let (archive, blocks) = boundaries(layer);
+        let (checkpoints, digests) = spans(layer, &archive, &chosen(&blocks, apart), apart);
+        Self {
+            version: "0.9",
+            layer: layer.len() as i64,
+            size: archive.len() as i64,
+            files: files(&archive),
+            algorithm: Value::None,
+            last: digests.len() as i32 - 1,
+            digests,
+            checkpoints,
+        }
+    }
+
+    /// The ztoc.
+    pub fn build(self) -> Vec<u8> {
+        let files = self.files.into_iter().map(Value::Table).collect();
+        build(&[
+            Value::text(self.version),
+            Value::text("testkit"),
+            Value::Long(self.layer),
+            Value::Long(self.size),
+            Value::Table(vec![Value::Vector(files)]),
+            Value::Table(vec![
+                self.algorithm,
+                Value::Int(self.last),
+                Value::Vector(self.digests.iter().map(Value::text).collect()),
+                Value::Bytes(self.checkpoints),
+            ]),
+        ])
+    }
+}
+
+fn file(entry: &Entry) -> Vec<Value> {
     let record = |(name, value): (&String, &Vec<u8>)| {
         let key = Value::text(format!("SCHILY.xattr.{name}"));
         Value::Table(vec![key, Value::text(value)])
     };
-    Value::Table(vec![
+    vec![
         Value::text(&entry.name),
         Value::text(entry.kind),
         Value::Long(entry.content.start as i64),
@@ -50,7 +94,7 @@ fn file(entry: &Entry) -> Value {
         Value::Long(entry.device.0.into()),
         Value::Long(entry.device.1.into()),
         Value::Vector(entry.xattrs.iter().map(record).collect()),
-    ])
+    ]
 }
 
 /// The first block, and those that are far enough behind the one before.
