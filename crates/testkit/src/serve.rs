@@ -1,17 +1,99 @@
-//! A listening socket with a thread and a reactor of its own, so that blocking tests can use it.
+//! Listening sockets with a thread and a reactor of their own, so that blocking tests can use them.
 
 use std::net::{SocketAddr, TcpListener};
+use std::os::unix::net::UnixListener;
+use std::path::Path;
 use std::thread::JoinHandle;
 
-use tokio::net::TcpStream;
+use tokio::net::{TcpStream, UnixStream};
 use tokio::sync::oneshot;
 
-/// Serves connections on a free loopback port until it is dropped.
+/// Serves the connections of a socket until it is dropped, and ends them then.
+#[derive(Debug)]
+pub(crate) struct Accepting {
+    stop: Option<oneshot::Sender<()>>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Accepting {
+    /// Runs `serve` for each connection.
+    pub(crate) fn on_tcp<F>(
+        listener: TcpListener,
+        serve: impl Fn(TcpStream) -> F + Send + 'static,
+    ) -> Self
+    where
+        F: Future<Output = ()> + Send + 'static,
+    {
+        listener
+            .set_nonblocking(true)
+            .expect("make a socket non-blocking");
+        Self::start(async move || {
+            let listener = tokio::net::TcpListener::from_std(listener);
+            let listener = listener.expect("hand over a socket");
+            loop {
+                if let Ok((stream, _)) = listener.accept().await {
+                    // Ends with the reactor.
+                    tokio::spawn(serve(stream));
+                }
+            }
+        })
+    }
+
+    /// The same for a new socket at this path.
+    pub(crate) fn at<F>(path: &Path, serve: impl Fn(UnixStream) -> F + Send + 'static) -> Self
+    where
+        F: Future<Output = ()> + Send + 'static,
+    {
+        let listener = UnixListener::bind(path).expect("make a socket");
+        listener
+            .set_nonblocking(true)
+            .expect("make a socket non-blocking");
+        Self::start(async move || {
+            let listener = tokio::net::UnixListener::from_std(listener);
+            let listener = listener.expect("hand over a socket");
+            loop {
+                if let Ok((stream, _)) = listener.accept().await {
+                    tokio::spawn(serve(stream));
+                }
+            }
+        })
+    }
+
+    fn start(accept: impl AsyncFnOnce() + Send + 'static) -> Self {
+        let (stop, stopped) = oneshot::channel();
+        let thread = std::thread::spawn(move || {
+            tokio::runtime::Builder::new_current_thread()
+                .enable_all()
+                .build()
+                .expect("start a reactor")
+                .block_on(async {
+                    tokio::select! {
+                        () = accept() => {}
+                        _ = stopped => {}
+                    }
+                });
+        });
+        Self {
+            stop: Some(stop),
+            thread: Some(thread),
+        }
+    }
+}
+
+impl Drop for Accepting {
+    fn drop(&mut self) {
+        drop(self.stop.take());
+        if let Some(thread) = self.thread.take() {
+            let _ = thread.join();
+        }
+    }
+}
+
+/// The same on a free loopback port.
 #[derive(Debug)]
 pub(crate) struct Server {
     address: SocketAddr,
-    stop: Option<oneshot::Sender<()>>,
-    thread: Option<JoinHandle<()>>,
+    _accepting: Accepting,
 }
 
 impl Server {
@@ -21,55 +103,16 @@ impl Server {
         F: Future<Output = ()> + Send + 'static,
     {
         let listener = TcpListener::bind("127.0.0.1:0").expect("find a free port");
-        listener
-            .set_nonblocking(true)
-            .expect("make a socket non-blocking");
         let address = listener
             .local_addr()
             .expect("a bound socket has an address");
-        let (stop, stopped) = oneshot::channel();
-        let thread = std::thread::spawn(move || {
-            tokio::runtime::Builder::new_current_thread()
-                .enable_all()
-                .build()
-                .expect("start a reactor")
-                .block_on(async {
-                    tokio::select! {
-                        () = accept(listener, serve) => {}
-                        _ = stopped => {}
-                    }
-                });
-        });
         Self {
             address,
-            stop: Some(stop),
-            thread: Some(thread),
+            _accepting: Accepting::on_tcp(listener, serve),
         }
     }
 
     pub(crate) fn address(&self) -> SocketAddr {
         self.address
-    }
-}
-
-impl Drop for Server {
-    fn drop(&mut self) {
-        drop(self.stop.take());
-        if let Some(thread) = self.thread.take() {
-            let _ = thread.join();
-        }
-    }
-}
-
-async fn accept<F>(listener: TcpListener, serve: impl Fn(TcpStream) -> F)
-where
-    F: Future<Output = ()> + Send + 'static,
-{
-    let listener = tokio::net::TcpListener::from_std(listener).expect("hand over a socket");
-    loop {
-        if let Ok((stream, _)) = listener.accept().await {
-            // Ends with the reactor, thus with the server.
-            tokio::spawn(serve(stream));
-        }
     }
 }

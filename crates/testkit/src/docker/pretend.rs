@@ -5,7 +5,6 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::convert::Infallible;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
-use std::thread::JoinHandle;
 
 use bytes::Bytes;
 use http_body_util::combinators::UnsyncBoxBody;
@@ -16,8 +15,9 @@ use hyper::service::service_fn;
 use hyper::{Method, Request, Response, StatusCode};
 use hyper_util::rt::TokioIo;
 use serde_json::{Value, json};
-use tokio::net::{UnixListener, UnixStream};
-use tokio::sync::oneshot;
+use tokio::net::UnixStream;
+
+use crate::serve::Accepting;
 
 /// The id of a pod sandbox that runs, of the pod `pod` in the namespace `default`.
 pub const PRETENDED_SANDBOX: &str =
@@ -28,8 +28,7 @@ pub const PRETENDED_SANDBOX: &str =
 pub struct PretendedEngine {
     socket: PathBuf,
     there: Arc<Mutex<There>>,
-    stop: Option<oneshot::Sender<()>>,
-    thread: Option<JoinHandle<()>>,
+    _accepting: Accepting,
 }
 
 /// Whether it tells of a container when it is asked for that alone.
@@ -61,10 +60,6 @@ impl PretendedEngine {
     /// One that listens beside `dir`'s other files; its images are in containerd's store, or in its own.
     pub fn start(dir: &Path, has_containerd_images: bool) -> Self {
         let socket = dir.join("docker.sock");
-        let listener = std::os::unix::net::UnixListener::bind(&socket).expect("make a socket");
-        listener
-            .set_nonblocking(true)
-            .expect("make a socket non-blocking");
         let there = Arc::new(Mutex::new(There {
             has_containerd_images,
             brings: BTreeMap::new(),
@@ -75,25 +70,12 @@ impl PretendedEngine {
             asked: Vec::new(),
             happens: tokio::sync::broadcast::Sender::new(64),
         }));
-        let (stop, stopped) = oneshot::channel();
         let shared = Arc::clone(&there);
-        let thread = std::thread::spawn(move || {
-            tokio::runtime::Builder::new_current_thread()
-                .enable_all()
-                .build()
-                .expect("start a reactor")
-                .block_on(async {
-                    tokio::select! {
-                        () = accept(listener, shared) => {}
-                        _ = stopped => {}
-                    }
-                });
-        });
+        let accepting = Accepting::at(&socket, move |stream| serve(stream, Arc::clone(&shared)));
         Self {
             socket,
             there,
-            stop: Some(stop),
-            thread: Some(thread),
+            _accepting: accepting,
         }
     }
 
@@ -159,27 +141,6 @@ impl PretendedEngine {
 
     fn there(&self) -> std::sync::MutexGuard<'_, There> {
         self.there.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
-impl Drop for PretendedEngine {
-    fn drop(&mut self) {
-        drop(self.stop.take());
-        if let Some(thread) = self.thread.take() {
-            let _ = thread.join();
-        }
-    }
-}
-
-async fn accept(listener: std::os::unix::net::UnixListener, there: Arc<Mutex<There>>) {
-    let listener = UnixListener::from_std(listener).expect("hand over a socket");
-    loop {
-        let Ok((stream, _)) = listener.accept().await else {
-            continue;
-        };
-        let there = Arc::clone(&there);
-        // Ends with the reactor, thus with the engine.
-        tokio::spawn(serve(stream, there));
     }
 }
 

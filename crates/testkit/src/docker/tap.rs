@@ -2,49 +2,39 @@
 
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
-use std::thread::JoinHandle;
 
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
-use tokio::net::{UnixListener, UnixStream};
-use tokio::sync::oneshot;
+use tokio::net::UnixStream;
+
+use crate::serve::Accepting;
 
 /// Passes connections on to an engine and notes the requests, until it is dropped.
 #[derive(Debug)]
 pub struct EngineTap {
     socket: PathBuf,
-    requests: Arc<Mutex<Vec<String>>>,
-    stop: Option<oneshot::Sender<()>>,
-    thread: Option<JoinHandle<()>>,
+    requests: Requests,
+    _accepting: Accepting,
 }
 
 impl EngineTap {
     /// Taps the engine behind `engine`, beside whose socket that of the tap is.
     pub fn on(engine: &Path) -> Self {
         let socket = engine.with_file_name("tap.sock");
-        let listener = std::os::unix::net::UnixListener::bind(&socket).expect("make a socket");
-        listener
-            .set_nonblocking(true)
-            .expect("make a socket non-blocking");
-        let requests = Arc::new(Mutex::new(Vec::new()));
-        let (stop, stopped) = oneshot::channel();
+        let requests = Requests::default();
         let (engine, noted) = (engine.to_owned(), requests.clone());
-        let thread = std::thread::spawn(move || {
-            tokio::runtime::Builder::new_current_thread()
-                .enable_all()
-                .build()
-                .expect("start a reactor")
-                .block_on(async {
-                    tokio::select! {
-                        () = accept(listener, engine, noted) => {}
-                        _ = stopped => {}
-                    }
-                });
+        let accepting = Accepting::at(&socket, move |client| {
+            let (engine, noted) = (engine.clone(), noted.clone());
+            async move {
+                // An engine that is away is told by hanging up.
+                if let Ok(server) = UnixStream::connect(engine).await {
+                    pass(client, server, noted).await;
+                }
+            }
         });
         Self {
             socket,
             requests,
-            stop: Some(stop),
-            thread: Some(thread),
+            _accepting: accepting,
         }
     }
 
@@ -59,33 +49,7 @@ impl EngineTap {
     }
 }
 
-impl Drop for EngineTap {
-    fn drop(&mut self) {
-        drop(self.stop.take());
-        if let Some(thread) = self.thread.take() {
-            let _ = thread.join();
-        }
-    }
-}
-
 type Requests = Arc<Mutex<Vec<String>>>;
-
-async fn accept(listener: std::os::unix::net::UnixListener, engine: PathBuf, requests: Requests) {
-    let listener = UnixListener::from_std(listener).expect("hand over a socket");
-    loop {
-        let Ok((client, _)) = listener.accept().await else {
-            continue;
-        };
-        let (engine, requests) = (engine.clone(), requests.clone());
-        // Ends with the reactor, thus with the tap.
-        tokio::spawn(async move {
-            // An engine that is away is told by hanging up.
-            if let Ok(server) = UnixStream::connect(engine).await {
-                pass(client, server, requests).await;
-            }
-        });
-    }
-}
 
 async fn pass(client: UnixStream, server: UnixStream, requests: Requests) {
     let (mut from_client, mut to_client) = client.into_split();

@@ -5,7 +5,6 @@ use std::net::{SocketAddr, TcpListener};
 use std::ops::Range;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::thread::JoinHandle;
 
 use bytes::Bytes;
 use http_body_util::{BodyExt, Full};
@@ -14,8 +13,7 @@ use hyper::header::{AUTHORIZATION, CONTENT_LENGTH, RANGE, TRANSFER_ENCODING, WWW
 use hyper::service::service_fn;
 use hyper::{HeaderMap, Method, Request, Response};
 use hyper_util::rt::TokioIo;
-use tokio::net::TcpSocket;
-use tokio::sync::oneshot;
+use tokio::net::{TcpSocket, TcpStream};
 
 use crate::http::{self, Answer};
 use crate::proxy::bandwidth::Line;
@@ -24,6 +22,7 @@ use crate::proxy::door::{Door, Guard, Verdict};
 use crate::proxy::fault::{Fault, Rule};
 use crate::proxy::fetched::Fetched;
 use crate::proxy::range;
+use crate::serve::Accepting;
 
 /// A request that came by.
 #[derive(Debug, Clone)]
@@ -42,16 +41,10 @@ pub struct Seen {
 #[derive(Debug)]
 pub struct FaultProxy {
     shared: Arc<Shared>,
-    running: Mutex<Option<Running>>,
+    /// None while it has left.
+    accepting: Mutex<Option<Accepting>>,
     /// Has the address while nobody listens there. It never does.
     _address: TcpSocket,
-}
-
-/// The thread that serves; dropping it ends it and all connections.
-#[derive(Debug)]
-struct Running {
-    stop: Option<oneshot::Sender<()>>,
-    thread: Option<JoinHandle<()>>,
 }
 
 #[derive(Debug)]
@@ -119,7 +112,7 @@ impl FaultProxy {
             crowd: Arc::default(),
         });
         Self {
-            running: Mutex::new(Some(Running::start(&shared))),
+            accepting: Mutex::new(Some(Shared::listen(&shared))),
             shared,
             _address: address,
         }
@@ -127,14 +120,14 @@ impl FaultProxy {
 
     /// Ends all connections and refuses others, as if the machine had nobody who listens.
     pub fn leave(&self) {
-        drop(lock(&self.running).take());
+        drop(lock(&self.accepting).take());
     }
 
     /// Is back where it was, if it had left.
     pub fn come_back(&self) {
-        let mut running = lock(&self.running);
-        if running.is_none() {
-            *running = Some(Running::start(&self.shared));
+        let mut accepting = lock(&self.accepting);
+        if accepting.is_none() {
+            *accepting = Some(Shared::listen(&self.shared));
         }
     }
 
@@ -216,60 +209,25 @@ impl FaultProxy {
     }
 }
 
-impl Running {
-    fn start(shared: &Arc<Shared>) -> Self {
+impl Shared {
+    /// Listens at its address until what is returned is dropped.
+    fn listen(shared: &Arc<Self>) -> Accepting {
         let listener = TcpListener::bind(shared.own).expect("listen at an address of our own");
-        listener
-            .set_nonblocking(true)
-            .expect("make a socket non-blocking");
-        let (stop, stopped) = oneshot::channel();
         let shared = Arc::clone(shared);
-        let thread = std::thread::spawn(move || {
-            tokio::runtime::Builder::new_current_thread()
-                .enable_all()
-                .build()
-                .expect("start a reactor")
-                .block_on(async {
-                    tokio::select! {
-                        () = accept(listener, shared) => {}
-                        _ = stopped => {}
-                    }
-                });
-        });
-        Self {
-            stop: Some(stop),
-            thread: Some(thread),
-        }
+        Accepting::on_tcp(listener, move |stream| {
+            converse(stream, Arc::clone(&shared))
+        })
     }
 }
 
-impl Drop for Running {
-    fn drop(&mut self) {
-        drop(self.stop.take());
-        if let Some(thread) = self.thread.take() {
-            let _ = thread.join();
-        }
-    }
-}
-
-async fn accept(listener: TcpListener, shared: Arc<Shared>) {
-    let listener = tokio::net::TcpListener::from_std(listener).expect("hand over a socket");
-    loop {
-        let Ok((stream, _)) = listener.accept().await else {
-            continue;
-        };
-        // As servers do: the end of a short answer waits for nobody's acknowledgement.
-        let _ = stream.set_nodelay(true);
-        let shared = shared.clone();
-        // Ends with the reactor, thus with the proxy.
-        tokio::spawn(async move {
-            let service = service_fn(move |request| serve(shared.clone(), request));
-            let connection = hyper::server::conn::http1::Builder::new()
-                .serve_connection(TokioIo::new(stream), service);
-            // An error here is a fault that was asked for, or a client that left.
-            let _ = connection.await;
-        });
-    }
+async fn converse(stream: TcpStream, shared: Arc<Shared>) {
+    // As servers do: the end of a short answer waits for nobody's acknowledgement.
+    let _ = stream.set_nodelay(true);
+    let service = service_fn(move |request| serve(shared.clone(), request));
+    let connection =
+        hyper::server::conn::http1::Builder::new().serve_connection(TokioIo::new(stream), service);
+    // An error here is a fault that was asked for, or a client that left.
+    let _ = connection.await;
 }
 
 /// Answers one request; an error cuts the connection.
