@@ -37,7 +37,6 @@ mod traced;
 
 use std::path::PathBuf;
 
-use orlop_cri::v1::StatusRequest;
 use orlop_testkit::{ContainerSpec, Cri, Node, NodeBuilder, Registry, machine, node};
 
 use crate::report::Report;
@@ -217,19 +216,6 @@ async fn subject(
 ) -> Result<Subject, String> {
     let node = node.runtime(runtime).start().await;
     let cri = node.cri().await;
-    let answer = cri.runtime.clone().status(StatusRequest::default()).await;
-    let conditions = answer
-        .expect("status")
-        .into_inner()
-        .status
-        .expect("a status")
-        .conditions;
-    if let Some(condition) = conditions
-        .iter()
-        .find(|condition| condition.reason == "NotBuilt")
-    {
-        return Err(condition.message.clone());
-    }
     cri.pull(image).await.expect("pull the image");
     Ok(Subject {
         name,

@@ -102,6 +102,19 @@ fn each_word_that_selects_tests_selects_some() {
     assert!(workspace.steps.len() > 20);
 }
 
+#[test]
+fn at_most_ten_tests_are_in_quarantine_and_make_test_leaves_them_out() {
+    let workspace = workspace();
+    let quarantine = workspace.profiles.of("quarantine").unwrap();
+    let gate = workspace.profiles.of("ci").unwrap();
+    let tests = workspace.tests.iter();
+    let kept: Vec<&Test> = tests.filter(|test| quarantine.selects(test)).collect();
+    assert!(kept.len() <= 10, "{} tests", kept.len());
+    for test in kept {
+        assert!(!gate.selects(test), "{} is in both", test.identity());
+    }
+}
+
 fn workspace() -> Workspace {
     with_lists(Programs::read().tests)
 }
