@@ -1,0 +1,12 @@
+//! Connections of WebSocket: each ends when its peer does.
+#![no_main]
+
+use libfuzzer_sys::fuzz_target;
+
+fuzz_target!(|data: &[u8]| {
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_time()
+        .build()
+        .unwrap();
+    runtime.block_on(orlop_stream::fuzzing::websocket(data));
+});
