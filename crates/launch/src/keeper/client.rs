@@ -174,7 +174,9 @@ impl Keeper {
         };
         let fds = [streams.stdin, streams.stdout, streams.stderr];
         let fds = fds.into_iter().flatten().collect();
-        let (reply, _) = self.call(&doing, &request, fds, REQUEST_LIMIT.get()).await?;
+        let (reply, _) = self
+            .call(&doing, &request, fds, REQUEST_LIMIT.get())
+            .await?;
         Ok(reply.attachment)
     }
 

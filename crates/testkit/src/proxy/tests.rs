@@ -40,9 +40,8 @@ async fn get(
 #[tokio::test]
 async fn without_rules_all_passes_and_is_counted() {
     let (origin, proxy) = pair();
-    let answer = get(&proxy, "/v2/a/blob?x=1", None)
-        .await
-        .expect("an answer");
+    let answer = get(&proxy, "/v2/a/blob?x=1", None).await;
+    let answer = answer.expect("an answer");
     assert_eq!(answer.status, StatusCode::OK);
     assert!(answer.body == content());
     assert_eq!(
@@ -73,9 +72,8 @@ async fn faults_befall_the_requests_they_are_for() {
     let second = get(&proxy, "/blob", None).await.expect("an answer");
     assert_eq!(second.status, 429);
     assert_eq!(second.headers["retry-after"], "7");
-    get(&proxy, "/blob", None)
-        .await
-        .expect_err("the third is cut");
+    let refused = get(&proxy, "/blob", None).await;
+    refused.expect_err("the third is cut");
     assert_eq!(
         get(&proxy, "/blob", None)
             .await
@@ -89,9 +87,8 @@ async fn faults_befall_the_requests_they_are_for() {
 async fn bodies_are_cut_changed_stalled_and_slowed() {
     let (_origin, proxy) = pair();
     proxy.rule(Rule::on("/blob", Fault::Truncate { after: 10_000 }));
-    get(&proxy, "/blob", None)
-        .await
-        .expect_err("the body ends early");
+    let refused = get(&proxy, "/blob", None).await;
+    refused.expect_err("the body ends early");
 
     proxy.heal();
     proxy.rule(Rule::on("/blob", Fault::Corrupt { offset: 5 }));
