@@ -1,3 +1,5 @@
+//! Timeouts that tests may shorten.
+
 use std::fmt;
 use std::time::Duration;
 
