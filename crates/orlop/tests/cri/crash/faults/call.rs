@@ -71,18 +71,6 @@ pub(super) fn is_spared(call: &str) -> bool {
     SPARED.iter().any(|(_, calls)| calls.contains(&call))
 }
 
-/// An error as it is told.
-pub(super) fn in_words(error: &str) -> &'static str {
-    match error {
-        "EAGAIN" => "Resource temporarily unavailable",
-        "EIO" => "Input/output error",
-        "EMFILE" => "Too many open files",
-        "ENOMEM" => "Cannot allocate memory",
-        "ENOSPC" => "No space left on device",
-        _ => panic!("{error} has no words"),
-    }
-}
-
 /// The errors that befall a call on a machine in trouble.
 pub(super) fn errors_of(call: &str) -> &'static [&'static str] {
     match call {

@@ -69,13 +69,15 @@ impl Fault {
         }
     }
 
-    /// Whether a message names what failed, and why: the error of the system call alone does not.
+    /// Whether a message says what was being done, and then why it failed: the words of the error alone do not.
+    /// The reason may be in words of ours, such as "the pod's keeper is gone".
     pub(super) fn is_told_by(&self, message: &str) -> bool {
         match &self.failing {
             Failing::Call { .. } => {
-                let failed = message.split_once(call::in_words(self.error));
-                failed.is_some_and(|(what, _)| what.ends_with(": ") && what.contains(' '))
-                    || message == "transport error"
+                let said = message.rsplit_once(": ");
+                let is_told =
+                    said.is_some_and(|(what, why)| what.contains(' ') && why.contains(' '));
+                is_told || message == "transport error"
             }
             Failing::Execution(program) => {
                 let name = program.rsplit('/').next().unwrap_or_default();
