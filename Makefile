@@ -12,8 +12,6 @@ RELEASE := $(TARGET_DIR)/release
 # features and compile the same crates again. `.config/nextest.toml` says what a profile selects.
 WORKSPACE_TESTS = --locked --workspace --lib --bins --tests
 RUN_TESTS = .ci/with-skips $(CARGO) nextest run $(WORKSPACE_TESTS) $(NEXTEST_FLAGS)
-# `make test-runc CORE=yes`: only the dozen tests that each back end must pass before a change lands.
-profile = --profile $(if $(CORE),core,$(1))
 
 .DEFAULT_GOAL := help
 .PHONY: conformance help run build test-build release static static-programs deps test test-unit test-peer test-containerd test-erofs \
@@ -104,26 +102,26 @@ test-quarantine: deps test-build ## the tests that fail now and then, which `mak
 	@$(RUN_TESTS) --profile quarantine --no-tests pass
 
 test-peer: deps test-build ## the behaviour tests on Debian's containerd, the reference
-	@ORLOP_TEST_PEER=containerd $(RUN_TESTS) $(call profile,peer)
+	@ORLOP_TEST_PEER=containerd $(RUN_TESTS) --profile peer
 
 test-containerd: deps test-build ## the behaviour tests on Debian's containerd with our shim
-	@ORLOP_TEST_PEER=containerd ORLOP_TEST_PEER_SHIM=orlop $(RUN_TESTS) $(call profile,containerd)
+	@ORLOP_TEST_PEER=containerd ORLOP_TEST_PEER_SHIM=orlop $(RUN_TESTS) --profile containerd
 
 test-runc: deps test-build ## the behaviour tests on Debian's runc; without this they are on orlop-run
-	@ORLOP_TEST_RUNTIME=runc $(RUN_TESTS) $(call profile,runc)
+	@ORLOP_TEST_RUNTIME=runc $(RUN_TESTS) --profile runc
 
 test-static: deps test-build static ## the behaviour tests on what is optimised and linked statically
 	@ORLOP_RUN_BIN=$(abspath $(RELEASE))/orlop-run ORLOP_KEEPER_BIN=$(abspath $(RELEASE))/orlop-keeper \
-		$(RUN_TESTS) $(call profile,static)
+		$(RUN_TESTS) --profile static
 
 test-erofs: deps test-build ## the tests of images, and behaviour tests, with layers that are files of EROFS
-	@ORLOP_TEST_IMAGE_STORE=erofs $(RUN_TESTS) $(call profile,erofs)
+	@ORLOP_TEST_IMAGE_STORE=erofs $(RUN_TESTS) --profile erofs
 
 test-lazy: deps test-build ## behaviour tests with layers that are mounted while they are fetched
-	@ORLOP_TEST_IMAGE_STORE=lazy $(RUN_TESTS) $(call profile,lazy)
+	@ORLOP_TEST_IMAGE_STORE=lazy $(RUN_TESTS) --profile lazy
 
 test-gvisor: deps test-build ## the behaviour tests on gVisor; what it does not do is in docs/runtimes.md
-	@ORLOP_TEST_RUNTIME=runsc $(RUN_TESTS) $(call profile,gvisor)
+	@ORLOP_TEST_RUNTIME=runsc $(RUN_TESTS) --profile gvisor
 
 # What runwasi drags in is nothing that all who build should wait for: a workspace of its own.
 WASM_SHIM := $(abspath $(TARGET_DIR))/wasm-shim
