@@ -165,7 +165,7 @@ rules: # Formatting and the house rules: what needs no build.
 	$(CARGO) nextest run --locked --package orlop-house --profile ci
 
 check: rules ## formatting, house rules and clippy
-	$(CARGO) clippy --locked --workspace --all-targets -- -D warnings
+	$(CARGO) clippy --locked --workspace --features orlop-conformance/tools --all-targets -- -D warnings
 
 lint: check ## `make check`, and licences and bans by cargo-deny
 	@.ci/deny || { [ $$? = 2 ] && [ -z "$$ORLOP_CI_STRICT" ]; }
