@@ -192,9 +192,14 @@ pub async fn adopt(
     keeper: Keeper,
     events: KeeperEvents,
 ) -> Vec<Arc<Container>> {
+    // Before this run can begin a command in the pod.
+    let run = pod.run.clone();
+    let prepared = blocking(move || Ok(prepared_commands(&run))).await;
+    let prepared = prepared.unwrap_or_default();
     pod.set_keeper(Some(keeper.clone()));
     let half_started = match keeper.list().await {
         Ok(listing) => {
+            forget_unsent_commands(node, prepared, &listing.execs);
             end_commands(node, pod, &keeper, listing.execs);
             shared::take_over(node, pod, &listing.containers);
             unrecorded::end_in(node, pod, &keeper, &listing.containers);
@@ -207,6 +212,36 @@ pub async fn adopt(
     };
     keeper_events::watch(node, pod, events);
     half_started
+}
+
+/// The directories of commands in a pod's bundles, by the commands' ids.
+fn prepared_commands(run: &Path) -> Vec<(String, PathBuf)> {
+    let entries = |dir: &Path| std::fs::read_dir(dir).into_iter().flatten().flatten();
+    let bundles = entries(run).flat_map(|bundle| entries(&bundle.path()));
+    bundles
+        .filter_map(|entry| {
+            let name = entry.file_name();
+            let id = name.to_str()?.strip_prefix("exec-")?.to_owned();
+            Some((id, entry.path()))
+        })
+        .collect()
+}
+
+/// Removes the directories of commands that an earlier run was killed before it could send to the keeper.
+fn forget_unsent_commands(node: &Node, prepared: Vec<(String, PathBuf)>, execs: &[ExecInfo]) {
+    let unsent = prepared.into_iter().filter(|(id, _)| {
+        let is_known = execs.iter().any(|exec| exec.id == *id);
+        !is_known && !node.commands.awaits(id)
+    });
+    let dirs: Vec<PathBuf> = unsent.map(|(_, dir)| dir).collect();
+    if !dirs.is_empty() {
+        node.tasks.spawn(blocking(move || {
+            for dir in &dirs {
+                let _ = remove_tree(dir);
+            }
+            Ok(())
+        }));
+    }
 }
 
 /// Ends the commands of an earlier run: whoever asked for them has lost them with that run.

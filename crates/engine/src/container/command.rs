@@ -62,12 +62,7 @@ impl Session {
         let id = ContainerId::random().as_str()[..32].to_owned();
         let dir = container.bundle.join(format!("exec-{id}"));
         let tty = matches!(io, ExecIo::Terminal(_));
-        let (container_too, dir_too, args) = (Arc::clone(container), dir.clone(), command.to_vec());
-        let node_too = Arc::clone(node);
-        blocking(move || {
-            bundle::write_process(&node_too.config(), &container_too, &dir_too, &args, tty)
-        })
-        .await?;
+        // The command is expected before its directory exists: what nobody expects is removed.
         let end = node.commands.expect(&id, &container.pod);
         let mut session = Self {
             node: Arc::clone(node),
@@ -78,6 +73,12 @@ impl Session {
             over: false,
             terminal: None,
         };
+        let (container_too, dir_too, args) = (Arc::clone(container), dir.clone(), command.to_vec());
+        let node_too = Arc::clone(node);
+        blocking(move || {
+            bundle::write_process(&node_too.config(), &container_too, &dir_too, &args, tty)
+        })
+        .await?;
         let command = ExecCommand {
             id,
             container: container.id.to_string(),

@@ -166,6 +166,36 @@ async fn a_daemon_killed_under_sessions_leaves_none_of_their_commands() {
     world.finish().await;
 }
 
+#[tokio::test]
+async fn the_directory_of_a_command_that_a_killed_daemon_never_sent_is_removed() {
+    let mut world = ours!();
+    let running = world.run_script("unsent", "sleep 86400").await;
+    world.node.kill9();
+    let bundle = directory_below(&world.node.state(), &running.id).expect("a bundle");
+    fs::create_dir(bundle.join("exec-0123456789abcdef0123456789abcdef")).expect("a directory");
+    world.node.start_again().await;
+    world.cri = world.node.cri().await;
+    settle(|| commands_left(&world.node.state()) == 0).await;
+    assert_eq!(commands_left(&world.node.state()), 0);
+    world.finish().await;
+}
+
+/// A directory of this name that is not a root file system's.
+fn directory_below(top: &Path, name: &str) -> Option<PathBuf> {
+    let entries: Vec<_> = fs::read_dir(top).ok()?.flatten().collect();
+    let is_bundle = |path: &PathBuf| path.join("config.json").is_file();
+    let here = entries.iter().filter(|entry| entry.file_name() == name);
+    let found = here.map(fs::DirEntry::path).find(is_bundle);
+    found.or_else(|| {
+        let below = entries
+            .iter()
+            .filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_dir()));
+        below
+            .map(fs::DirEntry::path)
+            .find_map(|path| directory_below(&path, name))
+    })
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_daemon_killed_while_a_command_starts_leaves_it_to_the_next_one_to_end() {
     // containerd calls its own shim.
