@@ -44,18 +44,6 @@ async fn read(from: PipeReader, count: usize) -> (String, PipeReader) {
         .unwrap()
 }
 
-async fn rest(mut from: PipeReader) -> String {
-    let read = tokio::task::spawn_blocking(move || {
-        let mut text = String::new();
-        from.read_to_string(&mut text).unwrap();
-        text
-    });
-    tokio::time::timeout(support::LIMIT, read)
-        .await
-        .unwrap()
-        .unwrap()
-}
-
 #[tokio::test]
 async fn watchers_come_late_and_go_and_the_container_goes_on() {
     let mut pod = Pod::new().await;
@@ -94,7 +82,7 @@ async fn watchers_come_late_and_go_and_the_container_goes_on() {
     let third = attach(&pod, "c1").await;
     pod.keeper.kill("c1", 9).await.unwrap();
     pod.exit_of("c1").await;
-    assert_eq!(rest(third.stdout).await, "");
+    assert_eq!(support::read_to_end(third.stdout).await, "");
     assert_eq!(
         pod.keeper.list().await.unwrap().containers[0].attachments,
         0
@@ -116,7 +104,7 @@ async fn stdin_once_ends_with_its_first_attachment() {
         let text = text.clone();
         std::thread::spawn(move || ends.stdin.write_all(text.as_bytes()).unwrap())
     };
-    let got = rest(ends.stdout).await;
+    let got = support::read_to_end(ends.stdout).await;
     writer.join().unwrap();
     assert!(got == format!("{text}\ndone\n"), "{} bytes", got.len());
     assert_eq!(pod.exit_of("c1").await.code, 0);
@@ -132,12 +120,12 @@ async fn a_watcher_that_does_not_read_holds_up_nobody() {
     let lazy = attach(&pod, "c1").await;
     let mut eager = attach(&pod, "c1").await;
     eager.stdin.write_all(b"go\n").unwrap();
-    let all = rest(eager.stdout).await;
+    let all = support::read_to_end(eager.stdout).await;
     assert_eq!(all.len(), 3_000_000 + "over\n".len());
     assert_eq!(pod.exit_of("c1").await.code, 0);
     assert_eq!(pod.logged("c1").replace('\n', "").len(), 3_000_004);
     // It sees the beginning and then, not having kept up, the end.
-    let seen = rest(lazy.stdout).await.len();
+    let seen = support::read_to_end(lazy.stdout).await.len();
     assert!(seen > 0 && seen < 2_000_000, "{seen}");
 }
 
@@ -162,7 +150,7 @@ async fn many_watchers_that_do_not_read_hold_up_nobody_for_longer() {
     let mut eager = attach(&pod, "c1").await;
     let begun = std::time::Instant::now();
     eager.stdin.write_all(b"go\n").unwrap();
-    let all = rest(eager.stdout).await;
+    let all = support::read_to_end(eager.stdout).await;
     assert_eq!(all.len(), 5_000_000 + "over\n".len());
     let held_up = begun.elapsed().as_secs_f64();
     assert!(held_up < 5.0, "{held_up} seconds for {WATCHERS} watchers");
@@ -199,7 +187,7 @@ async fn a_terminal_can_be_typed_at_resized_and_left() {
     pod.wait_for_log("c1", "got b").await;
     drop(ends.stdin);
     assert_eq!(pod.exit_of("c1").await.code, 0);
-    let text = rest(ends.stdout).await;
+    let text = support::read_to_end(ends.stdout).await;
     assert_eq!(
         text,
         "a\r\n25 80\r\ngot a\r\nb\r\n43 132\r\ngot b\r\nbye\r\n"

@@ -22,18 +22,6 @@ fn streams() -> (ExecIo, PipeReader, PipeReader) {
     (io, out, err)
 }
 
-async fn read_to_end(mut from: PipeReader) -> String {
-    let read = tokio::task::spawn_blocking(move || {
-        let mut text = String::new();
-        from.read_to_string(&mut text).unwrap();
-        text
-    });
-    tokio::time::timeout(support::LIMIT, read)
-        .await
-        .unwrap()
-        .unwrap()
-}
-
 #[tokio::test]
 async fn output_errors_and_exit_code_come_back() {
     let mut pod = Pod::new().await;
@@ -43,8 +31,8 @@ async fn output_errors_and_exit_code_come_back() {
     let started = pod.exec("e1", "c1", &args, io).await.unwrap();
     assert!(started.pid > 1 && started.terminal.is_none());
     assert_eq!(pod.exec_exit_of("e1").await.code, 3);
-    assert_eq!(read_to_end(out).await, "out\n");
-    assert_eq!(read_to_end(err).await, "err\n");
+    assert_eq!(support::read_to_end(out).await, "out\n");
+    assert_eq!(support::read_to_end(err).await, "err\n");
 
     let listing = pod.keeper.list().await.unwrap();
     assert_eq!(listing.execs[0].exit.as_ref().unwrap().code, 3);
@@ -87,7 +75,7 @@ async fn input_reaches_the_command() {
     ours.write_all(b"shout").unwrap();
     drop(ours);
     assert_eq!(pod.exec_exit_of("e1").await.code, 0);
-    assert_eq!(read_to_end(out).await, "SHOUT");
+    assert_eq!(support::read_to_end(out).await, "SHOUT");
 }
 
 #[tokio::test]
@@ -145,7 +133,7 @@ async fn killing_takes_the_whole_tree_and_nothing_else() {
     .await;
     assert!(is_alive(other.pid) && is_alive(container) && !is_alive(started.pid));
     // The pipe has no other holders left.
-    assert_eq!(read_to_end(out).await, "ready\n");
+    assert_eq!(support::read_to_end(out).await, "ready\n");
     pod.keeper.kill_exec("e1", 9).await.unwrap();
     assert!(is_alive(other.pid));
 }
@@ -184,7 +172,7 @@ async fn a_command_whose_daemon_has_gone_while_it_was_started_is_ended() {
     }
     drop((daemon, events));
     assert_eq!(pod.exec_exit_of("e1").await.signal, 9);
-    assert_eq!(read_to_end(out).await, "");
+    assert_eq!(support::read_to_end(out).await, "");
 }
 
 #[tokio::test]
@@ -216,7 +204,7 @@ async fn what_a_finished_command_left_behind_can_be_killed() {
     tokio::time::sleep(Duration::from_millis(50)).await;
     pod.keeper.kill_exec("e1", 9).await.unwrap();
     // Ends only once the sleeper, which holds the pipe, is gone.
-    assert!(!read_to_end(out).await.is_empty());
+    assert!(!support::read_to_end(out).await.is_empty());
 }
 
 #[tokio::test]

@@ -466,3 +466,13 @@ fn remove_cgroups(name: &str) {
         let _ = fs::remove_dir(&top);
     }
 }
+
+/// All that a pipe still gives, until its writers have closed it.
+pub async fn read_to_end(mut from: impl std::io::Read + Send + 'static) -> String {
+    let read = tokio::task::spawn_blocking(move || {
+        let mut text = String::new();
+        from.read_to_string(&mut text).unwrap();
+        text
+    });
+    tokio::time::timeout(LIMIT, read).await.unwrap().unwrap()
+}
