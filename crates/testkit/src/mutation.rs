@@ -41,6 +41,17 @@ const MARK: &str = "fuzzed";
 
 type Repair = fn(&mut Vec<u8>, &mut Chance);
 
+/// Makes the checksums of a tar archive's headers right again: a reader looks no further at a wrong one.
+pub fn mend_tar_checksums(archive: &mut [u8]) {
+    for block in archive.chunks_exact_mut(512) {
+        if &block[257..262] == b"ustar" {
+            block[148..156].fill(b' ');
+            let sum: u32 = block.iter().map(|byte| u32::from(*byte)).sum();
+            block[148..156].copy_from_slice(format!("{sum:06o}\0 ").as_bytes());
+        }
+    }
+}
+
 /// A target's examples, and what is known about its language.
 #[derive(Debug, Default)]
 pub struct Fuzz {

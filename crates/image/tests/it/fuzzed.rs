@@ -340,11 +340,5 @@ fn sign(archive: &mut Vec<u8>, chance: &mut orlop_testkit::Chance) {
     if chance.below(2) == 0 {
         archive.resize(archive.len().next_multiple_of(512), 0);
     }
-    for block in archive.chunks_exact_mut(512) {
-        if &block[257..262] == b"ustar" {
-            block[148..156].fill(b' ');
-            let sum: u32 = block.iter().map(|byte| u32::from(*byte)).sum();
-            block[148..156].copy_from_slice(format!("{sum:06o}\0 ").as_bytes());
-        }
-    }
+    orlop_testkit::mutation::mend_tar_checksums(archive);
 }
