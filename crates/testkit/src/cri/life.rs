@@ -19,6 +19,11 @@ type Answer<T> = Result<T, Status>;
 /// How long a container may take to get into a state before a test gives up.
 const STATE_LIMIT: Duration = Duration::from_secs(30);
 
+/// What runsc says when it fails to start a pod of the node's network because an interface disappeared between its
+/// listing the interfaces and its asking for the features of each. Tests that run at once make and remove interfaces
+/// all the time. A kubelet tries again as well.
+const RUNSC_LOST_AN_INTERFACE: &str = "starting sandbox: no such device";
+
 impl Cri {
     /// The runtime's name and version.
     pub async fn version(&self) -> Answer<VersionResponse> {
@@ -82,13 +87,20 @@ impl Cri {
 
     /// Runs a pod; returns its id.
     pub async fn run_pod(&self, pod: &PodSpec) -> Answer<String> {
-        let config = Some(pod.config());
         let request = RunPodSandboxRequest {
-            config,
+            config: Some(pod.config()),
             ..RunPodSandboxRequest::default()
         };
-        let answer = self.runtime.clone().run_pod_sandbox(request).await?;
-        Ok(answer.into_inner().pod_sandbox_id)
+        let mut answer = self.runtime.clone().run_pod_sandbox(request.clone()).await;
+        for _ in 0..5 {
+            match &answer {
+                Err(status) if status.message().ends_with(RUNSC_LOST_AN_INTERFACE) => {
+                    answer = self.runtime.clone().run_pod_sandbox(request.clone()).await;
+                }
+                _ => break,
+            }
+        }
+        Ok(answer?.into_inner().pod_sandbox_id)
     }
 
     /// A pod's status.
