@@ -12,7 +12,7 @@ use crate::plan::{check_hook, limit_of_hook};
 use crate::sys::{open_pidfd, poll_in};
 
 /// The most that is told of what a hook said.
-const SAID: u64 = 4096;
+pub(crate) const SAID: usize = 4096;
 
 /// Runs a stage's hooks one after the other; the state comes by their standard input.
 pub(crate) fn run(hooks: &[Hook], stage: &str, state: &serde_json::Value) -> Result<()> {
@@ -120,7 +120,7 @@ impl Said {
         for (fd, kept) in [(&self.0, out), (&self.1, err)] {
             let mut chunk = [0; 4096];
             while let Ok(count @ 1..) = rustix::io::read(fd, &mut chunk) {
-                let room = (SAID as usize).saturating_sub(kept.len());
+                let room = SAID.saturating_sub(kept.len());
                 kept.extend_from_slice(&chunk[..count.min(room)]);
             }
         }

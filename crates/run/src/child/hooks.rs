@@ -33,6 +33,10 @@ fn one(hook: &HookStep, hooks: &HookSteps, env: &Image) -> rustix::io::Result<()
             if let Some(state) = &hooks.state {
                 let _ = rustix::stdio::dup2_stdin(state.as_fd());
             }
+            if let Some(output) = &hooks.output {
+                let _ = rustix::stdio::dup2_stdout(output.as_fd());
+                let _ = rustix::stdio::dup2_stderr(output.as_fd());
+            }
             let _ = execute(&hook.program, &hook.args, hook.env.as_ref().unwrap_or(env));
             exit_now(127)
         }

@@ -17,7 +17,7 @@ use std::os::fd::{AsFd, OwnedFd};
 
 use rustix::fs::{CWD, Mode, OFlags, openat};
 use rustix::io::Errno;
-use rustix::process::{Signal, set_parent_process_death_signal};
+use rustix::process::{Signal, set_parent_process_death_signal, umask};
 use rustix::thread::{Gid, Uid, set_thread_groups, set_thread_res_gid, set_thread_res_uid};
 
 pub(crate) use join::{Joining, run as run_joining};
@@ -139,6 +139,8 @@ fn live(plan: &mut Plan, channel: &Channel) -> Result<Infallible, Fault> {
         channel.did(Step::Loopback, 0);
     }
     let mut proc = None;
+    // Files of the root have the modes that they should have, whatever the caller's umask is.
+    let usual = umask(Mode::empty());
     if let Some(root) = &mut plan.root {
         proc = root::fill(root, channel)?;
     }
@@ -155,7 +157,9 @@ fn live(plan: &mut Plan, channel: &Channel) -> Result<Infallible, Fault> {
     {
         rustix::process::fchdir(&root.tree).at(Step::CreateHook)?;
     }
+    umask(usual);
     hooks::run(&plan.create_hooks, &plan.process.env, Step::CreateHook)?;
+    umask(Mode::empty());
     if !plan.create_hooks.steps.is_empty() {
         channel.did(Step::CreateHook, plan.create_hooks.steps.len() as u16);
     }
@@ -212,6 +216,7 @@ fn live(plan: &mut Plan, channel: &Channel) -> Result<Infallible, Fault> {
     let kept = [
         plan.state_dir.as_ref().map(AsFd::as_fd),
         plan.start_hooks.state.as_ref().map(AsFd::as_fd),
+        plan.start_hooks.output.as_ref().map(AsFd::as_fd),
     ];
     finish::close_the_rest(&plan.process, channel, kept)?;
     let program = finish::become_user(&mut plan.process, channel)?;

@@ -14,7 +14,7 @@ use rustix::mount::{
     fsconfig_create, fsconfig_set_flag, fsconfig_set_string, fsmount, fsopen, move_mount,
     open_tree, unmount,
 };
-use rustix::process::{chroot, fchdir, pivot_root, umask};
+use rustix::process::{chroot, fchdir, pivot_root};
 
 use super::fresh::{make_file_system, make_fresh, make_fresh_with};
 use super::null::is_null;
@@ -29,7 +29,6 @@ use crate::sys::{MountAttr, enter_namespaces, set_mount_attributes, unshare_moun
 /// Puts the tree in its place and everything into it. Also returns a descriptor of the container's
 /// `/proc` where it has one of its own.
 pub(super) fn fill(plan: &mut RootPlan, channel: &Channel) -> Result<Option<OwnedFd>, Fault> {
-    umask(Mode::empty());
     match &mut plan.few {
         Some(few) => enter_few(few, plan.tree.as_fd()).at(Step::PlaceRoot)?,
         None => place_in_copy(plan)?,

@@ -6,6 +6,7 @@ use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 
 use rustix::fs::{SeekFrom, ftruncate, seek};
+use rustix::io::pread;
 use rustix::process::Resource;
 use serde_json::{Value, json};
 
@@ -18,7 +19,7 @@ use crate::hooks;
 use crate::log::Log;
 use crate::netdev::Devices;
 use crate::plan::{HookSteps, write_maps};
-use crate::report::{Channel, Fault, Word};
+use crate::report::{Channel, Fault, Step, Word};
 use crate::state::{State, StateDir, Status, Written, process};
 use crate::sys::{Cloned, open_pidfd, set_rlimit_of, wait_for};
 
@@ -108,7 +109,15 @@ pub(super) fn serve(
                 send_listener(&prepared.state, Status::Creating, child.pid, &listener)?;
                 go_on(channel)?;
             }
-            Some(Word::Failed(fault)) => return Err(explain(fault, spec)),
+            Some(Word::Failed(fault)) => {
+                let error = explain(fault, spec);
+                return Err(match said_by_hooks(&prepared.plan.create_hooks) {
+                    Some(said) if fault.step == Step::CreateHook => {
+                        Error::new(format!("{error}, output: {said}"))
+                    }
+                    _ => error,
+                });
+            }
             Some(Word::Null) => return Err(Error::new("the process asked for what it has")),
             Some(Word::Ready) => break,
             None if between => return Err(Error::new("the process between ended before its time")),
@@ -219,6 +228,14 @@ fn tell_state(steps: &HookSteps, document: &Value) -> Result<()> {
     seek(file, SeekFrom::Start(0)).doing(told)?;
     let mut file = std::fs::File::from(file.try_clone().doing(told)?);
     file.write_all(document.to_string().as_bytes()).doing(told)
+}
+
+/// The beginning of what hooks have printed.
+fn said_by_hooks(steps: &HookSteps) -> Option<String> {
+    let mut said = [0; hooks::SAID];
+    let length = pread(steps.output.as_ref()?, &mut said, 0).ok()?;
+    let said = String::from_utf8_lossy(&said[..length]);
+    (!said.trim().is_empty()).then(|| said.trim().to_owned())
 }
 
 /// Writes a process's number, as whole as a file can be.

@@ -5,6 +5,7 @@ use std::os::fd::OwnedFd;
 use std::path::Path;
 
 use orlop_oci::Hook;
+use rustix::fs::{MemfdFlags, memfd_create};
 
 use super::text::c_string;
 use crate::error::{Error, Result};
@@ -28,6 +29,8 @@ pub(crate) struct HookSteps {
     pub(crate) steps: Vec<HookStep>,
     /// A file in memory with the container's state, which the parent writes.
     pub(crate) state: Option<OwnedFd>,
+    /// A file in memory that takes what the hooks print, for the error of one that fails.
+    pub(crate) output: Option<OwnedFd>,
 }
 
 impl HookSteps {
@@ -59,16 +62,18 @@ impl HookSteps {
             })
         });
         let steps: Vec<HookStep> = steps.collect::<Result<_>>()?;
-        let state =
-            if steps.is_empty() {
-                None
-            } else {
-                let file = rustix::fs::memfd_create(c"state", rustix::fs::MemfdFlags::CLOEXEC);
-                Some(file.map_err(|error| {
-                    Error::new(format!("hooks.{stage}: a file in memory: {error}"))
-                })?)
-            };
-        Ok(Self { steps, state })
+        if steps.is_empty() {
+            return Ok(Self::default());
+        }
+        let file = |name| {
+            memfd_create(name, MemfdFlags::CLOEXEC)
+                .map_err(|error| Error::new(format!("hooks.{stage}: a file in memory: {error}")))
+        };
+        Ok(Self {
+            steps,
+            state: Some(file(c"state")?),
+            output: Some(file(c"output")?),
+        })
     }
 }
 

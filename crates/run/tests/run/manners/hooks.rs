@@ -44,6 +44,34 @@ fn of_hooks_that_fail_it_is_said_which_and_how() {
 }
 
 #[test]
+fn hooks_in_the_container_write_files_with_the_callers_umask() {
+    skip_unless!(works());
+    let rig = Rig::new();
+    let mut config = rig.config(&["stat", "-c", "%a", "/made"]);
+    // These hooks start in the container's root, before it is entered.
+    config["hooks"] = json!({
+        "createContainer": [{ "path": "/bin/sh", "args": ["sh", "-c", ": > made"] }],
+    });
+    assert_eq!(out(rig.run(&config)).trim(), "644");
+}
+
+#[test]
+fn what_hooks_print_is_in_the_error_and_not_in_the_containers_output() {
+    skip_unless!(works());
+    let rig = Rig::new();
+    let hook = |script: &str| json!([{ "path": "/bin/sh", "args": ["sh", "-c", script] }]);
+    let mut config = rig.config(&["sh", "-c", "echo the program"]);
+    config["hooks"] = json!({
+        "createContainer": hook("echo loud; echo louder >&2"),
+        "startContainer": hook("echo loud; echo louder >&2"),
+    });
+    assert_eq!(out(rig.run(&config)).trim(), "the program");
+    config["hooks"] = json!({ "createContainer": hook("echo the reason; exit 3") });
+    let said = refusal(rig.run(&config));
+    assert_contains!(said, "hook #0: exit status 3, output: the reason");
+}
+
+#[test]
 fn hooks_and_the_process_may_run_on_all_processors() {
     skip_unless!(works());
     let rig = Rig::new();
