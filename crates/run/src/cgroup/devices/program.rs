@@ -21,8 +21,8 @@ const ACCESS: u8 = 3;
 const MAJOR: u8 = 4;
 const MINOR: u8 = 5;
 
-/// The program: one question after the other, whose first exception that covers all that is asked
-/// decides.
+/// The program: one exception after the other, of which the first that applies decides. One that allows applies if it
+/// covers all that is asked; one that denies applies if it names any of it, as with version 1.
 pub(super) fn of(rules: &Rules) -> Vec<Instruction> {
     let mut program = vec![
         // The lower half of the first word is the kind, the upper what is to be done.
@@ -50,7 +50,12 @@ fn exception(which: Which, access: Access, allow: i32) -> Vec<Instruction> {
         },
     )];
     if access != Access::ALL {
-        questions.push(Question::Covers(i32::from(access.0)));
+        let access = i32::from(access.0);
+        questions.push(if allow == 0 {
+            Question::Touches(access)
+        } else {
+            Question::Covers(access)
+        });
     }
     for (register, number) in [(MAJOR, which.major), (MINOR, which.minor)] {
         if let Some(number) = number {
@@ -69,6 +74,11 @@ fn exception(which: Which, access: Access, allow: i32) -> Vec<Instruction> {
                 and(CONTEXT, access),
                 jump_unless_same(CONTEXT, ACCESS, length),
             ],
+            Question::Touches(access) => vec![
+                copy(CONTEXT, ACCESS),
+                and(CONTEXT, access),
+                jump_if_value(CONTEXT, 0, length),
+            ],
         };
         length += asked.len() as i16;
         backwards.extend(asked.into_iter().rev());
@@ -80,6 +90,7 @@ fn exception(which: Which, access: Access, allow: i32) -> Vec<Instruction> {
 enum Question {
     Value(u8, i32),
     Covers(i32),
+    Touches(i32),
 }
 
 // Codes are classes, sizes and operations of `linux/bpf.h` and `linux/bpf_common.h`, added up.
@@ -128,6 +139,16 @@ fn jump_unless_value(register: u8, value: i32, offset: i16) -> Instruction {
     const JMP_JNE_K: u8 = 0x55;
     Instruction {
         code: JMP_JNE_K,
+        registers: register,
+        offset,
+        value,
+    }
+}
+
+fn jump_if_value(register: u8, value: i32, offset: i16) -> Instruction {
+    const JMP_JEQ_K: u8 = 0x15;
+    Instruction {
+        code: JMP_JEQ_K,
         registers: register,
         offset,
         value,
@@ -189,6 +210,7 @@ mod tests {
                 0x74 => registers[to] = u64::from(registers[to] as u32 >> value),
                 0xbc => registers[to] = u64::from(registers[from] as u32),
                 0xb4 => registers[to] = value.into(),
+                0x15 => at = jump(at, registers[to] == i64::from(it.value) as u64),
                 0x55 => at = jump(at, registers[to] != i64::from(it.value) as u64),
                 0x5d => at = jump(at, registers[to] != registers[from]),
                 0x95 => return registers[0],
@@ -243,6 +265,7 @@ mod tests {
         let program = of(&Rules::of(&[all, rule(false, 8, 0, "w")], &[]).unwrap());
         assert_eq!(run(&program, BLOCK, 2, 8, 0), 1);
         assert_eq!(run(&program, BLOCK, 4, 8, 0), 0);
+        assert_eq!(run(&program, BLOCK, RW, 8, 0), 0);
         assert_eq!(run(&program, BLOCK, 4, 8, 1), 1);
     }
 }
