@@ -33,4 +33,4 @@ pub use kernel::supports;
 pub use known::{
     KNOWN_FLAGS, known_actions, known_architectures, known_operators, supported_flags,
 };
-pub use program::{Flag, Program};
+pub use program::{COMPILER, Flag, Program};

@@ -158,6 +158,9 @@ impl Program {
     }
 }
 
+/// Names the version of this compiler, so that a filter which is kept can be told from what this one would make.
+pub const COMPILER: &str = env!("ORLOP_SECCOMP_COMPILER");
+
 const MAGIC: [u8; 8] = *b"orlopbpf";
 const VERSION: u32 = 1;
 const SIZE: usize = size_of::<Instruction>();

@@ -6,7 +6,7 @@ use std::path::Path;
 
 use orlop_disk::Outlives;
 use orlop_oci::{Profile, Seccomp};
-use orlop_seccomp::Program;
+use orlop_seccomp::{COMPILER, Program};
 
 use crate::bundle::{Bundle, CONFIG};
 use crate::error::{Result, While};
@@ -33,14 +33,15 @@ pub(crate) struct Filter {
 
 /// The filter of a profile. What cannot be kept is compiled again next time.
 pub(crate) fn filter(root: &Path, bundle: &Bundle, profile: &Profile, log: &Log) -> Result<Filter> {
-    let text = profile.text().as_bytes();
+    let key = [COMPILER, profile.text()].concat();
     let mut hasher = DefaultHasher::new();
-    text.hash(&mut hasher);
+    key.hash(&mut hasher);
     let path = root.join(KEPT).join(format!("{:016x}", hasher.finish()));
-    // The whole profile is compared: a number that two of them share gives neither the other's filter.
+    // The whole profile is compared: a number that two of them share gives neither the other's filter. So is the
+    // compiler: after an update that mends it, no container may get what the one before made.
     if let Ok(mut kept) = orlop_disk::read_file(&path, KEPT_LIMIT)
-        && kept.starts_with(text)
-        && let bytes = kept.split_off(text.len())
+        && kept.starts_with(key.as_bytes())
+        && let bytes = kept.split_off(key.len())
         && let Ok(program) = Program::from_bytes(&bytes)
     {
         return Ok(Filter { program, bytes });
@@ -52,7 +53,7 @@ pub(crate) fn filter(root: &Path, bundle: &Bundle, profile: &Profile, log: &Log)
     }
     let bytes = program.to_bytes();
     let _ = fs::create_dir(root.join(KEPT));
-    let kept = [text, &bytes].concat();
+    let kept = [key.as_bytes(), &bytes].concat();
     let _ = orlop_disk::write_file(&path, 0o600, Outlives::Kill, &kept);
     Ok(Filter { program, bytes })
 }

@@ -110,6 +110,36 @@ fn a_profile_may_refuse_to_say_where_it_is() {
     assert_eq!(out(rig.run(&config)), "cat\n");
 }
 
+/// Compiled filters are kept. One in the form that named no compiler may be of one with a fault.
+#[test]
+fn a_kept_filter_of_another_compiler_is_not_used() {
+    skip_unless!(works());
+    let rig = Rig::new();
+    let mut config = rig.config(&["mkdir", "/tmp/made"]);
+    let lenient = json!({ "defaultAction": "SCMP_ACT_ALLOW" });
+    let strict = json!({
+        "defaultAction": "SCMP_ACT_ALLOW",
+        "syscalls": [{ "names": ["mkdir", "mkdirat"], "action": "SCMP_ACT_ERRNO" }],
+    });
+    let kept = || {
+        let files = std::fs::read_dir(rig.outside("state").join(".seccomp")).unwrap();
+        files.map(|file| file.unwrap().path())
+    };
+    config["linux"]["seccomp"] = lenient;
+    out(rig.run(&config));
+    let file = std::fs::read(kept().next().expect("a filter is kept")).unwrap();
+    let start = file.windows(8).position(|it| it == b"orlopbpf");
+    let program = &file[start.expect("a program")..];
+
+    std::fs::remove_dir(rig.root.join("tmp/made")).unwrap();
+    config["linux"]["seccomp"] = strict.clone();
+    assert_contains!(refusal(rig.run(&config)), "Operation not permitted");
+    for file in kept() {
+        std::fs::write(file, [strict.to_string().as_bytes(), program].concat()).unwrap();
+    }
+    assert_contains!(refusal(rig.run(&config)), "Operation not permitted");
+}
+
 #[test]
 fn an_agent_that_is_not_there_is_told_of() {
     skip_unless!(works());
