@@ -167,11 +167,25 @@ fn zone(address: IpAddr) -> Zone {
     }
 }
 
+/// Addresses beyond the link-local ones at which clouds give a machine its credentials and settings.
+const CLOUD_SERVICES: [Ipv4Addr; 3] = [
+    // Azure's WireServer.
+    Ipv4Addr::new(168, 63, 129, 16),
+    // Alibaba's metadata service.
+    Ipv4Addr::new(100, 100, 100, 200),
+    // Oracle's first metadata service.
+    Ipv4Addr::new(192, 0, 0, 192),
+];
+
 fn zone_v4(address: Ipv4Addr) -> Zone {
     let [first, second, ..] = address.octets();
     if address.is_loopback() || first == 0 {
         Zone::Loopback
-    } else if address.is_link_local() || address.is_broadcast() || address.is_multicast() {
+    } else if address.is_link_local()
+        || address.is_broadcast()
+        || address.is_multicast()
+        || CLOUD_SERVICES.contains(&address)
+    {
         Zone::Link
     } else if address.is_private() || (first == 100 && second & 0xc0 == 64) {
         // RFC 6598, too: shared between a provider and those behind it, and by clusters for pods.
@@ -221,6 +235,10 @@ mod tests {
             ("https://1.1.1.1", "https://10.96.0.1/token", false),
             ("https://1.1.1.1", "https://100.100.100.200/", false),
             ("https://1.1.1.1", "https://169.254.169.254/", false),
+            ("https://1.1.1.1", "http://168.63.129.16/machine", false),
+            ("https://1.1.1.1", "http://192.0.0.192/", false),
+            ("https://10.0.0.1", "http://168.63.129.16/machine", false),
+            ("https://10.0.0.1", "http://100.100.100.200/", false),
             (
                 "https://1.1.1.1",
                 "https://[::ffff:169.254.169.254]/",
