@@ -106,6 +106,11 @@ pub fn build(input: &SpecInput<'_>, asked: Asked) -> Result<(Spec, Effective), E
     if let Some(base) = &known.handler.rules.base {
         base.complete(asked.security.privileged, &mut spec);
     }
+    if let Some(process) = &mut spec.process {
+        // Without one it would have the keeper's, with which the kernel kills it last of all.
+        let lowest = known.host.oom_score_floor.unwrap_or(i32::MIN);
+        process.oom_score_adj.get_or_insert(0.max(lowest));
+    }
     cdi::apply(known.config, known.policy, &mut spec)?;
     hook_dirs::apply(
         &known.policy.hook_dirs,

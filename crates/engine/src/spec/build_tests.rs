@@ -127,7 +127,7 @@ fn a_plain_request_becomes_a_plain_container() {
     );
     assert!(process.env.contains(&"HOSTNAME=node".to_owned()));
     assert!(!process.no_new_privileges && !process.terminal);
-    assert_eq!(process.oom_score_adj, None);
+    assert_eq!(process.oom_score_adj, Some(0));
 
     let linux = spec.linux.unwrap();
     assert_eq!(linux.cgroups_path, "/kubepods/pod1/c1");
