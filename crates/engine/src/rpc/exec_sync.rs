@@ -6,6 +6,7 @@ use orlop_cri::v1::{ExecSyncRequest, ExecSyncResponse};
 use orlop_service::exec_output::{ExecOutput, OutputStream};
 use parking_lot::Mutex;
 use tokio::net::unix::pipe;
+use tokio::time::{Instant, timeout_at};
 
 use crate::container::command::{self, Session};
 use crate::engine::Engine;
@@ -28,11 +29,20 @@ pub async fn call(Engine(node): &Engine, request: ExecSyncRequest) -> Result<Exe
             },
         )?)),
     };
+    // The start counts: a probe that is slow to start is slow.
+    let deadline = limit.map(|limit| Instant::now() + limit);
     let container = node.containers.running(&request.container_id)?;
     let (stdout, stdout_end) = command::output_pipe()?;
     let (stderr, stderr_end) = command::output_pipe()?;
     let io = command::streams(command::no_input()?, stdout_end, stderr_end);
-    let mut session = Session::start(node, &container, &request.cmd, io).await?;
+    let timed_out = || {
+        let (id, after) = (&container.id, limit.unwrap_or_default());
+        let problem = format!("the command in container {id} timed out after {after:?}");
+        Error::Timeout(problem)
+    };
+    let start = Session::start(node, &container, &request.cmd, io);
+    // A start that nobody waits for any more is finished and undone.
+    let mut session = by(deadline, start).await.ok_or_else(timed_out)??;
 
     let each = node.config().containers.exec_output_limit;
     let kept = Mutex::new(ExecOutput::new(each, &node.exec_outputs));
@@ -47,17 +57,11 @@ pub async fn call(Engine(node): &Engine, request: ExecSyncRequest) -> Result<Exe
                 never = err.follow() => never,
             }
         };
-        match limit {
-            Some(limit) => tokio::time::timeout(limit, run).await,
-            None => Ok(run.await),
-        }
+        by(deadline, run).await
     };
-    let Ok(status) = finished else {
+    let Some(status) = finished else {
         session.kill().await;
-        let id = &container.id;
-        let after = limit.unwrap_or_default();
-        let problem = format!("the command in container {id} timed out after {after:?}");
-        return Err(Error::Timeout(problem).into());
+        return Err(timed_out().into());
     };
     let status = status?;
     // What the command itself printed is in the pipes by now. What a process that it left
@@ -75,6 +79,14 @@ pub async fn call(Engine(node): &Engine, request: ExecSyncRequest) -> Result<Exe
         stderr,
         exit_code: i32::try_from(status.code).unwrap_or(-1),
     })
+}
+
+/// Waits until a deadline, if there is one; none if it has passed.
+async fn by<T>(deadline: Option<Instant>, work: impl Future<Output = T>) -> Option<T> {
+    match deadline {
+        Some(deadline) => timeout_at(deadline, work).await.ok(),
+        None => Some(work.await),
+    }
 }
 
 /// Collects output; what is too much is read and dropped.

@@ -1,5 +1,7 @@
 //! Runs on orlop alone.
 
+use orlop_cri::v1::LinuxContainerResources;
+
 use super::*;
 use crate::world::ours;
 
@@ -14,11 +16,8 @@ async fn a_limit_ends_the_whole_tree() {
     let error = error.expect_err("takes too long");
     assert_eq!(error.code(), Code::DeadlineExceeded, "{error}");
     assert!(error.message().ends_with("timed out after 1s"), "{error}");
-    assert!(
-        start.elapsed() < Duration::from_secs(10),
-        "took {:?}",
-        start.elapsed()
-    );
+    let took = start.elapsed();
+    assert!(took < Duration::from_secs(10), "took {took:?}");
     let ps = world
         .cri
         .exec(&running.id, &["ps", "-o", "args"])
@@ -27,6 +26,31 @@ async fn a_limit_ends_the_whole_tree() {
         .stdout;
     let ps = String::from_utf8_lossy(&ps).into_owned();
     assert!(!ps.contains("4321"), "something of it goes on:\n{ps}");
+    world.finish().await;
+}
+
+#[tokio::test]
+async fn the_time_that_a_command_takes_to_start_counts() {
+    let world = ours!();
+    let busy = "for n in 1 2 3 4 5 6 7 8 9 10; do while :; do :; done & done; wait";
+    let spec = world.container("main").shell(busy).with(|config| {
+        let linux = config.linux.get_or_insert_default();
+        // A hundredth of a processor.
+        linux.resources = Some(LinuxContainerResources {
+            cpu_quota: 1_000,
+            cpu_period: 100_000,
+            ..LinuxContainerResources::default()
+        });
+    });
+    let running = world.run_container("starved", &spec).await;
+    let start = Instant::now();
+    let answer = world.cri.exec_within(&running.id, &["true"], 1).await;
+    let took = start.elapsed();
+    assert!(took < Duration::from_secs(3), "{answer:?} took {took:?}");
+    if took > Duration::from_secs(1) {
+        let error = answer.expect_err("it took longer than it may");
+        assert_eq!(error.code(), Code::DeadlineExceeded, "{error}");
+    }
     world.finish().await;
 }
 
@@ -41,10 +65,7 @@ async fn a_grandchild_that_keeps_the_pipe_holds_nobody_up() {
         .exec(&running.id, &["sh", "-c", "sleep 300 & echo done"])
         .await;
     assert_eq!(output.expect("exec").stdout, b"done\n");
-    assert!(
-        start.elapsed() < Duration::from_secs(10),
-        "took {:?}",
-        start.elapsed()
-    );
+    let took = start.elapsed();
+    assert!(took < Duration::from_secs(10), "took {took:?}");
     world.finish().await;
 }
