@@ -24,7 +24,7 @@ mod sources;
 mod verify;
 
 use std::collections::hash_map::Entry;
-use std::collections::{HashMap, VecDeque};
+use std::collections::{HashMap, HashSet, VecDeque};
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Weak};
@@ -43,7 +43,7 @@ use self::server::{Serving, Told};
 use self::sources::Sources;
 use crate::blocking::{answering, blocking};
 use crate::registry::{Keyring, Remote};
-use crate::store::{Form, LayerRecord, Store, is_known};
+use crate::store::{Form, LayerRecord, State, Store, is_known};
 use crate::{Config, Digest, Error, Reference, Repository, Result};
 
 pub(crate) use build::{Described, build, describe};
@@ -226,7 +226,8 @@ impl Lazies {
 
     /// Remembers what a repository was pulled with; `proven` if its registry has served a layer for it.
     pub(crate) async fn note(&self, repository: &Repository, keyring: &Keyring, proven: bool) {
-        self.sources.note(repository, keyring, proven).await;
+        let in_use = || self.repositories_of_lazy_layers();
+        self.sources.note(repository, keyring, proven, in_use).await;
     }
 
     /// Waits until a table of contents may be read.
@@ -427,23 +428,21 @@ impl Lazies {
         .await
     }
 
+    /// The repositories that lazy layers are fetched from.
+    fn repositories_of_lazy_layers(&self) -> HashSet<Repository> {
+        let state = self.store.state();
+        let layers = state.layers.values().filter(|layer| layer.is_lazy());
+        layers
+            .flat_map(|layer| references_of(&state, &layer.key))
+            .map(|reference| reference.repository().clone())
+            .collect()
+    }
+
     /// The registries that may have a layer: where it was pulled from, and where else its images are from.
     async fn remotes_of(&self, key: &Digest) -> Result<Vec<Arc<Remote>>> {
-        let mut repositories = Vec::new();
-        {
-            let state = self.store.state();
-            if let Some(Form::Lazy(lazy)) = state.layers.get(key).map(|record| &record.form) {
-                repositories.extend(lazy.repository.parse::<Reference>().ok());
-            }
-            let images = state
-                .images
-                .values()
-                .filter(|image| image.layers.contains(key));
-            let names = images.flat_map(|image| image.digests.iter().chain(&image.tags));
-            repositories.extend(names.filter_map(|name| name.parse::<Reference>().ok()));
-        }
+        let references = references_of(&self.store.state(), key);
         let mut seen: Vec<Repository> = Vec::new();
-        for reference in repositories {
+        for reference in references {
             if !seen.contains(reference.repository()) {
                 seen.push(reference.repository().clone());
             }
@@ -539,6 +538,19 @@ impl Lazies {
             let _ = cancel.run_until_cancelled(work).await;
         });
     }
+}
+
+/// The names by which a layer can be fetched: where it was pulled from first, and those of its images.
+fn references_of(state: &State, key: &Digest) -> Vec<Reference> {
+    let first = match state.layers.get(key).map(|record| &record.form) {
+        Some(Form::Lazy(lazy)) => Some(&lazy.repository),
+        _ => None,
+    };
+    let images = state.images.values();
+    let images = images.filter(|image| image.layers.contains(key));
+    let names = images.flat_map(|image| image.digests.iter().chain(&image.tags));
+    let all = first.into_iter().chain(names);
+    all.filter_map(|name| name.parse().ok()).collect()
 }
 
 /// Hands what the server tells to work of its own.

@@ -1,6 +1,6 @@
 //! Where layers are fetched from, and with which credentials.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -21,7 +21,42 @@ const FRESH: Duration = Duration::from_mins(5);
 /// The repositories that lazy layers come from.
 pub(super) struct Sources {
     now: RwLock<Arc<Now>>,
-    known: Mutex<HashMap<Repository, Vec<Source>>>,
+    known: Mutex<Known>,
+}
+
+/// What each repository was pulled with, and when it was last asked for.
+#[derive(Default)]
+struct Known {
+    repositories: HashMap<Repository, Entry>,
+    clock: u64,
+}
+
+#[derive(Default)]
+struct Entry {
+    sources: Vec<Source>,
+    used: u64,
+}
+
+impl Known {
+    fn entry(&mut self, repository: &Repository) -> &mut Vec<Source> {
+        self.clock += 1;
+        let entry = self.repositories.entry(repository.clone()).or_default();
+        entry.used = self.clock;
+        &mut entry.sources
+    }
+
+    /// Makes room for one more. Repositories that `in_use` names stay, however many there are.
+    fn make_room(&mut self, in_use: &HashSet<Repository>) {
+        while self.repositories.len() >= MOST_REPOSITORIES {
+            let entries = self.repositories.iter();
+            let unused = entries.filter(|(repository, _)| !in_use.contains(*repository));
+            let oldest = unused.min_by_key(|(_, entry)| entry.used);
+            let Some(oldest) = oldest.map(|(repository, _)| repository.clone()) else {
+                return;
+            };
+            self.repositories.remove(&oldest);
+        }
+    }
 }
 
 /// How they are asked.
@@ -72,7 +107,9 @@ impl Sources {
             }
         };
         *self.now.write() = Arc::new(Now { config, transport });
-        for source in self.known.lock().await.values_mut().flatten() {
+        let mut known = self.known.lock().await;
+        let entries = known.repositories.values_mut();
+        for source in entries.flat_map(|entry| &mut entry.sources) {
             // Who was refused stays so.
             if !source.is_refused() {
                 source.remote = None;
@@ -81,17 +118,26 @@ impl Sources {
     }
 
     pub(super) async fn clear(&self) {
-        self.known.lock().await.clear();
+        self.known.lock().await.repositories.clear();
     }
 
     /// Remembers credentials. Some that are not `proven` may be anybody's, who pulls by digest what is here: they
-    /// count where there are no others.
-    pub(super) async fn note(&self, repository: &Repository, keyring: &Keyring, proven: bool) {
+    /// count where there are no others. Of too many repositories the least recently used is forgotten, of those that
+    /// `in_use` does not name.
+    pub(super) async fn note(
+        &self,
+        repository: &Repository,
+        keyring: &Keyring,
+        proven: bool,
+        in_use: impl FnOnce() -> HashSet<Repository>,
+    ) {
         let mut known = self.known.lock().await;
-        if known.len() >= MOST_REPOSITORIES && !known.contains_key(repository) {
-            known.clear();
+        if known.repositories.len() >= MOST_REPOSITORIES
+            && !known.repositories.contains_key(repository)
+        {
+            known.make_room(&in_use());
         }
-        let sources = known.entry(repository.clone()).or_default();
+        let sources = known.entry(repository);
         if !proven && sources.iter().any(|source| !source.is_refused()) {
             return;
         }
@@ -115,7 +161,7 @@ impl Sources {
         let mut known = self.known.lock().await;
         let mut remotes = Vec::new();
         for repository in repositories {
-            let sources = known.entry(repository.clone()).or_default();
+            let sources = known.entry(repository);
             // After a restart nothing is known but the node's own credentials.
             if sources.is_empty() {
                 sources.push(Source::new(Keyring::default()));
@@ -147,5 +193,36 @@ impl Sources {
         let remote = Arc::new(opening.await?);
         source.remote = Some((Arc::clone(&remote), Instant::now()));
         Ok(remote)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Reference;
+
+    fn repository(name: &str) -> Repository {
+        let reference: Reference = format!("registry.test/{name}:1").parse().unwrap();
+        reference.repository().clone()
+    }
+
+    #[tokio::test]
+    async fn credentials_of_lazy_layers_outlive_pulls_from_hundreds_of_other_repositories() {
+        let sources = Sources::new(Config::new(std::env::temp_dir()));
+        let (used, unused) = (repository("used"), repository("unused"));
+        let in_use = || HashSet::from([used.clone()]);
+        for name in [&used, &unused] {
+            sources.note(name, &Keyring::default(), true, in_use).await;
+        }
+        for n in 0..2 * MOST_REPOSITORIES {
+            let other = repository(&format!("other/{n}"));
+            let keyring = Keyring::default();
+            sources.note(&other, &keyring, false, in_use).await;
+        }
+        let known = &sources.known.lock().await.repositories;
+        assert_eq!(known.len(), MOST_REPOSITORIES);
+        assert!(known.contains_key(&used));
+        assert!(!known.contains_key(&unused));
+        assert!(known.contains_key(&repository(&format!("other/{}", 2 * MOST_REPOSITORIES - 1))));
     }
 }
