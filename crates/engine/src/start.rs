@@ -165,7 +165,7 @@ impl Engine {
 
 async fn serve_streams(node: &Arc<Node>) -> Result<()> {
     let config = node.config();
-    let serving = config.streaming.serve(Sessions(Arc::clone(node)));
+    let serving = config.streaming.serve(Sessions(Arc::downgrade(node)));
     let server = serving.await.map_err(Error::Internal)?;
     // Set here only.
     let _ = node.streams.set(Arc::new(server));

@@ -1,7 +1,7 @@
 //! What stands behind the streaming server: commands, containers and ports for its sessions.
 
 use std::os::fd::OwnedFd;
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use orlop_launch::{AttachStreams, ExecIo, Keeper};
@@ -27,23 +27,30 @@ const FIRST_SIZE: Duration = Duration::from_millis(200);
 /// How long a port of a pod may take to answer.
 const DIAL_LIMIT: Duration = Duration::from_secs(10);
 
-/// The node, as the streaming server sees it.
+/// The node, as the streaming server sees it. The server is a part of the node and must not keep it alive.
 #[derive(Debug)]
-pub struct Sessions(pub Arc<Node>);
+pub struct Sessions(pub Weak<Node>);
+
+impl Sessions {
+    fn node(&self) -> Result<Arc<Node>> {
+        let node = self.0.upgrade();
+        node.ok_or_else(|| Error::Internal("the daemon is stopping".into()).into())
+    }
+}
 
 impl Host for Sessions {
     type Failure = Error;
 
     async fn exec(&self, request: ExecRequest, client: ClientSession) -> Result<ExitOutcome> {
-        exec(&self.0, request, client).await
+        exec(&self.node()?, request, client).await
     }
 
     async fn attach(&self, request: AttachRequest, client: ClientSession) -> Result<()> {
-        attach(&self.0.containers, request, client).await
+        attach(&self.node()?.containers, request, client).await
     }
 
     async fn port_forward(&self, pod_id: &str, port: u16) -> Result<Box<dyn Duplex>> {
-        port_forward(&self.0.pods, pod_id, port).await
+        port_forward(&self.node()?.pods, pod_id, port).await
     }
 }
 

@@ -533,6 +533,15 @@ impl Images {
         while Arc::strong_count(self.store()) > HANDLES && start.elapsed() < CLOSE_TIMEOUT {
             tokio::time::sleep(Duration::from_millis(2)).await;
         }
+        if Arc::strong_count(self.store()) <= HANDLES {
+            let store = Arc::clone(self.store());
+            // Only a panic could be told of.
+            let _ = blocking(move || {
+                store.close();
+                Ok(())
+            })
+            .await;
+        }
     }
 
     fn images_with(&self, layer: &Digest) -> Vec<Image> {

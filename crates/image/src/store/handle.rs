@@ -186,14 +186,25 @@ impl Store {
     }
 }
 
-impl Drop for Store {
-    fn drop(&mut self) {
+impl Store {
+    /// Unmounts the layers that no container has, and notes that the store was closed. It takes no layers any more.
+    /// Blocks.
+    pub(crate) fn close(&self) {
         // Nothing may write any more when the store calls itself clean.
         self.publisher.stop();
         self.unmount_idle();
-        if let Err(error) = std::fs::remove_file(self.layout.running()) {
-            tracing::debug!(%error, "could not remove the store's running mark");
+        match std::fs::remove_file(self.layout.running()) {
+            Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
+                tracing::warn!(%error, "the image store cannot be noted as closed; the next start checks it");
+            }
+            _ => {}
         }
+    }
+}
+
+impl Drop for Store {
+    fn drop(&mut self) {
+        self.close();
     }
 }
 

@@ -9,8 +9,8 @@ use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-use orlop_cri::v1::{VersionRequest, VersionResponse};
-use orlop_testkit::{Cri, Node, leaks};
+use orlop_cri::v1::{GetEventsRequest, VersionRequest, VersionResponse};
+use orlop_testkit::{Cri, Node, Registry, leaks};
 use rustix::process::{Pid, Signal, kill_process};
 use tempfile::TempDir;
 
@@ -34,12 +34,26 @@ async fn sigterm_ends_the_daemon_and_removes_its_socket() {
     let began = Instant::now();
     let status = node.stop();
     assert!(status.success(), "{status}");
-    assert!(
-        began.elapsed() < Duration::from_secs(5),
-        "{:?}",
-        began.elapsed()
-    );
+    let took = began.elapsed();
+    assert!(took < Duration::from_secs(5), "{took:?}");
     assert!(!node.socket().exists());
+}
+
+#[tokio::test]
+async fn a_stopped_daemon_has_closed_its_image_store() {
+    let (_registry, image) = Registry::with_busybox().await;
+    let mut node = Node::orlop().start().await;
+    let cri = node.cri().await;
+    cri.pull(&image).await.expect("pull");
+    // A stream of events that is open at the end must not keep the store open.
+    let request = GetEventsRequest::default();
+    let _events = cri.runtime().get_container_events(request).await;
+    let mark = node.root().join("images/running");
+    assert!(mark.exists(), "the mark of a store in use");
+    assert!(node.stop().success(), "{}", node.log());
+    assert!(!mark.exists(), "{}", node.log());
+    node.start_again().await;
+    assert!(!node.log().contains("was not closed"), "{}", node.log());
 }
 
 #[tokio::test]
@@ -49,11 +63,7 @@ async fn who_was_let_in_is_answered_by_a_daemon_that_ends() {
     // Of the daemon, no longer of the kernel's queue.
     tokio::time::sleep(Duration::from_millis(100)).await;
     node.signal(Signal::TERM);
-    let deadline = Instant::now() + LIMIT;
-    while node.socket().exists() {
-        assert!(Instant::now() < deadline, "{}", node.log());
-        tokio::time::sleep(Duration::from_millis(5)).await;
-    }
+    orlop_testkit::wait_until!(LIMIT, !node.socket().exists(), "{}", node.log());
     // Nobody else is there to answer: what it may have been told since counts, too.
     tokio::time::sleep(Duration::from_millis(200)).await;
     cri.version().await.expect("the daemon that is ending");
@@ -101,13 +111,10 @@ async fn reloading_applies_what_is_right_and_refuses_what_is_wrong() {
     fs::write(&config, "[log]\nlevel = \"error\"\nnonsense = 1\n").unwrap();
     let (code, said) = orlop(&["config", "reload"]);
     assert_eq!(code, Some(1));
-    assert!(
-        said.contains("the old configuration stays in force"),
-        "{said}"
-    );
-    assert!(
-        said.contains("config.toml:3: log.nonsense: unknown key"),
-        "{said}"
+    orlop_testkit::assert_contains!(
+        said,
+        "the old configuration stays in force",
+        "config.toml:3: log.nonsense: unknown key"
     );
     assert_eq!(orlop(&["log-level"]).1, "debug\n");
 
@@ -121,11 +128,12 @@ async fn sighup_with_a_mistake_keeps_the_daemon_and_says_so() {
     let mut node = Node::orlop().start().await;
     fs::write(node.scratch().path("config.toml"), "nonsense = 1\n").unwrap();
     node.signal(Signal::HUP);
-    let deadline = Instant::now() + LIMIT;
-    while !node.log().contains("the old configuration stays in force") {
-        assert!(Instant::now() < deadline, "{}", node.log());
-        tokio::time::sleep(Duration::from_millis(5)).await;
-    }
+    orlop_testkit::wait_until!(
+        LIMIT,
+        node.log().contains("the old configuration stays in force"),
+        "{}",
+        node.log()
+    );
     node.cri().await.version().await.unwrap();
 }
 
@@ -325,11 +333,7 @@ async fn a_reload_that_takes_long_keeps_nobody_from_stopping_the_daemon() {
     let table = format!("[runtimes.slow]\npath = {program:?}\n");
     fs::write(node.scratch().path("config.toml"), table).unwrap();
     node.signal(Signal::HUP);
-    let deadline = Instant::now() + LIMIT;
-    while !asked.exists() {
-        assert!(Instant::now() < deadline, "{}", node.log());
-        tokio::time::sleep(Duration::from_millis(5)).await;
-    }
+    orlop_testkit::wait_until!(LIMIT, asked.exists(), "{}", node.log());
     let begun = Instant::now();
     assert!(node.stop().success(), "{}", node.log());
     assert!(begun.elapsed() < Duration::from_secs(5), "{}", node.log());
