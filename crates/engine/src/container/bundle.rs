@@ -372,9 +372,11 @@ pub async fn release(images: &Images, metrics: &Metrics, container: &Container) 
     Ok(())
 }
 
-/// Whether whoever asked for a container has left and has not come again.
-fn abandoned(node: &Node, name: &ContainerName) -> bool {
-    node.creations.abandoned(name) > CLIENT_MAY_COME_AGAIN
+/// Whether a container is not wanted any more: its pod is to stop, or whoever asked for it has left and has not come
+/// again.
+fn abandoned(node: &Node, pod: &Pod, name: Option<&ContainerName>) -> bool {
+    let left = name.is_some_and(|name| node.creations.abandoned(name) > CLIENT_MAY_COME_AGAIN);
+    left || pod.is_to_stop()
 }
 
 fn specification(
@@ -420,7 +422,7 @@ fn specification(
         },
         image_mounts: &image_mounts,
         volumes_dir: &volumes_dir,
-        abandoned: &|| name.as_ref().is_some_and(|name| abandoned(node, name)),
+        abandoned: &|| abandoned(node, pod, name.as_ref()),
     };
     let (spec, effective) = spec::build(&input, *plan.asked).map_err(Error::Spec)?;
     for warning in &effective.warnings {

@@ -27,6 +27,7 @@ static REMOVING: Place = Place::new("removing what containers have written", 32,
 
 /// Stops a pod and lets clients see that it is stopped.
 pub async fn stop_visible(node: &Node, pod: &Arc<Pod>) -> Result<()> {
+    let _creations_end = pod.want_stop();
     // A start that waits for the keeper has the turn until that answers.
     let turn = unless_keeper_hangs(pod, || pod.turn.write()).await;
     if turn.is_ok() && pod.phase() == pod::Phase::Creating {

@@ -14,6 +14,7 @@
 
 use std::path::{Path, PathBuf};
 use std::sync::LazyLock;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use orlop_cri::v1::{
     LinuxContainerResources, LinuxPodSandboxConfig, LinuxSandboxSecurityContext, NamespaceMode,
@@ -52,6 +53,8 @@ pub struct Pod {
     pub run: PathBuf,
     /// Held by whoever changes the pod: stop, remove, and the creation of containers.
     pub turn: tokio::sync::RwLock<()>,
+    /// Calls that want to stop it. The creation of a container does not go on for long meanwhile.
+    stopping: AtomicUsize,
     /// Reads what it uses.
     pub meter: Mutex<Meter>,
     state: Recorded<Now>,
@@ -239,9 +242,27 @@ impl Pod {
             dir,
             run,
             turn: tokio::sync::RwLock::default(),
+            stopping: AtomicUsize::new(0),
             meter: Mutex::default(),
             state,
         }
+    }
+
+    /// Has the creation of its containers end early for as long as the answer lives.
+    pub fn want_stop(&self) -> impl Drop + Send {
+        struct Wanted<'a>(&'a AtomicUsize);
+        impl Drop for Wanted<'_> {
+            fn drop(&mut self) {
+                self.0.fetch_sub(1, Ordering::Relaxed);
+            }
+        }
+        self.stopping.fetch_add(1, Ordering::Relaxed);
+        Wanted(&self.stopping)
+    }
+
+    /// Whether a call wants to stop it.
+    pub fn is_to_stop(&self) -> bool {
+        self.stopping.load(Ordering::Relaxed) > 0
     }
 
     /// Writes an event down, then lets it be true.

@@ -30,9 +30,9 @@ async fn all_is_well(world: &World, healthy: &Running, round: u32) {
         assert_eq!(done.expect("a command").stdout, b"alive\n");
         world.cri.pods().await.expect("the pods");
         world.cri.containers().await.expect("the containers");
-        let (mut images, request) = (world.cri.images.clone(), ListImagesRequest::default());
+        let (mut images, request) = (world.cri.images(), ListImagesRequest::default());
         images.list_images(request).await.expect("the images");
-        let mut runtime = world.cri.runtime.clone();
+        let mut runtime = world.cri.runtime();
         let status = runtime.status(StatusRequest::default()).await;
         status.expect("the status");
         let running = world
@@ -58,11 +58,12 @@ async fn a_network_plugin_that_hangs_under_many_pods_keeps_no_other_pod_waiting(
         let pod = world.node.pod(&format!("hangs-{n}")).own_network();
         hanging.push(tokio::spawn(async move { cri.run_pod(&pod).await }));
     }
-    let end = Instant::now() + SOON * 4;
-    while network.asked() < AT_A_TIME {
-        assert!(Instant::now() < end, "only {} calls", network.asked());
-        tokio::time::sleep(Duration::from_millis(20)).await;
-    }
+    orlop_testkit::wait_until!(
+        SOON * 4,
+        network.asked() >= AT_A_TIME,
+        "only {} calls",
+        network.asked()
+    );
     for round in 0..3 {
         all_is_well(&world, &healthy, round).await;
     }
@@ -210,6 +211,9 @@ async fn volumes_that_take_long_to_fill_keep_nobody_else_waiting() {
     for one in &creating {
         one.abort();
     }
+    // Nor does the pod that is stopped wait until all of them are filled.
+    let stopped = timeout(2 * SOON, world.cri.stop_pod(&pod_id)).await;
+    stopped.expect("the pod stops in time").expect("stop");
     world.finish().await;
 }
 
@@ -423,8 +427,7 @@ async fn clients_that_do_not_read_what_they_export_are_given_up_by_name_and_make
         let error = answer.expect_err("nobody gave it up");
         assert_eq!(error.code(), Code::DeadlineExceeded, "{error}");
         let said = error.message();
-        assert!(said.contains("images.progress_timeout"), "{said}");
-        assert!(said.contains("2s"), "{said}");
+        orlop_testkit::assert_contains!(said, "images.progress_timeout", "2s");
     }
     world.finish().await;
 }
