@@ -20,9 +20,9 @@ use std::process::{Command, Stdio};
 use std::sync::{Arc, Condvar, Mutex};
 use std::time::Duration;
 
-use orlop_testkit::frames::{Any, call_of, read_frame, write_frame};
-use orlop_testkit::task_front::keep_apart;
-use orlop_testkit::{TaskFront, sandbox_facts as facts};
+use orlop_testkit::task_front::{keep_apart, start_shim};
+use orlop_testkit::{Any, TaskFront, sandbox_facts as facts};
+use orlop_ttrpc::{Client, Writer, bytes, read_whole_frame, respond, text};
 use prost::Message;
 use rustix::process::{Pid, Signal, kill_process, setsid};
 
@@ -139,33 +139,15 @@ fn bootstrapped(id: &str) -> Vec<u8> {
 /// The guest goes with the machine that it was in.
 fn delete(words: &[String]) {
     if let Ok(address) = fs::read_to_string("guest") {
-        let connected = call(Path::new(&address), TASKS, "Connect", &[]);
-        let pid = connected.and_then(|answer| Ok(Numbered::decode(&*answer)?.number));
-        if let Some(pid) = pid.ok().and_then(|pid| Pid::from_raw(pid as i32)) {
+        let connected = call(&address, "Connect", &[]);
+        let pid = connected.map(|answer| orlop_ttrpc::number(&answer, 1));
+        if let Some(pid) = pid.and_then(|pid| Pid::from_raw(pid as i32)) {
             let _ = kill_process(pid, Signal::KILL);
             let _ = fs::remove_file(address);
         }
     }
     let status = Command::new(GUEST).args(words).status();
     std::process::exit(status.ok().and_then(|status| status.code()).unwrap_or(1));
-}
-
-#[derive(Clone, PartialEq, Message)]
-struct Request {
-    #[prost(string, tag = "1")]
-    service: String,
-    #[prost(string, tag = "2")]
-    method: String,
-    #[prost(bytes = "vec", tag = "3")]
-    payload: Vec<u8>,
-}
-
-#[derive(Clone, PartialEq, Message)]
-struct Response {
-    #[prost(bytes = "vec", optional, tag = "1")]
-    status: Option<Vec<u8>>,
-    #[prost(bytes = "vec", tag = "2")]
-    payload: Vec<u8>,
 }
 
 /// `containerd.runtime.bootstrap.v1.BootstrapParams`.
@@ -192,12 +174,6 @@ struct Bootstrapped {
     protocol: String,
     #[prost(btree_map = "string, string", tag = "5")]
     metadata: std::collections::BTreeMap<String, String>,
-}
-
-#[derive(Clone, PartialEq, Message)]
-struct Numbered {
-    #[prost(uint32, tag = "1")]
-    number: u32,
 }
 
 #[derive(Clone, PartialEq, Message)]
@@ -249,21 +225,18 @@ fn serve(id: &str, words: &[String]) {
 fn answer(sandbox: &Arc<Sandbox>, id: &str, mut client: UnixStream) -> Option<()> {
     let answers = Arc::new(Mutex::new(client.try_clone().ok()?));
     let mut guest: Option<UnixStream> = None;
-    while let Ok((head, payload)) = read_frame(&mut client) {
-        let request = Request::decode(&*payload).ok()?;
-        if request.service == "containerd.runtime.sandbox.v1.Sandbox" {
+    while let Ok(frame) = read_whole_frame(&mut client) {
+        let (service, method) = (text(&frame.payload, 1), text(&frame.payload, 2));
+        let payload = bytes(&frame.payload, 3).to_vec();
+        if service == "containerd.runtime.sandbox.v1.Sandbox" {
             let (sandbox, answers) = (Arc::clone(sandbox), Arc::clone(&answers));
-            let (id, call) = (id.to_owned(), call_of(&head));
+            let id = id.to_owned();
             // Some have one connection for all calls, also for the one that waits.
             std::thread::spawn(move || {
-                let payload = sandbox.call(&id, &request.method, &request.payload);
-                let response = Response {
-                    status: None,
-                    payload,
-                };
+                let answer = Ok(sandbox.call(&id, &method, &payload));
                 let mut to = answers.lock().ok()?;
-                write_frame(&mut to, call, 2, &response.encode_to_vec()).ok()?;
-                if request.method == "ShutdownSandbox" {
+                respond(&mut to, frame.call, &answer).ok()?;
+                if method == "ShutdownSandbox" {
                     remove_sockets(&id);
                     std::process::exit(0);
                 }
@@ -277,10 +250,8 @@ fn answer(sandbox: &Arc<Sandbox>, id: &str, mut client: UnixStream) -> Option<()
             let mut from = stream.try_clone().ok()?;
             let (to, client) = (Arc::clone(&answers), client.try_clone().ok()?);
             std::thread::spawn(move || {
-                while let Ok((head, payload)) = read_frame(&mut from) {
-                    let mut to = to.lock().expect("the client");
-                    let sent = to.write_all(&head).and_then(|()| to.write_all(&payload));
-                    if sent.is_err() {
+                while let Ok(frame) = read_whole_frame(&mut from) {
+                    if frame.write(&mut *to.lock().expect("the client")).is_err() {
                         break;
                     }
                 }
@@ -288,12 +259,10 @@ fn answer(sandbox: &Arc<Sandbox>, id: &str, mut client: UnixStream) -> Option<()
             });
             guest = Some(stream);
         }
-        if request.method == "Create" && is_called("-apart-v2") {
-            keep_apart(&request.payload);
+        if method == "Create" && is_called("-apart-v2") {
+            keep_apart(&payload);
         }
-        let guest = guest.as_mut()?;
-        guest.write_all(&head).ok()?;
-        guest.write_all(&payload).ok()?;
+        frame.write(guest.as_mut()?).ok()?;
     }
     Some(())
 }
@@ -345,20 +314,12 @@ impl Sandbox {
             "StartSandbox" => {
                 tell("start");
                 std::thread::sleep(BOOT);
-                let started = Command::new(GUEST)
-                    .args(&self.words)
-                    .arg("start")
-                    .stdin(Stdio::null())
-                    .output()
-                    .expect("the guest");
-                let said = String::from_utf8_lossy(&started.stdout).into_owned();
-                let address = said.split("unix://").nth(1).unwrap_or_default();
-                let address = address.split('"').next().unwrap_or_default().trim();
-                fs::write("guest", address).expect("write");
+                let address = start_shim(GUEST, &self.words);
+                fs::write("guest", &address).expect("write");
                 let guest = UnixStream::connect(address).expect("the guest");
                 self.watch(guest);
-                let number = std::process::id();
-                Numbered { number }.encode_to_vec()
+                let number = std::process::id().into();
+                Writer::default().number(1, number).done()
             }
             "WaitSandbox" => {
                 let mut ended = self.ended.lock().expect("the sandbox");
@@ -387,12 +348,8 @@ impl Sandbox {
             "ShutdownSandbox" => {
                 if let Ok(guest) = fs::read_to_string("guest") {
                     // Its first field is the task, as in all requests of that service.
-                    let request = Create {
-                        id: id.to_owned(),
-                        ..Create::default()
-                    };
-                    let request = request.encode_to_vec();
-                    let _ = call(Path::new(&guest), TASKS, "Shutdown", &request);
+                    let request = Writer::default().text(1, id).done();
+                    let _ = call(&guest, "Shutdown", &request);
                 }
                 Vec::new()
             }
@@ -406,14 +363,8 @@ fn tell(line: &str) {
     writeln!(told.expect("a file"), "{line}").expect("write");
 }
 
-fn call(address: &Path, service: &str, method: &str, payload: &[u8]) -> io::Result<Vec<u8>> {
-    let mut guest = UnixStream::connect(address)?;
-    let request = Request {
-        service: service.to_owned(),
-        method: method.to_owned(),
-        payload: payload.to_vec(),
-    };
-    write_frame(&mut guest, 1, 1, &request.encode_to_vec())?;
-    let (_, answer) = read_frame(&mut guest)?;
-    Ok(Response::decode(&*answer)?.payload)
+/// Calls the tasks of the guest.
+fn call(address: &str, method: &str, payload: &[u8]) -> Option<Vec<u8>> {
+    let mut guest = Client::connect(Path::new(address)).ok()?;
+    guest.call(TASKS, method, payload, None).ok()
 }

@@ -62,7 +62,7 @@ async fn show() -> anyhow::Result<()> {
         config: Some(container),
         sandbox_config: Some(pod.clone()),
     };
-    let created = cri.runtime.clone().create_container(request).await?;
+    let created = cri.runtime().create_container(request).await?;
     let id = created.into_inner().container_id;
     cri.start(&id).await.context("starting the container")?;
     watch.tell(&format!("container {} runs", &id[..13]));
@@ -134,8 +134,7 @@ async fn run_pod(cri: &Cri, config: &PodSandboxConfig) -> Result<String, tonic::
         ..RunPodSandboxRequest::default()
     };
     Ok(cri
-        .runtime
-        .clone()
+        .runtime()
         .run_pod_sandbox(request)
         .await?
         .into_inner()

@@ -11,6 +11,7 @@ use serde_json::json;
 
 use crate::image::{Blob, BuiltImage, Hash};
 use crate::machine;
+use crate::process::run;
 
 /// What kind of key it is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -165,12 +166,4 @@ pub fn filter(command: &mut Command, input: &[u8]) -> Vec<u8> {
     });
     assert!(output.status.success(), "{command:?}");
     output.stdout
-}
-
-/// Runs a program that is to succeed.
-pub fn run(command: &mut Command) {
-    let output = command.output();
-    let output = output.unwrap_or_else(|error| panic!("{command:?}: {error}"));
-    let said = String::from_utf8_lossy(&output.stderr);
-    assert!(output.status.success(), "{command:?}: {said}");
 }

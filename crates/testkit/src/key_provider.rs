@@ -5,7 +5,6 @@ use std::future::pending;
 use std::path::Path;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
-use std::thread::JoinHandle;
 
 use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
@@ -15,10 +14,11 @@ use hyper_util::rt::{TokioExecutor, TokioIo};
 use prost::Message;
 use serde_json::{Value, json};
 use tokio::io::{AsyncRead, AsyncWrite};
-use tokio::sync::oneshot;
 use tonic::server::{Grpc, UnaryService};
 use tonic::{Request, Response, Status};
 use tonic_prost::ProstCodec;
+
+use crate::serve::Background;
 
 const SECRET: u8 = 0x2a;
 const SERVICE: &str = "/keyprovider.KeyProviderService/";
@@ -44,8 +44,7 @@ pub enum ProviderManners {
 pub struct KeyProvider {
     address: String,
     state: Arc<State>,
-    stop: Option<oneshot::Sender<()>>,
-    thread: Option<JoinHandle<()>>,
+    _serving: Background,
 }
 
 #[derive(Debug, Default)]
@@ -88,26 +87,11 @@ impl KeyProvider {
 
     fn serve(address: String, listen: impl FnOnce() -> Listener + Send + 'static) -> Self {
         let state = Arc::new(State::default());
-        let (stop, stopped) = oneshot::channel();
         let served = Arc::clone(&state);
-        let thread = std::thread::spawn(move || {
-            let reactor = tokio::runtime::Builder::new_current_thread()
-                .enable_all()
-                .build()
-                .expect("a reactor");
-            reactor.block_on(async move {
-                tokio::select! {
-                    () = accept(listen(), served) => {}
-                    _ = stopped => {}
-                }
-            });
-            reactor.shutdown_background();
-        });
         Self {
             address,
             state,
-            stop: Some(stop),
-            thread: Some(thread),
+            _serving: Background::start(async move || accept(listen(), served).await),
         }
     }
 
@@ -138,15 +122,6 @@ impl KeyProvider {
     /// As it wraps, and unwraps.
     pub fn wrap(bytes: &[u8]) -> Vec<u8> {
         bytes.iter().map(|byte| byte ^ SECRET).collect()
-    }
-}
-
-impl Drop for KeyProvider {
-    fn drop(&mut self) {
-        drop(self.stop.take());
-        if let Some(thread) = self.thread.take() {
-            let _ = thread.join();
-        }
     }
 }
 

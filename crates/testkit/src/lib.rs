@@ -8,6 +8,7 @@
 //! | [`cri`] | clients on its socket, pod and container configurations, whole-life shortcuts |
 //! | [`assert_contains`] | an assertion about the words of a text |
 //! | [`browser`] | Debian's Chromium on a page: mouse, keyboard, pictures, its console, what axe finds |
+//! | [`bundle`] | root file systems and configurations for OCI runtimes |
 //! | [`registry`] | Debian's docker-registry on a free loopback port |
 //! | [`proxy`] | a registry's bad days: faults, login walls, request counts |
 //! | [`tls`], [`web_proxy`] | TLS before a server, and the proxy between a node and the world |
@@ -28,22 +29,21 @@
 //! | [`strace`] | what a program calls, and its death before one of the calls |
 //! | [`task_front`] | what serves the tasks of an old shim in newer ways: by gRPC, with streams |
 //! | [`terminal`] | a program on a terminal that the test plays |
+//! | [`wait_until!`], [`block_until!`] | the wait for a condition, with a limit |
 #![allow(
     clippy::disallowed_methods,
-    reason = "tests read what they wrote themselves"
-)]
-#![allow(
-    clippy::unwrap_used,
     clippy::expect_used,
-    reason = "a test kit reports by panicking: the test that used it fails with the message"
+    clippy::unwrap_used,
+    reason = "tests fail by panicking, and read what they wrote themselves"
 )]
 
 pub mod browser;
+pub mod bundle;
 mod contains;
 pub mod cri;
 pub mod docker;
 pub mod encryption;
-pub mod frames;
+mod frames;
 pub mod gpg;
 pub mod hanging_network;
 mod hostile_files;
@@ -59,6 +59,7 @@ pub mod plugin;
 pub mod policy;
 pub mod process;
 pub mod proxy;
+mod raw;
 pub mod registry;
 pub mod sandbox_controller;
 pub mod sandbox_facts;
@@ -72,11 +73,13 @@ pub mod strace;
 pub mod task_front;
 pub mod terminal;
 pub mod tls;
+pub mod wait;
 pub mod web_proxy;
 
 pub use browser::{Browser, BrowserOptions};
 pub use cri::{ContainerSpec, Cri, PodSpec};
 pub use docker::DockerEngine;
+pub use frames::Any;
 pub use gpg::Gpg;
 pub use hanging_network::HangingNetwork;
 pub use hostile_files::{most_memory, said_of_hostile_files};
@@ -95,6 +98,7 @@ pub use proxy::{Fault, FaultProxy, Rule};
 pub use registry::{Login, Registry};
 pub use sandbox_controller::{SandboxController, Whims};
 pub use scratch::Scratch;
+pub use serve::reactor;
 pub use signature::{ImageAttestation, ImageSignature, KeyKind, Signer};
 pub use silent_mount::SilentMount;
 pub use starved::Starved;

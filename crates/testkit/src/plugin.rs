@@ -3,7 +3,7 @@
 use std::fmt;
 use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use futures_util::future::BoxFuture;
 use orlop_nri::stub::{Answer, Stub};
@@ -198,11 +198,12 @@ impl Plugin {
     }
 
     async fn wait(&self, what: &str, mut until: impl FnMut(&[Call]) -> bool) {
-        let end = Instant::now() + PATIENCE;
-        while !until(&self.calls()) {
-            assert!(Instant::now() < end, "waiting {what}: {:?}", self.calls());
-            tokio::time::sleep(Duration::from_millis(10)).await;
-        }
+        crate::wait_until!(
+            PATIENCE,
+            until(&self.calls()),
+            "waiting {what}: {:?}",
+            self.calls()
+        );
     }
 }
 

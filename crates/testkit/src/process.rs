@@ -87,6 +87,23 @@ pub fn ended_with(command: &mut Command, input: Stdio) -> Said {
     }
 }
 
+/// Runs a program that must succeed; returns what it printed.
+#[track_caller]
+pub fn run(command: &mut Command) -> Vec<u8> {
+    let output = command.output();
+    let output = output.unwrap_or_else(|error| panic!("{command:?}: {error}"));
+    let said = [&*output.stdout, &*output.stderr].concat();
+    let said = String::from_utf8_lossy(&said);
+    assert!(output.status.success(), "{command:?}: {said}");
+    output.stdout
+}
+
+/// The same, as text.
+#[track_caller]
+pub fn run_for_text(command: &mut Command) -> String {
+    String::from_utf8(run(command)).expect("text")
+}
+
 /// The processes whose command line has all these words.
 pub fn processes(words: &[&str]) -> Vec<i32> {
     let entries = std::fs::read_dir("/proc").expect("/proc");
@@ -223,6 +240,17 @@ impl Drop for Process {
         if self.ended().is_none() {
             self.stop(Duration::from_secs(5));
         }
+    }
+}
+
+/// A child that does not outlive the test: it is killed when this is dropped.
+#[derive(Debug)]
+pub struct Killed(pub Child);
+
+impl Drop for Killed {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
     }
 }
 

@@ -18,7 +18,6 @@ use rustix::fs::{CWD, FileType, Mode, mknodat};
 use rustix::process::{Pid, Signal, kill_process};
 use tokio::net::UnixListener;
 use tokio::sync::mpsc::{UnboundedSender, unbounded_channel};
-use tokio::sync::oneshot;
 use tonic::body::Body;
 use tonic::server::{Grpc, NamedService, ServerStreamingService, UnaryService};
 use tonic::{Request, Response, Status};
@@ -26,9 +25,10 @@ use tower::Service;
 
 use crate::frames::{Any, hear_events};
 use crate::process::processes;
+use crate::raw::Raw;
 use crate::sandbox_facts as facts;
+use crate::serve::Background;
 use crate::task_front::TaskFront;
-use crate::task_front::grpc::Raw;
 
 /// Where its shims tell their events; another controller of the directory finds it served.
 fn events(dir: &Path) -> PathBuf {
@@ -59,8 +59,7 @@ pub enum Whims {
 #[derive(Debug)]
 pub struct SandboxController {
     state: Arc<State>,
-    stop: Option<oneshot::Sender<()>>,
-    thread: Option<std::thread::JoinHandle<()>>,
+    serving: Option<Background>,
 }
 
 #[derive(Debug)]
@@ -93,38 +92,23 @@ impl SandboxController {
         }
         let service = Controller(Arc::clone(&state));
         let subscriptions = Events(Arc::clone(&state));
-        let (stop, stopped) = oneshot::channel::<()>();
         let (listening, ready) = std::sync::mpsc::channel();
-        let thread = std::thread::spawn(move || {
-            let reactor = tokio::runtime::Builder::new_current_thread()
-                .enable_all()
-                .build()
-                .expect("a reactor");
-            reactor.block_on(async move {
-                let listener = UnixListener::bind(socket).expect("a socket");
-                listening.send(()).expect("who starts it waits");
-                let incoming = futures_util::stream::unfold(listener, |listener| async {
-                    let accepted = listener.accept().await.map(|(socket, _)| socket);
-                    Some((accepted, listener))
-                });
-                let server = tonic::transport::Server::builder()
-                    .add_service(service)
-                    .add_service(subscriptions)
-                    .serve_with_incoming(Box::pin(incoming));
-                tokio::select! {
-                    _ = server => {}
-                    _ = stopped => {}
-                }
+        let serving = Background::start(async move || {
+            let listener = UnixListener::bind(socket).expect("a socket");
+            listening.send(()).expect("who starts it waits");
+            let incoming = futures_util::stream::unfold(listener, |listener| async {
+                let accepted = listener.accept().await.map(|(socket, _)| socket);
+                Some((accepted, listener))
             });
-            // Calls under way break off here, as if the process had died.
-            reactor.shutdown_background();
+            let server = tonic::transport::Server::builder()
+                .add_service(service)
+                .add_service(subscriptions)
+                .serve_with_incoming(Box::pin(incoming));
+            let _ = server.await;
         });
         ready.recv().expect("it listens");
-        Self {
-            state,
-            stop: Some(stop),
-            thread: Some(thread),
-        }
+        let serving = Some(serving);
+        Self { state, serving }
     }
 
     /// The socket of a controller of this directory.
@@ -147,10 +131,7 @@ impl SandboxController {
 
 impl Drop for SandboxController {
     fn drop(&mut self) {
-        drop(self.stop.take());
-        if let Some(thread) = self.thread.take() {
-            let _ = thread.join();
-        }
+        drop(self.serving.take());
         if std::thread::panicking() {
             // Nobody else ends them any more.
             self.state.end_all();
@@ -194,69 +175,56 @@ struct Started {
     version: u32,
 }
 
-#[derive(Clone)]
-struct Controller(Arc<State>);
+/// A service of the controller, by its name and how it answers.
+macro_rules! service {
+    ($service:ident, $name:literal, |$state:ident, $request:ident| $answer:expr) => {
+        #[derive(Clone)]
+        struct $service(Arc<State>);
 
-impl NamedService for Controller {
-    const NAME: &'static str = "containerd.services.sandbox.v1.Controller";
+        impl NamedService for $service {
+            const NAME: &'static str = $name;
+        }
+
+        impl<B> Service<http::Request<B>> for $service
+        where
+            B: http_body_util::BodyExt<Data = bytes::Bytes> + Send + 'static,
+            B::Error: Into<Box<dyn std::error::Error + Send + Sync>> + Send + 'static,
+        {
+            type Response = http::Response<Body>;
+            type Error = Infallible;
+            type Future = BoxFuture<'static, Result<Self::Response, Infallible>>;
+
+            fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), Infallible>> {
+                Poll::Ready(Ok(()))
+            }
+
+            fn call(&mut self, $request: http::Request<B>) -> Self::Future {
+                let $state = Arc::clone(&self.0);
+                Box::pin(async move { Ok($answer) })
+            }
+        }
+    };
 }
 
-impl<B> Service<http::Request<B>> for Controller
-where
-    B: http_body_util::BodyExt<Data = bytes::Bytes> + Send + 'static,
-    B::Error: Into<Box<dyn std::error::Error + Send + Sync>> + Send + 'static,
-{
-    type Response = http::Response<Body>;
-    type Error = Infallible;
-    type Future = BoxFuture<'static, Result<Self::Response, Infallible>>;
-
-    fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), Infallible>> {
-        Poll::Ready(Ok(()))
-    }
-
-    fn call(&mut self, request: http::Request<B>) -> Self::Future {
+service!(
+    Controller,
+    "containerd.services.sandbox.v1.Controller",
+    |state, request| {
         let method = request.uri().path().rsplit('/').next();
         let method = method.unwrap_or_default().to_owned();
-        let call = Call {
-            state: Arc::clone(&self.0),
-            method,
-        };
-        Box::pin(async move {
-            let mut grpc = Grpc::new(Raw);
-            Ok(grpc.unary(call, request).await)
-        })
+        Grpc::new(Raw).unary(Call { state, method }, request).await
     }
-}
+);
 
-/// The service by which others hear what shims tell.
-#[derive(Clone)]
-struct Events(Arc<State>);
-
-impl NamedService for Events {
-    const NAME: &'static str = "containerd.services.events.v1.Events";
-}
-
-impl<B> Service<http::Request<B>> for Events
-where
-    B: http_body_util::BodyExt<Data = bytes::Bytes> + Send + 'static,
-    B::Error: Into<Box<dyn std::error::Error + Send + Sync>> + Send + 'static,
-{
-    type Response = http::Response<Body>;
-    type Error = Infallible;
-    type Future = BoxFuture<'static, Result<Self::Response, Infallible>>;
-
-    fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), Infallible>> {
-        Poll::Ready(Ok(()))
+// By this one others hear what shims tell.
+service!(
+    Events,
+    "containerd.services.events.v1.Events",
+    |state, request| {
+        let mut grpc = Grpc::new(Raw);
+        grpc.server_streaming(Subscription(state), request).await
     }
-
-    fn call(&mut self, request: http::Request<B>) -> Self::Future {
-        let subscription = Subscription(Arc::clone(&self.0));
-        Box::pin(async move {
-            let mut grpc = Grpc::new(Raw);
-            Ok(grpc.server_streaming(subscription, request).await)
-        })
-    }
-}
+);
 
 struct Subscription(Arc<State>);
 

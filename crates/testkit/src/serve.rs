@@ -1,4 +1,4 @@
-//! Listening sockets with a thread and a reactor of their own, so that blocking tests can use them.
+//! Servers with a thread and a reactor of their own, so that blocking tests can use them.
 
 use std::net::{SocketAddr, TcpListener};
 use std::os::unix::net::UnixListener;
@@ -8,15 +8,15 @@ use std::thread::JoinHandle;
 use tokio::net::{TcpStream, UnixStream};
 use tokio::sync::oneshot;
 
-/// Serves the connections of a socket until it is dropped, and ends them then.
+/// A thread that runs until this is dropped, and what it has begun.
 #[derive(Debug)]
-pub(crate) struct Accepting {
+pub(crate) struct Background {
     stop: Option<oneshot::Sender<()>>,
     thread: Option<JoinHandle<()>>,
 }
 
-impl Accepting {
-    /// Runs `serve` for each connection.
+impl Background {
+    /// Serves the connections of a socket, each by `serve`.
     pub(crate) fn on_tcp<F>(
         listener: TcpListener,
         serve: impl Fn(TcpStream) -> F + Send + 'static,
@@ -59,19 +59,18 @@ impl Accepting {
         })
     }
 
-    fn start(accept: impl AsyncFnOnce() + Send + 'static) -> Self {
+    /// Runs `serve`. Calls under way break off at the end, as if a process had died.
+    pub(crate) fn start(serve: impl AsyncFnOnce() + Send + 'static) -> Self {
         let (stop, stopped) = oneshot::channel();
         let thread = std::thread::spawn(move || {
-            tokio::runtime::Builder::new_current_thread()
-                .enable_all()
-                .build()
-                .expect("start a reactor")
-                .block_on(async {
-                    tokio::select! {
-                        () = accept() => {}
-                        _ = stopped => {}
-                    }
-                });
+            let reactor = reactor();
+            reactor.block_on(async {
+                tokio::select! {
+                    () = serve() => {}
+                    _ = stopped => {}
+                }
+            });
+            reactor.shutdown_background();
         });
         Self {
             stop: Some(stop),
@@ -80,7 +79,15 @@ impl Accepting {
     }
 }
 
-impl Drop for Accepting {
+/// A reactor of this thread.
+pub fn reactor() -> tokio::runtime::Runtime {
+    tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .expect("start a reactor")
+}
+
+impl Drop for Background {
     fn drop(&mut self) {
         drop(self.stop.take());
         if let Some(thread) = self.thread.take() {
@@ -93,7 +100,7 @@ impl Drop for Accepting {
 #[derive(Debug)]
 pub(crate) struct Server {
     address: SocketAddr,
-    _accepting: Accepting,
+    _accepting: Background,
 }
 
 impl Server {
@@ -108,7 +115,7 @@ impl Server {
             .expect("a bound socket has an address");
         Self {
             address,
-            _accepting: Accepting::on_tcp(listener, serve),
+            _accepting: Background::on_tcp(listener, serve),
         }
     }
 

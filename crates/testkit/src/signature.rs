@@ -5,9 +5,10 @@ use std::process::{Command, Stdio};
 
 use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
-use serde_json::{Value, json};
+use serde_json::json;
 
 use crate::image::{Blob, BuiltImage, Hash};
+use crate::process::run;
 use crate::registry::Registry;
 
 /// A kind of key, and how it signs.
@@ -51,13 +52,10 @@ impl Signer {
         };
         let mut make = openssl("genpkey");
         make.arg("-algorithm").args(words).arg("-out").arg(&private);
-        run(make);
+        run(&mut make);
         let mut show = openssl("pkey");
         show.arg("-in").arg(&private).arg("-pubout");
-        run({
-            show.arg("-out").arg(&public);
-            show
-        });
+        run(show.arg("-out").arg(&public));
         Self {
             kind,
             private,
@@ -102,8 +100,7 @@ impl Signer {
                 command
             }
         };
-        command.arg(&message);
-        BASE64_STANDARD.encode(run(command))
+        BASE64_STANDARD.encode(run(command.arg(&message)))
     }
 
     /// Signs an image by its digest, for a name.
@@ -184,11 +181,8 @@ impl Registry {
         let tag = format!("{}.att", digest.replacen(':', "-", 1));
         let kind = "application/vnd.dsse.envelope.v1+json";
         let layers = attestations.iter().map(|one| {
-            let layer = Blob::new(kind, one.envelope.clone().into_bytes(), Hash::Sha256);
             let beside = [&one.certificate, &one.chain, &one.log];
-            let annotations =
-                annotated(json!({ "dev.cosignproject.cosign/signature": "" }), beside);
-            (layer, annotations)
+            layer(kind, &one.envelope, "", beside)
         });
         let name = format!("{repository}:{tag}");
         self.push(&attached(layers.collect()), &name).await;
@@ -199,68 +193,35 @@ impl Registry {
 fn attachment(signatures: &[ImageSignature]) -> BuiltImage {
     let kind = "application/vnd.dev.cosign.simplesigning.v1+json";
     let layers = signatures.iter().map(|one| {
-        let layer = Blob::new(kind, one.payload.clone().into_bytes(), Hash::Sha256);
-        let annotations = json!({ "dev.cosignproject.cosign/signature": one.signature });
         let beside = [&one.certificate, &one.chain, &one.log];
-        (layer, annotated(annotations, beside))
+        layer(kind, &one.payload, &one.signature, beside)
     });
     attached(layers.collect())
 }
 
-fn annotated(mut annotations: Value, beside: [&Option<String>; 3]) -> Value {
+/// What is signed, annotated with its signature and what is beside it.
+fn layer(kind: &str, signed: &str, signature: &str, beside: [&Option<String>; 3]) -> Blob {
+    let mut layer = Blob::new(kind, signed.into(), Hash::Sha256);
+    let key = "dev.cosignproject.cosign/signature".to_owned();
+    layer.annotations.insert(key, signature.into());
     for (name, value) in ["certificate", "chain", "bundle"].into_iter().zip(beside) {
         if let Some(value) = value {
             let key = format!("dev.sigstore.cosign/{name}");
-            annotations[key] = value.clone().into();
+            layer.annotations.insert(key, value.clone().into());
         }
     }
-    annotations
+    layer
 }
 
-/// A manifest of these layers with their annotations.
-fn attached(all: Vec<(Blob, Value)>) -> BuiltImage {
-    let described = all.iter().map(|(layer, annotations)| {
-        let mut layer = layer.descriptor();
-        layer["annotations"] = annotations.clone();
-        layer
-    });
+/// A manifest of these layers.
+fn attached(layers: Vec<Blob>) -> BuiltImage {
     let config = json!({ "architecture": "", "os": "", "config": {}, "rootfs": { "type": "layers", "diff_ids": [] } });
-    let config = Blob::new(
-        "application/vnd.oci.image.config.v1+json",
-        config.to_string().into_bytes(),
-        Hash::Sha256,
-    );
-    let kind = "application/vnd.oci.image.manifest.v1+json";
-    let manifest = json!({
-        "schemaVersion": 2,
-        "mediaType": kind,
-        "config": config.descriptor(),
-        "layers": described.collect::<Vec<_>>(),
-    });
-    let layers = all.into_iter().map(|(layer, _)| layer).collect();
-    BuiltImage {
-        top: Blob::new(kind, manifest.to_string().into_bytes(), Hash::Sha256),
-        manifests: Vec::new(),
-        config,
-        other_configs: Vec::new(),
-        layers,
-        tars: Vec::new(),
-        beside: Vec::new(),
-    }
+    let config = Blob::json("application/vnd.oci.image.config.v1+json", &config);
+    BuiltImage::of_blobs(config, layers, json!({}))
 }
 
 fn openssl(command: &str) -> Command {
     let mut words = Command::new("openssl");
     words.arg(command).stdin(Stdio::null());
     words
-}
-
-fn run(mut command: Command) -> Vec<u8> {
-    let output = command.output().expect("start openssl");
-    assert!(
-        output.status.success(),
-        "{command:?}: {}",
-        String::from_utf8_lossy(&output.stderr)
-    );
-    output.stdout
 }

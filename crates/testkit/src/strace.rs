@@ -2,13 +2,14 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
-use std::process::{Child, Command, Stdio};
+use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 use std::{fs, thread};
 
 use rustix::process::{Pid, Signal, kill_process};
 
 use crate::machine;
+use crate::process::Killed;
 
 /// How long strace may take to stop a program, to attach, or to let go.
 const LIMIT: Duration = Duration::from_secs(20);
@@ -162,16 +163,6 @@ impl<'a> Traced<'a> {
             };
         }
         strace
-    }
-}
-
-/// A child that does not outlive the test.
-struct Killed(Child);
-
-impl Drop for Killed {
-    fn drop(&mut self) {
-        let _ = self.0.kill();
-        let _ = self.0.wait();
     }
 }
 

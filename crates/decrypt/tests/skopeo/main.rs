@@ -47,7 +47,7 @@ struct Encrypted {
 }
 
 fn run(program: &str, words: &[&str]) {
-    encryption::run(Command::new(program).args(words));
+    orlop_testkit::process::run(Command::new(program).args(words));
 }
 
 impl Scene {

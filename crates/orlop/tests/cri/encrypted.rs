@@ -5,7 +5,8 @@ use std::os::unix::fs::{DirBuilderExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use orlop_testkit::encryption::{LayerKey, LayerKeyKind, can_encrypt, encrypt, run};
+use orlop_testkit::encryption::{LayerKey, LayerKeyKind, can_encrypt, encrypt};
+use orlop_testkit::process::run;
 use orlop_testkit::{
     ContainerSpec, ImageBuilder, Layer, Node, PodSpec, Scratch, assert_contains, skip,
 };

@@ -5,7 +5,7 @@ use std::path::Path;
 
 use base64::Engine as _;
 use base64::prelude::{BASE64_STANDARD, BASE64_URL_SAFE};
-use orlop_testkit::frames::Any;
+use orlop_testkit::Any;
 use prost::Message;
 use serde_json::{Value, json};
 

@@ -28,22 +28,19 @@ use std::process::{Command, Stdio};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use orlop_testkit::frames::{call_of, read_frame, write_frame};
+use orlop_testkit::task_front::start_shim;
+use orlop_ttrpc::{Call, Client, Error, Status, code, respond};
 use prost::Message;
 use rustix::process::{Pid, Signal, kill_process, setsid};
 use serde_json::{Value, json};
 
 use asked::{image_of, mount_volumes, understood};
-use messages::{
-    Answer, Connected, Create, Mount, Numbered, Of, Processes, Request, Response, State, Status,
-    Update, refused,
-};
+use messages::{Answer, Connected, Create, Mount, Numbered, Of, Processes, State, Update, refused};
 use pull::pull;
 
 const GUEST: &str = "containerd-shim-runc-v2";
 const BOOT: Duration = Duration::from_millis(300);
 const PORT: &str = "1024";
-const NOT_FOUND: i32 = 5;
 
 fn main() {
     let words: Vec<String> = std::env::args().skip(1).collect();
@@ -100,8 +97,8 @@ fn delete(id: &str, words: &[String]) {
     if let Ok(address) = fs::read_to_string("guest") {
         let _ = fs::remove_file(socket(id));
         let connected = Guest::at(&address).and_then(|mut guest| guest.ask("Connect", &[]));
-        let pid = connected.map(|answer| Numbered::decode(&*answer).unwrap_or_default().number);
-        kill(pid.unwrap_or_default());
+        let pid = connected.map(|answer| orlop_ttrpc::number(&answer, 1));
+        kill(pid.unwrap_or_default() as u32);
         let _ = fs::remove_file(address);
         let machine = fs::read_to_string("machine").unwrap_or_default();
         kill(machine.parse().unwrap_or_default());
@@ -145,29 +142,24 @@ fn kill(pid: u32) {
 }
 
 /// A connection to the guest.
-struct Guest(UnixStream, String);
+struct Guest(Client);
 
 impl Guest {
     fn at(address: &str) -> Answer<Self> {
-        let connected = UnixStream::connect(address.trim());
-        let stream = connected.map_err(|error| refused(error.to_string()))?;
-        Ok(Self(stream, "containerd.task.v2.Task".into()))
+        let connected = Client::connect(Path::new(address.trim()));
+        connected
+            .map(Self)
+            .map_err(|error| refused(error.to_string()))
     }
 
     fn ask(&mut self, method: &str, payload: &[u8]) -> Answer<Vec<u8>> {
-        let request = Request {
-            service: self.1.clone(),
-            method: method.to_owned(),
-            payload: payload.to_vec(),
-        };
-        let asked = write_frame(&mut self.0, 1, 1, &request.encode_to_vec());
-        let answer = asked.and_then(|()| read_frame(&mut self.0));
-        let (_, answer) = answer.map_err(|error| refused(error.to_string()))?;
-        let answer = Response::decode(&*answer).expect("an answer");
-        match answer.status {
-            Some(status) if status.code != 0 => Err(status),
-            _ => Ok(answer.payload),
-        }
+        let answer = self
+            .0
+            .call("containerd.task.v2.Task", method, payload, None);
+        answer.map_err(|error| match error {
+            Error::Refused { code, message, .. } => Status { code, message },
+            error => refused(error.to_string()),
+        })
     }
 }
 
@@ -205,23 +197,12 @@ impl Machine {
             client.write_all(b"OK 1073741824\n").ok()?;
         }
         let mut guest = None;
-        while let Ok((head, payload)) = read_frame(&mut client) {
-            let request = Request::decode(&*payload).ok()?;
-            let answer = self.call(&mut guest, &request.method, &request.payload);
-            let response = match answer {
-                Ok(payload) => Response {
-                    status: None,
-                    payload,
-                },
-                Err(status) => Response {
-                    status: Some(status),
-                    payload: Vec::new(),
-                },
-            };
-            write_frame(&mut client, call_of(&head), 2, &response.encode_to_vec()).ok()?;
-            if request.method == "Shutdown" && self.tasks.lock().unwrap().is_empty() {
+        while let Ok(call) = Call::read(&mut client) {
+            let answer = self.call(&mut guest, &call.method, &call.payload);
+            respond(&mut client, call.number, &answer).ok()?;
+            if call.method == "Shutdown" && self.tasks.lock().unwrap().is_empty() {
                 kill(*self.monitor.lock().unwrap());
-                let id = Of::decode(&*request.payload).ok()?.id;
+                let id = Of::decode(&*call.payload).ok()?.id;
                 let _ = fs::remove_file(socket(&id));
                 std::process::exit(0);
             }
@@ -243,10 +224,7 @@ impl Machine {
             return Ok(connected.encode_to_vec());
         }
         if monitor == 0 {
-            return Err(Status {
-                code: NOT_FOUND,
-                message: "there is no machine".into(),
-            });
+            return Err(Status::new(code::NOT_FOUND, "there is no machine"));
         }
         if method == "Update" {
             let asked = Update::decode(payload).expect("a request");
@@ -352,16 +330,7 @@ impl Machine {
             .spawn()
             .expect("a monitor");
         fs::write("machine", monitor.id().to_string()).expect("write");
-        let started = Command::new(GUEST)
-            .args(&self.words)
-            .arg("start")
-            .stdin(Stdio::null())
-            .output()
-            .expect("the guest");
-        let said = String::from_utf8_lossy(&started.stdout).into_owned();
-        let address = said.split("unix://").nth(1).unwrap_or_default();
-        let address = address.split('"').next().unwrap_or_default().trim();
-        fs::write("guest", address).expect("write");
+        fs::write("guest", start_shim(GUEST, &self.words)).expect("write");
         *self.monitor.lock().unwrap() = monitor.id();
     }
 }

@@ -1,33 +1,8 @@
 //! Messages of the task service, as much of them as is looked at.
 
-use orlop_testkit::frames::Any;
+use orlop_testkit::Any;
+use orlop_ttrpc::{Status, code};
 use prost::Message;
-
-#[derive(Clone, PartialEq, Message)]
-pub(crate) struct Request {
-    #[prost(string, tag = "1")]
-    pub(crate) service: String,
-    #[prost(string, tag = "2")]
-    pub(crate) method: String,
-    #[prost(bytes = "vec", tag = "3")]
-    pub(crate) payload: Vec<u8>,
-}
-
-#[derive(Clone, PartialEq, Message)]
-pub(crate) struct Response {
-    #[prost(message, optional, tag = "1")]
-    pub(crate) status: Option<Status>,
-    #[prost(bytes = "vec", tag = "2")]
-    pub(crate) payload: Vec<u8>,
-}
-
-#[derive(Clone, PartialEq, Message)]
-pub(crate) struct Status {
-    #[prost(int32, tag = "1")]
-    pub(crate) code: i32,
-    #[prost(string, tag = "2")]
-    pub(crate) message: String,
-}
 
 /// `CreateTaskResponse`, `StartResponse`, a process of `PidsResponse`.
 #[derive(Clone, PartialEq, Message)]
@@ -134,14 +109,8 @@ pub(crate) struct State {
     pub(crate) exec: String,
 }
 
-/// A failure of no other kind.
-const UNKNOWN: i32 = 2;
-
 pub(crate) type Answer<T> = Result<T, Status>;
 
 pub(crate) fn refused(message: impl Into<String>) -> Status {
-    Status {
-        code: UNKNOWN,
-        message: message.into(),
-    }
+    Status::new(code::UNKNOWN, message)
 }

@@ -3,16 +3,16 @@
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use bytes::{Buf as _, BufMut as _, Bytes};
 use http::uri::PathAndQuery;
 use hyper_util::rt::TokioIo;
 use orlop_cri::v1::image_service_client::ImageServiceClient;
 use orlop_cri::v1::runtime_service_client::RuntimeServiceClient;
 use prost::Message;
 use tokio::net::UnixStream;
-use tonic::codec::{Codec, DecodeBuf, Decoder, EncodeBuf, Encoder};
 use tonic::transport::{Channel, Endpoint};
 use tonic::{Request, Status};
+
+use crate::raw::Raw;
 
 /// Messages of the size that the kubelet takes.
 const MESSAGE_LIMIT: usize = 16 << 20;
@@ -62,6 +62,16 @@ impl Cri {
         })
     }
 
+    /// A client of the runtime service.
+    pub fn runtime(&self) -> RuntimeServiceClient<Channel> {
+        self.runtime.clone()
+    }
+
+    /// A client of the image service.
+    pub fn images(&self) -> ImageServiceClient<Channel> {
+        self.images.clone()
+    }
+
     /// The connection, for services beyond the CRI.
     pub fn channel(&self) -> Channel {
         self.channel.clone()
@@ -89,51 +99,13 @@ impl Cri {
         &self,
         path: &str,
         request: Vec<u8>,
-    ) -> Result<Option<Bytes>, Status> {
+    ) -> Result<Option<Vec<u8>>, Status> {
         let mut grpc = tonic::client::Grpc::new(self.channel.clone());
         grpc.ready()
             .await
             .map_err(|e| Status::unavailable(e.to_string()))?;
         let path = path.parse().expect("a path of a call");
-        let answer = grpc.server_streaming(Request::new(request), path, Encoded);
+        let answer = grpc.server_streaming(Request::new(request), path, Raw);
         answer.await?.into_inner().message().await
-    }
-}
-
-/// Messages as they are on the wire.
-#[derive(Debug, Clone, Copy)]
-struct Encoded;
-
-impl Codec for Encoded {
-    type Encode = Vec<u8>;
-    type Decode = Bytes;
-    type Encoder = Self;
-    type Decoder = Self;
-
-    fn encoder(&mut self) -> Self {
-        Self
-    }
-
-    fn decoder(&mut self) -> Self {
-        Self
-    }
-}
-
-impl Encoder for Encoded {
-    type Item = Vec<u8>;
-    type Error = Status;
-
-    fn encode(&mut self, message: Vec<u8>, buffer: &mut EncodeBuf<'_>) -> Result<(), Status> {
-        buffer.put_slice(&message);
-        Ok(())
-    }
-}
-
-impl Decoder for Encoded {
-    type Item = Bytes;
-    type Error = Status;
-
-    fn decode(&mut self, buffer: &mut DecodeBuf<'_>) -> Result<Option<Bytes>, Status> {
-        Ok(Some(buffer.copy_to_bytes(buffer.remaining())))
     }
 }

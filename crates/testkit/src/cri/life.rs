@@ -3,10 +3,11 @@
 use std::time::{Duration, Instant};
 
 use orlop_cri::v1::{
-    AuthConfig, ContainerState, ContainerStatus, ContainerStatusRequest, CreateContainerRequest,
-    ExecSyncRequest, ExecSyncResponse, Image, ImageSpec, ImageStatusRequest, ListContainersRequest,
-    ListPodSandboxRequest, PodSandboxStatus, PodSandboxStatusRequest, PullImageRequest,
-    RemoveContainerRequest, RemoveImageRequest, RemovePodSandboxRequest, RunPodSandboxRequest,
+    AuthConfig, ContainerState, ContainerStats, ContainerStatsRequest, ContainerStatus,
+    ContainerStatusRequest, CreateContainerRequest, ExecSyncRequest, ExecSyncResponse, Image,
+    ImageSpec, ImageStatusRequest, ListContainersRequest, ListPodSandboxRequest, PodSandboxConfig,
+    PodSandboxStatus, PodSandboxStatusRequest, PullImageRequest, RemoveContainerRequest,
+    RemoveImageRequest, RemovePodSandboxRequest, ReopenContainerLogRequest, RunPodSandboxRequest,
     StartContainerRequest, StopContainerRequest, StopPodSandboxRequest, VersionRequest,
     VersionResponse,
 };
@@ -28,11 +29,8 @@ impl Cri {
     /// The runtime's name and version.
     pub async fn version(&self) -> Answer<VersionResponse> {
         let request = VersionRequest::default();
-        self.runtime
-            .clone()
-            .version(request)
-            .await
-            .map(Response::into_inner)
+        let answer = self.runtime().version(request).await;
+        answer.map(Response::into_inner)
     }
 
     /// Pulls an image; returns what the runtime calls it.
@@ -42,47 +40,45 @@ impl Cri {
 
     /// Pulls an image with credentials.
     pub async fn pull_as(&self, image: &str, auth: Option<AuthConfig>) -> Answer<String> {
-        let request = PullImageRequest {
-            image: Some(named(image)),
-            auth,
-            sandbox_config: None,
-        };
-        let answer = self.images.clone().pull_image(request).await?;
-        Ok(answer.into_inner().image_ref)
+        self.pull_with(image, auth, None).await
     }
 
     /// Pulls an image for a pod, as kubelets do.
     pub async fn pull_for(&self, image: &str, pod: &PodSpec) -> Answer<String> {
+        self.pull_with(image, None, Some(pod.config())).await
+    }
+
+    async fn pull_with(
+        &self,
+        image: &str,
+        auth: Option<AuthConfig>,
+        sandbox_config: Option<PodSandboxConfig>,
+    ) -> Answer<String> {
         let request = PullImageRequest {
-            image: Some(named(image)),
-            auth: None,
-            sandbox_config: Some(pod.config()),
+            image: named(image),
+            auth,
+            sandbox_config,
         };
-        let answer = self.images.clone().pull_image(request).await?;
+        let answer = self.images().pull_image(request).await?;
         Ok(answer.into_inner().image_ref)
     }
 
     /// What is known of an image.
     pub async fn image(&self, image: &str) -> Answer<Option<Image>> {
         let request = ImageStatusRequest {
-            image: Some(named(image)),
+            image: named(image),
             verbose: false,
         };
-        Ok(self
-            .images
-            .clone()
-            .image_status(request)
-            .await?
-            .into_inner()
-            .image)
+        let answer = self.images().image_status(request).await?;
+        Ok(answer.into_inner().image)
     }
 
     /// Removes an image.
     pub async fn remove_image(&self, image: &str) -> Answer<()> {
         let request = RemoveImageRequest {
-            image: Some(named(image)),
+            image: named(image),
         };
-        self.images.clone().remove_image(request).await.map(drop)
+        self.images().remove_image(request).await.map(drop)
     }
 
     /// Runs a pod; returns its id.
@@ -91,11 +87,11 @@ impl Cri {
             config: Some(pod.config()),
             ..RunPodSandboxRequest::default()
         };
-        let mut answer = self.runtime.clone().run_pod_sandbox(request.clone()).await;
+        let mut answer = self.runtime().run_pod_sandbox(request.clone()).await;
         for _ in 0..5 {
             match &answer {
                 Err(status) if status.message().ends_with(RUNSC_LOST_AN_INTERFACE) => {
-                    answer = self.runtime.clone().run_pod_sandbox(request.clone()).await;
+                    answer = self.runtime().run_pod_sandbox(request.clone()).await;
                 }
                 _ => break,
             }
@@ -109,51 +105,30 @@ impl Cri {
             pod_sandbox_id: pod_id.to_owned(),
             verbose: false,
         };
-        let answer = self
-            .runtime
-            .clone()
-            .pod_sandbox_status(request)
-            .await?
-            .into_inner();
-        answer
-            .status
-            .ok_or_else(|| Status::data_loss("a PodSandboxStatus without a status"))
+        let answer = self.runtime().pod_sandbox_status(request).await?;
+        let status = answer.into_inner().status;
+        status.ok_or_else(|| Status::data_loss("a PodSandboxStatus without a status"))
     }
 
     /// The ids of all pods.
     pub async fn pods(&self) -> Answer<Vec<String>> {
         let request = ListPodSandboxRequest::default();
-        let answer = self
-            .runtime
-            .clone()
-            .list_pod_sandbox(request)
-            .await?
-            .into_inner();
+        let answer = self.runtime().list_pod_sandbox(request).await?.into_inner();
         Ok(answer.items.into_iter().map(|pod| pod.id).collect())
     }
 
     /// Stops a pod.
     pub async fn stop_pod(&self, pod_id: &str) -> Answer<()> {
-        let request = StopPodSandboxRequest {
-            pod_sandbox_id: pod_id.to_owned(),
-        };
-        self.runtime
-            .clone()
-            .stop_pod_sandbox(request)
-            .await
-            .map(drop)
+        let pod_sandbox_id = pod_id.to_owned();
+        let request = StopPodSandboxRequest { pod_sandbox_id };
+        self.runtime().stop_pod_sandbox(request).await.map(drop)
     }
 
     /// Removes a pod.
     pub async fn remove_pod(&self, pod_id: &str) -> Answer<()> {
-        let request = RemovePodSandboxRequest {
-            pod_sandbox_id: pod_id.to_owned(),
-        };
-        self.runtime
-            .clone()
-            .remove_pod_sandbox(request)
-            .await
-            .map(drop)
+        let pod_sandbox_id = pod_id.to_owned();
+        let request = RemovePodSandboxRequest { pod_sandbox_id };
+        self.runtime().remove_pod_sandbox(request).await.map(drop)
     }
 
     /// Stops and removes all pods.
@@ -177,7 +152,7 @@ impl Cri {
             config: Some(spec.config(pod)),
             sandbox_config: Some(pod.config()),
         };
-        let mut client = self.runtime.clone();
+        let mut client = self.runtime();
         let mut answer = Box::pin(client.create_container(request.clone())).await;
         // CRI-O takes no container without what newer kubelets say of its image.
         let wants_name = |status: &tonic::Status| status.message().contains("user specified image");
@@ -193,14 +168,9 @@ impl Cri {
 
     /// Starts a container.
     pub async fn start(&self, container_id: &str) -> Answer<()> {
-        let request = StartContainerRequest {
-            container_id: container_id.to_owned(),
-        };
-        self.runtime
-            .clone()
-            .start_container(request)
-            .await
-            .map(drop)
+        let container_id = container_id.to_owned();
+        let request = StartContainerRequest { container_id };
+        self.runtime().start_container(request).await.map(drop)
     }
 
     /// Creates and starts a container; returns its id.
@@ -216,19 +186,14 @@ impl Cri {
             container_id: container_id.to_owned(),
             timeout: grace_seconds,
         };
-        self.runtime.clone().stop_container(request).await.map(drop)
+        self.runtime().stop_container(request).await.map(drop)
     }
 
     /// Removes a container.
     pub async fn remove(&self, container_id: &str) -> Answer<()> {
-        let request = RemoveContainerRequest {
-            container_id: container_id.to_owned(),
-        };
-        self.runtime
-            .clone()
-            .remove_container(request)
-            .await
-            .map(drop)
+        let container_id = container_id.to_owned();
+        let request = RemoveContainerRequest { container_id };
+        self.runtime().remove_container(request).await.map(drop)
     }
 
     /// A container's status.
@@ -237,31 +202,33 @@ impl Cri {
             container_id: container_id.to_owned(),
             verbose: false,
         };
-        let answer = self
-            .runtime
-            .clone()
-            .container_status(request)
-            .await?
-            .into_inner();
-        answer
-            .status
-            .ok_or_else(|| Status::data_loss("a ContainerStatus without a status"))
+        let answer = self.runtime().container_status(request).await?;
+        let status = answer.into_inner().status;
+        status.ok_or_else(|| Status::data_loss("a ContainerStatus without a status"))
+    }
+
+    /// A container's statistics.
+    pub async fn stats(&self, container_id: &str) -> Answer<ContainerStats> {
+        let container_id = container_id.to_owned();
+        let request = ContainerStatsRequest { container_id };
+        let answer = self.runtime().container_stats(request).await?;
+        let stats = answer.into_inner().stats;
+        stats.ok_or_else(|| Status::data_loss("a ContainerStatsResponse without statistics"))
+    }
+
+    /// Has a container's log opened again.
+    pub async fn reopen_log(&self, container_id: &str) -> Answer<()> {
+        let container_id = container_id.to_owned();
+        let request = ReopenContainerLogRequest { container_id };
+        self.runtime().reopen_container_log(request).await.map(drop)
     }
 
     /// The ids of all containers.
     pub async fn containers(&self) -> Answer<Vec<String>> {
         let request = ListContainersRequest::default();
-        let answer = self
-            .runtime
-            .clone()
-            .list_containers(request)
-            .await?
-            .into_inner();
-        Ok(answer
-            .containers
-            .into_iter()
-            .map(|container| container.id)
-            .collect())
+        let answer = self.runtime().list_containers(request).await?.into_inner();
+        let containers = answer.containers.into_iter();
+        Ok(containers.map(|container| container.id).collect())
     }
 
     /// Runs a command in a container and collects its output.
@@ -281,11 +248,8 @@ impl Cri {
             cmd: words.iter().map(ToString::to_string).collect(),
             timeout: seconds,
         };
-        self.runtime
-            .clone()
-            .exec_sync(request)
-            .await
-            .map(Response::into_inner)
+        let answer = self.runtime().exec_sync(request).await;
+        answer.map(Response::into_inner)
     }
 
     /// Waits until a container has exited; panics if that takes too long.
@@ -306,9 +270,10 @@ impl Cri {
     }
 }
 
-fn named(image: &str) -> ImageSpec {
-    ImageSpec {
-        image: image.to_owned(),
+fn named(image: &str) -> Option<ImageSpec> {
+    let image = image.to_owned();
+    Some(ImageSpec {
+        image,
         ..ImageSpec::default()
-    }
+    })
 }

@@ -17,7 +17,7 @@ use hyper_util::rt::TokioIo;
 use serde_json::{Value, json};
 use tokio::net::UnixStream;
 
-use crate::serve::Accepting;
+use crate::serve::Background;
 
 /// The id of a pod sandbox that runs, of the pod `pod` in the namespace `default`.
 pub const PRETENDED_SANDBOX: &str =
@@ -28,7 +28,7 @@ pub const PRETENDED_SANDBOX: &str =
 pub struct PretendedEngine {
     socket: PathBuf,
     there: Arc<Mutex<There>>,
-    _accepting: Accepting,
+    _accepting: Background,
 }
 
 /// Whether it tells of a container when it is asked for that alone.
@@ -71,7 +71,7 @@ impl PretendedEngine {
             happens: tokio::sync::broadcast::Sender::new(64),
         }));
         let shared = Arc::clone(&there);
-        let accepting = Accepting::at(&socket, move |stream| serve(stream, Arc::clone(&shared)));
+        let accepting = Background::at(&socket, move |stream| serve(stream, Arc::clone(&shared)));
         Self {
             socket,
             there,

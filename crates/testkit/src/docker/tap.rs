@@ -6,14 +6,14 @@ use std::sync::{Arc, Mutex, PoisonError};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::UnixStream;
 
-use crate::serve::Accepting;
+use crate::serve::Background;
 
 /// Passes connections on to an engine and notes the requests, until it is dropped.
 #[derive(Debug)]
 pub struct EngineTap {
     socket: PathBuf,
     requests: Requests,
-    _accepting: Accepting,
+    _accepting: Background,
 }
 
 impl EngineTap {
@@ -22,7 +22,7 @@ impl EngineTap {
         let socket = engine.with_file_name("tap.sock");
         let requests = Requests::default();
         let (engine, noted) = (engine.to_owned(), requests.clone());
-        let accepting = Accepting::at(&socket, move |client| {
+        let accepting = Background::at(&socket, move |client| {
             let (engine, noted) = (engine.clone(), noted.clone());
             async move {
                 // An engine that is away is told by hanging up.

@@ -1,12 +1,10 @@
 //! Artifacts: manifests whose blobs are files, as ORAS and its like push them.
 
-use serde_json::{Value, json};
+use serde_json::json;
 
-use super::builder::{Blob, BuiltImage, Hash, to_bytes};
+use super::builder::{Blob, BuiltImage, Hash};
 use super::layer::Layer;
 
-const MANIFEST: &str = "application/vnd.oci.image.manifest.v1+json";
-const EMPTY: &str = "application/vnd.oci.empty.v1+json";
 const TITLE: &str = "org.opencontainers.image.title";
 const UNPACK: &str = "io.deis.oras.content.unpack";
 
@@ -47,23 +45,7 @@ impl ArtifactBlob {
 impl BuiltImage {
     /// An artifact of a type. Its id is the digest of its manifest ([`BuiltImage::digest`]).
     pub fn artifact(kind: &str, blobs: Vec<ArtifactBlob>) -> Self {
-        let config = Blob::new(EMPTY, b"{}".to_vec(), Hash::Sha256);
-        let layers: Vec<Blob> = blobs.into_iter().map(|blob| blob.0).collect();
-        let manifest: Value = json!({
-            "schemaVersion": 2,
-            "mediaType": MANIFEST,
-            "artifactType": kind,
-            "config": config.descriptor(),
-            "layers": layers.iter().map(Blob::descriptor).collect::<Vec<_>>(),
-        });
-        Self {
-            top: Blob::new(MANIFEST, to_bytes(&manifest), Hash::Sha256),
-            manifests: Vec::new(),
-            config,
-            other_configs: Vec::new(),
-            layers,
-            tars: Vec::new(),
-            beside: Vec::new(),
-        }
+        let layers = blobs.into_iter().map(|blob| blob.0).collect();
+        Self::of_blobs(Blob::empty(), layers, json!({ "artifactType": kind }))
     }
 }

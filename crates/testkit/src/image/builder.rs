@@ -36,6 +36,8 @@ pub enum Hash {
     Sha512,
 }
 
+const OCI_MANIFEST: &str = "application/vnd.oci.image.manifest.v1+json";
+
 /// Bytes with a name.
 #[derive(Debug, Clone)]
 pub struct Blob {
@@ -58,6 +60,16 @@ impl Blob {
             bytes,
             annotations: serde_json::Map::new(),
         }
+    }
+
+    /// The configuration of what has none.
+    pub fn empty() -> Self {
+        Self::json("application/vnd.oci.empty.v1+json", &json!({}))
+    }
+
+    /// JSON, such as a manifest.
+    pub fn json(media_type: &str, value: &Value) -> Self {
+        Self::new(media_type, to_bytes(value), Hash::Sha256)
     }
 
     /// The archive that it is, if it is a layer.
@@ -107,6 +119,34 @@ pub struct BuiltImage {
 }
 
 impl BuiltImage {
+    /// What an OCI manifest of these blobs names. Other fields of the manifest are in `more`.
+    pub fn of_blobs(config: Blob, layers: Vec<Blob>, more: Value) -> Self {
+        let mut manifest = json!({
+            "schemaVersion": 2,
+            "mediaType": OCI_MANIFEST,
+            "config": config.descriptor(),
+            "layers": layers.iter().map(Blob::descriptor).collect::<Vec<_>>(),
+        });
+        for (name, value) in more.as_object().into_iter().flatten() {
+            manifest[name] = value.clone();
+        }
+        let top = Blob::json(OCI_MANIFEST, &manifest);
+        Self::beneath(top, config, layers)
+    }
+
+    /// One whose name resolves to `top`.
+    pub fn beneath(top: Blob, config: Blob, layers: Vec<Blob>) -> Self {
+        Self {
+            top,
+            manifests: Vec::new(),
+            config,
+            other_configs: Vec::new(),
+            layers,
+            tars: Vec::new(),
+            beside: Vec::new(),
+        }
+    }
+
     /// What CRI calls the image's id.
     pub fn id(&self) -> &str {
         &self.config.digest
@@ -284,13 +324,9 @@ impl ImageBuilder {
         let (config, manifest) = self.for_platform(own, &types, &layers, &diff_ids);
         if !self.index {
             return BuiltImage {
-                top: manifest,
-                manifests: Vec::new(),
-                config,
-                other_configs: Vec::new(),
-                layers,
                 tars,
                 beside,
+                ..BuiltImage::beneath(manifest, config, layers)
             };
         }
         let other = if own == "arm64" { "amd64" } else { "arm64" };
@@ -410,7 +446,7 @@ impl MediaTypes {
         match format {
             Format::Oci => Self {
                 index: "application/vnd.oci.image.index.v1+json",
-                manifest: "application/vnd.oci.image.manifest.v1+json",
+                manifest: OCI_MANIFEST,
                 config: "application/vnd.oci.image.config.v1+json",
                 plain: "application/vnd.oci.image.layer.v1.tar",
                 gzip: "application/vnd.oci.image.layer.v1.tar+gzip",

@@ -2,11 +2,10 @@
 
 use serde_json::{Value, json};
 
-use super::builder::{Blob, BuiltImage, Hash, digest, to_bytes};
+use super::builder::{Blob, BuiltImage, Hash, digest};
 
 const OCI_CONFIG: &str = "application/vnd.oci.image.config.v1+json";
 const OCI_INDEX: &str = "application/vnd.oci.image.index.v1+json";
-const OCI_MANIFEST: &str = "application/vnd.oci.image.manifest.v1+json";
 
 /// How a module ends.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -214,25 +213,9 @@ impl BuiltImage {
 
     /// Any artifact: the type of its configuration, that, and its layers with their types.
     pub fn of_module(kind: &str, config: &Value, layers: &[(&str, &[u8])]) -> Self {
-        let config = Blob::new(kind, to_bytes(config), Hash::Sha256);
         let layers = layers.iter();
         let layers = layers.map(|(kind, bytes)| Blob::new(kind, bytes.to_vec(), Hash::Sha256));
-        let layers: Vec<_> = layers.collect();
-        let manifest = json!({
-            "schemaVersion": 2,
-            "mediaType": OCI_MANIFEST,
-            "config": config.descriptor(),
-            "layers": layers.iter().map(Blob::descriptor).collect::<Vec<_>>(),
-        });
-        Self {
-            top: Blob::new(OCI_MANIFEST, to_bytes(&manifest), Hash::Sha256),
-            manifests: Vec::new(),
-            config,
-            other_configs: Vec::new(),
-            layers,
-            tars: Vec::new(),
-            beside: Vec::new(),
-        }
+        Self::of_blobs(Blob::json(kind, config), layers.collect(), json!({}))
     }
 
     /// An index of images, each with its platform; `config` is the first's.
@@ -249,7 +232,7 @@ impl BuiltImage {
         });
         let mut images = images.into_iter().map(|(image, _)| image);
         let mut first = images.next().expect("an image");
-        let top = Blob::new(OCI_INDEX, to_bytes(&index), Hash::Sha256);
+        let top = Blob::json(OCI_INDEX, &index);
         first.manifests.push(std::mem::replace(&mut first.top, top));
         for other in images {
             first.manifests.push(other.top);

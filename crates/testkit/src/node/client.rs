@@ -1,5 +1,6 @@
 //! orlop's own client, at the endpoint of a node.
 
+use std::io::{BufRead as _, BufReader};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 
@@ -7,6 +8,7 @@ use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 
 use crate::node::{Node, binary};
+use crate::process::Killed;
 
 /// The client at an endpoint. It reads no configuration, and no input unless it is given some.
 #[derive(Debug)]
@@ -101,6 +103,41 @@ impl Node {
     /// The client at this node.
     pub fn client(&self) -> Client {
         Client::at(&self.socket())
+    }
+}
+
+/// `orlop web`, which serves a page of the node at a socket.
+#[derive(Debug)]
+pub struct WebServer {
+    process: Killed,
+    /// Its address, with the token.
+    pub address: String,
+}
+
+impl WebServer {
+    /// Starts it.
+    pub fn start(socket: &Path, flags: &[&str]) -> Self {
+        let mut process = Command::new(binary())
+            .args(["web", "-r"])
+            .arg(format!("unix://{}", socket.display()))
+            .args(flags)
+            .stdout(Stdio::piped())
+            .spawn()
+            .expect("run orlop web");
+        let said = BufReader::new(process.stdout.take().expect("its output"));
+        let address = said.lines().map_while(Result::ok).find_map(|line| {
+            let mut words = line.split_whitespace().map(str::to_owned);
+            words.find(|word| word.starts_with("http://127.0.0.1:"))
+        });
+        Self {
+            process: Killed(process),
+            address: address.expect("an address"),
+        }
+    }
+
+    /// Its process id.
+    pub fn pid(&self) -> u32 {
+        self.process.0.id()
     }
 }
 

@@ -48,11 +48,7 @@ fn search_path(builder: &NodeBuilder) -> OsString {
 }
 
 pub(super) fn prepare(builder: &NodeBuilder, scratch: &Scratch) {
-    let text = if is_second() {
-        third(builder, scratch)
-    } else {
-        second(builder, scratch)
-    };
+    let text = config(builder, scratch);
     std::fs::write(scratch.path("containerd.toml"), text).expect("write the configuration");
 }
 
@@ -81,29 +77,22 @@ fn kind(builder: &NodeBuilder) -> &'static str {
     }
 }
 
-/// Its configuration of version 3.
-fn third(builder: &NodeBuilder, scratch: &Scratch) -> String {
+/// Its configuration, of version 3 or of version 2.
+fn config(builder: &NodeBuilder, scratch: &Scratch) -> String {
     let (root, state) = directories(scratch);
     let (root, state, socket) = (root.display(), state.display(), socket(scratch));
     let (conf, opt) = (network::conf_dir(scratch), scratch.subdir("opt"));
-    let (conf, opt, bin) = (conf.display(), opt.display(), network::BIN_DIR);
+    let (conf, bin) = (conf.display(), network::BIN_DIR);
     let certs = scratch.subdir("certs.d");
-    let snapshotter = snapshotter(builder);
+    let (certs, snapshotter) = (certs.display(), snapshotter(builder));
+    // Only stargz-snapshotter needs to be told of layers.
     let quiet = builder.stargz.is_none();
-    format!(
-        r#"version = 3
-root = "{root}"
-state = "{state}"
-disabled_plugins = ["io.containerd.snapshotter.v1.btrfs", "io.containerd.snapshotter.v1.zfs", "io.containerd.snapshotter.v1.devmapper", "io.containerd.nri.v1.nri"]
-[grpc]
-address = "{socket}"
-[ttrpc]
-address = "{socket}.ttrpc"
-[plugins."io.containerd.internal.v1.opt"]
-path = "{opt}"
-[plugins."io.containerd.cri.v1.images"]
-snapshotter = "{snapshotter}"
-disable_snapshot_annotations = {quiet}
+    let images = format!("snapshotter = \"{snapshotter}\"\ndisable_snapshot_annotations = {quiet}");
+    let (version, absent, runtime, cri) = if is_second() {
+        let absent = "io.containerd.snapshotter.v1.devmapper\", \"io.containerd.nri.v1.nri";
+        let cri = format!(
+            r#"[plugins."io.containerd.cri.v1.images"]
+{images}
 [plugins."io.containerd.cri.v1.images".pinned_images]
 sandbox = "{PAUSE}"
 [plugins."io.containerd.cri.v1.images".registry]
@@ -114,50 +103,16 @@ restrict_oom_score_adj = true
 [plugins."io.containerd.cri.v1.runtime".cni]
 bin_dirs = ["{bin}"]
 conf_dir = "{conf}"
-[plugins."io.containerd.cri.v1.runtime".containerd]
-default_runtime_name = "test"
-[plugins."io.containerd.cri.v1.runtime".containerd.runtimes.test]
-runtime_type = "{kind}"
-[plugins."io.containerd.cri.v1.runtime".containerd.runtimes.test.options]
-{options}
-{proxied}"#,
-        socket = socket.display(),
-        certs = certs.display(),
-        kind = kind(builder),
-        options = options(builder, scratch),
-        proxied = proxied(builder, scratch),
-    )
-}
-
-/// Its configuration of version 2.
-fn second(builder: &NodeBuilder, scratch: &Scratch) -> String {
-    let (root, state) = directories(scratch);
-    let (root, state) = (root.display(), state.display());
-    let socket = socket(scratch);
-    let socket = socket.display();
-    let (conf, opt) = (network::conf_dir(scratch), scratch.subdir("opt"));
-    let (conf, opt, bin) = (conf.display(), opt.display(), network::BIN_DIR);
-    let certs = scratch.subdir("certs.d");
-    let certs = certs.display();
-    let (kind, options) = (kind(builder), options(builder, scratch));
-    let snapshotter = snapshotter(builder);
-    // Only stargz-snapshotter needs to be told of layers.
-    let quiet = builder.stargz.is_none();
-    let proxied = proxied(builder, scratch);
-    // Pods want a lower oom_score_adj than ours, which takes a capability that containers
-    // and build machines often lack.
-    format!(
-        r#"version = 2
-root = "{root}"
-state = "{state}"
-disabled_plugins = ["io.containerd.snapshotter.v1.btrfs", "io.containerd.snapshotter.v1.zfs", "io.containerd.snapshotter.v1.devmapper", "io.containerd.snapshotter.v1.aufs"]
-[grpc]
-address = "{socket}"
-[ttrpc]
-address = "{socket}.ttrpc"
-[plugins."io.containerd.internal.v1.opt"]
-path = "{opt}"
-[plugins."io.containerd.grpc.v1.cri"]
+[plugins."io.containerd.cri.v1.runtime".containerd]"#
+        );
+        (3, absent, "io.containerd.cri.v1.runtime", cri)
+    } else {
+        let absent =
+            "io.containerd.snapshotter.v1.devmapper\", \"io.containerd.snapshotter.v1.aufs";
+        // Pods want a lower oom_score_adj than ours, which takes a capability that containers
+        // and build machines often lack.
+        let cri = format!(
+            r#"[plugins."io.containerd.grpc.v1.cri"]
 sandbox_image = "{PAUSE}"
 netns_mounts_under_state_dir = true
 restrict_oom_score_adj = true
@@ -167,14 +122,33 @@ config_path = "{certs}"
 bin_dir = "{bin}"
 conf_dir = "{conf}"
 [plugins."io.containerd.grpc.v1.cri".containerd]
-snapshotter = "{snapshotter}"
-disable_snapshot_annotations = {quiet}
+{images}"#
+        );
+        (2, absent, "io.containerd.grpc.v1.cri", cri)
+    };
+    format!(
+        r#"version = {version}
+root = "{root}"
+state = "{state}"
+disabled_plugins = ["io.containerd.snapshotter.v1.btrfs", "io.containerd.snapshotter.v1.zfs", "{absent}"]
+[grpc]
+address = "{socket}"
+[ttrpc]
+address = "{socket}.ttrpc"
+[plugins."io.containerd.internal.v1.opt"]
+path = "{opt}"
+{cri}
 default_runtime_name = "test"
-[plugins."io.containerd.grpc.v1.cri".containerd.runtimes.test]
+[plugins."{runtime}".containerd.runtimes.test]
 runtime_type = "{kind}"
-[plugins."io.containerd.grpc.v1.cri".containerd.runtimes.test.options]
+[plugins."{runtime}".containerd.runtimes.test.options]
 {options}
-{proxied}"#
+{proxied}"#,
+        socket = socket.display(),
+        opt = opt.display(),
+        kind = kind(builder),
+        options = options(builder, scratch),
+        proxied = proxied(builder, scratch),
     )
 }
 

@@ -17,7 +17,7 @@ mod teardown;
 mod v1_only;
 
 pub use builder::{NodeBuilder, Which};
-pub use client::{Client, interrupt};
+pub use client::{Client, WebServer, interrupt};
 pub use containerd::{containerd_client, containerd_program};
 pub use crio::crio_program;
 pub use ground::Ground;

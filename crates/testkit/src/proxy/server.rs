@@ -22,7 +22,7 @@ use crate::proxy::door::{Door, Guard, Verdict};
 use crate::proxy::fault::{Fault, Rule};
 use crate::proxy::fetched::Fetched;
 use crate::proxy::range;
-use crate::serve::Accepting;
+use crate::serve::Background;
 
 /// A request that came by.
 #[derive(Debug, Clone)]
@@ -42,7 +42,7 @@ pub struct Seen {
 pub struct FaultProxy {
     shared: Arc<Shared>,
     /// None while it has left.
-    accepting: Mutex<Option<Accepting>>,
+    accepting: Mutex<Option<Background>>,
     /// Has the address while nobody listens there. It never does.
     _address: TcpSocket,
 }
@@ -211,10 +211,10 @@ impl FaultProxy {
 
 impl Shared {
     /// Listens at its address until what is returned is dropped.
-    fn listen(shared: &Arc<Self>) -> Accepting {
+    fn listen(shared: &Arc<Self>) -> Background {
         let listener = TcpListener::bind(shared.own).expect("listen at an address of our own");
         let shared = Arc::clone(shared);
-        Accepting::on_tcp(listener, move |stream| {
+        Background::on_tcp(listener, move |stream| {
             converse(stream, Arc::clone(&shared))
         })
     }

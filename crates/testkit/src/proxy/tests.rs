@@ -157,10 +157,7 @@ async fn tokens_are_for_one_repository_and_wear_out() {
     let path = "/v2/team/app/blobs/blob";
     let refused = get(&proxy, path, None).await.expect("an answer");
     let challenge = refused.headers["www-authenticate"].to_str().expect("text");
-    assert!(
-        challenge.contains("scope=\"repository:team/app:pull\""),
-        "{challenge}"
-    );
+    crate::assert_contains!(challenge, "scope=\"repository:team/app:pull\"");
 
     let ask = "/token?service=testkit&scope=repository%3Ateam%2Fapp%3Apull";
     assert_eq!(get(&proxy, ask, None).await.expect("an answer").status, 401);

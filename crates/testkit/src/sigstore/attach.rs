@@ -30,31 +30,13 @@ impl Referrer {
     }
 
     fn built(&self, subject: &Value) -> BuiltImage {
-        let kind = "application/vnd.oci.image.manifest.v1+json";
         let layer = Blob::new(&self.artifact_type, self.layer.clone(), Hash::Sha256);
-        let config = Blob::new(
-            "application/vnd.oci.empty.v1+json",
-            b"{}".to_vec(),
-            Hash::Sha256,
-        );
-        let manifest = json!({
-            "schemaVersion": 2,
-            "mediaType": kind,
+        let more = json!({
             "artifactType": self.artifact_type,
-            "config": config.descriptor(),
-            "layers": [layer.descriptor()],
             "subject": subject,
             "annotations": self.annotations,
         });
-        BuiltImage {
-            top: Blob::new(kind, manifest.to_string().into_bytes(), Hash::Sha256),
-            manifests: Vec::new(),
-            config,
-            other_configs: Vec::new(),
-            layers: vec![layer],
-            tars: Vec::new(),
-            beside: Vec::new(),
-        }
+        BuiltImage::of_blobs(Blob::empty(), vec![layer], more)
     }
 }
 
@@ -83,19 +65,7 @@ impl Registry {
     /// Puts a list of what is attached where it is looked for without the API: at a tag.
     pub async fn list_referrers(&self, repository: &str, digest: &str, list: &Value) {
         let kind = "application/vnd.oci.image.index.v1+json";
-        let image = BuiltImage {
-            top: Blob::new(kind, list.to_string().into_bytes(), Hash::Sha256),
-            manifests: Vec::new(),
-            config: Blob::new(
-                "application/vnd.oci.empty.v1+json",
-                b"{}".to_vec(),
-                Hash::Sha256,
-            ),
-            other_configs: Vec::new(),
-            layers: Vec::new(),
-            tars: Vec::new(),
-            beside: Vec::new(),
-        };
+        let image = BuiltImage::beneath(Blob::json(kind, list), Blob::empty(), Vec::new());
         let tag = digest.replacen(':', "-", 1);
         self.push(&image, &format!("{repository}:{tag}")).await;
     }

@@ -6,24 +6,20 @@ use std::sync::Arc;
 use std::sync::mpsc::channel;
 use std::thread;
 
-use bytes::{Buf, BufMut};
 use futures_util::future::BoxFuture;
 use hyper::server::conn::http2;
 use hyper_util::rt::{TokioExecutor, TokioIo};
-use tonic::codec::{Codec, DecodeBuf, Decoder, EncodeBuf, Encoder};
 use tonic::server::{Grpc, StreamingService, UnaryService};
 use tonic::{Code, Request, Response, Status, Streaming};
 
 use super::streams::Stream;
 use super::{STREAMING, TaskFront};
+use crate::raw::Raw;
+use crate::serve::reactor;
 
 pub(super) fn serve(front: Arc<TaskFront>, listener: UnixListener) {
     thread::spawn(move || {
-        let reactor = tokio::runtime::Builder::new_current_thread()
-            .enable_all()
-            .build()
-            .expect("a reactor");
-        reactor.block_on(async move {
+        reactor().block_on(async move {
             listener.set_nonblocking(true).expect("a listener");
             let listener = tokio::net::UnixListener::from_std(listener).expect("a listener");
             while let Ok((client, _)) = listener.accept().await {
@@ -124,45 +120,5 @@ impl StreamingService<Vec<u8>> for Opened {
             let said: Said = Box::pin(said);
             Ok(Response::new(said))
         })
-    }
-}
-
-/// Messages as they are encoded.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Raw;
-
-impl Codec for Raw {
-    type Encode = Vec<u8>;
-    type Decode = Vec<u8>;
-    type Encoder = Self;
-    type Decoder = Self;
-
-    fn encoder(&mut self) -> Self {
-        Self
-    }
-
-    fn decoder(&mut self) -> Self {
-        Self
-    }
-}
-
-impl Encoder for Raw {
-    type Item = Vec<u8>;
-    type Error = Status;
-
-    fn encode(&mut self, item: Vec<u8>, to: &mut EncodeBuf<'_>) -> Result<(), Status> {
-        to.put_slice(&item);
-        Ok(())
-    }
-}
-
-impl Decoder for Raw {
-    type Item = Vec<u8>;
-    type Error = Status;
-
-    fn decode(&mut self, from: &mut DecodeBuf<'_>) -> Result<Option<Vec<u8>>, Status> {
-        let mut bytes = vec![0; from.remaining()];
-        from.copy_to_slice(&mut bytes);
-        Ok(Some(bytes))
     }
 }

@@ -1,13 +1,14 @@
 //! What serves tasks in front of a shim that only knows the oldest ways: by gRPC, in version 3 of the task
 //! service, with streams of its own instead of fifos.
 
-pub(crate) mod grpc;
+mod grpc;
 mod streams;
 mod ttrpc;
 
 use std::collections::HashMap;
 use std::os::unix::net::UnixListener;
 use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
@@ -43,6 +44,17 @@ pub fn keep_apart(create: &[u8]) {
     let place = spec["linux"]["cgroupsPath"].as_str().expect("a cgroup");
     spec["linux"]["cgroupsPath"] = format!("{place}-guest").into();
     std::fs::write(&path, spec.to_string()).expect("write");
+}
+
+/// Starts a shim as containerd does, with these words; returns its socket.
+pub fn start_shim(program: &str, words: &[String]) -> String {
+    let mut start = Command::new(program);
+    start.args(words).arg("start").stdin(Stdio::null());
+    let said = start.output().expect("a shim").stdout;
+    let said = String::from_utf8_lossy(&said);
+    let address = said.split("unix://").nth(1).unwrap_or_default();
+    let address = address.split('"').next().unwrap_or_default();
+    address.trim().to_owned()
 }
 
 /// Why a call is refused.

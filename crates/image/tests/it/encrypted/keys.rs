@@ -2,7 +2,7 @@
 
 use std::process::Command;
 
-use orlop_testkit::encryption::run;
+use orlop_testkit::process::run;
 use orlop_testkit::{Gpg, assert_contains};
 
 use super::*;

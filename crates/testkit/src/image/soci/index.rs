@@ -3,13 +3,11 @@
 use serde_json::json;
 
 use super::ztoc;
-use crate::image::builder::to_bytes;
 use crate::image::{Blob, BuiltImage, Hash};
 
 /// By which annotation a manifest names its index.
 pub(in crate::image) const INDEX_DIGEST: &str = "com.amazon.soci.index-digest";
 
-const OCI_MANIFEST: &str = "application/vnd.oci.image.manifest.v1+json";
 const CONFIG: &str = "application/vnd.amazon.soci.index.v2+json";
 
 /// The index of all layers that are plain gzip, of which the archive is at hand; none if there is no such layer.
@@ -20,24 +18,12 @@ pub(in crate::image) fn index(layers: &[Blob], tars: &[Vec<u8>], apart: u64) -> 
     if ztocs.is_empty() {
         return None;
     }
-    let config = Blob::new(CONFIG, b"{}".to_vec(), Hash::Sha256);
-    let manifest = json!({
-        "schemaVersion": 2,
-        "mediaType": OCI_MANIFEST,
+    let more = json!({
         "artifactType": CONFIG,
-        "config": config.descriptor(),
-        "layers": ztocs.iter().map(Blob::descriptor).collect::<Vec<_>>(),
         "annotations": { "com.amazon.soci.build-tool-identifier": "testkit" },
     });
-    Some(BuiltImage {
-        top: Blob::new(OCI_MANIFEST, to_bytes(&manifest), Hash::Sha256),
-        manifests: Vec::new(),
-        config,
-        other_configs: Vec::new(),
-        layers: ztocs,
-        tars: Vec::new(),
-        beside: Vec::new(),
-    })
+    let config = Blob::json(CONFIG, &json!({}));
+    Some(BuiltImage::of_blobs(config, ztocs, more))
 }
 
 fn described(layer: &Blob, apart: u64) -> Blob {
