@@ -11,7 +11,7 @@ mod support;
 
 use std::process::Command;
 
-use orlop_network::{Attachment, InProcess, PortMapping, Protocol};
+use orlop_network::{Attachment, InProcess, Protocol};
 use orlop_testkit::strace::{self, Call, Traced};
 use support::{Node, Pod, filter_rules, mapped, masqueraded, noted, sh};
 
@@ -76,7 +76,7 @@ impl Scene {
         let pod = pod(&node, "pod1");
         let networks = node.open(InProcess::Always);
         if work == "detach" {
-            node.block(networks.attach(pod.attachment.clone())).unwrap();
+            node.attach(&networks, &pod);
         }
         let description = serde_json::to_vec(&pod.attachment).unwrap();
         std::fs::write(node.path("pod.json"), description).unwrap();
@@ -105,8 +105,7 @@ impl Scene {
         let next = self::pod(&node, "pod2");
         let attached = node.block(networks.attach(next.attachment.clone()));
         let network = attached.unwrap_or_else(|error| panic!("{when}: the next pod: {error}"));
-        node.block(networks.detach(&next.attachment, Some(&network)))
-            .unwrap();
+        node.detach(&networks, &next, &network);
         assert_nothing_left(&node, Some(next), when);
     }
 }
@@ -114,12 +113,7 @@ impl Scene {
 /// A pod with a port of the node's.
 fn pod(node: &Node, name: &str) -> Pod {
     let mut pod = node.pod(name);
-    pod.attachment.port_mappings.push(PortMapping {
-        host_port: 8080,
-        container_port: 80,
-        protocol: Protocol::Tcp,
-        host_ip: None,
-    });
+    pod.map(8080, 80, Protocol::Tcp);
     pod
 }
 

@@ -1,7 +1,7 @@
 //! Whatever a plugin or a configuration does: a clear error, and no leak.
 
 use std::os::unix::fs::PermissionsExt as _;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use orlop_network::{Attachment, ErrorKind, InProcess, Networks, Status};
 use orlop_testkit::assert_contains;
@@ -43,9 +43,7 @@ fn log(node: &Node) -> Vec<String> {
 /// Attaches a pod, which must fail; nothing may stay but what cannot be undone.
 fn fail(node: &Node, networks: &Networks) -> (ErrorKind, String) {
     let pod = node.pod("a");
-    let error = node
-        .block(networks.attach(pod.attachment.clone()))
-        .unwrap_err();
+    let error = node.refusal(networks, &pod);
     (error.kind(), error.with_causes())
 }
 
@@ -149,11 +147,11 @@ fn the_plugins_own_status_decides_and_heals() {
     };
     assert!(message.contains("controller unreachable"), "{message}");
     std::fs::write(node.path("bin/custom.up"), "").unwrap();
-    let deadline = Instant::now() + Duration::from_secs(10);
-    while !node.block(networks.status()).is_ready() {
-        assert!(Instant::now() < deadline, "it never got ready");
-        std::thread::sleep(Duration::from_millis(200));
-    }
+    orlop_testkit::block_until!(
+        Duration::from_secs(10),
+        node.block(networks.status()).is_ready(),
+        "it never got ready"
+    );
 }
 
 #[test]
@@ -162,11 +160,7 @@ fn the_configuration_is_watched_and_a_broken_one_keeps_the_last_good() {
     let networks = node.open(InProcess::Always);
     assert!(!node.block(networks.status()).is_ready());
     let wait = |what: &str, until: &dyn Fn() -> bool| {
-        let deadline = Instant::now() + Duration::from_secs(15);
-        while !until() {
-            assert!(Instant::now() < deadline, "{what}");
-            std::thread::sleep(Duration::from_millis(50));
-        }
+        orlop_testkit::block_until!(Duration::from_secs(15), until(), "{what}");
     };
     let conf = r#"{"cniVersion":"1.0.0","name":"NAME","plugins":[{"type":"loopback"},{"type":"ptp",
         "ipam":{"type":"host-local","dataDir":"DATA","subnet":"10.7.0.0/24"}}]}"#;
@@ -206,7 +200,7 @@ fn a_pod_cidr_from_the_control_plane_makes_the_network() {
     node.block(networks.set_pod_cidr("10.9.8.0/24,fd98::/64"))
         .unwrap();
     let pod = node.pod("a");
-    let network = node.block(networks.attach(pod.attachment.clone())).unwrap();
+    let network = node.attach(&networks, &pod);
     let ips: Vec<_> = network.ips.iter().map(ToString::to_string).collect();
     assert_eq!(ips, ["10.9.8.2", "fd98::2"]);
 }

@@ -2,8 +2,10 @@
 
 use std::process::Command;
 
-use orlop_network::{Attachment, InProcess, PortMapping, Protocol};
+use orlop_network::{Attachment, InProcess, Protocol};
+use orlop_testkit::assert_contains;
 use orlop_testkit::machine::has_program;
+use orlop_testkit::process::run_for_text;
 
 use crate::support::{self, Node, Pod, sh};
 
@@ -19,12 +21,7 @@ const CONF: &str = r#"{
 /// A pod with a port of the node's.
 fn pod(node: &Node, name: &str, port: u16) -> Pod {
     let mut pod = node.pod(name);
-    pod.attachment.port_mappings.push(PortMapping {
-        host_port: port,
-        container_port: 80,
-        protocol: Protocol::Tcp,
-        host_ip: None,
-    });
+    pod.map(port, 80, Protocol::Tcp);
     pod
 }
 
@@ -39,10 +36,7 @@ fn child() {
     let pod = std::fs::read(directory.join("pod.json")).unwrap();
     let pod: Attachment = serde_json::from_slice(&pod).unwrap();
     let networks = support::open_in(&directory, InProcess::Always);
-    let runtime = tokio::runtime::Builder::new_current_thread()
-        .enable_all()
-        .build()
-        .unwrap();
+    let runtime = orlop_testkit::reactor();
     let network = runtime.block_on(networks.attach(pod.clone())).unwrap();
     runtime
         .block_on(networks.detach(&pod, Some(&network)))
@@ -54,17 +48,14 @@ fn answered(node: &Node, pod: &Pod) -> usize {
     let description = serde_json::to_vec(&pod.attachment).unwrap();
     std::fs::write(node.path("pod.json"), description).unwrap();
     let trace = node.path("trace");
-    let output = Command::new("strace")
+    let mut child = Command::new("strace");
+    child
         .args(["-f", "-qq", "-e", "trace=recvfrom", "-o"])
         .arg(&trace)
         .arg(std::env::current_exe().unwrap())
         .args(["--exact", "crowd::child", "--ignored", "--test-threads=1"])
-        .env(DIRECTORY, node.path(""))
-        .output()
-        .unwrap();
-    assert!(output.status.success(), "{output:?}");
-    let said = String::from_utf8_lossy(&output.stdout);
-    assert!(said.contains("1 passed"), "{said}");
+        .env(DIRECTORY, node.path(""));
+    assert_contains!(run_for_text(&mut child), "1 passed");
     let trace = std::fs::read_to_string(trace).unwrap();
     let lengths = trace.lines().filter_map(|line| {
         let (_, length) = line.rsplit_once("= ")?;
@@ -79,19 +70,15 @@ fn the_kernel_answers_as_much_for_the_first_pod_as_for_one_of_many() {
     let (node, networks) = Node::with(CONF);
     let first = pod(&node, "first", 8000);
     // Makes what all share.
-    let network = node
-        .block(networks.attach(first.attachment.clone()))
-        .unwrap();
-    node.block(networks.detach(&first.attachment, Some(&network)))
-        .unwrap();
+    let network = node.attach(&networks, &first);
+    node.detach(&networks, &first, &network);
     let alone = answered(&node, &pod(&node, "alone", 8001));
     assert!(alone > 1000, "{alone} bytes are hardly an attachment");
     let others: Vec<_> = (0..40)
         .map(|n| pod(&node, &format!("other{n}"), 9000 + n))
         .collect();
     for other in &others {
-        node.block(networks.attach(other.attachment.clone()))
-            .unwrap();
+        node.attach(&networks, other);
     }
     for n in 0..40 {
         sh(&format!(

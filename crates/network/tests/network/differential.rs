@@ -3,10 +3,10 @@
 //! Masquerading and mapping ports are told to be done as the programs do it:
 //! `masquerade.rs` and `port_maps.rs` test our own way.
 
-use orlop_network::{Attachment, Bandwidth, InProcess, PodNetwork, PortMapping, Protocol};
+use orlop_network::{Attachment, Bandwidth, InProcess, PodNetwork, Protocol};
 use serde_json::{Value, json};
 
-use crate::support::{Node, PLUGINS, Pod, bridges_know_vlans, filter_rules, sh};
+use crate::support::{Node, PLUGINS, Pod, bridges_know_vlans, filter_rules, port, sh};
 
 /// All that can be seen of an attachment, made comparable, by what it is.
 type Seen = Vec<(&'static str, String)>;
@@ -27,12 +27,10 @@ fn look(in_process: InProcess, plugins: &Value, change: fn(&mut Attachment)) -> 
         let network = network.unwrap_or_else(|error| panic!("{}", error.with_causes()));
         if in_process == InProcess::Always {
             // The programs of this version refuse some of what they made.
-            node.block(networks.check(&pod.attachment, &network))
-                .unwrap();
+            node.check(&networks, &pod, &network);
         }
         let mut seen = describe(&node, &pod, &network);
-        node.block(networks.detach(&pod.attachment, Some(&network)))
-            .unwrap();
+        node.detach(&networks, &pod, &network);
         seen.push(("rules after", rules()));
         seen.push(("bridge's rules after", bridge_rules()));
         seen.push(("addresses after", node.reserved("net").join(" ")));
@@ -357,15 +355,6 @@ fn a_point_to_point_link() {
 #[test]
 fn a_point_to_point_link_with_two_families() {
     compare(json!([{"type": "ptp", "ipam": dual_ipam()}]));
-}
-
-fn port(host_port: u16, container_port: u16, protocol: Protocol, host_ip: &str) -> PortMapping {
-    PortMapping {
-        host_port,
-        container_port,
-        protocol,
-        host_ip: (!host_ip.is_empty()).then(|| host_ip.parse().unwrap()),
-    }
 }
 
 #[test]

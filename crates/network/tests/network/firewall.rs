@@ -33,17 +33,15 @@ fn a_pod_s_rules_go_and_its_neighbours_stay() {
     orlop_testkit::skip_unless!(has_program("nft"));
     let (node, networks) = node();
     let [a, b] = ["a", "b"].map(|id| node.pod(id));
-    let network_a = node.block(networks.attach(a.attachment.clone())).unwrap();
-    let network_b = node.block(networks.attach(b.attachment.clone())).unwrap();
+    let network_a = node.attach(&networks, &a);
+    let network_b = node.attach(&networks, &b);
     let counts = || ["10.77.0.2", "fd77::2", "10.77.0.3", "fd77::3"].map(rules_about);
     assert_eq!(counts(), [2; 4], "{}", filter_rules());
     assert_eq!(noted().len(), 4);
-    node.block(networks.detach(&a.attachment, Some(&network_a)))
-        .unwrap();
+    node.detach(&networks, &a, &network_a);
     assert_eq!(counts(), [0, 0, 2, 2], "{}", filter_rules());
     assert_eq!(noted().len(), 2);
-    node.block(networks.detach(&b.attachment, Some(&network_b)))
-        .unwrap();
+    node.detach(&networks, &b, &network_b);
     assert_eq!(counts(), [0; 4], "{}", filter_rules());
     assert_eq!(noted(), Vec::<String>::new());
 }
@@ -83,18 +81,16 @@ fn rules_that_are_not_those_noted_are_found() {
         "nft delete table ip orlop",
     ] {
         let [a, b] = ["a", "b"].map(|id| node.pod(id));
-        let network_a = node.block(networks.attach(a.attachment.clone())).unwrap();
-        let network_b = node.block(networks.attach(b.attachment.clone())).unwrap();
+        let network_a = node.attach(&networks, &a);
+        let network_b = node.attach(&networks, &b);
         let own = [&network_a, &network_b].map(|network| network.primary_ip().unwrap().to_string());
         sh(&format!("cd {}; {change}", node.dir.path().display()));
         let before = rules_about(&own[1]);
         assert!(before >= 2, "{change}: {}", filter_rules());
-        node.block(networks.detach(&a.attachment, Some(&network_a)))
-            .unwrap();
+        node.detach(&networks, &a, &network_a);
         assert_eq!(rules_about(&own[0]), 0, "{change}: {}", filter_rules());
         assert_eq!(rules_about(&own[1]), before, "{change}: {}", filter_rules());
-        node.block(networks.detach(&b.attachment, Some(&network_b)))
-            .unwrap();
+        node.detach(&networks, &b, &network_b);
         assert_eq!(rules_about(&own[1]), 0, "{change}: {}", filter_rules());
     }
     assert_eq!(noted(), Vec::<String>::new());
@@ -116,12 +112,12 @@ fn the_ways_to_the_chains_are_made_once_and_again_when_they_are_gone() {
     };
     for id in ["a", "b"] {
         let pod = node.pod(id);
-        node.block(networks.attach(pod.attachment.clone())).unwrap();
+        node.attach(&networks, &pod);
         assert_eq!(ways(), [1, 1, 0], "{}", filter_rules());
     }
     sh("iptables -F FORWARD");
     let pod = node.pod("c");
-    node.block(networks.attach(pod.attachment.clone())).unwrap();
+    node.attach(&networks, &pod);
     assert_eq!(ways(), [1, 1, 0], "{}", filter_rules());
     // Another network has another chain, which has been filled, too.
     sh("iptables -N OTHER; iptables -A OTHER -s 10.1.1.1 -j DROP");
@@ -133,7 +129,7 @@ fn the_ways_to_the_chains_are_made_once_and_again_when_they_are_gone() {
     let networks = node.open(InProcess::Always);
     for id in ["d", "e"] {
         let pod = node.pod(id);
-        node.block(networks.attach(pod.attachment.clone())).unwrap();
+        node.attach(&networks, &pod);
         assert_eq!(ways(), [1, 1, 1], "{}", filter_rules());
     }
 }

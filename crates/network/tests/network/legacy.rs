@@ -3,8 +3,9 @@
 use std::path::Path;
 use std::process::Command;
 
-use orlop_network::{ErrorKind, PortMapping, Protocol};
+use orlop_network::{ErrorKind, Protocol};
 use orlop_testkit::assert_contains;
+use orlop_testkit::process::run_for_text;
 use rustix::fs::{FlockOperation, flock};
 
 use crate::support::{Node, sh};
@@ -38,16 +39,12 @@ fn a_lock_that_is_held_is_told_and_leaks_nothing() {
         }
     }
     let path = std::env::var("PATH").unwrap_or_default();
-    let output = Command::new(std::env::current_exe().unwrap())
+    let mut child = Command::new(std::env::current_exe().unwrap());
+    child
         .args(["--exact", "legacy::child", "--ignored", "--nocapture"])
         .env("PATH", format!("{}:{path}", dir.path().display()))
-        .env(LOCK, dir.path().join("lock"))
-        .output()
-        .unwrap();
-    let said = String::from_utf8_lossy(&output.stderr);
-    assert!(output.status.success(), "{said}");
-    let passed = String::from_utf8_lossy(&output.stdout);
-    assert!(passed.contains("1 passed"), "{passed}");
+        .env(LOCK, dir.path().join("lock"));
+    assert_contains!(run_for_text(&mut child), "1 passed");
 }
 
 #[test]
@@ -56,28 +53,20 @@ fn child() {
     let lock = std::env::var(LOCK).unwrap();
     let (node, networks) = Node::with(CONF);
     let mut pod = node.pod("a");
-    pod.attachment.port_mappings.push(PortMapping {
-        host_port: 8080,
-        container_port: 80,
-        protocol: Protocol::Tcp,
-        host_ip: None,
-    });
+    pod.map(8080, 80, Protocol::Tcp);
     let held = std::fs::File::create(lock).unwrap();
     flock(&held, FlockOperation::LockExclusive).unwrap();
-    let error = node
-        .block(networks.attach(pod.attachment.clone()))
-        .unwrap_err();
+    let error = node.refusal(&networks, &pod);
     assert_eq!(error.kind(), ErrorKind::TryAgain, "{error}");
     assert_contains!(error.to_string(), "locked by another program");
     drop(held);
     // What could not be undone meanwhile is undone by the next try.
-    let network = node.block(networks.attach(pod.attachment.clone())).unwrap();
+    let network = node.attach(&networks, &pod);
     assert_eq!(node.reserved("net").len(), 1);
     let rules = sh("iptables-save");
     let address = network.ips[0].to_string();
     assert_contains!(rules, &address, "8080");
-    node.block(networks.detach(&pod.attachment, Some(&network)))
-        .unwrap();
+    node.detach(&networks, &pod, &network);
     let rules = sh("iptables-save");
     assert!(
         !rules.contains(&address) && !rules.contains("8080"),

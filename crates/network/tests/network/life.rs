@@ -6,11 +6,10 @@ use std::path::Path;
 use std::sync::Arc;
 
 use orlop_network::{
-    Cidr, DefaultNetwork, ErrorKind, InProcess, Networks, PodNetwork, PortMapping, Protocol,
-    Status, netns,
+    Cidr, DefaultNetwork, ErrorKind, InProcess, Networks, PodNetwork, Protocol, Status, netns,
 };
 
-use crate::support::{Node, PLUGINS, filter_rules, mapped, masqueraded, noted, sh};
+use crate::support::{Node, PLUGINS, filter_rules, mapped, masqueraded, noted, port, sh};
 
 const CONF: &str = r#"{
     "cniVersion": "1.1.0", "name": "net",
@@ -25,15 +24,6 @@ const CONF: &str = r#"{
 
 fn node() -> (Node, Networks) {
     Node::with(CONF)
-}
-
-fn http() -> PortMapping {
-    PortMapping {
-        host_port: 8080,
-        container_port: 80,
-        protocol: Protocol::Tcp,
-        host_ip: None,
-    }
 }
 
 /// Nothing of any pod is left.
@@ -58,35 +48,29 @@ fn assert_nothing_left(node: &Node) {
 fn attaching_again_gives_the_same_over_a_restart() {
     let (node, networks) = node();
     let pod = node.pod("a");
-    let first = node.block(networks.attach(pod.attachment.clone())).unwrap();
+    let first = node.attach(&networks, &pod);
     assert_eq!(first.ips.len(), 2);
     assert_eq!(first.primary_ip().unwrap().to_string(), "10.77.0.2");
-    assert_eq!(
-        node.block(networks.attach(pod.attachment.clone())).unwrap(),
-        first
-    );
+    assert_eq!(node.attach(&networks, &pod), first);
 
     drop(networks);
     let networks = node.open(InProcess::Always);
-    assert_eq!(
-        node.block(networks.attach(pod.attachment.clone())).unwrap(),
-        first
-    );
+    assert_eq!(node.attach(&networks, &pod), first);
     assert_eq!(
         node.block(networks.list()).unwrap()[0].result.as_ref(),
         Some(&first)
     );
-    node.block(networks.check(&pod.attachment, &first)).unwrap();
+    node.check(&networks, &pod, &first);
 
     let mut changed = pod.attachment.clone();
-    changed.port_mappings.push(http());
+    changed
+        .port_mappings
+        .push(port(8080, 80, Protocol::Tcp, ""));
     let error = node.block(networks.attach(changed)).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Conflict, "{error}");
 
-    node.block(networks.detach(&pod.attachment, Some(&first)))
-        .unwrap();
-    node.block(networks.detach(&pod.attachment, Some(&first)))
-        .unwrap();
+    node.detach(&networks, &pod, &first);
+    node.detach(&networks, &pod, &first);
     node.block(networks.detach(&pod.attachment, None)).unwrap();
     assert_nothing_left(&node);
 }
@@ -119,7 +103,7 @@ fn a_request_given_up_is_carried_to_its_end() {
         let attach = networks.attach(pod.attachment.clone());
         let _ = tokio::time::timeout(std::time::Duration::from_micros(300), attach).await;
     });
-    let network = node.block(networks.attach(pod.attachment.clone())).unwrap();
+    let network = node.attach(&networks, &pod);
     assert_eq!(
         network.primary_ip().unwrap().to_string(),
         "10.77.0.2",
@@ -131,8 +115,8 @@ fn a_request_given_up_is_carried_to_its_end() {
 fn detaching_works_when_the_namespace_is_gone() {
     let (node, networks) = node();
     let mut pod = node.pod("a");
-    pod.attachment.port_mappings.push(http());
-    let network = node.block(networks.attach(pod.attachment.clone())).unwrap();
+    pod.map(8080, 80, Protocol::Tcp);
+    let network = node.attach(&networks, &pod);
     let attachment = pod.die();
     node.block(networks.detach(&attachment, Some(&network)))
         .unwrap();
@@ -148,17 +132,16 @@ fn cross(adding: InProcess, removing: InProcess) {
     // The programs know versions up to 1.0.0.
     node.write_conf("10-net.conflist", &CONF.replace("1.1.0", "1.0.0"));
     let mut pod = node.pod("a");
-    pod.attachment.port_mappings.push(http());
+    pod.map(8080, 80, Protocol::Tcp);
     let networks = node.open(adding);
-    let network = node.block(networks.attach(pod.attachment.clone())).unwrap();
+    let network = node.attach(&networks, &pod);
     let by_programs = adding == InProcess::Never;
     assert_eq!(filter_rules().contains("CNI-DN-"), by_programs);
     assert_eq!(mapped().is_empty(), by_programs);
     assert_eq!(noted().is_empty(), by_programs);
     drop(networks);
     let networks = node.open(removing);
-    node.block(networks.detach(&pod.attachment, Some(&network)))
-        .unwrap();
+    node.detach(&networks, &pod, &network);
     assert_nothing_left(&node);
     assert!(!filter_rules().contains("CNI-DN-"));
 }
@@ -177,12 +160,12 @@ fn what_programs_did_is_undone_in_process() {
 fn an_attempt_cut_short_is_undone_before_the_next() {
     let (node, networks) = node();
     let pod = node.pod("a");
-    let network = node.block(networks.attach(pod.attachment.clone())).unwrap();
+    let network = node.attach(&networks, &pod);
     // As a crash between ADD and the note of its end would leave it.
     std::fs::remove_file(node.path("state/attachments/a.done")).unwrap();
     drop(networks);
     let networks = node.open(InProcess::Always);
-    let again = node.block(networks.attach(pod.attachment.clone())).unwrap();
+    let again = node.attach(&networks, &pod);
     assert_ne!(again.ips, network.ips, "the addresses go round");
     assert_eq!(node.reserved("net").len(), 2);
     node.block(networks.detach(&pod.attachment, None)).unwrap();
@@ -193,13 +176,9 @@ fn an_attempt_cut_short_is_undone_before_the_next() {
 fn garbage_is_collected_and_the_living_are_left_alone() {
     let (node, networks) = node();
     let [kept, lost, orphan] = ["kept", "lost", "orphan"].map(|id| node.pod(id));
-    let network = node
-        .block(networks.attach(kept.attachment.clone()))
-        .unwrap();
-    node.block(networks.attach(lost.attachment.clone()))
-        .unwrap();
-    node.block(networks.attach(orphan.attachment.clone()))
-        .unwrap();
+    let network = node.attach(&networks, &kept);
+    node.attach(&networks, &lost);
+    node.attach(&networks, &orphan);
     // An address nobody wrote down: as after a loss of the state directory.
     for name in ["orphan.intent", "orphan.done"] {
         std::fs::remove_file(node.path("state/attachments").join(name)).unwrap();
@@ -231,8 +210,7 @@ fn garbage_is_collected_and_the_living_are_left_alone() {
     let mut own: Vec<_> = network.ips.iter().map(ToString::to_string).collect();
     own.sort();
     assert_eq!(node.reserved("net"), own);
-    node.block(networks.check(&kept.attachment, &network))
-        .unwrap();
+    node.check(&networks, &kept, &network);
 }
 
 #[test]
@@ -240,11 +218,9 @@ fn a_pod_is_attached_again_at_once() {
     let (node, networks) = node();
     let pod = node.pod("a");
     for _ in 0..3 {
-        let network = node.block(networks.attach(pod.attachment.clone())).unwrap();
-        node.block(networks.check(&pod.attachment, &network))
-            .unwrap();
-        node.block(networks.detach(&pod.attachment, Some(&network)))
-            .unwrap();
+        let network = node.attach(&networks, &pod);
+        node.check(&networks, &pod, &network);
+        node.detach(&networks, &pod, &network);
     }
     assert_nothing_left(&node);
 }
@@ -253,17 +229,15 @@ fn a_pod_is_attached_again_at_once() {
 fn a_host_port_belongs_to_one_pod() {
     let (node, networks) = node();
     let [mut a, mut b] = ["a", "b"].map(|id| node.pod(id));
-    a.attachment.port_mappings.push(http());
-    b.attachment.port_mappings.push(http());
-    let network = node.block(networks.attach(a.attachment.clone())).unwrap();
+    a.map(8080, 80, Protocol::Tcp);
+    b.map(8080, 80, Protocol::Tcp);
+    let network = node.attach(&networks, &a);
     // The holder is known over a restart.
     let networks = {
         drop(networks);
         node.open(InProcess::Always)
     };
-    let error = node
-        .block(networks.attach(b.attachment.clone()))
-        .unwrap_err();
+    let error = node.refusal(&networks, &b);
     assert_eq!(error.kind(), ErrorKind::Conflict);
     assert!(
         error
@@ -271,9 +245,8 @@ fn a_host_port_belongs_to_one_pod() {
             .contains("8080/tcp is already used by pod default/a (a)"),
         "{error}"
     );
-    node.block(networks.detach(&a.attachment, Some(&network)))
-        .unwrap();
-    node.block(networks.attach(b.attachment.clone())).unwrap();
+    node.detach(&networks, &a, &network);
+    node.attach(&networks, &b);
 }
 
 #[test]
@@ -285,16 +258,13 @@ fn an_exhausted_subnet_is_told_and_leaks_nothing() {
     );
     let networks = node.open(InProcess::Always);
     let [a, b] = ["a", "b"].map(|id| node.pod(id));
-    let network = node.block(networks.attach(a.attachment.clone())).unwrap();
-    let error = node
-        .block(networks.attach(b.attachment.clone()))
-        .unwrap_err();
+    let network = node.attach(&networks, &a);
+    let error = node.refusal(&networks, &b);
     assert_eq!(error.kind(), ErrorKind::Exhausted, "{error}");
     assert_eq!(node.reserved("net").len(), 2, "only the first pod's");
     assert_eq!(node.block(networks.list()).unwrap().len(), 1);
-    node.block(networks.detach(&a.attachment, Some(&network)))
-        .unwrap();
-    node.block(networks.attach(b.attachment.clone())).unwrap();
+    node.detach(&networks, &a, &network);
+    node.attach(&networks, &b);
 }
 
 #[test]
@@ -302,9 +272,7 @@ fn a_bridge_name_that_is_something_else_is_told() {
     let (node, networks) = node();
     sh("ip link add br0 type veth peer name other");
     let pod = node.pod("a");
-    let error = node
-        .block(networks.attach(pod.attachment.clone()))
-        .unwrap_err();
+    let error = node.refusal(&networks, &pod);
     assert!(
         error
             .to_string()
@@ -314,9 +282,7 @@ fn a_bridge_name_that_is_something_else_is_told() {
     assert_eq!(node.reserved("net"), Vec::<String>::new());
 
     sh("ip link del br0; ip link add br0 type bridge; ip addr add 192.168.9.1/24 dev br0");
-    let error = node
-        .block(networks.attach(pod.attachment.clone()))
-        .unwrap_err();
+    let error = node.refusal(&networks, &pod);
     assert!(
         error
             .to_string()
@@ -375,7 +341,7 @@ fn without_any_configuration_the_default_network_serves() {
     let networks = Networks::open(config).unwrap();
     assert!(node.block(networks.status()).is_ready());
     let pod = node.pod("a");
-    let network = node.block(networks.attach(pod.attachment.clone())).unwrap();
+    let network = node.attach(&networks, &pod);
     let ips: Vec<_> = network.ips.iter().map(ToString::to_string).collect();
     assert_eq!(ips, ["10.85.0.2", "fd85::2"]);
     assert!(pod.sh("ip link show eth0").contains("mtu 1400"));
@@ -415,9 +381,7 @@ fn what_was_made_before_a_plugin_refused_its_configuration_is_undone_for_good() 
     node.write_conf("10-net.conflist", &broken);
     let networks = node.open(InProcess::Always);
     let pod = node.pod("a");
-    let error = node
-        .block(networks.attach(pod.attachment.clone()))
-        .unwrap_err();
+    let error = node.refusal(&networks, &pod);
     assert!(error.to_string().contains("MasqMarkBit"), "{error}");
     // Not kept to be undone by a plugin that will refuse that, too.
     assert_nothing_left(&node);
@@ -440,14 +404,12 @@ fn a_failure_that_no_status_tells_is_told_until_a_pod_is_attached() {
         Status::NotReady { message, .. } => panic!("pods go on: {message}"),
     };
     let [a, b] = ["a", "b"].map(|id| node.pod(id));
-    let network = node.block(networks.attach(a.attachment.clone())).unwrap();
+    let network = node.attach(&networks, &a);
     assert_eq!(warnings(), "");
-    node.block(networks.attach(b.attachment.clone()))
-        .unwrap_err();
+    node.refusal(&networks, &b);
     assert!(warnings().contains("no IP addresses available"));
-    node.block(networks.detach(&a.attachment, Some(&network)))
-        .unwrap();
-    node.block(networks.attach(b.attachment.clone())).unwrap();
+    node.detach(&networks, &a, &network);
+    node.attach(&networks, &b);
     assert_eq!(warnings(), "");
 }
 

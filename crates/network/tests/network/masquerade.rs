@@ -33,8 +33,8 @@ fn all_pods_of_a_network_share_a_rule() {
     node.write_conf("10-net.conflist", &conf(None));
     let networks = node.open(InProcess::Always);
     let [a, b] = ["a", "b"].map(|id| node.pod(id));
-    let network_a = node.block(networks.attach(a.attachment.clone())).unwrap();
-    let network_b = node.block(networks.attach(b.attachment.clone())).unwrap();
+    let network_a = node.attach(&networks, &a);
+    let network_b = node.attach(&networks, &b);
     let both = [
         "10.77.0.2 a eth0",
         "10.77.0.3 b eth0",
@@ -50,11 +50,9 @@ fn all_pods_of_a_network_share_a_rule() {
             .count(),
         0
     );
-    node.block(networks.check(&b.attachment, &network_b))
-        .unwrap();
+    node.check(&networks, &b, &network_b);
 
-    node.block(networks.detach(&a.attachment, Some(&network_a)))
-        .unwrap();
+    node.detach(&networks, &a, &network_a);
     assert_eq!(masqueraded(), ["10.77.0.3 b eth0", "fd77::3 b eth0"]);
 
     sh("nft flush set ip orlop $(nft list sets ip | sed -n 's/.*set \\(masq[^ ]*\\).*/\\1/p')");
@@ -65,8 +63,7 @@ fn all_pods_of_a_network_share_a_rule() {
         error.with_causes().contains("10.77.0.3 is not masqueraded"),
         "{error:?}"
     );
-    node.block(networks.detach(&b.attachment, Some(&network_b)))
-        .unwrap();
+    node.detach(&networks, &b, &network_b);
     assert_eq!(masqueraded(), Vec::<String>::new());
 }
 
@@ -78,7 +75,7 @@ fn chains_of_an_earlier_version_are_undone() {
     node.write_conf("10-net.conflist", &conf(Some("iptables")));
     let networks = node.open(InProcess::Always);
     let pod = node.pod("a");
-    let mut network = node.block(networks.attach(pod.attachment.clone())).unwrap();
+    let mut network = node.attach(&networks, &pod);
     assert_eq!(masqueraded(), Vec::<String>::new());
     assert!(
         filter_rules().contains("id: \\\"a\\\""),
@@ -88,8 +85,7 @@ fn chains_of_an_earlier_version_are_undone() {
     // Its record says nothing of that.
     let plugin = &mut network.networks[0].conf["plugins"][0];
     plugin.as_object_mut().unwrap().remove("ipMasqBackend");
-    node.block(networks.detach(&pod.attachment, Some(&network)))
-        .unwrap();
+    node.detach(&networks, &pod, &network);
     assert!(
         !filter_rules().contains("id: \\\"a\\\""),
         "{}",
@@ -107,12 +103,11 @@ fn what_programs_cannot_undo_is_undone_in_process() {
     node.write_conf("10-net.conflist", &conf(None));
     let pod = node.pod("a");
     let networks = node.open(InProcess::Always);
-    let network = node.block(networks.attach(pod.attachment.clone())).unwrap();
+    let network = node.attach(&networks, &pod);
     assert_eq!(masqueraded().len(), 2);
     drop(networks);
     let networks = node.open(InProcess::Never);
-    node.block(networks.detach(&pod.attachment, Some(&network)))
-        .unwrap();
+    node.detach(&networks, &pod, &network);
     assert_eq!(masqueraded(), Vec::<String>::new());
 }
 
@@ -126,12 +121,10 @@ fn an_address_s_next_owner_keeps_it() {
     node.write_conf("10-net.conflist", &narrow);
     let networks = node.open(InProcess::Always);
     let [a, b] = ["a", "b"].map(|id| node.pod(id));
-    let network_a = node.block(networks.attach(a.attachment.clone())).unwrap();
-    node.block(networks.detach(&a.attachment, Some(&network_a)))
-        .unwrap();
-    node.block(networks.attach(b.attachment.clone())).unwrap();
-    node.block(networks.detach(&a.attachment, Some(&network_a)))
-        .unwrap();
+    let network_a = node.attach(&networks, &a);
+    node.detach(&networks, &a, &network_a);
+    node.attach(&networks, &b);
+    node.detach(&networks, &a, &network_a);
     assert_eq!(masqueraded(), ["10.77.0.2 b eth0", "fd77::3 b eth0"]);
 }
 
@@ -143,21 +136,20 @@ fn an_element_left_behind_is_taken_over() {
     node.write_conf("10-net.conflist", &conf(None));
     let networks = node.open(InProcess::Always);
     let a = node.pod("a");
-    let network_a = node.block(networks.attach(a.attachment.clone())).unwrap();
+    let network_a = node.attach(&networks, &a);
     let set = "$(nft list sets ip | sed -n 's/.*set \\(masq[^ ]*\\).*/\\1/p')";
     sh(&format!(
         "nft add element ip orlop {set} '{{ 10.77.0.3 comment \"long gone\" }}'"
     ));
     let b = node.pod("b");
-    let network_b = node.block(networks.attach(b.attachment.clone())).unwrap();
+    let network_b = node.attach(&networks, &b);
     assert!(
         masqueraded().contains(&"10.77.0.3 b eth0".to_owned()),
         "{:?}",
         masqueraded()
     );
     for (pod, network) in [(a, network_a), (b, network_b)] {
-        node.block(networks.detach(&pod.attachment, Some(&network)))
-            .unwrap();
+        node.detach(&networks, &pod, &network);
     }
     assert_eq!(masqueraded(), Vec::<String>::new());
 }
@@ -169,9 +161,8 @@ fn addresses_nobody_noted_are_found_by_their_owner() {
     node.write_conf("10-net.conflist", &conf(None));
     let networks = node.open(InProcess::Always);
     let pod = node.pod("a");
-    let mut network = node.block(networks.attach(pod.attachment.clone())).unwrap();
+    let mut network = node.attach(&networks, &pod);
     network.networks[0].result = None::<Value>;
-    node.block(networks.detach(&pod.attachment, Some(&network)))
-        .unwrap();
+    node.detach(&networks, &pod, &network);
     assert_eq!(masqueraded(), Vec::<String>::new());
 }

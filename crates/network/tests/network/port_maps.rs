@@ -1,10 +1,10 @@
 //! The node's ports that lead to pods, by maps of a table of our own.
 
-use orlop_network::{Attachment, InProcess, PortMapping, Protocol};
+use orlop_network::{InProcess, Protocol};
 use orlop_testkit::machine::has_program;
 use serde_json::{Value, json};
 
-use crate::support::{Node, filter_rules, mapped, sh};
+use crate::support::{Node, Pod, filter_rules, mapped, port, sh};
 
 fn conf(name: &str, subnet: &str, backend: Option<&str>) -> String {
     let ranges = json!([[{"subnet": format!("10.{subnet}.0.0/24")}], [{"subnet": format!("fd{subnet}::/64")}]]);
@@ -19,13 +19,9 @@ fn conf(name: &str, subnet: &str, backend: Option<&str>) -> String {
     json!({"cniVersion": "1.0.0", "name": name, "plugins": [bridge, portmap]}).to_string()
 }
 
-fn map(pod: &mut Attachment, host_port: u16, at: Option<&str>) {
-    pod.port_mappings.push(PortMapping {
-        host_port,
-        container_port: 80,
-        protocol: Protocol::Tcp,
-        host_ip: at.map(|at| at.parse().unwrap()),
-    });
+fn map_at(pod: &mut Pod, host_port: u16, at: &str) {
+    let port = port(host_port, 80, Protocol::Tcp, at);
+    pod.attachment.port_mappings.push(port);
 }
 
 /// The chains of the tables, with their rules.
@@ -39,13 +35,13 @@ fn all_pods_share_the_rules() {
     orlop_testkit::skip_unless!(has_program("nft"));
     let (node, networks) = Node::with(&conf("net", "77", None));
     let [mut a, mut b] = ["a", "b"].map(|id| node.pod(id));
-    map(&mut a.attachment, 8080, None);
-    map(&mut b.attachment, 8081, Some("127.0.0.1"));
-    map(&mut b.attachment, 8082, Some("0.0.0.0"));
-    let network_a = node.block(networks.attach(a.attachment.clone())).unwrap();
+    a.map(8080, 80, Protocol::Tcp);
+    map_at(&mut b, 8081, "127.0.0.1");
+    map_at(&mut b, 8082, "0.0.0.0");
+    let network_a = node.attach(&networks, &a);
     let rules = chains();
     assert!(rules.contains("@hostports-at"), "{rules}");
-    let network_b = node.block(networks.attach(b.attachment.clone())).unwrap();
+    let network_b = node.attach(&networks, &b);
     assert_eq!(chains(), rules);
     let of_b = [
         "tcp 127.0.0.1 8081 b eth0 : 10.77.0.3 80",
@@ -65,11 +61,9 @@ fn all_pods_share_the_rules() {
     ];
     assert_eq!(mapped(), both);
     assert!(!filter_rules().contains("CNI"), "{}", filter_rules());
-    node.block(networks.check(&b.attachment, &network_b))
-        .unwrap();
+    node.check(&networks, &b, &network_b);
 
-    node.block(networks.detach(&a.attachment, Some(&network_a)))
-        .unwrap();
+    node.detach(&networks, &a, &network_a);
     assert_eq!(mapped(), of_b);
 
     sh("nft delete element ip orlop hostports '{ tcp . 8082 }'");
@@ -81,8 +75,7 @@ fn all_pods_share_the_rules() {
         "{error:?}"
     );
     sh("nft add element ip orlop hostports '{ tcp . 8082 comment \"b eth0\" : 10.77.0.3 . 80 }'");
-    node.block(networks.detach(&b.attachment, Some(&network_b)))
-        .unwrap();
+    node.detach(&networks, &b, &network_b);
     assert_eq!(mapped(), Vec::<String>::new());
     assert_eq!(chains(), rules);
 }
@@ -93,8 +86,8 @@ fn chains_of_an_earlier_version_are_undone() {
     orlop_testkit::skip_unless!(has_program("nft"));
     let (node, networks) = Node::with(&conf("net", "77", Some("iptables")));
     let [mut old, mut new] = ["old", "new"].map(|id| node.pod(id));
-    map(&mut old.attachment, 8080, None);
-    let mut network = node.block(networks.attach(old.attachment.clone())).unwrap();
+    old.map(8080, 80, Protocol::Tcp);
+    let mut network = node.attach(&networks, &old);
     assert_eq!(mapped(), Vec::<String>::new());
     let own = |rules: &str| rules.contains("CNI-DN-") && rules.contains("id: \\\"old\\\"");
     assert!(own(&filter_rules()), "{}", filter_rules());
@@ -102,16 +95,14 @@ fn chains_of_an_earlier_version_are_undone() {
 
     node.write_conf("10-net.conflist", &conf("net", "77", None));
     let networks = node.open(InProcess::Always);
-    map(&mut new.attachment, 8081, None);
-    node.block(networks.attach(new.attachment.clone())).unwrap();
+    new.map(8081, 80, Protocol::Tcp);
+    node.attach(&networks, &new);
     assert_eq!(mapped().len(), 4);
     // Its record says nothing of that.
     let plugin = &mut network.networks[0].conf["plugins"][1];
     plugin.as_object_mut().unwrap().remove("backend").unwrap();
-    node.block(networks.check(&old.attachment, &network))
-        .unwrap();
-    node.block(networks.detach(&old.attachment, Some(&network)))
-        .unwrap();
+    node.check(&networks, &old, &network);
+    node.detach(&networks, &old, &network);
     let rules = filter_rules();
     assert!(
         !rules.contains("CNI-DN-") && !rules.contains("8080"),
@@ -126,16 +117,14 @@ fn a_port_s_next_owner_keeps_it() {
     orlop_testkit::skip_unless!(has_program("nft"));
     let (node, networks) = Node::with(&conf("net", "77", None));
     let [mut a, mut b] = ["a", "b"].map(|id| node.pod(id));
-    map(&mut a.attachment, 8080, None);
-    map(&mut b.attachment, 8080, None);
-    let network_a = node.block(networks.attach(a.attachment.clone())).unwrap();
-    node.block(networks.detach(&a.attachment, Some(&network_a)))
-        .unwrap();
-    node.block(networks.attach(b.attachment.clone())).unwrap();
+    a.map(8080, 80, Protocol::Tcp);
+    b.map(8080, 80, Protocol::Tcp);
+    let network_a = node.attach(&networks, &a);
+    node.detach(&networks, &a, &network_a);
+    node.attach(&networks, &b);
     let of_b = mapped();
     assert_eq!(of_b.len(), 4);
-    node.block(networks.detach(&a.attachment, Some(&network_a)))
-        .unwrap();
+    node.detach(&networks, &a, &network_a);
     assert_eq!(mapped(), of_b);
 }
 
@@ -145,18 +134,17 @@ fn a_port_left_behind_is_taken_over() {
     orlop_testkit::skip_unless!(has_program("nft"));
     let (node, networks) = Node::with(&conf("net", "77", None));
     let [mut a, mut b] = ["a", "b"].map(|id| node.pod(id));
-    map(&mut a.attachment, 8080, None);
-    map(&mut b.attachment, 8081, None);
-    let network_a = node.block(networks.attach(a.attachment.clone())).unwrap();
+    a.map(8080, 80, Protocol::Tcp);
+    b.map(8081, 80, Protocol::Tcp);
+    let network_a = node.attach(&networks, &a);
     sh("nft add element ip orlop hostports '{ tcp . 8081 comment \"gone eth0\" : 10.9.9.9 . 9 }'");
     sh("nft add set ip orlop marked-0123 '{ type inet_proto . inet_service; }'");
     sh("nft add element ip orlop marked-0123 '{ tcp . 8081 comment \"gone eth0\" }'");
-    let network_b = node.block(networks.attach(b.attachment.clone())).unwrap();
+    let network_b = node.attach(&networks, &b);
     assert!(!mapped().join("\n").contains("gone"), "{:?}", mapped());
     assert_eq!(mapped().len(), 8);
     for (pod, network) in [(a, network_a), (b, network_b)] {
-        node.block(networks.detach(&pod.attachment, Some(&network)))
-            .unwrap();
+        node.detach(&networks, &pod, &network);
     }
     assert_eq!(mapped(), Vec::<String>::new());
 }
@@ -171,8 +159,8 @@ fn a_pod_on_two_networks_is_led_to_by_the_first() {
     config.max_networks = 2;
     let networks = orlop_network::Networks::open(config).unwrap();
     let mut pod = node.pod("a");
-    map(&mut pod.attachment, 8080, None);
-    let network = node.block(networks.attach(pod.attachment.clone())).unwrap();
+    pod.map(8080, 80, Protocol::Tcp);
+    let network = node.attach(&networks, &pod);
     assert_eq!(network.networks.len(), 2);
     let led = [
         "tcp 8080 a eth0 : 10.77.0.2 80",
@@ -181,10 +169,8 @@ fn a_pod_on_two_networks_is_led_to_by_the_first() {
         "tcp 8080 a eth0",
     ];
     assert_eq!(mapped(), led);
-    node.block(networks.check(&pod.attachment, &network))
-        .unwrap();
-    node.block(networks.detach(&pod.attachment, Some(&network)))
-        .unwrap();
+    node.check(&networks, &pod, &network);
+    node.detach(&networks, &pod, &network);
     assert_eq!(mapped(), Vec::<String>::new());
 }
 
@@ -194,13 +180,12 @@ fn more_ports_than_a_message_holds_are_mapped() {
     let (node, networks) = Node::with(&conf("net", "77", None));
     let mut pod = node.pod("a");
     for port in 0..5000 {
-        map(&mut pod.attachment, 10_000 + port, None);
+        pod.map(10_000 + port, 80, Protocol::Tcp);
     }
-    let mut network = node.block(networks.attach(pod.attachment.clone())).unwrap();
+    let mut network = node.attach(&networks, &pod);
     assert_eq!(mapped().len(), 20_000);
     // Nobody has noted its addresses.
     network.networks[0].result = None::<Value>;
-    node.block(networks.detach(&pod.attachment, Some(&network)))
-        .unwrap();
+    node.detach(&networks, &pod, &network);
     assert_eq!(mapped(), Vec::<String>::new());
 }

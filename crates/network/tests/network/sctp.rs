@@ -6,13 +6,13 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::path::Path;
 use std::time::Duration;
 
-use orlop_network::{PortMapping, Protocol};
+use orlop_network::Protocol;
 use rustix::net::sockopt::{Timeout, set_socket_timeout};
 use rustix::net::{AddressFamily, RecvFlags, SendFlags, SocketType, ipproto};
 use rustix::net::{accept, bind, connect, listen, recv, send, socket};
 use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
 
-use crate::support::{Node, sh};
+use crate::support::{Node, by_chains, outside};
 
 const CONF: &str = r#"{
     "cniVersion": "1.0.0", "name": "net",
@@ -32,12 +32,7 @@ fn a_port_for_sctp_leads_to_the_pod() {
 
 #[test]
 fn a_port_for_sctp_mapped_by_chains_leads_to_the_pod() {
-    let chains = CONF.replace(
-        r#""type": "portmap","#,
-        r#""type": "portmap", "backend": "iptables","#,
-    );
-    assert_ne!(chains, CONF);
-    leads(&chains);
+    leads(&by_chains(CONF));
 }
 
 fn leads(conf: &str) {
@@ -45,25 +40,10 @@ fn leads(conf: &str) {
         orlop_testkit::skip!("this kernel has no SCTP: {errno}");
     }
     let (node, networks) = Node::with(conf);
-    let [mut server, outside] = ["server", "outside"].map(|id| node.pod(id));
-    server.attachment.port_mappings = vec![PortMapping {
-        host_port: 9999,
-        container_port: 99,
-        protocol: Protocol::Sctp,
-        host_ip: None,
-    }];
-    let network = node
-        .block(networks.attach(server.attachment.clone()))
-        .unwrap();
-    // A machine outside, which knows nothing of the pod's address.
-    let (peer, ns) = (std::process::id(), outside.netns().display().to_string());
-    let ns = ns.rsplit('/').next().unwrap();
-    sh(&format!(
-        "ip link add out0 type veth peer name out1 && ip link set out1 netns /proc/{peer}/fd/{ns}"
-    ));
-    sh("ip addr add 192.168.50.1/24 dev out0; ip link set out0 up");
-    outside.sh("ip addr add 192.168.50.2/24 dev out1");
-    outside.sh("ip link set out1 up");
+    let mut server = node.pod("server");
+    server.map(9999, 99, Protocol::Sctp);
+    let network = node.attach(&networks, &server);
+    let outside = outside(&node);
 
     let answers = within(server.netns(), || {
         let socket = new_socket()?;
@@ -90,8 +70,7 @@ fn leads(conf: &str) {
     };
     assert_eq!(ask().unwrap(), "from the pod");
     drop(answering.join().unwrap().unwrap());
-    node.block(networks.detach(&server.attachment, Some(&network)))
-        .unwrap();
+    node.detach(&networks, &server, &network);
     ask().unwrap_err();
 }
 

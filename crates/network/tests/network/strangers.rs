@@ -89,11 +89,11 @@ impl Hanging {
     }
 
     async fn until_called(&self, call: &str) {
-        let end = Instant::now() + SOON * 4;
-        while !self.calls().iter().any(|one| one == call) {
-            assert!(Instant::now() < end, "no {call} came");
-            tokio::time::sleep(Duration::from_millis(20)).await;
-        }
+        orlop_testkit::wait_until!(
+            SOON * 4,
+            self.calls().iter().any(|one| one == call),
+            "no {call} came"
+        );
     }
 
     /// Lets all that hang go on, and hangs no more.
@@ -165,11 +165,11 @@ fn that_plugins_do_not_say_how_they_are_is_told_in_time() {
             assert!(message.contains("STATUS"), "{message}");
         }
         hanging.release();
-        let end = Instant::now() + SOON * 4;
-        while !networks.status().await.is_ready() {
-            assert!(Instant::now() < end, "it never got well");
-            tokio::time::sleep(Duration::from_millis(20)).await;
-        }
+        orlop_testkit::wait_until!(
+            SOON * 4,
+            networks.status().await.is_ready(),
+            "it never got well"
+        );
     });
 }
 

@@ -1,11 +1,12 @@
 //! What pods are attached for: packets go where they should.
 
-use std::process::{Child, Command, Stdio};
+use std::process::{Command, Stdio};
 use std::time::Duration;
 
-use orlop_network::{InProcess, Networks, PortMapping, Protocol};
+use orlop_network::{InProcess, Networks, Protocol};
+use orlop_testkit::process::Killed;
 
-use crate::support::{Node, Pod, sh, succeeds};
+use crate::support::{self, Node, Pod, by_chains, port, sh, succeeds};
 
 const CONF: &str = r#"{
     "cniVersion": "1.0.0", "name": "net",
@@ -20,36 +21,25 @@ const CONF: &str = r#"{
     ]}"#;
 
 /// A server in a pod that answers every connection with who asks.
-struct Server(Child);
-
-impl Server {
-    fn start(pod: &Pod, listen: &str) -> Self {
-        let command = pod.command(&format!(
-            "socat {listen},fork,reuseaddr SYSTEM:'echo from $SOCAT_PEERADDR'"
-        ));
-        let child = Command::new("sh")
-            .args(["-c", &format!("exec {command}")])
-            .stdin(Stdio::null())
-            .stderr(Stdio::null())
-            .spawn()
-            .unwrap();
-        let server = Self(child);
-        let port = listen.split([':', ',']).nth(1).unwrap();
-        for _ in 0..250 {
-            if pod.sh("ss -Hlntu").contains(&format!(":{port} ")) {
-                return server;
-            }
-            std::thread::sleep(Duration::from_millis(20));
+fn serve(pod: &Pod, listen: &str) -> Killed {
+    let command = pod.command(&format!(
+        "socat {listen},fork,reuseaddr SYSTEM:'echo from $SOCAT_PEERADDR'"
+    ));
+    let child = Command::new("sh")
+        .args(["-c", &format!("exec {command}")])
+        .stdin(Stdio::null())
+        .stderr(Stdio::null())
+        .spawn()
+        .unwrap();
+    let server = Killed(child);
+    let port = listen.split([':', ',']).nth(1).unwrap();
+    for _ in 0..250 {
+        if pod.sh("ss -Hlntu").contains(&format!(":{port} ")) {
+            return server;
         }
-        panic!("no server on {listen}");
+        std::thread::sleep(Duration::from_millis(20));
     }
-}
-
-impl Drop for Server {
-    fn drop(&mut self) {
-        let _ = self.0.kill();
-        let _ = self.0.wait();
-    }
+    panic!("no server on {listen}");
 }
 
 fn node() -> (Node, Networks) {
@@ -64,8 +54,8 @@ fn ask(address: &str) -> String {
 fn pods_reach_each_other_the_node_and_through_it_the_outside() {
     let (node, networks) = node();
     let [a, b] = ["a", "b"].map(|id| node.pod(id));
-    let network_a = node.block(networks.attach(a.attachment.clone())).unwrap();
-    let network_b = node.block(networks.attach(b.attachment.clone())).unwrap();
+    let network_a = node.attach(&networks, &a);
+    let network_b = node.attach(&networks, &b);
     for ip in network_b.ips.iter().map(ToString::to_string) {
         a.sh(&format!("busybox ping -c1 -W5 {ip}"));
     }
@@ -75,23 +65,13 @@ fn pods_reach_each_other_the_node_and_through_it_the_outside() {
         sh(&format!("busybox ping -c1 -W5 {ip}"));
     }
 
-    // A machine outside, which knows nothing of the pods' addresses.
-    let outside = node.pod("outside");
-    let (peer, ns) = (std::process::id(), outside.netns().display());
-    sh(&format!(
-        "ip link add out0 type veth peer name out1 && ip link set out1 netns /proc/{peer}/fd/{}",
-        ns.to_string().rsplit('/').next().unwrap()
-    ));
-    sh(
-        "ip addr add 192.168.50.1/24 dev out0; ip -6 addr add fd50::1/64 dev out0 nodad; ip link set out0 up",
-    );
-    outside.sh("ip addr add 192.168.50.2/24 dev out1");
+    let outside = support::outside(&node);
+    sh("ip -6 addr add fd50::1/64 dev out0 nodad");
     outside.sh("ip -6 addr add fd50::2/64 dev out1 nodad");
-    outside.sh("ip link set out1 up");
     // The node forwards nothing but what the pods' rules let through.
     sh("iptables -P FORWARD DROP; ip6tables -P FORWARD DROP");
-    let _v4 = Server::start(&outside, "TCP4-LISTEN:7000");
-    let _v6 = Server::start(&outside, "TCP6-LISTEN:7001");
+    let _v4 = serve(&outside, "TCP4-LISTEN:7000");
+    let _v6 = serve(&outside, "TCP6-LISTEN:7001");
     assert_eq!(
         a.sh(&ask("TCP4:192.168.50.2:7000")).trim(),
         "from 192.168.50.1"
@@ -102,8 +82,7 @@ fn pods_reach_each_other_the_node_and_through_it_the_outside() {
         "{answer}"
     );
 
-    node.block(networks.detach(&a.attachment, Some(&network_a)))
-        .unwrap();
+    node.detach(&networks, &a, &network_a);
     assert!(
         !succeeds(&a.command(&ask("TCP4:192.168.50.2:7000"))),
         "a detached pod is cut off"
@@ -117,30 +96,18 @@ fn mapped_ports_lead_to_the_pod_from_everywhere() {
 
 #[test]
 fn ports_mapped_by_chains_lead_to_the_pod_from_everywhere() {
-    let chains = CONF.replace(
-        r#""type": "portmap","#,
-        r#""type": "portmap", "backend": "iptables","#,
-    );
-    assert_ne!(chains, CONF);
-    lead_from_everywhere(&chains);
+    lead_from_everywhere(&by_chains(CONF));
 }
 
 fn lead_from_everywhere(conf: &str) {
     let (node, networks) = Node::with(conf);
     let [mut web, client] = ["web", "client"].map(|id| node.pod(id));
-    let port = |host_port, container_port, protocol| PortMapping {
-        host_port,
-        container_port,
-        protocol,
-        host_ip: None,
-    };
-    web.attachment.port_mappings =
-        vec![port(8080, 80, Protocol::Tcp), port(5353, 53, Protocol::Udp)];
-    let network = node.block(networks.attach(web.attachment.clone())).unwrap();
-    node.block(networks.attach(client.attachment.clone()))
-        .unwrap();
-    let _tcp = Server::start(&web, "TCP6-LISTEN:80,ipv6only=0");
-    let _udp = Server::start(&web, "UDP4-LISTEN:53");
+    web.map(8080, 80, Protocol::Tcp);
+    web.map(5353, 53, Protocol::Udp);
+    let network = node.attach(&networks, &web);
+    node.attach(&networks, &client);
+    let _tcp = serve(&web, "TCP6-LISTEN:80,ipv6only=0");
+    let _udp = serve(&web, "UDP4-LISTEN:53");
 
     assert!(
         sh(&ask("TCP4:127.0.0.1:8080")).contains("from"),
@@ -166,8 +133,7 @@ fn lead_from_everywhere(conf: &str) {
     // A busy machine answers later than the client waits.
     assert!((0..10).any(|_| sh(udp).contains("from")), "UDP");
 
-    node.block(networks.detach(&web.attachment, Some(&network)))
-        .unwrap();
+    node.detach(&networks, &web, &network);
     assert!(
         !succeeds(&ask("TCP4:10.77.0.1:8080,connect-timeout=1")),
         "the port is closed again"
@@ -176,15 +142,7 @@ fn lead_from_everywhere(conf: &str) {
 
 /// A machine outside that knows the way to the node, and through it to the pods.
 fn outside(node: &Node) -> Pod {
-    let outside = node.pod("outside");
-    let ns = outside.netns().display().to_string();
-    let (peer, ns) = (std::process::id(), ns.rsplit('/').next().unwrap());
-    sh(&format!(
-        "ip link add out0 type veth peer name out1 && ip link set out1 netns /proc/{peer}/fd/{ns}"
-    ));
-    sh("ip addr add 192.168.50.1/24 dev out0; ip link set out0 up");
-    outside.sh("ip addr add 192.168.50.2/24 dev out1");
-    outside.sh("ip link set out1 up");
+    let outside = support::outside(node);
     outside.sh("ip route add default via 192.168.50.1");
     outside
 }
@@ -194,21 +152,15 @@ fn a_port_of_one_address_leads_nowhere_at_the_others() {
     let (node, networks) = node();
     let mut pod = node.pod("web");
     let outside = outside(&node);
-    let port = |at: &str, host_port, container_port| PortMapping {
-        host_port,
-        container_port,
-        protocol: Protocol::Tcp,
-        host_ip: Some(at.parse().unwrap()),
-    };
     pod.attachment.port_mappings = vec![
-        port("127.0.0.1", 8080, 80),
-        port("192.168.50.1", 8080, 81),
-        port("fd77::1", 8080, 80),
-        port("0.0.0.0", 8081, 80),
+        port(8080, 80, Protocol::Tcp, "127.0.0.1"),
+        port(8080, 81, Protocol::Tcp, "192.168.50.1"),
+        port(8080, 80, Protocol::Tcp, "fd77::1"),
+        port(8081, 80, Protocol::Tcp, "0.0.0.0"),
     ];
-    let network = node.block(networks.attach(pod.attachment.clone())).unwrap();
-    let _first = Server::start(&pod, "TCP6-LISTEN:80,ipv6only=0");
-    let _second = Server::start(&pod, "TCP4-LISTEN:81");
+    let network = node.attach(&networks, &pod);
+    let _first = serve(&pod, "TCP6-LISTEN:80,ipv6only=0");
+    let _second = serve(&pod, "TCP4-LISTEN:81");
     for (asked, answered) in [
         ("TCP4:127.0.0.1:8080", "from"),
         ("TCP4:192.168.50.1:8080", "from"),
@@ -226,23 +178,21 @@ fn a_port_of_one_address_leads_nowhere_at_the_others() {
     let asked = outside.sh(&ask("TCP4:192.168.50.1:8080"));
     assert_eq!(asked.trim(), "from 192.168.50.2");
     let neighbour = node.pod("neighbour");
-    node.block(networks.attach(neighbour.attachment.clone()))
-        .unwrap();
+    node.attach(&networks, &neighbour);
     let asked = neighbour.sh(&ask("TCP4:192.168.50.1:8080"));
     assert_eq!(asked.trim(), "from 10.77.0.1");
     // What leads nowhere is not touched on its way.
     let _node = Command::new("sh")
         .args(["-c", "exec socat TCP4-LISTEN:8080,bind=10.77.0.1,reuseaddr SYSTEM:'echo node $SOCAT_PEERADDR'"])
         .spawn()
-        .map(Server)
+        .map(Killed)
         .unwrap();
     while !sh("ss -Hlnt").contains("10.77.0.1:8080 ") {
         std::thread::sleep(Duration::from_millis(20));
     }
     let asked = neighbour.sh(&ask("TCP4:10.77.0.1:8080"));
     assert_eq!(asked.trim(), "node 10.77.0.3");
-    node.block(networks.detach(&pod.attachment, Some(&network)))
-        .unwrap();
+    node.detach(&networks, &pod, &network);
 }
 
 #[test]
@@ -257,14 +207,9 @@ fn everyone_s_packets_come_back_over_the_node_if_that_is_wanted() {
         );
         let (node, networks) = Node::with(&conf);
         let mut pod = node.pod("web");
-        pod.attachment.port_mappings = vec![PortMapping {
-            host_port: 8080,
-            container_port: 80,
-            protocol: Protocol::Tcp,
-            host_ip: None,
-        }];
-        node.block(networks.attach(pod.attachment.clone())).unwrap();
-        let _server = Server::start(&pod, "TCP4-LISTEN:80");
+        pod.map(8080, 80, Protocol::Tcp);
+        node.attach(&networks, &pod);
+        let _server = serve(&pod, "TCP4-LISTEN:80");
         let outside = outside(&node);
         let asked = outside.sh(&ask("TCP4:192.168.50.1:8080"));
         assert_eq!(asked.trim(), seen, "{keys}");
@@ -275,20 +220,15 @@ fn everyone_s_packets_come_back_over_the_node_if_that_is_wanted() {
 fn a_client_that_asked_before_the_pod_was_there_is_answered() {
     let (node, networks) = node();
     let mut pod = node.pod("dns");
-    pod.attachment.port_mappings.push(PortMapping {
-        host_port: 5353,
-        container_port: 53,
-        protocol: Protocol::Udp,
-        host_ip: None,
-    });
+    pod.map(5353, 53, Protocol::Udp);
     sh("ip link add br0 type bridge; ip addr add 10.77.0.1/24 dev br0; ip link set br0 up");
     // Connections are followed as soon as there is a rule that asks for it.
     sh("iptables -t nat -A OUTPUT -d 10.99.9.9 -j ACCEPT");
     let question =
         "sh -c 'echo hello | timeout 5 socat -T1 - UDP4:10.77.0.1:5353,sourceport=40404'";
     let _ = succeeds(question);
-    node.block(networks.attach(pod.attachment.clone())).unwrap();
-    let _server = Server::start(&pod, "UDP4-LISTEN:53");
+    node.attach(&networks, &pod);
+    let _server = serve(&pod, "UDP4-LISTEN:53");
     // A busy machine answers later than the client waits; what is stuck to the old connection stays
     // stuck however often it asks.
     assert!((0..10).any(|_| sh(question).contains("from")));
@@ -310,7 +250,7 @@ fn a_limit_slows_a_pod_down() {
         .unwrap();
     limits.egress_burst = 800_000;
     pod.attachment.bandwidth = Some(limits);
-    node.block(networks.attach(pod.attachment.clone())).unwrap();
+    node.attach(&networks, &pod);
     let mut sink = Command::new("sh")
         .args(["-c", "exec socat -u TCP4-LISTEN:9000 /dev/null"])
         .spawn()
@@ -336,8 +276,8 @@ fn a_pod_under_another_ethernet_address_is_heard_by_nobody() {
     node.write_conf("10-net.conflist", &guarded);
     let networks = node.open(InProcess::Always);
     let [a, b] = ["a", "b"].map(|id| node.pod(id));
-    let network_a = node.block(networks.attach(a.attachment.clone())).unwrap();
-    let network_b = node.block(networks.attach(b.attachment.clone())).unwrap();
+    let network_a = node.attach(&networks, &a);
+    let network_b = node.attach(&networks, &b);
     let ping = format!("busybox ping -c1 -W2 {}", network_b.ips[0]);
     a.sh(&ping);
     let own = network_a.interfaces[0].mac.clone();
@@ -349,11 +289,9 @@ fn a_pod_under_another_ethernet_address_is_heard_by_nobody() {
     );
     b.sh("busybox ping -c1 -W5 10.77.0.1");
     // Detaching one leaves the other's rules alone.
-    node.block(networks.detach(&b.attachment, Some(&network_b)))
-        .unwrap();
+    node.detach(&networks, &b, &network_b);
     assert!(!succeeds(&a.command("busybox ping -c1 -W2 10.77.0.1")));
     a.sh(&format!("ip link set eth0 address {own}"));
     a.sh("busybox ping -c1 -W5 10.77.0.1");
-    node.block(networks.check(&a.attachment, &network_a))
-        .unwrap();
+    node.check(&networks, &a, &network_a);
 }

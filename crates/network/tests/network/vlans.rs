@@ -36,9 +36,7 @@ impl Vlans {
         let pod = self.node.pod(name);
         let network = self.node.block(networks.attach(pod.attachment.clone()));
         let network = network.unwrap_or_else(|error| panic!("{}", error.with_causes()));
-        self.node
-            .block(networks.check(&pod.attachment, &network))
-            .unwrap();
+        self.node.check(&networks, &pod, &network);
         self.attached.push((networks, pod, network));
         &self.attached.last().unwrap().1
     }

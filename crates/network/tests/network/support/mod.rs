@@ -11,7 +11,9 @@ use std::os::fd::{AsRawFd, OwnedFd};
 use std::path::Path;
 use std::process::Command;
 
-use orlop_network::{Attachment, Config, InProcess, Networks, netns};
+use orlop_network::{
+    Attachment, Config, Error, InProcess, Networks, PodNetwork, PortMapping, Protocol, netns,
+};
 use serde_json::Value;
 use tempfile::TempDir;
 use tokio::runtime::Runtime;
@@ -81,6 +83,33 @@ impl Node {
         self.runtime.block_on(future)
     }
 
+    /// Attaches a pod.
+    #[track_caller]
+    pub(crate) fn attach(&self, networks: &Networks, pod: &Pod) -> PodNetwork {
+        self.block(networks.attach(pod.attachment.clone())).unwrap()
+    }
+
+    /// Why a pod is not attached.
+    #[track_caller]
+    pub(crate) fn refusal(&self, networks: &Networks, pod: &Pod) -> Error {
+        let refused = self.block(networks.attach(pod.attachment.clone()));
+        refused.unwrap_err()
+    }
+
+    /// Whether a pod is attached as it was.
+    #[track_caller]
+    pub(crate) fn check(&self, networks: &Networks, pod: &Pod, network: &PodNetwork) {
+        let checked = self.block(networks.check(&pod.attachment, network));
+        checked.unwrap();
+    }
+
+    /// Detaches a pod.
+    #[track_caller]
+    pub(crate) fn detach(&self, networks: &Networks, pod: &Pod, network: &PodNetwork) {
+        let detached = self.block(networks.detach(&pod.attachment, Some(network)));
+        detached.unwrap();
+    }
+
     pub(crate) fn pod(&self, id: &str) -> Pod {
         let namespace = netns::create().unwrap();
         let path = format!("/proc/{}/fd/{}", std::process::id(), namespace.as_raw_fd());
@@ -138,6 +167,12 @@ impl Node {
 }
 
 impl Pod {
+    /// Maps a port of the node's.
+    pub(crate) fn map(&mut self, host_port: u16, container_port: u16, protocol: Protocol) {
+        let port = port(host_port, container_port, protocol, "");
+        self.attachment.port_mappings.push(port);
+    }
+
     pub(crate) fn netns(&self) -> &Path {
         &self.attachment.netns
     }
@@ -159,16 +194,48 @@ impl Pod {
     }
 }
 
+/// A port of the node's, at an address or at all.
+pub(crate) fn port(
+    host_port: u16,
+    container_port: u16,
+    protocol: Protocol,
+    host_ip: &str,
+) -> PortMapping {
+    PortMapping {
+        host_port,
+        container_port,
+        protocol,
+        host_ip: (!host_ip.is_empty()).then(|| host_ip.parse().unwrap()),
+    }
+}
+
+/// The network with its ports mapped by chains.
+pub(crate) fn by_chains(conf: &str) -> String {
+    let chains = conf.replace(
+        r#""type": "portmap","#,
+        r#""type": "portmap", "backend": "iptables","#,
+    );
+    assert_ne!(chains, conf);
+    chains
+}
+
+/// A machine outside, which knows nothing of the pods' addresses.
+pub(crate) fn outside(node: &Node) -> Pod {
+    let outside = node.pod("outside");
+    let ns = outside.netns().display().to_string();
+    let (peer, ns) = (std::process::id(), ns.rsplit('/').next().unwrap());
+    sh(&format!(
+        "ip link add out0 type veth peer name out1 && ip link set out1 netns /proc/{peer}/fd/{ns}"
+    ));
+    sh("ip addr add 192.168.50.1/24 dev out0; ip link set out0 up");
+    outside.sh("ip addr add 192.168.50.2/24 dev out1");
+    outside.sh("ip link set out1 up");
+    outside
+}
+
 /// Runs a command in the node's namespace; it must succeed.
 pub(crate) fn sh(command: &str) -> String {
-    let output = Command::new("sh").args(["-c", command]).output().unwrap();
-    assert!(
-        output.status.success(),
-        "{command}: {}{}",
-        String::from_utf8_lossy(&output.stdout),
-        String::from_utf8_lossy(&output.stderr)
-    );
-    String::from_utf8(output.stdout).unwrap()
+    orlop_testkit::process::run_for_text(Command::new("sh").args(["-c", command]))
 }
 
 /// Whether a command succeeds.
