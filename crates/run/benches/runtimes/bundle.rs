@@ -3,7 +3,8 @@
 use std::fs;
 use std::path::PathBuf;
 
-use orlop_testkit::{Scratch, machine};
+use orlop_testkit::Scratch;
+use orlop_testkit::bundle::{self, fill_root, mount};
 use serde_json::{Value, json};
 
 /// A directory with a root file system, and a `config.json` for each use.
@@ -15,14 +16,7 @@ pub(crate) struct Bundle {
 impl Bundle {
     pub(crate) fn new(scratch: &Scratch) -> Self {
         let root = scratch.subdir("rootfs");
-        for directory in ["bin", "dev", "etc", "proc", "sys", "tmp"] {
-            fs::create_dir_all(root.join(directory)).expect("make a directory");
-        }
-        let busybox = machine::program("busybox").unwrap_or_else(|e| panic!("{e}"));
-        fs::copy(busybox, root.join("bin/busybox")).expect("copy busybox");
-        for applet in ["true", "sleep"] {
-            std::os::unix::fs::symlink("busybox", root.join("bin").join(applet)).expect("link");
-        }
+        fill_root(&root, &["true", "sleep"]);
         let base = scratch.subdir("bundles");
         Self { root, base }
     }
@@ -37,58 +31,41 @@ impl Bundle {
     }
 
     fn config(&self, id: &str, args: &[&str]) -> Value {
-        let rights = json!([
-            "CAP_CHOWN",
-            "CAP_DAC_OVERRIDE",
-            "CAP_FSETID",
-            "CAP_FOWNER",
-            "CAP_MKNOD",
-            "CAP_NET_RAW",
-            "CAP_SETGID",
-            "CAP_SETUID",
-            "CAP_SETFCAP",
-            "CAP_SETPCAP",
-            "CAP_NET_BIND_SERVICE",
-            "CAP_SYS_CHROOT",
-            "CAP_KILL",
-            "CAP_AUDIT_WRITE",
-        ]);
-        let mount = |destination: &str, kind: &str, options: &[&str]| json!({ "destination": destination, "type": kind, "source": kind, "options": options });
-        json!({
-            "ociVersion": "1.0.2",
-            "process": {
-                "user": { "uid": 0, "gid": 0 },
-                "args": args,
-                "env": ["PATH=/bin"],
-                "cwd": "/",
-                "capabilities": { "bounding": rights, "effective": rights, "permitted": rights },
-                "noNewPrivileges": true,
-            },
-            "root": { "path": self.root },
-            "hostname": "measured",
-            "mounts": [
-                mount("/proc", "proc", &["nosuid", "noexec", "nodev"]),
-                mount("/dev", "tmpfs", &["nosuid", "strictatime", "mode=755", "size=65536k"]),
-                mount("/dev/pts", "devpts", &["nosuid", "noexec", "newinstance", "ptmxmode=0666", "mode=0620", "gid=5"]),
-                mount("/dev/shm", "tmpfs", &["nosuid", "noexec", "nodev", "mode=1777", "size=65536k"]),
-                mount("/dev/mqueue", "mqueue", &["nosuid", "noexec", "nodev"]),
-                mount("/sys", "sysfs", &["nosuid", "noexec", "nodev", "ro"]),
+        let mut config = bundle::config(&self.root, args);
+        config["hostname"] = "measured".into();
+        let mounts = config["mounts"].as_array_mut().expect("mounts");
+        mounts[2] = mount(
+            "/dev/pts",
+            "devpts",
+            &[
+                "nosuid",
+                "noexec",
+                "newinstance",
+                "ptmxmode=0666",
+                "mode=0620",
+                "gid=5",
             ],
-            "linux": {
-                "cgroupsPath": format!("/{id}"),
-                "namespaces": [
-                    { "type": "pid" }, { "type": "network" }, { "type": "ipc" },
-                    { "type": "uts" }, { "type": "mount" },
-                ],
-                "resources": {
-                    "memory": { "limit": 256 << 20 },
-                    "cpu": { "shares": 512, "quota": 100_000, "period": 100_000 },
-                    "pids": { "limit": 100 },
-                    "devices": [{ "allow": false, "access": "rwm" }],
-                },
-                "maskedPaths": ["/proc/kcore", "/proc/keys", "/proc/timer_list", "/proc/scsi", "/sys/firmware"],
-                "readonlyPaths": ["/proc/bus", "/proc/fs", "/proc/irq", "/proc/sys", "/proc/sysrq-trigger"],
-            },
-        })
+        );
+        mounts.extend([
+            mount(
+                "/dev/shm",
+                "tmpfs",
+                &["nosuid", "noexec", "nodev", "mode=1777", "size=65536k"],
+            ),
+            mount("/dev/mqueue", "mqueue", &["nosuid", "noexec", "nodev"]),
+        ]);
+        let linux = &mut config["linux"];
+        linux["cgroupsPath"] = format!("/{id}").into();
+        linux["resources"]["memory"] = json!({ "limit": 256 << 20 });
+        linux["resources"]["cpu"] = json!({ "shares": 512, "quota": 100_000, "period": 100_000 });
+        linux["resources"]["pids"] = json!({ "limit": 100 });
+        linux["maskedPaths"] = json!([
+            "/proc/kcore",
+            "/proc/keys",
+            "/proc/timer_list",
+            "/proc/scsi",
+            "/sys/firmware"
+        ]);
+        config
     }
 }

@@ -6,12 +6,9 @@
 //! are more to compare with, `ORLOP_RUN` is another program than the one just built.
 #![allow(
     clippy::disallowed_methods,
-    reason = "benchmarks read what they wrote themselves, and the kernel's"
-)]
-#![allow(
-    clippy::unwrap_used,
     clippy::expect_used,
-    reason = "a benchmark fails by panicking"
+    clippy::unwrap_used,
+    reason = "benchmarks fail by panicking, and read what they wrote themselves, and the kernel's"
 )]
 
 mod bundle;

@@ -7,12 +7,9 @@
 //! runtime, and `ORLOP_DIFFERENTIAL_MORE=PROGRAM` is one more that ours may be like.
 #![allow(
     clippy::disallowed_methods,
-    reason = "tests read what they wrote themselves"
-)]
-#![allow(
-    clippy::unwrap_used,
     clippy::expect_used,
-    reason = "a test fails by panicking"
+    clippy::unwrap_used,
+    reason = "tests fail by panicking, and read what they wrote themselves"
 )]
 
 mod bundle;

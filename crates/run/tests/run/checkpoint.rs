@@ -16,6 +16,7 @@ use std::time::{Duration, Instant};
 
 use orlop_testkit::leaks;
 use orlop_testkit::machine::{criu_works, patience};
+use orlop_testkit::process::Killed;
 use orlop_testkit::{skip, skip_unless};
 use rustix::net::{RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, recvmsg};
 use rustix::process::{Pid, Signal, kill_process};
@@ -35,11 +36,7 @@ fn rig() -> Rig {
 
 /// Until something is so, or for too long.
 fn until(what: &str, mut so: impl FnMut() -> bool) {
-    let deadline = Instant::now() + Duration::from_secs(20) * patience();
-    while !so() {
-        assert!(Instant::now() < deadline, "{what}");
-        std::thread::sleep(Duration::from_millis(10));
-    }
+    orlop_testkit::block_until!(Duration::from_secs(20) * patience(), so(), "{what}");
 }
 
 fn counted(rig: &Rig) -> u64 {
@@ -359,26 +356,19 @@ fn lazy_pages_work() -> Result<(), String> {
 }
 
 /// A process that ends with the test at the latest.
-struct Ends(std::process::Child);
+struct Ends(Killed);
 
 impl Ends {
     fn of(command: &mut Command) -> Self {
         command.stdin(Stdio::null()).stderr(Stdio::null());
-        Self(command.spawn().unwrap())
+        Self(Killed(command.spawn().unwrap()))
     }
 
     /// Waits until it ends as it should.
     fn well(&mut self) {
-        let ended = || self.0.try_wait().unwrap().is_some();
+        let ended = || self.0.0.try_wait().unwrap().is_some();
         until("it does not end", ended);
-        assert_eq!(self.0.wait().unwrap().code(), Some(0));
-    }
-}
-
-impl Drop for Ends {
-    fn drop(&mut self) {
-        let _ = self.0.kill();
-        let _ = self.0.wait();
+        assert_eq!(self.0.0.wait().unwrap().code(), Some(0));
     }
 }
 

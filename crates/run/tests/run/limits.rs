@@ -5,11 +5,12 @@ use std::fs;
 use std::io::{BufRead as _, BufReader, Write as _};
 use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Output, Stdio};
+use std::process::{Command, Output, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
 use orlop_testkit::machine::{is_cgroup_v2 as is_v2, is_systemd, note_skip, test_name};
+use orlop_testkit::process::Killed;
 use serde_json::{Value, json};
 
 /// A container that ends with the test.
@@ -329,7 +330,7 @@ fn whoever_watches_is_told_when_memory_runs_out() {
     let container = Container::run(script, &resources);
     let mut command = container.command();
     command.args(["events", "--interval", "100ms", &container.id]);
-    let mut events = Watching(command.stdout(Stdio::piped()).spawn().unwrap());
+    let mut events = Killed(command.stdout(Stdio::piped()).spawn().unwrap());
     let mut lines = BufReader::new(events.0.stdout.take().unwrap()).lines();
     let mut next = || -> Value { serde_json::from_str(&lines.next().unwrap().unwrap()).unwrap() };
     assert_eq!(next()["type"], "stats");
@@ -347,16 +348,6 @@ fn whoever_watches_is_told_when_memory_runs_out() {
     // It ends with the container, though nobody reads what it tells.
     wait_until(|| events.0.try_wait().unwrap().is_some());
     assert!(events.0.wait().unwrap().success());
-}
-
-/// Who watches a container, no longer than the test.
-struct Watching(Child);
-
-impl Drop for Watching {
-    fn drop(&mut self) {
-        let _ = self.0.kill();
-        let _ = self.0.wait();
-    }
 }
 
 #[test]
@@ -502,9 +493,5 @@ fn systemd_knows_its_limits_and_keeps_them() {
 }
 
 fn wait_until(mut done: impl FnMut() -> bool) {
-    let deadline = Instant::now() + Duration::from_secs(20);
-    while !done() {
-        assert!(Instant::now() < deadline, "not in time");
-        std::thread::sleep(Duration::from_millis(20));
-    }
+    orlop_testkit::block_until!(Duration::from_secs(20), done(), "not in time");
 }

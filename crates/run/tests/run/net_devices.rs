@@ -2,15 +2,16 @@
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
-use std::process::{Child, Command, Stdio};
+use std::process::{Command, Stdio};
 
 use orlop_testkit::machine::{self, note_skip, test_name};
+use orlop_testkit::process::Killed;
 use serde_json::{Value, json};
 
 use crate::rig::{self, Rig, Said, ended};
 
 /// A network namespace that lives as long as this.
-struct Net(Child);
+struct Net(Killed);
 
 impl Net {
     fn new() -> Self {
@@ -19,7 +20,7 @@ impl Net {
             .stdin(Stdio::null())
             .spawn()
             .unwrap();
-        let net = Self(held);
+        let net = Self(Killed(held));
         let own = fs::read_link("/proc/self/ns/net").unwrap();
         while fs::read_link(net.path()).is_ok_and(|it| it == own) {
             std::thread::sleep(std::time::Duration::from_millis(1));
@@ -28,7 +29,7 @@ impl Net {
     }
 
     fn path(&self) -> String {
-        format!("/proc/{}/ns/net", self.0.id())
+        format!("/proc/{}/ns/net", self.0.0.id())
     }
 
     fn try_ip(&self, words: &str) -> Said {
@@ -61,13 +62,6 @@ impl Net {
         ));
         self.ip(&format!("addr add 203.0.113.1/32 scope link dev {name}"));
         self.ip(&format!("addr add 2001:db8::7/64 nodad dev {name}"));
-    }
-}
-
-impl Drop for Net {
-    fn drop(&mut self) {
-        let _ = self.0.kill();
-        let _ = self.0.wait();
     }
 }
 
@@ -141,14 +135,11 @@ fn a_device_goes_along_with_what_is_its() {
     assert!(!home.try_ip("link show dev eth7").ok);
     container.delete();
     // With its namespace, as the kernel has it of what it made itself.
-    let deadline = std::time::Instant::now() + std::time::Duration::from_secs(20);
-    while home.try_ip("link show dev other").ok {
-        assert!(
-            std::time::Instant::now() < deadline,
-            "the other end is still there"
-        );
-        std::thread::sleep(std::time::Duration::from_millis(20));
-    }
+    orlop_testkit::block_until!(
+        std::time::Duration::from_secs(20),
+        !home.try_ip("link show dev other").ok,
+        "the other end is still there"
+    );
 }
 
 #[test]

@@ -3,10 +3,11 @@
 use std::cell::RefCell;
 use std::ffi::OsStr;
 use std::fs;
-use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
+use orlop_testkit::bundle::{self, fill_root};
+pub(crate) use orlop_testkit::bundle::{copy_program, mount};
 pub(crate) use orlop_testkit::process::{Said, ended, ended_with};
 use orlop_testkit::{Scratch, machine};
 use serde_json::{Value, json};
@@ -19,6 +20,12 @@ pub(crate) struct Rig {
     made: RefCell<Vec<String>>,
 }
 
+/// The runtime under test.
+pub(crate) fn runtime() -> PathBuf {
+    let given = std::env::var_os("ORLOP_TEST_OCI_RUNTIME");
+    given.map_or_else(|| env!("CARGO_BIN_EXE_orlop-run").into(), PathBuf::from)
+}
+
 /// Whether containers can be made here.
 pub(crate) fn works() -> Result<(), String> {
     machine::is_root()?;
@@ -29,24 +36,14 @@ impl Rig {
     pub(crate) fn new() -> Self {
         let scratch = Scratch::new();
         let root = scratch.subdir("rootfs");
-        for directory in ["bin", "dev", "etc", "proc", "sys", "tmp"] {
-            fs::create_dir_all(root.join(directory)).unwrap();
-        }
-        let busybox = machine::program("busybox").unwrap_or_else(|e| panic!("{e}"));
-        copy_program(&busybox, &root.join("bin/busybox"));
-        for applet in [
+        let applets = [
             "sh", "cat", "ls", "sleep", "stat", "grep", "pwd", "mkdir", "readlink", "true",
-        ] {
-            symlink("busybox", root.join("bin").join(applet)).unwrap();
-        }
-        let runtime = std::env::var_os("ORLOP_TEST_OCI_RUNTIME").map_or_else(
-            || PathBuf::from(env!("CARGO_BIN_EXE_orlop-run")),
-            PathBuf::from,
-        );
+        ];
+        fill_root(&root, &applets);
         Self {
             scratch,
             root,
-            runtime,
+            runtime: runtime(),
             made: RefCell::default(),
         }
     }
@@ -58,49 +55,7 @@ impl Rig {
 
     /// What engines ask for, for one that runs this.
     pub(crate) fn config(&self, args: &[&str]) -> Value {
-        let rights = json!([
-            "CAP_CHOWN",
-            "CAP_DAC_OVERRIDE",
-            "CAP_FSETID",
-            "CAP_FOWNER",
-            "CAP_MKNOD",
-            "CAP_NET_RAW",
-            "CAP_SETGID",
-            "CAP_SETUID",
-            "CAP_SETFCAP",
-            "CAP_SETPCAP",
-            "CAP_NET_BIND_SERVICE",
-            "CAP_SYS_CHROOT",
-            "CAP_KILL",
-            "CAP_AUDIT_WRITE",
-        ]);
-        json!({
-            "ociVersion": "1.0.2",
-            "process": {
-                "user": { "uid": 0, "gid": 0 },
-                "args": args,
-                "env": ["PATH=/bin"],
-                "cwd": "/",
-                "capabilities": { "bounding": rights, "effective": rights, "permitted": rights },
-                "noNewPrivileges": true,
-            },
-            "root": { "path": self.root },
-            "mounts": [
-                mount("/proc", "proc", &["nosuid", "noexec", "nodev"]),
-                mount("/dev", "tmpfs", &["nosuid", "strictatime", "mode=755", "size=65536k"]),
-                mount("/dev/pts", "devpts", &["nosuid", "noexec", "newinstance", "ptmxmode=0666", "mode=0620"]),
-                mount("/sys", "sysfs", &["nosuid", "noexec", "nodev", "ro"]),
-            ],
-            "linux": {
-                "namespaces": [
-                    { "type": "pid" }, { "type": "network" }, { "type": "ipc" },
-                    { "type": "uts" }, { "type": "mount" },
-                ],
-                "resources": { "devices": [{ "allow": false, "access": "rwm" }] },
-                "maskedPaths": ["/proc/kcore", "/proc/keys", "/proc/timer_list", "/sys/firmware"],
-                "readonlyPaths": ["/proc/bus", "/proc/fs", "/proc/irq", "/proc/sys", "/proc/sysrq-trigger"],
-            },
-        })
+        bundle::config(&self.root, args)
     }
 
     /// Runs a container to its end.
@@ -215,11 +170,6 @@ pub(crate) fn with_users(config: &mut Value) {
 /// Who root of such a container is outside.
 pub(crate) const USERS: u32 = 200_000;
 
-/// A mount of a kind.
-pub(crate) fn mount(destination: &str, kind: &str, options: &[&str]) -> Value {
-    json!({ "destination": destination, "type": kind, "source": kind, "options": options })
-}
-
 /// A volume.
 pub(crate) fn volume(source: &Path, destination: &str) -> Value {
     json!({ "destination": destination, "type": "bind", "source": source, "options": ["rbind", "rw"] })
@@ -234,11 +184,4 @@ pub(crate) fn also(config: &mut Value, mount: Value) {
 pub(crate) fn without(config: &mut Value, destination: &str) {
     let mounts = config["mounts"].as_array_mut().unwrap();
     mounts.retain(|mount| mount["destination"] != destination);
-}
-
-/// Copies a program by a process of its own: a descriptor of ours that it is written by could be open in
-/// what another test has just forked, and then it cannot be executed.
-pub(crate) fn copy_program(from: &Path, to: &Path) {
-    let copied = Command::new("cp").arg(from).arg(to).status().unwrap();
-    assert!(copied.success(), "{}", from.display());
 }

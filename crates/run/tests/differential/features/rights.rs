@@ -1,34 +1,17 @@
 //! What it may do: capabilities, filters of system calls, masks.
 
+use orlop_testkit::bundle::USUAL_CAPABILITIES;
 use serde_json::{Value, json};
 
 use super::{Table, one};
 use crate::bundle::Wish;
 
-/// What docker gives.
-const USUAL: &[&str] = &[
-    "CAP_CHOWN",
-    "CAP_DAC_OVERRIDE",
-    "CAP_FSETID",
-    "CAP_FOWNER",
-    "CAP_MKNOD",
-    "CAP_NET_RAW",
-    "CAP_SETGID",
-    "CAP_SETUID",
-    "CAP_SETFCAP",
-    "CAP_SETPCAP",
-    "CAP_NET_BIND_SERVICE",
-    "CAP_SYS_CHROOT",
-    "CAP_KILL",
-    "CAP_AUDIT_WRITE",
-];
-
 pub(super) const TABLE: Table = &[
     ("usual capabilities", |wish, _, _| {
-        wish.capabilities(&["bounding", "effective", "permitted"], USUAL);
+        wish.capabilities(&["bounding", "effective", "permitted"], USUAL_CAPABILITIES);
     }),
     ("usual capabilities of a user", |wish, _, _| {
-        wish.capabilities(&["bounding", "effective", "permitted"], USUAL);
+        wish.capabilities(&["bounding", "effective", "permitted"], USUAL_CAPABILITIES);
         wish.process()["user"] = json!({ "uid": 1000, "gid": 1000 });
     }),
     ("ambient capabilities", |wish, chance, _| {
@@ -46,10 +29,10 @@ pub(super) const TABLE: Table = &[
     }),
     ("inheritable capabilities", |wish, _, _| {
         let sets = ["bounding", "effective", "permitted", "inheritable"];
-        wish.capabilities(&sets, USUAL);
+        wish.capabilities(&sets, USUAL_CAPABILITIES);
     }),
     ("ambient that are not inheritable", |wish, _, _| {
-        wish.capabilities(&["bounding", "effective", "permitted"], USUAL);
+        wish.capabilities(&["bounding", "effective", "permitted"], USUAL_CAPABILITIES);
         wish.capabilities(&["ambient"], &["CAP_KILL"]);
     }),
     ("a bounding set alone", |wish, _, _| {
@@ -172,7 +155,7 @@ pub(super) const TABLE: Table = &[
         ]);
     }),
     ("what docker asks for", |wish, _, _| {
-        wish.capabilities(&["bounding", "effective", "permitted"], USUAL);
+        wish.capabilities(&["bounding", "effective", "permitted"], USUAL_CAPABILITIES);
         wish.linux()["sysctl"] = json!({
             "net.ipv4.ip_unprivileged_port_start": "0",
             "net.ipv4.ping_group_range": "0 2147483647",

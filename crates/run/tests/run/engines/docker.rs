@@ -2,7 +2,7 @@
 
 use orlop_testkit::{DockerEngine, ImageBuilder, docker, skip_unless};
 
-use crate::engines::{IMAGE, MEMORY, runtime, wait_until};
+use crate::engines::{IMAGE, MEMORY, OPTIONS, runtime, wait_until};
 
 /// An engine with the runtime and an image.
 fn engine() -> DockerEngine {
@@ -29,35 +29,16 @@ fn docker_runs_execs_updates_stops_and_removes() {
     let said = engine.docker(&run(&["--rm"], &["echo", "hello"]));
     assert_eq!(said, "hello");
 
-    let options = [
-        "--detach",
-        "--name",
-        "one",
-        "--hostname",
-        "ship",
-        "--memory",
-        "64m",
-        "--pids-limit",
-        "50",
-        "--user",
-        "1000:1000",
-        "--env",
-        "COLOUR=blue",
-        "--workdir",
-        "/tmp",
-        "--read-only",
-        "--tmpfs",
-        "/tmp",
-        "--cap-drop",
-        "ALL",
-        "--ulimit",
-        "nofile=100:200",
+    let more = [
+        "--pids-limit=50",
+        "--tmpfs=/tmp",
+        "--ulimit=nofile=100:200",
         "--init=false",
     ];
-    engine.docker(&run(&options, &["sleep", "1000"]));
-    let state = "{{.State.Status}} {{.HostConfig.Runtime}}";
+    engine.docker(&run(&[OPTIONS, &more].concat(), &["sleep", "1000"]));
+    let inspect = |template| engine.docker(&["inspect", "--format", template, "one"]);
     assert_eq!(
-        engine.docker(&["inspect", "--format", state, "one"]),
+        inspect("{{.State.Status}} {{.HostConfig.Runtime}}"),
         "running judged"
     );
     let exec = |words: &str| engine.docker(&["exec", "one", "sh", "-c", words]);
@@ -69,23 +50,9 @@ fn docker_runs_execs_updates_stops_and_removes() {
     // The engine's own filter of system calls.
     assert_eq!(exec("grep '^Seccomp:' /proc/self/status"), "Seccomp:\t2");
     assert_eq!(exec(MEMORY), (64 << 20).to_string());
-    let root = [
-        "exec",
-        "--user",
-        "0",
-        "--env",
-        "COLOUR=red",
-        "--workdir",
-        "/",
-        "one",
-        "sh",
-        "-c",
-    ];
-    let command = "id -u; echo $COLOUR; pwd";
-    assert_eq!(
-        engine.docker(&[&root[..], &[command]].concat()),
-        "0\nred\n/"
-    );
+    let root = ["exec", "--user=0", "--env=COLOUR=red", "--workdir=/", "one"];
+    let command = ["sh", "-c", "id -u; echo $COLOUR; pwd"];
+    assert_eq!(engine.docker(&[&root[..], &command].concat()), "0\nred\n/");
 
     let code = |words: &[&str]| engine.try_docker(words).status.code();
     assert_eq!(code(&["exec", "one", "sh", "-c", "exit 7"]), Some(7));
@@ -98,25 +65,18 @@ fn docker_runs_execs_updates_stops_and_removes() {
     assert_eq!(exec(MEMORY), (128 << 20).to_string());
 
     engine.docker(&["pause", "one"]);
-    assert_eq!(
-        engine.docker(&["inspect", "--format", "{{.State.Status}}", "one"]),
-        "paused"
-    );
+    assert_eq!(inspect("{{.State.Status}}"), "paused");
     engine.docker(&["unpause", "one"]);
     assert_eq!(exec("echo awake"), "awake");
     assert!(engine.docker(&["top", "one"]).contains("sleep 1000"));
-    assert!(
-        engine
-            .docker(&["stats", "--no-stream", "one"])
-            .contains("one")
-    );
+    let stats = engine.docker(&["stats", "--no-stream", "one"]);
+    assert!(stats.contains("one"));
 
     engine.docker(&["restart", "--time", "0", "one"]);
     assert_eq!(exec("echo again"), "again");
     engine.docker(&["stop", "--time", "1", "one"]);
-    let ended = "{{.State.Status}} {{.State.ExitCode}}";
     assert_eq!(
-        engine.docker(&["inspect", "--format", ended, "one"]),
+        inspect("{{.State.Status}} {{.State.ExitCode}}"),
         "exited 137"
     );
     engine.docker(&["rm", "one"]);
@@ -179,20 +139,13 @@ fn docker_has_terminals_signals_and_worlds_that_are_shared() {
         "5"
     );
 
-    let said = engine.docker(&run(
-        &[
-            "--rm",
-            "--cap-add",
-            "SYS_ADMIN",
-            "--security-opt",
-            "seccomp=unconfined",
-        ],
-        &[
-            "sh",
-            "-c",
-            "mkdir /m && mount -t tmpfs none /m && echo mounted",
-        ],
-    ));
+    let free = [
+        "--rm",
+        "--cap-add=SYS_ADMIN",
+        "--security-opt=seccomp=unconfined",
+    ];
+    let mount = "mkdir /m && mount -t tmpfs none /m && echo mounted";
+    let said = engine.docker(&run(&free, &["sh", "-c", mount]));
     assert_eq!(said, "mounted");
     let said = engine.docker(&run(
         &["--rm", "--pid", "host", "--ipc", "host"],

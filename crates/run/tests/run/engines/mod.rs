@@ -8,7 +8,7 @@ mod docker;
 mod podman;
 
 use std::process::{Command, Output};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use orlop_testkit::ImageBuilder;
 
@@ -32,12 +32,25 @@ fn printed(output: Output, of: &Command) -> String {
 
 /// Waits until it holds.
 fn wait_until(what: &str, holds: impl Fn() -> bool) {
-    let deadline = Instant::now() + Duration::from_secs(20);
-    while !holds() {
-        assert!(Instant::now() < deadline, "waited in vain until {what}");
-        std::thread::sleep(Duration::from_millis(20));
-    }
+    orlop_testkit::block_until!(
+        Duration::from_secs(20),
+        holds(),
+        "waited in vain until {what}"
+    );
 }
+
+/// How the container of a test is run, for all engines.
+const OPTIONS: &[&str] = &[
+    "--detach",
+    "--name=one",
+    "--hostname=ship",
+    "--memory=64m",
+    "--user=1000:1000",
+    "--env=COLOUR=blue",
+    "--workdir=/tmp",
+    "--cap-drop=ALL",
+    "--read-only",
+];
 
 /// Where a container reads its limit of memory, in bytes.
 const MEMORY: &str = "cat /sys/fs/cgroup/memory.max 2> /dev/null || \

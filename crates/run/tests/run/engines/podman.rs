@@ -5,7 +5,7 @@ use std::process::{Command, Output};
 
 use orlop_testkit::{Scratch, machine, skip_unless};
 
-use crate::engines::{COUNTING, IMAGE, MEMORY, archive, printed, runtime, wait_until};
+use crate::engines::{COUNTING, IMAGE, MEMORY, OPTIONS, archive, printed, runtime, wait_until};
 
 /// Podman on directories of the test's own.
 struct Podman {
@@ -66,13 +66,8 @@ impl Podman {
 
     fn words<'a>(options: &[&'a str], command: &[&'a str]) -> Vec<&'a str> {
         // Its own limits are higher than those of a build machine, which may not raise them.
-        let mut words = vec!["run", "--network", "none"];
-        words.extend([
-            "--ulimit",
-            "nofile=1024:1024",
-            "--ulimit",
-            "nproc=1024:1024",
-        ]);
+        let mut words = vec!["run", "--network=none"];
+        words.extend(["--ulimit=nofile=1024:1024", "--ulimit=nproc=1024:1024"]);
         words.extend(options);
         words.push(IMAGE);
         words.extend(command);
@@ -94,25 +89,7 @@ fn podman_runs_execs_updates_stops_and_removes() {
     let podman = Podman::new();
     assert_eq!(podman.run(&["--rm"], &["echo", "hello"]), "hello");
 
-    let options = [
-        "--detach",
-        "--name",
-        "one",
-        "--hostname",
-        "ship",
-        "--memory",
-        "64m",
-        "--user",
-        "1000:1000",
-        "--env",
-        "COLOUR=blue",
-        "--workdir",
-        "/tmp",
-        "--cap-drop",
-        "ALL",
-        "--read-only",
-    ];
-    podman.run(&options, &["sleep", "1000"]);
+    podman.run(OPTIONS, &["sleep", "1000"]);
     let exec = |words: &str| podman.ask(&["exec", "one", "sh", "-c", words]);
     assert_eq!(
         exec("id -u; hostname; pwd; echo $COLOUR"),
@@ -120,18 +97,9 @@ fn podman_runs_execs_updates_stops_and_removes() {
     );
     assert_eq!(exec("touch /no 2> /dev/null || echo sealed"), "sealed");
     assert_eq!(exec("grep '^Seccomp:' /proc/self/status"), "Seccomp:\t2");
-    let root = [
-        "exec",
-        "--user",
-        "0",
-        "--env",
-        "COLOUR=red",
-        "one",
-        "sh",
-        "-c",
-        "id -u; echo $COLOUR",
-    ];
-    assert_eq!(podman.ask(&root), "0\nred");
+    let root = ["exec", "--user=0", "--env=COLOUR=red", "one"];
+    let command = ["sh", "-c", "id -u; echo $COLOUR"];
+    assert_eq!(podman.ask(&[&root[..], &command].concat()), "0\nred");
     let code = |words: &[&str]| podman.try_ask(words).status.code();
     assert_eq!(code(&["exec", "one", "sh", "-c", "exit 7"]), Some(7));
     assert_eq!(code(&["exec", "one", "/nothing"]), Some(127));

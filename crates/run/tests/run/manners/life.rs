@@ -86,8 +86,7 @@ fn a_cgroup_that_is_not_there_is_not_joined() {
     let rig = Rig::new();
     let container = rig.start(&rig.config(&["sleep", "60"]));
     let said = refusal(container.exec(&["--cgroup", "nowhere"], &["true"]));
-    assert!(said.contains(" adding pid "), "{said}");
-    assert!(said.contains("no such file or directory"), "{said}");
+    assert_contains!(said, " adding pid ", "no such file or directory");
 }
 
 /// The specification wants a process by the time of the start.

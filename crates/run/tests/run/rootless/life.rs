@@ -4,7 +4,7 @@ use std::fs;
 use std::os::unix::fs::MetadataExt;
 use std::os::unix::process::CommandExt;
 use std::process::Command;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use orlop_testkit::{assert_contains, machine, skip_unless};
 use serde_json::{Value, json};
@@ -54,11 +54,12 @@ fn all_commands_know_a_users_container() {
     let stats = out(user.says(&["events", "--stats", &id]));
     assert!(stats.starts_with("{\"type\":\"stats\""), "{stats}");
     out(user.says(&["kill", &id, "KILL"]));
-    let deadline = Instant::now() + Duration::from_secs(10) * machine::patience();
-    while state()["status"] != "stopped" {
-        assert!(Instant::now() < deadline, "{}", state());
-        std::thread::sleep(Duration::from_millis(5));
-    }
+    orlop_testkit::block_until!(
+        Duration::from_secs(10) * machine::patience(),
+        state()["status"] == "stopped",
+        "{}",
+        state()
+    );
     out(user.says(&["delete", &id]));
     assert!(refusal(user.says(&["state", &id])).contains("does not exist"));
 }
@@ -136,9 +137,9 @@ fn without_a_directory_of_its_own_a_user_is_told_to_give_one() {
     command.env("XDG_RUNTIME_DIR", "/proc/nowhere");
     command.args(["run", "--bundle"]).arg(&bundle).arg(&id);
     let said = refusal(ended(&mut command));
-    assert!(
-        said.contains("the path in $XDG_RUNTIME_DIR must be writable by the user"),
-        "{said}"
+    assert_contains!(
+        said,
+        "the path in $XDG_RUNTIME_DIR must be writable by the user"
     );
 }
 

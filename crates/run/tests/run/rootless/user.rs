@@ -2,14 +2,17 @@
 
 use std::cell::RefCell;
 use std::fs;
-use std::os::unix::fs::{PermissionsExt, chown, symlink};
+use std::os::unix::fs::{PermissionsExt, chown};
 use std::os::unix::process::CommandExt;
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
 
+use orlop_testkit::bundle::fill_root;
 pub(crate) use orlop_testkit::process::{Said, ended};
 use orlop_testkit::{Scratch, machine};
 use serde_json::{Value, json};
+
+use crate::rig;
 
 /// Who it is: nobody else on the machine.
 pub(crate) const ID: u32 = 64_321;
@@ -49,23 +52,13 @@ impl User {
     pub(crate) fn of(id: u32) -> Self {
         let scratch = Scratch::new();
         let rootfs = scratch.subdir("rootfs");
-        for directory in ["bin", "dev", "etc", "proc", "sys", "tmp"] {
-            fs::create_dir_all(rootfs.join(directory)).unwrap();
-        }
-        let busybox = machine::program("busybox").unwrap_or_else(|e| panic!("{e}"));
-        fs::copy(busybox, rootfs.join("bin/busybox")).unwrap();
-        for applet in [
+        let applets = [
             "sh", "cat", "ls", "sleep", "id", "grep", "true", "readlink", "stat",
-        ] {
-            symlink("busybox", rootfs.join("bin").join(applet)).unwrap();
-        }
-        let given = std::env::var_os("ORLOP_TEST_OCI_RUNTIME").map_or_else(
-            || PathBuf::from(env!("CARGO_BIN_EXE_orlop-run")),
-            PathBuf::from,
-        );
+        ];
+        fill_root(&rootfs, &applets);
         // Where the build is the user may not come.
         let runtime = scratch.subdir("program").join("orlop-run");
-        fs::copy(given, &runtime).unwrap();
+        fs::copy(rig::runtime(), &runtime).unwrap();
         let user = Self {
             id,
             scratch,
