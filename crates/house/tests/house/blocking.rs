@@ -1,8 +1,9 @@
 //! What blocks in a daemon is done on threads of which one stays: those of the reactor panic where none can be started.
 
 use std::collections::BTreeSet;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
+use crate::files::sources;
 use crate::words::Source;
 
 /// What runs in a daemon, as paths below `crates`. Commands that end are not among it.
@@ -96,15 +97,4 @@ fn no_thread_that_all_share_waits_for_a_task() {
     }
     let own: BTreeSet<String> = OWN_THREADS.iter().map(|&it| it.to_owned()).collect();
     assert_eq!(found, own);
-}
-
-fn sources(at: &Path) -> Vec<PathBuf> {
-    if at.is_file() {
-        return vec![at.to_owned()];
-    }
-    let entries = std::fs::read_dir(at).expect("a directory of sources");
-    let paths = entries.map(|entry| entry.expect("an entry").path());
-    let is_source = |path: &PathBuf| path.is_dir() || path.extension().is_some_and(|it| it == "rs");
-    let paths = paths.filter(is_source);
-    paths.flat_map(|path| sources(&path)).collect()
 }

@@ -4,6 +4,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
+use crate::files::sources;
 use crate::words::{Import, Source};
 
 /// Where the engine's sources are.
@@ -112,7 +113,11 @@ struct File {
 impl Arrows {
     fn within(root: &Path) -> Self {
         let mut files = BTreeMap::new();
-        for path in sources(root) {
+        let holds_tests = |path: &PathBuf| {
+            let stem = path.file_stem().unwrap().to_string_lossy();
+            stem.ends_with("tests")
+        };
+        for path in sources(root).into_iter().filter(|path| !holds_tests(path)) {
             let module = module_of(path.strip_prefix(root).unwrap());
             let source = Source::read(&std::fs::read_to_string(&path).unwrap());
             let names = BTreeMap::new();
@@ -246,21 +251,6 @@ fn from_root<'m>(
             is_child.then(|| [here.as_slice(), path].concat())
         }
     }
-}
-
-/// All source files below a directory but those that hold tests.
-fn sources(root: &Path) -> Vec<PathBuf> {
-    let mut found = Vec::new();
-    for entry in std::fs::read_dir(root).unwrap() {
-        let path = entry.unwrap().path();
-        let stem = path.file_stem().unwrap().to_string_lossy().into_owned();
-        if path.is_dir() {
-            found.extend(sources(&path));
-        } else if path.extension().is_some_and(|it| it == "rs") && !stem.ends_with("tests") {
-            found.push(path);
-        }
-    }
-    found
 }
 
 fn module_of(path: &Path) -> Module {

@@ -7,6 +7,7 @@ use std::collections::BTreeSet;
 use serde::Deserialize;
 
 use crate::cargo::Graph;
+use crate::files::read;
 
 #[derive(Deserialize)]
 struct Rules {
@@ -122,9 +123,8 @@ fn licence_expressions_are_read_right() {
 }
 
 fn load() -> (Rules, Graph) {
-    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../deny.toml");
-    let text = std::fs::read_to_string(path).expect("read deny.toml");
-    let rules: Rules = toml::from_str(&text).expect("deny.toml has the tables used here");
+    let rules: Rules =
+        toml::from_str(&read("deny.toml")).expect("deny.toml has the tables used here");
     let mut options = vec!["--all-features"];
     for target in &rules.graph.targets {
         options.extend(["--filter-platform", target]);

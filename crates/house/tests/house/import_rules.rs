@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::cargo::{Graph, Kind, Package, Purpose};
+use crate::files::read;
 
 /// Each crate and the crates of the house that it may depend on.
 const MAY_USE: &[(&str, &[&str])] = &[
@@ -269,11 +270,7 @@ fn every_place_has_its_crate() {
 
 #[test]
 fn the_architecture_page_names_every_crate() {
-    let page = std::fs::read_to_string(concat!(
-        env!("CARGO_MANIFEST_DIR"),
-        "/../../ARCHITECTURE.md"
-    ))
-    .expect("read ARCHITECTURE.md");
+    let page = read("ARCHITECTURE.md");
     let words: BTreeSet<&str> = page
         .split(|c: char| !c.is_ascii_alphanumeric() && c != '-')
         .collect();
@@ -292,11 +289,7 @@ fn the_architecture_page_names_every_crate() {
 /// about the binary, and what stands behind a second arrow is for the one before it.
 #[test]
 fn the_architecture_page_draws_the_same_arrows() {
-    let page = std::fs::read_to_string(concat!(
-        env!("CARGO_MANIFEST_DIR"),
-        "/../../ARCHITECTURE.md"
-    ))
-    .expect("read ARCHITECTURE.md");
+    let page = read("ARCHITECTURE.md");
     let drawn = drawn(&page);
     for (name, may_use) in MAY_USE.iter().filter(|(name, _)| *name != FOR_TESTS) {
         let allowed: BTreeSet<&str> = may_use.iter().copied().collect();

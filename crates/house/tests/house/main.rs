@@ -10,6 +10,7 @@ mod blocking;
 mod cargo;
 mod circles;
 mod dependencies;
+mod files;
 mod import_rules;
 mod promises;
 mod pure_rules;

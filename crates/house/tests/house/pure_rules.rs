@@ -4,6 +4,8 @@ use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
+use crate::files::sources;
+
 /// The crate that decides.
 const RULES: &str = "kubelet-rules";
 
@@ -103,9 +105,8 @@ fn what_decides_builds_on_nothing_that_does() {
 #[test]
 fn what_decides_asks_nobody() {
     let mut found = Vec::new();
-    let mut files = 0;
-    sources(&crate_directory().join("src"), &mut |path| {
-        files += 1;
+    let files = sources(&crate_directory().join("src"));
+    for path in &files {
         let text = std::fs::read_to_string(path).expect("read a source");
         for (number, line) in (1..).zip(text.lines()) {
             let code = line.split("//").next().unwrap_or_default();
@@ -113,8 +114,9 @@ fn what_decides_asks_nobody() {
                 found.push(format!("{}:{number}: {word}", path.display()));
             }
         }
-    });
-    assert!(files > 40, "only {files} sources were read");
+    }
+    let count = files.len();
+    assert!(count > 40, "only {count} sources were read");
     assert!(
         found.is_empty(),
         "{RULES} is told what is known: {found:#?}"
@@ -144,15 +146,4 @@ fn the_lint_refuses_each_kind_of_asking() {
 
 fn crate_directory() -> PathBuf {
     Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/..")).join(RULES)
-}
-
-fn sources(directory: &Path, see: &mut impl FnMut(&Path)) {
-    for entry in std::fs::read_dir(directory).expect("list sources") {
-        let path = entry.expect("list sources").path();
-        if path.is_dir() {
-            sources(&path, see);
-        } else if path.extension().is_some_and(|extension| extension == "rs") {
-            see(&path);
-        }
-    }
 }

@@ -4,35 +4,19 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use crate::files::{read, sources, top};
+
 /// Words that explain nothing: no module is called so.
 const EMPTY_WORDS: [&str; 14] = [
     "utils", "util", "helpers", "common", "misc", "guard", "hunt", "home", "vow", "shown", "tell",
     "offer", "several", "trials",
 ];
 
-fn top() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
-}
-
-fn read(path: &str) -> String {
-    fs::read_to_string(top().join(path)).unwrap_or_else(|error| panic!("{path}: {error}"))
-}
-
 /// Every Rust file of the crates, as a path from the top.
-fn sources() -> Vec<PathBuf> {
-    let mut dirs = vec![top().join("crates")];
-    let mut found = Vec::new();
-    while let Some(dir) = dirs.pop() {
-        for entry in fs::read_dir(dir).unwrap() {
-            let path = entry.unwrap().path();
-            if path.is_dir() {
-                dirs.push(path);
-            } else if path.extension().is_some_and(|it| it == "rs") {
-                found.push(path.strip_prefix(top()).unwrap().to_owned());
-            }
-        }
-    }
-    found
+fn all_sources() -> Vec<PathBuf> {
+    let found = sources(&top().join("crates")).into_iter();
+    let relative = |path: PathBuf| path.strip_prefix(top()).unwrap().to_owned();
+    found.map(relative).collect()
 }
 
 /// `RunPodSandbox` as `run_pod_sandbox`.
@@ -108,7 +92,7 @@ fn a_key_is_found_in_the_table_of_keys() {
 
 #[test]
 fn every_file_says_at_its_head_what_it_is_for() {
-    let sources = sources();
+    let sources = all_sources();
     assert!(sources.len() > 1000, "{}", sources.len());
     let silent: Vec<_> = sources
         .iter()
@@ -122,7 +106,7 @@ fn every_file_says_at_its_head_what_it_is_for() {
 
 #[test]
 fn no_module_bears_a_word_that_explains_nothing() {
-    let empty: Vec<_> = sources()
+    let empty: Vec<_> = all_sources()
         .into_iter()
         .filter(|path| path.iter().any(|part| part == "src"))
         .filter(|path| {

@@ -1,7 +1,6 @@
 //! The tables that name tests, and the lists that say which of them run, as they are in this workspace.
 
 use std::fs;
-use std::path::{Path, PathBuf};
 
 use super::check::Workspace;
 use super::commands::Commands;
@@ -10,6 +9,7 @@ use super::not_here::NotHere;
 use super::profiles::Profiles;
 use super::programs::{Programs, Test};
 use super::vm::Step;
+use crate::files::{read, sources, top};
 
 /// Benches that hold no promise; they are run while what they measure is changed.
 const BY_HAND: &[&str] = &["lifecycle", "read"];
@@ -142,27 +142,9 @@ fn long_benches() -> Vec<String> {
 /// The texts of a package's source files.
 fn sources_of(package: &str) -> Vec<String> {
     let directory = package.strip_prefix("orlop-").unwrap_or(package);
-    let mut next = vec![top().join("crates").join(directory)];
-    let mut found = Vec::new();
-    while let Some(directory) = next.pop() {
-        for entry in fs::read_dir(directory).unwrap() {
-            let path = entry.unwrap().path();
-            if path.is_dir() {
-                next.push(path);
-            } else if path.extension().is_some_and(|it| it == "rs") {
-                found.push(fs::read_to_string(path).unwrap());
-            }
-        }
-    }
-    found
-}
-
-fn top() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
-}
-
-fn read(path: &str) -> String {
-    fs::read_to_string(top().join(path)).unwrap_or_else(|error| panic!("{path}: {error}"))
+    let sources = sources(&top().join("crates").join(directory));
+    let read = |path| fs::read_to_string(path).unwrap();
+    sources.into_iter().map(read).collect()
 }
 
 /// A row of a table, without the bars.
