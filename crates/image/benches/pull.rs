@@ -5,12 +5,9 @@
 //! `cargo bench -p orlop-image --bench pull [-- ROUNDS]`
 #![allow(
     clippy::disallowed_methods,
-    reason = "tests read what they wrote themselves"
-)]
-#![allow(
-    clippy::unwrap_used,
     clippy::expect_used,
-    reason = "a benchmark reports by panicking"
+    clippy::unwrap_used,
+    reason = "benchmarks fail by panicking, and read what they wrote themselves"
 )]
 
 use std::path::{Path, PathBuf};

@@ -169,6 +169,9 @@ fn what_is_wrong_with_a_message_is_told_and_nothing_of_its_content() {
     annotations.insert(format!("{KEYS}pkcs11"), message);
     let bytes = encrypted.bytes.clone();
     let told = Encrypted { annotations, bytes }.refusal(&keys);
-    assert!(told.contains("PKCS#11 (which is not supported"), "{told}");
-    assert!(told.contains("have a key provider use"), "{told}");
+    orlop_testkit::assert_contains!(
+        told,
+        "PKCS#11 (which is not supported",
+        "have a key provider use"
+    );
 }

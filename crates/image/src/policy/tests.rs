@@ -218,25 +218,31 @@ impl Scene {
         name: &str,
         signatures: &[ImageSignature],
     ) -> Result<String, String> {
-        let policy = with_requirement(requirement)?;
-        let name: Reference = name.parse().unwrap();
         let evidence = Evidence {
             manifests: vec![self.image],
             signatures: signatures.iter().map(kept).collect(),
             ..Evidence::default()
         };
-        let subject = Subject {
-            name: Some(&name),
-            evidence: &evidence,
-        };
-        let verdict = policy.judge(subject).map_err(|error| error.to_string())?;
-        let one = &verdict.requirements[0];
-        if one.fulfilled {
-            Ok(one.reason.clone())
-        } else {
-            Err(one.reason.clone())
-        }
+        judge(requirement, name, &evidence)
     }
+}
+
+/// What a policy of one requirement says of an image.
+pub(super) fn judge(
+    requirement: &Value,
+    name: &str,
+    evidence: &Evidence,
+) -> Result<String, String> {
+    let policy = with_requirement(requirement)?;
+    let name: Reference = name.parse().unwrap();
+    let subject = Subject {
+        name: Some(&name),
+        evidence,
+    };
+    let verdict = policy.judge(subject).map_err(|error| error.to_string())?;
+    let one = &verdict.requirements[0];
+    let outcome = if one.fulfilled { Ok } else { Err };
+    outcome(one.reason.clone())
 }
 
 /// A signature as it is kept beside an image.
@@ -483,10 +489,7 @@ fn a_namespace_has_its_own_file_or_the_node_s() {
         Ok::<_, Error>(policy)
     };
     let missing = place("team").unwrap_err().to_string();
-    assert!(
-        missing.contains("policy.json: there is no such file"),
-        "{missing}"
-    );
+    orlop_testkit::assert_contains!(missing, "policy.json: there is no such file");
     let text = json!({ "default": reject() }).to_string();
     std::fs::write(&node, &text).unwrap();
     std::fs::write(dir.join("team.json"), &text).unwrap();

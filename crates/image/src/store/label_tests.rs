@@ -18,6 +18,17 @@ const LABEL: &str = "system_u:object_r:usr_t:s0";
 /// What a layer has, the top first.
 const ALL: [&str; 6] = ["", "fs", "fs/dir", "fs/dir/file", "fs/file", "fs/link"];
 
+/// Begins a test on a layer of its own; skips it where none can have a label.
+macro_rules! layer {
+    () => {{
+        skip_unless!(machine::is_root());
+        let Some(layer) = a_layer() else {
+            skip!("labels cannot be set in /var/tmp");
+        };
+        layer
+    }};
+}
+
 /// A layer without a label, where one can be set; the node's own temporary files may lie where none can.
 fn a_layer() -> Option<(TempDir, PathBuf)> {
     let dir = tempfile::tempdir_in("/var/tmp").unwrap();
@@ -49,10 +60,7 @@ fn labelled(layer: &Path) -> Vec<&'static str> {
 
 #[test]
 fn a_layer_is_labelled_once_and_no_link_leads_out() {
-    skip_unless!(machine::is_root());
-    let Some((dir, layer)) = a_layer() else {
-        skip!("labels cannot be set in /var/tmp");
-    };
+    let (dir, layer) = layer!();
     let label = LayerLabel::new(LABEL.to_owned());
     label.give(&layer).unwrap();
     assert_eq!(labelled(&layer), ALL);
@@ -73,10 +81,7 @@ fn a_layer_is_labelled_once_and_no_link_leads_out() {
 
 #[test]
 fn a_walk_that_is_cut_short_is_taken_up_where_it_was() {
-    skip_unless!(machine::is_root());
-    let Some((_dir, layer)) = a_layer() else {
-        skip!("labels cannot be set in /var/tmp");
-    };
+    let (_dir, layer) = layer!();
     let top = open_dir(&layer).unwrap();
     let mut room = 3;
     let cut = label_all(&top, LABEL.as_bytes(), &mut |file, label| {
@@ -101,10 +106,7 @@ fn a_walk_that_is_cut_short_is_taken_up_where_it_was() {
 
 #[test]
 fn what_goes_while_a_layer_is_labelled_is_not_missed() {
-    skip_unless!(machine::is_root());
-    let Some((_dir, layer)) = a_layer() else {
-        skip!("labels cannot be set in /var/tmp");
-    };
+    let (_dir, layer) = layer!();
     let top = open_dir(&layer).unwrap();
     let emptied = layer.join("fs");
     // The names in a directory are read before the first of them is labelled.
@@ -125,10 +127,7 @@ fn what_goes_while_a_layer_is_labelled_is_not_missed() {
 
 #[test]
 fn a_store_opens_without_a_walk_and_labels_what_is_used() {
-    skip_unless!(machine::is_root());
-    let Some((dir, _)) = a_layer() else {
-        skip!("labels cannot be set in /var/tmp");
-    };
+    let (dir, _) = layer!();
     let root = dir.path().join("images");
     let (used, other) = (Digest::of(b"used"), Digest::of(b"other"));
     let layout = Layout::create(&root).unwrap();
@@ -174,10 +173,7 @@ fn a_label_that_cannot_be_set_keeps_no_store_from_opening() {
 
 #[test]
 fn a_label_that_was_given_up_half_way_and_is_wanted_again_is_given_to_all() {
-    skip_unless!(machine::is_root());
-    let Some((_dir, layer)) = a_layer() else {
-        skip!("labels cannot be set in /var/tmp");
-    };
+    let (_dir, layer) = layer!();
     let label = LayerLabel::new(LABEL.to_owned());
     label.give(&layer).unwrap();
     let top = open_dir(&layer).unwrap();
@@ -198,10 +194,7 @@ fn a_label_that_was_given_up_half_way_and_is_wanted_again_is_given_to_all() {
 
 #[test]
 fn a_store_that_an_earlier_version_labelled_half_is_not_taken_for_labelled() {
-    skip_unless!(machine::is_root());
-    let Some((dir, _)) = a_layer() else {
-        skip!("labels cannot be set in /var/tmp");
-    };
+    let (dir, _) = layer!();
     let root = dir.path().join("images");
     let layout = Layout::create(&root).unwrap();
     let key = Digest::of(b"half");
@@ -223,10 +216,7 @@ fn a_store_that_an_earlier_version_labelled_half_is_not_taken_for_labelled() {
 
 #[test]
 fn a_label_that_is_refused_is_no_damage() {
-    skip_unless!(machine::is_root());
-    let Some((dir, layer)) = a_layer() else {
-        skip!("labels cannot be set in /var/tmp");
-    };
+    let (dir, layer) = layer!();
     let flags = rustix::fs::IFlags::IMMUTABLE;
     let file = fs::File::open(layer.join("fs/file")).unwrap();
     let former = rustix::fs::ioctl_getflags(&file).unwrap();
@@ -243,10 +233,7 @@ fn a_label_that_is_refused_is_no_damage() {
 
 #[test]
 fn a_layer_on_a_disk_that_is_read_only_or_full_is_no_damage_and_no_matter_of_the_policy() {
-    skip_unless!(machine::is_root());
-    let Some((dir, layer)) = a_layer() else {
-        skip!("labels cannot be set in /var/tmp");
-    };
+    let (dir, layer) = layer!();
     // In mounts of its own, so that the rest of the machine is as it was.
     let refused = std::thread::spawn(move || {
         attributes::own_mounts().unwrap();

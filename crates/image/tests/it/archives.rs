@@ -6,7 +6,7 @@ use std::process::Command;
 use orlop_image::{Error, ExportFormat, ImportSource};
 use orlop_testkit::{BuiltImage, Compression, Format, Hash, ImageBuilder, Layer, Registry};
 
-use crate::support::{Place, content, pull};
+use crate::support::{Place, content};
 
 fn built() -> BuiltImage {
     ImageBuilder::new()
@@ -62,7 +62,7 @@ async fn what_is_exported_is_imported_as_the_same_image() {
     let built = built();
     registry.push(&built, "app:1").await;
     let name = registry.reference("app:1");
-    pull(&place.images, &name).await.unwrap();
+    place.pull(&name).await.unwrap();
     for format in [ExportFormat::OciLayout, ExportFormat::DockerArchive] {
         let path = place.scratch.path("export.tar");
         let file = std::fs::File::create(&path).unwrap();
@@ -70,12 +70,7 @@ async fn what_is_exported_is_imported_as_the_same_image() {
         // Another tool must be able to read it.
         let listing = Command::new("tar").arg("-tf").arg(&path).output().unwrap();
         assert!(listing.status.success());
-        let file = std::fs::File::open(&path).unwrap();
-        let images = other
-            .images
-            .import(ImportSource::Stream(Box::new(file)), None)
-            .await
-            .unwrap();
+        let images = other.import_archive(&path).await.unwrap();
         assert_eq!(images[0].id.to_string(), built.id(), "{format:?}");
         assert_eq!(images[0].repo_tags, std::slice::from_ref(&name));
         other.images.remove(&name).await.unwrap();
@@ -83,11 +78,7 @@ async fn what_is_exported_is_imported_as_the_same_image() {
     let dir = place.scratch.subdir("exported");
     let done = place.images.export_directory(&[built.id()], &dir).await;
     done.unwrap();
-    other
-        .images
-        .import(ImportSource::Directory(dir), None)
-        .await
-        .unwrap();
+    other.import_layout(&dir).await.unwrap();
     assert_eq!(
         other
             .images
@@ -113,7 +104,7 @@ async fn images_named_by_sha512_are_images() {
     assert!(built.id().starts_with("sha512:"));
     registry.push(&built, "app:1").await;
     let name = registry.reference("app:1");
-    let image = pull(&place.images, &name).await.unwrap();
+    let image = place.pull(&name).await.unwrap();
     assert_eq!(image.id.to_string(), built.id());
     let mount = place.images.mount_read_only(&image.id).await.unwrap();
     assert_eq!(content(&mount, "f"), "high");
@@ -123,8 +114,7 @@ async fn images_named_by_sha512_are_images() {
 
     let dir = place.scratch.subdir("exported");
     place.images.export_directory(&[&name], &dir).await.unwrap();
-    let source = ImportSource::Directory(dir);
-    let imported = other.images.import(source, None).await.unwrap();
+    let imported = other.import_layout(&dir).await.unwrap();
     assert_eq!(imported[0].id, image.id);
 
     // Its index and its manifest, too, are named so in a layout.
@@ -179,9 +169,7 @@ async fn a_damaged_layer_is_found_and_only_that_is_pulled_again() {
     let (registry, place) = (Registry::start(), Place::open().await);
     let built = built();
     registry.push(&built, "app:1").await;
-    let image = pull(&place.images, &registry.reference("app:1"))
-        .await
-        .unwrap();
+    let image = place.pull(&registry.reference("app:1")).await.unwrap();
     let verified = place.images.verify(true).await.unwrap();
     assert_eq!(
         (verified.sound, verified.unchecked, verified.broken.len()),

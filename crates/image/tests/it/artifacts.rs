@@ -1,10 +1,10 @@
 //! Artifacts: blobs that are files, and archives only where they say so.
 
-use orlop_image::{Error, ExportFormat, ImportSource, StoreForm};
+use orlop_image::{Error, StoreForm};
 use orlop_testkit::image::ArtifactBlob;
 use orlop_testkit::{BuiltImage, Layer, Registry};
 
-use crate::support::{Place, file, pull};
+use crate::support::{Place, file};
 
 const KIND: &str = "application/vnd.example.model";
 
@@ -40,7 +40,7 @@ async fn blobs_are_files_of_an_artifact() {
     let mut place = Place::open().await;
     let (built, nameless) = model();
     let name = registry.push(&built, "model:1").await;
-    let artifact = pull(&place.images, &name).await.expect("pull");
+    let artifact = place.pull(&name).await.expect("pull");
     // Another artifact has the same configuration, none.
     assert_eq!(artifact.id.to_string(), built.digest());
     let other = BuiltImage::artifact(
@@ -52,7 +52,7 @@ async fn blobs_are_files_of_an_artifact() {
         ],
     );
     let other = registry.push(&other, "other:1").await;
-    let other = pull(&place.images, &other).await.expect("pull");
+    let other = place.pull(&other).await.expect("pull");
     assert_ne!(other.id, artifact.id);
     let kind = artifact.config.artifact.as_ref().map(|it| it.kind.as_str());
     assert_eq!(kind, Some(KIND));
@@ -83,24 +83,14 @@ async fn blobs_are_files_of_an_artifact() {
         );
         // It is known again, and nothing comes twice.
         place.reopen().await;
-        let again = pull(&place.images, &name).await.expect("pull again");
+        let again = place.pull(&name).await.expect("pull again");
         assert_eq!((again.id, &again.config), (artifact.id, &artifact.config));
         assert_eq!(place.layer_dirs(), 9);
     }
     let verified = place.images.verify(false).await.expect("verify");
     assert_eq!((verified.sound, verified.unchecked), (9, 0), "{verified:?}");
-    let names = [&*name];
-    let exported = place
-        .images
-        .export(&names, ExportFormat::OciLayout, Vec::new());
-    let error = exported.await.unwrap_err().to_string();
-    assert!(error.contains("is not exported"), "{error}");
-    for artifact in [artifact, other] {
-        let done = place.images.remove(&artifact.id.to_string()).await;
-        done.expect("remove");
-    }
-    place.sweep().await;
-    assert_eq!(place.layer_dirs(), 0);
+    place.assert_not_exported(&name).await;
+    place.remove_all(&[artifact, other]).await;
 }
 
 #[tokio::test]
@@ -109,7 +99,7 @@ async fn a_damaged_file_of_an_artifact_comes_again() {
     let place = Place::with(|config| config.store = StoreForm::Files).await;
     let built = BuiltImage::artifact(KIND, vec![ArtifactBlob::file("weights.bin", &[7; 7000])]);
     let name = registry.push(&built, "model:1").await;
-    let artifact = pull(&place.images, &name).await.expect("pull");
+    let artifact = place.pull(&name).await.expect("pull");
     let layers = place.images.layer_dirs(&artifact.id).expect("its layers");
     std::fs::write(layers[0].join("weights.bin"), [8; 7000]).expect("spoil it");
     let verified = place.images.verify(true).await.expect("verify");
@@ -124,11 +114,7 @@ async fn an_artifact_is_imported_from_a_layout() {
     let (built, _) = model();
     let dir = place.scratch.subdir("layout");
     built.write_oci_layout(&dir, "a.example/model:1");
-    let images = place
-        .images
-        .import(ImportSource::Directory(dir), None)
-        .await;
-    let images = images.expect("import");
+    let images = place.import_layout(&dir).await.expect("import");
     assert_eq!(images[0].id.to_string(), built.digest());
     assert_eq!(
         file(&place, &images[0], "configs/model.json").await.1,
@@ -174,7 +160,7 @@ async fn artifacts_that_reach_out_or_are_too_large_are_refused() {
     ] {
         let artifact = BuiltImage::artifact(KIND, blobs);
         let name = registry.push(&artifact, &format!("{what}:1")).await;
-        let error = pull(&place.images, &name).await.unwrap_err();
+        let error = place.pull(&name).await.unwrap_err();
         assert!(
             matches!(error, Error::InvalidImage { .. } | Error::TooLarge { .. }),
             "{what}: {error:?}"
@@ -225,14 +211,11 @@ async fn an_artifact_of_an_archive_holds_what_its_digests_say() {
     });
     std::fs::write(dir.join("index.json"), index.to_string()).unwrap();
     std::fs::write(dir.join("oci-layout"), r#"{"imageLayoutVersion":"1.0.0"}"#).unwrap();
-    let imported = place
-        .images
-        .import(ImportSource::Directory(dir), None)
-        .await;
+    let imported = place.import_layout(&dir).await;
     imported.expect_err("its layer is not in the archive");
 
     let honest = BuiltImage::artifact(KIND, vec![ArtifactBlob::file("weights.bin", good)]);
     let name = registry.push(&honest, "model:1").await;
-    let pulled = pull(&place.images, &name).await.expect("pull");
+    let pulled = place.pull(&name).await.expect("pull");
     assert_eq!(file(&place, &pulled, "weights.bin").await.1, good);
 }

@@ -5,7 +5,8 @@ use orlop_testkit::sigstore::{Key, Person, statement};
 use orlop_testkit::{Fault, FaultProxy, ImageAttestation, Rule};
 use serde_json::{Value, json};
 
-use crate::signatures::{Scene, accept, assert_refused, pull_for};
+use crate::signatures::{Scene, accept, pull_for};
+use crate::support::assert_refused;
 
 const SAID: &str = "https://slsa.dev/provenance/v1";
 

@@ -3,7 +3,7 @@
 use orlop_image::Error;
 use orlop_testkit::{ImageBuilder, Layer, Registry};
 
-use crate::support::{Place, pull};
+use crate::support::Place;
 
 const LIMIT: u64 = 1 << 20;
 
@@ -34,7 +34,7 @@ async fn an_image_beyond_its_size_is_refused_by_name_before_and_while_it_comes()
     }
     registry.push(&noise.build(), "announced:1").await;
     let name = registry.reference("announced:1");
-    let error = pull(&place.images, &name).await.unwrap_err();
+    let error = place.pull(&name).await.unwrap_err();
     names_image_limit_and_key(&error, "announced:1");
     let told = error.to_string();
     assert!(told.contains("with layers of 12"), "{told}");
@@ -44,7 +44,7 @@ async fn an_image_beyond_its_size_is_refused_by_name_before_and_while_it_comes()
     let name = registry.reference("unpacked:1");
     // What an earlier try has brought counts for the next ones as well.
     for _ in 0..6 {
-        let error = pull(&place.images, &name).await.unwrap_err();
+        let error = place.pull(&name).await.unwrap_err();
         names_image_limit_and_key(&error, "unpacked:1");
     }
     place.sweep().await;
@@ -61,6 +61,6 @@ async fn an_image_within_its_size_is_pulled_as_often_as_one_likes() {
     registry.push(&built, "fits:1").await;
     for _ in 0..3 {
         let name = registry.reference("fits:1");
-        pull(&place.images, &name).await.unwrap();
+        place.pull(&name).await.unwrap();
     }
 }

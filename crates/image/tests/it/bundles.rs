@@ -12,7 +12,7 @@ use orlop_testkit::{
 };
 use serde_json::{Value, json};
 
-use crate::support::Place;
+use crate::support::{Place, assert_refused};
 
 const SIGN: &str = "https://sigstore.dev/cosign/sign/v1";
 const ISSUER: &str = "https://issuer.example";
@@ -140,13 +140,6 @@ impl Scene {
         self.proxy
             .rule(Rule::on(&format!("referrers/{digest}"), answer));
     }
-}
-
-#[track_caller]
-fn assert_refused<T: std::fmt::Debug>(outcome: Result<T>, because: &str) {
-    let error = outcome.expect_err("it must not be allowed");
-    assert!(matches!(error, Error::NotAllowed { .. }), "{error}");
-    assert!(error.to_string().contains(because), "{error}");
 }
 
 #[tokio::test]
@@ -405,11 +398,8 @@ async fn where_there_is_the_api_nobody_waits_for_the_tag() {
     let start = Instant::now();
     scene.pull().await.unwrap();
     // Nothing comes from there before 10 seconds are over.
-    assert!(
-        start.elapsed() < Duration::from_secs(5),
-        "{:?}",
-        start.elapsed()
-    );
+    let took = start.elapsed();
+    assert!(took < Duration::from_secs(5), "{took:?}");
 }
 
 #[tokio::test]

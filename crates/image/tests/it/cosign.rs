@@ -4,14 +4,14 @@
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-use orlop_image::{Error, Image, PolicyFiles, PullRequest, Result};
+use orlop_image::{Image, PolicyFiles, PullRequest, Result};
 use orlop_testkit::sigstore::{CodeAuthority, Referrer, Services, Wish};
 use orlop_testkit::{
     BuiltImage, ImageBuilder, Layer, Registry, Scratch, machine, skip, skip_unless,
 };
 use serde_json::{Value, json};
 
-use crate::support::Place;
+use crate::support::{Place, assert_refused};
 
 const EMAIL: &str = "who@people.example";
 const ISSUER: &str = "https://issuer.example";
@@ -151,13 +151,6 @@ impl Scene {
         }
         pulled
     }
-}
-
-#[track_caller]
-fn assert_refused<T: std::fmt::Debug>(outcome: Result<T>, because: &str) {
-    let error = outcome.expect_err("it must not be allowed");
-    assert!(matches!(error, Error::NotAllowed { .. }), "{error}");
-    assert!(error.to_string().contains(because), "{error}");
 }
 
 #[tokio::test]

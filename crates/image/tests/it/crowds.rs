@@ -5,7 +5,8 @@ use orlop_testkit::{Fault, FaultProxy, ImageSignature, KeyKind, Rule, Signer};
 use serde_json::json;
 
 use crate::bundles::head;
-use crate::signatures::{Scene, accept, assert_refused, pull_for};
+use crate::signatures::{Scene, accept, pull_for};
+use crate::support::assert_refused;
 
 /// As many signatures as are looked at, by a stranger, and others each time.
 fn rubbish(scene: &Scene, turn: usize) -> Vec<ImageSignature> {

@@ -8,14 +8,12 @@ use std::process::Command;
 use orlop_image::{Image, StoreForm};
 use orlop_testkit::{Compression, ImageBuilder, Layer, Registry};
 
-use crate::support::{Place, content, form, inside, pull, until};
+use crate::support::{Place, content, form, inside, until};
 
 async fn pulled(registry: &Registry, place: &Place, builder: ImageBuilder) -> Image {
     let name = format!("app:{}", place.images.list().len());
     registry.push(&builder.build(), &name).await;
-    pull(&place.images, &registry.reference(&name))
-        .await
-        .unwrap()
+    place.pull(&registry.reference(&name)).await.unwrap()
 }
 
 #[tokio::test]
@@ -370,9 +368,7 @@ async fn hostile_archives_are_refused_by_name_and_leave_nothing() {
                 .marked(name)
                 .build();
             registry.push(&built, "bad:1").await;
-            let error = pull(&place.images, &registry.reference("bad:1"))
-                .await
-                .unwrap_err();
+            let error = place.pull(&registry.reference("bad:1")).await.unwrap_err();
             assert!(error.to_string().contains(reason), "{name}: {error}");
             for dir in ["layers", "tmp", "ingest"] {
                 until(&format!("{name}: {dir}"), || place.entries(dir).is_empty()).await;

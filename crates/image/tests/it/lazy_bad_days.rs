@@ -447,11 +447,8 @@ async fn removing_a_layer_waits_for_no_read() {
     let start = Instant::now();
     let removed = scene.place.images.remove(&image.id.to_string()).await;
     removed.unwrap();
-    assert!(
-        start.elapsed() < Duration::from_secs(10),
-        "{:?}",
-        start.elapsed()
-    );
+    let took = start.elapsed();
+    assert!(took < Duration::from_secs(10), "{took:?}");
 }
 
 #[tokio::test(flavor = "multi_thread")]

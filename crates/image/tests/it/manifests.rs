@@ -3,7 +3,7 @@
 use orlop_image::{Digest, Error};
 use orlop_testkit::{Fault, FaultProxy, Rule};
 
-use crate::support::{Place, pull};
+use crate::support::Place;
 
 const OCI_INDEX: &str = "application/vnd.oci.image.index.v1+json";
 const OCI_MANIFEST: &str = "application/vnd.oci.image.manifest.v1+json";
@@ -87,9 +87,7 @@ async fn impossible_manifests_are_refused() {
     ];
     for (name, text, reason) in table {
         let proxy = serve(&text, OCI_MANIFEST, &[&one, &thousand, helm]);
-        let error = pull(&place.images, &proxy.reference("app:1"))
-            .await
-            .unwrap_err();
+        let error = place.pull(&proxy.reference("app:1")).await.unwrap_err();
         assert!(error.to_string().contains(reason), "{name}: {error}");
         assert!(error.to_string().contains("app:1"), "{name}: {error}");
     }
@@ -108,9 +106,7 @@ async fn indexes_end_somewhere_and_digests_are_checked() {
     }
     let others: Vec<&str> = texts.iter().map(String::as_str).collect();
     let proxy = serve(&texts[6], OCI_INDEX, &others);
-    let error = pull(&place.images, &proxy.reference("app:1"))
-        .await
-        .unwrap_err();
+    let error = place.pull(&proxy.reference("app:1")).await.unwrap_err();
     assert!(error.to_string().contains("nested more than"), "{error}");
 
     let promised = Digest::of(b"promised");
@@ -119,7 +115,8 @@ async fn indexes_end_somewhere_and_digests_are_checked() {
         "manifests/",
         Fault::content(OCI_MANIFEST, texts[0].clone()),
     ));
-    let error = pull(&place.images, &proxy.reference(&format!("app@{promised}")))
+    let error = place
+        .pull(&proxy.reference(&format!("app@{promised}")))
         .await
         .unwrap_err();
     assert!(matches!(error, Error::DigestMismatch { .. }), "{error}");
@@ -131,9 +128,7 @@ async fn an_image_without_layers_is_an_image() {
     let place = Place::open().await;
     let config = config(0);
     let proxy = serve(&manifest(&config, &[]), OCI_MANIFEST, &[&config]);
-    let image = pull(&place.images, &proxy.reference("app:1"))
-        .await
-        .unwrap();
+    let image = place.pull(&proxy.reference("app:1")).await.unwrap();
     assert_eq!(image.size, 0);
     let mount = place.images.mount_read_only(&image.id).await.unwrap();
     assert_eq!(

@@ -1,11 +1,11 @@
 //! Modules of WebAssembly: as images of layers, and as artifacts that have no archive.
 
-use orlop_image::{Error, ExportFormat, ImportSource};
+use orlop_image::Error;
 use orlop_testkit::image::{Ending, module};
 use orlop_testkit::{BuiltImage, Fault, FaultProxy, ImageBuilder, Layer, Registry, Rule};
 use serde_json::json;
 
-use crate::support::{Place, file, pull};
+use crate::support::{Place, file};
 
 fn hello() -> Vec<u8> {
     module("ahoy\n", Ending::Code(0))
@@ -17,7 +17,7 @@ async fn a_module_that_is_no_archive_is_a_file_of_the_image() {
     let mut place = Place::open().await;
     let artifact = BuiltImage::wasm_artifact(&hello());
     let name = registry.push(&artifact, "artifact:1").await;
-    let image = pull(&place.images, &name).await.expect("pull");
+    let image = place.pull(&name).await.expect("pull");
     assert_eq!(image.id.to_string(), artifact.id());
     assert_eq!(image.size, hello().len() as u64);
     assert_eq!(image.config.module.as_deref(), Some("/module.wasm"));
@@ -26,29 +26,19 @@ async fn a_module_that_is_no_archive_is_a_file_of_the_image() {
     // Another image with the same module has it under its own name.
     let other = BuiltImage::wasm_image(&hello(), &["demo.wasm", "x"]);
     let name = registry.push(&other, "image:1").await;
-    let other = pull(&place.images, &name).await.expect("pull");
+    let other = place.pull(&name).await.expect("pull");
     assert!(file(&place, &other, "demo.wasm").await == (0o755, hello()));
     assert_eq!(place.layer_dirs(), 2);
 
     // The next start and the next pull find them, and their layers are looked after as any.
     place.reopen().await;
-    pull(&place.images, &name).await.expect("pull again");
+    place.pull(&name).await.expect("pull again");
     assert_eq!(place.layer_dirs(), 2);
     let verified = place.images.verify(false).await;
     let verified = verified.expect("verify");
     assert_eq!((verified.sound, verified.unchecked), (2, 0), "{verified:?}");
-    let names = [&*name];
-    let exported = place
-        .images
-        .export(&names, ExportFormat::OciLayout, Vec::new());
-    let error = exported.await.unwrap_err().to_string();
-    assert!(error.contains("is not exported"), "{error}");
-    for image in [image, other] {
-        let done = place.images.remove(&image.id.to_string()).await;
-        done.expect("remove");
-    }
-    place.sweep().await;
-    assert_eq!(place.layer_dirs(), 0);
+    place.assert_not_exported(&name).await;
+    place.remove_all(&[image, other]).await;
 }
 
 #[tokio::test]
@@ -57,11 +47,7 @@ async fn a_module_is_imported_from_a_layout() {
     let built = BuiltImage::wasm_image(&hello(), &["demo.wasm"]);
     let dir = place.scratch.subdir("layout");
     built.write_oci_layout(&dir, "a.example/demo:1");
-    let images = place
-        .images
-        .import(ImportSource::Directory(dir), None)
-        .await;
-    let images = images.expect("import");
+    let images = place.import_layout(&dir).await.expect("import");
     assert!(file(&place, &images[0], "demo.wasm").await.1 == hello());
 }
 
@@ -76,7 +62,7 @@ async fn images_for_wasi_are_pulled_where_there_is_nothing_for_the_machine() {
     };
     for os in ["wasip1", "wasi"] {
         let name = registry.push(&of(os), &format!("{os}:1")).await;
-        let image = pull(&place.images, &name).await.expect("pull");
+        let image = place.pull(&name).await.expect("pull");
         assert_eq!(image.config.os, os);
         assert!(image.config.platform().is_wasm() && image.config.module.is_none());
         assert!(file(&place, &image, "app.wasm").await.1 == hello());
@@ -94,23 +80,14 @@ async fn images_for_wasi_are_pulled_where_there_is_nothing_for_the_machine() {
     );
     let both = BuiltImage::index_of(vec![new.clone(), entry(machine, "linux", &architecture)]);
     let name = registry.push(&both, "both:1").await;
-    assert_eq!(
-        pull(&place.images, &name).await.expect("pull").config.os,
-        "linux"
-    );
+    assert_eq!(place.pull(&name).await.expect("pull").config.os, "linux");
     let modules = BuiltImage::index_of(vec![old.clone(), new]);
     let name = registry.push(&modules, "modules:1").await;
-    assert_eq!(
-        pull(&place.images, &name).await.expect("pull").config.os,
-        "wasip1"
-    );
+    assert_eq!(place.pull(&name).await.expect("pull").config.os, "wasip1");
     let windows = entry(of("wasip1"), "windows", "amd64");
     let rest = BuiltImage::index_of(vec![windows, old]);
     let name = registry.push(&rest, "rest:1").await;
-    assert_eq!(
-        pull(&place.images, &name).await.expect("pull").config.os,
-        "wasi"
-    );
+    assert_eq!(place.pull(&name).await.expect("pull").config.os, "wasi");
 }
 
 #[tokio::test]
@@ -169,7 +146,7 @@ async fn what_is_no_proper_artifact_is_refused_with_the_reason() {
         ("outside", outside, ".."),
     ] {
         let name = registry.push(&artifact, &format!("{what}:1")).await;
-        let error = pull(&place.images, &name).await.unwrap_err().to_string();
+        let error = place.pull(&name).await.unwrap_err().to_string();
         assert!(error.contains(reason), "{what}: {error}");
     }
     place.sweep().await;
@@ -194,9 +171,7 @@ async fn a_module_that_came_damaged_is_not_kept() {
     *damaged.last_mut().expect("bytes") ^= 1;
     let blob = &artifact.layers[0].digest;
     proxy.rule(Rule::on(blob, Fault::content("", damaged)));
-    let error = pull(&place.images, &proxy.reference("demo:1"))
-        .await
-        .unwrap_err();
+    let error = place.pull(&proxy.reference("demo:1")).await.unwrap_err();
     assert!(matches!(error, Error::DigestMismatch { .. }), "{error}");
     place.sweep().await;
     assert_eq!(place.layer_dirs(), 0);

@@ -7,7 +7,7 @@ use orlop_image::{Image, Images, StoreForm};
 use orlop_testkit::scratch::{mounts_below, unmount_below};
 use orlop_testkit::{ImageBuilder, Layer, Registry, skip};
 
-use crate::support::{Place, content, pull};
+use crate::support::{Place, content};
 
 /// A store of such layers with one image of two.
 struct Scene {
@@ -27,9 +27,7 @@ impl Scene {
         let above = Layer::new().file("g", "high", 0o644).whiteout("gone");
         let built = ImageBuilder::new().layer(below).layer(above).build();
         registry.push(&built, "app:1").await;
-        let image = pull(&place.images, &registry.reference("app:1"))
-            .await
-            .unwrap();
+        let image = place.pull(&registry.reference("app:1")).await.unwrap();
         Self {
             registry,
             place,
@@ -205,7 +203,9 @@ async fn both_forms_of_layers_make_one_image() {
     let above = Layer::new().file("g", "other", 0o644).opaque("d");
     let built = ImageBuilder::new().layer(below).layer(above).build();
     scene.registry.push(&built, "app:2").await;
-    let image = pull(&scene.place.images, &scene.registry.reference("app:2"))
+    let image = scene
+        .place
+        .pull(&scene.registry.reference("app:2"))
         .await
         .unwrap();
     let dirs = scene.place.images.layers(&image.id).await.unwrap();

@@ -5,10 +5,10 @@ use std::os::unix::fs::MetadataExt;
 use std::process::Command;
 
 use orlop_erofs::{Attributes, Options};
-use orlop_image::{Error, ExportFormat, Image, ImportSource};
+use orlop_image::{Error, ExportFormat, Image};
 use orlop_testkit::{ImageBuilder, Layer, Registry, Scratch, assert_contains};
 
-use crate::support::{Place, content, inside, pull};
+use crate::support::{Place, content, inside};
 
 const TYPES: [&str; 4] = [
     "application/vnd.erofs.layer.v1",
@@ -63,7 +63,7 @@ async fn mounted(built: ImageBuilder) -> (Place, Image, OwnedFd) {
     registry.push(&built.build(), "app:1").await;
     let place = Place::open().await;
     let name = registry.reference("app:1");
-    let image = pull(&place.images, &name).await.unwrap();
+    let image = place.pull(&name).await.unwrap();
     let mount = place.images.mount_read_only(&image.id).await.unwrap();
     (place, image, mount)
 }
@@ -125,7 +125,7 @@ async fn they_are_exported_and_imported_as_they_are() {
     registry.push(&built, "app:1").await;
     let place = Place::open().await;
     let name = registry.reference("app:1");
-    let image = pull(&place.images, &name).await.unwrap();
+    let image = place.pull(&name).await.unwrap();
     let archive = place.scratch.path("archive");
     let names = [&*name];
     let export = |format| {
@@ -136,12 +136,7 @@ async fn they_are_exported_and_imported_as_they_are() {
     assert_contains!(refused.to_string(), "OCI image layout");
     export(ExportFormat::OciLayout).await.unwrap();
     let other = Place::open().await;
-    let file = std::fs::File::open(&archive).unwrap();
-    let imported = other
-        .images
-        .import(ImportSource::Stream(Box::new(file)), None)
-        .await;
-    let imported = imported.unwrap();
+    let imported = other.import_archive(&archive).await.unwrap();
     assert_eq!(imported[0].id, image.id);
     let mount = other.images.mount_read_only(&image.id).await.unwrap();
     assert_eq!(content(&mount, "f"), "published");
@@ -152,9 +147,7 @@ async fn refused(image: Vec<u8>) -> Error {
     let built = ImageBuilder::new().erofs(image, TYPES[0]).build();
     registry.push(&built, "app:1").await;
     let place = Place::open().await;
-    let refused = pull(&place.images, &registry.reference("app:1"))
-        .await
-        .unwrap_err();
+    let refused = place.pull(&registry.reference("app:1")).await.unwrap_err();
     place.sweep().await;
     assert_eq!(place.layer_dirs(), 0);
     refused

@@ -5,7 +5,7 @@ use std::time::Duration;
 use orlop_image::{Error, PullRequest};
 use orlop_testkit::{Compression, Format, ImageBuilder, Layer, Registry};
 
-use crate::support::{self, Place, content, pull};
+use crate::support::{self, Place, assert_unavailable, content};
 
 #[tokio::test]
 async fn every_kind_of_image_is_pulled_and_mounted() {
@@ -27,9 +27,7 @@ async fn every_kind_of_image_is_pulled_and_mounted() {
             let built = builder.marked(&format!("{format:?}{index}")).build();
             let name = format!("a/{format:?}-{index}:1").to_lowercase();
             registry.push(&built, &name).await;
-            let image = pull(&place.images, &registry.reference(&name))
-                .await
-                .unwrap();
+            let image = place.pull(&registry.reference(&name)).await.unwrap();
             assert_eq!(image.id.to_string(), built.id());
             assert_eq!(image.repo_tags, [registry.reference(&name)]);
             let repository = registry.reference(name.split(':').next().unwrap());
@@ -57,9 +55,7 @@ async fn one_image_under_many_names_is_removed_by_any_of_them() {
         .build();
     for name in ["one:1", "one:2", "two:1"] {
         registry.push(&built, name).await;
-        pull(&place.images, &registry.reference(name))
-            .await
-            .unwrap();
+        place.pull(&registry.reference(name)).await.unwrap();
     }
     let images = place.images.list();
     assert_eq!(images.len(), 1);
@@ -86,7 +82,7 @@ async fn a_pull_by_digest_gives_one_digest_and_no_tag() {
         .build();
     registry.push(&built, "app:1").await;
     let reference = registry.reference(&format!("app@{}", built.digest()));
-    let image = pull(&place.images, &reference).await.unwrap();
+    let image = place.pull(&reference).await.unwrap();
     assert_eq!(image.repo_tags, Vec::<String>::new());
     assert_eq!(image.repo_digests, std::slice::from_ref(&reference));
     assert_eq!(
@@ -118,12 +114,7 @@ async fn a_tag_moves_to_the_image_pulled_last() {
                 "app:1",
             )
             .await;
-        ids.push(
-            pull(&place.images, &registry.reference("app:1"))
-                .await
-                .unwrap()
-                .id,
-        );
+        ids.push(place.pull(&registry.reference("app:1")).await.unwrap().id);
     }
     let old = place.images.get(&ids[0]).unwrap();
     assert_eq!((old.repo_tags.len(), old.repo_digests.len()), (0, 1));
@@ -148,9 +139,7 @@ async fn images_and_leases_survive_a_restart_and_leased_layers_a_removal() {
         .config("User", "1002:7".into())
         .build();
     registry.push(&built, "app:1").await;
-    let image = pull(&place.images, &registry.reference("app:1"))
-        .await
-        .unwrap();
+    let image = place.pull(&registry.reference("app:1")).await.unwrap();
     place.images.lease("container-1", &image).await.unwrap();
     place.reopen().await;
     assert_eq!(place.images.list(), std::slice::from_ref(&image));
@@ -179,7 +168,7 @@ async fn a_pull_goes_on_when_its_caller_leaves() {
         .build();
     registry.push(&built, "app:1").await;
     let reference = registry.reference("app:1");
-    let hasty = tokio::time::timeout(Duration::from_millis(1), pull(&place.images, &reference));
+    let hasty = tokio::time::timeout(Duration::from_millis(1), place.pull(&reference));
     assert!(hasty.await.is_err());
     support::until("the pull is done", || !place.images.list().is_empty()).await;
     assert_eq!(
@@ -265,9 +254,7 @@ async fn images_are_pinned_by_pattern() {
     for name in ["a/keep:1", "a/other:1"] {
         let built = ImageBuilder::new().marked(name).build();
         registry.push(&built, name).await;
-        let image = pull(&place.images, &registry.reference(name))
-            .await
-            .unwrap();
+        let image = place.pull(&registry.reference(name)).await.unwrap();
         assert_eq!(image.pinned, name.contains("keep"), "{name}");
     }
 }
@@ -276,14 +263,12 @@ async fn images_are_pinned_by_pattern() {
 async fn what_the_registry_lacks_is_not_found() {
     let registry = Registry::start();
     let place = Place::open().await;
-    let error = pull(&place.images, &registry.reference("nothing:1"))
+    let error = place
+        .pull(&registry.reference("nothing:1"))
         .await
         .unwrap_err();
     assert!(matches!(error, Error::NotInRegistry { .. }), "{error}");
-    let error = pull(&place.images, "127.0.0.1:1/app").await.unwrap_err();
-    assert!(
-        matches!(error, Error::RegistryUnavailable { .. }),
-        "{error}"
-    );
+    let error = place.pull("127.0.0.1:1/app").await.unwrap_err();
+    assert_unavailable(&error);
     assert_eq!(place.images.remove("never-pulled").await.unwrap().layers, 0);
 }

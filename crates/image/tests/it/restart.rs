@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use orlop_image::{Digest, Error, Image, Images};
 use orlop_testkit::{BuiltImage, FaultProxy, ImageBuilder, Layer, Registry, assert_contains};
 
-use crate::support::{Place, content, pull};
+use crate::support::{Place, content};
 
 /// A store with two images that share a layer, closed in the way of the test's choice.
 struct Scene {
@@ -33,7 +33,7 @@ impl Scene {
         for mark in ["one", "two"] {
             registry.push(&image(mark), &format!("{mark}:1")).await;
             let name = proxy.reference(&format!("{mark}:1"));
-            images.push(pull(&place.images, &name).await.unwrap());
+            images.push(place.pull(&name).await.unwrap());
         }
         let two = images.pop().unwrap();
         Self {
@@ -84,7 +84,7 @@ impl Scene {
         let all = || -> usize { built.layers.iter().map(|l| count(&l.digest)).sum() };
         let before = all();
         let name = self.proxy.reference(&format!("{mark}:1"));
-        let image = pull(&self.place.images, &name).await.unwrap();
+        let image = self.place.pull(&name).await.unwrap();
         let mount = self.place.images.mount_read_only(&image.id).await.unwrap();
         assert_eq!(
             (content(&mount, "shared"), content(&mount, "f")),

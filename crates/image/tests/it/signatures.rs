@@ -8,7 +8,7 @@ use orlop_testkit::{
 };
 use serde_json::{Value, json};
 
-use crate::support::Place;
+use crate::support::{Place, assert_refused};
 
 /// A registry with an image, a key, and a node with a policy.
 pub(crate) struct Scene {
@@ -105,13 +105,6 @@ fn reject() -> Value {
 
 pub(crate) fn accept() -> Value {
     json!([{ "type": "insecureAcceptAnything" }])
-}
-
-#[track_caller]
-pub(crate) fn assert_refused<T: std::fmt::Debug>(outcome: Result<T>, because: &str) {
-    let error = outcome.expect_err("it must not be allowed");
-    assert!(matches!(error, Error::NotAllowed { .. }), "{error}");
-    assert!(error.to_string().contains(because), "{error}");
 }
 
 #[tokio::test]

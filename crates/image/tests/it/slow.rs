@@ -44,9 +44,7 @@ async fn push_small(registry: &Registry, name: &str) {
 async fn quiet_pull(place: &Place, registry: &Registry, proxy: &FaultProxy) -> Duration {
     push_small(registry, "quiet:1").await;
     let begin = Instant::now();
-    pull(&place.images, &proxy.reference("quiet:1"))
-        .await
-        .unwrap();
+    place.pull(&proxy.reference("quiet:1")).await.unwrap();
     begin.elapsed()
 }
 
@@ -124,16 +122,15 @@ async fn a_download_that_trickles_is_given_up_by_name() {
     })
     .await;
     let name = proxy.reference("slow:1");
-    let error = pull(&place.images, &name).await.unwrap_err();
+    let error = place.pull(&name).await.unwrap_err();
     assert!(
         matches!(error, Error::RegistryUnavailable { .. }),
         "{error:?}"
     );
     let text = error.to_string();
-    assert!(text.contains("images.min_speed"), "{text}");
-    assert!(text.contains(&proxy.host()), "{text}");
+    orlop_testkit::assert_contains!(text, "images.min_speed", &proxy.host());
     proxy.heal();
-    pull(&place.images, &name).await.unwrap();
+    place.pull(&name).await.unwrap();
 }
 
 #[tokio::test]

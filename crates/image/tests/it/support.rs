@@ -2,10 +2,12 @@
 
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::os::unix::fs::MetadataExt as _;
-use std::path::PathBuf;
-use std::time::{Duration, Instant};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
 
-use orlop_image::{Config, Image, Images, PullRequest, Result, StoreForm};
+use orlop_image::{
+    Config, Error, ExportFormat, Image, Images, ImportSource, PullRequest, Result, StoreForm,
+};
 use orlop_testkit::Scratch;
 
 /// An image store in a directory that ends with the test.
@@ -51,6 +53,44 @@ impl Place {
             .expect("open the store again");
     }
 
+    /// Pulls without credentials.
+    pub(crate) async fn pull(&self, reference: &str) -> Result<Image> {
+        pull(&self.images, reference).await
+    }
+
+    /// Imports the images of a layout.
+    pub(crate) async fn import_layout(&self, dir: &Path) -> Result<Vec<Image>> {
+        let source = ImportSource::Directory(dir.to_owned());
+        self.images.import(source, None).await
+    }
+
+    /// Imports the images of an archive.
+    pub(crate) async fn import_archive(&self, path: &Path) -> Result<Vec<Image>> {
+        let file = std::fs::File::open(path).expect("open an archive");
+        let source = ImportSource::Stream(Box::new(file));
+        self.images.import(source, None).await
+    }
+
+    /// Asserts that an image is not exported.
+    pub(crate) async fn assert_not_exported(&self, name: &str) {
+        let names = [name];
+        let exported = self
+            .images
+            .export(&names, ExportFormat::OciLayout, Vec::new());
+        let error = exported.await.unwrap_err().to_string();
+        assert!(error.contains("is not exported"), "{error}");
+    }
+
+    /// Removes images, and what they leave.
+    pub(crate) async fn remove_all(&self, images: &[Image]) {
+        for image in images {
+            let done = self.images.remove(&image.id.to_string()).await;
+            done.expect("remove");
+        }
+        self.sweep().await;
+        assert_eq!(self.layer_dirs(), 0);
+    }
+
     /// Removes what failed pulls left, when their last threads are done.
     pub(crate) async fn sweep(&self) {
         until("scratch is empty", || self.entries("tmp").is_empty()).await;
@@ -90,6 +130,21 @@ pub(crate) async fn pull(images: &Images, reference: &str) -> Result<Image> {
         .await
 }
 
+/// Asserts that a policy does not allow something, and why.
+#[track_caller]
+pub(crate) fn assert_refused<T: std::fmt::Debug>(outcome: Result<T>, because: &str) {
+    let error = outcome.expect_err("it must not be allowed");
+    assert!(matches!(error, Error::NotAllowed { .. }), "{error}");
+    assert!(error.to_string().contains(because), "{error}");
+}
+
+/// Asserts that a registry could not be reached, or did not do as it should.
+#[track_caller]
+pub(crate) fn assert_unavailable(error: &Error) {
+    let is_unavailable = matches!(error, Error::RegistryUnavailable { .. });
+    assert!(is_unavailable, "{error}");
+}
+
 /// A path in a detached mount.
 pub(crate) fn inside(mount: &OwnedFd, path: &str) -> PathBuf {
     PathBuf::from(format!("/proc/self/fd/{}/{path}", mount.as_raw_fd()))
@@ -111,12 +166,5 @@ pub(crate) async fn file(place: &Place, image: &Image, path: &str) -> (u32, Vec<
 
 /// Waits until something is so.
 pub(crate) async fn until(what: &str, so: impl Fn() -> bool) {
-    let start = Instant::now();
-    while !so() {
-        assert!(
-            start.elapsed() < Duration::from_secs(20),
-            "waited in vain until {what}"
-        );
-        tokio::time::sleep(Duration::from_millis(10)).await;
-    }
+    orlop_testkit::wait_until!(Duration::from_secs(20), so(), "waited in vain until {what}");
 }

@@ -5,7 +5,7 @@ use base64::prelude::BASE64_STANDARD;
 use orlop_testkit::sigstore::{Key, Person, TransparencyLog, statement};
 use serde_json::{Value, json};
 
-use super::scene::{DIGEST, EMAIL, NOW, Scene, USED, public, verify};
+use super::scene::{DIGEST, EMAIL, Scene, USED, demand, public, verify};
 use crate::{Bundle, By, Content, Demand, Refusal, Signer, Statement};
 
 /// A field of a bundle's one entry.
@@ -41,12 +41,7 @@ fn a_statement_by_a_key_holds_in_a_log_or_without_one() {
     let person = Person::with(Key::new());
     let keys = [public(&other), public(&person.key)];
     let logs = [public(&log.key)];
-    let demand = |logs| Demand {
-        stampers: None,
-        signer: Signer::Keys(&keys),
-        logs,
-        now: NOW,
-    };
+    let demand = |logs| demand(Signer::Keys(&keys), logs);
     let said = statement(DIGEST, Some("a.example/app"), Statement::COSIGN_SIGN);
     let noted = person.bundle(&said, Some((&log, USED)));
     let alone = person.bundle(&said, None);
@@ -93,12 +88,7 @@ fn a_log_with_an_ed25519_key_is_known_by_its_name_too() {
     let log = TransparencyLog::with("log.example/2", Key::ed25519());
     let person = Person::with(Key::new());
     let (keys, logs) = ([public(&person.key)], [public(&log.key)]);
-    let demand = Demand {
-        signer: Signer::Keys(&keys),
-        logs: Some(&logs),
-        stampers: None,
-        now: NOW,
-    };
+    let demand = demand(Signer::Keys(&keys), Some(&logs));
     let said = statement(DIGEST, None, Statement::COSIGN_SIGN);
     let mut bundle = person.bundle(&said, Some((&log, USED)));
     assert_eq!(verify(&bundle, &demand), Ok(By::Key(0)));

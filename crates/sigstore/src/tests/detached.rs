@@ -6,7 +6,7 @@ use orlop_testkit::ImageSignature;
 use orlop_testkit::sigstore::{Key, Person, TransparencyLog};
 use serde_json::{Value, json};
 
-use super::scene::{DIGEST, EMAIL, NOW, Scene, USED, public};
+use super::scene::{DIGEST, EMAIL, Scene, USED, demand, public};
 use crate::{Beside, By, Demand, Detached, Refusal, Signer};
 
 const NAME: &str = "a.example/app";
@@ -52,12 +52,7 @@ fn a_signature_by_a_key_is_looked_for_in_the_log_where_that_is_asked() {
     let (log, other) = (TransparencyLog::new("x"), TransparencyLog::new("x"));
     let person = Person::with(Key::new());
     let (keys, logs) = ([public(&person.key)], [public(&log.key)]);
-    let demand = |logs| Demand {
-        stampers: None,
-        signer: Signer::Keys(&keys),
-        logs,
-        now: NOW,
-    };
+    let demand = |logs| demand(Signer::Keys(&keys), logs);
     let good = person.sign_image(DIGEST, NAME, Some((&log, USED)));
     assert_eq!(verify(&good, &demand(Some(&logs))), Ok(By::Key(0)));
     let mut alone = good.clone();

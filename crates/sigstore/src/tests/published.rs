@@ -5,7 +5,7 @@ use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
 use serde::Deserialize;
 
-use super::scene::NOW;
+use super::scene::{NOW, demand};
 use crate::{
     Authorities, Beside, Bundle, By, Content, Demand, Detached, Identity, PublicKey, Refusal,
     Signer, Statement, Subject,
@@ -77,12 +77,7 @@ fn a_bundle_of_cosign_s_in_sigstore_s_public_log_holds() {
     let bundle = Bundle::parse(include_bytes!("published/attestation.json")).unwrap();
     let logs = rekor();
     let verify = |identity: &Identity| {
-        let demand = Demand {
-            signer: Signer::Identity(identity),
-            logs: Some(&logs),
-            stampers: None,
-            now: NOW,
-        };
+        let demand = demand(Signer::Identity(identity), Some(&logs));
         bundle.verify(&demand, None)
     };
     let signer = "cody@soyland.com";
@@ -111,12 +106,7 @@ fn a_keyless_signature_of_cosign_s_in_sigstore_s_public_log_holds() {
     let kept = Kept::read(include_str!("published/keyless.json"));
     let logs = rekor();
     let verify = |identity: &Identity, logs| {
-        let demand = Demand {
-            stampers: None,
-            signer: Signer::Identity(identity),
-            logs,
-            now: NOW,
-        };
+        let demand = demand(Signer::Identity(identity), logs);
         kept.verify(&demand)
     };
     let signer = "mitr@redhat.com";
@@ -133,12 +123,7 @@ fn a_keyless_signature_of_cosign_s_in_sigstore_s_public_log_holds() {
 fn a_key_s_signature_of_cosign_s_in_sigstore_s_public_log_holds() {
     let kept = Kept::read(include_str!("published/key.json"));
     let (keys, logs) = ([key(include_str!("published/key.pub"))], rekor());
-    let demand = |logs| Demand {
-        stampers: None,
-        signer: Signer::Keys(&keys),
-        logs,
-        now: NOW,
-    };
+    let demand = |logs| demand(Signer::Keys(&keys), logs);
     assert_eq!(kept.verify(&demand(Some(&logs[..]))), Ok(By::Key(0)));
     let other = kept.verify(&demand(Some(&keys)));
     assert!(matches!(other, Err(Refusal::OtherLog(_))));
@@ -176,12 +161,7 @@ fn a_signature_with_a_certificate_of_one_s_own_holds() {
 #[test]
 fn bundles_of_cosign_s_third_version_hold() {
     let keys = [key(include_str!("published/bundles.pub"))];
-    let demand = |logs| Demand {
-        stampers: None,
-        signer: Signer::Keys(&keys),
-        logs,
-        now: NOW,
-    };
+    let demand = |logs| demand(Signer::Keys(&keys), logs);
     for (json, kind, name) in [
         (
             include_str!("published/signature.json"),

@@ -65,12 +65,7 @@ impl Scene {
     }
 
     pub(super) fn demand(&self) -> Demand<'_> {
-        Demand {
-            signer: Signer::Identity(&self.identity),
-            logs: Some(&self.logs),
-            stampers: None,
-            now: NOW,
-        }
+        demand(Signer::Identity(&self.identity), Some(&self.logs))
     }
 
     /// Trusts the authority in between, which bundles don't carry.
@@ -98,4 +93,14 @@ pub(super) fn public(key: &Key) -> PublicKey {
 
 pub(super) fn verify(bundle: &Value, demand: &Demand<'_>) -> Result<By, Refusal> {
     Bundle::parse(bundle.to_string().as_bytes())?.verify(demand, None)
+}
+
+/// What is demanded of a signature that no authority stamps.
+pub(super) fn demand<'a>(signer: Signer<'a>, logs: Option<&'a [PublicKey]>) -> Demand<'a> {
+    Demand {
+        signer,
+        logs,
+        stampers: None,
+        now: NOW,
+    }
 }

@@ -224,10 +224,7 @@ fn a_login_s_certificate_counts_at_the_time_of_its_stamp() {
     }
     for moment in [BEGIN - 1, END + 1] {
         let told = told(verify(&at(&unlogged, moment), &alone));
-        assert!(
-            told.contains("and the timestamp of the signature is 2023"),
-            "{told}"
-        );
+        orlop_testkit::assert_contains!(told, "and the timestamp of the signature is 2023");
     }
     let told = |bundle: &Value, demand: &Demand<'_>| told(verify(bundle, demand));
     assert!(told(&timeless, &noted).starts_with("nothing tells when it was signed"));
@@ -263,13 +260,8 @@ fn openssl_understands_the_same() {
     let scratch = Scratch::new();
     let authority = StampAuthority::new();
     let run = |words: &[&str]| {
-        let output = Command::new("openssl")
-            .args(words)
-            .current_dir(scratch.dir())
-            .output()
-            .unwrap();
-        let said = String::from_utf8_lossy(&output.stderr).into_owned();
-        assert!(output.status.success(), "{words:?}: {said}");
+        let mut openssl = Command::new("openssl");
+        orlop_testkit::process::run(openssl.args(words).current_dir(scratch.dir()));
     };
     std::fs::write(scratch.path("message"), b"message").unwrap();
     std::fs::write(scratch.path("root.pem"), authority.root.pem()).unwrap();

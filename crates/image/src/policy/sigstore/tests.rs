@@ -9,8 +9,8 @@ use orlop_testkit::Scratch;
 use orlop_testkit::sigstore::{CodeAuthority, Key, Person, TransparencyLog, Wish, statement};
 use serde_json::{Value, json};
 
-use crate::policy::tests::kept;
-use crate::policy::{Policy, Subject};
+use crate::policy::Policy;
+use crate::policy::tests::{judge, kept};
 use crate::store::Evidence;
 use crate::{Digest, Reference};
 
@@ -100,25 +100,11 @@ impl Scene {
     }
 
     fn judge(&self, requirement: &Value, evidence: Evidence) -> Result<String, String> {
-        let policy = json!({ "default": [requirement] }).to_string();
-        let policy = Policy::parse(Path::new("/p.json"), policy.as_bytes());
-        let policy = policy.map_err(|wrong| wrong.to_string())?;
-        let name: Reference = "a.example/app:1".parse().unwrap();
         let evidence = Evidence {
             manifests: vec![self.image],
             ..evidence
         };
-        let subject = Subject {
-            name: Some(&name),
-            evidence: &evidence,
-        };
-        let verdict = policy.judge(subject).map_err(|error| error.to_string())?;
-        let one = &verdict.requirements[0];
-        if one.fulfilled {
-            Ok(one.reason.clone())
-        } else {
-            Err(one.reason.clone())
-        }
+        judge(requirement, "a.example/app:1", &evidence)
     }
 
     fn judge_bundles(&self, requirement: &Value, bundles: Vec<String>) -> Result<String, String> {

@@ -18,14 +18,14 @@ use std::path::{Path, PathBuf};
 
 use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
-use orlop_image::{Error, ExportFormat, Image, ImportSource, PolicyFor, PullRequest, Result};
+use orlop_image::{Error, ExportFormat, Image, PolicyFor, PullRequest, Result};
 use orlop_testkit::encryption::LayerKeyKind::{Curve, Rsa};
 use orlop_testkit::encryption::{LayerKey, can_encrypt, encrypt_layer, encrypt_with};
 use orlop_testkit::{BuiltImage, ImageBuilder, Layer, Registry, Scratch, skip};
 
 use serde_json::json;
 
-use crate::support::{Place, content, pull};
+use crate::support::{Place, content};
 
 const CARGO: &str = "the cargo";
 
@@ -229,7 +229,9 @@ async fn who_names_the_plain_digests_gets_no_decrypted_layer() {
     let scene = scene!();
     scene.give("team", &scene.key);
     let secret = scene.pull_for("team", "secret:1").await.expect("pull");
-    let plain = pull(&scene.place.images, &scene.name("plain:1"))
+    let plain = scene
+        .place
+        .pull(&scene.name("plain:1"))
         .await
         .expect("pull");
     assert_ne!(plain.manifest, secret.manifest);
@@ -368,12 +370,7 @@ async fn changed_bytes_of_an_encrypted_layer_are_refused() {
         &[scene.key.recipient()],
     );
     let place = &scene.place;
-    let import = async || {
-        place
-            .images
-            .import(ImportSource::Directory(dir.clone()), None)
-            .await
-    };
+    let import = async || place.import_layout(&dir).await;
     let read = |path: &Path| -> serde_json::Value {
         serde_json::from_slice(&fs::read(path).expect("read")).expect("JSON")
     };
@@ -498,7 +495,7 @@ async fn keys_that_are_no_keys_are_told_by_their_files() {
     // Who has no keys at all is told so, and unencrypted images need none.
     scene.pull_for("", "plain:1").await.expect("pull");
     let place = Place::open().await;
-    let error = pull(&place.images, &scene.name("secret:1")).await;
+    let error = place.pull(&scene.name("secret:1")).await;
     assert_no_key(error, "set images.decryption_keys");
 }
 

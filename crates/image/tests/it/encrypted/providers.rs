@@ -155,8 +155,7 @@ async fn a_provider_of_a_namespace_opens_for_its_pods_alone() {
     scene.admit(&image, "team").await.expect("by that for all");
     theirs.set(ProviderManners::Refuses("nor here".to_owned()));
     let error = scene.admit(&image, "team").await.unwrap_err().to_string();
-    assert!(error.contains("PermissionDenied: no;"), "{error}");
-    assert!(error.contains("PermissionDenied: nor here"), "{error}");
+    assert_contains!(error, "PermissionDenied: no;", "PermissionDenied: nor here");
 
     // What is wrong with the file is told, to its namespace alone.
     fs::write(&file, "{").expect("write");

@@ -16,7 +16,7 @@ use orlop_testkit::{
 };
 use serde_json::{Value, json};
 
-use crate::support::{Place, pull};
+use crate::support::{Place, assert_refused};
 
 /// A registry with an image, a store of signatures, somebody who signs, and a node with a policy.
 struct Scene {
@@ -112,7 +112,7 @@ impl Scene {
     }
 
     async fn pull(&self) -> Result<Image> {
-        pull(&self.place.images, &self.name()).await
+        self.place.pull(&self.name()).await
     }
 
     async fn admit(&self, image: &Image) -> Result<()> {
@@ -156,13 +156,6 @@ impl Scene {
         }
         Err(String::from_utf8_lossy(&output.stderr).into_owned())
     }
-}
-
-#[track_caller]
-fn assert_refused<T: std::fmt::Debug>(outcome: Result<T>, because: &str) {
-    let error = outcome.expect_err("it must not be allowed");
-    assert!(matches!(error, Error::NotAllowed { .. }), "{error}");
-    assert!(error.to_string().contains(because), "{error}");
 }
 
 #[tokio::test]

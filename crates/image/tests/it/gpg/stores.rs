@@ -128,7 +128,7 @@ async fn attached_signatures_are_asked_for_unless_a_file_says_no() {
     let proxy = FaultProxy::before(scene.registry.address());
     let name = proxy.reference("team/app:1");
     scene.accept();
-    pull(&scene.place.images, &name).await.unwrap();
+    scene.place.pull(&name).await.unwrap();
     assert_eq!(proxy.count(Method::GET, ".sig"), 1);
     let file = scene.scratch.path("registries.d/proxy.yaml");
     let text = format!(
@@ -138,16 +138,13 @@ async fn attached_signatures_are_asked_for_unless_a_file_says_no() {
     std::fs::write(&file, text).unwrap();
     scene.place.images.remove(&name).await.unwrap();
     proxy.forget();
-    pull(&scene.place.images, &name).await.unwrap();
+    scene.place.pull(&name).await.unwrap();
     assert_eq!(proxy.count(Method::GET, ".sig"), 0);
     scene.set(&json!({ "type": "sigstoreSigned", "keyPath": "/k.pub" }));
-    let error = pull(&scene.place.images, &name)
-        .await
-        .unwrap_err()
-        .to_string();
-    assert!(
-        error.contains("proxy.yaml: it says \"use-sigstore-attachments: false\""),
-        "{error}"
+    let error = scene.place.pull(&name).await.unwrap_err().to_string();
+    assert_contains!(
+        error,
+        "proxy.yaml: it says \"use-sigstore-attachments: false\""
     );
 }
 
@@ -171,7 +168,7 @@ async fn a_signature_costs_no_more_than_one_answer() {
     registry.rule(Rule::on(".sig", late()));
     registry.rule(Rule::on(scene.built.id(), late()));
     let begin = Instant::now();
-    pull(&scene.place.images, &name).await.unwrap();
+    scene.place.pull(&name).await.unwrap();
     let took = begin.elapsed();
     eprintln!("pulled in {took:?}");
     assert!(took >= hold, "nothing was late: {took:?}");

@@ -7,7 +7,7 @@ mod turns;
 use std::os::unix::fs::MetadataExt;
 use std::time::Duration;
 
-use orlop_image::{ExportFormat, ImportSource};
+use orlop_image::ExportFormat;
 use orlop_testkit::image::ChunkedLayer;
 use orlop_testkit::scratch::mounts_below;
 use orlop_testkit::{BuiltImage, Chunked, Compression, Cut, ImageBuilder, Layer, skip_unless};
@@ -315,11 +315,7 @@ async fn an_image_that_came_bit_by_bit_is_exported_by_its_archives() {
         "its layers are ordinary ones now"
     );
     let other = crate::support::Place::open().await;
-    let file = std::fs::File::open(&archive).unwrap();
-    let imported = other
-        .images
-        .import(ImportSource::Stream(Box::new(file)), None)
-        .await;
+    let imported = other.import_archive(&archive).await;
     assert_eq!(imported.unwrap()[0].id, image.id);
 }
 

@@ -257,7 +257,7 @@ pub(crate) fn assert_same(
 /// The same image as a store has it that fetches it whole.
 pub(crate) async fn unpacked(reference: &str) -> (Place, OwnedFd) {
     let place = Place::open().await;
-    let image = crate::support::pull(&place.images, reference).await;
+    let image = place.pull(reference).await;
     let image = image.expect("pull it whole");
     let mount = place.images.mount_read_only(&image.id).await;
     let mount = mount.expect("mount it");

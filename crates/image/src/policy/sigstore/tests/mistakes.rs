@@ -188,10 +188,7 @@ fn files_that_cannot_be_used_are_named() {
                 outcome.starts_with("signature policy /p.json: default[0]: the "),
                 "{outcome}"
             );
-            assert!(
-                outcome.contains(&path) && outcome.contains(said),
-                "{outcome}"
-            );
+            orlop_testkit::assert_contains!(outcome, &path, said);
         }
         std::fs::remove_file(scene.path(name)).unwrap();
         scene

@@ -46,8 +46,5 @@ fn a_timestamp_takes_the_place_of_a_log_where_the_policy_says_so() {
     );
     scene.write("tsa.pem", "x");
     let broken = scene.judge_bundles(&by_file, vec![at(USED)]).unwrap_err();
-    assert!(
-        broken.contains("tsa.pem: there is no \"CERTIFICATE\""),
-        "{broken}"
-    );
+    orlop_testkit::assert_contains!(broken, "tsa.pem: there is no \"CERTIFICATE\"");
 }
