@@ -193,11 +193,11 @@ async fn files_are_there_whole_or_not_at_all() {
         .await;
     for source in ["main:/endless", "main:/many"] {
         let child = world.client.begin(&["cp", source, here_text]);
-        let deadline = Instant::now() + LIMIT;
-        while names(&here).is_empty() {
-            assert!(Instant::now() < deadline, "nothing is copied of {source}");
-            tokio::time::sleep(Duration::from_millis(10)).await;
-        }
+        orlop_testkit::wait_until!(
+            LIMIT,
+            !names(&here).is_empty(),
+            "nothing is copied of {source}"
+        );
         let output = interrupt(child);
         assert!(!output.status.success(), "{source}: {output:?}");
         assert_eq!(names(&here), Vec::<String>::new(), "{source}");

@@ -30,7 +30,7 @@ async fn info(world: &World, name: &str) -> Value {
         image: Some(spec(name)),
         verbose: true,
     };
-    let answer = world.cri.images.clone().image_status(request).await;
+    let answer = world.cri.images().image_status(request).await;
     let answer = answer.expect("status").into_inner();
     serde_json::from_str(&answer.info["info"]).expect("JSON")
 }

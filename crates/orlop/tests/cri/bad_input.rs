@@ -182,7 +182,7 @@ async fn an_unknown_handler_is_refused() {
         config: Some(world.node.pod("handled").config()),
         runtime_handler: "submarine".to_owned(),
     };
-    let error = world.cri.runtime.clone().run_pod_sandbox(request).await;
+    let error = world.cri.runtime().run_pod_sandbox(request).await;
     let error = error.expect_err("unknown");
     check(
         &world.node,

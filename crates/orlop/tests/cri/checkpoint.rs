@@ -174,9 +174,7 @@ async fn a_container_is_written_out_and_goes_on_in_another_pod() {
         "its image is what it was made from"
     );
     // A made container waits for its start through the daemon's death, as others do.
-    world.node.kill9();
-    world.node.start_again().await;
-    world.cri = world.node.cri().await;
+    world.crash().await;
     world.cri.start(&id).await.unwrap();
     let second = Running { pod, pod_id, id };
     counts_beyond(&second, written_at + 5).await;
@@ -406,8 +404,7 @@ async fn a_daemon_killed_while_it_writes_leaves_no_frozen_container() {
         tokio::time::sleep(Duration::from_millis(after)).await;
         world.node.kill9();
         let _ = call.await;
-        world.node.start_again().await;
-        world.cri = world.node.cri().await;
+        world.start_again().await;
         let at = numbers(&running).last().copied().unwrap();
         counts_beyond(&running, at).await;
     }

@@ -289,7 +289,7 @@ pub(crate) async fn follows_its_limit(world: World) {
         }),
         ..Default::default()
     };
-    let mut runtime = world.cri.runtime.clone();
+    let mut runtime = world.cri.runtime();
     let updated = runtime.update_container_resources(request).await;
     updated.expect("update");
     assert_eq!(limit().await, (96 << 20).to_string());

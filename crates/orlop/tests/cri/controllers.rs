@@ -299,7 +299,7 @@ async fn who_makes_sandboxes_is_told_and_tried_out() {
     );
     let world = world!(Node::orlop().drop_in(&drop_in));
     let request = StatusRequest { verbose: true };
-    let status = world.cri.runtime.clone().status(request).await;
+    let status = world.cri.runtime().status(request).await;
     let status = status.expect("status").into_inner();
     let offered: Vec<_> = status
         .runtime_handlers
@@ -442,7 +442,7 @@ async fn a_controller_that_hangs_holds_up_no_other_pod() {
         config: Some(world.node.pod("hanging").config()),
         runtime_handler: "remote".to_owned(),
     };
-    let mut client = world.cri.runtime.clone();
+    let mut client = world.cri.runtime();
     let hanging = tokio::spawn(async move { client.run_pod_sandbox(hanging).await });
     let asked = async {
         while controller.told().is_empty() {
@@ -456,11 +456,8 @@ async fn a_controller_that_hangs_holds_up_no_other_pod() {
         .output("other", &world.container("main").shell("echo ahoy"))
         .await;
     assert_eq!((code, said.trim()), (0, "ahoy"));
-    assert!(
-        begun.elapsed() < Duration::from_secs(5),
-        "{:?}",
-        begun.elapsed()
-    );
+    let took = begun.elapsed();
+    assert!(took < Duration::from_secs(5), "{took:?}");
     // It breaks off, and so does the pod.
     drop(controller);
     let answer = tokio::time::timeout(Duration::from_secs(20), hanging).await;
@@ -510,11 +507,12 @@ impl Containerd {
             .spawn()
             .expect("containerd");
         let containerd = Self { process, dir };
-        let until = Instant::now() + Duration::from_secs(20);
-        while std::os::unix::net::UnixStream::connect(containerd.socket()).is_err() {
-            assert!(Instant::now() < until, "{}", containerd.log());
-            std::thread::sleep(Duration::from_millis(20));
-        }
+        orlop_testkit::block_until!(
+            Duration::from_secs(20),
+            std::os::unix::net::UnixStream::connect(containerd.socket()).is_ok(),
+            "{}",
+            containerd.log()
+        );
         containerd
     }
 

@@ -90,7 +90,7 @@ async fn commands_run_and_time_out_on_crun() {
             .into(),
         timeout: 1,
     };
-    let late = world.cri.runtime.clone().exec_sync(request).await;
+    let late = world.cri.runtime().exec_sync(request).await;
     assert_eq!(
         late.expect_err("too late").code(),
         tonic::Code::DeadlineExceeded
@@ -111,9 +111,7 @@ async fn containers_of_crun_live_through_the_daemons_death() {
     let mut world = crun_world!();
     let running = world.run_script("survivor", "sleep 600").await;
     let before = world.printed(&running.id, &["cat", "/proc/1/stat"]).await;
-    world.node.kill9();
-    world.node.start_again().await;
-    world.cri = world.node.cri().await;
+    world.crash().await;
     let after = world.printed(&running.id, &["cat", "/proc/1/stat"]).await;
     let began = |stat: &str| stat.split(' ').nth(21).map(str::to_owned);
     assert_eq!(began(&before), began(&after));

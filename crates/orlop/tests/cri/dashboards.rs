@@ -3,9 +3,10 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::TcpListener;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
+use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
+use orlop_testkit::process::{Killed, run};
 use orlop_testkit::{Node, machine};
 use regex_lite::Regex;
 use serde_json::Value;
@@ -130,16 +131,9 @@ fn a_query_for_what_is_not_exported_is_told() {
 
 /// Prometheus, which scrapes the daemon; ended when it is dropped.
 struct Prometheus {
-    process: Child,
+    _process: Killed,
     url: String,
     _dir: tempfile::TempDir,
-}
-
-impl Drop for Prometheus {
-    fn drop(&mut self) {
-        let _ = self.process.kill();
-        let _ = self.process.wait();
-    }
 }
 
 fn free_port() -> u16 {
@@ -171,7 +165,7 @@ impl Prometheus {
             .spawn()
             .expect("start prometheus");
         Self {
-            process,
+            _process: Killed(process),
             url: format!("http://127.0.0.1:{own}"),
             _dir: dir,
         }
@@ -228,17 +222,9 @@ async fn each_alert_and_panel_asks_for_what_is_exported() {
 
     if machine::has_program("promtool").is_ok() && machine::has_program("prometheus").is_ok() {
         let rules = contrib("prometheus/rules.yml");
-        let checked = Command::new("promtool")
-            .arg("check")
-            .arg("rules")
-            .arg(&rules)
-            .output();
-        let checked = checked.expect("run promtool");
-        assert!(
-            checked.status.success(),
-            "{}",
-            String::from_utf8_lossy(&checked.stderr)
-        );
+        run(Command::new("promtool")
+            .args(["check", "rules"])
+            .arg(&rules));
         let prometheus = Prometheus::scraping(port);
         let until = Instant::now() + Duration::from_secs(30);
         while !prometheus

@@ -5,22 +5,17 @@ use std::time::{Duration, Instant};
 
 use orlop_cri::v1::ExecSyncRequest;
 use orlop_testkit::node;
+use orlop_testkit::process::run;
 use serde_json::Value;
 
 use crate::world::{World, ours};
 
 fn look(world: &World, at: &str) -> Value {
-    let done = Command::new(node::binary())
+    let mut debug = Command::new(node::binary());
+    debug
         .args(["debug", at, "--socket"])
-        .arg(world.node.socket())
-        .output()
-        .expect("run orlop");
-    assert!(
-        done.status.success(),
-        "{}",
-        String::from_utf8_lossy(&done.stderr)
-    );
-    serde_json::from_slice(&done.stdout).expect("JSON")
+        .arg(world.node.socket());
+    serde_json::from_slice(&run(&mut debug)).expect("JSON")
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -28,7 +23,7 @@ async fn who_looks_sees_the_call_that_waits_and_for_how_long() {
     let world = ours!();
     let spec = world.container("main").command(&["sleep", "600"]);
     let running = world.run_container("waiting", &spec).await;
-    let mut client = world.cri.runtime.clone();
+    let mut client = world.cri.runtime();
     let request = ExecSyncRequest {
         container_id: running.id.clone(),
         cmd: vec!["sleep".into(), "600".into()],

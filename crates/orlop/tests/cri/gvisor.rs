@@ -99,7 +99,7 @@ async fn the_sandbox_has_the_limits_of_the_pod() {
         }),
         ..Default::default()
     };
-    let mut runtime = world.cri.runtime.clone();
+    let mut runtime = world.cri.runtime();
     let updated = runtime.update_container_resources(request).await;
     let error = updated.expect_err("runsc has no such command");
     assert!(error.message().contains("runsc"), "{error}");

@@ -191,7 +191,7 @@ async fn sessions_are_for_clients_with_a_certificate_on_terms_of_the_configurati
             stdout: true,
             ..ExecRequest::default()
         };
-        let url = world.cri.runtime.clone().exec(request).await;
+        let url = world.cri.runtime().exec(request).await;
         let url = url.expect("a URL").into_inner().url;
         let rest = url.strip_prefix("https://").expect("TLS").to_owned();
         rest.split('/').next().unwrap_or_default().to_owned()

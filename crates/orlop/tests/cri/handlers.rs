@@ -167,7 +167,7 @@ async fn a_handler_that_cannot_work_is_named_before_and_when_it_is_asked_for() {
             config: Some(world.node.pod(one.name).config()),
             runtime_handler: one.name.to_owned(),
         };
-        let asked = world.cri.runtime.clone().run_pod_sandbox(request).await;
+        let asked = world.cri.runtime().run_pod_sandbox(request).await;
         let error = asked.expect_err(one.name);
         let error = error.message().to_owned();
         assert!(error.contains(one.asked), "{}: {error}", one.name);

@@ -79,7 +79,7 @@ async fn a_verbose_status_tells_configuration_chain_and_layers() {
         }),
         verbose: true,
     };
-    let answer = world.cri.images.clone().image_status(request).await;
+    let answer = world.cri.images().image_status(request).await;
     let answer = answer.expect("status").into_inner();
     let info: serde_json::Value = serde_json::from_str(&answer.info["info"]).expect("JSON");
     let [low, high] = [0, 1].map(|n| orlop_testkit::image::digest(&image.tars[n]));
@@ -163,7 +163,7 @@ async fn the_list_has_each_image_once() {
     let image = ImageBuilder::new().marked("listed").build();
     let one = world.image(&image, "listed:1").await;
     world.image(&image, "listed-elsewhere:1").await;
-    let mut client = world.cri.images.clone();
+    let mut client = world.cri.images();
     let all = client
         .list_images(ListImagesRequest::default())
         .await

@@ -62,7 +62,7 @@ async fn run_pod(world: &World, pod: &PodSpec) -> String {
         config: Some(pod.config()),
         runtime_handler: "kata".into(),
     };
-    let made = world.cri.runtime.clone().run_pod_sandbox(request).await;
+    let made = world.cri.runtime().run_pod_sandbox(request).await;
     made.expect("run a pod").into_inner().pod_sandbox_id
 }
 
@@ -156,7 +156,7 @@ async fn a_shim_is_told_its_configuration_in_its_own_words() {
         config: Some(world.node.pod("runcs").config()),
         runtime_handler: "runcs".into(),
     };
-    let made = world.cri.runtime.clone().run_pod_sandbox(request).await;
+    let made = world.cri.runtime().run_pod_sandbox(request).await;
     let pod_id = made.expect("run a pod").into_inner().pod_sandbox_id;
     let options = &told(&world, &pod_id, "Create")[0]["options"];
     assert_eq!(options["type"], "containerd.runc.v1.Options");
@@ -177,7 +177,7 @@ async fn pull(world: &World, name: &str, handler: &str) -> Result<String, tonic:
         image: for_handler(name, handler),
         ..PullImageRequest::default()
     };
-    let pulled = world.cri.images.clone().pull_image(request).await;
+    let pulled = world.cri.images().pull_image(request).await;
     pulled.map(|answer| answer.into_inner().image_ref)
 }
 
@@ -186,7 +186,7 @@ async fn status(world: &World, name: &str, handler: &str) -> Option<Image> {
         image: for_handler(name, handler),
         verbose: true,
     };
-    let status = world.cri.images.clone().image_status(request).await;
+    let status = world.cri.images().image_status(request).await;
     status.expect("the image's status").into_inner().image
 }
 
@@ -194,14 +194,14 @@ async fn remove(world: &World, name: &str, handler: &str) {
     let request = RemoveImageRequest {
         image: for_handler(name, handler),
     };
-    let removed = world.cri.images.clone().remove_image(request).await;
+    let removed = world.cri.images().remove_image(request).await;
     removed.expect("remove the image");
 }
 
 /// For whom an image is listed.
 async fn listed(world: &World, id: &str) -> Vec<String> {
     let request = ListImagesRequest::default();
-    let images = world.cri.images.clone().list_images(request).await;
+    let images = world.cri.images().list_images(request).await;
     let images = images.expect("images").into_inner().images.into_iter();
     let specs = images
         .filter(|image| image.id == id)
@@ -272,9 +272,7 @@ async fn guests_pull_their_images_by_themselves() {
     assert!(refused.message().contains("sailor"), "{refused}");
 
     // The daemon dies and comes again, and knows all of it.
-    world.node.kill9();
-    world.node.start_again().await;
-    world.cri = world.node.cri().await;
+    world.crash().await;
     assert_eq!(listed(&world, &id).await, ["kata"]);
     assert_eq!(world.printed(&container, &["cat", "/mark"]).await, "theirs");
 
@@ -506,7 +504,7 @@ async fn a_machine_grows_with_the_limits_of_its_containers() {
         }),
         ..Default::default()
     };
-    let updated = world.cri.runtime.clone();
+    let updated = world.cri.runtime();
     let updated = updated.clone().update_container_resources(request).await;
     updated.expect("update");
     let updates = told(&world, &pod_id, "Update");

@@ -91,9 +91,7 @@ async fn a_pod_whose_keeper_hangs_after_its_container_ended_can_be_ended_and_rem
     let ended = world.run_script("hung", "exit 7").await;
     assert_eq!(world.cri.wait_exited(&ended.id).await.exit_code, 7);
     // The next daemon does not know what was cleaned up.
-    world.node.kill9();
-    world.node.start_again().await;
-    world.cri = world.node.cri().await;
+    world.crash().await;
     kill_process(keeper_of(&ended.pod_id), Signal::STOP).expect("stop");
     world.cri.stop_pod(&ended.pod_id).await.expect("stop");
     let status = world.cri.status(&ended.id).await.expect("status");
@@ -173,8 +171,7 @@ async fn a_container_that_was_being_made_when_the_daemon_died_could_not_be_start
     noted(&note).await;
     world.node.kill9();
     start.await.expect("no panic").expect_err("nobody answers");
-    world.node.start_again().await;
-    world.cri = world.node.cri().await;
+    world.start_again().await;
     let status = world.cri.status(&main).await.expect("status");
     assert_eq!(status.state(), ContainerState::ContainerExited);
     assert_eq!((status.exit_code, &*status.reason), (128, "StartError"));
@@ -203,8 +200,7 @@ async fn a_pod_whose_shared_pid_namespace_has_ended_is_not_ready() {
     // Or while nobody looks.
     world.node.kill9();
     kill_process(init_of(&unseen.0), Signal::KILL).expect("kill");
-    world.node.start_again().await;
-    world.cri = world.node.cri().await;
+    world.start_again().await;
     assert_eq!(world.cri.wait_exited(&unseen.1).await.exit_code, 137);
     until_not_ready(&world, &unseen.0).await;
     world.finish().await;
@@ -237,11 +233,7 @@ async fn a_runtime_that_would_never_end_dies_with_its_keeper() {
     let world = world!(Node::orlop().runtime(&creating_by(tools.path(), &create)));
     let (start, hung) = kill_keeper_at_start(&world, &note).await;
     start.expect_err("nobody starts it");
-    let deadline = Instant::now() + LIMIT;
-    while !has_ended(&hung) {
-        assert!(Instant::now() < deadline, "the runtime lives on");
-        tokio::time::sleep(Duration::from_millis(5)).await;
-    }
+    orlop_testkit::wait_until!(LIMIT, has_ended(&hung), "the runtime lives on");
     world.finish().await;
 }
 
@@ -379,11 +371,12 @@ async fn state_of(world: &World, pod: &str) -> PodSandboxState {
 }
 
 async fn until_not_ready(world: &World, pod: &str) {
-    let deadline = Instant::now() + LIMIT;
-    while state_of(world, pod).await == PodSandboxState::SandboxReady {
-        assert!(Instant::now() < deadline, "{}", world.node.log());
-        tokio::time::sleep(Duration::from_millis(20)).await;
-    }
+    orlop_testkit::wait_until!(
+        LIMIT,
+        state_of(world, pod).await != PodSandboxState::SandboxReady,
+        "{}",
+        world.node.log()
+    );
 }
 
 pub(crate) fn keeper_of(pod: &str) -> Pid {

@@ -2,7 +2,6 @@
 
 use std::time::Duration;
 
-use orlop_cri::v1::ReopenContainerLogRequest;
 use orlop_testkit::cri::read_log;
 
 use crate::world::world;
@@ -68,28 +67,11 @@ async fn a_rotated_log_is_opened_anew() {
     let old = running.pod.logs().join("main.log.1");
     wait_for_lines(&log, 2).await;
     std::fs::rename(&log, &old).expect("rotate");
-    let request = ReopenContainerLogRequest {
-        container_id: running.id.clone(),
-    };
-    world
-        .cri
-        .runtime
-        .clone()
-        .reopen_container_log(request)
-        .await
-        .expect("reopen");
+    world.cri.reopen_log(&running.id).await.expect("reopen");
     wait_for_lines(&log, 2).await;
     assert!(read_log(&old).len() >= 2);
     world.cri.stop(&running.id, 0).await.expect("stop");
-    let request = ReopenContainerLogRequest {
-        container_id: running.id.clone(),
-    };
-    let stopped = world
-        .cri
-        .runtime
-        .clone()
-        .reopen_container_log(request)
-        .await;
+    let stopped = world.cri.reopen_log(&running.id).await;
     stopped.expect_err("an exited container writes no log");
     world.finish().await;
 }

@@ -4,16 +4,13 @@
 //! module is one of those that `.config/nextest.toml` selects for other nodes. Tests of orlop alone are in
 //! modules of their own, or in a module `ours` beneath one of those, and begin with `ours!()`.
 #![allow(
-    clippy::disallowed_methods,
-    reason = "tests read what they wrote themselves"
-)]
-#![allow(
-    clippy::unwrap_used,
-    clippy::expect_used,
     clippy::assigning_clones,
+    clippy::disallowed_methods,
+    clippy::expect_used,
     clippy::large_futures,
+    clippy::unwrap_used,
     clippy::wildcard_imports,
-    reason = "tests: a panic is a failure, and nothing here is hot"
+    reason = "tests fail by panicking, read what they wrote themselves, and are not hot"
 )]
 
 mod artifacts;

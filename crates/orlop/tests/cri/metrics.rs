@@ -154,7 +154,7 @@ fn may_lack(name: &str) -> bool {
 const COMMON: [&str; 6] = ["id", "name", "image", "container", "namespace", "pod"];
 
 async fn metrics(world: &World) -> Vec<PodSandboxMetrics> {
-    let mut client = world.cri.runtime.clone();
+    let mut client = world.cri.runtime();
     let request = ListPodSandboxMetricsRequest::default();
     let answer = client.list_pod_sandbox_metrics(request).await;
     answer.expect("metrics").into_inner().pod_metrics
@@ -202,7 +202,7 @@ async fn statistics_are_listed_streamed_and_filtered_alike() {
         pods.push((pod_id, id));
     }
     let (red_pod, red) = &pods[0];
-    let mut client = world.cri.runtime.clone();
+    let mut client = world.cri.runtime();
     let labels = || std::collections::HashMap::from([("color".to_owned(), "red".to_owned())]);
     let mut filters = vec![(ContainerStatsFilter::default(), 2)];
     filters.push((

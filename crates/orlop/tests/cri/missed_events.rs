@@ -44,8 +44,7 @@ async fn an_end_while_the_daemon_is_away_reaches_who_listened_before() {
     drop(listening);
     tokio::time::sleep(Duration::from_secs(4)).await;
     let returns = now();
-    world.node.start_again().await;
-    world.cri = world.node.cri().await;
+    world.start_again().await;
     tokio::time::sleep(Duration::from_secs(1)).await;
     let event = end_of(&going.id, &mut subscribe(&world).await).await;
     let event = event.expect("the end is told");
@@ -159,8 +158,7 @@ async fn who_asks_after_a_restart_is_told_what_is_on_record() {
     let going = world.run_script("asked", "sleep 1; exit 7").await;
     world.node.kill9();
     tokio::time::sleep(Duration::from_secs(3)).await;
-    world.node.start_again().await;
-    world.cri = world.node.cri().await;
+    world.start_again().await;
     world.cri.wait_exited(&going.id).await;
     let (told, stderr) = told_since(&world, &begin, 3).await;
     assert!(stderr.contains("are not all kept"), "{stderr}");

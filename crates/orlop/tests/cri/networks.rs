@@ -80,7 +80,7 @@ impl Plugins {
 
 /// Whether the node's network is ready, and what is said about it.
 async fn network_ready(world: &World) -> (bool, String) {
-    let mut runtime = world.cri.runtime.clone();
+    let mut runtime = world.cri.runtime();
     let status = runtime.status(StatusRequest::default()).await;
     let status = status.expect("a status").into_inner().status;
     let conditions = status.expect("a status").conditions;
@@ -310,7 +310,7 @@ async fn a_plugin_that_fails_is_told_on_the_pod_and_leaks_nothing() {
     let error = error.expect_err("no plugin").message().to_owned();
     assert!(error.contains("no such program in"), "{error}");
     let filter = ListPodSandboxRequest::default();
-    let pods = world.cri.runtime.clone().list_pod_sandbox(filter).await;
+    let pods = world.cri.runtime().list_pod_sandbox(filter).await;
     let pods = pods.expect("the pods").into_inner().items;
     let names = pods.iter().filter_map(|pod| pod.metadata.as_ref());
     assert!(
@@ -361,7 +361,7 @@ async fn a_handler_has_networks_of_its_own_and_the_node_s_has_none_made() {
     };
     // The directory is watched: what was written a moment ago may not be read yet.
     tokio::time::sleep(std::time::Duration::from_millis(500)).await;
-    let made = world.cri.runtime.clone().run_pod_sandbox(request).await;
+    let made = world.cri.runtime().run_pod_sandbox(request).await;
     made.expect("a pod of the handler");
     assert_eq!(usual.told("ADD")["name"], "special");
     world.run_pod(&pod(&world, "usual")).await;

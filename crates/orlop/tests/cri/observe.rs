@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use orlop_cri::inspection::inspection_client::InspectionClient;
 use orlop_cri::inspection::{ListTracesRequest, Trace};
-use orlop_cri::v1::{ContainerStatsRequest, GetEventsRequest};
+use orlop_cri::v1::GetEventsRequest;
 use orlop_testkit::{Node, assert_contains, node};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::UnixStream;
@@ -378,8 +378,12 @@ async fn the_doctor_needs_no_daemon_to_look_at_the_host() {
         .expect("run orlop");
     assert_eq!(output.status.code(), Some(1));
     let shown = text(&output);
-    assert_contains!(shown, "no daemon answers on unix:///nowhere/orlop.sock");
-    assert_contains!(shown, "kernel", "disk");
+    assert_contains!(
+        shown,
+        "no daemon answers on unix:///nowhere/orlop.sock",
+        "kernel",
+        "disk"
+    );
 }
 
 #[tokio::test]
@@ -412,7 +416,7 @@ fn event_pods() -> usize {
 async fn a_stalled_subscriber_costs_nothing_and_others_miss_nothing() {
     let world = ours!();
     let subscribe = async || {
-        let mut client = world.cri.runtime.clone();
+        let mut client = world.cri.runtime();
         let events = client
             .get_container_events(GetEventsRequest::default())
             .await;
@@ -495,11 +499,8 @@ async fn statistics_are_those_of_the_cgroup() {
         let text = std::fs::read_to_string(&path).unwrap_or_else(|e| panic!("{path:?}: {e}"));
         text.trim().parse().expect("a number")
     };
-    let request = ContainerStatsRequest {
-        container_id: running.id.clone(),
-    };
-    let stats = world.cri.runtime.clone().container_stats(request).await;
-    let stats = stats.expect("stats").into_inner().stats.expect("stats");
+    let stats = world.cri.stats(&running.id).await;
+    let stats = stats.expect("stats");
     let cpu = stats
         .cpu
         .expect("cpu")
@@ -532,19 +533,8 @@ async fn statistics_are_those_of_the_cgroup() {
     );
 
     world.cri.stop(&running.id, 0).await.expect("stop");
-    let request = ContainerStatsRequest {
-        container_id: running.id.clone(),
-    };
-    let stats = world.cri.runtime.clone().container_stats(request).await;
-    assert!(
-        stats
-            .expect("stats")
-            .into_inner()
-            .stats
-            .expect("stats")
-            .cpu
-            .is_none()
-    );
+    let stats = world.cri.stats(&running.id).await.expect("stats");
+    assert!(stats.cpu.is_none());
     world.finish().await;
 }
 

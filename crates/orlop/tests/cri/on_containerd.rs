@@ -116,8 +116,7 @@ async fn pods_go_on_while_containerd_is_away() {
     let running = world.run_script("pod", script).await;
     world.node.kill9();
     tokio::time::sleep(Duration::from_millis(300)).await;
-    world.node.start_again().await;
-    world.cri = world.node.cri().await;
+    world.start_again().await;
     assert_eq!(world.printed(&running.id, &["echo", "back"]).await, "back");
     let before = running.stdout().lines().count();
     soon("more output", async || {
@@ -138,8 +137,7 @@ async fn an_end_while_containerd_is_away_is_seen() {
     world.printed(&running.id, &["touch", "/end"]).await;
     world.node.kill9();
     tokio::time::sleep(Duration::from_millis(500)).await;
-    world.node.start_again().await;
-    world.cri = world.node.cri().await;
+    world.start_again().await;
     let status = world.cri.wait_exited(&running.id).await;
     assert_eq!(status.exit_code, 5);
     assert_nothing_is_left(world, &running).await;

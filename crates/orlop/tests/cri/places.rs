@@ -5,8 +5,7 @@ use std::process::Output;
 use std::time::Duration;
 
 use orlop_cri::v1::{
-    ContainerStatsRequest, FilesystemUsage, ImageFsInfoRequest, ImageFsInfoResponse,
-    ListPodSandboxMetricsRequest,
+    FilesystemUsage, ImageFsInfoRequest, ImageFsInfoResponse, ListPodSandboxMetricsRequest,
 };
 use orlop_testkit::{ImageBuilder, Layer, Node, Scratch, assert_contains, node};
 use tokio::process::Command;
@@ -27,7 +26,7 @@ fn place(usage: &FilesystemUsage) -> (PathBuf, u64) {
 }
 
 async fn filesystems(world: &World) -> ImageFsInfoResponse {
-    let mut images = world.cri.images.clone();
+    let mut images = world.cri.images();
     let answer = images.image_fs_info(ImageFsInfoRequest::default()).await;
     answer.expect("info").into_inner()
 }
@@ -48,16 +47,13 @@ async fn containers_write_to_a_disk_of_their_own() {
     let (at, bytes) = place(&info.container_filesystems[0]);
     assert_eq!(at, disk);
     assert!((3_000_000..DISK).contains(&bytes), "{bytes}");
-    let request = ContainerStatsRequest {
-        container_id: running.id.clone(),
-    };
-    let stats = world.cri.runtime.clone().container_stats(request).await;
-    let stats = stats.expect("stats").into_inner().stats.expect("stats");
+    let stats = world.cri.stats(&running.id).await;
+    let stats = stats.expect("stats");
     assert_eq!(
         place(&stats.writable_layer.expect("a layer")),
         (disk.clone(), bytes)
     );
-    let metrics = world.cri.runtime.clone();
+    let metrics = world.cri.runtime();
     let metrics = metrics
         .clone()
         .list_pod_sandbox_metrics(ListPodSandboxMetricsRequest {})
@@ -85,9 +81,7 @@ async fn containers_write_to_a_disk_of_their_own() {
         .build();
     world.image(&image, "larger:1").await;
 
-    world.node.kill9();
-    world.node.start_again().await;
-    world.cri = world.node.cri().await;
+    world.crash().await;
     assert_eq!(
         world.printed(&running.id, &["wc", "-c", "/file"]).await,
         "3000000 /file"
@@ -124,16 +118,14 @@ async fn containers_are_moved_while_there_are_none() {
         assert_contains!(said, &format!("set it to {}", first.display()));
     }
     to(&on(&first));
-    world.node.start_again().await;
-    world.cri = world.node.cri().await;
+    world.start_again().await;
     assert_eq!(world.printed(&running.id, &["echo", "here"]).await, "here");
     world.cri.stop_pod(&running.pod_id).await.expect("stop");
     world.cri.remove_pod(&running.pod_id).await.expect("remove");
 
     world.node.stop();
     to(&on(&second));
-    world.node.start_again().await;
-    world.cri = world.node.cri().await;
+    world.start_again().await;
     assert_eq!(
         place(&filesystems(&world).await.container_filesystems[0]).0,
         second

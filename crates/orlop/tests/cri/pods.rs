@@ -87,7 +87,7 @@ async fn lists_are_filtered() {
     }
     world.cri.stop_pod(&ids[1]).await.expect("stop");
     let list = |filter: PodSandboxFilter| {
-        let mut client = world.cri.runtime.clone();
+        let mut client = world.cri.runtime();
         async move {
             let request = ListPodSandboxRequest {
                 filter: Some(filter),
@@ -216,7 +216,7 @@ async fn resources_told(
         pod_sandbox_id: pod_id.to_owned(),
         verbose: true,
     };
-    let answer = world.cri.runtime.clone().pod_sandbox_status(request).await;
+    let answer = world.cri.runtime().pod_sandbox_status(request).await;
     let info = answer.expect("status").into_inner().info;
     let info: serde_json::Value = serde_json::from_str(&info["info"]).expect("JSON");
     (info["resources"].clone(), info["overhead"].clone())

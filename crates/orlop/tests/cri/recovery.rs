@@ -43,7 +43,7 @@ async fn live_through(mut world: World, how: Going) {
         meanwhile > left_at || world.node.is_peer(),
         "the log stood still at {left_at} lines"
     );
-    come_back(&mut world).await;
+    world.start_again().await;
 
     let after = world.cri.status(&running.id).await.expect("status");
     assert_eq!(after.state(), ContainerState::ContainerRunning);
@@ -77,7 +77,7 @@ async fn an_exit_that_nobody_saw_is_known() {
     go(&mut world, Going::Killed);
     std::fs::write(gate.join("open"), "").expect("write");
     tokio::time::sleep(Duration::from_millis(300)).await;
-    come_back(&mut world).await;
+    world.start_again().await;
     let status = world.cri.wait_exited(&running.id).await;
     assert_eq!((status.exit_code, status.reason.as_str()), (9, "Error"));
     world.finish().await;
@@ -89,7 +89,7 @@ async fn images_and_names_are_still_there() {
     let running = world.run_script("kept", "exit 4").await;
     world.cri.wait_exited(&running.id).await;
     go(&mut world, Going::Killed);
-    come_back(&mut world).await;
+    world.start_again().await;
     world
         .cri
         .image(&world.busybox)
@@ -115,11 +115,6 @@ fn go(world: &mut World, how: Going) {
         Going::Asked => drop(world.node.stop()),
         Going::Killed => world.node.kill9(),
     }
-}
-
-async fn come_back(world: &mut World) {
-    world.node.start_again().await;
-    world.cri = world.node.cri().await;
 }
 
 /// The processes of that name with `word` on their command line or in their directory.

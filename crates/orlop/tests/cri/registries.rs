@@ -103,7 +103,7 @@ async fn a_short_name_is_pulled_found_run_and_removed_by_what_it_stands_for() {
                 }),
             }),
         };
-        let listed = cri.images.clone().list_images(request).await.expect("list");
+        let listed = cri.images().list_images(request).await.expect("list");
         assert_eq!(listed.into_inner().images.len(), 1, "{asked}");
         let (shown, text) = scene.run(&["inspecti", asked]);
         assert!(shown && text.contains(&full), "{text}");

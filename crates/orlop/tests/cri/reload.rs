@@ -54,7 +54,7 @@ pub(crate) async fn run_by(
         config: Some(pod.config()),
         runtime_handler: handler.to_owned(),
     };
-    let answer = world.cri.runtime.clone().run_pod_sandbox(request).await;
+    let answer = world.cri.runtime().run_pod_sandbox(request).await;
     answer.map(|answer| answer.into_inner().pod_sandbox_id)
 }
 
@@ -265,7 +265,7 @@ async fn sessions_find_another_certificate_and_those_that_are_open_go_on() {
             stdout: true,
             ..ExecRequest::default()
         };
-        let answer = world.cri.runtime.clone().exec(request).await;
+        let answer = world.cri.runtime().exec(request).await;
         answer.expect("exec").into_inner().url
     };
     let mut open = Command::new(orlop_testkit::node::binary())

@@ -32,7 +32,7 @@ impl Files<'_> {
             linux: Some(resources),
             ..UpdateContainerResourcesRequest::default()
         };
-        let mut client = self.world.cri.runtime.clone();
+        let mut client = self.world.cri.runtime();
         let updated = client.update_container_resources(request).await;
         updated.expect("update");
     }

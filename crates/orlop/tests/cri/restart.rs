@@ -101,7 +101,7 @@ async fn one_claim_on_an_image_that_cannot_be_released_keeps_no_other() {
         std::fs::write(of(other), &own).expect("a claim of nobody");
     }
     let stuck = Stuck::file(of("aab"));
-    come_back(&mut world).await;
+    world.start_again().await;
     let begin = Instant::now();
     // It is told of when all have been tried.
     let told = || world.node.log().contains("releasing leases of nobody");
@@ -117,8 +117,7 @@ async fn one_claim_on_an_image_that_cannot_be_released_keeps_no_other() {
     let log = world.node.log();
     assert!(log.contains("the lease of aab"), "{log}");
     drop(stuck);
-    world.node.restart().await;
-    world.cri = world.node.cri().await;
+    world.restart().await;
     while of("aab").exists() {
         assert!(begin.elapsed() < Duration::from_secs(30) * patience());
         tokio::time::sleep(Duration::from_millis(50)).await;
@@ -184,7 +183,7 @@ async fn what_a_damaged_disk_took_the_record_of_is_ended_and_the_file_named() {
         std::fs::write(path, [0xff; 300]).expect("damage a record");
     }
     append(&torn_record, "{\"event\":\"sta");
-    come_back(&mut world).await;
+    world.start_again().await;
 
     let mut pods = world.cri.pods().await.expect("list");
     pods.sort();
@@ -239,17 +238,17 @@ async fn what_has_no_record_is_ended_where_its_runtime_is_gone_as_well() {
     let record = pod_record(&world, &running.pod_id);
     let record = record.with_file_name("containers").join(&running.id);
     std::fs::write(record.join("journal"), [0xff; 300]).expect("damage a record");
-    come_back(&mut world).await;
+    world.start_again().await;
     ends(&running, "though its runtime is gone").await;
     let has_cgroup = || {
         let cgroups = orlop_testkit::leaks::cgroups(world.node.id());
         cgroups.iter().any(|path| path.ends_with(&running.id))
     };
-    let deadline = Instant::now() + Duration::from_secs(5) * patience();
-    while has_cgroup() {
-        assert!(Instant::now() < deadline, "its cgroup stays");
-        tokio::time::sleep(Duration::from_millis(50)).await;
-    }
+    orlop_testkit::wait_until!(
+        Duration::from_secs(5) * patience(),
+        !has_cgroup(),
+        "its cgroup stays"
+    );
     world.finish().await;
 }
 
@@ -265,7 +264,7 @@ async fn what_is_made_after_the_clock_was_set_back_counts_as_the_latest() {
     for path in [&record, &of_container.join("journal")] {
         made_later(path, 200_000_000_000_000);
     }
-    come_back(&mut world).await;
+    world.start_again().await;
     let before = world.cri.status(&first.id).await.expect("status");
     world.cri.stop(&first.id, 0).await.expect("stop it");
     let again = world
@@ -322,7 +321,7 @@ async fn leaves_alone(mut world: World, record: impl Fn(&World, &str, &str) -> P
     world.node.kill9();
     let before = std::fs::metadata(&path).expect("the record").len();
     append(&path, "{\"event\":\"of_the_future\"}\n");
-    come_back(&mut world).await;
+    world.start_again().await;
 
     let pods = world.cri.pods().await.expect("list");
     assert_eq!(pods, [plain.pod_id.as_str()], "the other pod is served");
@@ -339,7 +338,7 @@ async fn leaves_alone(mut world: World, record: impl Fn(&World, &str, &str) -> P
         .open(&path)
         .expect("open");
     file.set_len(before).expect("cut off");
-    come_back(&mut world).await;
+    world.start_again().await;
     let pod = world.cri.pod_status(&strange.pod_id).await.expect("status");
     assert_eq!(pod.state(), PodSandboxState::SandboxReady);
     let status = world.cri.status(&strange.id).await.expect("status");
@@ -356,7 +355,7 @@ async fn a_state_directory_may_be_reached_by_a_link() {
     let really = state.with_file_name("really");
     std::fs::rename(&state, &really).expect("rename it");
     std::os::unix::fs::symlink(&really, &state).expect("a link");
-    come_back(&mut world).await;
+    world.start_again().await;
     let running = world.run_script("linked", "sleep 600").await;
     let command = ["touch", "/made", "/dev/shm/made"];
     let made = world.cri.exec(&running.id, &command).await.expect("exec");
@@ -366,13 +365,8 @@ async fn a_state_directory_may_be_reached_by_a_link() {
     world.node.kill9();
     std::fs::remove_file(&state).expect("the link");
     std::fs::rename(&really, &state).expect("rename it");
-    come_back(&mut world).await;
+    world.start_again().await;
     world.finish().await;
-}
-
-async fn come_back(world: &mut World) {
-    world.node.start_again().await;
-    world.cri = world.node.cri().await;
 }
 
 fn pod_record(world: &World, pod: &str) -> PathBuf {

@@ -4,8 +4,7 @@
 use std::time::{Duration, Instant};
 
 use orlop_cri::v1::{
-    ContainerEventType, ContainerState, ContainerStatsRequest, GetEventsRequest, NamespaceMode,
-    PodSandboxState,
+    ContainerEventType, ContainerState, GetEventsRequest, NamespaceMode, PodSandboxState,
 };
 use orlop_testkit::{ContainerSpec, Node, assert_contains};
 
@@ -36,8 +35,7 @@ pub(crate) async fn dies_with_its_pod(world: World, victims: impl Fn(&str) -> Ve
     };
     let events = world
         .cri
-        .runtime
-        .clone()
+        .runtime()
         .get_container_events(GetEventsRequest::default())
         .await;
     let mut events = events.expect("events").into_inner();
@@ -73,11 +71,11 @@ pub(crate) async fn dies_with_its_pod(world: World, victims: impl Fn(&str) -> Ve
     assert_eq!(ready, PodSandboxState::SandboxReady);
     // Not every runtime has commands in its containers.
     let said = neighbour.stdout().len();
-    let until = Instant::now() + Duration::from_secs(5);
-    while neighbour.stdout().len() <= said {
-        assert!(Instant::now() < until, "the neighbour has stopped");
-        tokio::time::sleep(Duration::from_millis(20)).await;
-    }
+    orlop_testkit::wait_until!(
+        Duration::from_secs(5),
+        neighbour.stdout().len() > said,
+        "the neighbour has stopped"
+    );
     for pod in [pod_id, &empty] {
         world.cri.remove_pod(pod).await.expect("remove the pod");
         assert_eq!(count(&[pod], 0).await, 0, "processes of the pod");
@@ -135,8 +133,7 @@ pub(crate) async fn outlives_the_daemon(mut world: World, sandboxes: impl Fn(&st
     let before = sandboxes(&running.pod_id);
     world.node.kill9();
     tokio::time::sleep(Duration::from_millis(300)).await;
-    world.node.start_again().await;
-    world.cri = world.node.cri().await;
+    world.start_again().await;
     let status = world.cri.status(&running.id).await.expect("status");
     assert_eq!(status.state(), ContainerState::ContainerRunning);
     assert_eq!(sandboxes(&running.pod_id), before);
@@ -192,8 +189,7 @@ pub(crate) async fn is_missed(mut world: World, victims: impl Fn(&str) -> Vec<i3
     world.node.kill9();
     kill(victim);
     tokio::time::sleep(Duration::from_millis(300)).await;
-    world.node.start_again().await;
-    world.cri = world.node.cri().await;
+    world.start_again().await;
     is_down_within_a_second(&world, &running.pod_id).await;
     let status = world.cri.wait_exited(&running.id).await;
     assert_eq!(status.state(), ContainerState::ContainerExited);
@@ -239,12 +235,8 @@ pub(crate) async fn tells_what_is_used(world: World) {
     let running = world.run_script("busy", script).await;
     let until = Instant::now() + Duration::from_secs(20);
     loop {
-        let request = ContainerStatsRequest {
-            container_id: running.id.clone(),
-        };
-        let answer = world.cri.runtime.clone().container_stats(request).await;
-        let stats = answer.expect("statistics").into_inner().stats;
-        let stats = stats.expect("statistics");
+        let answer = world.cri.stats(&running.id).await;
+        let stats = answer.expect("statistics");
         let cpu = stats.cpu.and_then(|cpu| cpu.usage_core_nano_seconds);
         let memory = stats.memory.and_then(|memory| memory.working_set_bytes);
         let used = (

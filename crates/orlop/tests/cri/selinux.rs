@@ -219,9 +219,7 @@ async fn what_a_container_is_given_is_within_its_reach(node: NodeBuilder) {
     // Nothing is lost where the daemon was another when it was made.
     let id = world.cri.create(&pod_id, &pod, &spec).await;
     let id = id.expect("create");
-    world.node.kill9();
-    world.node.start_again().await;
-    world.cri = world.node.cri().await;
+    world.crash().await;
     world.cri.start(&id).await.expect("start");
     let running = Running { pod, pod_id, id };
     let level = level(&world, &running.id).await;
@@ -330,9 +328,7 @@ async fn levels_are_kept_while_there_is_a_pod_and_given_back_after() {
         assert_contains!(refused.message(), "selinux_category_range");
     };
     refused(&world).await;
-    world.node.kill9();
-    world.node.start_again().await;
-    world.cri = world.node.cri().await;
+    world.crash().await;
     refused(&world).await;
     let gone = running.pop().expect("a pod");
     let free = level(&world, &gone.id).await;

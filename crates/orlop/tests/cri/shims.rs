@@ -72,8 +72,7 @@ async fn a_container_that_died_while_it_was_held_still_is_removed() {
         ("freezer.state", "FROZEN")
     };
     std::fs::write(freezer.join(file), word).expect("hold still");
-    world.node.start_again().await;
-    world.cri = world.node.cri().await;
+    world.start_again().await;
     let removed = world.cri.remove_pod(&running.pod_id).await;
     removed.expect("remove the pod");
     world.finish().await;

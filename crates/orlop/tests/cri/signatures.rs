@@ -223,16 +223,14 @@ async fn a_policy_that_changes_holds_for_what_is_there_over_restarts() {
     let pod = guarded.pod("change", "default");
     let done = guarded.create(&pod, &unsigned_id, &unsigned).await;
     done.expect("any image");
-    guarded.world.node.restart().await;
-    guarded.world.cri = guarded.world.node.cri().await;
+    guarded.world.restart().await;
     // No restart for this one.
     guarded.demand("matchExact");
     let done = guarded.create(&pod, &id, &name).await;
     done.expect("it is signed");
     let refused = guarded.create(&pod, &unsigned_id, &unsigned).await;
     assert_refused(refused, "has no signature");
-    guarded.world.node.restart().await;
-    guarded.world.cri = guarded.world.node.cri().await;
+    guarded.world.restart().await;
     let done = guarded.create(&pod, &id, &name).await;
     done.expect("it is signed");
     let other = Signer::new(&guarded.scratch.subdir("keys"), "other", KeyKind::Ed25519);

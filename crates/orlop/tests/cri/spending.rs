@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use futures_util::future::join_all;
-use orlop_cri::v1::{self, ReopenContainerLogRequest};
+use orlop_cri::v1;
 use orlop_testkit::cri::read_log;
 use orlop_testkit::{ContainerSpec, Node, assert_contains, nest};
 
@@ -49,11 +49,7 @@ async fn a_container_that_nested_its_directories_without_end_is_removed() {
         .expect("nested");
     let daemon = world.node.pid();
     // What asks for the size of its layer looks into all of it.
-    let stats = orlop_cri::v1::ContainerStatsRequest {
-        container_id: running.id.clone(),
-    };
-    let stats = world.cri.runtime.clone().container_stats(stats).await;
-    let stats = stats.expect("statistics").into_inner().stats;
+    let stats = world.cri.stats(&running.id).await;
     let layer = stats.expect("statistics").writable_layer.expect("a layer");
     assert!(layer.inodes_used.expect("inodes").value >= NESTED as u64);
     world.cri.stop_pod(&running.pod_id).await.expect("stop");
@@ -98,9 +94,7 @@ async fn the_daemon_holds_no_file_of_a_stopped_pod_open() {
             !held(&world, &running.pod_id).is_empty(),
             "it looks wrongly"
         );
-        world.node.kill9();
-        world.node.start_again().await;
-        world.cri = world.node.cri().await;
+        world.crash().await;
     }
     // What is recorded of it all the same.
     world.cri.remove_pod(&stopped.pod_id).await.expect("remove");
@@ -140,7 +134,7 @@ async fn a_running_pod_takes_five_descriptors_of_the_daemon_at_most() {
 
 /// Statistics and metrics of all pods and containers.
 async fn ask_all_figures(world: &World) {
-    let mut runtime = world.cri.runtime.clone();
+    let mut runtime = world.cri.runtime();
     let pods = runtime.list_pod_sandbox_stats(v1::ListPodSandboxStatsRequest::default());
     let pods = pods.await.expect("statistics of pods").into_inner().stats;
     let figures = pods
@@ -261,12 +255,7 @@ async fn a_log_beyond_its_size_loses_lines_until_it_is_rotated() {
     let log = running.pod.logs().join("main.log");
     let old = running.pod.logs().join("main.log.1");
     fs::rename(&log, &old).expect("rotate");
-    let request = ReopenContainerLogRequest {
-        container_id: running.id.clone(),
-    };
-    let mut runtime = world.cri.runtime.clone();
-    let reopened = runtime.reopen_container_log(request).await;
-    reopened.expect("reopen");
+    world.cri.reopen_log(&running.id).await.expect("reopen");
     let go_on = ["touch", "/tmp/go-on"];
     world.cri.exec(&running.id, &go_on).await.expect("touch");
     world.cri.wait_exited(&running.id).await;

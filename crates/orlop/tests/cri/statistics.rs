@@ -2,11 +2,10 @@
 
 use std::time::{Duration, Instant};
 
-use orlop_cri::v1::{ContainerStats, ContainerStatsRequest};
 use orlop_testkit::machine::{has_program, is_cgroup_v2};
 use orlop_testkit::{Node, skip, skip_unless};
 
-use crate::world::{Running, World, ours, world};
+use crate::world::{World, ours, world};
 
 /// Sums and differences of two runs may differ by so much, in percent.
 const TOLERANCE: u64 = 2;
@@ -64,7 +63,7 @@ async fn figures(world: &World) -> Figures {
         tokio::time::sleep(Duration::from_millis(50)).await;
     }
     loop {
-        let stats = stats(world, &running).await;
+        let stats = world.cri.stats(&running.id).await.expect("stats");
         let written = stats.writable_layer.and_then(|layer| layer.used_bytes);
         let written = written.map_or(0, |bytes| bytes.value);
         // containerd looks at layers every ten seconds.
@@ -80,12 +79,4 @@ async fn figures(world: &World) -> Figures {
             written,
         };
     }
-}
-
-async fn stats(world: &World, running: &Running) -> ContainerStats {
-    let request = ContainerStatsRequest {
-        container_id: running.id.clone(),
-    };
-    let answer = world.cri.runtime.clone().container_stats(request).await;
-    answer.expect("stats").into_inner().stats.expect("stats")
 }

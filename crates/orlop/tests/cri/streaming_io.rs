@@ -31,7 +31,7 @@ pub(crate) async fn told(
         stderr: !tty,
         tty,
     };
-    let answer = world.cri.runtime.clone().exec(request).await;
+    let answer = world.cri.runtime().exec(request).await;
     let url = answer.expect("an URL").into_inner().url;
     let (mut ours, theirs) = tokio::io::duplex(1 << 10);
     let streams = ClientStreams {

@@ -179,7 +179,7 @@ async fn url(cri: &Cri, id: &str, words: &[&str], stdin: bool) -> String {
         stderr: true,
         ..ExecRequest::default()
     };
-    let answer = cri.runtime.clone().exec(request).await;
+    let answer = cri.runtime().exec(request).await;
     answer.expect("an URL").into_inner().url
 }
 

@@ -184,7 +184,7 @@ async fn run_traced(world: &World, name: &str, flags: &str) {
     request.metadata_mut().insert("traceparent", header);
     let state = "vendor=one".parse().expect("a value");
     request.metadata_mut().insert("tracestate", state);
-    let mut client = world.cri.runtime.clone();
+    let mut client = world.cri.runtime();
     client.run_pod_sandbox(request).await.expect("run a pod");
 }
 

@@ -31,7 +31,7 @@ pub(crate) use world_with_users;
 
 /// Whether the daemon has found out that its runtime can do it.
 pub(crate) async fn is_able(world: &World) -> bool {
-    let mut runtime = world.cri.runtime.clone();
+    let mut runtime = world.cri.runtime();
     let status = runtime.status(StatusRequest::default()).await;
     let handlers = status.expect("status").into_inner().runtime_handlers;
     handlers.iter().any(|handler| {
@@ -128,8 +128,7 @@ async fn the_root_of_a_pod_with_users_of_its_own_is_nobody_on_the_node() {
 
     // Commands of later join the same namespace, also of a daemon that was started again.
     let mut world = world;
-    world.node.restart().await;
-    world.cri = world.node.cri().await;
+    world.restart().await;
     let got = world.cri.exec(&id, &["cat", "/proc/self/uid_map"]).await;
     let got = got.expect("exec");
     let joined = String::from_utf8_lossy(&got.stdout).into_owned();
@@ -143,7 +142,7 @@ async fn the_root_of_a_pod_with_users_of_its_own_is_nobody_on_the_node() {
 #[tokio::test]
 async fn a_pod_with_users_of_its_own_can_live_in_the_nodes_network() {
     let world = world_with_users!();
-    let mut runtime = world.cri.runtime.clone();
+    let mut runtime = world.cri.runtime();
     let status = runtime.status(StatusRequest::default()).await;
     let features = status.expect("status").into_inner().features;
     assert!(features.expect("features").user_namespaces_host_network);

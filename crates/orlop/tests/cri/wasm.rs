@@ -2,9 +2,9 @@
 //! (`make test-wasm` builds it; `ORLOP_TEST_WASM_SHIM` names it).
 
 use std::path::Path;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-use orlop_cri::v1::{ContainerState, ContainerStatsRequest};
+use orlop_cri::v1::ContainerState;
 use orlop_testkit::image::{Ending, host_architecture, module};
 use orlop_testkit::machine::wasm_shim;
 use orlop_testkit::{BuiltImage, ImageBuilder, Layer, Node, skip_unless};
@@ -132,14 +132,11 @@ async fn a_module_that_never_ends_is_not_entered_but_stopped() {
     let image = world.image(&endless, "endless:1").await;
     let spec = orlop_testkit::ContainerSpec::new("main", &image);
     let running = world.run_container("endless", &spec).await;
-    let start = Instant::now();
-    while !running.stdout().contains("ready") {
-        assert!(
-            start.elapsed() < Duration::from_secs(20),
-            "it prints nothing"
-        );
-        tokio::time::sleep(Duration::from_millis(20)).await;
-    }
+    orlop_testkit::wait_until!(
+        Duration::from_secs(20),
+        running.stdout().contains("ready"),
+        "it prints nothing"
+    );
     let error = world.cri.exec(&running.id, &["sh"]).await.unwrap_err();
     let shim = wasm_shim().expect("a shim");
     let shim = Path::new(&shim).file_name().expect("a name");
@@ -151,12 +148,9 @@ async fn a_module_that_never_ends_is_not_entered_but_stopped() {
         assert!(error.message().contains(word), "no {word:?}: {error}");
         assert!(attached.contains(word), "no {word:?}: {attached}");
     }
-    let request = ContainerStatsRequest {
-        container_id: running.id.clone(),
-    };
-    let stats = world.cri.runtime.clone().container_stats(request).await;
-    let stats = stats.expect("statistics").into_inner().stats;
-    let cpu = stats.and_then(|stats| stats.cpu?.usage_core_nano_seconds);
+    let stats = world.cri.stats(&running.id).await;
+    let cpu = stats.expect("statistics").cpu;
+    let cpu = cpu.and_then(|cpu| cpu.usage_core_nano_seconds);
     assert!(cpu.is_some_and(|cpu| cpu.value > 0), "{cpu:?}");
     world.cri.stop(&running.id, 1).await.expect("stop");
     let status = world.cri.wait_exited(&running.id).await;
@@ -179,9 +173,7 @@ async fn a_module_outlives_the_daemon() {
     let spec = orlop_testkit::ContainerSpec::new("main", &image);
     let running = world.run_container("endless", &spec).await;
     let shims = processes(&of_shim(&running.pod_id));
-    world.node.kill9();
-    world.node.start_again().await;
-    world.cri = world.node.cri().await;
+    world.crash().await;
     let status = world.cri.status(&running.id).await.expect("status");
     assert_eq!(status.state(), ContainerState::ContainerRunning);
     assert_eq!(processes(&of_shim(&running.pod_id)), shims);

@@ -1,59 +1,23 @@
 //! The page of `orlop web` in a real browser, on a real node.
 
-use std::io::{BufRead as _, BufReader};
-use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
-use orlop_testkit::{Browser, BrowserOptions, machine, node, skip_unless};
+use orlop_testkit::node::WebServer;
+use orlop_testkit::{Browser, BrowserOptions, machine, skip_unless};
 use serde_json::json;
 
 use crate::world::{Running, World, world};
 
 const SOON: Duration = Duration::from_secs(20);
 
-/// A server of pages on the node's socket, and its address with the token.
-struct Server {
-    child: Child,
-    address: String,
-}
-
-impl Server {
-    fn start(world: &World, flags: &[&str]) -> Self {
-        let mut child = Command::new(node::binary())
-            .args(["web", "-r"])
-            .arg(format!("unix://{}", world.node.socket().display()))
-            .args(["--listen", "127.0.0.1:0"])
-            .args(flags)
-            .stdout(Stdio::piped())
-            .spawn()
-            .expect("start orlop web");
-        let said = BufReader::new(child.stdout.take().expect("its output"));
-        let address = said.lines().map_while(Result::ok).find_map(|line| {
-            let word = line
-                .split_whitespace()
-                .find(|word| word.starts_with("http://"));
-            word.map(str::to_owned)
-        });
-        let address = address.expect("an address");
-        Self { child, address }
-    }
-
-    /// The address of a view, once the browser has a session.
-    fn at(&self, path: &str) -> String {
-        let base = self.address.split("/?").next().expect("an address");
-        format!("{base}{path}")
-    }
-}
-
-impl Drop for Server {
-    fn drop(&mut self) {
-        drop(self.child.kill());
-        drop(self.child.wait());
-    }
+/// The address of a view, once the browser has a session.
+fn at(server: &WebServer, path: &str) -> String {
+    let base = server.address.split("/?").next().expect("an address");
+    format!("{base}{path}")
 }
 
 /// A browser that has come in by the token.
-async fn visit(server: &Server) -> Browser {
+async fn visit(server: &WebServer) -> Browser {
     let browser = Browser::start(BrowserOptions::default()).await;
     browser.open(&server.address).await;
     live(&browser).await;
@@ -86,7 +50,7 @@ fn pod_path(running: &Running) -> String {
 }
 
 /// Asserts that nothing went wrong on the page, and ends it all.
-async fn leave(world: World, server: Server, browser: Browser) {
+async fn leave(world: World, server: WebServer, browser: Browser) {
     was_clean(&browser).await;
     drop(browser);
     drop(server);
@@ -97,11 +61,11 @@ async fn leave(world: World, server: Server, browser: Browser) {
 async fn pods_come_and_crash_and_go_before_ones_eyes() {
     skip_unless!(Browser::can_run());
     let world = world!();
-    let server = Server::start(&world, &[]);
+    let server = WebServer::start(&world.node.socket(), &[]);
     let browser = visit(&server).await;
     shows(&browser, "Processor").await;
 
-    browser.open(&server.at("/pods")).await;
+    browser.open(&at(&server, "/pods")).await;
     live(&browser).await;
     shows(&browser, "0 pods").await;
     let lives = world
@@ -133,7 +97,7 @@ async fn pods_come_and_crash_and_go_before_ones_eyes() {
     browser.reload().await;
     shows(&browser, "1 pod, 1 filtered out").await;
 
-    browser.open(&server.at("/pods")).await;
+    browser.open(&at(&server, "/pods")).await;
     shows(&browser, "2 pods").await;
     let done = world.cri.remove_pod(&crashes.pod_id).await;
     done.expect("remove the pod");
@@ -154,7 +118,7 @@ async fn pods_come_and_crash_and_go_before_ones_eyes() {
     browser.find("main p a.button").await.click().await;
     shows(&browser, "hello").await;
 
-    browser.open(&server.at("/images")).await;
+    browser.open(&at(&server, "/images")).await;
     shows(&browser, "busybox:1").await;
     shows(&browser, "/lives").await;
     for (view, words) in [
@@ -162,7 +126,7 @@ async fn pods_come_and_crash_and_go_before_ones_eyes() {
         ("/settings", "Status"),
         ("/", "Conditions"),
     ] {
-        browser.open(&server.at(view)).await;
+        browser.open(&at(&server, view)).await;
         shows(&browser, words).await;
     }
     leave(world, server, browser).await;
@@ -175,7 +139,7 @@ const MARKUP: &str = "<img src=x onerror=window.hacked=1><script>window.hacked=1
 async fn markup_of_strangers_stays_text() {
     skip_unless!(Browser::can_run());
     let world = world!();
-    let server = Server::start(&world, &["--show-environment"]);
+    let server = WebServer::start(&world.node.socket(), &["--show-environment"]);
     let mut pod = world.node.pod("hostile");
     pod = pod.label("words", MARKUP).annotation("words", MARKUP);
     let pod_id = world.run_pod(&pod).await;
@@ -193,7 +157,7 @@ async fn markup_of_strangers_stays_text() {
         ("/pods?group=owner".to_owned(), "hostile"),
     ];
     for (view, words) in &views {
-        browser.open(&server.at(view)).await;
+        browser.open(&at(&server, view)).await;
         shows(&browser, words).await;
         if view.starts_with("/pod/") && world.node.tells_specifications() {
             browser
@@ -224,7 +188,7 @@ async fn everybody_can_use_it() {
     skip_unless!(Browser::can_run());
     skip_unless!(machine::axe().map(drop));
     let world = world!();
-    let server = Server::start(&world, &[]);
+    let server = WebServer::start(&world.node.socket(), &[]);
     let running = world
         .run_script(
             "lives",
@@ -246,7 +210,7 @@ async fn everybody_can_use_it() {
     for dark in [false, true] {
         browser.prefer_dark(dark).await;
         for view in &views {
-            browser.open(&server.at(view)).await;
+            browser.open(&at(&server, view)).await;
             live(&browser).await;
             let found = browser.axe().await;
             let grave: Vec<_> = found.iter().filter(|one| one.is_serious()).collect();
@@ -254,7 +218,7 @@ async fn everybody_can_use_it() {
         }
     }
     for view in &views {
-        browser.open(&server.at(view)).await;
+        browser.open(&at(&server, view)).await;
         live(&browser).await;
         for width in [360, 414, 600, 768, 1024, 1280, 1920, 2560, 3840] {
             browser.resize(width, 740).await;
@@ -268,7 +232,7 @@ async fn everybody_can_use_it() {
 
     // By keys alone: to the pods, to the first of them, into it.
     browser.resize(1280, 800).await;
-    browser.open(&server.at("/")).await;
+    browser.open(&at(&server, "/")).await;
     live(&browser).await;
     browser.keys("2").await;
     browser.wait_for("a.to-pod", SOON).await;
@@ -288,13 +252,16 @@ async fn everybody_can_use_it() {
 async fn a_hundred_thousand_lines_do_not_stutter() {
     skip_unless!(Browser::can_run());
     let world = world!();
-    let server = Server::start(&world, &[]);
+    let server = WebServer::start(&world.node.socket(), &[]);
     let running = world
         .run_script("talks", "seq 100000; echo needle; exec sleep 600")
         .await;
     let browser = visit(&server).await;
     browser
-        .open(&server.at(&format!("/logs?container={}&tail=100000", running.id)))
+        .open(&at(
+            &server,
+            &format!("/logs?container={}&tail=100000", running.id),
+        ))
         .await;
     let read = "/^100000 lines/.test(document.querySelector('.tally').textContent)";
     browser.wait_until(read, 3 * SOON).await;
@@ -332,11 +299,11 @@ async fn a_hundred_thousand_lines_do_not_stutter() {
 async fn the_page_is_there_at_once_and_says_when_the_node_is_not() {
     skip_unless!(Browser::can_run());
     let mut world = world!();
-    let server = Server::start(&world, &[]);
+    let server = WebServer::start(&world.node.socket(), &[]);
     let browser = visit(&server).await;
     let mut paints = Vec::new();
     for _ in 0..5 {
-        browser.open(&server.at("/pods")).await;
+        browser.open(&at(&server, "/pods")).await;
         live(&browser).await;
         paints.push(
             browser
@@ -353,7 +320,7 @@ async fn the_page_is_there_at_once_and_says_when_the_node_is_not() {
 
     // No token, no page.
     browser.forget_cookies().await;
-    browser.open(&server.at("/pods")).await;
+    browser.open(&at(&server, "/pods")).await;
     shows(&browser, "token").await;
     assert_eq!(browser.find_all("#views").await.len(), 0);
     browser.open(&server.address).await;
@@ -378,9 +345,9 @@ async fn the_page_is_there_at_once_and_says_when_the_node_is_not() {
 async fn a_thousand_pods_do_not_freeze_the_page() {
     skip_unless!(Browser::can_run());
     let world = world!();
-    let server = Server::start(&world, &[]);
+    let server = WebServer::start(&world.node.socket(), &[]);
     let browser = visit(&server).await;
-    browser.open(&server.at("/pods?group=namespace")).await;
+    browser.open(&at(&server, "/pods?group=namespace")).await;
     shows(&browser, "0 pods").await;
 
     // The page's own store takes them, as from the server; then something changes, again and again.
@@ -425,7 +392,7 @@ async fn a_thousand_pods_do_not_freeze_the_page() {
 async fn an_address_that_makes_no_sense_is_a_page_all_the_same() {
     skip_unless!(Browser::can_run());
     let world = world!();
-    let server = Server::start(&world, &[]);
+    let server = WebServer::start(&world.node.socket(), &[]);
     let browser = visit(&server).await;
     let addresses = [
         "/constructor",
@@ -434,7 +401,7 @@ async fn an_address_that_makes_no_sense_is_a_page_all_the_same() {
         "/logs?search=/[/",
     ];
     for address in addresses {
-        browser.open(&server.at(address)).await;
+        browser.open(&at(&server, address)).await;
         live(&browser).await;
         browser.wait_for("main h1", SOON).await;
     }

@@ -118,6 +118,24 @@ impl World {
         String::from_utf8_lossy(&output.stdout).into_owned()
     }
 
+    /// Kills the daemon and starts it again.
+    pub(crate) async fn crash(&mut self) {
+        self.node.kill9();
+        self.start_again().await;
+    }
+
+    /// Ends the daemon and starts it again.
+    pub(crate) async fn restart(&mut self) {
+        self.node.stop();
+        self.start_again().await;
+    }
+
+    /// Starts the daemon, and connects to it.
+    pub(crate) async fn start_again(&mut self) {
+        self.node.start_again().await;
+        self.cri = self.node.cri().await;
+    }
+
     /// Ends the node and asserts that nothing was left behind.
     pub(crate) async fn finish(self) {
         drop(self.cri);

@@ -100,7 +100,7 @@ async fn a_call_is_logged_with_its_id_and_its_caller() {
     request
         .metadata_mut()
         .insert("x-request-id", "from-the-test".parse().unwrap());
-    let answer = cri.runtime.clone().version(request).await.unwrap();
+    let answer = cri.runtime().version(request).await.unwrap();
     assert_eq!(
         answer.metadata().get("x-request-id").unwrap(),
         "from-the-test"
@@ -138,13 +138,13 @@ async fn secrets_are_not_logged_even_at_trace() {
         auth: Some(auth),
         ..Default::default()
     };
-    let _ = cri.images.clone().pull_image(pull).await;
+    let _ = cri.images().pull_image(pull).await;
     let exec = ExecSyncRequest {
         container_id: "none".to_owned(),
         cmd: vec!["login".to_owned(), secret()],
         timeout: 1,
     };
-    let _ = cri.runtime.clone().exec_sync(exec).await;
+    let _ = cri.runtime().exec_sync(exec).await;
     let envs = vec![KeyValue {
         key: "TOKEN".to_owned(),
         value: secret().into(),
@@ -157,7 +157,7 @@ async fn secrets_are_not_logged_even_at_trace() {
         }),
         sandbox_config: Some(PodSandboxConfig::default()),
     };
-    let _ = cri.runtime.clone().create_container(create).await;
+    let _ = cri.runtime().create_container(create).await;
     let log = node.log();
     assert_contains!(log, "PullImage", "ExecSync");
     assert!(!log.contains(&secret()), "a secret is in the log:\n{log}");

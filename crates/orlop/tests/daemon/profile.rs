@@ -253,10 +253,7 @@ async fn a_stripped_daemon_has_its_names_from_the_file_of_its_build() {
     let folded = fs::read_to_string(file).unwrap();
     assert_eq!(seen(&folded), 0, "{folded}");
     assert!(folded.contains(";orlop+0x"), "{folded}");
-    assert!(
-        said.contains("no names for /") && said.contains("--symbols"),
-        "{said}"
-    );
+    orlop_testkit::assert_contains!(said, "no names for /", "--symbols");
 
     let (file, said) = asked.profile("named.folded", &[Path::new("--symbols"), &aside]);
     let folded = fs::read_to_string(file).unwrap();
@@ -318,8 +315,5 @@ fn who_may_not_look_is_told_the_way_out() {
         .output()
         .unwrap();
     let said = String::from_utf8(nobody.stderr).unwrap();
-    assert!(
-        said.contains("--pid") && said.contains("/nonexistent/o.sock"),
-        "{said}"
-    );
+    orlop_testkit::assert_contains!(said, "--pid", "/nonexistent/o.sock");
 }

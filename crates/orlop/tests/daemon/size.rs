@@ -22,14 +22,9 @@ async fn an_idle_daemon_is_small() {
     let cri = node.cri().await;
     // What a kubelet has asked a hundred times by the time the node is idle.
     for _ in 0..100 {
+        let _ = cri.runtime().status(StatusRequest { verbose: true }).await;
         let _ = cri
-            .runtime
-            .clone()
-            .status(StatusRequest { verbose: true })
-            .await;
-        let _ = cri
-            .runtime
-            .clone()
+            .runtime()
             .list_containers(ListContainersRequest::default())
             .await;
     }

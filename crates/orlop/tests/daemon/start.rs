@@ -6,10 +6,11 @@ use std::io::Read;
 use std::os::unix::fs::{PermissionsExt as _, chown};
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
+use std::process::{Command, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use orlop_testkit::process::{self, Killed};
 use orlop_testkit::{leaks, machine, skip_unless};
 use tempfile::TempDir;
 
@@ -38,6 +39,10 @@ impl Place {
     }
 
     fn serve(&self) -> Command {
+        self.serve_at("root", "state", "o.sock")
+    }
+
+    fn serve_at(&self, root: &str, state: &str, socket: &str) -> Command {
         let mut command = orlop();
         command
             .arg("serve")
@@ -46,11 +51,7 @@ impl Place {
                 "--config".as_ref(),
                 self.config("[nri]\nenable = false\n").as_os_str(),
             ]);
-        for (flag, name) in [
-            ("--root", "root"),
-            ("--state", "state"),
-            ("--listen", "o.sock"),
-        ] {
+        for (flag, name) in [("--root", root), ("--state", state), ("--listen", socket)] {
             command.arg(flag).arg(self.path(name));
         }
         command
@@ -73,14 +74,14 @@ impl Place {
     }
 
     /// A daemon that serves.
-    fn running(&self) -> Running {
+    fn running(&self) -> Killed {
         let child = self.serve().stderr(Stdio::null()).spawn().unwrap();
-        let running = Running(child);
-        let deadline = Instant::now() + LIMIT;
-        while !self.path("o.sock").exists() {
-            assert!(Instant::now() < deadline, "the daemon does not start");
-            std::thread::sleep(Duration::from_millis(5));
-        }
+        let running = Killed(child);
+        orlop_testkit::block_until!(
+            LIMIT,
+            self.path("o.sock").exists(),
+            "the daemon does not start"
+        );
         running
     }
 }
@@ -88,15 +89,6 @@ impl Place {
 impl Drop for Place {
     fn drop(&mut self) {
         leaks::let_go(&self.path("state"));
-    }
-}
-
-struct Running(Child);
-
-impl Drop for Running {
-    fn drop(&mut self) {
-        let _ = self.0.kill();
-        let _ = self.0.wait();
     }
 }
 
@@ -111,12 +103,12 @@ fn orlop() -> Command {
 
 /// Runs what should fail at once; returns its exit code and what it said.
 fn failure(command: &mut Command) -> (Option<i32>, String) {
-    let mut child = Running(command.spawn().unwrap());
-    let deadline = Instant::now() + LIMIT;
-    while child.0.try_wait().unwrap().is_none() {
-        assert!(Instant::now() < deadline, "{command:?} goes on");
-        std::thread::sleep(Duration::from_millis(5));
-    }
+    let mut child = Killed(command.spawn().unwrap());
+    orlop_testkit::block_until!(
+        LIMIT,
+        child.0.try_wait().unwrap().is_some(),
+        "{command:?} goes on"
+    );
     let mut said = String::new();
     std::io::Read::read_to_string(child.0.stderr.as_mut().unwrap(), &mut said).unwrap();
     (child.0.wait().unwrap().code(), said)
@@ -125,7 +117,7 @@ fn failure(command: &mut Command) -> (Option<i32>, String) {
 /// How it ends and what it says; none if it answers clients instead.
 fn ended(command: &mut Command) -> Option<(Option<i32>, String)> {
     let socket = PathBuf::from(command.get_args().last().unwrap());
-    let mut child = Running(command.spawn().unwrap());
+    let mut child = Killed(command.spawn().unwrap());
     let mut stderr = child.0.stderr.take().unwrap();
     let reading = thread::spawn(move || {
         let mut said = String::new();
@@ -200,17 +192,7 @@ fn a_root_in_use_names_the_daemon_that_uses_it() {
         "another daemon (pid {}) uses the root directory",
         running.0.id()
     );
-    let mut second = orlop();
-    second
-        .arg("serve")
-        .arg("--config")
-        .arg(place.path("config.toml"));
-    second
-        .arg("--root")
-        .arg(place.path("root"))
-        .arg("--state")
-        .arg(place.path("state2"));
-    second.arg("--listen").arg(place.path("p.sock"));
+    let mut second = place.serve_at("root", "state2", "p.sock");
     one_line(&mut second, &expected);
 }
 
@@ -218,17 +200,7 @@ fn a_root_in_use_names_the_daemon_that_uses_it() {
 fn a_socket_that_answers_is_left_to_its_owner() {
     let place = Place::new();
     let _running = place.running();
-    let mut second = orlop();
-    second
-        .arg("serve")
-        .arg("--config")
-        .arg(place.path("config.toml"));
-    second
-        .arg("--root")
-        .arg(place.path("root2"))
-        .arg("--state")
-        .arg(place.path("state2"));
-    second.arg("--listen").arg(place.path("o.sock"));
+    let mut second = place.serve_at("root2", "state2", "o.sock");
     one_line(&mut second, "something already answers on unix://");
     assert!(place.path("o.sock").exists());
 }
@@ -245,23 +217,10 @@ fn a_root_of_a_newer_version_is_refused() {
 fn a_root_that_cannot_be_written_is_named() {
     let place = Place::new();
     fs::write(place.path("file"), "").unwrap();
-    let mut command = orlop();
-    command.arg("serve").arg("--config").arg(place.config(""));
-    command
-        .arg("--root")
-        .arg(place.path("file/root"))
-        .arg("--state")
-        .arg(place.path("state"));
-    command.arg("--listen").arg(place.path("o.sock"));
+    let mut command = place.serve_at("file/root", "state", "o.sock");
     one_line(&mut command, "cannot make the root directory");
     // procfs takes no new files, whoever asks.
-    let mut command = orlop();
-    command.arg("serve").arg("--config").arg(place.config(""));
-    command
-        .args(["--root", "/proc/sys"])
-        .arg("--state")
-        .arg(place.path("state"));
-    command.arg("--listen").arg(place.path("o.sock"));
+    let mut command = place.serve_at("/proc/sys", "state", "o.sock");
     one_line(&mut command, "cannot write to the root directory /proc/sys");
 }
 
@@ -296,16 +255,8 @@ fn check_warns_of_files_of_registries_that_cannot_be_read() {
     let place = Place::new();
     let conf = place.path("registries.conf");
     let config = place.config(&format!("[images]\nregistries_conf = {conf:?}\n"));
-    let check = || {
-        let checked = orlop()
-            .args(["config", "check", "--config"])
-            .arg(&config)
-            .output();
-        let checked = checked.unwrap();
-        // It may be for another machine.
-        assert!(checked.status.success(), "{checked:?}");
-        String::from_utf8_lossy(&checked.stderr).into_owned()
-    };
+    // It may be for another machine.
+    let check = || checked(&config);
     fs::write(&conf, "[[registry]]\nlocation = \"a.example\"\n").unwrap();
     assert!(!check().contains("registries.conf"), "{}", check());
     fs::write(&conf, "[[registry]]\nblokced = true\n").unwrap();
@@ -315,20 +266,19 @@ fn check_warns_of_files_of_registries_that_cannot_be_read() {
 #[test]
 fn what_default_prints_is_a_valid_file() {
     let place = Place::new();
-    let printed = orlop().args(["config", "default"]).output().unwrap();
-    assert!(printed.status.success());
+    let printed = process::run(orlop().args(["config", "default"]));
     let path = place.path("default.toml");
-    fs::write(&path, &printed.stdout).unwrap();
-    let checked = orlop()
-        .args(["config", "check", "--config"])
-        .arg(&path)
-        .output()
-        .unwrap();
-    assert!(
-        checked.status.success(),
-        "{}",
-        String::from_utf8_lossy(&checked.stderr)
-    );
+    fs::write(&path, printed).unwrap();
+    checked(&path);
+}
+
+/// What is said of a configuration that is good.
+fn checked(config: &Path) -> String {
+    let mut check = orlop();
+    check.args(["config", "check", "--config"]).arg(config);
+    let said = process::ended(&mut check);
+    assert!(said.ok, "{said:?}");
+    said.err
 }
 
 #[test]
@@ -423,9 +373,9 @@ fn a_configuration_of_an_earlier_version_is_brought_up_to_date() {
         format!("{out}{}", String::from_utf8_lossy(&output.stderr))
     };
     let checked = said(&config(&["check"]));
-    assert!(
-        checked.contains("old.toml:3: containers.stop_timeout: is no key any more"),
-        "{checked}"
+    orlop_testkit::assert_contains!(
+        checked,
+        "old.toml:3: containers.stop_timeout: is no key any more"
     );
     assert!(checked.contains("`orlop config migrate`"), "{checked}");
 

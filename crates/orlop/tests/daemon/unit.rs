@@ -232,15 +232,7 @@ async fn connect() -> Cri {
 }
 
 fn systemctl(words: &[&str]) {
-    let output = Command::new("systemctl")
-        .args(words)
-        .output()
-        .expect("run systemctl");
-    assert!(
-        output.status.success(),
-        "systemctl {words:?}: {}",
-        String::from_utf8_lossy(&output.stderr)
-    );
+    orlop_testkit::process::run(Command::new("systemctl").args(words));
 }
 
 /// A property of the service.
@@ -294,9 +286,5 @@ fn cgroups_with(word: &str) -> Vec<PathBuf> {
 }
 
 fn wait_for(what: &str, mut holds: impl FnMut() -> bool) {
-    let deadline = Instant::now() + LIMIT;
-    while !holds() {
-        assert!(Instant::now() < deadline, "{what}");
-        std::thread::sleep(Duration::from_millis(50));
-    }
+    orlop_testkit::block_until!(LIMIT, holds(), "{what}");
 }

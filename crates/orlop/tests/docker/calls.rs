@@ -27,7 +27,7 @@ async fn two_hundred_containers_are_listed_with_one_call() {
         world.cri.create(&pod_id, &pod, &spec).await.unwrap();
     }
     tap.take();
-    let mut runtime = world.cri.runtime.clone();
+    let mut runtime = world.cri.runtime();
     let listed = runtime.list_containers(ListContainersRequest::default());
     let listed = listed.await.unwrap().into_inner().containers;
     assert_eq!(listed.len(), 200);

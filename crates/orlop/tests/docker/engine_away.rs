@@ -13,7 +13,7 @@ async fn an_engine_that_is_restarted_is_found_again_with_its_containers() {
     let mut world = world!(DockerEngine::start_with_live_restore());
     let script = "i=0; while :; do echo $i; i=$((i+1)); sleep 0.1; done";
     let (pod, pod_id, id) = world.run_script("restart", script).await;
-    let mut runtime = world.cri.runtime.clone();
+    let mut runtime = world.cri.runtime();
     let events = runtime.get_container_events(GetEventsRequest::default());
     let mut events = events.await.unwrap().into_inner();
 
@@ -85,7 +85,7 @@ async fn without_live_restore_containers_end_with_the_engine_and_their_pods_come
     let log = pod.logs().join("main.log");
     let ends_with = |words: &str| std::fs::read_to_string(&log).is_ok_and(|it| it.ends_with(words));
     eventually("the first words", || ends_with("F begun\n")).await;
-    let mut runtime = world.cri.runtime.clone();
+    let mut runtime = world.cri.runtime();
     let events = runtime.get_container_events(GetEventsRequest::default());
     let mut events = events.await.unwrap().into_inner();
     world.engine.stop();
@@ -161,7 +161,7 @@ async fn a_container_removed_behind_our_back_is_told_of_and_let_go() {
     // One that is made and not started yet, too.
     let spec = world.container("other").shell("exit 0");
     let made = world.cri.create(&pod_id, &pod, &spec).await.unwrap();
-    let mut runtime = world.cri.runtime.clone();
+    let mut runtime = world.cri.runtime();
     let events = runtime.get_container_events(GetEventsRequest::default());
     let mut events = events.await.unwrap().into_inner();
     world.engine.docker(&["rm", "-f", &id, &made]);

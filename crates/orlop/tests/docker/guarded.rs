@@ -128,8 +128,7 @@ impl Guarded {
     }
 
     pub(crate) async fn restart(&mut self) {
-        self.world.node.restart().await;
-        self.world.cri = self.world.node.cri().await;
+        self.world.restart().await;
         self.world.wait_ready(true).await;
     }
 

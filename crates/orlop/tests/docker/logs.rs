@@ -1,7 +1,5 @@
 //! Logs: the engine's, written on into files of the CRI's format.
 
-use orlop_cri::v1::ReopenContainerLogRequest;
-
 use crate::world::{eventually, world};
 
 /// The numbers that a script has counted to, in the order of the files.
@@ -36,20 +34,9 @@ async fn nothing_is_lost_or_doubled_over_rotations_and_restarts() {
         old.push(rotated);
         if round == 1 {
             // In the middle: the daemon dies between the two steps of a rotation.
-            world.node.kill9();
-            world.node.start_again().await;
-            world.cri = world.node.cri().await;
+            world.crash().await;
         } else {
-            let request = ReopenContainerLogRequest {
-                container_id: id.clone(),
-            };
-            world
-                .cri
-                .runtime
-                .clone()
-                .reopen_container_log(request)
-                .await
-                .unwrap();
+            world.cri.reopen_log(&id).await.unwrap();
         }
     }
     world.cri.wait_exited(&id).await;

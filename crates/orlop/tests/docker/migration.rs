@@ -1,7 +1,7 @@
 //! A node that moves from cri-dockerd: its pods run on, known by their names, labels and
 //! checkpoints.
 
-use orlop_cri::v1::{PodSandboxState, ReopenContainerLogRequest};
+use orlop_cri::v1::PodSandboxState;
 
 use orlop_testkit::docker::{CriDockerd, Shared};
 
@@ -52,8 +52,7 @@ async fn pods_of_cri_dockerd_are_taken_over() {
     )
     .unwrap();
 
-    world.node.start_again().await;
-    world.cri = world.node.cri().await;
+    world.start_again().await;
     world.wait_ready(true).await;
     assert_eq!(
         world.cri.pods().await.unwrap(),
@@ -77,16 +76,7 @@ async fn pods_of_cri_dockerd_are_taken_over() {
 
     // The kubelet rotates the log: from here on it is a file.
     std::fs::rename(&log, logs.join("0.log.old")).unwrap();
-    let request = ReopenContainerLogRequest {
-        container_id: container.clone(),
-    };
-    world
-        .cri
-        .runtime
-        .clone()
-        .reopen_container_log(request)
-        .await
-        .unwrap();
+    world.cri.reopen_log(&container).await.unwrap();
     eventually("a log of ours", || {
         !log.is_symlink() && std::fs::read_to_string(&log).is_ok_and(|text| text.contains(" F "))
     })
@@ -112,7 +102,7 @@ async fn a_sandbox_removed_behind_our_back_can_still_be_undone() {
         std::slice::from_ref(&id),
         "only its checkpoint tells of it"
     );
-    let mut runtime = world.cri.runtime.clone();
+    let mut runtime = world.cri.runtime();
     let listed = runtime.list_pod_sandbox(orlop_cri::v1::ListPodSandboxRequest::default());
     let listed = listed.await.unwrap().into_inner().items;
     assert_eq!(listed[0].state(), PodSandboxState::SandboxNotready);
@@ -189,8 +179,7 @@ async fn pods_move_to_cri_dockerd_and_back_while_they_run() {
     drop(server);
 
     // Ours again.
-    world.node.start_again().await;
-    world.cri = world.node.cri().await;
+    world.start_again().await;
     world.wait_ready(true).await;
     assert_eq!(world.cri.pods().await.unwrap().len(), 2);
     for (pod, ip) in [(&our_id, &ip), (&their_id, &their_ip)] {

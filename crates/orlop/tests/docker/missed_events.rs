@@ -23,8 +23,7 @@ async fn an_end_while_the_daemon_is_away_reaches_who_listened_before() {
     drop(listening);
     tokio::time::sleep(Duration::from_secs(4)).await;
     let returns = orlop_service::clock::now();
-    world.node.start_again().await;
-    world.cri = world.node.cri().await;
+    world.start_again().await;
     world.wait_ready(true).await;
     tokio::time::sleep(Duration::from_secs(1)).await;
     let mut events = subscribe(&world).await;

@@ -32,7 +32,7 @@ impl World {
     }
 
     async fn network_is_ready(&self) -> bool {
-        let mut runtime = self.cri.runtime.clone();
+        let mut runtime = self.cri.runtime();
         let answer = runtime.status(StatusRequest::default()).await.unwrap();
         let status = answer.into_inner().status.unwrap();
         let ready = status

@@ -232,8 +232,7 @@ async fn the_doctor_finds_what_was_removed_behind_our_back_and_mends_it() {
         text(&world.node.client().run(&line))
     };
     let found = doctor(&world, &[]);
-    assert!(found.contains("Docker Engine"), "{found}");
-    assert!(found.contains(&pod_id), "{found}");
+    assert_contains!(found, "Docker Engine", &pod_id);
     // What the native backend alone needs is nobody's concern here.
     assert!(found.contains("cgroups"), "{found}");
     assert!(!found.contains("keeper"), "{found}");

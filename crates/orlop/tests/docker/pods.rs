@@ -120,8 +120,7 @@ async fn figures_and_limits_are_those_of_the_cgroup() {
         tokio::time::sleep(std::time::Duration::from_millis(300)).await;
         let answer = world
             .cri
-            .runtime
-            .clone()
+            .runtime()
             .list_pod_sandbox_stats(request.clone())
             .await;
         let stats = answer.unwrap().into_inner().stats;
@@ -165,8 +164,7 @@ async fn figures_and_limits_are_those_of_the_cgroup() {
     request.linux.get_or_insert_default().cpu_shares = 64;
     world
         .cri
-        .runtime
-        .clone()
+        .runtime()
         .update_container_resources(request)
         .await
         .unwrap();
@@ -197,7 +195,7 @@ async fn what_cannot_start_says_why_and_has_ended() {
 #[tokio::test(flavor = "multi_thread")]
 async fn handlers_are_the_engines_runtimes() {
     let world = world!(DockerEngine::settings().runtime("second", "runc").start());
-    let mut runtime = world.cri.runtime.clone();
+    let mut runtime = world.cri.runtime();
     let status = runtime.status(StatusRequest::default()).await.unwrap();
     let handlers = status.into_inner().runtime_handlers;
     let names: Vec<&str> = handlers.iter().map(|one| one.name.as_str()).collect();

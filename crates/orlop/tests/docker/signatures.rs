@@ -175,9 +175,7 @@ async fn a_policy_that_changes_holds_for_what_is_there_over_restarts_and_without
     assert_refused(refused, "has no signature");
     guarded.signer = Signer::new(&guarded.scratch.subdir("keys"), "other", KeyKind::Ed25519);
     guarded.demand(&proxy.host(), "matchExact");
-    guarded.world.node.kill9();
-    guarded.world.node.start_again().await;
-    guarded.world.cri = guarded.world.node.cri().await;
+    guarded.world.crash().await;
     guarded.world.wait_ready(true).await;
     let refused = guarded.create(&pod, "rekeyed", &id, &name).await;
     assert_refused(refused, "it is not by");

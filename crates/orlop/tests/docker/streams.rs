@@ -36,7 +36,7 @@ async fn run(
         stderr: true,
         tty: false,
     };
-    let answer = world.cri.runtime.clone().exec(request).await.unwrap();
+    let answer = world.cri.runtime().exec(request).await.unwrap();
     let url = answer.into_inner().url;
     assert_eq!(url.starts_with("https:"), options.tls.is_some(), "{url}");
     let (stdout, mut out) = duplex(1 << 20);
@@ -90,7 +90,7 @@ async fn attached(world: &World, options: &ClientOptions, id: &str) {
         stderr: true,
         tty: false,
     };
-    let answer = world.cri.runtime.clone().attach(request).await.unwrap();
+    let answer = world.cri.runtime().attach(request).await.unwrap();
     let (stdin, mut say) = duplex(1024);
     let (stdout, mut heard) = duplex(1024);
     let streams = ClientStreams {
@@ -119,7 +119,7 @@ async fn forwarded(world: &World, options: &ClientOptions, pod_id: &str) {
         pod_sandbox_id: pod_id.to_owned(),
         port: vec![80],
     };
-    let answer = world.cri.runtime.clone().port_forward(request).await;
+    let answer = world.cri.runtime().port_forward(request).await;
     let url = answer.unwrap().into_inner().url;
     let listener = tokio::net::TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await;
     let listener = listener.unwrap();
@@ -161,7 +161,7 @@ async fn a_forwarded_port_of_the_node_is_let_go_of_with_the_pod() {
         pod_sandbox_id: pod_id.clone(),
         port: vec![port.into()],
     };
-    let answer = world.cri.runtime.clone().port_forward(request).await;
+    let answer = world.cri.runtime().port_forward(request).await;
     let url = answer.unwrap().into_inner().url;
     let stop = CancellationToken::new();
     let until = stop.clone();

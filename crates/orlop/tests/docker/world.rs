@@ -79,18 +79,31 @@ impl World {
         (pod, pod_id, id)
     }
 
+    /// Kills the daemon and starts it again.
+    pub(crate) async fn crash(&mut self) {
+        self.node.kill9();
+        self.start_again().await;
+    }
+
+    /// Ends the daemon and starts it again.
+    pub(crate) async fn restart(&mut self) {
+        self.node.stop();
+        self.start_again().await;
+    }
+
+    /// Starts the daemon, and connects to it.
+    pub(crate) async fn start_again(&mut self) {
+        self.node.start_again().await;
+        self.cri = self.node.cri().await;
+    }
+
     /// What the engine says of a container.
     pub(crate) fn inspect(&self, id: &str, template: &str) -> String {
         self.engine.docker(&["inspect", "--format", template, id])
     }
 
     pub(crate) async fn runtime_ready(&self) -> RuntimeCondition {
-        let status = self
-            .cri
-            .runtime
-            .clone()
-            .status(StatusRequest::default())
-            .await;
+        let status = self.cri.runtime().status(StatusRequest::default()).await;
         let conditions = status
             .expect("a status")
             .into_inner()
@@ -123,9 +136,5 @@ impl World {
 
 /// Waits until `ready` holds.
 pub(crate) async fn eventually(what: &str, mut ready: impl FnMut() -> bool) {
-    let deadline = Instant::now() + Duration::from_secs(30);
-    while !ready() {
-        assert!(Instant::now() < deadline, "never {what}");
-        tokio::time::sleep(Duration::from_millis(20)).await;
-    }
+    orlop_testkit::wait_until!(Duration::from_secs(30), ready(), "never {what}");
 }

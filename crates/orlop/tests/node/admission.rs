@@ -1,7 +1,5 @@
 //! Pods that there is no room for.
 
-use std::time::{Duration, Instant};
-
 use orlop_testkit::ImageBuilder;
 
 use crate::world::{SOON, world};
@@ -112,14 +110,11 @@ async fn a_full_disk_takes_unused_images_first_and_then_a_pod() {
     let conditions = status["conditions"].as_array().unwrap();
     let pressure = conditions.iter().find(|it| it["type"] == "DiskPressure");
     assert_eq!(pressure.unwrap()["status"], "True");
-    let deadline = Instant::now() + SOON;
-    while world.cri.image(&unused).await.unwrap().is_some() {
-        assert!(
-            Instant::now() < deadline,
-            "an unused image stays on a full disk"
-        );
-        tokio::time::sleep(Duration::from_millis(200)).await;
-    }
+    orlop_testkit::wait_until!(
+        SOON,
+        world.cri.image(&unused).await.unwrap().is_none(),
+        "an unused image stays on a full disk"
+    );
     agent.finish(&world).await;
     world.finish().await;
 }

@@ -44,8 +44,11 @@ async fn pods_of_manifests_run_on_a_docker_engine() {
     let ip = pod["status"]["podIP"].as_str().unwrap().to_owned();
     agent.log("full-n1", &format!("made\nhello\n{ip}\n")).await;
     let names = engine.docker(&["ps", "--format", "{{.Names}}"]);
-    assert!(names.contains("k8s_main_full-n1_default_"), "{names}");
-    assert!(names.contains("k8s_POD_full-n1_default_"), "{names}");
+    orlop_testkit::assert_contains!(
+        names,
+        "k8s_main_full-n1_default_",
+        "k8s_POD_full-n1_default_"
+    );
 
     // What the liveness probe looks for is gone: the container is started anew.
     let id = container_ids(&pod)[0].clone();

@@ -3,13 +3,10 @@
 //! The same tests run on Debian's containerd with `ORLOP_TEST_PEER=containerd`.
 #![allow(
     clippy::disallowed_methods,
-    reason = "tests read what they wrote themselves"
-)]
-#![allow(
-    clippy::unwrap_used,
     clippy::expect_used,
     clippy::large_futures,
-    reason = "tests: a panic is a failure, and nothing here is hot"
+    clippy::unwrap_used,
+    reason = "tests fail by panicking, read what they wrote themselves, and are not hot"
 )]
 
 mod admission;

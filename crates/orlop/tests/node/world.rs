@@ -293,15 +293,12 @@ impl Agent {
         for entry in fs::read_dir(world.manifests()).unwrap() {
             fs::remove_file(entry.unwrap().path()).unwrap();
         }
-        let deadline = Instant::now() + SOON;
-        while !self.json("/pods")["items"].as_array().unwrap().is_empty() {
-            assert!(
-                Instant::now() < deadline,
-                "pods stay:\n{}",
-                self.process.log()
-            );
-            tokio::time::sleep(Duration::from_millis(50)).await;
-        }
+        orlop_testkit::wait_until!(
+            SOON,
+            self.json("/pods")["items"].as_array().unwrap().is_empty(),
+            "pods stay:\n{}",
+            self.process.log()
+        );
         assert!(self.process.ended().is_none());
         self.stop();
     }

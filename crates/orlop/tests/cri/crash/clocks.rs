@@ -98,8 +98,7 @@ async fn a_clock_that_is_set_disturbs_nothing() {
             panic!("{told}: {left}");
         }
         // One that starts finds records of the future or of long ago.
-        world.node.restart().await;
-        world.cri = world.node.cri().await;
+        world.restart().await;
         let now = world.cri.status(&bystander.id).await.expect(&told);
         assert_eq!(
             (now.started_at, now.state()),

@@ -61,8 +61,7 @@ async fn live_through(mut world: World, dir: &Path, trouble: Trouble) {
     world.node.stop();
     orlop_testkit::leaks::let_go(&world.node.state());
     let disk = Disk::mount(dir);
-    world.node.start_again().await;
-    world.cri = world.node.cri().await;
+    world.start_again().await;
     world.cri.pull(&world.busybox).await.expect("pull");
     let bystander = world.run_script("bystander", "sleep 86400").await;
     let first = Life::new(&world, "first".to_owned(), Network::Own).await;

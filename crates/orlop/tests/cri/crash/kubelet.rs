@@ -193,7 +193,7 @@ impl Lane {
         let request = ListPodSandboxRequest {
             filter: Some(filter),
         };
-        let answer = self.cri.runtime.clone().list_pod_sandbox(request).await?;
+        let answer = self.cri.runtime().list_pod_sandbox(request).await?;
         Ok(answer.into_inner().items)
     }
 
@@ -205,7 +205,7 @@ impl Lane {
         let request = ListContainersRequest {
             filter: Some(filter),
         };
-        let answer = self.cri.runtime.clone().list_containers(request).await?;
+        let answer = self.cri.runtime().list_containers(request).await?;
         Ok(answer.into_inner().containers)
     }
 }

@@ -55,12 +55,10 @@ async fn live_through(mut world: World, part: Part) {
         Ok(disk) => disk,
         Err(reason) => skip!("no ext4 can be mounted: {reason}"),
     };
-    world.node.start_again().await;
-    world.cri = world.node.cri().await;
+    world.start_again().await;
     world.cri.pull(&world.busybox).await.expect("pull");
     // As every later run of the daemon finds it.
-    world.node.restart().await;
-    world.cri = world.node.cri().await;
+    world.restart().await;
     let first = Life::new(&world, "first".to_owned(), Network::Own).await;
     first.go_on().await.expect("nothing is wrong yet");
     let before = Remains::of(&world.node);
@@ -136,8 +134,7 @@ impl Campaign {
                 orlop_disk::remove_tree(&left).expect("empty the state directory");
             }
         }
-        self.world.node.start_again().await;
-        self.world.cri = self.world.node.cri().await;
+        self.world.start_again().await;
         life.meet(&self.world);
         match life.go_on().await {
             Ok(troubles) if troubles.is_empty() => {}
@@ -170,7 +167,7 @@ impl Campaign {
             return Err(format!("a pod was disturbed: {status:?}"));
         }
         let listed = cri.pods().await.map_err(told("list the pods"))?;
-        let mut runtime = cri.runtime.clone();
+        let mut runtime = cri.runtime();
         let containers = runtime.list_containers(ListContainersRequest::default());
         let containers = containers.await.map_err(told("list the containers"))?;
         let containers = containers.into_inner().containers;
@@ -252,7 +249,7 @@ fn is_told(message: &str, path: &str) -> bool {
 
 /// What is told of the runtime.
 pub(super) async fn runtime_ready(world: &World) -> RuntimeCondition {
-    let mut runtime = world.cri.runtime.clone();
+    let mut runtime = world.cri.runtime();
     let answer = runtime.status(StatusRequest::default()).await;
     let status = answer.expect("ask for the status").into_inner().status;
     let mut conditions = status.expect("a status").conditions.into_iter();

@@ -54,8 +54,7 @@ async fn a_power_cut_at_any_step_leaves_a_node_that_goes_on() {
         Ok(disk) => disk,
         Err(reason) => skip!("no ext4 can be mounted: {reason}"),
     };
-    world.node.start_again().await;
-    world.cri = world.node.cri().await;
+    world.start_again().await;
     let mut campaign = Campaign::begin(world, disk).await;
     for cut in cuts() {
         campaign.try_out(&cut).await;
@@ -99,8 +98,7 @@ impl Campaign {
     async fn begin(mut world: World, disk: Ext4) -> Self {
         world.cri.pull(&world.busybox).await.expect("pull");
         // As every later run of the daemon finds it.
-        world.node.restart().await;
-        world.cri = world.node.cri().await;
+        world.restart().await;
         let bystander = bystander(&world);
         bystander.bring_up("bystander").await.expect("up");
         bystander.take_down("bystander").await.expect("down");
@@ -137,8 +135,7 @@ impl Campaign {
         self.disk.cut(cut.loss);
         self.world.node.reboot();
         self.disk.mount_again();
-        self.world.node.start_again().await;
-        self.world.cri = self.world.node.cri().await;
+        self.world.start_again().await;
         self.bystander = bystander(&self.world);
         life.meet(&self.world);
 
@@ -169,7 +166,7 @@ impl Campaign {
 
     /// Whatever the records say.
     async fn nothing_runs(&self) -> Result<(), String> {
-        let mut runtime = self.world.cri.runtime.clone();
+        let mut runtime = self.world.cri.runtime();
         let pods = runtime.list_pod_sandbox(ListPodSandboxRequest::default());
         let pods = pods.await.expect("list the pods").into_inner().items;
         let ready = |pod: &&PodSandbox| pod.state() != PodSandboxState::SandboxNotready;

@@ -4,7 +4,6 @@ use std::fs;
 use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::Path;
 
-use orlop_cri::v1::ReopenContainerLogRequest;
 use orlop_testkit::{ContainerSpec, ImageBuilder, Layer};
 use serde_json::json;
 use tonic::Code;

@@ -12,11 +12,10 @@ async fn streamed_images_are_those_that_are_listed() {
         world.image(&image, &format!("streamed{n}:1")).await;
     }
     let request = ListImagesRequest::default();
-    let listed = world.cri.images.clone().list_images(request).await;
+    let listed = world.cri.images().list_images(request).await;
     let mut stream = world
         .cri
-        .images
-        .clone()
+        .images()
         .stream_images(StreamImagesRequest::default())
         .await
         .expect("stream")
@@ -73,7 +72,7 @@ async fn the_image_file_system_is_reported() {
     let world = ours!();
     let info = || async {
         let request = ImageFsInfoRequest::default();
-        let answer = world.cri.images.clone().image_fs_info(request).await;
+        let answer = world.cri.images().image_fs_info(request).await;
         let answer = answer.expect("info");
         let mut systems = answer.into_inner().image_filesystems;
         assert_eq!(systems.len(), 1);

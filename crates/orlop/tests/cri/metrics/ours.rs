@@ -30,7 +30,7 @@ async fn metrics_are_cadvisors_by_name_labels_and_type() {
         tokio::time::sleep(Duration::from_millis(50)).await;
     }
 
-    let mut client = world.cri.runtime.clone();
+    let mut client = world.cri.runtime();
     let answer = client
         .list_metric_descriptors(ListMetricDescriptorsRequest::default())
         .await;

@@ -1,6 +1,6 @@
 //! What plugins change of containers, and of others because of one.
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use orlop_cri::v1::{LinuxContainerResources, UpdateContainerResourcesRequest};
 use orlop_testkit::Manners;
@@ -83,11 +83,12 @@ async fn what_a_plugin_adjusts_is_seen_in_the_container() {
         "read-only",
         "123",
     ];
-    let end = Instant::now() + Duration::from_secs(20);
-    while running.stdout().lines().count() < expected.len() {
-        assert!(Instant::now() < end, "{}", running.stdout());
-        tokio::time::sleep(Duration::from_millis(20)).await;
-    }
+    orlop_testkit::wait_until!(
+        Duration::from_secs(20),
+        running.stdout().lines().count() >= expected.len(),
+        "{}",
+        running.stdout()
+    );
     assert_eq!(running.stdout().lines().collect::<Vec<_>>(), expected);
     assert!(traces.exists(), "the hook ran");
     assert_eq!(shares_of(&world, &running.id).await, 512);
@@ -158,7 +159,7 @@ async fn updates_reach_other_containers_whatever_they_come_with() {
         }),
         ..UpdateContainerResourcesRequest::default()
     };
-    let mut client = world.cri.runtime.clone();
+    let mut client = world.cri.runtime();
     let done = client.update_container_resources(request).await;
     done.expect("update");
     assert_eq!(kernel_shares(&world, &target).await, expected_shares(1024));

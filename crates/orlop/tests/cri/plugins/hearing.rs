@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 use std::os::unix::fs::PermissionsExt as _;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use orlop_cri::v1::{
     LinuxContainerResources, UpdateContainerResourcesRequest, UpdatePodSandboxResourcesRequest,
@@ -33,7 +33,7 @@ async fn a_plugin_hears_of_all_in_order_and_of_each_once() {
         }),
         ..UpdateContainerResourcesRequest::default()
     };
-    let mut client = world.cri.runtime.clone();
+    let mut client = world.cri.runtime();
     let done = client.update_container_resources(request).await;
     done.expect("update");
     let request = UpdatePodSandboxResourcesRequest {
@@ -129,8 +129,7 @@ async fn adjustments_hold_over_a_restart_and_the_plugin_is_told_all_again() {
     let created_id = created_id.expect("create");
     world.node.kill9();
     adjuster.stub().closed().await;
-    world.node.start_again().await;
-    world.cri = world.node.cri().await;
+    world.start_again().await;
     // Without the plugin.
     world.cri.start(&created_id).await.expect("start");
     world.cri.wait_exited(&created_id).await;
@@ -155,11 +154,12 @@ async fn adjustments_hold_over_a_restart_and_the_plugin_is_told_all_again() {
     assert_eq!(containers[0].id, running.id);
     assert!(containers[0].env.contains(&"ADDED=1".to_owned()));
     assert_ne!(containers[0].pid, 0);
-    let end = Instant::now() + Duration::from_secs(20);
-    while shares_of(&world, &running.id).await != 512 {
-        assert!(Instant::now() < end, "{}", world.node.log());
-        tokio::time::sleep(Duration::from_millis(20)).await;
-    }
+    orlop_testkit::wait_until!(
+        Duration::from_secs(20),
+        shares_of(&world, &running.id).await == 512,
+        "{}",
+        world.node.log()
+    );
     assert_eq!(
         kernel_shares(&world, &running.id).await,
         expected_shares(512)
@@ -200,20 +200,19 @@ async fn a_pre_installed_plugin_is_there_before_the_first_container() {
     // It ends with the daemon, and comes back with it.
     let pid = plugin_pid(&world).await;
     world.node.stop();
-    let end = Instant::now() + Duration::from_secs(10);
-    while std::path::Path::new(&format!("/proc/{pid}/fd/0")).exists() {
-        assert!(Instant::now() < end, "plugin {pid} outlives its daemon");
-        tokio::time::sleep(Duration::from_millis(20)).await;
-    }
-    world.node.start_again().await;
-    world.cri = world.node.cri().await;
+    orlop_testkit::wait_until!(
+        Duration::from_secs(10),
+        !std::path::Path::new(&format!("/proc/{pid}/fd/0")).exists(),
+        "plugin {pid} outlives its daemon"
+    );
+    world.start_again().await;
     assert_eq!(names(&world).await, ["05-first"]);
     world.finish().await;
 }
 
 async fn plugin_pid(world: &World) -> u64 {
     let request = orlop_cri::v1::StatusRequest { verbose: true };
-    let status = world.cri.runtime.clone().status(request).await;
+    let status = world.cri.runtime().status(request).await;
     let info: HashMap<String, String> = status.expect("status").into_inner().info;
     let state: serde_json::Value = serde_json::from_str(&info["nri"]).expect("JSON");
     state["plugins"][0]["pid"].as_u64().expect("a process")

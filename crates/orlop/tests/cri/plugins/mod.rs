@@ -7,7 +7,7 @@ mod hearing;
 mod hooks;
 mod requirements;
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use orlop_testkit::machine::is_cgroup_v2;
 use orlop_testkit::nri::v1alpha1::{
@@ -31,17 +31,18 @@ async fn plugin(world: &World, index: &str, name: &str, manners: Manners) -> Plu
 
 /// Waits until a plugin takes part, or does no more.
 async fn taking_part(world: &World, name: &str, expected: bool) {
-    let end = Instant::now() + Duration::from_secs(20);
-    while names(world).await.contains(&name.to_owned()) != expected {
-        assert!(Instant::now() < end, "{name}: {}", world.node.log());
-        tokio::time::sleep(Duration::from_millis(10)).await;
-    }
+    orlop_testkit::wait_until!(
+        Duration::from_secs(20),
+        names(world).await.contains(&name.to_owned()) == expected,
+        "{name}: {}",
+        world.node.log()
+    );
 }
 
 /// The plugins that the daemon says take part.
 async fn names(world: &World) -> Vec<String> {
     let request = orlop_cri::v1::StatusRequest { verbose: true };
-    let status = world.cri.runtime.clone().status(request).await;
+    let status = world.cri.runtime().status(request).await;
     let info = status.expect("status").into_inner().info;
     let state: serde_json::Value = serde_json::from_str(&info["nri"]).expect("JSON");
     let plugins = state["plugins"].as_array().expect("a list").iter();

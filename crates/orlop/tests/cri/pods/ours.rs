@@ -41,7 +41,7 @@ async fn a_pod_s_resources_are_updated_kept_and_reported() {
             ..Default::default()
         }),
     };
-    let mut runtime = world.cri.runtime.clone();
+    let mut runtime = world.cri.runtime();
     runtime
         .update_pod_sandbox_resources(request(64 << 20, 1 << 20))
         .await
@@ -71,10 +71,8 @@ async fn a_pod_s_resources_are_updated_kept_and_reported() {
     assert_eq!(after.1["memoryLimitInBytes"], (1 << 20).to_string());
 
     // It holds across a restart, and an impossible wish changes nothing.
-    world.node.kill9();
-    world.node.start_again().await;
-    world.cri = world.node.cri().await;
-    let mut runtime = world.cri.runtime.clone();
+    world.crash().await;
+    let mut runtime = world.cri.runtime();
     let error = runtime.update_pod_sandbox_resources(request(-7, 0)).await;
     let error = error.expect_err("a negative limit");
     assert_eq!(error.code(), Code::InvalidArgument, "{error}");
@@ -98,7 +96,7 @@ async fn a_pod_s_status_begins_with_the_last_attempt() {
         pod_sandbox_id: pod_id.clone(),
         verbose: false,
     };
-    let answer = world.cri.runtime.clone().pod_sandbox_status(request).await;
+    let answer = world.cri.runtime().pod_sandbox_status(request).await;
     let statuses = answer.expect("status").into_inner().containers_statuses;
     let attempts: Vec<u32> = statuses
         .iter()

@@ -116,7 +116,7 @@ async fn a_pull_goes_on_when_its_client_has_left() {
         ..PullImageRequest::default()
     });
     request.set_timeout(Duration::from_millis(1));
-    let error = behind.world.cri.images.clone().pull_image(request).await;
+    let error = behind.world.cri.images().pull_image(request).await;
     let error = error.expect_err("in 1 ms");
     // Depending on whose clock strikes first the client reports its own deadline as cancelled.
     assert!(

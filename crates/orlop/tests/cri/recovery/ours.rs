@@ -22,7 +22,7 @@ async fn commands_end_with_the_daemon_that_served_them() {
     }
     go(&mut world, Going::Killed);
     lost.await.expect("no panic").expect_err("nobody answers");
-    come_back(&mut world).await;
+    world.start_again().await;
     while lists(&world).await {
         assert!(
             std::time::Instant::now() < deadline,
@@ -71,7 +71,7 @@ async fn a_trial_that_a_killed_daemon_was_making_is_ended() {
         .status();
     assert!(created.unwrap().success());
     let pid: u32 = std::fs::read_to_string(pid_file).unwrap().parse().unwrap();
-    come_back(&mut world).await;
+    world.start_again().await;
     assert!(!bundle.exists());
     let left = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
     assert!(left.is_empty() || left.contains(") Z "), "{left}");
@@ -84,7 +84,7 @@ async fn after_a_reboot_all_is_stopped_and_removable() {
     let mut world = ours!();
     let running = world.run_script("rebooted", "sleep 600").await;
     world.node.reboot();
-    come_back(&mut world).await;
+    world.start_again().await;
     let pod = world.cri.pod_status(&running.pod_id).await.expect("status");
     assert_eq!(pod.state(), PodSandboxState::SandboxNotready);
     let status = world.cri.status(&running.id).await.expect("status");
@@ -143,13 +143,14 @@ async fn a_limit_that_a_killed_daemon_had_raised_is_given_back() {
     let (flags, name) = (rustix::fs::XattrFlags::empty(), "trusted.orlop.cpu-limit");
     rustix::fs::setxattr(&dir, name, little.as_bytes(), flags).expect("keep");
     std::fs::write(dir.join(file), raised).expect("raise");
-    come_back(&mut world).await;
+    world.start_again().await;
     let limit = || std::fs::read_to_string(dir.join(file)).expect("read");
-    let deadline = std::time::Instant::now() + Duration::from_secs(10) * machine::patience();
-    while limit().trim() != little {
-        assert!(std::time::Instant::now() < deadline, "it is {}", limit());
-        tokio::time::sleep(Duration::from_millis(10)).await;
-    }
+    orlop_testkit::wait_until!(
+        Duration::from_secs(10) * machine::patience(),
+        limit().trim() == little,
+        "it is {}",
+        limit()
+    );
     world.cri.stop_pod(&running.pod_id).await.expect("stop");
     world.finish().await;
 }

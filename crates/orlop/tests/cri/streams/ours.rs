@@ -16,7 +16,7 @@ async fn a_forwarded_port_of_the_node_is_let_go_of_with_the_pod() {
             pod_sandbox_id: running.pod_id.clone(),
             port: vec![port.into()],
         };
-        let answer = world.cri.runtime.clone().port_forward(request).await;
+        let answer = world.cri.runtime().port_forward(request).await;
         let url = answer.expect("a URL").into_inner().url;
         let stop = CancellationToken::new();
         let forwards = vec![Forward {
@@ -152,8 +152,7 @@ async fn a_daemon_killed_under_sessions_leaves_none_of_their_commands() {
                 "round {round}: {ended:?}"
             );
         }
-        world.node.start_again().await;
-        world.cri = world.node.cri().await;
+        world.start_again().await;
         settle(|| processes_in(keeper) <= alone && commands_left(&world.node.state()) == 0).await;
         assert!(
             processes_in(keeper) <= alone,
@@ -173,8 +172,7 @@ async fn the_directory_of_a_command_that_a_killed_daemon_never_sent_is_removed()
     world.node.kill9();
     let bundle = directory_below(&world.node.state(), &running.id).expect("a bundle");
     fs::create_dir(bundle.join("exec-0123456789abcdef0123456789abcdef")).expect("a directory");
-    world.node.start_again().await;
-    world.cri = world.node.cri().await;
+    world.start_again().await;
     settle(|| commands_left(&world.node.state()) == 0).await;
     assert_eq!(commands_left(&world.node.state()), 0);
     world.finish().await;
@@ -219,8 +217,7 @@ async fn a_daemon_killed_while_a_command_starts_leaves_it_to_the_next_one_to_end
         .await
         .expect("no panic")
         .expect_err("the daemon is gone");
-    world.node.start_again().await;
-    world.cri = world.node.cri().await;
+    world.start_again().await;
     // Until then it does not even run.
     tokio::time::sleep(Duration::from_secs(3)).await;
     settle(|| processes_in(keeper) <= alone).await;

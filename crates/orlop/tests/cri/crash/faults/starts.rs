@@ -137,8 +137,7 @@ impl Starts {
             if !said.contains("leaving a pod alone") {
                 self.note(fault, &why, &injected);
             }
-            self.world.node.restart().await;
-            self.world.cri = self.world.node.cri().await;
+            self.world.restart().await;
             if let Err(why) = self.bystander_lives().await {
                 self.note(fault, &format!("after another start: {why}"), &injected);
             }

@@ -71,14 +71,9 @@ async fn logs_follow_no_links() {
     let log = pod.logs().join("after.log");
     fs::rename(&log, pod.logs().join("after.log.1")).expect("rotate");
     symlink(&victim, &log).expect("link");
-    let request = ReopenContainerLogRequest {
-        container_id: id.clone(),
-    };
     world
         .cri
-        .runtime
-        .clone()
-        .reopen_container_log(request)
+        .reopen_log(&id)
         .await
         .expect_err("the new log is a link");
     tokio::time::sleep(std::time::Duration::from_millis(200)).await;
