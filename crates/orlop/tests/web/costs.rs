@@ -5,7 +5,7 @@ use std::time::Duration;
 use orlop_testkit::{Node, machine, process, skip_unless};
 use tokio::time::{Instant, sleep, timeout};
 
-use crate::world::World;
+use crate::world::{World, visit};
 
 const PODS: usize = 100;
 
@@ -36,7 +36,7 @@ async fn an_open_page_of_a_hundred_pods_costs_little_and_a_closed_one_nothing() 
     }
     let page = world.page(&[]);
     let (server, daemon) = (page.pid(), world.node.pid());
-    let browser = page.browser().await;
+    let browser = visit(&page).await;
     sleep(Duration::from_secs(2)).await;
     let closed = (processor(server), processor(daemon));
     let memory = process::memory(server, "RssAnon:");

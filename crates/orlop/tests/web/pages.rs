@@ -8,7 +8,7 @@ use orlop_testkit::{Node, NodeBuilder, machine, skip_unless};
 use serde_json::{Value, json};
 
 use crate::browser::{Events, pod};
-use crate::world::World;
+use crate::world::{World, visit};
 
 /// What is told first, in its order.
 async fn opening(events: &mut Events) -> Value {
@@ -26,7 +26,7 @@ async fn a_page_is_told_of_pods_as_they_come_crash_and_go() {
     skip_unless!(machine::can_run_pods());
     let world = World::on(Node::orlop()).await;
     let page = world.page(&[]);
-    let browser = page.browser().await;
+    let browser = visit(&page).await;
     let mut events = browser.events("/api/live").await;
     let hello = opening(&mut events).await;
     assert_eq!(hello["runtime"]["name"], "orlop");
@@ -106,7 +106,7 @@ async fn an_endpoint_that_is_killed_is_gone_and_there_again() {
     let spec = world.node.pod("one");
     let (pod_id, _) = world.run(&spec, &world.script("sleep 1000")).await;
     let page = world.page(&[]);
-    let browser = page.browser().await;
+    let browser = visit(&page).await;
     let mut events = browser.events("/api/live").await;
     opening(&mut events).await;
     world.node.kill9();
@@ -134,7 +134,7 @@ async fn all_that_can_be_asked_for_is_answered() {
     let container = world.script("sleep 1000").memory(64 << 20);
     let (pod_id, id) = world.run(&spec, &container).await;
     let page = world.page(&[]);
-    let browser = page.browser().await;
+    let browser = visit(&page).await;
     let told = browser.document(&format!("/api/pod/{pod_id}")).await;
     assert_eq!(told["pod"]["id"], json!(pod_id));
     let container = &told["containers"][0];
@@ -214,7 +214,7 @@ async fn logs_are_followed_to_their_end_and_their_markup_is_text() {
         )
         .await;
     let page = world.page(&[]);
-    let browser = page.browser().await;
+    let browser = visit(&page).await;
     tokio::time::sleep(Duration::from_millis(500)).await;
     let path = format!("/api/logs?container={id}&container={other}&container=none&tail=10");
     let mut events = browser.events(&path).await;
@@ -277,7 +277,7 @@ async fn cri_dockerd_has_a_page_and_what_it_cannot_tell_is_said() {
 async fn peer_has_a_page(node: NodeBuilder, name: &str) {
     let world = World::on(node).await;
     let page = world.page(&[]);
-    let browser = page.browser().await;
+    let browser = visit(&page).await;
     let mut events = browser.events("/api/live").await;
     let hello = opening(&mut events).await;
     assert_eq!(hello["runtime"]["name"], name);

@@ -3,7 +3,7 @@
 use orlop_testkit::{Node, machine, skip_unless};
 use serde_json::json;
 
-use crate::world::World;
+use crate::world::{World, visit};
 
 #[tokio::test]
 async fn values_of_the_environment_are_for_who_started_the_server_to_show_them() {
@@ -20,7 +20,7 @@ async fn values_of_the_environment_are_for_who_started_the_server_to_show_them()
     let path = format!("/api/pod/{pod_id}/environment?container={id}");
 
     let page = world.page(&[]);
-    let browser = page.browser().await;
+    let browser = visit(&page).await;
     let mut events = browser.events("/api/live").await;
     let pods = events.next_of("pods").await;
     let told = browser.document(&format!("/api/pod/{pod_id}")).await;
@@ -36,7 +36,7 @@ async fn values_of_the_environment_are_for_who_started_the_server_to_show_them()
     drop((events, page));
 
     let page = world.page(&["--show-environment"]);
-    let browser = page.browser().await;
+    let browser = visit(&page).await;
     let told = browser.document(&format!("/api/pod/{pod_id}")).await;
     assert!(
         !told.to_string().contains("hunter2"),

@@ -1,9 +1,6 @@
 //! A node with an image, and the page of it.
 
-use std::io::{BufRead, BufReader};
-use std::path::Path;
-use std::process::{Child, Command, Stdio};
-
+use orlop_testkit::node::WebServer;
 use orlop_testkit::{ContainerSpec, Cri, Node, NodeBuilder, PodSpec, Registry};
 
 use crate::browser::Browser;
@@ -44,8 +41,8 @@ impl World {
     }
 
     /// `orlop web` on the node's socket.
-    pub(crate) fn page(&self, flags: &[&str]) -> Page {
-        Page::start(&self.node.socket(), flags)
+    pub(crate) fn page(&self, flags: &[&str]) -> WebServer {
+        WebServer::start(&self.node.socket(), flags)
     }
 
     pub(crate) async fn finish(self) {
@@ -54,43 +51,7 @@ impl World {
     }
 }
 
-/// A running `orlop web`.
-pub(crate) struct Page {
-    process: Child,
-    address: String,
-}
-
-impl Page {
-    pub(crate) fn start(socket: &Path, flags: &[&str]) -> Self {
-        let mut process = Command::new(orlop_testkit::node::binary())
-            .arg("web")
-            .arg("-r")
-            .arg(format!("unix://{}", socket.display()))
-            .args(flags)
-            .stdout(Stdio::piped())
-            .spawn()
-            .expect("run orlop web");
-        let mut line = String::new();
-        let out = process.stdout.take().expect("its output");
-        BufReader::new(out).read_line(&mut line).expect("a line");
-        let address = line.trim().to_owned();
-        assert!(address.starts_with("http://127.0.0.1:"), "{address}");
-        Self { process, address }
-    }
-
-    pub(crate) fn pid(&self) -> u32 {
-        self.process.id()
-    }
-
-    /// A browser that has opened the address.
-    pub(crate) async fn browser(&self) -> Browser {
-        Browser::open(&self.address).await
-    }
-}
-
-impl Drop for Page {
-    fn drop(&mut self) {
-        let _ = self.process.kill();
-        let _ = self.process.wait();
-    }
+/// A browser that has opened the address.
+pub(crate) async fn visit(page: &WebServer) -> Browser {
+    Browser::open(&page.address).await
 }

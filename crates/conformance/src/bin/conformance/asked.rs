@@ -207,10 +207,7 @@ mod tests {
         ]);
         assert!(gate.contains("GATES has \"EventedPLEG\""), "{gate}");
         let absent = refusal(&[("CRITEST", "/nonexistent/critest")]);
-        assert!(
-            absent.contains("CRITEST names /nonexistent/critest"),
-            "{absent}"
-        );
+        orlop_testkit::assert_contains!(absent, "CRITEST names /nonexistent/critest");
         let text = refusal(&[("CRITEST", "/etc/passwd")]);
         assert!(text.contains("which is no program"), "{text}");
         let other = refusal(&[("CRITEST", "/bin/sh"), ("BACKENDS", "podman")]);
@@ -220,9 +217,6 @@ mod tests {
             ("BACKENDS", "native"),
             ("HANDLERS", "no-such-runtime"),
         ]);
-        assert!(
-            runtime.contains("HANDLERS has no-such-runtime"),
-            "{runtime}"
-        );
+        orlop_testkit::assert_contains!(runtime, "HANDLERS has no-such-runtime");
     }
 }

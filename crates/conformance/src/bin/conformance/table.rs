@@ -123,10 +123,7 @@ mod tests {
         assert_eq!(table.failed(), 1);
         let text = table.to_string();
         assert!(text.starts_with("orlop abc\n\n| judge |"), "{text}");
-        assert!(
-            text.contains("\n| critest | native | crun | 3 | 1 | 2 | 4 |\n"),
-            "{text}"
-        );
+        orlop_testkit::assert_contains!(text, "\n| critest | native | crun | 3 | 1 | 2 | 4 |\n");
         assert!(
             text.ends_with("\nfailed, critest on native, crun: a spec\n"),
             "{text}"

@@ -1,15 +1,14 @@
 //! A node with pods that are worth a picture.
 
-use std::io::{BufRead as _, BufReader};
 use std::path::Path;
-use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
-use anyhow::{Context, anyhow};
+use anyhow::{Context as _, anyhow};
 use orlop_testkit::browser::Picture;
+use orlop_testkit::node::WebServer;
 use orlop_testkit::{
     Browser, BrowserOptions, ContainerSpec, Cri, ImageBuilder, Layer, Node, PodSpec, Registry,
-    machine, node,
+    machine,
 };
 
 /// Namespace, name, the scripts of its containers.
@@ -84,7 +83,7 @@ pub(crate) async fn with_pods(list: &str, into: &Path) -> anyhow::Result<()> {
     let list = list.replace("WEB", &ids[0].0).replace("LOG", &ids[2].1);
     let pictures = Picture::list(&list)?;
 
-    let server = Server::start(&node)?;
+    let server = WebServer::start(&node.socket(), &[]);
     // What was used is kept while a page is open.
     let watcher = Browser::start(BrowserOptions::default()).await;
     watcher.open(&server.address).await;
@@ -114,34 +113,4 @@ async fn run(node: &Node, cri: &Cri, pod: &Pod, image: &str) -> anyhow::Result<(
         first.get_or_insert(id);
     }
     Ok((pod_id, first.unwrap_or_default()))
-}
-
-/// `orlop web` on the node.
-struct Server {
-    child: Child,
-    address: String,
-}
-
-impl Server {
-    fn start(node: &Node) -> anyhow::Result<Self> {
-        let mut child = Command::new(node::binary())
-            .args(["web", "-r"])
-            .arg(format!("unix://{}", node.socket().display()))
-            .stdout(Stdio::piped())
-            .spawn()?;
-        let output = child.stdout.take().context("its output")?;
-        let mut lines = BufReader::new(output).lines().map_while(Result::ok);
-        let address = lines.find(|line| line.starts_with("http://"));
-        Ok(Self {
-            child,
-            address: address.context("it told no address")?,
-        })
-    }
-}
-
-impl Drop for Server {
-    fn drop(&mut self) {
-        drop(self.child.kill());
-        drop(self.child.wait());
-    }
 }
