@@ -4,29 +4,25 @@ use std::fs;
 use std::process::Command;
 
 use orlop_testkit::node::{binary, containerd_program, crio_program};
-use orlop_testkit::{Node, Scratch, skip_unless};
+use orlop_testkit::process::{ended, run, run_for_text};
+use orlop_testkit::{Node, Scratch, assert_contains, skip_unless};
 use serde_json::Value;
 
-use crate::{migrate, text};
+use crate::{check, findings, migrate, migrated};
 
 #[test]
 fn what_containerd_prints_becomes_a_good_configuration_that_doctor_likes() {
     skip_unless!(containerd_program().map(drop));
     let scratch = Scratch::new();
-    let printed = Command::new(containerd_program().unwrap())
-        .args(["config", "default"])
-        .output()
-        .unwrap();
+    let mut default = Command::new(containerd_program().unwrap());
+    let printed = ended(default.args(["config", "default"])).out;
     let theirs = scratch.path("theirs.toml");
-    let printed =
-        text(&printed.stdout).replace("/etc/cni/net.d", scratch.path("net.d").to_str().unwrap());
+    let printed = printed.replace("/etc/cni/net.d", scratch.path("net.d").to_str().unwrap());
     fs::write(&theirs, &printed).unwrap();
     let dir = scratch.subdir("etc");
     let ours = dir.join("config.toml");
     let words = ["--write", ours.to_str().unwrap()];
-    let output = migrate("containerd", &theirs, &words);
-    assert!(output.status.success(), "{output:?}");
-    let report = text(&output.stdout);
+    let report = migrated("containerd", &theirs, &words);
     let lost = report.split("WITHOUT A COUNTERPART").nth(1).unwrap();
     let lost = lost.split("THIS NODE").next().unwrap();
     assert!(!lost.contains("not known here"), "{lost}");
@@ -45,20 +41,12 @@ fn what_containerd_prints_becomes_a_good_configuration_that_doctor_likes() {
     ] {
         assert!(written.contains(line), "{line} is not in\n{written}");
     }
-    let checked = Command::new(binary())
-        .args(["config", "check", "--config"])
-        .arg(&ours)
-        .output()
-        .unwrap();
-    assert!(checked.status.success(), "{checked:?}");
+    check(&ours);
 
     // Nothing is written over, whatever was asked.
     let again = migrate("containerd", &theirs, &words);
-    assert_eq!(again.status.code(), Some(1));
-    assert!(
-        text(&again.stderr).contains("is not overwritten"),
-        "{again:?}"
-    );
+    assert_eq!(again.code, Some(1));
+    assert_contains!(again.err, "is not overwritten");
     assert_eq!(fs::read_to_string(&ours).unwrap(), written);
 }
 
@@ -66,26 +54,15 @@ fn what_containerd_prints_becomes_a_good_configuration_that_doctor_likes() {
 fn all_that_crio_prints_is_known_and_becomes_a_good_configuration() {
     skip_unless!(crio_program().map(drop));
     let scratch = Scratch::new();
-    let printed = Command::new(crio_program().unwrap())
-        .args(["--config", "", "--config-dir", "", "config", "--default"])
-        .output()
-        .unwrap();
-    assert!(printed.status.success(), "{printed:?}");
-    let printed = text(&printed.stdout);
+    let mut default = Command::new(crio_program().unwrap());
+    let printed = run(default.args(["--config", "", "--config-dir", "", "config", "--default"]));
     let theirs = scratch.path("crio.conf");
     fs::write(&theirs, &printed).unwrap();
     let dir = scratch.subdir("etc");
     let ours = dir.join("config.toml");
-    let output = migrate("crio", &theirs, &["--write", ours.to_str().unwrap()]);
-    assert!(output.status.success(), "{output:?}");
-    let report = text(&output.stdout);
+    let report = migrated("crio", &theirs, &["--write", ours.to_str().unwrap()]);
     assert!(!report.contains("not known here"), "{report}");
-    let checked = Command::new(binary())
-        .args(["config", "check", "--config"])
-        .arg(&ours)
-        .output()
-        .unwrap();
-    assert!(checked.status.success(), "{checked:?}");
+    check(&ours);
 }
 
 #[tokio::test]
@@ -101,21 +78,12 @@ async fn doctor_finds_nothing_broken_after_the_move() {
     )
     .unwrap();
     let ours = scratch.subdir("etc").join("config.toml");
-    let output = migrate("containerd", &theirs, &["--write", ours.to_str().unwrap()]);
-    assert!(output.status.success(), "{output:?}");
+    migrated("containerd", &theirs, &["--write", ours.to_str().unwrap()]);
     let written = fs::read_to_string(&ours).unwrap();
     let node = Node::orlop().config(&written).start().await;
-    let socket = format!("unix://{}", node.socket().display());
-    let output = Command::new(binary())
-        .args(["doctor", "--json", "--socket", &socket, "--daemon-config"])
-        .arg(node.scratch().path("config.toml"))
-        .output()
-        .unwrap();
-    let findings: Value = serde_json::from_slice(&output.stdout).unwrap();
-    for finding in findings.as_array().unwrap() {
+    for finding in findings(&node).as_array().unwrap() {
         assert_ne!(finding["state"], "problem", "{finding}");
     }
-    assert!(output.status.success(), "{findings:#}");
 }
 
 #[test]
@@ -153,9 +121,8 @@ fn mistakes_are_told_by_file_and_line_and_nothing_is_written() {
         fs::write(&file, content).unwrap();
         let target = scratch.path("config.toml");
         let output = migrate(from, &file, &["--write", target.to_str().unwrap()]);
-        assert_eq!(output.status.code(), Some(1), "{name}");
-        let error = text(&output.stderr);
-        assert!(error.contains(words), "{name}: {error}");
+        assert_eq!(output.code, Some(1), "{name}");
+        assert!(output.err.contains(words), "{name}: {output:?}");
         assert!(!target.exists(), "{name}");
     }
     // What can't be a value of ours is told, and leaves nothing.
@@ -167,11 +134,8 @@ fn mistakes_are_told_by_file_and_line_and_nothing_is_written() {
     .unwrap();
     let target = scratch.path("config.toml");
     let output = migrate("containerd", &file, &["--write", target.to_str().unwrap()]);
-    assert_eq!(output.status.code(), Some(1));
-    assert!(
-        text(&output.stderr).contains("network.conf_dir"),
-        "{output:?}"
-    );
+    assert_eq!(output.code, Some(1));
+    assert_contains!(output.err, "network.conf_dir");
     assert!(!target.exists());
 }
 
@@ -188,35 +152,22 @@ fn a_docker_node_s_cri_dockerd_is_taken_over_into_a_relative_file() {
         let mut command = Command::new(binary());
         command
             .current_dir(scratch.subdir("etc"))
-            .args([
-                "migrate",
-                "--from",
-                "docker",
-                "--kubelet-config",
-                "/dev/null",
-            ])
-            .args([
-                "--config",
-                "/nonexistent/daemon.json",
-                "--cri-dockerd-flags",
-            ])
+            .args(["migrate", "--from=docker", "--kubelet-config=/dev/null"])
+            .args(["--config=/nonexistent/daemon.json", "--cri-dockerd-flags"])
             .arg(flags);
         command
     };
-    let output = command(&unit).args(["--write", "orlop.toml"]).output();
-    let output = output.unwrap();
-    assert!(output.status.success(), "{output:?}");
-    let report = text(&output.stdout);
-    assert!(
-        report.contains("cri-docker.service:3: hairpin-mode = \"hairpin-veth\""),
-        "{report}"
+    let report = run_for_text(command(&unit).args(["--write", "orlop.toml"]));
+    assert_contains!(
+        report,
+        "cri-docker.service:3: hairpin-mode = \"hairpin-veth\""
     );
     let written = fs::read_to_string(scratch.path("etc/orlop.toml")).unwrap();
     let line = format!("conf_dir = \"{}\"", scratch.path("net.d").display());
     assert!(written.contains(&line), "{written}");
-    let missing = command("/nonexistent/unit".as_ref()).output().unwrap();
-    assert_eq!(missing.status.code(), Some(1));
-    assert!(text(&missing.stderr).contains("/nonexistent/unit"));
+    let missing = ended(&mut command("/nonexistent/unit".as_ref()));
+    assert_eq!(missing.code, Some(1));
+    assert_contains!(missing.err, "/nonexistent/unit");
 }
 
 #[test]
@@ -231,7 +182,7 @@ fn crio_s_policy_and_registries_are_judged_before_the_move() {
     );
     fs::write(&file, theirs).unwrap();
     let output = migrate("crio", &file, &["-o", "json"]);
-    let report: Value = serde_json::from_slice(&output.stdout).unwrap();
+    let report: Value = serde_json::from_str(&output.out).unwrap();
     let node = report["node"].as_array().unwrap();
     let problem = node.iter().find(|finding| finding["area"] == "signatures");
     let problem = problem.expect("the policy is looked at");

@@ -1,12 +1,9 @@
 //! A node of CRI-O's own daemon, which moves and moves back.
 
-use std::process::Command;
-
-use orlop_testkit::node::{binary, crio_program};
+use orlop_testkit::node::crio_program;
 use orlop_testkit::{ContainerSpec, ImageBuilder, Node, Registry, machine, skip_unless};
-use serde_json::Value;
 
-use crate::{migrate, text};
+use crate::{findings, migrated};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_node_of_crio_moves_with_its_images_and_back() {
@@ -27,9 +24,7 @@ async fn a_node_of_crio_moves_with_its_images_and_back() {
 
     let config = theirs.scratch().path("crio.conf");
     let ours = theirs.scratch().subdir("ours").join("config.toml");
-    let output = migrate("crio", &config, &["--write", ours.to_str().unwrap()]);
-    assert!(output.status.success(), "{output:?}");
-    let report = text(&output.stdout);
+    let report = migrated("crio", &config, &["--write", ours.to_str().unwrap()]);
     assert!(!report.contains("not known here"), "{report}");
     assert!(report.contains("containers of crio are there"), "{report}");
     cri.remove_all_pods().await.unwrap();
@@ -37,8 +32,7 @@ async fn a_node_of_crio_moves_with_its_images_and_back() {
     let written = std::fs::read_to_string(&ours).unwrap();
     let node = Node::orlop().config(&written).start().await;
     let socket = format!("unix://{}", node.socket().display());
-    let output = migrate("crio", &config, &["--images", "--socket", &socket]);
-    assert!(output.status.success(), "{output:?}");
+    migrated("crio", &config, &["--images", "--socket", &socket]);
     let mine = node.cri().await;
     let known = mine
         .image(&name)
@@ -49,14 +43,7 @@ async fn a_node_of_crio_moves_with_its_images_and_back() {
     let repository = name.rsplit_once(':').unwrap().0;
     let digest = format!("{repository}@{}", image.digest());
     assert!(mine.image(&digest).await.unwrap().is_some(), "{digest}");
-    let doctor = Command::new(binary())
-        .args(["doctor", "--json", "--socket", &socket, "--daemon-config"])
-        .arg(node.scratch().path("config.toml"))
-        .output()
-        .unwrap();
-    let findings: Value = serde_json::from_slice(&doctor.stdout).unwrap();
-    println!("{findings:#}");
-    assert!(doctor.status.success(), "{findings:#}");
+    println!("{:#}", findings(&node));
     let pod = node.pod("after");
     let pod_id = mine.run_pod(&pod).await.unwrap();
     mine.run(&pod_id, &pod, &container).await.unwrap();

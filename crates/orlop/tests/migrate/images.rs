@@ -1,17 +1,18 @@
 //! Their images, taken over without the network.
 
 use std::path::{Path, PathBuf};
-use std::process::{Command, Output, Stdio};
+use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 use orlop_testkit::node::containerd_program;
+use orlop_testkit::process::{self, Said};
 use orlop_testkit::{
     BuiltImage, Cri, DockerEngine, ImageBuilder, Layer, Node, Registry, Scratch, assert_contains,
     docker, machine, skip_unless,
 };
 use serde_json::Value;
 
-use crate::{migrate, text};
+use crate::migrate;
 
 const LIMIT: Duration = Duration::from_mins(1);
 
@@ -33,7 +34,7 @@ fn image(mark: &str) -> BuiltImage {
         .build()
 }
 
-fn images_of(from: &str, root: &Path, node: &Node) -> Output {
+fn images_of(from: &str, root: &Path, node: &Node) -> Said {
     let socket = format!("unix://{}", node.socket().display());
     let root = root.to_str().unwrap();
     let config = node.scratch().path("their.conf");
@@ -46,7 +47,8 @@ fn images_of(from: &str, root: &Path, node: &Node) -> Output {
 }
 
 fn verified(node: &Node) -> String {
-    text(&node.client().run(&["image", "verify"]).stdout)
+    let verified = node.client().run(&["image", "verify"]);
+    String::from_utf8_lossy(&verified.stdout).into_owned()
 }
 
 async fn is_here(cri: &Cri, name: &str, image: &BuiltImage) {
@@ -85,8 +87,8 @@ async fn containerd_s_images_come_over_while_it_runs_with_their_names_and_digest
 
     let ours = Node::orlop().start().await;
     let output = images_of("containerd", &theirs.root(), &ours);
-    let error = text(&output.stderr);
-    assert_eq!(output.status.code(), Some(1), "{error}");
+    let error = output.err;
+    assert_eq!(output.code, Some(1), "{error}");
     let cri = ours.cri().await;
     is_here(&cri, &names[0], &first).await;
     is_here(&cri, &by_digest, &first).await;
@@ -112,7 +114,7 @@ async fn docker_s_images_come_over_with_their_ids() {
 
     let ours = Node::orlop().start().await;
     let output = images_of("docker", &engine.data(), &ours);
-    assert!(output.status.success(), "{output:?}");
+    assert!(output.ok, "{output:?}");
     let cri = ours.cri().await;
     is_here(&cri, "registry.example/first:1", &first).await;
     is_here(&cri, "docker.io/library/second:2", &second).await;
@@ -131,8 +133,8 @@ async fn docker_s_images_come_over_with_their_ids() {
     }
     assert!(changed > 0);
     let output = images_of("docker", &engine.data(), &ours);
-    let error = text(&output.stderr);
-    assert_eq!(output.status.code(), Some(1), "{error}");
+    let error = output.err;
+    assert_eq!(output.code, Some(1), "{error}");
     assert_contains!(error, "not taken over: registry.example/first:1");
     assert_eq!(cri.image("registry.example/first:1").await.unwrap(), None);
     is_here(&cri, "second:2", &second).await;
@@ -152,17 +154,13 @@ async fn images_of_containers_storage_come_over_with_their_digests() {
             root.display(),
             run.display()
         );
-        let copied = Command::new("skopeo")
-            .args(["--insecure-policy", "copy", "--src-tls-verify=false"])
-            .arg(format!("docker://{name}"))
-            .arg(place)
-            .output()
-            .unwrap();
-        assert!(copied.status.success(), "{driver}: {copied:?}");
+        let mut copy = Command::new("skopeo");
+        copy.args(["--insecure-policy", "copy", "--src-tls-verify=false"]);
+        process::run(copy.arg(format!("docker://{name}")).arg(place));
         let ours = Node::orlop().start().await;
         let output = images_of("crio", &root, &ours);
         orlop_testkit::scratch::unmount_below(&root);
-        assert!(output.status.success(), "{driver}: {output:?}");
+        assert!(output.ok, "{driver}: {output:?}");
         let cri = ours.cri().await;
         is_here(&cri, &name, &image).await;
         let repository = name.rsplit_once(':').unwrap().0;
@@ -214,14 +212,13 @@ async fn a_move_that_is_killed_leaves_no_half_image() {
     moving.kill().unwrap();
     moving.wait().unwrap();
     let cri = ours.cri().await;
-    let gone = Instant::now();
-    while files_below(&ours.root())
-        .iter()
-        .any(|path| path.to_string_lossy().contains("/import-"))
-    {
-        assert!(gone.elapsed() < LIMIT, "something is left");
-        std::thread::sleep(Duration::from_millis(20));
-    }
+    orlop_testkit::block_until!(
+        LIMIT,
+        !files_below(&ours.root())
+            .iter()
+            .any(|path| path.to_string_lossy().contains("/import-")),
+        "something is left"
+    );
     assert_eq!(cri.image("large:1").await.unwrap(), None);
     assert!(move_over().status().unwrap().success());
     is_here(&cri, "large:1", &large).await;
@@ -253,7 +250,7 @@ fn a_report_in_json_has_each_line_once() {
     )
     .unwrap();
     let output = migrate("docker", &file, &["-o", "json"]);
-    let report: Value = serde_json::from_slice(&output.stdout).unwrap();
+    let report: Value = serde_json::from_str(&output.out).unwrap();
     let lines = report["lines"].as_array().unwrap();
     let seen: Vec<_> = lines
         .iter()
