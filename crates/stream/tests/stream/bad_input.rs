@@ -8,7 +8,7 @@ use orlop_stream::{Config, PortForwardRequest, Server};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 
-use crate::fixture::{command, eventually, serve, serve_with};
+use crate::fixture::{command, serve, serve_with};
 
 const SPDY: &str = "Connection: Upgrade\r\nUpgrade: SPDY/3.1\r\n";
 const V4: &str = "X-Stream-Protocol-Version: v4.channel.k8s.io\r\n";
@@ -202,10 +202,7 @@ async fn malformed_frames_end_the_connection_and_the_process() {
         tokio::time::timeout(Duration::from_secs(10), ended(stream))
             .await
             .expect(what);
-        eventually(what, || {
-            backend.killed.load(std::sync::atomic::Ordering::SeqCst) > count
-        })
-        .await;
+        backend.wait_for_kills(count + 1, what).await;
     }
 }
 
@@ -221,11 +218,8 @@ async fn streams_that_never_come_are_not_waited_for() {
     done.expect("a reader");
     let start = Instant::now();
     ended(stream).await;
-    assert!(
-        start.elapsed() < Duration::from_secs(3),
-        "{:?}",
-        start.elapsed()
-    );
+    let took = start.elapsed();
+    assert!(took < Duration::from_secs(3), "{took:?}");
 }
 
 #[tokio::test]
@@ -241,10 +235,7 @@ async fn an_idle_connection_is_closed() {
         start.elapsed() >= Duration::from_millis(300),
         "closed too early"
     );
-    eventually("the killing", || {
-        backend.killed.load(std::sync::atomic::Ordering::SeqCst) == 1
-    })
-    .await;
+    backend.wait_for_kills(1, "the killing").await;
 }
 
 #[tokio::test]
@@ -280,10 +271,7 @@ async fn a_client_that_vanishes_while_it_is_held_back_is_noticed() {
     stream.write_all(&frame).await.expect("a reader");
     tokio::time::sleep(Duration::from_millis(200)).await;
     drop(stream);
-    eventually("the killing", || {
-        backend.killed.load(std::sync::atomic::Ordering::SeqCst) == 1
-    })
-    .await;
+    backend.wait_for_kills(1, "the killing").await;
 }
 
 #[tokio::test]
@@ -301,10 +289,7 @@ async fn a_client_that_asks_without_listening_is_dropped() {
     tokio::time::timeout(Duration::from_secs(10), flood)
         .await
         .expect("it is put up with");
-    eventually("the killing", || {
-        backend.killed.load(std::sync::atomic::Ordering::SeqCst) == 1
-    })
-    .await;
+    backend.wait_for_kills(1, "the killing").await;
 }
 
 #[tokio::test]
@@ -387,10 +372,7 @@ async fn websocket_frames_against_the_rules_end_the_connection() {
         tokio::time::timeout(Duration::from_secs(10), ended(stream))
             .await
             .expect(what);
-        eventually(what, || {
-            backend.killed.load(std::sync::atomic::Ordering::SeqCst) > count
-        })
-        .await;
+        backend.wait_for_kills(count + 1, what).await;
     }
 }
 
@@ -462,9 +444,9 @@ async fn a_session_too_many_is_refused_and_its_url_stays_good() {
     let second = url();
     assert_eq!(status(&second, "POST", &headers).await, 503);
     drop(first);
-    let end = Instant::now() + Duration::from_secs(20);
-    while status(&second, "POST", &headers).await != 101 {
-        assert!(Instant::now() < end, "the place is never free again");
-        tokio::time::sleep(Duration::from_millis(20)).await;
-    }
+    orlop_testkit::wait_until!(
+        Duration::from_secs(20),
+        status(&second, "POST", &headers).await == 101,
+        "the place is never free again"
+    );
 }

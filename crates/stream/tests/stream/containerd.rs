@@ -10,7 +10,7 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
-use crate::fixture::{Collected, PROTOCOLS, outputs, over};
+use crate::fixture::{Collected, PROTOCOLS, outputs, over, run};
 
 /// The three requests for URLs, as they are on the wire.
 #[derive(Clone, PartialEq, prost::Message)]
@@ -120,9 +120,7 @@ async fn the_client_works_with_containerd() {
             )
             .await;
         let (streams, stdout, stderr) = outputs();
-        let code = exec(&url, &over(protocol), streams)
-            .await
-            .expect("a session");
+        let code = run(&url, protocol, streams).await;
         assert_eq!(
             (code, stdout.text(), stderr.text()),
             (3, "out\n".into(), "err\n".into())
@@ -132,9 +130,7 @@ async fn the_client_works_with_containerd() {
             .exec(&["head", "-c", "20000000", "/dev/zero"], false, false)
             .await;
         let (streams, stdout, _) = outputs();
-        let code = exec(&url, &over(protocol), streams)
-            .await
-            .expect("a session");
+        let code = run(&url, protocol, streams).await;
         assert_eq!(
             (code, stdout.bytes().len()),
             (0, 20_000_000),

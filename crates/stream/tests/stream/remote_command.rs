@@ -9,7 +9,9 @@ use sha2::{Digest, Sha256};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::sync::watch;
 
-use crate::fixture::{Collected, PROTOCOLS, command, eventually, outputs, over, serve};
+use crate::fixture::{
+    Collected, PROTOCOLS, command, command_with_input, outputs, over, run, serve,
+};
 
 #[tokio::test]
 async fn output_error_output_and_exit_code_arrive() {
@@ -19,9 +21,7 @@ async fn output_error_output_and_exit_code_arrive() {
             .exec_url(command(&["sh", "-c", "echo out; echo err >&2; exit 3"]))
             .expect("an URL");
         let (streams, stdout, stderr) = outputs();
-        let code = exec(&url, &over(protocol), streams)
-            .await
-            .expect("a session");
+        let code = run(&url, protocol, streams).await;
         assert_eq!(
             (code, stdout.text(), stderr.text()),
             (3, "out\n".into(), "err\n".into())
@@ -33,14 +33,11 @@ async fn output_error_output_and_exit_code_arrive() {
 async fn the_end_of_input_reaches_the_process() {
     let (server, _) = serve().await;
     for protocol in PROTOCOLS {
-        let mut request = command(&["sh", "-c", "wc -c; echo done"]);
-        request.stdin = true;
+        let request = command_with_input(&["sh", "-c", "wc -c; echo done"]);
         let url = server.exec_url(request).expect("an URL");
         let (mut streams, stdout, _) = outputs();
         streams.stdin = Some(Box::new(&b"twelve bytes"[..]));
-        let code = exec(&url, &over(protocol), streams)
-            .await
-            .expect("a session");
+        let code = run(&url, protocol, streams).await;
         assert_eq!((code, stdout.text()), (0, "12\ndone\n".to_owned()));
     }
 }
@@ -54,27 +51,21 @@ async fn large_transfers_arrive_whole_in_both_directions() {
     let digest = format!("{:x}", HexDigest(&data));
     let (server, _) = serve().await;
     for protocol in PROTOCOLS {
-        let mut request = command(&["cat"]);
-        request.stdin = true;
+        let request = command_with_input(&["cat"]);
         let url = server.exec_url(request).expect("an URL");
         let (mut streams, stdout, _) = outputs();
         streams.stdin = Some(Box::new(std::io::Cursor::new(data.clone())));
-        exec(&url, &over(protocol), streams)
-            .await
-            .expect("a session");
+        run(&url, protocol, streams).await;
         assert!(
             stdout.bytes() == data,
             "{protocol:?}: what came back differs"
         );
 
-        let mut request = command(&["sha256sum"]);
-        request.stdin = true;
+        let request = command_with_input(&["sha256sum"]);
         let url = server.exec_url(request).expect("an URL");
         let (mut streams, stdout, _) = outputs();
         streams.stdin = Some(Box::new(std::io::Cursor::new(data.clone())));
-        exec(&url, &over(protocol), streams)
-            .await
-            .expect("a session");
+        run(&url, protocol, streams).await;
         assert_eq!(
             stdout.text().split(' ').next(),
             Some(digest.as_str()),
@@ -136,9 +127,7 @@ async fn a_descendant_that_holds_the_output_does_not_hold_the_session() {
             .expect("an URL");
         let (streams, stdout, _) = outputs();
         let start = Instant::now();
-        let code = exec(&url, &over(protocol), streams)
-            .await
-            .expect("a session");
+        let code = run(&url, protocol, streams).await;
         assert_eq!((code, stdout.text()), (5, "started\n".to_owned()));
         assert!(
             start.elapsed() < Duration::from_secs(5),
@@ -151,14 +140,11 @@ async fn a_descendant_that_holds_the_output_does_not_hold_the_session() {
 async fn a_process_that_reads_nothing_does_not_block_a_talkative_client() {
     let (server, _) = serve().await;
     for protocol in PROTOCOLS {
-        let mut request = command(&["sh", "-c", "exec <&-; sleep 0.3; echo over"]);
-        request.stdin = true;
+        let request = command_with_input(&["sh", "-c", "exec <&-; sleep 0.3; echo over"]);
         let url = server.exec_url(request).expect("an URL");
         let (mut streams, stdout, _) = outputs();
         streams.stdin = Some(Box::new(tokio::io::repeat(b'x').take(64 << 20)));
-        let code = exec(&url, &over(protocol), streams)
-            .await
-            .expect("a session");
+        let code = run(&url, protocol, streams).await;
         assert_eq!((code, stdout.text()), (0, "over\n".to_owned()));
     }
 }
@@ -204,8 +190,7 @@ async fn a_terminal_has_the_clients_size_and_follows_it() {
 async fn a_client_that_vanishes_takes_its_process_along() {
     let (server, backend) = serve().await;
     for (count, protocol) in PROTOCOLS.into_iter().enumerate() {
-        let mut request = command(&["sh", "-c", "echo ready; exec sleep 60"]);
-        request.stdin = true;
+        let request = command_with_input(&["sh", "-c", "echo ready; exec sleep 60"]);
         let url = server.exec_url(request).expect("an URL");
         let (mut streams, stdout, _) = outputs();
         streams.stdin = Some(Box::new(
@@ -215,10 +200,7 @@ async fn a_client_that_vanishes_takes_its_process_along() {
         let session = tokio::spawn(async move { exec(&url, &options, streams).await });
         stdout.wait_for("ready").await;
         session.abort();
-        eventually("the killing", || {
-            backend.killed.load(std::sync::atomic::Ordering::SeqCst) == count + 1
-        })
-        .await;
+        backend.wait_for_kills(count + 1, "the killing").await;
     }
 }
 
@@ -239,7 +221,7 @@ async fn a_server_that_shuts_down_ends_its_sessions() {
             start.elapsed() < Duration::from_secs(4),
             "the session did not give way"
         );
-        assert_eq!(backend.killed.load(std::sync::atomic::Ordering::SeqCst), 1);
+        assert_eq!(backend.kills(), 1);
         let result = session.await.expect("no panic");
         assert!(matches!(result, Err(ClientError::Lost)), "{result:?}");
     }

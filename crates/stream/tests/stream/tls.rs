@@ -12,7 +12,7 @@ use rustls::{ClientConfig, RootCertStore};
 use rustls_pki_types::pem::PemObject;
 use rustls_pki_types::{CertificateDer, PrivateKeyDer};
 
-use crate::fixture::{self, PROTOCOLS, command, eventually, outputs, over, serve_with};
+use crate::fixture::{self, PROTOCOLS, command_with_input, eventually, outputs, over, serve_with};
 
 /// Makes a certificate for 127.0.0.1 that vouches for itself.
 fn make_certificate(directory: &Path, name: &str) {
@@ -88,8 +88,7 @@ fn trusting(
 }
 
 async fn echo(server: &Server, options: &ClientOptions) -> Result<String, ClientError> {
-    let mut request = command(&["cat"]);
-    request.stdin = true;
+    let request = command_with_input(&["cat"]);
     let url = server.exec_url(request).expect("an URL");
     assert!(url.starts_with("https://127.0.0.1:"), "{url}");
     let (mut streams, stdout, _) = outputs();
@@ -149,10 +148,7 @@ async fn clients_without_a_certificate_are_turned_away_where_one_is_asked_for() 
     echo(&server, &known).await.expect("a session");
     let unknown = trusting(Protocol::Spdy, path, "server", None);
     echo(&server, &unknown).await.expect_err("no session");
-    eventually("nothing", || {
-        backend.killed.load(std::sync::atomic::Ordering::SeqCst) == 0
-    })
-    .await;
+    eventually("nothing", || backend.kills() == 0).await;
 }
 
 #[tokio::test]
