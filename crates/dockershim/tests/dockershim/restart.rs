@@ -1,18 +1,18 @@
 //! A start beside an engine that has pods of an earlier run, and does not tell of each.
 
-use std::time::{Duration, Instant, SystemTime};
+use std::time::{Duration, SystemTime};
 
-use futures_util::StreamExt as _;
+use futures_util::{Stream, StreamExt as _};
 use orlop_cri::inspection::ListEventsRequest;
 use orlop_cri::inspection::inspection_server::Inspection as _;
 use orlop_cri::v1::runtime_service_server::RuntimeService as _;
-use orlop_cri::v1::{ContainerEventType, GetEventsRequest};
+use orlop_cri::v1::{ContainerEventResponse, ContainerEventType, GetEventsRequest};
 use orlop_dockershim::Shim;
 use orlop_service::events::{Caller, Events, Listener};
 use orlop_testkit::Scratch;
 use orlop_testkit::docker::PretendedEngine;
 use serde_json::{Value, json};
-use tonic::Request;
+use tonic::{Request, Status};
 
 /// Long enough for what does not wait for an engine that hangs, and less than one is waited for.
 const SOON: Duration = Duration::from_secs(5);
@@ -63,11 +63,32 @@ async fn start_patiently(engine: &PretendedEngine, scratch: &Scratch, limit: Dur
 }
 
 async fn soon(what: &str, mut is_so: impl AsyncFnMut() -> bool) {
-    let begun = Instant::now();
-    while !is_so().await {
-        assert!(begun.elapsed() < SOON, "{what}");
-        tokio::time::sleep(Duration::from_millis(20)).await;
-    }
+    orlop_testkit::wait_until!(SOON, is_so().await, "{what}");
+}
+
+/// The engine tells that something happens to a container, with so many bytes that say nothing.
+fn happens(engine: &PretendedEngine, action: &str, one: &Value, padding: usize) {
+    let mut attributes = one["Config"]["Labels"].clone();
+    attributes["name"] = one["Name"].as_str().unwrap().trim_start_matches('/').into();
+    attributes["padding"] = "x".repeat(padding).into();
+    engine.happens(&json!({
+        "Action": action,
+        "Actor": { "ID": one["Id"], "Attributes": attributes },
+        "timeNano": orlop_service::clock::now(),
+    }));
+}
+
+/// The next event that the shim tells.
+async fn next(
+    told: &mut (impl Stream<Item = Result<ContainerEventResponse, Status>> + Unpin),
+) -> ContainerEventResponse {
+    let event = tokio::time::timeout(SOON, told.next()).await;
+    event.expect("what happens is told").unwrap().unwrap()
+}
+
+/// Whether an event is kept that names something.
+async fn is_kept(shim: &Shim, id: &str) -> bool {
+    kept_of(shim, id).await > 0
 }
 
 /// How many events are kept that name something.
@@ -95,15 +116,8 @@ async fn a_container_that_an_engine_hangs_over_keeps_no_word_of_the_others_back(
     let both = async || kept_of(&shim, &id('b')).await == 2;
     soon("what was is kept", both).await;
     let well = container('b', 'a', "well", "");
-    let mut attributes = well["Config"]["Labels"].clone();
-    attributes["name"] = "k8s_main_well_default_uid_0".into();
-    engine.happens(&json!({
-        "Action": "die",
-        "Actor": { "ID": id('b'), "Attributes": attributes },
-        "timeNano": orlop_service::clock::now(),
-    }));
-    let event = tokio::time::timeout(SOON, told.next()).await;
-    let event = event.expect("what happens is told").unwrap().unwrap();
+    happens(&engine, "die", &well, 0);
+    let event = next(&mut told).await;
     let what = event.container_event_type();
     assert_eq!(what, ContainerEventType::ContainerStoppedEvent);
     assert_eq!(event.container_id, id('b'));
@@ -126,13 +140,7 @@ async fn a_container_that_ends_while_the_engine_hangs_over_it_keeps_no_other_s_e
     let told = shim.get_container_events(Request::new(GetEventsRequest {}));
     let mut told = told.await.unwrap().into_inner();
     let happens = |action: &str, one: char, of: char| {
-        let mut attributes = container(one, of, "", "")["Config"]["Labels"].clone();
-        attributes["name"] = "k8s_main_pod_default_uid_0".into();
-        engine.happens(&json!({
-            "Action": action,
-            "Actor": { "ID": id(one), "Attributes": attributes },
-            "timeNano": orlop_service::clock::now(),
-        }));
+        happens(&engine, action, &container(one, of, "pod", ""), 0);
     };
     let path = format!("/containers/{}/json", id('d'));
     let before = engine.asked(&path);
@@ -146,8 +154,7 @@ async fn a_container_that_ends_while_the_engine_hangs_over_it_keeps_no_other_s_e
         ("die", ContainerEventType::ContainerStoppedEvent),
     ] {
         happens(action, 'b', 'a');
-        let event = tokio::time::timeout(SOON, told.next()).await;
-        let event = event.expect("what happens is told").unwrap().unwrap();
+        let event = next(&mut told).await;
         assert_eq!(event.container_event_type(), what);
         assert_eq!(event.container_id, id('b'));
     }
@@ -164,22 +171,14 @@ async fn an_end_that_an_engine_hangs_over_is_told_when_it_recovers() {
     let told = shim.get_container_events(Request::new(GetEventsRequest {}));
     let mut told = told.await.unwrap().into_inner();
     let path = format!("/containers/{}/json", id('d'));
-    let mut attributes = container('d', 'c', "hung", "")["Config"]["Labels"].clone();
-    attributes["name"] = "k8s_main_hung_default_uid_0".into();
     // Until it listens.
-    soon("it is listened to", async || {
-        engine.asked("/containers/json") > 0
-    })
-    .await;
+    let listens = async || engine.asked("/containers/json") > 0;
+    soon("it is listened to", listens).await;
     let before = engine.asked(&path);
     let mut ended = container('d', 'c', "hung", "");
     ended["State"] = json!({ "Running": false, "Status": "exited", "ExitCode": 7 });
     engine.hangs_over(ended.clone());
-    engine.happens(&json!({
-        "Action": "die",
-        "Actor": { "ID": id('d'), "Attributes": attributes },
-        "timeNano": orlop_service::clock::now(),
-    }));
+    happens(&engine, "die", &ended, 0);
     soon("it is asked about", async || engine.asked(&path) > before).await;
     // Longer than it is waited for.
     tokio::time::sleep(Duration::from_secs(2)).await;
@@ -281,15 +280,8 @@ async fn an_image_s_labels_have_no_log_written_for_a_container_that_is_no_pod_s(
     let told = shim.get_container_events(Request::new(GetEventsRequest {}));
     let mut told = told.await.unwrap().into_inner();
     for one in all.iter().chain([&ours]) {
-        let mut attributes = one["Config"]["Labels"].clone();
-        attributes["name"] = one["Name"].as_str().unwrap().trim_start_matches('/').into();
-        engine.happens(&json!({
-            "Action": "start",
-            "Actor": { "ID": one["Id"], "Attributes": attributes },
-            "timeNano": orlop_service::clock::now(),
-        }));
-        let event = tokio::time::timeout(SOON, told.next()).await;
-        let event = event.expect("what happens is told").unwrap().unwrap();
+        happens(&engine, "start", one, 0);
+        let event = next(&mut told).await;
         assert_eq!(event.container_id, one["Id"].as_str().unwrap());
     }
     for log in ["named.log", "gone.log", "self.log"] {
@@ -306,34 +298,18 @@ async fn an_event_longer_than_any_is_passed_over_and_what_it_told_is_found_out()
     let shim = start(&engine, &scratch).await;
     let looks = async || engine.asked("/containers/json");
     soon("the engine is kept up with", async || looks().await > 0).await;
-    soon("what was is kept", async || {
-        kept_of(&shim, &id('a')).await > 0
-    })
-    .await;
+    soon("what was is kept", async || is_kept(&shim, &id('a')).await).await;
     assert_eq!(engine.asked("/events"), 1);
-    let happens = |one: &Value, padding: usize| {
-        let mut attributes = one["Config"]["Labels"].clone();
-        attributes["name"] = "k8s_main_pod_default_uid_0".into();
-        attributes["padding"] = "x".repeat(padding).into();
-        engine.happens(&json!({
-            "Action": "start",
-            "Actor": { "ID": one["Id"], "Attributes": attributes },
-            "timeNano": orlop_service::clock::now(),
-        }));
-    };
     let long = container('b', 'a', "pod", "");
     engine.keeps(long.clone());
-    happens(&long, 2 << 20);
+    happens(&engine, "start", &long, 2 << 20);
     let short = container('c', 'a', "pod", "");
-    happens(&short, 0);
+    happens(&engine, "start", &short, 0);
     soon("the next one is heard", async || {
-        kept_of(&shim, &id('c')).await > 0
+        is_kept(&shim, &id('c')).await
     })
     .await;
-    soon("it is found out", async || {
-        kept_of(&shim, &id('b')).await > 0
-    })
-    .await;
+    soon("it is found out", async || is_kept(&shim, &id('b')).await).await;
     assert_eq!(engine.asked("/events"), 1, "the stream goes on");
     shim.stop().await;
 }
