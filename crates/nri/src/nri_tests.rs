@@ -88,6 +88,14 @@ struct TestPlugin {
     known: Mutex<usize>,
 }
 
+impl TestPlugin {
+    /// Waits until it was called.
+    async fn called(&self, method: &str) {
+        let is_called = || self.calls.lock().iter().any(|call| call == method);
+        orlop_testkit::wait_until!(Duration::from_secs(20), is_called(), "no {method}");
+    }
+}
+
 impl Answer for TestPlugin {
     fn answer(&self, method: String, request: Bytes) -> BoxFuture<'_, Result<Vec<u8>, Status>> {
         Box::pin(async move {
@@ -195,11 +203,11 @@ impl Bench {
     async fn plugin(&self, index: &str, name: &str, manner: Manner) -> (Arc<TestPlugin>, Stub) {
         let before = self.nri.list().len();
         let (plugin, stub) = self.connect(index, name, manner).await;
-        let end = Instant::now() + Duration::from_secs(20);
-        while self.nri.list().len() == before {
-            assert!(Instant::now() < end, "{name} never took part");
-            tokio::time::sleep(Duration::from_millis(5)).await;
-        }
+        orlop_testkit::wait_until!(
+            Duration::from_secs(20),
+            self.nri.list().len() != before,
+            "{name} never took part"
+        );
         (plugin, stub)
     }
 
@@ -218,6 +226,12 @@ impl Bench {
         let created = self.nri.create(pod(), container()).await?;
         let env = created.adjust.env.into_iter();
         Ok(env.map(|one| one.key).collect())
+    }
+
+    /// Waits until a plugin takes part.
+    async fn joined(&self) {
+        let limit = Duration::from_secs(20);
+        orlop_testkit::wait_until!(limit, !self.names().is_empty(), "no plugin takes part");
     }
 
     fn names(&self) -> Vec<String> {
@@ -249,11 +263,11 @@ async fn nobody_is_asked_where_nobody_listens() {
     assert!(bench.nri.wants(Event::CreateContainer));
     assert!(!bench.nri.wants(Event::ValidateContainerAdjustment));
     stub.close();
-    let end = Instant::now() + Duration::from_secs(10);
-    while bench.nri.wants(Event::CreateContainer) {
-        assert!(Instant::now() < end);
-        tokio::time::sleep(Duration::from_millis(5)).await;
-    }
+    orlop_testkit::wait_until!(
+        Duration::from_secs(10),
+        !bench.nri.wants(Event::CreateContainer),
+        "one that has left is asked"
+    );
     bench.nri.stop().await;
     assert!(!bench.socket.exists());
     let off = Nri::new(None, Metrics::default());
@@ -335,10 +349,7 @@ async fn validators_have_the_last_word() {
     let (_a, _stub) = bench.plugin("10", "a", Manner::Adds("A")).await;
     let (_v, _stub) = bench.plugin("90", "v", Manner::Rejects).await;
     let error = bench.create().await.unwrap_err().to_string();
-    assert!(
-        error.contains("90-v") && error.contains("not like this"),
-        "{error}"
-    );
+    orlop_testkit::assert_contains!(error, "90-v", "not like this");
 
     let rules = Validator {
         required_plugins: vec!["a".into()],
@@ -374,11 +385,7 @@ async fn a_plugin_waits_until_operations_under_way_can_be_seen() {
     tokio::time::sleep(Duration::from_millis(200)).await;
     assert!(bench.names().is_empty());
     drop(hold);
-    let end = Instant::now() + Duration::from_secs(20);
-    while bench.names().is_empty() {
-        assert!(Instant::now() < end);
-        tokio::time::sleep(Duration::from_millis(5)).await;
-    }
+    bench.joined().await;
 }
 
 #[tokio::test]
@@ -386,11 +393,7 @@ async fn operations_go_on_while_a_new_plugin_waits_for_one_that_hangs() {
     let bench = Bench::new().await;
     let hangs = bench.nri.hold().await;
     let (plugin, _stub) = bench.connect("10", "a", Manner::Adds("A")).await;
-    let end = Instant::now() + Duration::from_secs(20);
-    while !plugin.calls.lock().iter().any(|call| call == "Configure") {
-        assert!(Instant::now() < end);
-        tokio::time::sleep(Duration::from_millis(5)).await;
-    }
+    plugin.called("Configure").await;
     let mut longest = Duration::ZERO;
     for _ in 0..30 {
         let began = Instant::now();
@@ -401,21 +404,14 @@ async fn operations_go_on_while_a_new_plugin_waits_for_one_that_hangs() {
     assert!(longest < Duration::from_secs(1), "{longest:?}");
     assert!(bench.names().is_empty());
     drop(hangs);
-    while bench.names().is_empty() {
-        assert!(Instant::now() < end);
-        tokio::time::sleep(Duration::from_millis(5)).await;
-    }
+    bench.joined().await;
 }
 
 #[tokio::test]
 async fn operations_pass_a_new_plugin_that_does_not_take_the_nodes_state() {
     let bench = Bench::new().await;
     let (plugin, _stub) = bench.connect("10", "a", Manner::IsStunned).await;
-    let end = Instant::now() + Duration::from_secs(20);
-    while !plugin.calls.lock().iter().any(|call| call == "Synchronize") {
-        assert!(Instant::now() < end);
-        tokio::time::sleep(Duration::from_millis(5)).await;
-    }
+    plugin.called("Synchronize").await;
     // Its turn ends after 20 seconds, those of plugins that take part after half a second: one that
     // needs all of that to take the state in shall lose nothing.
     let began = Instant::now();

@@ -1,12 +1,9 @@
 //! Layers that the test kit packs: what their tables of contents say is what is in their archives.
 #![allow(
     clippy::disallowed_methods,
-    reason = "tests read what they wrote themselves"
-)]
-#![allow(
-    clippy::unwrap_used,
     clippy::expect_used,
-    reason = "a test that fails says where"
+    clippy::unwrap_used,
+    reason = "tests fail by panicking, and read what they wrote themselves"
 )]
 
 use std::collections::BTreeMap;

@@ -430,10 +430,7 @@ async fn other_machines_are_not_served_without_tls() {
     let refused = Web::new(listener, None, options()).err().unwrap();
     assert!(matches!(refused, WebError::Open(_)));
     let words = refused.to_string();
-    assert!(
-        words.contains("certificate") && words.contains("loopback"),
-        "{words}"
-    );
+    orlop_testkit::assert_contains!(words, "certificate", "loopback");
 }
 
 /// A certificate of an authority that is made in the directory.

@@ -4,7 +4,9 @@ use std::io::BufRead;
 use std::io::BufReader;
 use std::os::unix::net::UnixListener;
 use std::path::Path;
-use std::process::{Child, Command, Stdio};
+use std::process::{Command, Stdio};
+
+use orlop_testkit::process::Killed;
 
 use super::super::properties::{self, Property, Value};
 use super::*;
@@ -20,7 +22,7 @@ const BUS: Call<'static> = Call {
 
 /// A bus of the test's own, which checks every message it gets to the last byte.
 struct Bus {
-    daemon: Child,
+    _daemon: Killed,
     address: Address,
     _dir: tempfile::TempDir,
 }
@@ -53,7 +55,7 @@ impl Bus {
             .read_line(&mut line)
             .unwrap();
         Self {
-            daemon,
+            _daemon: Killed(daemon),
             address: Address::Bus(socket),
             _dir: dir,
         }
@@ -61,13 +63,6 @@ impl Bus {
 
     fn connect(&self) -> Connection {
         Connection::open(&self.address, PATIENCE).unwrap()
-    }
-}
-
-impl Drop for Bus {
-    fn drop(&mut self) {
-        let _ = self.daemon.kill();
-        let _ = self.daemon.wait();
     }
 }
 
@@ -96,10 +91,7 @@ fn a_real_bus_answers() {
             &body,
         )
         .unwrap_err();
-    assert!(
-        error.contains("nobody.here") && error.contains("NameHasNoOwner"),
-        "{error}"
-    );
+    orlop_testkit::assert_contains!(error, "nobody.here", "NameHasNoOwner");
 }
 
 /// A bus disconnects whoever sends a message that is not well formed.

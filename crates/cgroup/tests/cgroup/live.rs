@@ -7,7 +7,7 @@ use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use orlop_cgroup::{Cgroup, CgroupPath, Entry, Error, Hierarchies, Limits, OomWatch, StatsReader};
 
@@ -77,11 +77,7 @@ impl Drop for Own {
 }
 
 fn wait_until(what: &str, mut holds: impl FnMut() -> bool) {
-    let deadline = Instant::now() + patience();
-    while !holds() {
-        assert!(Instant::now() < deadline, "{what}");
-        std::thread::sleep(Duration::from_millis(2));
-    }
+    orlop_testkit::block_until!(patience(), holds(), "{what}");
 }
 
 fn state(pid: u32) -> char {

@@ -3,7 +3,7 @@
 use std::fs;
 use std::process::{Child, Command};
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use orlop_cgroup::{
     Cgroup, CgroupPath, Hierarchies, Limits, Property, Systemd, Value, limits_as_properties,
@@ -117,11 +117,7 @@ fn a_scope_in_a_slice_lives_and_ends() {
     below.remove(Duration::from_secs(5)).unwrap();
 
     scene.systemd.stop("orlop-c1.scope").unwrap();
-    let deadline = Instant::now() + Duration::from_secs(20);
-    while scope.exists() {
-        assert!(Instant::now() < deadline, "the scope ends");
-        std::thread::sleep(Duration::from_millis(10));
-    }
+    orlop_testkit::block_until!(Duration::from_secs(20), !scope.exists(), "the scope ends");
     scene.systemd.stop("orlop-c1.scope").unwrap();
 }
 

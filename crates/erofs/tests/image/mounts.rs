@@ -65,11 +65,11 @@ fn a_loop_device_lives_as_long_as_the_mount() {
     assert!(is_behind_a_loop_device(&file));
     expected.compare(&mounted.walk());
     drop(mounted);
-    let end = std::time::Instant::now() + std::time::Duration::from_secs(10);
-    while is_behind_a_loop_device(&file) {
-        assert!(std::time::Instant::now() < end, "the device is still there");
-        std::thread::sleep(std::time::Duration::from_millis(10));
-    }
+    orlop_testkit::block_until!(
+        std::time::Duration::from_secs(10),
+        !is_behind_a_loop_device(&file),
+        "the device is still there"
+    );
 }
 
 #[test]
@@ -91,11 +91,11 @@ fn what_is_no_image_is_not_mounted_and_leaves_no_device() {
     file.set_len(1 << 20).expect("lengthen");
     mount(file.as_fd(), None).expect_err("is no image");
     mount_on_loop(file.as_fd(), None).expect_err("is no image");
-    let end = std::time::Instant::now() + std::time::Duration::from_secs(10);
-    while is_behind_a_loop_device(&file) {
-        assert!(std::time::Instant::now() < end, "the device is still there");
-        std::thread::sleep(std::time::Duration::from_millis(10));
-    }
+    orlop_testkit::block_until!(
+        std::time::Duration::from_secs(10),
+        !is_behind_a_loop_device(&file),
+        "the device is still there"
+    );
 }
 
 #[test]

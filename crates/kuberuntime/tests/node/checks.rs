@@ -189,8 +189,11 @@ async fn checks_and_hooks_ask_over_https_and_fall_back_where_they_should() {
     world.event(&other, "Unhealthy wrong").await;
     world.event(&other, "Unhealthy bad").await;
     let story = world.story(&other);
-    assert_contains!(story, "HTTP probe failed with statuscode: 500");
-    assert_contains!(story, "server gave HTTP response to HTTPS client");
+    assert_contains!(
+        story,
+        "HTTP probe failed with statuscode: 500",
+        "server gave HTTP response to HTTPS client"
+    );
     let view = world.manager.pod(&other).unwrap();
     assert_eq!(container(&view, "wrong")["ready"], false);
 

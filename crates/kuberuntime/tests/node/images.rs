@@ -1,6 +1,6 @@
 //! Images that are not there, not there yet, and not for everybody.
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use orlop_cri::v1;
 use orlop_kubelet_rules::image::CredentialPolicy;
@@ -282,19 +282,15 @@ async fn an_image_is_a_volume_and_stays_while_it_is_mounted() {
     };
     world.manager.remove_pod(&unused, None);
     world.gone(&unused).await;
-    let deadline = Instant::now() + LIMIT;
-    while is_there(&spare).await {
-        assert!(Instant::now() < deadline, "an unused image stays");
-        tokio::time::sleep(Duration::from_millis(200)).await;
-    }
+    orlop_testkit::wait_until!(LIMIT, !is_there(&spare).await, "an unused image stays");
     assert!(
         !mounts || is_there(&mounted).await,
         "an image went that is mounted"
     );
     let metrics = world.manager.metrics();
-    assert!(
-        metrics.contains("kubelet_image_garbage_collected_total{reason=\"space\"}"),
-        "{metrics}"
+    assert_contains!(
+        metrics,
+        "kubelet_image_garbage_collected_total{reason=\"space\"}"
     );
     if let Some(uid) = uid {
         assert_contains!(metrics, "kubelet_image_volume_mounted_succeed_total 2");
@@ -341,11 +337,7 @@ async fn pulls_go_one_by_one_or_as_many_at_once_as_the_node_allows() {
             let happened = uids.iter().flat_map(|uid| world.happened(uid));
             happened.filter(|event| event == "Pulling main").count()
         };
-        let deadline = Instant::now() + LIMIT;
-        while begun() < expected {
-            assert!(Instant::now() < deadline, "{} pulls began", begun());
-            tokio::time::sleep(Duration::from_millis(20)).await;
-        }
+        orlop_testkit::wait_until!(LIMIT, begun() >= expected, "{} pulls began", begun());
         tokio::time::sleep(Duration::from_secs(2)).await;
         assert_eq!(begun(), expected, "at once, with {at_once:?}");
         world.registry.thaw();

@@ -142,11 +142,8 @@ async fn a_hook_before_the_stop_has_its_part_of_the_grace_period() {
         "post\npre\n"
     );
     world.gone(&second).await;
-    assert!(
-        begun.elapsed() < Duration::from_secs(9),
-        "{:?}",
-        begun.elapsed()
-    );
+    let took = begun.elapsed();
+    assert!(took < Duration::from_secs(9), "{took:?}");
     world.finish().await;
 }
 

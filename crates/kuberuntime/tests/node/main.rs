@@ -2,13 +2,10 @@
 //! containerd, of which the same is expected.
 #![allow(
     clippy::disallowed_methods,
-    reason = "tests read what they wrote themselves"
-)]
-#![allow(
-    clippy::unwrap_used,
     clippy::expect_used,
     clippy::large_futures,
-    reason = "tests: a panic is a failure, and nothing here is hot"
+    clippy::unwrap_used,
+    reason = "tests fail by panicking, read what they wrote themselves, and are not hot"
 )]
 
 mod checks;

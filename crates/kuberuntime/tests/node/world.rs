@@ -136,15 +136,12 @@ impl World {
     }
 
     pub async fn gone(&self, uid: &str) {
-        let deadline = Instant::now() + LIMIT;
-        while self.manager.pod(uid).is_some() {
-            assert!(
-                Instant::now() < deadline,
-                "{uid} is still there\n{}",
-                self.story(uid)
-            );
-            tokio::time::sleep(Duration::from_millis(10)).await;
-        }
+        orlop_testkit::wait_until!(
+            LIMIT,
+            self.manager.pod(uid).is_none(),
+            "{uid} is still there\n{}",
+            self.story(uid)
+        );
     }
 
     /// What happened to a pod, as `Reason container`.
@@ -176,11 +173,12 @@ impl World {
     }
 
     pub async fn event(&self, uid: &str, what: &str) {
-        let deadline = Instant::now() + LIMIT;
-        while !self.happened(uid).iter().any(|event| event == what) {
-            assert!(Instant::now() < deadline, "no {what}:\n{}", self.story(uid));
-            tokio::time::sleep(Duration::from_millis(10)).await;
-        }
+        orlop_testkit::wait_until!(
+            LIMIT,
+            self.happened(uid).iter().any(|event| event == what),
+            "no {what}:\n{}",
+            self.story(uid)
+        );
     }
 
     /// Runs a command in a container; answers its output.

@@ -203,11 +203,8 @@ fn who_waits_can_be_killed() {
             assert!(Command::new("kill").args(kill).status().unwrap().success());
             let status = reader.wait().unwrap();
             assert!(!status.success());
-            assert!(
-                killed.elapsed() < Duration::from_secs(3),
-                "{signal}: {:?}",
-                killed.elapsed()
-            );
+            let took = killed.elapsed();
+            assert!(took < Duration::from_secs(3), "{signal}: {took:?}");
         }
         node.server()
             .remove(if direct { "direct" } else { "cached" })

@@ -107,10 +107,7 @@ fn two_plugins_may_not_set_the_same() {
     let mut creation = creation();
     creation.apply("00-a", env(&[("X", "1")])).unwrap();
     let text = conflict(creation.apply("01-b", env(&[("X", "1")])));
-    assert!(
-        text.contains("\"01-b\" and \"00-a\"") && text.contains("Env X"),
-        "{text}"
-    );
+    orlop_testkit::assert_contains!(text, "\"01-b\" and \"00-a\"", "Env X");
     creation.apply("00-a", mounts(&["/m"])).unwrap();
     conflict(creation.apply("01-b", mounts(&["/m"])));
     creation.apply("00-a", annotations(&[("k", "1")])).unwrap();

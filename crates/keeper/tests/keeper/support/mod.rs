@@ -18,7 +18,7 @@ use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, OnceLock};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use orlop_launch::{
     CreateContainer, ExecCommand, ExecIo, ExitStatus, Keeper, KeeperEvent, KeeperEvents,
@@ -428,11 +428,7 @@ pub(crate) fn detached_tmpfs(size: &CStr) -> OwnedFd {
 
 /// Waits for something to become true.
 pub(crate) async fn eventually(what: &str, mut is_so: impl FnMut() -> bool) {
-    let end = Instant::now() + LIMIT;
-    while !is_so() {
-        assert!(Instant::now() < end, "waited in vain for {what}");
-        tokio::time::sleep(Duration::from_millis(5)).await;
-    }
+    orlop_testkit::wait_until!(LIMIT, is_so(), "waited in vain for {what}");
 }
 
 /// Whether a process is there and not a zombie.

@@ -19,7 +19,7 @@ use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread::JoinHandle;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use orlop_lazy::{Answers, Event, Events, Fetch, Held, PART, Parts, Place, ReadFailed, Server};
 use rustix::mount::{MountPropagationFlags, mount_change};
@@ -305,9 +305,5 @@ impl Drop for Daemon {
 
 /// Waits until something is so.
 pub(crate) fn until(what: &str, mut is_so: impl FnMut() -> bool) {
-    let deadline = Instant::now() + LIMIT;
-    while !is_so() {
-        assert!(Instant::now() < deadline, "{what}: not within {LIMIT:?}");
-        std::thread::sleep(Duration::from_millis(2));
-    }
+    orlop_testkit::block_until!(LIMIT, is_so(), "{what}: not within {LIMIT:?}");
 }
