@@ -5,7 +5,8 @@
 //! `cargo bench -p orlop --bench pods` measures and fails where a promise of SPECIFICATION.md is
 //! broken; with `-- short` it measures less and holds what is compared to a looser limit, with
 //! `-- statistics` it measures nothing but statistics and metrics, of orlop alone, with `-- flat`
-//! nothing but how the cost of a pod grows with those that are there, of orlop alone, too.
+//! nothing but how the cost of a pod grows with those that are there, of orlop alone, too. With
+//! `-- floor` it measures nothing but what the kernel takes.
 #![allow(
     clippy::disallowed_methods,
     reason = "benchmarks read what they wrote themselves, and the kernel's"
@@ -21,6 +22,7 @@ mod apart;
 mod cpu;
 mod crowd;
 mod flat;
+mod floor;
 mod foreign;
 mod life;
 mod memory;
@@ -48,6 +50,7 @@ enum Kind {
     Pods,
     Statistics,
     Flat,
+    Floor,
 }
 
 /// How much is measured.
@@ -125,12 +128,14 @@ impl Subject {
 
 fn main() {
     // `cargo bench` adds flags of its own; only our words count.
-    let has = |wanted| std::env::args().any(|word| word == wanted);
-    let kind = match (has("statistics"), has("flat")) {
-        (true, _) => Kind::Statistics,
-        (_, true) => Kind::Flat,
-        _ => Kind::Pods,
-    };
+    let has = |wanted: &str| std::env::args().any(|word| word == wanted);
+    let kinds = [
+        ("statistics", Kind::Statistics),
+        ("flat", Kind::Flat),
+        ("floor", Kind::Floor),
+    ];
+    let kind = kinds.into_iter().find(|(word, _)| has(word));
+    let kind = kind.map_or(Kind::Pods, |(_, kind)| kind);
     if let Err(reason) = machine::can_run_pods() {
         println!("nothing can be measured: this machine {reason}");
         std::process::exit(1);
@@ -146,6 +151,11 @@ fn main() {
     let report = match kind {
         Kind::Statistics => reactor.block_on(measure_statistics(size)),
         Kind::Flat => reactor.block_on(measure_flat(size)),
+        Kind::Floor => {
+            let mut report = Report::default();
+            floor(size, &mut report);
+            report
+        }
         Kind::Pods => reactor.block_on(measure(size)),
     };
     println!("{report}");
@@ -176,18 +186,27 @@ async fn measure(size: Size) -> Report {
         }
         Err(reason) => println!("containerd is not compared with: {reason}"),
     }
+    floor(size, &mut report);
     rounds::run(&subjects, size, &mut report).await;
     for mut subject in subjects {
         if subject.name != report::ON_RUNC {
             subject = crowd::run(subject, size, &mut report).await;
         }
         throughput::run(&subject, size, &mut report).await;
-        if subject.name == report::ORLOP {
+        if subject.name != report::ON_RUNC {
             probes::run(&subject, size, &mut report).await;
         }
         subject.node.finish().await;
     }
     report
+}
+
+/// Measures the floor. If it cannot be made here, the promises that are held to it are broken.
+fn floor(size: Size, report: &mut Report) {
+    let done = floor::Floor::new().and_then(|floor| floor.measure(size, report));
+    if let Err(error) = done {
+        println!("the floor cannot be measured: {error}");
+    }
 }
 
 async fn measure_statistics(size: Size) -> Report {
@@ -204,6 +223,7 @@ async fn measure_statistics(size: Size) -> Report {
 async fn measure_flat(size: Size) -> Report {
     let (_registry, image) = Registry::with_busybox().await;
     let mut report = Report::default();
+    floor(size, &mut report);
     flat::run(&image, size, &mut report).await;
     report
 }

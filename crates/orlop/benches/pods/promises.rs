@@ -2,35 +2,34 @@
 
 use std::fmt;
 
-use crate::report::{CONTAINERD, ON_RUNC, ORLOP, Report};
+use crate::report::{CONTAINERD, FLOOR, ON_RUNC, ORLOP, Report};
 use crate::{Kind, rows};
 
 /// How much worse the few rounds of an unoptimised build may compare than what is promised.
 const LEEWAY: f64 = 4.0;
 
-/// How much slower an unoptimised build may be than an optimised one is promised to be.
-const UNOPTIMISED: f64 = 8.0;
-
 /// How a value is limited.
 #[derive(Debug, Clone, Copy)]
 enum Bound {
-    /// By nothing that leaves room.
-    None,
-    AtMost(f64),
-    AtLeast(f64),
-    /// By a number of things, which no build changes.
+    /// By a number that neither the machine nor the build changes.
     Count(f64),
+    /// By a number that the machine hardly changes.
+    AtMost(f64),
     /// By so many times another row of the subject's.
     AtMostTimes(f64, &'static str),
-    /// By so much more than another row of the subject's.
-    AtMostOver(f64, &'static str),
+    /// By so many times a row of the floor's.
+    AtMostOfFloor(f64, &'static str),
+    /// At least a part of the floor's.
+    AtLeastOfFloor(f64),
     /// By a part of the reference's.
     AtMostOfTheirs(f64),
     /// The reference's is at least so many times this.
     TheirsAtLeast(f64),
 }
 
-use Bound::{AtLeast, AtMost, AtMostOfTheirs, AtMostOver, AtMostTimes, Count, TheirsAtLeast};
+use Bound::{
+    AtLeastOfFloor, AtMost, AtMostOfFloor, AtMostOfTheirs, AtMostTimes, Count, TheirsAtLeast,
+};
 
 type Promise = (&'static str, &'static str, Bound);
 
@@ -39,6 +38,14 @@ const OF_ANY_BUILD: &[Promise] = &[
     (rows::POD_UP, ORLOP, TheirsAtLeast(9.0)),
     (rows::EXEC, ORLOP, TheirsAtLeast(8.0)),
     (rows::POD_DOWN, ORLOP, TheirsAtLeast(12.0)),
+    (rows::RUN, ORLOP, AtMostOfFloor(5.0, rows::RUN)),
+    (rows::NETWORK, ORLOP, AtMostOfFloor(3.0, rows::NETWORK)),
+    (rows::POD_UP, ORLOP, AtMostOfFloor(6.0, rows::POD_UP)),
+    (rows::POD_DOWN, ORLOP, AtMostOfFloor(10.0, rows::POD_DOWN)),
+    (rows::EXEC, ORLOP, AtMostOfFloor(3.0, rows::EXEC)),
+    (rows::EXEC, ORLOP, AtMostTimes(2.0, rows::OWN_EXEC)),
+    (rows::ONE_CLIENT, ORLOP, AtLeastOfFloor(0.2)),
+    (rows::FOUR_CLIENTS, ORLOP, AtLeastOfFloor(0.2)),
     // On the same runtime.
     (rows::POD_UP, ON_RUNC, AtMostOfTheirs(0.4)),
     (rows::POD_DOWN, ON_RUNC, AtMostOfTheirs(0.25)),
@@ -47,44 +54,33 @@ const OF_ANY_BUILD: &[Promise] = &[
     (rows::REMOVED, ON_RUNC, AtMostOfTheirs(1.0)),
     (rows::RUN, ON_RUNC, AtMostOfTheirs(0.2)),
     (rows::STOP_POD, ON_RUNC, AtMostOfTheirs(0.2)),
-    (rows::CROWD_FAILED, ORLOP, Bound::None),
-    (rows::NETWORKED_FAILED, ORLOP, Bound::None),
-    (rows::ADDRESSES_TWICE, ORLOP, Bound::None),
+    (rows::EXEC, ON_RUNC, AtMostTimes(1.2, rows::OWN_EXEC)),
+    (rows::CROWD_FAILED, ORLOP, Count(0.0)),
+    (rows::NETWORKED_FAILED, ORLOP, Count(0.0)),
+    (rows::ADDRESSES_TWICE, ORLOP, Count(0.0)),
 ];
 
-/// What holds of the optimised build.
+/// What holds of the optimised build, and of enough pods.
 const OF_THE_OPTIMISED: &[Promise] = &[
-    (rows::RUN, ORLOP, AtMost(5.0)),
-    (rows::NETWORK, ORLOP, AtMost(2.0)),
-    (rows::CREATE, ORLOP, AtMost(1.5)),
-    (rows::START, ORLOP, AtMost(5.5)),
-    (rows::POD_UP, ORLOP, AtMost(12.0)),
-    (rows::EXEC, ORLOP, AtMost(2.8)),
-    (rows::EXEC, ORLOP, AtMostOver(1.5, rows::OWN_EXEC)),
-    (rows::POD_DOWN, ORLOP, AtMost(8.0)),
-    (rows::EXEC, ON_RUNC, AtMostOver(3.0, rows::OWN_EXEC)),
-    (rows::ONE_CLIENT, ORLOP, AtLeast(55.0)),
-    (rows::FOUR_CLIENTS, ORLOP, AtLeast(85.0)),
-    (rows::PROBES, ORLOP, AtMost(33.0)),
-    (rows::LIST, ORLOP, AtMost(5.0)),
-    (rows::PROMPT, ORLOP, AtMost(10.0)),
-    (rows::STATS, ORLOP, AtMost(12.0)),
-    // Processor time is the machine's, so theirs on the same machine says how much that is.
+    (rows::PROBES, ORLOP, AtMostOfTheirs(0.2)),
+    (rows::LIST, ORLOP, AtMostOfTheirs(1.0)),
+    (rows::PROMPT, ORLOP, AtMostOfFloor(5.0, rows::EXEC)),
+    (rows::STATS, ORLOP, AtMostOfTheirs(0.1)),
     (rows::STATS_CPU, ORLOP, AtMostOfTheirs(0.04)),
-    (rows::METRICS, ORLOP, AtMost(25.0)),
-    (rows::RESTART, ORLOP, AtMost(1000.0)),
+    (rows::METRICS, ORLOP, AtMostTimes(2.5, rows::STATS)),
+    (rows::RESTART, ORLOP, AtMostOfTheirs(0.5)),
     (rows::MEMORY, ORLOP, AtMost(150.0)),
     (rows::IDLE, ORLOP, AtMost(0.2)),
-    (rows::POLLING, ORLOP, AtMost(0.5)),
+    (rows::POLLING, ORLOP, AtMostOfTheirs(0.1)),
 ];
 
 /// What holds of pods among many, on a runtime that costs nothing.
 const AMONG_MANY: &[Promise] = &[
     ("foreign: up", ORLOP, AtMostTimes(1.2, "first: up")),
     ("among many: up", ORLOP, AtMostTimes(1.3, "first: up")),
-    ("first: run", ORLOP, AtMost(6.0)),
-    ("first: create", ORLOP, AtMost(1.5)),
-    ("first: down", ORLOP, AtMost(8.0)),
+    ("first: run", ORLOP, AtMostOfFloor(5.0, rows::RUN)),
+    ("first: up", ORLOP, AtMostOfFloor(4.0, rows::POD_UP)),
+    ("first: down", ORLOP, AtMostOfFloor(8.0, rows::POD_DOWN)),
     (rows::DESCRIPTORS, ORLOP, Count(5.0)),
 ];
 
@@ -95,8 +91,9 @@ pub(crate) fn broken(report: &Report, kind: Kind, short: bool) -> Vec<String> {
         (Kind::Pods, true) => OF_ANY_BUILD.to_vec(),
         (Kind::Statistics, _) => OF_THE_OPTIMISED.to_vec(),
         (Kind::Flat, _) => AMONG_MANY.to_vec(),
+        (Kind::Floor, _) => Vec::new(),
     };
-    let leeway = Leeway::of(short);
+    let leeway = if short { LEEWAY } else { 1.0 };
     let held = promises.into_iter().map(|(row, subject, bound)| {
         let cell = format!("{row} ({subject})");
         match hold(report, row, subject, bound, leeway) {
@@ -110,26 +107,6 @@ pub(crate) fn broken(report: &Report, kind: Kind, short: bool) -> Vec<String> {
         }
     });
     held.flatten().collect()
-}
-
-/// What is forgiven a build, in times of what is promised.
-#[derive(Clone, Copy)]
-struct Leeway {
-    /// Where it is compared with another row or another subject.
-    compared: f64,
-    /// Where it is held to a number of the optimised build's.
-    alone: f64,
-}
-
-impl Leeway {
-    fn of(short: bool) -> Self {
-        let (compared, alone) = if short {
-            (LEEWAY, UNOPTIMISED)
-        } else {
-            (1.0, 1.0)
-        };
-        Self { compared, alone }
-    }
 }
 
 /// How a promise was broken.
@@ -159,21 +136,23 @@ fn hold(
     row: &'static str,
     subject: &'static str,
     bound: Bound,
-    Leeway { compared, alone }: Leeway,
+    leeway: f64,
 ) -> Option<Result<(), Breach>> {
     let value = report.median(row, subject)?;
     let own = |row| report.median(row, subject);
+    let floor = |row| report.median(row, FLOOR);
     let theirs = || report.median(row, CONTAINERD);
     Some(match bound {
-        Bound::None => at_most(value, 0.0),
-        Count(limit) => at_most(value, limit),
-        AtMost(limit) => at_most(value, limit * alone),
-        AtLeast(limit) => at_least(value, limit / alone),
-        AtMostTimes(times, of) => at_most(value, own(of)? * times * compared),
-        AtMostOver(more, of) => at_most(value, own(of)? + more * alone),
-        AtMostOfTheirs(part) => at_most(value, theirs()? * part * compared),
+        Count(limit) | AtMost(limit) => at_most(value, limit),
+        AtMostTimes(times, of) => at_most(value, own(of)? * times * leeway),
+        AtMostOfFloor(times, of) => at_most(value, floor(of)? * times * leeway),
+        AtLeastOfFloor(part) => {
+            let limit = floor(row)? * part / leeway;
+            kept(value >= limit, Breach::Below(value, limit))
+        }
+        AtMostOfTheirs(part) => at_most(value, theirs()? * part * leeway),
         TheirsAtLeast(times) => {
-            let (faster, limit) = (theirs()? / value, times / compared);
+            let (faster, limit) = (theirs()? / value, times / leeway);
             kept(faster >= limit, Breach::TooSlow(faster, limit))
         }
     })
@@ -181,10 +160,6 @@ fn hold(
 
 fn at_most(value: f64, limit: f64) -> Result<(), Breach> {
     kept(value <= limit, Breach::Above(value, limit))
-}
-
-fn at_least(value: f64, limit: f64) -> Result<(), Breach> {
-    kept(value >= limit, Breach::Below(value, limit))
 }
 
 fn kept(is_kept: bool, breach: Breach) -> Result<(), Breach> {

@@ -10,6 +10,8 @@ pub(crate) const ORLOP: &str = "orlop";
 pub(crate) const ON_RUNC: &str = "orlop on runc";
 /// The reference, on runc.
 pub(crate) const CONTAINERD: &str = "containerd on runc";
+/// The kernel alone.
+pub(crate) const FLOOR: &str = "floor";
 
 /// What was measured, per row and subject.
 #[derive(Default)]
@@ -51,7 +53,7 @@ impl fmt::Display for Report {
             return Ok(());
         }
         write!(f, "{:<27}", "median (p90)")?;
-        let mut subjects = vec![ORLOP, ON_RUNC, CONTAINERD];
+        let mut subjects = vec![ORLOP, ON_RUNC, CONTAINERD, FLOOR];
         subjects.retain(|subject| self.samples.keys().any(|(_, of)| of == subject));
         for subject in &subjects {
             write!(f, " {subject:>22}")?;

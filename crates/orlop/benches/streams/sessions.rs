@@ -8,8 +8,8 @@ use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use crate::report::Report;
 use crate::{Size, Subject, outputs, over};
 
-/// What a session adds to a command.
-pub(crate) const ADDED: &str = "added by the session";
+/// A command in a session of its own, with the opening of the session.
+pub(crate) const COMMAND: &str = "command by a session";
 /// Interactive sessions that did not do what they should.
 pub(crate) const CROWD_FAILED: &str = "failed side by side";
 
@@ -26,10 +26,10 @@ pub(crate) async fn run(subject: &Subject, size: Size, report: &mut Report) {
         let code = exec(&url, &over(Protocol::Spdy), outputs()).await;
         assert_eq!(code.expect("a session"), 0);
         let whole = start.elapsed();
-        report.time("command by a session", name, whole);
+        report.time(COMMAND, name, whole);
         // In turns: what slows one slows the other.
         let added = whole.as_secs_f64() - bare.as_secs_f64();
-        report.number(ADDED, "ms", name, added * 1000.0);
+        report.number("added by the session", "ms", name, added * 1000.0);
     }
     let start = Instant::now();
     let mut crowd = Vec::new();
