@@ -15,7 +15,7 @@ RUN_TESTS = .ci/with-skips $(CARGO) nextest run $(WORKSPACE_TESTS) $(NEXTEST_FLA
 
 .DEFAULT_GOAL := help
 .PHONY: conformance help run build test-build release static static-programs deps test test-unit test-peer test-containerd test-erofs \
-	test-gvisor test-lazy test-quarantine screenshots test-runc test-static test-wasm test-release test-package test-upgrade test-vm \
+	test-gvisor test-lazy test-quarantine test-tools screenshots test-runc test-static test-wasm test-release test-package test-upgrade test-vm \
 	chaos rules check lint deny bench install install-files package uninstall
 
 help: ## this list
@@ -101,6 +101,9 @@ test-unit: ## tests beside the code: as any user, without Debian's packages
 test-quarantine: deps test-build ## the tests that fail now and then, which `make test` leaves out
 	@$(RUN_TESTS) --profile quarantine --no-tests pass
 
+test-tools: ## the tests of the tools in crates/conformance, which `make test` does not build
+	@.ci/with-skips $(CARGO) nextest run --locked --workspace --features orlop-conformance/tools --lib --bins --profile tools
+
 test-peer: deps test-build ## the behaviour tests on Debian's containerd, the reference
 	@ORLOP_TEST_PEER=containerd $(RUN_TESTS) --profile peer
 
@@ -150,7 +153,7 @@ test-package: deps ## packages of the unoptimised build: their bytes and files, 
 	@$(AUDITABLE) $(MAKE) --no-print-directory build
 	@.ci/packages $(UPGRADE_FROM)
 
-test-vm: ## the tests on systemd and cgroup v2, in a VM of software; VM=short for a quick look
+test-vm: ## the tests on systemd and cgroup v2, in a VM of software; VM=short for a quick look, VM=base, differential, systemd, cgroupfs or selinux for a part
 	@.ci/vm/tests $(VM)
 
 chaos: deps test-build ## faults by the thousand: KILLS=1000 of each kind, FAULTS=1000 of system calls, REBOOTS=200 power cuts, DISKS=100 that become read-only, CYCLES=1000 pods, chosen by SEED=1
