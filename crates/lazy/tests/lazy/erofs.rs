@@ -15,7 +15,7 @@ use rustix::mount::{
     fsconfig_set_string, fsmount, fsopen, move_mount,
 };
 
-use crate::support::{self, Daemon, LIMIT, Node, content, mix};
+use crate::support::{self, Daemon, LIMIT, content, mix};
 
 /// Files by their paths beneath a directory, as far as they are any.
 fn tree(at: &Path) -> BTreeMap<PathBuf, (u32, Vec<u8>)> {
@@ -119,8 +119,7 @@ fn fetching(
 
 #[test]
 fn a_tree_is_walked_while_its_image_is_fetched_and_servers_die() {
-    skip_unless!(support::may_serve());
-    let mut node = Node::new();
+    let mut node = node!();
     let made = node.dir.path().join("tree");
     make_tree(&made);
     let source = node.dir.path().join("source");
@@ -155,8 +154,7 @@ fn a_tree_is_walked_while_its_image_is_fetched_and_servers_die() {
 
 #[test]
 fn a_file_whose_part_never_comes_is_an_error_and_the_others_are_read() {
-    skip_unless!(support::may_serve());
-    let node = Node::new();
+    let node = node!();
     let made = node.dir.path().join("tree");
     make_tree(&made);
     let source = node.dir.path().join("source");

@@ -4,9 +4,8 @@ use std::os::unix::fs::FileExt;
 use std::time::Duration;
 
 use orlop_lazy::PART;
-use orlop_testkit::skip_unless;
 
-use crate::support::{self, Daemon, LIMIT, Node, until};
+use crate::support::{Daemon, LIMIT, until};
 
 /// The most memory of a server that has served, in kB.
 const MEMORY_MOST: u64 = 6000;
@@ -33,8 +32,7 @@ fn switches(pid: u32) -> u64 {
 
 #[test]
 fn twenty_large_layers_take_little_memory_and_no_time() {
-    skip_unless!(support::may_serve());
-    let node = Node::new();
+    let node = node!();
     let size = 1 << 30;
     let layers: Vec<_> = (0..20)
         .map(|number| node.layer(&format!("layer-{number}"), size, LIMIT))

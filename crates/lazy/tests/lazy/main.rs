@@ -6,6 +6,14 @@
     reason = "tests fail by panicking, and read what they wrote themselves"
 )]
 
+/// Begins a test: skips it where no server can be tried, else gives a node.
+macro_rules! node {
+    () => {{
+        orlop_testkit::skip_unless!(crate::support::may_serve());
+        crate::support::Node::new()
+    }};
+}
+
 mod erofs;
 mod idle;
 mod reads;

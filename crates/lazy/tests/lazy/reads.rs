@@ -9,14 +9,12 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use orlop_lazy::{PART, Server};
-use orlop_testkit::skip_unless;
 
-use crate::support::{self, Daemon, LIMIT, Node, check, content, fill, mix, until};
+use crate::support::{Daemon, LIMIT, check, content, fill, mix, until};
 
 #[test]
 fn bytes_that_come_in_any_order_are_the_right_ones() {
-    skip_unless!(support::may_serve());
-    let node = Node::new();
+    let node = node!();
     let size = 300 * PART + 12_345;
     let layer = Arc::new(node.layer("one", size, LIMIT));
     let other = node.layer("two", 5, LIMIT);
@@ -65,8 +63,7 @@ fn bytes_that_come_in_any_order_are_the_right_ones() {
 
 #[test]
 fn the_directory_has_all_layers_and_nothing_can_be_written() {
-    skip_unless!(support::may_serve());
-    let node = Node::new();
+    let node = node!();
     let names: Vec<String> = (0..700)
         .map(|it| format!("sha256:{:064x}", mix(it)))
         .collect();
@@ -104,8 +101,7 @@ fn the_directory_has_all_layers_and_nothing_can_be_written() {
 
 #[test]
 fn what_never_comes_is_an_error_within_the_timeout() {
-    skip_unless!(support::may_serve());
-    let node = Node::new();
+    let node = node!();
     let layer = node.layer("late", 20 * PART, Duration::from_millis(700));
     let daemon = Daemon::that_answers(node.server(), |_, _| {});
     layer.fetch(PART, PART);
@@ -133,8 +129,7 @@ fn what_never_comes_is_an_error_within_the_timeout() {
 
 #[test]
 fn what_cannot_be_fetched_is_an_error_and_may_be_tried_again() {
-    skip_unless!(support::may_serve());
-    let node = Node::new();
+    let node = node!();
     let layer = node.layer("refused", 4 * PART, LIMIT);
     let works = Arc::new(AtomicBool::new(false));
     let (does, parts) = (Arc::clone(&works), Arc::clone(&layer.parts));
@@ -157,8 +152,7 @@ fn what_cannot_be_fetched_is_an_error_and_may_be_tried_again() {
 
 #[test]
 fn a_daemon_that_lies_is_found_out() {
-    skip_unless!(support::may_serve());
-    let node = Node::new();
+    let node = node!();
     let layer = node.layer("lie", 4 * PART, LIMIT);
     let daemon = Daemon::new(node.server(), |_| Ok(()));
     let file = layer.open();
@@ -184,8 +178,7 @@ fn byte_reader(file: &std::path::Path, direct: bool) -> std::process::Child {
 
 #[test]
 fn who_waits_can_be_killed() {
-    skip_unless!(support::may_serve());
-    let node = Node::new();
+    let node = node!();
     for direct in [false, true] {
         let layer = node.layer(if direct { "direct" } else { "cached" }, 4 * PART, LIMIT);
         let waits = || {
@@ -214,8 +207,7 @@ fn who_waits_can_be_killed() {
 
 #[test]
 fn a_signal_that_kills_nobody_fails_no_read() {
-    skip_unless!(support::may_serve());
-    let node = Node::new();
+    let node = node!();
     let layer = node.layer("signals", 4 * PART, LIMIT);
     // Past the kernel's cache, where any signal is told of.
     let script = "use Fcntl; $SIG{USR1} = sub {};\n\
@@ -254,8 +246,7 @@ fn a_signal_that_kills_nobody_fails_no_read() {
 
 #[test]
 fn who_waits_is_served_by_the_next_daemon() {
-    skip_unless!(support::may_serve());
-    let mut node = Node::new();
+    let mut node = node!();
     let layer = Arc::new(node.layer("patient", 40 * PART, LIMIT));
     // One that is asked and says nothing, as one that is killed while it fetches.
     let daemon = Daemon::that_answers(node.server(), |_, _| {});
@@ -283,8 +274,7 @@ fn who_waits_is_served_by_the_next_daemon() {
 /// A layer that has become whole is removed, too, and who waited for the last of it gets it.
 #[test]
 fn who_waits_for_what_has_come_gets_it_when_the_layer_is_removed() {
-    skip_unless!(support::may_serve());
-    let node = Node::new();
+    let node = node!();
     let layer = Arc::new(node.layer("whole", 40 * PART, LIMIT));
     let waiter = {
         let layer = Arc::clone(&layer);
@@ -299,8 +289,7 @@ fn who_waits_for_what_has_come_gets_it_when_the_layer_is_removed() {
 
 #[test]
 fn who_has_a_layer_open_reads_on_when_it_is_removed() {
-    skip_unless!(support::may_serve());
-    let node = Node::new();
+    let node = node!();
     let layer = Arc::new(node.layer("old", 40 * PART, LIMIT));
     layer.fetch(0, 10 * PART);
     let file = layer.open();
@@ -346,8 +335,7 @@ fn who_has_a_layer_open_reads_on_when_it_is_removed() {
 
 #[test]
 fn a_read_behind_the_end_is_empty() {
-    skip_unless!(support::may_serve());
-    let node = Node::new();
+    let node = node!();
     let layer = node.layer("short", PART + 10, LIMIT);
     layer.fetch(0, PART + 10);
     let file = layer.open();

@@ -4,10 +4,10 @@ use std::io::{Read, Write};
 use std::os::unix::net::UnixStream;
 use std::time::Duration;
 
-use orlop_testkit::{Starved, skip_unless};
+use orlop_testkit::Starved;
 use orlop_wire::{Body, Frame, FrameBuffer, LAZY_SOCKET_NAME, LazyHello, LazyReady};
 
-use crate::support::{self, Node};
+use crate::support::Node;
 
 fn connect(node: &Node) -> UnixStream {
     let socket = UnixStream::connect(node.place.directory.join(LAZY_SOCKET_NAME)).unwrap();
@@ -31,8 +31,7 @@ fn frame(socket: &UnixStream, buffer: &mut FrameBuffer) -> Frame {
 
 #[test]
 fn what_a_newer_daemon_says_is_refused_and_the_rest_is_done() {
-    skip_unless!(support::may_serve());
-    let node = Node::new();
+    let node = node!();
     let mut socket = connect(&node);
     let hello = LazyHello { version: 99 };
     let mut strange = Frame::encode(&hello, 7, 0).unwrap();
@@ -54,8 +53,7 @@ fn what_a_newer_daemon_says_is_refused_and_the_rest_is_done() {
 
 #[test]
 fn who_talks_nonsense_is_hung_up_on() {
-    skip_unless!(support::may_serve());
-    let node = Node::new();
+    let node = node!();
     for nonsense in [&[0xff; 64][..], &[12, 0, 0, 0, 45, 1, 9, 0, 1, 0, 0, 0]] {
         let mut socket = connect(&node);
         socket.write_all(nonsense).unwrap();
@@ -79,8 +77,7 @@ fn who_talks_nonsense_is_hung_up_on() {
 
 #[test]
 fn connections_are_bounded() {
-    skip_unless!(support::may_serve());
-    let node = Node::new();
+    let node = node!();
     let crowd: Vec<_> = (0..40).map(|_| connect(&node)).collect();
     let closed = crowd.iter().filter(|socket| {
         let mut socket = *socket;
@@ -96,8 +93,7 @@ fn connections_are_bounded() {
 
 #[test]
 fn without_descriptors_for_who_connects_it_takes_no_processor() {
-    skip_unless!(support::may_serve());
-    let node = Node::new();
+    let node = node!();
     let starved = Starved::new(node.server().pid());
     let mut socket = connect(&node);
     let hello = LazyHello {

@@ -141,8 +141,7 @@ fn a_read_that_waits_when_its_server_dies_gets_its_bytes_and_no_new_timeout() {
 
 #[test]
 fn who_reads_while_there_is_no_server_waits_and_can_be_killed() {
-    skip_unless!(support::may_serve());
-    let mut node = Node::new();
+    let mut node = node!();
     let layer = Arc::new(node.layer("alone", 8 * PART, LIMIT));
     layer.fetch(0, 8 * PART);
     let held = node.kill();
@@ -169,8 +168,7 @@ fn who_reads_while_there_is_no_server_waits_and_can_be_killed() {
 
 #[test]
 fn a_server_is_replaced_by_another_version() {
-    skip_unless!(support::may_serve());
-    let mut node = Node::new();
+    let mut node = node!();
     let layer = node.layer("stays", 8 * PART, LIMIT);
     layer.fetch(0, 4 * PART);
     let file = layer.open();
@@ -190,8 +188,7 @@ fn a_server_is_replaced_by_another_version() {
 
 #[test]
 fn a_server_that_is_stopped_serves_whoever_is_left_and_ends_then() {
-    skip_unless!(support::may_serve());
-    let mut node = Node::new();
+    let mut node = node!();
     let layer = Arc::new(node.layer("left", 8 * PART, LIMIT));
     layer.fetch(0, 4 * PART);
     let file = layer.open();
@@ -220,8 +217,7 @@ fn a_server_that_is_stopped_serves_whoever_is_left_and_ends_then() {
 
 #[test]
 fn when_both_die_the_session_is_lost_and_a_new_one_begins() {
-    skip_unless!(support::may_serve());
-    let mut node = Node::new();
+    let mut node = node!();
     let layer = node.layer("lost", 8 * PART, LIMIT);
     layer.fetch(0, 8 * PART);
     let file = layer.open();
@@ -258,8 +254,7 @@ fn when_both_die_the_session_is_lost_and_a_new_one_begins() {
 
 #[test]
 fn there_is_one_server_for_a_directory() {
-    skip_unless!(support::may_serve());
-    let node = Node::new();
+    let node = node!();
     let layer = node.layer("kept", PART, LIMIT);
     layer.fetch(0, PART);
     let second = Server::start(&node.place).map(|second| kill(second.pid()));

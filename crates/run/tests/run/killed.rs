@@ -7,15 +7,14 @@ use std::process::Stdio;
 use std::time::{Duration, Instant};
 
 use orlop_testkit::leaks::{self, Leak};
-use orlop_testkit::{machine, skip_unless};
+use orlop_testkit::machine;
 use serde_json::{Value, json};
 
-use crate::rig::{Rig, ended, works};
+use crate::rig::{Rig, ended, rig};
 
 #[test]
 fn nothing_is_left_of_a_create_that_is_killed() {
-    skip_unless!(works());
-    let rig = Rig::new();
+    let rig = rig!();
     let mut config = rig.config(&["sleep", "600"]);
     config["linux"]["resources"]["pids"] = json!({ "limit": 100 });
     config["linux"]["seccomp"] = json!({
@@ -28,8 +27,7 @@ fn nothing_is_left_of_a_create_that_is_killed() {
 
 #[test]
 fn nothing_is_left_of_a_create_with_users_that_is_killed() {
-    skip_unless!(works());
-    let rig = Rig::new();
+    let rig = rig!();
     let mut config = rig.config(&["sleep", "600"]);
     let ids = json!([{ "containerID": 0, "hostID": 0, "size": 1000 }]);
     config["linux"]["uidMappings"] = ids.clone();
@@ -44,8 +42,7 @@ fn nothing_is_left_of_a_create_with_users_that_is_killed() {
 /// The container's process waits for its hook then, and hears nothing of its parent's end.
 #[test]
 fn nothing_is_left_of_a_create_that_is_killed_while_a_hook_hangs() {
-    skip_unless!(works());
-    let rig = Rig::new();
+    let rig = rig!();
     for processes in ["own", "shared"] {
         let begun = rig.outside("hook").join(processes);
         let hangs = format!("echo >'{}'; sleep 600", begun.display());

@@ -32,6 +32,15 @@ pub(crate) fn works() -> Result<(), String> {
     machine::has_program("busybox")
 }
 
+/// Begins a test: skips it where no container can be made, else gives a [`Rig`].
+macro_rules! rig {
+    () => {{
+        orlop_testkit::skip_unless!($crate::rig::works());
+        $crate::rig::Rig::new()
+    }};
+}
+pub(crate) use rig;
+
 impl Rig {
     pub(crate) fn new() -> Self {
         let scratch = Scratch::new();

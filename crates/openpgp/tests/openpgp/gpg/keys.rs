@@ -4,8 +4,7 @@ use super::*;
 
 #[test]
 fn a_subkey_signs_for_its_key() {
-    skip_unless!(machine::has_program("gpg"));
-    let gpg = Gpg::new();
+    let gpg = gpg!();
     let key = gpg.make_key("a <a@a.example>", "rsa2048", "cert", "never");
     let subkey = gpg.add_subkey(&key, "ed25519", "sign", "never");
     let cipher = gpg.add_subkey(&key, "cv25519", "encr", "never");
@@ -28,8 +27,7 @@ fn a_subkey_signs_for_its_key() {
 
 #[test]
 fn of_keys_of_several_files_any_will_do_and_others_will_not() {
-    skip_unless!(machine::has_program("gpg"));
-    let gpg = Gpg::new();
+    let gpg = gpg!();
     let keys = ["a", "b", "c"].map(|user| gpg.make_key(user, "ed25519", "sign", "never"));
     let [a, b, c] = keys.each_ref().map(|key| gpg.export(key));
     let message = gpg.sign(&keys[1], &[], CONTENT);
@@ -42,8 +40,7 @@ fn of_keys_of_several_files_any_will_do_and_others_will_not() {
 
 #[test]
 fn a_revoked_key_accepts_nothing_whichever_file_says_so() {
-    skip_unless!(machine::has_program("gpg"));
-    let gpg = Gpg::new();
+    let gpg = gpg!();
     let key = gpg.make_key("a", "ed25519", "sign", "never");
     let message = gpg.sign(&key, &[], CONTENT);
     let before = gpg.export(&key);
@@ -60,8 +57,7 @@ fn a_revoked_key_accepts_nothing_whichever_file_says_so() {
 
 #[test]
 fn a_key_may_be_revoked_by_another_that_it_names() {
-    skip_unless!(machine::has_program("gpg"));
-    let gpg = Gpg::new();
+    let gpg = gpg!();
     let [a, b, c] = ["a", "b", "c"].map(|user| gpg.make_key(user, "ed25519", "cert,sign", "never"));
     let message = gpg.sign(&a, &[], CONTENT);
     let edit = ["--command-fd", "0", "--edit-key", &a];
@@ -86,8 +82,7 @@ fn a_key_may_be_revoked_by_another_that_it_names() {
 
 #[test]
 fn what_was_good_for_a_time_only_is_not_good_after_it() {
-    skip_unless!(machine::has_program("gpg"));
-    let mut gpg = Gpg::new();
+    let mut gpg = gpg!();
     gpg.set_time(Some("20240101T120000"));
     let key = gpg.make_key("a", "ed25519", "sign", "1y");
     let message = gpg.sign(&key, &[], CONTENT);
@@ -132,8 +127,7 @@ fn what_was_good_for_a_time_only_is_not_good_after_it() {
 
 #[test]
 fn weak_hashes_and_short_keys_are_refused() {
-    skip_unless!(machine::has_program("gpg"));
-    let gpg = Gpg::new();
+    let gpg = gpg!();
     let key = gpg.make_key("a", "rsa2048", "sign", "never");
     let weak = gpg.sign(&key, &["--digest-algo", "SHA1"], CONTENT);
     let refusal = verify(&weak, &[&gpg.export(&key)]).unwrap_err();
@@ -167,8 +161,7 @@ fn weak_hashes_and_short_keys_are_refused() {
 
 #[test]
 fn a_key_that_is_not_for_signing_signs_nothing() {
-    skip_unless!(machine::has_program("gpg"));
-    let gpg = Gpg::new();
+    let gpg = gpg!();
     let key = gpg.make_key("a", "ed25519", "sign,cert", "never");
     let message = gpg.sign(&key, &[], CONTENT);
     gpg.run(
@@ -182,8 +175,7 @@ fn a_key_that_is_not_for_signing_signs_nothing() {
 /// What is changed of a key is not its owner's: neither who that is, nor for how long it is good.
 #[test]
 fn no_bit_of_a_key_may_be_another() {
-    skip_unless!(machine::has_program("gpg"));
-    let mut gpg = Gpg::new();
+    let mut gpg = gpg!();
     gpg.set_time(Some("20240101T000000"));
     let owner = gpg.make_key("somebody <a@a.example>", "ed25519", "cert", "never");
     let subkey = gpg.add_subkey(&owner, "ed25519", "sign", "1y");
@@ -208,8 +200,7 @@ fn no_bit_of_a_key_may_be_another() {
 
 #[test]
 fn files_without_keys_are_refused() {
-    skip_unless!(machine::has_program("gpg"));
-    let gpg = Gpg::new();
+    let gpg = gpg!();
     let key = gpg.make_key("a", "ed25519", "sign", "never");
     let message = gpg.sign(&key, &[], CONTENT);
     for (file, complaint) in [
@@ -262,8 +253,7 @@ fn without_back_signature(packet: &[u8]) -> Vec<u8> {
 /// A key without anything that says that it is somebody's, or with what another key says.
 #[test]
 fn what_others_say_of_a_key_is_nothing() {
-    skip_unless!(machine::has_program("gpg"));
-    let gpg = Gpg::new();
+    let gpg = gpg!();
     let [a, b] = ["a", "b"].map(|user| gpg.make_key(user, "ed25519", "cert,sign", "never"));
     let subkey = gpg.add_subkey(&b, "ed25519", "sign", "never");
     let message = gpg.sign(&a, &[], CONTENT);

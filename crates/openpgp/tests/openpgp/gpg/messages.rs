@@ -4,8 +4,7 @@ use super::*;
 
 #[test]
 fn what_every_kind_of_key_signs_is_believed() {
-    skip_unless!(machine::has_program("gpg"));
-    let gpg = Gpg::new();
+    let gpg = gpg!();
     for kind in ["rsa2048", "rsa3072", "ed25519", "nistp256", "nistp384"] {
         let user = format!("{kind} <{kind}@a.example>");
         let key = gpg.make_key(&user, kind, "sign,cert", "never");
@@ -37,8 +36,7 @@ fn what_every_kind_of_key_signs_is_believed() {
 
 #[test]
 fn a_message_may_be_compressed_or_not_and_come_in_pieces() {
-    skip_unless!(machine::has_program("gpg"));
-    let gpg = Gpg::new();
+    let gpg = gpg!();
     let key = gpg.make_key("a", "ed25519", "sign", "never");
     let public = gpg.export(&key);
     for kind in ["uncompressed", "zip", "zlib"] {
@@ -60,8 +58,7 @@ fn a_message_may_be_compressed_or_not_and_come_in_pieces() {
 
 #[test]
 fn a_bomb_is_not_unpacked() {
-    skip_unless!(machine::has_program("gpg"));
-    let gpg = Gpg::new();
+    let gpg = gpg!();
     let key = gpg.make_key("a", "ed25519", "sign", "never");
     let message = gpg.sign(&key, &["--compress-algo", "zlib"], &vec![0; 50_000_000]);
     assert!(message.len() < 64 << 10, "{}", message.len());
@@ -71,8 +68,7 @@ fn a_bomb_is_not_unpacked() {
 
 #[test]
 fn what_is_made_in_the_future_or_before_its_key_is_refused() {
-    skip_unless!(machine::has_program("gpg"));
-    let mut gpg = Gpg::new();
+    let mut gpg = gpg!();
     let key = gpg.make_key("a", "ed25519", "sign", "never");
     let public = gpg.export(&key);
     gpg.set_time(Some("20990101T000000"));
@@ -90,8 +86,7 @@ fn what_is_made_in_the_future_or_before_its_key_is_refused() {
 
 #[test]
 fn a_message_is_one_signature_of_one_thing() {
-    skip_unless!(machine::has_program("gpg"));
-    let gpg = Gpg::new();
+    let gpg = gpg!();
     let [a, b] = ["a", "b"].map(|user| gpg.make_key(user, "ed25519", "sign", "never"));
     let refused = |message: &[u8]| Message::parse(message).unwrap_err().to_string();
     let other = format!("{b}!");
@@ -143,8 +138,7 @@ fn a_message_is_one_signature_of_one_thing() {
 
 #[test]
 fn no_byte_of_a_message_may_be_another() {
-    skip_unless!(machine::has_program("gpg"));
-    let gpg = Gpg::new();
+    let gpg = gpg!();
     let key = gpg.make_key("a", "ed25519", "sign", "never");
     let ring = ring(&[&gpg.export(&key)]);
     let message = gpg.sign(&key, &["--compress-algo", "uncompressed"], CONTENT);
@@ -187,8 +181,7 @@ fn no_byte_of_a_message_may_be_another() {
 
 #[test]
 fn a_critical_subpacket_that_is_not_known_is_refused() {
-    skip_unless!(machine::has_program("gpg"));
-    let gpg = Gpg::new();
+    let gpg = gpg!();
     let key = gpg.make_key("a", "ed25519", "sign", "never");
     let public = gpg.export(&key);
     let noted = gpg.sign(&key, &["--sig-notation", "note@a.example=x"], CONTENT);

@@ -1,5 +1,13 @@
 //! Keys and messages of GnuPG: what it makes is believed, and what it does not believe is not.
 
+/// Begins a test: skips it where there is no GnuPG, else gives one without keys.
+macro_rules! gpg {
+    () => {{
+        orlop_testkit::skip_unless!(orlop_testkit::machine::has_program("gpg"));
+        orlop_testkit::Gpg::new()
+    }};
+}
+
 mod keys;
 mod made;
 mod messages;

@@ -29,8 +29,7 @@ fn key_with(gpg: &Gpg, user: &str, kind: &str) -> String {
 
 #[test]
 fn each_kind_of_key_opens_what_is_encrypted_for_it_and_nothing_else() {
-    skip_unless!(machine::has_program("gpg"));
-    let gpg = Gpg::new();
+    let gpg = gpg!();
     let made: Vec<String> = KINDS
         .iter()
         .map(|kind| key_with(&gpg, &format!("{kind}@a.example"), kind))
@@ -80,8 +79,7 @@ fn each_kind_of_key_opens_what_is_encrypted_for_it_and_nothing_else() {
 
 #[test]
 fn what_was_changed_is_not_used_wherever_it_was() {
-    skip_unless!(machine::has_program("gpg"));
-    let gpg = Gpg::new();
+    let gpg = gpg!();
     for kind in ["rsa2048", "cv25519"] {
         let key = key_with(&gpg, &format!("{kind}@a.example"), kind);
         let file = keys(&gpg.export_secret(&key));
@@ -115,8 +113,7 @@ fn what_was_changed_is_not_used_wherever_it_was() {
 
 #[test]
 fn what_is_not_understood_or_too_much_is_refused_by_its_name() {
-    skip_unless!(machine::has_program("gpg"));
-    let gpg = Gpg::new();
+    let gpg = gpg!();
     let key = gpg.make_key("a@a.example", "ed25519", "sign", "never");
     gpg.add_subkey(&key, "rsa2048", "encr", "never");
     let file = keys(&gpg.export_secret(&key));
@@ -187,8 +184,7 @@ fn what_is_not_understood_or_too_much_is_refused_by_its_name() {
 
 #[test]
 fn a_revoked_key_opens_nothing_and_is_told_of() {
-    skip_unless!(machine::has_program("gpg"));
-    let gpg = Gpg::new();
+    let gpg = gpg!();
     for (user, whole) in [("whole@a.example", true), ("part@a.example", false)] {
         let key = gpg.make_key(user, "ed25519", "cert", "never");
         let first = gpg.add_subkey(&key, "cv25519", "encr", "never");
@@ -244,8 +240,7 @@ fn a_passphrase_opens_keys_and_no_other_does() {
 
 #[test]
 fn files_without_a_key_that_opens_messages_say_why() {
-    skip_unless!(machine::has_program("gpg"));
-    let gpg = Gpg::new();
+    let gpg = gpg!();
     let signs = gpg.make_key("signs@a.example", "ed25519", "sign", "never");
     let dsa = gpg.make_key("dsa@a.example", "dsa2048", "sign", "never");
     gpg.add_subkey(&dsa, "elg2048", "encr", "never");

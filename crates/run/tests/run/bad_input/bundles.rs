@@ -2,16 +2,13 @@
 
 use std::fs;
 
-use orlop_testkit::skip_unless;
 use serde_json::{Value, json};
 
-use crate::bad_input::judge::Judge;
-use crate::rig::works;
+use crate::bad_input::judge::judge;
 
 #[test]
 fn bundles_that_are_broken() {
-    skip_unless!(works());
-    let judge = Judge::new();
+    let judge = judge!();
     let config = judge.rig.config(&["true"]);
     let (id, bundle) = judge.rig.bundle(&config);
     let file = bundle.join("config.json");
@@ -46,8 +43,7 @@ fn bundles_that_are_broken() {
 
 #[test]
 fn fields_of_the_wrong_kind() {
-    skip_unless!(works());
-    let judge = Judge::new();
+    let judge = judge!();
     for (field, value, why) in [
         (
             "/process/args",
@@ -169,8 +165,7 @@ fn fields_of_the_wrong_kind() {
 
 #[test]
 fn fields_that_make_no_sense() {
-    skip_unless!(works());
-    let judge = Judge::new();
+    let judge = judge!();
     for (section, why) in [
         (
             "root",
@@ -296,8 +291,7 @@ fn fields_that_make_no_sense() {
 
 #[test]
 fn settings_of_the_host() {
-    skip_unless!(works());
-    let judge = Judge::new();
+    let judge = judge!();
     for (name, why) in [
         (
             "kernel.pid_max",
@@ -325,8 +319,7 @@ fn settings_of_the_host() {
 
 #[test]
 fn filters_that_nobody_knows() {
-    skip_unless!(works());
-    let judge = Judge::new();
+    let judge = judge!();
     for (more, why) in [
         (
             json!({ "flags": ["SECCOMP_FILTER_FLAG_MAYBE"] }),

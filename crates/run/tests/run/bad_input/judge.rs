@@ -18,6 +18,15 @@ pub(crate) struct Judge {
     wrong: RefCell<Vec<String>>,
 }
 
+/// Begins a test: skips it where no container can be made, else gives a [`Judge`].
+macro_rules! judge {
+    () => {{
+        orlop_testkit::skip_unless!($crate::rig::works());
+        $crate::bad_input::judge::Judge::new()
+    }};
+}
+pub(crate) use judge;
+
 impl Judge {
     pub(crate) fn new() -> Self {
         let rig = Rig::new();

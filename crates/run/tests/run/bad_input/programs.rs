@@ -4,16 +4,14 @@ use std::ffi::OsStr;
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 
-use orlop_testkit::skip_unless;
 use serde_json::json;
 
-use crate::bad_input::judge::Judge;
-use crate::rig::{Rig, works};
+use crate::bad_input::judge::judge;
+use crate::rig::rig;
 
 #[test]
 fn programs_that_are_none() {
-    skip_unless!(works());
-    let judge = Judge::new();
+    let judge = judge!();
     let root = judge.rig.root.clone();
     fs::write(root.join("bin/plain"), "text").unwrap();
     fs::write(root.join("bin/format"), "\u{7f}none").unwrap();
@@ -64,8 +62,7 @@ fn programs_that_are_none() {
 /// It is known only when the container starts, and told by what would have been the program.
 #[test]
 fn a_program_of_no_format() {
-    skip_unless!(works());
-    let rig = Rig::new();
+    let rig = rig!();
     let program = rig.root.join("bin/format");
     fs::write(&program, "\u{7f}none").unwrap();
     fs::set_permissions(&program, fs::Permissions::from_mode(0o755)).unwrap();
@@ -76,8 +73,7 @@ fn a_program_of_no_format() {
 
 #[test]
 fn hooks_that_fail() {
-    skip_unless!(works());
-    let judge = Judge::new();
+    let judge = judge!();
     let outside = judge.rig.outside("hooks");
     let plain = outside.join("plain");
     fs::write(&plain, "text").unwrap();

@@ -5,15 +5,11 @@ use std::fs;
 use std::os::unix::fs::{PermissionsExt, chown};
 use std::process::Command;
 
-use orlop_testkit::skip_unless;
-
-use crate::bad_input::judge::Judge;
-use crate::rig::works;
+use crate::bad_input::judge::judge;
 
 #[test]
 fn surroundings_that_are_wrong() {
-    skip_unless!(works());
-    let judge = Judge::new();
+    let judge = judge!();
     let plain = judge.rig.outside("some").join("plain");
     fs::write(&plain, "text").unwrap();
     let shown = plain.to_str().unwrap().to_owned();
@@ -59,8 +55,7 @@ fn surroundings_that_are_wrong() {
 
 #[test]
 fn directories_of_states_that_are_somebody_elses() {
-    skip_unless!(works());
-    let judge = Judge::new();
+    let judge = judge!();
     let config = judge.rig.config(&["true"]);
     let (id, bundle) = judge.rig.bundle(&config);
     let root = judge.rig.outside("state");

@@ -1,15 +1,12 @@
 //! Rights that nobody gave.
 
-use orlop_testkit::skip_unless;
-
-use crate::rig::{Rig, works};
+use crate::rig::rig;
 
 /// CVE-2022-24769, CVE-2022-29162 and CVE-2025-27612: with inheritable capabilities a program that has
 /// them in its file gives them to users that have none.
 #[test]
 fn no_capability_is_inheritable_or_ambient_that_the_configuration_does_not_name() {
-    skip_unless!(works());
-    let rig = Rig::new();
+    let rig = rig!();
     let container = rig.start(&rig.config(&["sleep", "60"]));
     let of_init = std::fs::read_to_string(format!("/proc/{}/status", container.pid)).unwrap();
     let of_exec = |flags: &[&str]| container.exec(flags, &["cat", "/proc/self/status"]).out;

@@ -5,11 +5,10 @@ use std::os::unix::fs::{chown, symlink};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::PathBuf;
 
-use orlop_testkit::skip_unless;
 use rustix::fs::{CWD, FileType, Mode, makedev, mknodat};
 use serde_json::{Value, json};
 
-use crate::rig::{Rig, Said, USERS, also, ended, mount, volume, with_users, without, works};
+use crate::rig::{Rig, Said, USERS, also, ended, mount, rig, volume, with_users, without};
 
 /// Creates a container with a terminal; the mounts that it sees, or why it cannot be.
 fn mounts_with_terminal(rig: &Rig, config: &Value) -> Result<Vec<String>, Said> {
@@ -66,8 +65,7 @@ fn lie_in_proc(places: &[String]) -> bool {
 
 #[test]
 fn a_terminal_is_made_and_is_the_console() {
-    skip_unless!(works());
-    let rig = Rig::new();
+    let rig = rig!();
     let places = mounts_with_terminal(&rig, &rig.config(&["true"])).unwrap();
     assert!(
         places.iter().any(|place| place == "/dev/console"),
@@ -80,8 +78,7 @@ fn a_terminal_is_made_and_is_the_console() {
 /// over a file by which the kernel is told the container's label.
 #[test]
 fn a_console_that_is_a_link_does_not_lead_into_proc() {
-    skip_unless!(works());
-    let rig = Rig::new();
+    let rig = rig!();
     let dev = rig.outside("dev");
     fs::create_dir(dev.join("pts")).unwrap();
     let link = dev.join("console");
@@ -110,8 +107,7 @@ fn a_console_that_is_a_link_does_not_lead_into_proc() {
 /// CVE-2025-52565: what is opened as a terminal is something else, put there by a volume.
 #[test]
 fn what_is_no_terminal_of_the_kernels_is_not_taken_for_one() {
-    skip_unless!(works());
-    let rig = Rig::new();
+    let rig = rig!();
     let secret = rig.outside("outside").join("secret");
     fs::write(&secret, "of the host").unwrap();
     let kinds = [
@@ -152,8 +148,7 @@ fn what_is_no_terminal_of_the_kernels_is_not_taken_for_one() {
 /// The same by a device: in user namespaces they are mounted, on what the image has of their names.
 #[test]
 fn devices_that_are_links_do_not_lead_into_proc() {
-    skip_unless!(works());
-    let rig = Rig::new();
+    let rig = rig!();
     let dev = rig.root.join("dev");
     chown(&dev, Some(USERS), Some(USERS)).unwrap();
     symlink("/proc/self/attr/exec", dev.join("null")).unwrap();

@@ -5,10 +5,9 @@ use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
 use std::path::Path;
 use std::process::Command;
 
-use orlop_testkit::skip_unless;
 use serde_json::{Value, json};
 
-use crate::rig::{Rig, Said, also, ended, volume, without, works};
+use crate::rig::{Rig, Said, also, ended, rig, volume, without};
 
 /// A runtime whose caller left it directories of the host open.
 fn with_leaks(command: &Command, outside: &Path) -> Command {
@@ -31,8 +30,7 @@ fn marked(rig: &Rig) -> std::path::PathBuf {
 /// CVE-2024-21626: a descriptor of the host's is left open in the container's process.
 #[test]
 fn no_descriptor_of_the_host_is_left_in_a_container() {
-    skip_unless!(works());
-    let rig = Rig::new();
+    let rig = rig!();
     let outside = marked(&rig);
     let listing = [
         "sh",
@@ -56,8 +54,7 @@ fn no_descriptor_of_the_host_is_left_in_a_container() {
 /// Descriptors that the runtime opens take the numbers that its caller left free: its log does.
 #[test]
 fn what_the_runtime_opened_itself_is_not_passed_on() {
-    skip_unless!(works());
-    let rig = Rig::new();
+    let rig = rig!();
     let log = rig.outside("log").join("log");
     let container = rig.start(&rig.config(&["sleep", "60"]));
     for logs in [false, true] {
@@ -88,8 +85,7 @@ fn what_the_runtime_opened_itself_is_not_passed_on() {
 /// A profile older than `close_range(2)` and `faccessat2(2)`, as many have: it refuses what it does not know.
 #[test]
 fn no_descriptor_is_left_where_the_profile_knows_no_new_calls() {
-    skip_unless!(works());
-    let rig = Rig::new();
+    let rig = rig!();
     let outside = marked(&rig);
     for (no_new_privileges, number) in [(true, 1), (false, 1), (true, 38), (false, 38)] {
         let mut config = rig.config(&["ls", "-l", "/proc/self/fd/"]);
@@ -140,8 +136,7 @@ fn only_streams(said: &Said, outside: &Path) {
 /// CVE-2024-21626, as it was done: the working directory is one of the runtime's open directories.
 #[test]
 fn no_working_directory_leads_to_the_host() {
-    skip_unless!(works());
-    let rig = Rig::new();
+    let rig = rig!();
     let outside = marked(&rig);
     let container = rig.start(&rig.config(&["sleep", "60"]));
     let places = (3..24).map(|fd| (fd, format!("/proc/self/fd/{fd}"), format!("link{fd}")));
@@ -171,8 +166,7 @@ fn no_working_directory_leads_to_the_host() {
 /// CVE-2024-21626 by the command instead of the directory.
 #[test]
 fn no_program_of_the_host_is_run_by_a_descriptor() {
-    skip_unless!(works());
-    let rig = Rig::new();
+    let rig = rig!();
     let outside = marked(&rig);
     let container = rig.start(&rig.config(&["sleep", "60"]));
     for fd in 3..24 {
@@ -193,8 +187,7 @@ fn no_program_of_the_host_is_run_by_a_descriptor() {
 /// that its user has not, and is made that user's then.
 #[test]
 fn what_lies_in_the_place_of_null_becomes_no_stream() {
-    skip_unless!(works());
-    let rig = Rig::new();
+    let rig = rig!();
     let dev = rig.outside("dev");
     let null = dev.join("null");
     let secret = rig.root.join("secret");
@@ -230,8 +223,7 @@ fn what_lies_in_the_place_of_null_becomes_no_stream() {
 /// Of a `/dev` that has no null device nobody gets the host's to change.
 #[test]
 fn no_container_changes_the_null_device_of_the_host() {
-    skip_unless!(works());
-    let rig = Rig::new();
+    let rig = rig!();
     let mode = fs::metadata("/dev/null").unwrap().mode() & 0o7777;
     // What would be done changes nothing: to be allowed it is bad enough.
     let look = format!("cat <&0; echo x >&0; busybox chmod {mode:o} /proc/self/fd/0 && echo mine");

@@ -5,16 +5,15 @@ use std::io::Write;
 use std::os::unix::fs::symlink;
 use std::time::{Duration, Instant};
 
-use orlop_testkit::{machine, skip_unless};
+use orlop_testkit::machine;
 use rustix::fs::{CWD, FileType, Mode, mknodat};
 
-use crate::rig::{Rig, works};
+use crate::rig::rig;
 
 /// `/etc/passwd` is read by who enters, with the node's rights still.
 #[test]
 fn users_of_a_container_that_are_no_file_hold_nobody_up() {
-    skip_unless!(works());
-    let rig = Rig::new();
+    let rig = rig!();
     let secret = rig.outside("outside").join("passwd");
     fs::write(&secret, "root:x:0:0::/of-the-host:/bin/sh\n").unwrap();
     let container = rig.start(&rig.config(&["sleep", "60"]));
@@ -58,8 +57,7 @@ fn users_of_a_container_that_are_no_file_hold_nobody_up() {
 /// Nothing that a container does to its own `/proc` or `/dev` reaches who enters it.
 #[test]
 fn a_container_that_hides_its_own_proc_can_be_entered() {
-    skip_unless!(works());
-    let rig = Rig::new();
+    let rig = rig!();
     let mut config = rig.config(&[
         "sh",
         "-c",

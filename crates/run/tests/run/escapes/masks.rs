@@ -6,7 +6,7 @@ use std::os::unix::fs::symlink;
 use orlop_testkit::skip_unless;
 use serde_json::json;
 
-use crate::rig::{self, Rig, also, without, works};
+use crate::rig::{self, Rig, also, rig, without, works};
 
 /// CVE-2025-31133 and CVE-2025-62161: files are masked by the image's own `/dev/null`, which is a file to
 /// read from or a link to one of the kernel's that is to be written.
@@ -35,8 +35,7 @@ fn files_are_masked_by_the_kernels_null_and_not_by_the_images() {
 /// A mask is where the kernel's file is, and not where the image leads.
 #[test]
 fn links_of_the_image_take_no_mask_away() {
-    skip_unless!(works());
-    let rig = Rig::new();
+    let rig = rig!();
     let outside = rig.outside("outside");
     fs::write(outside.join("file"), "of the host").unwrap();
     symlink(&outside, rig.root.join("masked")).unwrap();
@@ -69,8 +68,7 @@ fn links_of_the_image_take_no_mask_away() {
 /// What `tmpcopyup` copies is what is there, not what links lead to.
 #[test]
 fn copies_of_what_a_mount_hides_hold_nothing_of_the_host() {
-    skip_unless!(works());
-    let rig = Rig::new();
+    let rig = rig!();
     let outside = rig.outside("outside");
     fs::write(outside.join("secret"), "of the host").unwrap();
     let data = rig.root.join("data");

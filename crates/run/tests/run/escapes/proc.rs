@@ -6,7 +6,7 @@ use std::os::unix::fs::symlink;
 use orlop_testkit::skip_unless;
 use serde_json::{Value, json};
 
-use crate::rig::{self, Rig, also, mount, volume, with_users, without, works};
+use crate::rig::{self, Rig, also, mount, rig, volume, with_users, without, works};
 
 /// CVE-2019-19921, CVE-2023-27561, CVE-2023-28642, CVE-2025-54867: the image's `/proc` is a link, and what
 /// the runtime writes to it goes where the image says.
@@ -34,8 +34,7 @@ fn a_root_whose_proc_or_sys_is_a_link_is_refused() {
 /// the runtime writes to the kernel: labels, settings.
 #[test]
 fn nothing_is_mounted_over_what_the_kernel_is_told_by() {
-    skip_unless!(works());
-    let rig = Rig::new();
+    let rig = rig!();
     let fake = rig.outside("fake");
     for directory in ["self/attr", "sys/net/ipv4", "1"] {
         fs::create_dir_all(fake.join(directory)).unwrap();
@@ -107,8 +106,7 @@ fn nothing_is_mounted_over_what_the_kernel_is_told_by() {
 /// CVE-2025-52881: without a `/proc` of the kernel's in the container a setting is written to the image's.
 #[test]
 fn settings_go_to_the_kernel_though_the_image_has_files_of_their_names() {
-    skip_unless!(works());
-    let rig = Rig::new();
+    let rig = rig!();
     let fake = rig.root.join("proc/sys/net/ipv4");
     fs::create_dir_all(&fake).unwrap();
     fs::write(fake.join("ip_forward"), "image").unwrap();

@@ -6,19 +6,17 @@ use std::os::fd::AsRawFd;
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 
-use orlop_testkit::skip_unless;
 use rustix::fs::{CWD, FileType, Mode, mknodat};
 use rustix::io::Errno;
 use serde_json::json;
 
-use crate::rig::{Rig, also, copy_program, ended, volume, works};
+use crate::rig::{also, copy_program, ended, rig, volume};
 
 /// CVE-2019-5736: who gets hold of the runtime's program by `/proc/PID/exe` waits until it does not run
 /// any more, and writes to it.
 #[test]
 fn the_program_that_enters_containers_cannot_be_written() {
-    skip_unless!(works());
-    let mut rig = Rig::new();
+    let mut rig = rig!();
     // One that may be broken.
     let copy = rig.outside("bin").join("runtime");
     copy_program(&rig.runtime, &copy);
@@ -47,8 +45,7 @@ fn the_program_that_enters_containers_cannot_be_written() {
 /// for as long as nobody reads its log.
 #[test]
 fn a_command_that_is_the_runtime_itself_gives_nothing_away() {
-    skip_unless!(works());
-    let rig = Rig::new();
+    let rig = rig!();
     let copy = rig.outside("bin").join("runtime");
     copy_program(&rig.runtime, &copy);
     let content = fs::read(&copy).unwrap();
@@ -97,8 +94,7 @@ fn a_command_that_is_the_runtime_itself_gives_nothing_away() {
 /// waits to become a container's.
 #[test]
 fn neighbours_cannot_look_into_a_process_that_is_no_container_yet() {
-    skip_unless!(works());
-    let rig = Rig::new();
+    let rig = rig!();
     let neighbour = rig.start(&rig.config(&["sleep", "60"]));
     let mut config = rig.config(&["true"]);
     let shared = format!("/proc/{}/ns/pid", neighbour.pid);

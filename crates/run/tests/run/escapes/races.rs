@@ -6,10 +6,9 @@ use std::path::Path;
 use std::process::Command;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
-use orlop_testkit::skip_unless;
 use rustix::fs::{CWD, RenameFlags, renameat_with};
 
-use crate::rig::{Rig, also, ended as ended_command, mount, volume, works};
+use crate::rig::{also, ended as ended_command, mount, rig, volume};
 
 /// How many containers are tried; each gives tens of chances.
 const TRIES: u32 = 60;
@@ -18,8 +17,7 @@ const TRIES: u32 = 60;
 /// while the other is mounted into it. What is mounted, and what is made for it, goes to the host then.
 #[test]
 fn links_swapped_under_a_mount_lead_nowhere_outside() {
-    skip_unless!(works());
-    let rig = Rig::new();
+    let rig = rig!();
     let outside = rig.outside("outside");
     fs::write(outside.join("secret"), "of the host").unwrap();
     // What is looked up twice is found there, too.
@@ -107,8 +105,7 @@ fn swap(one: &Path, other: &Path) {
 /// the runtime's descriptors, whichever these are.
 #[test]
 fn a_working_directory_that_is_swapped_leads_nowhere_outside() {
-    skip_unless!(works());
-    let rig = Rig::new();
+    let rig = rig!();
     let outside = rig.outside("outside");
     fs::write(outside.join("marker"), "of the host").unwrap();
     let container = rig.start(&rig.config(&["sleep", "60"]));
@@ -156,8 +153,7 @@ fn a_working_directory_that_is_swapped_leads_nowhere_outside() {
 /// CVE-2024-45310 without a race: what is missing is made in the root, wherever links lead.
 #[test]
 fn what_is_made_for_a_mount_is_made_in_the_root() {
-    skip_unless!(works());
-    let rig = Rig::new();
+    let rig = rig!();
     let outside = rig.outside("outside");
     let volume_of = rig.outside("volume");
     symlink(&outside, rig.root.join("absolute")).unwrap();

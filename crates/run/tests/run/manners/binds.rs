@@ -3,13 +3,12 @@
 use std::path::PathBuf;
 use std::process::Command;
 
-use orlop_testkit::skip_unless;
 use serde_json::Value;
 
 use crate::manners::mounts::options_of;
 use crate::manners::namespaces::with_users;
 use crate::manners::refusal;
-use crate::rig::{Rig, also, works};
+use crate::rig::{Rig, also, rig};
 
 /// A file system of the host with options of its own.
 struct Source(PathBuf);
@@ -49,8 +48,7 @@ impl Drop for Source {
 
 #[test]
 fn who_says_anything_of_a_bind_mount_says_all() {
-    skip_unless!(works());
-    let rig = Rig::new();
+    let rig = rig!();
     for (host, asked, seen) in [
         (
             "ro,noexec,nodiratime",
@@ -72,8 +70,7 @@ fn who_says_anything_of_a_bind_mount_says_all() {
 
 #[test]
 fn what_protects_a_mount_of_the_host_stays_for_other_users() {
-    skip_unless!(works());
-    let rig = Rig::new();
+    let rig = rig!();
     for (host, asked, seen) in [
         (
             "nosuid,nodev,noexec",

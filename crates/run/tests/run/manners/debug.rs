@@ -2,11 +2,10 @@
 
 use std::fs;
 
-use orlop_testkit::skip_unless;
 use serde_json::{Value, json};
 
 use crate::manners::out;
-use crate::rig::{Rig, Said, ended, works};
+use crate::rig::{Rig, Said, ended, rig};
 
 /// What runc's own tests look for, and the steps in between.
 const OF_CREATE: [&str; 8] = [
@@ -46,8 +45,7 @@ fn follow(text: &str, words: &[&str]) {
 
 #[test]
 fn steps_are_told_on_standard_error() {
-    skip_unless!(works());
-    let rig = Rig::new();
+    let rig = rig!();
     let said = run(&rig, &["--debug"], &configured(&rig));
     assert!(said.ok, "{said:?}");
     follow(&said.err, &OF_CREATE);
@@ -62,8 +60,7 @@ fn steps_are_told_on_standard_error() {
 
 #[test]
 fn steps_are_told_in_a_file_as_text_or_json() {
-    skip_unless!(works());
-    let rig = Rig::new();
+    let rig = rig!();
     for format in ["text", "json"] {
         let log = rig.outside("log").join(format);
         let path = log.to_str().unwrap();
@@ -85,8 +82,7 @@ fn steps_are_told_in_a_file_as_text_or_json() {
 
 #[test]
 fn who_joins_is_followed_as_well() {
-    skip_unless!(works());
-    let rig = Rig::new();
+    let rig = rig!();
     let container = rig.start(&rig.config(&["sleep", "60"]));
     let words = ["--debug", "exec", &container.id, "true"];
     let said = ended(rig.command().args(words));

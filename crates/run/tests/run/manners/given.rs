@@ -15,7 +15,7 @@ use serde_json::{Value, json};
 
 use crate::manners::namespaces::with_users;
 use crate::manners::refusal;
-use crate::rig::{Rig, also, volume, works};
+use crate::rig::{Rig, also, rig, volume, works};
 
 /// A mount of a directory that is nowhere, and is passed on.
 fn detached(dir: &Path) -> OwnedFd {
@@ -317,8 +317,7 @@ fn a_container_made_of_a_namespace_with_few_mounts_is_as_one_made_of_a_copy() {
 
 #[test]
 fn what_is_no_mount_is_no_part_of_a_container() {
-    skip_unless!(works());
-    let rig = Rig::new();
+    let rig = rig!();
     let file = fs::File::open(&rig.root).unwrap();
     fcntl_setfd(&file, FdFlags::empty()).unwrap();
     let place = rig.outside("root-place");

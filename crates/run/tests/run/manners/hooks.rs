@@ -1,16 +1,15 @@
 //! Hooks that run in the container.
 
+use orlop_testkit::assert_contains;
 use orlop_testkit::process::status;
-use orlop_testkit::{assert_contains, skip_unless};
 use serde_json::json;
 
 use crate::manners::{out, refusal};
-use crate::rig::{Rig, works};
+use crate::rig::rig;
 
 #[test]
 fn a_hook_that_is_given_no_environment_has_that_of_the_process() {
-    skip_unless!(works());
-    let rig = Rig::new();
+    let rig = rig!();
     let mut config = rig.config(&["true"]);
     config["process"]["env"] = json!(["PATH=/bin", "ONE=two"]);
     let look = "test \"$ONE\" = two && test -n \"$HOME\"";
@@ -22,8 +21,7 @@ fn a_hook_that_is_given_no_environment_has_that_of_the_process() {
 
 #[test]
 fn of_hooks_that_fail_it_is_said_which_and_how() {
-    skip_unless!(works());
-    let rig = Rig::new();
+    let rig = rig!();
     let shell = |script: &str| json!({ "path": "/bin/sh", "args": ["sh", "-c", script] });
     for (script, how) in [
         ("exit 3", "exit status 3"),
@@ -45,8 +43,7 @@ fn of_hooks_that_fail_it_is_said_which_and_how() {
 
 #[test]
 fn hooks_in_the_container_write_files_with_the_callers_umask() {
-    skip_unless!(works());
-    let rig = Rig::new();
+    let rig = rig!();
     let mut config = rig.config(&["stat", "-c", "%a", "/made"]);
     // These hooks start in the container's root, before it is entered.
     config["hooks"] = json!({
@@ -57,8 +54,7 @@ fn hooks_in_the_container_write_files_with_the_callers_umask() {
 
 #[test]
 fn what_hooks_print_is_in_the_error_and_not_in_the_containers_output() {
-    skip_unless!(works());
-    let rig = Rig::new();
+    let rig = rig!();
     let hook = |script: &str| json!([{ "path": "/bin/sh", "args": ["sh", "-c", script] }]);
     let mut config = rig.config(&["sh", "-c", "echo the program"]);
     config["hooks"] = json!({
@@ -73,8 +69,7 @@ fn what_hooks_print_is_in_the_error_and_not_in_the_containers_output() {
 
 #[test]
 fn hooks_and_the_process_may_run_on_all_processors() {
-    skip_unless!(works());
-    let rig = Rig::new();
+    let rig = rig!();
     let look = |to: &str| format!("grep Cpus_allowed_list /proc/self/status >> {to}");
     let there = rig.outside("there").join("noted");
     let there = there.to_str().unwrap();

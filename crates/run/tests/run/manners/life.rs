@@ -2,16 +2,15 @@
 
 use std::time::{Duration, Instant};
 
-use orlop_testkit::{assert_contains, machine, skip_unless};
+use orlop_testkit::{assert_contains, machine};
 use serde_json::{Value, json};
 
 use crate::manners::{out, refusal};
-use crate::rig::{Rig, ended, works};
+use crate::rig::{Rig, ended, rig};
 
 #[test]
 fn a_container_that_was_not_started_ends_when_it_is_asked_to() {
-    skip_unless!(works());
-    let rig = Rig::new();
+    let rig = rig!();
     for signal in ["TERM", "INT", "HUP"] {
         let container = rig.create(&rig.config(&["sleep", "60"])).unwrap();
         out(ended(rig.command().args(["kill", &container.id, signal])));
@@ -31,8 +30,7 @@ fn a_container_that_was_not_started_ends_when_it_is_asked_to() {
 /// Handlers that are there until then are none of the program's, and what it is to ignore it does.
 #[test]
 fn a_program_has_signals_in_the_usual_way() {
-    skip_unless!(works());
-    let rig = Rig::new();
+    let rig = rig!();
     let (id, bundle) =
         rig.bundle(&rig.config(&["grep", "-E", "SigCgt|SigIgn", "/proc/self/status"]));
     let mut command = std::process::Command::new("sh");
@@ -52,8 +50,7 @@ fn a_program_has_signals_in_the_usual_way() {
 /// The number is written down while the process still works, and is nobody's to read when that fails.
 #[test]
 fn a_container_that_cannot_be_made_leaves_no_number() {
-    skip_unless!(works());
-    let rig = Rig::new();
+    let rig = rig!();
     let (id, bundle) = rig.bundle(&rig.config(&["missing"]));
     let mut create = rig.command();
     create.arg("create").arg("--bundle").arg(&bundle);
@@ -67,8 +64,7 @@ fn a_container_that_cannot_be_made_leaves_no_number() {
 
 #[test]
 fn a_process_may_come_by_a_pipe() {
-    skip_unless!(works());
-    let rig = Rig::new();
+    let rig = rig!();
     let container = rig.start(&rig.config(&["sleep", "60"]));
     let process = json!({ "args": ["pwd"], "cwd": "/tmp", "env": ["PATH=/bin"] });
     let runtime = rig.command();
@@ -82,8 +78,7 @@ fn a_process_may_come_by_a_pipe() {
 
 #[test]
 fn a_cgroup_that_is_not_there_is_not_joined() {
-    skip_unless!(works());
-    let rig = Rig::new();
+    let rig = rig!();
     let container = rig.start(&rig.config(&["sleep", "60"]));
     let said = refusal(container.exec(&["--cgroup", "nowhere"], &["true"]));
     assert_contains!(said, " adding pid ", "no such file or directory");
@@ -92,8 +87,7 @@ fn a_cgroup_that_is_not_there_is_not_joined() {
 /// The specification wants a process by the time of the start.
 #[test]
 fn without_a_process_a_container_is_created_and_not_started() {
-    skip_unless!(works());
-    let rig = Rig::new();
+    let rig = rig!();
     let mut config = rig.config(&["true"]);
     config.as_object_mut().unwrap().remove("process");
     let container = rig.create(&config).unwrap();

@@ -10,13 +10,12 @@ use serde_json::{Value, json};
 
 use crate::manners::namespaces::with_users;
 use crate::manners::out;
-use crate::rig::{self, Rig, also, ended, mount, volume, works};
+use crate::rig::{self, Rig, also, ended, mount, rig, volume, works};
 
 /// Sources below the root that earlier mounts of the container put there.
 #[test]
 fn what_is_bound_may_be_there_by_a_mount_of_the_container() {
-    skip_unless!(works());
-    let rig = Rig::new();
+    let rig = rig!();
     fs::create_dir(rig.root.join("mnt")).unwrap();
     let (outer, inner) = (rig.outside("outer"), rig.outside("inner"));
     fs::create_dir(outer.join("x")).unwrap();
@@ -40,8 +39,7 @@ fn what_is_bound_may_be_there_by_a_mount_of_the_container() {
 
 #[test]
 fn mounts_are_listed_in_the_order_of_the_configuration() {
-    skip_unless!(works());
-    let rig = Rig::new();
+    let rig = rig!();
     let source = rig.outside("source");
     let mut config = rig.config(&["cat", "/proc/self/mountinfo"]);
     let wanted = ["/tmp/one", "/tmp/two", "/tmp/three", "/tmp/four"];
@@ -63,8 +61,7 @@ fn mounts_are_listed_in_the_order_of_the_configuration() {
 
 #[test]
 fn a_tmpfs_has_the_mode_of_what_it_hides() {
-    skip_unless!(works());
-    let rig = Rig::new();
+    let rig = rig!();
     let hidden = rig.root.join("hidden");
     fs::create_dir(&hidden).unwrap();
     fs::set_permissions(&hidden, fs::Permissions::from_mode(0o710)).unwrap();
@@ -85,8 +82,7 @@ fn a_tmpfs_has_the_mode_of_what_it_hides() {
 /// What a container without pivot_root would find below its root.
 #[test]
 fn without_pivoting_no_proc_of_the_host_is_left_in_reach() {
-    skip_unless!(works());
-    let rig = Rig::new();
+    let rig = rig!();
     let script = "/bin/busybox unshare -mrpf /bin/busybox mount -t proc none /proc";
     let mut config = rig.config(&["sh", "-c", script]);
     config["process"]["noNewPrivileges"] = false.into();
@@ -112,8 +108,7 @@ fn without_pivoting_no_proc_of_the_host_is_left_in_reach() {
 /// What is copied into a file system of users who are not the host's.
 #[test]
 fn what_a_tmpfs_hides_is_copied_for_other_users_too() {
-    skip_unless!(works());
-    let rig = Rig::new();
+    let rig = rig!();
     let hidden = rig.root.join("hidden");
     fs::create_dir_all(hidden.join("below")).unwrap();
     fs::write(hidden.join("below/file"), "text\n").unwrap();

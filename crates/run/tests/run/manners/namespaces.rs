@@ -9,7 +9,7 @@ use orlop_testkit::skip_unless;
 use serde_json::{Value, json};
 
 use crate::manners::out;
-use crate::rig::{self, Rig, works};
+use crate::rig::{self, Rig, rig, works};
 
 /// Who root of the containers' users is outside.
 pub(crate) const ROOT: (u32, u32) = (100_000, 200_000);
@@ -66,8 +66,7 @@ fn a_container_joins_all_namespaces_of_another() {
 /// A container that shares the host's mounts is in its own root all the same, and leaves the host none of its own.
 #[test]
 fn without_a_mount_namespace_a_container_has_its_root() {
-    skip_unless!(works());
-    let rig = Rig::new();
+    let rig = rig!();
     fs::write(rig.root.join("etc/mark"), "its own\n").unwrap();
     let mut config = rig.config(&["cat", "/etc/mark"]);
     let namespaces = config["linux"]["namespaces"].as_array_mut().unwrap();
@@ -87,8 +86,7 @@ fn without_a_mount_namespace_a_container_has_its_root() {
 /// A network namespace that does not belong to the users that are joined with it.
 #[test]
 fn namespaces_of_different_owners_are_joined_together() {
-    skip_unless!(works());
-    let rig = Rig::new();
+    let rig = rig!();
     let mut config = rig.config(&["sleep", "60"]);
     with_users(&rig, &mut config);
     let target = rig.start(&config);

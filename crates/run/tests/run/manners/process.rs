@@ -4,12 +4,11 @@ use orlop_testkit::{assert_contains, skip_unless};
 use serde_json::json;
 
 use crate::manners::{out, refusal};
-use crate::rig::{self, Rig, works};
+use crate::rig::{self, Rig, rig, works};
 
 #[test]
 fn an_environment_whose_last_home_is_empty_gets_one() {
-    skip_unless!(works());
-    let rig = Rig::new();
+    let rig = rig!();
     let mut config = rig.config(&["sh", "-c", "echo $HOME"]);
     config["process"]["env"] = json!(["PATH=/bin", "HOME=/override", "HOME="]);
     assert_eq!(out(rig.run(&config)).trim(), "/");
@@ -17,8 +16,7 @@ fn an_environment_whose_last_home_is_empty_gets_one() {
 
 #[test]
 fn who_joins_is_scheduled_as_the_container_is() {
-    skip_unless!(works());
-    let rig = Rig::new();
+    let rig = rig!();
     let mut config = rig.config(&["sleep", "60"]);
     config["process"]["scheduler"] = json!({ "policy": "SCHED_BATCH", "nice": 3 });
     config["process"]["ioPriority"] = json!({ "class": "IOPRIO_CLASS_BE", "priority": 6 });
@@ -65,8 +63,7 @@ fn has_nodes() -> Result<(), String> {
 
 #[test]
 fn what_is_wrong_with_a_memory_policy_is_said_in_runcs_words() {
-    skip_unless!(works());
-    let rig = Rig::new();
+    let rig = rig!();
     for (mode, nodes, words) in [
         ("MPOL_DEFAULT", "0-7", "mode requires 0 nodes but got 8"),
         ("MPOL_BIND", "0-9876543210", "invalid memory policy node"),
@@ -80,8 +77,7 @@ fn what_is_wrong_with_a_memory_policy_is_said_in_runcs_words() {
 
 #[test]
 fn a_limit_of_files_is_that_of_the_program_and_not_of_what_makes_it() {
-    skip_unless!(works());
-    let rig = Rig::new();
+    let rig = rig!();
     let source = rig.outside("source");
     let mut config = rig.config(&["sh", "-c", "ulimit -n; ulimit -Hn"]);
     for number in 0..40 {
@@ -99,8 +95,7 @@ fn a_limit_of_files_is_that_of_the_program_and_not_of_what_makes_it() {
 /// The kernel is asked where the process is, which profiles may forbid the process.
 #[test]
 fn a_profile_may_refuse_to_say_where_it_is() {
-    skip_unless!(works());
-    let rig = Rig::new();
+    let rig = rig!();
     let mut config = rig.config(&["cat", "/proc/self/comm"]);
     config["process"]["noNewPrivileges"] = false.into();
     config["linux"]["seccomp"] = json!({
@@ -113,8 +108,7 @@ fn a_profile_may_refuse_to_say_where_it_is() {
 /// Compiled filters are kept. One in the form that named no compiler may be of one with a fault.
 #[test]
 fn a_kept_filter_of_another_compiler_is_not_used() {
-    skip_unless!(works());
-    let rig = Rig::new();
+    let rig = rig!();
     let mut config = rig.config(&["mkdir", "/tmp/made"]);
     let lenient = json!({ "defaultAction": "SCMP_ACT_ALLOW" });
     let strict = json!({
@@ -142,8 +136,7 @@ fn a_kept_filter_of_another_compiler_is_not_used() {
 
 #[test]
 fn an_agent_that_is_not_there_is_told_of() {
-    skip_unless!(works());
-    let rig = Rig::new();
+    let rig = rig!();
     let mut config = rig.config(&["true"]);
     config["linux"]["seccomp"] = json!({
         "defaultAction": "SCMP_ACT_ALLOW",

@@ -5,13 +5,12 @@ use std::process::Command;
 use orlop_testkit::{assert_contains, machine, skip_unless};
 use serde_json::json;
 
-use crate::rootless::user::{ID, User, ended, out, refusal, works};
+use crate::rootless::user::{ID, User, ended, out, refusal, user, works};
 
 /// On version 2 whoever runs the tests may be in a cgroup whose parent is root's alone, as here.
 #[test]
 fn limits_take_a_cgroup_and_nothing_else_does() {
-    skip_unless!(works());
-    let user = User::new();
+    let user = user!();
     out(user.run(&user.config(&["true"])));
     let mut config = user.config(&["true"]);
     config["linux"]["resources"] = json!({ "pids": { "limit": 20 } });
@@ -30,8 +29,7 @@ fn limits_take_a_cgroup_and_nothing_else_does() {
 
 #[test]
 fn without_a_cgroup_what_needs_one_says_so() {
-    skip_unless!(works());
-    let user = User::new();
+    let user = user!();
     let id = user.start(&user.config(&["sleep", "60"]));
     for verb in ["pause", "ps"] {
         let said = refusal(user.says(&[verb, &id]));

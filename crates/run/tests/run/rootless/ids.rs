@@ -5,10 +5,10 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use orlop_testkit::{assert_contains, machine, skip_unless};
+use orlop_testkit::{assert_contains, machine};
 use serde_json::{Value, json};
 
-use crate::rootless::user::{ID, User, ended, out, refusal, works};
+use crate::rootless::user::{ID, ended, out, refusal, user};
 
 /// Root is the user, and ids from 1 on are others.
 fn with_many(config: &mut Value) {
@@ -22,8 +22,7 @@ fn with_many(config: &mut Value) {
 
 #[test]
 fn where_the_programs_are_missing_it_is_said_which() {
-    skip_unless!(works());
-    let user = User::new();
+    let user = user!();
     let mut config = user.config(&["true"]);
     with_many(&mut config);
     let (id, bundle) = user.bundle(&config);
@@ -39,8 +38,7 @@ fn where_the_programs_are_missing_it_is_said_which() {
 /// Programs in place of root's, which leave a question behind that this test answers.
 #[test]
 fn many_ids_are_mapped_by_programs() {
-    skip_unless!(works());
-    let user = User::new();
+    let user = user!();
     let programs = user.scratch.subdir("programs");
     let asked = user.dir("asked");
     for name in ["newuidmap", "newgidmap"] {
@@ -101,8 +99,7 @@ fn answer(asked: &Path, program: &str, file: &str, first: u32) {
 
 #[test]
 fn what_a_program_says_is_passed_on() {
-    skip_unless!(works());
-    let user = User::new();
+    let user = user!();
     let programs = user.scratch.subdir("programs");
     let program = programs.join("newuidmap");
     fs::write(&program, "#!/bin/sh\necho 'not allowed here' >&2\nexit 3\n").unwrap();

@@ -9,12 +9,11 @@ use std::time::Duration;
 use orlop_testkit::{assert_contains, machine, skip_unless};
 use serde_json::{Value, json};
 
-use crate::rootless::user::{ID, User, ended, out, refusal, works};
+use crate::rootless::user::{ID, User, ended, out, refusal, user, works};
 
 #[test]
 fn a_user_is_root_in_a_container_and_nowhere_else() {
-    skip_unless!(works());
-    let user = User::new();
+    let user = user!();
     let script = "id; cat /proc/self/uid_map; cat /proc/self/setgroups; echo x > /tmp/made";
     let said = out(user.run(&with_writable_root(user.config(&["sh", "-c", script]))));
     let lines: Vec<_> = said.lines().collect();
@@ -42,8 +41,7 @@ fn created(user: &User) -> String {
 
 #[test]
 fn all_commands_know_a_users_container() {
-    skip_unless!(works());
-    let user = User::new();
+    let user = user!();
     let id = created(&user);
     let state = || -> Value { serde_json::from_str(&out(user.says(&["state", &id]))).unwrap() };
     assert_eq!(state()["status"], "created");
@@ -67,8 +65,7 @@ fn all_commands_know_a_users_container() {
 /// All namespaces are entered, by way of the users; what is told of processes is right.
 #[test]
 fn who_joins_is_one_of_the_containers_processes() {
-    skip_unless!(works());
-    let user = User::new();
+    let user = user!();
     let id = user.start(&user.config(&["sleep", "60"]));
     let state: Value = serde_json::from_str(&out(user.says(&["state", &id]))).unwrap();
     let script = "for ns in user pid mnt uts ipc; do readlink /proc/self/ns/$ns; done; \
@@ -98,8 +95,7 @@ fn who_joins_is_one_of_the_containers_processes() {
 /// Nobody but root looks into a process that still holds what is the host's.
 #[test]
 fn what_waits_for_its_start_shows_its_user_nothing() {
-    skip_unless!(works());
-    let user = User::new();
+    let user = user!();
     let id = created(&user);
     let state: Value = serde_json::from_str(&out(user.says(&["state", &id]))).unwrap();
     let mut look = Command::new("ls");
@@ -113,8 +109,7 @@ fn what_waits_for_its_start_shows_its_user_nothing() {
 
 #[test]
 fn states_are_in_the_users_own_directory_which_nobody_cleans_up() {
-    skip_unless!(works());
-    let user = User::new();
+    let user = user!();
     let id = user.start(&user.config(&["sleep", "60"]));
     let dir = user.scratch.subdir("run").join("orlop-run");
     assert!(dir.join(&id).join("state.json").exists());
@@ -124,8 +119,7 @@ fn states_are_in_the_users_own_directory_which_nobody_cleans_up() {
 
 #[test]
 fn without_a_directory_of_its_own_a_user_is_told_to_give_one() {
-    skip_unless!(works());
-    let user = User::new();
+    let user = user!();
     let (id, bundle) = user.bundle(&user.config(&["true"]));
     let mut command = user.command();
     command.env_remove("XDG_RUNTIME_DIR");
@@ -145,8 +139,7 @@ fn without_a_directory_of_its_own_a_user_is_told_to_give_one() {
 
 #[test]
 fn hooks_and_clocks_are_a_users_too() {
-    skip_unless!(works());
-    let user = User::new();
+    let user = user!();
     let mut config = user.config(&["cat", "/proc/self/timens_offsets"]);
     let mark = user.dir("marks");
     let hook = |stage: &str| {
@@ -197,8 +190,7 @@ fn a_user_has_a_terminal() {
 /// Who entered users of its own before is root to them, whether or not it has mounts of its own, too.
 #[test]
 fn root_of_a_user_namespace_needs_no_other() {
-    skip_unless!(works());
-    let user = User::new();
+    let user = user!();
     let mut config = user.config(&["sleep", "60"]);
     let namespaces = config["linux"]["namespaces"].as_array_mut().unwrap();
     namespaces.retain(|it| it["type"] != "user");

@@ -3,10 +3,10 @@
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 
-use orlop_testkit::{assert_contains, skip_unless};
+use orlop_testkit::assert_contains;
 use serde_json::{Value, json};
 
-use crate::rootless::user::{User, out, refusal, works};
+use crate::rootless::user::{out, refusal, user};
 
 fn also(config: &mut Value, mount: Value) {
     config["mounts"].as_array_mut().unwrap().push(mount);
@@ -14,8 +14,7 @@ fn also(config: &mut Value, mount: Value) {
 
 #[test]
 fn devices_are_the_hosts() {
-    skip_unless!(works());
-    let user = User::new();
+    let user = user!();
     let script = "stat -c '%t %T' /dev/null /dev/zero /dev/full /dev/random /dev/urandom /dev/tty; \
                   echo x > /dev/null && readlink /dev/fd && readlink /dev/ptmx";
     let said = out(user.run(&user.config(&["sh", "-c", script])));
@@ -44,8 +43,7 @@ fn devices_are_the_hosts() {
 
 #[test]
 fn volumes_are_bound_with_their_options() {
-    skip_unless!(works());
-    let user = User::new();
+    let user = user!();
     let volume = user.dir("volume");
     fs::write(volume.join("file"), "content\n").unwrap();
     let script = "cat /tmp/one/file; echo x > /tmp/one/made && echo made; echo x > /tmp/two/made || echo refused";
@@ -76,8 +74,7 @@ fn volumes_are_bound_with_their_options() {
 /// What only the host's root may read stays so.
 #[test]
 fn a_volume_gives_no_rights() {
-    skip_unless!(works());
-    let user = User::new();
+    let user = user!();
     let secret = user.scratch.subdir("secret").join("file");
     fs::write(&secret, "secret\n").unwrap();
     fs::set_permissions(&secret, fs::Permissions::from_mode(0o600)).unwrap();
@@ -97,8 +94,7 @@ fn a_volume_gives_no_rights() {
 
 #[test]
 fn what_is_hidden_is_copied_by_its_user() {
-    skip_unless!(works());
-    let user = User::new();
+    let user = user!();
     fs::write(user.rootfs.join("etc/file"), "content\n").unwrap();
     let mut config = user.config(&["cat", "/etc/file"]);
     also(
@@ -112,8 +108,7 @@ fn what_is_hidden_is_copied_by_its_user() {
 
 #[test]
 fn cgroups_are_seen_where_there_are_none_of_ones_own() {
-    skip_unless!(works());
-    let user = User::new();
+    let user = user!();
     for namespace in [false, true] {
         let mut config = user.config(&["sh", "-c", "ls /sys/fs/cgroup | grep -c ."]);
         let namespaces = config["linux"]["namespaces"].as_array_mut().unwrap();

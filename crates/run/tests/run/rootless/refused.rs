@@ -1,9 +1,8 @@
 //! What a user asks for in vain.
 
-use orlop_testkit::skip_unless;
 use serde_json::{Value, json};
 
-use crate::rootless::user::{User, ended, out, refusal, works};
+use crate::rootless::user::{ended, out, refusal, user};
 
 #[test]
 fn what_takes_root_is_refused_in_runcs_words() {
@@ -61,8 +60,7 @@ fn what_takes_root_is_refused_in_runcs_words() {
             "oom_score_adj: permission denied",
         ),
     ];
-    skip_unless!(works());
-    let user = User::new();
+    let user = user!();
     for (change, words) in cases {
         let mut config = user.config(&["true"]);
         change(&mut config);
@@ -84,8 +82,7 @@ fn tmpfs(config: &mut Value, option: &str) {
 
 #[test]
 fn who_joins_is_refused_the_same() {
-    skip_unless!(works());
-    let user = User::new();
+    let user = user!();
     let id = user.start(&user.config(&["sleep", "60"]));
     for (flags, words) in [
         (
@@ -108,8 +105,7 @@ fn who_joins_is_refused_the_same() {
 
 #[test]
 fn rootless_is_true_false_or_as_it_is_found() {
-    skip_unless!(works());
-    let user = User::new();
+    let user = user!();
     for (value, well) in [
         ("auto", true),
         ("", true),

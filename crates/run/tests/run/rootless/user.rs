@@ -43,6 +43,15 @@ pub(crate) fn works() -> Result<(), String> {
     }
 }
 
+/// Begins a test: skips it where a user cannot have containers, else gives a [`User`].
+macro_rules! user {
+    () => {{
+        orlop_testkit::skip_unless!($crate::rootless::user::works());
+        $crate::rootless::user::User::new()
+    }};
+}
+pub(crate) use user;
+
 impl User {
     pub(crate) fn new() -> Self {
         Self::of(ID)
