@@ -17,7 +17,7 @@ use tonic::server::{Grpc, NamedService, UnaryService};
 use tonic::{Request, Response, Status};
 use tonic_prost::ProstCodec;
 
-use crate::world::{World, container};
+use crate::world::{container, world};
 
 #[derive(Clone, PartialEq, prost::Message)]
 struct Question {
@@ -92,8 +92,7 @@ async fn health(status: Arc<AtomicI32>) -> u16 {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn health_over_grpc_decides_who_is_ready_and_who_is_started_anew() {
-    orlop_testkit::skip_unless!(orlop_testkit::machine::can_run_pods());
-    let world = World::start().await;
+    let world = world!();
     let status = Arc::new(AtomicI32::new(NOT_SERVING));
     let port = health(status.clone()).await;
     let mut main = world.idle("main");
@@ -157,8 +156,7 @@ fn web() -> (SocketAddr, Arc<Mutex<Vec<String>>>) {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn checks_and_hooks_ask_over_https_and_fall_back_where_they_should() {
-    orlop_testkit::skip_unless!(orlop_testkit::machine::can_run_pods());
-    let world = World::start().await;
+    let world = world!();
     let (plain, asked) = web();
     let authority = Authority::new(&world.dir("ca"), "nobody knows it");
     let front = TlsFront::before(plain, &authority.issue("web", "DNS:elsewhere"), None);

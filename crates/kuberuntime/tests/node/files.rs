@@ -3,12 +3,11 @@
 use orlop_testkit::assert_contains;
 use serde_json::json;
 
-use crate::world::{World, container};
+use crate::world::{container, world};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn volumes_and_variables_are_as_the_manifest_says() {
-    orlop_testkit::skip_unless!(orlop_testkit::machine::can_run_pods());
-    let world = World::start().await;
+    let world = world!();
     let config = json!({"kind": "ConfigMap", "metadata": {"name": "config", "namespace": "test"},
                         "data": {"key": "value", "file.conf": "text"}});
     let secret = json!({"kind": "Secret", "metadata": {"name": "secret", "namespace": "test"},
@@ -100,8 +99,7 @@ async fn volumes_and_variables_are_as_the_manifest_says() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn what_is_missing_keeps_a_pod_back_and_says_why() {
-    orlop_testkit::skip_unless!(orlop_testkit::machine::can_run_pods());
-    let world = World::start().await;
+    let world = world!();
     let mut main = world.idle("main");
     main["envFrom"] = json!([{"configMapRef": {"name": "none"}}]);
     let config = world.run("no-config", json!({"containers": [main]}));
@@ -152,8 +150,7 @@ async fn what_is_missing_keeps_a_pod_back_and_says_why() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn an_init_container_writes_variables_for_others() {
-    orlop_testkit::skip_unless!(orlop_testkit::machine::can_run_pods());
-    let world = World::start().await;
+    let world = world!();
     let with = |script: &str, references: serde_json::Value| {
         let mut write = world.sh("write", script);
         write["volumeMounts"] = json!([{"name": "v", "mountPath": "/v"}]);

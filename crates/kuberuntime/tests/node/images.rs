@@ -7,12 +7,11 @@ use orlop_kubelet_rules::image::CredentialPolicy;
 use orlop_testkit::{ImageBuilder, Registry, assert_contains};
 use serde_json::json;
 
-use crate::world::{LIMIT, World, container};
+use crate::world::{LIMIT, World, container, world};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_pull_that_fails_is_tried_again_and_recovers() {
-    orlop_testkit::skip_unless!(orlop_testkit::machine::can_run_pods());
-    let world = World::start().await;
+    let world = world!();
     let late = world.registry.reference("late:1");
     let mut main = world.idle("main");
     main["image"] = json!(late);
@@ -59,8 +58,7 @@ async fn a_pull_that_fails_is_tried_again_and_recovers() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn never_and_nonsense_say_so() {
-    orlop_testkit::skip_unless!(orlop_testkit::machine::can_run_pods());
-    let world = World::start().await;
+    let world = world!();
     let mut never = world.idle("main");
     never["image"] = json!(world.registry.reference("none:1"));
     never["imagePullPolicy"] = json!("Never");
@@ -90,8 +88,7 @@ async fn never_and_nonsense_say_so() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_pull_secret_opens_a_private_registry() {
-    orlop_testkit::skip_unless!(orlop_testkit::machine::can_run_pods());
-    let world = World::start().await;
+    let world = world!();
     let private = Registry::start_with_login();
     let login = private.login().unwrap();
     let image = private
@@ -126,8 +123,7 @@ async fn a_pull_secret_opens_a_private_registry() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn an_image_that_a_secret_has_pulled_is_for_who_has_the_secret() {
-    orlop_testkit::skip_unless!(orlop_testkit::machine::can_run_pods());
-    let mut world = World::start().await;
+    let mut world = world!();
     let private = Registry::start_with_login();
     let login = private.login().unwrap();
     let marked = ImageBuilder::busybox().marked("kept").build();

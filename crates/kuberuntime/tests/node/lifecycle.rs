@@ -5,12 +5,11 @@ use std::time::{Duration, Instant};
 use orlop_kubelet_rules::phase::PodPhase;
 use serde_json::json;
 
-use crate::world::{World, container};
+use crate::world::{assert_failed, assert_failed_for, container, world};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn init_sidecar_and_main_come_in_order_and_go_in_reverse() {
-    orlop_testkit::skip_unless!(orlop_testkit::machine::can_run_pods());
-    let world = World::start().await;
+    let world = world!();
     let dir = world.dir("order");
     let note = |name: &str| {
         let script = format!(
@@ -69,8 +68,7 @@ async fn init_sidecar_and_main_come_in_order_and_go_in_reverse() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_pod_that_is_done_is_done_and_one_that_fails_says_so() {
-    orlop_testkit::skip_unless!(orlop_testkit::machine::can_run_pods());
-    let world = World::start().await;
+    let world = world!();
     let done = world.run(
         "done",
         json!({"restartPolicy": "OnFailure", "containers": [world.sh("a", "exit 0"), world.sh("b", "sleep 0.2")]}),
@@ -89,16 +87,10 @@ async fn a_pod_that_is_done_is_done_and_one_that_fails_says_so() {
         (PodPhase::Succeeded, "Completed", 0)
     );
     let view = world.ended(&failed).await;
-    assert_eq!(
-        (view.phase, view.summary.as_str()),
-        (PodPhase::Failed, "Error")
-    );
+    assert_failed(&view, "Error");
     assert_eq!(container(&view, "a")["state"]["terminated"]["exitCode"], 3);
     let view = world.ended(&init_failed).await;
-    assert_eq!(
-        (view.phase, view.summary.as_str()),
-        (PodPhase::Failed, "Init:Error")
-    );
+    assert_failed(&view, "Init:Error");
     assert!(
         container(&view, "a")["state"]["waiting"].is_object(),
         "{:#}",
@@ -109,8 +101,7 @@ async fn a_pod_that_is_done_is_done_and_one_that_fails_says_so() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_hook_before_the_stop_has_its_part_of_the_grace_period() {
-    orlop_testkit::skip_unless!(orlop_testkit::machine::can_run_pods());
-    let world = World::start().await;
+    let world = world!();
     let dir = world.dir("hooks");
     let mut quick = world.idle("quick");
     quick["lifecycle"] = json!({
@@ -149,8 +140,7 @@ async fn a_hook_before_the_stop_has_its_part_of_the_grace_period() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_failed_hook_after_the_start_kills_the_container() {
-    orlop_testkit::skip_unless!(orlop_testkit::machine::can_run_pods());
-    let world = World::start().await;
+    let world = world!();
     let mut main = world.idle("main");
     main["lifecycle"] = json!({"postStart": {"exec": {"command": ["/bin/sh", "-c", "exit 7"]}}});
     let uid = world.run("hook", json!({"containers": [main]}));
@@ -171,8 +161,7 @@ async fn a_failed_hook_after_the_start_kills_the_container() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_pod_that_is_wanted_again_while_it_ends_comes_back() {
-    orlop_testkit::skip_unless!(orlop_testkit::machine::can_run_pods());
-    let world = World::start().await;
+    let world = world!();
     let spec = json!({"containers": [world.idle("main")]});
     let uid = world.run("again", spec.clone());
     let id = container(&*world.ready(&uid).await, "main")["containerID"].clone();
@@ -189,8 +178,7 @@ async fn a_pod_that_is_wanted_again_while_it_ends_comes_back() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_pod_is_ended_from_above_with_a_reason() {
-    orlop_testkit::skip_unless!(orlop_testkit::machine::can_run_pods());
-    let world = World::start().await;
+    let world = world!();
     let evicted = world.run("evicted", json!({"containers": [world.idle("main")]}));
     let late = world.run(
         "late",
@@ -207,20 +195,14 @@ async fn a_pod_is_ended_from_above_with_a_reason() {
     );
     assert_eq!(view.status["reason"], "Evicted");
     let view = world.ended(&late).await;
-    assert_eq!(
-        (view.phase, view.reason.as_str()),
-        (PodPhase::Failed, "DeadlineExceeded")
-    );
+    assert_failed_for(&view, "DeadlineExceeded");
     let rejected = world.input("rejected", json!({"containers": [world.idle("main")]}), &[]);
     let uid = rejected.uid().to_owned();
     world
         .manager
         .reject_pod(rejected, "OutOfcpu", "the node has no room");
     let view = world.ended(&uid).await;
-    assert_eq!(
-        (view.phase, view.reason.as_str()),
-        (PodPhase::Failed, "OutOfcpu")
-    );
+    assert_failed_for(&view, "OutOfcpu");
     assert!(
         !world
             .happened(&uid)
@@ -232,8 +214,7 @@ async fn a_pod_is_ended_from_above_with_a_reason() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_container_is_resized_while_it_runs_and_another_joins_to_look() {
-    orlop_testkit::skip_unless!(orlop_testkit::machine::can_run_pods());
-    let world = World::start().await;
+    let world = world!();
     let mut main = world.idle("main");
     main["resources"] = json!({"limits": {"cpu": "500m", "memory": "64Mi"}});
     let mut other = world.idle("other");
@@ -274,8 +255,7 @@ async fn a_container_is_resized_while_it_runs_and_another_joins_to_look() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_directory_that_holds_more_than_it_may_ends_its_pod() {
-    orlop_testkit::skip_unless!(orlop_testkit::machine::can_run_pods());
-    let world = World::start().await;
+    let world = world!();
     let mut main = world.sh("main", "head -c 3000000 /dev/zero > /data/big; sleep 1000");
     main["volumeMounts"] = json!([{"name": "data", "mountPath": "/data"}]);
     let uid = world.run(
@@ -284,10 +264,7 @@ async fn a_directory_that_holds_more_than_it_may_ends_its_pod() {
                "volumes": [{"name": "data", "emptyDir": {"sizeLimit": "1Mi"}}]}),
     );
     let view = world.ended(&uid).await;
-    assert_eq!(
-        (view.phase, view.reason.as_str()),
-        (PodPhase::Failed, "Evicted")
-    );
+    assert_failed_for(&view, "Evicted");
     assert!(
         view.message.contains("\"data\" exceeds the limit"),
         "{}",
@@ -298,8 +275,7 @@ async fn a_directory_that_holds_more_than_it_may_ends_its_pod() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn one_exit_code_starts_the_whole_pod_anew() {
-    orlop_testkit::skip_unless!(orlop_testkit::machine::can_run_pods());
-    let world = World::start().await;
+    let world = world!();
     let dir = world.dir("anew");
     let volumes = json!([{"name": "anew", "hostPath": {"path": dir}}]);
     let mounted = |mut container: serde_json::Value| {
@@ -337,8 +313,7 @@ async fn one_exit_code_starts_the_whole_pod_anew() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_command_that_is_not_there_is_not_tried_in_a_hurry() {
-    orlop_testkit::skip_unless!(orlop_testkit::machine::can_run_pods());
-    let world = World::start().await;
+    let world = world!();
     let mut main = world.idle("main");
     main["command"] = json!(["/no/such/command"]);
     let uid = world.run("wrong", json!({"containers": [main, world.idle("other")]}));

@@ -9,7 +9,7 @@ use orlop_kuberuntime::manager::Shutdown;
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::{Value, json};
 
-use crate::world::{LIMIT, World, container};
+use crate::world::{LIMIT, World, container, world};
 
 /// How many pods lose their sandbox: what comes first of a container's end and its sandbox's is
 /// another thing each time.
@@ -109,8 +109,7 @@ async fn counts_one_restart(world: &World, lose: impl AsyncFn(&str)) {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_pod_whose_sandbox_is_stopped_beneath_it_counts_one_restart() {
-    orlop_testkit::skip_unless!(orlop_testkit::machine::can_run_pods());
-    let world = World::start().await;
+    let world = world!();
     counts_one_restart(&world, async |sandbox| {
         let runtime = world.manager.runtime();
         runtime.stop_pod_sandbox(sandbox).await.expect("stop");
@@ -121,8 +120,7 @@ async fn a_pod_whose_sandbox_is_stopped_beneath_it_counts_one_restart() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_pod_whose_keeper_is_killed_counts_one_restart() {
-    orlop_testkit::skip_unless!(orlop_testkit::machine::can_run_pods());
-    let world = World::start().await;
+    let world = world!();
     counts_one_restart(&world, async |sandbox| {
         kill_process(keeper_of(sandbox), Signal::KILL).expect("kill");
     })
@@ -133,8 +131,7 @@ async fn a_pod_whose_keeper_is_killed_counts_one_restart() {
 /// As containerd 2 stops a sandbox, telling of each end at once.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_pod_whose_containers_end_before_its_sandbox_counts_one_restart() {
-    orlop_testkit::skip_unless!(orlop_testkit::machine::can_run_pods());
-    let world = World::start().await;
+    let world = world!();
     counts_one_restart(&world, async |sandbox| {
         let runtime = world.manager.runtime();
         for container in runtime.list_containers(None).await.expect("list") {
@@ -151,8 +148,7 @@ async fn a_pod_whose_containers_end_before_its_sandbox_counts_one_restart() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn what_was_only_made_when_the_sandbox_went_is_no_restart() {
-    orlop_testkit::skip_unless!(orlop_testkit::machine::can_run_pods());
-    let mut world = World::start().await;
+    let mut world = world!();
     let spec = json!({"containers": [world.idle("main")]});
     let uid = world.run("made", spec.clone());
     world.ready(&uid).await;

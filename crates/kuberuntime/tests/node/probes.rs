@@ -5,12 +5,11 @@ use std::time::Duration;
 use orlop_testkit::assert_contains;
 use serde_json::json;
 
-use crate::world::{World, container};
+use crate::world::{container, world};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_container_that_fails_its_checks_is_started_anew() {
-    orlop_testkit::skip_unless!(orlop_testkit::machine::can_run_pods());
-    let world = World::start().await;
+    let world = world!();
     let mut live = world.sh(
         "live",
         "touch /tmp/ok; trap 'exit 0' TERM; (sleep 3; rm /tmp/ok) & while :; do sleep 0.1; done",
@@ -38,8 +37,7 @@ async fn a_container_that_fails_its_checks_is_started_anew() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn readiness_comes_and_goes_over_http_and_tcp() {
-    orlop_testkit::skip_unless!(orlop_testkit::machine::can_run_pods());
-    let world = World::start().await;
+    let world = world!();
     let mut web = world.sh(
         "web",
         "mkdir /www; echo ok > /www/ready; exec httpd -f -p 8080 -h /www",

@@ -3,7 +3,7 @@
 use orlop_kuberuntime::manager::Shutdown;
 use serde_json::{Value, json};
 
-use crate::world::{World, container};
+use crate::world::{World, container, world};
 
 /// All that a pod of each kind is, by name.
 fn pods(world: &World) -> Vec<(&'static str, Value)> {
@@ -60,8 +60,7 @@ fn phase(view: &orlop_kuberuntime::manager::PodView) -> String {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn after_a_reboot_pods_are_as_their_policies_say() {
-    orlop_testkit::skip_unless!(orlop_testkit::machine::can_run_pods());
-    let mut world = World::start().await;
+    let mut world = world!();
     let uids = want(&world);
     let [always, never, done, job] = &uids[..] else {
         unreachable!()
@@ -134,8 +133,7 @@ async fn after_a_reboot_pods_are_as_their_policies_say() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_runtime_that_has_forgotten_all_is_given_it_again() {
-    orlop_testkit::skip_unless!(orlop_testkit::machine::can_run_pods());
-    let mut world = World::start().await;
+    let mut world = world!();
     let spec = json!({"containers": [world.idle("main")]});
     let uid = world.run("forgotten", spec.clone());
     world.ready(&uid).await;

@@ -4,12 +4,11 @@ use std::time::Duration;
 
 use serde_json::json;
 
-use crate::world::{World, container};
+use crate::world::{World, container, world};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_crash_loop_waits_ten_seconds_and_then_twenty() {
-    orlop_testkit::skip_unless!(orlop_testkit::machine::can_run_pods());
-    let world = World::start().await;
+    let world = world!();
     let dir = world.dir("crashes");
     let mut main = world.sh(
         "main",
@@ -83,8 +82,7 @@ async fn each_policy_restarts_what_it_should() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn last_words_come_from_the_log_if_the_manifest_says_so() {
-    orlop_testkit::skip_unless!(orlop_testkit::machine::can_run_pods());
-    let world = World::start().await;
+    let world = world!();
     let mut main = world.sh("main", "echo one; echo two >&2; exit 5");
     main["terminationMessagePolicy"] = json!("FallbackToLogsOnError");
     let uid = world.run(
@@ -99,8 +97,7 @@ async fn last_words_come_from_the_log_if_the_manifest_says_so() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn the_manager_and_the_runtime_come_and_go_under_a_pod() {
-    orlop_testkit::skip_unless!(orlop_testkit::machine::can_run_pods());
-    let mut world = World::start().await;
+    let mut world = world!();
     let spec = json!({"containers": [world.idle("main")]});
     let uid = world.run("steady", spec.clone());
     let other = world.run("leaves", json!({"containers": [world.idle("main")]}));
@@ -149,8 +146,7 @@ async fn the_manager_and_the_runtime_come_and_go_under_a_pod() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn what_runs_and_is_nobodys_ends_once_all_sources_are_read() {
-    orlop_testkit::skip_unless!(orlop_testkit::machine::can_run_pods());
-    let mut world = World::start().await;
+    let mut world = world!();
     let mut main = world.idle("main");
     let dir = world.dir("stranger");
     main["lifecycle"] =
@@ -200,8 +196,7 @@ async fn what_runs_and_is_nobodys_ends_once_all_sources_are_read() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn what_ends_before_the_sources_are_read_waits_for_them() {
-    orlop_testkit::skip_unless!(orlop_testkit::machine::can_run_pods());
-    let mut world = World::start().await;
+    let mut world = world!();
     let dir = world.dir("told");
     let config = json!({"kind": "ConfigMap", "metadata": {"name": "config", "namespace": "test"},
                         "data": {"key": "value"}});
@@ -242,8 +237,7 @@ async fn what_ends_before_the_sources_are_read_waits_for_them() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_container_that_somebody_removed_keeps_its_count_until_it_starts_again() {
-    orlop_testkit::skip_unless!(orlop_testkit::machine::can_run_pods());
-    let world = World::start().await;
+    let world = world!();
     let main = world.sh("main", "echo last words > /dev/termination-log; exit 3");
     let uid = world.run("removed", json!({"containers": [main]}));
     let view = world

@@ -7,7 +7,7 @@ use orlop_kuberuntime::manager::Shutdown;
 use orlop_testkit::Node;
 use serde_json::{Value, json};
 
-use crate::world::{World, container};
+use crate::world::{World, container, world};
 
 /// The first of the node's ids that a process' root is, and how many ids it has.
 fn map(text: &str) -> (u32, u32) {
@@ -179,8 +179,7 @@ async fn a_pod_has_users_of_its_own() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn ids_that_cannot_be_cut_keep_a_manager_from_starting() {
-    orlop_testkit::skip_unless!(orlop_testkit::machine::can_run_pods());
-    let world = World::start().await;
+    let world = world!();
     let mut options = world.manager.options().clone();
     world.manager.shutdown(Shutdown::Leave).await;
     options.user_namespaces.ids_per_pod = 1000;

@@ -4,6 +4,7 @@ use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
+use orlop_kubelet_rules::phase::PodPhase;
 use orlop_kuberuntime::manager::{
     Change, Event, Manager, Objects, Options, PodInput, PodView, Shutdown, Stage,
 };
@@ -20,6 +21,15 @@ pub struct World {
     pub manager: Manager,
     pub events: Arc<Mutex<Vec<Event>>>,
 }
+
+/// Begins a test: skips it where no pod can run, else gives a [`World`].
+macro_rules! world {
+    () => {{
+        orlop_testkit::skip_unless!(orlop_testkit::machine::can_run_pods());
+        $crate::world::World::start().await
+    }};
+}
+pub(crate) use world;
 
 impl World {
     pub async fn start() -> Self {
@@ -299,4 +309,18 @@ pub fn container<'a>(view: &'a PodView, name: &str) -> &'a Value {
     .flatten()
     .find(|status| status["name"] == name)
     .unwrap_or(&Value::Null)
+}
+
+/// Asserts that a pod has failed, and how that is summed up.
+#[track_caller]
+pub fn assert_failed(view: &PodView, summary: &str) {
+    let seen = (view.phase, view.summary.as_str());
+    assert_eq!(seen, (PodPhase::Failed, summary));
+}
+
+/// Asserts that a pod was failed for a reason.
+#[track_caller]
+pub fn assert_failed_for(view: &PodView, reason: &str) {
+    let seen = (view.phase, view.reason.as_str());
+    assert_eq!(seen, (PodPhase::Failed, reason));
 }
