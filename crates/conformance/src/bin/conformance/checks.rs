@@ -53,14 +53,11 @@ pub(crate) async fn run(
 
 /// What pods of all kinds become.
 fn pods_live(kubelet: &Kubelet, image: &str, report: &mut Report) -> anyhow::Result<()> {
-    report.check(
-        "the kubelet is healthy",
-        within(|| {
-            let said = kubelet.get("/healthz")?;
-            ensure!(said.trim() == "ok", "it says {said:?}");
-            Ok(())
-        }),
-    );
+    report.within("the kubelet is healthy", || {
+        let said = kubelet.get("/healthz")?;
+        ensure!(said.trim() == "ok", "it says {said:?}");
+        Ok(())
+    });
     let dir = kubelet.manifests();
     for (name, pod) in [
         ("web", manifests::web(image, "hello")),
@@ -71,113 +68,83 @@ fn pods_live(kubelet: &Kubelet, image: &str, report: &mut Report) -> anyhow::Res
     ] {
         write(&dir, name, &pod)?;
     }
-    report.check(
-        "a pod becomes ready, its initial container first",
-        within(|| {
-            let pod = there(kubelet, "web")?;
-            for name in ["server", "beside"] {
-                ensure!(
-                    status(&pod, name)["ready"] == true,
-                    "{name} is {}",
-                    status(&pod, name)
-                );
-            }
-            let first = &pod["status"]["initContainerStatuses"][0]["state"]["terminated"];
-            ensure!(first["exitCode"] == 0, "the initial container: {first}");
-            Ok(())
-        }),
-    );
-    report.check(
-        "a container's log is told",
-        within(|| {
-            says(
-                &kubelet.get(&kubelet.path("containerLogs", "web", "server"))?,
-                "serving\n",
-            )?;
-            says(
-                &kubelet.get(&kubelet.path("containerLogs", "web", "beside"))?,
-                "of default\n",
-            )
-        }),
-    );
-    report.check(
-        "a command in a container",
-        within(|| {
-            let path = kubelet.path("run", "web", "server");
-            says(
-                &kubelet.post(&format!("{path}?cmd=cat%20/data/index.html"))?,
-                "hello\n",
-            )
-        }),
-    );
-    report.check(
-        "figures of a pod",
-        within(|| {
-            let summary: Value = serde_json::from_str(&kubelet.get("/stats/summary")?)?;
-            let pods = summary["pods"].as_array().context("no pods")?;
-            let web = pods.iter().find(|pod| {
-                let name = pod["podRef"]["name"].as_str();
-                name.is_some_and(|name| name.starts_with("web-"))
-            });
-            let web = web.context("not of the pod")?;
-            for container in web["containers"].as_array().context("no containers")? {
-                let memory = container["memory"]["workingSetBytes"].as_u64().unwrap_or(0);
-                ensure!(memory > 0, "no memory: {container}");
-            }
+    report.within("a pod becomes ready, its initial container first", || {
+        let pod = there(kubelet, "web")?;
+        for name in ["server", "beside"] {
             ensure!(
-                web["containers"].as_array().map(Vec::len) == Some(2),
-                "{}",
-                web["containers"]
+                status(&pod, name)["ready"] == true,
+                "{name} is {}",
+                status(&pod, name)
             );
-            Ok(())
-        }),
-    );
-    report.check(
-        "what ends badly is restarted, and waited with",
-        within(|| {
-            let pod = there(kubelet, "restless")?;
-            let main = status(&pod, "main");
-            ensure!(main["restartCount"].as_u64() >= Some(1), "{main}");
-            ensure!(main["lastState"]["terminated"]["exitCode"] == 3, "{main}");
-            ensure!(
-                main["state"]["waiting"]["reason"] == "CrashLoopBackOff",
-                "{main}"
-            );
-            Ok(())
-        }),
-    );
-    report.check(
-        "what is ill is restarted",
-        within(|| {
-            let pod = there(kubelet, "ill")?;
-            ensure!(
-                status(&pod, "main")["restartCount"].as_u64() >= Some(1),
-                "{}",
-                status(&pod, "main")
-            );
-            Ok(())
-        }),
-    );
-    report.check(
-        "what is done stays so",
-        within(|| {
-            let pod = there(kubelet, "done")?;
-            ensure!(
-                pod["status"]["phase"] == "Succeeded",
-                "it is {}",
-                pod["status"]["phase"]
-            );
-            Ok(())
-        }),
-    );
-    report.check(
-        "a pod in the host's network",
-        within(|| {
-            let own = std::fs::read_link("/proc/self/ns/net")?;
-            let said = kubelet.get(&kubelet.path("containerLogs", "host", "main"))?;
-            says(&said, format!("{}\n", own.display()))
-        }),
-    );
+        }
+        let first = &pod["status"]["initContainerStatuses"][0]["state"]["terminated"];
+        ensure!(first["exitCode"] == 0, "the initial container: {first}");
+        Ok(())
+    });
+    report.within("a container's log is told", || {
+        says(
+            &kubelet.get(&kubelet.path("containerLogs", "web", "server"))?,
+            "serving\n",
+        )?;
+        says(
+            &kubelet.get(&kubelet.path("containerLogs", "web", "beside"))?,
+            "of default\n",
+        )
+    });
+    report.within("a command in a container", || serves(kubelet, "hello\n"));
+    report.within("figures of a pod", || {
+        let summary: Value = serde_json::from_str(&kubelet.get("/stats/summary")?)?;
+        let pods = summary["pods"].as_array().context("no pods")?;
+        let web = pods.iter().find(|pod| {
+            let name = pod["podRef"]["name"].as_str();
+            name.is_some_and(|name| name.starts_with("web-"))
+        });
+        let web = web.context("not of the pod")?;
+        for container in web["containers"].as_array().context("no containers")? {
+            let memory = container["memory"]["workingSetBytes"].as_u64().unwrap_or(0);
+            ensure!(memory > 0, "no memory: {container}");
+        }
+        ensure!(
+            web["containers"].as_array().map(Vec::len) == Some(2),
+            "{}",
+            web["containers"]
+        );
+        Ok(())
+    });
+    report.within("what ends badly is restarted, and waited with", || {
+        let pod = there(kubelet, "restless")?;
+        let main = status(&pod, "main");
+        ensure!(main["restartCount"].as_u64() >= Some(1), "{main}");
+        ensure!(main["lastState"]["terminated"]["exitCode"] == 3, "{main}");
+        ensure!(
+            main["state"]["waiting"]["reason"] == "CrashLoopBackOff",
+            "{main}"
+        );
+        Ok(())
+    });
+    report.within("what is ill is restarted", || {
+        let pod = there(kubelet, "ill")?;
+        ensure!(
+            status(&pod, "main")["restartCount"].as_u64() >= Some(1),
+            "{}",
+            status(&pod, "main")
+        );
+        Ok(())
+    });
+    report.within("what is done stays so", || {
+        let pod = there(kubelet, "done")?;
+        ensure!(
+            pod["status"]["phase"] == "Succeeded",
+            "it is {}",
+            pod["status"]["phase"]
+        );
+        Ok(())
+    });
+    report.within("a pod in the host's network", || {
+        let own = std::fs::read_link("/proc/self/ns/net")?;
+        let said = kubelet.get(&kubelet.path("containerLogs", "host", "main"))?;
+        says(&said, format!("{}\n", own.display()))
+    });
     Ok(())
 }
 
@@ -207,52 +174,42 @@ async fn newer_pods_live(
     }
     let is_here = |wanted: &str| missing.contains(&(wanted, None));
     if is_here("beside") {
-        report.check(
+        report.within(
             "a sidecar is up before its pod, and goes when that is done",
-            within(|| {
+            || {
                 let pod = there(kubelet, "beside")?;
                 let phase = &pod["status"]["phase"];
                 ensure!(*phase == "Succeeded", "it is {phase}: {}", pod["status"]);
                 let sidecar = &pod["status"]["initContainerStatuses"][0]["state"]["terminated"];
                 ensure!(sidecar["exitCode"] == 0, "the sidecar: {sidecar}");
                 Ok(())
-            }),
+            },
         );
     }
     if is_here("volume") {
-        report.check(
-            "an image is a volume that nobody writes to",
-            within(|| {
-                let said = kubelet.get(&kubelet.path("containerLogs", "volume", "main"))?;
-                says(&said, "there\nread only\n")
-            }),
-        );
+        report.within("an image is a volume that nobody writes to", || {
+            let said = kubelet.get(&kubelet.path("containerLogs", "volume", "main"))?;
+            says(&said, "there\nread only\n")
+        });
     }
     if is_here("users") {
-        report.check(
-            "a pod has users of its own",
-            within(|| {
-                let said = kubelet.get(&kubelet.path("containerLogs", "users", "main"))?;
-                let words: Vec<&str> = said.split_ascii_whitespace().collect();
-                let is_mapped =
-                    matches!(words[..], ["0", first, "65536"] if first.parse::<u32>()? > 0);
-                ensure!(is_mapped, "its map is {said:?}");
-                Ok(())
-            }),
-        );
+        report.within("a pod has users of its own", || {
+            let said = kubelet.get(&kubelet.path("containerLogs", "users", "main"))?;
+            let words: Vec<&str> = said.split_ascii_whitespace().collect();
+            let is_mapped = matches!(words[..], ["0", first, "65536"] if first.parse::<u32>()? > 0);
+            ensure!(is_mapped, "its map is {said:?}");
+            Ok(())
+        });
     }
     if programs.gates.iter().any(|gate| gate == "EventedPLEG=true") {
-        report.check(
-            "containers' events are heard",
-            within(|| {
-                let figures = kubelet.get("/metrics")?;
-                let name = "kubelet_evented_pleg_connection_success_count ";
-                let line = figures.lines().find_map(|line| line.strip_prefix(name));
-                let count: f64 = line.context("no such figure")?.parse()?;
-                ensure!(count > 0.0, "it never heard any");
-                Ok(())
-            }),
-        );
+        report.within("containers' events are heard", || {
+            let figures = kubelet.get("/metrics")?;
+            let name = "kubelet_evented_pleg_connection_success_count ";
+            let line = figures.lines().find_map(|line| line.strip_prefix(name));
+            let count: f64 = line.context("no such figure")?.parse()?;
+            ensure!(count > 0.0, "it never heard any");
+            Ok(())
+        });
     }
     Ok(())
 }
@@ -276,16 +233,9 @@ async fn nothing_is_lost(kubelet: &mut Kubelet, node: &mut Node, report: &mut Re
     node.kill9();
     node.start_again().await;
     report.check("a pod goes on without the daemon", same(&before, kubelet));
-    report.check(
-        "a command in a container after that",
-        within(|| {
-            let path = kubelet.path("run", "web", "server");
-            says(
-                &kubelet.post(&format!("{path}?cmd=cat%20/data/index.html"))?,
-                "hello\n",
-            )
-        }),
-    );
+    report.within("a command in a container after that", || {
+        serves(kubelet, "hello\n")
+    });
 }
 
 /// Manifests are changed, and go.
@@ -297,16 +247,9 @@ async fn pods_change(
 ) -> anyhow::Result<()> {
     let dir = kubelet.manifests();
     write(&dir, "web", &manifests::web(image, "changed"))?;
-    report.check(
-        "a changed manifest is another pod",
-        within(|| {
-            let path = kubelet.path("run", "web", "server");
-            says(
-                &kubelet.post(&format!("{path}?cmd=cat%20/data/index.html"))?,
-                "changed\n",
-            )
-        }),
-    );
+    report.within("a changed manifest is another pod", || {
+        serves(kubelet, "changed\n")
+    });
     report.check(
         "pods without a manifest are removed",
         remove_all(kubelet, node).await,
@@ -353,18 +296,15 @@ fn processors(kubelet: &Kubelet, image: &str, report: &mut Report) -> anyhow::Re
         list.map(str::to_owned)
             .with_context(|| format!("no list: {said:?}"))
     };
-    report.check(
-        "a processor is one pod's alone",
-        within(|| {
-            let (own, shared) = (of("pinned")?, of("host")?);
-            let one: u32 = own.parse().with_context(|| format!("it has {own}"))?;
-            ensure!(
-                one > 0 && shared.starts_with('0') && !processors_of(&shared)?.contains(&one),
-                "it has {own}, the other {shared}"
-            );
-            Ok(())
-        }),
-    );
+    report.within("a processor is one pod's alone", || {
+        let (own, shared) = (of("pinned")?, of("host")?);
+        let one: u32 = own.parse().with_context(|| format!("it has {own}"))?;
+        ensure!(
+            one > 0 && shared.starts_with('0') && !processors_of(&shared)?.contains(&one),
+            "it has {own}, the other {shared}"
+        );
+        Ok(())
+    });
     Ok(())
 }
 
@@ -385,6 +325,11 @@ struct Report(Outcome);
 impl Report {
     fn skip(&mut self, why: &str) {
         *self.0.skipped.entry(why.to_owned()).or_default() += 1;
+    }
+
+    /// Checks what comes true in time.
+    fn within(&mut self, name: &str, look: impl FnMut() -> anyhow::Result<()>) {
+        self.check(name, within(look));
     }
 
     fn check(&mut self, name: &str, found: anyhow::Result<()>) {
@@ -437,6 +382,13 @@ fn container_ids(kubelet: &Kubelet) -> anyhow::Result<Vec<String>> {
             Ok(id.to_owned())
         })
         .collect()
+}
+
+/// Whether a command in the pod `web` finds its file as it should be.
+fn serves(kubelet: &Kubelet, wanted: &str) -> anyhow::Result<()> {
+    let path = kubelet.path("run", "web", "server");
+    let said = kubelet.post(&format!("{path}?cmd=cat%20/data/index.html"))?;
+    says(&said, wanted)
 }
 
 fn there(kubelet: &Kubelet, name: &str) -> anyhow::Result<Value> {

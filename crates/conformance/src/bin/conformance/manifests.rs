@@ -2,6 +2,9 @@
 
 use serde_json::{Value, json};
 
+/// What a container does that runs until it is told to end.
+const WAIT: &str = "trap 'exit 0' TERM; while :; do sleep 0.2; done";
+
 /// A pod with an initial container, a server that is ready once it answers, and one beside it.
 pub(crate) fn web(image: &str, says: &str) -> Value {
     let data = json!([{ "name": "data", "mountPath": "/data" }]);
@@ -23,7 +26,7 @@ pub(crate) fn web(image: &str, says: &str) -> Value {
                 {
                     "name": "beside", "image": image,
                     "env": [{ "name": "OF", "valueFrom": { "fieldRef": { "fieldPath": "metadata.namespace" } } }],
-                    "command": ["sh", "-c", "echo of $OF; trap 'exit 0' TERM; while :; do sleep 0.2; done"],
+                    "command": ["sh", "-c", format!("echo of $OF; {WAIT}")],
                 },
             ],
         }),
@@ -32,26 +35,15 @@ pub(crate) fn web(image: &str, says: &str) -> Value {
 
 /// A pod whose container ends badly at once, again and again.
 pub(crate) fn restless(image: &str) -> Value {
-    pod(
-        "restless",
-        json!({
-            "containers": [{ "name": "main", "image": image, "command": ["sh", "-c", "exit 3"] }],
-        }),
-    )
+    pod_of("restless", image, &["sh", "-c", "exit 3"], &json!({}))
 }
 
 /// A pod that is restarted because it says that it is ill.
 pub(crate) fn ill(image: &str) -> Value {
-    pod(
-        "ill",
-        json!({
-            "containers": [{
-                "name": "main", "image": image,
-                "command": ["sh", "-c", "trap 'exit 0' TERM; while :; do sleep 0.2; done"],
-                "livenessProbe": { "exec": { "command": ["false"] }, "periodSeconds": 1, "failureThreshold": 1 },
-            }],
-        }),
-    )
+    let probe =
+        json!({ "exec": { "command": ["false"] }, "periodSeconds": 1, "failureThreshold": 1 });
+    let more = json!({ "livenessProbe": probe });
+    pod_of("ill", image, &["sh", "-c", WAIT], &more)
 }
 
 /// A pod that is done.
@@ -73,7 +65,7 @@ pub(crate) fn host(image: &str) -> Value {
             "hostNetwork": true,
             "containers": [{
                 "name": "main", "image": image,
-                "command": ["sh", "-c", "readlink /proc/self/ns/net; trap 'exit 0' TERM; while :; do sleep 0.2; done"],
+                "command": ["sh", "-c", format!("readlink /proc/self/ns/net; {WAIT}")],
             }],
         }),
     )
@@ -81,7 +73,6 @@ pub(crate) fn host(image: &str) -> Value {
 
 /// A pod that asks for what older kubelets do not know, by its name.
 pub(crate) fn newer(name: &str, image: &str) -> Value {
-    let wait = "trap 'exit 0' TERM; while :; do sleep 0.2; done";
     let spec = match name {
         // Its container ends well if the sidecar was up first.
         "beside" => {
@@ -91,7 +82,7 @@ pub(crate) fn newer(name: &str, image: &str) -> Value {
                 "volumes": [{ "name": "data", "emptyDir": {} }],
                 "initContainers": [{
                     "name": "sidecar", "image": image, "restartPolicy": "Always", "volumeMounts": data,
-                    "command": ["sh", "-c", format!("sleep 1; echo up > /data/up; {wait}")],
+                    "command": ["sh", "-c", format!("sleep 1; echo up > /data/up; {WAIT}")],
                     "startupProbe": {
                         "exec": { "command": ["test", "-e", "/data/up"] }, "periodSeconds": 1, "failureThreshold": 60,
                     },
@@ -106,14 +97,14 @@ pub(crate) fn newer(name: &str, image: &str) -> Value {
             "containers": [{
                 "name": "main", "image": image, "volumeMounts": [{ "name": "files", "mountPath": "/files" }],
                 "command": ["sh", "-c", format!(
-                    "test -x /files/bin/busybox && echo there; (: > /files/bin/mine) 2>/dev/null || echo read only; {wait}"
+                    "test -x /files/bin/busybox && echo there; (: > /files/bin/mine) 2>/dev/null || echo read only; {WAIT}"
                 )],
             }],
         }),
         _ => json!({
             "hostUsers": false,
             "containers": [{
-                "name": "main", "image": image, "command": ["sh", "-c", format!("cat /proc/self/uid_map; {wait}")],
+                "name": "main", "image": image, "command": ["sh", "-c", format!("cat /proc/self/uid_map; {WAIT}")],
             }],
         }),
     };
@@ -123,15 +114,17 @@ pub(crate) fn newer(name: &str, image: &str) -> Value {
 /// A pod that has a processor for itself.
 pub(crate) fn pinned(image: &str) -> Value {
     let amounts = json!({ "cpu": "1", "memory": "64Mi" });
-    pod(
-        "pinned",
-        json!({
-            "containers": [{
-                "name": "main", "image": image, "resources": { "limits": amounts, "requests": amounts },
-                "command": ["sh", "-c", "trap 'exit 0' TERM; while :; do sleep 0.2; done"],
-            }],
-        }),
-    )
+    let more = json!({ "resources": { "limits": amounts, "requests": amounts } });
+    pod_of("pinned", image, &["sh", "-c", WAIT], &more)
+}
+
+/// A pod of one container.
+fn pod_of(name: &str, image: &str, command: &[&str], more: &Value) -> Value {
+    let mut main = json!({ "name": "main", "image": image, "command": command });
+    for (key, value) in more.as_object().into_iter().flatten() {
+        main[key] = value.clone();
+    }
+    pod(name, json!({ "containers": [main] }))
 }
 
 fn pod(name: &str, mut spec: Value) -> Value {
