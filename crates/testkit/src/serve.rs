@@ -1,5 +1,6 @@
 //! Servers with a thread and a reactor of their own, so that blocking tests can use them.
 
+use std::io;
 use std::net::{SocketAddr, TcpListener};
 use std::os::unix::net::UnixListener;
 use std::path::Path;
@@ -30,12 +31,7 @@ impl Background {
         Self::start(async move || {
             let listener = tokio::net::TcpListener::from_std(listener);
             let listener = listener.expect("hand over a socket");
-            loop {
-                if let Ok((stream, _)) = listener.accept().await {
-                    // Ends with the reactor.
-                    tokio::spawn(serve(stream));
-                }
-            }
+            accept_all(async || Ok(listener.accept().await?.0), serve).await;
         })
     }
 
@@ -51,11 +47,7 @@ impl Background {
         Self::start(async move || {
             let listener = tokio::net::UnixListener::from_std(listener);
             let listener = listener.expect("hand over a socket");
-            loop {
-                if let Ok((stream, _)) = listener.accept().await {
-                    tokio::spawn(serve(stream));
-                }
-            }
+            accept_all(async || Ok(listener.accept().await?.0), serve).await;
         })
     }
 
@@ -75,6 +67,18 @@ impl Background {
         Self {
             stop: Some(stop),
             thread: Some(thread),
+        }
+    }
+}
+
+async fn accept_all<S, F>(accept: impl AsyncFn() -> io::Result<S>, serve: impl Fn(S) -> F)
+where
+    F: Future<Output = ()> + Send + 'static,
+{
+    loop {
+        if let Ok(stream) = accept().await {
+            // Ends with the reactor.
+            tokio::spawn(serve(stream));
         }
     }
 }

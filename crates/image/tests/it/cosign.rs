@@ -74,6 +74,16 @@ impl Scene {
         text
     }
 
+    /// Files of whom to trust: an authority, a log of signatures and one of certificates.
+    fn trust(&self, services: &Services) -> [PathBuf; 3] {
+        let state = &services.state;
+        [
+            self.write("roots.pem", &state.authority.pem()),
+            self.write("rekor.pub", &state.log.key.pem()),
+            self.write("ct.pub", &state.certificate_log.pem()),
+        ]
+    }
+
     /// Signs the image, in bundles or as it was before.
     fn sign(&self, bundles: bool, words: &[&str], environment: &[(&str, &Path)]) {
         let mut all = vec!["sign", "--yes"];
@@ -151,6 +161,15 @@ impl Scene {
         }
         pulled
     }
+}
+
+/// How cosign is told whom to trust.
+fn environment<'a>(roots: &'a Path, rekor: &'a Path, ct: &'a Path) -> [(&'a str, &'a Path); 3] {
+    [
+        ("SIGSTORE_ROOT_FILE", roots),
+        ("SIGSTORE_REKOR_PUBLIC_KEY", rekor),
+        ("SIGSTORE_CT_LOG_PUBLIC_KEY_FILE", ct),
+    ]
 }
 
 #[tokio::test]
@@ -270,15 +289,8 @@ async fn a_login_s_signatures_count_as_they_were_and_in_bundles() {
             skip!("{NEEDS_THIRD}");
         }
         let services = Services::start(EMAIL, ISSUER);
-        let state = &services.state;
-        let roots = scene.write("roots.pem", &state.authority.pem());
-        let rekor = scene.write("rekor.pub", &state.log.key.pem());
-        let ct = scene.write("ct.pub", &state.certificate_log.pem());
-        let environment: [(&str, &Path); 3] = [
-            ("SIGSTORE_ROOT_FILE", &roots),
-            ("SIGSTORE_REKOR_PUBLIC_KEY", &rekor),
-            ("SIGSTORE_CT_LOG_PUBLIC_KEY_FILE", &ct),
-        ];
+        let [roots, rekor, ct] = scene.trust(&services);
+        let environment = environment(&roots, &rekor, &ct);
         let (url, token) = (format!("http://{}", services.address()), services.token());
         let words = [
             "--fulcio-url",
@@ -343,16 +355,9 @@ async fn a_login_s_signature_counts_at_the_time_that_an_authority_states() {
         skip!("{NEEDS_THIRD}");
     }
     let services = Services::start(EMAIL, ISSUER);
-    let state = &services.state;
-    let roots = scene.write("roots.pem", &state.authority.pem());
-    let rekor = scene.write("rekor.pub", &state.log.key.pem());
-    let ct = scene.write("ct.pub", &state.certificate_log.pem());
-    let stamps = scene.write("stamps.pem", &state.stamps.root.pem());
-    let environment: [(&str, &Path); 3] = [
-        ("SIGSTORE_ROOT_FILE", &roots),
-        ("SIGSTORE_REKOR_PUBLIC_KEY", &rekor),
-        ("SIGSTORE_CT_LOG_PUBLIC_KEY_FILE", &ct),
-    ];
+    let [roots, rekor, ct] = scene.trust(&services);
+    let stamps = scene.write("stamps.pem", &services.state.stamps.root.pem());
+    let environment = environment(&roots, &rekor, &ct);
     let (url, token) = (format!("http://{}", services.address()), services.token());
     let stamp = format!("{url}/stamp");
     let words = ["--fulcio-url", &url, "--identity-token", &token];

@@ -27,6 +27,14 @@ struct Mounted {
     failures: broadcast::Receiver<ReadFailure>,
 }
 
+/// Begins a test: skips it where nothing can be lazy, else gives a [`Mounted`].
+macro_rules! mounted {
+    () => {{
+        skip_unless!(can());
+        Mounted::new().await
+    }};
+}
+
 impl Mounted {
     async fn new() -> Self {
         Self::with(|_| {}).await
@@ -90,8 +98,7 @@ impl Mounted {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_registry_that_is_gone_fails_reads_and_serves_them_when_it_is_back() {
-    skip_unless!(can());
-    let mut mounted = Mounted::new().await;
+    let mut mounted = mounted!();
     mounted.befalls(Fault::Disconnect);
     let told = mounted.fails("a").await;
     assert_eq!(told.images, [mounted.image.id]);
@@ -105,8 +112,7 @@ async fn a_registry_that_is_gone_fails_reads_and_serves_them_when_it_is_back() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_registry_that_stalls_holds_nobody_longer_than_is_said() {
-    skip_unless!(can());
-    let mut mounted = Mounted::new().await;
+    let mut mounted = mounted!();
     let hold = Duration::from_mins(1);
     mounted.befalls(Fault::Stall { after: 1000, hold });
     let told = mounted.fails("b").await;
@@ -143,8 +149,7 @@ async fn who_waits_for_a_registry_that_stalls_can_be_killed() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn bytes_that_were_changed_reach_nobody() {
-    skip_unless!(can());
-    let mut mounted = Mounted::new().await;
+    let mut mounted = mounted!();
     mounted.befalls(Fault::Corrupt { offset: 5000 });
     let told = mounted.fails("a").await;
     let is_named = told.reason.contains("digest") || told.reason.contains("decompress");
@@ -154,8 +159,7 @@ async fn bytes_that_were_changed_reach_nobody() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_registry_that_forgets_about_ranges_is_not_believed() {
-    skip_unless!(can());
-    let mut mounted = Mounted::new().await;
+    let mut mounted = mounted!();
     mounted.befalls(Fault::IgnoreRange);
     let told = mounted.fails("c").await;
     assert!(told.reason.contains("all of a layer"), "{}", told.reason);
@@ -220,8 +224,7 @@ async fn no_image_gets_the_lazy_layer_of_one_that_lies_about_its_archive() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_token_that_ends_in_the_middle_is_replaced() {
-    skip_unless!(can());
-    let mounted = Mounted::new().await;
+    let mounted = mounted!();
     mounted.scene.proxy.guard(Door::Bearer(TokenRules {
         requests_per_token: Some(2),
         ..TokenRules::default()
@@ -233,8 +236,7 @@ async fn a_token_that_ends_in_the_middle_is_replaced() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_server_that_is_killed_is_succeeded_and_readers_go_on() {
-    skip_unless!(can());
-    let mounted = Mounted::new().await;
+    let mounted = mounted!();
     assert_eq!(mounted.reads("a").await.unwrap().len(), 1_000_000);
     for path in ["b", "c"] {
         let before = mounted.scene.guard.servers();
@@ -246,8 +248,7 @@ async fn a_server_that_is_killed_is_succeeded_and_readers_go_on() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn after_a_boot_layers_are_fetched_further() {
-    skip_unless!(can());
-    let mut mounted = Mounted::new().await;
+    let mut mounted = mounted!();
     assert_eq!(mounted.reads("a").await.unwrap().len(), 1_000_000);
     let scene = &mut mounted.scene;
     let images = &scene.place.images;
@@ -292,8 +293,7 @@ async fn a_disk_that_is_full_fails_reads_until_there_is_room() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn layers_that_somebody_reads_stay_while_their_image_is_removed() {
-    skip_unless!(can());
-    let mounted = Mounted::new().await;
+    let mounted = mounted!();
     let images = &mounted.scene.place.images;
     images.lease("container", &mounted.image).await.unwrap();
     images.remove(&mounted.image.id.to_string()).await.unwrap();
@@ -383,8 +383,7 @@ async fn a_policy_is_asked_before_a_byte_of_a_layer_is() {
 /// A range that is another's is verified like any other bytes.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_registry_that_lies_about_ranges_is_not_believed() {
-    skip_unless!(can());
-    let mounted = Mounted::new().await;
+    let mounted = mounted!();
     for fault in [
         Fault::ShiftedRange { by: 7 },
         Fault::OtherRange { by: 7 },

@@ -114,9 +114,7 @@ async fn what_is_missing_keeps_a_pod_back_and_says_why() {
                "volumes": [{"name": "v", "persistentVolumeClaim": {"claimName": "c"}}]}),
     );
     let view = world
-        .until(&config, "refused", |view| {
-            view.summary == "CreateContainerConfigError"
-        })
+        .until_summary(&config, "CreateContainerConfigError")
         .await;
     let said = &container(&view, "main")["state"]["waiting"]["message"];
     assert_contains!(said.as_str().unwrap(), "\"none\" not found");
@@ -187,9 +185,7 @@ async fn an_init_container_writes_variables_for_others() {
     ] {
         let uid = world.run(name, with(script, json!([key("A", "env", false)])));
         let view = world
-            .until(&uid, "refused", |view| {
-                view.summary == "CreateContainerConfigError"
-            })
+            .until_summary(&uid, "CreateContainerConfigError")
             .await;
         let message = &container(&view, "main")["state"]["waiting"]["message"];
         assert!(message.as_str().unwrap().contains(why), "{name}: {message}");

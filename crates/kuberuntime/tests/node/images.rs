@@ -16,19 +16,13 @@ async fn a_pull_that_fails_is_tried_again_and_recovers() {
     let mut main = world.idle("main");
     main["image"] = json!(late);
     let uid = world.run("late", json!({"containers": [main]}));
-    let view = world
-        .until(&uid, "failing", |view| view.summary == "ErrImagePull")
-        .await;
+    let view = world.until_summary(&uid, "ErrImagePull").await;
     let said = container(&view, "main")["state"]["waiting"]["message"]
         .as_str()
         .unwrap()
         .to_owned();
     assert!(said.contains("late:1"), "{said}");
-    let view = world
-        .until(&uid, "backing off", |view| {
-            view.summary == "ImagePullBackOff"
-        })
-        .await;
+    let view = world.until_summary(&uid, "ImagePullBackOff").await;
     assert!(
         container(&view, "main")["state"]["waiting"]["message"]
             .as_str()
@@ -69,11 +63,7 @@ async fn never_and_nonsense_say_so() {
         "nonsense",
         json!({"containers": [nonsense, world.idle("other")]}),
     );
-    world
-        .until(&first, "refused", |view| {
-            view.summary == "ErrImageNeverPull"
-        })
-        .await;
+    world.until_summary(&first, "ErrImageNeverPull").await;
     let view = world
         .until(&second, "half there", |view| {
             view.ready_containers == (1, 2)
@@ -106,9 +96,7 @@ async fn a_pull_secret_opens_a_private_registry() {
     let mut main = world.idle("main");
     main["image"] = json!(image);
     let without = world.run("without", json!({"containers": [main]}));
-    world
-        .until(&without, "refused", |view| view.summary == "ErrImagePull")
-        .await;
+    world.until_summary(&without, "ErrImagePull").await;
     world.manager.remove_pod(&without, None);
     let with = world.run_with(
         "with",
@@ -160,15 +148,9 @@ async fn an_image_that_a_secret_has_pulled_is_for_who_has_the_secret() {
         }
         let name = |kind: &str| format!("{kind}-{again}");
         let without = world.run(&name("without"), spec(&world, &[], "IfNotPresent"));
-        world
-            .until(&without, "refused", |view| view.summary == "ErrImagePull")
-            .await;
+        world.until_summary(&without, "ErrImagePull").await;
         let never = world.run(&name("never"), spec(&world, &[], "Never"));
-        world
-            .until(&never, "refused", |view| {
-                view.summary == "ErrImageNeverPull"
-            })
-            .await;
+        world.until_summary(&never, "ErrImageNeverPull").await;
         let other = spec(&world, &["other"], "Never");
         let other = world.run_with(&name("other"), other, &[secret("other")]);
         world.ready(&other).await;

@@ -146,11 +146,7 @@ async fn a_failed_hook_after_the_start_kills_the_container() {
     let uid = world.run("hook", json!({"containers": [main]}));
     world.event(&uid, "FailedPostStartHook main").await;
     world.event(&uid, "BackOff main").await;
-    let view = world
-        .until(&uid, "backing off", |view| {
-            view.summary == "CrashLoopBackOff"
-        })
-        .await;
+    let view = world.until_summary(&uid, "CrashLoopBackOff").await;
     assert!(
         container(&view, "main")["lastState"]["terminated"].is_object(),
         "{:#}",

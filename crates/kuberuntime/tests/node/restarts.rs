@@ -19,11 +19,7 @@ async fn a_crash_loop_waits_ten_seconds_and_then_twenty() {
         "crash",
         json!({"containers": [main], "volumes": [{"name": "crashes", "hostPath": {"path": dir}}]}),
     );
-    let view = world
-        .until(&uid, "backing off", |view| {
-            view.summary == "CrashLoopBackOff"
-        })
-        .await;
+    let view = world.until_summary(&uid, "CrashLoopBackOff").await;
     let status = container(&view, "main");
     assert_eq!(
         status["lastState"]["terminated"]["message"], "last words\n",

@@ -136,6 +136,12 @@ impl World {
         }
     }
 
+    /// Waits until a pod is summed up so.
+    pub async fn until_summary(&self, uid: &str, summary: &str) -> Arc<PodView> {
+        self.until(uid, summary, |view| view.summary == summary)
+            .await
+    }
+
     pub async fn ready(&self, uid: &str) -> Arc<PodView> {
         self.until(uid, "ready", |view| view.ready).await
     }

@@ -1,7 +1,6 @@
 //! Rules that let pods' packets through, in a chain that all pods share.
 
 use orlop_network::{InProcess, Networks};
-use orlop_testkit::machine::has_program;
 
 use crate::support::{Node, filter_rules, noted, sh};
 
@@ -30,8 +29,7 @@ fn rules_about(address: &str) -> usize {
 
 #[test]
 fn a_pod_s_rules_go_and_its_neighbours_stay() {
-    orlop_testkit::skip_unless!(has_program("nft"));
-    let (node, networks) = node();
+    let (node, networks) = nft_node!(CONF);
     let [a, b] = ["a", "b"].map(|id| node.pod(id));
     let network_a = node.attach(&networks, &a);
     let network_b = node.attach(&networks, &b);
@@ -49,8 +47,7 @@ fn a_pod_s_rules_go_and_its_neighbours_stay() {
 /// A DEL may come twice, and late.
 #[test]
 fn an_address_s_next_owner_keeps_its_rules() {
-    orlop_testkit::skip_unless!(has_program("nft"));
-    let (node, networks) = node();
+    let (node, networks) = nft_node!(CONF);
     let pods: Vec<_> = (0..6).map(|n| node.pod(&format!("pod{n}"))).collect();
     let attach = |n: usize| {
         node.block(networks.attach(pods[n].attachment.clone()))
@@ -71,8 +68,7 @@ fn an_address_s_next_owner_keeps_its_rules() {
 /// administrator has saved and restored bears other numbers than those noted.
 #[test]
 fn rules_that_are_not_those_noted_are_found() {
-    orlop_testkit::skip_unless!(has_program("nft"));
-    let (node, networks) = node();
+    let (node, networks) = nft_node!(CONF);
     for change in [
         "nft flush set ip orlop forwarded",
         "iptables-save -t filter | iptables-restore -T filter",

@@ -5,6 +5,14 @@
     reason = "tests fail by panicking, and read what they wrote themselves"
 )]
 
+/// Begins a test on a node with a network; skips it where there is no nft to look by.
+macro_rules! nft_node {
+    ($conf:expr) => {{
+        orlop_testkit::skip_unless!(orlop_testkit::machine::has_program("nft"));
+        crate::support::Node::with($conf)
+    }};
+}
+
 mod bad_input;
 mod crowd;
 mod differential;

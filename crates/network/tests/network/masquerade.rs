@@ -28,10 +28,7 @@ fn rules() -> usize {
 
 #[test]
 fn all_pods_of_a_network_share_a_rule() {
-    orlop_testkit::skip_unless!(has_program("nft"));
-    let node = Node::new();
-    node.write_conf("10-net.conflist", &conf(None));
-    let networks = node.open(InProcess::Always);
+    let (node, networks) = nft_node!(&conf(None));
     let [a, b] = ["a", "b"].map(|id| node.pod(id));
     let network_a = node.attach(&networks, &a);
     let network_b = node.attach(&networks, &b);
@@ -70,10 +67,7 @@ fn all_pods_of_a_network_share_a_rule() {
 /// What an earlier version made: a chain for each pod.
 #[test]
 fn chains_of_an_earlier_version_are_undone() {
-    orlop_testkit::skip_unless!(has_program("nft"));
-    let node = Node::new();
-    node.write_conf("10-net.conflist", &conf(Some("iptables")));
-    let networks = node.open(InProcess::Always);
+    let (node, networks) = nft_node!(&conf(Some("iptables")));
     let pod = node.pod("a");
     let mut network = node.attach(&networks, &pod);
     assert_eq!(masqueraded(), Vec::<String>::new());
@@ -131,10 +125,7 @@ fn an_address_s_next_owner_keeps_it() {
 /// What an administrator, or another runtime, left behind under the pod's address.
 #[test]
 fn an_element_left_behind_is_taken_over() {
-    orlop_testkit::skip_unless!(has_program("nft"));
-    let node = Node::new();
-    node.write_conf("10-net.conflist", &conf(None));
-    let networks = node.open(InProcess::Always);
+    let (node, networks) = nft_node!(&conf(None));
     let a = node.pod("a");
     let network_a = node.attach(&networks, &a);
     let set = "$(nft list sets ip | sed -n 's/.*set \\(masq[^ ]*\\).*/\\1/p')";
@@ -156,10 +147,7 @@ fn an_element_left_behind_is_taken_over() {
 
 #[test]
 fn addresses_nobody_noted_are_found_by_their_owner() {
-    orlop_testkit::skip_unless!(has_program("nft"));
-    let node = Node::new();
-    node.write_conf("10-net.conflist", &conf(None));
-    let networks = node.open(InProcess::Always);
+    let (node, networks) = nft_node!(&conf(None));
     let pod = node.pod("a");
     let mut network = node.attach(&networks, &pod);
     network.networks[0].result = None::<Value>;

@@ -32,8 +32,7 @@ fn chains() -> String {
 
 #[test]
 fn all_pods_share_the_rules() {
-    orlop_testkit::skip_unless!(has_program("nft"));
-    let (node, networks) = Node::with(&conf("net", "77", None));
+    let (node, networks) = nft_node!(&conf("net", "77", None));
     let [mut a, mut b] = ["a", "b"].map(|id| node.pod(id));
     a.map(8080, 80, Protocol::Tcp);
     map_at(&mut b, 8081, "127.0.0.1");
@@ -83,8 +82,7 @@ fn all_pods_share_the_rules() {
 /// What an earlier version made: a chain for each pod.
 #[test]
 fn chains_of_an_earlier_version_are_undone() {
-    orlop_testkit::skip_unless!(has_program("nft"));
-    let (node, networks) = Node::with(&conf("net", "77", Some("iptables")));
+    let (node, networks) = nft_node!(&conf("net", "77", Some("iptables")));
     let [mut old, mut new] = ["old", "new"].map(|id| node.pod(id));
     old.map(8080, 80, Protocol::Tcp);
     let mut network = node.attach(&networks, &old);
@@ -114,8 +112,7 @@ fn chains_of_an_earlier_version_are_undone() {
 /// A DEL may come twice, and late.
 #[test]
 fn a_port_s_next_owner_keeps_it() {
-    orlop_testkit::skip_unless!(has_program("nft"));
-    let (node, networks) = Node::with(&conf("net", "77", None));
+    let (node, networks) = nft_node!(&conf("net", "77", None));
     let [mut a, mut b] = ["a", "b"].map(|id| node.pod(id));
     a.map(8080, 80, Protocol::Tcp);
     b.map(8080, 80, Protocol::Tcp);
@@ -131,8 +128,7 @@ fn a_port_s_next_owner_keeps_it() {
 /// What an administrator, or another network of this name, left behind at the pod's port.
 #[test]
 fn a_port_left_behind_is_taken_over() {
-    orlop_testkit::skip_unless!(has_program("nft"));
-    let (node, networks) = Node::with(&conf("net", "77", None));
+    let (node, networks) = nft_node!(&conf("net", "77", None));
     let [mut a, mut b] = ["a", "b"].map(|id| node.pod(id));
     a.map(8080, 80, Protocol::Tcp);
     b.map(8081, 80, Protocol::Tcp);
@@ -176,8 +172,7 @@ fn a_pod_on_two_networks_is_led_to_by_the_first() {
 
 #[test]
 fn more_ports_than_a_message_holds_are_mapped() {
-    orlop_testkit::skip_unless!(has_program("nft"));
-    let (node, networks) = Node::with(&conf("net", "77", None));
+    let (node, networks) = nft_node!(&conf("net", "77", None));
     let mut pod = node.pod("a");
     for port in 0..5000 {
         pod.map(10_000 + port, 80, Protocol::Tcp);

@@ -30,6 +30,17 @@ fn shims(pod: &str) -> Vec<i32> {
     processes(&[NAME, "serve", pod])
 }
 
+/// Begins a test with a directory; skips it where there is no shim of runc's to be a guest.
+macro_rules! guest_dir {
+    () => {{
+        orlop_testkit::skip_unless!(orlop_testkit::machine::has_program(
+            $crate::controllers::GUEST
+        ));
+        tempfile::tempdir().expect("a directory")
+    }};
+}
+pub(crate) use guest_dir;
+
 macro_rules! machine_world {
     () => {{
         skip_unless!(has_program(GUEST));
@@ -194,23 +205,20 @@ async fn a_sandbox_whose_maker_is_killed_comes_to_nothing() {
 
 #[tokio::test]
 async fn a_guest_tells_what_its_containers_use() {
-    skip_unless!(has_program(GUEST));
-    let dir = tempfile::tempdir().expect("a directory");
+    let dir = guest_dir!();
     sandboxes::tells_what_is_used(world!(apart(dir.path()))).await;
 }
 
 #[tokio::test]
 async fn want_of_memory_in_a_guest_is_told_as_such() {
-    skip_unless!(has_program(GUEST));
-    let dir = tempfile::tempdir().expect("a directory");
+    let dir = guest_dir!();
     sandboxes::tells_want_of_memory(world!(apart(dir.path()))).await;
 }
 
 /// Shims tell it to the controller that has started them.
 #[tokio::test]
 async fn want_of_memory_is_told_by_who_has_started_the_shim() {
-    skip_unless!(has_program(GUEST));
-    let dir = tempfile::tempdir().expect("a directory");
+    let dir = guest_dir!();
     let _controller = SandboxController::start(dir.path(), Whims::ServesGrpc);
     sandboxes::tells_want_of_memory(world!(remote(dir.path()))).await;
 }
@@ -244,8 +252,7 @@ pub(crate) fn servers(pod: &str) -> Vec<i32> {
 
 #[tokio::test]
 async fn a_controller_makes_the_sandbox_of_a_pod() {
-    skip_unless!(has_program(GUEST));
-    let dir = tempfile::tempdir().expect("a directory");
+    let dir = guest_dir!();
     let controller = SandboxController::start(dir.path(), Whims::None);
     let world = world!(remote(dir.path()));
     let pod = world.node.pod("remote").own_network();
@@ -276,8 +283,7 @@ async fn a_controller_makes_the_sandbox_of_a_pod() {
 
 #[tokio::test]
 async fn a_controller_may_have_tasks_served_by_grpc() {
-    skip_unless!(has_program(GUEST));
-    let dir = tempfile::tempdir().expect("a directory");
+    let dir = guest_dir!();
     let controller = SandboxController::start(dir.path(), Whims::ServesGrpc);
     sandboxes::lives(world!(remote(dir.path())), "grpc").await;
     let calls = controller.calls_of("containerd.task.v3.Task");
@@ -287,8 +293,7 @@ async fn a_controller_may_have_tasks_served_by_grpc() {
 /// `info` says who makes sandboxes and where, `doctor` has each of them make one.
 #[tokio::test]
 async fn who_makes_sandboxes_is_told_and_tried_out() {
-    skip_unless!(has_program(GUEST));
-    let dir = tempfile::tempdir().expect("a directory");
+    let dir = guest_dir!();
     let _controller = SandboxController::start(dir.path(), Whims::None);
     let (address, guest) = (SandboxController::socket(dir.path()), shim());
     let drop_in = format!(
@@ -351,16 +356,14 @@ async fn who_makes_sandboxes_is_told_and_tried_out() {
 
 #[tokio::test]
 async fn a_server_of_tasks_that_dies_takes_its_pod_along() {
-    skip_unless!(has_program(GUEST));
-    let dir = tempfile::tempdir().expect("a directory");
+    let dir = guest_dir!();
     let _controller = SandboxController::start(dir.path(), Whims::None);
     sandboxes::dies_with_its_pod(world!(remote(dir.path())), servers).await;
 }
 
 #[tokio::test]
 async fn a_controller_that_dies_is_told_by_its_pods_and_missed_by_their_stop() {
-    skip_unless!(has_program(GUEST));
-    let dir = tempfile::tempdir().expect("a directory");
+    let dir = guest_dir!();
     let controller = SandboxController::start(dir.path(), Whims::None);
     let world = world!(remote(dir.path()));
     let running = world.run_script("remote", "sleep 600").await;
@@ -391,8 +394,7 @@ async fn a_controller_that_dies_is_told_by_its_pods_and_missed_by_their_stop() {
 /// Nobody starts it again; but nothing is left either that only it could end.
 #[tokio::test]
 async fn a_pod_whose_controller_and_sandbox_are_gone_for_good_is_removed() {
-    skip_unless!(has_program(GUEST));
-    let dir = tempfile::tempdir().expect("a directory");
+    let dir = guest_dir!();
     let controller = SandboxController::start(dir.path(), Whims::None);
     let world = world!(remote(dir.path()));
     let pod = world.run_pod(&world.node.pod("remote")).await;

@@ -76,10 +76,8 @@ async fn an_exported_image_comes_back_with_its_id() {
     let whole = std::fs::read(world.node.scratch().path("oci.tar")).expect("read");
     let half = world.node.scratch().path("half.tar");
     std::fs::write(&half, &whole[..whole.len() / 2]).expect("write");
-    let broken = client.run(&["image", "import", half.to_str().expect("text")]);
-    assert_eq!(broken.status.code(), Some(1), "{broken:?}");
-    let error = String::from_utf8_lossy(&broken.stderr);
-    assert_contains!(error, "cannot import: importing an archive");
+    let broken = client.error(&["image", "import", half.to_str().expect("text")]);
+    assert_contains!(broken, "cannot import: importing an archive");
     assert_eq!(world.cri.image(&name).await.expect("status"), None);
     let error = client.run(&["image", "export", &name]);
     assert!(String::from_utf8_lossy(&error.stderr).contains("not found"));
@@ -169,12 +167,7 @@ async fn a_pull_is_watched_from_its_beginning_to_its_end() {
             hold: Duration::from_secs(1),
         },
     ));
-    let pull = world.node.client().run(&["pull", &reference]);
-    let (shown, said) = (
-        String::from_utf8_lossy(&pull.stderr),
-        String::from_utf8_lossy(&pull.stdout),
-    );
-    assert!(pull.status.success(), "{shown}");
+    let (said, shown) = world.node.client().both(&["pull", &reference]);
     assert_eq!(said, format!("Image is up to date for {}\n", image.id()));
     let id = &layer["sha256:".len()..][..13];
     let lines: Vec<&str> = shown.lines().filter(|line| line.contains(id)).collect();

@@ -40,12 +40,7 @@ async fn every_kind_of_image_is_pulled_and_named_right() {
                 .await
                 .unwrap_or_else(|e| panic!("{kind}: {e}"));
             assert_eq!(pulled, image.id(), "{kind}");
-            let known = world
-                .cri
-                .image(&reference)
-                .await
-                .expect("status")
-                .expect("is there");
+            let known = world.cri.known_image(&reference).await;
             assert_eq!(known.id, image.id(), "{kind}");
             assert_eq!(known.repo_tags, [reference.as_str()], "{kind}");
             let by_digest = format!("{}@{}", reference.trim_end_matches(":1.0"), image.digest());
@@ -116,12 +111,7 @@ async fn an_image_pulled_by_digest_has_no_tag() {
         .registry
         .reference(&format!("digested@{}", image.digest()));
     world.cri.pull(&reference).await.expect("pull");
-    let known = world
-        .cri
-        .image(&reference)
-        .await
-        .expect("status")
-        .expect("is there");
+    let known = world.cri.known_image(&reference).await;
     assert_eq!(known.repo_digests, [reference]);
     assert_eq!(known.repo_tags, [""; 0]);
     world.finish().await;
@@ -135,12 +125,7 @@ async fn removing_one_name_removes_the_image() {
     for tag in ["1", "2", "3"] {
         names.push(world.image(&image, &format!("tagged:{tag}")).await);
     }
-    let known = world
-        .cri
-        .image(&names[0])
-        .await
-        .expect("status")
-        .expect("is there");
+    let known = world.cri.known_image(&names[0]).await;
     let mut tags = known.repo_tags;
     tags.sort();
     assert_eq!(tags, names);
@@ -212,12 +197,7 @@ async fn the_user_of_an_image_is_told() {
         let reference = world
             .image(&image, &format!("user:{}", user.replace(':', "-")))
             .await;
-        let known = world
-            .cri
-            .image(&reference)
-            .await
-            .expect("status")
-            .expect("is there");
+        let known = world.cri.known_image(&reference).await;
         assert_eq!(known.uid.map(|uid| uid.value), uid, "{user}");
         assert_eq!(known.username, name, "{user}");
     }

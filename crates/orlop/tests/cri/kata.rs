@@ -20,6 +20,7 @@ use rustix::fs::{CWD, FileType, Mode, makedev, mknodat};
 use serde_json::{Value, json};
 use tonic::Code;
 
+use crate::controllers::guest_dir;
 use crate::processes::{count, processes};
 use crate::sandboxes;
 use crate::world::{World, world};
@@ -522,8 +523,7 @@ async fn a_machine_grows_with_the_limits_of_its_containers() {
 /// No vsock leads from this machine to itself: the other form of it, behind the socket of a monitor, does.
 #[tokio::test]
 async fn a_shim_behind_the_socket_of_a_monitor_is_reached() {
-    skip_unless!(has_program(GUEST));
-    let dir = tempfile::tempdir().expect("a directory");
+    let dir = guest_dir!();
     let path = dir.path().join("containerd-shim-hybrid-v2");
     std::os::unix::fs::symlink(shim(), &path).expect("a link");
     let world = world!(Node::orlop().runtime(path.to_str().expect("a path")));

@@ -75,12 +75,7 @@ async fn what_is_here_of_an_image_is_told_and_the_rest_comes_on_request() {
     assert_eq!(here(&world, built.id()), None, "none is lazy");
     assert_eq!(info(&world, &world.busybox)["here"], Value::Null);
 
-    let pull = client.run(&["pull", &name]);
-    let (shown, said) = (
-        String::from_utf8_lossy(&pull.stderr),
-        String::from_utf8_lossy(&pull.stdout),
-    );
-    assert!(pull.status.success(), "{shown}");
+    let (said, shown) = client.both(&["pull", &name]);
     assert_eq!(said, format!("Image is up to date for {}\n", built.id()));
     let later = "1 of 2 layers come as they are read\n";
     assert!(shown.ends_with(later), "{shown}");
@@ -120,10 +115,7 @@ async fn what_is_here_of_an_image_is_told_and_the_rest_comes_on_request() {
     let listed = images.arg("images").output().expect("run crictl").stdout;
     assert!(!String::from_utf8_lossy(&listed).contains("HERE"));
 
-    let fetch = client.run(&["image", "fetch", &name]);
-    let shown = String::from_utf8_lossy(&fetch.stderr);
-    assert!(fetch.status.success(), "{shown}");
-    let said = String::from_utf8_lossy(&fetch.stdout);
+    let (said, shown) = client.both(&["image", "fetch", &name]);
     assert_eq!(said, format!("{} whole {name}\n", built.id()));
     assert!(shown.starts_with(&format!("{name} ")), "{shown}");
     assert!(shown.contains("% of "), "{shown}");
@@ -139,9 +131,8 @@ async fn what_is_here_of_an_image_is_told_and_the_rest_comes_on_request() {
             .count(),
         2
     );
-    let unknown = client.run(&["image", "fetch", "no.test/such:1"]);
-    assert_eq!(unknown.status.code(), Some(1));
-    assert!(String::from_utf8_lossy(&unknown.stderr).contains("no.test/such:1"));
+    let unknown = client.error(&["image", "fetch", "no.test/such:1"]);
+    assert!(unknown.contains("no.test/such:1"), "{unknown}");
     world.finish().await;
 }
 
@@ -236,9 +227,7 @@ async fn what_cannot_be_read_is_an_event_and_counted() {
     world.registry.thaw();
     let registry = std::mem::replace(&mut world.registry, orlop_testkit::Registry::start());
     drop(registry);
-    let fetch = world.node.client().run(&["image", "fetch", &name]);
-    let error = String::from_utf8_lossy(&fetch.stderr);
-    assert_eq!(fetch.status.code(), Some(1), "{error}");
+    let error = world.node.client().error(&["image", "fetch", &name]);
     let line = error.lines().last().unwrap_or_default();
     assert!(
         line.starts_with(&format!("cannot fetch {name}: ")),

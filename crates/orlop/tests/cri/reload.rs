@@ -244,11 +244,8 @@ async fn networks_are_looked_for_where_the_configuration_says_now() {
     assert!(names().contains("reloaded"));
     // It is watched, as the one before was.
     std::fs::write(dir.join("05-b.conflist"), network("watched")).expect("a network");
-    let begun = std::time::Instant::now();
-    while !names().contains("watched") {
-        assert!(begun.elapsed().as_secs() < 10, "nobody has looked");
-        tokio::time::sleep(std::time::Duration::from_millis(20)).await;
-    }
+    let limit = std::time::Duration::from_secs(10);
+    orlop_testkit::wait_until!(limit, names().contains("watched"), "nobody has looked");
     applied(&world, "");
     assert_eq!(names(), before);
 }
@@ -372,20 +369,10 @@ async fn images_are_pulled_and_judged_by_what_the_configuration_says_now() {
         &format!("[images]\nregistries_conf = {aliases:?}\npinned = [\"*/second:*\"]\n"),
     );
     world.cri.pull("reloaded:1").await.expect("pull");
-    let found = world
-        .cri
-        .image(&second)
-        .await
-        .expect("ask")
-        .expect("it is here");
+    let found = world.cri.known_image(&second).await;
     assert!(found.pinned);
     applied(&world, "[images]\nmax_size = \"1KiB\"\n");
-    let found = world
-        .cri
-        .image(&second)
-        .await
-        .expect("ask")
-        .expect("it is here");
+    let found = world.cri.known_image(&second).await;
     assert!(!found.pinned);
     let third = orlop_testkit::ImageBuilder::busybox()
         .marked("large")

@@ -196,16 +196,7 @@ async fn what_a_damaged_disk_took_the_record_of_is_ended_and_the_file_named() {
     }
     // Nobody could end it later, and a kubelet starts another in its place.
     for (ended, pod) in [(&lost, false), (&half, true)] {
-        let deadline = Instant::now() + Duration::from_secs(5) * patience();
-        let mut lines = 0;
-        while lines != ended.stdout().lines().count() {
-            assert!(
-                Instant::now() < deadline,
-                "it goes on, its pod known: {pod}"
-            );
-            lines = ended.stdout().lines().count();
-            tokio::time::sleep(Duration::from_millis(500)).await;
-        }
+        falls_silent(ended, 5, &format!("its pod known: {pod}")).await;
         let cgroups = orlop_testkit::leaks::cgroups(world.node.id());
         let own = cgroups.iter().find(|path| path.ends_with(&ended.id));
         assert_eq!(own, None, "its pod known: {pod}");
@@ -239,7 +230,7 @@ async fn what_has_no_record_is_ended_where_its_runtime_is_gone_as_well() {
     let record = record.with_file_name("containers").join(&running.id);
     std::fs::write(record.join("journal"), [0xff; 300]).expect("damage a record");
     world.start_again().await;
-    ends(&running, "though its runtime is gone").await;
+    falls_silent(&running, 10, "though its runtime is gone").await;
     let has_cgroup = || {
         let cgroups = orlop_testkit::leaks::cgroups(world.node.id());
         cgroups.iter().any(|path| path.ends_with(&running.id))
@@ -303,16 +294,6 @@ fn made_later(record: &Path, by: i64) {
     std::fs::write(record, format!("{event}\n{rest}")).expect("write it");
 }
 
-async fn ends(running: &Running, though: &str) {
-    let deadline = Instant::now() + Duration::from_secs(10) * patience();
-    let mut lines = 0;
-    while lines != running.stdout().lines().count() {
-        assert!(Instant::now() < deadline, "it goes on, {though}");
-        lines = running.stdout().lines().count();
-        tokio::time::sleep(Duration::from_millis(500)).await;
-    }
-}
-
 async fn leaves_alone(mut world: World, record: impl Fn(&World, &str, &str) -> PathBuf) {
     let script = "while :; do echo tick; sleep 0.05; done";
     let strange = world.run_script("strange", script).await;
@@ -367,6 +348,17 @@ async fn a_state_directory_may_be_reached_by_a_link() {
     std::fs::rename(&really, &state).expect("rename it");
     world.start_again().await;
     world.finish().await;
+}
+
+/// Waits until a container prints nothing more.
+async fn falls_silent(running: &Running, seconds: u64, though: &str) {
+    let deadline = Instant::now() + Duration::from_secs(seconds) * patience();
+    let mut lines = 0;
+    while lines != running.stdout().lines().count() {
+        assert!(Instant::now() < deadline, "it goes on, {though}");
+        lines = running.stdout().lines().count();
+        tokio::time::sleep(Duration::from_millis(500)).await;
+    }
 }
 
 fn pod_record(world: &World, pod: &str) -> PathBuf {

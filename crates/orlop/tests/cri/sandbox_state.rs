@@ -12,7 +12,7 @@ use orlop_testkit::sandbox_facts::{CPU_NS, MEMORY};
 use orlop_testkit::{Node, SandboxController, Whims, skip_unless};
 use serde_json::Value;
 
-use crate::controllers::{GUEST, bundle, called, remote, shim};
+use crate::controllers::{GUEST, bundle, called, guest_dir, remote, shim};
 use crate::sandboxes;
 use crate::world::{World, world};
 
@@ -39,8 +39,7 @@ fn machine() -> orlop_testkit::NodeBuilder {
 
 #[tokio::test]
 async fn a_pod_tells_who_has_made_its_sandbox_and_where_it_is_served() {
-    skip_unless!(has_program(GUEST));
-    let dir = tempfile::tempdir().expect("a directory");
+    let dir = guest_dir!();
     let _controller = SandboxController::start(dir.path(), Whims::None);
     let address = SandboxController::socket(dir.path());
     let plain = world!(Node::orlop().runtime(GUEST));
@@ -95,8 +94,7 @@ async fn a_sandbox_that_its_shim_says_is_down_is_not_ready() {
 
 #[tokio::test]
 async fn a_sandbox_that_its_controller_says_is_down_is_not_ready() {
-    skip_unless!(has_program(GUEST));
-    let dir = tempfile::tempdir().expect("a directory");
+    let dir = guest_dir!();
     let _controller = SandboxController::start(dir.path(), Whims::None);
     let of = |_: &World, pod: &str| dir.path().join(pod);
     is_down_once_it_is_said(world!(remote(dir.path())), of).await;
@@ -104,8 +102,7 @@ async fn a_sandbox_that_its_controller_says_is_down_is_not_ready() {
 
 #[tokio::test]
 async fn a_controller_that_does_not_say_how_a_sandbox_is_holds_nobody_up() {
-    skip_unless!(has_program(GUEST));
-    let dir = tempfile::tempdir().expect("a directory");
+    let dir = guest_dir!();
     let _controller = SandboxController::start(dir.path(), Whims::HangsLater);
     let world = world!(remote(dir.path()));
     let pod = world.run_pod(&world.node.pod("asked")).await;
@@ -121,8 +118,7 @@ async fn a_controller_that_does_not_say_how_a_sandbox_is_holds_nobody_up() {
 
 #[tokio::test]
 async fn a_pod_whose_cgroup_says_nothing_uses_what_its_sandbox_tells() {
-    skip_unless!(has_program(GUEST));
-    let dir = tempfile::tempdir().expect("a directory");
+    let dir = guest_dir!();
     let _controller = SandboxController::start(dir.path(), Whims::None);
     for world in [world!(machine()), world!(remote(dir.path()))] {
         let pod = world.run_pod(&world.node.pod("used")).await;
@@ -143,8 +139,7 @@ async fn a_pod_whose_cgroup_says_nothing_uses_what_its_sandbox_tells() {
 
 #[tokio::test]
 async fn a_sandbox_for_programs_of_another_machine_is_refused() {
-    skip_unless!(has_program(GUEST));
-    let dir = tempfile::tempdir().expect("a directory");
+    let dir = guest_dir!();
     let world = world!(called(dir.path(), "containerd-shim-foreign-v2"));
     let error = world.cri.run_pod(&world.node.pod("foreign")).await;
     let error = error.expect_err("no image runs there").message().to_owned();
@@ -155,8 +150,7 @@ async fn a_sandbox_for_programs_of_another_machine_is_refused() {
 
 #[tokio::test]
 async fn what_a_pod_gets_from_now_on_is_told_to_its_controller() {
-    skip_unless!(has_program(GUEST));
-    let dir = tempfile::tempdir().expect("a directory");
+    let dir = guest_dir!();
     let controller = SandboxController::start(dir.path(), Whims::None);
     let world = world!(remote(dir.path()));
     let pod = world.run_pod(&world.node.pod("grows")).await;

@@ -201,15 +201,13 @@ pub(crate) async fn is_missed(mut world: World, victims: impl Fn(&str) -> Vec<i3
 
 /// The pod is said not to be ready any more.
 pub(crate) async fn is_down_within_a_second(world: &World, pod: &str) {
-    let until = Instant::now() + Duration::from_secs(1);
-    loop {
-        let status = world.cri.pod_status(pod).await;
-        if status.expect("status").state() == PodSandboxState::SandboxNotready {
-            break;
-        }
-        assert!(Instant::now() < until, "it is taken for ready");
-        tokio::time::sleep(Duration::from_millis(20)).await;
-    }
+    let status = async || world.cri.pod_status(pod).await.expect("status");
+    let down = PodSandboxState::SandboxNotready;
+    orlop_testkit::wait_until!(
+        Duration::from_secs(1),
+        status().await.state() == down,
+        "it is taken for ready"
+    );
 }
 
 /// A program of this name that only fails: the pod is refused in its words, and nothing of it stays.

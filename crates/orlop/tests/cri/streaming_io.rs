@@ -7,7 +7,7 @@ use orlop_testkit::machine::has_program;
 use orlop_testkit::{Node, SandboxController, Whims, skip_unless};
 use tokio::io::AsyncReadExt as _;
 
-use crate::controllers::{GUEST, called, remote};
+use crate::controllers::{GUEST, called, guest_dir, remote};
 use crate::sandboxes;
 use crate::world::{World, world};
 
@@ -89,8 +89,7 @@ async fn a_shim_may_serve_the_streams_itself() {
 
 #[tokio::test]
 async fn who_serves_the_tasks_of_a_controller_may_serve_their_streams() {
-    skip_unless!(has_program(GUEST));
-    let dir = tempfile::tempdir().expect("a directory");
+    let dir = guest_dir!();
     let controller = SandboxController::start(dir.path(), Whims::ServesGrpc);
     let world = world!(remote(dir.path()).drop_in(SERVED));
     carries(&world).await;

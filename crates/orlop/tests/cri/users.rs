@@ -2,6 +2,8 @@
 
 use std::fs;
 use std::os::unix::fs::MetadataExt;
+use std::path::Path;
+use std::time::{Duration, Instant};
 
 use orlop_cri::v1::{IdMapping, NamespaceMode, StatusRequest, UserNamespace};
 use orlop_testkit::PodSpec;
@@ -63,6 +65,20 @@ fn mapping() -> IdMapping {
     }
 }
 
+/// The lines of a log, once there are five of them or it takes too long.
+async fn five_lines(log: &Path) -> Vec<String> {
+    let deadline = Instant::now() + Duration::from_secs(20);
+    loop {
+        let lines = orlop_testkit::cri::read_log(log).into_iter();
+        let text = lines.map(|line| String::from_utf8_lossy(&line.content).trim().to_owned());
+        let text: Vec<_> = text.collect();
+        if text.len() >= 5 || Instant::now() > deadline {
+            return text;
+        }
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+}
+
 /// Who the node says that a container's processes belong to.
 fn owners(container_id: &str) -> Vec<u32> {
     let processes = fs::read_dir("/proc").expect("read /proc").flatten();
@@ -93,17 +109,7 @@ async fn the_root_of_a_pod_with_users_of_its_own_is_nobody_on_the_node() {
     });
     let id = world.cri.run(&pod_id, &pod, &spec).await.expect("run");
     let log = pod.logs().join("main.log");
-    let said = || -> Vec<String> {
-        let lines = orlop_testkit::cri::read_log(&log).into_iter();
-        lines
-            .map(|line| String::from_utf8_lossy(&line.content).trim().to_owned())
-            .collect()
-    };
-    let deadline = std::time::Instant::now() + std::time::Duration::from_secs(20);
-    while said().len() < 5 && std::time::Instant::now() < deadline {
-        tokio::time::sleep(std::time::Duration::from_millis(20)).await;
-    }
-    let mut said = said();
+    let mut said = five_lines(&log).await;
     let map = said.pop().unwrap_or_default();
     assert_eq!(said, ["0", "0", "0", "0"], "{map}");
     assert_eq!(
@@ -160,20 +166,11 @@ async fn a_pod_with_users_of_its_own_can_live_in_the_nodes_network() {
     let spec = world.container("main").shell(script);
     let id = world.cri.run(&pod_id, &pod, &spec).await.expect("run");
     let log = pod.logs().join("main.log");
-    let lines = || -> Vec<String> {
-        let lines = orlop_testkit::cri::read_log(&log).into_iter();
-        lines
-            .map(|line| String::from_utf8_lossy(&line.content).trim().to_owned())
-            .collect()
-    };
-    let deadline = std::time::Instant::now() + std::time::Duration::from_secs(20);
-    while lines().len() < 5 && std::time::Instant::now() < deadline {
-        tokio::time::sleep(std::time::Duration::from_millis(20)).await;
-    }
+    let lines = five_lines(&log).await;
     let node = fs::read_link("/proc/self/ns/net").expect("a namespace");
     let node = node.to_string_lossy().into_owned();
     assert_eq!(
-        lines(),
+        lines,
         ["0", "0 200000 65536", node.as_str(), "sys", "cgroups"]
     );
     assert_eq!(owners(&id), [FIRST]);

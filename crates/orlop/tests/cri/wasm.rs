@@ -260,12 +260,7 @@ async fn a_runtime_that_runs_no_modules_refuses_them_in_words() {
         ("artifact", BuiltImage::wasm_artifact(&hello), "wasip1/wasm"),
     ] {
         let name = world.image(&image, &format!("{name}:1")).await;
-        let known = world
-            .cri
-            .image(&name)
-            .await
-            .expect("ask")
-            .expect("an image");
+        let known = world.cri.known_image(&name).await;
         assert_eq!(known.id, image.id());
         assert!(known.size > 0);
         let spec = orlop_testkit::ContainerSpec::new("main", &name);

@@ -225,14 +225,12 @@ impl Agent {
     /// Waits until a pod is gone; answers how long that took.
     pub(crate) async fn gone(&mut self, name: &str) -> Duration {
         let begin = Instant::now();
-        while self.pod(name).is_some() {
-            assert!(
-                begin.elapsed() < SOON,
-                "{name} is still there:\n{}",
-                self.process.log()
-            );
-            tokio::time::sleep(Duration::from_millis(20)).await;
-        }
+        orlop_testkit::wait_until!(
+            SOON,
+            self.pod(name).is_none(),
+            "{name} is still there:\n{}",
+            self.process.log()
+        );
         begin.elapsed()
     }
 

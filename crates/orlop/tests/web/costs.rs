@@ -2,10 +2,10 @@
 
 use std::time::Duration;
 
-use orlop_testkit::{Node, machine, process, skip_unless};
+use orlop_testkit::{machine, process};
 use tokio::time::{Instant, sleep, timeout};
 
-use crate::world::{World, visit};
+use crate::world::{visit, world};
 
 const PODS: usize = 100;
 
@@ -26,8 +26,7 @@ fn processor(pid: u32) -> f64 {
 
 #[tokio::test]
 async fn an_open_page_of_a_hundred_pods_costs_little_and_a_closed_one_nothing() {
-    skip_unless!(machine::can_run_pods());
-    let world = World::on(Node::orlop()).await;
+    let world = world!();
     let mut containers = Vec::new();
     for number in 0..PODS {
         let pod = world.node.pod(&format!("pod-{number}"));

@@ -4,20 +4,19 @@ use std::os::unix::fs::PermissionsExt as _;
 use std::process::Command;
 use std::time::Duration;
 
+use orlop_testkit::leaks;
 use orlop_testkit::node::binary;
 use orlop_testkit::process::Process;
-use orlop_testkit::{Node, leaks, machine, skip_unless};
 use serde_json::{Value, json};
 
 use crate::browser::Browser;
-use crate::world::World;
+use crate::world::world;
 
 const SOON: Duration = Duration::from_secs(40);
 
 #[tokio::test(flavor = "multi_thread")]
 async fn manifests_are_told_with_their_mistakes_and_what_probes_answered() {
-    skip_unless!(machine::can_run_pods());
-    let world = World::on(Node::orlop()).await;
+    let world = world!();
     let scratch = world.node.scratch();
     let manifests = scratch.subdir("manifests");
     let good = format!(

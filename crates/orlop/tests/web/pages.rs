@@ -8,7 +8,7 @@ use orlop_testkit::{Node, NodeBuilder, machine, skip_unless};
 use serde_json::{Value, json};
 
 use crate::browser::{Events, pod};
-use crate::world::{World, visit};
+use crate::world::{World, visit, world};
 
 /// What is told first, in its order.
 async fn opening(events: &mut Events) -> Value {
@@ -23,8 +23,7 @@ async fn opening(events: &mut Events) -> Value {
 
 #[tokio::test]
 async fn a_page_is_told_of_pods_as_they_come_crash_and_go() {
-    skip_unless!(machine::can_run_pods());
-    let world = World::on(Node::orlop()).await;
+    let world = world!();
     let page = world.page(&[]);
     let browser = visit(&page).await;
     let mut events = browser.events("/api/live").await;
@@ -101,8 +100,7 @@ async fn a_page_is_told_of_pods_as_they_come_crash_and_go() {
 
 #[tokio::test]
 async fn an_endpoint_that_is_killed_is_gone_and_there_again() {
-    skip_unless!(machine::can_run_pods());
-    let mut world = World::on(Node::orlop()).await;
+    let mut world = world!();
     let spec = world.node.pod("one");
     let (pod_id, _) = world.run(&spec, &world.script("sleep 1000")).await;
     let page = world.page(&[]);
@@ -128,8 +126,7 @@ async fn an_endpoint_that_is_killed_is_gone_and_there_again() {
 
 #[tokio::test]
 async fn all_that_can_be_asked_for_is_answered() {
-    skip_unless!(machine::can_run_pods());
-    let world = World::on(Node::orlop()).await;
+    let world = world!();
     let spec = world.node.pod("one").own_network();
     let container = world.script("sleep 1000").memory(64 << 20);
     let (pod_id, id) = world.run(&spec, &container).await;
@@ -200,8 +197,7 @@ async fn all_that_can_be_asked_for_is_answered() {
 
 #[tokio::test]
 async fn logs_are_followed_to_their_end_and_their_markup_is_text() {
-    skip_unless!(machine::can_run_pods());
-    let world = World::on(Node::orlop()).await;
+    let world = world!();
     let script = r#"echo '<script>alert("1")</script>'; printf 'a\001\033[2J\377\n' >&2
         while [ ! -e /end ]; do sleep 0.1; done; echo last"#;
     let (_, id) = world

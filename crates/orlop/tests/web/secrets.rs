@@ -1,14 +1,12 @@
 //! What is hidden until it is asked for, and by whom.
 
-use orlop_testkit::{Node, machine, skip_unless};
 use serde_json::json;
 
-use crate::world::{World, visit};
+use crate::world::{visit, world};
 
 #[tokio::test]
 async fn values_of_the_environment_are_for_who_started_the_server_to_show_them() {
-    skip_unless!(machine::can_run_pods());
-    let world = World::on(Node::orlop()).await;
+    let world = world!();
     let last = "kubectl.kubernetes.io/last-applied-configuration";
     let spec = world
         .node

@@ -14,6 +14,15 @@ pub(crate) struct World {
     pub(crate) node: Node,
 }
 
+/// Begins a test: skips it where no pod can run, else gives a [`World`].
+macro_rules! world {
+    () => {{
+        orlop_testkit::skip_unless!(orlop_testkit::machine::can_run_pods());
+        $crate::world::World::on(orlop_testkit::Node::orlop()).await
+    }};
+}
+pub(crate) use world;
+
 impl World {
     pub(crate) async fn on(node: NodeBuilder) -> Self {
         let node = node.start().await;

@@ -28,6 +28,15 @@ use crate::rig::{Rig, Said, also, ended, volume, works};
 const COUNTING: &str = "i=0; while [ ! -e /go ]; do i=$((i+1)); echo $i > /n.new; mv /n.new /n; \
     echo $i; sleep 0.02; done; exit 7";
 
+/// Begins a test: skips it where CRIU does not work, else gives a rig.
+macro_rules! criu_rig {
+    () => {{
+        skip_unless!(works());
+        skip_unless!(criu_works());
+        rig()
+    }};
+}
+
 fn rig() -> Rig {
     let rig = Rig::new();
     symlink("busybox", rig.root.join("bin/mv")).unwrap();
@@ -131,9 +140,7 @@ fn is_gone(rig: &Rig, id: &str) -> bool {
 
 #[test]
 fn a_container_goes_on_as_another_where_it_was() {
-    skip_unless!(works());
-    skip_unless!(criu_works());
-    let rig = rig();
+    let rig = criu_rig!();
     let data = rig.outside("data");
     fs::write(data.join("said"), "by the host").unwrap();
     symlink("/run", rig.root.join("var")).unwrap();
@@ -208,9 +215,7 @@ fn a_container_goes_on_as_another_where_it_was() {
 
 #[test]
 fn what_memory_was_written_before_need_not_be_written_again() {
-    skip_unless!(works());
-    skip_unless!(criu_works());
-    let rig = rig();
+    let rig = criu_rig!();
     let (id, bundle, _output) = running(&rig, &rig.config(&["sh", "-c", COUNTING]));
     let images = rig.outside("images");
     let said = checkpoint(&rig, &images.join("before"), &["--pre-dump"], &id);
@@ -307,9 +312,7 @@ fn free_port() -> String {
 /// Memory is sent to another machine, and the rest of what was written out brought there.
 #[test]
 fn memory_is_written_where_a_server_of_pages_is() {
-    skip_unless!(works());
-    skip_unless!(criu_works());
-    let rig = rig();
+    let rig = criu_rig!();
     let (id, bundle, _output) = running(&rig, &rig.config(&["sh", "-c", COUNTING]));
     let (images, there) = (rig.outside("images"), rig.outside("there"));
     let port = free_port();
@@ -374,9 +377,7 @@ impl Ends {
 
 #[test]
 fn whoever_restores_in_the_foreground_hears_of_the_end() {
-    skip_unless!(works());
-    skip_unless!(criu_works());
-    let rig = rig();
+    let rig = criu_rig!();
     let told = rig.outside("told");
     let mut config = rig.config(&["sh", "-c", COUNTING]);
     let (id, bundle, _output) = running(&rig, &config);
@@ -409,9 +410,7 @@ fn whoever_restores_in_the_foreground_hears_of_the_end() {
 
 #[test]
 fn a_terminal_goes_on_elsewhere() {
-    skip_unless!(works());
-    skip_unless!(criu_works());
-    let rig = rig();
+    let rig = criu_rig!();
     // A word from the terminal is one more.
     let script =
         "i=0; while read word; do i=$((i+1)); echo $i > /n.new; mv /n.new /n; echo $word-$i; done";
@@ -477,9 +476,7 @@ fn hears(terminal: &mut File, word: &str) {
 
 #[test]
 fn of_what_cannot_be_restored_nothing_is_left() {
-    skip_unless!(works());
-    skip_unless!(criu_works());
-    let rig = rig();
+    let rig = criu_rig!();
     let (id, bundle, _output) = running(&rig, &rig.config(&["sh", "-c", COUNTING]));
     let images = rig.outside("images");
     let said = checkpoint(&rig, &images, &[], &id);
@@ -500,9 +497,7 @@ fn of_what_cannot_be_restored_nothing_is_left() {
 /// What CRIU has begun would wait for ever for what it is told next, or would be waited for.
 #[test]
 fn nothing_is_left_of_a_restore_that_is_killed() {
-    skip_unless!(works());
-    skip_unless!(criu_works());
-    let rig = rig();
+    let rig = criu_rig!();
     let config = rig.config(&["sh", "-c", COUNTING]);
     let (id, _, _output) = running(&rig, &config);
     let images = rig.outside("images");

@@ -4,7 +4,7 @@ use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::process::{Command, Stdio};
 
-use orlop_testkit::machine::{self, note_skip, test_name};
+use orlop_testkit::machine;
 use orlop_testkit::process::Killed;
 use serde_json::{Value, json};
 
@@ -80,13 +80,10 @@ fn rig(home: &Net) -> Rig {
     rig
 }
 
-fn works() -> bool {
+fn works() -> Result<(), String> {
     let programs = ["ip", "unshare", "nsenter"];
-    let works = rig::works().and_then(|()| programs.into_iter().try_for_each(machine::has_program));
-    if let Err(reason) = &works {
-        note_skip(&test_name(), reason);
-    }
-    works.is_ok()
+    rig::works()?;
+    programs.into_iter().try_for_each(machine::has_program)
 }
 
 fn moving(rig: &Rig, args: &[&str], devices: Value) -> Value {
@@ -104,9 +101,7 @@ const SHOW: &[&str] = &["busybox", "ip", "addr", "show"];
 
 #[test]
 fn a_device_goes_along_with_what_is_its() {
-    if !works() {
-        return;
-    }
+    orlop_testkit::skip_unless!(works());
     let home = Net::new();
     let rig = rig(&home);
     home.device("eth7");
@@ -144,9 +139,7 @@ fn a_device_goes_along_with_what_is_its() {
 
 #[test]
 fn a_device_goes_to_users_of_their_own() {
-    if !works() {
-        return;
-    }
+    orlop_testkit::skip_unless!(works());
     let home = Net::new();
     let rig = rig(&home);
     home.device("eth7");
@@ -166,9 +159,7 @@ fn a_device_goes_to_users_of_their_own() {
 
 #[test]
 fn a_device_stays_in_a_namespace_that_stays() {
-    if !works() {
-        return;
-    }
+    orlop_testkit::skip_unless!(works());
     let (home, there) = (Net::new(), Net::new());
     let rig = rig(&home);
     home.device("eth7");
@@ -182,9 +173,7 @@ fn a_device_stays_in_a_namespace_that_stays() {
 
 #[test]
 fn a_template_is_given_a_number_by_the_kernel() {
-    if !works() {
-        return;
-    }
+    orlop_testkit::skip_unless!(works());
     let (home, there) = (Net::new(), Net::new());
     let rig = rig(&home);
     home.device("eth7");
@@ -219,9 +208,7 @@ fn refused(home: &Net, rig: &Rig, config: &Value, why: &str) {
 
 #[test]
 fn devices_are_back_where_the_container_cannot_be_made() {
-    if !works() {
-        return;
-    }
+    orlop_testkit::skip_unless!(works());
     let (home, there) = (Net::new(), Net::new());
     let rig = rig(&home);
     home.device("eth7");
@@ -245,9 +232,7 @@ fn devices_are_back_where_the_container_cannot_be_made() {
 
 #[test]
 fn what_cannot_be_moved_is_refused() {
-    if !works() {
-        return;
-    }
+    orlop_testkit::skip_unless!(works());
     let home = Net::new();
     let rig = rig(&home);
     home.device("eth7");

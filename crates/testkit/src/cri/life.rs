@@ -73,6 +73,12 @@ impl Cri {
         Ok(answer.into_inner().image)
     }
 
+    /// The same of an image that is there.
+    pub async fn known_image(&self, image: &str) -> Image {
+        let known = self.image(image).await.expect("ask for an image");
+        known.unwrap_or_else(|| panic!("there is no image {image}"))
+    }
+
     /// Removes an image.
     pub async fn remove_image(&self, image: &str) -> Answer<()> {
         let request = RemoveImageRequest {

@@ -84,6 +84,14 @@ impl Client {
         String::from_utf8(self.succeeds(line).stdout).expect("text")
     }
 
+    /// What a command prints to its standard output and to its standard error, which succeeds.
+    #[track_caller]
+    pub fn both(&self, line: &[&str]) -> (String, String) {
+        let output = self.succeeds(line);
+        let text = |bytes| String::from_utf8(bytes).expect("text");
+        (text(output.stdout), text(output.stderr))
+    }
+
     /// The same, read as JSON.
     #[track_caller]
     pub fn json(&self, line: &[&str]) -> Value {

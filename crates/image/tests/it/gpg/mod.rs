@@ -1,5 +1,13 @@
 //! Signatures made with GPG in stores beside the registry.
 
+/// Begins a test: skips it where there is no GnuPG, else gives a [`Scene`].
+macro_rules! scene {
+    () => {{
+        orlop_testkit::skip_unless!(orlop_testkit::machine::has_program("gpg"));
+        crate::gpg::Scene::new().await
+    }};
+}
+
 mod judged;
 mod stores;
 
@@ -182,8 +190,7 @@ async fn signatures_of_the_index_and_of_the_manifest_count() {
 
 #[tokio::test]
 async fn a_policy_that_changes_finds_what_was_kept() {
-    skip_unless!(machine::has_program("gpg"));
-    let mut scene = Scene::new().await;
+    let mut scene = scene!();
     let message = scene.gpg.sign(&scene.key, &[], &scene.own_payload());
     scene.put(scene.built.digest(), &[message]);
     // Nobody needs it at the pull.
@@ -206,8 +213,7 @@ async fn a_policy_that_changes_finds_what_was_kept() {
 
 #[tokio::test]
 async fn a_verdict_on_what_is_not_here_asks_the_store() {
-    skip_unless!(machine::has_program("gpg"));
-    let scene = Scene::new().await;
+    let scene = scene!();
     let judge = || async {
         let request = PullRequest {
             reference: scene.name(),
@@ -228,8 +234,7 @@ async fn a_verdict_on_what_is_not_here_asks_the_store() {
 /// Nothing is fetched and nothing is remembered, and yet a container does not wait.
 #[tokio::test]
 async fn a_container_is_judged_in_no_time() {
-    skip_unless!(machine::has_program("gpg"));
-    let scene = Scene::new().await;
+    let scene = scene!();
     let message = scene.gpg.sign(&scene.key, &[], &scene.own_payload());
     scene.put(scene.built.digest(), &[message]);
     let image = scene.pull().await.unwrap();

@@ -21,8 +21,7 @@ fn serve(web: &FaultProxy, scene: &Scene, number: usize, message: Vec<u8>) {
 
 #[tokio::test]
 async fn signatures_come_from_the_web_and_are_few_and_small() {
-    skip_unless!(machine::has_program("gpg"));
-    let scene = Scene::new().await;
+    let scene = scene!();
     let web = on_the_web(&scene);
     assert_refused(scene.pull().await, "has no signature");
     assert_eq!(web.count(Method::GET, "/signature-1"), 1);
@@ -70,8 +69,7 @@ async fn signatures_come_from_the_web_and_are_few_and_small() {
 
 #[tokio::test]
 async fn a_store_that_fails_refuses_where_it_matters() {
-    skip_unless!(machine::has_program("gpg"));
-    let scene = Scene::new().await;
+    let scene = scene!();
     let good = scene.gpg.sign(&scene.key, &[], &scene.own_payload());
     for fault in [
         Fault::status(500),
@@ -108,8 +106,7 @@ async fn a_store_that_fails_refuses_where_it_matters() {
 
 #[tokio::test]
 async fn a_file_that_says_where_signatures_are_must_be_right() {
-    skip_unless!(machine::has_program("gpg"));
-    let scene = Scene::new().await;
+    let scene = scene!();
     let message = scene.gpg.sign(&scene.key, &[], &scene.own_payload());
     scene.put(scene.built.digest(), &[message]);
     let file = scene.scratch.path("registries.d/other.yaml");
@@ -123,8 +120,7 @@ async fn a_file_that_says_where_signatures_are_must_be_right() {
 
 #[tokio::test]
 async fn attached_signatures_are_asked_for_unless_a_file_says_no() {
-    skip_unless!(machine::has_program("gpg"));
-    let scene = Scene::new().await;
+    let scene = scene!();
     let proxy = FaultProxy::before(scene.registry.address());
     let name = proxy.reference("team/app:1");
     scene.accept();
@@ -151,8 +147,7 @@ async fn attached_signatures_are_asked_for_unless_a_file_says_no() {
 /// Nothing is asked one after the other: the store, the registry's own signatures, what follows the first one.
 #[tokio::test]
 async fn a_signature_costs_no_more_than_one_answer() {
-    skip_unless!(machine::has_program("gpg"));
-    let scene = Scene::new().await;
+    let scene = scene!();
     let registry = FaultProxy::before(scene.registry.address());
     let name = registry.reference("team/app:1");
     let store = FaultProxy::alone();

@@ -369,11 +369,7 @@ impl Drop for Pod {
         // since the test's runtime may be unwinding.
         let dir = self.pod_dir();
         let shut_down = std::thread::spawn(move || {
-            let runtime = tokio::runtime::Builder::new_current_thread()
-                .enable_all()
-                .build()
-                .unwrap();
-            runtime.block_on(async {
+            orlop_testkit::reactor().block_on(async {
                 if let Ok((keeper, _)) = Keeper::connect(&dir).await {
                     keeper.shutdown().await.unwrap();
                 }

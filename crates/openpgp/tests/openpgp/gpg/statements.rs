@@ -25,6 +25,14 @@ struct Judged {
     gnupg: bool,
 }
 
+/// Begins a test: skips it where there is no GnuPG, else gives a [`Scene`].
+macro_rules! scene {
+    () => {{
+        skip_unless!(machine::has_program("gpg"));
+        Scene::new()
+    }};
+}
+
 impl Scene {
     fn new() -> Self {
         let now = u32::try_from(now()).unwrap() - DAY;
@@ -102,8 +110,7 @@ fn assert_doubtful(ours: &Result<String, Refusal>, reason: &str) {
 
 #[test]
 fn of_one_name_the_newest_statement_decides() {
-    skip_unless!(machine::has_program("gpg"));
-    let scene = Scene::new();
+    let scene = scene!();
     let (old, new) = (scene.says(700), scene.says(300));
     let ends = |wish: &Wish| wish.clone().for_seconds(YEAR);
     assert_good(&scene.with(&[], &[("a", &[&ends(&old), &new])]));
@@ -114,8 +121,7 @@ fn of_one_name_the_newest_statement_decides() {
 
 #[test]
 fn a_statement_that_does_not_hold_does_not_decide() {
-    skip_unless!(machine::has_program("gpg"));
-    let scene = Scene::new();
+    let scene = scene!();
     let (old, new) = (scene.says(700).for_seconds(YEAR), scene.says(300));
     // Its own time is over, for which GnuPG does not ask.
     let over = new.clone().saying(3, &DAY.to_be_bytes());
@@ -145,8 +151,7 @@ fn a_statement_that_does_not_hold_does_not_decide() {
 /// GnuPG takes those of the future for good.
 #[test]
 fn what_the_future_says_frees_nothing_and_limits_all_the_same() {
-    skip_unless!(machine::has_program("gpg"));
-    let scene = Scene::new();
+    let scene = scene!();
     let old = scene.says(700);
     let mut future = old.clone();
     future.at = scene.now + 40 * DAY;
@@ -186,8 +191,7 @@ fn what_the_future_says_frees_nothing_and_limits_all_the_same() {
 /// GnuPG does not know this hash either, and lets the older statement hold.
 #[test]
 fn a_newer_statement_that_cannot_be_verified_limits_the_key() {
-    skip_unless!(machine::has_program("gpg"));
-    let scene = Scene::new();
+    let scene = scene!();
     let old = scene.says(700);
     let mut unknown = scene.says(300).for_seconds(YEAR);
     unknown.hash = Some(99);
@@ -199,8 +203,7 @@ fn a_newer_statement_that_cannot_be_verified_limits_the_key() {
 
 #[test]
 fn of_several_names_one_that_ends_the_key_is_enough() {
-    skip_unless!(machine::has_program("gpg"));
-    let scene = Scene::new();
+    let scene = scene!();
     let (old, new) = (scene.says(700), scene.says(300));
     let ends = |wish: &Wish| wish.clone().for_seconds(YEAR);
     assert_expired(
@@ -227,8 +230,7 @@ fn of_several_names_one_that_ends_the_key_is_enough() {
 
 #[test]
 fn what_is_said_of_the_key_alone_counts_before_its_names() {
-    skip_unless!(machine::has_program("gpg"));
-    let scene = Scene::new();
+    let scene = scene!();
     let (old, new) = (scene.says(700), scene.says(300));
     let ends = |wish: Wish| wish.for_seconds(YEAR);
     let lasts = |wish: Wish| wish.for_seconds(10 * YEAR);
@@ -262,8 +264,7 @@ fn what_is_said_of_the_key_alone_counts_before_its_names() {
 
 #[test]
 fn what_the_key_is_for_is_said_by_the_same_rules() {
-    skip_unless!(machine::has_program("gpg"));
-    let scene = Scene::new();
+    let scene = scene!();
     let only_certifies = scene.of_key(700).flags(1);
     let judged = scene.with(&[&only_certifies], &[("a", &[&scene.says(300)])]);
     let ours = &judged.ours;
@@ -273,8 +274,7 @@ fn what_the_key_is_for_is_said_by_the_same_rules() {
 
 #[test]
 fn a_revocation_counts_wherever_it_hangs() {
-    skip_unless!(machine::has_program("gpg"));
-    let scene = Scene::new();
+    let scene = scene!();
     let (key, subkey) = (&scene.key, &scene.subkey);
     let revocation = key.of_itself(&Wish::new(KEY_REVOCATION, scene.now - DAY));
     let other = Made::new(subkey.created);
@@ -318,8 +318,7 @@ type Change<'a> = &'a dyn Fn(&mut Wish);
 
 #[test]
 fn a_revocation_that_cannot_be_checked_counts_as_one() {
-    skip_unless!(machine::has_program("gpg"));
-    let scene = Scene::new();
+    let scene = scene!();
     let (key, subkey) = (&scene.key, &scene.subkey);
     let good = vec![
         key.packet(),
@@ -399,8 +398,7 @@ fn a_revocation_that_cannot_be_checked_counts_as_one() {
 
 #[test]
 fn others_that_the_key_names_revoke_it_wherever_that_hangs() {
-    skip_unless!(machine::has_program("gpg"));
-    let scene = Scene::new();
+    let scene = scene!();
     let (key, revoker) = (&scene.key, Made::new(scene.now - 3 * YEAR));
     let named = [&[0x80, 22], &revoker.fingerprint()[..]].concat();
     let naming = Wish::new(DIRECT, scene.now - 700 * DAY).saying(12, &named);

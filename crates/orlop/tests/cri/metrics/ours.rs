@@ -24,11 +24,8 @@ async fn metrics_are_cadvisors_by_name_labels_and_type() {
     });
     let id = world.cri.run(&pod_id, &pod, &spec).await.expect("run");
     let log = pod.logs().join("main.log");
-    let deadline = tokio::time::Instant::now() + Duration::from_mins(1);
-    while !std::fs::read_to_string(&log).is_ok_and(|log| log.contains("done")) {
-        assert!(tokio::time::Instant::now() < deadline, "the script runs");
-        tokio::time::sleep(Duration::from_millis(50)).await;
-    }
+    let is_done = || std::fs::read_to_string(&log).is_ok_and(|log| log.contains("done"));
+    orlop_testkit::wait_until!(Duration::from_mins(1), is_done(), "the script runs");
 
     let mut client = world.cri.runtime();
     let answer = client
