@@ -54,6 +54,11 @@ impl fmt::Display for Report {
         }
         write!(f, "{:<27}", "median (p90)")?;
         let mut subjects = vec![ORLOP, ON_RUNC, CONTAINERD, FLOOR];
+        for (_, of) in self.samples.keys() {
+            if !subjects.contains(of) {
+                subjects.push(of);
+            }
+        }
         subjects.retain(|subject| self.samples.keys().any(|(_, of)| of == subject));
         for subject in &subjects {
             write!(f, " {subject:>22}")?;
