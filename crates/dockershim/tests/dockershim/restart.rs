@@ -66,7 +66,7 @@ async fn soon(what: &str, mut is_so: impl AsyncFnMut() -> bool) {
     orlop_testkit::wait_until!(SOON, is_so().await, "{what}");
 }
 
-/// The engine tells that something happens to a container, with so many bytes that say nothing.
+/// Has the engine send an event about a container, padded with this many bytes.
 fn happens(engine: &PretendedEngine, action: &str, one: &Value, padding: usize) {
     let mut attributes = one["Config"]["Labels"].clone();
     attributes["name"] = one["Name"].as_str().unwrap().trim_start_matches('/').into();
@@ -83,7 +83,10 @@ async fn next(
     told: &mut (impl Stream<Item = Result<ContainerEventResponse, Status>> + Unpin),
 ) -> ContainerEventResponse {
     let event = tokio::time::timeout(SOON, told.next()).await;
-    event.expect("what happens is told").unwrap().unwrap()
+    event
+        .expect("an event within the time limit")
+        .unwrap()
+        .unwrap()
 }
 
 /// Whether an event is kept that names something.

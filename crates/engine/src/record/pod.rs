@@ -53,7 +53,7 @@ pub struct Pod {
     pub run: PathBuf,
     /// Held by whoever changes the pod: stop, remove, and the creation of containers.
     pub turn: tokio::sync::RwLock<()>,
-    /// Calls that want to stop it. The creation of a container does not go on for long meanwhile.
+    /// How many calls wait to stop it. While there is one, the creation of its containers gives up.
     stopping: AtomicUsize,
     /// Reads what it uses.
     pub meter: Mutex<Meter>,
@@ -248,7 +248,7 @@ impl Pod {
         }
     }
 
-    /// Has the creation of its containers end early for as long as the answer lives.
+    /// Makes the creation of its containers give up until the returned guard is dropped.
     pub fn want_stop(&self) -> impl Drop + Send {
         struct Wanted<'a>(&'a AtomicUsize);
         impl Drop for Wanted<'_> {

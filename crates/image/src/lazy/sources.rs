@@ -24,7 +24,7 @@ pub(super) struct Sources {
     known: Mutex<Known>,
 }
 
-/// What each repository was pulled with, and when it was last asked for.
+/// The credentials of each repository, and the order in which the repositories were last used.
 #[derive(Default)]
 struct Known {
     repositories: HashMap<Repository, Entry>,

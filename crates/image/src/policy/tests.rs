@@ -227,7 +227,7 @@ impl Scene {
     }
 }
 
-/// What a policy of one requirement says of an image.
+/// Judges an image by a policy with one requirement; returns the reason, as an error if the requirement is not met.
 pub(super) fn judge(
     requirement: &Value,
     name: &str,

@@ -163,7 +163,7 @@ impl Scene {
     }
 }
 
-/// How cosign is told whom to trust.
+/// The environment variables that tell cosign which keys and authorities to trust.
 fn environment<'a>(roots: &'a Path, rekor: &'a Path, ct: &'a Path) -> [(&'a str, &'a Path); 3] {
     [
         ("SIGSTORE_ROOT_FILE", roots),

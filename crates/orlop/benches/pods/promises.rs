@@ -11,22 +11,22 @@ const LEEWAY: f64 = 4.0;
 /// The same where it compares with the kernel alone, which is optimised.
 const LEEWAY_OF_FLOOR: f64 = 8.0;
 
-/// How a value is limited.
+/// The limit of a value.
 #[derive(Debug, Clone, Copy)]
 enum Bound {
-    /// By a number that neither the machine nor the build changes.
+    /// At most this many, on every machine and in every build.
     Count(f64),
-    /// By a number that the machine hardly changes.
+    /// At most this much. The value hardly depends on the machine.
     AtMost(f64),
-    /// By so many times another row of the subject's.
+    /// At most this many times another row of the same subject.
     AtMostTimes(f64, &'static str),
-    /// By so many times a row of the floor's.
+    /// At most this many times the floor's value in a row.
     AtMostOfFloor(f64, &'static str),
-    /// At least a part of the floor's.
+    /// At least this part of the floor's value in the same row.
     AtLeastOfFloor(f64),
-    /// By a part of the reference's.
+    /// At most this part of containerd's value in the same row.
     AtMostOfTheirs(f64),
-    /// The reference's is at least so many times this.
+    /// Containerd's value in the same row is at least this many times as large.
     TheirsAtLeast(f64),
 }
 

@@ -81,7 +81,7 @@ fn pods_live(kubelet: &Kubelet, image: &str, report: &mut Report) -> anyhow::Res
         ensure!(first["exitCode"] == 0, "the initial container: {first}");
         Ok(())
     });
-    report.within("a container's log is told", || {
+    report.within("the kubelet returns a container's log", || {
         says(
             &kubelet.get(&kubelet.path("containerLogs", "web", "server"))?,
             "serving\n",

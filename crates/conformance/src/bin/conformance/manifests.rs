@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-/// What a container does that runs until it is told to end.
+/// The command of a container that runs until it gets SIGTERM.
 const WAIT: &str = "trap 'exit 0' TERM; while :; do sleep 0.2; done";
 
 /// A pod with an initial container, a server that is ready once it answers, and one beside it.
