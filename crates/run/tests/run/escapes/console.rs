@@ -5,10 +5,11 @@ use std::os::unix::fs::{chown, symlink};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::PathBuf;
 
+use orlop_testkit::skip_unless;
 use rustix::fs::{CWD, FileType, Mode, makedev, mknodat};
 use serde_json::{Value, json};
 
-use crate::rig::{Rig, Said, USERS, also, ended, mount, rig, volume, with_users, without};
+use crate::rig::{Rig, Said, USERS, also, ended, mount, rig, volume, with_users, without, works};
 
 /// Creates a container with a terminal; the mounts that it sees, or why it cannot be.
 fn mounts_with_terminal(rig: &Rig, config: &Value) -> Result<Vec<String>, Said> {
@@ -163,5 +164,42 @@ fn devices_that_are_links_do_not_lead_into_proc() {
         let places = table.lines().filter_map(|line| line.split(' ').nth(4));
         let places: Vec<_> = places.map(str::to_owned).collect();
         assert!(!lie_in_proc(&places), "{places:?}");
+    }
+}
+
+/// CVE-2026-41579 and CVE-2026-47766: a `/dev` that is a link has the runtime make, remove and link files where it leads.
+#[test]
+fn a_dev_that_is_a_link_changes_nothing_outside_of_the_root() {
+    skip_unless!(works());
+    for kind in ["absolute", "relative", "magic"] {
+        let rig = Rig::new();
+        // Its name does not begin with the link's, which would be one in a circle.
+        let outside = tempfile::tempdir_in("/var/tmp").unwrap();
+        let outside = outside.path();
+        fs::write(outside.join("ptmx"), "of the host").unwrap();
+        let path = outside.to_str().unwrap();
+        let target = match kind {
+            "absolute" => path.to_owned(),
+            "relative" => "../".repeat(24) + path,
+            _ => format!("/proc/self/root{path}"),
+        };
+        fs::remove_dir(rig.root.join("dev")).unwrap();
+        symlink(target, rig.root.join("dev")).unwrap();
+        let mut config = rig.config(&["true"]);
+        for place in ["/dev", "/dev/pts"] {
+            without(&mut config, place);
+        }
+        // To refuse such an image is right, too.
+        let said = rig.run(&config);
+        let names = fs::read_dir(outside).unwrap();
+        let names: Vec<_> = names.map(|entry| entry.unwrap().file_name()).collect();
+        assert_eq!(names, ["ptmx"], "{kind}: {said:?}");
+        let ptmx = outside.join("ptmx");
+        assert!(!ptmx.is_symlink(), "{kind}: {said:?}");
+        assert_eq!(
+            fs::read_to_string(ptmx).unwrap(),
+            "of the host",
+            "{kind}: {said:?}"
+        );
     }
 }

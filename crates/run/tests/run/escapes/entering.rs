@@ -88,3 +88,23 @@ fn a_container_that_hides_its_own_proc_can_be_entered() {
     let said = container.exec(&[], &["sh", "-c", "echo entered; ls /proc"]);
     assert!(said.ok && said.out == "entered\n", "{said:?}");
 }
+
+/// CVE-2026-30892: a user without a group was taken for root.
+#[test]
+fn a_command_of_a_user_without_a_group_is_not_roots() {
+    let rig = rig!();
+    let container = rig.start(&rig.config(&["sleep", "60"]));
+    for (user, uid, gid) in [("1000", 1000, 0), ("1000:7", 1000, 7)] {
+        let said = container.exec(&["--user", user], &["grep", "^[UG]id", "/proc/self/status"]);
+        let ids = |id: u32| format!("id:\t{id}\t{id}\t{id}\t{id}\n");
+        assert_eq!(
+            said.out,
+            format!("U{}G{}", ids(uid), ids(gid)),
+            "{user}: {said:?}"
+        );
+    }
+    for user in ["root", "-1", "4294967296", "1000:"] {
+        let said = container.exec(&["--user", user], &["true"]);
+        assert!(!said.ok, "{user:?}");
+    }
+}
