@@ -140,6 +140,23 @@ fn lead_from_everywhere(conf: &str) {
     );
 }
 
+/// CVE-2025-67499: a mapped port is the node's, and not one of each machine that pods talk to.
+#[test]
+fn a_mapped_port_takes_no_packets_to_other_machines() {
+    for conf in [CONF.to_owned(), by_chains(CONF)] {
+        let (node, networks) = Node::with(&conf);
+        let [mut web, client] = ["web", "client"].map(|id| node.pod(id));
+        web.map(8080, 80, Protocol::Tcp);
+        node.attach(&networks, &web);
+        node.attach(&networks, &client);
+        let outside = outside(&node);
+        let _web = serve(&web, "TCP4-LISTEN:80");
+        let _meant = serve(&outside, "TCP4-LISTEN:8080");
+        let answer = client.sh(&ask("TCP4:192.168.50.2:8080"));
+        assert_eq!(answer.trim(), "from 192.168.50.1", "{conf}");
+    }
+}
+
 /// A machine outside that knows the way to the node, and through it to the pods.
 fn outside(node: &Node) -> Pod {
     let outside = support::outside(node);
