@@ -31,6 +31,7 @@ mod null;
 mod oom;
 mod output;
 mod pod;
+mod processes;
 mod reactor;
 mod read;
 mod request;

@@ -12,6 +12,7 @@ use std::path::PathBuf;
 
 use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
 
+use crate::processes::{Process, Processes};
 use crate::sys::signal::by_number;
 
 /// How many times the tree is searched for processes that were not there the last time.
@@ -81,7 +82,7 @@ struct Search {
     mounts: Option<PathBuf>,
     sessions: BTreeSet<i32>,
     groups: BTreeSet<i32>,
-    found: BTreeMap<i32, (Process, OwnedFd)>,
+    found: BTreeMap<i32, Process>,
 }
 
 impl Search {
@@ -113,15 +114,24 @@ impl Search {
         }
     }
 
-    /// Takes hold of those that were not found before.
+    /// Finds those that were not found before.
     fn look(&mut self) -> Vec<i32> {
-        let table = processes();
+        let pod = Processes::of_pod();
+        let descendants = pod.below(self.tree.root);
         let mut fresh = Vec::new();
-        for (&pid, process) in &table {
+        for (pid, process) in pod.all() {
             if self.found.contains_key(&pid) {
                 continue;
             }
-            let Some(kin) = self.kin(&table, pid, process) else {
+            let kin = if pid == self.tree.root {
+                Kin::Root
+            } else if descendants.contains(&pid) {
+                Kin::Descendant
+            } else if self.sessions.contains(&process.session)
+                || self.groups.contains(&process.group)
+            {
+                Kin::Number
+            } else {
                 continue;
             };
             // The number of a session may be another's by now.
@@ -134,41 +144,18 @@ impl Search {
             if !vouched && (self.mounts.is_none() || mounts_of(pid) != self.mounts) {
                 continue;
             }
-            if let Some(handle) = hold(pid, process) {
-                self.found.insert(pid, (*process, handle));
-                fresh.push(pid);
-            }
+            self.found.insert(pid, process);
+            fresh.push(pid);
         }
         fresh
     }
 
-    fn kin(&self, table: &BTreeMap<i32, Process>, pid: i32, process: &Process) -> Option<Kin> {
-        let root = self.tree.root;
-        if pid == root {
-            return Some(Kin::Root);
-        }
-        let mut ancestor = process.parent;
-        // A table read over time could have a loop in it.
-        for _ in 0..table.len() {
-            if ancestor == root {
-                return Some(Kin::Descendant);
-            }
-            match table.get(&ancestor) {
-                Some(process) if ancestor > 1 => ancestor = process.parent,
-                _ => break,
-            }
-        }
-        let known =
-            self.sessions.contains(&process.session) || self.groups.contains(&process.group);
-        known.then_some(Kin::Number)
-    }
-
     /// Descent finds no child whose parent is dead, but it has its parent's session and group.
     fn mark_orphans(&mut self) {
-        let Some(own) = stat(rustix::process::getpid().as_raw_pid()) else {
+        let Some(own) = Process::of(rustix::process::getpid().as_raw_pid()) else {
             return;
         };
-        for (process, _) in self.found.values() {
+        for process in self.found.values() {
             if process.session != own.session {
                 self.sessions.insert(process.session);
             }
@@ -179,7 +166,8 @@ impl Search {
     }
 
     fn send(&self, pid: i32, signal: Signal) {
-        if let Some((_, handle)) = self.found.get(&pid) {
+        let process = self.found.get(&pid);
+        if let Some(handle) = process.and_then(|process| hold(pid, process)) {
             let _ = pidfd_send_signal(handle, signal);
         }
     }
@@ -192,44 +180,10 @@ pub(crate) fn session_of(pid: i32) -> Option<i32> {
     (session != own).then_some(session.as_raw_pid())
 }
 
-/// What is known of a process.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Process {
-    parent: i32,
-    group: i32,
-    session: i32,
-    started: u64,
-}
-
 /// Takes hold of the process that `pid` was when it was looked at, and of no other.
 fn hold(pid: i32, seen: &Process) -> Option<OwnedFd> {
     let handle = pidfd_open(Pid::from_raw(pid)?, PidfdFlags::empty()).ok()?;
-    (stat(pid)?.started == seen.started).then_some(handle)
-}
-
-fn processes() -> BTreeMap<i32, Process> {
-    let Ok(entries) = fs::read_dir("/proc") else {
-        return BTreeMap::new();
-    };
-    entries
-        .filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok())
-        .filter_map(|pid| Some((pid, stat(pid)?)))
-        .collect()
-}
-
-fn stat(pid: i32) -> Option<Process> {
-    #[expect(clippy::disallowed_methods, reason = "the kernel's, one line")]
-    let text = fs::read(format!("/proc/{pid}/stat")).ok()?;
-    // The name, in parentheses, may contain anything.
-    let end = text.iter().rposition(|&byte| byte == b')')?;
-    let rest = std::str::from_utf8(&text[end + 1..]).ok()?;
-    let fields: Vec<&str> = rest.split_ascii_whitespace().collect();
-    Some(Process {
-        parent: fields.get(1)?.parse().ok()?,
-        group: fields.get(2)?.parse().ok()?,
-        session: fields.get(3)?.parse().ok()?,
-        started: fields.get(19)?.parse().ok()?,
-    })
+    (Process::of(pid)?.started == seen.started).then_some(handle)
 }
 
 fn mounts_of(pid: i32) -> Option<PathBuf> {

@@ -2,10 +2,12 @@
 
 use std::fs;
 use std::io::{PipeReader, Read, Write};
-use std::time::Duration;
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
 
 use orlop_launch::{ExecIo, FailureKind, Keeper, TerminalSize};
 use orlop_testkit::assert_contains;
+use rustix::process::{Pid, Resource, Rlimit, prlimit};
 
 use crate::support::{self, Pod, is_alive};
 
@@ -191,6 +193,78 @@ async fn nothing_gets_away_by_forking_while_it_is_killed() {
         assert_eq!(pod.exec_exit_of(&id).await.signal, 9);
         support::eventually("nothing to be left", || arguments_in(container) == ["1000"]).await;
     }
+}
+
+#[tokio::test]
+async fn thousands_of_processes_of_others_do_not_hold_up_a_kill() {
+    let mut pod = Pod::new().await;
+    pod.run_script("c1", "sleep 1000").await;
+    let quiet = quickest_kill(&mut pod, "quiet").await;
+    let chain = Chain::of(2000);
+    let crowded = quickest_kill(&mut pod, "crowded").await;
+    drop(chain);
+    let limit = quiet * 2 + Duration::from_millis(20);
+    assert!(crowded < limit, "{crowded:?} instead of {quiet:?}");
+}
+
+/// How long the quickest of five kills of a command takes.
+async fn quickest_kill(pod: &mut Pod, name: &str) -> Duration {
+    let mut quickest = support::LIMIT;
+    for round in 0..5 {
+        let id = format!("{name}-{round}");
+        let (io, _out, _err) = streams();
+        pod.exec(&id, "c1", &["sleep", "1000"], io).await.unwrap();
+        let begin = Instant::now();
+        pod.keeper.kill_exec(&id, 9).await.unwrap();
+        quickest = quickest.min(begin.elapsed());
+        assert_eq!(pod.exec_exit_of(&id).await.signal, 9);
+    }
+    quickest
+}
+
+/// Processes that are none of a pod's, each the child of the one before. They end when it is dropped.
+struct Chain(Child);
+
+impl Chain {
+    fn of(count: u32) -> Self {
+        let script =
+            "[ $0 = 0 ] && echo all && exec sleep 1000; sh -c \"$1\" $(($0 - 1)) \"$1\"; :";
+        let mut command = Command::new("unshare");
+        command.args(["--pid", "--fork", "--kill-child", "sh", "-c", script]);
+        let command = command.args([&count.to_string(), script]);
+        let mut chain = Self(command.stdout(Stdio::piped()).spawn().unwrap());
+        let mut told = [0; 4];
+        let stdout = chain.0.stdout.as_mut().unwrap();
+        stdout.read_exact(&mut told).unwrap();
+        chain
+    }
+}
+
+impl Drop for Chain {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+#[tokio::test]
+async fn a_command_with_more_processes_than_the_keeper_may_open_files_is_killed_whole() {
+    let mut pod = Pod::new().await;
+    let container = pod.run_script("c1", "sleep 1000 & wait").await;
+    let (io, _out, _err) = streams();
+    let script = "for n in $(seq 100); do sleep 6001 & done; wait";
+    let command = ["sh", "-c", script];
+    pod.exec("e1", "c1", &command, io).await.unwrap();
+    support::eventually("all to sleep", || arguments_in(container).len() == 101).await;
+    let few = Rlimit {
+        current: Some(40),
+        maximum: Some(40),
+    };
+    let keeper = Pid::from_raw(pod.keeper_pid.cast_signed());
+    prlimit(keeper, Resource::Nofile, few).unwrap();
+    pod.keeper.kill_exec("e1", 9).await.unwrap();
+    assert_eq!(pod.exec_exit_of("e1").await.signal, 9);
+    support::eventually("nothing to be left", || arguments_in(container) == ["1000"]).await;
 }
 
 #[tokio::test]
