@@ -225,3 +225,37 @@ pub async fn base_image(node: &Arc<Node>, facts: &ConfigDump, namespace: &str) -
         Error::Image { doing, source }.into()
     })
 }
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+    use std::os::unix::fs::symlink;
+
+    use super::*;
+    use crate::checkpoint::CONTAINER_LOG;
+
+    /// CVE-2026-53489: what an image puts in the place of a checkpoint's files may lead to the node's.
+    #[test]
+    fn links_of_an_image_bring_nothing_of_the_node_into_a_checkpoint() {
+        let place = tempfile::tempdir().unwrap();
+        let [layer, dir, node] = ["layer", "dir", "node"].map(|name| place.path().join(name));
+        archive::make_images_dir(&layer).unwrap();
+        archive::make_images_dir(&dir).unwrap();
+        fs::write(&node, "of the node").unwrap();
+        symlink(&node, layer.join(CONTAINER_LOG)).unwrap();
+        symlink("../node", layer.join(CONFIG_DUMP)).unwrap();
+        symlink(&node, layer.join(IMAGES).join("pages-1.img")).unwrap();
+        fs::write(layer.join(SPEC_DUMP), "{}").unwrap();
+        let other = place.path().join("other");
+        fs::create_dir(&other).unwrap();
+        symlink(place.path(), other.join(IMAGES)).unwrap();
+        copy_layers(&[layer, other], &dir).unwrap();
+        assert_eq!(fs::read(dir.join(SPEC_DUMP)).unwrap(), b"{}");
+        let names = |dir: &Path| -> Vec<_> {
+            let entries = fs::read_dir(dir).unwrap();
+            entries.map(|entry| entry.unwrap().file_name()).collect()
+        };
+        assert_eq!(names(&dir.join(IMAGES)), [""; 0]);
+        assert_eq!(names(&dir).len(), 2, "{:?}", names(&dir));
+    }
+}

@@ -6,13 +6,16 @@ use orlop_cri::v1;
 use orlop_oci::User;
 
 use super::Error;
-use super::user_files::{groups, users};
+use super::user_files::{group_file, groups, passwd_file, users};
 use super::userns::IdRanges;
 
 const SECURITY: &str = "config.linux.security_context";
 
 /// The largest id runtimes take.
 const MAX_ID: u32 = i32::MAX as u32;
+
+/// More groups the kernel gives to no process (`NGROUPS_MAX`).
+const MAX_GROUPS: usize = 65_536;
 
 /// The user that is asked for: the request's name or id, else what the image says, else root.
 #[derive(Debug)]
@@ -61,15 +64,20 @@ impl Asked {
         if policy == v1::SupplementalGroupsPolicy::Merge
             && let Some(name) = &account.name
         {
-            let member = groups(rootfs, &wish.field)?.into_iter().filter(|group| {
+            let file = group_file(rootfs, &wish.field)?;
+            let member = groups(&file).filter(|group| {
                 // A group of the user's own name is the primary one of many systems.
-                group.name != *name && group.members.contains(name)
+                group.name != *name && group.has(name)
             });
             additional.extend(member.map(|group| group.gid));
         }
         additional.push(gid);
         additional.sort_unstable();
         additional.dedup();
+        if additional.len() > MAX_GROUPS {
+            let problem = format!("the user is in more than {MAX_GROUPS} groups");
+            return Err(Error::invalid(&wish.field, problem));
+        }
         let user = User {
             uid: account.uid,
             gid,
@@ -181,18 +189,19 @@ struct Account {
 
 impl Account {
     fn find(wish: &Wish, rootfs: BorrowedFd<'_>) -> Result<Self, Error> {
-        let known = users(rootfs, &wish.field)?;
+        let file = passwd_file(rootfs, &wish.field)?;
+        let mut known = users(&file);
         match &wish.user {
             Who::Id(uid) => {
-                let entry = known.into_iter().find(|entry| entry.uid == *uid);
+                let entry = known.find(|entry| entry.uid == *uid);
                 Ok(Self {
                     uid: *uid,
-                    gid: entry.as_ref().map_or(0, |entry| entry.gid),
-                    name: entry.map(|entry| entry.name),
+                    gid: entry.map_or(0, |entry| entry.gid),
+                    name: entry.map(|entry| entry.name.to_owned()),
                 })
             }
             Who::Name(name) => {
-                let entry = known.into_iter().find(|entry| entry.name == *name);
+                let entry = known.find(|entry| entry.name == *name);
                 match entry {
                     Some(entry) if entry.uid > MAX_ID || entry.gid > MAX_ID => Err(Error::invalid(
                         &wish.field,
@@ -201,7 +210,7 @@ impl Account {
                     Some(entry) => Ok(Self {
                         uid: entry.uid,
                         gid: entry.gid,
-                        name: Some(entry.name),
+                        name: Some(entry.name.to_owned()),
                     }),
                     // Images made from nothing have no such file, and root needs none.
                     None if name == "root" => Ok(Self {
@@ -223,9 +232,8 @@ fn find_group(group: &Who, field: &str, rootfs: BorrowedFd<'_>) -> Result<u32, E
     match group {
         Who::Id(gid) => Ok(*gid),
         Who::Name(name) => {
-            let entry = groups(rootfs, field)?
-                .into_iter()
-                .find(|entry| entry.name == *name);
+            let file = group_file(rootfs, field)?;
+            let entry = groups(&file).find(|entry| entry.name == *name);
             match entry {
                 Some(entry) if entry.gid <= MAX_ID => Ok(entry.gid),
                 Some(_) => Err(Error::invalid(field, format!("{name}: id out of range"))),
@@ -301,6 +309,12 @@ mod tests {
         Asked::read(security, image_user)?.resolve(rootfs, ranges)
     }
 
+    /// The same where the request names nobody.
+    fn of_image(image_user: &str, rootfs: BorrowedFd<'_>) -> Result<User, Error> {
+        let security = v1::LinuxContainerSecurityContext::default();
+        resolve(&security, image_user, rootfs, None)
+    }
+
     fn ids(user: &User) -> (u32, u32, &[u32]) {
         (user.uid, user.gid, &user.additional_gids)
     }
@@ -345,6 +359,70 @@ mod tests {
                 "{error}"
             );
         }
+    }
+
+    /// CVE-2026-46680 and CVE-2024-40635: a number that no id can be is looked up as a name, which the image
+    /// gives to root.
+    #[test]
+    fn a_number_too_large_is_no_name_of_the_images() {
+        let (dir, root) = image();
+        let numbers = [
+            "4294967296",
+            "2147483648",
+            "99999999999999999999",
+            "-1",
+            "+4294967296",
+        ];
+        let lines = |rest: &str| {
+            numbers
+                .map(|number| format!("{number}:x:0:{rest}\n"))
+                .concat()
+        };
+        fs::write(dir.path().join("etc/passwd"), lines("0:::")).unwrap();
+        fs::write(dir.path().join("etc/group"), lines("")).unwrap();
+        for number in numbers {
+            for user in [number.to_owned(), format!("1000:{number}")] {
+                let refused = of_image(&user, root.as_fd());
+                let error = refused.unwrap_err().to_string();
+                assert!(error.contains("is not an id between"), "{user}: {error}");
+            }
+        }
+    }
+
+    /// CVE-2026-47262: parsed, the file takes many times its size.
+    #[test]
+    fn users_and_groups_without_end_take_no_memory() {
+        let (dir, root) = image();
+        let many = |line: &str| line.repeat((10 << 20) / line.len());
+        fs::write(dir.path().join("etc/passwd"), many("a::1:1\n")).unwrap();
+        fs::write(dir.path().join("etc/group"), many("a::1:\n")).unwrap();
+        let members = format!("g:x:50:{}", &many("a,")[..(10 << 20) - 10]);
+        let before = orlop_testkit::most_memory();
+        for user in ["1:nobody", "nobody"] {
+            of_image(user, root.as_fd()).unwrap_err();
+        }
+        fs::write(dir.path().join("etc/group"), members).unwrap();
+        let user = of_image("1", root.as_fd()).unwrap();
+        assert_eq!(ids(&user), (1, 1, &[1, 50][..]));
+        let took = orlop_testkit::most_memory() - before;
+        assert!(took < 64 << 20, "{took} bytes");
+    }
+
+    #[test]
+    fn more_groups_than_a_process_can_have_are_refused() {
+        let (dir, root) = image();
+        let lines = |count: usize| {
+            let lines: Vec<_> = (1..=count).map(|gid| format!("g:x:{gid}:user\n")).collect();
+            lines.concat()
+        };
+        let file = dir.path().join("etc/group");
+        fs::write(&file, lines(MAX_GROUPS)).unwrap();
+        let user = of_image("user", root.as_fd()).unwrap();
+        assert_eq!(user.additional_gids.len(), MAX_GROUPS);
+        fs::write(&file, lines(MAX_GROUPS + 1)).unwrap();
+        let refused = of_image("user", root.as_fd());
+        let error = refused.map(drop).unwrap_err().to_string();
+        assert!(error.contains("more than 65536 groups"), "{error}");
     }
 
     #[test]

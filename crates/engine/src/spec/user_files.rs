@@ -14,62 +14,68 @@ use super::Error;
 const MAX_FILE: u64 = 10 << 20;
 
 /// One line of `/etc/passwd`.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Passwd {
-    pub(super) name: String,
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Passwd<'t> {
+    pub(super) name: &'t str,
     pub(super) uid: u32,
     pub(super) gid: u32,
 }
 
 /// One line of `/etc/group`.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Group {
-    pub(super) name: String,
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Group<'t> {
+    pub(super) name: &'t str,
     pub(super) gid: u32,
-    pub(super) members: Vec<String>,
+    members: &'t str,
 }
 
-/// The users of an image; none if it has no such file.
-pub(super) fn users(root: BorrowedFd<'_>, field: &str) -> Result<Vec<Passwd>, Error> {
-    let text = read(root, "etc/passwd", field)?;
-    Ok(text.lines().filter_map(parse_passwd).collect())
+impl Group<'_> {
+    /// Whether the group lists a user of this name.
+    pub(super) fn has(&self, name: &str) -> bool {
+        self.members.split(',').any(|member| member.trim() == name)
+    }
 }
 
-/// The groups of an image; none if it has no such file.
-pub(super) fn groups(root: BorrowedFd<'_>, field: &str) -> Result<Vec<Group>, Error> {
-    let text = read(root, "etc/group", field)?;
-    Ok(text.lines().filter_map(parse_group).collect())
+/// The text of the image's `/etc/passwd`; empty if the image has no such file.
+pub(super) fn passwd_file(root: BorrowedFd<'_>, field: &str) -> Result<String, Error> {
+    read(root, "etc/passwd", field)
+}
+
+/// The text of the image's `/etc/group`; empty if the image has no such file.
+pub(super) fn group_file(root: BorrowedFd<'_>, field: &str) -> Result<String, Error> {
+    read(root, "etc/group", field)
+}
+
+/// The users of a file. They are not collected: a file of ten MiB has two million lines.
+pub(super) fn users(text: &str) -> impl Iterator<Item = Passwd<'_>> {
+    text.lines().filter_map(parse_passwd)
+}
+
+/// The groups of a file, which are not collected either.
+pub(super) fn groups(text: &str) -> impl Iterator<Item = Group<'_>> {
+    text.lines().filter_map(parse_group)
 }
 
 /// `name:password:uid:gid:…`; a line of another form names nobody.
-fn parse_passwd(line: &str) -> Option<Passwd> {
+fn parse_passwd(line: &str) -> Option<Passwd<'_>> {
     let mut parts = line.trim().split(':');
     let name = parts
         .next()
         .filter(|name| !name.is_empty() && !name.starts_with('#'))?;
     let uid = parts.nth(1)?.parse().ok()?;
     let gid = parts.next()?.parse().ok()?;
-    Some(Passwd {
-        name: name.to_owned(),
-        uid,
-        gid,
-    })
+    Some(Passwd { name, uid, gid })
 }
 
 /// `name:password:gid:member,…`.
-fn parse_group(line: &str) -> Option<Group> {
+fn parse_group(line: &str) -> Option<Group<'_>> {
     let mut parts = line.trim().split(':');
     let name = parts
         .next()
         .filter(|name| !name.is_empty() && !name.starts_with('#'))?;
     let gid = parts.nth(1)?.parse().ok()?;
-    let members = parts.next().unwrap_or_default().split(',');
-    let members = members.map(str::trim).filter(|member| !member.is_empty());
-    Some(Group {
-        name: name.to_owned(),
-        gid,
-        members: members.map(str::to_owned).collect(),
-    })
+    let members = parts.next().unwrap_or_default();
+    Some(Group { name, gid, members })
 }
 
 fn read(root: BorrowedFd<'_>, name: &str, field: &str) -> Result<String, Error> {
@@ -95,7 +101,8 @@ fn read(root: BorrowedFd<'_>, name: &str, field: &str) -> Result<String, Error> 
         ));
     }
     match read_whole(File::from(file), MAX_FILE) {
-        Ok(bytes) => Ok(String::from_utf8_lossy(&bytes).into_owned()),
+        Ok(bytes) => Ok(String::from_utf8(bytes)
+            .unwrap_or_else(|error| String::from_utf8_lossy(error.as_bytes()).into_owned())),
         Err(error) if error.kind() == ErrorKind::FileTooLarge => {
             let problem = format!("the image's /{name} is larger than {MAX_FILE} bytes");
             Err(Error::invalid(field, problem))
@@ -124,35 +131,27 @@ mod tests {
         let (dir, root) = root();
         let text = "# x:x:1:1\nroot:x:0:0:root:/root:/bin/sh\n\nbad\na:x:one:1\nb:x:7\nc::8:9\n";
         fs::write(dir.path().join("etc/passwd"), text).unwrap();
-        let users = users(root.as_fd(), "f").unwrap();
-        let expected = [
-            Passwd {
-                name: "root".into(),
-                uid: 0,
-                gid: 0,
-            },
-            Passwd {
-                name: "c".into(),
-                uid: 8,
-                gid: 9,
-            },
-        ];
-        assert_eq!(users, expected);
+        let text = passwd_file(root.as_fd(), "f").unwrap();
+        let expected =
+            [("root", 0, 0), ("c", 8, 9)].map(|(name, uid, gid)| Passwd { name, uid, gid });
+        assert_eq!(users(&text).collect::<Vec<_>>(), expected);
     }
 
     #[test]
     fn members_are_listed() {
         let (dir, root) = root();
         fs::write(dir.path().join("etc/group"), "g:x:50:a, b,\nh:x:51\n").unwrap();
-        let groups = groups(root.as_fd(), "f").unwrap();
-        assert_eq!(groups[0].members, ["a", "b"]);
+        let text = group_file(root.as_fd(), "f").unwrap();
+        let groups: Vec<_> = groups(&text).collect();
+        assert!(groups[0].has("a") && groups[0].has("b"));
+        assert!(!groups[0].has("a, b") && !groups[1].has("a"));
         assert_eq!(groups[1].gid, 51);
     }
 
     #[test]
     fn an_image_without_the_files_has_no_users() {
         let (_dir, root) = root();
-        assert!(users(root.as_fd(), "f").unwrap().is_empty());
+        assert_eq!(passwd_file(root.as_fd(), "f").unwrap(), "");
     }
 
     #[test]
@@ -162,7 +161,7 @@ mod tests {
         fs::write(dir.path().join("store/passwd"), "in:x:5:5\n").unwrap();
         let passwd = dir.path().join("etc/passwd");
         symlink("/store/passwd", &passwd).unwrap();
-        assert_eq!(users(root.as_fd(), "f").unwrap()[0].name, "in");
+        assert_eq!(passwd_file(root.as_fd(), "f").unwrap(), "in:x:5:5\n");
 
         fs::remove_file(&passwd).unwrap();
         let outside = tempfile::NamedTempFile::new().unwrap();
@@ -172,7 +171,7 @@ mod tests {
             &passwd,
         )
         .unwrap();
-        assert!(users(root.as_fd(), "f").unwrap().is_empty());
+        assert_eq!(passwd_file(root.as_fd(), "f").unwrap(), "");
     }
 
     #[test]
@@ -188,8 +187,21 @@ mod tests {
         )
         .unwrap();
         assert!(matches!(
-            users(root.as_fd(), "f"),
+            passwd_file(root.as_fd(), "f"),
             Err(Error::InvalidArgument { .. })
         ));
+    }
+
+    /// CVE-2026-47262 and CVE-2025-4437: the daemon reads such a file into memory.
+    #[test]
+    fn a_file_without_end_is_refused_by_its_name() {
+        let (dir, root) = root();
+        for name in ["etc/passwd", "etc/group"] {
+            let file = File::create(dir.path().join(name)).unwrap();
+            file.set_len(MAX_FILE + 1).unwrap();
+            let refused = read(root.as_fd(), name, "f").map(drop);
+            let error = refused.unwrap_err().to_string();
+            assert!(error.contains(&format!("/{name} is larger")), "{error}");
+        }
     }
 }
