@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 use std::fs::{self, File};
 use std::io;
+use std::ops::RangeInclusive;
 use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
 use std::os::unix::fs::MetadataExt as _;
 use std::path::Path;
@@ -12,7 +13,9 @@ use std::time::{Duration, Instant};
 use orlop_disk::{KERNEL_FILE, Step, read_whole_text};
 use rustix::fs::{Mode, OFlags, openat};
 use rustix::io::Errno;
-use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
+use rustix::process::{
+    Pid, PidfdFlags, Resource, Signal, getrlimit, pidfd_open, pidfd_send_signal,
+};
 
 use crate::cgroup::{enter, walk, write_everywhere};
 use crate::hurry::Hurry;
@@ -21,8 +24,8 @@ use crate::{Cgroup, Error, signal};
 /// How long a cgroup may take to freeze. One with a process in the kernel's hands may never.
 const FREEZE_PATIENCE: Duration = Duration::from_millis(500);
 
-/// How many handles on processes are held at a time.
-const AT_A_TIME: usize = 256;
+/// How many handles on processes are held at a time: at least so many, and at most.
+const AT_A_TIME: RangeInclusive<u64> = 256..=8192;
 
 impl Cgroup {
     /// The processes in it and below it, in the order of their ids.
@@ -161,7 +164,7 @@ impl Cgroup {
 
     fn signal_these(&self, pids: &[i32], signal: Signal) -> Result<bool, Error> {
         let mut any = false;
-        for pids in pids.chunks(AT_A_TIME) {
+        for pids in pids.chunks(handles_at_a_time()) {
             let handles: Vec<_> = pids.iter().filter_map(|pid| handle(*pid)).collect();
             // A handle is on whoever had the id then. Who is a member now, with that id, is the
             // same process or its handle is void. The way of a cgroup that a container nested
@@ -319,7 +322,58 @@ fn collect_at(at: BorrowedFd<'_>, top: &Path, found: &mut BTreeSet<i32>) -> Resu
     Ok(())
 }
 
+/// A quarter of the files that may be open. The fewer, the more often all members are listed.
+fn handles_at_a_time() -> usize {
+    let limit = getrlimit(Resource::Nofile).current.unwrap_or(u64::MAX);
+    (limit / 4).clamp(*AT_A_TIME.start(), *AT_A_TIME.end()) as usize
+}
+
 fn handle(pid: i32) -> Option<(i32, OwnedFd)> {
     let opened = pidfd_open(Pid::from_raw(pid)?, PidfdFlags::empty());
     Some((pid, opened.ok()?))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use rustix::process::{Rlimit, setrlimit};
+
+    use super::*;
+    use crate::{CgroupPath, Hierarchies};
+
+    /// How long something takes at best.
+    fn time(work: impl Fn()) -> Duration {
+        let times = (0..3).map(|_| {
+            let begin = Instant::now();
+            work();
+            begin.elapsed()
+        });
+        times.min().unwrap()
+    }
+
+    #[test]
+    fn a_signal_to_thousands_of_processes_does_not_list_them_dozens_of_times() {
+        let limit = getrlimit(Resource::Nofile);
+        let most = Rlimit {
+            current: limit.maximum,
+            ..limit
+        };
+        setrlimit(Resource::Nofile, most).unwrap();
+        let mount = tempfile::tempdir().unwrap();
+        let dir = mount.path().join("pod");
+        fs::create_dir(&dir).unwrap();
+        fs::write(mount.path().join("cgroup.controllers"), "").unwrap();
+        // None of them is there: the kernel gives no such numbers.
+        let pids = (0..16_000).map(|n| format!("{}\n", (1 << 23) + n));
+        fs::write(dir.join("cgroup.procs"), pids.collect::<String>()).unwrap();
+        let line = format!("1 0 0:1 / {} rw - cgroup2 x rw\n", mount.path().display());
+        let table = orlop_disk::Mountinfo::from_text(line.as_str());
+        let hierarchies = Arc::new(Hierarchies::from_mounts(&table).unwrap());
+        let cgroup = Cgroup::new(hierarchies, CgroupPath::parse("/pod").unwrap());
+        let listed = time(|| assert_eq!(cgroup.processes().unwrap().len(), 16_000));
+        let signalled = time(|| cgroup.signal_members(Signal::KILL).unwrap());
+        let limit = listed * 30 + Duration::from_millis(20);
+        assert!(signalled < limit, "{signalled:?}, listed in {listed:?}");
+    }
 }
