@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
+use crate::unpack::UNPACK_MEMORY;
 use crate::{KeyFiles, LazySettings, NamespaceCredentials, Platform, PolicyFiles, RegistriesFile};
 
 /// Settings of an image store. `Config::new` gives the defaults for a root directory.
@@ -38,6 +39,9 @@ pub struct Config {
     /// Layers that are unpacked at the same time, over all pulls; those that wait for bytes
     /// don't count.
     pub max_unpacks: usize,
+    /// Bytes of memory that layers may use together while they are unpacked: buffers and decompression windows.
+    /// Belongs to the process: the store that was opened or reconfigured last decides.
+    pub unpack_memory: u64,
     /// A download that gets no byte for this long is given up and tried again; a client that sends or
     /// takes none is given up.
     pub progress_timeout: Duration,
@@ -119,6 +123,7 @@ impl Config {
             max_connections: 8,
             connections_per_blob: 4,
             max_unpacks: cores.clamp(2, 8),
+            unpack_memory: UNPACK_MEMORY,
             progress_timeout: Duration::from_mins(1),
             min_speed: 4 << 10,
             abandon_after: Duration::from_mins(10),

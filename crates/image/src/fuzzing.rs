@@ -12,7 +12,7 @@ use crate::pull::{bundle_of, listed, listed_attestations};
 use crate::registries::{Asking, Document as Registry, Registries};
 use crate::registry::{listed_referrers, parse_challenge, parse_hosts};
 use crate::tape::{Recorder, play};
-use crate::unpack::{Layer, unpack};
+use crate::unpack::{Layer, LayerMemory, unpack};
 use crate::{Digest, ImageConfig, Platform, Reference};
 
 /// A reference's normal form must mean what the reference does.
@@ -149,6 +149,7 @@ pub fn layer(data: &[u8], dir: &Path) -> std::io::Result<()> {
         file: None,
         abandon: &|| {},
         spending: &(),
+        memory: &LayerMemory::of_client(),
     };
     let recorder = Recorder::create(&tape).map_err(std::io::Error::other)?;
     if let Ok((unpacked, recorder)) = unpack(&layer, Cursor::new(data), recorder, &root, &limits)

@@ -19,6 +19,7 @@ use crate::pull::{self, Context, Flights, PullProgress, Request, Turns};
 use crate::registry::{Credentials, Transport};
 use crate::rootfs::OverlayMount;
 use crate::store::{self, Freed, ImageRecord, LayerRecord, State, Store};
+use crate::unpack::MEMORY_BUDGET;
 use crate::verify::{self, BrokenLayer, UnlabelledLayer, Verdict, Verified};
 use crate::{Config, Digest, Error, Image, ImageConfig, PolicyFor, PullStep, Result};
 
@@ -96,6 +97,7 @@ impl Images {
             Ok((store, configs))
         })
         .await?;
+        MEMORY_BUDGET.set_total(config.unpack_memory);
         let flights = Flights::new(config.abandon_after);
         let (store, transport) = (Arc::new(store), Arc::new(Transport::new(&config)));
         let lazies = Lazies::new(&config, &store);
@@ -133,6 +135,7 @@ impl Images {
         } else {
             Arc::new(Transport::new(&config))
         };
+        MEMORY_BUDGET.set_total(config.unpack_memory);
         self.inner.flights.set_alone(config.abandon_after);
         self.lazies().reconfigure(&config).await;
         let context = Context {

@@ -12,7 +12,7 @@ use crate::asked::names_here;
 use crate::blocking::blocking;
 use crate::find::find;
 use crate::store::Hold;
-use crate::unpack::{Layer, unpack};
+use crate::unpack::{Layer, LayerMemory, unpack};
 use crate::{Error, Image, ImageConfig, Images, Reference, Result};
 
 /// Where archives are read and written: at the pace of the clients that send and take them.
@@ -53,6 +53,7 @@ impl Images {
                         file: None,
                         abandon: &|| {},
                         spending: &(),
+                        memory: &LayerMemory::of_client(),
                     };
                     unpack(&archive, stream, (), &root, &limits)?;
                     Ok(scratch)

@@ -1,8 +1,11 @@
 //! Fills an ingest from the registry: one connection for a small blob, several for a large
 //! one if the host serves ranges.
 
+use std::pin::pin;
 use std::sync::Arc;
+use std::time::Duration;
 
+use bytes::Bytes;
 use futures_util::StreamExt;
 use futures_util::stream::FuturesUnordered;
 use tokio::sync::Notify;
@@ -15,6 +18,8 @@ use crate::{Error, Result};
 
 /// Bytes gathered before they go to disk.
 const BATCH: usize = 512 << 10;
+/// Bytes are written after so long at the latest.
+const LINGER: Duration = Duration::from_millis(200);
 
 /// Downloads what the ingest lacks.
 pub(super) async fn download(
@@ -148,13 +153,32 @@ impl Work<'_> {
         Err(last.unwrap_or_else(|| Error::invalid(self.what, "it is nowhere to be found")))
     }
 
+    async fn write(&self, at: u64, batch: &mut Vec<Bytes>) -> Result<()> {
+        let (ingest, pieces) = (Arc::clone(self.ingest), std::mem::take(batch));
+        blocking(move || ingest.write(at, &pieces)).await
+    }
+
     /// Writes the body's part from `at` to `end` as it comes.
     async fn receive(&self, body: &mut Body, mut at: u64, end: u64) -> Result<(), Attempt> {
         let mut position = body.offset;
         let mut batch = Vec::new();
         let mut gathered = 0;
         loop {
-            let next = body.next().await;
+            let next = {
+                let mut next = pin!(body.next());
+                loop {
+                    tokio::select! {
+                        next = &mut next => break next,
+                        // A slow download keeps nothing in memory.
+                        () = tokio::time::sleep(LINGER), if gathered > 0 => {
+                            self.write(at, &mut batch).await?;
+                            at += gathered as u64;
+                            position += gathered as u64;
+                            gathered = 0;
+                        }
+                    }
+                }
+            };
             let ended = !matches!(next, Ok(Some(_)));
             let next = match next {
                 Ok(Some(mut bytes)) => {
@@ -177,8 +201,7 @@ impl Work<'_> {
                 Err(error) => Err(error),
             };
             if gathered > 0 && (gathered >= BATCH || ended) {
-                let (ingest, pieces) = (Arc::clone(self.ingest), std::mem::take(&mut batch));
-                blocking(move || ingest.write(at, &pieces)).await?;
+                self.write(at, &mut batch).await?;
                 at += gathered as u64;
                 position += gathered as u64;
                 gathered = 0;

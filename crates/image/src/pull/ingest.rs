@@ -7,12 +7,14 @@ use std::os::unix::fs::FileExt;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
 
 use bytes::Bytes;
 use parking_lot::{Condvar, Mutex, MutexGuard};
 
 use super::turns::{Turn, Turns};
 use crate::store::Layout;
+use crate::unpack::{Download, LayerMemory};
 use crate::{Digest, Error, Result};
 
 /// Blobs up to this size come in one piece.
@@ -244,54 +246,114 @@ impl Ingest {
     }
 }
 
+/// A download, as the layer sees it that is unpacked from it.
+pub(crate) struct Unpacking {
+    ingest: Arc<Ingest>,
+    turns: Arc<Turns>,
+    /// Held while there are bytes to work on.
+    turn: Mutex<Option<Turn>>,
+}
+
+impl Unpacking {
+    pub(crate) fn new(ingest: Arc<Ingest>, turns: Arc<Turns>) -> Arc<Self> {
+        Arc::new(Self {
+            ingest,
+            turns,
+            turn: Mutex::default(),
+        })
+    }
+
+    fn resume(&self) {
+        let mut turn = self.turn.lock();
+        if turn.is_none() {
+            *turn = Some(self.turns.take());
+        }
+    }
+}
+
+impl Download for Unpacking {
+    fn is_complete(&self) -> io::Result<bool> {
+        let state = self.ingest.state();
+        if state.abandoned {
+            return Err(given_up());
+        }
+        Ok(state.prefix == self.ingest.size)
+    }
+
+    fn pause(&self) {
+        *self.turn.lock() = None;
+    }
+}
+
+fn given_up() -> io::Error {
+    io::Error::other("its download was given up")
+}
+
+/// How often a layer that waits for bytes looks whether others need its memory.
+const LOOK: Duration = Duration::from_millis(250);
+
 /// Reads a blob from its start while it comes in; waits for what isn't there yet.
 pub(crate) struct IngestReader {
-    ingest: Arc<Ingest>,
+    download: Arc<Unpacking>,
+    memory: Arc<LayerMemory>,
     at: u64,
     /// How far it has read, for who watches.
     progress: Arc<AtomicU64>,
-    turns: Arc<Turns>,
-    /// Held while there are bytes to work on.
-    turn: Option<Turn>,
 }
 
 impl IngestReader {
-    pub(crate) fn new(ingest: Arc<Ingest>, progress: Arc<AtomicU64>, turns: Arc<Turns>) -> Self {
+    pub(crate) fn new(
+        download: Arc<Unpacking>,
+        memory: Arc<LayerMemory>,
+        progress: Arc<AtomicU64>,
+    ) -> Self {
         Self {
-            ingest,
+            download,
+            memory,
             at: 0,
             progress,
-            turns,
-            turn: None,
         }
+    }
+
+    /// Waits until there are bytes to read, and says how many.
+    fn wait(&self) -> io::Result<u64> {
+        let ingest = &*self.download.ingest;
+        let mut state = ingest.state();
+        loop {
+            if state.abandoned {
+                return Err(given_up());
+            }
+            if state.prefix > self.at {
+                return Ok(state.prefix - self.at);
+            }
+            // Other layers work meanwhile.
+            self.download.pause();
+            ingest.grown.wait_for(&mut state, LOOK);
+            MutexGuard::unlocked(&mut state, || self.memory.keep())?;
+        }
+    }
+}
+
+impl Drop for IngestReader {
+    fn drop(&mut self) {
+        self.download.pause();
     }
 }
 
 impl Read for IngestReader {
     fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
-        let ingest = &*self.ingest;
-        if self.at == ingest.size || into.is_empty() {
-            self.turn = None;
+        if self.memory.is_displaced() {
+            self.memory.keep()?;
+        }
+        let download = Arc::clone(&self.download);
+        if self.at == download.ingest.size || into.is_empty() {
+            download.pause();
             return Ok(0);
         }
-        let mut state = ingest.state();
-        if state.prefix == self.at {
-            // Who waits for the network keeps nobody from working.
-            self.turn = None;
-        }
-        while state.prefix == self.at && !state.abandoned {
-            ingest.grown.wait(&mut state);
-        }
-        if state.abandoned {
-            return Err(io::Error::other("its download was given up"));
-        }
-        let there = usize::try_from(state.prefix - self.at).unwrap_or(usize::MAX);
-        drop(state);
-        if self.turn.is_none() {
-            self.turn = Some(self.turns.take());
-        }
+        let there = usize::try_from(self.wait()?).unwrap_or(usize::MAX);
+        download.resume();
         let take = there.min(into.len());
-        let read = ingest.data.read_at(&mut into[..take], self.at)?;
+        let read = download.ingest.data.read_at(&mut into[..take], self.at)?;
         if read == 0 {
             return Err(io::Error::new(
                 io::ErrorKind::UnexpectedEof,
@@ -338,6 +400,11 @@ mod tests {
         Ingest::open(layout, digest, "registry", size, Arc::default())
     }
 
+    fn reader(ingest: &Arc<Ingest>, turns: &Arc<Turns>) -> IngestReader {
+        let download = Unpacking::new(Arc::clone(ingest), Arc::clone(turns));
+        IngestReader::new(download, LayerMemory::of_client(), Arc::default())
+    }
+
     #[test]
     fn finished_pieces_survive_a_restart_and_unfinished_ones_do_not() {
         let (_dir, layout) = layout();
@@ -361,7 +428,7 @@ mod tests {
             Some((2 * SMALLEST_PIECE, 3 * SMALLEST_PIECE))
         );
         let reader = {
-            let mut reader = IngestReader::new(Arc::clone(&ingest), Arc::default(), Turns::new(1));
+            let mut reader = reader(&ingest, &Turns::new(1));
             std::thread::spawn(move || {
                 let mut all = Vec::new();
                 reader.read_to_end(&mut all).map(|_| all)
@@ -389,21 +456,21 @@ mod tests {
     fn who_waits_for_bytes_keeps_nobody_from_unpacking() {
         let (_dir, layout) = layout();
         let turns = Turns::new(1);
-        let reader = |blob: &'static [u8], there: usize| {
+        let begin = |blob: &'static [u8], there: usize| {
             let digest = Digest::of(blob);
             let ingest = Arc::new(open(&layout, &digest, blob.len() as u64).unwrap());
             ingest
                 .write(0, &[Bytes::from_static(&blob[..there])])
                 .unwrap();
-            let reader = IngestReader::new(Arc::clone(&ingest), Arc::default(), Arc::clone(&turns));
+            let reader = reader(&ingest, &turns);
             (ingest, reader)
         };
-        let (slow, mut waiting) = reader(b"slow", 2);
+        let (slow, mut waiting) = begin(b"slow", 2);
         let waiting = std::thread::spawn(move || {
             let mut all = Vec::new();
             waiting.read_to_end(&mut all).map(|_| all)
         });
-        let (_whole, mut whole) = reader(b"whole", 5);
+        let (_whole, mut whole) = begin(b"whole", 5);
         let (tell, told) = std::sync::mpsc::channel();
         std::thread::spawn(move || {
             let mut all = Vec::new();
@@ -420,7 +487,7 @@ mod tests {
     fn giving_up_wakes_the_reader() {
         let (_dir, layout) = layout();
         let ingest = Arc::new(open(&layout, &Digest::of(b"x"), 10).unwrap());
-        let mut reader = IngestReader::new(Arc::clone(&ingest), Arc::default(), Turns::new(1));
+        let mut reader = reader(&ingest, &Turns::new(1));
         let waiting = std::thread::spawn(move || reader.read(&mut [0; 4]));
         ingest.abandon();
         assert!(waiting.join().unwrap().is_err());

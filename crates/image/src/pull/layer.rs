@@ -24,7 +24,7 @@ use tokio_util::task::TaskTracker;
 
 use super::allowance::{Allowance, Spent};
 use super::download::download;
-use super::ingest::{Ingest, IngestReader};
+use super::ingest::{Ingest, IngestReader, Unpacking};
 use super::lazy::Lazily;
 use super::progress::{LayerState, LayerTracker};
 use super::task::Context;
@@ -37,7 +37,9 @@ use crate::store::{
     FS, Form, Hold, IMAGE, Inherited, LayerRecord, Scratch, Sealed, TAPE, inherited, now,
 };
 use crate::tape::Recorder;
-use crate::unpack::{AsIs, Layer, Spending as _, Unpacked, open_beneath, pack, take, unpack};
+use crate::unpack::{
+    AsIs, Layer, LayerMemory, Owner, Spending as _, Unpacked, open_beneath, pack, take, unpack,
+};
 use crate::{Digest, Error, Result, verity};
 
 /// Where layers are unpacked while they arrive: mostly waiting for a registry. Each registry has a
@@ -179,7 +181,8 @@ impl LayerJob<'_> {
                                 Error::io(format!("opening {path:?} to import it"), error.into())
                             })
                     };
-                    self.unpack(context, blob, open, || {}).await?
+                    let memory = LayerMemory::new(self.owner(), None);
+                    self.unpack(context, blob, memory, open, || {}).await?
                 }
             };
             let key = if fetched.unpacked.implicit.is_empty() || self.below.is_empty() {
@@ -338,15 +341,17 @@ impl LayerJob<'_> {
         );
         let mut downloading = pin!(self.tracker.steps.during("download", download));
         let progress = Arc::clone(&self.tracker.unpacked);
-        let turns = Arc::clone(&context.unpacks);
-        let reader = IngestReader::new(Arc::clone(ingest), progress, turns);
+        let download = Unpacking::new(Arc::clone(ingest), Arc::clone(&context.unpacks));
+        let memory = LayerMemory::new(self.owner(), Some(Arc::clone(&download) as _));
+        let counted = Arc::clone(&memory);
+        let open = move || {
+            let (download, memory) = (Arc::clone(&download), Arc::clone(&counted));
+            Ok(IngestReader::new(download, memory, Arc::clone(&progress)))
+        };
         let abandoned = Arc::clone(ingest);
-        let mut unpacking = pin!(self.unpack(
-            context,
-            Some(self.blob.digest),
-            || Ok(reader),
-            move || abandoned.abandon(),
-        ));
+        let blob = Some(self.blob.digest);
+        let mut unpacking =
+            pin!(self.unpack(context, blob, memory, open, move || abandoned.abandon()));
         let mut downloaded = false;
         loop {
             tokio::select! {
@@ -364,12 +369,20 @@ impl LayerJob<'_> {
         }
     }
 
+    fn owner(&self) -> Owner {
+        Owner {
+            registry: self.origin.source().to_owned(),
+            pull: self.pull,
+        }
+    }
+
     /// Unpacks what `open` gives, on threads of its own. `abandon` ends the reader.
     async fn unpack<R: Read + Send>(
         &self,
         context: &Context,
         blob: Option<Digest>,
-        open: impl FnOnce() -> Result<R> + Send + 'static,
+        memory: Arc<LayerMemory>,
+        open: impl Fn() -> Result<R> + Send + 'static,
         abandon: impl Fn() + Sync + Send + 'static,
     ) -> Result<Fetched> {
         let (store, limits) = (Arc::clone(&context.store), context.config.limits.clone());
@@ -385,9 +398,15 @@ impl LayerJob<'_> {
             size: self.blob.size,
         });
         let at_work = self.at_work.token();
-        let spent = self.allowance.for_layer();
-        let unpack = move || -> Result<Fetched> {
-            let scratch = store.layout().scratch("layer")?.counted(at_work);
+        let allowance = Arc::clone(&self.allowance);
+        let attempt = move |memory: &Arc<LayerMemory>| -> Result<Fetched> {
+            let scratch = store.layout().scratch("layer")?.counted(at_work.clone());
+            let spent = allowance.for_layer();
+            let abandon = || {
+                if !memory.is_displaced() {
+                    abandon();
+                }
+            };
             let layer = Layer {
                 what: &what,
                 blob,
@@ -396,6 +415,7 @@ impl LayerJob<'_> {
                 file: file.as_ref(),
                 abandon: &abandon,
                 spending: &spent,
+                memory,
             };
             let create = |path: &std::path::Path| {
                 let options = File::options()
@@ -442,6 +462,12 @@ impl LayerJob<'_> {
                 replayable,
                 spent,
             })
+        };
+        let unpack = move || loop {
+            let fetched = attempt(&memory);
+            if fetched.is_ok() || !memory.is_to_start_again() {
+                return fetched;
+            }
         };
         let source = self.origin.source();
         let unpacking = async {

@@ -31,7 +31,7 @@ mod tests {
 
     use super::*;
     use crate::config::Limits;
-    use crate::unpack::{Layer, unpack};
+    use crate::unpack::{Layer, LayerMemory, unpack};
     use crate::{Digest, Error};
 
     fn round_trip(archive: &[u8]) -> (tempfile::TempDir, bool, Result<Vec<u8>, Error>) {
@@ -47,6 +47,7 @@ mod tests {
             file: None,
             abandon: &|| {},
             spending: &(),
+            memory: &LayerMemory::of_client(),
         };
         let (_, recorder) = unpack(
             &layer,

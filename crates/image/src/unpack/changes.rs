@@ -5,6 +5,7 @@ use std::path::Path;
 
 use super::decompress::decompress;
 use super::extract::extract;
+use super::memory::LayerMemory;
 use super::tree::Tree;
 use crate::config::Limits;
 use crate::{Error, Result};
@@ -35,5 +36,5 @@ pub fn unpack_changes(
 /// An archive's bytes without their compression, if they have one. Blocks.
 pub fn plain<'a>(what: &str, archive: impl Read + 'a) -> Result<Box<dyn Read + 'a>> {
     let archive = BufReader::with_capacity(BUFFER, archive);
-    decompress(archive).map_err(|error| Error::invalid(what, error))
+    decompress(archive, &LayerMemory::of_client()).map_err(|error| Error::invalid(what, error))
 }

@@ -1,20 +1,46 @@
-//! Layer compression, told from the bytes: media types are often wrong.
+//! Layer compression, recognised by the first bytes: media types are often wrong.
 
 use std::io::{self, BufRead, Read};
+use std::sync::Arc;
 
-/// Opens `input` with the decompressor that its first bytes call for.
-pub(super) fn decompress<'a, R: BufRead + 'a>(mut input: R) -> io::Result<Box<dyn Read + 'a>> {
+use super::memory::{Claim, LayerMemory};
+use super::zstd_frames::{Frames, is_start};
+
+/// The window and tables of gzip.
+const GZIP: u64 = 64 << 10;
+
+/// Opens `input` with the decompressor that its first bytes call for. Blocks until there is memory for it.
+pub(super) fn decompress<'a, R: BufRead + 'a>(
+    mut input: R,
+    memory: &Arc<LayerMemory>,
+) -> io::Result<Box<dyn Read + 'a>> {
     let start = input.fill_buf()?;
     if start.starts_with(&[0x1f, 0x8b]) {
-        Ok(Box::new(flate2::bufread::MultiGzDecoder::new(input)))
-    } else if start.starts_with(&[0x28, 0xb5, 0x2f, 0xfd]) || is_skippable_frame(start) {
-        Ok(Box::new(zstd::stream::read::Decoder::with_buffer(input)?))
+        let claim = memory.claim(GZIP)?;
+        Ok(claimed(flate2::bufread::MultiGzDecoder::new(input), claim))
+    } else if is_start(start) {
+        Ok(Box::new(Frames::new(input, Arc::clone(memory))?))
     } else {
-        Ok(Box::new(input))
+        let claim = memory.claim(0)?;
+        Ok(claimed(input, claim))
     }
 }
 
-/// RFC 8878, "Skippable Frames": zstd:chunked layers may start with one.
-fn is_skippable_frame(start: &[u8]) -> bool {
-    matches!(start, [0x50..=0x5f, 0x2a, 0x4d, 0x18, ..])
+/// A reader that holds the memory it works with.
+pub(super) fn claimed<'a>(reader: impl Read + 'a, claim: Claim) -> Box<dyn Read + 'a> {
+    Box::new(Claimed {
+        reader,
+        _claim: claim,
+    })
+}
+
+struct Claimed<R> {
+    reader: R,
+    _claim: Claim,
+}
+
+impl<R: Read> Read for Claimed<R> {
+    fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
+        self.reader.read(into)
+    }
 }

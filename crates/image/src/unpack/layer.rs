@@ -3,13 +3,15 @@
 use std::fs::File;
 use std::io::{self, BufRead, BufReader, Read};
 use std::path::Path;
+use std::sync::Arc;
 use std::thread;
 
 use orlop_decrypt::{Options, Plain};
 use orlop_pool::started;
 
-use super::decompress::decompress;
+use super::decompress::{claimed, decompress};
 use super::extract::{RecordFiles, Spending, Unpacked, extract};
+use super::memory::LayerMemory;
 use super::packed::Packed;
 use super::pipe::{Feeder, pipe};
 use super::target::Target;
@@ -34,6 +36,8 @@ pub(crate) struct Layer<'a> {
     pub(crate) abandon: &'a (dyn Fn() + Sync),
     /// What its files are counted against.
     pub(crate) spending: &'a dyn Spending,
+    /// What its buffers and its decompression window are counted against.
+    pub(crate) memory: &'a Arc<LayerMemory>,
 }
 
 /// A file that is a layer as it is.
@@ -90,11 +94,11 @@ fn unpack_to<J: RecordFiles, T: Target>(
             let mut buffered = BufReader::with_capacity(128 << 10, &mut hashing);
             let opened = if let Some(secret) = layer.secret {
                 let mut opened = BufReader::new(Plain::new(&mut buffered, secret));
-                pump(feeder, layer.file, &mut opened);
+                pump(feeder, layer, &mut opened);
                 // Only at its end it is known to be what was encrypted.
                 read_out(&mut opened)
             } else {
-                pump(feeder, layer.file, &mut buffered);
+                pump(feeder, layer, &mut buffered);
                 Ok(())
             };
             // What stands behind the compressed stream belongs to the digest.
@@ -160,8 +164,8 @@ fn unpack_to<J: RecordFiles, T: Target>(
     })
 }
 
-fn pump(feeder: Feeder, file: Option<&AsIs>, bytes: impl BufRead) {
-    match archive(file, bytes) {
+fn pump(feeder: Feeder, layer: &Layer<'_>, bytes: impl BufRead) {
+    match archive(layer, bytes) {
         Ok(plain) => feeder.pump(plain),
         Err(error) => feeder.pump(Failed(Some(error))),
     }
@@ -178,16 +182,17 @@ fn read_out(bytes: &mut impl BufRead) -> io::Result<()> {
 }
 
 /// The layer's archive: what was compressed, or what has the one file alone.
-fn archive<'a>(file: Option<&AsIs>, bytes: impl BufRead + 'a) -> io::Result<Box<dyn Read + 'a>> {
-    let Some(file) = file else {
-        return decompress(bytes);
+fn archive<'a>(layer: &Layer<'_>, bytes: impl BufRead + 'a) -> io::Result<Box<dyn Read + 'a>> {
+    let Some(file) = layer.file else {
+        return decompress(bytes, layer.memory);
     };
     let size = file.size;
     let head = io::Cursor::new(head(file)?);
     // Up to whole blocks; two empty ones end an archive.
     let rest = size.next_multiple_of(512).saturating_sub(size) + 1024;
     let tail = io::repeat(0).take(rest);
-    Ok(Box::new(head.chain(bytes.take(size)).chain(tail)))
+    let claim = layer.memory.claim(0)?;
+    Ok(claimed(head.chain(bytes.take(size)).chain(tail), claim))
 }
 
 /// What stands before a file in an archive.
@@ -335,7 +340,7 @@ mod tests {
             let root = dir.path().join("fs");
             std::fs::create_dir(&root).unwrap();
             let limits = Limits { layer_bytes: 1 << 20, ..Limits::default() };
-            let layer = Layer { what: "layer", blob: None, diff_id: None, secret: None, file: None, abandon: &|| {}, spending: &() };
+            let layer = Layer { what: "layer", blob: None, diff_id: None, secret: None, file: None, abandon: &|| {}, spending: &(), memory: &LayerMemory::of_client() };
             let _ = unpack(&layer, Cursor::new(archive), (), &root, &limits);
             // Whatever it was: nothing beside the layer.
             prop_assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 1);

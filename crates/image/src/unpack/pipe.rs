@@ -7,8 +7,10 @@ use crate::Digest;
 use crate::digest::Hasher;
 
 const BUFFER: usize = 256 << 10;
-/// Buffers in flight; with one at each end this bounds a layer's memory to 1.5 MiB.
+/// Buffers in flight, beside one at each end.
 const DEPTH: usize = 4;
+/// The most that the buffers of a layer take.
+pub(super) const MEMORY: u64 = (BUFFER * (DEPTH + 2)) as u64;
 
 /// Makes a pipe of buffers. `hasher` sees what goes through.
 pub(super) fn pipe(hasher: Hasher) -> (Feeder, Drain) {

@@ -79,7 +79,8 @@ fn copy<R: Read>(
     let failed = |error| Error::invalid(layer.what, error);
     let mut hasher = Hasher::like(layer.diff_id.as_ref());
     let mut bytes = 0;
-    let mut plain = decompress(BufReader::with_capacity(PIECE, stored)).map_err(failed)?;
+    let mut plain =
+        decompress(BufReader::with_capacity(PIECE, stored), layer.memory).map_err(failed)?;
     let mut piece = vec![0; PIECE];
     loop {
         let read = plain.read(&mut piece).map_err(failed)?;

@@ -23,6 +23,7 @@ mod layers;
 mod lazy;
 mod lazy_bad_days;
 mod manifests;
+mod memory;
 mod modules;
 mod node;
 mod one_file;
