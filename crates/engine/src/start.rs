@@ -117,6 +117,11 @@ impl Engine {
             tasks: TaskTracker::new(),
             streams: OnceLock::new(),
         });
+        let of_containers = Arc::downgrade(&node);
+        node.images.find_images_by(move |container| {
+            let container = of_containers.upgrade()?.containers.exactly(container)?;
+            container.image.id.parse().ok()
+        });
         node.events.keep(node.config().event_backlog);
         let node_too = Arc::clone(&node);
         blocking(move || {

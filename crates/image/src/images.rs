@@ -355,6 +355,15 @@ impl Images {
         self.lazies().counts()
     }
 
+    /// Lets reads of lazy layers be answered by the registries of the image that is read first: `image_of` finds the
+    /// image of a container by its identifier.
+    pub fn find_images_by(
+        &self,
+        image_of: impl Fn(&str) -> Option<Digest> + Send + Sync + 'static,
+    ) {
+        self.lazies().find_images_by(Box::new(image_of));
+    }
+
     /// The reads of lazy layers that fail from now on.
     pub fn read_failures(&self) -> broadcast::Receiver<ReadFailure> {
         self.lazies().failures()

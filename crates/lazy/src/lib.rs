@@ -38,8 +38,10 @@
 )]
 
 mod client;
+mod container;
 mod parts;
 
 pub use client::{Answers, Error, Event, Events, Held, Place, Result, Server};
+pub use container::container_ids;
 pub use orlop_wire::{Fetch, LayerInfo, ReadFailed};
 pub use parts::{IMAGE, LARGEST, PART, Parts};

@@ -109,6 +109,8 @@ messages! {
         3 offset: u64,
         /// How many bytes.
         4 length: u64,
+        /// The thread that read first; 0 if the server is of an earlier version.
+        5 pid: u32,
     }
 
     /// A read has failed.

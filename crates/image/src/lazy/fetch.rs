@@ -3,6 +3,9 @@
 use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use futures_util::stream::{FuturesUnordered, StreamExt as _};
 
 use crate::registry::{Attempt, Body, Capability, Host, Remote, Try};
 use crate::{Digest, Error, Result};
@@ -109,16 +112,49 @@ pub(crate) async fn on_a_thread<T: Send + 'static>(
     }
 }
 
-/// Fetches from the first of several that can serve it. What the last one said, if none can.
+/// Fetches from the first of several sources that delivers. A source that is slow gets a competitor, and comes last
+/// from then on if the competitor wins. The error of the source that failed last, if all fail.
 pub(crate) async fn from_any<J: Judge>(
     remotes: &[Arc<Remote>],
     part: &Part,
     judge: &J,
 ) -> Result<J::Verdict> {
+    let mut order: Vec<&Arc<Remote>> = remotes.iter().collect();
+    order.sort_by_key(|remote| remote.is_slow());
+    let mut sources = order.into_iter();
+    let mut asked: Vec<&Arc<Remote>> = Vec::new();
+    let mut answers = FuturesUnordered::new();
     let mut last = None;
-    for remote in remotes {
-        match fetch(remote, part, judge).await {
-            Ok(done) => return Ok(done),
+    let patience = patience(&part.range);
+    loop {
+        if answers.is_empty() {
+            let Some(remote) = sources.next() else { break };
+            asked.push(remote);
+            answers.push(ask(remote, part, judge));
+        }
+        let answer = tokio::time::timeout(patience, answers.next());
+        let (remote, fetched) = match answer.await {
+            Ok(Some(answer)) => answer,
+            Ok(None) => continue,
+            Err(_) => match sources.next() {
+                Some(competitor) => {
+                    asked.push(competitor);
+                    answers.push(ask(competitor, part, judge));
+                    continue;
+                }
+                // All are asked already.
+                None => match answers.next().await {
+                    Some(answer) => answer,
+                    None => continue,
+                },
+            },
+        };
+        match fetched {
+            Ok(done) => {
+                let earlier = asked.iter().take_while(|it| !Arc::ptr_eq(it, remote));
+                earlier.for_each(|slower| slower.note_slow());
+                return Ok(done);
+            }
             // The disk is nobody's fault.
             Err(error @ (Error::DiskFull { .. } | Error::Store { .. })) => return Err(error),
             Err(error) => {
@@ -130,4 +166,18 @@ pub(crate) async fn from_any<J: Judge>(
         }
     }
     Err(last.unwrap_or_else(|| Error::Cancelled(format!("{}: no registry is known", part.what))))
+}
+
+async fn ask<'a, J: Judge>(
+    remote: &'a Arc<Remote>,
+    part: &Part,
+    judge: &J,
+) -> (&'a Arc<Remote>, Result<J::Verdict>) {
+    (remote, fetch(remote, part, judge).await)
+}
+
+/// How long a source may take before it gets a competitor.
+fn patience(range: &Range<u64>) -> Duration {
+    let mebibytes = (range.end - range.start) >> 20;
+    Duration::from_secs(1 + mebibytes)
 }

@@ -27,7 +27,7 @@ use std::collections::hash_map::Entry;
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Weak};
+use std::sync::{Arc, OnceLock, Weak};
 use std::time::Duration;
 
 use orlop_lazy::{Answers, Event, Fetch};
@@ -66,6 +66,9 @@ const HAND_PAUSE: Duration = Duration::from_millis(5);
 /// Of so many layers what they hold is kept in memory at a time.
 const MOST_KEPT: usize = 4;
 
+/// Finds the image of a container.
+pub(crate) type ImageOf = Box<dyn Fn(&str) -> Option<Digest> + Send + Sync>;
+
 /// All lazy layers of a store.
 pub(crate) struct Lazies {
     settings: RwLock<LazySettings>,
@@ -78,6 +81,7 @@ pub(crate) struct Lazies {
     /// Tables of contents are read one after the other: each may be large.
     tables: Semaphore,
     demand: Demand,
+    image_of: OnceLock<ImageOf>,
     /// Told when a layer is gone, is whole, or is no lazy one any more.
     room: Notify,
     /// One layer at a time is fetched that nobody waits for.
@@ -119,6 +123,7 @@ impl Lazies {
             used: Mutex::default(),
             tables: Semaphore::new(1),
             demand: Demand::default(),
+            image_of: OnceLock::new(),
             room: Notify::new(),
             turn: Semaphore::new(1),
             budget: Budget::new(config.lazy.bandwidth),
@@ -150,6 +155,19 @@ impl Lazies {
             timeout,
             ..config.lazy.clone()
         };
+    }
+
+    /// Finds the images of containers by this from now on.
+    pub(crate) fn find_images_by(&self, image_of: ImageOf) {
+        // Set here only, and once.
+        let _ = self.image_of.set(image_of);
+    }
+
+    /// The image of the container that a thread belongs to. Blocks.
+    fn image_of_thread(&self, pid: u32) -> Option<Digest> {
+        let image_of = self.image_of.get()?;
+        let ids = orlop_lazy::container_ids(pid);
+        ids.iter().find_map(|id| image_of(id))
     }
 
     /// Goes on with what an earlier process has begun.
@@ -394,7 +412,9 @@ impl Lazies {
         let layer = self.layers.lock().get(&key).cloned();
         let layer = layer.ok_or_else(unknown)?;
         let end = fetch.offset.saturating_add(fetch.length);
-        let remotes = self.remotes_of(&key).await?;
+        let (lazies, pid) = (Arc::clone(self), fetch.pid);
+        let reader = answering(move || Ok(lazies.image_of_thread(pid))).await?;
+        let remotes = self.remotes_of(&key, reader).await?;
         let fetched = layer.fetch(&remotes, fetch.offset..end).await?;
         self.let_rest(&layer);
         self.fetched.fetch_add(fetched, Ordering::Relaxed);
@@ -433,14 +453,15 @@ impl Lazies {
         let state = self.store.state();
         let layers = state.layers.values().filter(|layer| layer.is_lazy());
         layers
-            .flat_map(|layer| references_of(&state, &layer.key))
+            .flat_map(|layer| references_of(&state, &layer.key, None))
             .map(|reference| reference.repository().clone())
             .collect()
     }
 
-    /// The registries that may have a layer: where it was pulled from, and where else its images are from.
-    async fn remotes_of(&self, key: &Digest) -> Result<Vec<Arc<Remote>>> {
-        let references = references_of(&self.store.state(), key);
+    /// The registries that may have a layer: those of the image that is read, then those of its other images, then
+    /// the one that it was pulled from.
+    async fn remotes_of(&self, key: &Digest, reader: Option<Digest>) -> Result<Vec<Arc<Remote>>> {
+        let references = references_of(&self.store.state(), key, reader.as_ref());
         let mut seen: Vec<Repository> = Vec::new();
         for reference in references {
             if !seen.contains(reference.repository()) {
@@ -540,16 +561,22 @@ impl Lazies {
     }
 }
 
-/// The names by which a layer can be fetched: where it was pulled from first, and those of its images.
-fn references_of(state: &State, key: &Digest) -> Vec<Reference> {
+/// The names by which a layer can be fetched: those of the image that is read, of its other images, and where it was
+/// pulled from first.
+fn references_of(state: &State, key: &Digest, reader: Option<&Digest>) -> Vec<Reference> {
     let first = match state.layers.get(key).map(|record| &record.form) {
         Some(Form::Lazy(lazy)) => Some(&lazy.repository),
         _ => None,
     };
-    let images = state.images.values();
-    let images = images.filter(|image| image.layers.contains(key));
-    let names = images.flat_map(|image| image.digests.iter().chain(&image.tags));
-    let all = first.into_iter().chain(names);
+    let images = state.images.iter();
+    let mut images: Vec<_> = images
+        .filter(|(_, image)| image.layers.contains(key))
+        .collect();
+    images.sort_by_key(|(id, _)| Some(*id) != reader);
+    let names = images
+        .into_iter()
+        .flat_map(|(_, image)| image.digests.iter().chain(&image.tags));
+    let all = names.chain(first);
     all.filter_map(|name| name.parse().ok()).collect()
 }
 

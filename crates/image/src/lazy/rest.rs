@@ -146,7 +146,7 @@ impl Lazies {
         if range.is_empty() {
             return Ok(());
         }
-        let remotes = self.remotes_of(key).await?;
+        let remotes = self.remotes_of(key, None).await?;
         for window in windows(range).take(MOST_FIRST) {
             self.spent(layer.fetch(&remotes, window).await?);
         }
@@ -185,7 +185,7 @@ impl Lazies {
         layer: &Arc<Layer>,
         window: Range<u64>,
     ) -> Result<u64> {
-        let remotes = self.remotes_of(key).await?;
+        let remotes = self.remotes_of(key, None).await?;
         let fetched = self.spent(layer.fetch(&remotes, window).await?);
         self.let_rest(layer);
         Ok(fetched)
@@ -195,7 +195,7 @@ impl Lazies {
     pub(super) async fn fetch_windows(&self, key: &Digest, layer: &Arc<Layer>) -> Result<()> {
         let looked_at = Arc::clone(layer);
         let missing = blocking(move || looked_at.missing(0..u64::MAX)).await?;
-        let remotes = self.remotes_of(key).await?;
+        let remotes = self.remotes_of(key, None).await?;
         let windows = missing.into_iter().flat_map(windows);
         let fetches = windows.map(|window| layer.fetch(&remotes, window));
         let mut fetches = stream::iter(fetches).buffer_unordered(WINDOWS);

@@ -58,6 +58,8 @@ pub(crate) struct Remote {
     redirects: Mutex<HashMap<(String, Digest), Redirect>>,
     /// Whether the credentials were not taken.
     refused: AtomicBool,
+    /// Whether another source of the same layer delivered earlier.
+    slow: AtomicBool,
 }
 
 impl Remote {
@@ -93,6 +95,7 @@ impl Remote {
             authorizer: Authorizer::new(keyring, config.credential_files.clone(), helpers),
             redirects: Mutex::default(),
             refused: AtomicBool::new(false),
+            slow: AtomicBool::new(false),
         })
     }
 
@@ -227,6 +230,15 @@ impl Remote {
 
     pub(crate) fn is_refused(&self) -> bool {
         self.refused.load(Ordering::Relaxed)
+    }
+
+    /// Remembers that another source of the same layer delivered earlier.
+    pub(crate) fn note_slow(&self) {
+        self.slow.store(true, Ordering::Relaxed);
+    }
+
+    pub(crate) fn is_slow(&self) -> bool {
+        self.slow.load(Ordering::Relaxed)
     }
 
     pub(crate) fn repository(&self) -> &Repository {

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use orlop_image::{Image, ReadFailure};
 use orlop_testkit::proxy::{Door, TokenRules};
 use orlop_testkit::{
-    Chunked, Cut, Fault, ImageBuilder, KeyKind, Layer, Login, Rule, Signer, skip_unless,
+    Chunked, Cut, Fault, FaultProxy, ImageBuilder, KeyKind, Layer, Login, Rule, Signer, skip_unless,
 };
 use tokio::sync::broadcast;
 
@@ -571,5 +571,73 @@ async fn reads_are_answered_while_the_store_s_own_work_has_all_its_threads() {
     drop(releases);
     for sweep in sweeps {
         assert!(sweep.await.unwrap().unwrap());
+    }
+}
+
+/// A layer of two images from two registries, and a mount of the image whose registry is asked second.
+struct Shared {
+    mount: OwnedFd,
+    blob: String,
+    scene: Scene,
+    other: FaultProxy,
+    scene_is_first: bool,
+}
+
+impl Shared {
+    fn first(&self) -> &FaultProxy {
+        if self.scene_is_first {
+            &self.scene.proxy
+        } else {
+            &self.other
+        }
+    }
+
+    async fn new() -> Self {
+        let scene = Scene::with(|config| config.progress_timeout = Duration::from_mins(1)).await;
+        let layer = || Layer::new().noise("a", 1_000_000).noise("b", 1_000_000);
+        let cut = || layer().chunked(Chunked::EStargz, &Cut::new().chunk(100_000));
+        let other = FaultProxy::before(scene.registry.address());
+        let mut images = Vec::new();
+        let mut blob = String::new();
+        for (name, proxy) in [("app", &scene.proxy), ("other", &other)] {
+            let built = ImageBuilder::new().cut(cut()).marked(name).build();
+            blob = format!("blobs/{}", built.layers[0].digest);
+            scene.registry.push(&built, &format!("{name}:1")).await;
+            let reference = proxy.reference(&format!("{name}:1"));
+            images.push(scene.place.pull(&reference).await.unwrap());
+        }
+        // Images are asked in the order of their identifiers.
+        let scene_is_first = images[0].id < images[1].id;
+        let mount = scene.mounted(&images[usize::from(scene_is_first)]).await;
+        Self {
+            mount,
+            blob,
+            scene,
+            other,
+            scene_is_first,
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_registry_that_stalls_lies_or_leaves_delays_no_reads_of_a_layer_that_another_has() {
+    skip_unless!(can());
+    const LIMIT: Duration = Duration::from_secs(2);
+    let stall = Fault::Stall {
+        after: 0,
+        hold: Duration::from_mins(1),
+    };
+    for fault in [stall, Fault::Corrupt { offset: 7 }, Fault::Disconnect] {
+        let shared = Shared::new().await;
+        shared.first().rule(Rule::on(&shared.blob, fault.clone()));
+        for path in ["a", "b"] {
+            let start = Instant::now();
+            let read = shared.scene.reads(&shared.mount, path).await;
+            assert_eq!(read.unwrap().len(), 1_000_000);
+            let took = start.elapsed();
+            assert!(took < LIMIT, "{fault:?}: {took:?}");
+        }
+        let asked = shared.first().count(http::Method::GET, &shared.blob);
+        assert!(asked > 0, "{fault:?}: another registry was asked first");
     }
 }

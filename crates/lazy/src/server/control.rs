@@ -383,6 +383,7 @@ impl Control {
                 id: 0,
                 node: read.node,
                 bytes: read.offset..read.offset.saturating_add(u64::from(read.size)),
+                pid: read.pid,
             };
             self.tell(&wanted, "waited too long for what is not here", true);
         }
@@ -405,6 +406,7 @@ impl Control {
                 key: layer.entry.key.clone(),
                 offset: wanted.bytes.start,
                 length: wanted.bytes.end - wanted.bytes.start,
+                pid: wanted.pid,
             };
             self.event(key, &fetch);
         }

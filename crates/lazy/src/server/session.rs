@@ -88,6 +88,7 @@ impl Session {
             return;
         };
         let now = Instant::now();
+        let container = orlop_lazy::container_ids(read.pid).into_iter().next();
         let mut waiting = self.waiting.lock();
         // What it misses may have come since it was looked at; from here on nothing is released.
         let missing = match missing(&layer, &read) {
@@ -105,13 +106,13 @@ impl Session {
                 return self.fail_noted(read, noted, errno);
             }
         };
-        let parked = match noted {
-            Some((entry, noted)) => {
-                let left = noted.deadline.saturating_sub(clock_ms());
-                let deadline = now + Duration::from_millis(left).min(layer.timeout());
-                waiting.park_at(read, entry, &missing, deadline)
-            }
-            None => waiting.park(read, &missing, now, now + layer.timeout()),
+        let parked = if let Some((entry, noted)) = noted {
+            let left = noted.deadline.saturating_sub(clock_ms());
+            let deadline = now + Duration::from_millis(left).min(layer.timeout());
+            waiting.park_at(read, container, entry, &missing, deadline)
+        } else {
+            let deadline = now + layer.timeout();
+            waiting.park(read, container, &missing, now, deadline)
         };
         match parked {
             Parked::Waits {

@@ -19,6 +19,9 @@ use orlop_lazy::PART;
 
 use crate::journal::ENTRIES;
 
+/// How many reads of one layer may wait, and how many of one container.
+const LAYER_SHARE: usize = ENTRIES / 4;
+const CONTAINER_SHARE: usize = ENTRIES / 8;
 /// For how long reads of what could not be fetched fail at once.
 const GRUDGE: Duration = Duration::from_secs(1);
 /// How many such places are remembered.
@@ -45,6 +48,8 @@ pub(crate) struct Wanted {
     pub(crate) id: u64,
     pub(crate) node: u64,
     pub(crate) bytes: Range<u64>,
+    /// The thread that read first.
+    pub(crate) pid: u32,
 }
 
 /// A read that waits no more.
@@ -75,6 +80,8 @@ pub(crate) enum Parked {
 #[derive(Debug)]
 struct Waiter {
     read: Read,
+    /// The container that reads.
+    container: Option<String>,
     entry: usize,
     deadline: Instant,
     /// How many fetches it waits for.
@@ -85,6 +92,7 @@ struct Waiter {
 struct Fetching {
     node: u64,
     bytes: Range<u64>,
+    pid: u32,
     /// Numbers of requests. Those that are gone are not found.
     waiters: Vec<u64>,
     asked: bool,
@@ -94,6 +102,9 @@ struct Fetching {
 #[derive(Debug)]
 pub(crate) struct Waiting {
     waiters: BTreeMap<u64, Waiter>,
+    /// How many reads of a layer wait, and how many of a container.
+    of_layers: BTreeMap<u64, usize>,
+    of_containers: BTreeMap<String, usize>,
     deadlines: BTreeSet<(Instant, u64)>,
     fetches: BTreeMap<u64, Fetching>,
     /// Which fetch a part of a layer comes with.
@@ -114,6 +125,8 @@ impl Waiting {
     pub(crate) fn new(used: usize, taken: &BTreeSet<usize>) -> Self {
         Self {
             waiters: BTreeMap::new(),
+            of_layers: BTreeMap::new(),
+            of_containers: BTreeMap::new(),
             deadlines: BTreeSet::new(),
             fetches: BTreeMap::new(),
             parts: BTreeMap::new(),
@@ -127,10 +140,12 @@ impl Waiting {
         }
     }
 
-    /// Has a read wait for what it misses, which is whole parts.
+    /// Has a read wait for what it misses, which is whole parts. A layer and a container have a share of the places, so
+    /// that a registry that stalls and who reads of it fail no other reads.
     pub(crate) fn park(
         &mut self,
         read: Read,
+        container: Option<String>,
         missing: &[Range<u64>],
         now: Instant,
         deadline: Instant,
@@ -138,10 +153,19 @@ impl Waiting {
         if self.holds_a_grudge(read.node, missing, now) {
             return Parked::Failed;
         }
+        if self.has_its_share(&read, container.as_deref()) {
+            return Parked::Full;
+        }
         match self.free.pop().or_else(|| self.next_unused()) {
-            Some(entry) => self.park_at(read, entry, missing, deadline),
+            Some(entry) => self.park_at(read, container, entry, missing, deadline),
             None => Parked::Full,
         }
+    }
+
+    fn has_its_share(&self, read: &Read, container: Option<&str>) -> bool {
+        let of_container = container.and_then(|container| self.of_containers.get(container));
+        self.count(read.node) >= LAYER_SHARE
+            || of_container.is_some_and(|count| *count >= CONTAINER_SHARE)
     }
 
     fn next_unused(&mut self) -> Option<usize> {
@@ -154,6 +178,7 @@ impl Waiting {
     pub(crate) fn park_at(
         &mut self,
         read: Read,
+        container: Option<String>,
         entry: usize,
         missing: &[Range<u64>],
         deadline: Instant,
@@ -161,7 +186,7 @@ impl Waiting {
         let mut news = false;
         let mut wanted = BTreeSet::new();
         for bytes in missing {
-            news |= self.want(read.node, bytes, &mut wanted);
+            news |= self.want(&read, bytes, &mut wanted);
         }
         for id in &wanted {
             if let Some(fetch) = self.fetches.get_mut(id) {
@@ -173,8 +198,13 @@ impl Waiting {
             .first()
             .is_none_or(|first| deadline < first.0);
         self.deadlines.insert((deadline, read.unique));
+        *self.of_layers.entry(read.node).or_default() += 1;
+        if let Some(container) = &container {
+            *self.of_containers.entry(container.clone()).or_default() += 1;
+        }
         let waiter = Waiter {
             read,
+            container,
             entry,
             deadline,
             pending: wanted.len(),
@@ -190,35 +220,41 @@ impl Waiting {
     }
 
     /// Adds the fetches that bring these bytes to `wanted`; whether one is new.
-    fn want(&mut self, node: u64, bytes: &Range<u64>, wanted: &mut BTreeSet<u64>) -> bool {
+    fn want(&mut self, read: &Read, bytes: &Range<u64>, wanted: &mut BTreeSet<u64>) -> bool {
         let mut fresh: Option<Range<u64>> = None;
         let mut news = false;
         let mut start = bytes.start;
         while start < bytes.end {
             let end = (start + PART).min(bytes.end);
-            if let Some(id) = self.parts.get(&(node, start / PART)) {
+            if let Some(id) = self.parts.get(&(read.node, start / PART)) {
                 wanted.insert(*id);
-                news |= self.begin(node, fresh.take(), wanted);
+                news |= self.begin(read, fresh.take(), wanted);
             } else {
                 fresh = Some(fresh.map_or(start, |it| it.start)..end);
             }
             start = end;
         }
-        news | self.begin(node, fresh, wanted)
+        news | self.begin(read, fresh, wanted)
     }
 
-    fn begin(&mut self, node: u64, bytes: Option<Range<u64>>, wanted: &mut BTreeSet<u64>) -> bool {
+    fn begin(
+        &mut self,
+        read: &Read,
+        bytes: Option<Range<u64>>,
+        wanted: &mut BTreeSet<u64>,
+    ) -> bool {
         let Some(bytes) = bytes else {
             return false;
         };
         let id = self.next_fetch;
         self.next_fetch += 1;
         for part in parts_of(&bytes) {
-            self.parts.insert((node, part), id);
+            self.parts.insert((read.node, part), id);
         }
         let fetch = Fetching {
-            node,
+            node: read.node,
             bytes,
+            pid: read.pid,
             waiters: Vec::new(),
             asked: false,
         };
@@ -237,6 +273,7 @@ impl Waiting {
             id,
             node: fetch.node,
             bytes: fetch.bytes.clone(),
+            pid: fetch.pid,
         })
     }
 
@@ -288,6 +325,7 @@ impl Waiting {
             id,
             node: fetch.node,
             bytes: fetch.bytes,
+            pid: fetch.pid,
         };
         Some((wanted, released))
     }
@@ -331,6 +369,10 @@ impl Waiting {
     /// Takes out one that waits.
     pub(crate) fn release(&mut self, unique: u64) -> Option<Released> {
         let waiter = self.waiters.remove(&unique)?;
+        decrease(&mut self.of_layers, &waiter.read.node);
+        if let Some(container) = &waiter.container {
+            decrease(&mut self.of_containers, container);
+        }
         self.deadlines.remove(&(waiter.deadline, unique));
         self.signalled.remove(&unique);
         Some(Released {
@@ -378,8 +420,7 @@ impl Waiting {
 
     /// How many wait for parts of a layer.
     pub(crate) fn count(&self, node: u64) -> usize {
-        let waiters = self.waiters.values();
-        waiters.filter(|waiter| waiter.read.node == node).count()
+        self.of_layers.get(&node).copied().unwrap_or(0)
     }
 
     fn forget_fetch(&mut self, id: u64) -> Option<Fetching> {
@@ -406,6 +447,15 @@ impl Waiting {
             let meets = |it: &Range<u64>| it.start < bytes.end && bytes.start < it.end;
             *until > now && *of == node && missing.iter().any(meets)
         })
+    }
+}
+
+fn decrease<K: Ord>(counts: &mut BTreeMap<K, usize>, key: &K) {
+    if let Some(count) = counts.get_mut(key) {
+        *count -= 1;
+        if *count == 0 {
+            counts.remove(key);
+        }
     }
 }
 

@@ -18,6 +18,7 @@ fn park(waiting: &mut Waiting, read: Read, now: Instant) -> Parked {
     let end = read.offset + u64::from(read.size);
     waiting.park(
         read,
+        Some(format!("container {}", read.pid)),
         std::slice::from_ref(&(read.offset..end)),
         now,
         now + LONG,
@@ -119,6 +120,38 @@ fn no_more_wait_than_can_be_noted() {
     assert!(
         matches!(park(&mut waiting, read(3, 0..1), now), Parked::Waits { entry, .. } if entry == ENTRIES - 1)
     );
+}
+
+#[test]
+fn a_layer_and_a_container_leave_room_to_others() {
+    let mut waiting = Waiting::new(0, &BTreeSet::new());
+    let now = Instant::now();
+    let of = |unique, node, pid| Read {
+        node,
+        pid,
+        ..read(unique, 0..1)
+    };
+    let waits =
+        |waiting: &mut Waiting, read| matches!(park(waiting, read, now), Parked::Waits { .. });
+    for unique in 0..CONTAINER_SHARE as u64 {
+        assert!(waits(&mut waiting, of(unique, 16 + unique % 9, 1)));
+    }
+    let next = CONTAINER_SHARE as u64;
+    assert!(
+        !waits(&mut waiting, of(next, 99, 1)),
+        "the container's share"
+    );
+    assert!(waits(&mut waiting, of(next, 99, 2)));
+    waiting.release(0).unwrap();
+    assert!(waits(&mut waiting, of(0, 99, 1)), "one has gone");
+
+    let mut waiting = Waiting::new(0, &BTreeSet::new());
+    for unique in 0..LAYER_SHARE as u64 {
+        assert!(waits(&mut waiting, of(unique, 16, unique as u32)));
+    }
+    let next = LAYER_SHARE as u64;
+    assert!(!waits(&mut waiting, of(next, 16, 0)), "the layer's share");
+    assert!(waits(&mut waiting, of(next, 17, 0)));
 }
 
 #[test]
