@@ -11,6 +11,7 @@
 )]
 
 mod changes;
+mod children;
 mod descent;
 mod followed;
 mod idmap;
@@ -27,6 +28,7 @@ mod walk;
 mod write;
 
 pub use changes::{Change, ChangeKind, changes};
+pub use children::children_of;
 pub use descent::Descent;
 pub use followed::FollowedLog;
 pub use idmap::{mapped_clone, set_idmap};

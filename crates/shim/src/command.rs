@@ -1,7 +1,9 @@
 //! Ending a command with all that it has started, where its processes are the host's.
 
+use std::collections::BTreeSet;
 use std::fs;
 
+use orlop_disk::children_of;
 use rustix::process::{Pid, Signal, kill_process};
 
 /// How often what was forked meanwhile is looked for.
@@ -12,6 +14,8 @@ const ROUNDS: usize = 16;
 pub(crate) struct Command {
     pid: u32,
     mounts: std::path::PathBuf,
+    /// The process from which all of the pod descend.
+    top: i32,
 }
 
 impl Command {
@@ -21,7 +25,12 @@ impl Command {
         let mounts = mounts_of(pid)?;
         let process = Process::of(pid)?;
         let own = pid != container && process.parent == shim && process.session == pid;
-        (own && Some(&mounts) == mounts_of(container).as_ref()).then_some(Self { pid, mounts })
+        let sees_the_same = Some(&mounts) == mounts_of(container).as_ref();
+        (own && sees_the_same).then(|| Self {
+            pid,
+            mounts,
+            top: keeper_above(shim),
+        })
     }
 
     /// Kills all of its session, until none is left.
@@ -39,18 +48,37 @@ impl Command {
         }
     }
 
+    /// What is left of its session among all that descends from the keeper, which is the subreaper of all of the pod.
     fn members(&self) -> Vec<u32> {
-        let Ok(entries) = fs::read_dir("/proc") else {
-            return Vec::new();
-        };
-        let pids = entries.filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok());
-        let ours = |pid: &u32| {
-            let process = Process::of(*pid);
-            process.is_some_and(|it| it.session == self.pid && it.state != b'Z')
-                && mounts_of(*pid).as_ref() == Some(&self.mounts)
-        };
-        pids.filter(ours).collect()
+        let (mut seen, mut ahead) = (BTreeSet::new(), children_of(self.top));
+        if ahead.is_empty() {
+            // This kernel lists no children.
+            let entries = fs::read_dir("/proc").into_iter().flatten();
+            let pids = entries.filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok());
+            return pids.filter(|pid| self.has(*pid)).collect();
+        }
+        while let Some(pid) = ahead.pop() {
+            if seen.insert(pid.cast_unsigned()) {
+                ahead.extend(children_of(pid));
+            }
+        }
+        seen.into_iter().filter(|pid| self.has(*pid)).collect()
     }
+
+    fn has(&self, pid: u32) -> bool {
+        let process = Process::of(pid);
+        process.is_some_and(|it| it.session == self.pid && it.state != b'Z')
+            && mounts_of(pid).as_ref() == Some(&self.mounts)
+    }
+}
+
+/// The topmost process above a shim below the first of all: an orphan of the shim's does not get above it.
+fn keeper_above(shim: u32) -> i32 {
+    let mut top = shim;
+    while let Some(process) = Process::of(top).filter(|it| it.parent > 1) {
+        top = process.parent;
+    }
+    top.cast_signed()
 }
 
 struct Process {

@@ -56,11 +56,19 @@ pub(crate) fn take_back(mounts: &[PathBuf], pid: u32) -> Result<()> {
 
 /// The same where who was given them may be dead, and lived in a mount namespace in which others are,
 /// the host's, or our own.
-pub(crate) fn take_back_from(mounts: &[PathBuf], namespace: &Path) -> Result<()> {
+pub(crate) fn take_back_from(
+    mounts: &[PathBuf],
+    namespace: &Path,
+    shim: Option<u32>,
+) -> Result<()> {
+    if mounts.is_empty() {
+        return Ok(());
+    }
     let entries = fs::read_dir("/proc").map_err(Error::file("reading", Path::new("/proc")))?;
     let pids = entries.filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok());
     let there = |pid: &u32| namespace_of(*pid).is_ok_and(|theirs| theirs == namespace);
-    let Some(pid) = pids.into_iter().find(there) else {
+    // Most often it lives, and none of the node's other processes is looked at.
+    let Some(pid) = shim.into_iter().chain(pids).find(there) else {
         // It has gone, and has taken them along.
         return Ok(());
     };

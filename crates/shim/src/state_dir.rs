@@ -251,7 +251,7 @@ impl TaskDir {
     pub(crate) fn take_back_mounts(&self) -> Result<()> {
         let namespace = orlop_disk::read_text(self.dir.join("namespace"), orlop_disk::SMALL_FILE);
         let namespace = namespace.unwrap_or_default();
-        mounts::take_back_from(&self.mounts(), Path::new(&namespace))
+        mounts::take_back_from(&self.mounts(), Path::new(&namespace), self.shim())
     }
 
     pub(crate) fn note_mounts(&self, mounts: &[PathBuf]) -> Result<()> {
