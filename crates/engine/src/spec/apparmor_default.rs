@@ -70,7 +70,10 @@ mod tests {
         );
         for rule in [
             "deny mount,",
+            "deny network alg,",
+            "deny network vsock,",
             "deny /proc/kcore rwklx,",
+            "deny /proc/bus/** w,",
             "deny /sys/firmware/** rwklx,",
         ] {
             assert!(rules.iter().any(|own| own == rule), "{rule}");
