@@ -52,7 +52,11 @@ pub fn build(input: &SpecInput<'_>, asked: Asked) -> Result<(Spec, Effective), E
     let mounts = mounts::plan(input, asked.mounts, &situation, &labels.file)?;
     let grant = device_grant(known, &asked.security);
     let devices = devices::list(asked.devices, grant)?;
-    let seccomp = seccomp::filter(&asked.seccomp, &asked.capabilities.bounding)?;
+    let seccomp = seccomp::filter(
+        &asked.seccomp,
+        &asked.capabilities.bounding,
+        known.policy.seccomp_deny_socketcall,
+    )?;
     let resources = resources::report(&asked.limits, asked.oom_score_adj);
     let limits = Resources {
         devices: devices.rules,

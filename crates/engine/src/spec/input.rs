@@ -203,6 +203,8 @@ pub struct HostFacts {
 pub struct Policy {
     /// Whether a container that asks for no seccomp profile gets the default one.
     pub seccomp_when_unset: bool,
+    /// Whether the default seccomp profile denies `socketcall`.
+    pub seccomp_deny_socketcall: bool,
     /// Whether containers on the host's network go without SELinux's confinement unless they ask for it.
     pub host_network_unconfined: bool,
     /// How many of SELinux's categories pods get theirs of; all if not said.

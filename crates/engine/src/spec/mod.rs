@@ -42,6 +42,8 @@ mod rootfs;
 mod runc_tests;
 mod seccomp;
 mod seccomp_default;
+#[cfg(test)]
+mod seccomp_peers_tests;
 mod security_profile;
 mod selinux;
 mod selinux_levels;

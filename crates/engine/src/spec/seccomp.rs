@@ -48,10 +48,14 @@ pub(super) fn asked(
 }
 
 /// The filter of a profile.
-pub(super) fn filter(profile: &Wanted, bounding: &[String]) -> Result<Option<Profile>, Error> {
+pub(super) fn filter(
+    profile: &Wanted,
+    bounding: &[String],
+    deny_socketcall: bool,
+) -> Result<Option<Profile>, Error> {
     let document = match profile {
         Wanted::Unset | Wanted::Unconfined => return Ok(None),
-        Wanted::Default => seccomp_default::document(bounding),
+        Wanted::Default => seccomp_default::document(bounding, deny_socketcall),
         Wanted::Localhost(path) => Profile::new(&from_file(Path::new(path))?),
     };
     let document = document.map_err(|error| Error::invalid(FIELD, error.to_string()))?;
@@ -100,7 +104,7 @@ mod tests {
         features: &Features,
         default_when_unset: bool,
     ) -> Result<Option<Seccomp>, Error> {
-        let document = filter(&asked(security, features, default_when_unset)?, &[])?;
+        let document = filter(&asked(security, features, default_when_unset)?, &[], false)?;
         Ok(document.map(|document| document.understood().unwrap()))
     }
 

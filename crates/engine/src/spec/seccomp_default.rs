@@ -6,10 +6,23 @@ use std::sync::LazyLock;
 use orlop_oci::{Profile, Seccomp, SeccompAction, SeccompArg, SeccompOperator, SeccompRule};
 use parking_lot::Mutex;
 
-/// `AF_ALG` and `AF_VSOCK` (`linux/socket.h`): the kernel's crypto sockets, a source of escapes,
-/// and the way past network namespaces to the hypervisor.
-const AF_ALG: u64 = 38;
-const AF_VSOCK: u64 = 40;
+/// The address families that `socket` may create (`linux/socket.h`): all up to 63 but `AF_ALG` (38), the
+/// kernel's ciphers, a source of escapes, and `AF_VSOCK` (40), the way past network namespaces to the
+/// hypervisor. Each pair is a mask and what the family is under it.
+///
+/// The masks have 32 bits because the kernel ignores the others: compared whole, `1 << 32 | AF_ALG` is
+/// a family above 40. Each rule has one condition, because runtimes take several conditions on one
+/// argument as alternatives.
+const FAMILIES: [(u64, u64); 8] = [
+    (0xffff_ffe0, 0),
+    (0xffff_fffc, 32),
+    (0xffff_fffe, 36),
+    (0xffff_ffff, 39),
+    (0xffff_ffff, 41),
+    (0xffff_fffe, 42),
+    (0xffff_fffc, 44),
+    (0xffff_fff0, 48),
+];
 
 /// Flags of `clone` that make namespaces, save for the time namespace's, which shares its bit
 /// with the exit signal (`linux/sched.h`).
@@ -24,20 +37,21 @@ const ENOSYS: u32 = 38;
 /// How many documents are kept: nodes use two or three, and a client might ask for any set of capabilities.
 const MOST_KEPT: usize = 16;
 
-/// By the capabilities that make a difference.
+/// By the capabilities that make a difference, and whether `socketcall` is denied.
 static KEPT: Mutex<BTreeMap<Vec<bool>, Profile>> = Mutex::new(BTreeMap::new());
 
 /// The profile of a container with these capabilities in its bounding set, as a document.
-pub(super) fn document(bounding: &[String]) -> serde_json::Result<Profile> {
+pub(super) fn document(bounding: &[String], deny_socketcall: bool) -> serde_json::Result<Profile> {
     let named = LIST.with_capability.iter().map(|(name, _)| *name);
     let key: Vec<bool> = named
         .chain(["CAP_SYS_ADMIN"])
         .map(|name| bounding.iter().any(|own| own == name))
+        .chain([deny_socketcall])
         .collect();
     if let Some(kept) = KEPT.lock().get(&key) {
         return Ok(kept.clone());
     }
-    let made = Profile::new(&profile(bounding))?;
+    let made = Profile::new(&profile(bounding, deny_socketcall))?;
     let mut kept = KEPT.lock();
     if kept.len() < MOST_KEPT {
         kept.insert(key, made.clone());
@@ -45,7 +59,7 @@ pub(super) fn document(bounding: &[String]) -> serde_json::Result<Profile> {
     Ok(made)
 }
 
-fn profile(bounding: &[String]) -> Seccomp {
+pub(super) fn profile(bounding: &[String], deny_socketcall: bool) -> Seccomp {
     let has = |capability: &str| bounding.iter().any(|own| own == capability);
     let mut names = LIST.always.clone();
     for (capability, more) in &LIST.with_capability {
@@ -56,31 +70,28 @@ fn profile(bounding: &[String]) -> Seccomp {
     names.sort_unstable();
     names.dedup();
 
-    let mut syscalls = vec![rule(names, SeccompAction::Allow)];
-    syscalls.extend(sockets());
-    syscalls.extend(
-        PERSONALITIES.map(|value| allow_if("personality", 0, value, SeccompOperator::Equal)),
-    );
+    let mut syscalls = Vec::new();
+    if deny_socketcall {
+        names.retain(|name| name != "socketcall");
+        // A rule on `socket` makes libseccomp allow its part of `socketcall`, too, unless a rule denies
+        // that call. Its error must not be the default one: runc drops such rules.
+        syscalls.push(missing("socketcall"));
+    }
+    syscalls.push(rule(names, SeccompAction::Allow));
+    syscalls.extend(FAMILIES.map(|(mask, family)| allow_masked("socket", 0, mask, family)));
+    syscalls.extend(PERSONALITIES.map(|value| allow_equal("personality", value)));
     if !has("CAP_SYS_ADMIN") {
         // s390 has the arguments of clone the other way round.
         let flags = u32::from(cfg!(target_arch = "s390x"));
-        syscalls.push(allow_if(
-            "clone",
-            flags,
-            CLONE_NEW,
-            SeccompOperator::MaskedEqual,
-        ));
+        syscalls.push(allow_masked("clone", flags, CLONE_NEW, 0));
         // Its flags lie in memory, out of a filter's sight; told that it is missing, C libraries
         // fall back to clone.
-        syscalls.push(SeccompRule {
-            errno_ret: Some(ENOSYS),
-            ..rule(vec!["clone3".to_owned()], SeccompAction::Errno)
-        });
+        syscalls.push(missing("clone3"));
     }
     Seccomp {
         default_action: SeccompAction::Errno,
         default_errno_ret: None,
-        architectures: ARCHITECTURES
+        architectures: architectures(std::env::consts::ARCH)
             .iter()
             .map(|name| (*name).to_owned())
             .collect(),
@@ -91,25 +102,36 @@ fn profile(bounding: &[String]) -> Seccomp {
     }
 }
 
-/// Every family but two. Ranges instead of two "not equal" conditions: runtimes take conditions
-/// on the same argument one by one, as alternatives, and each would let the other's family pass.
-fn sockets() -> [SeccompRule; 3] {
-    [
-        allow_if("socket", 0, AF_ALG, SeccompOperator::Less),
-        allow_if("socket", 0, AF_ALG + 1, SeccompOperator::Equal),
-        allow_if("socket", 0, AF_VSOCK, SeccompOperator::Greater),
-    ]
+fn allow_equal(name: &str, value: u64) -> SeccompRule {
+    allow_if(name, 0, value, 0, SeccompOperator::Equal)
 }
 
-fn allow_if(name: &str, index: u32, value: u64, op: SeccompOperator) -> SeccompRule {
+fn allow_masked(name: &str, index: u32, mask: u64, value: u64) -> SeccompRule {
+    allow_if(name, index, mask, value, SeccompOperator::MaskedEqual)
+}
+
+fn allow_if(
+    name: &str,
+    index: u32,
+    value: u64,
+    value_two: u64,
+    op: SeccompOperator,
+) -> SeccompRule {
     SeccompRule {
         args: vec![SeccompArg {
             index,
             value,
-            value_two: 0,
+            value_two,
             op,
         }],
         ..rule(vec![name.to_owned()], SeccompAction::Allow)
+    }
+}
+
+fn missing(name: &str) -> SeccompRule {
+    SeccompRule {
+        errno_ret: Some(ENOSYS),
+        ..rule(vec![name.to_owned()], SeccompAction::Errno)
     }
 }
 
@@ -122,21 +144,18 @@ fn rule(names: Vec<String>, action: SeccompAction) -> SeccompRule {
     }
 }
 
-/// The architectures whose programs run on this one.
-const ARCHITECTURES: &[&str] = if cfg!(target_arch = "x86_64") {
-    &["SCMP_ARCH_X86_64", "SCMP_ARCH_X86", "SCMP_ARCH_X32"]
-} else if cfg!(target_arch = "aarch64") {
-    &["SCMP_ARCH_AARCH64", "SCMP_ARCH_ARM"]
-} else if cfg!(target_arch = "s390x") {
-    &["SCMP_ARCH_S390X", "SCMP_ARCH_S390"]
-} else if cfg!(target_arch = "riscv64") {
-    &["SCMP_ARCH_RISCV64"]
-} else if cfg!(target_arch = "loongarch64") {
-    &["SCMP_ARCH_LOONGARCH64"]
-} else {
-    // The runtime filters its own.
-    &[]
-};
+/// The architectures whose programs run on a native one.
+pub(super) fn architectures(native: &str) -> &'static [&'static str] {
+    match native {
+        "x86_64" => &["SCMP_ARCH_X86_64", "SCMP_ARCH_X86", "SCMP_ARCH_X32"],
+        "aarch64" => &["SCMP_ARCH_AARCH64", "SCMP_ARCH_ARM"],
+        "s390x" => &["SCMP_ARCH_S390X", "SCMP_ARCH_S390"],
+        "riscv64" => &["SCMP_ARCH_RISCV64"],
+        "loongarch64" => &["SCMP_ARCH_LOONGARCH64"],
+        // The runtime filters its own.
+        _ => &[],
+    }
+}
 
 struct List {
     always: Vec<String>,
@@ -199,7 +218,7 @@ mod tests {
 
     #[test]
     fn dangerous_calls_need_their_capability() {
-        let plain = profile(&["CAP_CHOWN".to_owned()]);
+        let plain = profile(&["CAP_CHOWN".to_owned()], false);
         assert!(allowed(&plain, "openat"));
         for name in [
             "mount",
@@ -219,7 +238,7 @@ mod tests {
         ] {
             assert!(!allowed(&plain, name), "{name}");
         }
-        let admin = profile(&["CAP_SYS_ADMIN".to_owned()]);
+        let admin = profile(&["CAP_SYS_ADMIN".to_owned()], false);
         assert!(allowed(&admin, "mount") && allowed(&admin, "clone3"));
         assert!(!allowed(&admin, "init_module"));
     }
@@ -237,10 +256,10 @@ mod tests {
             .collect();
         assert!(sets.len() > MOST_KEPT);
         for bounding in sets.iter().chain(sets.iter().rev()) {
-            let document = document(bounding).unwrap();
+            let document = document(bounding, false).unwrap();
             assert_eq!(
                 document.understood().unwrap(),
-                profile(bounding),
+                profile(bounding, false),
                 "{bounding:?}"
             );
         }
@@ -249,34 +268,31 @@ mod tests {
 
     #[test]
     fn crypto_and_hypervisor_sockets_match_no_rule() {
-        let passes = |family: u64| {
-            sockets().iter().any(|rule| {
-                let arg = &rule.args[0];
-                match arg.op {
-                    SeccompOperator::Less => family < arg.value,
-                    SeccompOperator::Equal => family == arg.value,
-                    SeccompOperator::Greater => family > arg.value,
-                    _ => unreachable!(),
-                }
-            })
-        };
-        for (family, expected) in [
-            (1, true),
-            (2, true),
-            (10, true),
-            (16, true),
-            (38, false),
-            (39, true),
-            (40, false),
-            (41, true),
-        ] {
+        let passes = |family: u64| FAMILIES.iter().any(|(mask, is)| family & mask == *is);
+        for family in 0..64 {
+            let expected = ![38, 40].contains(&family);
             assert_eq!(passes(family), expected, "family {family}");
+            // The kernel sees the same family.
+            assert_eq!(passes(1 << 32 | family), expected, "family {family}");
         }
     }
 
     #[test]
+    fn socketcall_is_missing_only_where_it_is_denied() {
+        assert!(allowed(&profile(&[], false), "socketcall"));
+        let denied = profile(&[], true);
+        assert!(!allowed(&denied, "socketcall"));
+        assert_eq!(denied.syscalls[0], missing("socketcall"));
+        assert_ne!(
+            document(&[], true).unwrap(),
+            document(&[], false).unwrap(),
+            "each has a document of its own"
+        );
+    }
+
+    #[test]
     fn clone3_is_told_to_be_missing() {
-        let rules = profile(&[]).syscalls;
+        let rules = profile(&[], false).syscalls;
         let clone3 = rules.iter().find(|rule| rule.names == ["clone3"]).unwrap();
         assert_eq!(
             (clone3.action, clone3.errno_ret),

@@ -243,6 +243,7 @@ fn containers(config: &Config) -> anyhow::Result<engine::Containers> {
             unprivileged_icmp: section.unprivileged_icmp,
             sysctls: section.sysctls.clone(),
             seccomp_when_unset: section.seccomp_when_unset,
+            seccomp_deny_socketcall: section.seccomp_deny_socketcall,
             host_network_unconfined: section.host_network_unconfined,
             selinux_categories: Some(categories(section.selinux_category_range)?),
             device_ownership_from_security_context: section.device_ownership_from_security_context,

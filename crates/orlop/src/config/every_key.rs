@@ -132,6 +132,7 @@ exec_output_limit = "7MiB"
 exec_output_memory = "7MiB"
 restore_images = true
 seccomp_when_unset = true
+seccomp_deny_socketcall = true
 host_network_unconfined = true
 selinux_category_range = 7
 device_ownership_from_security_context = true

@@ -435,6 +435,11 @@ section! {
         /// Gives containers that ask for no seccomp profile the default one, instead of
         /// none.
         seccomp_when_unset: bool = false => live,
+        /// Denies `socketcall` under the default seccomp profile. 32-bit x86 programs built with glibc or
+        /// Go create all their sockets with it, and then fail with `ENOSYS`. A filter cannot see which
+        /// address family they ask for: on a node without AppArmor only this key keeps 32-bit programs
+        /// from `AF_ALG` and `AF_VSOCK`. On s390x all programs need `socketcall`.
+        seccomp_deny_socketcall: bool = false => live,
         /// Runs the containers of pods on the host's network without SELinux's confinement, unless they ask
         /// for a context themselves.
         host_network_unconfined: bool = false => live,

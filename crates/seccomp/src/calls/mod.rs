@@ -70,6 +70,12 @@ impl Call {
     }
 }
 
+/// All of them, in the order of their names.
+#[cfg(test)]
+pub(crate) fn all() -> impl Iterator<Item = Call> {
+    (0..ROWS.len()).map(|place| Call(place as u16))
+}
+
 /// Finds a call by its name.
 pub(crate) fn find(name: &str) -> Option<Call> {
     let wanted = start(name);

@@ -5,38 +5,56 @@ use orlop_oci::Seccomp;
 use super::machine::{self, Call};
 use super::{meaning, profile};
 use crate::Arch;
+use crate::calls::{self, Multiplexed};
 use crate::program::translate;
 
 /// The names that it always allows, for the architecture and those that its machines run as well; what
-/// depends on arguments is as the engine has it.
-pub(super) fn default_profile(architectures: &str) -> Seccomp {
+/// depends on arguments is as the engine has it. Where `socketcall` is denied, it is missing.
+fn default_profile(architectures: &str, deny_socketcall: bool) -> Seccomp {
     let list = include_str!("../../../engine/src/spec/seccomp_default.txt");
     let names: Vec<_> = list
         .lines()
         .filter_map(|line| line.strip_prefix("allow "))
         .flat_map(str::split_whitespace)
+        .filter(|name| !deny_socketcall || *name != "socketcall")
         .map(|name| format!("\"{name}\""))
         .collect();
     assert!(names.len() > 300);
-    let allow_if = |name: &str, value: u64, op: &str| {
+    let allow_if = |name: &str, op: &str, value: u64, value_two: u64| {
         format!(
             r#"{{"names":["{name}"],"action":"SCMP_ACT_ALLOW",
-                "args":[{{"index":0,"value":{value},"valueTwo":0,"op":"SCMP_CMP_{op}"}}]}}"#
+                "args":[{{"index":0,"value":{value},"valueTwo":{value_two},"op":"SCMP_CMP_{op}"}}]}}"#
         )
     };
+    let missing =
+        |name| format!(r#"{{"names":["{name}"],"action":"SCMP_ACT_ERRNO","errnoRet":38}}"#);
     let mut rules = vec![
         format!(
             r#"{{"names":[{}],"action":"SCMP_ACT_ALLOW"}}"#,
             names.join(",")
         ),
-        allow_if("socket", 38, "LT"),
-        allow_if("socket", 39, "EQ"),
-        allow_if("socket", 40, "GT"),
-        allow_if("clone", 0x7e02_0000, "MASKED_EQ"),
-        r#"{"names":["clone3"],"action":"SCMP_ACT_ERRNO","errnoRet":38}"#.to_owned(),
+        allow_if("clone", "MASKED_EQ", 0x7e02_0000, 0),
+        missing("clone3"),
     ];
+    if deny_socketcall {
+        rules.push(missing("socketcall"));
+    }
     rules.extend(
-        [0, 8, 0x2_0000, 0x2_0008, 0xffff_ffff].map(|value| allow_if("personality", value, "EQ")),
+        [
+            (0xffff_ffe0, 0),
+            (0xffff_fffc, 32),
+            (0xffff_fffe, 36),
+            (0xffff_ffff, 39),
+            (0xffff_ffff, 41),
+            (0xffff_fffe, 42),
+            (0xffff_fffc, 44),
+            (0xffff_fff0, 48),
+        ]
+        .map(|(mask, family)| allow_if("socket", "MASKED_EQ", mask, family)),
+    );
+    rules.extend(
+        [0, 8, 0x2_0000, 0x2_0008, 0xffff_ffff]
+            .map(|value| allow_if("personality", "EQ", value, 0)),
     );
     profile(&format!(
         r#"{{"defaultAction":"SCMP_ACT_ERRNO","architectures":[{architectures}],"syscalls":[{}]}}"#,
@@ -49,7 +67,7 @@ const X86: &str = r#""SCMP_ARCH_X86_64","SCMP_ARCH_X86","SCMP_ARCH_X32""#;
 #[test]
 fn every_number_of_the_default_profile_has_its_answer_in_a_dozen_steps() {
     let native = Arch::by_name("SCMP_ARCH_X86_64").unwrap();
-    let profile = default_profile(X86);
+    let profile = default_profile(X86, false);
     let program = translate(&profile, native).unwrap();
     assert!(program.len() < 500, "{}", program.len());
     for arch in ["SCMP_ARCH_X86_64", "SCMP_ARCH_X86", "SCMP_ARCH_X32"] {
@@ -83,7 +101,7 @@ fn every_number_of_the_default_profile_has_its_answer_in_a_dozen_steps() {
 #[test]
 fn what_the_default_profile_is_for_is_denied() {
     let native = Arch::by_name("SCMP_ARCH_X86_64").unwrap();
-    let program = translate(&default_profile(X86), native).unwrap();
+    let program = translate(&default_profile(X86, false), native).unwrap();
     let answer = |audit, number, first| {
         let call = Call {
             audit,
@@ -102,6 +120,13 @@ fn what_the_default_profile_is_for_is_denied() {
         eperm,
         "a socket of the kernel's ciphers"
     );
+    for family in [0x1_0000_0028, 0xffff_ffff_0000_0026] {
+        assert_eq!(
+            answer(x86_64, 41, family),
+            eperm,
+            "the same with bits that the kernel ignores"
+        );
+    }
     assert_eq!(answer(x86_64, 56, 17), allow, "a child");
     assert_eq!(
         answer(x86_64, 56, 0x1000_0000),
@@ -121,4 +146,40 @@ fn what_the_default_profile_is_for_is_denied() {
         "mount by the 32-bit door"
     );
     assert_eq!(answer(0xc000_00b7, 0, 0), 0, "another architecture");
+}
+
+/// `socketcall` and `ipc` of 32-bit programs, held against the calls that they stand for.
+#[test]
+fn a_multiplexed_call_reaches_what_is_denied_only_by_socketcall_where_that_is_allowed() {
+    let native = Arch::by_name("SCMP_ARCH_X86_64").unwrap();
+    let x86 = Arch::by_name("SCMP_ARCH_X86").unwrap();
+    let number = |arch: Arch, name| calls::find(name).and_then(|call| arch.number(call));
+    for (deny_socketcall, expected) in [(false, &["socket"][..]), (true, &[])] {
+        let program = translate(&default_profile(X86, deny_socketcall), native).unwrap();
+        let allows = |arch: Arch, number, first| {
+            let call = Call {
+                audit: arch.audit(),
+                number,
+                args: [first, 0, 0, 0, 0, 0],
+            };
+            machine::run(&program, &call, true).0 == 0x7fff_0000
+        };
+        let mut reached = Vec::new();
+        let mut seen = 0;
+        for call in calls::all() {
+            let Some((stands_for, which)) = call.multiplexed().map(Multiplexed::stands_for) else {
+                continue;
+            };
+            seen += 1;
+            // `send` and `recv` are calls of their own on neither.
+            let direct = [native, x86].map(|arch| Some((arch, number(arch, call.name())?)));
+            let direct = direct.into_iter().flatten().next();
+            let denied = direct.is_some_and(|(arch, number)| !allows(arch, number, 40));
+            if denied && allows(x86, number(x86, stands_for).unwrap(), which) {
+                reached.push(call.name());
+            }
+        }
+        assert_eq!(seen, 32);
+        assert_eq!(reached, expected, "denied: {deny_socketcall}");
+    }
 }

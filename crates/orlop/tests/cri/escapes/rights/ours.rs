@@ -3,6 +3,9 @@
 use super::*;
 use crate::world::ours;
 
+#[cfg(target_arch = "x86_64")]
+mod system_calls;
+
 /// CVE-2022-29162, CVE-2023-25173 and their kin: groups of the daemon, inheritable capabilities.
 #[tokio::test]
 async fn neither_groups_nor_capabilities_are_left_over() {
