@@ -28,9 +28,13 @@ impl<'a> Values<'a> {
             // Longer lengths than of four bytes nothing has that is read here.
             0x81..=0x84 => {
                 let (length, rest) = rest.split_at_checked(usize::from(first & 0x7f))?;
+                let is_shortest = length.first() != Some(&0);
                 let length = length
                     .iter()
                     .fold(0_usize, |so_far, byte| (so_far << 8) | usize::from(*byte));
+                if !is_shortest || length <= 0x7f {
+                    return None;
+                }
                 (length, rest)
             }
             _ => return None,
@@ -58,9 +62,11 @@ mod tests {
 
     #[test]
     fn values_are_read_within_their_bounds() {
-        let mut values = Values(&[OCTETS, 2, 7, 8, INTEGER, 0x81, 1, 9, SEQUENCE, 0]);
+        let long = [&[INTEGER, 0x81, 0x80][..], &[9; 0x80]].concat();
+        let all = [&[OCTETS, 2, 7, 8][..], &long, &[SEQUENCE, 0]].concat();
+        let mut values = Values(&all);
         assert_eq!(values.expect(OCTETS), Some(&[7, 8][..]));
-        assert_eq!(values.expect(INTEGER), Some(&[9][..]));
+        assert_eq!(values.expect(INTEGER), Some(&[9; 0x80][..]));
         assert_eq!(
             values.next(),
             Some(Value {
@@ -75,6 +81,9 @@ mod tests {
             &[OCTETS, 0x80, 1],
             &[OCTETS, 0x85, 0, 0, 0, 0, 1, 1],
             &[OCTETS, 0x84, 255, 255, 255, 255],
+            // Longer than they need be.
+            &[OCTETS, 0x81, 1, 9],
+            &[[OCTETS, 0x82, 0, 0x80].as_slice(), &[9; 0x80]].concat(),
         ] {
             assert_eq!(Values(bad).next(), None, "{bad:?}");
         }

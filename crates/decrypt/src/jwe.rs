@@ -58,7 +58,7 @@ struct PublicKey {
 /// What is wrapped, if one of the keys opens it.
 pub(crate) fn open(
     bytes: &[u8],
-    keys: &[PrivateKey],
+    keys: &[&PrivateKey],
     budget: &mut Budget,
 ) -> Result<Option<Zeroizing<Vec<u8>>>, Refused> {
     let jwe: Jwe = serde_json::from_slice(bytes).map_err(|_| MALFORMED)?;
@@ -106,7 +106,7 @@ fn over(first: Header, second: Option<Header>) -> Header {
 fn content_key(
     header: &Header,
     wrapped: &[u8],
-    keys: &[PrivateKey],
+    keys: &[&PrivateKey],
     budget: &mut Budget,
 ) -> Result<Option<Zeroizing<Vec<u8>>>, Refused> {
     if header.crit.is_some() || header.zip.is_some() {

@@ -94,3 +94,12 @@ pub(crate) fn rsa(key: rsa::PrivateKey) -> Option<PrivateKey> {
         .contains(&bits)
         .then(|| PrivateKey::Rsa(Box::new(key)))
 }
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn rsa_keys_decrypt_with_blinding() {
+        // The crate has this method, and blinds, with its feature `getrandom` only.
+        let _ = rsa::PublicKey::pkcs1v15_encrypt;
+    }
+}

@@ -12,11 +12,11 @@ const MOST_TOLD: usize = 4;
 /// What is wrapped, if one of the keys opens it.
 pub(crate) fn open(
     bytes: &[u8],
-    keys: &[PrivateKey],
+    keys: &[&PrivateKey],
     budget: &mut Budget,
 ) -> Result<Option<Zeroizing<Vec<u8>>>, Refused> {
     let message = Encrypted::parse(bytes).map_err(Refused::OpenPgp)?;
-    let keys = keys.iter().filter_map(of_openpgp);
+    let keys = keys.iter().copied().filter_map(of_openpgp);
     match message.open(keys, || budget.spend().is_ok()) {
         Ok(opened) => Ok(Some(opened)),
         Err(Unopened::NoKey) => Ok(None),

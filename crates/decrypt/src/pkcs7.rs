@@ -36,7 +36,7 @@ struct Enveloped<'a> {
 /// What is wrapped, if one of the keys opens it.
 pub(crate) fn open(
     bytes: &[u8],
-    keys: &[PrivateKey],
+    keys: &[&PrivateKey],
     budget: &mut Budget,
 ) -> Result<Option<Zeroizing<Vec<u8>>>, Refused> {
     let enveloped = parse(bytes)?;

@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
+use std::time::{Duration, Instant};
 
 use zeroize::Zeroizing;
 
@@ -14,8 +15,10 @@ const LONGEST: usize = 256 << 10;
 const LONGEST_NAME: usize = 64;
 /// More wrappings than any layer has.
 const MOST_WRAPPINGS: usize = 64;
-/// So often a private key is tried in vain, which takes a millisecond each.
+/// The most times that private keys are tried for the layers of an image, and for how long: an RSA key of 8192 bits
+/// takes a tenth of a second each time.
 const MOST_TRIES: usize = 1024;
+const LONGEST_TRIES: Duration = Duration::from_secs(10);
 
 /// Why a layer is not decrypted.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -106,17 +109,27 @@ pub struct Wrapped {
 
 /// How often keys are tried, for all layers of an image.
 #[derive(Debug)]
-pub struct Budget(usize);
+pub struct Budget {
+    tries: usize,
+    began: Option<Instant>,
+}
 
 impl Default for Budget {
     fn default() -> Self {
-        Self(MOST_TRIES)
+        Self {
+            tries: MOST_TRIES,
+            began: None,
+        }
     }
 }
 
 impl Budget {
     pub(crate) fn spend(&mut self) -> Result<(), Refused> {
-        self.0 = self.0.checked_sub(1).ok_or(Refused::TooMany)?;
+        self.tries = self.tries.checked_sub(1).ok_or(Refused::TooMany)?;
+        let began = *self.began.get_or_insert_with(Instant::now);
+        if began.elapsed() > LONGEST_TRIES {
+            return Err(Refused::TooMany);
+        }
         Ok(())
     }
 }
@@ -190,13 +203,14 @@ impl Wrapped {
 
     /// Opens it with one of the keys; nothing if none fits.
     pub fn open(&self, keys: &[PrivateKey]) -> Result<Option<Options>, Refused> {
-        self.open_within(keys, &mut Budget::default())
+        let keys: Vec<&PrivateKey> = keys.iter().collect();
+        self.open_within(&keys, &mut Budget::default())
     }
 
     /// The same for one of several layers.
     pub fn open_within(
         &self,
-        keys: &[PrivateKey],
+        keys: &[&PrivateKey],
         budget: &mut Budget,
     ) -> Result<Option<Options>, Refused> {
         let mut refused = None;
@@ -221,5 +235,24 @@ impl Wrapped {
     /// The same with what has been unwrapped elsewhere.
     pub fn options(&self, private: &Zeroizing<Vec<u8>>) -> Result<Options, Refused> {
         Options::parse(&self.public, private)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn tries_of_keys_are_bounded_by_their_number_and_by_time() {
+        let mut budget = Budget::default();
+        for _ in 0..MOST_TRIES {
+            budget.spend().unwrap();
+        }
+        assert_eq!(budget.spend(), Err(Refused::TooMany));
+        let mut slow = Budget {
+            tries: MOST_TRIES,
+            began: Instant::now().checked_sub(2 * LONGEST_TRIES),
+        };
+        assert_eq!(slow.spend(), Err(Refused::TooMany));
     }
 }

@@ -18,7 +18,7 @@ use crate::{Digest, Error, PolicyFor, Result};
 mod files;
 mod providers;
 
-use files::{directories, keys_in, providers_in};
+use files::{KeysOfFile, directories, keys_in, providers_in};
 use providers::Providers;
 pub(crate) use providers::provider_addresses;
 
@@ -85,7 +85,7 @@ impl KeyFiles {
             Ok(dirs) => {
                 for dir in dirs {
                     match keys_in(&dir) {
-                        Ok(keys) => count += keys.len(),
+                        Ok(keys) => count += keys.iter().map(|file| file.len()).sum::<usize>(),
                         Err(error) => errors.push(error),
                     }
                 }
@@ -175,7 +175,7 @@ impl KeyFiles {
 /// What is tried to open layers with.
 struct Tried {
     place: Option<PathBuf>,
-    keys: Arc<Vec<PrivateKey>>,
+    keys: Arc<Vec<KeysOfFile>>,
     budget: Arc<Mutex<Budget>>,
     /// Those of a namespace come first.
     providers: Vec<Providers>,
@@ -192,7 +192,12 @@ impl Tried {
         let wrapped = Arc::new(wrapped);
         let (keys, layer) = (Arc::clone(&self.keys), Arc::clone(&wrapped));
         let budget = Arc::clone(&self.budget);
-        let opened = blocking(move || Ok(layer.open_within(&keys, &mut budget.lock()))).await;
+        let opened = blocking(move || {
+            let keys = keys.iter().flat_map(|file| file.iter());
+            let keys: Vec<&PrivateKey> = keys.collect();
+            Ok(layer.open_within(&keys, &mut budget.lock()))
+        })
+        .await;
         let refused = match opened.map_err(|error| error.to_string())? {
             Ok(Some(options)) => return Ok(options),
             Ok(None) => Refused::NoKey(wrapped.schemes()),
@@ -219,7 +224,7 @@ impl Tried {
                 next = named.next();
             }
         }
-        let count = self.keys.len();
+        let count: usize = self.keys.iter().map(|file| file.len()).sum();
         let place = self.place.as_deref().map_or_else(String::new, |dir| {
             format!(" ({count} keys of {} were tried)", dir.display())
         });

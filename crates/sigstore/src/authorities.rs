@@ -34,23 +34,37 @@ pub struct Authorities {
 }
 
 impl Authorities {
-    /// Reads all certificates of a PEM text, each of which is trusted by itself.
+    /// Reads all certificates of a PEM text. Each that may sign certificates is trusted by itself; the others, such as
+    /// the certificate of a timestamp authority in its published chain, are trusted by way of those only.
     pub fn from_pem(roots: &[u8]) -> Result<Self, String> {
-        let mut found = Vec::new();
+        let (mut found, mut others) = (Vec::new(), Vec::new());
         for root in certificates(roots, MAX_AUTHORITIES)? {
             webpki::anchor_from_trusted_cert(&root)
                 .map_err(|error| format!("a certificate in it can't be used: {error}"))?;
-            found.push(Certificate::from_der(&root).map_err(|reason| reason.to_string())?);
+            let certificate = Certificate::from_der(&root).map_err(|reason| reason.to_string())?;
+            if certificate.is_authority {
+                found.push(certificate);
+            } else {
+                others.push(root);
+            }
+        }
+        if found.is_empty() {
+            return Err(
+                "none of its certificates may sign others: an authority has CA:TRUE in its basic constraints, and \
+                 keyCertSign if it has a key usage"
+                    .to_owned(),
+            );
         }
         Ok(Self {
             roots: found,
-            intermediates: Vec::new(),
+            intermediates: others,
         })
     }
 
     /// Adds the certificates of a PEM text that are trusted by way of a root.
     pub fn with_intermediates(mut self, pem: &[u8]) -> Result<Self, String> {
-        self.intermediates = certificates(pem, MAX_AUTHORITIES)?;
+        self.intermediates
+            .extend(certificates(pem, MAX_AUTHORITIES)?);
         Ok(self)
     }
 

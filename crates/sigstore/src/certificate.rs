@@ -15,6 +15,12 @@ const MAX_NAME: usize = 2048;
 
 /// `id-ce-subjectAltName`
 const NAMES: &[u8] = &[0x55, 0x1d, 0x11];
+/// `id-ce-keyUsage`
+const KEY_USAGE: &[u8] = &[0x55, 0x1d, 0x0f];
+/// `keyCertSign`, in the first byte of the key usage.
+const SIGNS_CERTIFICATES: u8 = 0x04;
+/// `id-ce-basicConstraints`
+const CONSTRAINTS: &[u8] = &[0x55, 0x1d, 0x13];
 /// `id-ce-extKeyUsage`
 const USAGES: &[u8] = &[0x55, 0x1d, 0x25];
 /// `id-kp-codeSigning`
@@ -37,6 +43,8 @@ pub struct Certificate {
     pub(crate) until: i64,
     pub(crate) emails: Vec<String>,
     pub(crate) addresses: Vec<String>,
+    /// Whether it may sign other certificates (RFC 5280, 4.2.1.3 and 4.2.1.9).
+    pub(crate) is_authority: bool,
     /// Whether it may sign code.
     pub(crate) signs_code: bool,
     /// Whether it is for timestamps, and for nothing else (RFC 3161, 2.3).
@@ -94,6 +102,7 @@ fn read(der: &[u8]) -> Result<Certificate, Malformed> {
         until: 0,
         emails: Vec::new(),
         addresses: Vec::new(),
+        is_authority: false,
         signs_code: false,
         stamps: false,
         issuer: None,
@@ -109,6 +118,7 @@ fn read(der: &[u8]) -> Result<Certificate, Malformed> {
     certificate.key = start..start + key.whole.len();
     let mut seen: Vec<&[u8]> = Vec::new();
     let mut second_issuer = None;
+    let mut may_sign_certificates = true;
     let mut rest = extensions.map_or(Reader::new(&[]), Value::values);
     while !rest.is_empty() {
         let (id, is_critical, value) = extension(rest.expect(der::SEQUENCE)?)?;
@@ -118,6 +128,16 @@ fn read(der: &[u8]) -> Result<Certificate, Malformed> {
         seen.push(id);
         match id {
             _ if id == NAMES => names(value, &mut certificate)?,
+            _ if id == CONSTRAINTS => {
+                let mut constraints = der::only(value, der::SEQUENCE)?.values();
+                let authority = constraints.optional(der::BOOLEAN)?;
+                certificate.is_authority = authority.is_some_and(|it| it.content == [0xff]);
+            }
+            _ if id == KEY_USAGE => {
+                // The first byte says how many bits of the last one are unused.
+                let usage = der::only(value, der::BITS)?.content.get(1);
+                may_sign_certificates = usage.is_some_and(|bits| bits & SIGNS_CERTIFICATES != 0);
+            }
             _ if id == USAGES => {
                 let mut usages = der::only(value, der::SEQUENCE)?.values();
                 let only = der::write(der::OID, TIME_STAMPING);
@@ -136,6 +156,7 @@ fn read(der: &[u8]) -> Result<Certificate, Malformed> {
             _ => {}
         }
     }
+    certificate.is_authority &= may_sign_certificates;
     if let Some(issuer) = second_issuer {
         // Who believes one and who believes the other must believe the same.
         if certificate

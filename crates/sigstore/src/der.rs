@@ -3,6 +3,7 @@
 /// Universal and context tags that certificates have.
 pub(crate) const BOOLEAN: u8 = 0x01;
 pub(crate) const INTEGER: u8 = 0x02;
+pub(crate) const BITS: u8 = 0x03;
 pub(crate) const OCTETS: u8 = 0x04;
 pub(crate) const OID: u8 = 0x06;
 pub(crate) const UTF8: u8 = 0x0c;

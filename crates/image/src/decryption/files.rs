@@ -1,15 +1,19 @@
 //! The files of keys: which are in a directory, who may read them, and their passphrases.
 
+use std::collections::VecDeque;
 use std::io::ErrorKind;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use orlop_decrypt::{KeyError, PrivateKey};
 use orlop_order::Order as _;
+use parking_lot::Mutex;
 use zeroize::Zeroizing;
 
 use super::{KeysOf, wrong};
-use crate::Result;
+use crate::digest::Hasher;
+use crate::{Digest, Result};
 
 /// No key is larger.
 const LARGEST_KEY: u64 = 64 << 10;
@@ -17,10 +21,50 @@ const LARGEST_KEY: u64 = 64 << 10;
 const LONGEST_PASSPHRASE: u64 = 1 << 10;
 /// More files than anybody has keys for one namespace.
 const MOST_FILES: usize = 64;
+/// So many files are remembered with their keys.
+const MOST_DERIVED: usize = 256;
 /// How the file with the passphrase of a key is called, behind the name of that.
 const PASSPHRASE: &str = ".passphrase";
 /// How the file that names a namespace's key providers is called.
 const PROVIDERS: &str = "key-providers.json";
+
+/// The keys of one file.
+pub(super) type KeysOfFile = Arc<Vec<PrivateKey>>;
+
+/// Keys that were read, by a digest of their file and passphrase: to derive a key from its passphrase may take seconds
+/// of a processor, and containers of encrypted images need the keys each time.
+#[derive(Default)]
+struct Derived(Mutex<VecDeque<(Digest, KeysOfFile)>>);
+
+static DERIVED: Derived = Derived(Mutex::new(VecDeque::new()));
+
+impl Derived {
+    fn keys(&self, file: &[u8], passphrase: Option<&[u8]>) -> Result<KeysOfFile, KeyError> {
+        let mut hasher = Hasher::like(None);
+        for part in [Some(file), passphrase] {
+            let length = part.map_or(u64::MAX, |part| part.len() as u64);
+            hasher.update(&length.to_le_bytes());
+            hasher.update(part.unwrap_or_default());
+        }
+        let name = hasher.finish();
+        {
+            let mut derived = self.0.lock();
+            let at = derived.iter().position(|(known, _)| *known == name);
+            if let Some(found) = at.and_then(|at| derived.remove(at)) {
+                let keys = Arc::clone(&found.1);
+                derived.push_back(found);
+                return Ok(keys);
+            }
+        }
+        let keys = Arc::new(PrivateKey::all_of(file, passphrase)?);
+        let mut derived = self.0.lock();
+        if derived.len() == MOST_DERIVED {
+            derived.pop_front();
+        }
+        derived.push_back((name, Arc::clone(&keys)));
+        Ok(keys)
+    }
+}
 
 /// The directories with keys: that for all pods, and those of namespaces.
 pub(super) fn directories(dir: &Path, whose: &KeysOf) -> Result<Vec<PathBuf>> {
@@ -41,7 +85,7 @@ pub(super) fn directories(dir: &Path, whose: &KeysOf) -> Result<Vec<PathBuf>> {
 }
 
 /// All keys of a directory's files. A file that is no key is an error: it might be the one that is missed.
-pub(super) fn keys_in(dir: &Path) -> Result<Vec<PrivateKey>> {
+pub(super) fn keys_in(dir: &Path) -> Result<Vec<KeysOfFile>> {
     let mut files = Vec::new();
     for entry in std::fs::read_dir(dir).map_err(|error| wrong(dir, error))? {
         let path = entry.map_err(|error| wrong(dir, error))?.path();
@@ -60,11 +104,8 @@ pub(super) fn keys_in(dir: &Path) -> Result<Vec<PrivateKey>> {
         files.push(path);
     }
     files.order();
-    let mut keys = Vec::new();
-    for path in files {
-        keys.extend(keys_of(&path)?);
-    }
-    Ok(keys)
+    let keys = files.iter().map(|path| keys_of(path));
+    keys.collect()
 }
 
 /// The file that names the key providers of a namespace's directory, if there is one.
@@ -74,18 +115,17 @@ pub(super) fn providers_in(dir: &Path) -> Option<PathBuf> {
     file.symlink_metadata().is_ok().then_some(file)
 }
 
-fn keys_of(path: &Path) -> Result<Vec<PrivateKey>> {
+fn keys_of(path: &Path) -> Result<KeysOfFile> {
     let Some(key) = secret(path, LARGEST_KEY)? else {
         // It was there a moment ago.
-        return Ok(Vec::new());
+        return Ok(Arc::default());
     };
     let mut beside = path.as_os_str().to_owned();
     beside.push(PASSPHRASE);
     let beside = PathBuf::from(beside);
     let passphrase = secret(&beside, LONGEST_PASSPHRASE)?;
     let passphrase = passphrase.as_ref().map(|text| one_line(text));
-    let keys = PrivateKey::all_of(&key, passphrase);
-    keys.map_err(|error| match error {
+    DERIVED.keys(&key, passphrase).map_err(|error| match error {
         KeyError::NoPassphrase => {
             let place = beside.display();
             let reason = format!("it has a passphrase: write that to {place}, for its owner alone");
@@ -125,6 +165,23 @@ fn one_line(text: &[u8]) -> &[u8] {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn keys_are_derived_once_for_a_file_and_its_passphrase() {
+        let derived = Derived::default();
+        let [one, other] = [(); 2].map(|()| orlop_testkit::sigstore::Key::new().private_pem());
+        let keys = |file: &str, passphrase| derived.keys(file.as_bytes(), passphrase).unwrap();
+        let first = keys(&one, None);
+        assert_eq!(first.len(), 1);
+        assert!(Arc::ptr_eq(&first, &keys(&one, None)));
+        assert!(!Arc::ptr_eq(&first, &keys(&other, None)));
+        assert!(!Arc::ptr_eq(&first, &keys(&one, Some(b""))));
+        for number in 0..MOST_DERIVED {
+            keys(&format!("{other}\n{number}"), None);
+        }
+        assert_eq!(derived.0.lock().len(), MOST_DERIVED);
+        assert!(!Arc::ptr_eq(&first, &keys(&one, None)), "it is forgotten");
+    }
 
     #[test]
     fn links_to_nothing_are_refused_by_name() {

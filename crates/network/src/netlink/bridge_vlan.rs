@@ -158,7 +158,8 @@ mod tests {
                     .attr(IFLA_BRIDGE_VLAN_INFO, &info(VLAN_RANGE_BEGIN, 10))
                     .attr(IFLA_BRIDGE_VLAN_INFO, &info(VLAN_RANGE_END, 12))
             })
-            .finish(1, 0);
+            .finish(1, 0)
+            .unwrap();
         let spec = Attributes(&bytes[16..]).inner(IFLA_AF_SPEC);
         assert_eq!(listed(spec), ids(&[1, 10, 11, 12]));
     }

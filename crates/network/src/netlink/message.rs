@@ -1,5 +1,7 @@
 //! Netlink messages: a header, a fixed part, and attributes.
 
+use std::io;
+
 /// Bytes before the fixed part: `struct nlmsghdr`.
 pub(crate) const HEADER: usize = 16;
 
@@ -10,6 +12,8 @@ const NESTED: u16 = 0x8000;
 #[derive(Debug, Clone)]
 pub(crate) struct Message {
     bytes: Vec<u8>,
+    /// Whether an attribute has more bytes than its length can say.
+    is_too_long: bool,
 }
 
 impl Message {
@@ -19,7 +23,10 @@ impl Message {
         bytes.extend_from_slice(&kind.to_ne_bytes());
         bytes.extend_from_slice(&((flags | libc::NLM_F_REQUEST) as u16).to_ne_bytes());
         bytes.extend_from_slice(&[0; 8]);
-        Self { bytes }
+        Self {
+            bytes,
+            is_too_long: false,
+        }
     }
 
     /// The message's type.
@@ -87,13 +94,17 @@ impl Message {
     }
 
     /// The finished message.
-    pub(crate) fn finish(mut self, sequence: u32, more_flags: i32) -> Vec<u8> {
+    pub(crate) fn finish(mut self, sequence: u32, more_flags: i32) -> io::Result<Vec<u8>> {
+        if self.is_too_long {
+            let problem = "a netlink attribute is longer than 65,535 bytes";
+            return Err(io::Error::new(io::ErrorKind::InvalidInput, problem));
+        }
         let length = (self.bytes.len() as u32).to_ne_bytes();
         self.bytes[..4].copy_from_slice(&length);
         let flags = u16::from_ne_bytes([self.bytes[6], self.bytes[7]]) | more_flags as u16;
         self.bytes[6..8].copy_from_slice(&flags.to_ne_bytes());
         self.bytes[8..12].copy_from_slice(&sequence.to_ne_bytes());
-        self.bytes
+        Ok(self.bytes)
     }
 
     fn push(&mut self, kind: u16, payload: &[u8]) {
@@ -110,7 +121,10 @@ impl Message {
     }
 
     fn close(&mut self, start: usize) {
-        let length = (self.bytes.len() - start) as u16;
+        let length = u16::try_from(self.bytes.len() - start).unwrap_or_else(|_| {
+            self.is_too_long = true;
+            0
+        });
         self.bytes[start..start + 2].copy_from_slice(&length.to_ne_bytes());
         self.bytes.resize(self.bytes.len().next_multiple_of(4), 0);
     }
@@ -184,7 +198,8 @@ mod tests {
             .attr_str(3, "eth0")
             .nest(18, |m| m.attr_str(1, "veth").attr_u32(2, 7))
             .attr_u8(4, 1)
-            .finish(9, libc::NLM_F_ACK);
+            .finish(9, libc::NLM_F_ACK)
+            .unwrap();
         assert_eq!(
             bytes.len() as u32,
             u32::from_ne_bytes(bytes[..4].try_into().unwrap())
@@ -194,6 +209,16 @@ mod tests {
         assert_eq!(attributes.inner(18).text(1), Some("veth"));
         assert_eq!(attributes.inner(18).u32(2), Some(7));
         assert_eq!(attributes.get(4), Some(&[1_u8][..]));
+    }
+
+    #[test]
+    fn an_attribute_that_is_too_long_fails_the_message() {
+        let nested = |count: usize| {
+            let fill = |message| (0..count).fold(message, |m: Message, _| m.attr(1, &[0; 1020]));
+            Message::new(16, 0).nest(18, fill).finish(1, 0)
+        };
+        nested(63).unwrap();
+        nested(64).unwrap_err();
     }
 
     #[test]

@@ -91,7 +91,7 @@ impl Socket {
         let mut bytes = Vec::new();
         for message in messages {
             self.sequence += 1;
-            bytes.extend(message.finish(self.sequence, libc::NLM_F_ACK));
+            bytes.extend(message.finish(self.sequence, libc::NLM_F_ACK)?);
         }
         if bytes.is_empty() {
             return Ok(());
@@ -138,7 +138,7 @@ impl Socket {
             if acknowledge {
                 last_wanted = Some(self.sequence);
             }
-            bytes.extend(message.finish(self.sequence, flag));
+            bytes.extend(message.finish(self.sequence, flag)?);
         }
         if bytes.len() > USUAL_TRANSACTION {
             // Where that is not allowed, what the socket takes by itself may do.
@@ -175,7 +175,7 @@ impl Socket {
     fn ask(&mut self, message: Message, flags: i32) -> io::Result<Vec<Reply>> {
         self.sequence += 1;
         let wanted = self.sequence;
-        self.send(&message.finish(wanted, flags))?;
+        self.send(&message.finish(wanted, flags)?)?;
         let dump = flags & libc::NLM_F_DUMP != 0;
         let mut replies = Vec::new();
         loop {

@@ -353,12 +353,15 @@ fn without_a_log_a_certificate_must_be_valid_now() {
 #[test]
 fn authorities_that_cannot_be_read_are_told() {
     let good = CodeAuthority::new("root").pem();
+    let scene = Scene::new();
+    let signer = scene.person(&scene.wish()).certificate_pem();
     for (pem, said) in [
         (String::new(), "there is no \"CERTIFICATE\" in it"),
         (Key::new().pem(), "there is no \"CERTIFICATE\" in it"),
         (good.replace("MII", "!!!"), "it is not PEM"),
         (good.repeat(65), "more than 64 certificates"),
         (good.replacen("MII", "AAA", 1), "can't be used"),
+        (signer, "CA:TRUE"),
     ] {
         let error = Authorities::from_pem(pem.as_bytes()).unwrap_err();
         assert!(error.contains(said), "{error}");
