@@ -135,15 +135,11 @@ pub(super) fn labels(process: &ProcessPlan, proc: BorrowedFd<'_>) -> Result<(), 
 pub(super) fn close_the_rest(
     process: &ProcessPlan,
     channel: &Channel,
-    kept: [Option<BorrowedFd<'_>>; 3],
+    kept: [Option<BorrowedFd<'_>>; 4],
 ) -> Result<(), Fault> {
     let channel = number(channel.fd());
-    let mut kept = [
-        channel,
-        kept[0].map_or(channel, number),
-        kept[1].map_or(channel, number),
-        kept[2].map_or(channel, number),
-    ];
+    let [first, second, third, fourth] = kept.map(|kept| kept.map_or(channel, number));
+    let mut kept = [channel, first, second, third, fourth];
     close_all_but(process.preserve_fds, &mut kept);
     match process.files {
         Some((index, soft, hard)) => {

@@ -47,6 +47,15 @@ pub(super) fn make_file_system(
     fsmount(context.as_fd(), FsMountFlags::FSMOUNT_CLOEXEC, attr)
 }
 
+/// A `/proc` with processes only.
+pub(super) fn own_proc_of_processes() -> rustix::io::Result<OwnedFd> {
+    let context = fsopen(c"proc", FsOpenFlags::FSOPEN_CLOEXEC)?;
+    fsconfig_set_string(context.as_fd(), c"subset", c"pid")?;
+    fsconfig_create(context.as_fd())?;
+    let (flags, none) = (FsMountFlags::FSMOUNT_CLOEXEC, MountAttrFlags::empty());
+    fsmount(context.as_fd(), flags, none)
+}
+
 /// A `/proc` of our own, that nobody has put anything into.
 pub(super) fn own_proc() -> rustix::io::Result<OwnedFd> {
     make_file_system(c"proc", &[], None, 0)

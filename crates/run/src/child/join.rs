@@ -90,7 +90,7 @@ fn live(joining: &mut Joining, channel: &Channel) -> Result<Infallible, Fault> {
     }
     drop(proc);
     finish::scheduling(process)?;
-    finish::close_the_rest(process, channel, [None; 3])?;
+    finish::close_the_rest(process, channel, [None; 4])?;
     let program = finish::become_user(&mut joining.process, channel)?;
     channel.did(Step::Groups, 0);
     let _ = rustix::process::set_parent_process_death_signal(None);

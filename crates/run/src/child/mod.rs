@@ -9,6 +9,7 @@ mod last_words;
 mod null;
 mod passwd;
 mod root;
+mod start;
 mod terminal;
 mod walk;
 
@@ -25,6 +26,7 @@ pub(crate) use null::{is_null, lend as lend_null};
 pub(crate) use root::make_private_below;
 pub(crate) use walk::{Make, find};
 
+use self::start::Start;
 use crate::heap;
 use crate::plan::{NEW_TIME, Plan, Sysctl};
 use crate::protect::may_be_looked_into;
@@ -167,6 +169,9 @@ fn live(plan: &mut Plan, channel: &Channel) -> Result<Infallible, Fault> {
     let needs_proc =
         !plan.sysctls.is_empty() || process.apparmor.is_some() || process.selinux.is_some();
     let proc = finish::proc_for(needs_proc, proc)?;
+    let start = plan.state_dir.take();
+    let start = start.map(|dir| Start::prepare(dir, proc.as_ref()));
+    let start = start.transpose()?;
     let mut console = None;
     if let Some(root) = &mut plan.root {
         if let Some(terminal) = &process.terminal {
@@ -213,8 +218,10 @@ fn live(plan: &mut Plan, channel: &Channel) -> Result<Infallible, Fault> {
     }
     drop(proc);
     finish::scheduling(&plan.process)?;
+    let [fifo, fds] = start.as_ref().map_or([None, None], Start::descriptors);
     let kept = [
-        plan.state_dir.as_ref().map(AsFd::as_fd),
+        fifo,
+        fds,
         plan.start_hooks.state.as_ref().map(AsFd::as_fd),
         plan.start_hooks.output.as_ref().map(AsFd::as_fd),
     ];
@@ -229,7 +236,7 @@ fn live(plan: &mut Plan, channel: &Channel) -> Result<Infallible, Fault> {
         .tell(&Word::Ready)
         .and_then(|()| channel.wait())
         .at(Step::Parent)?;
-    wait_for_start(plan)?;
+    start.map_or(Ok(()), Start::wait)?;
     hooks::run(&plan.start_hooks, &plan.process.env, Step::StartHook)?;
     finish::become_program(&plan.process, program, channel)
 }
@@ -308,20 +315,4 @@ fn become_root() -> Result<(), Fault> {
     let (uid, gid) = (Uid::ROOT, Gid::ROOT);
     set_thread_res_gid(gid, gid, gid).at(Step::Users)?;
     set_thread_res_uid(uid, uid, uid).at(Step::Users)
-}
-
-/// Opens the fifo for writing, which takes a reader: whoever starts the container.
-fn wait_for_start(plan: &mut Plan) -> Result<(), Fault> {
-    let Some(dir) = plan.state_dir.take() else {
-        return Ok(());
-    };
-    let flags = OFlags::WRONLY | OFlags::CLOEXEC | OFlags::NOFOLLOW;
-    let fifo = loop {
-        match openat(&dir, crate::state::FIFO, flags, Mode::empty()) {
-            Err(Errno::INTR) => {}
-            opened => break opened.at(Step::Fifo)?,
-        }
-    };
-    drop(dir);
-    rustix::io::write(&fifo, b"0").at(Step::Fifo).map(drop)
 }

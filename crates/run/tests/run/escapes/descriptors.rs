@@ -51,6 +51,34 @@ fn no_descriptor_of_the_host_is_left_in_a_container() {
     only_streams(&ended(&mut with_leaks(&exec, &outside)), &outside);
 }
 
+/// Others in its PID namespace may reach the descriptors of a process that waits to be started.
+#[test]
+fn a_container_that_waits_for_its_start_holds_no_directory_of_the_host() {
+    let rig = rig!();
+    let mut hidden = rig.config(&["true"]);
+    without(&mut hidden, "/proc");
+    for config in [rig.config(&["true"]), hidden] {
+        let container = rig.create(&config).expect("create a container");
+        let process = Path::new("/proc").join(container.pid.to_string());
+        let place = |path: &Path| fs::metadata(path).map(|found| (found.dev(), found.ino()));
+        let own_root = place(&process.join("root")).unwrap();
+        for entry in fs::read_dir(process.join("fd")).unwrap() {
+            let path = entry.unwrap().path();
+            if !fs::metadata(&path).is_ok_and(|found| found.is_dir()) {
+                continue;
+            }
+            // What it has of directories is in a /proc of its own.
+            let top = path.join("../".repeat(20));
+            assert!(
+                top.join("self").is_symlink() || place(&top).unwrap() == own_root,
+                "{} leads to {}",
+                path.display(),
+                fs::read_link(&path).unwrap().display()
+            );
+        }
+    }
+}
+
 /// Descriptors that the runtime opens take the numbers that its caller left free: its log does.
 #[test]
 fn what_the_runtime_opened_itself_is_not_passed_on() {
