@@ -175,6 +175,8 @@ pub struct Containers {
     pub message_limit: usize,
     /// Whether containers are restored from images that are checkpoints.
     pub restore_images: bool,
+    /// Whether containers and pods may go on from archives that clients name by their paths.
+    pub restore_archives: bool,
     /// What concerns the OCI specification.
     pub policy: Policy,
 }
@@ -190,6 +192,7 @@ impl Default for Containers {
             exec_output_memory: 64 * 1024 * 1024,
             message_limit: 16 * 1024 * 1024,
             restore_images: false,
+            restore_archives: true,
             policy: Policy::default(),
         }
     }

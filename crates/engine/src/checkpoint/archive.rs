@@ -11,27 +11,30 @@ use orlop_disk::{Draft, Outlives};
 use orlop_image::{Limits, plain};
 use orlop_order::Order as _;
 use tar::{Archive, Builder, EntryType, Header};
+use tokio_util::sync::CancellationToken;
 
+use super::output::Output;
 use super::{FILES, IMAGES};
 use crate::error::{Error, Result};
 
 /// More files than CRIU writes for any container.
 const MAX_FILES: usize = 1 << 20;
 
-/// Writes the directory into the archive `location`, all of it or nothing. Blocks.
-pub fn write(dir: &Path, location: &Path) -> Result<()> {
+/// Writes the directory into the archive `location`, all of it or nothing, until told to stop. Blocks.
+pub fn write(dir: &Path, location: &Path, stop: &CancellationToken) -> Result<()> {
     let failed = |error| Error::io(format!("writing {}", location.display()))(error);
     let write = || {
         // It holds the memory of the container.
         let draft = Draft::of(location, 0o600)?;
-        write_to(dir, draft.file())?;
+        write_to(dir, draft.file(), stop)?;
         draft.keep(Outlives::Kill)
     };
     write().map_err(failed).map_err(Into::into)
 }
 
-fn write_to(dir: &Path, file: &File) -> io::Result<()> {
-    let mut builder = Builder::new(io::BufWriter::with_capacity(1 << 20, file));
+fn write_to(dir: &Path, file: &File, stop: &CancellationToken) -> io::Result<()> {
+    let output = Output::new(file, stop);
+    let mut builder = Builder::new(io::BufWriter::with_capacity(1 << 20, output));
     for name in FILES {
         append(&mut builder, &dir.join(name), Path::new(name))?;
     }
@@ -48,8 +51,7 @@ fn write_to(dir: &Path, file: &File) -> io::Result<()> {
             &Path::new(IMAGES).join(&name),
         )?;
     }
-    let mut file = builder.into_inner()?.into_inner()?;
-    file.flush()?;
+    builder.into_inner()?.flush()?;
     // Whoever is told that it is there may turn the machine off.
     file.sync_all()
 }
@@ -198,9 +200,9 @@ mod tests {
     fn an_archive_is_read_as_it_was_written() {
         let (dir, from) = scene();
         let (location, to) = (dir.path().join("a.tar"), dir.path().join("to"));
-        write(&from, &location).unwrap();
+        write(&from, &location, &CancellationToken::new()).unwrap();
         // Over an older one, too.
-        write(&from, &location).unwrap();
+        write(&from, &location, &CancellationToken::new()).unwrap();
         let names = fs::read_dir(dir.path()).unwrap();
         assert_eq!(names.count(), 2, "nothing beside it");
         read(&location, &to, &Limits::default()).unwrap();
@@ -214,7 +216,7 @@ mod tests {
     fn fuzzed_archives_write_nothing_outside_their_directory() {
         let (scene, from) = scene();
         let location = scene.path().join("a.tar");
-        write(&from, &location).unwrap();
+        write(&from, &location, &CancellationToken::new()).unwrap();
         let example = fs::read(&location).unwrap();
         let dir = tempfile::tempdir().unwrap();
         let (archive, to) = (dir.path().join("a.tar"), dir.path().join("to"));
@@ -294,7 +296,7 @@ mod tests {
             error.to_string().contains("a.tar is not the archive"),
             "{error}"
         );
-        write(&from, &location).unwrap();
+        write(&from, &location, &CancellationToken::new()).unwrap();
         let few = Limits {
             layer_bytes: 100,
             ..Limits::default()

@@ -17,6 +17,7 @@ use serde_json::json;
 use tokio_util::sync::CancellationToken;
 
 use super::options::Options;
+use super::output::Output;
 use super::{
     CONFIG_DUMP, CONTAINER_LOG, ConfigDump, DELETED_FILES, DUMP_LOG, IMAGES, ROOTFS_DIFF,
     SPEC_DUMP, STATUS_DUMP, archive, busy, layer, reasons,
@@ -83,12 +84,13 @@ pub async fn capture(
         })
         .await?;
     }
+    let writing = stop.child_token();
     let work = async {
         for container in containers {
             pause(runtimes, container).await?;
         }
         for container in containers {
-            write(images, runtimes, container, options, limit).await?;
+            write(images, runtimes, container, options, limit, &writing).await?;
         }
         Ok(())
     };
@@ -102,6 +104,7 @@ pub async fn capture(
         }
     };
     if outcome.is_err() {
+        writing.cancel();
         nobody_at_work(containers).await;
     }
     let mut resumed = Ok(());
@@ -190,6 +193,7 @@ async fn write(
     container: &Arc<Container>,
     options: Options,
     limit: Duration,
+    stop: &CancellationToken,
 ) -> Result<()> {
     let dir = directory(container);
     let handler = runtimes.of(&container.pod)?;
@@ -208,8 +212,8 @@ async fn write(
         return Err(with_reasons(error, dir.join(DUMP_LOG)).await);
     }
     let lower = held_layers(images, container.id.as_str()).await?;
-    let container = Arc::clone(container);
-    blocking(move || write_around(&container, &dir, &lower)).await
+    let (container, stop) = (Arc::clone(container), stop.clone());
+    blocking(move || write_around(&container, &dir, &lower, &stop)).await
 }
 
 /// An error of the runtime's, with what CRIU gave as its reasons.
@@ -227,9 +231,14 @@ pub async fn with_reasons(error: Arc<Error>, log: PathBuf) -> Arc<Error> {
 }
 
 /// Writes all that is not CRIU's.
-fn write_around(container: &Container, dir: &Path, lower: &[PathBuf]) -> Result<()> {
+fn write_around(
+    container: &Container,
+    dir: &Path,
+    lower: &[PathBuf],
+    stop: &CancellationToken,
+) -> Result<()> {
     let write = || -> io::Result<()> {
-        let diff = archive::new_file(&dir.join(ROOTFS_DIFF))?;
+        let diff = Output::new(archive::new_file(&dir.join(ROOTFS_DIFF))?, stop);
         let diff = io::BufWriter::with_capacity(1 << 20, diff);
         let deleted = layer::write(&container.upper(), lower, diff)?;
         json_file(&dir.join(DELETED_FILES), &json!(deleted))?;
@@ -239,7 +248,7 @@ fn write_around(container: &Container, dir: &Path, lower: &[PathBuf]) -> Result<
         copy(&spec, &dir.join(SPEC_DUMP))?;
         let logs = Path::new(&container.pod.config.log_directory);
         if let Some(log) = container.log_path() {
-            copy_log(logs, &log, &dir.join(CONTAINER_LOG))?;
+            copy_log(logs, &log, &dir.join(CONTAINER_LOG), stop)?;
         }
         Ok(())
     };
@@ -255,13 +264,14 @@ fn copy(from: &Path, to: &Path) -> io::Result<()> {
 /// Copies a container's log, which is below its pod's directory `logs`, if there is one. Pods may be
 /// able to write there: a link on the way, or what is no regular file, is none, and it is copied as
 /// long as it was when it was opened.
-fn copy_log(logs: &Path, log: &Path, to: &Path) -> io::Result<()> {
+fn copy_log(logs: &Path, log: &Path, to: &Path, stop: &CancellationToken) -> io::Result<()> {
     let Some(from) = open_log(logs, log)? else {
         return Ok(());
     };
     let length = from.metadata()?.len();
     let mut from = io::Read::take(from, length);
-    io::copy(&mut from, &mut archive::new_file(to)?).map(drop)
+    let mut to = Output::new(archive::new_file(to)?, stop);
+    io::copy(&mut from, &mut to).map(drop)
 }
 
 fn open_log(logs: &Path, log: &Path) -> io::Result<Option<std::fs::File>> {
@@ -352,7 +362,7 @@ mod tests {
         symlink("logs", path("link")).unwrap();
         let copy = |pod: &str, log: &str, to: &str| {
             let pod = path(pod);
-            copy_log(&pod, &pod.join(log), &path(to)).unwrap();
+            copy_log(&pod, &pod.join(log), &path(to), &CancellationToken::new()).unwrap();
         };
         copy("link/pod", "main/0.log", "copied");
         assert_eq!(std::fs::read_to_string(path("copied")).unwrap(), "said");

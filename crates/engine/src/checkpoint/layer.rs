@@ -7,7 +7,7 @@ use std::collections::HashMap;
 use std::ffi::OsStr;
 use std::fs::File;
 use std::io::{self, Read as _, Write};
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt as _;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
@@ -18,6 +18,7 @@ use rustix::fs::{
 };
 use tar::{Builder, EntryType, Header};
 
+use super::content::Content;
 use super::open_beneath;
 use orlop_disk::{Change, ChangeKind, changes};
 
@@ -119,16 +120,17 @@ impl<W: Write> Writer<W> {
             EntryType::Regular => {
                 let flags = OFlags::RDONLY | OFlags::NONBLOCK;
                 let file = File::from(open_beneath(root, path, flags)?);
-                let size = file.metadata()?.size();
-                header.set_size(size);
-                self.attributes(&file)?;
-                // One that has become shorter meanwhile would break the archive.
-                let content = file.chain(io::repeat(0)).take(size);
+                let content = Content::of(&file)?;
+                header.set_size(content.map.len() as u64 + content.stored());
+                let mut records = attributes(&file);
+                records.extend(content.records(path));
+                self.records(&records)?;
+                let content = io::Cursor::new(content.map.clone()).chain(content.reader());
                 self.builder.append_data(&mut header, path, content)
             }
             EntryType::Directory => {
                 let directory = open_beneath(root, path, OFlags::DIRECTORY)?;
-                self.attributes(&directory)?;
+                self.records(&attributes(&directory))?;
                 self.builder.append_data(&mut header, path, io::empty())
             }
             EntryType::Symlink => {
@@ -144,33 +146,40 @@ impl<W: Write> Writer<W> {
         }
     }
 
-    /// Extended attributes stand before the entry that has them.
-    fn attributes(&mut self, file: impl std::os::fd::AsFd) -> io::Result<()> {
-        let mut names = vec![0; XATTR_MAX];
-        let Ok(length) = flistxattr(&file, &mut names[..]) else {
-            return Ok(());
-        };
-        let mut found = Vec::new();
-        for name in names[..length].split(|byte| *byte == 0) {
-            if name.is_empty() || MARKS.iter().any(|mark| name.starts_with(mark)) {
-                continue;
-            }
-            let Ok(name) = std::str::from_utf8(name) else {
-                continue;
-            };
-            let mut value = vec![0; XATTR_MAX];
-            let Ok(length) = fgetxattr(&file, name, &mut value[..]) else {
-                continue;
-            };
-            value.truncate(length);
-            found.push((format!("SCHILY.xattr.{name}"), value));
-        }
-        if found.is_empty() {
+    /// Records stand before the entry that they describe.
+    fn records(&mut self, records: &[(String, Vec<u8>)]) -> io::Result<()> {
+        if records.is_empty() {
             return Ok(());
         }
-        let records = found.iter().map(|(key, value)| (key.as_str(), &value[..]));
+        let records = records
+            .iter()
+            .map(|(key, value)| (key.as_str(), &value[..]));
         self.builder.append_pax_extensions(records)
     }
+}
+
+/// The extended attributes of a file, as records.
+fn attributes(file: impl AsFd) -> Vec<(String, Vec<u8>)> {
+    let mut names = vec![0; XATTR_MAX];
+    let Ok(length) = flistxattr(&file, &mut names[..]) else {
+        return Vec::new();
+    };
+    let mut found = Vec::new();
+    for name in names[..length].split(|byte| *byte == 0) {
+        if name.is_empty() || MARKS.iter().any(|mark| name.starts_with(mark)) {
+            continue;
+        }
+        let Ok(name) = std::str::from_utf8(name) else {
+            continue;
+        };
+        let mut value = vec![0; XATTR_MAX];
+        let Ok(length) = fgetxattr(&file, name, &mut value[..]) else {
+            continue;
+        };
+        value.truncate(length);
+        found.push((format!("SCHILY.xattr.{name}"), value));
+    }
+    found
 }
 
 fn parent_of(path: &Path) -> &Path {
@@ -194,7 +203,7 @@ fn header(stat: &Stat, kind: EntryType) -> Header {
 #[cfg(test)]
 mod tests {
     use std::fs;
-    use std::os::unix::fs::{PermissionsExt as _, symlink};
+    use std::os::unix::fs::{FileExt as _, PermissionsExt as _, symlink};
 
     use orlop_image::{Limits, unpack_changes};
     use rustix::fs::{CWD, XattrFlags, mknodat, setxattr};
@@ -248,5 +257,51 @@ mod tests {
         let file = File::open(path("again/data/a")).unwrap();
         let length = fgetxattr(&file, "user.colour", &mut colour[..]).unwrap();
         assert_eq!(&colour[..length], b"blue");
+    }
+
+    #[test]
+    fn a_sparse_file_of_terabytes_is_written_as_what_it_holds() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = |name: &str| dir.path().join(name);
+        for layer in ["upper", "again"] {
+            fs::create_dir(path(layer)).unwrap();
+        }
+        let size = 4 << 40;
+        let name = "large".repeat(40);
+        let sparse = File::create(path("upper").join(&name)).unwrap();
+        sparse.set_len(size).unwrap();
+        sparse.write_all_at(b"begin", 0).unwrap();
+        sparse.write_all_at(b"middle", 1 << 40).unwrap();
+        setxattr(
+            path("upper").join(&name),
+            "user.colour",
+            b"blue",
+            XattrFlags::empty(),
+        )
+        .unwrap();
+        File::create(path("upper/empty"))
+            .unwrap()
+            .set_len(1 << 30)
+            .unwrap();
+
+        let mut archive = Vec::new();
+        write(&path("upper"), &[], &mut archive).unwrap();
+        assert!(archive.len() < 64 << 10, "{}", archive.len());
+        let limits = Limits {
+            layer_bytes: u64::MAX,
+            ..Limits::default()
+        };
+        unpack_changes("changes", &archive[..], &path("again"), &limits).unwrap();
+        let again = File::open(path("again").join(&name)).unwrap();
+        let look = again.metadata().unwrap();
+        assert_eq!(look.len(), size);
+        assert!(look.blocks() < 1024, "{}", look.blocks());
+        let mut middle = [0; 8];
+        again.read_exact_at(&mut middle, (1 << 40) - 1).unwrap();
+        assert_eq!(&middle, b"\0middle\0");
+        let mut colour = [0; 8];
+        let length = fgetxattr(&again, "user.colour", &mut colour[..]).unwrap();
+        assert_eq!(&colour[..length], b"blue");
+        assert_eq!(fs::metadata(path("again/empty")).unwrap().len(), 1 << 30);
     }
 }

@@ -19,7 +19,9 @@
 //! |---|---|
 //! | `capture` | pauses containers, writes them out, lets them run on |
 //! | `busy` | who is still at work when nobody waits any more |
+//! | `content` | what a file holds, without its holes |
 //! | `layer` | a writable layer becomes an archive |
+//! | `output` | the files that are written, with their bounds |
 //! | `archive` | a directory becomes an archive and, without trust, the other way round |
 //! | `source` | what a container's image means if it is a checkpoint |
 //! | `go_on` | a container made to go on from a checkpoint |
@@ -28,10 +30,12 @@
 pub mod archive;
 pub(crate) mod busy;
 pub mod capture;
+mod content;
 pub mod go_on;
 mod layer;
 pub mod of_pod;
 pub mod options;
+mod output;
 pub mod source;
 
 use std::io;

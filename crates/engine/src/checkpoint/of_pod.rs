@@ -11,6 +11,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
+use tokio_util::sync::CancellationToken;
 
 use super::options::Options;
 use super::{archive, capture};
@@ -105,11 +106,12 @@ pub async fn write(
     containers: &[Arc<Container>],
     options: Options,
     output: PathBuf,
+    stop: &CancellationToken,
 ) -> Result<()> {
-    let (pod, containers) = (Arc::clone(pod), containers.to_vec());
+    let (pod, containers, stop) = (Arc::clone(pod), containers.to_vec(), stop.clone());
     let named = vec![Named::new("output_path", &output)];
     reach::touching(config, named, move || {
-        let written = write_all(&pod, &containers, options, &output);
+        let written = write_all(&pod, &containers, options, &output, &stop);
         if written.is_err() {
             for name in [POD_OPTIONS, CONTAINERS] {
                 let _ = remove_tree(&output.join(name));
@@ -125,6 +127,7 @@ fn write_all(
     containers: &[Arc<Container>],
     options: Options,
     output: &Path,
+    stop: &CancellationToken,
 ) -> Result<()> {
     let inner = output.join(CONTAINERS);
     let failed = || Error::io(format!("writing to {}", output.display()));
@@ -136,7 +139,7 @@ fn write_all(
     for container in containers {
         let name = container.metadata().name;
         let file = inner.join(file_of(&name)?);
-        archive::write(&capture::directory(container), &file)?;
+        archive::write(&capture::directory(container), &file, stop)?;
         named.insert(name, container.id.to_string());
     }
     let annotations = [

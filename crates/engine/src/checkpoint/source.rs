@@ -54,6 +54,7 @@ pub enum Asked {
 pub async fn of(node: &Arc<Node>, asked: Option<&ImageSpec>, namespace: &str) -> Result<Asked> {
     let name = asked.map(|asked| asked.image.as_str()).unwrap_or_default();
     if name.starts_with('/') {
+        check_archives_are_allowed(node)?;
         return Ok(Asked::Checkpoint(Source::Archive(PathBuf::from(name))));
     }
     let image = image::asked_for(&node.images, "config.image", asked).await?;
@@ -77,6 +78,15 @@ pub async fn of(node: &Arc<Node>, asked: Option<&ImageSpec>, namespace: &str) ->
         return Err(Error::Precondition(problem).into());
     }
     Ok(Asked::Checkpoint(Source::Image(Box::new(image))))
+}
+
+/// Refuses archives of clients where the configuration forbids them.
+pub fn check_archives_are_allowed(node: &Node) -> Result<()> {
+    if node.config().containers.restore_archives {
+        return Ok(());
+    }
+    let problem = "this node restores no checkpoints from archives: to allow it set containers.restore_archives";
+    Err(Error::Precondition(problem.to_owned()).into())
 }
 
 async fn is_checkpoint(images: &Images, image: &Image) -> Result<bool> {

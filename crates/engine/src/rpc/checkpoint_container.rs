@@ -50,7 +50,7 @@ pub async fn call(
         .await;
         if outcome.is_ok() {
             let dir = capture::directory(&container);
-            let write = move || archive::write(&dir, &location);
+            let write = move || archive::write(&dir, &location, &stop);
             outcome = reach::touching(&node_too.config(), named, write).await;
         }
         capture::clear(&containers).await;

@@ -47,7 +47,15 @@ pub async fn call(
         )
         .await;
         if outcome.is_ok() {
-            outcome = of_pod::write(&node_too.config(), &pod, &containers, options, output).await;
+            outcome = of_pod::write(
+                &node_too.config(),
+                &pod,
+                &containers,
+                options,
+                output,
+                &stop,
+            )
+            .await;
         }
         capture::clear(&containers).await;
         outcome

@@ -13,7 +13,7 @@ use crate::ask::ContainerAsk;
 use crate::checkpoint::go_on::Match;
 use crate::checkpoint::of_pod::{self, Checkpoint};
 use crate::checkpoint::options::Options;
-use crate::checkpoint::source::Source;
+use crate::checkpoint::source::{Source, check_archives_are_allowed};
 use crate::engine::Engine;
 use crate::error::{Error, Result, chain};
 use crate::node::Node;
@@ -32,6 +32,7 @@ pub async fn call(Engine(node): &Engine, request: RestorePodRequest) -> Result<R
 }
 
 async fn restore(node: &Arc<Node>, request: RestorePodRequest) -> Result<RestorePodResponse> {
+    check_archives_are_allowed(node)?;
     let asked = Options::parse(&request.options)?;
     let config = request
         .config

@@ -170,6 +170,7 @@ fn images(config: &Config, root: &Path) -> engine::Images {
     };
     images.keep_blobs = section.keep_blobs;
     images.limits.image_bytes = section.max_size.get();
+    images.unpack_memory = section.unpack_memory.get();
     images.abandon_after = section.abandon_after.get();
     images.pinned.clone_from(&section.pinned);
     if let Some(platform) = &section.platform {
@@ -233,6 +234,7 @@ fn containers(config: &Config) -> anyhow::Result<engine::Containers> {
         exec_output_memory: section.exec_output_memory.get() as usize,
         message_limit: config.grpc.max_message_size.get() as usize,
         restore_images: section.restore_images,
+        restore_archives: section.restore_archives,
         policy: engine::Policy {
             pids_limit: match section.pids_limit {
                 Limit::Unlimited => None,

@@ -291,6 +291,10 @@ section! {
         /// The largest image that is pulled or imported: its compressed layers and what they hold,
         /// together.
         max_size: ByteSize = ByteSize::mib(256 << 10) => live,
+        /// The memory that layers may use together while they are unpacked: buffers and decompression
+        /// windows. A layer with a larger window is refused. One registry has two thirds of it and one
+        /// pull half of it, so that others go on.
+        unpack_memory: ByteSize = ByteSize::mib(40) => live,
         /// A download that brings nothing for so long is tried anew. A client is given up that sends
         /// nothing of the archive that it imports for so long, or takes nothing of one that it exports.
         progress_timeout: Interval = Interval::from_secs(60) => live
@@ -430,8 +434,11 @@ section! {
         exec_output_memory: ByteSize = ByteSize::mib(64) => live,
         /// Lets containers go on from images that are checkpoints. A checkpoint holds
         /// processes with whatever rights they had, and who may name an image may then have
-        /// these; archives that a client of the CRI gives by path are always restored.
+        /// these.
         restore_images: bool = false => live,
+        /// Lets containers and pods go on from archives that a client of the CRI names by their path. `false` forbids
+        /// that and still allows checkpoints.
+        restore_archives: bool = true => live,
         /// Gives containers that ask for no seccomp profile the default one, instead of
         /// none.
         seccomp_when_unset: bool = false => live,

@@ -243,6 +243,18 @@ async fn an_image_that_is_a_checkpoint_is_restored_only_where_that_is_allowed() 
 }
 
 #[tokio::test]
+async fn archives_are_not_restored_where_that_is_forbidden() {
+    let world = world!(Node::orlop().config("[containers]\nrestore_archives = false\n"));
+    let pod = world.node.pod("refused");
+    let pod_id = world.run_pod(&pod).await;
+    let spec = world.going_on(&world.place("archive.tar"));
+    let refused = world.cri.create(&pod_id, &pod, &spec).await.unwrap_err();
+    assert_eq!(refused.code(), Code::FailedPrecondition, "{refused}");
+    assert_contains!(refused.message(), "containers.restore_archives");
+    world.finish().await;
+}
+
+#[tokio::test]
 async fn a_pod_is_written_out_at_one_moment_and_restored() {
     let world = criu_world!();
     let pod = world.node.pod("pair");
