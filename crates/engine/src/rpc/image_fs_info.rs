@@ -12,6 +12,7 @@ use crate::clock;
 use crate::engine::Engine;
 use crate::error::Result;
 use crate::node::Node;
+use crate::stats::written_paths;
 
 /// Answers the call.
 pub async fn call(Engine(node): &Engine, _: ImageFsInfoRequest) -> Result<ImageFsInfoResponse> {
@@ -37,7 +38,7 @@ async fn of_writable_layers(node: &Arc<Node>) -> Result<FilesystemUsage> {
         let (mut bytes, mut inodes) = (0, 0);
         for container in node.containers.all() {
             let layer = &mut container.meter.lock().layer;
-            let used = layer.usage(|| container.upper(), place);
+            let used = layer.usage(|| written_paths(&node, &container), place);
             bytes += used.used_bytes.map_or(0, |used| used.value);
             inodes += used.inodes_used.map_or(0, |used| used.value);
         }

@@ -1,11 +1,14 @@
 //! What a container uses.
 
+use std::path::PathBuf;
+
 use orlop_cri::v1::{ContainerAttributes, ContainerStats};
 use orlop_service::usage::Reading;
 
 use super::within;
 use crate::node::Node;
 use crate::record::container::{Container, Phase};
+use crate::record::pod_files::PodFiles;
 
 /// Reads a container's figures; those of its processes are absent when it has none. Blocks.
 pub fn of_container(node: &Node, container: &Container) -> ContainerStats {
@@ -16,9 +19,10 @@ pub fn of_container(node: &Node, container: &Container) -> ContainerStats {
     let reading = (container.phase() == Phase::Running)
         .then(|| meter.read_usual_or(own, others))
         .flatten();
-    let layer = meter
-        .layer
-        .usage(|| container.upper(), &node.config().containers_root);
+    let layer = meter.layer.usage(
+        || written_paths(node, container),
+        &node.config().containers_root,
+    );
     drop(meter);
     let reading = reading.as_ref();
     ContainerStats {
@@ -34,4 +38,20 @@ pub fn of_container(node: &Node, container: &Container) -> ContainerStats {
         swap: reading.and_then(Reading::swap),
         io: reading.and_then(Reading::io),
     }
+}
+
+/// The paths below which a container writes to the node's disk. The files of a pod count once: with its oldest container
+/// that runs.
+pub fn written_paths(node: &Node, container: &Container) -> Vec<PathBuf> {
+    let mut paths = vec![container.upper(), container.volumes()];
+    let mut containers = node.containers.of(&container.pod);
+    containers.retain(|container| container.phase() == Phase::Running);
+    let oldest = containers
+        .iter()
+        .min_by_key(|one| (one.created_at, &one.id));
+    if oldest.is_some_and(|oldest| oldest.id == container.id) {
+        let files = PodFiles::of(&container.pod);
+        paths.extend([files.hostname, files.hosts, files.resolv]);
+    }
+    paths
 }

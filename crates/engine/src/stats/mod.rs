@@ -5,5 +5,5 @@ pub mod metrics;
 mod pod;
 pub mod within;
 
-pub use container::of_container;
+pub use container::{of_container, written_paths};
 pub use pod::of_pod;

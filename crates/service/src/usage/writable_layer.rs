@@ -1,11 +1,11 @@
-//! How much a container has written to its own layer.
+//! How much a container has written to disk: to its own layer, its volumes and the files of its pod.
 
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use orlop_cri::v1::{FilesystemIdentifier, FilesystemUsage};
 use orlop_disk::{Step, Walk};
-use rustix::fs::{AtFlags, FileType, Mode, OFlags, open, statat};
+use rustix::fs::{AtFlags, FileType, Mode, OFlags, Stat, lstat, open, statat};
 
 use super::meter::value;
 use crate::clock;
@@ -33,12 +33,19 @@ struct Count {
 }
 
 impl WritableLayer {
-    /// The usage below `upper`, at most a little old.
-    pub fn usage(&mut self, upper: impl Fn() -> PathBuf, mountpoint: &Path) -> FilesystemUsage {
+    /// The usage of files and of what is below directories, at most a little old.
+    pub fn usage(
+        &mut self,
+        paths: impl Fn() -> Vec<PathBuf>,
+        mountpoint: &Path,
+    ) -> FilesystemUsage {
         let begin = Instant::now();
         if self.due.is_none_or(|due| begin >= due) {
             self.at = clock::now();
-            self.count = count(&upper());
+            self.count = Count::default();
+            for path in paths() {
+                self.count.add(&path);
+            }
             let end = Instant::now();
             self.due = Some(end + MAX_AGE.max((end - begin) * PART));
         }
@@ -53,25 +60,36 @@ impl WritableLayer {
     }
 }
 
-/// Counts what is below a directory. The container changes it meanwhile: what vanishes is not
-/// counted, and no link is followed. However deep it nests its files, they count.
-fn count(upper: &Path) -> Count {
-    let mut total = Count::default();
-    let flags = OFlags::DIRECTORY | OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NOFOLLOW;
-    let walk = open(upper, flags, Mode::empty()).and_then(Walk::new);
-    let Ok(mut walk) = walk else { return total };
-    while let Ok(Some(step)) = walk.next() {
-        let Step::Entry(entry) = step else { continue };
-        let Ok(stat) = statat(walk.here(), &entry.name, AtFlags::SYMLINK_NOFOLLOW) else {
-            continue;
+impl Count {
+    /// Counts a file, or what is below a directory. The container changes it meanwhile: what vanishes is not
+    /// counted, and no link is followed. However deep it nests its files, they count.
+    fn add(&mut self, path: &Path) {
+        let flags = OFlags::DIRECTORY | OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NOFOLLOW;
+        let Ok(directory) = open(path, flags, Mode::empty()) else {
+            if let Ok(stat) = lstat(path) {
+                self.add_entry(&stat);
+            }
+            return;
         };
-        total.inodes += 1;
-        total.bytes += u64::try_from(stat.st_blocks).unwrap_or(0) * 512;
-        if FileType::from_raw_mode(stat.st_mode) == FileType::Directory {
-            let _ = walk.enter(&entry.name);
+        let Ok(mut walk) = Walk::new(directory) else {
+            return;
+        };
+        while let Ok(Some(step)) = walk.next() {
+            let Step::Entry(entry) = step else { continue };
+            let Ok(stat) = statat(walk.here(), &entry.name, AtFlags::SYMLINK_NOFOLLOW) else {
+                continue;
+            };
+            self.add_entry(&stat);
+            if FileType::from_raw_mode(stat.st_mode) == FileType::Directory {
+                let _ = walk.enter(&entry.name);
+            }
         }
     }
-    total
+
+    fn add_entry(&mut self, stat: &Stat) {
+        self.inodes += 1;
+        self.bytes += u64::try_from(stat.st_blocks).unwrap_or(0) * 512;
+    }
 }
 
 #[cfg(test)]
@@ -88,10 +106,17 @@ mod tests {
         std::fs::write(dir.path().join("outside"), vec![1; 1 << 20]).unwrap();
         std::os::unix::fs::symlink(dir.path().join("outside"), upper.join("link")).unwrap();
         std::fs::write(upper.join("a/b/file"), vec![1; 100_000]).unwrap();
-        let count = count(&upper);
+        let mut count = Count::default();
+        count.add(&upper);
         assert_eq!(count.inodes, 4);
         assert!((100_000..400_000).contains(&count.bytes), "{count:?}");
+        let before = count;
+        count.add(&upper.join("a/b/file"));
+        count.add(&upper.join("nothing"));
+        assert_eq!(count.inodes, before.inodes + 1);
+        assert!(count.bytes >= before.bytes + 100_000, "{count:?}");
     }
+
     #[test]
     fn files_count_however_deep_a_container_hides_them() {
         let dir = tempfile::tempdir().unwrap();
@@ -102,7 +127,11 @@ mod tests {
         let upper = dir.path().to_owned();
         let counted = std::thread::Builder::new()
             .stack_size(128 << 10)
-            .spawn(move || count(&upper));
+            .spawn(move || {
+                let mut count = Count::default();
+                count.add(&upper);
+                count
+            });
         let counted = counted.unwrap().join().unwrap();
         assert_eq!(counted.inodes, 1001);
         assert!(counted.bytes >= 1 << 20, "{counted:?}");

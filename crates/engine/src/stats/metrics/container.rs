@@ -7,7 +7,7 @@ use orlop_service::usage::{self, Disk, TABLE};
 use crate::clock;
 use crate::node::Node;
 use crate::record::container::Container;
-use crate::stats::within;
+use crate::stats::{within, written_paths};
 
 const NANOS: u64 = 1_000_000_000;
 
@@ -24,7 +24,7 @@ pub(super) fn of_container(
     });
     let layer = meter
         .layer
-        .usage(|| container.upper(), &node.config().containers_root);
+        .usage(|| written_paths(node, container), &node.config().containers_root);
     let cgroup = meter.cgroup().cloned().or_else(own);
 
     let id = cgroup
