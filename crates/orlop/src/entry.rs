@@ -51,11 +51,17 @@ macro_rules! commands {
 
 commands! {
     /// Run the daemon that serves the CRI
-    Serve(ServeArgs) = |args, inherited| well(serve::run(args, inherited)),
+    Serve(ServeArgs) = |args, inherited| {
+        memory::disable_core_dumps();
+        well(serve::run(args, inherited))
+    },
     /// Run pods from manifests on any CRI endpoint, without a cluster
     Node(NodeArgs) = |args, inherited| args.run(inherited),
     /// Run the daemon and the pods of a directory of manifests, all in one
-    Up(Box<UpArgs>) = |args, inherited| args.run(inherited),
+    Up(Box<UpArgs>) = |args, inherited| {
+        memory::disable_core_dumps();
+        args.run(inherited)
+    },
     /// Have a running node agent take manifests in, and keep them
     Apply(ApplyArgs) = |args, _| args.run(),
     /// Have a running node agent end what was applied, and forget it

@@ -5,6 +5,7 @@ use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 
 use parking_lot::{Mutex, MutexGuard};
+use rustix::process::DumpableBehavior;
 use tokio::runtime::Handle;
 use tokio_util::task::AbortOnDropHandle;
 
@@ -23,6 +24,15 @@ pub(crate) fn tune_allocator() {
             libc::mallopt(libc::M_TRIM_THRESHOLD, TRIM_ABOVE);
             libc::mallopt(libc::M_MMAP_THRESHOLD, MAP_ABOVE);
         }
+    }
+}
+
+/// Keeps the process out of core dumps: it holds passwords of registries, decryption keys and the environment of pods.
+/// Programs that it starts are not affected.
+pub(crate) fn disable_core_dumps() {
+    let set = rustix::process::set_dumpable_behavior(DumpableBehavior::NotDumpable);
+    if let Err(error) = set {
+        tracing::warn!(%error, "a core dump of the daemon would hold its secrets");
     }
 }
 

@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 
 use orlop_cri::v1::{GetEventsRequest, VersionRequest, VersionResponse};
 use orlop_testkit::{Cri, Node, Registry, leaks};
-use rustix::process::{Pid, Signal, kill_process};
+use rustix::process::{Pid, Resource, Rlimit, Signal, kill_process, prlimit};
 use tempfile::TempDir;
 
 const LIMIT: Duration = Duration::from_secs(20);
@@ -37,6 +37,23 @@ async fn sigterm_ends_the_daemon_and_removes_its_socket() {
     let took = began.elapsed();
     assert!(took < Duration::from_secs(5), "{took:?}");
     assert!(!node.socket().exists());
+}
+
+#[tokio::test]
+async fn a_daemon_that_crashes_leaves_its_secrets_in_no_core_dump() {
+    use std::os::unix::process::ExitStatusExt as _;
+
+    let mut node = Node::orlop().start().await;
+    let pid = Pid::from_raw(node.pid().cast_signed());
+    let no_limit = Rlimit {
+        current: None,
+        maximum: None,
+    };
+    prlimit(pid, Resource::Core, no_limit).expect("allow core dumps");
+    node.signal(Signal::SEGV);
+    let status = node.wait(LIMIT).expect("it ends");
+    assert_eq!(status.signal(), Some(Signal::SEGV.as_raw()));
+    assert!(!status.core_dumped(), "{status}");
 }
 
 #[tokio::test]

@@ -111,6 +111,24 @@ async fn calls_wait_at_the_socket_while_the_daemon_is_away() {
     call().await.expect("it comes back");
 }
 
+/// Containers inherit the unit's restrictions, so that it has few; what it has stays.
+#[test]
+fn the_unit_is_no_more_exposed_than_before() {
+    skip_unless!(can_be_installed());
+    const MOST: f32 = 9.6;
+    let _unit = Installed::new();
+    let mut analyze = Command::new("systemd-analyze");
+    analyze.args(["security", "--no-pager", "orlop.service"]);
+    let report = orlop_testkit::process::run_for_text(&mut analyze);
+    let (_, figure) = report
+        .rsplit_once("orlop.service: ")
+        .expect("the report ends with the unit's figure");
+    let figure = figure.split_whitespace().next().unwrap_or_default();
+    println!("figure: exposure of the unit {figure}");
+    let figure: f32 = figure.parse().expect("a number");
+    assert!(figure <= MOST, "{report}");
+}
+
 /// One call on a connection of its own. On one that was used before, a daemon that ends
 /// may close it while the call is on its way: then the client has to call again.
 async fn call() -> Result<(), String> {

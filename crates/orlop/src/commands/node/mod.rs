@@ -14,6 +14,7 @@ use std::process::ExitCode;
 
 use clap::Subcommand;
 
+use crate::memory;
 use crate::service_manager::Inherited;
 
 pub(super) use machine::{address, name};
@@ -42,7 +43,10 @@ enum Question {
 impl NodeArgs {
     pub(crate) fn run(self, inherited: Inherited) -> anyhow::Result<ExitCode> {
         match self.question {
-            None => start::run(*self.flags, inherited),
+            None => {
+                memory::disable_core_dumps();
+                start::run(*self.flags, inherited)
+            }
             Some(Question::Status(args)) => status::run(args),
             Some(Question::Events(args)) => status::events(args),
         }
