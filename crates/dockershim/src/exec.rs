@@ -5,15 +5,18 @@
 
 use std::collections::{HashMap, HashSet};
 use std::os::fd::OwnedFd;
+use std::sync::Arc;
 use std::time::Duration;
 
-use orlop_disk::Membership;
+use orlop_cgroup::Hierarchies;
+use orlop_disk::{Membership, children_of};
 use parking_lot::Mutex;
 use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
 use tokio::sync::watch;
 use tokio::time::{Instant, sleep};
 
 use crate::docker::DockerError;
+use crate::limits::cgroup_of;
 use crate::shim::Shim;
 
 /// Commands whose end somebody waits for.
@@ -174,8 +177,9 @@ async fn kill(shim: &Shim, container: &str, exec: &str) -> Killed {
         }
     };
     let id = container.to_owned();
-    let pid = found.pid;
-    let _ = orlop_pool::blocking(move || kill_tree(pid, &id)).await;
+    let (pid, hierarchies) = (found.pid, shim.hierarchies.clone());
+    let killing = move || kill_tree(pid, &id, hierarchies.as_ref());
+    let _ = orlop_pool::blocking(killing).await;
     Killed::Done
 }
 
@@ -185,7 +189,9 @@ const ROUNDS: usize = 16;
 /// Kills a process and its descendants. Each is stopped before its children are looked for. That
 /// does not hold up a fork that is under way: whoever is left of their sessions is killed then,
 /// and orphans that have not left them with it.
-fn kill_tree(root: i32, container: &str) {
+fn kill_tree(root: i32, container: &str, hierarchies: Option<&Arc<Hierarchies>>) {
+    // To be found while it lives. Those of the container are far fewer than those of the node.
+    let cgroup = hierarchies.and_then(|all| cgroup_of(all, root, container));
     let mut held = HashMap::new();
     let mut sessions = HashSet::new();
     let mut next = vec![root];
@@ -197,7 +203,7 @@ fn kill_tree(root: i32, container: &str) {
             continue;
         };
         let _ = pidfd_send_signal(&handle, Signal::STOP);
-        next.extend(children(pid));
+        next.extend(children_of(pid));
         sessions.extend(session_of(pid));
         held.insert(pid, handle);
     }
@@ -206,8 +212,14 @@ fn kill_tree(root: i32, container: &str) {
     }
     // A command that leads none is in a session of others.
     sessions.retain(|leader| held.contains_key(leader));
+    if sessions.is_empty() {
+        return;
+    }
     for _ in 0..ROUNDS {
-        let mut fresh = processes();
+        let mut fresh = match &cgroup {
+            Some(cgroup) => cgroup.processes_in_one().unwrap_or_default(),
+            None => processes(),
+        };
         fresh.retain(|pid| {
             !held.contains_key(pid) && session_of(*pid).is_some_and(|it| sessions.contains(&it))
         });
@@ -251,19 +263,4 @@ fn is_of(pid: i32, container: &str) -> bool {
         .ok()
         .and_then(|pid| Membership::of(pid).ok())
         .is_some_and(|membership| membership.paths().any(|path| path.contains(container)))
-}
-
-fn children(pid: i32) -> Vec<i32> {
-    let Ok(threads) = std::fs::read_dir(format!("/proc/{pid}/task")) else {
-        return Vec::new();
-    };
-    threads
-        .flatten()
-        .filter_map(|thread| orlop_disk::read_kernel_text(thread.path().join("children")).ok())
-        .flat_map(|text| {
-            text.split_whitespace()
-                .filter_map(|pid| pid.parse().ok())
-                .collect::<Vec<i32>>()
-        })
-        .collect()
 }

@@ -150,7 +150,7 @@ fn figures(attributes: ContainerAttributes, place: &Place, mountpoint: &Path) ->
         attributes: Some(attributes),
         cpu: reading.and_then(Reading::cpu),
         memory: reading.and_then(|reading| memory(reading, &place.limits)),
-        writable_layer: Some(meter.layer.usage(|| upper.to_owned(), mountpoint)),
+        writable_layer: Some(meter.layer.usage(|| vec![upper.to_owned()], mountpoint)),
         swap: reading.and_then(Reading::swap),
         io: reading.and_then(Reading::io),
     }
