@@ -9,7 +9,6 @@ use std::fs::File;
 use std::io::{self, Read as _, Write};
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt as _;
-use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 
 use rustix::fs::{
@@ -203,7 +202,7 @@ fn header(stat: &Stat, kind: EntryType) -> Header {
 #[cfg(test)]
 mod tests {
     use std::fs;
-    use std::os::unix::fs::{FileExt as _, PermissionsExt as _, symlink};
+    use std::os::unix::fs::{FileExt as _, MetadataExt as _, PermissionsExt as _, symlink};
 
     use orlop_image::{Limits, unpack_changes};
     use rustix::fs::{CWD, XattrFlags, mknodat, setxattr};

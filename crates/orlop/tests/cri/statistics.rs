@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use orlop_testkit::machine::{has_program, is_cgroup_v2};
-use orlop_testkit::{Node, skip, skip_unless};
+use orlop_testkit::{ContainerSpec, ImageBuilder, Node, skip, skip_unless};
 
 use crate::world::{World, ours, world};
 
@@ -79,4 +79,32 @@ async fn figures(world: &World) -> Figures {
             written,
         };
     }
+}
+
+#[tokio::test]
+async fn what_a_container_writes_to_files_of_its_pod_and_declared_volumes_is_counted() {
+    const WRITTEN: u64 = 3 * (10 << 20);
+    let world = ours!();
+    let image = ImageBuilder::busybox().config("Volumes", serde_json::json!({ "/data": {} }));
+    let image = world.image(&image.build(), "volume:1").await;
+    let pod = world.node.pod("writes");
+    let pod_id = world.run_pod(&pod).await;
+    let script = "for file in /etc/resolv.conf /etc/hostname /data/file; do \
+                  dd if=/dev/zero of=$file bs=1M count=10 2> /dev/null; done; sync; sleep 6000";
+    let spec = ContainerSpec::new("main", &image).shell(script);
+    let id = world.cri.run(&pod_id, &pod, &spec).await.expect("run");
+    let other = ContainerSpec::new("other", &image).shell("sleep 6000");
+    let other = world.cri.run(&pod_id, &pod, &other).await.expect("run");
+    let written = async |id: &str| {
+        let stats = world.cri.stats(id).await.expect("stats");
+        let layer = stats.writable_layer.and_then(|layer| layer.used_bytes);
+        layer.map_or(0, |bytes| bytes.value)
+    };
+    orlop_testkit::wait_until!(
+        Duration::from_mins(1),
+        written(&id).await >= WRITTEN,
+        "what it wrote is counted"
+    );
+    assert!(written(&other).await < 1 << 20, "and counted once");
+    world.finish().await;
 }
