@@ -28,7 +28,7 @@ impl Default for Limits {
             table: 256 << 20,
             entries: 1 << 20,
             chunks: 1 << 21,
-            chunk: 64 << 20,
+            chunk: 16 << 20,
             depth: 256,
             xattrs: 128 << 10,
             texts: 256 << 20,

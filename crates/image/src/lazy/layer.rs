@@ -9,7 +9,7 @@ use std::collections::{HashMap, HashSet};
 use std::ops::Range;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
 use std::time::{Duration, Instant};
 
 use orlop_lazy::Parts;
@@ -20,6 +20,7 @@ use tokio::sync::Notify;
 use super::fetch::{Judge, Part, from_any, on_a_thread};
 use super::plan::{Plan, Stretch, chunks, parts};
 use crate::blocking::answering;
+use crate::pull::Turns;
 use crate::registry::{Attempt, Remote};
 use crate::{Digest, Error, Result};
 
@@ -403,6 +404,10 @@ impl Drop for GivenBack {
     }
 }
 
+/// Chunks are decompressed by so many at a time: each takes its content and its window, at most 16 MiB each.
+const AT_ONCE: usize = 2;
+static DECOMPRESSING: LazyLock<Arc<Turns>> = LazyLock::new(|| Turns::new(AT_ONCE));
+
 /// Writes a run's chunks as they come.
 struct Write<'a> {
     layer: &'a Arc<Layer>,
@@ -416,6 +421,10 @@ impl Judge for Write<'_> {
     async fn judge(&self, host: &str, bytes: Vec<u8>) -> Result<(), Attempt> {
         let (layer, run) = (Arc::clone(self.layer), self.run.clone());
         let (stretches, host) = (Arc::clone(self.stretches), host.to_owned());
-        on_a_thread(move || layer.write(&host, &run, &bytes, &stretches)).await
+        on_a_thread(move || {
+            let _turn = DECOMPRESSING.take();
+            layer.write(&host, &run, &bytes, &stretches)
+        })
+        .await
     }
 }
