@@ -3,6 +3,7 @@
 use std::io;
 use std::net::SocketAddr;
 use std::pin::pin;
+use std::sync::Arc;
 use std::time::Duration;
 
 use rustix::net::sockopt;
@@ -10,6 +11,9 @@ use tokio::net::{TcpListener, TcpStream, UnixListener, UnixStream};
 use tokio::task::JoinSet;
 use tokio::time::{sleep, timeout};
 use tokio_util::sync::CancellationToken;
+
+use crate::activity::Activity;
+use crate::connections::{ConnectionLimits, Connections, Origin, Slot};
 
 /// Out of descriptors, accepting fails at once and without end.
 const AFTER_FAILURE: Duration = Duration::from_millis(100);
@@ -26,11 +30,14 @@ pub trait Accept: Sync {
 
     /// Where it listens, for the log.
     fn address(&self) -> String;
+
+    /// Who is at the other end.
+    fn origin(connection: &Self::Connection) -> Origin;
 }
 
 /// The next connection. What fails is told once, in the words of `doing`, and tried again: there is
 /// no error that a server should end of.
-pub async fn accept<A: Accept>(listener: &A, doing: &str) -> A::Connection {
+async fn accept<A: Accept>(listener: &A, doing: &str) -> A::Connection {
     let mut failed = false;
     loop {
         match listener.try_accept().await {
@@ -46,40 +53,64 @@ pub async fn accept<A: Accept>(listener: &A, doing: &str) -> A::Connection {
     }
 }
 
-/// Accepts connections and has a task for each.
+/// Accepts the next connection, and waits until the limits allow one more.
+pub async fn enter<A: Accept>(
+    listener: &A,
+    connections: &Arc<Connections>,
+    doing: &str,
+) -> (A::Connection, Slot) {
+    // Accepted first: a listener that nobody connects to must not hold a slot.
+    let connection = accept(listener, doing).await;
+    let slot = connections.enter(A::origin(&connection)).await;
+    (connection, slot)
+}
+
+/// Accepts connections within limits and runs a task for each.
 #[derive(Clone, Copy, Debug)]
 pub struct AcceptLoop<'a> {
     /// What a failure is told as: "accepting a client".
     pub doing: &'a str,
     /// Connections served at once. Further ones wait in the kernel's queue.
-    pub at_once: usize,
+    pub limits: ConnectionLimits,
+    /// A connection that sent no request within this time, TLS handshake included, is closed.
+    pub first_request: Duration,
     /// How long those that are served at the end may go on.
     pub farewell: Duration,
 }
 
-impl AcceptLoop<'_> {
-    /// Serves with what `each` makes of a connection, or turns it away where that is nothing. Told to
-    /// stop it listens no more, and what outlasts the farewell is aborted; so are all when it is dropped.
+impl<'a> AcceptLoop<'a> {
+    /// A loop for so many connections, which end with it. Each has ten seconds for its first request.
+    pub const fn new(doing: &'a str, connections: usize) -> Self {
+        Self {
+            doing,
+            limits: ConnectionLimits::of(connections),
+            first_request: Duration::from_secs(10),
+            farewell: Duration::ZERO,
+        }
+    }
+
+    /// Serves with what `each` makes of a connection, which is dropped when the connection is closed for another one.
+    /// Told to stop it listens no more, and what outlasts the farewell is aborted; so are all when it is dropped.
     pub async fn run<A, F, R>(self, listener: A, stop: CancellationToken, mut each: F)
     where
         A: Accept,
-        F: FnMut(A::Connection) -> Option<R>,
+        F: FnMut(A::Connection, Activity) -> R,
         R: Future<Output = ()> + Send + 'static,
     {
+        let connections = Connections::new(self.limits);
         let mut served = JoinSet::new();
         {
             // It goes on while others end: what failed stays told.
-            let mut next = pin!(accept(&listener, self.doing));
+            let mut next = pin!(enter(&listener, &connections, self.doing));
             loop {
                 tokio::select! {
                     biased;
                     () = stop.cancelled() => break,
                     Some(_) = served.join_next() => {}
-                    connection = &mut next, if served.len() < self.at_once => {
-                        if let Some(work) = each(connection) {
-                            served.spawn(work);
-                        }
-                        next.set(accept(&listener, self.doing));
+                    (connection, slot) = &mut next => {
+                        let work = each(connection, slot.activity().clone());
+                        served.spawn(serve(slot, self.first_request, work));
+                        next.set(enter(&listener, &connections, self.doing));
                     }
                 }
             }
@@ -89,6 +120,29 @@ impl AcceptLoop<'_> {
         if timeout(self.farewell, all).await.is_err() {
             served.shutdown().await;
         }
+    }
+}
+
+async fn serve(slot: Slot, first_request: Duration, work: impl Future<Output = ()>) {
+    tokio::select! {
+        () = slot.activity().closed_or_silent(first_request) => {}
+        () = work => {}
+    }
+}
+
+impl<T: Accept + Send> Accept for Arc<T> {
+    type Connection = T::Connection;
+
+    async fn try_accept(&self) -> io::Result<Self::Connection> {
+        T::try_accept(self).await
+    }
+
+    fn address(&self) -> String {
+        T::address(self)
+    }
+
+    fn origin(connection: &Self::Connection) -> Origin {
+        T::origin(connection)
     }
 }
 
@@ -108,6 +162,10 @@ impl Accept for TcpListener {
         let address = self.local_addr().map(|address| address.to_string());
         format!("tcp://{}", address.unwrap_or_default())
     }
+
+    fn origin((_, peer): &Self::Connection) -> Origin {
+        Origin::of_address(peer.ip())
+    }
 }
 
 impl Accept for UnixListener {
@@ -123,15 +181,19 @@ impl Accept for UnixListener {
         let path = path.map(|path| path.display().to_string());
         format!("unix://{}", path.unwrap_or_default())
     }
+
+    fn origin(connection: &UnixStream) -> Origin {
+        Origin::of_process(connection.peer_cred().ok().and_then(|peer| peer.pid()))
+    }
 }
 
 #[cfg(test)]
 mod tests {
     #![allow(clippy::unwrap_used)]
+    use std::sync::Mutex;
     use std::sync::atomic::{AtomicUsize, Ordering};
-    use std::sync::{Arc, Mutex};
 
-    use tokio::sync::{Notify, mpsc};
+    use tokio::sync::{Notify, Semaphore, mpsc};
     use tokio::time::Instant;
 
     use super::*;
@@ -143,7 +205,7 @@ mod tests {
         tried: AtomicUsize,
     }
 
-    impl Accept for Arc<Scripted> {
+    impl Accept for Scripted {
         type Connection = usize;
 
         async fn try_accept(&self) -> io::Result<usize> {
@@ -158,13 +220,13 @@ mod tests {
         fn address(&self) -> String {
             "nowhere".to_owned()
         }
+
+        fn origin(_: &usize) -> Origin {
+            Origin::Unknown
+        }
     }
 
-    const LOOP: AcceptLoop<'_> = AcceptLoop {
-        doing: "accepting a client",
-        at_once: 2,
-        farewell: Duration::ZERO,
-    };
+    const LOOP: AcceptLoop<'_> = AcceptLoop::new("accepting a client", 2);
 
     #[tokio::test]
     async fn want_of_descriptors_is_outlived_without_spinning() {
@@ -181,10 +243,13 @@ mod tests {
         let (stop, end) = (CancellationToken::new(), Arc::new(Notify::new()));
         let (sender, mut came) = mpsc::unbounded_channel();
         let one_ends = Arc::clone(&end);
-        let each = move |which| {
+        let each = move |which, activity: Activity| {
             sender.send(which).unwrap();
-            let end = Arc::clone(&one_ends);
-            Some(async move { end.notified().await })
+            let (end, busy) = (Arc::clone(&one_ends), activity.request());
+            async move {
+                end.notified().await;
+                drop(busy);
+            }
         };
         let listener = Arc::new(Scripted::default());
         let accepting = tokio::spawn(LOOP.run(listener, stop.clone(), each));
@@ -198,19 +263,65 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn who_is_turned_away_takes_no_place() {
-        let (sender, mut came) = mpsc::unbounded_channel();
-        let stop = CancellationToken::new();
-        let full = stop.clone();
-        let each = move |which| {
-            sender.send(which).unwrap();
-            if which == 9 {
-                full.cancel();
+    async fn connections_that_say_nothing_make_room_and_end_in_time() {
+        const LIMIT: Duration = Duration::from_millis(300);
+        let (sender, mut ended) = mpsc::unbounded_channel();
+        let each = move |which, activity: Activity| {
+            let busy = (which == 0).then(|| activity.request());
+            let note = Note(which, sender.clone());
+            async move {
+                let _held = (busy, note);
+                std::future::pending::<()>().await;
             }
-            None::<std::future::Ready<()>>
         };
-        LOOP.run(Arc::new(Scripted::default()), stop, each).await;
-        assert_eq!(came.recv_many(&mut Vec::new(), 100).await, 10);
+        let accepting = AcceptLoop {
+            first_request: LIMIT,
+            ..LOOP
+        };
+        let listener = Limited(Semaphore::new(5), Scripted::default());
+        let begin = Instant::now();
+        let accepting = tokio::spawn(accepting.run(listener, CancellationToken::new(), each));
+        let mut first = Vec::new();
+        for _ in 0..4 {
+            first.push(ended.recv().await.unwrap());
+        }
+        assert_eq!(first, [1, 2, 3, 4]);
+        assert!(
+            begin.elapsed() >= LIMIT,
+            "nobody needed the last one's slot"
+        );
+        sleep(LIMIT).await;
+        ended.try_recv().unwrap_err();
+        accepting.abort();
+    }
+
+    /// Sends a number when it is dropped.
+    struct Note(usize, mpsc::UnboundedSender<usize>);
+
+    impl Drop for Note {
+        fn drop(&mut self) {
+            let _ = self.1.send(self.0);
+        }
+    }
+
+    /// Has so many connections and no more.
+    struct Limited(Semaphore, Scripted);
+
+    impl Accept for Limited {
+        type Connection = usize;
+
+        async fn try_accept(&self) -> io::Result<usize> {
+            self.0.acquire().await.unwrap().forget();
+            self.1.try_accept().await
+        }
+
+        fn address(&self) -> String {
+            self.1.address()
+        }
+
+        fn origin(connection: &usize) -> Origin {
+            Scripted::origin(connection)
+        }
     }
 
     #[tokio::test]
@@ -222,15 +333,17 @@ mod tests {
         let stop = CancellationToken::new();
         let ended = Arc::new(Mutex::new(Vec::new()));
         let (note, stopping) = (Arc::clone(&ended), stop.clone());
-        let each = move |which: usize| {
+        let each = move |which: usize, activity: Activity| {
             let (note, stopping, heard) = (Arc::clone(&note), stopping.clone(), heard.clone());
-            Some(async move {
+            let busy = activity.request();
+            async move {
+                let _busy = busy;
                 if which == 1 {
                     stopping.cancel();
                 }
                 sleep([SOON, LATE][which]).await;
                 note.lock().unwrap().push((which, heard.strong_count()));
-            })
+            }
         };
         let farewell = Duration::from_secs(1);
         let begin = Instant::now();

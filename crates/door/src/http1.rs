@@ -2,14 +2,18 @@
 
 use std::convert::Infallible;
 use std::error::Error;
+use std::pin::Pin;
+use std::task::{Context, Poll};
 use std::time::Duration;
 
 use http::{Request, Response};
-use hyper::body::{Body, Incoming};
+use hyper::body::{Body, Frame, Incoming, SizeHint};
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use tokio::io::{AsyncRead, AsyncWrite};
+
+use crate::activity::{Activity, InProgress};
 
 /// What the head of a request may take: its line and its headers.
 #[derive(Clone, Copy, Debug)]
@@ -20,18 +24,31 @@ pub struct HeadLimits {
     pub bytes: usize,
 }
 
-/// Answers the requests of a connection, until it ends or one was answered with an upgrade.
-pub async fn serve_http1<S, F, R, B>(stream: S, head: HeadLimits, answer: F) -> hyper::Result<()>
+/// Answers the requests of a connection, until it ends or one was answered with an upgrade. A request is in progress
+/// until its answer is written.
+pub async fn serve_http1<S, F, R, B>(
+    stream: S,
+    head: HeadLimits,
+    activity: Activity,
+    answer: F,
+) -> hyper::Result<()>
 where
     S: AsyncRead + AsyncWrite + Send + Unpin + 'static,
     F: Fn(Request<Incoming>) -> R,
     R: Future<Output = Response<B>>,
-    B: Body + 'static,
+    B: Body + Unpin + 'static,
     B::Error: Into<Box<dyn Error + Send + Sync>>,
 {
     let service = service_fn(|request| {
+        let in_progress = activity.request();
         let answer = answer(request);
-        async { Ok::<_, Infallible>(answer.await) }
+        async {
+            let answer = answer.await.map(|body| Answer {
+                body,
+                _in_progress: in_progress,
+            });
+            Ok::<_, Infallible>(answer)
+        }
     });
     http1::Builder::new()
         .timer(TokioTimer::new())
@@ -40,4 +57,30 @@ where
         .serve_connection(TokioIo::new(stream), service)
         .with_upgrades()
         .await
+}
+
+/// The body of an answer, whose request is in progress until it is dropped.
+struct Answer<B> {
+    body: B,
+    _in_progress: InProgress,
+}
+
+impl<B: Body + Unpin> Body for Answer<B> {
+    type Data = B::Data;
+    type Error = B::Error;
+
+    fn poll_frame(
+        self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<B::Data>, B::Error>>> {
+        Pin::new(&mut self.get_mut().body).poll_frame(context)
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.body.is_end_stream()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        self.body.size_hint()
+    }
 }

@@ -4,15 +4,22 @@
 //! |---|---|
 //! | `socket` | a unix socket in the file system: made, taken over from the dead, removed |
 //! | `listener` | what listens and what is accepted, unix and TCP alike |
-//! | `accept` | the one loop that accepts: bounded, outliving want of descriptors |
+//! | `accept` | the one loop that accepts connections within limits; it survives a lack of descriptors |
+//! | `connections` | the open connections of a listener: limits, and which one is closed for the next |
+//! | `activity` | the requests of one connection |
+//! | `host` | the host that a request names (feature `http1`) |
 //! | `http1` | HTTP/1.1 on a connection, its heads bounded (feature `http1`) |
 //! | `any_certificate` | TLS of a client that takes whatever certificate a server has (feature `tls`) |
 //! | `tls` | TLS whose files may be renewed at any time (feature `tls`) |
 //! | `tls_terms` | which versions and ciphers of it are spoken (feature `tls`) |
 
 mod accept;
+mod activity;
 #[cfg(feature = "tls")]
 mod any_certificate;
+mod connections;
+#[cfg(feature = "http1")]
+mod host;
 #[cfg(feature = "http1")]
 mod http1;
 mod listener;
@@ -22,9 +29,13 @@ mod tls;
 #[cfg(feature = "tls")]
 mod tls_terms;
 
-pub use accept::{Accept, AcceptLoop, accept};
+pub use accept::{Accept, AcceptLoop, enter};
+pub use activity::{Activity, InProgress, READ_TIMEOUT};
 #[cfg(feature = "tls")]
 pub use any_certificate::AnyCertificate;
+pub use connections::{ConnectionLimits, Connections, Origin, Slot};
+#[cfg(feature = "http1")]
+pub use host::{Host, MalformedHost, is_for_this_node};
 #[cfg(feature = "http1")]
 pub use http1::{HeadLimits, serve_http1};
 pub use listener::{Connection, Listener};

@@ -13,6 +13,7 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::{TcpListener, TcpSocket, TcpStream, UnixListener, UnixStream};
 
 use crate::accept::Accept;
+use crate::connections::Origin;
 use crate::socket::{BACKLOG, SocketFile, because, listen_at};
 
 /// A socket that accepts connections.
@@ -124,6 +125,16 @@ impl Accept for Listener {
 
     fn address(&self) -> String {
         Self::address(self)
+    }
+
+    fn origin(connection: &Connection) -> Origin {
+        match connection {
+            Connection::Unix(stream) => UnixListener::origin(stream),
+            Connection::Tcp(stream) => match stream.peer_addr() {
+                Ok(peer) => Origin::of_address(peer.ip()),
+                Err(_) => Origin::Unknown,
+            },
+        }
     }
 }
 

@@ -10,7 +10,6 @@ use rustls::{RootCertStore, ServerConfig};
 use rustls_pki_types::pem::{self, PemObject};
 use rustls_pki_types::{CertificateDer, PrivateKeyDer};
 use tokio::io::{AsyncRead, AsyncWrite};
-use tokio::time::{Instant, timeout_at};
 use tokio_rustls::TlsAcceptor;
 use tokio_rustls::server::TlsStream;
 
@@ -92,19 +91,17 @@ impl Tls {
     }
 
     /// A connection after its handshake, with the files of this moment. What fails is for the log
-    /// alone.
-    pub async fn accept<S>(self: &Arc<Self>, stream: S, by: Instant) -> Option<TlsStream<S>>
+    /// alone. The accept loop bounds its time.
+    pub async fn accept<S>(self: &Arc<Self>, stream: S) -> Option<TlsStream<S>>
     where
         S: AsyncRead + AsyncWrite + Unpin,
     {
         let (reading, whom) = (Arc::clone(self), self.rules.whom);
         let config = orlop_pool::blocking(move || reading.current()).await.ok()?;
-        match timeout_at(by, TlsAcceptor::from(config).accept(stream)).await {
-            Ok(Ok(stream)) => return Some(stream),
-            Ok(Err(error)) => tracing::debug!(%error, "{whom} failed its handshake"),
-            Err(_) => tracing::debug!("{whom} was too slow with its handshake"),
-        }
-        None
+        let accepted = TlsAcceptor::from(config).accept(stream).await;
+        accepted
+            .inspect_err(|error| tracing::debug!(%error, "{whom} failed its handshake"))
+            .ok()
     }
 
     /// What can't be read leaves the previous certificate in use.

@@ -4,9 +4,8 @@ use std::fs::DirBuilder;
 use std::io;
 use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _};
 use std::path::Path;
-use std::time::Duration;
 
-use orlop_door::{AcceptLoop, SocketFile, listen_at};
+use orlop_door::{AcceptLoop, Activity, SocketFile, listen_at};
 use tokio::net::{UnixListener, UnixStream};
 use tokio_util::sync::CancellationToken;
 
@@ -30,18 +29,16 @@ pub(crate) fn bind(path: &Path) -> io::Result<(UnixListener, SocketFile)> {
 
 /// Takes plugins in as they come.
 pub(crate) async fn accept(nri: Nri, listener: UnixListener, stop: CancellationToken) {
-    let accepting = AcceptLoop {
-        doing: "accepting an NRI plugin",
-        at_once: REGISTERING,
-        farewell: Duration::ZERO,
-    };
-    let register = |socket| {
-        let nri = nri.clone();
-        Some(async move {
+    let accepting = AcceptLoop::new("accepting an NRI plugin", REGISTERING);
+    let register = |socket, activity: Activity| {
+        // Registration has a timeout of its own.
+        let (nri, in_progress) = (nri.clone(), activity.request());
+        async move {
+            let _in_progress = in_progress;
             if let Err(problem) = take_in(&nri, socket).await {
                 tracing::warn!(problem, "an NRI plugin connected and does not take part");
             }
-        })
+        }
     };
     accepting.run(listener, stop, register).await;
 }

@@ -4,10 +4,9 @@
 use std::net::IpAddr;
 use std::path::PathBuf;
 
-use http::header::{COOKIE, HOST, HeaderName, HeaderValue, ORIGIN};
-use http::uri::Authority;
+use http::header::{COOKIE, HeaderName, HeaderValue, ORIGIN};
 use http::{HeaderMap, Uri};
-use orlop_door::Listener;
+use orlop_door::{Host, Listener};
 use sha2::{Digest, Sha256};
 use subtle::ConstantTimeEq;
 
@@ -104,15 +103,9 @@ impl Access {
 
     /// Whether the request was sent to this server, and by a page of its own.
     pub(crate) fn check_site(&self, uri: &Uri, headers: &HeaderMap) -> Result<(), Refusal> {
-        let mut hosts = headers.get_all(HOST).iter();
-        let (Some(host), None, None) = (hosts.next(), hosts.next(), uri.authority()) else {
-            return Err(Refusal::Host);
-        };
-        let host = host.to_str().map_err(|_| Refusal::Host)?;
-        let authority: Authority = host.parse().map_err(|_| Refusal::Host)?;
-        if host.contains('@') || !self.is_ours(authority.host()) {
-            return Err(Refusal::Host);
-        }
+        let host = Host::of(uri, headers).map_err(|_| Refusal::Host)?;
+        let host = host.filter(|host| self.is_ours(host));
+        let host = host.ok_or(Refusal::Host)?.as_str();
         for origin in headers.get_all(ORIGIN) {
             let origin = origin.to_str().map_err(|_| Refusal::Origin)?;
             let own = origin
@@ -182,17 +175,14 @@ impl Access {
     }
 
     /// An address cannot be made to lead elsewhere, as a name can.
-    fn is_ours(&self, host: &str) -> bool {
-        let bare = host.trim_start_matches('[').trim_end_matches(']');
-        if let Ok(ip) = bare.parse::<IpAddr>() {
-            return match self.address {
-                Some(address) => ip == address || ip.is_loopback() || address.is_unspecified(),
-                None => ip.is_loopback(),
-            };
+    fn is_ours(&self, host: &Host<'_>) -> bool {
+        let Some(ip) = host.address() else {
+            return host.is_named(&self.names);
+        };
+        match self.address {
+            Some(address) => ip == address || ip.is_loopback() || address.is_unspecified(),
+            None => ip.is_loopback(),
         }
-        let names = self.names.iter().map(String::as_str);
-        let mut names = names.chain(["localhost"]);
-        names.any(|name| name.eq_ignore_ascii_case(host))
     }
 }
 

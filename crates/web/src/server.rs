@@ -1,6 +1,5 @@
 //! What listens.
 
-use std::io;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -8,10 +7,9 @@ use http::Request;
 use hyper::body::Incoming;
 use orlop_cri::Endpoint;
 use orlop_cri::client::Connection as Cri;
-use orlop_door::{Accept, AcceptLoop, Connection, HeadLimits, Listener, Tls, serve_http1};
+use orlop_door::{AcceptLoop, Activity, Connection, HeadLimits, Listener, Tls, serve_http1};
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::sync::Semaphore;
-use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use crate::access::{Access, Token};
@@ -26,9 +24,6 @@ const MOST_CONNECTIONS: usize = 32;
 
 /// Logs that are followed at once.
 pub(crate) const MOST_LOGS: usize = 8;
-
-/// A handshake takes no longer.
-const HANDSHAKE: Duration = Duration::from_secs(10);
 
 /// A client that reads nothing for so long is left.
 const STALL: Duration = Duration::from_secs(20);
@@ -74,21 +69,6 @@ pub struct Web {
     listener: Arc<Listener>,
     tls: Option<Arc<Tls>>,
     node: Arc<Node>,
-}
-
-/// A socket that may outlast its server.
-struct Shared(Arc<Listener>);
-
-impl Accept for Shared {
-    type Connection = Connection;
-
-    async fn try_accept(&self) -> io::Result<Connection> {
-        self.0.try_accept().await
-    }
-
-    fn address(&self) -> String {
-        self.0.address()
-    }
 }
 
 /// What all requests are about.
@@ -161,29 +141,31 @@ impl Web {
             tls,
             node,
         } = self;
-        let accepting = AcceptLoop {
-            doing: "cannot accept a browser",
-            at_once: MOST_CONNECTIONS,
-            farewell: Duration::ZERO,
-        };
+        let accepting = AcceptLoop::new("cannot accept a browser", MOST_CONNECTIONS);
         let hub = Arc::clone(&node.hub);
-        let each = |connection| Some(meet(connection, tls.clone(), Arc::clone(&node)));
-        accepting.run(Shared(listener), stop, each).await;
+        let each =
+            |connection, activity| meet(connection, activity, tls.clone(), Arc::clone(&node));
+        // The socket may outlast its server.
+        accepting.run(listener, stop, each).await;
         hub.close();
     }
 }
 
-async fn meet(connection: Connection, tls: Option<Arc<Tls>>, node: Arc<Node>) {
+async fn meet(connection: Connection, activity: Activity, tls: Option<Arc<Tls>>, node: Arc<Node>) {
     let tls = tls.filter(|_| !matches!(connection, Connection::Unix(_)));
     let Some(tls) = tls else {
-        return talk(connection, node).await;
+        return talk(connection, activity, node).await;
     };
-    if let Some(stream) = tls.accept(connection, Instant::now() + HANDSHAKE).await {
-        talk(stream, node).await;
+    if let Some(stream) = tls.accept(connection).await {
+        talk(stream, activity, node).await;
     }
 }
 
-async fn talk(stream: impl AsyncRead + AsyncWrite + Send + Unpin + 'static, node: Arc<Node>) {
+async fn talk(
+    stream: impl AsyncRead + AsyncWrite + Send + Unpin + 'static,
+    activity: Activity,
+    node: Arc<Node>,
+) {
     let answer = |request: Request<Incoming>| {
         let node = Arc::clone(&node);
         // Nothing is asked with a body.
@@ -191,7 +173,7 @@ async fn talk(stream: impl AsyncRead + AsyncWrite + Send + Unpin + 'static, node
         async move { secured(routes::answer(&node, &head).await) }
     };
     let stream = Stall::new(stream, STALL);
-    if let Err(error) = serve_http1(stream, HEAD, answer).await {
+    if let Err(error) = serve_http1(stream, HEAD, activity, answer).await {
         tracing::debug!(%error, "a browser's connection broke");
     }
 }

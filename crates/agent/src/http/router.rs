@@ -2,6 +2,7 @@
 
 use http::{HeaderValue, Method, Request, StatusCode, header};
 use hyper::body::Incoming;
+use orlop_door::is_for_this_node;
 use orlop_kuberuntime::manager::PodView;
 use serde_json::{Value, json};
 
@@ -59,6 +60,14 @@ impl Router {
                         .insert(header::WWW_AUTHENTICATE, challenge);
                     return answer;
                 }
+            }
+        }
+        if door == Door::ReadOnly {
+            let names = [self.shared.options().node_name.clone()];
+            if !is_for_this_node(request.uri(), request.headers(), &names) {
+                let text = "the request's Host is no name of this node: use an IP address, localhost, the \
+                            node's name or its host name\n";
+                return answer::text(StatusCode::MISDIRECTED_REQUEST, text);
             }
         }
         let path = request.uri().path().to_owned();

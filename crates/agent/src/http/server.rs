@@ -7,13 +7,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use orlop_door::{
-    AcceptLoop, CipherSuite, Connection, HeadLimits, Listener, Tls, TlsError, TlsFiles, TlsRules,
-    TlsTerms, TlsVersion, serve_http1,
+    AcceptLoop, Activity, CipherSuite, Connection, HeadLimits, Listener, Tls, TlsError, TlsFiles,
+    TlsRules, TlsTerms, TlsVersion, serve_http1,
 };
 use orlop_pool::blocking;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::task::JoinSet;
-use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use super::certificate;
@@ -24,7 +23,6 @@ use crate::shared::Shared;
 
 /// Streams live long, and each is a connection.
 const MAX_CONNECTIONS: usize = 512;
-const HANDSHAKE: Duration = Duration::from_secs(10);
 const HEAD: HeadLimits = HeadLimits {
     time: Duration::from_secs(10),
     bytes: 64 << 10,
@@ -144,27 +142,28 @@ struct Serving {
 
 impl Serving {
     async fn run(self, listener: Listener, stop: CancellationToken) {
-        let accepting = AcceptLoop {
-            doing: "accepting a client",
-            at_once: MAX_CONNECTIONS,
-            farewell: Duration::ZERO,
-        };
-        let each = |stream| {
+        let accepting = AcceptLoop::new("accepting a client", MAX_CONNECTIONS);
+        let each = |stream, activity| {
             let (router, door) = (Arc::clone(&self.router), self.door);
             let tls = self.tls.clone();
-            Some(async move {
+            async move {
                 match tls {
-                    Some(tls) => secure(stream, &tls, router, door).await,
-                    None => serve(stream, router, door, door == Door::Root).await,
+                    Some(tls) => secure((stream, activity), &tls, router, door).await,
+                    None => serve((stream, activity), router, door, door == Door::Root).await,
                 }
-            })
+            }
         };
         accepting.run(listener, stop, each).await;
     }
 }
 
-async fn secure(stream: Connection, tls: &Arc<Tls>, router: Arc<Router>, door: Door) {
-    let Some(stream) = tls.accept(stream, Instant::now() + HANDSHAKE).await else {
+async fn secure(
+    (stream, activity): (Connection, Activity),
+    tls: &Arc<Tls>,
+    router: Arc<Router>,
+    door: Door,
+) {
+    let Some(stream) = tls.accept(stream).await else {
         return;
     };
     // The verifier has looked at it: one that is there is good.
@@ -173,10 +172,10 @@ async fn secure(stream: Connection, tls: &Arc<Tls>, router: Arc<Router>, door: D
         .1
         .peer_certificates()
         .is_some_and(|certificates| !certificates.is_empty());
-    serve(stream, router, door, certificate).await;
+    serve((stream, activity), router, door, certificate).await;
 }
 
-async fn serve<S>(stream: S, router: Arc<Router>, door: Door, trusted: bool)
+async fn serve<S>((stream, activity): (S, Activity), router: Arc<Router>, door: Door, trusted: bool)
 where
     S: AsyncRead + AsyncWrite + Send + Unpin + 'static,
 {
@@ -184,7 +183,7 @@ where
         let router = Arc::clone(&router);
         async move { router.answer(request, door, trusted).await }
     };
-    if let Err(error) = serve_http1(stream, HEAD, answer).await {
+    if let Err(error) = serve_http1(stream, HEAD, activity, answer).await {
         tracing::debug!(%error, "a client's connection broke");
     }
 }

@@ -45,6 +45,7 @@ tls_cert = "/other/metrics.pem"
 tls_key = "/other/metrics.key"
 client_ca = "/other/ca.pem"
 token_file = "/other/token"
+names = ["other.example"]
 docker_names = true
 
 [web]

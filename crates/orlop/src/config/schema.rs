@@ -122,8 +122,9 @@ section! {
         group: Option<Group> = None => restart,
         /// The largest message taken or sent.
         max_message_size: ByteSize = ByteSize::mib(16) => restart,
-        /// Connections served at once. A further one takes the place of one that asks for nothing: first
-        /// of one that never called, else of the process that has most of them. Else it waits.
+        /// Connections served at once. A further one takes the place of one without a call: first of one that
+        /// never called, else of the process that has most of them. Else it waits. A process may have half of
+        /// them without a call.
         max_connections: NonZeroU32 = count(512) => restart,
         /// Calls in work at once, over all connections. As many again wait their turn,
         /// further ones are refused with RESOURCE_EXHAUSTED.
@@ -179,6 +180,10 @@ section! {
         /// A file with the token that who asks must show (`Authorization: Bearer`), read at each request.
         /// Empty: there is none.
         token_file: Option<AbsolutePath> = None => live,
+        /// Names in the `Host` of requests that are answered at an address without `client_ca` and `token_file`,
+        /// beside IP addresses, `localhost` and the node's host name. Others are refused: a web page can make a
+        /// browser send them.
+        names: Vec<String> = Vec::new() => live,
         /// Whether calls to the Docker Engine are told under the names of cri-dockerd and older kubelets, too
         /// (`kubelet_docker_operations_total` and its like), for dashboards that know no others. With the docker
         /// backend.

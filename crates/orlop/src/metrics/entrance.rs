@@ -1,20 +1,16 @@
 //! Who may ask for metrics.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::time::Duration;
 
-use http::HeaderMap;
 use http::header::AUTHORIZATION;
-use orlop_door::{Tls, TlsError, TlsFiles, TlsRules, TlsTerms};
+use http::{HeaderMap, Uri};
+use orlop_door::{Tls, TlsError, TlsFiles, TlsRules, TlsTerms, is_for_this_node};
 
 use crate::config::Metrics;
 
 /// No token is longer.
 const LONGEST_TOKEN: u64 = 4 << 10;
-
-/// A handshake takes no longer.
-pub(super) const HANDSHAKE: Duration = Duration::from_secs(10);
 
 /// What who asks must show.
 #[derive(Debug, Default)]
@@ -23,6 +19,28 @@ pub(crate) struct Guard {
     /// Whether a certificate will do.
     takes_certificates: bool,
     token: Option<PathBuf>,
+    /// Names that a request may be for, where nothing has to be shown.
+    names: Vec<String>,
+}
+
+/// The way that a request came.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Channel {
+    /// On a unix socket.
+    Unix,
+    /// At an address.
+    Tcp,
+    /// At an address, with a client certificate.
+    Certificate,
+}
+
+/// Why a request is refused.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Refusal {
+    /// It shows neither the token nor a certificate.
+    Unknown,
+    /// A page of another site may have sent it.
+    Host,
 }
 
 impl Guard {
@@ -43,32 +61,48 @@ impl Guard {
             Tls::load(files, rules)
         });
         Ok(Self {
+            names: config.names.clone(),
             tls: tls.transpose()?.map(Arc::new),
             takes_certificates: config.client_ca.is_some(),
             token: config.token_file.as_ref().map(|path| path.to_path_buf()),
         })
     }
 
-    /// Whether who is known by a certificate, or not, is answered. Blocks on a small file.
-    pub(super) fn lets_in(&self, has_certificate: bool, headers: &HeaderMap) -> bool {
-        if self.takes_certificates && has_certificate {
-            return true;
+    /// Whether a request is answered. Blocks on a small file.
+    pub(super) fn check(
+        &self,
+        channel: Channel,
+        uri: &Uri,
+        headers: &HeaderMap,
+    ) -> Result<(), Refusal> {
+        if self.takes_certificates && channel == Channel::Certificate {
+            return Ok(());
         }
-        let Some(path) = &self.token else {
-            return !self.takes_certificates;
-        };
-        let token = match orlop_disk::read_file(path, LONGEST_TOKEN) {
-            Ok(token) => token,
-            Err(error) => {
-                tracing::warn!(path = %path.display(), %error, "nobody is told metrics: the token can't be read");
-                return false;
-            }
-        };
-        let token = token.trim_ascii();
-        let shown = headers.get(AUTHORIZATION).map(http::HeaderValue::as_bytes);
-        let shown = shown.and_then(|shown| shown.strip_prefix(b"Bearer "));
-        !token.is_empty() && shown.is_some_and(|shown| is_same(shown, token))
+        if let Some(path) = &self.token {
+            return has_token(path, headers)
+                .then_some(())
+                .ok_or(Refusal::Unknown);
+        }
+        if self.takes_certificates {
+            return Err(Refusal::Unknown);
+        }
+        let is_ours = channel == Channel::Unix || is_for_this_node(uri, headers, &self.names);
+        is_ours.then_some(()).ok_or(Refusal::Host)
     }
+}
+
+fn has_token(path: &Path, headers: &HeaderMap) -> bool {
+    let token = match orlop_disk::read_file(path, LONGEST_TOKEN) {
+        Ok(token) => token,
+        Err(error) => {
+            tracing::warn!(path = %path.display(), %error, "nobody is told metrics: the token can't be read");
+            return false;
+        }
+    };
+    let token = token.trim_ascii();
+    let shown = headers.get(AUTHORIZATION).map(http::HeaderValue::as_bytes);
+    let shown = shown.and_then(|shown| shown.strip_prefix(b"Bearer "));
+    !token.is_empty() && shown.is_some_and(|shown| is_same(shown, token))
 }
 
 /// Takes as long wherever they differ.
@@ -91,14 +125,21 @@ mod tests {
         let guard = Guard {
             token: Some(path.clone()),
             takes_certificates: true,
-            tls: None,
+            ..Guard::default()
         };
         let asked = |shown: Option<&str>, has_certificate| {
             let mut headers = HeaderMap::new();
             if let Some(shown) = shown {
                 headers.insert(AUTHORIZATION, shown.parse().unwrap());
             }
-            guard.lets_in(has_certificate, &headers)
+            let channel = if has_certificate {
+                Channel::Certificate
+            } else {
+                Channel::Unix
+            };
+            guard
+                .check(channel, &Uri::from_static("/"), &headers)
+                .is_ok()
         };
         assert!(!asked(Some("Bearer secret"), false), "there is no file");
         std::fs::write(&path, "secret\n").unwrap();
@@ -121,12 +162,34 @@ mod tests {
 
     #[test]
     fn without_either_everybody_may_ask_and_with_an_authority_who_shows_a_certificate() {
-        assert!(Guard::default().lets_in(false, &HeaderMap::new()));
+        let check = |guard: &Guard, channel| {
+            let checked = guard.check(channel, &Uri::from_static("/"), &HeaderMap::new());
+            checked.is_ok()
+        };
+        assert!(check(&Guard::default(), Channel::Tcp));
         let guard = Guard {
             takes_certificates: true,
             ..Guard::default()
         };
-        assert!(!guard.lets_in(false, &HeaderMap::new()));
-        assert!(guard.lets_in(true, &HeaderMap::new()));
+        assert!(!check(&guard, Channel::Tcp));
+        assert!(check(&guard, Channel::Certificate));
+    }
+
+    #[test]
+    fn the_host_counts_where_nothing_has_to_be_shown_and_a_browser_comes_to() {
+        let guard = |takes_certificates| Guard {
+            takes_certificates,
+            names: vec!["node1.example".to_owned()],
+            ..Guard::default()
+        };
+        let check = |takes_certificates, channel, host: &str| {
+            let headers = HeaderMap::from_iter([(http::header::HOST, host.parse().unwrap())]);
+            guard(takes_certificates).check(channel, &Uri::from_static("/"), &headers)
+        };
+        assert_eq!(check(false, Channel::Tcp, "node1.example:9273"), Ok(()));
+        let evil = "evil.example";
+        assert_eq!(check(false, Channel::Tcp, evil), Err(Refusal::Host));
+        assert_eq!(check(false, Channel::Unix, evil), Ok(()));
+        assert_eq!(check(true, Channel::Certificate, evil), Ok(()));
     }
 }

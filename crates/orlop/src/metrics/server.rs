@@ -8,17 +8,17 @@ use bytes::Bytes;
 use http::{Method, Request, Response, StatusCode, header};
 use http_body_util::Full;
 use hyper::body::Incoming;
-use orlop_door::{AcceptLoop, Connection, HeadLimits, Listener, serve_http1};
+use orlop_door::{AcceptLoop, Activity, Connection, HeadLimits, Listener, serve_http1};
 use parking_lot::RwLock;
 use prometheus_client::encoding::text::encode;
 use prometheus_client::metrics::info::Info;
 use prometheus_client::registry::Registry;
 use tokio::io::{AsyncRead, AsyncWrite};
-use tokio::time::{Instant, timeout};
+use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 
 use super::engine::{Backend, DockerNames, EngineGauges, Running};
-use super::entrance::{Guard, HANDSHAKE};
+use super::entrance::{Channel, Guard, Refusal};
 use super::health::Health;
 use super::process::Process;
 
@@ -129,10 +129,7 @@ impl Exporter {
 /// A scraper holds one connection; there are never many.
 const MAX_CONNECTIONS: usize = 16;
 
-/// A connection lives no longer, so that silent ones do not add up.
-const LONGEST_CONNECTION: Duration = Duration::from_mins(1);
-
-/// Who asks is told of an engine that hangs while its connection lives.
+/// How long who asks waits for an engine that hangs.
 const ENGINE: Duration = Duration::from_secs(10);
 
 const HEAD: HeadLimits = HeadLimits {
@@ -142,37 +139,39 @@ const HEAD: HeadLimits = HeadLimits {
 
 /// Serves until told to stop.
 pub(crate) async fn serve(listener: Listener, exporter: Arc<Exporter>, stop: CancellationToken) {
-    let accepting = AcceptLoop {
-        doing: "cannot accept a connection",
-        at_once: MAX_CONNECTIONS,
-        farewell: Duration::ZERO,
-    };
-    let each = |connection| {
-        let answering = meet(connection, Arc::clone(&exporter));
-        Some(async { drop(timeout(LONGEST_CONNECTION, answering).await) })
-    };
+    let accepting = AcceptLoop::new("cannot accept a connection", MAX_CONNECTIONS);
+    let each = |connection, activity| meet(connection, activity, Arc::clone(&exporter));
     accepting.run(listener, stop, each).await;
 }
 
-async fn meet(connection: Connection, exporter: Arc<Exporter>) {
+async fn meet(connection: Connection, activity: Activity, exporter: Arc<Exporter>) {
     let guard = Arc::clone(&exporter.guard.read());
-    let tls = guard
-        .tls
-        .clone()
-        .filter(|_| !matches!(connection, Connection::Unix(_)));
-    let Some(tls) = tls else {
-        return answer(connection, false, guard, exporter).await;
+    // No browser connects to a unix socket for a page.
+    let channel = match connection {
+        Connection::Unix(_) => Channel::Unix,
+        Connection::Tcp(_) => Channel::Tcp,
     };
-    if let Some(stream) = tls.accept(connection, Instant::now() + HANDSHAKE).await {
+    let Some(tls) = guard.tls.clone().filter(|_| channel == Channel::Tcp) else {
+        return answer((connection, activity), channel, guard, exporter).await;
+    };
+    if let Some(stream) = tls.accept(connection).await {
         let shown = stream.get_ref().1.peer_certificates();
         let has_certificate = shown.is_some_and(|shown| !shown.is_empty());
-        answer(stream, has_certificate, guard, exporter).await;
+        let channel = if has_certificate {
+            Channel::Certificate
+        } else {
+            channel
+        };
+        answer((stream, activity), channel, guard, exporter).await;
     }
 }
 
 async fn answer(
-    stream: impl AsyncRead + AsyncWrite + Send + Unpin + 'static,
-    has_certificate: bool,
+    (stream, activity): (
+        impl AsyncRead + AsyncWrite + Send + Unpin + 'static,
+        Activity,
+    ),
+    channel: Channel,
     guard: Arc<Guard>,
     exporter: Arc<Exporter>,
 ) {
@@ -183,10 +182,9 @@ async fn answer(
             let asked = Arc::clone(&exporter);
             // Counting reads files.
             let answer = orlop_pool::blocking(move || {
-                if guard.lets_in(has_certificate, &head.headers) {
-                    exporter.respond(&head.method, head.uri.path())
-                } else {
-                    Some(refused())
+                match guard.check(channel, &head.uri, &head.headers) {
+                    Ok(()) => exporter.respond(&head.method, head.uri.path()),
+                    Err(refusal) => Some(refused(refusal)),
                 }
             });
             match answer.await {
@@ -196,12 +194,19 @@ async fn answer(
             }
         }
     };
-    if let Err(error) = serve_http1(stream, HEAD, answer).await {
+    if let Err(error) = serve_http1(stream, HEAD, activity, answer).await {
         tracing::debug!(%error, "a connection to the metrics endpoint broke");
     }
 }
 
-fn refused() -> Response<Full<Bytes>> {
+fn refused(refusal: Refusal) -> Response<Full<Bytes>> {
+    if refusal == Refusal::Host {
+        return plain(
+            StatusCode::MISDIRECTED_REQUEST,
+            "the request's Host is no name of this node: use an IP address, localhost or the node's host name, or \
+             add the name to metrics.names\n",
+        );
+    }
     let mut response = plain(
         StatusCode::UNAUTHORIZED,
         "show the token of metrics.token_file, or a certificate of metrics.client_ca\n",

@@ -11,10 +11,11 @@ use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 use std::time::Instant;
 
+use orlop_door::READ_TIMEOUT;
 use parking_lot::Mutex;
 use tonic::Status;
 
-use super::peer::{PATIENCE, Peer};
+use super::peer::Peer;
 
 /// For all answers at a time; one more is let in where none waits.
 const ALL: usize = 256 << 20;
@@ -114,7 +115,7 @@ impl Waiting {
     /// Closes connections of such peers whose answers have waited for long.
     fn close_late(&self, now: Instant, is_meant: impl Fn(&Peer) -> bool) {
         let late = self.answers.values();
-        let late = late.take_while(|answer| now.duration_since(answer.since) >= PATIENCE);
+        let late = late.take_while(|answer| now.duration_since(answer.since) >= READ_TIMEOUT);
         late.filter(|answer| is_meant(&answer.peer))
             .for_each(Answer::close);
     }
@@ -161,6 +162,7 @@ impl Drop for Share {
 
 #[cfg(test)]
 mod tests {
+    use orlop_door::Activity;
     use tokio_util::task::TaskTracker;
 
     use super::*;
@@ -168,13 +170,13 @@ mod tests {
     const MIB: usize = 1 << 20;
 
     fn peer(process: u32) -> Peer {
-        Peer::of(Some(process), TaskTracker::new().token())
+        Peer::of(Some(process), Activity::new(TaskTracker::new().token()))
     }
 
     #[test]
     fn who_does_not_read_has_half_of_the_room_and_loses_it_when_others_want_it() {
         let answers = Arc::new(Answers::default());
-        let (begin, late) = (Instant::now(), Instant::now() + PATIENCE);
+        let (begin, late) = (Instant::now(), Instant::now() + READ_TIMEOUT);
         let fill = |peer: &Peer, now| {
             let shares = std::iter::from_fn(|| answers.wait_from(peer, 8 * MIB, now).ok());
             shares.collect::<Vec<_>>()
@@ -224,7 +226,7 @@ mod tests {
     #[test]
     fn who_does_not_read_loses_its_connection_when_it_asks_for_more_than_its_part() {
         let answers = Arc::new(Answers::default());
-        let (begin, late) = (Instant::now(), Instant::now() + PATIENCE);
+        let (begin, late) = (Instant::now(), Instant::now() + READ_TIMEOUT);
         let (unread, other, next) = (peer(1), peer(2), peer(1));
         let _kept = answers.wait_from(&unread, OF_ONE - BESIDE, begin).unwrap();
         let _of_other = answers.wait_from(&other, MIB, begin).unwrap();

@@ -10,6 +10,7 @@ use std::task::{Context, Poll};
 use bytes::Bytes;
 use http::HeaderMap;
 use hyper::body::{Body as HttpBody, Frame, SizeHint};
+use orlop_door::InProgress;
 use tokio::sync::OwnedSemaphorePermit;
 use tokio_util::sync::{CancellationToken, WaitForCancellationFutureOwned};
 use tonic::Status;
@@ -18,7 +19,7 @@ use tonic::body::Body;
 use super::answers::{SMALL, Share};
 use super::call::Call;
 use super::layer::{Policy, panicked};
-use super::peer::{Calling, Peer};
+use super::peer::Peer;
 
 /// A body that notes how its call ends.
 ///
@@ -40,7 +41,7 @@ pub(crate) struct CallBody {
 struct Kept {
     bytes: Bytes,
     _share: Share,
-    _calling: Option<Calling>,
+    _calling: Option<InProgress>,
 }
 
 impl AsRef<[u8]> for Kept {
@@ -49,7 +50,7 @@ impl AsRef<[u8]> for Kept {
     }
 }
 
-fn kept(bytes: Bytes, share: Share, calling: Option<Calling>) -> Frame<Bytes> {
+fn kept(bytes: Bytes, share: Share, calling: Option<InProgress>) -> Frame<Bytes> {
     Frame::data(Bytes::from_owner(Kept {
         bytes,
         _share: share,
@@ -109,7 +110,7 @@ impl CallBody {
         let bytes = frame.data_ref().cloned().unwrap_or_default();
         let share = self.policy.answers().wait(peer, bytes.len())?;
         let calling = self.call.as_mut().and_then(Call::take_calling);
-        *frame = kept(bytes, share, calling.map(Calling::answered));
+        *frame = kept(bytes, share, calling.map(InProgress::answered));
         Ok(())
     }
 

@@ -3,13 +3,13 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use orlop_door::InProgress;
 use tokio_util::task::task_tracker::TaskTrackerToken;
 use tonic::Code;
 use tracing::Span;
 
 use super::in_work::Listed;
 use super::method::Method;
-use super::peer::Calling;
 use crate::memory::Settling;
 use crate::metrics::{CallCounter, CallMetrics};
 
@@ -24,7 +24,7 @@ pub(super) struct Call {
     outcome: Option<Outcome>,
     streaming: bool,
     _in_work: (TaskTrackerToken, Listed),
-    calling: Option<Calling>,
+    calling: Option<InProgress>,
     settling: Option<Arc<Settling>>,
 }
 
@@ -41,7 +41,7 @@ impl Call {
         metrics: &Arc<CallMetrics>,
         slow: Option<Duration>,
         in_work: (TaskTrackerToken, Listed),
-        calling: Option<Calling>,
+        calling: Option<InProgress>,
         settling: Option<Arc<Settling>>,
     ) -> Self {
         Self {
@@ -82,7 +82,7 @@ impl Call {
     }
 
     /// What has the peer count as one that calls: the answer takes it along.
-    pub(super) fn take_calling(&mut self) -> Option<Calling> {
+    pub(super) fn take_calling(&mut self) -> Option<InProgress> {
         self.calling.take()
     }
 

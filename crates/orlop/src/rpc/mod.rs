@@ -15,4 +15,4 @@ mod tests;
 
 pub(crate) use layer::{CallLayer, Policy};
 pub(crate) use method::Method;
-pub(crate) use peer::{Peer, Standing};
+pub(crate) use peer::Peer;

@@ -9,6 +9,7 @@ use futures_util::{StreamExt, stream};
 use http::{HeaderValue, Request, Response};
 use http_body_util::{BodyExt, StreamBody};
 use hyper::body::Frame;
+use orlop_door::Activity;
 use prometheus_client::encoding::text::encode;
 use prometheus_client::registry::Registry;
 use tokio::time::timeout;
@@ -132,7 +133,7 @@ async fn a_handler_that_panics_is_answered_for() {
 #[tokio::test]
 async fn answers_that_nobody_reads_are_refused_and_streams_are_not() {
     let bench = Bench::new(1);
-    let peer = Peer::of(Some(7), TaskTracker::new().token());
+    let peer = Peer::of(Some(7), Activity::new(TaskTracker::new().token()));
     let ask = || {
         let mut request = request();
         request.extensions_mut().insert(peer.clone());
@@ -169,7 +170,7 @@ async fn answers_that_nobody_reads_are_refused_and_streams_are_not() {
 #[tokio::test]
 async fn messages_of_a_stream_that_nobody_reads_count_and_have_a_stream_s_room() {
     let bench = Bench::new(1);
-    let peer = Peer::of(Some(7), TaskTracker::new().token());
+    let peer = Peer::of(Some(7), Activity::new(TaskTracker::new().token()));
     let ask = || {
         let mut request = request();
         request.extensions_mut().insert(peer.clone());

@@ -7,48 +7,39 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 
 use futures_util::stream::{self, Stream, StreamExt, select_all};
-use orlop_door::{Connection, Listener, accept};
+use orlop_door::{Connection, Connections, Listener, Slot, enter};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::unix::UCred;
 use tokio_util::sync::{CancellationToken, WaitForCancellationFutureOwned};
-use tokio_util::task::TaskTracker;
 use tonic::transport::server::Connected;
 
 use crate::rpc::Peer;
 use crate::serve::authority::Reading;
-use crate::serve::guests::{Guests, Place};
 
-/// The connections that come to any of the listeners, at most so many at once: a
-/// further one takes the [place](Guests) of one that asks for nothing, else it waits,
-/// all but one per listener in the kernel's queue. A request that is on its way to a connection
+/// The connections that come to any of the listeners, within their limits: a further one has one without
+/// calls [closed](Connections), else it waits, all but one per listener in the kernel's queue. A request that is on its way to a connection
 /// while that is taken away is not answered: gRPC's libraries say `UNAVAILABLE` to who sent it. Told to stop it listens no more, and
 /// goes on without end: it is not for it to say when those that it let in have been served.
 pub(super) fn incoming(
     listeners: Vec<Listener>,
-    most: usize,
-    newcomers: TaskTracker,
+    connections: Arc<Connections>,
     stop: CancellationToken,
 ) -> impl Stream<Item = Result<Client, Infallible>> {
-    let guests = Guests::new(most);
     let clients = select_all(listeners.into_iter().map(move |listener| {
-        let (guests, newcomers) = (Arc::clone(&guests), newcomers.clone());
-        stream::unfold(
-            (listener, guests, newcomers),
-            async |(listener, guests, newcomers)| {
-                // Accepted first: a listener that nobody comes to must not hold a place.
-                let connection = accept(&listener, "cannot accept a connection").await;
-                let room = guests.room().await;
-                let peer = Peer::new(credentials(&connection), newcomers.token());
-                let client = Client {
-                    place: guests.enter(peer.clone(), room),
-                    lost: Box::pin(peer.left()),
-                    peer,
-                    connection,
-                    reading: Reading::new(),
-                };
-                Some((Ok(client), (listener, guests, newcomers)))
-            },
-        )
+        let connections = Arc::clone(&connections);
+        stream::unfold((listener, connections), async |(listener, connections)| {
+            let entered = enter(&listener, &connections, "cannot accept a connection");
+            let (connection, slot) = entered.await;
+            let activity = slot.activity();
+            let client = Client {
+                lost: Box::pin(activity.closed()),
+                peer: Peer::new(credentials(&connection), activity.clone()),
+                slot,
+                connection,
+                reading: Reading::new(),
+            };
+            Some((Ok(client), (listener, connections)))
+        })
         .boxed()
     }));
     let stopped = stop.cancelled_owned();
@@ -63,14 +54,14 @@ fn credentials(connection: &Connection) -> Option<UCred> {
     }
 }
 
-/// A connection, with its place among the connections.
+/// A connection, with its slot among the connections.
 #[derive(Debug)]
 pub(super) struct Client {
     connection: Connection,
     reading: Reading,
     peer: Peer,
-    place: Place,
-    /// As the place tells those who read; who writes need not be woken with them.
+    slot: Slot,
+    /// As the slot tells those who read; who writes need not be woken with them.
     lost: Pin<Box<WaitForCancellationFutureOwned>>,
 }
 
@@ -99,7 +90,7 @@ impl AsyncRead for Client {
         buffer: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
         let this = self.get_mut();
-        if this.place.poll_lost(context).is_ready() {
+        if this.slot.poll_closed(context).is_ready() {
             // To who serves it, the client has left.
             return Poll::Ready(Ok(()));
         }

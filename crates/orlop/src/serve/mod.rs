@@ -10,7 +10,6 @@ mod embedded;
 mod endpoints;
 mod exporting;
 mod format;
-mod guests;
 mod incoming;
 mod life;
 mod lock;

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use anyhow::{Context, anyhow};
 use orlop_cri::server::V1Alpha2Layer;
-use orlop_door::Listener;
+use orlop_door::{ConnectionLimits, Connections, Listener};
 use orlop_sandbox_api::{Controller, Sandboxes, Store};
 use prometheus_client::registry::Registry;
 use tokio::sync::watch;
@@ -113,9 +113,10 @@ impl Serving {
         for listener in &endpoints.grpc {
             tracing::info!(address = listener.address(), "serving the CRI");
         }
-        let newcomers = TaskTracker::new();
         let most = config.grpc.max_connections.get() as usize;
-        let connections = incoming(endpoints.grpc, most, newcomers.clone(), stop.clone());
+        let connections = Connections::new(ConnectionLimits::of(most));
+        let newcomers = connections.newcomers().clone();
+        let connections = incoming(endpoints.grpc, connections, stop.clone());
         let server = server(&config.grpc)
             .layer(CallLayer(Arc::clone(&policy)))
             .layer(V1Alpha2Layer)

@@ -15,7 +15,7 @@ use http::{Request, Response};
 use http_body_util::StreamBody;
 use hyper::body::Frame;
 use orlop_cri::v1::VersionResponse;
-use orlop_door::Listener;
+use orlop_door::{ConnectionLimits, Connections, Listener};
 use orlop_testkit::cri::Cri;
 use prometheus_client::registry::Registry;
 use prost::Message as _;
@@ -23,7 +23,6 @@ use tempfile::TempDir;
 use tokio::sync::mpsc;
 use tokio::time::{sleep, timeout};
 use tokio_util::sync::CancellationToken;
-use tokio_util::task::TaskTracker;
 use tonic::body::Body;
 use tonic::server::NamedService;
 use tonic::{Code, Status};
@@ -103,7 +102,8 @@ impl Bench {
             answer: answer.into(),
             asked: asking,
         };
-        let clients = incoming(vec![listener], connections, TaskTracker::new(), stop);
+        let connections = Connections::new(ConnectionLimits::of(connections));
+        let clients = incoming(vec![listener], connections, stop);
         let server = server(&grpc)
             .layer(CallLayer(Arc::new(policy)))
             .add_service(lengthy);

@@ -51,7 +51,7 @@ pub(crate) fn trust(agent: &Agent, own: Option<&orlop_testkit::tls::Pair>) -> Ar
     })
 }
 
-fn status_of(to: SocketAddr, tls: &Arc<ClientConfig>, path: &str, header: &str) -> u16 {
+pub(crate) fn status_of(to: SocketAddr, tls: &Arc<ClientConfig>, path: &str, header: &str) -> u16 {
     let name = ServerName::try_from("localhost").unwrap();
     let connection = ClientConnection::new(Arc::clone(tls), name).unwrap();
     let mut stream = StreamOwned::new(connection, TcpStream::connect(to).unwrap());

@@ -15,6 +15,7 @@ mod apply;
 mod checkpoint;
 mod crowd;
 mod docker;
+mod listeners;
 mod manifests;
 mod restart;
 mod shutdown;

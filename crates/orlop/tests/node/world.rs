@@ -109,8 +109,11 @@ impl World {
             .arg("--cgroup-root")
             .arg(format!("/{}", self.node.id()))
             .args(["--container-logs-dir=", "--hostname-override", NODE])
-            .args(["--port=0", "--healthz-port=0", "--eviction-hard="])
+            .args(["--port=0", "--eviction-hard="])
             .args(args);
+        if !args.iter().any(|arg| arg.starts_with("--healthz-port=")) {
+            command.arg("--healthz-port=0");
+        }
         let log = scratch.path("agent.log");
         let mut process = Process::spawn_reading(input, "the agent", &mut command, &log);
         process.wait_until(SOON, "the agent's socket", || {

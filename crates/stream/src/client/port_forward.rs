@@ -1,9 +1,8 @@
 //! Port-forwarding.
 
 use std::sync::Arc;
-use std::time::Duration;
 
-use orlop_door::AcceptLoop;
+use orlop_door::{AcceptLoop, Activity};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
@@ -89,22 +88,22 @@ type Report = Arc<dyn Fn(ForwardEvent) + Send + Sync>;
 
 async fn listen(index: usize, forward: Forward, opener: Opener, report: Report) {
     let Forward { listener, port } = forward;
-    let accepting = AcceptLoop {
-        doing: &format!("accepting a connection to be forwarded to port {port}"),
-        at_once: MAX_FORWARDS,
-        farewell: Duration::ZERO,
-    };
+    let doing = format!("accepting a connection to be forwarded to port {port}");
+    let accepting = AcceptLoop::new(&doing, MAX_FORWARDS);
     let mut count = 0_u64;
-    let each = |(socket, _)| {
+    let each = |(socket, _), activity: Activity| {
         report(ForwardEvent::Accepted { port });
         count += 1;
         let id = format!("{index}.{count}");
         let (opener, report) = (opener.clone(), report.clone());
-        Some(async move {
+        // A connection may be silent for as long as it likes.
+        let in_progress = activity.request();
+        async move {
+            let _in_progress = in_progress;
             if let Err(reason) = one(socket, port, &id, &opener).await {
                 report(ForwardEvent::Failed { port, reason });
             }
-        })
+        }
     };
     // Ended with its task.
     accepting

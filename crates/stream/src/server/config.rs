@@ -32,9 +32,9 @@ pub struct Config {
     /// A connection must have become a session within this time, TLS and all.
     pub negotiation_timeout: Duration,
     /// Connections that are no sessions yet.
-    pub max_visitors: usize,
+    pub max_idle: usize,
     /// Those of them that come from one address, or from one /64 of IPv6.
-    pub max_visitors_per_peer: usize,
+    pub max_idle_per_peer: usize,
 }
 
 impl Default for Config {
@@ -50,8 +50,8 @@ impl Default for Config {
             max_pending: 1000,
             max_sessions: 4096,
             negotiation_timeout: Duration::from_secs(30),
-            max_visitors: 2048,
-            max_visitors_per_peer: 512,
+            max_idle: 2048,
+            max_idle_per_peer: 512,
         }
     }
 }

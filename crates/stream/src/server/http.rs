@@ -11,7 +11,7 @@ use http_body_util::Full;
 use hyper::body::Incoming;
 use hyper::upgrade::{OnUpgrade, Upgraded};
 use hyper_util::rt::TokioIo;
-use orlop_door::{HeadLimits, serve_http1};
+use orlop_door::{Activity, HeadLimits, InProgress, serve_http1};
 use parking_lot::Mutex;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpStream;
@@ -21,7 +21,6 @@ use tokio_rustls::server::TlsStream;
 
 use super::listener::Context;
 use super::tokens::Pending;
-use super::visitors::Visitor;
 use super::{port_forward, port_forward_ws, remote_command};
 use crate::flow::{Pulse, Transport};
 use crate::protocol::{
@@ -60,11 +59,11 @@ struct Session {
     request: Pending,
     plan: Plan,
     /// Held for its end.
-    _place: OwnedSemaphorePermit,
+    _place: (OwnedSemaphorePermit, InProgress),
 }
 
 /// A connection that is no session yet, and when it must have become one.
-type Visit = (Visitor, Instant);
+type Visit = (Activity, Instant);
 
 pub(crate) async fn serve_plain(stream: TcpStream, visit: Visit, context: &Arc<Context>) {
     let Some((session, upgraded)) = negotiate_on(stream, visit, context).await else {
@@ -106,13 +105,12 @@ async fn run(session: Session, transport: Transport, context: &Arc<Context>) {
 /// Answers requests until one ends in an upgrade.
 async fn negotiate_on(
     stream: impl AsyncRead + AsyncWrite + Send + Unpin + 'static,
-    (visitor, end): Visit,
+    (activity, end): Visit,
     context: &Arc<Context>,
 ) -> Option<(Session, Upgraded)> {
-    let _visitor = visitor;
     let agreed = Mutex::new(None);
     let answer = |request: Request<Incoming>| {
-        let reply = match answer(request, context) {
+        let reply = match answer(request, &activity, context) {
             Ok((reply, agreement)) => {
                 *agreed.lock() = Some(agreement);
                 reply
@@ -123,7 +121,7 @@ async fn negotiate_on(
     };
     tokio::select! {
         () = context.stop.cancelled() => return None,
-        result = timeout_at(end, serve_http1(stream, HEAD, answer)) => match result {
+        result = timeout_at(end, serve_http1(stream, HEAD, activity.clone(), answer)) => match result {
             Ok(Ok(())) => {}
             Ok(Err(error)) => {
                 tracing::debug!(%error, "a streaming client's request broke off");
@@ -146,7 +144,11 @@ async fn negotiate_on(
 }
 
 /// Answers a request: with an upgrade and what was agreed on, or with a refusal.
-fn answer(mut request: Request<Incoming>, context: &Context) -> Result<(Reply, Agreed), Refusal> {
+fn answer(
+    mut request: Request<Incoming>,
+    activity: &Activity,
+    context: &Context,
+) -> Result<(Reply, Agreed), Refusal> {
     let path = request.uri().path();
     let unknown = || {
         refusal(
@@ -188,7 +190,7 @@ fn answer(mut request: Request<Incoming>, context: &Context) -> Result<(Reply, A
             session: Session {
                 request: pending,
                 plan,
-                _place: place,
+                _place: (place, activity.request()),
             },
             upgrade,
         },

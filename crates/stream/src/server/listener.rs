@@ -4,7 +4,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use orlop_door::{AcceptLoop, Tls, TlsFiles, TlsRules, TlsTerms};
+use orlop_door::{AcceptLoop, Activity, ConnectionLimits, Tls, TlsFiles, TlsRules, TlsTerms};
 use parking_lot::RwLock;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::Semaphore;
@@ -16,7 +16,6 @@ use super::config::Config;
 use super::error::ServerError;
 use super::http;
 use super::tokens::{Pending, Tokens, TooManyPending};
-use super::visitors::{Visitor, Visitors};
 use crate::session::{AttachRequest, Backend, ExecRequest, PortForwardRequest};
 
 /// Sessions get this long to end when the server shuts down.
@@ -199,22 +198,22 @@ fn has_port(host: &str) -> bool {
 
 async fn accept(listener: TcpListener, context: Arc<Context>) {
     let config = context.config();
-    let visitors = Visitors::new(config.max_visitors, config.max_visitors_per_peer);
     let accepting = AcceptLoop {
         doing: "accepting a streaming client",
-        at_once: config.max_sessions.saturating_add(config.max_visitors),
+        limits: ConnectionLimits {
+            all: config.max_sessions.saturating_add(config.max_idle),
+            idle: config.max_idle,
+            idle_per_peer: config.max_idle_per_peer,
+        },
+        first_request: config.negotiation_timeout,
         farewell: FAREWELL,
     };
-    let each = |(stream, peer): (TcpStream, SocketAddr)| {
-        let Some(visitor) = visitors.enter(peer.ip()) else {
-            tracing::debug!(%peer, "too many streaming clients that have asked for nothing");
-            return None;
-        };
+    let each = |(stream, peer): (TcpStream, SocketAddr), activity| {
         let (tls, context) = (context.now.read().tls.clone(), context.clone());
-        Some(async move {
+        async move {
             tracing::trace!(%peer, "a streaming client connected");
-            connection(stream, visitor, tls, context).await;
-        })
+            connection(stream, activity, tls, context).await;
+        }
     };
     let expiring = async {
         loop {
@@ -229,20 +228,20 @@ async fn accept(listener: TcpListener, context: Arc<Context>) {
 
 async fn connection(
     stream: TcpStream,
-    visitor: Visitor,
+    activity: Activity,
     tls: Option<Arc<Tls>>,
     context: Arc<Context>,
 ) {
     let end = Instant::now() + context.config().negotiation_timeout;
     let Some(tls) = tls else {
-        return http::serve_plain(stream, (visitor, end), &context).await;
+        return http::serve_plain(stream, (activity, end), &context).await;
     };
     let accepted = tokio::select! {
         () = context.stop.cancelled() => None,
-        accepted = tls.accept(stream, end) => accepted,
+        accepted = tls.accept(stream) => accepted,
     };
     if let Some(stream) = accepted {
-        http::serve_tls(stream, (visitor, end), &context).await;
+        http::serve_tls(stream, (activity, end), &context).await;
     }
 }
 

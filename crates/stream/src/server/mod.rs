@@ -9,7 +9,6 @@ mod port_forward_ws;
 mod remote_command;
 mod streams;
 mod tokens;
-mod visitors;
 
 pub use config::Config;
 pub use error::ServerError;
