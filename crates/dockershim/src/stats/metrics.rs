@@ -102,7 +102,12 @@ fn of_container(
     let written = place
         .upper
         .as_deref()
-        .and_then(|upper| meter.layer.usage(|| vec![upper.to_owned()], root).used_bytes)
+        .and_then(|upper| {
+            meter
+                .layer
+                .usage(|| vec![upper.to_owned()], root)
+                .used_bytes
+        })
         .map_or(0, |bytes| bytes.value);
     drop(meter);
     disk.usage(&mut samples, written);

@@ -22,9 +22,10 @@ pub(super) fn of_container(
     let reading = meter.read_or(own, || {
         within::of(&node.runtimes, &container.pod, container.id.as_str())
     });
-    let layer = meter
-        .layer
-        .usage(|| written_paths(node, container), &node.config().containers_root);
+    let layer = meter.layer.usage(
+        || written_paths(node, container),
+        &node.config().containers_root,
+    );
     let cgroup = meter.cgroup().cloned().or_else(own);
 
     let id = cgroup
