@@ -24,7 +24,7 @@ use crate::{Cgroup, Error, signal};
 /// How long a cgroup may take to freeze. One with a process in the kernel's hands may never.
 const FREEZE_PATIENCE: Duration = Duration::from_millis(500);
 
-/// How many handles on processes are held at a time: at least so many, and at most.
+/// The smallest and the largest number of process handles that are open at a time.
 const AT_A_TIME: RangeInclusive<u64> = 256..=8192;
 
 impl Cgroup {

@@ -31,7 +31,7 @@ pub trait Accept: Sync {
     /// Where it listens, for the log.
     fn address(&self) -> String;
 
-    /// Who is at the other end.
+    /// The peer of a connection.
     fn origin(connection: &Self::Connection) -> Origin;
 }
 
@@ -79,7 +79,8 @@ pub struct AcceptLoop<'a> {
 }
 
 impl<'a> AcceptLoop<'a> {
-    /// A loop for so many connections, which end with it. Each has ten seconds for its first request.
+    /// A loop that serves at most `connections` at a time and ends them when it ends. A connection has ten seconds for its
+    /// first request.
     pub const fn new(doing: &'a str, connections: usize) -> Self {
         Self {
             doing,
@@ -304,7 +305,7 @@ mod tests {
         }
     }
 
-    /// Has so many connections and no more.
+    /// A listener that accepts this number of connections only.
     struct Limited(Semaphore, Scripted);
 
     impl Accept for Limited {

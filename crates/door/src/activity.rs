@@ -1,4 +1,4 @@
-//! What a connection is used for at the moment, which decides whether it may be closed for another one.
+//! The requests of a connection. The listener closes a connection without a request in progress for another one.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -40,7 +40,7 @@ struct State {
 pub(crate) enum Standing {
     /// It was accepted at this time and has sent no request.
     New(Instant),
-    /// It has sent requests, and none is in progress since this time.
+    /// It has sent requests. The last one ended at this time.
     Idle(Instant),
     /// A request is in progress.
     Busy,

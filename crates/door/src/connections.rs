@@ -24,7 +24,7 @@ use crate::activity::{Activity, Standing};
 /// While a new connection waits, the others are looked at so often: some may have become idle.
 const INTERVAL: Duration = Duration::from_millis(100);
 
-/// Who is at the other end of a connection, as far as limits go.
+/// The peer that a connection is counted for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Origin {
     /// An address of IPv4, or a /64 of IPv6: one machine has as many as that.
@@ -73,7 +73,7 @@ pub struct ConnectionLimits {
 }
 
 impl ConnectionLimits {
-    /// So many connections; half of them may be idle ones of one peer.
+    /// Limits for `all` connections, half of which may be idle connections of one peer.
     pub const fn of(all: usize) -> Self {
         Self {
             all,

@@ -124,7 +124,7 @@ impl<W: Write> Writer<W> {
                 let mut records = attributes(&file);
                 records.extend(content.records(path));
                 self.records(&records)?;
-                let content = io::Cursor::new(content.map.clone()).chain(content.reader());
+                let content = (&content.map[..]).chain(content.reader());
                 self.builder.append_data(&mut header, path, content)
             }
             EntryType::Directory => {

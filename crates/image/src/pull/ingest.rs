@@ -345,7 +345,7 @@ impl Read for IngestReader {
         if self.memory.is_displaced() {
             self.memory.keep()?;
         }
-        let download = Arc::clone(&self.download);
+        let download = &*self.download;
         if self.at == download.ingest.size || into.is_empty() {
             download.pause();
             return Ok(0);
