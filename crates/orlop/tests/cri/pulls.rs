@@ -6,7 +6,7 @@ use hyper::Method;
 use orlop_cri::v1::{AuthConfig, ImageSpec, PullImageRequest};
 use orlop_testkit::proxy::{Door, TokenRules};
 use orlop_testkit::{BuiltImage, Fault, FaultProxy, ImageBuilder, Layer, Login, Registry, Rule};
-use tonic::{Code, Request};
+use tonic::Code;
 
 use crate::world::{World, world};
 
