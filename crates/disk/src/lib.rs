@@ -46,5 +46,5 @@ pub use remove::{remove_tree, remove_tree_at};
 pub use room::Room;
 pub use walk::{Entry, Step, Walk, each_below};
 pub use write::{
-    Draft, Outlives, remove_drafts, remove_file, write_file, write_new_file, write_output,
+    Draft, Outlives, Output, remove_drafts, remove_file, write_file, write_new_file, write_output,
 };

@@ -31,17 +31,51 @@ pub fn write_file(path: &Path, mode: u32, outlives: Outlives, content: &[u8]) ->
     draft.keep(outlives)
 }
 
-/// Writes what somebody asked for to where they want it: into a device, a fifo or a socket's place that is
-/// there, which is no file to be replaced; anywhere else as `write_file`.
+/// Writes the output of a command to the path that a user named. See [`Output`].
 pub fn write_output(path: &Path, mode: u32, content: &[u8]) -> Result<()> {
-    if !takes_output(path) {
-        return write_file(path, mode, Outlives::Kill, content);
+    let output = Output::of(path, mode)?;
+    output.file().write_all(content)?;
+    output.keep()
+}
+
+/// The output of a command, at a path that a user named. A device, FIFO or socket at that path is opened and
+/// never replaced; a regular file is replaced when its successor is complete.
+#[derive(Debug)]
+pub enum Output<'a> {
+    /// A file that replaces the one at the path when it is complete.
+    Draft(Draft<'a>),
+    /// A device, FIFO or socket.
+    Opened(File),
+}
+
+impl<'a> Output<'a> {
+    /// Opens the output at a path; a new file gets this mode.
+    pub fn of(path: &'a Path, mode: u32) -> Result<Self> {
+        if !takes_output(path) {
+            return Draft::of(path, mode).map(Self::Draft);
+        }
+        let mut options = OpenOptions::new();
+        options
+            .write(true)
+            .custom_flags(OFlags::NOCTTY.bits().cast_signed());
+        options.open(path).map(Self::Opened)
     }
-    let mut options = OpenOptions::new();
-    options
-        .write(true)
-        .custom_flags(OFlags::NOCTTY.bits().cast_signed());
-    options.open(path)?.write_all(content)
+
+    /// The file to write to.
+    pub fn file(&self) -> &File {
+        match self {
+            Self::Draft(draft) => draft.file(),
+            Self::Opened(file) => file,
+        }
+    }
+
+    /// Gives a complete file its name.
+    pub fn keep(self) -> Result<()> {
+        match self {
+            Self::Draft(draft) => draft.keep(Outlives::Kill),
+            Self::Opened(_) => Ok(()),
+        }
+    }
 }
 
 /// Whether a path leads to what is there and no regular file. A stranger's link leads nowhere.
@@ -89,7 +123,7 @@ impl<'a> Draft<'a> {
     pub fn of(path: impl Into<Cow<'a, Path>>, mode: u32) -> Result<Self> {
         let path = path.into();
         let (Some(dir), Some(name)) = (path.parent(), path.file_name()) else {
-            return Err(Error::new(ErrorKind::InvalidInput, "not a file's path"));
+            return Err(Error::new(ErrorKind::InvalidInput, "not a file path"));
         };
         // Who lists a directory passes over names with a dot in front.
         let mut draft = OsString::from(".");

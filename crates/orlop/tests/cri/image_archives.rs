@@ -85,6 +85,31 @@ async fn an_exported_image_comes_back_with_its_id() {
 }
 
 #[tokio::test]
+async fn an_export_to_a_device_leaves_the_device() {
+    use std::os::unix::fs::FileTypeExt as _;
+
+    use rustix::fs::{CWD, FileType, Mode, makedev, mknodat};
+
+    let world = ours!();
+    let name = world.image(&ImageBuilder::new().build(), "export:1").await;
+    let null = world.node.scratch().path("null");
+    let device = makedev(1, 3);
+    mknodat(
+        CWD,
+        &null,
+        FileType::CharacterDevice,
+        Mode::RUSR | Mode::WUSR,
+        device,
+    )
+    .expect("mknod");
+    let client = world.node.client();
+    client.out(&["image", "export", "-o", null.to_str().expect("text"), &name]);
+    let there = std::fs::symlink_metadata(&null).expect("stat");
+    assert!(there.file_type().is_char_device(), "{there:?}");
+    world.finish().await;
+}
+
+#[tokio::test]
 async fn a_damaged_layer_is_told_of_and_repaired() {
     let world = ours!();
     let client = world.node.client();

@@ -1,11 +1,12 @@
 //! `image export`: writes images as one archive, or as a directory.
 
-use std::fs::{self, File};
+use std::fs;
 use std::io::{self, IsTerminal, Read, Write};
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, anyhow, bail};
 use orlop_cri::images::{ArchiveFormat, ExportImagesRequest, ExportImagesResponse};
+use orlop_disk::Output;
 use tokio::sync::mpsc;
 use tonic::Streaming;
 
@@ -15,35 +16,35 @@ use crate::terminal::interrupt;
 /// Which images, and where to.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
-    /// The images, by name or id
+    /// Names or IDs of the images
     #[arg(value_name = "IMAGE", required = true)]
     images: Vec<String>,
 
-    /// The file to write, or with a `/` at its end the directory; `-` is the standard output
+    /// File to write, or a directory if it ends with `/`; `-` is standard output
     #[arg(short, long, value_name = "FILE", default_value = "-")]
     output: PathBuf,
 
-    /// The kind of archive
+    /// Format of the archive
     #[arg(long, value_name = "FORMAT", default_value = "oci")]
     format: Format,
 }
 
 #[derive(Debug, Clone, Copy, clap::ValueEnum)]
 enum Format {
-    /// A tar of an OCI image layout
+    /// OCI image layout in a tar archive
     Oci,
-    /// What `docker save` writes
+    /// Archive in the format of `docker save`
     Docker,
 }
 
 pub(super) async fn run(args: Args, session: &Session) -> anyhow::Result<()> {
     let to_stdout = args.output.as_os_str() == "-";
     if to_stdout && io::stdout().is_terminal() {
-        bail!("the standard output is a terminal: name a file with --output");
+        bail!("standard output is a terminal: give a file with --output");
     }
     let directory = args.output.is_dir() || ends_in_slash(&args.output);
     if directory && matches!(args.format, Format::Docker) {
-        bail!("only the format oci can be a directory: name a file with --output");
+        bail!("only the format oci can be written to a directory: give a file with --output");
     }
     let format = match args.format {
         Format::Oci => ArchiveFormat::Oci,
@@ -62,12 +63,13 @@ pub(super) async fn run(args: Args, session: &Session) -> anyhow::Result<()> {
     if directory {
         return unpack(chunks, args.output).await;
     }
-    let part = Part::beside(&args.output)?;
+    let failed = || format!("cannot write {}", args.output.display());
+    let output = Output::of(&args.output, 0o666).with_context(failed)?;
     tokio::select! {
-        copied = copy(chunks, &part.file) => copied?,
-        _ = interrupt::received() => bail!("interrupted; nothing is left"),
+        copied = copy(chunks, output.file()) => copied?,
+        _ = interrupt::received() => bail!("interrupted; the incomplete output was removed"),
     }
-    part.put(&args.output)
+    output.keep().with_context(failed)
 }
 
 async fn copy(
@@ -109,7 +111,7 @@ async fn unpack(mut chunks: Streaming<ExportImagesResponse>, to: PathBuf) -> any
     };
     let fed = tokio::select! {
         fed = feeding => fed.context("cannot export"),
-        _ = interrupt::received() => Err(anyhow!("interrupted; nothing is left")),
+        _ = interrupt::received() => Err(anyhow!("interrupted; the incomplete output was removed")),
     };
     // Without its end it is taken back.
     drop(queue);
@@ -169,34 +171,5 @@ impl Read for Chunks {
                 None => return Err(io::ErrorKind::BrokenPipe.into()),
             }
         }
-    }
-}
-
-/// An archive being written; half of one is never left.
-struct Part {
-    path: PathBuf,
-    file: File,
-}
-
-impl Part {
-    fn beside(output: &Path) -> anyhow::Result<Self> {
-        let mut path = output.as_os_str().to_owned();
-        path.push(".part");
-        let path = PathBuf::from(path);
-        let file = File::create(&path);
-        let file = file.with_context(|| format!("cannot create {}", path.display()))?;
-        Ok(Self { path, file })
-    }
-
-    fn put(self, output: &Path) -> anyhow::Result<()> {
-        fs::rename(&self.path, output)
-            .with_context(|| format!("cannot put the archive at {}", output.display()))
-    }
-}
-
-impl Drop for Part {
-    fn drop(&mut self) {
-        // Not there if it was put in its place.
-        let _ = fs::remove_file(&self.path);
     }
 }
