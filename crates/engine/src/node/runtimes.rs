@@ -71,16 +71,30 @@ struct Known {
 }
 
 impl Runtimes {
-    /// Takes the configured runtimes, or looks for those that everybody has.
+    /// Takes the configured runtimes, and adds a usual one if the default has no table: the one that the configuration
+    /// names, or else the first that works. A table for gVisor alone does not move all pods to gVisor.
     pub async fn find(config: &Config, driver: Driver) -> Result<Self> {
         let mut handlers = BTreeMap::new();
         let mut retired = BTreeMap::new();
+        let has_table = |name: &&str| config.runtimes.contains_key(*name);
         let mut default = config.default_runtime.clone();
+        if default.is_none() {
+            default = KNOWN.iter().copied().find(has_table).map(str::to_owned);
+        }
         let known = usual(config, driver);
-        if config.runtimes.is_empty() {
-            let found = first_that_works(config, driver).await?;
-            default.get_or_insert_with(|| found.name.clone());
-            handlers.insert(found.name.clone(), Arc::new(found));
+        if !default.as_deref().is_some_and(|name| has_table(&name)) {
+            let named = |it: &OciRuntime| default.as_ref().is_none_or(|name| it.name == *name);
+            let candidates = known.iter().filter(|it| named(it)).cloned().collect();
+            match first_that_works(config, driver, candidates).await? {
+                Ok(found) => {
+                    default = Some(found.name.clone());
+                    handlers.insert(found.name.clone(), Arc::new(found));
+                }
+                Err(reasons) if default.is_some() || config.runtimes.is_empty() => {
+                    return Err(none_works(&reasons));
+                }
+                Err(_) => {}
+            }
         }
         for runtime in known {
             let name = runtime.name.clone();
@@ -104,7 +118,7 @@ impl Runtimes {
             return Err(Error::Internal("no runtime is configured".into()).into());
         };
         if !handlers.contains_key(&default) {
-            let problem = format!("the default runtime {default:?} is not among those configured");
+            let problem = format!("the default runtime {default:?} is not configured");
             return Err(Error::Internal(problem).into());
         }
         let known = Known {
@@ -147,7 +161,7 @@ impl Runtimes {
         now.handlers.get(wanted).cloned().ok_or_else(|| {
             let known: Vec<_> = now.handlers.keys().map(String::as_str).collect();
             let problem = format!(
-                "no runtime handler {name:?} is configured; there are: {}",
+                "runtime handler {name:?} is not configured; configured handlers: {}",
                 known.join(", ")
             );
             Error::invalid("runtime_handler", problem).into()
@@ -213,8 +227,13 @@ fn by_name(name: &str) -> RuntimeHandler {
 }
 
 /// The fastest is tried first. It is really tried: an old crun refuses some hosts, and ours old kernels.
-async fn first_that_works(config: &Config, driver: Driver) -> Result<Handler> {
-    let detected = detect(usual(config, driver), &config.state, trial_parent(driver)).await;
+/// If none works: the reasons.
+async fn first_that_works(
+    config: &Config,
+    driver: Driver,
+    candidates: Vec<OciRuntime>,
+) -> Result<Result<Handler, Vec<String>>> {
+    let detected = detect(candidates, &config.state, trial_parent(driver)).await;
     for rejection in &detected.rejected {
         let (runtime, why) = (&rejection.runtime.name, chain(&rejection.error));
         tracing::info!(runtime, why, "a runtime does not work on this host");
@@ -226,23 +245,23 @@ async fn first_that_works(config: &Config, driver: Driver) -> Result<Handler> {
         return Err(Error::Exhausted(chain(&rejection.error)).into());
     }
     let Some(runtime) = detected.runtime else {
-        let reasons: Vec<_> = detected
-            .rejected
-            .iter()
-            .map(|rejection| format!("{}: {}", rejection.runtime.name, chain(&rejection.error)))
-            .collect();
-        return Err(Error::Internal(format!(
-            "none of orlop-run, crun and runc works on this host; install one, or configure another \
-             runtime ({})",
-            reasons.join("; ")
-        ))
-        .into());
+        let rejected = detected.rejected.into_iter();
+        let reasons = rejected.map(|it| format!("{}: {}", it.runtime.name, chain(&it.error)));
+        return Ok(Err(reasons.collect()));
     };
     let settings = RuntimeHandler {
         path: runtime.program.clone(),
         ..RuntimeHandler::default()
     };
-    handler(runtime, settings).await
+    handler(runtime, settings).await.map(Ok)
+}
+
+fn none_works(reasons: &[String]) -> Arc<Error> {
+    Error::Internal(format!(
+        "no usable runtime: install orlop-run, crun or runc, or configure another runtime ({})",
+        reasons.join("; ")
+    ))
+    .into()
 }
 
 /// How a runtime's trial went.
@@ -291,7 +310,7 @@ async fn problems_of(config: &Config, of: impl Fn(&RuntimeHandler) -> bool) -> V
 }
 
 fn problem(name: &str, error: &orlop_launch::Error) -> String {
-    format!("{}; mend or remove [runtimes.{name}]", chain(error))
+    format!("{}; fix or remove [runtimes.{name}]", chain(error))
 }
 
 fn warn(problem: &str) {

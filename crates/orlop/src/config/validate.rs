@@ -16,8 +16,7 @@ pub(super) fn validate(config: &Config) -> Vec<(String, String)> {
         problem(
             "state",
             format!(
-                "{} and the root {} lie within each other: one must survive a reboot, the other \
-                 must not",
+                "{} and the root {} are nested: one must survive a reboot, the other must not",
                 daemon.state, daemon.root,
             ),
         );
@@ -27,44 +26,43 @@ pub(super) fn validate(config: &Config) -> Vec<(String, String)> {
             problem(
                 "containers.root",
                 format!(
-                    "{root} and the state {} lie within each other: one must survive a reboot, the \
-                     other must not",
+                    "{root} and the state {} are nested: one must survive a reboot, the other must not",
                     daemon.state,
                 ),
             );
         }
         if daemon.backend == Backend::Docker {
-            let message = "the engine keeps containers where it wants: remove it, or take the backend \
-                           `native`";
+            let message = "the Docker Engine chooses where it stores containers: remove this key, \
+                           or use the backend `native`";
             problem("containers.root", message.to_owned());
         }
     }
     if let Some(name) = &daemon.default_runtime
         && !config.runtimes.contains_key(name)
-        && !(config.runtimes.is_empty() && FOUND_BY_ITSELF.contains(&name.as_str()))
+        && !FOUND_BY_ITSELF.contains(&name.as_str())
     {
         problem(
             "default_runtime",
-            format!("there is no table [{RUNTIMES}.{name}]"),
+            format!("the table [{RUNTIMES}.{name}] is missing"),
         );
     }
     if config.grpc.listen.is_empty() {
-        problem("grpc.listen", "must name a socket".to_owned());
+        problem("grpc.listen", "must contain at least one socket".to_owned());
     }
     let traces = &config.traces;
     if let Some(to) = &traces.otlp {
         if traces.protocol == TraceProtocol::Grpc && to.has_path() {
-            let message = format!("{to} has a path, and gRPC has its own: write http://HOST:PORT");
+            let message =
+                format!("{to} has a path, which gRPC does not allow: write http://HOST:PORT");
             problem("traces.otlp", message);
         }
         if traces.ca.is_some() && !to.is_tls {
-            let message = format!("{to} shows no certificate: write https://, or remove it");
+            let message = format!("{to} does not use TLS: write https://, or remove this key");
             problem("traces.ca", message);
         }
         if traces.headers_file.is_some() && !to.is_tls && !to.is_loopback() {
             let message = format!(
-                "whoever is on the way to {to} could read what is in the file: write https://, or \
-                 remove it"
+                "the headers would go to {to} without encryption: write https://, or remove this key"
             );
             problem("traces.headers_file", message);
         }
@@ -72,11 +70,11 @@ pub(super) fn validate(config: &Config) -> Vec<(String, String)> {
     let metrics = &config.metrics;
     let is_tls = metrics.tls_cert.is_some();
     if is_tls != metrics.tls_key.is_some() {
-        let message = "`tls_cert` and `tls_key` need each other";
+        let message = "`tls_cert` and `tls_key` must be set together";
         problem("metrics.tls_cert", message.to_owned());
     }
     if metrics.client_ca.is_some() && !is_tls {
-        let message = "certificates are shown over TLS alone: set `tls_cert` and `tls_key`";
+        let message = "client certificates need TLS: set `tls_cert` and `tls_key`";
         problem("metrics.client_ca", message.to_owned());
     }
     if let Some(MetricsEndpoint::Tcp(address)) = &metrics.listen
@@ -91,7 +89,7 @@ pub(super) fn validate(config: &Config) -> Vec<(String, String)> {
     }
     let web = &config.web;
     if web.tls_cert.is_some() != web.tls_key.is_some() {
-        let message = "`tls_cert` and `tls_key` need each other";
+        let message = "`tls_cert` and `tls_key` must be set together";
         problem("web.tls_cert", message.to_owned());
     }
     if let Some(MetricsEndpoint::Tcp(address)) = &web.listen
@@ -100,7 +98,7 @@ pub(super) fn validate(config: &Config) -> Vec<(String, String)> {
     {
         let message = format!(
             "{address} is open to other machines: set `tls_cert` and `tls_key`, or use a loopback \
-             address, which `ssh -L` reaches from elsewhere"
+             address, which remote users can reach with `ssh -L`"
         );
         problem("web.listen", message);
     }
@@ -119,24 +117,25 @@ pub(super) fn validate(config: &Config) -> Vec<(String, String)> {
         _ => {}
     }
     if streaming.client_ca.is_some() && streaming.tls_cert.is_none() {
-        let message = "certificates are shown over TLS alone: set `tls_cert` and `tls_key`";
+        let message = "client certificates need TLS: set `tls_cert` and `tls_key`";
         problem("streaming.client_ca", message.to_owned());
     }
     if config.containers.shm_size.get() == 0 {
-        let message = "must be more than that: to the kernel it is no limit";
+        let message = "must be greater than 0: the kernel treats 0 as no limit";
         problem("containers.shm_size", message.to_owned());
     }
     if daemon.backend == Backend::Docker {
         let images = &config.images;
         if images.credentials_dir.is_some() {
-            let message = "with the docker backend the engine decides for whom images are: remove it, or take the \
-                           backend `native`";
+            let message = "with the docker backend, images are available to all namespaces: remove \
+                           this key, or use the backend `native`";
             problem("images.credentials_dir", message.to_owned());
         }
         let is_judged = images.signature_policy.is_some() || images.signature_policy_dir.is_some();
         if images.registries_conf.is_some() && !is_judged {
-            let message = "with the docker backend the engine decides whom it asks for images, and this is for \
-                           judging them alone: remove it, set `signature_policy` too, or take the backend `native`";
+            let message = "with the docker backend, this key is only used to check images against \
+                           a policy: remove it, also set `signature_policy`, or use the backend \
+                           `native`";
             problem("images.registries_conf", message.to_owned());
         }
         for (key, path) in [
@@ -144,7 +143,7 @@ pub(super) fn validate(config: &Config) -> Vec<(String, String)> {
             ("images.key_providers", &images.key_providers),
         ] {
             if path.is_some() {
-                let message = "the docker backend has no use for it: remove it, or take the \
+                let message = "the docker backend does not support this key: remove it, or use the \
                                backend `native`";
                 problem(key, message.to_owned());
             }
@@ -157,7 +156,7 @@ pub(super) fn validate(config: &Config) -> Vec<(String, String)> {
         if timeout.nonzero().is_none() {
             problem(
                 key,
-                "must be longer than that: no plugin could answer".to_owned(),
+                "must be greater than 0: otherwise no plugin could answer in time".to_owned(),
             );
         }
     }
@@ -165,7 +164,8 @@ pub(super) fn validate(config: &Config) -> Vec<(String, String)> {
         if !is_handler_name(name) {
             problem(
                 &format!("{RUNTIMES}.{name}"),
-                "a runtime's name is made of lower-case letters, digits, `-` and `.`".to_owned(),
+                "the name of a runtime may contain only lower-case letters, digits, `-` and `.`"
+                    .to_owned(),
             );
         }
         let key = |key: &str| format!("{RUNTIMES}.{name}.{key}");
@@ -187,19 +187,20 @@ pub(super) fn validate(config: &Config) -> Vec<(String, String)> {
             && (runtime.shim_config.is_none()
                 || runtime.shim_config_type == "containerd.runc.v1.Options")
         {
-            let message = "needs a `shim_config`, and those of runc's shim have no place for it";
+            let message = "needs `shim_config`; options of type `containerd.runc.v1.Options` \
+                           cannot carry it";
             problem(&key("shim_config_body"), message.to_owned());
         }
         if (runtime.sandboxer == Sandboxer::Proxy) != runtime.address.is_some() {
-            let message = "is the socket of a controller: it goes with `sandboxer = \"proxy\"`, and \
-                           that needs it";
+            let message = "is the socket of a controller: `address` and `sandboxer = \"proxy\"` \
+                           must be set together";
             problem(&key("address"), message.to_owned());
         }
     }
     problems
 }
 
-const FOR_SHIMS: &str = "is for runtimes of `kind = \"shim\"` only";
+const FOR_SHIMS: &str = "is only for runtimes of `kind = \"shim\"`";
 
 /// Kubernetes takes a DNS label or subdomain for a RuntimeClass handler.
 fn is_handler_name(name: &str) -> bool {

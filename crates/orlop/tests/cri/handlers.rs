@@ -8,9 +8,9 @@ use std::path::Path;
 use std::process::Command;
 use std::time::{Duration, Instant};
 
-use orlop_cri::v1::RunPodSandboxRequest;
+use orlop_cri::v1::{RunPodSandboxRequest, StatusRequest};
 use orlop_testkit::node::Start;
-use orlop_testkit::{Node, assert_contains};
+use orlop_testkit::{Node, assert_contains, machine, skip_unless};
 
 use crate::world::world;
 
@@ -83,20 +83,20 @@ fn broken(dir: &Path) -> Vec<Broken> {
         broken(
             "no-socket",
             proxied(&dir.join("nothing.sock")),
-            Some("there is no controller at"),
+            Some("cannot find a controller at"),
             "start the controller, or correct `address`",
         ),
         broken(
             "gone",
             proxied(&dir.join("gone.sock")),
-            Some("nobody listens at"),
-            "nobody listens at",
+            Some("no process listens at"),
+            "no process listens at",
         ),
         broken(
             "file",
             proxied(&dir.join("file.sock")),
-            Some("is no socket"),
-            "is no socket",
+            Some("is not a socket"),
+            "is not a socket",
         ),
         broken(
             "stranger",
@@ -141,7 +141,7 @@ async fn a_handler_that_cannot_work_is_named_before_and_when_it_is_asked_for() {
     assert!(checked.status.success(), "{checked:?}");
     let said = String::from_utf8_lossy(&checked.stderr).into_owned();
     let names = |said: &str, one: &Broken| {
-        let remedy = format!("mend or remove [runtimes.{}]", one.name);
+        let remedy = format!("fix or remove [runtimes.{}]", one.name);
         let mut lines = said.lines().filter(|line| line.contains(&remedy));
         let told = lines.next().map(str::to_owned);
         match (one.before, &told) {
@@ -193,7 +193,7 @@ async fn a_daemon_whose_runtime_cannot_clone_itself_for_a_moment_starts_later() 
     let table = format!("[runtimes.late]\npath = {path:?}\n");
     let node = Node::orlop().drop_in(&table).start().await;
     let log = node.log();
-    assert_contains!(log, "runtimes cannot be tried at this moment");
+    assert_contains!(log, "cannot test the runtimes now");
     assert!(log.contains("pids.max"), "the way out is told: {log}");
     assert!(node.cri().await.containers().await.is_ok());
     node.finish().await;
@@ -232,5 +232,21 @@ async fn a_daemon_whose_runtime_cannot_clone_itself_for_five_seconds_does_not_st
     assert!(last.contains("pids.max"), "the way out is told: {log}");
     std::fs::remove_file(&exhausted).expect("remove");
     node.start_again().await;
+    node.finish().await;
+}
+
+#[tokio::test]
+async fn a_usual_runtime_is_the_default_without_a_table_of_its_own() {
+    skip_unless!(machine::can_run_pods());
+    let node = Node::orlop()
+        .drop_in("default_runtime = \"crun\"\n")
+        .start()
+        .await;
+    let cri = node.cri().await;
+    let status = cri.runtime().status(StatusRequest::default()).await;
+    let handlers = status.expect("status").into_inner().runtime_handlers;
+    let mut names: Vec<_> = handlers.into_iter().map(|handler| handler.name).collect();
+    names.sort();
+    assert_eq!(names, ["", "crun", "test"]);
     node.finish().await;
 }
