@@ -22,7 +22,8 @@ pub(crate) struct Rig {
 
 /// The runtime under test.
 pub(crate) fn runtime() -> PathBuf {
-    let given = std::env::var_os("ORLOP_TEST_OCI_RUNTIME");
+    let names = ["ORLOP_TEST_OCI_RUNTIME", "ORLOP_RUN_BIN"];
+    let given = names.into_iter().find_map(std::env::var_os);
     given.map_or_else(|| env!("CARGO_BIN_EXE_orlop-run").into(), PathBuf::from)
 }
 
