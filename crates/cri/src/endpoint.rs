@@ -24,7 +24,7 @@ pub enum Endpoint {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum EndpointError {
     /// Nothing was given.
-    #[error("the endpoint is empty: write unix:///path/of/the.sock")]
+    #[error("the endpoint is empty; use the form unix:///path/to/runtime.sock")]
     Empty,
     /// A scheme other than `unix` and `tcp`.
     #[error("cannot use endpoint `{0}`: the scheme must be unix:// (or tcp:// on loopback)")]
@@ -34,16 +34,17 @@ pub enum EndpointError {
     Relative(String),
     /// A path that the kernel has no room for.
     #[error(
-        "cannot use endpoint `{0}`: the path of a unix socket has at most {LONGEST_SOCKET_PATH} bytes"
+        "cannot use endpoint `{0}`: the path of a unix socket is limited to {LONGEST_SOCKET_PATH} \
+         bytes"
     )]
     TooLong(String),
     /// Something else than an IP address and a port after `tcp://`.
-    #[error("cannot use endpoint `{0}`: write tcp://127.0.0.1:PORT or tcp://[::1]:PORT")]
+    #[error("cannot use endpoint `{0}`: use tcp://127.0.0.1:PORT or tcp://[::1]:PORT")]
     Tcp(String),
     /// An address that others can reach.
     #[error(
-        "refusing endpoint `{0}`: whoever reaches this address would be root on the node, as the \
-         CRI knows no authentication; use a unix socket, or tcp:// on a loopback address"
+        "refusing endpoint `{0}`: the CRI has no authentication, so this address gives root \
+         access; use a unix socket or tcp:// on a loopback address"
     )]
     NotLoopback(String),
 }

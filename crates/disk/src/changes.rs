@@ -302,7 +302,7 @@ fn names(directory: impl AsFd, kept: usize) -> io::Result<Vec<CString>> {
         }
         if kept + names.len() >= MAX_ENTRIES {
             return Err(io::Error::other(format!(
-                "a directory and those above it have more than {MAX_ENTRIES} entries"
+                "a directory and its parents have more than {MAX_ENTRIES} entries"
             )));
         }
         names.push(name.to_owned());

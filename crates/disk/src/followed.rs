@@ -230,7 +230,7 @@ mod tests {
         let path = directory.path().join("0.log");
         std::os::unix::fs::symlink(&secret, &path).unwrap();
         let error = FollowedLog::open(&path, "0123").unwrap_err();
-        assert!(error.to_string().contains("a link"), "{error:#}");
+        assert!(error.to_string().contains("a symbolic link"), "{error:#}");
     }
 
     #[test]

@@ -81,7 +81,7 @@ impl LogPlace {
         if !is_engines_log(&target, id) {
             return Err(Error::new(
                 ErrorKind::InvalidInput,
-                "a link is in its place, which does not lead to the engine's log of the container",
+                "the log is a symbolic link that does not point to Docker's log of the container",
             ));
         }
         let links = ResolveFlags::NO_SYMLINKS | ResolveFlags::NO_MAGICLINKS;
@@ -207,7 +207,7 @@ impl Way {
     /// reach of pods. Where others keep their logs, only the log itself is theirs to make.
     fn to(log: &Path) -> Result<Self> {
         let (Some(dir), Some(name)) = (log.parent(), log.file_name()) else {
-            return Err(Error::new(ErrorKind::InvalidInput, "not a file's path"));
+            return Err(Error::new(ErrorKind::InvalidInput, "not a file path"));
         };
         let numbered = name.as_bytes().strip_suffix(b".log");
         let is_kubelets = numbered
@@ -251,7 +251,10 @@ impl Way {
     fn explain(&self, error: Errno) -> Error {
         if error == Errno::LOOP {
             let (below, top) = (self.below.display(), self.top.display());
-            let why = format!("a link is on the way {below} beneath {top}: none is followed there");
+            let why = format!(
+                "the path {below} below {top} contains a symbolic link; links are not followed \
+                 there"
+            );
             return Error::new(ErrorKind::InvalidInput, why);
         }
         error.into()
@@ -273,7 +276,7 @@ fn regular(file: OwnedFd) -> Result<File> {
 fn no_file() -> Error {
     Error::new(
         ErrorKind::InvalidInput,
-        "it is there and not a regular file",
+        "the path exists and is not a regular file",
     )
 }
 
@@ -331,7 +334,7 @@ mod tests {
         symlink(secret.parent().unwrap(), own).unwrap();
         for error in [LogPlace::find(&log), LogPlace::make(&log)] {
             let error = error.unwrap_err().to_string();
-            assert!(error.contains("a link is on the way"), "{error}");
+            assert!(error.contains("contains a symbolic link"), "{error}");
         }
         let pod = own.parent().unwrap();
         fs::remove_file(own).unwrap();

@@ -54,7 +54,7 @@ fn open_found(found: &OwnedFd) -> Result<(File, u64)> {
     let path = format!("/proc/self/fd/{}", found.as_raw_fd());
     let file = open(path, READ, Mode::empty()).map_err(|error| match error {
         // What was found is there.
-        Errno::NOENT => Error::other("no file can be opened without /proc: mount it"),
+        Errno::NOENT => Error::other("cannot open files without /proc; mount it"),
         error => error.into(),
     })?;
     Ok((File::from(file), stat.st_size.unsigned_abs()))
@@ -108,7 +108,7 @@ pub fn read_whole(from: impl Read, limit: u64) -> Result<Vec<u8>> {
 /// What was read, if it is no more than the limit.
 fn within(read: Vec<u8>, limit: u64) -> Result<Vec<u8>> {
     if read.len() as u64 > limit {
-        let message = format!("larger than the {limit} bytes that are read of it");
+        let message = format!("larger than the limit of {limit} bytes");
         return Err(Error::new(ErrorKind::FileTooLarge, message));
     }
     Ok(read)
@@ -132,7 +132,7 @@ fn read_up_to(from: impl Read, most: u64, into: &mut Vec<u8>) -> Result<()> {
 }
 
 fn text(read: Vec<u8>) -> Result<String> {
-    String::from_utf8(read).map_err(|_| Error::new(ErrorKind::InvalidData, "not text in UTF-8"))
+    String::from_utf8(read).map_err(|_| Error::new(ErrorKind::InvalidData, "not valid UTF-8"))
 }
 
 /// The end of a regular file that somebody may be writing to: no more than `most` bytes.

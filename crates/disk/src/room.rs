@@ -57,7 +57,8 @@ impl Room {
         let reserve = (self.reserve)(size);
         if free < reserve.saturating_add(more) {
             let problem = format!(
-                "the disk has {} MiB left, of which {} MiB are kept free, and {} MiB more are to be written",
+                "the disk has {} MiB free, of which {} MiB are reserved, but {} MiB more must be \
+                 written",
                 free >> 20,
                 reserve >> 20,
                 more >> 20
@@ -67,7 +68,7 @@ impl Room {
         // Some file systems have no number of inodes.
         if disk.f_files > 0 && disk.f_favail < disk.f_files / RESERVE_PART {
             let problem = format!(
-                "the disk has {} of {} inodes left; one in {RESERVE_PART} is kept free",
+                "the disk has {} of {} inodes free; one in {RESERVE_PART} is reserved",
                 disk.f_favail, disk.f_files
             );
             return Err(Error::new(ErrorKind::StorageFull, problem));
@@ -89,7 +90,7 @@ mod tests {
         assert!(!room.entry(&dir).unwrap());
         let full = room.content(1 << 60, &dir).unwrap_err();
         assert_eq!(full.kind(), ErrorKind::StorageFull);
-        assert!(full.to_string().contains("kept free"), "{full}");
+        assert!(full.to_string().contains("reserves"), "{full}");
         let mut many = Room::leaving(|_| u64::MAX);
         let looked = (0..STRIDE / ENTRY).map(|_| many.entry(&dir));
         assert_eq!(looked.filter(Result::is_err).count(), 1);

@@ -91,7 +91,7 @@ impl Activity {
     pub(crate) async fn closed_or_silent(&self, limit: Duration) {
         if timeout(limit, self.closing.cancelled()).await.is_err() {
             if matches!(self.standing(), Standing::New(_)) {
-                tracing::debug!("a connection is closed: it sent no request within {limit:?}");
+                tracing::debug!("closing a connection: no request within {limit:?}");
                 return;
             }
             self.closing.cancelled().await;

@@ -190,7 +190,7 @@ impl Connections {
         if let Some((peer, _, activity)) = first {
             tracing::debug!(
                 ?peer,
-                "a connection without requests is closed for another one"
+                "closing a connection without requests to make room for a new one"
             );
             activity.close();
         }

@@ -59,7 +59,8 @@ impl Listener {
         let failed = |errno: rustix::io::Errno| because(&errno.into(), CANNOT_USE);
         let wrong = |why: String| Err(Error::other(format!("{CANNOT_USE}: {why}")));
         if !sockopt::socket_acceptconn(&fd).map_err(failed)? {
-            let why = "it does not listen (the unit needs ListenStream= and Accept=no)";
+            let why =
+                "it is not a listening socket; set ListenStream= and Accept=no in the socket unit";
             return wrong(why.to_owned());
         }
         let kind = match sockopt::socket_domain(&fd).map_err(failed)? {
@@ -74,9 +75,7 @@ impl Listener {
                 Kind::Tcp(TcpListener::from_std(listener)?)
             }
             other => {
-                return wrong(format!(
-                    "its address family {other:?} is neither unix nor IP"
-                ));
+                return wrong(format!("its address family is {other:?}, not unix or IP"));
             }
         };
         Ok(Self { kind, _path: None })

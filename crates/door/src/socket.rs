@@ -32,7 +32,7 @@ pub fn listen_at(path: &Path, mode: u32, group: Option<u32>) -> Result<(UnixList
     let listener = bound(path, mode, group)
         .map_err(|e| because(&e, &format!("cannot listen on unix://{shown}")))?;
     let own = SocketFile::of(path)
-        .map_err(|e| because(&e, &format!("the socket {shown} just made is gone")))?;
+        .map_err(|e| because(&e, &format!("the new socket {shown} was removed")))?;
     Ok((listener, own))
 }
 
@@ -41,11 +41,11 @@ fn clear_the_way(path: &Path) -> Result<()> {
     let shown = path.display();
     match fs::symlink_metadata(path) {
         Err(error) if error.kind() == ErrorKind::NotFound => return Ok(()),
-        Err(error) => return Err(because(&error, &format!("cannot look at {shown}"))),
+        Err(error) => return Err(because(&error, &format!("cannot inspect {shown}"))),
         Ok(found) if !found.file_type().is_socket() => {
             return Err(Error::new(
                 ErrorKind::AlreadyExists,
-                format!("{shown} exists and is no socket: move it away or listen elsewhere"),
+                format!("{shown} exists and is not a socket; move it or choose another address"),
             ));
         }
         Ok(_) => {}
@@ -53,13 +53,16 @@ fn clear_the_way(path: &Path) -> Result<()> {
     match has_listener(path) {
         Ok(true) => Err(Error::new(
             ErrorKind::AddrInUse,
-            format!("something already answers on unix://{shown}: stop it or listen elsewhere"),
+            format!(
+                "another process already listens on unix://{shown}; stop it or choose another \
+                 address"
+            ),
         )),
         Ok(false) => fs::remove_file(path)
             .map_err(|e| because(&e, &format!("cannot remove the stale socket {shown}"))),
         Err(error) => Err(because(
             &error,
-            &format!("cannot tell whether anything answers on unix://{shown}"),
+            &format!("cannot check whether another process listens on unix://{shown}"),
         )),
     }
 }
@@ -189,7 +192,7 @@ mod tests {
         let path = dir.path().join("a.sock");
         let living = UnixListener::bind(&path).unwrap();
         let error = listen_at(&path, MODE, None).unwrap_err();
-        assert!(error.to_string().contains("already answers"), "{error:#}");
+        assert!(error.to_string().contains("already listens"), "{error:#}");
         drop(living);
         assert!(path.exists());
         listen_at(&path, MODE, None).unwrap();
@@ -218,7 +221,7 @@ mod tests {
         let path = dir.path().join("a.sock");
         let _living = UnixDatagram::bind(&path).unwrap();
         let error = listen_at(&path, MODE, None).unwrap_err();
-        assert!(error.to_string().contains("cannot tell"), "{error}");
+        assert!(error.to_string().contains("cannot check"), "{error}");
         assert!(path.exists());
     }
 
@@ -231,7 +234,7 @@ mod tests {
             listen_at(&path, MODE, None)
                 .unwrap_err()
                 .to_string()
-                .contains("no socket")
+                .contains("not a socket")
         );
         assert_eq!(fs::read_to_string(&path).unwrap(), "words");
     }

@@ -100,7 +100,7 @@ impl Tls {
         let config = orlop_pool::blocking(move || reading.current()).await.ok()?;
         let accepted = TlsAcceptor::from(config).accept(stream).await;
         accepted
-            .inspect_err(|error| tracing::debug!(%error, "{whom} failed its handshake"))
+            .inspect_err(|error| tracing::debug!(%error, "{whom} failed the TLS handshake"))
             .ok()
     }
 
@@ -113,7 +113,10 @@ impl Tls {
                 Ok(config) => current.1 = config,
                 Err(error) => {
                     let error: &(dyn std::error::Error + 'static) = &error;
-                    tracing::warn!(error, "keeping the previous certificate");
+                    tracing::warn!(
+                        error,
+                        "cannot load the new certificate; keeping the previous one"
+                    );
                 }
             }
             current.0 = stamp;
@@ -150,7 +153,7 @@ impl TlsFiles {
             None => builder.with_no_client_auth(),
             Some(path) => {
                 let mut roots = RootCertStore::empty();
-                for certificate in certificates("the client authority", path)? {
+                for certificate in certificates("the client certificate authority", path)? {
                     roots.add(certificate).map_err(TlsError::Server)?;
                 }
                 let verifier =

@@ -107,7 +107,7 @@ impl FromStr for CipherSuite {
         at.map(Self).ok_or_else(|| {
             let names: Vec<_> = SUITES.iter().map(|(name, _)| *name).collect();
             format!(
-                "{name:?} is no cipher suite that may be used; there are: {}",
+                "{name:?} is not a supported cipher suite; supported: {}",
                 names.join(", ")
             )
         })
@@ -128,7 +128,7 @@ impl FromStr for TlsVersion {
             "VersionTLS12" => Ok(Self::Tls12),
             "VersionTLS13" => Ok(Self::Tls13),
             other => Err(format!(
-                "{other:?} is neither VersionTLS12 nor VersionTLS13"
+                "{other:?} is not a TLS version; use VersionTLS12 or VersionTLS13"
             )),
         }
     }

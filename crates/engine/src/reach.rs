@@ -22,8 +22,8 @@ use crate::off_reactor::{blocking, waiting};
 
 /// A file system that does not answer holds four threads, and those that come after wait for them
 /// until their patience ends.
-static LOOKING: Place = Place::new("looking at paths that clients name", 32, 4, 4096);
-static WORKING: Place = Place::new("working on paths that clients name", 64, 16, 4096);
+static LOOKING: Place = Place::new("checking paths from requests", 32, 4, 4096);
+static WORKING: Place = Place::new("using paths from requests", 64, 16, 4096);
 
 /// How long a file system may take to answer.
 const PATIENCE: Timeout = Timeout::from_secs(10);
@@ -108,7 +108,7 @@ enum Looked<T, F> {
 type ByStranger = BTreeMap<Stranger, Vec<Named>>;
 
 fn strangers(own: &[PathBuf], named: Vec<Named>) -> Result<ByStranger> {
-    let table = MountTable::now(own).map_err(Error::io("reading the node's mounts"))?;
+    let table = MountTable::now(own).map_err(Error::io("reading the host's mount table"))?;
     let mut found = ByStranger::new();
     for named in named {
         if let Some(stranger) = table.stranger_on_the_way_to(&named.path) {
@@ -129,7 +129,9 @@ where
     try_join_all(strangers.into_iter().map(answers)).await?;
     let working = waiting(&WORKING, &owner, work);
     timeout(LONGEST, working).await.unwrap_or_else(|_| {
-        let problem = format!("a file system that is not the node's own took over {LONGEST:?}");
+        let problem = format!(
+            "a file system on a path of the request did not finish the operation within {LONGEST:?}"
+        );
         Err(Error::Timeout(problem).into())
     })
 }
@@ -155,7 +157,7 @@ fn silence(stranger: &Stranger, named: &[Named]) -> String {
         .iter()
         .map(|named| format!("{} ({})", named.path.display(), named.field));
     format!(
-        "{}: its file system, {} mounted on {}, has not answered for {PATIENCE:?}: mend or \
+        "{}: its file system, {} mounted on {}, did not respond within {PATIENCE:?}; repair or \
          unmount it",
         paths.collect::<Vec<_>>().join(", "),
         stranger.kind,

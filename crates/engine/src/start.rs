@@ -51,7 +51,7 @@ impl Engine {
         let directories = config.clone();
         // Many pods have five each, and each client of theirs one.
         if let Err(error) = orlop_launch::raise_open_files() {
-            tracing::warn!(%error, "cannot raise the number of files that may be open");
+            tracing::warn!(%error, "cannot raise the limit of open files");
         }
         blocking(move || prepare_directories(&directories)).await?;
         let (cgroups, host) = {
@@ -60,7 +60,7 @@ impl Engine {
                 let cgroups = Cgroups::find(&config)?;
                 let host =
                     HostFacts::detect(cgroups.hierarchies(), cgroups.driver(), default_apparmor())
-                        .map_err(Error::io("looking at this node"))?;
+                        .map_err(Error::io("inspecting the node"))?;
                 Ok((cgroups, host))
             })
             .await?
@@ -162,7 +162,7 @@ impl Engine {
         if let Err(error) = unmounted.await {
             tracing::debug!(
                 error = chain(&*error),
-                "leaving the private directory mounted"
+                "cannot unmount the private directory; it stays mounted"
             );
         }
     }
@@ -185,7 +185,7 @@ async fn find_runtimes(config: &Config, driver: Driver) -> Result<Runtimes> {
         match Runtimes::find(config, driver).await {
             Err(error) if matches!(*error, Error::Exhausted(_)) && Instant::now() < by => {
                 let why = chain(&*error);
-                tracing::warn!(why, "runtimes cannot be tried at this moment");
+                tracing::warn!(why, "cannot test the runtimes now; trying again");
                 sleep(AGAIN).await;
             }
             found => return found,
@@ -207,7 +207,11 @@ async fn make_few_mounts() -> Result<Option<Arc<OwnedFd>>> {
     blocking(|| match orlop_launch::few_mounts() {
         Ok(namespace) => Ok(Some(Arc::new(namespace))),
         Err(error) => {
-            tracing::debug!(%error, "pods have copies of all mounts of the node");
+            tracing::debug!(
+                %error,
+                "cannot create a minimal mount namespace; each pod gets a copy of all mounts of \
+                 the node"
+            );
             Ok(None)
         }
     })
@@ -245,7 +249,7 @@ fn default_apparmor() -> Option<String> {
     }
     let loaded = AppArmor::load_default();
     loaded
-        .inspect_err(|error| tracing::warn!(%error, "loading the default AppArmor profile"))
+        .inspect_err(|error| tracing::warn!(%error, "cannot load the default AppArmor profile"))
         .ok()
 }
 
@@ -261,8 +265,10 @@ fn prepare_directories(config: &Config) -> Result<()> {
     // Writable layers hold what containers' roots left there, programs with the setuid bit too:
     // nobody else on the node may get at them.
     let pods = root.join("pods");
-    std::fs::set_permissions(&pods, Permissions::from_mode(0o700))
-        .map_err(Error::io(format!("closing {} to others", pods.display())))?;
+    std::fs::set_permissions(&pods, Permissions::from_mode(0o700)).map_err(Error::io(format!(
+        "restricting access to {}",
+        pods.display()
+    )))?;
     orlop_launch::make_private_dir(&private_dir(state)).map_err(|source| {
         Error::Launch {
             doing: "preparing the state directory".into(),

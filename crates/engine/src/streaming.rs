@@ -34,7 +34,7 @@ pub struct Sessions(pub Weak<Node>);
 impl Sessions {
     fn node(&self) -> Result<Arc<Node>> {
         let node = self.0.upgrade();
-        node.ok_or_else(|| Error::Internal("the daemon is stopping".into()).into())
+        node.ok_or_else(|| Error::Internal("the daemon is shutting down".into()).into())
     }
 }
 
@@ -157,7 +157,7 @@ async fn attach(
         () = follow_size(&keeper, &container, resizes) => {}
     }
     if let Err(error) = keeper.detach(attachment).await {
-        tracing::debug!(container = %container.id, %error, "detaching");
+        tracing::debug!(container = %container.id, %error, "cannot detach from a container");
     }
     Ok(())
 }
@@ -171,7 +171,7 @@ async fn follow_size(keeper: &Keeper, container: &Container, resizes: Option<Res
                 rows: size.height,
             };
             if let Err(error) = keeper.resize(container.id.as_str(), size).await {
-                tracing::debug!(container = %container.id, %error, "resizing a terminal");
+                tracing::debug!(container = %container.id, %error, "cannot resize a terminal");
             }
         }
     }
@@ -196,7 +196,7 @@ async fn port_forward(pods: &Pods, pod_id: &str, port: u16) -> Result<Box<dyn Du
 }
 
 fn pipe() -> Result<(OwnedFd, OwnedFd)> {
-    let failed = Error::io("making a pipe for a session");
+    let failed = Error::io("creating a pipe for a session");
     pipe_with(PipeFlags::CLOEXEC).map_err(|errno| failed(errno.into()).into())
 }
 

@@ -93,7 +93,7 @@ impl Keeper {
         let patience = patience(&call)?;
         let key = self.key();
         let io_failure = |error: io::Error| {
-            let message = format!("preparing to call the runtime: {error}");
+            let message = format!("cannot prepare the runtime call: {error}");
             failure(kind_of(&error, FailureKind::Failed), message)
         };
         let console = if console {
@@ -236,7 +236,10 @@ impl Keeper {
         call.read_output();
         let answer = Failure {
             kind: FailureKind::TimedOut,
-            message: format!("not finished within {} ms, killed", call.limit_ms),
+            message: format!(
+                "it did not finish within {} ms and was killed",
+                call.limit_ms
+            ),
             runtime_log: tail_of(&call.log),
             runtime_output: text(&call.printed),
         };
@@ -276,8 +279,8 @@ impl Keeper {
             Ok(())
         } else {
             let message = match status.signal {
-                0 => format!("it ended with exit code {}", status.code),
-                signal => format!("it was ended by signal {signal}"),
+                0 => format!("it exited with code {}", status.code),
+                signal => format!("it was killed by signal {signal}"),
             };
             Err(Failure {
                 kind: FailureKind::RuntimeFailed,
@@ -320,7 +323,7 @@ pub(crate) fn patience(call: &RuntimeCall) -> Result<Duration, Failure> {
     }
     match call.until_ns.saturating_sub(monotonic_ns()) {
         0 => {
-            let message = "it was not asked in time; nobody waits for it any more";
+            let message = "the request arrived too late; its caller no longer waits";
             Err(failure(FailureKind::TimedOut, message))
         }
         left => Ok(limit.min(Duration::from_nanos(left))),

@@ -26,13 +26,13 @@ pub(crate) fn run() -> ExitCode {
         Ok(Some(socket)) => socket,
         Ok(None) => return ExitCode::SUCCESS,
         Err(error) => {
-            eprintln!("orlop-keeper: detaching: {error}");
+            eprintln!("orlop-keeper: cannot detach from the daemon: {error}");
             return ExitCode::FAILURE;
         }
     };
     // Without a daemon on standard input there is nobody to talk to.
     let Some((request, setup, given, buffer)) = first_message(&socket) else {
-        eprintln!("orlop-keeper is started by the orlop daemon, not by hand");
+        eprintln!("orlop-keeper is started by the orlop daemon; do not run it by hand");
         return ExitCode::FAILURE;
     };
     match settle(setup, given) {
@@ -95,7 +95,7 @@ fn settle(setup: Setup, given: Given) -> Result<(Pod, OwnedFd), Failure> {
     if setup.version != VERSION {
         return Err(Failure {
             kind: FailureKind::Unsupported,
-            ..failure(format!("speaking protocol version {}", setup.version))
+            ..failure(format!("unsupported protocol version {}", setup.version))
         });
     }
     if let Some(limits) = &setup.open_files {
@@ -103,14 +103,18 @@ fn settle(setup: Setup, given: Given) -> Result<(Pod, OwnedFd), Failure> {
         set_open_files(limits).map_err(&failure)?;
     }
     let dir = lock_dir(&setup.dir).map_err(&failure)?;
-    divert_errors(&setup.dir)
-        .map_err(|error| failure(format!("opening a log in {}: {error}", setup.dir.display())))?;
+    divert_errors(&setup.dir).map_err(|error| {
+        failure(format!(
+            "cannot open a log in {}: {error}",
+            setup.dir.display()
+        ))
+    })?;
     set_child_subreaper(Some(rustix::process::getpid()))
-        .map_err(|error| failure(format!("becoming a subreaper: {error}")))?;
+        .map_err(|error| failure(format!("cannot become a child subreaper: {error}")))?;
     let pod = Pod::make(setup, dir, given).map_err(failure)?;
     // After the pod's init was forked, which has its own way with signals.
     let children = signal::install()
-        .map_err(|error| failure(format!("installing signal handlers: {error}")))?;
+        .map_err(|error| failure(format!("cannot install signal handlers: {error}")))?;
     Ok((pod, children))
 }
 

@@ -145,7 +145,7 @@ impl Keeper {
         container.report_by = Some(Instant::now() + REPORT_LIMIT);
         container.input = None;
         if let Err(error) = self.write_record(&id, &status) {
-            eprintln!("orlop-keeper: writing the exit record of {id}: {error}");
+            eprintln!("orlop-keeper: cannot write the exit record of {id}: {error}");
         }
         self.drain(key);
         self.went(key);

@@ -138,7 +138,7 @@ impl Keeper {
                 Ok((writer, watch))
             }) {
                 Ok(writer) => self.writer = Some(writer),
-                Err(error) => eprintln!("orlop-keeper: starting the log writer: {error}"),
+                Err(error) => eprintln!("orlop-keeper: cannot start the log writer: {error}"),
             }
         }
     }

@@ -14,7 +14,7 @@ pub type Result<T, E = Error> = std::result::Result<T, E>;
 #[non_exhaustive]
 pub enum Error {
     /// The keeper's program could not be started.
-    #[error("starting keeper {program:?}; is it installed beside the daemon?")]
+    #[error("cannot start keeper {program:?}; check that it is installed next to the daemon")]
     Spawn {
         /// The program.
         program: PathBuf,
@@ -23,7 +23,7 @@ pub enum Error {
         source: io::Error,
     },
     /// A keeper's socket could not be connected to: the keeper is dead, never was, or is busy.
-    #[error("connecting to the keeper in {dir:?}")]
+    #[error("cannot connect to the keeper in {dir:?}")]
     Connect {
         /// The pod's directory.
         dir: PathBuf,
@@ -32,7 +32,7 @@ pub enum Error {
         source: io::Error,
     },
     /// The connection to the keeper is lost: it has died, or it was shut down.
-    #[error("{doing}: the pod's keeper is gone")]
+    #[error("{doing}: the pod's keeper has exited")]
     Gone {
         /// What was being done.
         doing: String,
@@ -46,7 +46,7 @@ pub enum Error {
         after: Duration,
     },
     /// The keeper does not keep to the protocol.
-    #[error("{doing}: the keeper's answer is not understood")]
+    #[error("{doing}: cannot decode the keeper's response")]
     Protocol {
         /// What was being done.
         doing: String,

@@ -24,7 +24,7 @@ use rustix::thread::{LinkNameSpaceType, UnshareFlags, move_into_link_name_space,
 pub fn few_mounts() -> io::Result<OwnedFd> {
     let thread = std::thread::Builder::new().name("orlop-mounts".to_owned());
     let made = started(thread.spawn(leave_all))?.join();
-    made.map_err(|_| io::Error::other("the thread that makes it died"))?
+    made.map_err(|_| io::Error::other("the thread that creates the mount namespace panicked"))?
 }
 
 /// Leaves all mounts of the node, with this thread alone.

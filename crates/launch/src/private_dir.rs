@@ -30,10 +30,11 @@ pub fn make_private_dir(path: &Path) -> Result<()> {
         .create(path)
         .map_err(failure("creating directory"))?;
     let path = fs::canonicalize(path).map_err(failure("resolving directory"))?;
-    let table = Mountinfo::own().map_err(failure("reading the mount table to look for"))?;
+    let table = Mountinfo::own().map_err(failure("reading the mount table to find"))?;
     if !table.mounts().any(|mount| mount.point() == path) {
-        mount_bind(&path, &path).map_err(|errno| failure("mounting on itself")(errno.into()))?;
+        mount_bind(&path, &path)
+            .map_err(|errno| failure("bind-mounting on itself")(errno.into()))?;
     }
     mount_change(&path, MountPropagationFlags::PRIVATE)
-        .map_err(|errno| failure("making private")(errno.into()))
+        .map_err(|errno| failure("setting private mount propagation of")(errno.into()))
 }

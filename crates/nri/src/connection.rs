@@ -125,10 +125,10 @@ pub enum CallError {
     #[error("no answer within {0:?}")]
     Timeout(Duration),
     /// What came is no answer.
-    #[error("the answer cannot be understood: {0}")]
+    #[error("cannot decode the response: {0}")]
     Rubbish(String),
     /// It cannot be sent.
-    #[error("a message of {0} bytes cannot be sent; {MAX_MESSAGE} are the most")]
+    #[error("cannot send a message of {0} bytes; the limit is {MAX_MESSAGE}")]
     TooLarge(usize),
     /// The other side says no.
     #[error("{}", .0.message)]
@@ -296,8 +296,8 @@ impl Connection {
             };
             match written {
                 Ok(Ok(())) => {}
-                Ok(Err(error)) => self.close(format!("writing to it: {error}")),
-                Err(_) => self.close(format!("it has not read for {WRITE_LIMIT:?}")),
+                Ok(Err(error)) => self.close(format!("cannot write to the connection: {error}")),
+                Err(_) => self.close(format!("the peer did not read for {WRITE_LIMIT:?}")),
             }
         }
         let _ = timeout(WRITE_LIMIT, socket.shutdown()).await;
@@ -312,16 +312,18 @@ impl Connection {
                 read = socket.read_buf(decoder.buffer()) => read,
             };
             match read {
-                Ok(0) => return self.close("the other side closed it"),
+                Ok(0) => return self.close("the peer closed the connection"),
                 Ok(_) => {}
-                Err(error) => return self.close(format!("reading from it: {error}")),
+                Err(error) => {
+                    return self.close(format!("cannot read from the connection: {error}"));
+                }
             }
             loop {
                 match decoder.next() {
                     Ok(Some(message)) => self.take(message, &serve, &served),
                     Ok(None) => break,
                     Err(rubbish) => {
-                        return self.close(format!("it sent what is no message: {rubbish}"));
+                        return self.close(format!("the peer sent an invalid message: {rubbish}"));
                     }
                 }
             }
@@ -374,7 +376,7 @@ fn answer(to: &Message, result: Result<Vec<u8>, Status>) -> Bytes {
     let result = match result {
         Ok(payload) if payload.len() > MAX_MESSAGE - 64 => Err(Status::new(
             StatusCode::ResourceExhausted,
-            "the answer is too large",
+            "the response is too large",
         )),
         other => other,
     };
@@ -495,7 +497,7 @@ mod tests {
         let (one, mut other) = UnixStream::pair().unwrap();
         let runtime = Connection::open(one, Side::Runtime, Arc::new(Echo));
         other.write_all(&[0xff; 64]).await.unwrap();
-        assert!(runtime.closed().await.contains("no message"));
+        assert!(runtime.closed().await.contains("invalid message"));
         let error = runtime.call("s", "Echo", vec![], LIMIT).await.unwrap_err();
         assert!(error.is_fatal());
     }

@@ -21,7 +21,8 @@ pub enum Error {
     },
     /// Two plugins want different things.
     #[error(
-        "NRI plugins {plugin:?} and {other:?} both tried to set {what}; configure one of them otherwise"
+        "NRI plugins {plugin:?} and {other:?} both tried to set {what}; change the configuration \
+         of one of them"
     )]
     Conflict {
         /// The later one.
@@ -32,7 +33,7 @@ pub enum Error {
         what: String,
     },
     /// A plugin wants to update the container that is only being made.
-    #[error("NRI plugin {plugin} asked for an update of {container} while that is being created")]
+    #[error("NRI plugin {plugin} requested an update of {container}, which is still being created")]
     UpdateInCreation {
         /// Which plugin.
         plugin: String,

@@ -65,9 +65,9 @@ pub(crate) struct Message {
 /// Why the other side's bytes are no messages.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum Rubbish {
-    #[error("a piece of {0} bytes; {MAX_PIECE} are the most")]
+    #[error("a fragment of {0} bytes; the limit is {MAX_PIECE}")]
     Piece(usize),
-    #[error("a message of {0} bytes; {MAX_MESSAGE} are the most")]
+    #[error("a message of {0} bytes; the limit is {MAX_MESSAGE}")]
     Message(usize),
     #[error("a message of the unknown type {0}")]
     Kind(u8),

@@ -54,20 +54,17 @@ pub(crate) async fn launch(nri: &Nri) {
 async fn launch_one(nri: &Nri, found: Found) {
     let name = format!("{}-{}", found.index, found.name);
     if let Err(problem) = start(nri, found).await {
-        tracing::error!(
-            plugin = name,
-            problem,
-            "an NRI plugin of this node does not take part"
-        );
+        tracing::error!(plugin = name, problem, "cannot start an NRI plugin");
     }
 }
 
 async fn start(nri: &Nri, found: Found) -> Result<(), String> {
-    let (own, theirs) = UnixStream::pair().map_err(|error| format!("a socket for it: {error}"))?;
+    let (own, theirs) =
+        UnixStream::pair().map_err(|error| format!("cannot create its socket: {error}"))?;
     let theirs = theirs
         .into_std()
         .and_then(|socket| socket.set_nonblocking(false).map(|()| socket))
-        .map_err(|error| format!("a socket for it: {error}"))?;
+        .map_err(|error| format!("cannot create its socket: {error}"))?;
     let mut command = Command::new(&found.path);
     command
         .env_clear()
@@ -80,7 +77,7 @@ async fn start(nri: &Nri, found: Found) -> Result<(), String> {
         .stderr(Stdio::piped())
         .kill_on_drop(true);
     pass_socket(&mut command, theirs.into())
-        .map_err(|error| format!("passing its socket on: {error}"))?;
+        .map_err(|error| format!("cannot pass the socket to it: {error}"))?;
     let started = command.spawn();
     // With it goes our copy of the plugin's end.
     drop(command);
@@ -110,13 +107,13 @@ async fn watch(mut child: Child, connection: Connection, name: String) {
     };
     match ended {
         Some(Ok(status)) => {
-            tracing::info!(plugin = name, %status, "an NRI plugin's program has ended");
-            connection.close(format!("its program has ended: {status}"));
+            tracing::info!(plugin = name, %status, "an NRI plugin's process exited");
+            connection.close(format!("its process exited: {status}"));
         }
-        Some(Err(error)) => tracing::warn!(plugin = name, %error, "waiting for an NRI plugin"),
+        Some(Err(error)) => tracing::warn!(plugin = name, %error, "cannot wait for an NRI plugin"),
         None => {
             if let Err(error) = child.kill().await {
-                tracing::warn!(plugin = name, %error, "ending an NRI plugin");
+                tracing::warn!(plugin = name, %error, "cannot kill an NRI plugin");
             }
         }
     }
@@ -158,7 +155,7 @@ fn discover(config: &Config) -> Vec<Found> {
         Ok(entries) => entries,
         Err(error) => {
             if error.kind() != ErrorKind::NotFound {
-                tracing::warn!(path = %dir.display(), %error, "looking for NRI plugins");
+                tracing::warn!(path = %dir.display(), %error, "cannot read the directory of NRI plugins");
             }
             return Vec::new();
         }
@@ -170,7 +167,7 @@ fn discover(config: &Config) -> Vec<Found> {
             Ok(Some(one)) => found.push(one),
             Ok(None) => {}
             Err(problem) => {
-                tracing::warn!(path = %path.display(), problem, "passing over an NRI plugin");
+                tracing::warn!(path = %path.display(), problem, "skipping an NRI plugin");
             }
         }
     }

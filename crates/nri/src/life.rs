@@ -92,7 +92,7 @@ impl Nri {
                 }
                 Ok(Err(error)) => tracing::warn!(
                     path = %path.display(), %error,
-                    "no NRI plugins can connect: set nri.socket to another path, or \
+                    "NRI plugins cannot connect; set nri.socket to another path, or \
                      nri.external_connections to false"
                 ),
                 Err(_) => {}
@@ -108,7 +108,7 @@ impl Nri {
         self.0.wanted.store(0, Ordering::Release);
         let farewells = plugins.iter().map(|plugin| async move {
             let _ = plugin.call::<()>("Shutdown", &(), FAREWELL).await;
-            plugin.connection.close("the runtime goes down");
+            plugin.connection.close("the runtime is shutting down");
         });
         join_all(farewells).await;
         self.0.tasks.close();

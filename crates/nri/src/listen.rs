@@ -36,7 +36,10 @@ pub(crate) async fn accept(nri: Nri, listener: UnixListener, stop: CancellationT
         async move {
             let _in_progress = in_progress;
             if let Err(problem) = take_in(&nri, socket).await {
-                tracing::warn!(problem, "an NRI plugin connected and does not take part");
+                tracing::warn!(
+                    problem,
+                    "an NRI plugin connected but could not be registered"
+                );
             }
         }
     };
@@ -48,7 +51,10 @@ async fn take_in(nri: &Nri, socket: UnixStream) -> Result<(), String> {
     let peer = socket.peer_cred().map_err(|error| error.to_string())?;
     let own = std::fs::metadata("/proc/self").map_or(0, |own| own.uid());
     if peer.uid() != 0 && peer.uid() != own {
-        return Err(format!("user {} may not be a plugin", peer.uid()));
+        return Err(format!(
+            "user {} is not allowed to connect as a plugin",
+            peer.uid()
+        ));
     }
     let plugin = register(nri, socket, None).await?;
     nri.take_in(plugin).await

@@ -63,22 +63,22 @@ impl Metrics {
         let inner = &self.0;
         registry.register(
             "orlop_nri_plugins",
-            "NRI plugins connected and in use",
+            "NRI plugins that are registered",
             inner.plugins.clone(),
         );
         registry.register(
             "orlop_nri_calls",
-            "Calls of NRI plugins, by plugin, call and outcome",
+            "Calls to NRI plugins, by plugin, call and outcome",
             inner.calls.clone(),
         );
         registry.register(
             "orlop_nri_call_duration_seconds",
-            "How long calls of NRI plugins took",
+            "Duration of calls to NRI plugins",
             inner.seconds.clone(),
         );
         registry.register(
             "orlop_nri_changes",
-            "Adjustments, updates and evictions that NRI plugins asked for",
+            "Adjustments, updates and evictions that NRI plugins requested",
             inner.changes.clone(),
         );
     }

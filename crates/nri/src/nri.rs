@@ -445,7 +445,11 @@ impl Nri {
         plugins.retain(|own| !Arc::ptr_eq(own, plugin));
         if plugins.len() < before {
             self.count(&plugins);
-            tracing::warn!(plugin = plugin.full_name, reason, "an NRI plugin is gone");
+            tracing::warn!(
+                plugin = plugin.full_name,
+                reason,
+                "an NRI plugin disconnected"
+            );
         }
     }
 
@@ -461,7 +465,7 @@ impl Nri {
             plugin = plugin.full_name,
             version = plugin.identity.version,
             pid = plugin.pid,
-            "an NRI plugin takes part"
+            "registered an NRI plugin"
         );
         let (nri, own) = (self.clone(), Arc::clone(&plugin));
         self.attend(async move {
@@ -481,17 +485,21 @@ impl Nri {
     }
 
     async fn synchronized(&self, plugin: &Arc<Plugin>) -> Result<Vec<ContainerUpdate>, String> {
-        let config = self.config().ok_or("the interface is off")?;
-        let runtime = self.0.runtime.get().ok_or("the runtime is not up yet")?;
+        let config = self.config().ok_or("NRI is disabled")?;
+        let runtime = self
+            .0
+            .runtime
+            .get()
+            .ok_or("the runtime is still starting")?;
         let closed = self.0.gate.close().await;
-        let closed = closed.ok_or("the node is too busy to tell its state; connect again")?;
+        let closed = closed.ok_or("the node is too busy to send its state; connect again")?;
         let (pods, containers) = runtime.snapshot().await;
         let limit = config.registration_timeout;
         let updates = synchronize(plugin, pods, containers, limit).await?;
         let admitted = closed.unless_overtaken(|| self.admit(plugin));
         admitted.unwrap_or_else(|| {
             let limit = for_new_ones(&config);
-            let problem = "the node has changed while it was told its state, which took over";
+            let problem = "the node changed while the plugin received its state, which took over";
             Err(format!("{problem} {limit:?}; connect again"))
         })?;
         Ok(updates)
@@ -500,10 +508,10 @@ impl Nri {
     fn admit(&self, plugin: &Arc<Plugin>) -> Result<(), String> {
         let mut plugins = self.plugins();
         if plugins.len() >= MAX_PLUGINS {
-            return Err(format!("there are {MAX_PLUGINS} plugins already"));
+            return Err(format!("the limit of {MAX_PLUGINS} plugins is reached"));
         }
         if self.0.stopping.lock().is_cancelled() {
-            return Err("the runtime goes down".to_owned());
+            return Err("the runtime is shutting down".to_owned());
         }
         plugins.push(Arc::clone(plugin));
         // Of several with one index, the older ones first.

@@ -120,7 +120,7 @@ impl Plugin {
                     tracing::info!(
                         plugin = self.full_name,
                         call = call_of(event),
-                        "an NRI plugin of an older version; telling it by StateChange"
+                        "an NRI plugin uses an older API version; sending it StateChange instead"
                     );
                 }
                 told => return told,
@@ -160,7 +160,8 @@ pub(crate) fn check_name(name: &str) -> Result<(), String> {
         return Ok(());
     }
     Err(format!(
-        "the name {name:?} is empty, too long, or has others than letters, digits and -_.+"
+        "the name {name:?} is empty, too long, or has characters other than letters, digits and \
+         -_.+"
     ))
 }
 

@@ -50,15 +50,15 @@ pub(crate) async fn register(
     });
     let connection = Connection::open(socket, Side::Runtime, Arc::clone(&desk) as Arc<dyn Serve>);
     let closing = CloseOnDrop(Some(connection.clone()));
-    let config = nri.config().ok_or("the interface is switched off")?;
+    let config = nri.config().ok_or("NRI is disabled")?;
     let limit = config.registration_timeout;
     let said = tokio::select! {
         said = timeout(limit, registered) => said,
-        reason = connection.closed() => return Err(format!("it left unregistered: {reason}")),
+        reason = connection.closed() => return Err(format!("it disconnected before it registered: {reason}")),
     };
     let said = said
-        .map_err(|_| format!("it has not registered within {limit:?}"))?
-        .map_err(|_| "it left unregistered".to_owned())?;
+        .map_err(|_| format!("it did not register within {limit:?}"))?
+        .map_err(|_| "it disconnected before it registered".to_owned())?;
     let version = said.nri_version;
     let (identity, text, origin) = if let Some(own) = launched {
         let identity = Identity {
@@ -95,7 +95,7 @@ async fn configure(
     config: String,
     limit: Duration,
 ) -> Result<Events, String> {
-    let own = nri.config().ok_or("the interface is switched off")?;
+    let own = nri.config().ok_or("NRI is disabled")?;
     let millis = |duration: Duration| i64::try_from(duration.as_millis()).unwrap_or(i64::MAX);
     let request = ConfigureRequest {
         config,
@@ -111,7 +111,7 @@ async fn configure(
         .map_err(|error| CallError::Rubbish(error.to_string()).to_string())?;
     Events::of_subscription(answer.events).ok_or_else(|| {
         format!(
-            "it asks for unknown events ({:#x}); it may be newer than {VERSION}",
+            "it subscribes to unknown events ({:#x}); it may be newer than {VERSION}",
             answer.events
         )
     })
@@ -154,7 +154,7 @@ impl Desk {
         }
         let tell = self.tell.lock().take();
         let Some(tell) = tell else {
-            let problem = "this connection is registered already";
+            let problem = "this connection is already registered";
             return Err(Status::new(StatusCode::InvalidArgument, problem));
         };
         let _ = tell.send(request);
@@ -191,7 +191,7 @@ impl CloseOnDrop {
 impl Drop for CloseOnDrop {
     fn drop(&mut self) {
         if let Some(connection) = self.0.take() {
-            connection.close("registering failed");
+            connection.close("the registration failed");
         }
     }
 }

@@ -83,7 +83,7 @@ impl Stub {
 
     /// Leaves.
     pub fn close(&self) {
-        self.connection.close("the plugin leaves");
+        self.connection.close("the plugin disconnected");
     }
 
     /// Waits for the end of the connection, and says why.

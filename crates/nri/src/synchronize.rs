@@ -29,14 +29,14 @@ pub(crate) async fn synchronize(
         let answer = plugin.call::<SynchronizeResponse>("Synchronize", &part, left);
         let answer = answer
             .await
-            .map_err(|error| format!("telling it the node's state: {error}"))?;
+            .map_err(|error| format!("cannot send it the node's state: {error}"))?;
         if !part.more {
             return Ok(answer.update);
         }
         if !answer.more || !answer.update.is_empty() {
             return Err(
-                "it cannot take the node's state in parts, and there is too much for one; \
-                 it needs a newer NRI library"
+                "it cannot receive the node's state in several messages, and the state is too \
+                 large for one; it needs a newer NRI library"
                     .to_owned(),
             );
         }

@@ -74,7 +74,7 @@ impl Validator {
         }
         for (rejected, field, what) in [
             (self.reject_namespaces, Field::Namespace, "namespaces"),
-            (self.reject_sysctls, Field::Sysctl, "kernel settings"),
+            (self.reject_sysctls, Field::Sysctl, "kernel parameters"),
         ] {
             if let Some(entries) = entries(field).filter(|all| rejected && !all.is_empty()) {
                 let list: Vec<_> = entries
@@ -106,7 +106,7 @@ impl Validator {
                 "0" | "f" | "F" | "false" | "FALSE" | "False" => {}
                 _ => {
                     return Err(format!(
-                        "the annotation {tolerated} is {value:?}; true or false is expected"
+                        "the annotation {tolerated} is {value:?}; use true or false"
                     ));
                 }
             }
@@ -114,7 +114,9 @@ impl Validator {
         let mut required = self.required_plugins.clone();
         if let Some(value) = annotation(pod, REQUIRED_PLUGINS, container) {
             let list: Vec<String> = orlop_yaml::from_str(value).map_err(|_| {
-                format!("the annotation {REQUIRED_PLUGINS} is {value:?}, which is no list of names")
+                format!(
+                    "the annotation {REQUIRED_PLUGINS} is {value:?}, which is not a list of names"
+                )
             })?;
             required.extend(list);
         }

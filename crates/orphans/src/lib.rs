@@ -32,8 +32,9 @@ pub fn end(root: &Path, id: &str, patience: Duration) -> io::Result<()> {
             let _ = pidfd_send_signal(process, Signal::KILL);
         }
         if !found.iter().all(|process| ends(process, deadline)) {
-            let problem =
-                format!("a runtime of container {id} is still there {patience:?} after SIGKILL");
+            let problem = format!(
+                "a runtime process of container {id} still runs {patience:?} after SIGKILL"
+            );
             return Err(io::Error::new(io::ErrorKind::TimedOut, problem));
         }
     }

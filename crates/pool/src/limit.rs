@@ -8,19 +8,20 @@ use std::io;
 pub enum NoThread {
     /// There are as many as may be.
     #[error(
-        "there are as many threads and processes as may be; raise what limits them (TasksMax or pids.max of the \
-         service's cgroup or of one above it, ulimit -u, kernel.threads-max, kernel.pid_max)"
+        "the limit of threads and processes is reached; raise it (TasksMax or pids.max of the \
+         service's cgroup or a parent, ulimit -u, kernel.threads-max, kernel.pid_max)"
     )]
     Tasks(#[source] io::Error),
     /// There is no memory for another.
     #[error(
-        "there is not enough memory for another thread or process; raise what limits it (MemoryMax or memory.max \
-         of the service's cgroup or of one above it, vm.overcommit_memory) or free some"
+        "not enough memory for another thread or process; free memory or raise the limit \
+         (MemoryMax or memory.max of the service's cgroup or a parent, vm.overcommit_memory)"
     )]
     Memory(#[source] io::Error),
     /// As many files are open as may be.
     #[error(
-        "as many files are open as may be; raise what limits them (LimitNOFILE of the service, ulimit -n, fs.file-max)"
+        "the limit of open files is reached; raise it (LimitNOFILE of the service, ulimit -n, \
+         fs.file-max)"
     )]
     Files(#[source] io::Error),
 }

@@ -31,7 +31,7 @@ static ANSWERING: Threads = Threads::new(32, IDLE);
 #[derive(Debug, thiserror::Error)]
 pub enum Ended {
     /// The work panicked.
-    #[error("the operation ended abnormally: it panicked: {0}")]
+    #[error("the operation panicked: {0}")]
     Panicked(String),
     /// There is no thread, and none can be started.
     #[error("starting a thread")]
@@ -97,7 +97,7 @@ where
     });
     async move {
         begin_here(threads, work).map_err(Ended::NoThread)?;
-        let lost = |_| Err(Ended::Panicked("it was lost".to_owned()));
+        let lost = |_| Err(Ended::Panicked("its result was lost".to_owned()));
         told.await.unwrap_or_else(lost)
     }
 }
@@ -233,7 +233,7 @@ mod tests {
         let error = blocking(|| panic!("on purpose")).await.unwrap_err();
         let said = error.to_string();
         assert!(
-            said.contains("abnormally") && said.contains("on purpose"),
+            said.contains("panicked") && said.contains("on purpose"),
             "{said}"
         );
     }

@@ -27,9 +27,7 @@ pub struct Place {
 #[derive(Debug, thiserror::Error)]
 pub enum Refused {
     /// As many wait already as may.
-    #[error(
-        "{place}: all {threads} threads are taken and as many calls wait as may: try again later"
-    )]
+    #[error("{place}: all {threads} threads are busy and the queue is full; try again later")]
     Full {
         /// The place's name.
         place: &'static str,
@@ -37,7 +35,7 @@ pub enum Refused {
         threads: usize,
     },
     /// No thread could be started.
-    #[error("starting a thread for {place}")]
+    #[error("cannot start a thread: {place}")]
     NoThread {
         /// The place's name.
         place: &'static str,
@@ -46,7 +44,7 @@ pub enum Refused {
         source: std::io::Error,
     },
     /// The work panicked.
-    #[error("{place}: the operation ended abnormally")]
+    #[error("{place}: the operation panicked")]
     Panicked {
         /// The place's name.
         place: &'static str,

@@ -82,7 +82,7 @@ pub async fn ask(
             let mut answer = Vec::new();
             read_start(stdout, limit.saturating_add(1), &mut answer).await?;
             if answer.len() as u64 > limit {
-                let problem = format!("it said more than {limit} bytes");
+                let problem = format!("it printed more than {limit} bytes");
                 return Err(Error::new(ErrorKind::FileTooLarge, problem));
             }
             Ok((answer, child.wait().await?))

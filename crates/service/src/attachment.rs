@@ -59,13 +59,18 @@ fn port_mappings(config: &PodSandboxConfig) -> Result<Vec<PortMapping>, Invalid>
 fn port_mapping(asked: &AskedPort) -> Result<PortMapping, (&'static str, String)> {
     let port = |name, value: i32| {
         let port = u16::try_from(value).ok().filter(|port| *port > 0);
-        port.ok_or_else(|| (name, format!("{value} is no port; ports are 1 to 65535")))
+        port.ok_or_else(|| {
+            (
+                name,
+                format!("{value} is not a port; use a number from 1 to 65535"),
+            )
+        })
     };
     let host_ip = match asked.host_ip.as_str() {
         "" => None,
         text => Some(
             text.parse()
-                .map_err(|_| ("host_ip", format!("{text:?} is no IP address")))?,
+                .map_err(|_| ("host_ip", format!("{text:?} is not an IP address")))?,
         ),
     };
     Ok(PortMapping {
@@ -114,15 +119,15 @@ mod tests {
         for (wrong, words) in [
             (
                 port(70_000, 80, ""),
-                "config.port_mappings[1].host_port: 70000 is no port",
+                "config.port_mappings[1].host_port: 70000 is not a port",
             ),
             (
                 port(80, 0, ""),
-                "config.port_mappings[1].container_port: 0 is no port",
+                "config.port_mappings[1].container_port: 0 is not a port",
             ),
             (
                 port(80, 80, "localhost"),
-                "config.port_mappings[1].host_ip: \"localhost\" is no IP address",
+                "config.port_mappings[1].host_ip: \"localhost\" is not an IP address",
             ),
         ] {
             let refused = asked(vec![port(80, 80, "::1"), wrong]).unwrap_err();

@@ -8,14 +8,14 @@ pub fn of_network(status: &Status) -> Finding {
     const AREA: &str = "network";
     match status {
         Status::Ready { warnings } if warnings.is_empty() => {
-            Finding::ok(AREA, "pods can be attached")
+            Finding::ok(AREA, "pods can be attached to the network")
         }
         Status::Ready { warnings } => {
-            let remedy = "mend the CNI configuration";
+            let remedy = "fix the CNI configuration";
             Finding::warning(AREA, warnings.join("; "), remedy)
         }
         Status::NotReady { message, .. } => {
-            let remedy = "mend the CNI configuration, or install the plugins it names";
+            let remedy = "fix the CNI configuration, or install the plugins that it names";
             Finding::problem(AREA, message, remedy)
         }
     }

@@ -39,10 +39,10 @@ struct UnderWay<T, E, Q> {
 #[derive(Debug, thiserror::Error)]
 pub enum Failure {
     /// It panicked, or the runtime has ended.
-    #[error("the operation ended abnormally: {0}")]
+    #[error("the operation panicked or was cancelled: {0}")]
     Broken(JoinError),
     /// Somebody asks for another thing under this identity.
-    #[error("{0} is being made with another configuration at this moment: wait for that to end")]
+    #[error("{0} is being created with another configuration; wait until that request finishes")]
     Another(String),
 }
 

@@ -46,7 +46,12 @@ impl Streaming {
     /// What a server that listens there is to go by, for its `change`; says why it cannot.
     pub fn prepare(&self, server: &Server) -> Result<Change, String> {
         let prepared = server.prepare(self.files(), self.terms.clone(), self.idle_timeout);
-        prepared.map_err(|error| format!("cannot serve exec sessions so: {}", chain(&error)))
+        prepared.map_err(|error| {
+            format!(
+                "cannot serve exec sessions with this configuration: {}",
+                chain(&error)
+            )
+        })
     }
 
     /// Begins to serve; says why not.
@@ -143,7 +148,7 @@ fn invalid(field: &'static str, problem: impl Display) -> Refused {
 pub fn check_exec(request: &ExecRequest) -> Result<(), Refused> {
     check_streams(request.tty, [request.stdin, request.stdout, request.stderr])?;
     if request.cmd.first().is_none_or(String::is_empty) {
-        return Err(invalid("cmd", "is empty; name a program"));
+        return Err(invalid("cmd", "is empty; specify a command"));
     }
     Ok(())
 }
@@ -155,11 +160,11 @@ pub fn check_attach(request: &AttachRequest) -> Result<(), Refused> {
 
 fn check_streams(tty: bool, [stdin, stdout, stderr]: [bool; 3]) -> Result<(), Refused> {
     if tty && stderr {
-        let problem = "can't be had together with tty; a terminal has one output";
+        let problem = "cannot be combined with tty; a terminal has only one output stream";
         return Err(invalid("stderr", problem));
     }
     if !(stdin || stdout || stderr) {
-        let problem = "one of stdin, stdout and stderr is needed";
+        let problem = "at least one of stdin, stdout and stderr is required";
         return Err(invalid("stdin, stdout, stderr", problem));
     }
     Ok(())
@@ -169,7 +174,12 @@ fn check_streams(tty: bool, [stdin, stdout, stderr]: [bool; 3]) -> Result<(), Re
 pub fn ports(request: &PortForwardRequest) -> Result<Vec<u16>, Refused> {
     let ports = request.port.iter().map(|port| {
         let valid = u16::try_from(*port).ok().filter(|port| *port > 0);
-        valid.ok_or_else(|| invalid("port", format!("{port} is no port; ports are 1 to 65535")))
+        valid.ok_or_else(|| {
+            invalid(
+                "port",
+                format!("{port} is not a port; use a number from 1 to 65535"),
+            )
+        })
     });
     ports.collect()
 }
@@ -234,7 +244,7 @@ mod tests {
         };
         let said = |request| check_attach(&request).unwrap_err().to_string();
         assert!(said(request(true, true, true)).starts_with("stderr: "));
-        assert!(said(request(false, false, false)).contains("is needed"));
+        assert!(said(request(false, false, false)).contains("is required"));
         assert!(check_attach(&request(true, true, false)).is_ok());
         let command = |cmd: &[&str]| ExecRequest {
             cmd: cmd.iter().map(ToString::to_string).collect(),

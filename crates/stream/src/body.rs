@@ -18,7 +18,7 @@ where
     read.map(http_body_util::Collected::to_bytes)
         .map_err(|error| {
             if error.is::<http_body_util::LengthLimitError>() {
-                let problem = format!("larger than the {limit} bytes that are read of it");
+                let problem = format!("larger than the limit of {limit} bytes");
                 return io::Error::new(io::ErrorKind::FileTooLarge, problem);
             }
             io::Error::other(error)

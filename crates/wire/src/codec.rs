@@ -19,19 +19,19 @@ use std::path::PathBuf;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Malformed {
     /// A field's length points behind the end of its payload.
-    #[error("a field is cut short")]
+    #[error("a field is truncated")]
     Truncated,
     /// A number has more bytes, or a larger value, than its type allows.
     #[error("a number does not fit its field")]
     Number,
     /// A text is not UTF-8.
-    #[error("a text is not UTF-8")]
+    #[error("a string is not valid UTF-8")]
     Text,
     /// A frame announces more bytes or descriptors than allowed.
-    #[error("a frame is larger than the protocol allows")]
+    #[error("a frame is larger than the protocol limit")]
     Oversized,
     /// A frame announces descriptors that did not come with it.
-    #[error("a frame came without its file descriptors")]
+    #[error("a frame arrived without its file descriptors")]
     MissingFds,
 }
 

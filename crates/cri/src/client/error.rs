@@ -23,8 +23,8 @@ pub enum ClientError {
     },
     /// The connection broke before the answer was there. What was asked for may be done or not.
     #[error(
-        "{rpc} had no answer: the connection broke ({reason}). If the runtime was stopped or \
-         restarted, look at what it did and ask again"
+        "{rpc} failed: the connection was lost ({reason}); if the runtime stopped or restarted, \
+         check the result and try again"
     )]
     Broken {
         /// The call.
@@ -33,7 +33,7 @@ pub enum ClientError {
         reason: String,
     },
     /// The call took longer than it may. The runtime may still be at it.
-    #[error("{rpc} had no answer within {after:?}")]
+    #[error("{rpc} timed out after {after:?}")]
     Deadline {
         /// The call.
         rpc: Rpc,
@@ -41,13 +41,13 @@ pub enum ClientError {
         after: Duration,
     },
     /// A command took longer than it may and was killed.
-    #[error("the command did not end within {after:?}")]
+    #[error("the command did not finish within {after:?}")]
     CommandTimedOut {
         /// How long it was given.
         after: Duration,
     },
     /// The runtime left out what the interface demands.
-    #[error("the runtime's answer to {rpc} has no {field}")]
+    #[error("the runtime's response to {rpc} has no {field}")]
     Incomplete {
         /// The call.
         rpc: Rpc,

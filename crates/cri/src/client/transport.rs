@@ -144,15 +144,15 @@ fn problem(endpoint: &Endpoint, error: &io::Error) -> String {
         (Endpoint::Unix(path), io::ErrorKind::NotFound) => {
             let place = path.parent().map(PathBuf::from).unwrap_or_default();
             format!(
-                "there is no such socket in {}: is the runtime started?",
+                "the socket does not exist in {}; check that the runtime is running",
                 place.display()
             )
         }
         (Endpoint::Unix(_), io::ErrorKind::PermissionDenied) => {
-            "permission denied: run as root, or as a member of the socket's group".to_owned()
+            "permission denied; run as root or as a member of the socket's group".to_owned()
         }
         (_, io::ErrorKind::ConnectionRefused) => {
-            "nobody listens there: has the runtime stopped?".to_owned()
+            "connection refused; check that the runtime is running".to_owned()
         }
         (_, io::ErrorKind::TimedOut) => {
             format!("no answer within {} s", CONNECT_TIMEOUT.as_secs())

@@ -198,7 +198,7 @@ fn mismatch(path: &str, expected: impl Into<String>, json: &Json) -> JsonError {
     };
     JsonError {
         path: if path.is_empty() {
-            "the whole".to_owned()
+            "the whole document".to_owned()
         } else {
             path.to_owned()
         },

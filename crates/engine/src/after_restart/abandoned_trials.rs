@@ -20,10 +20,7 @@ pub async fn end(state: &Path, runtimes: &[OciRuntime]) {
         let Some(id) = bundle.file_name().and_then(|name| name.to_str()) else {
             continue;
         };
-        tracing::info!(
-            id,
-            "ending the trial of a runtime that a daemon before this one began"
-        );
+        tracing::info!(id, "stopping a runtime test that an earlier daemon started");
         let at_work = (id.to_owned(), bundle.clone());
         let ended = blocking(move || {
             busy::end(&at_work.0, &at_work.1);
@@ -33,18 +30,18 @@ pub async fn end(state: &Path, runtimes: &[OciRuntime]) {
             tracing::warn!(
                 id,
                 error = chain(&*error),
-                "waiting for a runtime that is being tried"
+                "cannot wait for a runtime that is being tested"
             );
         }
         // Which of them made it is not known. To the others it is nothing.
         for runtime in runtimes {
             if let Err(error) = runtime.delete(id, LIMIT).await {
-                tracing::debug!(id, runtime = runtime.name, %error, "ending a trial");
+                tracing::debug!(id, runtime = runtime.name, %error, "cannot stop a runtime test");
             }
         }
         let removed = bundle.clone();
         if let Err(error) = blocking(move || remove_tree(&removed)).await {
-            tracing::warn!(id, error = chain(&*error), "removing a trial bundle");
+            tracing::warn!(id, error = chain(&*error), "cannot remove a trial bundle");
         }
     }
 }

@@ -115,7 +115,11 @@ fn read_pods(pods: &Path, runs: &Path) -> Result<Leftovers> {
             Ok(None) => left.debris.push(dir),
             Err(error) => {
                 // One bad disk block must not keep the whole node down.
-                tracing::error!(pod = name, error = chain(&*error), "leaving a pod alone");
+                tracing::error!(
+                    pod = name,
+                    error = chain(&*error),
+                    "cannot read the record of a pod; leaving the pod unmanaged"
+                );
                 left.unread.insert(name);
             }
         }
@@ -178,7 +182,7 @@ async fn restore_pod(node: &Arc<Node>, pod: &Arc<Pod>) -> Fate {
             Fate::Lost
         }
         Err(error) => {
-            tracing::warn!(pod = %pod.id, %error, "the pod's keeper does not answer yet");
+            tracing::warn!(pod = %pod.id, %error, "the pod's keeper does not respond yet");
             Fate::Silent
         }
     }
@@ -206,7 +210,7 @@ pub async fn adopt(
             take_over(node, pod, &listing.containers).await
         }
         Err(error) => {
-            tracing::error!(pod = %pod.id, %error, "asking a keeper for its containers");
+            tracing::error!(pod = %pod.id, %error, "cannot list the containers of a keeper");
             Vec::new()
         }
     };
@@ -256,7 +260,7 @@ fn end_commands(node: &Node, pod: &Arc<Pod>, keeper: &Keeper, execs: Vec<ExecInf
             if exec.exit.is_none()
                 && let Err(error) = end_command(&keeper, &exec.id).await
             {
-                tracing::warn!(exec = exec.id, %error, "ending a command of an earlier run");
+                tracing::warn!(exec = exec.id, %error, "cannot stop a command that an earlier daemon started");
             }
             let _ = keeper.forget_exec(&exec.id).await;
             let _ = blocking(move || remove_tree(&dir)).await;
@@ -309,7 +313,7 @@ async fn take_over(
                 }
             }
             None if container.phase() == container::Phase::Running => {
-                let message = "the pod's keeper does not know this container any more";
+                let message = "the pod's keeper no longer has this container";
                 if container.exited(exit(UNKNOWN, "Unknown", message)).await {
                     node.tell_container(&container, ContainerEventType::ContainerStoppedEvent);
                 }

@@ -40,10 +40,10 @@ pub async fn run(node: &Arc<Node>, left: Leftovers) {
     node.cgroups.give_back_limits(&all).await;
     for directory in debris {
         node.metrics.leak("directory");
-        tracing::warn!(path = %directory.display(), "no readable record; removing what is left");
+        tracing::warn!(path = %directory.display(), "a pod or container directory has no readable record; removing it");
         report(
             remove(directory).await,
-            "removing a directory without a record",
+            "cannot remove a directory without a record",
         );
     }
     for container in half_started {
@@ -94,7 +94,7 @@ async fn clean_half_start(node: &Node, container: &Arc<Container>) {
     let _turn = container.turn.lock().await;
     report(
         process::clean_up_half_made(&node.cgroups, &node.runtimes, container).await,
-        "cleaning up after half a start",
+        "cannot clean up after an interrupted container start",
     );
 }
 
@@ -128,7 +128,7 @@ async fn tidy_pod(node: &Node, pod: &Arc<Pod>, containers: &[Arc<Container>]) {
         },
     };
     if let Err(error) = tidied {
-        tracing::error!(pod = %pod.id, error = chain(&*error), "finishing what was begun");
+        tracing::error!(pod = %pod.id, error = chain(&*error), "cannot finish the interrupted operation of a pod");
     }
 }
 
@@ -164,18 +164,25 @@ async fn release_leftovers(node: &Arc<Node>, unread: HashSet<String>, runs: Vec<
                 node.metrics.leak("keeper");
                 if let Err(error) = end_unknown_keeper(&node, &name).await {
                     let error = chain(&*error);
-                    tracing::error!(pod = name, error, "ending a keeper that nobody knows");
+                    tracing::error!(
+                        pod = name,
+                        error,
+                        "cannot stop a keeper that belongs to no pod"
+                    );
                 }
             }
         })
         .await;
     if unread.is_empty() {
-        report(release_leases(node).await, "releasing leases of nobody");
+        report(
+            release_leases(node).await,
+            "cannot release image leases without a container",
+        );
     } else {
         // Nobody can tell which containers the unread pods have.
         tracing::warn!(
             pods = unread.len(),
-            "unread records: no image lease is released"
+            "some pod records are unreadable; releasing no image leases"
         );
     }
     let pods = Arc::clone(node);
@@ -188,7 +195,7 @@ async fn release_leftovers(node: &Arc<Node>, unread: HashSet<String>, runs: Vec<
             .iter()
             .for_each(|_| node.metrics.leak("network")),
         Err(error) => {
-            tracing::warn!(%error, "releasing network attachments of pods that are gone");
+            tracing::warn!(%error, "releasing network attachments of removed pods");
         }
     }
 }
@@ -198,7 +205,7 @@ pub async fn end_unknown_keeper(node: &Node, name: &str) -> Result<()> {
     let run = node.paths.runs().join(name);
     let ended = orlop_launch::end_keeper(&run).await;
     ended.map_err(|source| Error::Launch {
-        doing: format!("ending the keeper of pod sandbox {name}, which has no record"),
+        doing: format!("stopping the keeper of pod sandbox {name}, which has no record"),
         source,
     })?;
     // Nothing else says which containers the runtimes know: it goes last, so that whoever is killed here, or
@@ -221,7 +228,7 @@ async fn release_leases(node: &Node) -> Result<()> {
                 node.metrics.leak("lease");
             }
             Err(source) if first.is_ok() => {
-                let doing = "releasing the images of containers that are gone".into();
+                let doing = "releasing the images of removed containers".into();
                 first = Err(Error::Image { doing, source }.into());
             }
             Err(_) => {}

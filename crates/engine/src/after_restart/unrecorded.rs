@@ -30,14 +30,18 @@ pub fn end_in(node: &Arc<Node>, pod: &Arc<Pod>, keeper: &Keeper, listing: &[Cont
         if info.id == pod.id.as_str() || node.containers.contains(&info.id) {
             continue;
         }
-        tracing::error!(pod = %pod.id, container = info.id, "no record of a container; ending it");
+        tracing::error!(pod = %pod.id, container = info.id, "a container has no record; stopping it");
         node.metrics.leak("runtime");
         let (node_too, pod) = (Arc::clone(node), Arc::clone(pod));
         let (keeper, id) = (keeper.clone(), info.id.clone());
         node.tasks.spawn(async move {
             if let Err(error) = end(&node_too, &pod, &keeper, &id).await {
                 let error = chain(&*error);
-                tracing::error!(container = id, error, "ending a container without a record");
+                tracing::error!(
+                    container = id,
+                    error,
+                    "cannot stop a container without a record"
+                );
             }
         });
     }
@@ -52,7 +56,7 @@ async fn end(node: &Node, pod: &Pod, keeper: &Keeper, id: &str) -> Result<()> {
     } else {
         tracing::warn!(
             container = id,
-            "its runtime is not configured any more; ending it without"
+            "the container's runtime is no longer configured; stopping the container without it"
         );
     }
     // Some runtimes leave it to whoever called them.
@@ -83,7 +87,7 @@ pub async fn forget(node: &Node, pod: &str, run: &Path) -> Result<()> {
             tracing::error!(
                 id = of,
                 error = chain(&**error),
-                "ending what has no record"
+                "cannot remove resources of a container that has no record"
             );
             first = done;
         }
@@ -124,7 +128,10 @@ async fn end_cgroup(node: &Node, id: &str, bundle: PathBuf) -> Result<bool> {
     let spec = blocking(move || {
         let path = bundle.join("config.json");
         let there = path.try_exists();
-        if !there.map_err(Error::io(format!("looking for {}", path.display())))? {
+        if !there.map_err(Error::io(format!(
+            "checking whether {} exists",
+            path.display()
+        )))? {
             // Whoever was killed before it was written has made none.
             return Ok(Value::Null);
         }

@@ -41,7 +41,7 @@ fn check(config: &ContainerConfig) -> Result<()> {
         .components()
         .all(|part| matches!(part, Component::Normal(_) | Component::CurDir))
     {
-        let problem = format!("{log_path:?} must lie below the pod's log directory");
+        let problem = format!("{log_path:?} must be below the pod's log directory");
         return Err(Error::invalid("config.log_path", problem).into());
     }
     if config.envs.len() > MAX_ENVS {

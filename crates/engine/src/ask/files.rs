@@ -34,7 +34,10 @@ fn hostname(name: &str) -> Result<String> {
     if name.len() > HOSTNAME_MAX || name.contains(|c: char| c.is_whitespace() || c.is_control()) {
         return Err(Error::invalid(
             "config.hostname",
-            format!("{name:?} is no host name; it may have {HOSTNAME_MAX} characters, no spaces"),
+            format!(
+                "{name:?} is not a host name; it is limited to {HOSTNAME_MAX} characters without \
+                 spaces"
+            ),
         )
         .into());
     }
@@ -57,7 +60,7 @@ fn resolv_conf(dns: &DnsConfig) -> Result<String> {
     ];
     for (field, values) in lists {
         if let Some(bad) = values.iter().find(|value| value.contains(char::is_control)) {
-            let problem = format!("{bad:?} has a control character");
+            let problem = format!("{bad:?} contains a control character");
             return Err(Error::invalid(format!("config.dns_config.{field}"), problem).into());
         }
     }

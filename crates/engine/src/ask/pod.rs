@@ -132,10 +132,11 @@ fn network(
     config: &PodSandboxConfig,
     handler: &Handler,
 ) -> Result<Attachment> {
-    let name = id
-        .as_str()
-        .parse()
-        .map_err(|source| Error::Internal(format!("pod id {id} is no name for CNI: {source}")))?;
+    let name = id.as_str().parse().map_err(|source| {
+        Error::Internal(format!(
+            "pod ID {id} is not a valid CNI container ID: {source}"
+        ))
+    })?;
     let mut attachment = attachment(name, paths.net_pin(id), config).map_err(Error::from)?;
     attachment
         .conf_dir
@@ -170,7 +171,7 @@ fn check(config: &PodSandboxConfig) -> Result<()> {
     }
     if namespaces.pid() == NamespaceMode::Target {
         let field = "config.linux.security_context.namespace_options.pid";
-        return Err(Error::invalid(field, "TARGET is for containers only").into());
+        return Err(Error::invalid(field, "TARGET is allowed for containers only").into());
     }
     Ok(())
 }

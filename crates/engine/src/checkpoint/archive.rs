@@ -109,10 +109,7 @@ pub fn read(location: &Path, dir: &Path, limits: &Limits) -> Result<()> {
     make_images_dir(dir)?;
     extract(plain, dir, limits).map_err(|error| match error.kind() {
         io::ErrorKind::StorageFull => Error::io(format!("unpacking {what}"))(error).into(),
-        _ => Error::Precondition(format!(
-            "{what} is not the archive of a checkpoint: {error}"
-        ))
-        .into(),
+        _ => Error::Precondition(format!("{what} is not a checkpoint archive: {error}")).into(),
     })
 }
 
@@ -123,7 +120,7 @@ pub fn make_images_dir(dir: &Path) -> Result<()> {
         .mode(0o700)
         .recursive(true)
         .create(&images)
-        .map_err(Error::io(format!("making {}", images.display())))
+        .map_err(Error::io(format!("creating {}", images.display())))
         .map_err(Into::into)
 }
 
@@ -144,7 +141,7 @@ fn extract(plain: impl Read, dir: &Path, limits: &Limits) -> io::Result<()> {
             continue;
         }
         left = left.checked_sub(entry.size()).ok_or_else(|| {
-            io::Error::other(format!("it has more than {} bytes", limits.layer_bytes))
+            io::Error::other(format!("it is larger than {} bytes", limits.layer_bytes))
         })?;
         let mut file = new_file(&dir.join(name))?;
         io::copy(&mut entry, &mut file)?;
@@ -293,7 +290,9 @@ mod tests {
         let all = Limits::default();
         let error = read(&location, &dir.path().join("1"), &all).unwrap_err();
         assert!(
-            error.to_string().contains("a.tar is not the archive"),
+            error
+                .to_string()
+                .contains("a.tar is not a checkpoint archive"),
             "{error}"
         );
         write(&from, &location, &CancellationToken::new()).unwrap();
@@ -302,7 +301,10 @@ mod tests {
             ..Limits::default()
         };
         let error = read(&location, &dir.path().join("2"), &few).unwrap_err();
-        assert!(error.to_string().contains("more than 100 bytes"), "{error}");
+        assert!(
+            error.to_string().contains("larger than 100 bytes"),
+            "{error}"
+        );
         let error = read(dir.path(), &dir.path().join("3"), &all).unwrap_err();
         assert!(error.to_string().contains("not a regular file"), "{error}");
     }

@@ -35,7 +35,7 @@ pub fn end(container: &str, dir: &Path) {
             return;
         }
         if Instant::now() > deadline {
-            tracing::error!(dir = %dir.display(), "CRIU is still at work");
+            tracing::error!(dir = %dir.display(), "CRIU is still running");
             return;
         }
         std::thread::sleep(INTERVAL);

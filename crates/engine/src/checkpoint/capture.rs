@@ -47,13 +47,15 @@ pub fn check(runtimes: &Runtimes, container: &Container) -> Result<()> {
     let id = &container.id;
     if container.phase() != Phase::Running {
         let state = container.state().as_str_name();
-        let problem = format!("container {id} is not running, it is {state}");
+        let problem = format!("container {id} is not running; its state is {state}");
         return Err(Error::Precondition(problem).into());
     }
     let ranges = spec::IdRanges::parse(Some(container.pod.namespaces())).map_err(Error::Spec)?;
     if ranges.is_some() {
-        let problem =
-            format!("container {id} is in a user namespace; such containers cannot be written out");
+        let problem = format!(
+            "container {id} is in a user namespace; checkpoints of such containers are not \
+             supported"
+        );
         return Err(Error::Precondition(problem).into());
     }
     runtimes.of(&container.pod).map(drop)
@@ -61,8 +63,8 @@ pub fn check(runtimes: &Runtimes, container: &Container) -> Result<()> {
 
 /// What tells an operator that a program is missing.
 pub fn no_criu() -> Arc<Error> {
-    let problem = "there is no criu in /usr/local/sbin, /usr/sbin or another directory of \
-                   programs; checkpoints need it: install the package criu";
+    let problem = "cannot find criu in /usr/local/sbin, /usr/sbin or another program directory; install the \
+         package criu to create and restore checkpoints";
     Error::Precondition(problem.to_owned()).into()
 }
 
@@ -96,11 +98,11 @@ pub async fn capture(
     };
     let outcome = tokio::select! {
         outcome = tokio::time::timeout(limit, work) => outcome.unwrap_or_else(|_| {
-            let problem = format!("writing out takes longer than {limit:?}; nothing was written");
+            let problem = format!("the checkpoint took longer than {limit:?}; nothing was written");
             Err(Error::Timeout(problem).into())
         }),
         () = stop.cancelled() => {
-            Err(Error::Timeout("the client does not wait for the checkpoint".to_owned()).into())
+            Err(Error::Timeout("the client cancelled the checkpoint".to_owned()).into())
         }
     };
     if outcome.is_err() {
@@ -111,7 +113,11 @@ pub async fn capture(
     for container in containers {
         // One that stays frozen must not keep the others so.
         if let Err(error) = resume(runtimes, container).await {
-            tracing::error!(container = %container.id, error = chain(&*error), "thawing");
+            tracing::error!(
+                container = %container.id,
+                error = chain(&*error),
+                "cannot resume the container after the checkpoint"
+            );
             resumed = Err(error);
         }
     }
@@ -128,7 +134,7 @@ pub async fn clear(containers: &[Arc<Container>]) {
     for container in containers {
         let dir = directory(container);
         if let Err(error) = blocking(move || remove_tree(&dir)).await {
-            tracing::warn!(container = %container.id, error = chain(&*error), "clearing up");
+            tracing::warn!(container = %container.id, error = chain(&*error), "cannot remove the checkpoint files");
         }
     }
 }
@@ -156,7 +162,7 @@ async fn nobody_at_work(containers: &[Arc<Container>]) {
             Ok(())
         });
         if let Err(error) = ended.await {
-            tracing::error!(container = %container.id, error = chain(&*error), "waiting for CRIU");
+            tracing::error!(container = %container.id, error = chain(&*error), "cannot wait for CRIU");
         }
     }
 }
@@ -208,7 +214,7 @@ async fn write(
         .runtime
         .checkpoint(container.id.as_str(), &how, limit);
     if let Err(source) = written.await {
-        let error = launch("writing out", container, source);
+        let error = launch("creating a checkpoint of", container, source);
         return Err(with_reasons(error, dir.join(DUMP_LOG)).await);
     }
     let lower = held_layers(images, container.id.as_str()).await?;
@@ -221,7 +227,7 @@ pub async fn with_reasons(error: Arc<Error>, log: PathBuf) -> Arc<Error> {
     let read = move || {
         let text = orlop_disk::open_file(&log)
             .and_then(|file| orlop_disk::read_start(file, LOG_MAX))
-            .map_err(Error::io("reading CRIU's log"))?;
+            .map_err(Error::io("reading the CRIU log"))?;
         Ok(reasons(&String::from_utf8_lossy(&text)))
     };
     match blocking(read).await {
@@ -252,7 +258,10 @@ fn write_around(
         }
         Ok(())
     };
-    let doing = format!("writing out the files of container {}", container.id);
+    let doing = format!(
+        "writing the files of container {} to the checkpoint",
+        container.id
+    );
     write().map_err(Error::io(doing)).map_err(Into::into)
 }
 

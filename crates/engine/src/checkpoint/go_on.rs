@@ -71,7 +71,8 @@ pub fn unpack_changes(config: &Config, container: &Container) -> Result<()> {
     let limits = &config.images.limits;
     orlop_image::unpack_changes(ROOTFS_DIFF, archive, &container.upper(), limits).map_err(
         |source| {
-            let doing = "unpacking what the container of the checkpoint had changed".to_owned();
+            let doing =
+                "unpacking the file system changes of the checkpointed container".to_owned();
             Error::Image { doing, source }.into()
         },
     )
@@ -82,7 +83,7 @@ pub async fn check(container: &Arc<Container>, facts: &Facts, strict: Match) -> 
     let container = Arc::clone(container);
     let made = blocking(move || spec_file::read(&container.bundle)).await?;
     let (Some(made), Some(was)) = (made.process, facts.process.as_ref()) else {
-        return Err(Error::Precondition("the checkpoint has no process".to_owned()).into());
+        return Err(Error::Precondition("the checkpoint contains no process".to_owned()).into());
     };
     if made.terminal != was.terminal {
         let had = if was.terminal {
@@ -91,7 +92,7 @@ pub async fn check(container: &Arc<Container>, facts: &Facts, strict: Match) -> 
             "no terminal"
         };
         let problem = format!(
-            "must be {}: the container of the checkpoint has {had}",
+            "must be {}: the checkpointed container has {had}",
             was.terminal
         );
         return Err(Error::invalid("config.tty", problem).into());
@@ -104,7 +105,7 @@ pub async fn check(container: &Arc<Container>, facts: &Facts, strict: Match) -> 
 
 fn same_process(made: &oci::Process, was: &oci::Process) -> Result<()> {
     let differs = |field: &str, made: &dyn std::fmt::Debug, was: &dyn std::fmt::Debug| {
-        let problem = format!("gives {made:?}, but the checkpoint has {was:?}");
+        let problem = format!("is {made:?}, but the checkpoint has {was:?}");
         Err(Error::invalid(field, problem).into())
     };
     if made.args != was.args {
@@ -156,7 +157,7 @@ pub async fn started(container: &Container) {
     let removed = blocking(move || remove_tree(&dir)).await;
     if let Err(error) = removed {
         // It goes with the container.
-        tracing::warn!(container = %container.id, %error, "removing a checkpoint");
+        tracing::warn!(container = %container.id, %error, "cannot remove a checkpoint");
     }
 }
 

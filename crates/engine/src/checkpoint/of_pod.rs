@@ -86,14 +86,14 @@ pub fn chosen(
     for id in ids {
         let container = containers.visible(id)?;
         if container.pod.id != pod.id {
-            let problem = format!("container {id} is not of pod sandbox {}", pod.id);
+            let problem = format!("container {id} does not belong to pod sandbox {}", pod.id);
             return Err(Error::invalid(FIELD, problem).into());
         }
         capture::check(runtimes, &container)?;
         let name = container.metadata().name;
         file_of(&name)?;
         if !names.insert(name) || chosen.insert(container.id.to_string(), container).is_some() {
-            return Err(Error::invalid(FIELD, format!("has {id} or its name twice")).into());
+            return Err(Error::invalid(FIELD, format!("contains {id} or its name twice")).into());
         }
     }
     Ok(chosen.into_values().collect())
@@ -180,12 +180,23 @@ pub fn read(path: &str) -> Result<Checkpoint> {
     }
     let invalid = |problem: String| Error::invalid("checkpoint_path", problem);
     let file = root.join(POD_OPTIONS);
-    let text = orlop_disk::read_file(&file, MAX_BYTES)
-        .map_err(|error| invalid(format!("holds no checkpoint: {}: {error}", file.display())))?;
-    let said: PodOptions = serde_json::from_slice(&text)
-        .map_err(|error| invalid(format!("holds no checkpoint: {}: {error}", file.display())))?;
+    let text = orlop_disk::read_file(&file, MAX_BYTES).map_err(|error| {
+        invalid(format!(
+            "contains no checkpoint: {}: {error}",
+            file.display()
+        ))
+    })?;
+    let said: PodOptions = serde_json::from_slice(&text).map_err(|error| {
+        invalid(format!(
+            "contains no checkpoint: {}: {error}",
+            file.display()
+        ))
+    })?;
     if said.version != VERSION {
-        let problem = format!("has version {}; only {VERSION} is known", said.version);
+        let problem = format!(
+            "has version {}; only version {VERSION} is supported",
+            said.version
+        );
         return Err(invalid(problem).into());
     }
     let mut archives = BTreeMap::new();
@@ -208,7 +219,7 @@ pub fn read(path: &str) -> Result<Checkpoint> {
 fn file_of(name: &str) -> Result<String> {
     let plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.');
     if name.is_empty() || name.len() > 200 || name.starts_with('.') || !name.chars().all(plain) {
-        let problem = format!("{name:?} cannot be the name of a file in a checkpoint");
+        let problem = format!("{name:?} is not a valid file name in a checkpoint");
         return Err(Error::Precondition(problem).into());
     }
     Ok(format!("{name}.tar"))
@@ -246,7 +257,7 @@ mod tests {
                 .contains("absolute")
         );
         assert!(told(None).contains("pod.options: No such file"));
-        assert!(told(Some("{")).contains("holds no checkpoint"));
+        assert!(told(Some("{")).contains("contains no checkpoint"));
         let newer = r#"{"version": 2, "containers": {}}"#;
         assert!(told(Some(newer)).contains("version 2"));
         let hostile = r#"{"version": 1, "containers": {"../../etc/x": ""}}"#;

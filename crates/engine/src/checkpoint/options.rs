@@ -31,7 +31,8 @@ impl Options {
                 "tcp-established" => &mut parsed.tcp_established,
                 "file-locks" => &mut parsed.file_locks,
                 _ => {
-                    let known = "is not known; there are \"tcp-established\" and \"file-locks\"";
+                    let known =
+                        "is unknown; supported options: \"tcp-established\", \"file-locks\"";
                     return Err(Error::invalid(format!("options[{key:?}]"), known).into());
                 }
             };

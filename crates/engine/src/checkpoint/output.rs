@@ -29,7 +29,7 @@ impl<W: Write + AsFd> Write for Output<W> {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         self.room.content(bytes.len() as u64, &self.file)?;
         if self.stop.is_cancelled() {
-            return Err(io::Error::other("nobody waits for the checkpoint any more"));
+            return Err(io::Error::other("the client cancelled the checkpoint"));
         }
         self.file.write(bytes)
     }
@@ -50,6 +50,6 @@ mod tests {
         output.write_all(b"some").unwrap();
         stop.cancel();
         let error = output.write_all(b"more").unwrap_err();
-        assert!(error.to_string().contains("nobody waits"), "{error}");
+        assert!(error.to_string().contains("client cancelled"), "{error}");
     }
 }

@@ -72,8 +72,9 @@ pub async fn of(node: &Arc<Node>, asked: Option<&ImageSpec>, namespace: &str) ->
     }
     if !node.config().containers.restore_images {
         let problem = format!(
-            "image {name:?} is a checkpoint, which may hold processes with any rights; this node \
-             restores none from images: to allow it set containers.restore_images"
+            "image {name:?} is a checkpoint, which can contain processes with any privileges; \
+             this node does not restore checkpoints from images; to allow it, set \
+             containers.restore_images"
         );
         return Err(Error::Precondition(problem).into());
     }
@@ -85,7 +86,8 @@ pub fn check_archives_are_allowed(node: &Node) -> Result<()> {
     if node.config().containers.restore_archives {
         return Ok(());
     }
-    let problem = "this node restores no checkpoints from archives: to allow it set containers.restore_archives";
+    let problem = "this node does not restore checkpoints from archives; to allow it, set \
+         containers.restore_archives";
     Err(Error::Precondition(problem.to_owned()).into())
 }
 
@@ -194,7 +196,7 @@ fn json<T: serde::de::DeserializeOwned>(dir: &Path, name: &str) -> Result<T> {
         .map_err(|error| error.to_string())
         .and_then(|text| serde_json::from_slice(&text).map_err(|error| error.to_string()))
         .map_err(|error| {
-            Error::Precondition(format!("the checkpoint has no usable {name}: {error}")).into()
+            Error::Precondition(format!("cannot read {name} of the checkpoint: {error}")).into()
         })
 }
 

@@ -36,10 +36,10 @@ use crate::{blocking, spec};
 const CLIENT_MAY_COME_AGAIN: Duration = Duration::from_mins(1);
 
 /// What an image has where it declares a volume is copied, however much that is.
-static FILLING: Place = Place::new("filling the volumes that images declare", 32, 4, 4096);
+static FILLING: Place = Place::new("copying image content to volumes", 32, 4, 4096);
 
 /// An image whose layers come as they are read has its users looked up when its registry has sent them.
-static READING: Place = Place::new("reading what registries have not sent yet", 64, 16, 4096);
+static READING: Place = Place::new("reading content of lazily pulled images", 64, 16, 4096);
 
 /// Whether others change a specification before it is written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -124,7 +124,7 @@ async fn fetch_all(images: &Images, image: &Image) -> Result<()> {
         let name = image.repo_tags.iter().chain(&image.repo_digests).next();
         let id = image.id.to_string();
         let doing = format!(
-            "fetching all of image {}, which is to be here before its pod's containers are made",
+            "fetching image {} completely, as the pod requires before its containers are created",
             name.unwrap_or(&id)
         );
         Error::Image { doing, source }.into()
@@ -290,10 +290,7 @@ fn root_mount(
         overlay.idmap = Some(Arc::new(namespace.into()));
     }
     let mount = overlay.mount().map_err(|source| Error::Image {
-        doing: format!(
-            "mounting the root file system of container {}",
-            container.id
-        ),
+        doing: format!("mounting the root filesystem of container {}", container.id),
         source,
     })?;
     Ok(PendingMount {
@@ -306,7 +303,7 @@ fn root_mount(
 /// the root of the pod's user namespace if it has one.
 fn make_upper(container: &Container, lower: &[PathBuf]) -> Result<()> {
     let upper = container.upper();
-    let failed = || Error::io(format!("making {}", upper.display()));
+    let failed = || Error::io(format!("creating {}", upper.display()));
     make_private_dir(&upper)?;
     let (mut mode, mut owner) = (0o755, (0, 0));
     if let Some(top) = lower.first() {
@@ -334,8 +331,8 @@ fn shifted(owner: (u32, u32), root: (u32, u32)) -> Result<(u32, u32)> {
     ids.ok_or_else(|| {
         let ((uid, gid), (root, group)) = (owner, root);
         Error::Precondition(format!(
-            "the root directory of the image belongs to {uid}:{gid}, which is no user in a user \
-             namespace that begins at {root}:{group}"
+            "the root directory of the image belongs to {uid}:{gid}, which is outside of the user \
+             namespace that starts at {root}:{group}"
         ))
         .into()
     })
@@ -350,7 +347,7 @@ pub fn id_of_root(pod: &Pod) -> Result<Option<(u32, u32)>> {
 
 async fn lease(images: &Images, owner: &str, image: &Image) -> Result<()> {
     images.lease(owner, image).await.map_err(|source| {
-        let doing = format!("holding image {} for container {owner}", image.id);
+        let doing = format!("leasing image {} for container {owner}", image.id);
         Error::Image { doing, source }.into()
     })
 }
@@ -452,7 +449,7 @@ mod tests {
             (u32::MAX - 65_536, 0),
         ] {
             let error = shifted(owner, root).unwrap_err().to_string();
-            assert!(error.contains("no user in a user namespace"), "{error}");
+            assert!(error.contains("outside of the user namespace"), "{error}");
         }
     }
 }

@@ -99,9 +99,9 @@ impl Session {
 
     /// Waits for the command's end.
     pub async fn wait(&mut self) -> Result<ExitStatus> {
-        let status = (&mut self.end).await.map_err(|_| {
-            Error::Internal("the process that watches over the pod was lost".into())
-        })?;
+        let status = (&mut self.end)
+            .await
+            .map_err(|_| Error::Internal("the pod's keeper exited".into()))?;
         self.over = true;
         Ok(status)
     }
@@ -109,7 +109,7 @@ impl Session {
     /// Kills the command and all that descends from it.
     pub async fn kill(mut self) {
         if let Err(error) = self.keeper.kill_exec(&self.id, 9).await {
-            tracing::warn!(exec = self.id, %error, "killing a command");
+            tracing::warn!(exec = self.id, %error, "cannot kill a command");
         }
         self.over = true;
         self.tidy_up().await;
@@ -124,7 +124,7 @@ impl Session {
 
     async fn tidy_up(&self) {
         if let Err(error) = self.keeper.forget_exec(&self.id).await {
-            tracing::debug!(exec = self.id, %error, "forgetting a command");
+            tracing::debug!(exec = self.id, %error, "cannot remove a finished command from the keeper");
         }
         self.node.commands.forget(&self.id);
         let dir = self.dir.clone();
@@ -149,7 +149,7 @@ impl Drop for Session {
 
 /// A pipe for a command's output: our end, and the command's.
 pub fn output_pipe() -> Result<(pipe::Receiver, OwnedFd)> {
-    let doing = "making a pipe for a command's output";
+    let doing = "creating a pipe for a command's output";
     let (ours, theirs) =
         pipe_with(PipeFlags::CLOEXEC).map_err(|errno| Error::io(doing)(errno.into()))?;
     Ok((

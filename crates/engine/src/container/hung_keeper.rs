@@ -30,8 +30,8 @@ pub async fn unless_hangs<T>(
         biased;
         done = work => done,
         () = hangs(&container.pod) => Err(Error::Timeout(format!(
-            "{doing} container {}: the process that watches over pod sandbox {} does not answer; stop the pod \
-             sandbox, which ends that process and all containers, then try again",
+            "{doing} container {}: the keeper of pod sandbox {} does not respond; stop the pod \
+             sandbox, which stops the keeper and all its containers, then try again",
             container.id, container.pod.id
         ))
         .into()),

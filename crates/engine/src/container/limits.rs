@@ -44,12 +44,12 @@ pub fn of_plugin(
         spec::plugin_limits(wanted, host, "linux.resources", &mut warnings).map_err(Error::Spec)?;
     for (class, what) in [
         (&wanted.blockio_class, "block IO"),
-        (&wanted.rdt_class, "processor caches"),
+        (&wanted.rdt_class, "RDT"),
     ] {
         if class.is_some() {
             warnings.push(format!(
-                "linux.resources: the class of {what} is not changed: that is decided when the \
-                 container is made"
+                "linux.resources: the {what} class is not changed; it is set only when the \
+                 container is created"
             ));
         }
     }
@@ -72,7 +72,10 @@ pub async fn change(
 ) -> Result<()> {
     let phase = container.phase();
     if !matches!(phase, Phase::Created | Phase::Running) {
-        let problem = format!("container {} has ended; it has no resources", container.id);
+        let problem = format!(
+            "container {} has exited; its resources cannot be updated",
+            container.id
+        );
         return Err(Error::Precondition(problem).into());
     }
     let bundle = container.bundle.clone();
@@ -112,8 +115,9 @@ async fn apply(
         devices: Vec::new(),
         ..next.clone()
     };
-    let text = serde_json::to_vec(&limits)
-        .map_err(|error| Error::Internal(format!("writing resources as JSON: {error}")))?;
+    let text = serde_json::to_vec(&limits).map_err(|error| {
+        Error::Internal(format!("cannot encode the resources as JSON: {error}"))
+    })?;
     write(path.clone(), text).await?;
     let updated = handler
         .runtime
@@ -146,7 +150,10 @@ async fn apply_hugepages(
     let id = container.id.clone();
     blocking(move || {
         cgroup.set(&limits).map_err(|error| {
-            Error::Internal(format!("limiting huge pages of container {id}: {error}")).into()
+            Error::Internal(format!(
+                "cannot limit huge pages of container {id}: {error}"
+            ))
+            .into()
         })
     })
     .await

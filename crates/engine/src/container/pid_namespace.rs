@@ -53,7 +53,7 @@ async fn hold_target(containers: &Containers, target: &str, keeper: &Keeper) -> 
     let pid = target_pid(&target)?;
     let held = Held::open(pid).map_err(|_| not_running(&target))?;
     let listing = keeper.list().await.map_err(|source| Error::Launch {
-        doing: format!("asking for the process of container {}", target.id),
+        doing: format!("looking up the process of container {}", target.id),
         source,
     })?;
     // Its parent has not reaped it: it had its number when that was looked up.
@@ -80,8 +80,8 @@ fn not_running(target: &Container) -> Error {
 /// The PID namespace that the containers of a pod share has ended.
 pub fn gone(pod: &str) -> Error {
     Error::Precondition(format!(
-        "the PID namespace that the containers of pod sandbox {pod} share has ended with its first \
-         process; the pod takes no more containers"
+        "the shared PID namespace of pod sandbox {pod} ended with its first process; the pod \
+         accepts no new containers"
     ))
 }
 
@@ -94,7 +94,7 @@ impl Joined {
             }
             Self::Target(held) if held.has_ended() => {
                 let problem = format!(
-                    "the container whose PID namespace container {} was to join has ended",
+                    "the container whose PID namespace container {} joins has exited",
                     container.id
                 );
                 Err(Error::Precondition(problem).into())

@@ -56,7 +56,8 @@ impl Plan {
             }
             if let Some(artifact) = &image.config.artifact {
                 let problem = format!(
-                    "{name} is an artifact ({}), which has nothing to run; mount it as an image volume",
+                    "{name} is an artifact ({}) and cannot run as a container; mount it as an \
+                     image volume",
                     artifact.kind
                 );
                 return Err(Error::invalid("config.image", problem).into());
@@ -64,8 +65,8 @@ impl Plan {
             let platform = image.config.platform();
             if platform.is_wasm() && !in_pod.handler.may_run_wasm() {
                 let problem = format!(
-                    "{name} is for {platform}, which the runtime handler {:?} does not run; ask for \
-                     one whose shim does (docs/runtimes.md)",
+                    "{name} is for {platform}, which the runtime handler {:?} cannot run; use a \
+                     handler with a WebAssembly shim (docs/guides/webassembly.md)",
                     in_pod.handler.name
                 );
                 return Err(Error::invalid("config.image", problem).into());

@@ -42,7 +42,7 @@ const ORPHAN_LIMIT: Duration = Duration::from_secs(5);
 const AGAIN: Duration = Duration::from_millis(100);
 
 /// Where it is waited for runtimes that nobody else waits for any more.
-static ENDING: Place = Place::new("ending runtimes that were left behind", 32, 2, 4096);
+static ENDING: Place = Place::new("killing leftover runtime processes", 32, 2, 4096);
 
 const SIGKILL: u32 = 9;
 const SIGTERM: u32 = 15;
@@ -90,7 +90,7 @@ pub async fn could_not_start(node: &Node, container: &Arc<Container>, error: &Er
     let cleaning = clean_up(&node.cgroups, &node.runtimes, container);
     let cleaned = hung_keeper::unless_hangs(container, "cleaning up after", cleaning);
     if let Err(error) = cleaned.await {
-        tracing::warn!(container = %container.id, %error, "cleaning up after a failed start");
+        tracing::warn!(container = %container.id, %error, "cannot clean up after a failed start");
     }
     node.tell_container(container, ContainerEventType::ContainerStoppedEvent);
 }
@@ -118,7 +118,7 @@ async fn launch(
     let config = node.config();
     let by = reach::touching(&config, named.collect(), move || {
         if let Some((chosen, path)) = log {
-            let doing = format!("making the directory of the log {}", path.display());
+            let doing = format!("creating the directory of the log {}", path.display());
             orlop_disk::make_log_dir(&chosen, &path).map_err(Error::io(doing))?;
         }
         Ok(if container_too.needs_runtime() {
@@ -245,8 +245,8 @@ pub async fn stop(node: &Node, container: &Arc<Container>, grace: Duration) -> R
         return Ok(());
     }
     Err(Error::Timeout(format!(
-        "container {id} is still there {KILL_LIMIT:?} after SIGKILL; a process of it is probably \
-         waiting in the kernel for a disk or a file server"
+        "container {id} still runs {KILL_LIMIT:?} after SIGKILL; one of its processes probably \
+         waits in the kernel for a disk or a file server"
     ))
     .into())
 }
@@ -316,7 +316,7 @@ pub async fn clean_up(
             Ok(()) => return Ok(()),
             // Its runtime may know better.
             Err(error) => {
-                tracing::debug!(container = id, %error, "cleaning up without its runtime");
+                tracing::debug!(container = id, %error, "cannot clean up without the runtime; calling the runtime");
             }
         }
     }
@@ -385,7 +385,7 @@ async fn end_orphans(cgroups: &Cgroups, container: &Arc<Container>, handler: &Ha
         ended.map_err(|error| Error::Internal(error.to_string()).into())
     });
     if let Err(error) = ended.await {
-        tracing::warn!(container = id, %error, "ending runtimes that nobody waits for any more");
+        tracing::warn!(container = id, %error, "cannot kill leftover runtime processes");
     }
     cgroups.kill_processes(container).await;
 }
@@ -426,7 +426,7 @@ async fn directly(
         cgroups.kill_processes(container).await;
     }
     keeper.forget(id).await.map_err(|source| Error::Launch {
-        doing: format!("forgetting container {id}"),
+        doing: format!("removing container {id} from the keeper"),
         source,
     })?;
     cgroups.remove(container).await?;
@@ -440,12 +440,12 @@ async fn without_runtime(cgroups: &Cgroups, container: &Container) -> Result<()>
     let id = container.id.as_str();
     tracing::warn!(
         container = id,
-        "its runtime is not configured any more; ending it without"
+        "the container's runtime is no longer configured; stopping the container without it"
     );
     cgroups.kill_processes(container).await;
     if let Ok(keeper) = container.pod.keeper() {
         keeper.forget(id).await.map_err(|source| Error::Launch {
-            doing: format!("forgetting container {id}"),
+            doing: format!("removing container {id} from the keeper"),
             source,
         })?;
     }

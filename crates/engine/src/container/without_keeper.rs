@@ -38,7 +38,11 @@ pub async fn stop(
         return Err(unanswered);
     }
     let id = &container.id;
-    tracing::error!(container = %id, error = %unanswered, "stopping a container without its keeper");
+    tracing::error!(
+        container = %id,
+        error = %unanswered,
+        "the keeper does not respond; stopping the container without it"
+    );
     if !grace.is_zero() && node.cgroups.signal_first(container, signal).await {
         let ended = async {
             while node.cgroups.has_processes(container).await {
@@ -86,8 +90,8 @@ pub async fn end(node: &Node, container: &Arc<Container>) -> Result<()> {
 
 fn nobody_saw(container: &Container) -> &'static str {
     match container.pod.keeper() {
-        Ok(_) => "the process that watches over the pod does not answer",
-        Err(_) => "the process that watched over the pod is gone",
+        Ok(_) => "the pod's keeper does not respond",
+        Err(_) => "the pod's keeper has exited",
     }
 }
 

@@ -27,23 +27,19 @@ pub(super) fn examine() -> Vec<Finding> {
         if hierarchies.has(controller) {
             continue;
         }
-        let text = format!("there is no {controller} controller");
+        let text = format!("the cgroup controller {controller} is missing");
         findings.push(if always {
             let remedy = format!("boot with the {controller} controller enabled");
             Finding::problem(AREA, text, remedy)
         } else {
-            Finding::warning(
-                AREA,
-                text,
-                "pods that ask for it are refused by their runtime",
-            )
+            Finding::warning(AREA, text, "runtimes refuse pods that request it")
         });
     }
     if !hierarchies.swap_accounting() {
         findings.push(Finding::warning(
             AREA,
-            "swap is not accounted",
-            "memory limits leave swap out; boot with swapaccount=1 where the kernel needs it",
+            "swap accounting is disabled",
+            "memory limits do not include swap; boot with swapaccount=1 if the kernel requires it",
         ));
     }
     findings

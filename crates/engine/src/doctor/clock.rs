@@ -12,18 +12,18 @@ pub(super) fn examine() -> Vec<Finding> {
     if clock::now() < EARLIEST {
         return vec![Finding::problem(
             AREA,
-            "the clock is years behind",
-            "set it: certificates of registries and the age of pods depend on it",
+            "the system clock is years behind",
+            "set the clock; registry certificates and the age of pods depend on it",
         )];
     }
     if unsynchronised() {
         return vec![Finding::warning(
             AREA,
-            "nothing keeps the clock right",
+            "the system clock is not synchronized",
             "run an NTP client, such as chrony or systemd-timesyncd",
         )];
     }
-    vec![Finding::ok(AREA, "is kept right")]
+    vec![Finding::ok(AREA, "the system clock is synchronized")]
 }
 
 /// `STA_UNSYNC` of adjtimex(2), as the clock's keepers clear it.

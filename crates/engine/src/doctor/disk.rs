@@ -29,13 +29,13 @@ pub(super) fn examine(config: &Config) -> Vec<Finding> {
         Ok(found) if VOLATILE.contains(&found.f_type) => {
             findings.push(Finding::ok(
                 AREA,
-                format!("{} is in memory", state.display()),
+                format!("{} is on a tmpfs", state.display()),
             ));
         }
         Ok(_) => findings.push(Finding::warning(
             AREA,
             format!("{} is not on a tmpfs", state.display()),
-            "what it holds outlives a reboot; set `state` to a directory below /run",
+            "its content survives a reboot; set `state` to a directory below /run",
         )),
         Err(errno) => findings.push(unreadable(state, errno)),
     }
@@ -46,8 +46,8 @@ fn refusal(dir: &Path) -> Option<Finding> {
     let error = orlop_disk::probe(dir).err()?;
     Some(Finding::problem(
         AREA,
-        format!("{} takes no writes: {error}", dir.display()),
-        "the kernel's log has the reason; mend the disk and mount it anew",
+        format!("{} is not writable: {error}", dir.display()),
+        "see the kernel log for the reason; repair the disk and mount it again",
     ))
 }
 
@@ -63,21 +63,21 @@ fn room(root: &Path) -> Vec<Finding> {
     if free < LOW_BYTES {
         findings.push(Finding::problem(
             AREA,
-            format!("{mib} MiB are left for {shown}"),
-            "run `orlop image gc --unused`, or give it more room",
+            format!("{mib} MiB are free for {shown}"),
+            "run `orlop image gc --unused`, or enlarge the file system",
         ));
     } else {
-        findings.push(Finding::ok(AREA, format!("{mib} MiB are left for {shown}")));
+        findings.push(Finding::ok(AREA, format!("{mib} MiB are free for {shown}")));
     }
     // Some file systems count no inodes.
     if stat.f_files > 0 && stat.f_favail * 100 / stat.f_files < LOW_INODES_PERCENT {
         findings.push(Finding::problem(
             AREA,
             format!(
-                "{} inodes of {} are left for {shown}",
+                "{} inodes of {} are free for {shown}",
                 stat.f_favail, stat.f_files
             ),
-            "run `orlop image gc --unused`, or make the file system anew with more inodes",
+            "run `orlop image gc --unused`, or recreate the file system with more inodes",
         ));
     }
     findings
@@ -95,6 +95,6 @@ fn unreadable(path: &Path, errno: rustix::io::Errno) -> Finding {
     Finding::problem(
         AREA,
         text,
-        "mend the file system or choose another directory",
+        "repair the file system or choose another directory",
     )
 }

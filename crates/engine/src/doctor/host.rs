@@ -48,19 +48,19 @@ pub async fn examine_host_below_docker(policies: Option<Images>) -> Vec<Finding>
 }
 
 fn broken(error: Arc<Error>) -> Vec<Finding> {
-    let remedy = "this is a bug of orlop: please report it";
+    let remedy = "this is a bug in orlop; please report it";
     vec![Finding::problem("doctor", error.to_string(), remedy)]
 }
 
 fn keeper(config: &Config) -> Vec<Finding> {
     let path = config.keeper.display();
     let finding = if config.keeper.is_file() {
-        Finding::ok("keeper", format!("{path} is there"))
+        Finding::ok("keeper", format!("{path} exists"))
     } else {
         Finding::problem(
             "keeper",
             format!("{path} is missing"),
-            "install orlop-keeper beside orlop, or set keeper.path",
+            "install orlop-keeper next to orlop, or set keeper.path",
         )
     };
     let mut findings = vec![finding];
@@ -68,12 +68,12 @@ fn keeper(config: &Config) -> Vec<Finding> {
         let path = adapter(config);
         let path = path.display();
         findings.push(if adapter(config).is_file() {
-            Finding::ok("shims", format!("{path} is there"))
+            Finding::ok("shims", format!("{path} exists"))
         } else {
             Finding::problem(
                 "shims",
-                format!("{path} is missing, and a runtime is of the kind \"shim\""),
-                "install orlop-shim beside orlop-keeper",
+                format!("{path} is missing, but a runtime has the kind \"shim\""),
+                "install orlop-shim next to orlop-keeper",
             )
         });
     }

@@ -17,15 +17,15 @@ pub(super) fn examine() -> Vec<Finding> {
     let mut findings = vec![release()];
     findings.push(overlay());
     findings.push(match pidfd_open(getpid(), PidfdFlags::empty()) {
-        Ok(_) => Finding::ok(AREA, "processes can be held by descriptors (pidfd)"),
+        Ok(_) => Finding::ok(AREA, "process file descriptors (pidfd) work"),
         Err(errno) => Finding::problem(
             AREA,
             format!("pidfd_open: {errno}"),
-            "run a kernel of 5.12 or later, outside of sandboxes that forbid the call",
+            "run kernel 5.12 or later, outside of sandboxes that block the system call",
         ),
     });
     for (name, used_for) in [
-        ("net", "pods with a network of their own"),
+        ("net", "pods with their own network"),
         ("ipc", "pods"),
         ("uts", "host names of pods"),
         ("pid", "containers"),
@@ -33,8 +33,12 @@ pub(super) fn examine() -> Vec<Finding> {
         ("cgroup", "containers on cgroup v2"),
     ] {
         if !std::path::Path::new("/proc/self/ns").join(name).exists() {
-            let text = format!("there are no {name} namespaces, needed for {used_for}");
-            findings.push(Finding::problem(AREA, text, "run a kernel that has them"));
+            let text = format!("the kernel has no {name} namespaces, which {used_for} require");
+            findings.push(Finding::problem(
+                AREA,
+                text,
+                "run a kernel with these namespaces",
+            ));
         }
     }
     findings.push(seccomp());
@@ -57,30 +61,30 @@ fn release() -> Finding {
     Finding::problem(
         AREA,
         format!("Linux {release} is too old"),
-        format!("run a kernel of {major}.{minor} or later"),
+        format!("run kernel {major}.{minor} or later"),
     )
 }
 
 fn overlay() -> Finding {
     let opened: Result<OwnedFd, _> = fsopen("overlay", FsOpenFlags::FSOPEN_CLOEXEC);
     match opened {
-        Ok(_) => Finding::ok(AREA, "overlay file systems can be made"),
+        Ok(_) => Finding::ok(AREA, "overlay file systems work"),
         Err(rustix::io::Errno::PERM) => Finding::warning(
             AREA,
-            "cannot tell whether overlay file systems can be made",
+            "cannot check whether overlay file systems work",
             "run the check as root",
         ),
         Err(errno) => Finding::problem(
             AREA,
-            format!("no overlay file system: {errno}"),
-            "load the module (`modprobe overlay`), or run a kernel that has it",
+            format!("overlay file systems do not work: {errno}"),
+            "load the module (`modprobe overlay`), or run a kernel with overlayfs",
         ),
     }
 }
 
 fn selinux() -> Option<Finding> {
     let problem = selinux_problem()?;
-    let remedy = "no pod can be made until then (docs/operations.md, SELinux)";
+    let remedy = "no pod can be created until this is fixed (docs/guides/selinux.md)";
     Some(Finding::problem(AREA, problem, remedy))
 }
 
@@ -88,12 +92,12 @@ fn seccomp() -> Finding {
     let actions = "/proc/sys/kernel/seccomp/actions_avail";
     match orlop_disk::read_kernel_text(actions) {
         Ok(text) if text.contains("errno") => {
-            Finding::ok(AREA, "system calls can be filtered (seccomp)")
+            Finding::ok(AREA, "system call filters (seccomp) work")
         }
         _ => Finding::warning(
             AREA,
-            "system calls can't be filtered: there is no seccomp",
-            "pods that ask for a profile will fail; run a kernel with CONFIG_SECCOMP_FILTER",
+            "the kernel has no system call filters (seccomp)",
+            "pods with a seccomp profile fail; run a kernel with CONFIG_SECCOMP_FILTER",
         ),
     }
 }
@@ -104,8 +108,8 @@ fn users() -> Option<Finding> {
     (text.trim() == "0").then(|| {
         Finding::warning(
             AREA,
-            "user namespaces are switched off",
-            format!("for pods with hostUsers: false, write a number to {path}"),
+            "user namespaces are disabled",
+            format!("for pods with hostUsers: false, write a limit above 0 to {path}"),
         )
     })
 }

@@ -13,14 +13,14 @@ pub(super) fn examine(files: &KeyFiles) -> Vec<Finding> {
     }
     let (count, wrong) = files.check();
     if wrong.is_empty() {
-        let text = format!("{count} keys for encrypted images are understood");
+        let text = format!("{count} keys for encrypted images are valid");
         return vec![Finding::ok(AREA, text)];
     }
     let problem = |error| {
         Finding::problem(
             AREA,
-            format!("encrypted images can't be used: {}", chain(&error)),
-            "mend the file, no restart is needed",
+            format!("encrypted images cannot be used: {}", chain(&error)),
+            "fix the file; no restart is needed",
         )
     };
     wrong.into_iter().map(problem).collect()

@@ -26,15 +26,15 @@ pub(super) fn examine(settings: &LazySettings) -> Vec<Finding> {
 
 fn program(path: &Path) -> Finding {
     if path.is_file() {
-        return Finding::ok(AREA, format!("{} is there", path.display()));
+        return Finding::ok(AREA, format!("{} exists", path.display()));
     }
     Finding::problem(
         AREA,
         format!(
-            "{} is missing, and images.lazy is \"auto\": images are pulled whole",
+            "{} is missing, but images.lazy is \"auto\"; images are pulled completely",
             path.display()
         ),
-        "install orlop-lazy beside orlop, or set images.lazy = \"never\"",
+        "install orlop-lazy next to orlop, or set images.lazy = \"never\"",
     )
 }
 
@@ -47,31 +47,34 @@ fn fuse(path: &Path) -> Finding {
     if error.kind() == io::ErrorKind::NotFound {
         return Finding::problem(
             AREA,
-            format!("there is no {shown}: images are pulled whole"),
-            "load the module (`modprobe fuse`), or run a kernel with CONFIG_FUSE_FS; in a container, have \
-             the device in it",
+            format!("{shown} is missing; images are pulled completely"),
+            "load the module (`modprobe fuse`), or run a kernel with CONFIG_FUSE_FS; in a \
+             container, add the device to it",
         );
     }
     Finding::problem(
         AREA,
-        format!("{shown} cannot be opened ({error}): images are pulled whole"),
-        "load the module (`modprobe fuse`), run as root, and let the daemon's cgroup have the device \
-         (10:229)",
+        format!("{shown} cannot be opened ({error}); images are pulled completely"),
+        "load the module (`modprobe fuse`), run as root, and allow the device (10:229) in the \
+         daemon's cgroup",
     )
 }
 
 fn erofs() -> Finding {
     let opened: Result<OwnedFd, _> = fsopen("erofs", FsOpenFlags::FSOPEN_CLOEXEC);
     match opened {
-        Ok(_) => Finding::ok(AREA, "file systems of EROFS can be mounted"),
+        Ok(_) => Finding::ok(AREA, "EROFS file systems can be mounted"),
         Err(Errno::PERM) => Finding::warning(
             AREA,
-            "cannot tell whether file systems of EROFS can be mounted",
+            "cannot check whether EROFS file systems can be mounted",
             "run the check as root",
         ),
         Err(errno) => Finding::problem(
             AREA,
-            format!("no file system EROFS: {errno}; images that are begun cannot be used"),
+            format!(
+                "EROFS file systems cannot be mounted: {errno}; partly pulled images cannot be \
+                 used"
+            ),
             "load the module (`modprobe erofs`), run a kernel with CONFIG_EROFS_FS, or set \
              images.lazy = \"never\"",
         ),

@@ -65,7 +65,7 @@ pub(crate) async fn examine(node: &Arc<Node>, repair: bool) -> Result<Vec<Findin
         if repair {
             match orphan.end(node).await {
                 Ok(()) => finding.repaired = true,
-                Err(error) => finding.remedy = format!("by hand: {}", chain(&*error)),
+                Err(error) => finding.remedy = format!("remove it manually: {}", chain(&*error)),
             }
         }
         findings.push(finding);
@@ -73,7 +73,10 @@ pub(crate) async fn examine(node: &Arc<Node>, repair: bool) -> Result<Vec<Findin
     findings.extend(unread(&node.paths, &node.pods).await?);
     findings.extend(stuck(node, repair).await);
     if findings.is_empty() {
-        findings.push(Finding::ok(AREA, "everything there belongs to a pod"));
+        findings.push(Finding::ok(
+            AREA,
+            "no leftovers: everything belongs to a pod",
+        ));
     }
     Ok(findings)
 }
@@ -96,7 +99,7 @@ async fn find(node: &Arc<Node>) -> Result<BTreeSet<Orphan>> {
                 .map(|orphan| Orphan::Network(orphan.id.as_str().to_owned()));
             orphans.extend(networks);
         }
-        Err(error) => tracing::warn!(%error, "looking for network attachments without pods"),
+        Err(error) => tracing::warn!(%error, "cannot list network attachments without a pod"),
     }
     Ok(orphans)
 }
@@ -212,15 +215,17 @@ impl Orphan {
 
     fn text(&self) -> String {
         match self {
-            Self::Keeper(pod) => format!("a keeper's directory of no pod: {pod}"),
-            Self::NetworkNamespace(pod) => format!("a network namespace of no pod: {pod}"),
-            Self::Cgroup(pod) => format!("an empty cgroup of no pod: {pod}"),
+            Self::Keeper(pod) => format!("a keeper directory without a pod: {pod}"),
+            Self::NetworkNamespace(pod) => format!("a network namespace without a pod: {pod}"),
+            Self::Cgroup(pod) => format!("an empty cgroup without a pod: {pod}"),
             Self::RuntimeState { runtime, container } => {
-                format!("{runtime} knows a container that nobody else does: {container}")
+                format!("a container of runtime {runtime} without a record: {container}")
             }
-            Self::MountPoint(path) => format!("a mount point of no container: {}", path.display()),
-            Self::Lease(owner) => format!("an image held for no container: {owner}"),
-            Self::Network(pod) => format!("addresses held for no pod: {pod}"),
+            Self::MountPoint(path) => {
+                format!("a mount point without a container: {}", path.display())
+            }
+            Self::Lease(owner) => format!("an image lease without a container: {owner}"),
+            Self::Network(pod) => format!("IP addresses without a pod: {pod}"),
         }
     }
 
@@ -262,7 +267,7 @@ impl Orphan {
             Self::Lease(owner) => {
                 let freed = node.images.release(owner).await;
                 let freed = freed.map_err(|source| {
-                    let doing = format!("releasing the image held as {owner}");
+                    let doing = format!("releasing the image leased as {owner}");
                     Error::Image { doing, source }
                 })?;
                 node.metrics.freed(&freed);
@@ -294,9 +299,9 @@ async fn unread(paths: &Paths, pods: &Pods) -> Result<Vec<Finding>> {
         path.exists().then(|| {
             Finding::problem(
                 AREA,
-                format!("the record of pod {name} can't be read; the pod is left alone"),
+                format!("cannot read the record of pod {name}; the pod is not managed"),
                 format!(
-                    "run the newer orlop that wrote it, or restore {} from a backup",
+                    "run the newer version of orlop that wrote it, or restore {} from a backup",
                     path.display()
                 ),
             )
@@ -313,21 +318,23 @@ async fn stuck(node: &Node, repair: bool) -> Vec<Finding> {
         let connected = keeper.is_some_and(|keeper| keeper.is_connected());
         match pod.phase() {
             pod::Phase::Removing => {
-                let text = format!("the removal of pod {} was begun and not finished", pod.id);
-                let remedy = "run `orlop doctor --repair`, or `orlop rmp` for this pod";
+                let text = format!("the removal of pod {} was started but not finished", pod.id);
+                let remedy = "run `orlop doctor --repair`, or run `orlop rmp` for this pod";
                 let mut finding = Finding::warning(AREA, text, remedy);
                 if repair {
                     match teardown::remove(node, &pod).await {
                         Ok(()) => finding.repaired = true,
-                        Err(error) => finding.remedy = format!("by hand: {}", chain(&*error)),
+                        Err(error) => {
+                            finding.remedy = format!("remove it manually: {}", chain(&*error));
+                        }
                     }
                 }
                 findings.push(finding);
             }
             pod::Phase::Ready if !connected => findings.push(Finding::problem(
                 AREA,
-                format!("the keeper of pod {} does not answer", pod.id),
-                "stop the pod; its client will make it anew",
+                format!("the keeper of pod {} does not respond", pod.id),
+                "stop the pod; its client creates it again",
             )),
             _ => {}
         }

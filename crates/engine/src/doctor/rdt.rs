@@ -17,8 +17,8 @@ pub(super) fn examine(classes: Option<&RdtClasses>) -> Vec<Finding> {
         Ok(findings) => findings,
         Err(problem) => vec![Finding::problem(
             AREA,
-            format!("no container can have a class of containers.rdt_config: {problem}"),
-            "mend the file or the machine, then `orlop config reload`",
+            format!("containers cannot use the classes of containers.rdt_config: {problem}"),
+            "fix the file or the hardware settings, then run `orlop config reload`",
         )],
     }
 }
@@ -28,9 +28,9 @@ fn looked(mount: Option<&Mount>, classes: &RdtClasses) -> Result<Vec<Finding>, S
     let machine = Machine::read(mount).map_err(|error| error.to_string())?;
     let plan = plan(&classes.partitions, &machine).map_err(|error| error.to_string())?;
     let count = plan.groups.len();
-    let text = format!("{count} classes of containers.rdt_config can be had here");
+    let text = format!("{count} classes of containers.rdt_config are available");
     let notes = plan.notes.iter().map(|note| {
-        let remedy = "where that is meant, nothing has to be done";
+        let remedy = "no action is needed if this is intended";
         Finding::warning(AREA, note.to_string(), remedy)
     });
     Ok(std::iter::once(Finding::ok(AREA, text))

@@ -7,7 +7,7 @@ use super::Finding;
 use crate::error::chain;
 
 const AREA: &str = "registries";
-const REMEDY: &str = "mend or remove the file";
+const REMEDY: &str = "fix or remove the file";
 
 pub(super) fn examine(images: &Config) -> Vec<Finding> {
     let mut findings = Vec::new();
@@ -23,7 +23,7 @@ pub(super) fn examine(images: &Config) -> Vec<Finding> {
         }
     }
     if findings.is_empty() {
-        let text = format!("{good} registries have hosts of their own, all understood");
+        let text = format!("{good} registries have valid host configurations");
         findings.push(Finding::ok(AREA, text));
     }
     findings.extend(names(images));
@@ -48,7 +48,7 @@ fn names(images: &Config) -> Option<Finding> {
         }
         Err(error) => {
             let text = format!("all pulls fail: {}", chain(&error));
-            Finding::problem(AREA, text, "mend the file, no restart is needed")
+            Finding::problem(AREA, text, "fix the file; no restart is needed")
         }
     })
 }
@@ -62,7 +62,7 @@ fn credentials(images: &Config) -> Vec<Finding> {
         Err(error) => wrong.push(error),
     }
     let wrong = wrong.iter().map(|error| {
-        let text = format!("pulls that may need it fail: {}", chain(error));
+        let text = format!("pulls that need these credentials fail: {}", chain(error));
         Finding::problem(AREA, text, REMEDY)
     });
     wrong.collect()

@@ -17,7 +17,7 @@ pub(super) async fn examine(config: &Config) -> Vec<Finding> {
     let driver = match Cgroups::find(config) {
         Ok(cgroups) => cgroups.driver(),
         Err(error) => {
-            let remedy = "mend the cgroups first";
+            let remedy = "fix the cgroups first";
             return vec![Finding::problem(AREA, chain(&*error), remedy)];
         }
     };
@@ -53,10 +53,10 @@ pub(super) async fn examine(config: &Config) -> Vec<Finding> {
             Err(error) => {
                 let text = format!("{name} does not work here: {}", chain(&error));
                 findings.push(if configured {
-                    let remedy = format!("mend or remove [runtimes.{name}]");
+                    let remedy = format!("fix or remove [runtimes.{name}]");
                     Finding::problem(AREA, text, remedy)
                 } else {
-                    Finding::warning(AREA, text, "nothing, if another runtime works")
+                    Finding::warning(AREA, text, "no action is needed if another runtime works")
                 });
             }
         }
@@ -66,7 +66,7 @@ pub(super) async fn examine(config: &Config) -> Vec<Finding> {
         findings.push(Finding::problem(
             AREA,
             text,
-            "install orlop-run beside orlop, crun or runc",
+            "install orlop-run next to orlop, or install crun or runc",
         ));
     }
     findings

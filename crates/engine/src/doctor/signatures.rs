@@ -9,25 +9,38 @@ const AREA: &str = "signatures";
 
 pub(super) fn examine(images: &Config) -> Vec<Finding> {
     if images.policies.is_empty() {
-        return vec![Finding::ok(AREA, "no policy is set, any image may be used")];
+        return vec![Finding::ok(
+            AREA,
+            "no signature policy is set; all images are allowed",
+        )];
     }
     let (right, wrong) = images.policies.check();
     let mut findings = if wrong.is_empty() {
-        let text = format!("{right} policies are understood, and so are their keys");
+        let text = format!("{right} signature policies and their keys are valid");
         vec![Finding::ok(AREA, text)]
     } else {
         let problem = |error| {
             Finding::problem(
                 AREA,
-                format!("images that it is about can't be used: {}", chain(&error)),
-                "mend the file, no restart is needed",
+                format!(
+                    "images that this policy applies to cannot be used: {}",
+                    chain(&error)
+                ),
+                "fix the file; no restart is needed",
             )
         };
         wrong.into_iter().map(problem).collect()
     };
     let doubts = images.policies.doubts().into_iter().map(|doubt| {
-        let text = format!("a rule of a policy protects nothing: {}", chain(&doubt));
-        Finding::warning(AREA, text, "write the name as images have it")
+        let text = format!(
+            "a rule of a signature policy matches no image: {}",
+            chain(&doubt)
+        );
+        Finding::warning(
+            AREA,
+            text,
+            "write the name in the form that image names have",
+        )
     });
     findings.extend(doubts);
     let stores = images.signature_stores.as_deref();
@@ -35,10 +48,10 @@ pub(super) fn examine(images: &Config) -> Vec<Finding> {
         findings.push(Finding::problem(
             AREA,
             format!(
-                "images that must be signed can't be pulled: {}",
+                "images that require a signature cannot be pulled: {}",
                 chain(&error)
             ),
-            "mend or remove the file, no restart is needed",
+            "fix or remove the file; no restart is needed",
         ));
     }
     findings

@@ -8,7 +8,7 @@ use crate::error::{Error, Result};
 /// How much of an image is here; nothing if all of it is.
 pub async fn here(images: &Images, image: &Image) -> Result<Option<ImageHere>> {
     let failed = |source| Error::Image {
-        doing: format!("looking how much of image {} is here", image.id),
+        doing: format!("checking how much of image {} is on the node", image.id),
         source,
     };
     let here = images.here(&image.id).await.map_err(failed)?;

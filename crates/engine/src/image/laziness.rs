@@ -14,7 +14,8 @@ pub fn may_be_lazy(field: &str, config: &PodSandboxConfig) -> Result<bool> {
         None | Some("auto") => Ok(true),
         Some("never") => Ok(false),
         Some(other) => {
-            let problem = format!("annotation {LAZY}: {other:?} is neither \"auto\" nor \"never\"");
+            let problem =
+                format!("annotation {LAZY}: {other:?} is not valid; use \"auto\" or \"never\"");
             Err(Error::invalid(format!("{field}.annotations"), problem).into())
         }
     }

@@ -89,7 +89,7 @@ impl Pulls {
         let work = Work {
             pulls: Arc::clone(self),
             name: name.clone(),
-            outcome: Err(format!("pulling {image:?} was broken off")),
+            outcome: Err(format!("the pull of {image:?} was interrupted")),
         };
         let waiter = Waiter {
             pulls: Arc::clone(self),

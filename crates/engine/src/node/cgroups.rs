@@ -24,7 +24,7 @@ use crate::spec::CgroupParent;
 const PATIENCE: Duration = Duration::from_secs(2);
 
 /// Where it is waited for processes that do not go: each call waits for its own.
-static ENDING: Place = Place::new("ending the processes of cgroups", 64, 2, 4096);
+static ENDING: Place = Place::new("killing the processes of cgroups", 64, 2, 4096);
 
 /// A keeper is the last that should be killed for want of memory: its pod dies with it.
 pub const KEEPER_OOM_SCORE: i32 = -998;
@@ -49,7 +49,7 @@ impl Cgroups {
     /// Looks at the machine.
     pub fn find(config: &Config) -> Result<Self> {
         let hierarchies = Hierarchies::detect()
-            .map_err(|error| Error::Internal(format!("looking at the cgroups: {error}")))?;
+            .map_err(|error| Error::Internal(format!("cannot read the cgroups: {error}")))?;
         let driver = config.cgroup_driver.unwrap_or_else(|| {
             let systemd = Path::new("/run/systemd/system").is_dir();
             if systemd && hierarchies.is_v2() {
@@ -62,8 +62,9 @@ impl Cgroups {
             Some(path) => path.clone(),
             None => default_keepers(driver)?,
         };
-        let keepers = CgroupPath::parse(&keepers)
-            .map_err(|error| Error::Internal(format!("the cgroup of keepers: {error}")))?;
+        let keepers = CgroupPath::parse(&keepers).map_err(|error| {
+            Error::Internal(format!("cannot use the cgroup of keepers: {error}"))
+        })?;
         Ok(Self {
             driver,
             hierarchies: Arc::new(hierarchies),
@@ -122,7 +123,7 @@ impl Cgroups {
         let directories = self.for_keepers();
         for directory in &directories {
             if let Err(error) = std::fs::create_dir_all(directory) {
-                tracing::warn!(%error, "making the keepers' cgroup; they stay in the daemon's");
+                tracing::warn!(%error, "cannot create the keepers' cgroup; keepers stay in the daemon's cgroup");
                 return Vec::new();
             }
         }
@@ -151,7 +152,7 @@ impl Cgroups {
             // Somebody else may be trying runtimes out just now.
             let removed = blocking(move || Ok(trials.remove(Duration::ZERO)));
             if let Ok(Err(error)) = removed.await {
-                tracing::debug!(%error, "removing the trials' cgroup");
+                tracing::debug!(%error, "cannot remove the cgroup for runtime tests");
             }
         }
     }
@@ -167,7 +168,7 @@ impl Cgroups {
         let getting_ready = Arc::clone(&self.getting_ready);
         tasks.spawn(orlop_pool::blocking(move || {
             if let Err(error) = hierarchies.make_ready_to_move() {
-                tracing::debug!(%error, "getting ready to move processes between cgroups");
+                tracing::debug!(%error, "cannot prepare to move processes between cgroups");
             }
             getting_ready.store(false, Ordering::Release);
         }));
@@ -182,7 +183,7 @@ impl Cgroups {
         if let Some(cgroup) = self.of_container(container)
             && let Ok(Err(error)) = blocking(move || Ok(cgroup.create_directories())).await
         {
-            tracing::debug!(%error, "making a cgroup before its runtime");
+            tracing::debug!(%error, "cannot create a container's cgroup before the runtime does");
         }
     }
 
@@ -236,7 +237,7 @@ impl Cgroups {
     /// plugin, and may be others' as well, only where it is empty. Answers whether there was a process.
     pub async fn remove_named(&self, cgroups_path: &str, id: &str) -> Result<bool> {
         let Some(path) = CgroupParent::named_by(cgroups_path, self.driver) else {
-            let problem = format!("{cgroups_path:?} names no cgroup of the driver in use");
+            let problem = format!("{cgroups_path:?} is not a cgroup path of the configured driver");
             return Err(Error::Precondition(problem).into());
         };
         if path.name().contains(id) {
@@ -257,7 +258,7 @@ impl Cgroups {
 
     async fn kill(&self, cgroup: Cgroup, of: &str) {
         if cgroup.path().is_root() {
-            tracing::error!(id = of, "the root of all cgroups is nobody's to be ended");
+            tracing::error!(id = of, "refusing to kill the processes of the root cgroup");
             return;
         }
         let owner = cgroup.path().to_string();
@@ -267,7 +268,7 @@ impl Cgroups {
             Ok(Err(error)) => error.to_string(),
             Err(error) => error.to_string(),
         };
-        tracing::warn!(id = of, problem, "killing the processes of a cgroup");
+        tracing::warn!(id = of, problem, "cannot kill the processes of a cgroup");
     }
 
     /// Removes what is left of a container's cgroup, once its processes are gone.
@@ -290,7 +291,10 @@ impl Cgroups {
             let limited = cgroup.create().and_then(|()| cgroup.set(&limits));
             limited.map_err(|error| {
                 let path = cgroup.path();
-                Error::Internal(format!("limiting the pod's cgroup {path}: {error}")).into()
+                Error::Internal(format!(
+                    "cannot set the limits of the pod's cgroup {path}: {error}"
+                ))
+                .into()
             })
         })
         .await
@@ -306,13 +310,17 @@ impl Cgroups {
         let given = blocking(move || {
             for cgroup in cgroups {
                 if let Err(error) = cgroup.give_back_limit() {
-                    tracing::warn!(cgroup = %cgroup.path(), %error, "a limit stays as high as it was raised until it can be given back");
+                    tracing::warn!(
+                        cgroup = %cgroup.path(),
+                        %error,
+                        "cannot restore a raised cgroup limit; it stays raised for now"
+                    );
                 }
             }
             Ok(())
         });
         if let Err(error) = given.await {
-            tracing::warn!(%error, "giving back limits that an earlier run raised");
+            tracing::warn!(%error, "cannot restore cgroup limits that an earlier daemon raised");
         }
     }
 
@@ -352,7 +360,7 @@ impl Cgroups {
         let owner = cgroup.path().to_string();
         waiting(&ENDING, &owner, move || {
             cgroup.remove(PATIENCE).map_err(|error| {
-                Error::Internal(format!("removing cgroup {}: {error}", cgroup.path())).into()
+                Error::Internal(format!("cannot remove cgroup {}: {error}", cgroup.path())).into()
             })
         })
         .await

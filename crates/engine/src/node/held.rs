@@ -118,7 +118,8 @@ impl Node {
     /// Where exec, attach and port-forward sessions are served.
     pub fn streams(&self) -> Result<Arc<orlop_stream::Server>> {
         let server = self.streams.get().cloned();
-        server.ok_or_else(|| Error::Internal("the streaming server is not up yet".into()).into())
+        server
+            .ok_or_else(|| Error::Internal("the streaming server is still starting".into()).into())
     }
 
     /// Runs work to its end even if the caller leaves.
@@ -128,7 +129,10 @@ impl Node {
         F: Future<Output = Result<T>> + Send + 'static,
     {
         self.tasks.spawn(work).await.unwrap_or_else(|failure| {
-            Err(Error::Internal(format!("the operation ended abnormally: {failure}")).into())
+            Err(Error::Internal(format!(
+                "the operation panicked or was cancelled: {failure}"
+            ))
+            .into())
         })
     }
 

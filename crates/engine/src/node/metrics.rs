@@ -52,27 +52,27 @@ impl Metrics {
         }
         registry.register(
             "orlop_gc_freed_bytes",
-            "Bytes of disk that removed images have freed",
+            "Disk space in bytes that image removal freed",
             inner.freed_bytes.clone(),
         );
         registry.register(
             "orlop_gc_freed_layers",
-            "Layers removed because nothing needed them any more",
+            "Unused layers that were removed",
             inner.freed_layers.clone(),
         );
         registry.register(
             "orlop_leaks_found",
-            "Things found that belonged to no pod, by kind",
+            "Leftovers found that belong to no pod, by kind",
             inner.leaks.clone(),
         );
         registry.register(
             "orlop_oom_kills",
-            "Containers in which a process was killed for want of memory",
+            "Containers in which a process was killed because of memory shortage",
             inner.oom_kills.clone(),
         );
         registry.register(
             "orlop_log_dropped_bytes",
-            "Output of containers that their log could not take",
+            "Container output in bytes that was not written to the log",
             inner.log_dropped.clone(),
         );
         inner.plugins.register(registry);

@@ -80,8 +80,8 @@ fn tell(settled: &Settled) {
     for group in &settled.kept {
         tracing::warn!(
             group,
-            "no class is called like this group of resctrl any more: it goes at the next start or \
-             reload after its tasks have ended"
+            "no RDT class uses this resctrl group any longer; the daemon removes the group at a start or \
+             reload after its tasks have exited"
         );
     }
     let Settled {
@@ -91,7 +91,7 @@ fn tell(settled: &Settled) {
         ..
     } = settled;
     if made.len() + changed.len() + removed.len() > 0 {
-        tracing::info!(?made, ?changed, ?removed, "groups of resctrl");
+        tracing::info!(?made, ?changed, ?removed, "updated resctrl groups");
     }
 }
 
@@ -141,11 +141,11 @@ mod tests {
             refused.starts_with("containers.rdt_config: rdt.yaml:1: "),
             "{refused}"
         );
-        assert!(refused.contains("one too many"), "{refused}");
+        assert!(refused.contains("too many classes"), "{refused}");
         // The node began like this: all else can still be changed.
         let mut began = two.clone();
         began.as_mut().unwrap().problem = failed.clone().err();
         assert!(judge(began.as_ref(), &mut two, failed).is_ok());
-        assert!(two.unwrap().problem.unwrap().contains("one too many"));
+        assert!(two.unwrap().problem.unwrap().contains("too many classes"));
     }
 }

@@ -23,8 +23,8 @@ impl AllottedLevels {
             let categories = policy.selinux_categories.unwrap_or(SELINUX_CATEGORIES);
             self.lock().allot(categories).ok_or_else(|| {
                 Error::Exhausted(format!(
-                    "no SELinux level of {categories} categories is left for another pod; remove pods, or \
-                     raise containers.selinux_category_range"
+                    "no SELinux level of {categories} categories is free for another pod; remove \
+                     pods or raise containers.selinux_category_range"
                 ))
             })?
         } else {

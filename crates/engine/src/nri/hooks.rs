@@ -100,7 +100,7 @@ pub async fn adjust(
     for (plugin, eviction) in created.evictions {
         evict(node, &plugin, vec![eviction]).await;
     }
-    apply_updates(node, "a new container's plugins", created.updates).await;
+    apply_updates(node, "NRI plugins at container creation", created.updates).await;
     let (node, container) = (Arc::clone(node), Arc::clone(container));
     blocking(move || {
         let mut adjusted = spec;
@@ -173,7 +173,7 @@ pub async fn updating(
         for (plugin, eviction) in updated.evictions {
             evict(node, &plugin, vec![eviction]).await;
         }
-        apply_updates(node, "an updated container's plugins", updated.updates).await;
+        apply_updates(node, "NRI plugins at container update", updated.updates).await;
         Ok(updated.resources)
     })
     .await
@@ -199,7 +199,7 @@ pub async fn stopped_while_told(node: &Node, container: &Arc<Container>, told: &
         let (pod, own) = view::both(&node.cgroups, &node.paths, container).await;
         match node.nri.stop_container(pod, own).await {
             Ok(updates) => {
-                apply_updates(node, "an ended container's plugins", updates).await;
+                apply_updates(node, "NRI plugins at container stop", updates).await;
             }
             Err(error) => note(container.id.as_str(), Err(error)),
         }
@@ -297,7 +297,7 @@ pub async fn evict(node: &Node, plugin: &str, evictions: Vec<ContainerEviction>)
             container = container_id,
             plugin,
             reason,
-            "ending a container as an NRI plugin asks"
+            "stopping a container because an NRI plugin evicts it"
         );
         if let Err(error) = process::stop(node, &container, Duration::ZERO).await {
             let problem = chain(&*error);
@@ -305,7 +305,7 @@ pub async fn evict(node: &Node, plugin: &str, evictions: Vec<ContainerEviction>)
                 container = container_id,
                 plugin,
                 problem,
-                "an eviction failed"
+                "cannot evict a container"
             );
         }
     }
@@ -318,6 +318,6 @@ fn refused(error: orlop_nri::Error) -> Arc<Error> {
 /// What has happened is not undone because a plugin does not like it.
 fn note(of: &str, told: orlop_nri::Result<()>) {
     if let Err(error) = told {
-        tracing::warn!(of, problem = chain(&error), "telling an NRI plugin");
+        tracing::warn!(of, problem = chain(&error), "cannot notify an NRI plugin");
     }
 }

@@ -79,7 +79,7 @@ where
 {
     let done = node.finish(async move { Ok(work.await) }).await;
     done.unwrap_or_else(|error: Arc<_>| {
-        tracing::error!(%error, "doing what an NRI plugin asked for");
+        tracing::error!(%error, "cannot complete the request of an NRI plugin");
         T::default()
     })
 }

@@ -52,7 +52,7 @@ pub fn watch(node: &Arc<Node>, pod: &Arc<Pod>, mut events: KeeperEvents) {
                     tracing::info!(
                         container = oom.container,
                         count = oom.count,
-                        "out of memory"
+                        "a process was killed because the container is out of memory"
                     );
                 }
                 KeeperEvent::LogDropped(dropped) => {
@@ -61,7 +61,12 @@ pub fn watch(node: &Arc<Node>, pod: &Arc<Pod>, mut events: KeeperEvents) {
                     let before = lost.insert(container.clone(), bytes).unwrap_or(0);
                     let more = bytes.saturating_sub(before);
                     node_too.metrics.log_dropped(more);
-                    tracing::warn!(container, bytes, reason = dropped.reason, "log lost output");
+                    tracing::warn!(
+                        container,
+                        bytes,
+                        reason = dropped.reason,
+                        "a container log lost output"
+                    );
                 }
                 KeeperEvent::Gone => {
                     if let Some(found) = find_again(&node_too, &pod).await {
@@ -96,7 +101,7 @@ pub fn ended(node: &Arc<Node>, container: Arc<Container>, status: ExitStatus) {
             let cleaning = process::clean_up(&node_too.cgroups, &node_too.runtimes, &container);
             let cleaned = hung_keeper::unless_hangs(&container, "cleaning up after", cleaning);
             if let Err(error) = cleaned.await {
-                tracing::warn!(container = %container.id, %error, "cleaning up; removal tries again");
+                tracing::warn!(container = %container.id, %error, "cannot clean up a container; its removal tries again");
             }
         }
         nri::container_stopped(&node_too, &container).await;
@@ -127,7 +132,7 @@ async fn find_again(node: &Arc<Node>, pod: &Arc<Pod>) -> Option<KeeperEvents> {
         match catch_up(node, pod, &keeper).await {
             Ok(()) => return Some(events),
             Err(error) => {
-                tracing::warn!(pod = %pod.id, %error, "asking the pod's keeper what was missed");
+                tracing::warn!(pod = %pod.id, %error, "cannot read missed events from the pod's keeper");
                 tokio::time::sleep(AGAIN).await;
             }
         }
@@ -172,7 +177,7 @@ async fn init_lost(node: &Node, pod: &Arc<Pod>) {
     // It ends with the keeper, too, of which others take care.
     let alone = pod.now().keeper.is_some_and(|keeper| !keeper.has_ended());
     if alone && pod.phase() == pod::Phase::Ready {
-        tracing::error!(pod = %pod.id, "the first process of the pod's PID namespace has ended; the pod is down");
+        tracing::error!(pod = %pod.id, "the first process of the pod's PID namespace has exited; the pod is not ready");
         note_down(node, pod).await;
     }
 }
@@ -198,13 +203,13 @@ pub async fn lost(node: &Node, pod: &Arc<Pod>) {
 
 /// The keeper died: ends what is left of the pod, and says so.
 pub async fn note_loss(node: &Node, pod: &Arc<Pod>) {
-    tracing::error!(pod = %pod.id, "the pod's keeper is gone; ending what is left of the pod");
+    tracing::error!(pod = %pod.id, "the pod's keeper has exited; stopping the pod's containers");
     pod.set_keeper(None);
     node.commands.abandon(pod);
     for container in node.containers.of(pod) {
         let _turn = container.turn.lock().await;
         if let Err(error) = without_keeper::end(node, &container).await {
-            tracing::error!(container = %container.id, %error, "ending a container without keeper");
+            tracing::error!(container = %container.id, %error, "cannot stop a container without its keeper");
         }
     }
     for container in node.containers.of(pod) {
@@ -223,7 +228,9 @@ pub async fn note_down(node: &Node, pod: &Arc<Pod>) {
     pod.tell(|told| told.running = true);
     match pod.record(pod::Event::NotReady).await {
         Ok(()) => node.tell_pod(pod, ContainerEventType::ContainerStoppedEvent),
-        Err(error) => tracing::error!(pod = %pod.id, %error, "noting that the pod is down"),
+        Err(error) => {
+            tracing::error!(pod = %pod.id, %error, "cannot record that the pod is not ready");
+        }
     }
 }
 
@@ -234,7 +241,7 @@ pub async fn clean_up_loss(node: &Node, pod: &Arc<Pod>) {
         if container.phase() == Phase::Exited
             && let Err(error) = process::clean_up(&node.cgroups, &node.runtimes, &container).await
         {
-            tracing::warn!(container = %container.id, %error, "cleaning up; removal tries again");
+            tracing::warn!(container = %container.id, %error, "cannot clean up a container; its removal tries again");
         }
     }
 }

@@ -19,7 +19,10 @@ pub fn start(node: &Arc<Node>) {
                 Ok(report) => tell(&report),
                 // Somebody else collects.
                 Err(error) => {
-                    tracing::debug!(error = chain(&*error), "collecting network garbage");
+                    tracing::debug!(
+                        error = chain(&*error),
+                        "cannot collect unused network attachments"
+                    );
                 }
             }
         }
@@ -47,7 +50,7 @@ async fn pause(node: &Node) {
 pub async fn collect(node: &Arc<Node>) -> Result<GcReport> {
     let report = node.networks.gc(has_pod(node)).await;
     report.map_err(|source| {
-        let doing = "releasing network attachments of pods that are gone".into();
+        let doing = "releasing network attachments of removed pods".into();
         Error::Network { doing, source }.into()
     })
 }
@@ -62,17 +65,21 @@ pub fn has_pod(node: &Arc<Node>) -> impl Fn(&ContainerId) -> bool + Send + use<>
 fn tell(report: &GcReport) {
     if !report.released.is_empty() {
         let pods = report.released.len();
-        tracing::info!(pods, "released network attachments of pods that are gone");
+        tracing::info!(pods, "released network attachments of removed pods");
     }
     for network in &report.put_off {
         // There will be quieter times.
-        tracing::debug!(network, "pods come and go: its plugins collect later");
+        tracing::debug!(
+            network,
+            "pods are being attached or detached; collecting the network's unused attachments \
+             later"
+        );
     }
     for (id, problem) in &report.failed {
         tracing::warn!(
             id,
             problem,
-            "a network attachment without a pod could not be released"
+            "cannot release a network attachment without a pod"
         );
     }
 }

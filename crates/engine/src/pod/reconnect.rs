@@ -45,7 +45,7 @@ pub async fn reach(
         tracing::warn!(
             pod = %pod.id,
             %error,
-            "the pod's keeper lives and does not answer; trying again in {:?}",
+            "the pod's keeper runs but does not respond; trying again in {:?}",
             patience / 2
         );
         tokio::select! {

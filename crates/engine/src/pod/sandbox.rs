@@ -166,7 +166,7 @@ pub async fn net_ahead(node: &Node, parts: &PodParts) -> Result<Option<Held>> {
         return Ok(Some(spare));
     }
     blocking(|| {
-        let made = Held::new().map_err(Error::io("making a network namespace"));
+        let made = Held::new().map_err(Error::io("creating a network namespace"));
         Ok(Some(made?))
     })
     .await
@@ -185,7 +185,7 @@ pub fn make_spare_net(node: &Arc<Node>) {
         let spare_too = Arc::clone(&spare);
         let made = blocking(move || {
             let made = spare_too.make();
-            Ok(made.map_err(Error::io("making a network namespace"))?)
+            Ok(made.map_err(Error::io("creating a network namespace"))?)
         });
         match made.await {
             Ok(true) => {
@@ -194,7 +194,9 @@ pub fn make_spare_net(node: &Arc<Node>) {
             }
             Ok(false) => {}
             // The next pod makes its own, and tells why it can't.
-            Err(error) => tracing::debug!(%error, "no network namespace is ready for the next pod"),
+            Err(error) => {
+                tracing::debug!(%error, "cannot create a spare network namespace for the next pod");
+            }
         }
     });
 }
@@ -266,7 +268,7 @@ fn link(target: &Path, path: &Path, run: &Path) -> Result<()> {
         }
         made => made,
     };
-    made.map_err(Error::io(format!("making {}", path.display())))
+    made.map_err(Error::io(format!("creating {}", path.display())))
         .map_err(Into::into)
 }
 
@@ -299,7 +301,7 @@ pub async fn end_keeper(pod: &Pod) -> Result<()> {
         None => orlop_launch::end_keeper(&pod.run).await,
     };
     ended.map_err(|source| {
-        let doing = format!("ending the keeper of pod sandbox {}", pod.id);
+        let doing = format!("stopping the keeper of pod sandbox {}", pod.id);
         Error::Launch { doing, source }.into()
     })
 }

@@ -54,7 +54,7 @@ async fn boot(node: &Arc<Node>, pod: &Arc<Pod>, handler: &Handler) -> Result<()>
     pod.set_shared(Shared::Runs);
     let created = keeper.create(&handler.runtime, &create, BOOT_LIMIT).await;
     created.map(drop).map_err(|source| {
-        let doing = format!("making the sandbox of pod {}", pod.id);
+        let doing = format!("creating the sandbox of pod {}", pod.id);
         Error::Launch { doing, source }.into()
     })
 }
@@ -118,17 +118,17 @@ pub fn ended(node: &Arc<Node>, pod: &Arc<Pod>) {
         if pod.phase() != Phase::Ready {
             return;
         }
-        tracing::error!(pod = %pod.id, "the pod's sandbox has ended; the pod is down");
+        tracing::error!(pod = %pod.id, "the pod's sandbox has exited; the pod is not ready");
         keeper_events::note_down(&node_too, &pod).await;
         // Who watched over it may have been killed, and not what it watched over.
         let _turn = pod.turn.write().await;
         for container in node_too.containers.of(&pod) {
             if let Err(error) = process::stop(&node_too, &container, Duration::ZERO).await {
-                tracing::warn!(container = %container.id, %error, "ending what ran in a dead sandbox");
+                tracing::warn!(container = %container.id, %error, "cannot stop a container of an exited sandbox");
             }
         }
         if let Err(error) = end(&node_too.cgroups, &node_too.runtimes, &pod).await {
-            tracing::warn!(pod = %pod.id, %error, "cleaning up; the pod's stop tries again");
+            tracing::warn!(pod = %pod.id, %error, "cannot clean up the pod's sandbox; stopping the pod tries again");
         }
     });
 }
@@ -137,7 +137,7 @@ pub fn ended(node: &Arc<Node>, pod: &Arc<Pod>) {
 pub fn check(pod: &Pod) -> Result<()> {
     match pod.now().shared {
         Shared::Down | Shared::Ended => Err(Error::Precondition(format!(
-            "the sandbox of pod {} has ended at once",
+            "the sandbox of pod {} exited immediately",
             pod.id
         ))
         .into()),
@@ -171,11 +171,11 @@ pub async fn end(cgroups: &Cgroups, runtimes: &Runtimes, pod: &Pod) -> Result<()
 pub async fn end_with(handler: &Handler, pod: &str) -> Result<()> {
     let ended = handler.runtime.end_pod(pod, END_LIMIT).await;
     let left = ended.map_err(|source| {
-        let doing = format!("ending the sandbox of pod {pod}");
+        let doing = format!("stopping the sandbox of pod {pod}");
         Error::Launch { doing, source }
     })?;
     if !left.is_empty() {
-        tracing::warn!(pod, left, "the pod's sandbox could not be ended as a whole");
+        tracing::warn!(pod, left, "cannot remove all parts of the pod's sandbox");
     }
     Ok(())
 }

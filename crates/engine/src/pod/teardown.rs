@@ -23,7 +23,7 @@ use crate::record::pod::{self, Pod};
 use crate::{blocking, nri};
 
 /// A container's own files take as long to remove as it has made many.
-static REMOVING: Place = Place::new("removing what containers have written", 32, 2, 4096);
+static REMOVING: Place = Place::new("removing writable layers", 32, 2, 4096);
 
 /// Stops a pod and lets clients see that it is stopped.
 pub async fn stop_visible(node: &Node, pod: &Arc<Pod>) -> Result<()> {
@@ -96,7 +96,7 @@ where
         done = work() => return Ok(done),
         () = hung_keeper::hangs(pod) => {}
     }
-    tracing::error!(pod = %pod.id, "the pod is to end and its keeper does not answer; ending it without");
+    tracing::error!(pod = %pod.id, "the pod's keeper does not respond; stopping the pod without it");
     sandbox::end_keeper(pod).await?;
     Ok(work().await)
 }

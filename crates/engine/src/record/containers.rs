@@ -65,7 +65,10 @@ impl Containers {
         let container = self.find(id)?;
         if container.phase() != Phase::Running {
             let state = container.state().as_str_name();
-            let problem = format!("container {} is not running, it is {state}", container.id);
+            let problem = format!(
+                "container {} is not running; its state is {state}",
+                container.id
+            );
             return Err(Error::Precondition(problem).into());
         }
         Ok(container)

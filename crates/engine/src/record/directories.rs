@@ -18,7 +18,11 @@ pub fn recorded_in<T>(directories: &[&Path], record: impl FnOnce() -> Result<T>)
                 continue;
             }
             if let Err(error) = remove_tree(directory) {
-                tracing::warn!(%error, "undoing what could not be recorded; the next start does");
+                tracing::warn!(
+                    %error,
+                    "cannot remove a directory whose record was not written; the next start \
+                     removes it"
+                );
             }
         }
     }
@@ -34,7 +38,7 @@ pub fn make_private_dir(path: &Path) -> Result<()> {
         .recursive(true)
         .create(path)
         .map_err(Error::io(format!(
-            "making the directory {}",
+            "creating the directory {}",
             path.display()
         )))
         .map_err(Into::into)

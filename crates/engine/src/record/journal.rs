@@ -51,7 +51,7 @@ impl<E: Serialize + DeserializeOwned> Journal<E> {
         let content = orlop_disk::read_file(path, LARGEST)?;
         let (events, good) = parse(&content);
         if is_foreign(&content[good..]) {
-            let problem = "it has an entry that this version does not know; a newer one wrote it";
+            let problem = "it has an entry of a newer version of orlop";
             return Err(io::Error::new(io::ErrorKind::InvalidData, problem));
         }
         let file = reopened(path)?;
@@ -59,7 +59,7 @@ impl<E: Serialize + DeserializeOwned> Journal<E> {
             tracing::warn!(
                 path = %path.display(),
                 bytes = content.len() - good,
-                "the end of a record cannot be read; what it said is lost"
+                "the end of a record is damaged; dropping its last entry"
             );
             file.set_len(good as u64)?;
         }

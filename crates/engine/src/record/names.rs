@@ -98,7 +98,7 @@ fn check(field: &str, text: &str, required: bool) -> Result<()> {
         return Err(Error::invalid(field, problem).into());
     }
     if text.contains(|c: char| c.is_control()) {
-        return Err(Error::invalid(field, format!("{text:?} has a control character")).into());
+        return Err(Error::invalid(field, format!("{text:?} contains a control character")).into());
     }
     Ok(())
 }

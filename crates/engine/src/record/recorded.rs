@@ -106,13 +106,13 @@ impl<S: State> Recorded<S> {
                 return Ok(false);
             }
             if let Err(error) = journal.append(&event) {
-                tracing::warn!(of = inner.of, %error, "writing a record; going on without");
+                tracing::warn!(of = inner.of, %error, "cannot write a record; continuing without it");
             }
             inner.apply(event, &mut journal);
             Ok(true)
         });
         recorded.await.unwrap_or_else(|error| {
-            tracing::error!(of = self.0.of, %error, "recording an event");
+            tracing::error!(of = self.0.of, %error, "cannot record an event");
             false
         })
     }

@@ -19,8 +19,9 @@ pub fn write(bundle: &Path, spec: &oci::Spec) -> Result<()> {
 
 /// Writes a file of the bundle that its runtime reads.
 pub fn write_json(path: &Path, value: &impl Serialize) -> Result<()> {
-    let text = serde_json::to_vec(value)
-        .map_err(|error| Error::Internal(format!("writing {} as JSON: {error}", path.display())))?;
+    let text = serde_json::to_vec(value).map_err(|error| {
+        Error::Internal(format!("cannot encode {} as JSON: {error}", path.display()))
+    })?;
     orlop_disk::write_file(path, 0o600, Outlives::Kill, &text)
         .map_err(Error::io(format!("writing {}", path.display())))
         .map_err(Into::into)

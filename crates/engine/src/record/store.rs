@@ -84,7 +84,7 @@ impl<T: Item> Store<T> {
             (Some((_, item)), None) => Ok(Arc::clone(item)),
             (Some(_), Some(_)) => Err(Error::Invalid {
                 field: format!("{} id", self.what),
-                problem: format!("{id:?} is the beginning of more than one id; give more digits"),
+                problem: format!("{id:?} is the start of more than one ID; use more digits"),
             }
             .into()),
             _ => Err(not_found().into()),

@@ -26,7 +26,7 @@ pub async fn call(
         Ok(0) => capture::USUAL_LIMIT,
         Ok(seconds) => Duration::from_secs(seconds),
         Err(_) => {
-            let problem = format!("is {}; it must be zero or more", request.timeout);
+            let problem = format!("is {}; it must not be negative", request.timeout);
             return Err(Error::invalid("timeout", problem).into());
         }
     };
@@ -70,6 +70,6 @@ fn check(location: &Path) -> Result<()> {
     }
     match location.parent() {
         Some(parent) if parent.is_dir() => Ok(()),
-        _ => invalid("lies in a directory that does not exist; make it first"),
+        _ => invalid("is in a directory that does not exist; create it first"),
     }
 }

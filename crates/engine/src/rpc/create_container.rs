@@ -93,7 +93,7 @@ async fn find_or_make(
     let _turn = pod.turn.read().await;
     if pod.phase() != Phase::Ready {
         let problem = format!(
-            "pod sandbox {} is not ready; it takes no containers",
+            "pod sandbox {} is not ready; it accepts no containers",
             pod.id
         );
         return Err(Error::Precondition(problem).into());
@@ -114,8 +114,8 @@ async fn find_or_make(
     }
     let id = &container.id;
     Err(Error::Exists(format!(
-        "container {id} is {name}, already used or with another configuration; remove it, or \
-         ask with another metadata.attempt"
+        "the name {name} is already used by container {id}, which has run or has another \
+         configuration; remove it or use another metadata.attempt"
     ))
     .into())
 }
@@ -202,7 +202,7 @@ async fn make_from(
             let asked =
                 image::asked_for(&node.images, "config.image", config.image.as_ref()).await?;
             if asked.id != image.id {
-                let problem = format!("is {}, but the checkpoint is of {}", asked.id, image.id);
+                let problem = format!("is {}, but the checkpoint uses {}", asked.id, image.id);
                 return Err(Error::invalid("config.image", problem).into());
             }
         }
@@ -220,7 +220,7 @@ async fn make_from(
         Err(error) => {
             let removed = blocking(move || remove_tree(&dir)).await;
             if let Err(error) = removed {
-                tracing::warn!(%error, "what is left of a checkpoint goes at the next start");
+                tracing::warn!(%error, "cannot remove checkpoint files; the next start removes them");
             }
             return Err(error);
         }
@@ -276,7 +276,7 @@ async fn make(
         Err(error) => {
             if let Err(error) = teardown::erase_container(node, &container).await {
                 // Not visible to clients; the pod's removal or the next start erases it.
-                tracing::error!(container = %container.id, %error, "undoing a failed container");
+                tracing::error!(container = %container.id, %error, "cannot clean up a failed container");
             }
             Err(error)
         }

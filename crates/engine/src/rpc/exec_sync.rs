@@ -71,7 +71,7 @@ pub async fn call(Engine(node): &Engine, request: ExecSyncRequest) -> Result<Exe
     session.finish();
     let mut kept = kept.into_inner();
     if kept.is_cut() {
-        tracing::info!(container = %container.id, "more output of a command than is returned");
+        tracing::info!(container = %container.id, "truncated the output of a command to the size limit");
     }
     let (stdout, stderr) = kept.take();
     Ok(ExecSyncResponse {

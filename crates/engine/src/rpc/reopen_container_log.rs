@@ -15,7 +15,7 @@ pub async fn call(
     let container = node.containers.find(&request.container_id)?;
     if container.phase() != Phase::Running {
         let problem = format!(
-            "container {} is not running, so its log is not open",
+            "container {} is not running; its log is not open",
             container.id
         );
         return Err(Error::Precondition(problem).into());

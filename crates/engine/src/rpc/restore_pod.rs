@@ -44,7 +44,7 @@ async fn restore(node: &Arc<Node>, request: RestorePodRequest) -> Result<Restore
     let runtime = &node.runtimes.handler(&request.runtime_handler)?.name;
     if *runtime != checkpoint.runtime {
         let problem = format!(
-            "means {runtime:?}, but the checkpoint was written by {:?}",
+            "selects {runtime:?}, but the checkpoint was written by {:?}",
             checkpoint.runtime
         );
         return Err(Error::invalid("runtime_handler", problem).into());
@@ -71,7 +71,11 @@ async fn restore(node: &Arc<Node>, request: RestorePodRequest) -> Result<Restore
         }),
         Err(error) => {
             if !was_there && let Err(problem) = teardown::remove(node, &pod).await {
-                tracing::error!(pod = id, error = chain(&*problem), "undoing a restored pod");
+                tracing::error!(
+                    pod = id,
+                    error = chain(&*problem),
+                    "cannot remove a pod that could not be restored"
+                );
             }
             Err(error)
         }
@@ -88,15 +92,15 @@ fn check_names(checkpoint: &Checkpoint, configs: &[ContainerConfig]) -> Result<(
     for config in configs {
         let name = config.metadata.clone().unwrap_or_default().name;
         if name.is_empty() {
-            return Err(Error::invalid(FIELD, "has a container without a name").into());
+            return Err(Error::invalid(FIELD, "contains a container without a name").into());
         }
         if !checkpoint.archives.contains_key(&name) {
             let there: Vec<_> = checkpoint.archives.keys().collect();
-            let problem = format!("has {name:?}, but the checkpoint has {there:?}");
+            let problem = format!("contains {name:?}, but the checkpoint has {there:?}");
             return Err(Error::invalid(FIELD, problem).into());
         }
         if !names.insert(name.clone()) {
-            return Err(Error::invalid(FIELD, format!("has {name:?} twice")).into());
+            return Err(Error::invalid(FIELD, format!("contains {name:?} twice")).into());
         }
     }
     match checkpoint
@@ -105,7 +109,7 @@ fn check_names(checkpoint: &Checkpoint, configs: &[ContainerConfig]) -> Result<(
         .find(|name| !names.contains(*name))
     {
         Some(name) => {
-            let problem = format!("lacks {name:?}, which the checkpoint has");
+            let problem = format!("has no {name:?}, which the checkpoint has");
             Err(Error::invalid(FIELD, problem).into())
         }
         None => Ok(()),

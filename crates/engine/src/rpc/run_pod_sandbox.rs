@@ -55,15 +55,19 @@ async fn find_or_make(node: &Arc<Node>, asked: Box<PodAsk>, origin: Origin) -> R
         }
         Phase::Ready | Phase::NotReady => {}
     }
-    let hint = "remove it, or ask with another metadata.attempt";
+    let hint = "remove it or use another metadata.attempt";
     let id = &pod.id;
     if pod.phase() != Phase::Ready {
-        return Err(
-            Error::Exists(format!("pod sandbox {id} is {name}, but stopped; {hint}")).into(),
-        );
+        return Err(Error::Exists(format!(
+            "the name {name} is already used by pod sandbox {id}, which is stopped; {hint}"
+        ))
+        .into());
     }
     if pod.config != record.config || pod.handler != record.handler {
-        let problem = format!("pod sandbox {id} is {name} with another configuration; {hint}");
+        let problem = format!(
+            "the name {name} is already used by pod sandbox {id} with another configuration; \
+             {hint}"
+        );
         return Err(Error::Exists(problem).into());
     }
     Ok(id.clone())
@@ -122,9 +126,9 @@ async fn undo(node: &Node, pod: &Arc<Pod>) {
     };
     if let Err(error) = undone {
         let why = chain(&*error);
-        tracing::error!(pod = %pod.id, why, "could not undo a failed pod; it stays as stopped");
+        tracing::error!(pod = %pod.id, why, "cannot remove a failed pod; it stays as a stopped pod");
         if let Err(error) = pod.record(Event::NotReady).await {
-            tracing::error!(pod = %pod.id, %error, "could not write that down");
+            tracing::error!(pod = %pod.id, %error, "cannot record that a failed pod is stopped");
         }
     }
 }

@@ -61,7 +61,8 @@ async fn start_in_turn(
     let id = &container.id;
     match container.phase() {
         Phase::Created if container.pod.phase() != pod::Phase::Ready => {
-            let problem = format!("the pod of container {id} is not ready; it starts nothing");
+            let problem =
+                format!("the pod of container {id} is not ready; it cannot start containers");
             Err(Error::Precondition(problem).into())
         }
         Phase::Created => {
@@ -79,7 +80,7 @@ async fn start_in_turn(
         }
         Phase::Running => Ok(()),
         Phase::Exited => {
-            let problem = format!("container {id} has already run and ended; create a new one");
+            let problem = format!("container {id} has already exited; create a new one");
             Err(Error::Precondition(problem).into())
         }
         Phase::Creating | Phase::Removing => Err(Error::NotFound {

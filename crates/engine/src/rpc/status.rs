@@ -53,7 +53,7 @@ async fn runtime_ready(config: &Config) -> RuntimeCondition {
     let probed = blocking(move || {
         for (what, dir) in [
             ("root", config.root),
-            ("containers' root", config.containers_root),
+            ("containers root", config.containers_root),
             ("state", config.state),
         ] {
             let doing = format!("writing to the {what} directory {}", dir.display());
@@ -75,8 +75,8 @@ async fn runtime_ready(config: &Config) -> RuntimeCondition {
 
 fn told_of_disk(error: &str) -> String {
     format!(
-        "{error}: pods that run go on, others cannot be run; the kernel's log has the reason, mend \
-         the disk and mount it anew"
+        "{error}: running pods continue, but new pods cannot start; see the kernel log for the \
+         reason, repair the disk and mount it again"
     )
 }
 

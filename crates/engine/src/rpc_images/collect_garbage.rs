@@ -23,7 +23,7 @@ pub async fn call(
     };
     if request.dry_run {
         let freed = node.images.would_free(&images).await;
-        let freed = freed.map_err(failed("looking for what is not needed"))?;
+        let freed = freed.map_err(failed("finding unused images and layers"))?;
         let mut answer = CollectGarbageResponse::default();
         answer
             .removed
@@ -42,14 +42,14 @@ async fn collect(node: Arc<Node>, images: Vec<Digest>) -> Result<CollectGarbageR
             continue;
         }
         let freed = node.images.remove(&id.to_string()).await;
-        let freed = freed.map_err(failed("removing an image that is not in use"))?;
+        let freed = freed.map_err(failed("removing an unused image"))?;
         node.metrics.freed(&freed);
         answer.removed.push(id.to_string());
         count(&mut answer, &freed);
     }
     // What pulls and containers need is held, however young it is.
     let freed = node.images.gc(Duration::ZERO).await;
-    let freed = freed.map_err(failed("removing what is not needed"))?;
+    let freed = freed.map_err(failed("removing unused layers"))?;
     node.metrics.freed(&freed);
     count(&mut answer, &freed);
     Ok(answer)

@@ -30,7 +30,7 @@ pub async fn call(
         ArchiveFormat::Oci => ExportFormat::OciLayout,
         ArchiveFormat::Docker => ExportFormat::DockerArchive,
         ArchiveFormat::Auto => {
-            return Err(Error::invalid("format", "must be one to write: OCI or DOCKER").into());
+            return Err(Error::invalid("format", "must be OCI or DOCKER").into());
         }
     };
     if request.images.is_empty() {
@@ -59,7 +59,9 @@ pub async fn call(
         if let Err(source) = images.export(&names, format, out).await {
             let doing = "exporting images";
             let error = match given_up.get() {
-                Some(slow) => Error::Timeout(format!("{doing}: their client was given up: {slow}")),
+                Some(slow) => {
+                    Error::Timeout(format!("{doing}: stopped waiting for the client: {slow}"))
+                }
                 None => Error::Image {
                     doing: doing.into(),
                     source,

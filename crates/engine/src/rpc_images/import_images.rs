@@ -89,7 +89,7 @@ async fn feed(mut parts: Parts, queue: mpsc::Sender<Piece>) -> Result<()> {
         let piece = match parts.next().await? {
             Some(Part::Chunk(bytes)) => Piece::Bytes(bytes.into()),
             Some(Part::Start(_)) => {
-                return Err(Error::invalid("start", "came a second time").into());
+                return Err(Error::invalid("start", "was sent twice").into());
             }
             None => Piece::End,
         };
@@ -112,17 +112,20 @@ impl Parts {
     async fn next(&mut self) -> Result<Option<Part>> {
         let message = self.pace.wait(self.stream.message(), size).await;
         let message = message.map_err(|slow| {
-            let text = format!("importing an archive: its client was given up: {slow}");
+            let text = format!("importing an archive: stopped waiting for the client: {slow}");
             Error::Timeout(text)
         })?;
         let message = message.map_err(|broken| {
-            Error::invalid("chunk", format!("the stream broke: {}", broken.message()))
+            Error::invalid(
+                "chunk",
+                format!("the stream was interrupted: {}", broken.message()),
+            )
         })?;
         match message {
             None => Ok(None),
             Some(ImportImagesRequest { part: Some(part) }) => Ok(Some(part)),
             Some(ImportImagesRequest { part: None }) => {
-                Err(Error::invalid("part", "is neither a start nor a chunk").into())
+                Err(Error::invalid("part", "must be a start or a chunk").into())
             }
         }
     }

@@ -16,7 +16,10 @@ pub async fn call(Engine(node): &Engine, request: JudgeImageRequest) -> Result<J
     }
     let verdict = judge(node, &request).await;
     let verdict = verdict.map_err(|source| Error::Image {
-        doing: format!("judging image {:?}", request.image),
+        doing: format!(
+            "evaluating the signature policy for image {:?}",
+            request.image
+        ),
         source,
     })?;
     Ok(verdict.map_or_else(unguarded, answer))

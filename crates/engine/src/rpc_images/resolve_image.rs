@@ -31,13 +31,16 @@ pub async fn call(
 
 fn answer(explained: Explained) -> ResolveImageResponse {
     let (rule, place) = match explained.rule {
-        Rule::Full => ("it names its registry", None),
+        Rule::Full => ("full name with a registry", None),
         Rule::DockerHub => (
-            "a short name, of Docker Hub without images.registries_conf",
+            "short name, from Docker Hub because images.registries_conf is not set",
             None,
         ),
-        Rule::Alias(place) => ("an alias", Some(place)),
-        Rule::Search(place) => ("a short name that registries are searched for", Some(place)),
+        Rule::Alias(place) => ("alias", Some(place)),
+        Rule::Search(place) => (
+            "short name, searched for in the configured registries",
+            Some(place),
+        ),
     };
     ResolveImageResponse {
         rule: rule.to_owned(),

@@ -37,8 +37,8 @@ fn plugins(nri: &Nri) -> Option<Finding> {
     if let Listen::At(path) = &config.listen
         && !nri.is_listening()
     {
-        let text = format!("no plugin can connect: {} is not served", path.display());
-        let remedy = "see the daemon's log; set nri.socket to a path of its own";
+        let text = format!("plugins cannot connect: {} is not served", path.display());
+        let remedy = "see the daemon's log; set nri.socket to a path that no other service uses";
         return Some(Finding::warning(AREA, text, remedy));
     }
     let plugins = nri.list();
@@ -47,8 +47,8 @@ fn plugins(nri: &Nri) -> Option<Finding> {
         .map(|plugin| format!("{}-{}", plugin.index, plugin.name))
         .collect();
     let text = match names.as_slice() {
-        [] => "no plugin takes part".to_owned(),
-        names => format!("plugins that take part: {}", names.join(", ")),
+        [] => "no plugins are registered".to_owned(),
+        names => format!("registered plugins: {}", names.join(", ")),
     };
     Some(Finding::ok(AREA, text))
 }
@@ -63,14 +63,14 @@ async fn images(images: &Images, repair: bool) -> Result<Vec<Finding>> {
     let (sound, unchecked) = (verified.sound, verified.unchecked);
     let mut findings = vec![Finding::ok(
         AREA,
-        format!("{sound} layers are sound, {unchecked} can't be checked"),
+        format!("{sound} layers are intact, {unchecked} cannot be checked"),
     )];
     for layer in verified.unlabelled {
         let text = format!(
-            "layer {} can be used by nobody: {}",
+            "layer {} cannot be used by any container: {}",
             layer.diff_id, layer.reason
         );
-        let remedy = "mend the node's SELinux policy; pulling it again does not help";
+        let remedy = "fix the node's SELinux policy; another pull does not help";
         findings.push(Finding::problem(AREA, text, remedy));
     }
     for layer in verified.broken {

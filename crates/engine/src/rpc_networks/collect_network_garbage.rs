@@ -18,7 +18,7 @@ pub async fn call(
 ) -> Result<CollectNetworkGarbageResponse> {
     let orphans = node.networks.orphans(network_gc::has_pod(node)).await;
     let orphans = orphans.map_err(|source| Error::Network {
-        doing: "looking for network attachments without a pod".into(),
+        doing: "listing network attachments without a pod".into(),
         source,
     })?;
     if request.dry_run {
@@ -41,7 +41,7 @@ pub async fn call(
         found.cloned().unwrap_or_else(unknown)
     };
     let put_off = report.put_off.into_iter().map(|network| {
-        let problem = "pods are being attached to it or detached all the time: try again later";
+        let problem = "pods are constantly attached or detached; try again later";
         (network, problem.to_owned())
     });
     let failed = report.failed.into_iter().chain(put_off);

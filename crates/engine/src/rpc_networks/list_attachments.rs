@@ -17,7 +17,7 @@ pub async fn call(
     request: ListAttachmentsRequest,
 ) -> Result<ListAttachmentsResponse> {
     let entries = node.networks.list().await.map_err(|source| {
-        let doing = "reading what is attached to the network".into();
+        let doing = "listing network attachments".into();
         Error::Network { doing, source }
     })?;
     let has_pod = network_gc::has_pod(node);

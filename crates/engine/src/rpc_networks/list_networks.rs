@@ -9,7 +9,7 @@ use crate::error::{Error, Result};
 /// Answers the call.
 pub async fn call(Engine(node): &Engine, _: ListNetworksRequest) -> Result<ListNetworksResponse> {
     let attached = node.networks.list().await.map_err(|source| {
-        let doing = "reading what is attached to the network".into();
+        let doing = "listing network attachments".into();
         Error::Network { doing, source }
     })?;
     let pods = |name: &str| {

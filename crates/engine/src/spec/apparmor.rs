@@ -35,9 +35,10 @@ pub(super) fn profile(
     let Some(apparmor) = apparmor else {
         return match asked {
             Wanted::Unset | Wanted::Unconfined => Ok(String::new()),
-            Wanted::Default | Wanted::Localhost(_) => {
-                Err(Error::unmet(FIELD, "this node's kernel has no AppArmor"))
-            }
+            Wanted::Default | Wanted::Localhost(_) => Err(Error::unmet(
+                FIELD,
+                "AppArmor is not available on this node",
+            )),
         };
     };
     match (asked, &apparmor.default_profile) {
@@ -46,12 +47,13 @@ pub(super) fn profile(
         (Wanted::Unset | Wanted::Default, Some(name)) => Ok(name.clone()),
         (Wanted::Unset, None) => {
             warnings.push(format!(
-                "{FIELD}: the default profile is not loaded, running without"
+                "{FIELD}: the default profile is not loaded; the container runs without a profile"
             ));
             Ok(String::new())
         }
         (Wanted::Default, None) => {
-            let problem = "the default profile is not loaded: is apparmor_parser installed?";
+            let problem =
+                "the default profile is not loaded; check that apparmor_parser is installed";
             Err(Error::unmet(FIELD, problem))
         }
         (Wanted::Localhost(name), _) => loaded(name, apparmor),

@@ -26,7 +26,7 @@ impl AppArmor {
             .stderr(Stdio::piped())
             .spawn()
             .map_err(|error| {
-                io::Error::new(error.kind(), format!("running apparmor_parser: {error}"))
+                io::Error::new(error.kind(), format!("cannot run apparmor_parser: {error}"))
             })?;
         if let Some(mut input) = parser.stdin.take() {
             // A parser that gives up early says why below.
@@ -37,13 +37,9 @@ impl AppArmor {
             return Ok(NAME.to_owned());
         }
         let problem = String::from_utf8_lossy(&output.stderr);
-        let problem = problem
-            .trim()
-            .lines()
-            .last()
-            .unwrap_or("it does not say why");
+        let problem = problem.trim().lines().last().unwrap_or("no reason given");
         Err(io::Error::other(format!(
-            "apparmor_parser refuses the default profile: {problem}"
+            "apparmor_parser rejected the default profile: {problem}"
         )))
     }
 }

@@ -32,7 +32,7 @@ pub(super) fn command(
         argv.extend_from_slice(&config.args);
     }
     if argv.is_empty() {
-        let problem = "no command: neither the request nor the image names one";
+        let problem = "is empty, and the image has no command";
         return Err(Error::invalid("config.command", problem));
     }
     // Shims of containerd's run an artifact's module, whatever the command calls it.
@@ -46,7 +46,7 @@ pub(super) fn command(
     if argv[0].is_empty() {
         return Err(Error::invalid(
             "config.command",
-            "the program's name is empty",
+            "the program name is empty",
         ));
     }
     if argv.iter().any(|word| word.contains('\0')) {
@@ -97,7 +97,7 @@ fn merged<'a>(
 fn request_value(pair: &v1::KeyValue, index: usize) -> Result<&str, Error> {
     let field = || format!("config.envs[{index}]");
     if pair.key.is_empty() || pair.key.contains(['=', '\0']) {
-        let problem = format!("{:?} cannot be the name of a variable", pair.key);
+        let problem = format!("{:?} is not a valid environment variable name", pair.key);
         return Err(Error::invalid(field(), problem));
     }
     // The value itself may be a secret and stays out of the message.
@@ -208,7 +208,7 @@ mod tests {
         let error = command(&v1::ContainerConfig::default(), &ImageFacts::default()).unwrap_err();
         assert!(matches!(error, Error::InvalidArgument { .. }));
         assert!(
-            error.to_string().starts_with("config.command: no command"),
+            error.to_string().starts_with("config.command: is empty"),
             "{error}"
         );
     }

@@ -58,7 +58,7 @@ impl Asked {
         let pod = pod.and_then(|linux| linux.security_context.as_ref());
         if security.privileged && !pod.is_some_and(|pod| pod.privileged) {
             let field = "config.linux.security_context.privileged";
-            let problem = "is set in a pod which is not privileged";
+            let problem = "is set, but the pod is not privileged";
             return Err(Error::invalid(field, problem));
         }
         let options = security.namespace_options.clone().unwrap_or_default();
@@ -161,15 +161,15 @@ fn cgroup_writable(
     };
     let mut options = known.host.cgroup_mount_options.iter();
     let missing = if !known.host.cgroup_v2 {
-        "the node has cgroup v1"
+        "the node uses cgroup v1"
     } else if !options.any(|option| option == "nsdelegate") {
-        "the node's cgroup file system is mounted without nsdelegate, so that containers could raise \
+        "the node's cgroup file system is mounted without nsdelegate, so containers could raise \
          their own limits"
     } else {
         return Ok(wanted && own_namespace);
     };
     if wanted {
-        warnings.push(format!("control groups stay read-only: {missing}"));
+        warnings.push(format!("cgroups stay read-only: {missing}"));
     }
     Ok(false)
 }

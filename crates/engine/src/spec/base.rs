@@ -53,7 +53,7 @@ impl BaseSpec {
     pub(super) fn parse(text: &str) -> Result<Self, String> {
         // A list would be taken for the fields in their order.
         if !text.trim_start().starts_with('{') {
-            return Err("is not an object in JSON".to_owned());
+            return Err("is not a JSON object".to_owned());
         }
         let spec: Spec =
             serde_json::from_slice(text.as_bytes()).map_err(|error| error.to_string())?;
@@ -75,7 +75,8 @@ impl BaseSpec {
         ] {
             if is_set {
                 return Err(format!(
-                    "{what} sets what no base can (of resources: devices, pids and unified); remove it"
+                    "a base specification cannot set {what} (of resources, only devices, pids and \
+                     unified); remove it"
                 ));
             }
         }
@@ -91,7 +92,7 @@ impl BaseSpec {
         check_limits(&process.rlimits)?;
         check_hooks(&hooks)?;
         if process.user.umask.is_some_and(|umask| umask > 0o777) {
-            return Err("process.user.umask: is beyond 511 (octal 777)".to_owned());
+            return Err("process.user.umask: is greater than 511 (octal 777)".to_owned());
         }
         for device in &linux.devices {
             check_path("linux.devices", &device.path)?;
@@ -209,7 +210,7 @@ impl BaseSpec {
 fn bounded(field: &str, length: usize) -> Result<(), String> {
     if length > MAX_ELEMENTS {
         return Err(format!(
-            "{field}: has {length} elements, more than {MAX_ELEMENTS}"
+            "{field}: has {length} elements; the limit is {MAX_ELEMENTS}"
         ));
     }
     Ok(())
@@ -231,7 +232,9 @@ fn check_environment(entries: &[String]) -> Result<(), String> {
     };
     match entries.iter().position(|entry| is_bad(&entry)) {
         // The value itself may be a secret.
-        Some(at) => Err(format!("process.env[{at}]: is not NAME=value")),
+        Some(at) => Err(format!(
+            "process.env[{at}]: does not have the form NAME=value"
+        )),
         None => Ok(()),
     }
 }
@@ -243,12 +246,13 @@ fn check_limits(limits: &[Rlimit]) -> Result<(), String> {
         });
         if !is_name {
             return Err(format!(
-                "process.rlimits: {kind:?} is not a limit such as RLIMIT_NOFILE"
+                "process.rlimits: {kind:?} is not a resource limit; use a name such as \
+                 RLIMIT_NOFILE"
             ));
         }
         if soft > hard {
             return Err(format!(
-                "process.rlimits: {kind}: {soft} is beyond its ceiling {hard}"
+                "process.rlimits: {kind}: the soft limit {soft} exceeds the hard limit {hard}"
             ));
         }
     }
@@ -288,12 +292,12 @@ fn checked_sysctls(given: &BTreeMap<String, String>) -> Result<BTreeMap<String, 
         let dotted = dotted(name).map_err(|error| format!("linux.sysctl: {error}"))?;
         if scope(&dotted).is_none() {
             return Err(format!(
-                "linux.sysctl: {name} is not a setting of a pod's namespaces"
+                "linux.sysctl: {name} is not a namespaced kernel parameter"
             ));
         }
         if value.contains(['\0', '\n']) {
             return Err(format!(
-                "linux.sysctl: the value of {name} holds a line break or NUL"
+                "linux.sysctl: the value of {name} contains a line break or a NUL character"
             ));
         }
         checked.insert(dotted, value.clone());
@@ -309,7 +313,7 @@ fn kept_mounts(mounts: Vec<Mount>) -> Result<Vec<Mount>, String> {
         check_path("mounts", &mount.destination)?;
         mount.destination = clean(&mount.destination);
         if mount.destination == "/" {
-            return Err("mounts: the root itself cannot be replaced".to_owned());
+            return Err("mounts: the root filesystem itself cannot be replaced".to_owned());
         }
         let hides_run = mount.destination == "/run" && mount.kind == "tmpfs";
         if hides_run || MADE_HERE.contains(&mount.destination.as_str()) {
@@ -336,8 +340,8 @@ mod tests {
     #[test]
     fn what_cannot_be_a_base_is_named() {
         for (text, told) in [
-            ("[]", "an object in JSON"),
-            ("", "an object in JSON"),
+            ("[]", "a JSON object"),
+            ("", "a JSON object"),
             (r#"{"mounts": {}}"#, "invalid type"),
             (r#"{"process": {"env": ["A=1", "=x"]}}"#, "process.env[1]"),
             (
@@ -346,7 +350,7 @@ mod tests {
             ),
             (
                 r#"{"process": {"rlimits": [{"type": "RLIMIT_CPU", "soft": 2, "hard": 1}]}}"#,
-                "beyond its ceiling",
+                "exceeds the hard limit",
             ),
             (
                 r#"{"process": {"capabilities": {"bounding": ["CAP_FLY"]}}}"#,
@@ -354,7 +358,10 @@ mod tests {
             ),
             (r#"{"process": {"user": {"umask": 512}}}"#, "umask"),
             (r#"{"mounts": [{"destination": "x"}]}"#, "absolute path"),
-            (r#"{"mounts": [{"destination": "/."}]}"#, "the root itself"),
+            (
+                r#"{"mounts": [{"destination": "/."}]}"#,
+                "the root filesystem itself",
+            ),
             (
                 r#"{"mounts": [{"destination": "/x", "type": "bind", "source": "y"}]}"#,
                 "mounts.source",
@@ -382,7 +389,7 @@ mod tests {
         }
         let many = vec![r#""A=1""#; MAX_ELEMENTS + 1].join(",");
         let problem = refused(&format!(r#"{{"process": {{"env": [{many}]}}}}"#));
-        assert!(problem.contains("more than"), "{problem}");
+        assert!(problem.contains("the limit is"), "{problem}");
         assert!(BaseSpec::parse("{}").is_ok());
     }
 

@@ -84,7 +84,7 @@ impl BlockIoClasses {
         let Some(parts) = self.0.get(class) else {
             let known: Vec<&str> = self.0.keys().map(String::as_str).collect();
             return Err(format!(
-                "no class {class:?}; there are: {}",
+                "class {class:?} does not exist; available classes: {}",
                 known.join(", ")
             ));
         };
@@ -124,11 +124,12 @@ pub(super) fn limits(known: &Known<'_>) -> Result<Option<BlockIo>, Error> {
     };
     let field = format!("annotation {annotation}");
     let Some(classes) = &known.policy.block_io else {
-        let problem = format!("no class {class:?}: containers.blockio_config names no classes");
+        let problem =
+            format!("class {class:?} does not exist: containers.blockio_config defines no classes");
         return Err(Error::unmet(field, problem));
     };
     if !known.host.block_io {
-        let problem = "this node has no cgroup controller of block IO (io, or blkio)";
+        let problem = "this node has no cgroup controller for block IO (io or blkio)";
         return Err(Error::unmet(field, problem));
     }
     let limits = classes.limits(class);
@@ -144,7 +145,7 @@ fn part(raw: RawPart) -> Result<Part, String> {
             let weight = u16::try_from(weight)
                 .ok()
                 .filter(|own| WEIGHTS.contains(own));
-            Some(weight.ok_or("a weight is between 10 and 1000")?)
+            Some(weight.ok_or("a weight must be between 10 and 1000")?)
         }
         None => None,
     };
@@ -164,7 +165,7 @@ fn part(raw: RawPart) -> Result<Part, String> {
         part.write_iops,
     ];
     if part.devices.is_empty() && throttles.iter().any(Option::is_some) {
-        return Err("a rate is a device's: name some in Devices".to_owned());
+        return Err("a rate requires Devices".to_owned());
     }
     if let Some(bad) = part.devices.iter().find(|own| !own.starts_with("/dev/")) {
         return Err(format!("{bad:?} is not a path below /dev"));
@@ -181,7 +182,7 @@ fn quantity(value: &Scalar) -> Result<u64, String> {
     let amount: Option<Quantity> = text.parse().ok();
     amount
         .and_then(Quantity::count)
-        .ok_or_else(|| format!("{text:?} is not a quantity such as 200, 60M or 1Gi"))
+        .ok_or_else(|| format!("{text:?} is not a quantity; use a number such as 200, 60M or 1Gi"))
 }
 
 /// The block devices that fit any of the patterns. A pattern that none fits is an error: limits
@@ -201,7 +202,7 @@ fn devices(patterns: &[String]) -> Result<Vec<(i64, i64)>, String> {
             }
         }
         if found.len() == before {
-            return Err(format!("no block device of this node is called {pattern}"));
+            return Err(format!("no block device of this node matches {pattern}"));
         }
     }
     found.sort_unstable();

@@ -424,7 +424,7 @@ fn control_groups_can_be_written_to_only_where_the_kernel_keeps_limits_from_it()
             .build()
             .unwrap_err()
             .to_string()
-            .contains("neither true nor false")
+            .contains("not a boolean")
     );
 }
 

@@ -47,7 +47,7 @@ pub(super) fn asked<'a>(
         };
         let plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.');
         if class.is_empty() || class.starts_with('.') || !class.chars().all(plain) {
-            let problem = format!("{class:?} is not the name of a class");
+            let problem = format!("{class:?} is not a valid class name");
             return Err(Error::invalid(format!("annotation {name}"), problem));
         }
         return Ok(Some((class, name)));

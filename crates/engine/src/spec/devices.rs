@@ -126,12 +126,12 @@ impl Devices {
         walk(&host, &container_path, 0, &mut found).map_err(|error| {
             Error::io(
                 &field,
-                format!("looking at the device {}", host.display()),
+                format!("inspecting the device {}", host.display()),
                 error,
             )
         })?;
         if found.is_empty() {
-            let problem = format!("{} is neither a device nor holds any", host.display());
+            let problem = format!("{} is not a device and contains no devices", host.display());
             return Err(Error::invalid(format!("{field}.host_path"), problem));
         }
         for mut device in found {
@@ -162,7 +162,7 @@ fn access(permissions: &str, field: &str) -> Result<String, Error> {
         return Ok("rwm".to_owned());
     }
     if permissions.len() > 3 || !permissions.chars().all(|letter| "rwm".contains(letter)) {
-        let problem = format!("{permissions:?} has others than the letters r, w and m");
+        let problem = format!("{permissions:?} has letters other than r, w and m");
         return Err(Error::invalid(format!("{field}.permissions"), problem));
     }
     Ok(permissions.to_owned())
@@ -173,7 +173,7 @@ fn resolve(path: &str, field: &str) -> Result<PathBuf, Error> {
     match fs::canonicalize(path) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => Err(Error::not_found(
             field(),
-            format!("there is no device {path:?}"),
+            format!("device {path:?} does not exist"),
         )),
         found => found.map_err(|error| Error::io(field(), format!("looking up {path:?}"), error)),
     }

@@ -33,7 +33,9 @@ pub enum Error {
     },
     /// Recursive read-only was asked of a handler without it. The first word is the one kubelets
     /// look for.
-    #[error("RROUnsupported: {field}: the runtime handler cannot mount recursively read-only")]
+    #[error(
+        "RROUnsupported: {field}: the runtime handler does not support recursive read-only mounts"
+    )]
     RecursiveReadOnlyUnsupported {
         /// The field, as the interface names it.
         field: String,

@@ -41,7 +41,7 @@ pub fn process(
     affinity: Option<CpuAffinity>,
 ) -> Result<Process, Error> {
     if command.first().is_none_or(String::is_empty) {
-        return Err(Error::invalid("cmd", "no command is given"));
+        return Err(Error::invalid("cmd", "is empty; specify a command"));
     }
     if command.iter().any(|word| word.contains('\0')) {
         return Err(Error::invalid("cmd", "contains a NUL character"));

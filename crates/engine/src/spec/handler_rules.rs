@@ -54,7 +54,7 @@ pub(super) fn is_true(value: &str) -> Result<bool, String> {
     match value {
         "true" => Ok(true),
         "false" => Ok(false),
-        other => Err(format!("{other:?} is neither true nor false")),
+        other => Err(format!("{other:?} is not a boolean; use true or false")),
     }
 }
 

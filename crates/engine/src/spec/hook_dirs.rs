@@ -85,7 +85,7 @@ pub(super) fn apply(
     let mut hooks = spec.hooks.take().unwrap_or_default();
     for path in files(dirs)?.values() {
         let problem = |problem: String| {
-            let problem = format!("{}: {problem}; mend or remove it", path.display());
+            let problem = format!("{}: {problem}; fix or remove it", path.display());
             Error::unmet(FIELD, problem)
         };
         let definition = read(path).map_err(problem)?;
@@ -138,18 +138,18 @@ fn files(dirs: &[PathBuf]) -> Result<BTreeMap<String, PathBuf>, Error> {
 fn read(path: &Path) -> Result<Definition, String> {
     let metadata = fs::metadata(path).map_err(|error| error.to_string())?;
     if !metadata.is_file() {
-        return Err("it is no file".to_owned());
+        return Err("it is not a regular file".to_owned());
     }
     let size = metadata.len();
     if size > MAX_SIZE {
-        return Err(format!("it has {size} bytes; {MAX_SIZE} are the most"));
+        return Err(format!("it has {size} bytes; the limit is {MAX_SIZE}"));
     }
     let text = orlop_disk::read_file(path, MAX_SIZE).map_err(|error| error.to_string())?;
     let version: Version = serde_json::from_slice(&text).map_err(|error| error.to_string())?;
     if version.version != "1.0.0" {
         let version = version.version;
         return Err(format!(
-            "its version is {version:?}, and 1.0.0 is understood"
+            "its version is {version:?}; only 1.0.0 is supported"
         ));
     }
     let definition: Definition =
@@ -159,13 +159,13 @@ fn read(path: &Path) -> Result<Definition, String> {
         return Err(format!("hook.path: {path:?} is not an absolute path"));
     }
     if !Path::new(path).exists() {
-        return Err(format!("hook.path: there is no {path}"));
+        return Err(format!("hook.path: {path} does not exist"));
     }
     if definition.stages.is_empty() {
-        return Err("stages: names none".to_owned());
+        return Err("stages: is empty".to_owned());
     }
     if definition.hook.timeout.is_some_and(|seconds| seconds <= 0) {
-        return Err("hook.timeout: must be longer than that".to_owned());
+        return Err("hook.timeout: must be greater than 0".to_owned());
     }
     Ok(definition)
 }
@@ -201,14 +201,14 @@ impl When {
             conditions.push(fits);
         }
         if conditions.is_empty() {
-            return Err("when: names no condition".to_owned());
+            return Err("when: has no condition".to_owned());
         }
         Ok(conditions.into_iter().all(|holds| holds))
     }
 }
 
 fn pattern(text: &str) -> Result<Regex, String> {
-    Regex::new(text).map_err(|error| format!("when: {text:?} is not a pattern: {error}"))
+    Regex::new(text).map_err(|error| format!("when: {text:?} is not a regular expression: {error}"))
 }
 
 impl Stage {
@@ -357,7 +357,7 @@ mod tests {
             (
                 r#"{"version": "1.0.0", "hook": {"path": "/bin/true"}, "when": {"commands": ["("]},
                 "stages": ["prestart"]}"#,
-                "pattern",
+                "not a regular expression",
             ),
             (
                 r#"{"version": "1.0.0", "hook": {"path": "/bin/true"}, "when": {"sometimes": true},

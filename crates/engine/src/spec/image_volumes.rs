@@ -24,7 +24,7 @@ pub(super) fn check(mount: &v1::Mount, field: &str) -> Result<(), Error> {
         return Err(Error::invalid(field, "both host_path and image are set"));
     }
     if !mount.readonly {
-        let problem = "an image is mounted, but readonly is not set";
+        let problem = "readonly must be set for an image volume";
         return Err(Error::invalid(field, problem));
     }
     Ok(())
@@ -37,7 +37,7 @@ pub(super) fn source(
     field: &str,
 ) -> Result<PathBuf, Error> {
     let Some(image) = find(container_path, image_mounts) else {
-        let problem = "its image is not mounted";
+        let problem = "is not an image volume";
         return Err(unmountable(Error::unmet(format!("{field}.image"), problem)));
     };
     if sub_path.is_empty() {
@@ -68,7 +68,7 @@ pub(super) fn find<'a, 'b>(
 /// them, so no image can name a place outside of it.
 fn directory(root: BorrowedFd<'_>, path: &str, field: &str) -> Result<PathBuf, Error> {
     let missing = || {
-        let problem = format!("there is no directory {path:?} in the image");
+        let problem = format!("the image has no directory {path:?}");
         Error::not_found(field, problem)
     };
     let failed = |error: Errno| Error::io(field, format!("looking up {path:?}"), error);

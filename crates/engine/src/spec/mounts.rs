@@ -339,7 +339,7 @@ fn check_mapped(
 ) -> Result<(), Error> {
     let mapped = !uids.is_empty() || !gids.is_empty();
     if mapped && !features.idmapped_mounts() {
-        let problem = "the runtime handler cannot map the ids of mounts";
+        let problem = "the runtime handler does not support ID-mapped mounts";
         return Err(Error::unmet(field, problem));
     }
     Ok(())
@@ -359,7 +359,7 @@ fn check_recursive_read_only(
         return Err(Error::invalid(field, "is set without readonly"));
     }
     if propagation != v1::MountPropagation::PropagationPrivate {
-        return Err(Error::invalid(field, "needs private propagation"));
+        return Err(Error::invalid(field, "requires private propagation"));
     }
     if !features.recursive_read_only() {
         return Err(Error::RecursiveReadOnlyUnsupported { field });
@@ -381,7 +381,10 @@ pub(super) fn destination(path: &str, field: &str) -> Result<String, Error> {
     }
     let clean = clean(path);
     if clean == "/" {
-        return Err(Error::invalid(field, "the root itself cannot be replaced"));
+        return Err(Error::invalid(
+            field,
+            "the root filesystem itself cannot be replaced",
+        ));
     }
     Ok(clean)
 }
@@ -391,7 +394,7 @@ fn host_source(path: &str, field: &str) -> Result<PathBuf, Error> {
     match fs::canonicalize(path) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => {
             fs::create_dir_all(path)
-                .map_err(|error| Error::io(field, format!("making {path:?}"), error))?;
+                .map_err(|error| Error::io(field, format!("creating {path:?}"), error))?;
             fs::canonicalize(path)
         }
         found => found,
@@ -416,12 +419,15 @@ fn added_options(
     for option in &mount.mount_options {
         let field = || format!("{field}.mount_options");
         if !ADDED_OPTIONS.contains(&option.as_str()) {
-            let problem = format!("{option:?} is none of {}", ADDED_OPTIONS.join(", "));
+            let problem = format!(
+                "{option:?} is not supported; use one of {}",
+                ADDED_OPTIONS.join(", ")
+            );
             return Err(Error::invalid(field(), problem));
         }
         // A runtime that lists no options has not said what it can do.
         if !known.is_empty() && !known.contains(option) {
-            let problem = format!("the runtime handler does not know {option:?}");
+            let problem = format!("the runtime handler does not support {option:?}");
             return Err(Error::unmet(field(), problem));
         }
     }

@@ -46,7 +46,7 @@ pub(super) fn id_ranges(
     let own = IdRanges::parse(Some(options))?;
     if own != IdRanges::parse(Some(pod_options))? {
         let field = format!("{FIELD}.userns_options");
-        return Err(Error::invalid(field, "differs from the pod's"));
+        return Err(Error::invalid(field, "differs from the value of the pod"));
     }
     Ok(own)
 }
@@ -62,7 +62,7 @@ fn pid(
         Ok(v1::NamespaceMode::Container) => Ok(Some(new(NamespaceKind::Pid))),
         Ok(v1::NamespaceMode::Node) if pod_is_nodes => Ok(None),
         Ok(v1::NamespaceMode::Node) => {
-            let problem = "NODE is asked for in a pod which is not in the node's PID namespace";
+            let problem = "NODE requires a pod in the node's PID namespace";
             Err(Error::invalid(field(), problem))
         }
         Ok(v1::NamespaceMode::Pod) => match &pod.pid {

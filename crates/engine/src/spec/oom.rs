@@ -16,7 +16,7 @@ pub(super) fn score_adj(
         .ok()
         .filter(|asked| RANGE.contains(&i64::from(*asked)));
     let Some(asked) = asked else {
-        return Err(Error::invalid(FIELD, "is not between -1000 and 1000"));
+        return Err(Error::invalid(FIELD, "must be between -1000 and 1000"));
     };
     match floor {
         Some(floor) if asked < floor => {

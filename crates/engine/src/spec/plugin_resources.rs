@@ -69,7 +69,7 @@ fn memory(wanted: &LinuxResources, host: &HostFacts, field: &str) -> Result<Memo
     let bytes = |name: &str, value: Option<i64>| match value {
         Some(value) if value < -1 => Err(Error::invalid(
             format!("{field}.memory.{name}"),
-            "is negative: give bytes, or -1 for no limit",
+            "must be a number of bytes, or -1 for no limit",
         )),
         other => Ok(other.filter(|value| *value != 0)),
     };

@@ -54,7 +54,7 @@ impl HostMounts {
             .filter(|entry| path.starts_with(&entry.point))
             .max_by_key(|entry| entry.point.components().count());
         let Some(entry) = entry else {
-            let problem = format!("{} lies on no mount of the node", path.display());
+            let problem = format!("{} is not on a mount of the node", path.display());
             return Err(Error::unmet(field, problem));
         };
         let (fits, needed) = match mode {
@@ -65,7 +65,7 @@ impl HostMounts {
             return Ok(());
         }
         let problem = format!(
-            "{} lies on the mount {}, which is not {needed}",
+            "{} is on the mount {}, which is not {needed}",
             path.display(),
             entry.point.display()
         );
@@ -125,7 +125,7 @@ mod tests {
         let error = check(MountPropagation::PropagationBidirectional, "/data/own/x").unwrap_err();
         assert_eq!(
             error.to_string(),
-            "config.mounts[0]: /data/own/x lies on the mount /data/own, which is not shared"
+            "config.mounts[0]: /data/own/x is on the mount /data/own, which is not shared"
         );
     }
 }

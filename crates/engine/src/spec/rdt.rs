@@ -82,11 +82,10 @@ fn named(
         return Err(no_such(name, policy));
     }
     if let (Some(_), Some(problem)) = (class, of_file.and_then(|own| own.problem.as_ref())) {
-        return Err(format!("the class {name:?} could not be made: {problem}"));
+        return Err(format!("cannot create class {name:?}: {problem}"));
     }
     if !resctrl.join("schemata").exists() {
-        let problem = "this node's processor has no RDT, or resctrl is not mounted on \
-                       /sys/fs/resctrl";
+        let problem = "the processor has no RDT, or resctrl is not mounted on /sys/fs/resctrl";
         return Err(problem.to_owned());
     }
     // It is where all processes begin.
@@ -96,12 +95,12 @@ fn named(
     let group = resctrl.join(name);
     if !group.is_dir() {
         let remedy = if class.is_some() {
-            ": `orlop config reload` makes it again"
+            "; run `orlop config reload` to create it again"
         } else {
             ""
         };
         return Err(format!(
-            "the class {name:?} is configured, but not made: there is no {}{remedy}",
+            "class {name:?} is configured but does not exist: {} is missing{remedy}",
             group.display()
         ));
     }
@@ -124,8 +123,7 @@ fn allowed(class: &Class, asker: Asker) -> Result<(), String> {
     if is_denied {
         let name = &class.name;
         return Err(format!(
-            "the class {name:?} is not for annotations of {who}: the node's containers.rdt_config \
-             says {key}"
+            "annotations of {who} cannot use class {name:?}: containers.rdt_config sets {key}"
         ));
     }
     Ok(())
@@ -138,10 +136,14 @@ fn no_such(name: &str, policy: &Policy) -> String {
     let offered: Vec<&str> = listed.chain(of_file).collect();
     if offered.is_empty() {
         return format!(
-            "no class {name:?}: containers.rdt_classes and containers.rdt_config offer none on this node"
+            "class {name:?} does not exist: containers.rdt_classes and containers.rdt_config \
+             define no classes on this node"
         );
     }
-    format!("no class {name:?}; there are: {}", offered.join(", "))
+    format!(
+        "class {name:?} does not exist; available classes: {}",
+        offered.join(", ")
+    )
 }
 
 #[cfg(test)]
@@ -208,6 +210,6 @@ partitions:
         assert!(problem.contains("rdt.yaml:4: no ways"), "{problem}");
         assert!(of("made-by-hand", Asker::Pod, &policy).is_ok());
         let none = of("gold", Asker::Pod, &Policy::default()).unwrap_err();
-        assert!(none.contains("rdt_config offer none"), "{none}");
+        assert!(none.contains("rdt_config define no classes"), "{none}");
     }
 }

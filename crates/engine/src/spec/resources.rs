@@ -166,7 +166,7 @@ pub(super) fn list(text: &str, field: &str) -> Result<String, Error> {
     }
     Err(Error::invalid(
         field,
-        format!("{text:?} is not a list like \"0-3,7\""),
+        format!("{text:?} is not a list such as \"0-3,7\""),
     ))
 }
 
@@ -182,7 +182,7 @@ fn memory(
         (asked, "memory_swap_limit_in_bytes"),
     ] {
         if value.is_some_and(|value| value < -1) {
-            let problem = "is negative: give bytes, or -1 for no limit";
+            let problem = "must be a number of bytes, or -1 for no limit";
             return Err(Error::invalid(format!("{field}.{name}"), problem));
         }
     }
@@ -210,7 +210,7 @@ pub(super) fn hugepages(
     for limit in requested {
         let size = &limit.page_size;
         if size.is_empty() || !size.bytes().all(|byte| byte.is_ascii_alphanumeric()) {
-            let problem = format!("{size:?} is not a page size like \"2MB\"");
+            let problem = format!("{size:?} is not a page size such as \"2MB\"");
             return Err(Error::invalid(format!("{field}.hugepage_limits"), problem));
         }
         if host.hugepage_sizes.contains(size) {
@@ -238,20 +238,23 @@ pub(super) fn unified<'a>(
     let mut settings = BTreeMap::new();
     for (name, value) in requested {
         if !host.cgroup_v2 {
-            return Err(Error::unmet(field(), "is set, but this node has cgroup v1"));
+            return Err(Error::unmet(
+                field(),
+                "is set, but this node uses cgroup v1",
+            ));
         }
         let in_name = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '_' | '-');
         let fits = name.split_once('.').is_some_and(|(controller, file)| {
             !controller.is_empty() && !file.is_empty() && !file.starts_with('.')
         });
         if !fits || !name.chars().all(in_name) || name.starts_with("cgroup.") {
-            let problem = format!("{name:?} is not a setting of a controller");
+            let problem = format!("{name:?} is not a cgroup controller setting");
             return Err(Error::invalid(field(), problem));
         }
         if value.contains('\0') {
             return Err(Error::invalid(
                 field(),
-                format!("the value of {name} holds a NUL"),
+                format!("the value of {name} contains a NUL character"),
             ));
         }
         settings.insert(name.clone(), value.clone());

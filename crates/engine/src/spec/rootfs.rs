@@ -21,10 +21,10 @@ pub(super) fn check(rootfs: BorrowedFd<'_>) -> Result<(), Error> {
         let kind = match statat(rootfs, name, AtFlags::SYMLINK_NOFOLLOW) {
             Ok(found) => FileType::from_raw_mode(found.st_mode),
             Err(Errno::NOENT) => continue,
-            Err(error) => return Err(Error::io(FIELD, format!("looking at /{name}"), error)),
+            Err(error) => return Err(Error::io(FIELD, format!("inspecting /{name}"), error)),
         };
         if kind != FileType::Directory {
-            let problem = format!("the image has something else than a directory at /{name}");
+            let problem = format!("/{name} in the image is not a directory");
             return Err(Error::unmet(FIELD, problem));
         }
     }

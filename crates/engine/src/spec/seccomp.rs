@@ -41,7 +41,7 @@ pub(super) fn asked(
     if filters && seccomp.and_then(|seccomp| seccomp.enabled) == Some(false) {
         return Err(Error::unmet(
             FIELD,
-            "the runtime handler cannot filter system calls",
+            "the runtime handler does not support seccomp",
         ));
     }
     Ok(profile)
@@ -67,7 +67,7 @@ fn from_file(path: &Path) -> Result<Seccomp, Error> {
     let reading = || format!("reading the profile {}", path.display());
     let text = match orlop_disk::read_file(path, MAX_PROFILE) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => {
-            let problem = format!("there is no profile {}", path.display());
+            let problem = format!("profile {} does not exist", path.display());
             return Err(Error::not_found(FIELD, problem));
         }
         Err(error) if error.kind() == io::ErrorKind::FileTooLarge => {

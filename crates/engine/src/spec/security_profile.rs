@@ -53,7 +53,7 @@ fn from_text(text: &str, field: &str) -> Result<Wanted, Error> {
         _ if text.starts_with(LOCALHOST) => localhost(text, field),
         _ => {
             let problem = format!(
-                "{text:?} is not a profile: use \"runtime/default\", \"unconfined\" or \
+                "{text:?} is not a profile; use \"runtime/default\", \"unconfined\" or \
                  \"localhost/NAME\""
             );
             Err(Error::invalid(field, problem))
@@ -66,7 +66,7 @@ fn localhost(reference: &str, field: &str) -> Result<Wanted, Error> {
     if name.is_empty() {
         return Err(Error::invalid(
             field,
-            "the profile type is Localhost, but none is named",
+            "the profile type is Localhost, but localhost_ref is empty",
         ));
     }
     Ok(Wanted::Localhost(name.to_owned()))

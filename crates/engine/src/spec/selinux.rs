@@ -153,7 +153,7 @@ fn relabel_with(
     label: &mut dyn FnMut(BorrowedFd<'_>) -> Result<(), Errno>,
 ) -> Result<(), Error> {
     let failed = |error: io::Error| {
-        let doing = format!("relabelling {} and what is below it", path.display());
+        let doing = format!("relabelling {} recursively", path.display());
         Error::io(field, doing, error)
     };
     let top = match open(path, OFlags::PATH | OFlags::CLOEXEC, Mode::empty()) {
@@ -168,7 +168,7 @@ fn relabel_with(
     };
     if OF_THE_NODE.iter().any(is_kept) {
         let problem = format!(
-            "{} is part of the node and is not relabelled",
+            "{} is a directory of the node and must not be relabelled",
             real.display()
         );
         return Err(Error::invalid(field, problem));
@@ -222,7 +222,7 @@ fn split(context: &str) -> Result<[&str; 4], Error> {
     if let (Some(user), Some(role), Some(kind), level) = (next(), next(), next(), next()) {
         return Ok([user, role, kind, level.unwrap_or("s0")]);
     }
-    let problem = format!("the node's default context {context:?} is not a context");
+    let problem = format!("the node's default SELinux context {context:?} is not valid");
     Err(Error::unmet(FIELD, problem))
 }
 
@@ -235,7 +235,7 @@ fn check_part(part: &str, name: &str, colons: bool) -> Result<(), Error> {
     }
     Err(Error::invalid(
         format!("{FIELD}.{name}"),
-        format!("{part:?} cannot be in a context"),
+        format!("{part:?} is not valid in an SELinux context"),
     ))
 }
 
@@ -297,7 +297,10 @@ mod tests {
         for path in [Path::new("/etc"), Path::new("/usr/../etc/."), &link] {
             let refused = relabel_with(path, "config.mounts[0]", &|_| false, &mut never);
             let refused = refused.unwrap_err().to_string();
-            assert!(refused.contains("/etc is part of the node"), "{refused}");
+            assert!(
+                refused.contains("/etc is a directory of the node"),
+                "{refused}"
+            );
         }
         for path in ["/bin", "/usr/../bin", "/lib", "/"] {
             relabel_with(Path::new(path), "config.mounts[0]", &|_| false, &mut never).unwrap_err();

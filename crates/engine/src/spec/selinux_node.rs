@@ -76,9 +76,9 @@ pub(super) fn problem_of(context: &str) -> Option<String> {
 fn problem_by(files: &Path, context: &str) -> Option<String> {
     match ask(&files.join("context"), context) {
         Err(error) if Errno::from_io_error(&error) == Some(Errno::INVAL) => Some(format!(
-            "the node's SELinux policy does not know the context {context}; install a policy that does \
-             (such as container-selinux), or name one that it knows in the pod's seLinuxOptions or in the \
-             policy's contexts/lxc_contexts below {CONFIGURATION}"
+            "the node's SELinux policy does not define the context {context}; install a policy \
+             that defines it (such as container-selinux), or set another context in the pod's \
+             seLinuxOptions or in contexts/lxc_contexts of the policy below {CONFIGURATION}"
         )),
         // Where the kernel does not let us ask, it will say itself.
         _ => None,

@@ -30,7 +30,7 @@ pub(super) fn parse(wanted: &str) -> Result<u64, String> {
     let bytes = amount.and_then(Quantity::count).filter(|bytes| *bytes > 0);
     bytes
         .filter(|bytes| i64::try_from(*bytes).is_ok())
-        .ok_or_else(|| format!("{wanted:?} is not a size such as 128Mi or 1G"))
+        .ok_or_else(|| format!("{wanted:?} is not a size; use a value such as 128Mi or 1G"))
 }
 
 #[cfg(test)]

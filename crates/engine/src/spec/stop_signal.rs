@@ -75,7 +75,7 @@ impl StopSignal {
         }
         Ok(Self::parse(image).unwrap_or_else(|| {
             warnings.push(format!(
-                "the image's STOPSIGNAL {image:?} is not a signal, using TERM"
+                "the image's STOPSIGNAL {image:?} is not a signal; using TERM"
             ));
             Self::TERM
         }))

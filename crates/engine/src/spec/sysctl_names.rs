@@ -49,7 +49,7 @@ pub(super) fn dotted(name: &str) -> Result<String, Error> {
     if !fits {
         return Err(Error::invalid(
             FIELD,
-            format!("{name:?} is not the name of a setting"),
+            format!("{name:?} is not a kernel parameter name"),
         ));
     }
     if separator == '/' && !name.contains('.') {

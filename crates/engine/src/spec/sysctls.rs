@@ -32,7 +32,7 @@ pub fn of_pod(
     for (name, value) in linux.map_or(&empty, |linux| &linux.sysctls) {
         let name = dotted(name)?;
         if value.contains(['\0', '\n']) {
-            let problem = format!("the value of {name} holds a line break or NUL");
+            let problem = format!("the value of {name} contains a line break or a NUL character");
             return Err(Error::invalid(FIELD, problem));
         }
         match scope(&name) {
@@ -40,11 +40,13 @@ pub fn of_pod(
             Some(Scope::Network | Scope::HostName) if own_network => {}
             Some(Scope::Ipc) if own_ipc => {}
             Some(_) => {
-                let problem = format!("{name} would change the node: the pod shares its namespace");
+                let problem = format!(
+                    "{name} would change the node, because the pod shares the node's namespace"
+                );
                 return Err(Error::invalid(FIELD, problem));
             }
             None => {
-                let problem = format!("{name} is not a setting of a pod's namespaces");
+                let problem = format!("{name} is not a namespaced kernel parameter");
                 return Err(Error::invalid(FIELD, problem));
             }
         }
@@ -85,7 +87,8 @@ fn defaults(
             Some(Scope::Network | Scope::HostName) => own_network,
             Some(Scope::Ipc) => own_ipc,
             None => {
-                let problem = format!("{name} is configured, but is not a setting of namespaces");
+                let problem =
+                    format!("{name} is configured, but is not a namespaced kernel parameter");
                 return Err(Error::unmet(FIELD, problem));
             }
         };

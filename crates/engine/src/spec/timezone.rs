@@ -27,19 +27,19 @@ impl Timezone {
             PathBuf::from(ZONES).join(name)
         } else {
             return Err(format!(
-                "{name:?} is neither `local` nor a zone such as Europe/Paris"
+                "{name:?} is not a time zone; use `local` or a name such as Europe/Paris"
             ));
         };
         let told = |problem: &dyn std::fmt::Display| {
             format!(
-                "the zone {name:?}: {}: {problem}; install tzdata, or name another",
+                "time zone {name:?}: {}: {problem}; install tzdata or use another time zone",
                 path.display()
             )
         };
         let found = std::fs::canonicalize(&path).map_err(|error| told(&error))?;
         let content = orlop_disk::read_file(&found, MAX_SIZE).map_err(|error| told(&error))?;
         if !content.starts_with(MAGIC) {
-            return Err(told(&"is not the file of a time zone"));
+            return Err(told(&"is not a time zone file"));
         }
         Ok(Self(found))
     }
@@ -65,7 +65,7 @@ mod tests {
     fn a_zone_is_named_and_lies_where_zones_are() {
         for wrong in ["", "/etc/passwd", "../../etc/passwd", "Europe/", "a b"] {
             let problem = Timezone::find(wrong).unwrap_err();
-            assert!(problem.contains("neither"), "{wrong}: {problem}");
+            assert!(problem.contains("not a time zone"), "{wrong}: {problem}");
         }
         let problem = Timezone::find("Nowhere/Atall").unwrap_err();
         assert!(problem.contains("tzdata"), "{problem}");

@@ -22,5 +22,5 @@ pub(super) fn parse(wanted: &str) -> Result<u32, String> {
         (1..=4).contains(&wanted.len()) && wanted.bytes().all(|it| (b'0'..=b'7').contains(&it));
     let mask = u32::from_str_radix(wanted, 8).ok();
     mask.filter(|mask| is_octal && *mask <= 0o777)
-        .ok_or_else(|| format!("{wanted:?} is not a mask in octal digits such as 0027"))
+        .ok_or_else(|| format!("{wanted:?} is not an octal mask; use a value such as 0027"))
 }

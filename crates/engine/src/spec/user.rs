@@ -103,7 +103,7 @@ fn check_mapped(user: &User, ranges: &IdRanges, field: &str) -> Result<(), Error
     let Some((kind, id)) = unmapped else {
         return Ok(());
     };
-    let problem = format!("{kind} id {id} is outside of the pod's user namespace");
+    let problem = format!("{kind} ID {id} is outside of the pod's user namespace");
     Err(Error::invalid(field, problem))
 }
 
@@ -205,7 +205,7 @@ impl Account {
                 match entry {
                     Some(entry) if entry.uid > MAX_ID || entry.gid > MAX_ID => Err(Error::invalid(
                         &wish.field,
-                        format!("{name}: id out of range"),
+                        format!("{name}: ID out of range"),
                     )),
                     Some(entry) => Ok(Self {
                         uid: entry.uid,
@@ -219,7 +219,7 @@ impl Account {
                         name: None,
                     }),
                     None => {
-                        let problem = format!("there is no user {name:?} in the image");
+                        let problem = format!("the image has no user {name:?}");
                         Err(Error::invalid(&wish.field, problem))
                     }
                 }
@@ -236,10 +236,10 @@ fn find_group(group: &Who, field: &str, rootfs: BorrowedFd<'_>) -> Result<u32, E
             let entry = groups(&file).find(|entry| entry.name == *name);
             match entry {
                 Some(entry) if entry.gid <= MAX_ID => Ok(entry.gid),
-                Some(_) => Err(Error::invalid(field, format!("{name}: id out of range"))),
+                Some(_) => Err(Error::invalid(field, format!("{name}: ID out of range"))),
                 None if name == "root" => Ok(0),
                 None => {
-                    let problem = format!("there is no group {name:?} in the image");
+                    let problem = format!("the image has no group {name:?}");
                     Err(Error::invalid(field, problem))
                 }
             }
@@ -260,7 +260,7 @@ fn id(value: i64, field: &str) -> Result<u32, Error> {
         .ok()
         .filter(|id| *id <= MAX_ID)
         .ok_or_else(|| {
-            let problem = format!("{value} is not an id between 0 and {MAX_ID}");
+            let problem = format!("{value} is not an ID between 0 and {MAX_ID}");
             Error::invalid(format!("{SECURITY}.{field}"), problem)
         })
 }
@@ -271,13 +271,16 @@ fn parse(text: &str, field: &str) -> Result<Who, Error> {
         return match text.parse::<u32>() {
             Ok(id) if id <= MAX_ID => Ok(Who::Id(id)),
             _ => {
-                let problem = format!("{text} is not an id between 0 and {MAX_ID}");
+                let problem = format!("{text} is not an ID between 0 and {MAX_ID}");
                 Err(Error::invalid(field, problem))
             }
         };
     }
     if text.contains([':', '\0', '\n']) {
-        return Err(Error::invalid(field, format!("{text:?} cannot be a name")));
+        return Err(Error::invalid(
+            field,
+            format!("{text:?} is not a valid name"),
+        ));
     }
     Ok(Who::Name(text.to_owned()))
 }
@@ -384,7 +387,7 @@ mod tests {
             for user in [number.to_owned(), format!("1000:{number}")] {
                 let refused = of_image(&user, root.as_fd());
                 let error = refused.unwrap_err().to_string();
-                assert!(error.contains("is not an id between"), "{user}: {error}");
+                assert!(error.contains("is not an ID between"), "{user}: {error}");
             }
         }
     }

@@ -36,7 +36,7 @@ impl IdRanges {
                 gids: one_range(&userns.gids, "gids")?,
             })),
             _ => {
-                let problem = format!("mode {} is none of POD and NODE", userns.mode);
+                let problem = format!("mode {} is not supported; use POD or NODE", userns.mode);
                 Err(Error::invalid(FIELD, problem))
             }
         }
@@ -64,7 +64,7 @@ pub(super) fn mount_ranges(
             let past_end = |first: u32| first.checked_add(mapping.length).is_none();
             if mapping.length == 0 || past_end(mapping.host_id) || past_end(mapping.container_id) {
                 let problem = format!(
-                    "{} ids from {} to {} is not a range",
+                    "{} IDs from {} to {} are not a valid range",
                     mapping.length, mapping.container_id, mapping.host_id
                 );
                 return Err(Error::invalid(field, problem));
@@ -81,11 +81,14 @@ pub(super) fn mount_ranges(
 fn one_range(mappings: &[v1::IdMapping], kind: &str) -> Result<Vec<IdMapping>, Error> {
     let field = format!("{FIELD}.{kind}");
     let [mapping] = mappings else {
-        let problem = format!("one mapping is needed, {} are given", mappings.len());
+        let problem = format!(
+            "exactly one mapping is required, but {} are set",
+            mappings.len()
+        );
         return Err(Error::invalid(field, problem));
     };
     if mapping.container_id != 0 {
-        return Err(Error::invalid(field, "id 0 of the container is not mapped"));
+        return Err(Error::invalid(field, "ID 0 of the container is not mapped"));
     }
     mount_ranges(mappings, &field)
 }

@@ -132,7 +132,7 @@ impl<'a> Copy<'a> {
             None => self.room.entry(to)?,
         };
         if looked && (self.stop)() {
-            let problem = "nobody waits for the container any more";
+            let problem = "the client cancelled the container creation";
             return Err(io::Error::new(io::ErrorKind::Interrupted, problem));
         }
         Ok(())
@@ -268,7 +268,7 @@ mod tests {
         copied.room = Room::leaving(|_| u64::MAX);
         let full = copy(from.path(), to.path(), &mut copied).unwrap_err();
         assert_eq!(full.kind(), io::ErrorKind::StorageFull);
-        assert!(full.to_string().contains("kept free"), "{full}");
+        assert!(full.to_string().contains("reserves"), "{full}");
         let written = to.path().join("file").metadata().unwrap().len();
         assert!(written <= PIECE, "{written} bytes");
     }
@@ -278,7 +278,7 @@ mod tests {
         let (from, to) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
         std::fs::write(from.path().join("file"), vec![1; 20 << 20]).unwrap();
         let left = copy(from.path(), to.path(), &mut Copy::new(&|| true)).unwrap_err();
-        assert!(left.to_string().contains("nobody waits"), "{left}");
+        assert!(left.to_string().contains("client cancelled"), "{left}");
         let written = to.path().join("file").metadata().unwrap().len();
         assert!(written <= PIECE, "{written} bytes");
     }

@@ -30,7 +30,7 @@ impl Place {
             }),
             _ => Err(io::Error::new(
                 io::ErrorKind::InvalidInput,
-                format!("not the path of a file below {}", dir.display()),
+                format!("not a file path below {}", dir.display()),
             )),
         }
     }
@@ -59,7 +59,7 @@ impl Place {
         if FileType::from_raw_mode(fstat(&file)?.st_mode) != FileType::RegularFile {
             return Err(io::Error::new(
                 io::ErrorKind::InvalidInput,
-                "it is there and not a regular file",
+                "the path exists and is not a regular file",
             ));
         }
         Ok(file.into())

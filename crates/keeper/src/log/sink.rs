@@ -197,7 +197,7 @@ impl Log {
         if let Err(job) = writer.submit(job) {
             // Only if the thread has panicked.
             self.file = Some(job.file);
-            self.lose(&job.data[self.note..], "the log writer is gone");
+            self.lose(&job.data[self.note..], "the log writer has stopped");
         }
     }
 
@@ -222,7 +222,7 @@ impl Log {
             if let Some(mut loss) = self.loss.take() {
                 let (bytes, lines) = self.noted;
                 self.dropped += bytes;
-                settled.dropped = Some((self.dropped, "the log is written again".into()));
+                settled.dropped = Some((self.dropped, "the log is writable again".into()));
                 (loss.bytes, loss.lines) = (loss.bytes - bytes, loss.lines - lines);
                 loss.told = false;
                 self.loss = Some(loss).filter(|loss| loss.bytes > 0);
@@ -254,9 +254,9 @@ impl Log {
             heap::trim();
         }
         if let Some(result) = reopened {
-            let result = result
-                .map(drop)
-                .map_err(|error| format!("reopening log {}: {error}", self.place.path().display()));
+            let result = result.map(drop).map_err(|error| {
+                format!("cannot reopen log {}: {error}", self.place.path().display())
+            });
             if result.is_ok() {
                 self.torn = false;
             }
@@ -273,7 +273,7 @@ impl Log {
         if kept < new.len() {
             let surplus = self.waiting.split_off(before + kept);
             let limit = self.rate.limit;
-            let reason = format!("more than {limit} bytes in a second (containers.log_rate)");
+            let reason = format!("more than {limit} bytes per second (containers.log_rate)");
             self.lose(&surplus, &reason);
         }
         let new = &self.waiting[before..];
@@ -281,8 +281,9 @@ impl Log {
         if kept < new.len() {
             let surplus = self.waiting.split_off(before + kept);
             let limit = self.size.limit;
-            let reason =
-                format!("more than {limit} bytes in a file not rotated (containers.log_size)");
+            let reason = format!(
+                "more than {limit} bytes in a file that is not rotated (containers.log_size)"
+            );
             // The first line that is lost says why the log ends.
             self.last_note |= !self.size.noted();
             self.lose(&surplus, &reason);
@@ -499,6 +500,6 @@ mod tests {
         }
         let text = std::fs::read_to_string(path).unwrap();
         assert_eq!(text.lines().count(), 1, "{text}");
-        assert!(text.contains("(3 lines) were lost: more than 8 bytes in a second"));
+        assert!(text.contains("(3 lines) were lost: more than 8 bytes per second"));
     }
 }

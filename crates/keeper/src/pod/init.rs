@@ -42,7 +42,7 @@ const MAX_COMPLAINT: u64 = 1024;
 /// namespace with it. `few` tells whether this process's mounts are few, and its root none of them.
 #[allow(unsafe_code, reason = "this comes before any thread")]
 pub(crate) fn spawn(parent: process::Parent, few: bool) -> Result<Pid, String> {
-    let failure = |error: String| format!("making the pod's PID namespace: {error}");
+    let failure = |error: String| format!("cannot create the pod's PID namespace: {error}");
     let (complaints, complain) =
         pipe_with(PipeFlags::CLOEXEC).map_err(|error| failure(error.to_string()))?;
     // SAFETY: the only other thread, the log's, is started once there is a pod; the child makes system
@@ -52,7 +52,7 @@ pub(crate) fn spawn(parent: process::Parent, few: bool) -> Result<Pid, String> {
             drop(complain);
             match complaint(complaints) {
                 None => Ok(pid),
-                Some(complaint) => Err(failure(format!("its init: {complaint}"))),
+                Some(complaint) => Err(failure(format!("its init process: {complaint}"))),
             }
         }
         Ok(process::Fork::Child) => {
@@ -66,7 +66,7 @@ pub(crate) fn spawn(parent: process::Parent, few: bool) -> Result<Pid, String> {
 /// Waits until the init is ready, or says why it can't be.
 fn complaint(from: OwnedFd) -> Option<String> {
     match read_start(File::from(from), MAX_COMPLAINT) {
-        Ok(said) if said.is_empty() => Some("it has ended".to_owned()),
+        Ok(said) if said.is_empty() => Some("it has exited".to_owned()),
         Ok(said) if said == READY.as_bytes() => None,
         Ok(said) => Some(text(&said)),
         Err(error) => Some(error.to_string()),
@@ -98,15 +98,17 @@ fn prepare(complain: OwnedFd, few: bool) -> Result<(), String> {
     drop(complain);
     // SAFETY: what the keeper has open is in its own process; nothing here touches the copies, and
     // `serve`, which never returns, drops none of them.
-    unsafe { process::close_from(3) }.map_err(|error| format!("closing files: {error}"))?;
+    unsafe { process::close_from(3) }
+        .map_err(|error| format!("cannot close inherited files: {error}"))?;
     // Blocked before anything else: only a blocked signal reaches an init that has no handler.
-    signal::block_all().map_err(|error| format!("blocking signals: {error}"))?;
+    signal::block_all().map_err(|error| format!("cannot block signals: {error}"))?;
     set_parent_process_death_signal(Some(Signal::KILL))
-        .map_err(|error| format!("tying itself to the keeper: {error}"))?;
-    set_name(c"pod-init").map_err(|error| format!("naming itself: {error}"))?;
-    hide_behind("pod-init").map_err(|error| format!("hiding its arguments: {error}"))?;
-    leave_files(few).map_err(|error| format!("leaving the node's files: {error}"))?;
-    drop_rights().map_err(|error| format!("dropping its rights: {error}"))
+        .map_err(|error| format!("cannot set the parent death signal: {error}"))?;
+    set_name(c"pod-init").map_err(|error| format!("cannot set the process name: {error}"))?;
+    hide_behind("pod-init")
+        .map_err(|error| format!("cannot hide the process arguments: {error}"))?;
+    leave_files(few).map_err(|error| format!("cannot leave the host's file system: {error}"))?;
+    drop_rights().map_err(|error| format!("cannot drop capabilities: {error}"))
 }
 
 /// Exchanges the node's file system for an empty one: `/proc/1/root` is within the containers'

@@ -69,15 +69,15 @@ impl Mounts {
                 move_into_link_name_space(host.as_fd(), Some(LinkNameSpaceType::Mount))
                     .and_then(|()| fchdir(&root))
                     .and_then(|()| chroot("."))
-                    .map_err(|error| format!("going back to the node's mounts: {error}"))?;
-                Some(format!(
-                    "entering a mount namespace with few mounts: {error}"
-                ))
+                    .map_err(|error| {
+                        format!("cannot return to the host's mount namespace: {error}")
+                    })?;
+                Some(format!("cannot enter the minimal mount namespace: {error}"))
             }
         };
         // What was shared stays so: mounts go on to propagate both ways, except below private directories.
         unshare(UnshareFlags::NEWNS)
-            .map_err(|error| format!("making a mount namespace: {error}"))?;
+            .map_err(|error| format!("cannot create a mount namespace: {error}"))?;
         Ok((Self::new(host, None), told))
     }
 

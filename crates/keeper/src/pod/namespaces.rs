@@ -42,15 +42,17 @@ pub(crate) fn enter(setup: &Setup) -> Result<Spaces, String> {
         let path = setup.net_path.display();
         let space = open_ns(&setup.net_path)?;
         move_into_link_name_space(space.as_fd(), Some(LinkNameSpaceType::Network))
-            .map_err(|error| format!("joining the network namespace {path}: {error}"))?;
+            .map_err(|error| format!("cannot join the network namespace {path}: {error}"))?;
     }
     if setup.uid_map.is_empty() && setup.gid_map.is_empty() {
         if !flags.is_empty() {
-            unshare(flags).map_err(|error| format!("making the pod's namespaces: {error}"))?;
+            unshare(flags)
+                .map_err(|error| format!("cannot create the pod's namespaces: {error}"))?;
         }
         return Ok(Spaces::default());
     }
-    enter_owned(setup, flags).map_err(|error| format!("making the pod's user namespace: {error}"))
+    enter_owned(setup, flags)
+        .map_err(|error| format!("cannot create the pod's user namespace: {error}"))
 }
 
 /// Has a child make the user namespace and the others in it, and joins the others: the keeper
@@ -96,7 +98,7 @@ fn enter_owned(setup: &Setup, flags: UnshareFlags) -> Result<Spaces, String> {
         if flags.contains(flag) {
             let space = open_ns(format!("{proc}/ns/{name}"))?;
             move_into_link_name_space(space.as_fd(), Some(kind))
-                .map_err(|error| format!("joining its {name} namespace: {error}"))?;
+                .map_err(|error| format!("cannot join its {name} namespace: {error}"))?;
         }
     }
     let user = open_ns(format!("{proc}/ns/user"))?;
@@ -113,7 +115,7 @@ fn enter_owned(setup: &Setup, flags: UnshareFlags) -> Result<Spaces, String> {
 fn answer(mut from: &UnixStream) -> Result<[u8; 4], String> {
     let mut answer = [0; 4];
     from.read_exact(&mut answer)
-        .map_err(|error| format!("the process in it has ended: {error}"))?;
+        .map_err(|error| format!("the process in the user namespace has exited: {error}"))?;
     if answer != COMPLAINT {
         return Ok(answer);
     }

@@ -25,13 +25,13 @@ pub(crate) fn enter_cgroup(dir: &Path) -> Result<(), String> {
         .write(true)
         .open(&file)
         .and_then(|mut file| file.write_all(b"0"))
-        .map_err(|error| format!("entering cgroup {}: {error}", dir.display()))
+        .map_err(|error| format!("cannot join cgroup {}: {error}", dir.display()))
 }
 
 /// Sets the standing with the OOM killer; refused without `CAP_SYS_RESOURCE`.
 pub(crate) fn set_oom_score(score: i32) -> Result<(), String> {
     fs::write("/proc/self/oom_score_adj", score.to_string())
-        .map_err(|error| format!("setting oom_score_adj to {score}: {error}"))
+        .map_err(|error| format!("cannot set oom_score_adj to {score}: {error}"))
 }
 
 /// Sets how many files this process, and all that descend from it, may open.
@@ -42,14 +42,14 @@ pub(crate) fn set_open_files(limits: &OpenFiles) -> Result<(), String> {
         maximum: number(limits.maximum),
     };
     setrlimit(Resource::Nofile, limit)
-        .map_err(|error| format!("limiting open files to {}: {error}", limits.current))
+        .map_err(|error| format!("cannot limit open files to {}: {error}", limits.current))
 }
 
 /// Gives the network namespace a name.
 pub(crate) fn pin_network(pin: &Path) -> Result<(), String> {
     let failure = |error| {
         format!(
-            "pinning the network namespace on {}: {error}",
+            "cannot bind-mount the network namespace on {}: {error}",
             pin.display()
         )
     };
@@ -67,8 +67,12 @@ pub(crate) fn pin_network(pin: &Path) -> Result<(), String> {
 pub(crate) fn mount_shm(shm: &ShmMount, at: &Path) -> Result<(), String> {
     let flags = MountFlags::NOSUID | MountFlags::NODEV | MountFlags::NOEXEC;
     let options = std::ffi::CString::new(options(shm)).map_err(|error| error.to_string())?;
-    mount("shm", at, "tmpfs", flags, Some(options.as_c_str()))
-        .map_err(|error| format!("mounting shared memory on {}: {error}", shm.path.display()))
+    mount("shm", at, "tmpfs", flags, Some(options.as_c_str())).map_err(|error| {
+        format!(
+            "cannot mount shared memory on {}: {error}",
+            shm.path.display()
+        )
+    })
 }
 
 fn options(ShmMount { size, label, .. }: &ShmMount) -> String {

@@ -69,7 +69,7 @@ impl Pod {
         let exits_path = setup.dir.join(EXITS_DIR);
         match mkdirat(&dir, EXITS_DIR, Mode::from_bits_truncate(0o700)) {
             Ok(()) | Err(Errno::EXIST) => {}
-            Err(error) => return Err(format!("making {}: {error}", exits_path.display())),
+            Err(error) => return Err(format!("cannot create {}: {error}", exits_path.display())),
         }
         let exits = open_dir(&exits_path)?;
 
@@ -85,7 +85,8 @@ impl Pod {
 
         let spaces = namespaces::enter(&setup)?;
         if setup.net {
-            loopback::bring_up().map_err(|error| format!("bringing up loopback: {error}"))?;
+            loopback::bring_up()
+                .map_err(|error| format!("cannot bring up the loopback interface: {error}"))?;
             if let Some(pin) = &setup.net_pin {
                 // Now, in the daemon's mount namespace, not later in the keeper's own.
                 place::pin_network(pin)?;
@@ -93,14 +94,16 @@ impl Pod {
         }
         if setup.uts && !setup.hostname.is_empty() {
             rustix::system::sethostname(setup.hostname.as_bytes())
-                .map_err(|error| format!("setting host name {:?}: {error}", setup.hostname))?;
+                .map_err(|error| format!("cannot set host name {:?}: {error}", setup.hostname))?;
         }
         let parameters = sysctl::set(&setup.sysctls)?;
         let (mut mounts, told) = Mounts::leave(given.few_mounts)?;
         warnings.extend(told);
         let shm = setup.shm.as_ref().map(|shm| {
             let placed = mounts.place(shm.path.clone(), true);
-            let placed = placed.map_err(|error| format!("a place for shared memory: {error}"))?;
+            let placed = placed.map_err(|error| {
+                format!("cannot create the mount point for shared memory: {error}")
+            })?;
             place::mount_shm(shm, &placed.at)?;
             Ok::<_, String>(placed)
         });
@@ -178,7 +181,7 @@ impl Pod {
 /// Opens the pod's directory and locks it: whoever removes it holds the lock as well, and looks
 /// for a listener first. One that was removed before that must not get a keeper any more.
 pub(crate) fn lock_dir(path: &Path) -> Result<OwnedFd, String> {
-    let failure = |error| format!("locking directory {}: {error}", path.display());
+    let failure = |error| format!("cannot lock directory {}: {error}", path.display());
     let dir = open_dir(path)?;
     flock(&dir, FlockOperation::LockExclusive).map_err(failure)?;
     let (own, named) = (fstat(&dir).map_err(failure)?, stat(path).map_err(failure)?);
@@ -191,7 +194,7 @@ pub(crate) fn lock_dir(path: &Path) -> Result<OwnedFd, String> {
 fn open_dir(path: &Path) -> Result<OwnedFd, String> {
     let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
     rustix::fs::openat(CWD, path, flags, Mode::empty())
-        .map_err(|error| format!("opening directory {}: {error}", path.display()))
+        .map_err(|error| format!("cannot open directory {}: {error}", path.display()))
 }
 
 fn environment(mut env: Vec<OsString>) -> Vec<OsString> {

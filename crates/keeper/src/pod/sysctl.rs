@@ -15,14 +15,14 @@ use rustix::mount::{FsMountFlags, FsOpenFlags, MountAttrFlags, fsconfig_create, 
 pub(crate) fn set(parameters: &[Sysctl]) -> Result<Option<OwnedFd>, String> {
     let mut own = None;
     for Sysctl { name, value } in parameters {
-        let path =
-            path_of(name).ok_or_else(|| format!("{name:?} is no name of a kernel parameter"))?;
+        let path = path_of(name)
+            .ok_or_else(|| format!("{name:?} is not the name of a kernel parameter"))?;
         let root = match &own {
             Some(root) => root,
-            None => own.insert(proc().map_err(|error| format!("opening /proc: {error}"))?),
+            None => own.insert(proc().map_err(|error| format!("cannot open /proc: {error}"))?),
         };
         write(root, &path, value)
-            .map_err(|error| format!("setting kernel parameter {name} to {value:?}: {error}"))?;
+            .map_err(|error| format!("cannot set kernel parameter {name} to {value:?}: {error}"))?;
     }
     Ok(own)
 }

@@ -36,13 +36,13 @@ impl Keeper {
                 return Ok(None);
             }
             let Some(fd) = fds.next() else {
-                let message = "an attachment came without its descriptors";
+                let message = "the attach request has no file descriptors";
                 return Err(failure(FailureKind::Invalid, message));
             };
             let watch = nonblocking(&fd)
                 .and_then(|()| Ok(Watch::new(&self.reactor, fd, source, interest)?));
             watch.map(Some).map_err(|error| {
-                let message = format!("taking over a stream of an attachment: {error}");
+                let message = format!("cannot take over a stream of the attach request: {error}");
                 failure(FailureKind::Invalid, message)
             })
         };

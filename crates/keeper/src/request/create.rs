@@ -50,7 +50,7 @@ impl Keeper {
         if let Some(container) = known.and_then(|key| self.containers.get(&key))
             && container.state != ContainerState::Absent
         {
-            let message = format!("there is a container {id} already");
+            let message = format!("container {id} already exists");
             return Err(failure(FailureKind::Exists, message));
         }
         let log = if request.log_path.as_os_str().is_empty() {
@@ -60,7 +60,7 @@ impl Keeper {
             let place = Place::new(&path, &request.log_dir);
             let log = place.and_then(|place| Log::open(place, request.log_policy, line_max));
             let mut log = log.map_err(|error| {
-                let message = format!("opening log {}: {error}", path.display());
+                let message = format!("cannot open log {}: {error}", path.display());
                 failure(kind_of(&error, FailureKind::Failed), message)
             })?;
             log.limit_rate(request.log_rate);
@@ -81,12 +81,12 @@ impl Keeper {
             Ok(Streams::Own)
         } else if request.streams {
             let three = fds.try_into().map(Streams::Passed);
-            three.map_err(|_| io::Error::other("three descriptors are needed"))
+            three.map_err(|_| io::Error::other("three file descriptors are required"))
         } else {
             self.make_streams(key, &mut container, request.stdin)
         };
         let streams = streams.map_err(|error| {
-            let message = format!("making the streams of container {id}: {error}");
+            let message = format!("cannot create the streams of container {id}: {error}");
             failure(kind_of(&error, FailureKind::Failed), message)
         })?;
         if let Some(old) = self.containers.remove(&key) {
@@ -158,19 +158,22 @@ impl Keeper {
     ) -> Result<Created, Failure> {
         let key = making.container;
         let Some(container) = self.containers.get_mut(&key) else {
-            return Err(failure(FailureKind::NotFound, "it was deleted meanwhile"));
+            return Err(failure(
+                FailureKind::NotFound,
+                "the container was deleted in the meantime",
+            ));
         };
         let pid = read_pid(&making.pid_file)?;
         if container.tty {
             let terminal = console.and_then(|mut console| console.take_terminal());
             let Some(terminal) = terminal else {
-                let message = "the runtime has sent no terminal";
+                let message = "the runtime did not send a terminal";
                 return Err(failure(FailureKind::RuntimeFailed, message));
             };
             set_size(&terminal, making.size);
             let taken = take_terminal(&self.reactor, key, container, terminal);
             taken.map_err(|error| {
-                let message = format!("taking over the container's terminal: {error}");
+                let message = format!("cannot take over the container's terminal: {error}");
                 failure(FailureKind::Failed, message)
             })?;
         }
@@ -187,7 +190,7 @@ impl Keeper {
                 Ok(watch) => container.oom = Some(watch),
                 // No reason not to run it.
                 Err(error) => eprintln!(
-                    "orlop-keeper: watching {} for OOM kills: {error}",
+                    "orlop-keeper: cannot watch {} for OOM kills: {error}",
                     dir.display()
                 ),
             }
@@ -204,7 +207,7 @@ impl Keeper {
                 Ok(created)
             }
             Err(()) => {
-                let message = format!("the runtime's process {pid} is not the keeper's child");
+                let message = format!("process {pid} of the runtime is not a child of the keeper");
                 Err(failure(FailureKind::RuntimeFailed, message))
             }
         }
@@ -284,7 +287,7 @@ impl Keeper {
 /// The identity names a file.
 fn check_id(id: &str) -> Result<(), Failure> {
     if id.is_empty() || id.len() > 200 || id.starts_with('.') || id.contains('/') {
-        let message = format!("{id:?} cannot be a container's identity");
+        let message = format!("{id:?} is not a valid container ID");
         return Err(failure(FailureKind::Invalid, message));
     }
     Ok(())
@@ -296,7 +299,7 @@ pub(super) fn read_pid(path: &Path) -> Result<i32, Failure> {
     let pid = read.ok().and_then(|said| text(&said).trim().parse().ok());
     pid.filter(|&pid| pid > 1).ok_or_else(|| {
         let message = format!(
-            "the runtime has written no process id to {}",
+            "the runtime did not write a process ID to {}",
             path.display()
         );
         failure(FailureKind::RuntimeFailed, message)

@@ -36,7 +36,7 @@ impl Keeper {
             state,
             Some(ContainerState::Created | ContainerState::Running)
         ) {
-            let message = format!("container {id} is alive");
+            let message = format!("container {id} is still running");
             return Err(failure(FailureKind::WrongState, message));
         }
         let answer = self.deleted(&id, Ok(()));

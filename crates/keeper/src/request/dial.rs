@@ -112,7 +112,8 @@ impl Keeper {
             Errno::TIMEDOUT => FailureKind::TimedOut,
             _ => FailureKind::Failed,
         };
-        let message = format!("nothing answers on port {port} of the pod's loopback: {error}");
+        let message =
+            format!("cannot connect to port {port} on the pod's loopback interface: {error}");
         self.reply::<Done>(reply_to, Err(failure(kind, message)));
     }
 }

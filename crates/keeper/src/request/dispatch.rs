@@ -65,7 +65,7 @@ impl Keeper {
                 Ok(())
             }),
             kind => {
-                let message = format!("this keeper knows no request of kind {kind}");
+                let message = format!("this keeper does not support requests of kind {kind}");
                 self.reply::<Done>(to, Err(failure(FailureKind::Unsupported, message)));
             }
         }
@@ -165,7 +165,7 @@ impl Keeper {
     fn hello(&mut self, hello: Hello, _: Vec<OwnedFd>) -> Result<orlop_wire::Welcome, Failure> {
         if hello.version != VERSION {
             let message = format!(
-                "this keeper speaks version {VERSION} of the protocol, not {}",
+                "this keeper supports protocol version {VERSION}, not {}",
                 hello.version
             );
             return Err(failure(FailureKind::Unsupported, message));
@@ -176,7 +176,7 @@ impl Keeper {
 
 fn decode<R: Request>(frame: &Frame) -> Result<R, Failure> {
     R::decode(&frame.payload).map_err(|error| {
-        let message = format!("reading a request of kind {}: {error}", frame.kind);
+        let message = format!("cannot decode a request of kind {}: {error}", frame.kind);
         failure(FailureKind::Invalid, message)
     })
 }
@@ -192,5 +192,8 @@ pub(crate) fn failure(kind: FailureKind, message: impl Into<String>) -> Failure 
 
 /// The failure of whatever wants a container that is not there.
 pub(crate) fn no_container(id: &str) -> Failure {
-    failure(FailureKind::NotFound, format!("there is no container {id}"))
+    failure(
+        FailureKind::NotFound,
+        format!("the keeper has no container {id}"),
+    )
 }

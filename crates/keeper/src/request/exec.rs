@@ -43,14 +43,14 @@ impl Keeper {
             return Err(failure(FailureKind::WrongState, message));
         }
         if self.session(&request.exec).is_some() {
-            let message = format!("there is an exec session {} already", request.exec);
+            let message = format!("exec session {} already exists", request.exec);
             return Err(failure(FailureKind::Exists, message));
         }
         let streams = if request.tty {
             Streams::Own
         } else {
             Streams::Passed(fds.try_into().map_err(|_| {
-                let message = "an exec without a terminal needs three descriptors";
+                let message = "an exec session without a terminal requires three file descriptors";
                 failure(FailureKind::Invalid, message)
             })?)
         };
@@ -109,7 +109,7 @@ impl Keeper {
         }
         let process = Process::Session(running.exec.clone());
         let Ok(ended) = self.adopt(pid, process) else {
-            let message = format!("the runtime's process {pid} is not the keeper's child");
+            let message = format!("process {pid} of the runtime is not a child of the keeper");
             return Err(failure(FailureKind::RuntimeFailed, message));
         };
         let led = match &ended {
@@ -121,7 +121,7 @@ impl Keeper {
             session.session = led.unwrap_or(0);
         }
         if running.tty && terminal.is_none() {
-            let message = "the runtime has sent no terminal";
+            let message = "the runtime did not send a terminal";
             return Err(failure(FailureKind::RuntimeFailed, message));
         }
         Ok((pid, terminal, ended.map(|ended| ended.status)))
@@ -133,7 +133,7 @@ impl Keeper {
         _: Vec<OwnedFd>,
     ) -> Result<Done, Failure> {
         let Some(session) = self.session(&request.exec) else {
-            let message = format!("there is no exec session {}", request.exec);
+            let message = format!("the keeper has no exec session {}", request.exec);
             return Err(failure(FailureKind::NotFound, message));
         };
         let (pid, ended) = (session.pid, session.exit.is_some());
@@ -147,7 +147,7 @@ impl Keeper {
         // for what is found. If that has ended too, nothing is left to signal.
         match (pid, container) {
             (0, _) => {
-                let message = format!("exec session {} is being started", request.exec);
+                let message = format!("exec session {} is still starting", request.exec);
                 return Err(failure(FailureKind::WrongState, message));
             }
             (_, None) if ended => {}

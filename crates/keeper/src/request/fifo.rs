@@ -61,7 +61,7 @@ impl Keeper {
         let fifo = Watch::new(&self.reactor, fifo, source, Interest::Read);
         // Without a reader the process cannot write, and ends.
         let fifo = fifo.map_err(|error| {
-            let message = format!("waiting for {}: {error}", path.display());
+            let message = format!("cannot wait for {}: {error}", path.display());
             failure(FailureKind::Failed, message)
         })?;
         let letting_go = LettingGo {
@@ -93,7 +93,7 @@ impl Keeper {
             && container.is_alive()
             && let Some(pid) = Pid::from_raw(container.pid)
         {
-            eprintln!("orlop-keeper: ending container {}: {why}", container.id);
+            eprintln!("orlop-keeper: killing container {}: {why}", container.id);
             let _ = kill_process(pid, Signal::KILL);
         }
     }

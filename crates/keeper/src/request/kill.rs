@@ -32,7 +32,7 @@ impl Keeper {
         {
             let signal = checked_signal(request.signal)?;
             kill_process(pid, signal).map_err(|error| {
-                let message = format!("sending signal {} to {id}: {error}", request.signal);
+                let message = format!("cannot send signal {} to {id}: {error}", request.signal);
                 failure(FailureKind::Failed, message)
             })?;
         }
@@ -43,7 +43,7 @@ impl Keeper {
 
 fn checked_signal(number: u32) -> Result<Signal, Failure> {
     by_number(number).ok_or_else(|| {
-        let message = format!("there is no signal {number}");
+        let message = format!("{number} is not a signal");
         failure(FailureKind::Invalid, message)
     })
 }

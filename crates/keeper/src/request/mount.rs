@@ -13,12 +13,12 @@ impl Keeper {
     pub(super) fn mount(&mut self, request: Mount, fds: Vec<OwnedFd>) -> Result<Done, Failure> {
         let path = request.path;
         let [mount]: [OwnedFd; 1] = fds.try_into().map_err(|_| {
-            let message = "a mount needs one descriptor";
+            let message = "a mount requires one file descriptor";
             failure(FailureKind::Invalid, message)
         })?;
         let told = path.clone();
         let placed = self.pod.mounts.put(&mount, path).map_err(|error| {
-            let message = format!("attaching a mount at {}: {error}", told.display());
+            let message = format!("cannot attach a mount at {}: {error}", told.display());
             failure(FailureKind::Failed, message)
         })?;
         let known = self.container_key(&request.container);

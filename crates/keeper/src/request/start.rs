@@ -54,7 +54,10 @@ impl Keeper {
         outcome: Result<(), Failure>,
     ) -> Result<Started, Failure> {
         let Some(container) = self.containers.get_mut(&key) else {
-            return Err(failure(FailureKind::NotFound, "it was deleted meanwhile"));
+            return Err(failure(
+                FailureKind::NotFound,
+                "the container was deleted in the meantime",
+            ));
         };
         container.starting = false;
         if let Err(failure) = outcome {

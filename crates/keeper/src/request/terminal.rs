@@ -22,7 +22,7 @@ impl Keeper {
         };
         let size = window(request.rows, request.columns);
         tcsetwinsize(terminal, size).map_err(|error| {
-            let message = format!("resizing the terminal of container {id}: {error}");
+            let message = format!("cannot resize the terminal of container {id}: {error}");
             failure(FailureKind::Failed, message)
         })?;
         Ok(Done {})

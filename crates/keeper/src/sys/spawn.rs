@@ -119,7 +119,9 @@ impl Program {
         prepare: &dyn Fn() -> rustix::io::Result<()>,
     ) -> io::Result<Pid> {
         if streams.iter().any(|stream| stream.as_raw_fd() < 3) {
-            return Err(io::Error::other("a standard stream in another's place"));
+            return Err(io::Error::other(
+                "a standard stream has the descriptor number of another stream",
+            ));
         }
         let stack = Stack::new()?;
         // One that protects itself sees to where its containers are. From another they might be born

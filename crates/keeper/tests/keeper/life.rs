@@ -449,7 +449,7 @@ async fn bad_runtimes_give_errors_that_say_what_they_did() {
 
     let silent = fake_runtime(dir, "silent", "kill -SEGV $$");
     let (_, detail) = create(&silent, LIMIT).await;
-    assert_eq!(detail, "it was ended by signal 11");
+    assert_eq!(detail, "it was killed by signal 11");
 
     let babbling = fake_runtime(
         dir,
@@ -462,12 +462,15 @@ async fn bad_runtimes_give_errors_that_say_what_they_did() {
     let lying = fake_runtime(dir, "lying", "exit 0");
     let (fault, detail) = create(&lying, LIMIT).await;
     assert_eq!(fault, RuntimeFault::Failed);
-    assert!(detail.contains("no process id"), "{detail}");
+    assert!(detail.contains("process ID"), "{detail}");
 
     let script = r#"while [ "$1" != --pid-file ]; do shift; done; echo 1234567 > "$2""#;
     let strange = fake_runtime(dir, "strange", script);
     let (_, detail) = create(&strange, LIMIT).await;
-    assert_contains!(detail, "1234567 is not the keeper's child");
+    assert_contains!(
+        detail,
+        "1234567 of the runtime is not a child of the keeper"
+    );
 
     let hanging = fake_runtime(dir, "hanging", "echo still here >&2; sleep 1000");
     let begin = Instant::now();
@@ -508,7 +511,7 @@ async fn a_runtime_that_cannot_be_started_for_want_of_files_is_not_missing() {
                 wanted += 1;
             }
             // All was there that it takes.
-            Err(Error::Runtime(error)) if error.detail.contains("no process id") => break,
+            Err(Error::Runtime(error)) if error.detail.contains("process ID") => break,
             other => panic!("{other:?}"),
         }
     }

@@ -561,7 +561,7 @@ async fn a_pod_that_cannot_be_set_up_says_why_and_leaves_no_keeper() {
     };
     for (spec, expected) in [
         (sysctl("no.such.thing"), "no.such.thing"),
-        (sysctl("../x.y"), "no name of a kernel parameter"),
+        (sysctl("../x.y"), "not the name of a kernel parameter"),
         (
             KeeperSpec {
                 dir: dir.path().join("nowhere"),
@@ -581,7 +581,7 @@ async fn a_pod_that_cannot_be_set_up_says_why_and_leaves_no_keeper() {
                 program: "/bin/true".into(),
                 ..spec.clone()
             },
-            "gone",
+            "has exited",
         ),
     ] {
         let Err(error) = Keeper::spawn(spec).await else {

@@ -152,7 +152,7 @@ impl Keeper {
     pub async fn list(&self) -> Result<Listing> {
         let reply = self
             .call(
-                "listing a pod's containers",
+                "listing the pod's containers",
                 &List {},
                 Vec::new(),
                 REQUEST_LIMIT.get(),
@@ -183,8 +183,13 @@ impl Keeper {
     /// Ends an attachment; the container goes on. One that has ended is no error.
     pub async fn detach(&self, attachment: u64) -> Result<()> {
         let request = Detach { attachment };
-        self.call("detaching", &request, Vec::new(), REQUEST_LIMIT.get())
-            .await?;
+        self.call(
+            "detaching from a container",
+            &request,
+            Vec::new(),
+            REQUEST_LIMIT.get(),
+        )
+        .await?;
         Ok(())
     }
 

@@ -125,7 +125,7 @@ impl Connection {
             Failure::decode(&frame.payload).map_err(malformed)?
         } else {
             Failure {
-                message: format!("answer of unknown kind {}", frame.kind),
+                message: format!("unknown response of kind {}", frame.kind),
                 ..Failure::default()
             }
         };
@@ -211,7 +211,7 @@ async fn read_frames(
                 match events.try_send(event) {
                     Ok(()) | Err(mpsc::error::TrySendError::Closed(_)) => {}
                     Err(mpsc::error::TrySendError::Full(_)) => {
-                        return Err(io::Error::other("events are not taken"));
+                        return Err(io::Error::other("the event queue is full"));
                     }
                 }
             } else {
@@ -246,7 +246,7 @@ async fn write(socket: Arc<UnixStream>, mut queue: mpsc::Receiver<Outgoing>) {
                     fds.clear();
                 }
                 Err(error) => {
-                    tracing::debug!(%error, "sending to a keeper");
+                    tracing::debug!(%error, "cannot send to a keeper");
                     let _ = rustix::net::shutdown(&*socket, rustix::net::Shutdown::Both);
                     return;
                 }

@@ -224,7 +224,7 @@ impl Keeper {
 
     /// Forgets a container that its runtime never saw: undoes its mounts.
     pub async fn forget(&self, id: &str) -> Result<()> {
-        let doing = format!("forgetting container {id}");
+        let doing = format!("removing container {id} from the keeper");
         let request = Delete {
             container: id.to_owned(),
             call: None,

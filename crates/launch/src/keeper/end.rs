@@ -44,13 +44,13 @@ impl Keeper {
             Ok(Ok(())) => return Ok(()),
             Ok(Err(_)) if self.has_ended() => return Ok(()),
             Ok(Err(error)) => Error::to_string(&error),
-            Err(_) => format!("it is still there after {SHUTDOWN_LIMIT:?}"),
+            Err(_) => format!("it still runs after {SHUTDOWN_LIMIT:?}"),
         };
         let pod = self.pod_id();
         tracing::error!(
             pod,
             problem,
-            "the pod's keeper does not end when asked; killing it"
+            "the pod's keeper did not shut down; killing it"
         );
         self.kill_itself()
             .map_err(|source| failure(self.dir(), source))?;
@@ -116,7 +116,7 @@ async fn end_in(dir: &Path, _: &Lock) -> Result<()> {
     match found.greet(GREETING_LIMIT).await {
         Ok((keeper, _)) => keeper.end().await,
         Err(error) => {
-            tracing::error!(dir = %dir.display(), %error, "a keeper does not answer; killing it");
+            tracing::error!(dir = %dir.display(), %error, "a keeper does not respond; killing it");
             found.kill().map_err(|source| failure(dir, source))?;
             killed(FoundKeeper::ended(&found), dir).await
         }
@@ -125,14 +125,14 @@ async fn end_in(dir: &Path, _: &Lock) -> Result<()> {
 
 async fn killed(ended: impl Future<Output = ()>, dir: &Path) -> Result<()> {
     timeout(KILL_LIMIT.get(), ended).await.map_err(|_| {
-        let problem = format!("it is still there {KILL_LIMIT:?} after SIGKILL");
+        let problem = format!("it still runs {KILL_LIMIT:?} after SIGKILL");
         failure(dir, io::Error::other(problem))
     })
 }
 
 fn failure(dir: &Path, source: io::Error) -> Error {
     Error::File {
-        doing: "ending the keeper in",
+        doing: "stopping the keeper in",
         path: dir.to_owned(),
         source,
     }

@@ -106,7 +106,7 @@ impl Keeper {
 
     /// Forgets a finished session.
     pub async fn forget_exec(&self, exec: &str) -> Result<()> {
-        let doing = format!("forgetting exec session {exec}");
+        let doing = format!("removing exec session {exec} from the keeper");
         let request = ForgetExec {
             exec: exec.to_owned(),
         };

@@ -62,7 +62,10 @@ impl Keeper {
 impl FoundKeeper {
     /// Waits so long for its answer. May be tried again if that fails.
     pub async fn greet(&mut self, limit: Duration) -> Result<(Keeper, KeeperEvents)> {
-        let doing = format!("greeting the keeper in {}", self.dir.display());
+        let doing = format!(
+            "exchanging versions with the keeper in {}",
+            self.dir.display()
+        );
         let hello = Hello { version: VERSION };
         let (welcome, _) = self
             .connection
@@ -105,7 +108,7 @@ pub(super) async fn settle(
     welcome: Welcome,
     limit: Duration,
 ) -> Result<Keeper> {
-    let doing = format!("taking up the keeper in {}", dir.display());
+    let doing = format!("adopting the keeper in {}", dir.display());
     let failure = |source| Error::Connect {
         dir: dir.to_owned(),
         source,

@@ -6,12 +6,12 @@ use super::log::{explanation, is_want};
 use crate::error::{RuntimeError, RuntimeFault};
 
 /// What may limit a keeper, which says only what the system said.
-const WAY_OUT: &str = "raise what limits processes (TasksMax or pids.max of the keepers' cgroup or of one above it, \
-                       kernel.pid_max), memory (MemoryMax, memory.max) or open files (LimitNOFILE, fs.file-max)";
+const WAY_OUT: &str = "raise the limit of processes (TasksMax or pids.max of the keepers' cgroup or a \
+     parent, kernel.pid_max), memory (MemoryMax, memory.max) or open files (LimitNOFILE, fs.file-max)";
 
 /// What may limit a runtime, which is where its container will be, or where who calls it is.
-pub(super) const WAY_OUT_OF_ITS_OWN: &str = "raise what limits processes (pids.max of the container's, pod's or \
-                                            runtime's cgroup or of one above it, TasksMax, kernel.pid_max)";
+pub(super) const WAY_OUT_OF_ITS_OWN: &str = "raise the limit of processes (pids.max of the container's, \
+     pod's or runtime's cgroup or a parent, TasksMax, kernel.pid_max)";
 
 /// The runtime's failure in `failure`, if that is what it is about. The caller knows the runtime's
 /// name.
@@ -44,7 +44,9 @@ pub(crate) fn failure_of_call(doing: &str, failure: &Failure) -> Option<RuntimeE
 fn detail(fault: RuntimeFault, said: Option<String>, failure: &Failure) -> String {
     match (fault, said) {
         (RuntimeFault::Failed, Some(said)) => said,
-        (RuntimeFault::TimedOut, Some(said)) => format!("{}; it said: {said}", failure.message),
+        (RuntimeFault::TimedOut, Some(said)) => {
+            format!("{}; the runtime printed: {said}", failure.message)
+        }
         (RuntimeFault::Exhausted, _) => format!("{}; {WAY_OUT}", failure.message),
         _ => failure.message.clone(),
     }

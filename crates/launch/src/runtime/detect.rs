@@ -76,7 +76,7 @@ impl OciRuntime {
         bundle
             .write(&self.trial_cgroup(cgroup_parent, &id))
             .map_err(|source| Error::File {
-                doing: "making trial bundle",
+                doing: "creating trial bundle",
                 path: bundle.0.clone(),
                 source,
             })?;
@@ -144,7 +144,7 @@ impl Bundle {
 impl Drop for Bundle {
     fn drop(&mut self) {
         if let Err(error) = orlop_disk::remove_tree(&self.0) {
-            tracing::warn!(path = ?self.0, %error, "removing a trial bundle");
+            tracing::warn!(path = ?self.0, %error, "cannot remove a trial bundle");
         }
     }
 }

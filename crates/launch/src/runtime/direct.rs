@@ -235,7 +235,7 @@ impl OciRuntime {
     }
 
     fn late(&self, command: &[&OsStr], limit: Duration) -> Error {
-        let detail = format!("no answer within {limit:?}; it was killed");
+        let detail = format!("it did not finish within {limit:?} and was killed");
         self.error(command, RuntimeFault::TimedOut, detail)
     }
 
@@ -283,7 +283,7 @@ impl OciRuntime {
             runtime: self.name.clone(),
             action: action.to_owned(),
             fault: RuntimeFault::Failed,
-            detail: format!("it printed what is not understood ({why}): {start:?}"),
+            detail: format!("cannot parse its output ({why}): {start:?}"),
         })
     }
 }

@@ -176,7 +176,7 @@ impl Events {
         let text = listener::written(&listeners);
         let outlives = orlop_disk::Outlives::Kill;
         if let Err(error) = orlop_disk::write_file(&file, 0o600, outlives, text.as_bytes()) {
-            tracing::warn!(%error, "noting who listens to events");
+            tracing::warn!(%error, "cannot write the list of event subscribers");
         }
     }
 
@@ -243,7 +243,8 @@ impl Events {
                 format!("{} MiB of events", QUEUE_BYTES >> 20)
             };
             let farewell = Status::data_loss(format!(
-                "the subscriber is more than {lag} behind; subscribe again and list anew"
+                "the subscriber is more than {lag} behind; subscribe again and list all objects \
+                 again"
             ));
             let _ = subscriber.queue.try_send((number, Err(farewell)));
             if let Some(listener) = subscriber.listener {

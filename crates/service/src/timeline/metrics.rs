@@ -97,23 +97,23 @@ impl Metrics {
         let inner = &self.0;
         registry.register(
             "orlop_step_duration_seconds",
-            "How long the calls of a pod's start and their steps took, by runtime handler",
+            "Duration of the calls that start pods and of their steps, by runtime handler",
             inner.steps.clone(),
         );
         registry.register(
             "orlop_pod_calls",
-            "Calls that make pods and containers, by runtime handler and outcome",
+            "Calls that create pods and containers, by runtime handler and outcome",
             inner.calls.clone(),
         );
-        registry.register("orlop_pulls", "Pulls ended", inner.pulls.clone());
+        registry.register("orlop_pulls", "Finished image pulls", inner.pulls.clone());
         registry.register(
             "orlop_pull_duration_seconds",
-            "How long pulls took that brought an image",
+            "Duration of successful image pulls",
             inner.pull_seconds.clone(),
         );
         registry.register(
             "orlop_pull_bytes",
-            "Compressed bytes of the images that pulls brought, layers that were here included",
+            "Compressed size of pulled images, including layers that were already on the node",
             inner.pulled_bytes.clone(),
         );
         for outcome in [SENT, LOST] {
@@ -121,7 +121,7 @@ impl Metrics {
         }
         registry.register(
             "orlop_trace_spans",
-            "Spans for the collector of traces, sent to it or lost",
+            "Trace spans that were sent to the collector or lost",
             inner.spans.clone(),
         );
     }

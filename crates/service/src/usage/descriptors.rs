@@ -7,14 +7,14 @@ use orlop_cri::v1::MetricType::Gauge;
 #[rustfmt::skip]
 /// All metrics.
 pub const TABLE: Table = Table::with(&[
-    ("container_cpu_load_average_10s", "Thousandths of tasks that wanted to run, over the last 10 seconds", &[], Gauge),
-    ("container_cpu_load_d_average_10s", "Thousandths of tasks that could not be disturbed, over the last 10 seconds", &[], Gauge),
-    ("container_hugetlb_max_usage_bytes", "Most huge pages in use at a time", &["pagesize"], Gauge),
-    ("container_spec_memory_reservation_limit_bytes", "Memory left to the container under pressure", &[], Gauge),
-    ("container_tasks_state", "Processes and threads in a state", &["state"], Gauge),
+    ("container_cpu_load_average_10s", "Average number of runnable tasks over the last 10 seconds, times 1000", &[], Gauge),
+    ("container_cpu_load_d_average_10s", "Average number of uninterruptible tasks over the last 10 seconds, times 1000", &[], Gauge),
+    ("container_hugetlb_max_usage_bytes", "Maximum usage of huge pages in bytes", &["pagesize"], Gauge),
+    ("container_spec_memory_reservation_limit_bytes", "Memory that the container keeps under memory pressure", &[], Gauge),
+    ("container_tasks_state", "Processes and threads by state", &["state"], Gauge),
     ("container_threads", "Threads", &[], Gauge),
-    ("container_threads_max", "Threads that are allowed; 0 means any number", &[], Gauge),
-    ("container_ulimits_soft", "Soft limits of the first process; -1 is shown as the largest number", &["ulimit"], Gauge),
+    ("container_threads_max", "Limit of threads; 0 means no limit", &[], Gauge),
+    ("container_ulimits_soft", "Soft limits of the first process; the largest number means no limit", &["ulimit"], Gauge),
 ]);
 
 /// All metrics with their labels.

@@ -162,7 +162,7 @@ where
     }
     if protocol == Protocol::WebSocket && Some(header("Sec-WebSocket-Accept")) != accept_key(&key) {
         return Err(ClientError::Protocol(
-            "a WebSocket answer to another request".to_owned(),
+            "a WebSocket handshake response that does not match the request".to_owned(),
         ));
     }
     let upgraded = hyper::upgrade::on(&mut response)

@@ -23,10 +23,10 @@ pub enum ClientError {
     #[error("the streaming server at {0} did not answer in time")]
     Timeout(String),
     /// An https URL, and no TLS settings to follow it with.
-    #[error("the streaming server wants TLS: say which authority to trust")]
+    #[error("the streaming server requires TLS; specify the certificate authority to trust")]
     NoTls,
     /// The request failed below HTTP's level.
-    #[error("asking the streaming server for an upgrade")]
+    #[error("requesting a connection upgrade from the streaming server")]
     Http(#[source] Box<dyn std::error::Error + Send + Sync>),
     /// The server answered with something else than an upgrade.
     #[error("the streaming server refused with {status}: {message}")]

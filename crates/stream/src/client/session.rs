@@ -104,7 +104,7 @@ async fn send_input(source: Option<Box<dyn AsyncRead + Send + Unpin>>, target: O
         return;
     };
     if let Err(error) = target.copy_from(&mut source).await {
-        tracing::debug!(%error, "sending the input ended early");
+        tracing::debug!(%error, "stopped sending input before its end");
     }
 }
 
@@ -162,6 +162,6 @@ async fn read_status(source: Input) -> Result<Status, ClientError> {
     }
     whole.map_err(|_| {
         let text = String::from_utf8_lossy(&text);
-        ClientError::Remote(format!("a result that can't be understood: {text}"))
+        ClientError::Remote(format!("cannot parse the result: {text}"))
     })
 }

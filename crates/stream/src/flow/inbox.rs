@@ -148,7 +148,7 @@ impl Inbox {
     ) -> Poll<Result<usize, End>> {
         debug_assert!(
             empty.is_empty(),
-            "the taker consumes all before it asks for more"
+            "the reader consumes all data before it asks for more"
         );
         let mut state = self.lock();
         let arrived = state.data.len();

@@ -63,7 +63,7 @@ impl Input {
             Poll::Ready(Err(End::Eof)) => Poll::Ready(Ok(())),
             Poll::Ready(Err(End::Lost)) => Poll::Ready(Err(io::Error::new(
                 io::ErrorKind::ConnectionReset,
-                "the peer left before the end of the stream",
+                "the peer disconnected before the end of the stream",
             ))),
             Poll::Pending => {
                 if self.held.capacity() > IDLE_CAPACITY {

@@ -74,7 +74,7 @@ impl Outbox {
         let overflow = pending.len() > MAX_PENDING;
         drop(pending);
         if overflow {
-            tracing::debug!("a streaming client does not read its replies: closing");
+            tracing::debug!("a streaming client does not read replies; closing the connection");
             self.closed.cancel();
         } else {
             self.queued.notify_one();
@@ -150,7 +150,7 @@ impl Drop for CloseOnDrop<'_> {
 pub(crate) fn connection_over() -> io::Error {
     io::Error::new(
         io::ErrorKind::BrokenPipe,
-        "the connection to the peer is over",
+        "the connection to the peer is closed",
     )
 }
 

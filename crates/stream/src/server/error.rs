@@ -10,7 +10,7 @@ use orlop_door::TlsError;
 #[derive(Debug, thiserror::Error)]
 pub enum ServerError {
     /// The address is taken or not ours.
-    #[error("listening for streaming clients on {address}: choose another address or port")]
+    #[error("cannot listen for streaming clients on {address}; choose another address or port")]
     Bind {
         /// Where it should have listened.
         address: SocketAddr,

@@ -124,11 +124,11 @@ async fn negotiate_on(
         result = timeout_at(end, serve_http1(stream, HEAD, activity.clone(), answer)) => match result {
             Ok(Ok(())) => {}
             Ok(Err(error)) => {
-                tracing::debug!(%error, "a streaming client's request broke off");
+                tracing::debug!(%error, "a streaming client's request was interrupted");
                 return None;
             }
             Err(_) => {
-                tracing::debug!("a streaming client was too slow to ask for what there is");
+                tracing::debug!("a streaming client did not send its request in time");
                 return None;
             }
         },
@@ -137,7 +137,7 @@ async fn negotiate_on(
     match upgrade.await {
         Ok(upgraded) => Some((session, upgraded)),
         Err(error) => {
-            tracing::debug!(%error, "a streaming client left during its upgrade");
+            tracing::debug!(%error, "a streaming client disconnected during the upgrade");
             None
         }
     }
@@ -153,7 +153,7 @@ fn answer(
     let unknown = || {
         refusal(
             StatusCode::NOT_FOUND,
-            "this URL is unknown, used or out of date",
+            "this URL is unknown, already used or expired",
         )
     };
     let (verb, token) = path
@@ -168,7 +168,7 @@ fn answer(
         _ => return Err(unknown()),
     }
     if request.method() != Method::GET && request.method() != Method::POST {
-        let mut reply = refusal(StatusCode::BAD_REQUEST, "streaming begins with GET or POST");
+        let mut reply = refusal(StatusCode::BAD_REQUEST, "start streaming with GET or POST");
         reply
             .headers_mut()
             .insert(ALLOW, http::HeaderValue::from_static("GET, POST"));
@@ -178,7 +178,8 @@ fn answer(
     let place = Arc::clone(&context.sessions).try_acquire_owned();
     let place = place.map_err(|_| {
         let sessions = context.config().max_sessions;
-        let message = format!("all {sessions} streaming sessions are taken: try again later");
+        let message =
+            format!("the limit of {sessions} streaming sessions is reached; try again later");
         refusal(StatusCode::SERVICE_UNAVAILABLE, message)
     })?;
     // Someone else may have used the token since it was looked at.
@@ -210,7 +211,7 @@ fn agree(headers: &HeaderMap, port_forward: bool) -> Result<(Plan, Reply), Refus
     } else {
         let mut reply = refusal(
             StatusCode::UPGRADE_REQUIRED,
-            "this URL streams: ask for an upgrade to SPDY/3.1 or websocket",
+            "this URL is for streaming; request an upgrade to SPDY/3.1 or websocket",
         );
         let offers = http::HeaderValue::from_static("SPDY/3.1, websocket");
         reply.headers_mut().insert(UPGRADE, offers);
@@ -261,7 +262,7 @@ pub(crate) fn agree_websocket(
     if one("Sec-WebSocket-Version") != Some("13") {
         let mut reply = refusal(
             StatusCode::BAD_REQUEST,
-            "only version 13 of WebSocket is spoken",
+            "only version 13 of WebSocket is supported",
         );
         let version = http::HeaderValue::from_static("13");
         reply.headers_mut().insert("Sec-WebSocket-Version", version);
@@ -331,7 +332,7 @@ pub(crate) fn listed(headers: &HeaderMap, name: &str) -> Vec<String> {
 
 fn none_in_common<const N: usize>(requested: &[String], supported: [&'static str; N]) -> Refusal {
     let message = format!(
-        "none of the protocols {} is spoken here, only {}",
+        "none of the protocols {} is supported; supported protocols: {}",
         requested.join(", "),
         supported.join(", ")
     );
@@ -353,7 +354,7 @@ fn refusal(status: StatusCode, message: impl Into<String>) -> Refusal {
 
 fn complete(builder: http::response::Builder) -> Reply {
     builder.body(Full::default()).unwrap_or_else(|error| {
-        tracing::error!(%error, "an upgrade could not be put into words");
+        tracing::error!(%error, "cannot build the upgrade response");
         *refusal(StatusCode::INTERNAL_SERVER_ERROR, "the upgrade failed")
     })
 }

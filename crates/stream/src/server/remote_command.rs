@@ -53,7 +53,7 @@ pub(super) async fn serve(
     };
     match setup {
         Ok(Some(streams)) => run(request, version, streams, context).await,
-        Ok(None) => tracing::debug!("a streaming client left before its streams were open"),
+        Ok(None) => tracing::debug!("a streaming client disconnected before it opened its streams"),
         Err(_) => tracing::debug!(?creation, "a streaming client did not open its streams"),
     }
 }
@@ -85,14 +85,14 @@ async fn run(request: Pending, version: Version, streams: Streams, context: &Arc
         result = work => result,
         () = wire.welcome_latecomers() => None,
         () = aftermath => {
-            tracing::warn!("a session outlived its client for too long: dropped");
+            tracing::warn!("a session did not end after its client disconnected; dropping it");
             None
         }
     };
     if let Some(result) = result {
         let message = result.encode(version.has_status());
         if let Err(error) = status.write(&message).await {
-            tracing::debug!(%error, "a client left before it was told the result");
+            tracing::debug!(%error, "a client disconnected before it received the result");
         }
     }
     drop(status);

@@ -108,7 +108,7 @@ pub(super) async fn over_spdy(
             stream.accept();
             slot.stream = Some(stream);
         } else {
-            tracing::debug!(kind, "a client opened a stream of no known use");
+            tracing::debug!(kind, "a client opened a stream of an unknown type");
             stream.refuse();
         }
     }

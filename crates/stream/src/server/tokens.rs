@@ -20,7 +20,7 @@ pub(crate) enum Pending {
 
 /// Too many URLs wait for their clients; those expire within a minute.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{0} streaming requests wait for their clients already: try again in a minute")]
+#[error("the limit of {0} pending streaming sessions is reached; try again in a minute")]
 pub struct TooManyPending(pub usize);
 
 /// Requests by their tokens, until they are out of date.

@@ -30,7 +30,7 @@ pub struct Pipes {
 #[derive(Debug, thiserror::Error)]
 pub enum ServeError {
     /// The client left, or the server shuts down.
-    #[error("the client left before the process had ended")]
+    #[error("the client disconnected before the process exited")]
     Gone,
 }
 
@@ -170,13 +170,13 @@ async fn follow_size(resizes: Option<Resizes>, master: &OwnedFd) {
     let Some(mut resizes) = resizes else { return };
     while let Some(size) = resizes.next().await {
         if let Err(error) = set_size(master, size) {
-            tracing::debug!(%error, ?size, "setting the size of a session's terminal");
+            tracing::debug!(%error, ?size, "cannot resize a session's terminal");
         }
     }
 }
 
 fn end_of_copy(what: &'static str, result: io::Result<u64>) {
     if let Err(error) = result {
-        tracing::debug!(%error, "copying the {what} of a session ended early");
+        tracing::debug!(%error, "stopped copying the {what} of a session before its end");
     }
 }

@@ -53,11 +53,11 @@ struct Streams {
 /// Why a stream could not be opened.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum OpenError {
-    #[error("the connection to the peer is over")]
+    #[error("the connection to the peer is closed")]
     Closed,
     #[error("the peer refused a stream")]
     Refused,
-    #[error("the connection has used up its stream numbers")]
+    #[error("the connection has no stream IDs left")]
     Exhausted,
 }
 
@@ -235,7 +235,7 @@ struct Demux {
 
 #[derive(Debug, thiserror::Error)]
 enum DemuxError {
-    #[error("the peer vanished while it was held back")]
+    #[error("the peer disconnected while its data was throttled")]
     Vanished,
     #[error("reading from the peer")]
     Io(#[from] io::Error),
@@ -250,13 +250,13 @@ impl Demux {
         let result = tokio::select! {
             result = self.read_frames(&activity) => result,
             () = activity.idle_for(idle) => {
-                tracing::debug!(?idle, "a streaming connection was idle for too long: closing");
+                tracing::debug!(?idle, "a streaming connection reached the idle timeout; closing it");
                 Ok(())
             }
             () = shared.closed.cancelled() => Ok(()),
         };
         if let Err(error) = result {
-            tracing::debug!(error = %error, "a streaming connection broke off");
+            tracing::debug!(error = %error, "a streaming connection was interrupted");
         }
         shared.closed.cancel();
         shared.end_streams();

@@ -15,10 +15,10 @@ pub(crate) const FLAG_FIN: u8 = 1;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum FrameError {
     /// Not version 3 of the protocol.
-    #[error("the peer speaks version {0} of SPDY, only 3 is understood")]
+    #[error("the peer uses SPDY version {0}; only version 3 is supported")]
     Version(u16),
     /// A control frame beyond the limit.
-    #[error("the peer sent a control frame of {0} bytes, {MAX_CONTROL} are allowed")]
+    #[error("the peer sent a control frame of {0} bytes; the limit is {MAX_CONTROL}")]
     ControlTooLarge(usize),
     /// A control frame that is shorter than its kind requires, or has impossible values.
     #[error("the peer sent a malformed frame of type {0}")]
@@ -27,16 +27,16 @@ pub enum FrameError {
     #[error("the peer sent a malformed header block")]
     BadHeaders,
     /// A header block beyond the limits.
-    #[error("the peer sent a header block beyond the limits")]
+    #[error("the peer sent a header block that exceeds the limits")]
     HeadersTooLarge,
     /// A stream number the peer may not use.
-    #[error("the peer used the stream number {0} out of turn")]
+    #[error("the peer used stream ID {0} out of order")]
     StreamId(u32),
     /// More data than the announced window.
     #[error("the peer sent more on stream {0} than its window allows")]
     WindowExceeded(u32),
     /// A window grown beyond what the protocol can count.
-    #[error("the peer grew the window of stream {0} beyond 2^31")]
+    #[error("the peer increased the window of stream {0} beyond 2^31")]
     WindowOverflow(u32),
 }
 

@@ -224,7 +224,7 @@ impl Drop for SpdySink {
 fn stream_refused() -> io::Error {
     io::Error::new(
         io::ErrorKind::BrokenPipe,
-        "the peer wants no more of this stream",
+        "the peer closed this stream for reading",
     )
 }
 

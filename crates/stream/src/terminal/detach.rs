@@ -15,7 +15,7 @@ pub struct DetachKeys(Vec<u8>);
 
 /// A description of keys that can't be understood.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{0:?} is no key: give single characters or ctrl-LETTER, separated by commas")]
+#[error("{0:?} is not a key; use single characters or ctrl-LETTER, separated by commas")]
 pub struct BadDetachKeys(String);
 
 impl Default for DetachKeys {

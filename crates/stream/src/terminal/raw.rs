@@ -31,7 +31,7 @@ impl RawMode {
         if saved.is_some() {
             return Err(io::Error::new(
                 io::ErrorKind::ResourceBusy,
-                "the terminal is in raw mode already",
+                "the terminal is already in raw mode",
             ));
         }
         // Noted first: whatever happens from here on, there is a way back.
@@ -55,6 +55,6 @@ pub fn restore() {
     if let Some((terminal, before)) = saved
         && let Err(error) = tcsetattr(&terminal, OptionalActions::Now, &before)
     {
-        tracing::debug!(%error, "putting the terminal back as it was");
+        tracing::debug!(%error, "cannot restore the terminal settings");
     }
 }

@@ -152,11 +152,11 @@ async fn run(upgrade: OnUpgrade, joint: Joint, idle: Duration) {
     let upgraded = match tokio::time::timeout(UPGRADE_LIMIT, upgrade).await {
         Ok(Ok(upgraded)) => upgraded,
         Ok(Err(error)) => {
-            tracing::debug!(%error, "a streaming client left during its upgrade");
+            tracing::debug!(%error, "a streaming client disconnected during the upgrade");
             return;
         }
         Err(_) => {
-            tracing::debug!("a streaming client was too slow with its upgrade");
+            tracing::debug!("a streaming client did not complete the upgrade in time");
             return;
         }
     };

@@ -25,7 +25,7 @@ pub(super) async fn join(client: Transport, server: Transport, limits: Limits) {
 
 async fn carry(mut from: impl AsyncRead + Unpin, mut to: impl AsyncWrite + Unpin) {
     if let Err(error) = tokio::io::copy(&mut from, &mut to).await {
-        tracing::debug!(%error, "a forwarded connection broke off");
+        tracing::debug!(%error, "a forwarded connection was interrupted");
     }
     let _ = to.shutdown().await;
 }

@@ -99,7 +99,7 @@ impl Upstream {
             Ok(()) => channels.finish(LINGER).await,
             // Without a goodbye: what came until now must not look complete.
             Err(error) => {
-                tracing::debug!(%error, "a translated session broke off");
+                tracing::debug!(%error, "a translated session was interrupted");
                 drop(channels);
             }
         }
@@ -114,7 +114,7 @@ async fn send(pair: Option<(Input, Output)>) {
         return;
     };
     if let Err(error) = to.copy_from(&mut from).await {
-        tracing::debug!(%error, "the input of a translated session ended early");
+        tracing::debug!(%error, "stopped copying the input of a translated session before its end");
         // What still comes is wanted by nobody.
         drop(from);
         std::future::pending::<()>().await;

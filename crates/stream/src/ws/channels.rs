@@ -179,7 +179,7 @@ struct Demux {
 
 #[derive(Debug, thiserror::Error)]
 enum DemuxError {
-    #[error("the peer vanished while it was held back")]
+    #[error("the peer disconnected while its data was throttled")]
     Vanished,
     #[error("reading from the peer")]
     Io(#[from] io::Error),
@@ -193,7 +193,7 @@ impl Demux {
         let result = tokio::select! {
             result = self.read_frames(&activity) => result,
             () = activity.idle_for(idle) => {
-                tracing::debug!(?idle, "a streaming connection was idle for too long: closing");
+                tracing::debug!(?idle, "a streaming connection reached the idle timeout; closing it");
                 Ok(End::Lost)
             }
             () = outbox.closed().cancelled() => Ok(End::Lost),
@@ -201,7 +201,7 @@ impl Demux {
         let (end, goodbye) = match result {
             Ok(end) => (end, NORMAL),
             Err(error) => {
-                tracing::debug!(%error, "a streaming connection broke off");
+                tracing::debug!(%error, "a streaming connection was interrupted");
                 (End::Lost, PROTOCOL_ERROR)
             }
         };

@@ -24,22 +24,22 @@ pub enum WsError {
     #[error("the peer set reserved bits in a frame")]
     Reserved,
     /// An operation nobody has defined.
-    #[error("the peer sent a frame of the unknown kind {0}")]
+    #[error("the peer sent a frame with the unknown opcode {0}")]
     Opcode(u8),
     /// A client must mask, a server must not.
-    #[error("the peer masked its frames wrongly")]
+    #[error("the peer did not mask its frames correctly")]
     Mask,
     /// A control frame that is fragmented or too long.
     #[error("the peer sent a malformed control frame")]
     Control,
     /// A continuation of nothing, or a new message within another.
-    #[error("the peer mixed up the fragments of its messages")]
+    #[error("the peer sent message fragments in the wrong order")]
     Fragments,
     /// A message that has to be held as a whole is beyond the limit.
-    #[error("the peer sent a message beyond the limit")]
+    #[error("the peer sent a message that exceeds the limit")]
     TooLarge,
     /// Text that is not base64, in a protocol that is.
-    #[error("the peer sent a message that is not base64")]
+    #[error("the peer sent a message that is not valid base64")]
     Base64,
 }
 

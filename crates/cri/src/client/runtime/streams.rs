@@ -87,7 +87,7 @@ fn check_streams(
     if !(stdin || stdout || stderr) {
         return Err(ClientError::Argument {
             rpc,
-            reason: "no stream was asked for",
+            reason: "the request names no stream",
         });
     }
     Ok(())

@@ -74,7 +74,7 @@ pub(super) fn kind(text: &str, name: &str) -> Result<DeviceKind, Error> {
         "p" => Ok(DeviceKind::Fifo),
         "a" => Ok(DeviceKind::All),
         _ => {
-            let problem = format!("{text:?} is none of b, c, u and p");
+            let problem = format!("{text:?} is not a device type; use b, c, u or p");
             Err(Error::invalid(field(name), problem))
         }
     }

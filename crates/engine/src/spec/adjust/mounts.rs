@@ -42,7 +42,7 @@ fn add(wanted: &nri::Mount, host: &mut HostMounts, spec: &mut Spec) -> Result<()
     }
     let destination = clean(&wanted.destination);
     if destination == "/" {
-        let problem = "the root file system cannot be mounted over";
+        let problem = "the root filesystem itself cannot be replaced";
         return Err(Error::invalid(name, problem));
     }
     let linux = spec.linux.get_or_insert_default();

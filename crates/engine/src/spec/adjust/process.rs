@@ -31,8 +31,8 @@ pub(super) fn adjust(
     for limit in rlimits::list(&limits, &facts.host.rlimit_ceilings, warnings) {
         if !limit.kind.starts_with("RLIMIT_") || limit.soft > limit.hard {
             let problem = format!(
-                "{limit:?} is no limit: a name like RLIMIT_NOFILE, and a soft \
-                                   one that is not above the hard one, are expected"
+                "{limit:?} is not a valid resource limit; use a name such as RLIMIT_NOFILE and a \
+                 soft limit that does not exceed the hard limit"
             );
             return Err(Error::invalid(field("rlimits"), problem));
         }
@@ -57,8 +57,10 @@ fn environment(wanted: &[KeyValue], process: &mut Process) -> Result<(), Error> 
             continue;
         }
         if key.is_empty() || key.contains(['=', '\0']) || variable.value.contains('\0') {
-            let problem =
-                format!("{key:?} is not the name of a variable, or its value holds a NUL");
+            let problem = format!(
+                "{key:?} is not a valid environment variable name, or its value contains a NUL \
+                 character"
+            );
             return Err(Error::invalid(field("env"), problem));
         }
         let text = format!("{key}={}", variable.value);

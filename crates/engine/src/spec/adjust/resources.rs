@@ -52,8 +52,8 @@ pub(super) fn adjust(
         // In the root all other processes of the node would end with the container.
         if named.is_none_or(|path| path.is_root()) {
             let problem = format!(
-                "{path:?} names no cgroup for a container: a path is expected, or slice:prefix:name where systemd \
-                 makes cgroups"
+                "{path:?} is not a cgroup path; use a path, or slice:prefix:name with the systemd \
+                 cgroup driver"
             );
             return Err(Error::invalid(field("linux.cgroups_path"), problem));
         }
@@ -65,7 +65,7 @@ pub(super) fn adjust(
 fn device_rule(wanted: &LinuxDeviceCgroup) -> Result<DeviceRule, Error> {
     let name = "linux.resources.devices";
     if wanted.access.len() > 3 || !wanted.access.chars().all(|letter| "rwm".contains(letter)) {
-        let problem = format!("{:?} has others than the letters r, w and m", wanted.access);
+        let problem = format!("{:?} has letters other than r, w and m", wanted.access);
         return Err(Error::invalid(field(name), problem));
     }
     let kind = match wanted.r#type.as_str() {
@@ -84,11 +84,12 @@ fn device_rule(wanted: &LinuxDeviceCgroup) -> Result<DeviceRule, Error> {
 fn block_io(class: &str, facts: &AdjustFacts<'_>) -> Result<orlop_oci::BlockIo, Error> {
     let name = field("linux.resources.blockio_class");
     let Some(classes) = &facts.policy.block_io else {
-        let problem = format!("no class {class:?}: containers.blockio_config names no classes");
+        let problem =
+            format!("class {class:?} does not exist: containers.blockio_config defines no classes");
         return Err(Error::unmet(name, problem));
     };
     if !facts.host.block_io {
-        let problem = "this node has no cgroup controller of block IO (io, or blkio)";
+        let problem = "this node has no cgroup controller for block IO (io or blkio)";
         return Err(Error::unmet(name, problem));
     }
     let limits = classes.limits(class);

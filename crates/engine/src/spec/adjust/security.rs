@@ -18,7 +18,7 @@ pub(super) fn adjust(
         let known = facts.features.linux.as_ref();
         let known = known.and_then(|linux| linux.seccomp.as_ref());
         if known.and_then(|seccomp| seccomp.enabled) == Some(false) {
-            let problem = "the runtime handler cannot filter system calls";
+            let problem = "the runtime handler does not support seccomp";
             return Err(Error::unmet(field("linux.seccomp_policy"), problem));
         }
         let document = Profile::new(&seccomp(policy)?)
@@ -56,7 +56,7 @@ fn checked_sysctl(name: &str, value: &str, linux: &Linux) -> Result<String, Erro
     let field = field("linux.sysctl");
     let name = dotted(name)?;
     if value.contains(['\0', '\n']) {
-        let problem = format!("the value of {name} holds a line break or NUL");
+        let problem = format!("the value of {name} contains a line break or a NUL character");
         return Err(Error::invalid(field, problem));
     }
     let kind = match scope(&name) {
@@ -64,14 +64,15 @@ fn checked_sysctl(name: &str, value: &str, linux: &Linux) -> Result<String, Erro
         Some(Scope::Ipc) => NamespaceKind::Ipc,
         Some(Scope::HostName) => NamespaceKind::Uts,
         None => {
-            let problem = format!("{name} is not a setting of a container's namespaces");
+            let problem = format!("{name} is not a namespaced kernel parameter");
             return Err(Error::invalid(field, problem));
         }
     };
     if linux.namespaces.iter().any(|own| own.kind == kind) {
         return Ok(name);
     }
-    let problem = format!("{name} would change the node: the container shares its namespace");
+    let problem =
+        format!("{name} would change the node, because the container shares the node's namespace");
     Err(Error::invalid(field, problem))
 }
 
@@ -111,7 +112,7 @@ fn rule(wanted: &LinuxSyscall) -> Result<SeccompRule, Error> {
 /// One of a fixed set, by the specification's own word.
 fn parse<T: DeserializeOwned>(word: &str, name: &str) -> Result<T, Error> {
     serde_json::from_value(serde_json::Value::String(word.to_owned())).map_err(|_| {
-        let problem = format!("{word:?} is none of the words of the OCI specification");
+        let problem = format!("{word:?} is not a value of the OCI runtime specification");
         Error::invalid(field(name), problem)
     })
 }

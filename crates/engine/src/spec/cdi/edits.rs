@@ -72,7 +72,10 @@ fn set_variable(entry: &str, name: &str, process: &mut Process) -> Result<(), Er
         .split_once('=')
         .filter(|(variable, _)| !variable.is_empty())
     else {
-        return Err(broken(name, format!("{entry:?} is not a variable")));
+        return Err(broken(
+            name,
+            format!("{entry:?} is not an environment variable (NAME=value)"),
+        ));
     };
     process
         .env
@@ -98,7 +101,7 @@ fn add_node(
         own => {
             return Err(broken(
                 name,
-                format!("{own:?} has others than the letters r, w and m"),
+                format!("{own:?} has letters other than r, w and m"),
             ));
         }
     };
@@ -142,7 +145,7 @@ fn to_device(node: &DeviceNode, name: &str) -> Result<Device, Error> {
         "b" => Some(DeviceKind::Block),
         "c" | "u" => Some(DeviceKind::Char),
         "p" => Some(DeviceKind::Fifo),
-        other => return Err(broken(name, format!("{other:?} is not a kind of device"))),
+        other => return Err(broken(name, format!("{other:?} is not a device type"))),
     };
     if let Some(kind) = given {
         device.kind = kind;
@@ -158,7 +161,7 @@ fn to_device(node: &DeviceNode, name: &str) -> Result<Device, Error> {
     let meta = fs::metadata(host).map_err(|error| {
         Error::io(
             FIELD,
-            format!("looking at {host:?} of the device {name:?}"),
+            format!("inspecting {host:?} of the device {name:?}"),
             error,
         )
     })?;
@@ -171,7 +174,7 @@ fn to_device(node: &DeviceNode, name: &str) -> Result<Device, Error> {
     if given.is_some_and(|given| given != found) {
         return Err(broken(
             name,
-            format!("{host:?} is a device of another kind"),
+            format!("{host:?} is a device of another type"),
         ));
     }
     device.kind = found;
@@ -213,7 +216,7 @@ fn add_hook(hook: &Hook, name: &str, hooks: &mut Hooks) -> Result<(), Error> {
         "startContainer" => &mut hooks.start_container,
         "poststart" => &mut hooks.poststart,
         "poststop" => &mut hooks.poststop,
-        other => return Err(broken(name, format!("{other:?} is not a hook"))),
+        other => return Err(broken(name, format!("{other:?} is not a hook type"))),
     };
     if !hook.path.starts_with('/') {
         return Err(broken(
@@ -233,6 +236,6 @@ fn add_hook(hook: &Hook, name: &str, hooks: &mut Hooks) -> Result<(), Error> {
 fn broken(name: &str, problem: String) -> Error {
     Error::unmet(
         FIELD,
-        format!("the description of the device {name:?}: {problem}"),
+        format!("the CDI specification of device {name:?}: {problem}"),
     )
 }

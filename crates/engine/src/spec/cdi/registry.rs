@@ -85,13 +85,13 @@ impl Registry {
     /// The device of a qualified name, `vendor/class=name`.
     pub(super) fn find(&self, name: &str) -> Result<Found<'_>, Error> {
         if !is_qualified(name) {
-            let problem = format!("{name:?} is not of the form \"vendor.com/class=name\"");
+            let problem = format!("{name:?} does not have the form \"vendor.com/class=name\"");
             return Err(Error::invalid(FIELD, problem));
         }
         let Some(places) = self.devices.get(name) else {
-            let mut problem = format!("there is no device {name:?} on this node");
+            let mut problem = format!("device {name:?} does not exist on this node");
             if !self.broken.is_empty() {
-                problem.push_str("; not read: ");
+                problem.push_str("; unreadable specifications: ");
                 problem.push_str(&self.broken.join("; "));
             }
             return Err(Error::not_found(FIELD, problem));
@@ -111,7 +111,7 @@ impl Registry {
                     .map(|(file, _)| self.files[*file].path.display().to_string())
                     .collect();
                 let problem = format!(
-                    "the device {name:?} is described by {}",
+                    "several CDI specifications define device {name:?}: {}",
                     paths.join(" and ")
                 );
                 Err(Error::unmet(FIELD, problem))
@@ -150,17 +150,17 @@ fn read(path: &Path) -> Result<File, String> {
 fn check(file: &File) -> Result<(), String> {
     if !matches!(file.cdi_version.split('.').next(), Some("0" | "1")) {
         return Err(format!(
-            "version {:?} of the interface is not known",
+            "CDI version {:?} is not supported",
             file.cdi_version
         ));
     }
     if file.devices.is_empty() {
-        return Err("describes no device".to_owned());
+        return Err("defines no devices".to_owned());
     }
     for device in &file.devices {
         let name = format!("{}={}", file.kind, device.name);
         if !is_qualified(&name) {
-            return Err(format!("{name:?} cannot be the name of a device"));
+            return Err(format!("{name:?} is not a valid device name"));
         }
     }
     Ok(())
