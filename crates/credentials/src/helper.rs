@@ -42,7 +42,7 @@ pub enum HelperError {
     #[error("{0} failed")]
     Failed(String),
     /// Its answer is not quoted: it could be a password.
-    #[error("{0} gave an answer that can't be read")]
+    #[error("the response of {0} is malformed")]
     Answer(String),
 }
 

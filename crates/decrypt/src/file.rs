@@ -25,30 +25,30 @@ pub enum KeyError {
     #[error("it is not PEM")]
     Pem,
     /// None was given for it.
-    #[error("it has a passphrase")]
+    #[error("it is protected by a passphrase")]
     NoPassphrase,
     /// It opens nothing.
-    #[error("its passphrase is another one, or it is damaged")]
+    #[error("its passphrase is wrong, or it is damaged")]
     WrongPassphrase,
     /// With how it is protected by a passphrase.
     #[error(
-        "a passphrase {0} is not supported; `openssl pkcs8 -topk8 -v2 aes-256-cbc` protects the key in a way that is"
+        "passphrase protection {0} is not supported; convert the key with `openssl pkcs8 -topk8 -v2 aes-256-cbc`"
     )]
     Protection(String),
     /// Another algorithm, or too short or long.
-    #[error("its kind is not supported; RSA from 2048 to 8192 bits, P-256, P-384 and P-521 are")]
+    #[error("its key type is not supported; use RSA with 2048 to 8192 bits, P-256, P-384 or P-521")]
     Kind,
     /// It is a file of OpenPGP.
     #[error(transparent)]
     OpenPgp(SecretKeyError),
     /// It tells where a key is, in a module of PKCS#11.
     #[error(
-        "PKCS#11 is not supported: its modules are C libraries, which this program can't load; have a key provider \
-         use the module"
+        "PKCS#11 is not supported, because the daemon cannot load its C libraries; use a key \
+         provider that loads the module"
     )]
     Pkcs11,
     /// It is another file.
-    #[error("there is no private key in it")]
+    #[error("it contains no private key")]
     NoKey,
     /// More than anybody has.
     #[error("it has more than {MOST_LOCKED} keys with a passphrase")]
@@ -73,7 +73,7 @@ impl PrivateKey {
             return Err(KeyError::Pkcs11);
         }
         if text.contains("Proc-Type: 4,ENCRYPTED") {
-            let how = "in the manner of OpenSSL before PKCS#8";
+            let how = "in the format that OpenSSL used before PKCS#8";
             return Err(KeyError::Protection(how.to_owned()));
         }
         let open = PrivateKeyDer::pem_slice_iter(file).map(|der| {

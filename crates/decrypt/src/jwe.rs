@@ -119,7 +119,12 @@ fn content_key(
         "RSA-OAEP" => Some(Padding::OaepSha1),
         "RSA-OAEP-256" => Some(Padding::OaepSha256),
         "ECDH-ES+A128KW" | "ECDH-ES+A192KW" | "ECDH-ES+A256KW" => None,
-        other => return Err(Refused::Unsupported(format!("a JWE by {:?}", short(other)))),
+        other => {
+            return Err(Refused::Unsupported(format!(
+                "a JWE with the key algorithm {:?}",
+                short(other)
+            )));
+        }
     };
     for key in keys {
         budget.spend()?;
@@ -145,7 +150,7 @@ fn agreed(
     };
     if kty != "EC" {
         return Err(Refused::Unsupported(format!(
-            "a JWE for a key of {:?}",
+            "a JWE with the key type {:?}",
             short(kty)
         )));
     }
@@ -193,7 +198,7 @@ fn decrypt(jwe: &Jwe, header: &Header, key: &[u8]) -> Result<Zeroizing<Vec<u8>>,
     let encryption = header.enc.as_deref().unwrap_or_default();
     if encryption != "A256GCM" {
         return Err(Refused::Unsupported(format!(
-            "a JWE with {:?}",
+            "a JWE with the encryption {:?}",
             short(encryption)
         )));
     }

@@ -55,15 +55,17 @@ impl Options {
 
     /// Reads both parts: that of the annotation, and that which a key has opened.
     pub(crate) fn parse(public: &str, private: &[u8]) -> Result<Self, Refused> {
-        let public = decode(public).ok_or(Refused::Malformed("its public options"))?;
+        let public = decode(public).ok_or(Refused::Malformed(
+            "the list of its public encryption options",
+        ))?;
         let public: Public = serde_json::from_slice(&public)
-            .map_err(|_| Refused::Malformed("its public options"))?;
+            .map_err(|_| Refused::Malformed("the list of its public encryption options"))?;
         if public.cipher != CIPHER {
             let cipher: String = public.cipher.chars().take(32).collect();
             return Err(Refused::Unsupported(format!("the cipher {cipher:?}")));
         }
         // Nothing is said of what is secret, not even why it is malformed.
-        let malformed = || Refused::Malformed("what its key is wrapped in");
+        let malformed = || Refused::Malformed("its wrapped key");
         let private: Private = serde_json::from_slice(private).map_err(|_| malformed())?;
         let mut key = Zeroizing::new([0; 32]);
         let bytes = Zeroizing::new(decode(&private.symkey).ok_or_else(malformed)?);
@@ -80,7 +82,9 @@ impl Options {
         Ok(Self {
             key,
             nonce: nonce.ok_or_else(malformed)?,
-            hmac: hmac.ok_or(Refused::Malformed("its public options"))?,
+            hmac: hmac.ok_or(Refused::Malformed(
+                "the list of its public encryption options",
+            ))?,
         })
     }
 }

@@ -76,26 +76,26 @@ impl<'a> Locked<'a> {
         let mut scheme = Values(info.expect(SEQUENCE).ok_or(KeyError::Pem)?);
         let bytes = info.expect(OCTETS).ok_or(KeyError::Pem)?;
         if scheme.expect(OBJECT).ok_or(KeyError::Pem)? != PBES2 {
-            return Err(unsupported("in the manner of PKCS#5 v1.5 or PKCS#12"));
+            return Err(unsupported("in the format of PKCS#5 v1.5 or PKCS#12"));
         }
         let mut both = Values(scheme.expect(SEQUENCE).ok_or(KeyError::Pem)?);
         let mut kdf = Values(both.expect(SEQUENCE).ok_or(KeyError::Pem)?);
         let mut cipher = Values(both.expect(SEQUENCE).ok_or(KeyError::Pem)?);
         match kdf.expect(OBJECT).ok_or(KeyError::Pem)? {
             PBKDF2 => {}
-            SCRYPT => return Err(unsupported("by scrypt")),
-            _ => return Err(unsupported("by another derivation than PBKDF2")),
+            SCRYPT => return Err(unsupported("with scrypt")),
+            _ => return Err(unsupported("with a key derivation other than PBKDF2")),
         }
         let mut kdf = Values(kdf.expect(SEQUENCE).ok_or(KeyError::Pem)?);
         let salt = kdf.expect(OCTETS).ok_or(KeyError::Pem)?;
         let rounds = number(kdf.expect(INTEGER).ok_or(KeyError::Pem)?);
         let rounds = rounds.filter(|rounds| rounds.get() <= MOST_ROUNDS);
-        let rounds = rounds.ok_or_else(|| unsupported("with as many rounds"))?;
+        let rounds = rounds.ok_or_else(|| unsupported("with too many iterations"))?;
         let length = match cipher.expect(OBJECT).and_then(|it| it.strip_prefix(&AES)) {
             Some([2]) => 16,
             Some([22]) => 24,
             Some([42]) => 32,
-            _ => return Err(unsupported("with another cipher than AES-CBC")),
+            _ => return Err(unsupported("with a cipher other than AES-CBC")),
         };
         let start = cipher.expect(OCTETS).and_then(|it| it.try_into().ok());
         let start = start.ok_or(KeyError::Pem)?;
@@ -115,7 +115,7 @@ impl<'a> Locked<'a> {
                         Some([11]) => PBKDF2_HMAC_SHA512,
                         _ => {
                             return Err(unsupported(
-                                "by another hash than SHA-1, SHA-256, SHA-384 and SHA-512",
+                                "with a hash other than SHA-1, SHA-256, SHA-384 and SHA-512",
                             ));
                         }
                     };

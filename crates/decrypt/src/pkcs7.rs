@@ -79,7 +79,7 @@ fn parse(bytes: &[u8]) -> Result<Enveloped<'_>, Refused> {
         let mut algorithm = Values(recipient.expect(SEQUENCE).ok_or(MALFORMED)?);
         if algorithm.expect(OBJECT) != Some(RSA) {
             return Err(Refused::Unsupported(
-                "PKCS#7 by another key than RSA's".to_owned(),
+                "PKCS#7 with a key other than RSA".to_owned(),
             ));
         }
         wrapped.push(recipient.expect(OCTETS).ok_or(MALFORMED)?);
@@ -103,7 +103,7 @@ fn parse(bytes: &[u8]) -> Result<Enveloped<'_>, Refused> {
         }
         _ => {
             return Err(Refused::Unsupported(
-                "PKCS#7 with another cipher than AES-GCM".to_owned(),
+                "PKCS#7 with a cipher other than AES-GCM".to_owned(),
             ));
         }
     };

@@ -58,7 +58,7 @@ impl<R> Plain<R> {
         let Some(verifier) = self.verifier.take() else {
             return Ok(());
         };
-        let wrong = "what came is not what was encrypted with this key: its HMAC is another";
+        let wrong = "its HMAC is wrong: the content was modified, or does not belong to this key";
         let signed = verifier.sign();
         if bool::from(signed.as_ref().ct_eq(&self.expected)) {
             Ok(())

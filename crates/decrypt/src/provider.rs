@@ -11,7 +11,7 @@ use crate::options::decode;
 
 /// An answer that is none.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-#[error("the answer of the key provider is malformed")]
+#[error("the response of the key provider is malformed")]
 pub struct Malformed;
 
 /// Asks a provider to unwrap a key.

@@ -30,22 +30,22 @@ pub enum Refused {
     #[error("{0} is not supported")]
     Unsupported(String),
     /// The key fits, and the rest does not.
-    #[error("what its key is wrapped in has been changed")]
+    #[error("its wrapped key was modified")]
     Tampered,
     /// Recipients, or tries of keys.
-    #[error("it is encrypted for more than is looked at")]
+    #[error("it is encrypted for too many keys")]
     TooMany,
     /// It is for a key that opens nothing any more.
     #[error("it is encrypted for the key {0}, which is revoked")]
     Revoked(String),
     /// With what that is.
-    #[error("a message of OpenPGP is what its key is wrapped in: {0}")]
+    #[error("its wrapped key is an OpenPGP message that cannot be used: {0}")]
     OpenPgp(orlop_openpgp::Error),
     /// There is no wrapped key.
-    #[error("it does not say for whom it is encrypted")]
+    #[error("it has no wrapped key")]
     Nobody,
     /// With the schemes there are.
-    #[error("none of the keys here opens it; it is encrypted by {0}")]
+    #[error("no key on this node decrypts it; it is encrypted with {0}")]
     NoKey(String),
 }
 
@@ -90,8 +90,8 @@ impl fmt::Display for Scheme {
             Self::Pkcs7 => f.write_str("PKCS#7"),
             Self::Pgp => f.write_str("PGP"),
             Self::Pkcs11 => f.write_str(
-                "PKCS#11 (which is not supported: its modules are C libraries, which this program can't load; have a \
-                 key provider use the module)",
+                "PKCS#11 (which is not supported, because the daemon cannot load its C libraries; \
+                 use a key provider that loads the module)",
             ),
             Self::Provider(name) => write!(f, "the key provider {name:?}"),
             Self::Other(name) => write!(f, "{name:?}"),
@@ -153,8 +153,7 @@ impl Wrapped {
                 if wrappings.len() == MOST_WRAPPINGS {
                     return Err(Refused::TooMany);
                 }
-                let bytes =
-                    decode(wrapping).ok_or(Refused::Malformed("what its key is wrapped in"))?;
+                let bytes = decode(wrapping).ok_or(Refused::Malformed("its wrapped key"))?;
                 wrappings.push((Scheme::parse(scheme), bytes));
             }
         }

@@ -36,34 +36,36 @@ pub enum Error {
     #[error("more than {0} in one image")]
     TooMany(Limit),
     /// A part of a path is no name.
-    #[error("{:?} is not a name of a file", String::from_utf8_lossy(.0))]
+    #[error("{:?} is not a file name", String::from_utf8_lossy(.0))]
     Name(Vec<u8>),
     /// A path is that of the root, which can be nothing but a directory.
     #[error("the root of an image is a directory")]
     Root,
     /// Nothing is at a path that should lead on, or to something.
-    #[error("there is no {:?}", String::from_utf8_lossy(.0))]
+    #[error("{:?} does not exist", String::from_utf8_lossy(.0))]
     NotFound(Vec<u8>),
     /// Something on the way is no directory.
     #[error("{:?} is not a directory", String::from_utf8_lossy(.0))]
     NotADirectory(Vec<u8>),
     /// A directory cannot have a second name.
-    #[error("{:?} is a directory, of which there are no hard links", String::from_utf8_lossy(.0))]
+    #[error("{:?} is a directory and cannot be hard linked", String::from_utf8_lossy(.0))]
     LinkToDirectory(Vec<u8>),
     /// The file system keeps no attribute of this name.
-    #[error("no extended attribute {:?} can be kept", String::from_utf8_lossy(.0))]
+    #[error("the extended attribute {:?} cannot be stored", String::from_utf8_lossy(.0))]
     XattrName(Vec<u8>),
     /// An attribute, or all those of an inode, are longer than the file system can say.
     #[error("the extended attributes of one file are too large at {:?}", String::from_utf8_lossy(.0))]
     XattrSize(Vec<u8>),
     /// The target of a symbolic link is empty, has a NUL or is too long.
-    #[error("the target of a symbolic link has {0} bytes, of which one may be NUL")]
+    #[error("the target of a symbolic link ({0} bytes) is empty, too long or contains a NUL byte")]
     Target(usize),
     /// The numbers of a device are larger than the file system can say.
-    #[error("no device can have the numbers {0}, {1}")]
+    #[error("the device numbers {0}, {1} are out of range")]
     Device(u32, u32),
     /// Content came for a place that is behind what was written, or past the file's end.
-    #[error("content for byte {offset} of a file of {size}, of which {written} are written")]
+    #[error(
+        "cannot write content at offset {offset}: {written} of {size} bytes of the file are written"
+    )]
     Order {
         /// Where the content belongs.
         offset: u64,
@@ -79,6 +81,6 @@ pub enum Error {
     #[error("the image is larger than 16 TiB")]
     ImageSize,
     /// Writing failed before, so that the image has a hole.
-    #[error("the image is broken by an earlier failure")]
+    #[error("the image is incomplete because an earlier write failed")]
     Broken,
 }

@@ -132,11 +132,7 @@ impl Image {
             } else {
                 let planned = directory.nid;
                 let place = self.packs.put(&record, &mut self.stream)?;
-                assert_eq!(
-                    place / SLOT,
-                    planned,
-                    "the same lengths have the same places"
-                );
+                assert_eq!(place / SLOT, planned, "an inode is at its planned position");
             }
             position += u64::from(plan.blocks()) * BLOCK;
         }

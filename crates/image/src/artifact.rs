@@ -54,7 +54,7 @@ impl Artifact {
         let mut files = BTreeSet::new();
         for file in layers.iter().filter_map(|layer| layer.file.as_ref()) {
             if !files.insert(file) {
-                let problem = format!("two of its blobs are the file {file:?}");
+                let problem = format!("two of its blobs have the file name {file:?}");
                 return Err(Error::invalid(what, problem));
             }
         }
@@ -67,7 +67,7 @@ impl Artifact {
 
     /// The same from the bytes of its manifest.
     pub(crate) fn parse(what: &str, manifest: &[u8]) -> Result<Self> {
-        let no_artifact = || Error::invalid(what, "its manifest is not one of an artifact");
+        let no_artifact = || Error::invalid(what, "its manifest is not an artifact manifest");
         match Document::parse(what, manifest, None)? {
             Document::Manifest(manifest) => Self::of(what, &manifest)?.ok_or_else(no_artifact),
             Document::Index(_) => Err(no_artifact()),
@@ -106,17 +106,17 @@ fn is_archive_of_model(media_type: &str) -> bool {
 /// A path that stays where it is put.
 fn checked(title: &str) -> Result<String, String> {
     let path = title.trim_start_matches('/');
-    let wrong = |why: &str| Err(format!("{title:?} is no name for a file: {why}"));
+    let wrong = |why: &str| Err(format!("{title:?} is not a valid file name: {why}"));
     if path.len() > LONGEST_PATH {
         return wrong("it is too long");
     }
     if path.is_empty() || path.ends_with('/') || path.contains('\0') {
-        return wrong("it names none");
+        return wrong("it is empty, ends with a slash or contains a NUL byte");
     }
     let mut clean = Vec::new();
     for part in Path::new(path).components() {
         let Component::Normal(name) = part else {
-            return wrong("it leads elsewhere");
+            return wrong("it must not begin with \".\" or contain \"..\"");
         };
         // It was text before.
         let name = name.to_str().unwrap_or_default();
@@ -124,7 +124,7 @@ fn checked(title: &str) -> Result<String, String> {
             return wrong("it is too long");
         }
         if name.starts_with(WHITEOUT) {
-            return wrong("it would take another file away");
+            return wrong("it is a whiteout, which would remove another file");
         }
         clean.push(name);
     }
@@ -242,7 +242,7 @@ mod tests {
         ] {
             let error = files(&[layer("x", "a", &json!({ TITLE: title }))]).unwrap_err();
             assert!(
-                error.to_string().contains("is no name"),
+                error.to_string().contains("is not a valid file name"),
                 "{title:?}: {error}"
             );
         }

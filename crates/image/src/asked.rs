@@ -41,7 +41,7 @@ impl Asked {
         if !self.are_many || error.is_our_own() {
             return Err(error);
         }
-        tracing::debug!(name = self.name, %error, "a short name is looked for elsewhere");
+        tracing::debug!(name = self.name, %error, "cannot pull a short name from one registry; trying the next");
         self.reasons.push(orlop_causes::with_causes(&error));
         self.last = Some(error);
         Ok(())

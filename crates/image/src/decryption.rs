@@ -111,7 +111,7 @@ impl KeyFiles {
         if self.is_empty() {
             return Err(Error::NoKey {
                 what: what.to_owned(),
-                reason: "it is encrypted, and there are no keys on this node; set images.decryption_keys"
+                reason: "it is encrypted, and this node has no decryption keys; set images.decryption_keys"
                     .to_owned(),
             });
         }
@@ -159,8 +159,7 @@ impl KeyFiles {
                 if own != *dir {
                     all.push(Providers::read(&file)?);
                 } else if self.providers.as_ref() != Some(&file) {
-                    let reason =
-                        "key providers for all pods are named in the file of images.key_providers";
+                    let reason = "key providers for all pods belong in the file that images.key_providers names";
                     return Err(wrong(&file, reason));
                 }
             }
@@ -209,24 +208,24 @@ impl Tried {
             let mut named = self.providers.iter().filter_map(|all| all.get(name));
             let mut next = named.next();
             if next.is_none() {
-                let how = "name it in the file of images.key_providers";
-                reasons.push(format!(
-                    "key provider {name:?}: it is not configured; {how}"
-                ));
+                let how = "add it to the file that images.key_providers names";
+                reasons.push(format!("key provider {name:?} is not configured; {how}"));
             }
             while let Some(provider) = next {
                 let asked = timeout_at(deadline, provider.open(name, &wrapped)).await;
                 match asked {
                     Ok(Ok(options)) => return Ok(options),
                     Ok(Err(reason)) => reasons.push(format!("key provider {name:?}: {reason}")),
-                    Err(_) => reasons.push(format!("key provider {name:?}: it takes too long")),
+                    Err(_) => reasons.push(format!(
+                        "key provider {name:?}: no answer before the timeout"
+                    )),
                 }
                 next = named.next();
             }
         }
         let count: usize = self.keys.iter().map(|file| file.len()).sum();
         let place = self.place.as_deref().map_or_else(String::new, |dir| {
-            format!(" ({count} keys of {} were tried)", dir.display())
+            format!(" (tried {count} keys from {})", dir.display())
         });
         Err(format!("{}{place}", reasons.join("; ")))
     }
@@ -258,7 +257,7 @@ fn checked<'n>(dir: &Path, namespace: &'n str) -> Result<&'n str> {
     let shown = shown(namespace);
     Err(wrong(
         dir,
-        format!("{shown:?} can't be a namespace with keys"),
+        format!("{shown:?} is not a valid namespace name"),
     ))
 }
 

@@ -41,7 +41,7 @@ pub enum Error {
         reason: String,
     },
     /// The registry wants (other) credentials.
-    #[error("pulling {what}: {host} wants valid credentials: {reason}")]
+    #[error("pulling {what}: {host} requires valid credentials: {reason}")]
     Unauthenticated {
         /// Image or blob that was asked for.
         what: String,
@@ -71,7 +71,7 @@ pub enum Error {
         reason: String,
     },
     /// The registry answered something outside its protocol.
-    #[error("pulling {what}: {host} answered against the protocol: {reason}")]
+    #[error("pulling {what}: {host} violated the registry protocol: {reason}")]
     Protocol {
         /// Image or blob that was asked for.
         what: String,
@@ -81,7 +81,7 @@ pub enum Error {
         reason: String,
     },
     /// Bytes are not what their digest promises.
-    #[error("{what} has digest {actual}, expected {expected}; the content was thrown away")]
+    #[error("{what} has digest {actual}, expected {expected}; the content was discarded")]
     DigestMismatch {
         /// What was hashed.
         what: String,
@@ -91,7 +91,9 @@ pub enum Error {
         actual: Box<Digest>,
     },
     /// The file system below the image root has no space or inodes left.
-    #[error("no space left {doing}; free some or move the image root")]
+    #[error(
+        "no space left while {doing}; free some space, or move the image root to a larger disk"
+    )]
     DiskFull {
         /// What needed the space.
         doing: String,
@@ -124,7 +126,7 @@ pub enum Error {
         reason: String,
     },
     /// The image's registry is blocked.
-    #[error("{image} is not pulled: {place} says `blocked = true` of its registry")]
+    #[error("cannot pull {image}: its registry is blocked (`blocked = true` in {place})")]
     Blocked {
         /// The name that was asked for.
         image: String,
@@ -132,7 +134,7 @@ pub enum Error {
         place: String,
     },
     /// What a name without a registry means can't be told.
-    #[error("the short name {name:?} means no image: {reason}")]
+    #[error("cannot resolve the short name {name:?}: {reason}")]
     ShortName {
         /// The name as it was given.
         name: String,
@@ -140,7 +142,7 @@ pub enum Error {
         reason: String,
     },
     /// None of the registries that are searched has the image.
-    #[error("none of the names that {name:?} may stand for ({rule}) can be pulled: {reasons}")]
+    #[error("cannot pull the short name {name:?} under any of its full names ({rule}): {reasons}")]
     Searched {
         /// The name as it was given.
         name: String,
@@ -181,7 +183,7 @@ pub enum Error {
         reason: String,
     },
     /// A key for layers, or the file that names key providers, is wrong.
-    #[error("keys for encrypted layers, {path}: {reason}")]
+    #[error("decryption keys in {path}: {reason}")]
     Keys {
         /// The file or directory.
         path: String,
@@ -207,7 +209,7 @@ pub enum Error {
     #[error("{0}")]
     Crowded(String),
     /// What was found under this id is not what is here now.
-    #[error("image {0} became another one while it was looked at; ask again")]
+    #[error("image {0} changed while it was being read; try again")]
     Changed(Digest),
     /// The local store failed.
     #[error("{doing}")]

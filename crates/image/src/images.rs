@@ -309,7 +309,7 @@ impl Images {
         loop {
             let damaged = match self.lazies().lower_dirs(keys.clone()).await {
                 Err(Error::Damaged { layer, reason }) if repaired.insert(layer) => {
-                    tracing::warn!(%layer, reason, "a layer is damaged; it is pulled again");
+                    tracing::warn!(%layer, reason, "a layer is damaged; pulling it again");
                     layer
                 }
                 done => return done,
@@ -384,7 +384,7 @@ impl Images {
             .get(image)
             .ok_or_else(|| Error::NotFound(image.to_string()))?;
         let mut last = Error::Unsupported(format!(
-            "{image} was fetched bit by bit and has no name to be pulled by; its archives cannot be had"
+            "{image} was pulled lazily and has no name to pull it by, so its layer archives are not available"
         ));
         for reference in found.repo_digests {
             let request = PullRequest {
@@ -573,7 +573,7 @@ impl Images {
         let taken = match blocking(move || store.take_out(key)).await {
             Ok(taken) => taken,
             Err(error) => {
-                tracing::warn!(layer = %key, %error, "a broken layer can't be taken out");
+                tracing::warn!(layer = %key, %error, "cannot remove a broken layer");
                 return false;
             }
         };
@@ -589,19 +589,19 @@ impl Images {
                 Ok(_) if self.store().state().layers.contains_key(&key) => {
                     let store = Arc::clone(self.store());
                     if let Err(error) = blocking(move || store.retire(taken, key)).await {
-                        tracing::warn!(layer = %key, %error, "containers lose a layer that was repaired");
+                        tracing::warn!(layer = %key, %error, "cannot keep the old files of a repaired layer; running containers lose them");
                     }
                     return true;
                 }
                 Ok(_) => {}
                 Err(error) => {
-                    tracing::warn!(layer = %key, name, %error, "a broken layer can't be pulled again");
+                    tracing::warn!(layer = %key, name, %error, "cannot pull a broken layer again");
                 }
             }
         }
         let (store, layer) = (Arc::clone(self.store()), layer.clone());
         if let Err(error) = blocking(move || store.put_back(taken, layer)).await {
-            tracing::warn!(layer = %key, %error, "a broken layer can't be put back");
+            tracing::warn!(layer = %key, %error, "cannot restore a broken layer");
         }
         false
     }
@@ -699,7 +699,7 @@ fn load_configs(store: &Store) -> Result<HashMap<Digest, Arc<ImageConfig>>> {
         if let Some(config) = parsed {
             configs.insert(id, Arc::new(config));
         } else {
-            tracing::warn!(image = %id, "an image lost its configuration and is forgotten; pull it again");
+            tracing::warn!(image = %id, "removed an image whose configuration is missing; pull it again");
             lost.push((id, None));
         }
     }

@@ -85,7 +85,7 @@ impl Images {
         if !manifest.is_encrypted() {
             return Err(Error::invalid(
                 what,
-                "its manifest is not that of its layers",
+                "its manifest does not match its layers",
             ));
         }
         let context = self.context();
@@ -196,7 +196,7 @@ mod tests {
         let images = Images::open(Config::new(scratch.dir())).await.unwrap();
         for (kind, is_encrypted, complaint) in [
             (LAYER.to_owned(), false, None),
-            (LAYER.to_owned(), true, Some("is not that of its layers")),
+            (LAYER.to_owned(), true, Some("does not match its layers")),
             (format!("{LAYER}+encrypted"), true, Some("no key")),
         ] {
             let manifest = manifest(&kind);

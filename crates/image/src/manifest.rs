@@ -66,7 +66,7 @@ impl Document {
         if raw.manifests.is_some() && (raw.layers.is_some() || raw.config.is_some()) {
             return Err(Error::invalid(
                 format!("manifest of {what}"),
-                "it is an index and a manifest at once",
+                "it is both an index and a manifest",
             ));
         }
         let declared = raw
@@ -78,7 +78,7 @@ impl Document {
             (Some(Kind::Manifest), Some(_), ..) | (Some(Kind::Index), None, ..) => {
                 Err(Error::invalid(
                     format!("manifest of {what}"),
-                    "its media type and its content disagree",
+                    "its media type does not match its content",
                 ))
             }
             (_, Some(entries), ..) => {
@@ -275,12 +275,12 @@ mod tests {
             (r#"{"schemaVersion":1,"fsLayers":[]}"#, "schema 1"),
             (
                 r#"{"schemaVersion":2,"manifests":[],"layers":[]}"#,
-                "at once",
+                "both an index and a manifest",
             ),
             (r#"{"schemaVersion":2}"#, "neither"),
             (
                 r#"{"mediaType":"application/vnd.oci.image.index.v1+json","config":{"digest":"x","size":1},"layers":[]}"#,
-                "disagree",
+                "does not match its content",
             ),
             (
                 r#"{"config":{"digest":"sha256:zz","size":1},"layers":[]}"#,

@@ -91,7 +91,7 @@ impl fmt::Display for Slow {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Silent(time) => {
-                write!(f, "no byte passed for {time:?} (images.progress_timeout)")
+                write!(f, "no data arrived for {time:?} (images.progress_timeout)")
             }
             Self::Trickle {
                 bytes,
@@ -99,7 +99,7 @@ impl fmt::Display for Slow {
                 least,
             } => write!(
                 f,
-                "{bytes} bytes passed in {:.0} s, less than the {least} bytes a second of \
+                "{bytes} bytes arrived in {:.0} s, less than the {least} bytes per second of \
                  images.min_speed",
                 within.as_secs_f64()
             ),

@@ -181,7 +181,7 @@ fn parse_parts(text: &str) -> Result<Named, &'static str> {
         Some((rest, digest)) => {
             let digest = digest
                 .parse()
-                .map_err(|_| "what follows '@' is neither a sha256 nor a sha512 digest")?;
+                .map_err(|_| "the text after '@' is neither a sha256 nor a sha512 digest")?;
             (rest, Some(digest))
         }
         None => (text, None),
@@ -195,7 +195,7 @@ fn parse_parts(text: &str) -> Result<Named, &'static str> {
         check_tag(tag)?;
     }
     if digest.is_none() && tag.is_none() && Digest::from_hex(name).is_ok() {
-        return Err("so many hex digits are an image id, not a name");
+        return Err("64 or 128 hexadecimal digits are an image id, not a name");
     }
     Ok(Named {
         repository: parse_repository(name)?,
@@ -249,7 +249,7 @@ pub(crate) fn check_domain(domain: &str) -> Result<(), &'static str> {
     let (host, port) = if let Some(rest) = domain.strip_prefix('[') {
         let (address, port) = rest
             .split_once(']')
-            .ok_or("an IPv6 address lacks its ']'")?;
+            .ok_or("an IPv6 address has no closing ']'")?;
         if address.parse::<std::net::Ipv6Addr>().is_err() {
             return Err("the registry is not a valid IPv6 address");
         }

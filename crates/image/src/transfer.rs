@@ -128,20 +128,20 @@ impl Images {
                     .ok_or_else(|| Error::NotFound(record.id.to_string()))?;
                 if record.is_encrypted {
                     return Err(Error::Unsupported(format!(
-                        "{} is encrypted, and would not be any more: it is not exported; copy it \
-                         from its registry",
+                        "{} is encrypted and cannot be exported, because the export would not be \
+                         encrypted; copy the image from its registry",
                         record.id
                     )));
                 }
                 if record.is_artifact() {
                     return Err(Error::Unsupported(format!(
-                        "{} is an artifact, which is not exported; pull it where it is needed",
+                        "{} is an artifact, and artifacts cannot be exported; pull it on the node that needs it",
                         record.id
                     )));
                 }
                 if ImageConfig::parse("", &config.bytes)?.module.is_some() {
                     return Err(Error::Unsupported(format!(
-                        "{} is a module of WebAssembly, which is not exported; pull it where it is needed",
+                        "{} is a WebAssembly module, and such images cannot be exported; pull it on the node that needs it",
                         record.id
                     )));
                 }

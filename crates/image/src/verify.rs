@@ -81,7 +81,7 @@ pub(crate) fn check(store: &Store, layer: &LayerRecord) -> Verdict {
     }
     match archive_digest(store, layer) {
         Ok(digest) if digest == layer.diff_id => Verdict::Sound,
-        Ok(digest) => Verdict::Broken(format!("its files give the digest {digest}")),
+        Ok(digest) => Verdict::Broken(format!("its files have the digest {digest}")),
         Err(error) => Verdict::Broken(orlop_causes::with_causes(&error)),
     }
 }
@@ -110,7 +110,7 @@ pub(crate) fn write_archive(
 ) -> Result<()> {
     if store.layout().layer_toc(&layer.key).exists() {
         return Err(Error::Unsupported(format!(
-            "layer {} was fetched bit by bit and has no archive",
+            "layer {} was pulled lazily and has no archive",
             layer.diff_id
         )));
     }
@@ -119,11 +119,11 @@ pub(crate) fn write_archive(
         let copied = File::open(&path).and_then(|mut file| std::io::copy(&mut file, out));
         return copied
             .map(drop)
-            .map_err(|error| Error::io(format!("writing {} out", path.display()), error));
+            .map_err(|error| Error::io(format!("exporting {}", path.display()), error));
     }
     if !layer.replayable {
         return Err(Error::Unsupported(format!(
-            "the archive of layer {} writes a file twice and can't be put together again",
+            "the archive of layer {} writes a file twice and cannot be reassembled",
             layer.diff_id
         )));
     }

@@ -79,7 +79,9 @@ impl Parts {
         let image = open_in(&opened, IMAGE, OFlags::RDWR | OFlags::NONBLOCK)?;
         let about = image.metadata()?;
         if !about.is_file() || about.len() > LARGEST {
-            return Err(invalid("a layer's bytes are no regular file, or too many"));
+            return Err(invalid(
+                "the data of a layer is not a regular file or is too large",
+            ));
         }
         let flags = OFlags::RDWR | OFlags::CREATE | OFlags::EXCL;
         let present = open_in(&opened, PRESENT, flags)?;
@@ -109,10 +111,12 @@ impl Parts {
         let present = open_in(&directory, PRESENT, flags)?;
         let (about, marks) = (image.metadata()?, present.metadata()?);
         if !about.is_file() || !marks.is_file() {
-            return Err(invalid("a layer's files are no regular files"));
+            return Err(invalid("the files of a layer are not regular files"));
         }
         if about.len() > LARGEST || marks.len() != about.len().div_ceil(PART) {
-            return Err(invalid("a layer's marks do not fit its size"));
+            return Err(invalid(
+                "the map of fetched parts does not match the size of the layer",
+            ));
         }
         Ok(Self {
             image,
@@ -135,7 +139,7 @@ impl Parts {
     pub fn write(&self, offset: u64, bytes: &[u8]) -> io::Result<()> {
         let end = offset.checked_add(bytes.len() as u64);
         if end.is_none_or(|end| end > self.size) {
-            return Err(invalid("writing beyond a layer's end"));
+            return Err(invalid("the write exceeds the size of the layer"));
         }
         self.image.write_all_at(bytes, offset)
     }
@@ -148,7 +152,7 @@ impl Parts {
             && bytes.start <= bytes.end
             && bytes.end <= self.size;
         if !whole {
-            return Err(invalid("marking what are no whole parts"));
+            return Err(invalid("the range to mark does not consist of whole parts"));
         }
         self.put_marks(parts_of(bytes), WRITTEN)
     }

@@ -39,7 +39,7 @@ pub enum Error {
         holder: String,
     },
     /// The pod is attached already, with other settings.
-    #[error("pod {id} is attached already with other settings: detach it first")]
+    #[error("pod {id} is already attached with other settings: detach it first")]
     Mismatch {
         /// The pod's identity.
         id: String,
@@ -75,7 +75,7 @@ pub enum Error {
         problem: String,
     },
     /// Somebody else collects garbage all the time.
-    #[error("garbage is being collected already: try again when that is done")]
+    #[error("a garbage collection is already running: try again later")]
     Collecting,
     /// More operations wait for plugins than may.
     #[error(transparent)]
@@ -179,10 +179,10 @@ pub enum PluginFailure {
         source: io::Error,
     },
     /// Talking to the program failed.
-    #[error("cannot talk to the program")]
+    #[error("cannot communicate with the program")]
     Talk(#[source] io::Error),
     /// It did not end in time and was killed.
-    #[error("not done after {0:?}, killed")]
+    #[error("timed out after {0:?} and was killed")]
     TimedOut(Duration),
     /// It failed and said why, as the specification asks.
     #[error("{msg}{}{} (code {code})", if details.is_empty() { "" } else { ": " }, details)]
@@ -195,7 +195,7 @@ pub enum PluginFailure {
         details: String,
     },
     /// It failed without saying why in the form the specification asks for.
-    #[error("{status}{}{}", if stderr.is_empty() { " without a word" } else { ": " }, stderr)]
+    #[error("{status}{}{}", if stderr.is_empty() { " without output" } else { ": " }, stderr)]
     Died {
         /// How it ended.
         status: String,
@@ -203,7 +203,7 @@ pub enum PluginFailure {
         stderr: String,
     },
     /// What it printed cannot be understood.
-    #[error("its output cannot be understood ({problem}): {output:?}")]
+    #[error("its output is malformed ({problem}): {output:?}")]
     Garbage {
         /// What is wrong.
         problem: String,

@@ -59,7 +59,7 @@ impl Journal {
         let dir = state_dir.join("attachments");
         std::fs::create_dir_all(&dir).map_err(|source| failed("create", &dir, source))?;
         orlop_disk::remove_drafts(&dir)
-            .map_err(|source| failed("remove drafts from", &dir, source))?;
+            .map_err(|source| failed("remove temporary files from", &dir, source))?;
         Ok(Self { dir })
     }
 

@@ -57,7 +57,11 @@ impl Held {
             .stack_size(256 << 10);
         started(thread.spawn(work))?;
         let made = told.recv();
-        let path = made.unwrap_or_else(|_| Err(io::Error::other("the namespace's thread died")))?;
+        let path = made.unwrap_or_else(|_| {
+            Err(io::Error::other(
+                "the thread in the network namespace exited",
+            ))
+        })?;
         Ok(Self { path, _end: end })
     }
 
@@ -145,9 +149,11 @@ fn on_own_thread<T: Send>(work: impl FnOnce() -> io::Result<T> + Send) -> io::Re
             .stack_size(256 << 10);
         let thread = started(thread.spawn_scoped(scope, work))?;
         drop(here);
-        thread
-            .join()
-            .unwrap_or_else(|_| Err(io::Error::other("the namespace's thread died")))
+        thread.join().unwrap_or_else(|_| {
+            Err(io::Error::other(
+                "the thread in the network namespace exited",
+            ))
+        })
     })
 }
 

@@ -332,7 +332,7 @@ impl Inner {
         }
         let mut message = format!("no network configuration in {}", dir.display());
         if !loaded.problems.is_empty() {
-            message = format!("{message} can be used: {}", loaded.problems.join("; "));
+            message = format!("{message} is usable: {}", loaded.problems.join("; "));
         }
         Err(Error::NotReady {
             reason: "NetworkPluginNotReady",

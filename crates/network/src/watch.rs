@@ -138,7 +138,7 @@ impl Watcher {
     fn tell(&mut self, why: rustix::io::Errno) {
         if !std::mem::replace(&mut self.told, true) {
             let every = self.retry;
-            tracing::warn!(error = %why, ?every, "cannot watch the network configuration; it is read again and again");
+            tracing::warn!(error = %why, ?every, "cannot watch the network configuration; reading it periodically");
         }
     }
 
@@ -170,7 +170,9 @@ impl Watcher {
         let mut reader = inotify::Reader::new(inotify, &mut buffer);
         while let Ok(event) = reader.next() {
             if event.events().contains(ReadFlags::QUEUE_OVERFLOW) {
-                tracing::debug!("too many changes of the network configuration to tell apart");
+                tracing::debug!(
+                    "too many changes of the network configuration; some events were lost"
+                );
             }
         }
     }

@@ -20,7 +20,7 @@ pub(crate) fn keys(bytes: &[u8]) -> Result<Vec<Vec<u8>>, Error> {
         return Ok(vec![bytes.to_vec()]);
     }
     let text = std::str::from_utf8(bytes)
-        .map_err(|_| Error::NotOpenPgp("neither a packet nor text stands at its beginning"))?;
+        .map_err(|_| Error::NotOpenPgp("it begins with neither a packet nor text"))?;
     let mut blocks = Vec::new();
     let mut lines = text.lines().map(str::trim_end);
     while let Some(line) = lines.next() {
@@ -31,7 +31,7 @@ pub(crate) fn keys(bytes: &[u8]) -> Result<Vec<Vec<u8>>, Error> {
         }
     }
     if blocks.is_empty() {
-        return Err(Error::NotOpenPgp("there is no PUBLIC KEY BLOCK in it"));
+        return Err(Error::NotOpenPgp("it has no PUBLIC KEY BLOCK"));
     }
     Ok(blocks)
 }
@@ -55,7 +55,7 @@ pub(crate) fn private_keys(bytes: &[u8]) -> Result<Vec<Zeroizing<Vec<u8>>>, Erro
         return Ok(vec![Zeroizing::new(bytes.to_vec())]);
     }
     let text = std::str::from_utf8(bytes)
-        .map_err(|_| Error::NotOpenPgp("neither a packet nor text stands at its beginning"))?;
+        .map_err(|_| Error::NotOpenPgp("it begins with neither a packet nor text"))?;
     let mut blocks = Vec::new();
     let mut lines = text.lines().map(str::trim_end);
     while let Some(line) = lines.next() {
@@ -73,7 +73,7 @@ pub(crate) fn private_keys(bytes: &[u8]) -> Result<Vec<Zeroizing<Vec<u8>>>, Erro
 fn block<'t>(lines: &mut impl Iterator<Item = &'t str>, end: &str) -> Result<Vec<u8>, Error> {
     // Headers say nothing of importance; an empty line ends them.
     if !lines.any(str::is_empty) {
-        return Err(Error::Armor("no empty line stands before its content"));
+        return Err(Error::Armor("the empty line before its content is missing"));
     }
     let mut content = Zeroizing::new(String::new());
     let mut checksum = None;
@@ -82,7 +82,7 @@ fn block<'t>(lines: &mut impl Iterator<Item = &'t str>, end: &str) -> Result<Vec
             let bytes = decode(&content)?;
             return match checksum {
                 Some(checksum) if decode(checksum)? != crc24(&bytes) => {
-                    Err(Error::Armor("its checksum is another"))
+                    Err(Error::Armor("its checksum is wrong"))
                 }
                 _ => Ok(bytes),
             };
@@ -151,7 +151,7 @@ mod tests {
         for (text, complaint) in [
             (String::new(), "no public key"),
             ("hello\n".to_owned(), "no PUBLIC KEY BLOCK"),
-            (format!("{BEGIN}\nb25l\n{END}\n"), "no empty line"),
+            (format!("{BEGIN}\nb25l\n{END}\n"), "the empty line"),
             (format!("{BEGIN}\n\nb25l\n"), "no end"),
             (block_of("b25l\n=AAAA"), "checksum"),
             (block_of("b25l\n=AAAA\nb25l"), "no end"),

@@ -31,13 +31,11 @@ pub(crate) fn unpacked(body: &[u8]) -> Result<Vec<u8>, Error> {
             let mut decoder = flate2::bufread::ZlibDecoder::new(packed);
             (whole(&mut decoder)?, decoder.into_inner())
         }
-        3 => return Err(Error::Unsupported("compression by bzip2".to_owned())),
+        3 => return Err(Error::Unsupported("compression with bzip2".to_owned())),
         other => return Err(Error::Unsupported(format!("compression {other}"))),
     };
     if !rest.is_empty() {
-        return Err(Error::Shape(
-            "bytes stand behind what is compressed".to_owned(),
-        ));
+        return Err(Error::Shape("data follows the compressed data".to_owned()));
     }
     Ok(bytes)
 }
@@ -48,7 +46,7 @@ fn whole(from: &mut impl Read) -> Result<Vec<u8>, Error> {
     let mut length = 0;
     loop {
         let read = from.read(&mut bytes[length..]);
-        match read.map_err(|_| Error::Malformed("what is compressed"))? {
+        match read.map_err(|_| Error::Malformed("the compressed data"))? {
             0 => break,
             read => length += read,
         }

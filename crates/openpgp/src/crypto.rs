@@ -144,7 +144,7 @@ fn same_kind(key: u8, signature: u8) -> bool {
 
 fn unsupported(hash: Hash, curve: &str) -> Fault {
     let kind = name(algorithm::ECDSA);
-    Fault::Unsupported(format!("a signature by {kind} on {curve} with {hash:?}"))
+    Fault::Unsupported(format!("a signature with {kind} on {curve} and {hash:?}"))
 }
 
 /// With zeros before it.

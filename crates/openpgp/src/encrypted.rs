@@ -47,13 +47,13 @@ struct Recipient {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Unopened {
     /// It is for others.
-    #[error("none of the keys opens it")]
+    #[error("no key decrypts it")]
     NoKey,
     /// It is for one that opens nothing any more.
     #[error("the key {0} is revoked")]
     Revoked(crate::Fingerprint),
     /// It is for one of the keys, which does not open it; or what is in it is not what was encrypted.
-    #[error("it has been changed")]
+    #[error("it was modified")]
     Changed,
     /// It is encrypted in a way that is not understood.
     #[error("{0} is not supported")]
@@ -79,7 +79,7 @@ impl Encrypted {
         let (mut recipients, mut content) = (Vec::new(), None);
         for packet in packets(bytes, MAX_RECIPIENTS + MAX_PACKETS)? {
             if content.is_some() {
-                return Err(Error::NotOpenPgp("something stands behind a message"));
+                return Err(Error::NotOpenPgp("data follows the message"));
             }
             match packet.tag {
                 FOR_KEY => recipients.extend(Recipient::parse(&packet.body)?),
@@ -93,12 +93,12 @@ impl Encrypted {
                 }
                 AEAD => return unsupported("encryption with AEAD"),
                 ENCRYPTED => return unsupported("encryption without an integrity check"),
-                _ => return Err(Error::NotOpenPgp("it is no encrypted message")),
+                _ => return Err(Error::NotOpenPgp("it is not an encrypted message")),
             }
         }
-        let content = content.ok_or(Error::NotOpenPgp("it is no encrypted message"))?;
+        let content = content.ok_or(Error::NotOpenPgp("it is not an encrypted message"))?;
         if recipients.is_empty() {
-            return unsupported("encryption for no key, but a passphrase,");
+            return unsupported("encryption with a passphrase instead of a key");
         }
         if recipients.len() > MAX_RECIPIENTS {
             return Err(Error::TooLarge {
@@ -182,7 +182,7 @@ impl Recipient {
         if reader.byte().ok_or(Error::Truncated)? != 3 {
             return Ok(None);
         }
-        let malformed = Error::Malformed("for whom it is encrypted");
+        let malformed = Error::Malformed("the list of recipients");
         let (Some(key), Some(algorithm)) = (reader.array(), reader.byte()) else {
             return Err(malformed);
         };
@@ -248,11 +248,9 @@ fn data(all: Vec<Packet<'_>>) -> Result<Zeroizing<Vec<u8>>, Error> {
                 limit: MAX_MESSAGE,
             }),
             Some(content) => Ok(Zeroizing::new(content.to_vec())),
-            None => Err(Error::Malformed("what is encrypted")),
+            None => Err(Error::Malformed("the encrypted data")),
         },
-        _ => Err(Error::NotOpenPgp(
-            "what is encrypted is something else than data",
-        )),
+        _ => Err(Error::NotOpenPgp("the decrypted content is not data")),
     };
     for packet in all {
         if let std::borrow::Cow::Owned(mut bytes) = packet.body {

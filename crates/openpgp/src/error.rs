@@ -8,10 +8,10 @@ use crate::key::Fingerprint;
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Error {
     /// They are something else.
-    #[error("it is no OpenPGP: {0}")]
+    #[error("it is not OpenPGP: {0}")]
     NotOpenPgp(&'static str),
     /// They are text that does not hold what it says.
-    #[error("its armour is damaged: {0}")]
+    #[error("its ASCII armor is damaged: {0}")]
     Armor(&'static str),
     /// There are less than they say.
     #[error("it ends in the middle of a packet")]
@@ -31,13 +31,13 @@ pub enum Error {
     #[error("{0} in it is not supported")]
     Unsupported(String),
     /// A file of keys has what nobody should see.
-    #[error("it holds a private key; have `gpg --export` write the public one")]
+    #[error("it contains a private key; export the public key with `gpg --export`")]
     Private,
     /// A file of private keys has none.
-    #[error("there is no private key in it; have `gpg --export-secret-keys` write it")]
+    #[error("it has no private key; export the key with `gpg --export-secret-keys`")]
     NoPrivate,
     /// A file of keys has none.
-    #[error("there is no public key in it")]
+    #[error("it has no public key")]
     NoKey,
     /// It is not exactly one message with one signature.
     #[error("it is not a message with one signature: {0}")]
@@ -72,58 +72,58 @@ impl fmt::Display for KeyName {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Refusal {
     /// None of the keys has made it.
-    #[error("it is by the key {0}, which is none of those")]
+    #[error("it is signed with the unknown key {0}")]
     UnknownKey(String),
     /// What is signed is something else, or it is nobody's.
-    #[error("the key {0} has not signed this")]
+    #[error("it is not a valid signature of the key {0}")]
     Wrong(KeyName),
     /// What it signs can be replaced by something else.
-    #[error("it is made with {0}, which is too weak")]
+    #[error("it uses {0}, which is too weak")]
     WeakHash(&'static str),
     /// It can't be verified here.
     #[error("{0} is not supported")]
     Unsupported(String),
     /// It says that who does not know this must not believe it.
-    #[error("it has a critical subpacket of the type {0}, which is not known")]
+    #[error("it has a critical subpacket of the unknown type {0}")]
     Critical(u8),
     /// It is not about the bytes of a message.
-    #[error("it is of the type {0:#04x}, not one of binary data")]
+    #[error("it has the type {0:#04x}, which is not a signature of binary data")]
     NotOfData(u8),
     /// It does not say when it was made.
-    #[error("it does not say when it was made")]
+    #[error("it has no creation time")]
     Undated,
     /// It was to be believed for a time only.
-    #[error("it has expired on {0}")]
+    #[error("it expired on {0}")]
     Expired(Date),
     /// It is not made yet.
-    #[error("it is made in the future, on {0}")]
+    #[error("its creation time is in the future, on {0}")]
     FromFuture(Date),
     /// It is older than the key that is said to have made it.
     #[error("it is older than the key {0}")]
     OlderThanKey(KeyName),
     /// The key was good for a time only.
-    #[error("the key {0} has expired on {1}")]
+    #[error("the key {0} expired on {1}")]
     KeyExpired(KeyName, Date),
     /// The key is good for nothing any more.
     #[error("the key {0} is revoked")]
     KeyRevoked(KeyName),
     /// It may be good for nothing any more.
-    #[error("the key {0} counts as revoked: it has a revocation that can't be checked: {1}")]
+    #[error("the key {0} is treated as revoked: it has a revocation that cannot be verified: {1}")]
     RevocationUnchecked(KeyName, String),
     /// Nobody who has the primary key says whose it is and what it is for.
-    #[error("the key {0} has no valid certification of its own")]
+    #[error("the key {0} has no valid self-certification")]
     NotCertified(KeyName),
     /// The primary key does not say that the subkey is one.
-    #[error("the key {0} is not bound to that by a valid signature")]
+    #[error("the key {0} has no valid binding signature by its primary key")]
     NotBound(KeyName),
     /// The subkey does not say that it is the primary key's.
-    #[error("the key {0} has no valid signature of its own on that")]
+    #[error("the key {0} has no valid signature over its primary key")]
     NotBoundBack(KeyName),
     /// The key is for something else.
-    #[error("the key {0} is not for signing")]
+    #[error("the key {0} must not be used for signing")]
     MayNotSign(KeyName),
     /// The key can't be used here.
-    #[error("the key {0} can't be used: {1}")]
+    #[error("the key {0} cannot be used: {1}")]
     Unusable(KeyName, String),
 }
 

@@ -153,7 +153,7 @@ fn material(kind: u8, mut reader: Reader<'_>) -> Result<Material, String> {
     };
     let Some(material) = read.filter(|_| reader.is_empty()) else {
         return Err(format!(
-            "its kind ({}) is not supported; RSA, Ed25519 and ECDSA on P-256 and P-384 are",
+            "its key type ({}) is not supported; use RSA, Ed25519, or ECDSA on P-256 or P-384",
             name(kind)
         ));
     };
@@ -173,7 +173,7 @@ pub(crate) fn good_length(modulus: &[u8]) -> Result<(), String> {
         return Ok(());
     }
     Err(format!(
-        "it is an RSA key of {bits} bits; from {MIN_RSA_BITS} to {MAX_RSA_BITS} are good"
+        "it is an RSA key of {bits} bits; use {MIN_RSA_BITS} to {MAX_RSA_BITS} bits"
     ))
 }
 

@@ -93,9 +93,8 @@ pub(crate) fn certificates(
             kind => {
                 let certificate = all.last_mut();
                 let components = certificate.map(|it| &mut it.components);
-                let components = components.ok_or(Error::NotOpenPgp(
-                    "a packet of another kind stands where a key should",
-                ))?;
+                let components =
+                    components.ok_or(Error::NotOpenPgp("it does not begin with a key"))?;
                 let what = match kind {
                     SIGNATURE => {
                         if let Some(component) = components.last_mut() {
@@ -109,7 +108,11 @@ pub(crate) fn certificates(
                         Ok(key) => What::Subkey(key),
                         Err(_) => What::Other(body()),
                     },
-                    _ => return Err(Error::NotOpenPgp("it holds other packets than keys have")),
+                    _ => {
+                        return Err(Error::NotOpenPgp(
+                            "it has packets that do not belong to a key",
+                        ));
+                    }
                 };
                 components.push(Component::new(what));
             }

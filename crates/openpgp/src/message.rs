@@ -67,7 +67,7 @@ impl Message {
             let names: Vec<String> = tags.iter().map(|tag| name(*tag)).collect();
             let names = names.join(", ");
             return Err(Error::Shape(match signatures.count() {
-                0 => format!("there is none in it, but {names}"),
+                0 => format!("it has no signature, but {names}"),
                 1 => format!("it has other packets: {names}"),
                 count => format!("it has {count} signatures"),
             }));
@@ -77,7 +77,7 @@ impl Message {
         };
         let signature = Signature::parse(&signature.body)?;
         let announced = announced_by(&announced.body, &signature)?;
-        let content = content(&literal.body).ok_or(Error::Malformed("what is signed"))?;
+        let content = content(&literal.body).ok_or(Error::Malformed("the signed content"))?;
         Ok(Self {
             content: content.to_vec(),
             signature,
@@ -168,7 +168,7 @@ fn announced_by(body: &[u8], signature: &Signature) -> Result<[u8; 8], Error> {
             "a signature of another version".to_owned(),
         ));
     }
-    let malformed = Error::Malformed("what announces a signature");
+    let malformed = Error::Malformed("the one-pass signature packet");
     let (Some(how), Some(key), Some(is_last)) = (reader.array(), reader.array(), reader.byte())
     else {
         return Err(malformed);
@@ -177,12 +177,14 @@ fn announced_by(body: &[u8], signature: &Signature) -> Result<[u8; 8], Error> {
         return Err(malformed);
     }
     if is_last == 0 {
-        return Err(Error::Shape("another one is announced".to_owned()));
+        return Err(Error::Shape(
+            "its one-pass packet announces a second signature".to_owned(),
+        ));
     }
     let [kind, hash, algorithm]: [u8; 3] = how;
     if (kind, hash, algorithm) != (signature.kind, signature.hash, signature.algorithm) {
         return Err(Error::Shape(
-            "it is another one than is announced".to_owned(),
+            "the signature does not match its one-pass packet".to_owned(),
         ));
     }
     Ok(key)
@@ -192,13 +194,13 @@ fn announced_by(body: &[u8], signature: &Signature) -> Result<[u8; 8], Error> {
 fn name(tag: u8) -> String {
     let name = match tag {
         SIGNATURE => "a signature",
-        ONE_PASS => "the announcement of a signature",
-        COMPRESSED => "something compressed",
+        ONE_PASS => "a one-pass signature packet",
+        COMPRESSED => "compressed data",
         LITERAL => "data",
-        1 | 3 | 9 | 18 | 20 => "something encrypted",
+        1 | 3 | 9 | 18 | 20 => "encrypted data",
         5 | 6 | 7 | 14 => "a key",
-        13 => "a user id",
-        other => return format!("a packet of kind {other}"),
+        13 => "a user ID",
+        other => return format!("a packet of type {other}"),
     };
     name.to_owned()
 }

@@ -47,7 +47,7 @@ pub(crate) fn packets(bytes: &[u8], most: usize) -> Result<Vec<Packet<'_>>, Erro
             });
         }
         if first & 0x80 == 0 {
-            return Err(Error::NotOpenPgp("no packet begins where one should"));
+            return Err(Error::NotOpenPgp("it contains data that is not a packet"));
         }
         found.push(if first & 0x40 == 0 {
             old(first, &mut reader)?
@@ -169,7 +169,7 @@ mod tests {
         for (bytes, error) in [
             (
                 &[0x00][..],
-                Error::NotOpenPgp("no packet begins where one should"),
+                Error::NotOpenPgp("it contains data that is not a packet"),
             ),
             (&[0xc2], Error::Truncated),
             (&[0xc2, 5, 1], Error::Truncated),

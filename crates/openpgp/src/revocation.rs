@@ -45,7 +45,7 @@ impl Standing<'_> {
                         match self.checked(&it, component) {
                             Ok(()) => return Some(Revoked::Surely),
                             Err(Fault::Wrong) => continue,
-                            Err(Fault::Weak(hash)) => format!("it is made with {hash}"),
+                            Err(Fault::Weak(hash)) => format!("it uses {hash}"),
                             Err(Fault::Unsupported(what)) => format!("{what} is not supported"),
                         }
                     }

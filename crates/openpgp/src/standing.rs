@@ -272,7 +272,7 @@ impl<'c> Standing<'c> {
 
     fn verified(&self, signature: &Signature, key: &Key, parts: &[&[u8]]) -> Result<(), Fault> {
         let Some(left) = self.left.get().checked_sub(1) else {
-            let too_many = format!("a key with more than {MAX_VERIFIED} signatures of its own");
+            let too_many = format!("a key with more than {MAX_VERIFIED} self-signatures");
             return Err(Fault::Unsupported(too_many));
         };
         self.left.set(left);

@@ -40,7 +40,7 @@ impl Authorities {
         let (mut found, mut others) = (Vec::new(), Vec::new());
         for root in certificates(roots, MAX_AUTHORITIES)? {
             webpki::anchor_from_trusted_cert(&root)
-                .map_err(|error| format!("a certificate in it can't be used: {error}"))?;
+                .map_err(|error| format!("a certificate in it cannot be used: {error}"))?;
             let certificate = Certificate::from_der(&root).map_err(|reason| reason.to_string())?;
             if certificate.is_authority {
                 found.push(certificate);
@@ -50,8 +50,8 @@ impl Authorities {
         }
         if found.is_empty() {
             return Err(
-                "none of its certificates may sign others: an authority has CA:TRUE in its basic constraints, and \
-                 keyCertSign if it has a key usage"
+                "none of its certificates may sign other certificates: an authority needs CA:TRUE \
+                 in its basic constraints, and keyCertSign if it has a key usage"
                     .to_owned(),
             );
         }
@@ -161,12 +161,12 @@ pub(crate) fn certificates(
     let mut found = Vec::new();
     for one in CertificateDer::pem_slice_iter(pem) {
         if found.len() == most {
-            return Err(format!("it holds more than {most} certificates"));
+            return Err(format!("it has more than {most} certificates"));
         }
         found.push(one.map_err(|error| format!("it is not PEM: {error}"))?);
     }
     if found.is_empty() {
-        return Err("there is no \"CERTIFICATE\" in it".to_owned());
+        return Err("it has no \"CERTIFICATE\" block".to_owned());
     }
     Ok(found)
 }
@@ -175,15 +175,13 @@ pub(crate) fn certificates(
 fn shown(error: &webpki::Error, purpose: &Purpose) -> String {
     match error {
         webpki::Error::UnknownIssuer => {
-            "it is not by one of the authorities that the policy names".to_owned()
+            "it is not issued by one of the authorities that the policy names".to_owned()
         }
         webpki::Error::CertExpired { .. } | webpki::Error::CertNotValidYet { .. } => {
-            "a certificate between it and the authorities was not valid then".to_owned()
+            "an intermediate certificate was not valid at that time".to_owned()
         }
         webpki::Error::RequiredEkuNotFoundContext(_) => format!("it is not for {}", purpose.name),
-        webpki::Error::InvalidSignatureForPublicKey => {
-            "what makes it one of an authority's is wrong".to_owned()
-        }
+        webpki::Error::InvalidSignatureForPublicKey => "its issuer's signature is wrong".to_owned(),
         other => format!("{other:?}"),
     }
 }

@@ -24,8 +24,8 @@ pub(crate) struct Signed<'a> {
 
 /// Fails unless the log's entry is of this.
 pub(crate) fn check(body: &[u8], signed: Signed<'_>) -> Result<(), Refusal> {
-    let body: Body = serde_json::from_slice(body)
-        .map_err(|error| Refusal::malformed("the log's entry", error))?;
+    let body: Body =
+        serde_json::from_slice(body).map_err(|error| Refusal::malformed("the log entry", error))?;
     match (body.kind.as_str(), body.version.as_str()) {
         ("hashedrekord", "0.0.1") => {
             let spec: HashedRekord = spec(body.spec)?;
@@ -61,14 +61,14 @@ pub(crate) fn check(body: &[u8], signed: Signed<'_>) -> Result<(), Refusal> {
             verifier(&one.public_key.0, signed)
         }
         (kind, version) => {
-            let problem = format!("a log's entry of the kind {kind} {version} is not supported");
+            let problem = format!("a log entry of the type {kind} {version} is not supported");
             Err(Refusal::Unsupported(problem))
         }
     }
 }
 
 fn spec<T: for<'de> Deserialize<'de>>(value: serde_json::Value) -> Result<T, Refusal> {
-    T::deserialize(value).map_err(|error| Refusal::malformed("the log's entry", error))
+    T::deserialize(value).map_err(|error| Refusal::malformed("the log entry", error))
 }
 
 fn payload(signed: Signed<'_>) -> Result<&[u8], Refusal> {

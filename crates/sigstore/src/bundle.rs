@@ -55,13 +55,13 @@ impl Bundle {
             serde_json::from_slice(json).map_err(|error| Refusal::malformed(WHAT, error))?;
         if !MEDIA_TYPES.contains(&raw.media_type.as_str()) {
             let shown: String = raw.media_type.chars().take(100).collect();
-            let problem = format!("a bundle of the type {shown:?} is not supported");
+            let problem = format!("the bundle type {shown:?} is not supported");
             return Err(Refusal::Unsupported(problem));
         }
         let content = match (raw.envelope, raw.message) {
             (Some(envelope), None) => Content::Envelope(envelope.read()?),
             (None, Some(message)) => Content::Message(message.signature.0),
-            _ => return Err(wrong("it has not one thing that is signed")),
+            _ => return Err(wrong("it does not have exactly one signed content")),
         };
         let material = raw.material;
         let certificates = match (material.certificate, material.chain, material.key) {
@@ -72,13 +72,13 @@ impl Bundle {
             }
             // Which key it is, the policy says.
             (None, None, Some(_)) => Vec::new(),
-            _ => return Err(wrong("it has not one kind of key")),
+            _ => return Err(wrong("it does not have exactly one type of key")),
         };
         if certificates.len() > MAX_CHAIN + 1 {
             return Err(wrong("it has too many certificates"));
         }
         if material.entries.len() > MAX_ENTRIES {
-            return Err(wrong("it has too many entries of logs"));
+            return Err(wrong("it has too many log entries"));
         }
         let entries = material.entries.into_iter().map(RawEntry::read);
         let stamps = material.timestamps.unwrap_or_default().stamps;

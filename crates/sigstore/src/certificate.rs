@@ -63,7 +63,7 @@ impl Certificate {
             let reason = format!("it is larger than {MAX_BYTES} bytes");
             return Err(Refusal::malformed(WHAT, reason));
         }
-        read(der).map_err(|Malformed| Refusal::malformed(WHAT, "it is no X.509 certificate"))
+        read(der).map_err(|Malformed| Refusal::malformed(WHAT, "it is not an X.509 certificate"))
     }
 
     /// Its bytes.

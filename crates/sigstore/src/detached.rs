@@ -90,7 +90,7 @@ impl Beside<'_> {
 /// Reads the log's entry that cosign writes beside a signature.
 fn entry(json: &str) -> Result<Entry, Refusal> {
     let raw: Raw = serde_json::from_slice(json.as_bytes())
-        .map_err(|error| Refusal::malformed("the log's entry", error))?;
+        .map_err(|error| Refusal::malformed("the log entry", error))?;
     Ok(Entry {
         log: raw.payload.log.0,
         number: raw.payload.number.0,

@@ -36,7 +36,7 @@ impl Entry {
         let checkpoint = match &self.proof {
             Some(proof) => Some(
                 Checkpoint::parse(&proof.checkpoint)
-                    .ok_or_else(|| Refusal::Proof("its checkpoint can't be read".to_owned()))?,
+                    .ok_or_else(|| Refusal::Proof("its checkpoint is malformed".to_owned()))?,
             ),
             None => None,
         };
@@ -48,7 +48,7 @@ impl Entry {
         let log = log.ok_or_else(|| Refusal::OtherLog(orlop_hex::encode(&self.log)))?;
         if self.promise.is_none() && self.proof.is_none() {
             return Err(Refusal::NotLogged(
-                "its entry has neither a timestamp of the log nor a proof".to_owned(),
+                "its log entry has neither a timestamp of the log nor a proof".to_owned(),
             ));
         }
         // What is there must be right, all of it.
@@ -85,15 +85,15 @@ impl Entry {
         log: &PublicKey,
     ) -> Result<(), &'static str> {
         let root = proof.root(&self.body);
-        let root = root.ok_or("there is no such place in a tree of this size")?;
+        let root = root.ok_or("its index is outside of a tree of this size")?;
         if root[..] != proof.root[..] {
-            return Err("it leads to another tree");
+            return Err("its root hash is wrong");
         }
         if checkpoint.root != proof.root || checkpoint.size != proof.size {
-            return Err("its checkpoint is of another tree");
+            return Err("its checkpoint is for another tree");
         }
         if !checkpoint.is_by(log) {
-            return Err("its checkpoint is not by the log's key");
+            return Err("its checkpoint is not signed with the key of the log");
         }
         Ok(())
     }

@@ -37,7 +37,7 @@ impl Envelope {
         if self.kind == STATEMENT {
             return Ok(&self.payload);
         }
-        let problem = format!("its envelope holds {:?}, not a statement", self.kind);
+        let problem = format!("its envelope contains {:?}, not a statement", self.kind);
         Err(Refusal::Unsupported(problem))
     }
 
@@ -75,7 +75,7 @@ impl RawEnvelope {
     pub(crate) fn read(self) -> Result<Envelope, Refusal> {
         // Of several it would not be clear which one the certificate and the log are of.
         let [signature] = <[RawSignature; 1]>::try_from(self.signatures)
-            .map_err(|_| Refusal::malformed(WHAT, "it has not one signature"))?;
+            .map_err(|_| Refusal::malformed(WHAT, "it does not have exactly one signature"))?;
         Ok(Envelope {
             kind: self.kind,
             payload: self.payload.0,

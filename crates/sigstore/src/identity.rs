@@ -66,9 +66,9 @@ impl Identity {
         let key = self.authorities.check(leaf, chain, at)?;
         if let Some(wanted) = &self.issuer {
             if !leaf.signs_code {
-                return Err(Refusal::Chain("it is not for signing code".to_owned()));
+                return Err(Refusal::Chain("it is not for code signing".to_owned()));
             }
-            let found = leaf.issuer.as_deref().unwrap_or("no place that it names");
+            let found = leaf.issuer.as_deref().unwrap_or("an unnamed issuer");
             if found != wanted {
                 return Err(Refusal::Issuer {
                     found: found.to_owned(),
@@ -94,7 +94,7 @@ impl Subject {
     pub fn host(name: &str) -> Result<Self, String> {
         match ServerName::try_from(name) {
             Ok(_) => Ok(Self::Host(name.to_owned())),
-            Err(_) => Err(format!("{name:?} is not the name of a host")),
+            Err(_) => Err(format!("{name:?} is not a host name")),
         }
     }
 
@@ -130,7 +130,7 @@ pub(crate) fn found(leaf: &Certificate) -> String {
     let names = leaf.emails.iter().chain(&leaf.addresses);
     let names: Vec<&str> = names.take(4).map(String::as_str).collect();
     if names.is_empty() {
-        return "nobody with an e-mail address or URI".to_owned();
+        return "a subject without an e-mail address or URI".to_owned();
     }
     names.join(", ").chars().take(512).collect()
 }

@@ -33,10 +33,10 @@ impl PublicKey {
         let malformed = |error| format!("it is not PEM: {error}");
         let spki = found
             .next()
-            .ok_or("there is no \"PUBLIC KEY\" in it")?
+            .ok_or("it has no \"PUBLIC KEY\" block")?
             .map_err(malformed)?;
         if found.next().is_some() {
-            return Err("it holds more than one key; name each by a file of its own".to_owned());
+            return Err("it has more than one key; use one file for each key".to_owned());
         }
         Self::from_der(spki.to_vec())
     }
@@ -53,7 +53,9 @@ impl PublicKey {
             )
         };
         if !ALGORITHMS.iter().any(fits) {
-            return Err("its kind is not supported; P-256, P-384, Ed25519 and RSA are".to_owned());
+            return Err(
+                "its key type is not supported; use P-256, P-384, Ed25519 or RSA".to_owned(),
+            );
         }
         Ok(key)
     }

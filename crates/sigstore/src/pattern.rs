@@ -30,14 +30,14 @@ impl Pattern {
             None => (text, false),
         };
         if body.contains("**") || body.ends_with('*') && open {
-            return Err("\"**\" may stand at its end only".to_owned());
+            return Err("\"**\" is allowed only at its end".to_owned());
         }
         if body.replace('*', "").is_empty() {
-            return Err("it would accept everybody".to_owned());
+            return Err("it would accept every signer".to_owned());
         }
         let pieces: Vec<String> = body.split('*').map(str::to_owned).collect();
         if pieces.len() > MAX_STARS + 1 {
-            return Err(format!("it has more than {MAX_STARS} stars"));
+            return Err(format!("it has more than {MAX_STARS} wildcards"));
         }
         Ok(Self {
             text: text.to_owned(),
@@ -165,13 +165,13 @@ mod tests {
     #[test]
     fn patterns_that_mean_nothing_or_everything_are_refused() {
         for (text, complaint) in [
-            ("", "everybody"),
-            ("*", "everybody"),
-            ("**", "everybody"),
+            ("", "every signer"),
+            ("*", "every signer"),
+            ("**", "every signer"),
             ("***", "at its end"),
             ("a***", "at its end"),
             ("a**b", "at its end"),
-            (&"a*".repeat(17), "more than 16 stars"),
+            (&"a*".repeat(17), "more than 16 wildcards"),
             (&"a".repeat(1025), "longer than 1024 bytes"),
         ] {
             let error = Pattern::parse(text).unwrap_err();

@@ -4,7 +4,7 @@
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Refusal {
     /// It can't be read.
-    #[error("{what} can't be read: {reason}")]
+    #[error("{what} is malformed: {reason}")]
     Malformed {
         /// What of it.
         what: &'static str,
@@ -15,13 +15,13 @@ pub enum Refusal {
     #[error("{0}")]
     Unsupported(String),
     /// None of the keys that are asked for has signed it.
-    #[error("it is by none of the keys")]
+    #[error("it is not signed with any of the keys")]
     OtherKey,
     /// There is no certificate with it.
-    #[error("it has no certificate, which tells whose it is: it is signed with a key alone")]
+    #[error("it has no certificate that names the signer: it is signed only with a key")]
     NoCertificate,
     /// The key of its certificate has not signed it.
-    #[error("it is not by the key of its certificate")]
+    #[error("it is not signed with the key of its certificate")]
     NotByCertificate,
     /// The certificate is not by the authorities.
     #[error("its certificate is not accepted: {0}")]
@@ -39,7 +39,7 @@ pub enum Refusal {
         at: String,
     },
     /// Somebody else vouched for who has signed.
-    #[error("its certificate is for a login at {found}, not at {wanted}")]
+    #[error("its certificate was issued for a login at {found}, not at {wanted}")]
     Issuer {
         /// Who did.
         found: String,
@@ -55,29 +55,31 @@ pub enum Refusal {
         wanted: String,
     },
     /// The certificate is in none of the certificate logs.
-    #[error("its certificate is in none of the certificate logs: {0}")]
+    #[error("its certificate is not in a trusted certificate transparency log: {0}")]
     Sct(String),
     /// It is in no log.
-    #[error("it is in no log, which the policy asks for by \"rekorPublicKey…\": {0}")]
+    #[error(
+        "it is not in a transparency log, which the policy requires with \"rekorPublicKey…\": {0}"
+    )]
     NotLogged(String),
     /// It is in another log.
-    #[error("its entry is of another log, {0}")]
+    #[error("its log entry is from another log, {0}")]
     OtherLog(String),
     /// The log's promise is not the log's.
-    #[error("the log's timestamp of its entry is wrong: it is not by the log's key")]
+    #[error("the timestamp of its log entry is wrong: it is not signed with the key of the log")]
     Promise,
     /// The proof that it is in the log is wrong.
-    #[error("the proof that it is in the log is wrong: {0}")]
+    #[error("its inclusion proof is wrong: {0}")]
     Proof(String),
     /// The log's entry is of something else.
-    #[error("the log's entry is of another {0}")]
+    #[error("the log entry is for another {0}")]
     OtherEntry(&'static str),
     /// The timestamp of an authority does not hold.
     #[error("its timestamp is not accepted: {0}")]
     Stamp(String),
     /// Nothing tells when it was signed.
     #[error(
-        "nothing tells when it was signed, while its certificate was valid: it has no timestamp of a log{0}"
+        "nothing proves that it was signed while its certificate was valid: it has no timestamp of a log{0}"
     )]
     NoTime(&'static str),
 }

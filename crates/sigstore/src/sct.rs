@@ -22,18 +22,21 @@ pub(crate) fn check(
 ) -> Result<(), Refusal> {
     let refuse = |reason: &str| Refusal::Sct(reason.to_owned());
     let list = certificate.scts.as_deref();
-    let list = list.ok_or_else(|| refuse("it has no promise of one"))?;
-    let promises = parse(list).ok_or_else(|| refuse("its promises can't be read"))?;
+    let list = list.ok_or_else(|| refuse("it has no signed certificate timestamp"))?;
+    let promises =
+        parse(list).ok_or_else(|| refuse("its signed certificate timestamps are malformed"))?;
     let signed = certificate.before_logs();
-    let signed = signed.ok_or_else(|| refuse("its promises can't be told from the rest of it"))?;
-    let mut reason = "its promises are by others";
+    let signed = signed.ok_or_else(|| {
+        refuse("its signed certificate timestamps cannot be separated from the certificate")
+    })?;
+    let mut reason = "its signed certificate timestamps are from other logs";
     for promise in &promises {
         for log in logs.iter().filter(|log| log.id() == promise.log) {
             let message = promise.message(issuer, &signed);
             if message.is_some_and(|message| log.has_signed(&message, promise.signature)) {
                 return Ok(());
             }
-            reason = "its promise is wrong";
+            reason = "its signed certificate timestamp is wrong";
         }
     }
     Err(refuse(reason))

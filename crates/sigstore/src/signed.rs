@@ -49,11 +49,11 @@ impl Evidence<'_> {
             certificate,
         };
         let mut said: Result<_, Refusal> = Err(Refusal::NotLogged(format!(
-            "it came without an entry of one{}",
+            "it has no log entry{}",
             if self.stamps.is_empty() {
                 self.but_stamped()
             } else {
-                "; its timestamp by an authority (RFC 3161) does not count for that"
+                "; a timestamp by an authority (RFC 3161) does not replace it"
             }
         )));
         for entry in self.entries.iter() {
@@ -82,10 +82,10 @@ impl Evidence<'_> {
     /// What to add where a timestamp is missed that is there.
     pub(crate) fn but_stamped(&self) -> &'static str {
         if !self.stamps.is_empty() {
-            "; its timestamp by an authority (RFC 3161) does not count: the policy names none by \
-             \"tsaCA…\""
+            "; its timestamp by an authority (RFC 3161) does not count, because the policy names no \
+             authority with \"tsaCA…\""
         } else if self.is_stamped {
-            "; its timestamp by an authority (RFC 3161) does not count: that is supported in bundles"
+            "; its timestamp by an authority (RFC 3161) does not count, because only bundles support it"
         } else {
             ""
         }

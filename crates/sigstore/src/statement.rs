@@ -41,11 +41,11 @@ impl Statement {
         let read: Raw =
             serde_json::from_slice(bytes).map_err(|error| Refusal::malformed(WHAT, error))?;
         if !TYPES.contains(&read.kind.as_str()) {
-            let reason = format!("there is no statement of the type {:?}", read.kind);
+            let reason = format!("the statement type {:?} is not supported", read.kind);
             return Err(Refusal::malformed(WHAT, reason));
         }
         if read.subject.len() > MAX_SUBJECTS {
-            let reason = format!("it is of more than {MAX_SUBJECTS} artifacts");
+            let reason = format!("it is about more than {MAX_SUBJECTS} artifacts");
             return Err(Refusal::malformed(WHAT, reason));
         }
         let subjects = read.subject.into_iter().map(|one| {

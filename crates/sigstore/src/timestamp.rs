@@ -30,16 +30,16 @@ const SHA2: &[u8] = &[0x60, 0x86, 0x48, 1, 0x65, 3, 4, 2];
 /// When these bytes were there, by what one of the authorities says.
 pub(crate) fn check(stamp: &[u8], of: &[u8], authorities: &Authorities) -> Result<i64, Refusal> {
     let refuse = |reason: &str| Refusal::Stamp(reason.to_owned());
-    let stamp = read(stamp).map_err(|Malformed| refuse("it can't be read"))?;
+    let stamp = read(stamp).map_err(|Malformed| refuse("it is malformed"))?;
     let info = stamp
         .info
-        .ok_or_else(|| refuse("the authority has refused it"))?;
+        .ok_or_else(|| refuse("the authority rejected the request for it"))?;
     if !info.imprint.is_of(of) {
-        return Err(refuse("it is of something else"));
+        return Err(refuse("it is for another signature"));
     }
     let signed = &info.signed;
     if !signed.digest.is_of(info.bytes) {
-        return Err(refuse("what is signed of it is something else"));
+        return Err(refuse("its signed content is wrong"));
     }
     let came = || info.certificates.iter().copied();
     let known = authorities.known();
@@ -47,13 +47,13 @@ pub(crate) fn check(stamp: &[u8], of: &[u8], authorities: &Authorities) -> Resul
     let maker = makers
         .filter(|der| signed.maker.is_of(der))
         .find_map(|der| Certificate::from_der(der).ok())
-        .ok_or_else(|| refuse("the certificate that it names is not there"))?;
+        .ok_or_else(|| refuse("the certificate that it names is missing"))?;
     let key = maker.key()?;
     if !key.has_signed_as_authority(&signed.message, signed.signature) {
-        return Err(refuse("it is not by the key of its certificate"));
+        return Err(refuse("it is not signed with the key of its certificate"));
     }
     if !maker.stamps {
-        return Err(refuse("its certificate is not for timestamps alone"));
+        return Err(refuse("its certificate must be for timestamps only"));
     }
     let at = info.at;
     if !maker.is_valid(at) {
@@ -62,7 +62,9 @@ pub(crate) fn check(stamp: &[u8], of: &[u8], authorities: &Authorities) -> Resul
             time::show(maker.until),
             time::show(at),
         );
-        let reason = format!("its certificate is valid from {from} to {until}, and it is of {at}");
+        let reason = format!(
+            "its certificate is valid from {from} to {until}, but the timestamp is of {at}"
+        );
         return Err(Refusal::Stamp(reason));
     }
     let chain: Vec<Vec<u8>> = came().map(<[u8]>::to_vec).collect();

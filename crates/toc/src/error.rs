@@ -32,7 +32,7 @@ pub enum Error {
         found: Digest,
     },
     /// An annotation can't be read.
-    #[error("the annotation {name} can't be understood: {value:?}")]
+    #[error("the annotation {name} is malformed: {value:?}")]
     Annotation {
         /// Its name.
         name: &'static str,
@@ -72,7 +72,7 @@ pub enum Error {
 #[non_exhaustive]
 pub enum Problem {
     /// `..` in a name.
-    #[error("the name leads upwards")]
+    #[error("the name contains \"..\"")]
     Upwards,
     /// A NUL byte in a name.
     #[error("the name has a NUL byte")]
@@ -81,13 +81,13 @@ pub enum Problem {
     #[error("the name is too long")]
     NameTooLong,
     /// It is in too many directories.
-    #[error("it is in more directories than allowed")]
+    #[error("it is nested in more directories than allowed")]
     TooDeep,
     /// A whiteout of no name.
-    #[error("the whiteout hides no name")]
+    #[error("the whiteout names no file")]
     Whiteout,
     /// There is something else where a directory has to be, or the other way round.
-    #[error("it is a directory to one entry and none to another")]
+    #[error("it has two entries: one is a directory, and the other is not")]
     Conflict,
     /// Its type is none that is known.
     #[error("its type is unknown")]
@@ -102,40 +102,40 @@ pub enum Problem {
     #[error("its device number is out of range")]
     Device,
     /// A symbolic link to nothing, or to what is no path.
-    #[error("the target of the link is no path")]
+    #[error("the target of the link is not a path")]
     Target,
     /// A hard link to what is not there.
-    #[error("what it is a hard link to is not there")]
+    #[error("the target of the hard link does not exist")]
     LinkToNothing,
     /// A hard link that leads back to itself.
-    #[error("the hard link leads to itself")]
+    #[error("the hard link points to itself")]
     LinkLoop,
     /// A hard link to a directory.
     #[error("it is a hard link to a directory")]
     LinkToDirectory,
     /// A chunk that no file comes before.
-    #[error("it is a chunk of no file")]
+    #[error("it is a chunk without a file")]
     ChunkOfNothing,
     /// A chunk that does not begin where the one before ends.
-    #[error("its chunks leave a gap, or overlap")]
+    #[error("its chunks have gaps or overlap")]
     Gap,
     /// The chunks are not as long as the file.
-    #[error("its chunks are not as long as it is")]
+    #[error("the total length of its chunks differs from its size")]
     Cover,
     /// A chunk is larger than allowed.
     #[error("a chunk of it is larger than allowed")]
     ChunkTooLarge,
     /// A chunk, or its content, is not inside of the layer.
-    #[error("it is not inside of the layer")]
+    #[error("it is outside of the layer")]
     Outside,
     /// There is nothing to verify a chunk by.
     #[error("a chunk of it has no sha256 digest")]
     Unverifiable,
     /// Its content is not in one piece in the archive (GNU tar, "sparse").
-    #[error("its content stands in the archive with holes left out")]
+    #[error("the archive stores its content as a sparse file")]
     Sparse,
     /// The extended attributes can't be read, or are too large.
-    #[error("its extended attributes can't be taken")]
+    #[error("its extended attributes are malformed or too large")]
     Xattrs,
 }
 

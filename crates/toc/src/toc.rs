@@ -53,7 +53,7 @@ impl Toc {
         let length = self.range.end - self.range.start;
         at_most("bytes of the table of contents", length, limits.fetched)?;
         if fetched.len() as u64 != length {
-            return Err(Error::Table("was not fetched as it was asked for"));
+            return Err(Error::Table("has a different length than requested"));
         }
         let blob = |storage| Blob {
             storage,
@@ -118,7 +118,7 @@ fn estargz<'a>(fetched: &'a [u8], limits: &Limits) -> Result<impl Read + use<'a>
     let until_nul = |field: Range<usize>| header[field].split(|byte| *byte == 0).next();
     let regular = matches!(header[TYPE], 0 | b'0');
     if !regular || until_nul(NAME) != Some(FILE) {
-        return Err(Error::Table("is not where the footer says"));
+        return Err(Error::Table("is not at the position that the footer gives"));
     }
     let digits = until_nul(SIZE).and_then(|digits| str::from_utf8(digits).ok());
     let size = digits.and_then(|digits| u64::from_str_radix(digits.trim(), 8).ok());

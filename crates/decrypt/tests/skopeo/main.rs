@@ -260,7 +260,7 @@ fn what_was_changed_is_noticed_wherever_it_was() {
     };
     let url = |text: &str| base64::prelude::BASE64_URL_SAFE_NO_PAD.encode(text);
     for (error, expected) in [
-        (with(&jwe, None), "does not say for whom"),
+        (with(&jwe, None), "has no wrapped key"),
         (with(PUBLIC_OPTIONS, None), "without public options"),
         (with(&jwe, Some("***".to_owned())), "malformed"),
         (
@@ -269,15 +269,15 @@ fn what_was_changed_is_noticed_wherever_it_was() {
         ),
         (
             with(&jwe, Some(vec!["e30="; 65].join(","))),
-            "more than is looked at",
+            "encrypted for too many keys",
         ),
         (
             with(&jwe, Some("e".repeat(1 << 20))),
-            "more than is looked at",
+            "encrypted for too many keys",
         ),
         (
             with(PUBLIC_OPTIONS, Some("e30=".to_owned())),
-            "public options is malformed",
+            "public encryption options is malformed",
         ),
         (
             changed(PUBLIC_OPTIONS, "cipher", "ROT13"),
@@ -285,7 +285,7 @@ fn what_was_changed_is_noticed_wherever_it_was() {
         ),
         (
             changed(PUBLIC_OPTIONS, "hmac", "e30="),
-            "public options is malformed",
+            "public encryption options is malformed",
         ),
         (
             changed(PUBLIC_OPTIONS, "hmac", &BASE64_STANDARD.encode([7; 32])),
@@ -293,16 +293,13 @@ fn what_was_changed_is_noticed_wherever_it_was() {
         ),
         (
             changed(&jwe, "tag", &url("sixteen bytes...")),
-            "has been changed",
+            "was modified",
         ),
         (
             changed(&jwe, "ciphertext", &url("other bytes")),
-            "has been changed",
+            "was modified",
         ),
-        (
-            changed(&jwe, "iv", &url("twelve bytes")),
-            "has been changed",
-        ),
+        (changed(&jwe, "iv", &url("twelve bytes")), "was modified"),
         (changed(&jwe, "iv", &url("short")), "a JWE is malformed"),
         (
             changed(&jwe, "encrypted_key", &url("another key")),
@@ -310,7 +307,7 @@ fn what_was_changed_is_noticed_wherever_it_was() {
         ),
         (
             changed(&jwe, "protected", &url(r#"{"alg":"none","enc":"A256GCM"}"#)),
-            "a JWE by \"none\"",
+            "a JWE with the key algorithm \"none\"",
         ),
         (
             changed(
@@ -318,7 +315,7 @@ fn what_was_changed_is_noticed_wherever_it_was() {
                 "protected",
                 &url(r#"{"alg":"RSA-OAEP","enc":"A256GCM","x":1}"#),
             ),
-            "has been changed",
+            "was modified",
         ),
         (
             changed(
@@ -376,10 +373,13 @@ fn keys_that_cannot_be_used_are_refused_with_the_reason() {
         scene.key("other", LayerKeyKind::Ed25519),
     ] {
         let error = refused(&path).unwrap_err();
-        assert!(error.contains("kind is not supported"), "{path:?} {error}");
+        assert!(
+            error.contains("key type is not supported"),
+            "{path:?} {error}"
+        );
     }
     let public = refused(scene.path("rsa.pub").as_ref()).unwrap_err();
-    assert_eq!(public, "there is no private key in it");
+    assert_eq!(public, "it contains no private key");
     let two = [
         fs::read(&rsa).expect("read"),
         fs::read(scene.key("p256", Curve("P-256"))).expect("read"),

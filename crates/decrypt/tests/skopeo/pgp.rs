@@ -132,27 +132,21 @@ fn what_is_wrong_with_a_message_is_told_and_nothing_of_its_content() {
             message
         })
     };
-    let tampered = "what its key is wrapped in has been changed";
+    let tampered = "its wrapped key was modified";
     for (error, expected) in [
         // How the key is wrapped, the content, and its check: which of them is not told.
         (changed(|_| 100), tampered),
         (changed(|length| length - 60), tampered),
         (changed(|length| length - 1), tampered),
         (with(&|it| pgp(it)[..80].to_vec()), "ends in the middle"),
-        (with(&|_| b"hello".to_vec()), "a message of OpenPGP"),
+        (with(&|_| b"hello".to_vec()), "an OpenPGP message"),
         (
             with(&|it| gpg.encrypt(&[&key], &["--cipher-algo", "3DES"], it)),
             "the cipher TripleDES is not supported",
         ),
         (with(&|_| pgp(&vec![b' '; 8 << 20])), "exceeds the limit"),
-        (
-            with(&|_| pgp(b"{}")),
-            "what its key is wrapped in is malformed",
-        ),
-        (
-            with(&|it| pgp(&it[1..])),
-            "what its key is wrapped in is malformed",
-        ),
+        (with(&|_| pgp(b"{}")), "its wrapped key is malformed"),
+        (with(&|it| pgp(&it[1..])), "its wrapped key is malformed"),
     ] {
         assert!(error.contains(expected), "{expected}: {error}");
     }
@@ -172,6 +166,6 @@ fn what_is_wrong_with_a_message_is_told_and_nothing_of_its_content() {
     orlop_testkit::assert_contains!(
         told,
         "PKCS#11 (which is not supported",
-        "have a key provider use"
+        "use a key provider"
     );
 }

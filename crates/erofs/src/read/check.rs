@@ -70,7 +70,7 @@ impl<S: Source> Reader<S> {
         if walk.links.values().all(|(said, found)| said == found) {
             Ok(walk.census)
         } else {
-            Err(Error::Corrupt("an inode has other names than it says"))
+            Err(Error::Corrupt("the link count of an inode is wrong"))
         }
     }
 }
@@ -105,14 +105,18 @@ impl<S: Source> Walk<'_, S> {
             };
             match expected {
                 Some(expected) if entry.nid == expected => special += 1,
-                Some(_) => return Err(Error::Corrupt("a directory leads elsewhere")),
+                Some(_) => {
+                    return Err(Error::Corrupt(
+                        "the \".\" or \"..\" entry of a directory is wrong",
+                    ));
+                }
                 None => self.entry(&entry, nid)?,
             }
             former = entry.name;
         }
         match special {
             2 => Ok(()),
-            _ => Err(Error::Corrupt("a directory does not lead back")),
+            _ => Err(Error::Corrupt("a directory has no \".\" or \"..\" entry")),
         }
     }
 
@@ -127,19 +131,19 @@ impl<S: Source> Walk<'_, S> {
             return if *found <= *said && kind == entry.kind {
                 Ok(())
             } else {
-                Err(Error::Corrupt("an inode has other names than it says"))
+                Err(Error::Corrupt("the link count of an inode is wrong"))
             };
         }
         let inode = self.reader.inode(entry.nid)?;
         if inode.kind() != entry.kind {
-            return Err(Error::Corrupt("an entry is of another kind"));
+            return Err(Error::Corrupt("the type of a directory entry is wrong"));
         }
         if inode.kind() != Kind::Directory {
             self.links.insert(entry.nid, (inode.links(), 1));
         } else if self.directories.insert(entry.nid) {
             self.pending.push((entry.nid, parent));
         } else {
-            return Err(Error::Corrupt("a directory has two names"));
+            return Err(Error::Corrupt("a directory is hard linked"));
         }
         self.inode(&inode)
     }
@@ -158,7 +162,9 @@ impl<S: Source> Walk<'_, S> {
         if inode.kind() == Kind::Symlink {
             let target = self.reader.target(inode)?;
             if target.is_empty() || target.contains(&0) {
-                return Err(Error::Corrupt("a symbolic link leads nowhere"));
+                return Err(Error::Corrupt(
+                    "the target of a symbolic link is empty or contains a NUL byte",
+                ));
             }
         }
         if matches!(inode.layout, Layout::Chunks { .. }) {

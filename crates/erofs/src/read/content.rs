@@ -92,7 +92,7 @@ impl<S: Source> Reader<S> {
                 }
                 let position = (u64::from(address) << self.block_bits) + within;
                 if position + length > self.length {
-                    return Err(Error::Corrupt("a chunk is behind its end"));
+                    return Err(Error::Corrupt("a chunk is beyond the end of the image"));
                 }
                 Ok(part(position, length))
             }

@@ -85,7 +85,7 @@ impl<S: Source> Reader<S> {
 
     /// The entries of one block.
     fn dirents(&self, directory: &Inode, offset: u64) -> Result<Vec<Entry>> {
-        const NO_NAME: Error = Error::Corrupt("a name in a directory is none");
+        const NO_NAME: Error = Error::Corrupt("a name in a directory is not valid");
         let left = directory.size().saturating_sub(offset);
         let mut bytes = vec![0; left.min(self.block()) as usize];
         self.read_content(directory, offset, &mut bytes)?;
@@ -119,7 +119,7 @@ impl<S: Source> Reader<S> {
                 name: name.to_vec(),
                 nid: u64_at(&bytes, at),
                 kind: Kind::of_file_type(bytes[at + 10])
-                    .ok_or(Error::Corrupt("an entry is of no kind"))?,
+                    .ok_or(Error::Corrupt("a directory entry has an unknown type"))?,
             });
         }
         Ok(entries)

@@ -12,7 +12,7 @@ pub enum Error {
     #[error("reading the image")]
     Io(#[from] io::Error),
     /// It is no EROFS image.
-    #[error("this is no EROFS image")]
+    #[error("this is not an EROFS image")]
     NotErofs,
     /// It has what is not read here, though the kernel may.
     #[error("the image has {0}, which are not supported")]

@@ -87,7 +87,7 @@ impl Inode {
 impl<S: Source> Reader<S> {
     /// The inode of a number that an entry has.
     pub fn inode(&self, nid: u64) -> Result<Inode> {
-        const NOWHERE: Error = Error::Corrupt("an inode is nowhere");
+        const NOWHERE: Error = Error::Corrupt("the position of an inode is out of range");
         let position = nid
             .checked_mul(SLOT)
             .and_then(|offset| offset.checked_add(self.meta))
@@ -96,14 +96,14 @@ impl<S: Source> Reader<S> {
         self.read_bytes(&mut bytes[..COMPACT_INODE], position)?;
         let format = u16_at(&bytes, 0);
         if format >> 4 != 0 {
-            return Err(Error::Unsupported("inodes of another format"));
+            return Err(Error::Unsupported("inodes with an unknown format"));
         }
         let is_extended = format & 1 != 0;
         if is_extended {
             self.read_bytes(&mut bytes, position)?;
         }
         let mode = u16_at(&bytes, 4);
-        let kind = Kind::of_mode(mode).ok_or(Error::Corrupt("an inode is of no kind"))?;
+        let kind = Kind::of_mode(mode).ok_or(Error::Corrupt("an inode has an unknown type"))?;
         let size = if is_extended {
             u64_at(&bytes, 8)
         } else {
@@ -117,7 +117,9 @@ impl<S: Source> Reader<S> {
         let xattr_length = xattr_length(u16_at(&bytes, 2));
         let behind = xattrs + u64::from(xattr_length);
         if xattr_length > 0 && behind > self.length {
-            return Err(Error::Corrupt("extended attributes are behind its end"));
+            return Err(Error::Corrupt(
+                "extended attributes are beyond the end of the image",
+            ));
         }
         let field = u32_at(&bytes, 16);
         let (build_seconds, build_nanoseconds) = self.build_time();
@@ -165,7 +167,9 @@ impl<S: Source> Reader<S> {
             if length == 0 || end.is_some_and(|end| end <= self.length) {
                 Ok(())
             } else {
-                Err(Error::Corrupt("a content is behind its end"))
+                Err(Error::Corrupt(
+                    "the content of a file is beyond the end of the image",
+                ))
             }
         };
         match layout {
@@ -176,12 +180,14 @@ impl<S: Source> Reader<S> {
             FLAT_INLINE => {
                 let length = size % self.block();
                 if length == 0 && size > 0 {
-                    return Err(Error::Corrupt("a content ends nowhere"));
+                    return Err(Error::Corrupt("the inline tail of a file is missing"));
                 }
                 within(blocks, size - length)?;
                 within(behind, length)?;
                 if behind % self.block() + length > self.block() {
-                    return Err(Error::Corrupt("a content crosses the end of its block"));
+                    return Err(Error::Corrupt(
+                        "the inline tail of a file crosses a block boundary",
+                    ));
                 }
                 let tail = behind;
                 Ok(Layout::Tail { blocks, tail })
@@ -189,7 +195,7 @@ impl<S: Source> Reader<S> {
             CHUNK_BASED if kind == Kind::File => {
                 let format = field as u16;
                 if format & !(CHUNK_BITS | CHUNK_INDEXES) != 0 {
-                    return Err(Error::Unsupported("chunks of another format"));
+                    return Err(Error::Unsupported("chunks with an unknown format"));
                 }
                 let width = if format & CHUNK_INDEXES == 0 {
                     4_u64
@@ -202,9 +208,9 @@ impl<S: Source> Reader<S> {
                 within(table, size.div_ceil(1 << bits) * width)?;
                 Ok(Layout::Chunks { bits, table, width })
             }
-            CHUNK_BASED => Err(Error::Unsupported("directories or links in chunks")),
+            CHUNK_BASED => Err(Error::Unsupported("chunk-based directories or links")),
             1 | 3 => Err(Error::Unsupported("compressed files")),
-            _ => Err(Error::Unsupported("contents of another layout")),
+            _ => Err(Error::Unsupported("files with an unknown layout")),
         }
     }
 }

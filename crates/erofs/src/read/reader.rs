@@ -12,12 +12,12 @@ use crate::format::{
 const UNSUPPORTED: [(u32, &str); 8] = [
     (0x02, "compressed files"),
     (0x08, "several devices"),
-    (0x10, "compressed files with inline ends"),
+    (0x10, "compressed files with inline tails"),
     (0x20, "fragments"),
     (0x40, "long prefixes of extended attributes"),
-    (0x80, "addresses of 48 bits"),
-    (0x100, "metadata apart"),
-    (!0x1ff, "features of later times"),
+    (0x80, "48-bit addresses"),
+    (0x100, "separate metadata areas"),
+    (!0x1ff, "features of later versions"),
 ];
 
 /// An EROFS image without compression, on one device.
@@ -52,7 +52,9 @@ impl<S: Source> Reader<S> {
         }
         let block_bits = block[12];
         if !(9..=12).contains(&block_bits) {
-            return Err(Error::Unsupported("blocks of another size"));
+            return Err(Error::Unsupported(
+                "blocks smaller than 512 or larger than 4096 bytes",
+            ));
         }
         let features = u32_at(&block, 80);
         let known = INCOMPAT_ZERO_PADDING | INCOMPAT_CHUNKED;
@@ -65,12 +67,12 @@ impl<S: Source> Reader<S> {
         }
         if block[90] != 0 {
             return Err(Error::Unsupported(
-                "directories with blocks of another size",
+                "directory blocks that differ in size from data blocks",
             ));
         }
         let length = u64::from(u32_at(&block, 36)) << block_bits;
         if length > file_length {
-            return Err(Error::Corrupt("it is cut off"));
+            return Err(Error::Corrupt("it is truncated"));
         }
         let reader = Self {
             source,
@@ -104,7 +106,7 @@ impl<S: Source> Reader<S> {
         let root = self.inode(self.root)?;
         match root.kind() {
             Kind::Directory => Ok(root),
-            _ => Err(Error::Corrupt("its root is no directory")),
+            _ => Err(Error::Corrupt("its root is not a directory")),
         }
     }
 
@@ -136,7 +138,7 @@ impl<S: Source> Reader<S> {
     pub(super) fn read_bytes(&self, buffer: &mut [u8], offset: u64) -> Result<()> {
         let end = offset.checked_add(buffer.len() as u64);
         if end.is_none_or(|end| end > self.length) {
-            return Err(Error::Corrupt("something is behind its end"));
+            return Err(Error::Corrupt("an offset is beyond its end"));
         }
         Ok(self.source.read_at(buffer, offset)?)
     }
@@ -155,7 +157,7 @@ impl<S: Source> Reader<S> {
         if crc32c(&bytes) == expected {
             Ok(())
         } else {
-            Err(Error::Corrupt("its checksum is another"))
+            Err(Error::Corrupt("its checksum is wrong"))
         }
     }
 }

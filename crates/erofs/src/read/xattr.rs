@@ -21,14 +21,14 @@ impl<S: Source> Reader<S> {
         self.read_bytes(&mut body, begin)?;
         let shared = usize::from(body[4]);
         if shared * 4 > behind_header {
-            return Err(Error::Corrupt("more attributes are shared than there are"));
+            return Err(Error::Corrupt("the number of shared attributes is wrong"));
         }
         let (ids, mut own) = body[XATTR_HEADER..].split_at(shared * 4);
         let mut bytes = 0;
         while own.len() >= XATTR_ENTRY {
             let entry = own
                 .get(..entry_length(own))
-                .ok_or(Error::Corrupt("an attribute goes past the others"))?;
+                .ok_or(Error::Corrupt("an attribute exceeds the attribute list"))?;
             add(&mut xattrs, entry, &mut bytes)?;
             own = &own[entry.len()..];
         }
@@ -61,7 +61,7 @@ fn add(xattrs: &mut Xattrs, entry: &[u8], bytes: &mut usize) -> Result<()> {
         ))?;
     let name = [prefix, rest].concat();
     if name.len() > NAME || rest.contains(&0) {
-        return Err(Error::Corrupt("the name of an attribute is none"));
+        return Err(Error::Corrupt("the name of an attribute is not valid"));
     }
     *bytes += name.len() + value.len();
     if *bytes > BYTES {

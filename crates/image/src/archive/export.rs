@@ -67,7 +67,7 @@ fn write(
     for layer in images.iter().flat_map(|image| &image.layers) {
         if format == ExportFormat::DockerArchive && layer.is_published() {
             return Err(Error::Unsupported(format!(
-                "layer {} was published as EROFS, which a docker archive has no word for; export it as an OCI image layout",
+                "layer {} was published as an EROFS image, which a docker archive cannot contain; export it as an OCI image layout",
                 layer.diff_id
             )));
         }

@@ -128,12 +128,12 @@ fn keys_of(path: &Path) -> Result<KeysOfFile> {
     DERIVED.keys(&key, passphrase).map_err(|error| match error {
         KeyError::NoPassphrase => {
             let place = beside.display();
-            let reason = format!("it has a passphrase: write that to {place}, for its owner alone");
+            let reason = format!("it is protected by a passphrase; write the passphrase to {place}, readable only by the owner");
             wrong(path, reason)
         }
         KeyError::WrongPassphrase => {
-            let reason = format!("the passphrase in {} is not its own", beside.display());
-            wrong(path, format!("{reason}, or it is damaged"))
+            let reason = format!("the passphrase in {} is wrong", beside.display());
+            wrong(path, format!("{reason}, or the key is damaged"))
         }
         error => wrong(path, error),
     })
@@ -149,7 +149,7 @@ fn secret(path: &Path, largest: u64) -> Result<Option<Zeroizing<Vec<u8>>>> {
     }
     let found = std::fs::metadata(path).map_err(|error| wrong(path, error))?;
     if found.mode() & 0o077 != 0 {
-        let problem = "others than its owner may read it: `chmod go=` it, and think of the key as known to them";
+        let problem = "users other than its owner can read it; run `chmod go=` on it and treat the key as compromised";
         return Err(wrong(path, problem));
     }
     let bytes = orlop_disk::read_file(path, largest).map_err(|error| wrong(path, error))?;

@@ -82,7 +82,7 @@ impl ForeignImages {
                 match tokio::time::timeout(PATIENCE, examining).await {
                     Err(_) => return Ok(Leave::AsNamed),
                     Ok(Err(error)) if is_others(&error) => {
-                        tracing::debug!(%error, "signatures that nobody needs can't be had");
+                        tracing::debug!(%error, "cannot fetch optional signatures");
                         return Ok(Leave::AsNamed);
                     }
                     Ok(examined) => examined,

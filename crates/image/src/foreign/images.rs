@@ -16,8 +16,8 @@ use crate::store::Evidence;
 use crate::{Config, Digest, Error, Platform, PolicyFor, PullRequest, Reference, Result, Verdict};
 
 /// What to do about an image that no signature is known of.
-const WAY_OUT: &str = "no signature of it is known here, since it came by other ways than a pull over CRI, or \
-                       before a policy wanted one: pull it over CRI";
+const WAY_OUT: &str = "this node has no signature of it, because it was not pulled over CRI or was \
+                       pulled before a policy required a signature; pull it over CRI";
 
 /// Judges the images of another, and keeps what was found out of their signatures. A handle: clones share it.
 #[derive(Clone)]
@@ -173,7 +173,7 @@ impl ForeignImages {
         Error::invalid(
             examined.name.to_string(),
             format!(
-                "the engine made the image {id} of it, and {wanted} was judged; it is not used"
+                "the engine pulled image {id}, but the policy was checked for {wanted}; the image is not used"
             ),
         )
     }

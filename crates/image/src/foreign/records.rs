@@ -66,7 +66,7 @@ impl Records {
             Ok(record) if record.image == *image => Ok(Some(record.signatures)),
             Ok(_) => Ok(None),
             Err(error) => {
-                tracing::warn!(path = %path.display(), %error, "what is known of signatures can't be read");
+                tracing::warn!(path = %path.display(), %error, "cannot read stored signatures");
                 Ok(None)
             }
         }
@@ -110,9 +110,9 @@ impl Records {
     fn write(&self, image: &Digest, signatures: Kept) -> Result<()> {
         let image = *image;
         let text = serde_json::to_vec(&Record { image, signatures });
-        let text = text.map_err(|error| Error::store("writing down signatures", error))?;
+        let text = text.map_err(|error| Error::store("storing signatures", error))?;
         if text.len() as u64 > LARGEST {
-            let what = format!("what is known of the signatures of {image}");
+            let what = format!("the stored record of the signatures of {image}");
             return Err(Error::too_large(what, format!("{LARGEST} bytes")));
         }
         let path = self.path(&image);

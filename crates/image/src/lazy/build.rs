@@ -100,7 +100,7 @@ fn unbuilt(what: &str, error: Unbuilt) -> Error {
     match error {
         Unbuilt::Toc(error) => Error::invalid(what, error),
         Unbuilt::Image(orlop_erofs::Error::Write(error)) => {
-            Error::io(format!("making the image of {what}"), error)
+            Error::io(format!("writing the EROFS image of {what}"), error)
         }
         Unbuilt::Image(error) => Error::invalid(what, error),
         Unbuilt::Other(error) => error,

@@ -88,7 +88,7 @@ impl Failures {
             registry = failure.registry,
             images = ?failure.names,
             reason = failure.reason,
-            "a container reads what is not here and cannot be fetched"
+            "cannot fetch data of a lazy layer that a container reads"
         );
         // Nobody may listen.
         let _ = self.tell.send(failure);

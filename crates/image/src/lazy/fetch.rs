@@ -70,7 +70,7 @@ impl<J> Get<'_, J> {
     async fn read(&self, mut body: Body) -> Result<Vec<u8>, Attempt> {
         let Part { range, size, .. } = self.part;
         if !body.is_part && (range.start > 0 || range.end < *size) {
-            return Err(body.protocol("it serves all of a layer of which a part was asked for"));
+            return Err(body.protocol("it sent the whole layer instead of the requested range"));
         }
         let wanted = usize::try_from(range.end - range.start)
             .map_err(|_| Error::too_large("a part of a layer", "the address space"))?;
@@ -165,7 +165,9 @@ pub(crate) async fn from_any<J: Judge>(
             }
         }
     }
-    Err(last.unwrap_or_else(|| Error::Cancelled(format!("{}: no registry is known", part.what))))
+    Err(last.unwrap_or_else(|| {
+        Error::Cancelled(format!("fetching {} without a known registry", part.what))
+    }))
 }
 
 async fn ask<'a, J: Judge>(

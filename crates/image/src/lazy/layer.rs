@@ -175,8 +175,12 @@ impl Layer {
     /// What of these bytes is not here. Blocks.
     pub(super) fn missing(&self, bytes: Range<u64>) -> Result<Vec<Range<u64>>> {
         let missing = self.parts.missing(bytes);
-        missing
-            .map_err(|error| Error::io(format!("reading the marks of layer {}", self.key), error))
+        missing.map_err(|error| {
+            Error::io(
+                format!("reading the map of fetched parts of layer {}", self.key),
+                error,
+            )
+        })
     }
 
     /// Bytes that it takes on the disk. Blocks.
@@ -359,7 +363,7 @@ impl Layer {
         // The room's begin is the first file's, its end the last one's.
         for range in parts(filled, &room) {
             let marked = self.parts.mark(range);
-            marked.map_err(|error| Error::io("marking a part of a layer", error))?;
+            marked.map_err(|error| Error::io("marking a part of a layer as fetched", error))?;
         }
         Ok(())
     }

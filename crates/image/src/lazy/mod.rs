@@ -179,7 +179,7 @@ impl Lazies {
         blocking(move || {
             let found = serving.find().unwrap_or_else(|error| {
                 let error = orlop_causes::with_causes(&error);
-                tracing::warn!(error, "the server of lazy layers that runs is of no use; another takes its place");
+                tracing::warn!(error, "cannot use the running lazy layer server; starting a new one");
                 false
             });
             if found {
@@ -193,7 +193,7 @@ impl Lazies {
                 let dir = store.layout().layer(key);
                 let forgotten = orlop_lazy::Parts::open(&dir).and_then(|it| it.forget_unsynced());
                 if let Err(error) = forgotten {
-                    tracing::warn!(layer = %key, %error, "a lazy layer's parts cannot be looked at");
+                    tracing::warn!(layer = %key, %error, "cannot read which parts of a lazy layer are on disk");
                 }
             }
             store.unmount_lazy()
@@ -205,7 +205,7 @@ impl Lazies {
             for record in lazy {
                 if let Err(error) = lazies.open(&record).await {
                     let error = orlop_causes::with_causes(&error);
-                    tracing::warn!(layer = %record.key, error, "a lazy layer cannot be fetched further");
+                    tracing::warn!(layer = %record.key, error, "cannot continue to fetch a lazy layer");
                 }
             }
         });
@@ -226,7 +226,7 @@ impl Lazies {
             Ok(())
         });
         if let Err(error) = closed.await {
-            tracing::debug!(%error, "closing lazy layers");
+            tracing::debug!(%error, "cannot close lazy layers");
         }
     }
 
@@ -259,7 +259,7 @@ impl Lazies {
         let serving = Arc::clone(&self.serving);
         blocking(move || {
             if !is_known("erofs") {
-                let problem = "the kernel has no EROFS, which lazy layers are mounted as";
+                let problem = "the kernel does not support EROFS, which lazy layers require";
                 return Err(Error::Unsupported(problem.to_owned()));
             }
             serving.prepare()
@@ -380,12 +380,12 @@ impl Lazies {
             Ok(Ok(())) => answers.is_here(fetch.id),
             Ok(Err(error)) => answers.failed(fetch.id, &orlop_causes::with_causes(&error)),
             Err(_) => {
-                let reason = format!("the registry served nothing of use in {patience:?}");
+                let reason = format!("the registry sent no usable data within {patience:?}");
                 answers.failed(fetch.id, &reason)
             }
         };
         if let Err(error) = answered {
-            tracing::debug!(%error, "a fetch could not be answered; the server asks again");
+            tracing::debug!(%error, "cannot answer a fetch request; the lazy layer server asks again");
         }
     }
 
@@ -394,7 +394,7 @@ impl Lazies {
         loop {
             match self.bring(fetch).await {
                 Err(error @ Error::RegistryUnavailable { .. }) => {
-                    tracing::debug!(layer = fetch.key, %error, "the registry is asked again");
+                    tracing::debug!(layer = fetch.key, %error, "the registry is unavailable; retrying");
                     tokio::time::sleep(AGAIN).await;
                 }
                 done => return done,
@@ -506,7 +506,7 @@ impl Lazies {
             Ok(())
         });
         if let Err(error) = ended.await {
-            tracing::debug!(%error, "ending the server of lazy layers");
+            tracing::debug!(%error, "cannot stop the lazy layer server");
         }
     }
 

@@ -47,7 +47,7 @@ pub(super) struct Stretch {
 
 /// There is more in a layer than an image has room for.
 #[derive(Debug, thiserror::Error)]
-#[error("the layer has more than fits into one image")]
+#[error("the layer does not fit into one EROFS image")]
 pub(super) struct TooLarge;
 
 impl Plan {

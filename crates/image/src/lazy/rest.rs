@@ -70,7 +70,7 @@ impl Lazies {
                 self.prioritized(&key, &layer).await
             };
             if let Err(error) = first {
-                tracing::debug!(layer = %key, %error, "what is wanted first of a lazy layer is not here yet");
+                tracing::debug!(layer = %key, %error, "cannot fetch the prioritized files of a lazy layer yet");
             }
         }
         let mut pause = PAUSE;
@@ -89,14 +89,14 @@ impl Lazies {
                         Ok(false) => tokio::time::sleep(PAUSE).await,
                         Err(error) => {
                             let error = orlop_causes::with_causes(&error);
-                            tracing::warn!(layer = %key, error, "a layer that is whole stays what it is until the next start");
+                            tracing::warn!(layer = %key, error, "cannot convert a completely fetched lazy layer; it stays lazy until the next start");
                             return;
                         }
                     }
                     continue;
                 }
                 Err(error) => {
-                    tracing::warn!(layer = %key, %error, "a lazy layer is not fetched further");
+                    tracing::warn!(layer = %key, %error, "stopped fetching a lazy layer");
                     return;
                 }
             };
@@ -116,7 +116,7 @@ impl Lazies {
                 }
                 Err(error) => {
                     let error = orlop_causes::with_causes(&error);
-                    tracing::info!(layer = %key, error, pause = ?pause, "a lazy layer is not fetched further for now");
+                    tracing::info!(layer = %key, error, pause = ?pause, "cannot fetch more of a lazy layer; retrying after a pause");
                     drop((layer, turn));
                     tokio::time::sleep(pause).await;
                     pause = (pause * 2).min(LONGEST_PAUSE);
@@ -131,7 +131,7 @@ impl Lazies {
                     synced.map_err(|error| Error::io("writing a layer to disk", error))
                 });
                 if let Err(error) = synced.await {
-                    tracing::warn!(layer = %key, %error, "parts of a layer may have to be fetched again");
+                    tracing::warn!(layer = %key, %error, "cannot write a layer to disk; parts of it may be fetched again");
                 }
             }
         }

@@ -45,13 +45,13 @@ impl Home {
             let made = std::fs::create_dir_all(cgroup);
             let moved = made.and_then(|()| std::fs::write(cgroup.join("cgroup.procs"), &pid));
             if let Err(error) = moved {
-                tracing::warn!(cgroup = %cgroup.display(), %error, "the server of lazy layers stays in the daemon's control group");
+                tracing::warn!(cgroup = %cgroup.display(), %error, "cannot move the lazy layer server; it stays in the daemon's cgroup");
             }
         }
         if let Some(score) = self.oom_score_adj {
             let path = format!("/proc/{pid}/oom_score_adj");
             if let Err(error) = std::fs::write(path, score.to_string()) {
-                tracing::debug!(score, %error, "the server of lazy layers keeps the daemon's oom_score_adj");
+                tracing::debug!(score, %error, "cannot set oom_score_adj of the lazy layer server; it keeps the daemon's value");
             }
         }
     }
@@ -149,7 +149,7 @@ impl Serving {
         if running.layers.remove(key)
             && let Err(error) = running.server.remove(&key.hex())
         {
-            tracing::debug!(layer = %key, %error, "a layer could not be taken from the server of lazy layers");
+            tracing::debug!(layer = %key, %error, "cannot remove a layer from the lazy layer server");
         }
     }
 
@@ -194,7 +194,7 @@ impl Serving {
         match Arc::into_inner(running.server).map(Server::stop) {
             None | Some(Ok(())) => {}
             Some(Err(error)) => {
-                tracing::warn!(%error, "the server of lazy layers does not end");
+                tracing::warn!(%error, "cannot stop the lazy layer server");
             }
         }
     }
@@ -202,7 +202,7 @@ impl Serving {
     fn listen(&self, state: &mut State, server: Server, layers: HashSet<Digest>) -> Result<()> {
         let events = server.events().map_err(failed)?;
         let answers = events.answers();
-        tracing::info!(pid = server.pid(), "lazy layers are served");
+        tracing::info!(pid = server.pid(), "serving lazy layers");
         state.running = Some(Running {
             server: Arc::new(server),
             answers: answers.clone(),
@@ -262,7 +262,7 @@ impl Listener {
                     Err(error) => {
                         tracing::error!(
                             error = %orlop_causes::with_causes(&error),
-                            "the server of lazy layers is gone, and no successor starts; who reads what is not cached waits"
+                            "the lazy layer server has exited and cannot be restarted; reads of data that is not cached wait"
                         );
                     }
                 }
@@ -282,7 +282,7 @@ impl Listener {
             tracing::warn!(
                 pid = running.server.pid(),
                 successor = server.pid(),
-                "the server of lazy layers has died; its successor goes on"
+                "the lazy layer server exited unexpectedly; started a new one"
             );
             server
         };

@@ -23,7 +23,7 @@ pub(crate) fn check(store: &Store, record: &LayerRecord) -> Verdict {
         Ok(Compared::Same) => Verdict::Sound,
         Ok(Compared::Unknown) => Verdict::Unchecked,
         Ok(Compared::Different(chunk)) => {
-            Verdict::Broken(format!("chunk {chunk} of it is another than was fetched"))
+            Verdict::Broken(format!("chunk {chunk} of it differs from the fetched data"))
         }
         Err(error) => Verdict::Broken(orlop_causes::with_causes(&error)),
     }

@@ -37,7 +37,7 @@ pub(crate) fn parse(text: &str) -> Result<Said, String> {
         Some(Document::Bad(at, why)) => return Err(format!("{at}: {why}")),
     };
     if documents.next().is_some() {
-        return Err("it is more than one document".to_owned());
+        return Err("it has more than one YAML document".to_owned());
     }
     for entry in map(&node)? {
         match entry.key.as_str() {
@@ -47,11 +47,11 @@ pub(crate) fn parse(text: &str) -> Result<Said, String> {
                     let scope = scope::normal(&entry.key);
                     let scope = scope.map_err(|why| wrong(entry, why))?;
                     if said.docker.insert(scope, section(&entry.value)?).is_some() {
-                        return Err(wrong(entry, "this scope is there twice"));
+                        return Err(wrong(entry, "duplicate scope"));
                     }
                 }
             }
-            _ => return Err(wrong(entry, "there is no field of this name")),
+            _ => return Err(wrong(entry, "unknown field")),
         }
     }
     Ok(said)
@@ -74,7 +74,7 @@ fn section(node: &Node) -> Result<Section, String> {
                 };
                 section.attachments = Some(value);
             }
-            _ => return Err(wrong(entry, "there is no field of this name")),
+            _ => return Err(wrong(entry, "unknown field")),
         }
     }
     section.lookaside = section.lookaside.or(older);
@@ -89,26 +89,25 @@ fn base(entry: &Entry) -> Result<Option<Base>, String> {
         Content::Text(text) => text,
         _ => {
             let found = entry.value.what();
-            return Err(wrong(entry, format!("must be an address, not {found}")));
+            return Err(wrong(entry, format!("must be a URL, not {found}")));
         }
     };
     let url = Url::parse(text).map_err(|error| wrong(entry, format!("{text:?}: {error}")))?;
     if url.query().is_some() || url.fragment().is_some() {
-        return Err(wrong(entry, "the address must end with its path"));
+        return Err(wrong(entry, "the URL must not have a query or a fragment"));
     }
     if !url.username().is_empty() || url.password().is_some() {
-        return Err(wrong(entry, "the address must not hold credentials"));
+        return Err(wrong(entry, "the URL must not contain credentials"));
     }
     match url.scheme() {
         "http" | "https" => Ok(Some(Base::Web(url))),
         "file" => {
             let path = url.to_file_path();
-            let path = path.map_err(|()| wrong(entry, "the address must name a path here"))?;
+            let path = path.map_err(|()| wrong(entry, "the URL must name a path on this node"))?;
             Ok(Some(Base::Directory(path)))
         }
         other => {
-            let problem =
-                format!("{other:?} addresses are not supported; file, http and https are");
+            let problem = format!("{other:?} URLs are not supported; use file, http or https");
             Err(wrong(entry, problem))
         }
     }
@@ -175,41 +174,44 @@ docker:
     fn mistakes_are_told_with_their_line() {
         for (text, complaint) in [
             ("- a\n", "line 1: must be a map, not a list"),
-            ("\ndoker: {}\n", "line 2: \"doker\": there is no field"),
+            ("\ndoker: {}\n", "line 2: \"doker\": unknown field"),
             ("docker: [a]\n", "line 1: must be a map"),
-            ("docker:\n  a: x\n", "line 2: must be a map, not a text"),
+            ("docker:\n  a: x\n", "line 2: must be a map, not a string"),
             (
                 "docker:\n  a: { lookside: x }\n",
-                "\"lookside\": there is no field",
+                "\"lookside\": unknown field",
             ),
-            ("docker:\n  https://a: {}\n", "a scope names no scheme"),
-            ("docker:\n  a: {}\n  A: {}\n", "this scope is there twice"),
+            (
+                "docker:\n  https://a: {}\n",
+                "a scope must not have a scheme",
+            ),
+            ("docker:\n  a: {}\n  A: {}\n", "duplicate scope"),
             (
                 "default-docker:\n  lookaside: 7\n",
-                "must be an address, not the number 7",
+                "must be a URL, not the number 7",
             ),
             ("default-docker:\n  lookaside: x\n", "relative URL"),
             (
                 "default-docker:\n  lookaside: ftp://a/b\n",
-                "\"ftp\" addresses are not supported",
+                "\"ftp\" URLs are not supported",
             ),
             (
                 "default-docker:\n  lookaside: file://host/b\n",
-                "must name a path here",
+                "must name a path on this node",
             ),
             (
                 "default-docker:\n  lookaside: http://a/?b\n",
-                "must end with its path",
+                "must not have a query or a fragment",
             ),
             (
                 "default-docker:\n  sigstore: http://a:b@c/\n",
-                "must not hold credentials",
+                "must not contain credentials",
             ),
             (
                 "default-docker:\n  use-sigstore-attachments: 1\n",
                 "must be true or false",
             ),
-            ("a: b\n---\nc: d\n", "more than one document"),
+            ("a: b\n---\nc: d\n", "more than one YAML document"),
             ("docker: [\n", "line "),
         ] {
             let error = parse(text).unwrap_err();

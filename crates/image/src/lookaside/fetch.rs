@@ -56,7 +56,7 @@ fn in_directory(what: &str, dir: &Path) -> Result<Vec<Vec<u8>>> {
             Err(error) if error.kind() == ErrorKind::NotFound => break,
             Err(error) => {
                 let file = file.display();
-                return Err(Error::store(format!("reading {what}, {file}"), error));
+                return Err(Error::store(format!("reading {what} from {file}"), error));
             }
         }
     }

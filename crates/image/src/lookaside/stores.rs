@@ -48,7 +48,7 @@ impl Stores {
 
     fn add(&mut self, file: &Path, said: Said) -> Result<()> {
         let twice = |what: &str, other: &Path| {
-            let problem = format!("{what} is in {} already", other.display());
+            let problem = format!("{what} is already in {}", other.display());
             Err(wrong(file, problem))
         };
         if let Some(section) = said.default {
@@ -108,7 +108,7 @@ fn listed(dir: &Path) -> Result<Vec<PathBuf>> {
             files.push(path);
         }
         if files.len() > MAX_FILES {
-            return Err(wrong(dir, format!("more than {MAX_FILES} files are in it")));
+            return Err(wrong(dir, format!("it has more than {MAX_FILES} files")));
         }
     }
     // Complaints are the same each time.

@@ -95,7 +95,7 @@ impl Policy {
                     }
                     let scope = scope::normal(&scope).map_err(|it| Wrong::new(&place, it))?;
                     if docker.insert(scope, requirements).is_some() {
-                        return Err(Wrong::new(&place, "this scope is there twice"));
+                        return Err(Wrong::new(&place, "duplicate scope"));
                     }
                 }
             }
@@ -134,7 +134,7 @@ impl Policy {
         let docker = self.docker.iter();
         let unused = docker.filter_map(|(scope, of)| Some((scope::unused(scope)?, &of.place)));
         unused
-            .map(|(why, place)| format!("{place}: no image falls under this scope: {why}"))
+            .map(|(why, place)| format!("{place}: no image matches this scope: {why}"))
             .collect()
     }
 
@@ -191,12 +191,12 @@ fn requirement(value: At) -> Result<Requirement, Wrong> {
         SIGSTORE_SIGNED => Requirement::Sigstore(Box::new(SigstoreSigned::parse(&mut fields)?)),
         SIGNED_BY => Requirement::SignedBy(SignedBy::parse(&mut fields)?),
         "signedBaseLayer" => {
-            let problem = "\"signedBaseLayer\" is not supported; ask for \"signedBy\" or \
+            let problem = "\"signedBaseLayer\" is not supported; use \"signedBy\" or \
                            \"sigstoreSigned\"";
             return Err(Wrong::new(&place, problem));
         }
         other => {
-            let problem = format!("there is no requirement of the type {other:?}");
+            let problem = format!("unknown requirement type {other:?}");
             return Err(Wrong::new(&place, problem));
         }
     };

@@ -41,7 +41,7 @@ impl PolicyFiles {
         let Some(file) = &self.node else {
             return Ok(None);
         };
-        let policy = read(file)?.ok_or_else(|| wrong(file, "there is no such file"))?;
+        let policy = read(file)?.ok_or_else(|| wrong(file, "the file does not exist"))?;
         Ok(Some(Arc::new(policy)))
     }
 
@@ -95,7 +95,7 @@ fn checked<'n>(dir: &Path, namespace: &'n str) -> Result<&'n str> {
     let shown = shown(namespace);
     Err(wrong(
         dir,
-        format!("{shown:?} can't be a namespace with a policy"),
+        format!("{shown:?} is not a valid namespace name"),
     ))
 }
 
@@ -115,7 +115,7 @@ fn listed(dir: &Path) -> std::io::Result<Vec<PathBuf>> {
 }
 
 fn check(file: &Path) -> Result<()> {
-    let policy = read(file)?.ok_or_else(|| wrong(file, "there is no such file"))?;
+    let policy = read(file)?.ok_or_else(|| wrong(file, "the file does not exist"))?;
     policy.check().map_err(|reason| wrong(file, reason))
 }
 

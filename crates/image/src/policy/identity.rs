@@ -64,7 +64,7 @@ impl SignedIdentity {
                 signed_prefix: prefix(fields.required("signedPrefix")?)?,
             },
             other => {
-                let problem = format!("there is no identity of the type {other:?}");
+                let problem = format!("unknown identity type {other:?}");
                 return Err(Wrong::new(&place, problem));
             }
         };
@@ -79,9 +79,9 @@ impl SignedIdentity {
             return Ok(());
         }
         let signature: Named = Named::parse(signed).map_err(|reason| {
-            format!("it is for {signed:?}, which is no image's name: {reason}")
+            format!("it is for {signed:?}, which is not an image name: {reason}")
         })?;
-        let no_name = || "the image has no name here to compare with".to_owned();
+        let no_name = || "the image has no name on this node to compare with".to_owned();
         let asked = asked.map(Named::of);
         match self {
             Self::MatchDigest => Ok(()),
@@ -110,8 +110,8 @@ impl SignedIdentity {
             return Ok(());
         }
         Err(
-            "it is for a digest alone and no repository, as cosign's bundles are: accept that by \
-             \"signedIdentity\": {\"type\": \"matchDigest\"}"
+            "it names only a digest and no repository, like the bundles of cosign; to accept it, \
+             set \"signedIdentity\": {\"type\": \"matchDigest\"}"
                 .to_owned(),
         )
     }
@@ -129,7 +129,9 @@ fn same(signature: &Named, wanted: &Named) -> Result<(), String> {
 
 fn same_repository(signature: &Named, wanted: &Repository) -> Result<(), String> {
     if signature.repository != *wanted {
-        return Err(format!("it is for {signature}, not for one of {wanted}"));
+        return Err(format!(
+            "it is for {signature}, not for an image of {wanted}"
+        ));
     }
     Ok(())
 }
@@ -148,7 +150,7 @@ fn exact_or_digest(signature: &Named, wanted: &Named) -> Result<(), String> {
 /// What cosign writes, unless it is told a name.
 fn name_only(signature: &Named) -> String {
     format!(
-        "it is for {signature} without a tag, as cosign makes them: accept that by \
+        "it is for {signature} without a tag, like the signatures of cosign; to accept it, set \
          \"signedIdentity\": {{\"type\": \"matchRepository\"}}, or sign with \
          --sign-container-identity"
     )
@@ -166,7 +168,7 @@ fn remap(asked: Named, prefix: &str, signed_prefix: &str) -> Result<Named, Strin
     let named = Named::parse(&remapped).ok();
     let named = named.filter(|named| named.to_string() == remapped);
     let named = named.ok_or_else(|| {
-        format!("{name} becomes {remapped} by signedPrefix, which is no image's full name")
+        format!("signedPrefix turns {name} into {remapped}, which is not a full image name")
     })?;
     Ok(Named {
         repository: named.repository,
@@ -190,7 +192,7 @@ fn prefix(value: At) -> Result<String, Wrong> {
     let below = format!("{text}/x");
     let whole = Named::parse(&below).is_ok_and(|named| named.to_string() == below);
     if !whole {
-        let problem = format!("{text:?} is not the beginning of an image's full name");
+        let problem = format!("{text:?} is not a prefix of a full image name");
         return Err(Wrong::new(&place, problem));
     }
     Ok(text)
@@ -284,8 +286,8 @@ mod tests {
     #[test]
     fn wrong_identities_are_refused_with_their_place() {
         for (text, complaint) in [
-            (r#"{"type":"matchAnything"}"#, "type: there is no identity"),
-            (r#"{"type":"matchExact","x":1}"#, "x: there is no field"),
+            (r#"{"type":"matchAnything"}"#, "type: unknown identity type"),
+            (r#"{"type":"matchExact","x":1}"#, "x: unknown field"),
             (
                 r#"{"type":"matchExact","dockerReference":"a:1"}"#,
                 "dockerReference: ",

@@ -150,10 +150,7 @@ impl Fields {
     pub(crate) fn finish(self) -> Result<(), Wrong> {
         match self.fields.keys().next() {
             None => Ok(()),
-            Some(name) => Err(Wrong::new(
-                &self.place_of(name),
-                "there is no field of this name",
-            )),
+            Some(name) => Err(Wrong::new(&self.place_of(name), "unknown field")),
         }
     }
 
@@ -229,7 +226,7 @@ impl<'de> Visitor<'de> for Reader {
         while let Some(key) = object.next_key::<String>()? {
             match fields.entry(key) {
                 Entry::Occupied(taken) => {
-                    let problem = format!("{:?} is there twice", taken.key());
+                    let problem = format!("duplicate field {:?}", taken.key());
                     return Err(de::Error::custom(problem));
                 }
                 Entry::Vacant(free) => drop(free.insert(object.next_value()?)),

@@ -32,19 +32,19 @@ pub(crate) fn normal(scope: &str) -> Result<String, &'static str> {
     let rest = scope.strip_prefix("*.").unwrap_or(scope);
     let wildcard = rest.len() < scope.len();
     if rest.contains('*') {
-        return Err("only a whole domain may have a wildcard, as \"*.example.com\"");
+        return Err("a wildcard must cover a whole domain, as in \"*.example.com\"");
     }
     if scope.contains("://") {
-        return Err("a scope names no scheme: write \"registry.example.com/repository\"");
+        return Err("a scope must not have a scheme; write \"registry.example.com/repository\"");
     }
     if wildcard && rest.contains(['/', ':', '@']) {
-        return Err("a scope with a wildcard is a domain, without port and path");
+        return Err("a scope with a wildcard must be a domain without port and path");
     }
     if rest.starts_with('/') || rest.ends_with('/') || rest.contains("//") {
-        return Err("a scope does not begin or end with a slash, and none follows another");
+        return Err("a scope must not begin or end with a slash, or contain two slashes in a row");
     }
     if !scope.bytes().all(|byte| byte.is_ascii_graphic()) || scope == "*." {
-        return Err("no image has such a name");
+        return Err("no image can have this name");
     }
     let host = scope.split('/').next().unwrap_or(scope);
     Ok(canonical(host) + &scope[host.len()..])
@@ -73,7 +73,7 @@ pub(crate) fn unused(scope: &str) -> Option<String> {
         // A registry alone is no name, whatever else it looks like.
         [Err(error), own] if own.is_ok() || !scope.contains('/') => reason(error),
         [_, Err(error)] | [Err(error), _] => reason(error),
-        [_, Ok(name)] => format!("such an image is called {}…", name.repository()),
+        [_, Ok(name)] => format!("the name of such an image is {}…", name.repository()),
     })
 }
 
@@ -208,9 +208,9 @@ mod tests {
             ("*.a_b.example", "host name"),
             ("[::1", "']'"),
             ("10.5", "address"),
-            ("busybox", "is called docker.io/library/busybox…"),
-            ("team/app", "is called docker.io/team/app…"),
-            ("index.docker.io", "is called docker.io/"),
+            ("busybox", "is docker.io/library/busybox…"),
+            ("team/app", "is docker.io/team/app…"),
+            ("index.docker.io", "is docker.io/"),
         ] {
             let told = unused(&normal(bad).unwrap());
             let told = told.unwrap_or_else(|| panic!("{bad} is used"));

@@ -44,11 +44,11 @@ impl SignedBy {
         match kind.text()?.as_str() {
             GPG_KEYS => {}
             kind if KEY_TYPES.contains(&kind) => {
-                let problem = format!("{kind:?} is supported by nobody; use {GPG_KEYS:?}");
+                let problem = format!("key type {kind:?} is not supported; use {GPG_KEYS:?}");
                 return Err(Wrong::new(&place, problem));
             }
             other => {
-                let problem = format!("there is no type of key {other:?}; use {GPG_KEYS:?}");
+                let problem = format!("unknown key type {other:?}; use {GPG_KEYS:?}");
                 return Err(Wrong::new(&place, problem));
             }
         }
@@ -92,10 +92,10 @@ impl SignedBy {
         let messages = &subject.evidence.messages;
         if messages.is_empty() {
             let reason = if subject.evidence.manifests.is_empty() {
-                "it has to be signed, and no signature of it is kept here; pull it again"
+                "it must be signed, but this node stores no signature of it; pull it again"
             } else {
-                "it has to be signed with GPG, and has no signature: there was none in the signature \
-                 store of its name, or images.signature_stores names no store"
+                "it must be signed with GPG, but has no signature: the signature store for its name \
+                 has no signature, or images.signature_stores names no store"
             };
             return Ok(Err(reason.to_owned()));
         }
@@ -135,12 +135,14 @@ impl SignedBy {
         let bytes = bytes.map_err(|error| format!("it is not base64: {error}"))?;
         let message = Message::parse(&bytes).map_err(|error| error.to_string())?;
         let verified = message.verify(keys, now).map_err(|refusal| match refusal {
-            orlop_openpgp::Refusal::UnknownKey(_) => format!("{refusal} of {}", self.keys.shown()),
+            orlop_openpgp::Refusal::UnknownKey(_) => {
+                format!("{refusal}; the trusted keys are {}", self.keys.shown())
+            }
             other => other.to_string(),
         })?;
         // From here on it is the signer who speaks.
         let payload = Payload::parse(Kind::Atomic, verified.content)
-            .map_err(|wrong| format!("what was signed can't be read: {wrong}"))?;
+            .map_err(|wrong| format!("cannot read the signed content: {wrong}"))?;
         if !subject.evidence.manifests.contains(&payload.digest) {
             return Err(format!("it is for another image, {}", payload.digest));
         }
@@ -281,7 +283,7 @@ mod tests {
             ),
             (
                 json!({ "keyData": "eA==" }),
-                "default[0].keyData: it is no OpenPGP",
+                "default[0].keyData: it is not OpenPGP",
             ),
             (
                 json!({ "keyDatas": ["eA=="] }),
@@ -289,15 +291,15 @@ mod tests {
             ),
             (
                 json!({ "keyPath": "/a", "fulcio": {} }),
-                "default[0].fulcio: there is no field",
+                "default[0].fulcio: unknown field",
             ),
             (
                 json!({ "keyPath": "/a", "keyType": "X509Certificates" }),
-                r#"default[0].keyType: "X509Certificates" is supported by nobody; use "GPGKeys""#,
+                r#"default[0].keyType: "X509Certificates" is not supported; use "GPGKeys""#,
             ),
             (
                 json!({ "keyPath": "/a", "keyType": "x" }),
-                "there is no type of key \"x\"",
+                "unknown key type \"x\"",
             ),
             (
                 json!({ "keyPath": "/a", "keyType": null }),
@@ -305,7 +307,7 @@ mod tests {
             ),
             (
                 json!({ "keyPath": "/a", "signedIdentity": { "type": "any" } }),
-                "default[0].signedIdentity.type: there is no identity",
+                "default[0].signedIdentity.type: unknown identity type",
             ),
         ] {
             let error = parse(&with(&changes)).unwrap_err();
@@ -353,7 +355,7 @@ mod tests {
             (
                 gpg.sign(&b.0, &[], &payload(&image(), NAME)),
                 format!(
-                    "by the key {}, which is none of those of {}",
+                    "signed with the unknown key {}; the trusted keys are {}",
                     b.0,
                     a.1.display()
                 ),
@@ -376,7 +378,7 @@ mod tests {
             ),
             (
                 b"\0sigstore-json\n{}".to_vec(),
-                "it is no OpenPGP".to_owned(),
+                "it is not OpenPGP".to_owned(),
             ),
             (Vec::new(), "it is empty".to_owned()),
         ] {
@@ -386,7 +388,7 @@ mod tests {
         }
         let none = judge(&by_a, &[]).unwrap_err();
         assert!(
-            none.contains("it has to be signed with GPG, and has no signature"),
+            none.contains("it must be signed with GPG, but has no signature"),
             "{none}"
         );
     }
@@ -421,7 +423,7 @@ mod tests {
         let expired = scratch.path("b.gpg");
         std::fs::write(&expired, gpg.export(&old)).unwrap();
         let told_of = told(&with(&json!({ "keyPath": expired }))).unwrap();
-        let reason = format!("b.gpg: the key {old} (b) has expired on 2020-01-02");
+        let reason = format!("b.gpg: the key {old} (b) expired on 2020-01-02");
         assert!(told_of.contains(&reason), "{told_of}");
         assert_eq!(told(&with(&json!({ "keyPaths": [expired, file] }))), None);
     }

@@ -136,11 +136,11 @@ fn mistakes_in_a_policy_are_told_with_their_place() {
         (r#"{"default":[{}]}"#.into(), r#"default[0]: "type" is missing"#),
         (
             r#"{"default":[{"type":"reject"}],"default":[{"type":"insecureAcceptAnything"}]}"#.into(),
-            r#""default" is there twice at line 1"#,
+            r#"duplicate field "default" at line 1"#,
         ),
         (
             r#"{"default":[{"type":"reject"}],"Default":[]}"#.into(),
-            "Default: there is no field of this name",
+            "Default: unknown field",
         ),
         (
             r#"{"default":[{"type":"reject"}],"transports":[]}"#.into(),
@@ -148,11 +148,11 @@ fn mistakes_in_a_policy_are_told_with_their_place() {
         ),
         (
             r#"{"default":[{"type":"reject","keyPath":"/k"}]}"#.into(),
-            "default[0].keyPath: there is no field",
+            "default[0].keyPath: unknown field",
         ),
         (
             r#"{"default":[{"type":"rejects"}]}"#.into(),
-            r#"default[0].type: there is no requirement of the type "rejects""#,
+            r#"default[0].type: unknown requirement type "rejects""#,
         ),
         (
             r#"{"default":[{"type":"reject"}],"transports":{"atomic":{"":[{"type":"signedBaseLayer"}]}}}"#.into(),
@@ -164,10 +164,10 @@ fn mistakes_in_a_policy_are_told_with_their_place() {
         ),
         (
             r#"{"default":[{"type":"reject"}],"transports":{"docker":{"a.io":[{"type":"reject"}],"A.io":[{"type":"reject"}]}}}"#.into(),
-            r#"transports.docker["a.io"]: this scope is there twice"#,
+            r#"transports.docker["a.io"]: duplicate scope"#,
         ),
-        (scoped("https://a.example"), "names no scheme"),
-        (scoped("ex*.example"), "only a whole domain"),
+        (scoped("https://a.example"), "must not have a scheme"),
+        (scoped("ex*.example"), "must cover a whole domain"),
         (scoped("a.example/"), "slash"),
         (signed(json!({})), "default[0]: needs exactly one of"),
         (signed(json!({ "keyPath": "/a", "keyData": "x" })), "default[0]: needs exactly one of"),
@@ -177,17 +177,17 @@ fn mistakes_in_a_policy_are_told_with_their_place() {
         (signed(json!({ "keyPaths": ["/a", "b"] })), "default[0].keyPaths[1]: "),
         (signed(json!({ "keyPaths": vec!["/a"; 65] })), "default[0].keyPaths: more than 64 keys"),
         (signed(json!({ "keyData": "%" })), "default[0].keyData: it is not base64"),
-        (signed(json!({ "keyData": key("x") })), r#"default[0].keyData: there is no "PUBLIC KEY" in it"#),
+        (signed(json!({ "keyData": key("x") })), r#"default[0].keyData: it has no "PUBLIC KEY" block"#),
         (
             signed(json!({ "keyDatas": [key("-----BEGIN PUBLIC KEY-----\nMAA=\n-----END PUBLIC KEY-----\n")] })),
             "default[0].keyDatas[0]: it is malformed",
         ),
         (
             signed(json!({ "keyPath": "/a", "signedIdentity": { "type": "any" } })),
-            "default[0].signedIdentity.type: there is no identity",
+            "default[0].signedIdentity.type: unknown identity type",
         ),
         (signed(json!({ "keyPath": "/a", "signedIdentity": null })), "default[0].signedIdentity: must be an object"),
-        (signed(json!({ "keyPath": "/a", "keypath": "/b" })), "default[0].keypath: there is no field"),
+        (signed(json!({ "keyPath": "/a", "keypath": "/b" })), "default[0].keypath: unknown field"),
     ] {
         let error = parse_text(&text).unwrap_err();
         assert!(error.contains(complaint), "{text}: {error}");
@@ -326,7 +326,7 @@ fn keys_that_cannot_be_used_are_named() {
             .unwrap_err()
     };
     let p521 = scene.signer("p521", KeyKind::P521);
-    assert!(judge(p521.public_key().to_owned()).contains("its kind is not supported"));
+    assert!(judge(p521.public_key().to_owned()).contains("its key type is not supported"));
     let missing = judge(PathBuf::from("/nowhere/key.pub"));
     assert!(
         missing.starts_with("signature policy /p.json: default[0]: the key /nowhere/key.pub: "),
@@ -338,12 +338,12 @@ fn keys_that_cannot_be_used_are_named() {
         path
     };
     let pem = p521.public_pem();
-    assert!(judge(write(b"")).contains("there is no \"PUBLIC KEY\""));
+    assert!(judge(write(b"")).contains("it has no \"PUBLIC KEY\""));
     assert!(judge(write(format!("{pem}{pem}").as_bytes())).contains("more than one key"));
     assert!(judge(write(&vec![b'x'; 70_000])).contains("larger than the 65536 bytes"));
     assert!(judge(scene.scratch.subdir("keys")).contains("not a regular file"));
     let private = std::fs::read(scene.scratch.path("keys/p521.key")).unwrap();
-    assert!(judge(write(&private)).contains("there is no \"PUBLIC KEY\""));
+    assert!(judge(write(&private)).contains("it has no \"PUBLIC KEY\""));
 }
 
 #[test]
@@ -379,7 +379,7 @@ fn a_signature_counts_for_its_image_its_name_and_its_key_only() {
         (
             &exact,
             vec![],
-            "it has to be signed, and has no signature: there is none at sha256-",
+            "it must be signed, but has no signature: none at sha256-",
         ),
         (
             &exact,
@@ -399,26 +399,26 @@ fn a_signature_counts_for_its_image_its_name_and_its_key_only() {
         (
             &exact,
             vec![cosign.clone()],
-            "without a tag, as cosign makes them",
+            "without a tag, like the signatures of cosign",
         ),
         (&by(&signer), vec![cosign.clone()], "\"matchRepository\""),
         (
             &repository,
             vec![sign(&digest, "b.example/app:1")],
-            "not for one of a.example/app",
+            "not for an image of a.example/app",
         ),
         (
             &exact,
             vec![stranger.sign_image(&digest, "a.example/app:1")],
-            "it is not by ",
+            "it is not signed with ",
         ),
         (&exact, vec![not_base64.clone()], "it is not base64"),
         (
             &exact,
             vec![raw("{}")],
-            "what was signed can't be read: \"critical\" is missing",
+            "cannot read the signed content: \"critical\" is missing",
         ),
-        (&exact, vec![raw("")], "what was signed can't be read"),
+        (&exact, vec![raw("")], "cannot read the signed content"),
         (
             &exact,
             vec![not_base64, sign(&digest, "a.example/app:2"), cosign.clone()],
@@ -489,7 +489,7 @@ fn a_namespace_has_its_own_file_or_the_node_s() {
         Ok::<_, Error>(policy)
     };
     let missing = place("team").unwrap_err().to_string();
-    orlop_testkit::assert_contains!(missing, "policy.json: there is no such file");
+    orlop_testkit::assert_contains!(missing, "policy.json: the file does not exist");
     let text = json!({ "default": reject() }).to_string();
     std::fs::write(&node, &text).unwrap();
     std::fs::write(dir.join("team.json"), &text).unwrap();
@@ -507,7 +507,7 @@ fn a_namespace_has_its_own_file_or_the_node_s() {
         panic!("{doubts:?}");
     };
     let doubt = doubt.to_string();
-    let told = "odd.json: transports.docker[\"a.example/Team\"]: no image falls under this scope: ";
+    let told = "odd.json: transports.docker[\"a.example/Team\"]: no image matches this scope: ";
     assert!(doubt.contains(told), "{doubt}");
     std::fs::remove_file(dir.join("odd.json")).unwrap();
     for odd in [
@@ -521,7 +521,7 @@ fn a_namespace_has_its_own_file_or_the_node_s() {
     ] {
         let error = place(odd).unwrap_err().to_string();
         assert!(
-            error.contains("can't be a namespace with a policy"),
+            error.contains("is not a valid namespace name"),
             "{odd}: {error}"
         );
     }

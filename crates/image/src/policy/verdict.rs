@@ -81,8 +81,8 @@ impl Policy {
         };
         for (index, requirement) in requirements.list.iter().enumerate() {
             let (fulfilled, reason) = match requirement {
-                Requirement::AcceptAnything => (true, "any image fulfils this".to_owned()),
-                Requirement::Reject => (false, "no image fulfils this".to_owned()),
+                Requirement::AcceptAnything => (true, "any image is accepted".to_owned()),
+                Requirement::Reject => (false, "every image is rejected".to_owned()),
                 Requirement::Sigstore(signed) => {
                     let judged = signed.judge(subject);
                     told(judged.map_err(|reason| unreadable(index, reason))?)

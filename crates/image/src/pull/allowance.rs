@@ -31,7 +31,7 @@ impl Allowance {
         let announced = sizes.fold(0, u64::saturating_add);
         let limit = limits.image_bytes;
         let left = limit.checked_sub(announced).ok_or_else(|| {
-            let layers = format!("{what}, with layers of {announced} bytes to download,");
+            let layers = format!("the download size of {what} ({announced} bytes)");
             too_large(layers, limit)
         })?;
         Ok(Arc::new(Self {
@@ -65,10 +65,7 @@ impl Spending for Spent {
             .left
             .fetch_update(Ordering::Relaxed, Ordering::Relaxed, take);
         if taken.is_err() {
-            let what = format!(
-                "{}, with its layers to download and what they hold,",
-                self.from.what
-            );
+            let what = format!("the size of {}, downloaded and unpacked,", self.from.what);
             return Err(too_large(what, self.from.limit));
         }
         self.bytes.fetch_add(bytes, Ordering::Relaxed);

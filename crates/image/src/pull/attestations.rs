@@ -49,7 +49,7 @@ async fn envelope(remote: &Remote, what: &str, layer: &Layer) -> Result<String> 
     if bytes.len() as u64 != layer.size {
         return Err(Error::invalid(
             what,
-            "one of them has another length than is said",
+            "the length of one of them differs from the manifest",
         ));
     }
     String::from_utf8(bytes).map_err(|error| Error::invalid(what, error))
@@ -89,8 +89,8 @@ pub(crate) fn listed_attestations(
             || longest.is_some_and(|longest| longest > MAX_BESIDE)
         {
             let limit = format!(
-                "{MAX_ENVELOPE} bytes, {MAX_TOGETHER} of all together, and {MAX_BESIDE} of each \
-                 thing beside it"
+                "{MAX_ENVELOPE} bytes each, {MAX_TOGETHER} bytes in total and {MAX_BESIDE} bytes \
+                 for each annotation"
             );
             return Err(Error::too_large(format!("one of {what}"), limit));
         }

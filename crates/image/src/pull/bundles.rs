@@ -38,7 +38,7 @@ pub(super) async fn attached(
     found.order_by_key(|one| !is_signature(one));
     if found.len() > MAX_FETCHED {
         let count = found.len();
-        tracing::debug!(%digest, count, "only some of what is attached is looked at");
+        tracing::debug!(%digest, count, "too many artifacts are attached to an image; reading only the first ones");
         found.truncate(MAX_FETCHED);
     }
     let fetched = found.iter().map(|one| fetch(remote, digest, one));
@@ -97,7 +97,7 @@ async fn fetch(remote: &Remote, subject: &Digest, one: &Referrer) -> Result<Opti
             | Error::TooLarge { .. }
             | Error::DigestMismatch { .. }),
         ) => {
-            tracing::debug!(%subject, attached = %one.digest, %error, "what is attached does not count");
+            tracing::debug!(%subject, attached = %one.digest, %error, "ignoring an artifact that is attached to an image");
             Ok(None)
         }
         Err(error) => Err(error),
@@ -105,7 +105,7 @@ async fn fetch(remote: &Remote, subject: &Digest, one: &Referrer) -> Result<Opti
 }
 
 async fn read(remote: &Remote, subject: &Digest, digest: &Digest) -> Result<Option<Attached>> {
-    let what = format!("what is attached to {subject}");
+    let what = format!("an artifact attached to {subject}");
     let fetched = remote.manifest(&digest.to_string(), Some(*digest)).await?;
     let Some(layer) = bundle_of(&what, &fetched.bytes)? else {
         let signatures = signatures::of_manifest(remote, subject, &fetched.bytes).await?;

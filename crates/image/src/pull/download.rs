@@ -150,7 +150,7 @@ impl Work<'_> {
                 ) => last = Some(error),
             }
         }
-        Err(last.unwrap_or_else(|| Error::invalid(self.what, "it is nowhere to be found")))
+        Err(last.unwrap_or_else(|| Error::invalid(self.what, "no registry has it")))
     }
 
     async fn write(&self, at: u64, batch: &mut Vec<Bytes>) -> Result<()> {

@@ -101,7 +101,7 @@ impl Flights {
         let patience = *self.alone.lock();
         let alone = left_alone(flight.waiters.subscribe(), patience);
         let given_up = Error::Cancelled(format!(
-            "pulling {}, for which nobody has waited for {patience:?} (images.abandon_after),",
+            "pulling {}, which had no waiting client for {patience:?} (images.abandon_after),",
             request.reference
         ));
         flights.insert(request.clone(), flight.clone());

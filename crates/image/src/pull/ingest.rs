@@ -226,7 +226,7 @@ impl Ingest {
         };
         for path in [&self.map_path, &self.data_path] {
             if let Err(error) = remove(path).or_else(|_| remove(path)) {
-                tracing::warn!(path = %path.display(), %error, "could not remove a download; a later sweep does");
+                tracing::warn!(path = %path.display(), %error, "cannot remove a download; a later cleanup removes it");
                 // A map without its data would have the next pull of this believe in it.
                 return;
             }
@@ -286,7 +286,7 @@ impl Download for Unpacking {
 }
 
 fn given_up() -> io::Error {
-    io::Error::other("its download was given up")
+    io::Error::other("its download was cancelled")
 }
 
 /// How often a layer that waits for bytes looks whether others need its memory.
@@ -357,7 +357,7 @@ impl Read for IngestReader {
         if read == 0 {
             return Err(io::Error::new(
                 io::ErrorKind::UnexpectedEof,
-                "the downloaded file is cut short",
+                "the downloaded file is truncated",
             ));
         }
         self.at += read as u64;

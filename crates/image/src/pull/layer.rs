@@ -315,7 +315,7 @@ impl LayerJob<'_> {
                 Err(Error::DigestMismatch { .. } | Error::InvalidImage { .. }) if resumed => {
                     tracing::info!(
                         what = self.what,
-                        "a resumed download is damaged; fetching it anew"
+                        "a resumed download is damaged; downloading it again"
                     );
                 }
                 other => return other,
@@ -527,7 +527,7 @@ impl LayerJob<'_> {
 fn with_bookkeeping(unpacked: Unpacked, scratch: &Scratch) -> Result<Unpacked> {
     const BLOCK: u64 = 4096;
     let tape = scratch.path().join(TAPE);
-    let look = std::fs::metadata(&tape).map_err(|error| Error::at("looking at", &tape, error))?;
+    let look = std::fs::metadata(&tape).map_err(|error| Error::at("checking", &tape, error))?;
     Ok(Unpacked {
         disk_bytes: unpacked.disk_bytes + look.len().next_multiple_of(BLOCK) + BLOCK,
         inodes: unpacked.inodes + 3,

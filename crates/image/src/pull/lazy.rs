@@ -77,7 +77,7 @@ fn by_claim(blob: &Descriptor) -> Option<Way> {
     match Claim::of(compression, annotation) {
         Ok(claim) => claim.map(Way::Claim),
         Err(error) => {
-            tracing::info!(layer = %blob.digest, %error, "a layer is pulled whole");
+            tracing::info!(layer = %blob.digest, %error, "pulling a layer completely instead of lazily");
             None
         }
     }
@@ -91,7 +91,7 @@ fn by_index(blob: &Descriptor, index: &soci::Manifest) -> Option<Way> {
             Some(Way::Soci(ztoc.to_string().parse().ok()?, toc))
         }
         Err(error) => {
-            tracing::info!(layer = %blob.digest, %error, "a layer is pulled whole");
+            tracing::info!(layer = %blob.digest, %error, "pulling a layer completely instead of lazily");
             None
         }
     }
@@ -104,8 +104,9 @@ pub(super) async fn soci_index(remote: &Remote, manifest: &Manifest) -> Option<s
         let digest: Digest = named
             .parse()
             .map_err(|error| Error::invalid("the name of a SOCI index", error))?;
-        let expected = orlop_toc::Digest::parse(named)
-            .ok_or_else(|| Error::invalid("the name of a SOCI index", "it is no sha256"))?;
+        let expected = orlop_toc::Digest::parse(named).ok_or_else(|| {
+            Error::invalid("the name of a SOCI index", "it is not a sha256 digest")
+        })?;
         let fetched = remote.manifest(named, Some(digest)).await?;
         let index = soci::Manifest::parse(&fetched.bytes, expected);
         index.map_err(|error| Error::invalid("a SOCI index", orlop_causes::with_causes(&error)))
@@ -113,7 +114,7 @@ pub(super) async fn soci_index(remote: &Remote, manifest: &Manifest) -> Option<s
     match found.await {
         Ok(index) => Some(index),
         Err(error) => {
-            tracing::info!(index = named, %error, "an image is pulled without its SOCI index");
+            tracing::info!(index = named, %error, "pulling an image without its SOCI index");
             None
         }
     }
@@ -145,7 +146,11 @@ impl LayerJob<'_> {
             ) => Err(error),
             Err(error) => {
                 let error = orlop_causes::with_causes(&error);
-                tracing::info!(what = self.what, error, "a layer is pulled whole");
+                tracing::info!(
+                    what = self.what,
+                    error,
+                    "pulling a layer completely instead of lazily"
+                );
                 Ok(None)
             }
         }

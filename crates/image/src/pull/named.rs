@@ -38,8 +38,8 @@ impl Named {
         };
         if is_other {
             return Err(Error::Crowded(format!(
-                "another image with the configuration {} is here, of which nobody has hashed the layers: pull it \
-                 again, or remove the other one",
+                "this node stores another image with the configuration {} whose layers were pulled \
+                 lazily and not verified; pull it again or remove the other one",
                 known.id
             )));
         }

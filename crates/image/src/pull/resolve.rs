@@ -99,7 +99,7 @@ impl Asker<'_> {
         }
         Err(Error::invalid(
             format!("manifest of {what}"),
-            format!("its indexes are nested more than {MAX_INDEX_DEPTH} deep"),
+            format!("its indexes are nested more than {MAX_INDEX_DEPTH} levels deep"),
         ))
     }
 

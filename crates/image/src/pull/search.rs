@@ -94,7 +94,7 @@ pub(super) async fn gather(
     let (stores, is_told) = match stores(config).await {
         Err(error) if needs.any() => return Err(error),
         Err(error) => {
-            tracing::debug!(%error, "where signatures are can't be told");
+            tracing::debug!(%error, "cannot read the configuration of the signature stores");
             (Stores::default(), false)
         }
         Ok(stores) => (stores, true),
@@ -104,8 +104,8 @@ pub(super) async fn gather(
         return Err(Error::Configuration {
             path: file.display().to_string(),
             reason: format!(
-                "it says \"use-sigstore-attachments: false\" of {name}, whose policy asks for \
-                 \"sigstoreSigned\": remove one of them"
+                "it sets \"use-sigstore-attachments: false\" for {name}, but the policy requires \
+                 \"sigstoreSigned\"; remove one of them"
             ),
         });
     }
@@ -134,7 +134,7 @@ pub(super) async fn gather(
         messages: is_told && messages.is_some(),
     };
     if let Some(error) = found.missed.as_ref().filter(|_| !needs.attached) {
-        tracing::debug!(image = %name, %error, "signatures can't be had");
+        tracing::debug!(image = %name, %error, "cannot fetch signatures");
     }
     found.evidence.manifests = manifests.to_vec();
     found.evidence.messages = messages.unwrap_or_default();
@@ -157,11 +157,11 @@ async fn wait<T>(
     Ok(match tokio::time::timeout(PATIENCE, found).await {
         Ok(Ok(found)) => Some(found),
         Ok(Err(error)) => {
-            tracing::debug!(image = %name, %error, "signatures can't be had");
+            tracing::debug!(image = %name, %error, "cannot fetch signatures");
             None
         }
         Err(_) => {
-            tracing::debug!(image = %name, "signatures come too slowly");
+            tracing::debug!(image = %name, "fetching signatures timed out");
             None
         }
     })
@@ -272,7 +272,7 @@ impl Found {
             if has_none {
                 return Err(error);
             }
-            one.reason.push_str("; there may be more, but: ");
+            one.reason.push_str("; more signatures may exist, but: ");
             one.reason.push_str(&error.to_string());
         }
         Ok(verdict)

@@ -116,8 +116,8 @@ fn too_large(what: &str) -> Error {
     Error::too_large(
         format!("one of {what}"),
         format!(
-            "{MAX_PAYLOAD} bytes, {MAX_SIGNATURE} of the signature itself, and {MAX_BESIDE} of each \
-             thing beside it"
+            "{MAX_PAYLOAD} bytes, {MAX_SIGNATURE} bytes for the signature itself and {MAX_BESIDE} \
+             bytes for each annotation"
         ),
     )
 }

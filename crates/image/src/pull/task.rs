@@ -187,7 +187,7 @@ async fn lazily(
     if claims_another(context, config, ids, &lazily) {
         tracing::info!(
             image = %request.reference,
-            "another image with this configuration has come bit by bit: this one is pulled whole"
+            "another image with this configuration was pulled lazily; pulling this one completely"
         );
         return none();
     }
@@ -303,12 +303,13 @@ pub(crate) fn check(
     }
     let wanted = if config.module.is_some() {
         let [layer] = &manifest.layers[..] else {
-            let problem = format!("{what} is an artifact of more, or less, than one module");
+            let problem =
+                format!("{what} is a WebAssembly artifact that does not have exactly one module");
             return Err(Error::Unsupported(problem));
         };
         if !config.names_module(&layer.digest) {
             let problem = format!(
-                "it does not tell the digest of its module, {}",
+                "it does not contain the digest of its module, {}",
                 layer.digest
             );
             return Err(Error::invalid(format!("configuration of {what}"), problem));
@@ -321,7 +322,7 @@ pub(crate) fn check(
         return Err(Error::invalid(
             format!("manifest of {what}"),
             format!(
-                "it has {} layers, the configuration {}",
+                "it has {} layers, but the configuration has {}",
                 manifest.layers.len(),
                 config.diff_ids.len()
             ),
@@ -333,7 +334,7 @@ pub(crate) fn check(
             Kind::ErofsLayer if wanted == Kind::Layer => {
                 if !is_known("erofs") {
                     return Err(Error::Unsupported(format!(
-                        "{what} has layers of EROFS, which the kernel has not"
+                        "{what} has EROFS layers, which the kernel does not support"
                     )));
                 }
             }
@@ -388,7 +389,7 @@ async fn make_room(context: &Context, what: &str, at_work: &TaskTracker) {
         store.update_and_sweep(Duration::ZERO, |_, _| Ok(()))
     });
     if let Err(error) = swept.await {
-        tracing::warn!(what, %error, "removing unused layers from a full disk; the next garbage collection tries again");
+        tracing::warn!(what, %error, "cannot remove unused layers from a full disk; the next garbage collection tries again");
     }
 }
 
@@ -478,14 +479,14 @@ async fn check_space(context: &Context, what: &str, jobs: &[&LayerJob<'_>]) -> R
     let root = context.store.layout().root().to_owned();
     let free = blocking(move || {
         let stat =
-            rustix::fs::statvfs(&root).map_err(|error| Error::at("looking at", &root, error))?;
+            rustix::fs::statvfs(&root).map_err(|error| Error::at("checking", &root, error))?;
         Ok(stat.f_bavail.saturating_mul(stat.f_frsize))
     })
     .await?;
     if needed > free {
         return Err(Error::DiskFull {
             doing: format!(
-                "pulling {what}, which needs {needed} bytes to download; there are {free}"
+                "pulling {what}, which needs {needed} bytes to download; {free} bytes are free"
             ),
         });
     }

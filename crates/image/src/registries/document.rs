@@ -116,9 +116,10 @@ impl Reader {
         if let Some(old) = file.registries {
             return Err(self.wrong(
                 old.span().start,
-                "version 1 of the format is not read: write a `[[registry]]` with its `location` for each \
-                 entry of [registries.insecure] (`insecure = true`) and [registries.block] (`blocked = \
-                 true`), and the list of [registries.search] as `unqualified-search-registries`",
+                "version 1 of the format is not supported; write a `[[registry]]` with its \
+                 `location` for each entry of [registries.insecure] (`insecure = true`) and \
+                 [registries.block] (`blocked = true`), and the list of [registries.search] as \
+                 `unqualified-search-registries`",
             ));
         }
         let mut document = Document::default();
@@ -128,7 +129,7 @@ impl Reader {
             let prefix = entry.prefix.to_string();
             if let Some(line) = known.insert(prefix.clone(), entry.own.place.line) {
                 let reason = format!(
-                    "the prefix {prefix:?} has an entry in line {line} already; make one of the two"
+                    "the prefix {prefix:?} already has an entry in line {line}; merge the two"
                 );
                 return Err(self.wrong(table.span().start, &reason));
             }
@@ -144,7 +145,7 @@ impl Reader {
             let at = mode.span().start;
             let read = Mode::parse(mode.get_ref()).ok_or_else(|| {
                 let reason = format!(
-                    "{:?} is no mode of short names: enforcing, permissive or disabled",
+                    "{:?} is not a short name mode; use enforcing, permissive or disabled",
                     mode.get_ref()
                 );
                 self.wrong(at, &reason)
@@ -156,7 +157,7 @@ impl Reader {
             let name = name.into_inner();
             if !is_alias(&name) {
                 let reason = format!(
-                    "{name:?} can't be an alias: it must be a name without a registry, a tag and a digest"
+                    "{name:?} is not a valid alias; use a name without a registry, tag or digest"
                 );
                 return Err(self.wrong(at, &reason));
             }
@@ -235,7 +236,7 @@ impl Reader {
                 "tag-only" => Pulls::ByTag,
                 other => {
                     let reason = format!(
-                        "{other:?} is nothing to pull from a mirror: all, digest-only or tag-only"
+                        "{other:?} is not a value of `pull-from-mirror`; use all, digest-only or tag-only"
                     );
                     return Err(self.wrong(word.span().start, &reason));
                 }
@@ -256,7 +257,7 @@ impl Reader {
         let location = Location::parse(text.get_ref()).map_err(|reason| wrong(&reason))?;
         if !location.is_a_host() {
             let reason = format!(
-                "{:?} names no host: one has a dot or a port, or is localhost",
+                "{:?} does not name a host; a host has a dot or a port, or is localhost",
                 text.get_ref()
             );
             return Err(wrong(&reason));
@@ -264,7 +265,7 @@ impl Reader {
         let wanted = prefix.location().map_or("", Location::selector);
         if location.selector() != wanted {
             return Err(wrong(
-                "the tag or digest of a location must be that of its prefix",
+                "a location must have the same tag or digest as its prefix",
             ));
         }
         Ok(location)
@@ -278,7 +279,7 @@ impl Reader {
             return Ok(text.to_owned());
         }
         let reason = format!(
-            "{:?} is no registry to search: name a host, with its port if it has one",
+            "{:?} is not a registry to search; name a host, with its port if it has one",
             host.get_ref()
         );
         Err(self.wrong(host.span().start, &reason))
@@ -291,8 +292,8 @@ impl Reader {
             Ok(target) if location.is_a_host() && location.selector().is_empty() => Ok(target),
             _ => {
                 let reason = format!(
-                    "{text:?} is nothing that an alias can stand for: name a registry and a repository, \
-                     without a tag and a digest"
+                    "{text:?} is not a valid alias target; name a registry and a repository, \
+                     without a tag or digest"
                 );
                 Err(self.wrong(at, &reason))
             }

@@ -131,7 +131,7 @@ fn paths(path: &Path) -> Result<Vec<PathBuf>> {
                     more.push(entry);
                 }
                 if more.len() > MOST_FILES {
-                    let reason = format!("has more than {MOST_FILES} files");
+                    let reason = format!("it has more than {MOST_FILES} files");
                     return Err(Error::Configuration {
                         path: dir.display().to_string(),
                         reason,
@@ -162,7 +162,7 @@ fn stamp(path: &Path) -> Result<Stamp> {
 fn wrong(path: &Path, error: &std::io::Error) -> Error {
     let hint = match error.kind() {
         // What it blocks would not be blocked without it.
-        ErrorKind::NotFound => "; write it, or take images.registries_conf away",
+        ErrorKind::NotFound => "; create the file or remove images.registries_conf",
         _ => "",
     };
     Error::Configuration {

@@ -310,7 +310,7 @@ mod tests {
             (
                 "[[registry]]\nprefix = \"a.b\"\nlocation = \"b/c\"",
                 3,
-                "no host",
+                "does not name a host",
             ),
             (
                 "[[registry]]\nlocation = \"a.b\"\n\n[[registry]]\nprefix = \"A.b/\"",
@@ -335,7 +335,7 @@ mod tests {
             (
                 "[[registry]]\nlocation = \"a.b\"\n[[registry.mirror]]\nlocation = \"c.d\"\npull-from-mirror = \"x\"",
                 5,
-                "nothing to pull",
+                "is not a value of",
             ),
             (
                 "[[registry]]\nlocation = \"a.b\"\nmirror-by-digest-only = true\n[[registry.mirror]]\n\
@@ -343,21 +343,33 @@ mod tests {
                 6,
                 "contradict",
             ),
-            ("\nshort-name-mode = \"strict\"", 2, "no mode"),
+            (
+                "\nshort-name-mode = \"strict\"",
+                2,
+                "is not a short name mode",
+            ),
             (
                 "unqualified-search-registries = [\n\"a.b\",\n\"a.b/c\"]",
                 3,
-                "no registry",
+                "is not a registry",
             ),
             (
                 "unqualified-search-registries = [\"hub\"]",
                 1,
-                "no registry",
+                "is not a registry",
             ),
-            ("[aliases]\n\"a.b/c\" = \"d.e/f\"", 2, "can't be an alias"),
-            ("[aliases]\n\"a:1\" = \"d.e/f\"", 2, "can't be an alias"),
-            ("[aliases]\na = \"d.e/f:1\"", 2, "alias can stand"),
-            ("[aliases]\na = \"f\"", 2, "alias can stand"),
+            (
+                "[aliases]\n\"a.b/c\" = \"d.e/f\"",
+                2,
+                "is not a valid alias",
+            ),
+            ("[aliases]\n\"a:1\" = \"d.e/f\"", 2, "is not a valid alias"),
+            (
+                "[aliases]\na = \"d.e/f:1\"",
+                2,
+                "is not a valid alias target",
+            ),
+            ("[aliases]\na = \"f\"", 2, "is not a valid alias target"),
             ("credential-helpers = [\"../x\"]", 1, "not the name"),
         ] {
             let error = merged(&[text]).unwrap_err().to_string();

@@ -68,7 +68,7 @@ impl Registries {
             Ok(Source {
                 repository: there.map_err(|reason| Error::Configuration {
                     path: endpoint.place.to_string(),
-                    reason: format!("the location is not for {repository}: {reason}"),
+                    reason: format!("the location cannot be used for {repository}: {reason}"),
                 })?,
                 insecure: endpoint.insecure,
                 is_mirror,

@@ -32,8 +32,8 @@ impl Location {
     pub(crate) fn parse(text: &str) -> Result<Self, String> {
         if text.contains("://") {
             return Err(format!(
-                "{text:?} has a scheme; name the host alone, and say `insecure = true` where it is to be \
-                 asked without TLS"
+                "{text:?} has a scheme; name only the host, and set `insecure = true` if it does \
+                 not use TLS"
             ));
         }
         let text = text.trim_end_matches('/');
@@ -42,8 +42,8 @@ impl Location {
         }
         if text.contains('*') {
             return Err(format!(
-                "{text:?} has a `*`, which stands for part of a host only at the start of a prefix, as \
-                 in \"*.example.com\""
+                "{text:?} has a `*`, which is allowed only at the start of a prefix, as in \
+                 \"*.example.com\""
             ));
         }
         let wrong = |reason: &str| format!("{text:?}: {reason}");
@@ -58,7 +58,7 @@ impl Location {
             None => (path, None),
         };
         let selector = match (tag, digest) {
-            (Some(_), Some(_)) => return Err(wrong("it has a tag and a digest")),
+            (Some(_), Some(_)) => return Err(wrong("it has both a tag and a digest")),
             (Some(tag), None) => {
                 check_tag(tag).map_err(wrong)?;
                 format!(":{tag}")
@@ -96,11 +96,11 @@ impl Location {
         let name = parts.join("/");
         if parts.len() < 2 {
             return Err(format!(
-                "it makes {name:?} of the name, which is a host alone"
+                "it turns the name into {name:?}, which is only a host"
             ));
         }
         Repository::parse(&name)
-            .map_err(|reason| format!("it makes {name:?} of the name: {reason}"))
+            .map_err(|reason| format!("it turns the name into {name:?}: {reason}"))
     }
 }
 
@@ -112,7 +112,7 @@ impl Prefix {
         };
         if domain.contains(['*', '/', '@']) {
             return Err(format!(
-                "{text:?}: a `*` is for whole hosts, as in \"*.example.com\""
+                "{text:?}: a `*` must cover whole host names, as in \"*.example.com\""
             ));
         }
         check_domain(domain).map_err(|reason| format!("{text:?}: {reason}"))?;
@@ -260,7 +260,7 @@ mod tests {
             ("/", "empty"),
             ("https://a.example", "scheme"),
             ("a.*.example", "`*`"),
-            ("*.a.example/b", "whole hosts"),
+            ("*.a.example/b", "whole host names"),
             ("*.", "host name is not valid"),
             ("a.example/B", "lower case"),
             ("a.example//b", "empty"),
@@ -285,7 +285,7 @@ mod tests {
             assert_eq!(joined.to_string(), expected);
         }
         let host_alone = Location::parse("b.example").unwrap().join("");
-        assert!(host_alone.unwrap_err().contains("host alone"));
+        assert!(host_alone.unwrap_err().contains("only a host"));
         let long = "x".repeat(250);
         let error = Location::parse("b.example").unwrap().join(&long);
         assert!(error.unwrap_err().contains("255"));

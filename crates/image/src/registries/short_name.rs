@@ -95,14 +95,15 @@ impl Registries {
             Some((hosts, place)) if !hosts.is_empty() => (hosts, place),
             Some((_, place)) => {
                 return Err(refuse(format!(
-                    "it is no alias, and `unqualified-search-registries` ({place}) is empty; say the \
-                     registry, as in \"docker.io/library/busybox\""
+                    "it is not an alias, and `unqualified-search-registries` ({place}) is empty; \
+                     name the registry, as in \"docker.io/library/busybox\""
                 )));
             }
             None => {
                 return Err(refuse(
-                    "it is no alias, and images.registries_conf has no `unqualified-search-registries`; \
-                     say the registry, as in \"docker.io/library/busybox\""
+                    "it is not an alias, and images.registries_conf has no \
+                     `unqualified-search-registries`; name the registry, as in \
+                     \"docker.io/library/busybox\""
                         .to_owned(),
                 ));
             }
@@ -117,8 +118,8 @@ impl Registries {
         if let (Some((Mode::Enforcing, mode)), [_, _, ..]) = (&self.mode, &names[..]) {
             let list: Vec<String> = names.iter().map(ToString::to_string).collect();
             return Err(refuse(format!(
-                "it may be {} ({place}), and `short-name-mode` ({mode}) lets none of them be tried; say \
-                 the registry, or make it an alias",
+                "it can be {} ({place}), and `short-name-mode` ({mode}) forbids trying them; name \
+                 the registry or define an alias",
                 list.join(" or ")
             )));
         }

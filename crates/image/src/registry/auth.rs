@@ -88,7 +88,7 @@ impl Authorizer {
             .iter()
             .filter_map(|demand| challenge::parse(demand))
             .max_by_key(|challenge| matches!(challenge, Challenge::Bearer { .. }))
-            .ok_or_else(|| refuse("it asks for a login of an unknown kind".to_owned()))?;
+            .ok_or_else(|| refuse("it requires an unknown authentication scheme".to_owned()))?;
         let value = match (challenge, login) {
             (_, Some(Login::Token(token))) => format!("Bearer {token}"),
             (Challenge::Basic, Some(Login::Basic { username, password })) => {
@@ -96,7 +96,7 @@ impl Authorizer {
             }
             (Challenge::Basic, Some(Login::Identity(_))) => {
                 return Err(refuse(
-                    "it takes a password, not an identity token".to_owned(),
+                    "it requires a password, not an identity token".to_owned(),
                 ));
             }
             (Challenge::Basic, None) => {
@@ -136,7 +136,7 @@ impl Authorizer {
             }
         };
         let mut value = HeaderValue::try_from(value)
-            .map_err(|_| refuse("its credentials can't be put in a header".to_owned()))?;
+            .map_err(|_| refuse("its credentials cannot be sent in an HTTP header".to_owned()))?;
         value.set_sensitive(true);
         if rejected == Some(&value) {
             return Err(refuse("the credentials are not accepted".to_owned()));
@@ -207,13 +207,13 @@ impl Question {
     ) -> Result<String, TokenError> {
         let mut url = Url::parse(&self.realm).map_err(|_| {
             TokenError::Refused(format!(
-                "its token server {:?} is not an address",
+                "its token server {:?} is not a valid URL",
                 self.realm
             ))
         })?;
         if !matches!(url.scheme(), "http" | "https") {
             return Err(TokenError::Refused(
-                "its token server is not an http address".to_owned(),
+                "its token server is not an http or https URL".to_owned(),
             ));
         }
         let server = super::host::authority(&url);
@@ -221,12 +221,12 @@ impl Question {
         let plain = url.scheme() == "http" && !is_loopback(&url);
         if plain && host.base.scheme() == "https" {
             return Err(TokenError::Refused(format!(
-                "its token server {server} is to be asked unencrypted, which the registry is not"
+                "its token server {server} uses http, but the registry uses https"
             )));
         }
         if plain && !own && login.is_some() {
             return Err(TokenError::Refused(format!(
-                "its token server {server} would get the credentials unencrypted"
+                "its token server {server} uses http, and credentials must not be sent unencrypted"
             )));
         }
         let within = transport
@@ -292,22 +292,22 @@ impl Question {
             .map_err(|_| failed("its token server does not answer".to_owned()))??;
         if status.is_client_error() && status != http::StatusCode::TOO_MANY_REQUESTS {
             return Err(TokenError::Refused(format!(
-                "its token server answers {status}"
+                "its token server responds with {status}"
             )));
         }
         if !status.is_success() {
             return Err(TokenError::Failed(
-                format!("its token server answers {status}"),
+                format!("its token server responds with {status}"),
                 wait,
             ));
         }
         let answer: TokenAnswer = serde_json::from_slice(&body)
-            .map_err(|_| failed("its token server's answer can't be read".to_owned()))?;
+            .map_err(|_| failed("the response of its token server is malformed".to_owned()))?;
         answer
             .token
             .filter(|token| !token.is_empty())
             .or(answer.access_token)
-            .ok_or_else(|| failed("its token server gives no token".to_owned()))
+            .ok_or_else(|| failed("its token server returned no token".to_owned()))
     }
 }
 

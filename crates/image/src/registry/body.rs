@@ -48,7 +48,7 @@ impl Body {
 
     /// There are more bytes than there should be.
     pub(crate) fn too_long(&self) -> Attempt {
-        self.protocol("it sends more bytes than the manifest says")
+        self.protocol("it sent more bytes than the manifest states")
     }
 
     /// The host does not do what it was asked for.
@@ -64,7 +64,7 @@ impl Body {
 /// Why a small body couldn't be read.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum ReadError {
-    #[error("the answer is longer than the {0} bytes that are read of it")]
+    #[error("the response is longer than the limit of {0} bytes")]
     TooLong(u64),
     #[error(transparent)]
     Http(#[from] reqwest::Error),

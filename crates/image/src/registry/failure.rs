@@ -26,18 +26,18 @@ impl Failure {
         if let Some(tls) = find_tls(&error) {
             return Self::Untrusted(match tls {
                 rustls::Error::InvalidCertificate(_) => format!(
-                    "its certificate is not accepted: {tls}; if it has an authority of its own, \
-                     name that as \"ca\" in the registry's hosts.toml"
+                    "its certificate is not trusted: {tls}; if it uses a private certificate \
+                     authority, set \"ca\" in the registry's hosts.toml"
                 ),
                 rustls::Error::AlertReceived(_) => format!(
-                    "it ends the TLS handshake: {tls}; if it asks for a client's certificate, \
-                     name one as \"client\" in the registry's hosts.toml"
+                    "it rejected the TLS handshake: {tls}; if it requires a client certificate, set \
+                     \"client\" in the registry's hosts.toml"
                 ),
                 rustls::Error::InvalidMessage(_) => format!(
-                    "it does not speak TLS: {tls}; if it is meant to be asked without, name it \
-                     as \"http://…\" in the registry's hosts.toml"
+                    "it does not speak TLS: {tls}; if it uses plain HTTP, name it as \"http://…\" \
+                     in the registry's hosts.toml"
                 ),
-                _ => format!("no TLS connection comes about: {tls}"),
+                _ => format!("cannot establish a TLS connection: {tls}"),
             });
         }
         // A handshake that is cut in the middle is a bad connection, not a missing host.

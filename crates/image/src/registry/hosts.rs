@@ -202,7 +202,7 @@ fn host(address: &str, settings: &Settings, dir: &Path) -> Result<Host, String> 
     }
     if !base.username().is_empty() || base.password().is_some() {
         return Err(format!(
-            "host of {:?} has credentials in its address",
+            "the address of host {:?} contains credentials",
             authority(&base)
         ));
     }
@@ -227,7 +227,7 @@ fn host(address: &str, settings: &Settings, dir: &Path) -> Result<Host, String> 
         for value in values.as_slice() {
             let value: HeaderValue = value
                 .parse()
-                .map_err(|_| format!("header {name} has a value that can't be sent"))?;
+                .map_err(|_| format!("header {name} has an invalid value"))?;
             headers.append(name.clone(), value);
         }
     }
@@ -265,7 +265,10 @@ fn tls(settings: &Settings, dir: &Path) -> Result<Tls, String> {
                     [certificate] => Ok((dir.join(certificate), None)),
                     [certificate, key] if key.is_empty() => Ok((dir.join(certificate), None)),
                     [certificate, key] => Ok((dir.join(certificate), Some(dir.join(key)))),
-                    _ => Err("a client entry is not a certificate and a key".to_owned()),
+                    _ => Err(
+                        "a client entry must be a certificate, or a certificate and a key"
+                            .to_owned(),
+                    ),
                 },
             })
             .collect::<Result<_, _>>()?,

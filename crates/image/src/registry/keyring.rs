@@ -82,7 +82,7 @@ fn check(dir: &Path, namespace: &str) -> Result<()> {
     let shown: String = namespace.chars().take(MAX_NAMESPACE).collect();
     Err(Error::Configuration {
         path: dir.display().to_string(),
-        reason: format!("{shown:?} can't be a namespace with credentials"),
+        reason: format!("{shown:?} is not a valid namespace name"),
     })
 }
 

@@ -84,13 +84,15 @@ impl Remote {
             if status.is_redirection() {
                 let target = redirect_target(&place, &response)
                     .filter(|target| place.scheme() == "http" || target.scheme() == "https")
-                    .ok_or_else(|| against(&place, "it redirects to no such address".to_owned()))?;
+                    .ok_or_else(|| {
+                        against(
+                            &place,
+                            "it redirects to an invalid address or from https to http".to_owned(),
+                        )
+                    })?;
                 let checked = transport.reach.check(url, &target).await;
                 within = checked.map_err(|reason| {
-                    against(
-                        &place,
-                        format!("it redirects to where it must not: {reason}"),
-                    )
+                    against(&place, format!("its redirect is not allowed: {reason}"))
                 })?;
                 place = target;
                 continue;

@@ -83,7 +83,7 @@ fn asked_for<T>(
 ) -> Result<Option<T>> {
     match asked {
         Err(error @ HelperError::Failed(_)) => {
-            tracing::warn!(place, host, %error, "no credentials");
+            tracing::warn!(place, host, %error, "cannot get credentials from a credential helper");
             Ok(None)
         }
         asked => asked.map_err(|error| wrong(Path::new(place), error.to_string())),

@@ -63,7 +63,7 @@ impl Within {
             Some(bad) if good.is_empty() => {
                 let (kind, address) = (zone(bad.ip()).kind(), bad.ip());
                 let reason =
-                    format!("{host} has {kind} address ({address}), which it had not before");
+                    format!("{host} now has {kind} address ({address}), which is not allowed");
                 Err(io::Error::new(io::ErrorKind::PermissionDenied, reason))
             }
             _ => Ok(good),
@@ -123,8 +123,8 @@ impl Reach {
         {
             let kind = zone.kind();
             return Err(format!(
-                "{host} has {kind} address ({worst}), to which a registry that is not there itself \
-                 must not send anybody; if that is meant, add {host:?} to images.internal_hosts"
+                "{host} has {kind} address ({worst}), and a registry with a more public address \
+                 must not refer to it; to allow it, add {host:?} to images.internal_hosts"
             ));
         }
         let host = host.to_owned();

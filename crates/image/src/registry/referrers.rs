@@ -36,7 +36,7 @@ impl Remote {
         digest: &Digest,
         is_wanted: impl Fn(&str) -> bool + Sync,
     ) -> Result<Vec<Referrer>> {
-        let what = format!("what is attached to {digest}");
+        let what = format!("the list of artifacts attached to {digest}");
         let list = GetReferrers {
             what: &what,
             digest,
@@ -65,7 +65,7 @@ impl Remote {
         if found.len() > MAX_REFERRERS {
             return Err(Error::too_large(
                 what,
-                format!("{MAX_REFERRERS} of one type"),
+                format!("{MAX_REFERRERS} artifacts of one type"),
             ));
         }
         Ok(found)

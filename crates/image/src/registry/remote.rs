@@ -145,7 +145,7 @@ impl Remote {
                     Attempt::Final(protocol(
                         what,
                         host,
-                        "it serves another range than it was asked for",
+                        "it sent a different range than requested",
                     ))
                 })?
         } else {
@@ -171,7 +171,7 @@ impl Remote {
                 format!("its address {url:?} {reason}"),
             ))
         };
-        let parsed = Url::parse(url).map_err(|_| refuse("can't be read"))?;
+        let parsed = Url::parse(url).map_err(|_| refuse("is not a valid URL"))?;
         if parsed.scheme() != "https" {
             return Err(refuse("is not an https address"));
         }
@@ -194,7 +194,7 @@ impl Remote {
             if response.status().is_redirection() {
                 place = redirect_target(&place, &response)
                     .filter(|target| target.scheme() == "https")
-                    .ok_or_else(|| refuse("redirects to no https address"))?;
+                    .ok_or_else(|| refuse("redirects to an address that is not https"))?;
                 continue;
             }
             if !response.status().is_success() {
@@ -220,7 +220,7 @@ impl Remote {
             return Ok(None);
         };
         let checked = self.transport.reach.check(&own.base, url).await;
-        checked.map_err(|reason| format!("must not be asked: {reason}"))
+        checked.map_err(|reason| format!("is not allowed: {reason}"))
     }
 
     /// Remembers that the credentials are not taken.
@@ -339,7 +339,7 @@ impl Remote {
                 return Ok((response, redirected.then_some((place, within))));
             }
             let target = redirect_target(&place, &response).ok_or_else(|| {
-                Attempt::Final(protocol(what, host, "it redirects to no valid address"))
+                Attempt::Final(protocol(what, host, "it redirects to an invalid address"))
             })?;
             if place.scheme() == "https" && target.scheme() != "https" {
                 return Err(Attempt::Final(protocol(
@@ -353,7 +353,7 @@ impl Remote {
             } else {
                 let allowed = self.transport.reach.check(&host.base, &target).await;
                 allowed.map_err(|reason| {
-                    let reason = format!("it redirects to where it must not: {reason}");
+                    let reason = format!("its redirect is not allowed: {reason}");
                     Attempt::Final(protocol(what, host, &reason))
                 })?
             };
@@ -500,7 +500,7 @@ impl Remote {
                 None,
             )),
             Err(_) => Err(Attempt::Transient(
-                unavailable(what, &host.name(), "the answer stalls".to_owned()),
+                unavailable(what, &host.name(), "the response stalled".to_owned()),
                 None,
             )),
         }
@@ -603,7 +603,7 @@ fn protocol(what: &str, host: &Host, reason: &str) -> Error {
 }
 
 fn unreachable_range(what: &str) -> Attempt {
-    Attempt::Abort(Error::invalid(what, "its size is absurd"))
+    Attempt::Abort(Error::invalid(what, "its size is out of range"))
 }
 
 #[cfg(test)]

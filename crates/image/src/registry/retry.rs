@@ -101,11 +101,11 @@ impl Remote {
                     Ok(done) => return Ok(done),
                     Err(Attempt::Abort(error)) => return Err(error),
                     Err(Attempt::Final(error)) => {
-                        tracing::debug!(host = host.name(), %error, "a registry host was given up");
+                        tracing::debug!(host = host.name(), %error, "a registry host failed and is not tried again");
                         *given_up = Some(error);
                     }
                     Err(Attempt::Transient(error, wanted)) => {
-                        tracing::debug!(host = host.name(), %error, "a registry host failed for now");
+                        tracing::debug!(host = host.name(), %error, "a registry host failed and is tried again");
                         pause = pause.max(wanted);
                         last = Some(error);
                     }
@@ -115,7 +115,7 @@ impl Remote {
                         last = Some(error);
                     }
                     Err(Attempt::Unreachable(error)) => {
-                        tracing::debug!(host = host.name(), %error, "a registry host can't be reached");
+                        tracing::debug!(host = host.name(), %error, "cannot reach a registry host");
                         host.standing.note_unreachable();
                         *unreached += 1;
                         if host.standing.is_down() && *unreached >= MOST_UNREACHED {
@@ -132,7 +132,7 @@ impl Remote {
                 return Err(answer.unwrap_or_else(|| Error::Configuration {
                     path: format!("hosts of {}", self.repository),
                     reason: format!(
-                        "no host may {}",
+                        "no host is allowed to {}",
                         match need {
                             Capability::Pull => "serve content (\"pull\")",
                             Capability::Resolve => "resolve tags (\"resolve\")",

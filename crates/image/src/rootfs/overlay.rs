@@ -115,7 +115,7 @@ impl OverlayMount {
     /// where nobody else looks, each clone is put on the directory that it is a clone of, and
     /// found there by its name.
     fn mount_apart(&self) -> Result<OwnedFd> {
-        let doing = "mounting layers with the ids of a user namespace";
+        let doing = "mounting layers with the ID mappings of a user namespace";
         let unmapped = Self {
             idmap: None,
             ..self.clone()
@@ -125,8 +125,8 @@ impl OverlayMount {
             for lower in &self.lower {
                 self.cover(lower).map_err(|error| match error {
                     Errno::INVAL | Errno::NOSYS | Errno::OPNOTSUPP => Error::Unsupported(format!(
-                        "layers cannot be mounted with the ids of a user namespace here \
-                         ({error}); it takes Linux 5.19 and a file system with idmapped mounts"
+                        "cannot mount layers with the ID mappings of a user namespace ({error}); \
+                         this requires Linux 5.19 and a file system that supports idmapped mounts"
                     )),
                     error => Error::at(doing, lower, error),
                 })?;
@@ -178,7 +178,7 @@ impl OverlayMount {
     /// The same for so many layers that their names don't fit: seen from a directory in memory
     /// that nobody else sees, in which each has a number for its name.
     fn mount_by_short_names(&self) -> Result<OwnedFd> {
-        let failed = |error: Errno| Error::io("giving layers short names", error.into());
+        let failed = |error: Errno| Error::io("creating short names for layers", error.into());
         let apart = || {
             own_directory().map_err(failed)?;
             enter_memory().map_err(failed)?;
@@ -193,7 +193,7 @@ impl OverlayMount {
             }
             if short.legacy_data().len() > LEGACY_DATA {
                 return Err(Error::Unsupported(format!(
-                    "{} layers are more than this kernel can mount; it takes Linux 6.8 or newer",
+                    "this kernel cannot mount {} layers; use Linux 6.8 or newer",
                     self.lower.len()
                 )));
             }
@@ -236,7 +236,7 @@ fn on_a_thread(mount: impl FnOnce() -> Result<OwnedFd> + Send) -> Result<OwnedFd
     thread::scope(|scope| {
         let thread = thread::Builder::new().name("mount".to_owned());
         started(thread.spawn_scoped(scope, mount))
-            .map_err(|error| Error::io("starting a thread that mounts", error))?
+            .map_err(|error| Error::io("starting a mount thread", error))?
             .join()
             .unwrap_or_else(|_| Err(Error::io("mounting an overlay", Errno::IO.into())))
     })

@@ -195,7 +195,7 @@ impl Store {
         self.unmount_idle();
         match std::fs::remove_file(self.layout.running()) {
             Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
-                tracing::warn!(%error, "the image store cannot be noted as closed; the next start checks it");
+                tracing::warn!(%error, "cannot mark the image store as closed; the next start checks it");
             }
             _ => {}
         }
@@ -217,6 +217,6 @@ pub(crate) fn now() -> u64 {
 
 impl From<redb::StorageError> for Error {
     fn from(error: redb::StorageError) -> Self {
-        Self::store("using the image index", error)
+        Self::store("accessing the image index", error)
     }
 }

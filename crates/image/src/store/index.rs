@@ -177,7 +177,7 @@ impl Index {
     ) -> Result<Result<T, redb::Error>> {
         let done = work(self.opened(slot)?);
         if let Err(error @ (redb::Error::Io(_) | redb::Error::PreviousIo)) = &done {
-            tracing::warn!(%error, "using the image index; the next use opens it again");
+            tracing::warn!(%error, "cannot access the image index; the next access opens it again");
             *slot = None;
         }
         Ok(done)
@@ -215,8 +215,8 @@ fn open_database(path: &Path) -> Result<Database> {
 /// who knows the node can decide this.
 fn unreadable(path: &Path) -> String {
     format!(
-        "the image index {}; if it is damaged, move it away: layers are found again, images must \
-         be pulled again",
+        "the image index {} (if it is damaged, move it to another directory: layers are found \
+         again, but images must be pulled again)",
         path.display()
     )
 }
@@ -262,7 +262,10 @@ fn read_all<K: Ord, V: DeserializeOwned>(
             all.insert(key, value);
         } else {
             // Written by another version: what it spoke of is swept or pulled again.
-            tracing::warn!(key = key.value(), "an index record can't be read; left out");
+            tracing::warn!(
+                key = key.value(),
+                "ignoring a record of the image index that cannot be read"
+            );
         }
     }
     Ok(all)

@@ -87,7 +87,7 @@ impl Inherited {
         };
         image.set_attributes(&self.names(), look).map_err(|error| {
             let path = String::from_utf8_lossy(&self.path);
-            let doing = format!("giving {path:?} the look of the layer below");
+            let doing = format!("copying the attributes of {path:?} from the layer below");
             Error::store(doing, error)
         })
     }
@@ -137,7 +137,7 @@ impl Inherited {
         set().map_err(|error| {
             let path = String::from_utf8_lossy(&self.path);
             Error::io(
-                format!("giving {path:?} the look of the layer below"),
+                format!("copying the attributes of {path:?} from the layer below"),
                 error.into(),
             )
         })

@@ -26,8 +26,9 @@ const UNDER_WAY: &str = "trusted.orlop.labelling";
 const LONGEST_LABEL: usize = 4096;
 
 /// What is to be done where the policy is in the way.
-pub(super) const MEND_POLICY: &str = "see that the node's policy knows the label and lets this program set it (with \
-    one such as container-selinux), or name one that it knows as `ro_file` in its contexts/lxc_contexts, and restart";
+pub(super) const MEND_POLICY: &str = "install an SELinux policy that defines the label and allows \
+    the daemon to set it (for example container-selinux), or set `ro_file` in the \
+    contexts/lxc_contexts of the policy to a label that it defines, and restart";
 
 /// The label of a store's layers.
 pub(super) struct LayerLabel {
@@ -65,9 +66,9 @@ impl LayerLabel {
                 path = %dir.display(),
                 label = self.label,
                 error = %errno,
-                "could not label a directory of the image store: SELinux may keep containers from their layers; \
-                 put the store on a file system with extended attributes, and see that the node's policy knows the \
-                 label and lets this program set it",
+                "cannot label a directory of the image store: SELinux may deny containers access to \
+                 their layers; use a file system with extended attributes, and an SELinux policy \
+                 that defines the label and allows the daemon to set it",
             );
             if is_refused_everywhere(errno) {
                 return;
@@ -112,8 +113,8 @@ fn is_refused_everywhere(errno: Errno) -> bool {
 fn way_out(errno: Errno) -> Option<&'static str> {
     match errno {
         Errno::ACCESS | Errno::PERM => Some(MEND_POLICY),
-        Errno::ROFS => Some("mount the disk of the image store so that it can be written to"),
-        Errno::NOSPC | Errno::DQUOT => Some("make room on the disk of the image store"),
+        Errno::ROFS => Some("mount the disk of the image store read-write"),
+        Errno::NOSPC | Errno::DQUOT => Some("free space on the disk of the image store"),
         _ => None,
     }
 }

@@ -247,10 +247,10 @@ fn a_layer_on_a_disk_that_is_read_only_or_full_is_no_damage_and_no_matter_of_the
     let refused = refused.join().unwrap();
     assert!(matches!(&refused, Error::Unlabelled { .. }), "{refused}");
     let refused = refused.to_string();
-    assert!(refused.ends_with("can be written to"), "{refused}");
+    assert!(refused.ends_with("read-write"), "{refused}");
     assert!(!refused.contains("policy"), "{refused}");
     // No disk is filled up for this.
     assert_eq!(way_out(Errno::NOSPC), way_out(Errno::DQUOT));
-    assert!(way_out(Errno::NOSPC).unwrap().contains("room"));
+    assert!(way_out(Errno::NOSPC).unwrap().contains("free space"));
     assert_eq!(way_out(Errno::IO), None, "this is the disk's own failure");
 }

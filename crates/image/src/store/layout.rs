@@ -191,7 +191,7 @@ impl Layout {
         let paths = std::mem::take(&mut *left());
         for path in paths {
             if let Err(error) = remove_path(&path) {
-                tracing::warn!(path = %path.display(), %error, "could not remove a scratch directory again");
+                tracing::warn!(path = %path.display(), %error, "still cannot remove a scratch directory");
                 left().push(path);
             }
         }
@@ -232,7 +232,7 @@ impl Scratch {
 impl Drop for Scratch {
     fn drop(&mut self) {
         if let Err(error) = remove_path(&self.path) {
-            tracing::warn!(path = %self.path.display(), %error, "could not remove a scratch directory; the next work tries again");
+            tracing::warn!(path = %self.path.display(), %error, "cannot remove a scratch directory; the next operation tries again");
             let mut left = self.left.lock();
             left.push(std::mem::take(&mut self.path));
         }

@@ -26,10 +26,10 @@ impl Store {
             change.layers.push((*key, Some(record.clone())));
             Ok(())
         })?;
-        tracing::info!(layer = %key, "all of a lazy layer is here");
+        tracing::info!(layer = %key, "a lazy layer is completely fetched");
         if let Err(error) = self.mount_anew(key, &record.form) {
             // What is mounted does as well.
-            tracing::warn!(layer = %key, %error, "a layer that is whole stays mounted as it was");
+            tracing::warn!(layer = %key, %error, "cannot remount a completely fetched layer; the old mount stays");
         }
         Ok(())
     }

@@ -90,7 +90,7 @@ impl Store {
         })?;
         let found = file
             .metadata()
-            .map_err(|error| Error::at("looking at", &path, error))?;
+            .map_err(|error| Error::at("checking", &path, error))?;
         if found.len() != sealed.bytes {
             let (is, was) = (found.len(), sealed.bytes);
             return Err(damaged(format!("its file has {is} bytes instead of {was}")));
@@ -101,7 +101,7 @@ impl Store {
             if measured.as_ref() != Some(seal) {
                 let found = measured.unwrap_or_else(|| "none".to_owned());
                 return Err(damaged(format!(
-                    "its file has the seal {found}, not {seal}"
+                    "its file has the fs-verity digest {found}, not {seal}"
                 )));
             }
         }
@@ -110,7 +110,7 @@ impl Store {
             Some(libc::EINVAL) if label.is_some() && is_sound(&file) => Error::Unlabelled {
                 layer: format!("layer {key}"),
                 label: label.unwrap_or_default().to_owned(),
-                reason: "the kernel does not take it".to_owned(),
+                reason: "the kernel rejects the label".to_owned(),
                 way_out: MEND_POLICY,
             },
             Some(libc::EUCLEAN | libc::EBADMSG | libc::EINVAL) => {
@@ -140,7 +140,7 @@ impl Store {
                 .any(|lease| lease.layers.contains(key))
         };
         if let Err(error) = sweep(&self.layout.mounts(), leased) {
-            tracing::warn!(%error, "layers stay mounted; the next start unmounts those that are gone");
+            tracing::warn!(%error, "cannot unmount unused layers; the next start unmounts them");
         }
     }
 }
@@ -179,8 +179,8 @@ fn kernel_has(kind: &str) -> Result<()> {
         return Ok(());
     }
     Err(Error::Unsupported(format!(
-        "layers cannot be files here: the kernel has no file system {kind}; \
-         set images.store = \"files\""
+        "cannot store layers as file system images: the kernel has no file system {kind}; set \
+         images.store = \"files\""
     )))
 }
 
@@ -225,7 +225,7 @@ fn is_mounted(dir: &Path) -> Result<bool> {
     let look = |path: &Path| match fs::symlink_metadata(path) {
         Ok(found) => Ok(Some(found.dev())),
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
-        Err(error) => Err(Error::at("looking at", path, error)),
+        Err(error) => Err(Error::at("checking", path, error)),
     };
     let here = look(dir)?;
     Ok(here.is_some() && here != look(dir.parent().unwrap_or(dir))?)

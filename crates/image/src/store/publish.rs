@@ -168,10 +168,10 @@ fn take_back(layout: &Layout, index: &Index, moved: &[Job]) -> bool {
             let is_there = !known && layer.exists();
             let back = is_there.then(|| std::fs::rename(&layer, scratch.path()));
             back.unwrap_or(Ok(()))
-                .map_err(|error| Error::at("taking back", &layer, error))
+                .map_err(|error| Error::at("moving back", &layer, error))
         });
         if let Err(error) = taken {
-            tracing::warn!(%error, "a layer stays that no image uses, until the next garbage collection");
+            tracing::warn!(%error, "cannot remove a layer that no image uses; the next garbage collection tries again");
             all = false;
         }
     }

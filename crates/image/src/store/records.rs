@@ -158,7 +158,7 @@ mod latin1 {
     pub(super) fn deserialize<'de, D: Deserializer<'de>>(
         from: D,
     ) -> Result<Vec<Vec<u8>>, D::Error> {
-        let bad = |_| serde::de::Error::custom("a path has a character beyond one byte");
+        let bad = |_| serde::de::Error::custom("a path contains a character above U+00FF");
         Vec::<String>::deserialize(from)?
             .iter()
             .map(|path| {

@@ -198,7 +198,7 @@ impl Store {
         self.unmount(&key)?;
         match fs::rename(self.layout.layer(&key), out.path().join(FS)) {
             Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
-                Err(Error::at("taking out", &self.layout.layer(&key), error))
+                Err(Error::at("moving away", &self.layout.layer(&key), error))
             }
             _ => Ok(out),
         }
@@ -211,7 +211,7 @@ impl Store {
         if to.exists() || !from.exists() {
             return Ok(());
         }
-        fs::rename(&from, &to).map_err(|error| Error::at("putting back", &to, error))?;
+        fs::rename(&from, &to).map_err(|error| Error::at("restoring", &to, error))?;
         self.index.update(|_, change| {
             change.layers.push((record.key, Some(record)));
             Ok(())

@@ -24,7 +24,7 @@ pub(super) fn mend(layout: &Layout, index: &Index, used: SystemTime) -> Result<(
     fs::write(layout.running(), b"")
         .map_err(|error| Error::at("writing", &layout.running(), error))?;
     if unclean {
-        tracing::info!(root = %layout.root().display(), "the image store was not closed; checking it");
+        tracing::info!(root = %layout.root().display(), "the image store was not closed cleanly; checking it");
     }
     for path in entries(&layout.tmp())? {
         remove_path(&path).map_err(|error| Error::at("removing", &path, error))?;
@@ -47,7 +47,7 @@ pub(super) fn mend(layout: &Layout, index: &Index, used: SystemTime) -> Result<(
             }
         }
         for key in &lost {
-            tracing::warn!(layer = %key, "a layer is gone from disk");
+            tracing::warn!(layer = %key, "a layer is missing on disk");
             change.layers.push((*key, None));
         }
         let there = |key| {
@@ -56,7 +56,7 @@ pub(super) fn mend(layout: &Layout, index: &Index, used: SystemTime) -> Result<(
         };
         for (id, image) in &state.images {
             if !image.layers.iter().all(there) {
-                tracing::warn!(image = %id, tags = ?image.tags, "an image lost a layer and is forgotten; pull it again");
+                tracing::warn!(image = %id, tags = ?image.tags, "removed an image that lost a layer; pull it again");
                 change.images.push((*id, None));
             }
         }
@@ -94,7 +94,7 @@ fn remove_torn(layout: &Layout, index: &Index, used: SystemTime) -> Result<()> {
             continue;
         };
         if leased.contains(key) {
-            tracing::warn!(layer = %key, %error, "a layer is damaged and in use; `orlop image verify --repair` mends it");
+            tracing::warn!(layer = %key, %error, "a layer is damaged and in use; `orlop image verify --repair` repairs it");
             continue;
         }
         tracing::warn!(layer = %key, %error, "removing a damaged layer");
@@ -166,7 +166,7 @@ fn is_there(layout: &Layout, record: &LayerRecord) -> Result<bool> {
     match fs::metadata(&path) {
         Ok(found) => Ok(found.is_dir() == (record.form == Form::Files)),
         Err(error) if is_absence(&error) => Ok(false),
-        Err(error) => Err(Error::at("looking at", &path, error)),
+        Err(error) => Err(Error::at("checking", &path, error)),
     }
 }
 

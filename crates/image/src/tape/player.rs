@@ -67,9 +67,9 @@ pub(crate) fn check_lengths(tape: &Path, root: &Path) -> Result<()> {
         let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         let look = open_beneath(root_dir.fd(), &path, flags)
             .and_then(fstat)
-            .map_err(|error| Error::io(format!("looking at {}", name()), error.into()))?;
+            .map_err(|error| Error::io(format!("checking {}", name()), error.into()))?;
         if u64::try_from(look.st_size).is_ok_and(|size| size < end) {
-            return Err(Error::invalid(name(), "it is cut short"));
+            return Err(Error::invalid(name(), "it is truncated"));
         }
     }
 }
@@ -90,7 +90,12 @@ enum Failure {
 }
 
 fn run(tape: &mut impl Read) -> io::Result<Run> {
-    let malformed = || io::Error::new(io::ErrorKind::InvalidData, "the tape is malformed");
+    let malformed = || {
+        io::Error::new(
+            io::ErrorKind::InvalidData,
+            "the saved tar metadata of the layer is malformed",
+        )
+    };
     let [kind] = bytes(tape)?;
     match kind {
         LITERAL => {
@@ -146,5 +151,5 @@ fn bytes<const N: usize>(tape: &mut impl Read) -> io::Result<[u8; N]> {
 }
 
 fn undelivered(error: io::Error) -> Error {
-    Error::io("handing out an archive", error)
+    Error::io("sending an archive", error)
 }

@@ -40,7 +40,7 @@ impl Recorder {
         };
         end()
             .and_then(|()| self.out.finish().map(drop))
-            .map_err(|error| Error::io("writing a layer's tape", error))?;
+            .map_err(|error| Error::io("saving the tar metadata of a layer", error))?;
         Ok(self.replayable)
     }
 

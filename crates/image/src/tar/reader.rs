@@ -241,7 +241,7 @@ impl<'a, R: BufRead, J: Record> Reader<'a, R, J> {
         while more {
             let block = self
                 .block()?
-                .ok_or_else(|| self.malformed("it ends in a sparse map"))?;
+                .ok_or_else(|| self.malformed("it ends in the middle of a sparse map"))?;
             sparse::gnu_entries(&block[..sparse::GNU_EXTENSION_ENTRIES], &mut segments)
                 .map_err(|reason| self.malformed(reason))?;
             more = sparse::gnu_more(&block);
@@ -260,7 +260,7 @@ impl<'a, R: BufRead, J: Record> Reader<'a, R, J> {
         };
         let size = keys
             .size
-            .ok_or_else(|| self.malformed("a sparse file lacks its size"))?;
+            .ok_or_else(|| self.malformed("a sparse file has no size"))?;
         let stored = self.remaining;
         self.sparse_file(size, segments, stored).map(Some)
     }
@@ -276,11 +276,11 @@ impl<'a, R: BufRead, J: Record> Reader<'a, R, J> {
                 ));
             }
             if self.remaining < BLOCK as u64 {
-                return Err(self.malformed("it ends in a sparse map"));
+                return Err(self.malformed("it ends in the middle of a sparse map"));
             }
             let block = self
                 .block()?
-                .ok_or_else(|| self.malformed("it ends in a sparse map"))?;
+                .ok_or_else(|| self.malformed("it ends in the middle of a sparse map"))?;
             self.remaining -= BLOCK as u64;
             text.extend_from_slice(&block);
             // Parsing from the start at every block would be quadratic in a long map.
@@ -321,7 +321,7 @@ impl<'a, R: BufRead, J: Record> Reader<'a, R, J> {
         while (body.len() as u64) < size {
             let block = self
                 .block()?
-                .ok_or_else(|| self.malformed(format!("it ends in a {name}")))?;
+                .ok_or_else(|| self.malformed(format!("it ends in the middle of a {name}")))?;
             body.extend_from_slice(&block);
         }
         body.truncate(usize::try_from(size).unwrap_or(0));
@@ -333,7 +333,7 @@ impl<'a, R: BufRead, J: Record> Reader<'a, R, J> {
         self.padding = (BLOCK as u64 - size % BLOCK as u64) % BLOCK as u64;
         size.checked_add(BLOCK as u64)
             .map(|_| ())
-            .ok_or_else(|| self.malformed("a size is absurd"))
+            .ok_or_else(|| self.malformed("a size is out of range"))
     }
 
     /// Content that nobody took is recorded as it is.
@@ -365,7 +365,7 @@ impl<'a, R: BufRead, J: Record> Reader<'a, R, J> {
     fn end(&mut self) -> Result<Option<Entry>> {
         match self.block()? {
             Some(block) if block.iter().any(|byte| *byte != 0) => {
-                Err(self.malformed("data follows its end mark"))
+                Err(self.malformed("data follows the end of the archive"))
             }
             _ => Ok(None),
         }
@@ -414,7 +414,7 @@ fn spend(overhead: &mut u64, bytes: usize, bounds: Bounds, what: &str) -> Result
         return Ok(());
     }
     Err(Error::too_large(
-        format!("what {what} has beside the content of files"),
+        format!("the tar metadata of {what}"),
         format!("{} bytes", bounds.overhead_bytes),
     ))
 }

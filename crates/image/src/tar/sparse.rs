@@ -87,7 +87,7 @@ pub(super) fn check(map: &[Segment], size: u64, stored: u64) -> Result<(), Strin
         Ok(())
     } else {
         Err(format!(
-            "a sparse map covers {total} bytes, the archive has {stored}"
+            "a sparse map covers {total} bytes, but the archive has {stored}"
         ))
     }
 }

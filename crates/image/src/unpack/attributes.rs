@@ -97,7 +97,7 @@ fn tolerate(name: &[u8], done: Result<()>) -> Result<()> {
         Err(Errno::OPNOTSUPP) => {
             tracing::debug!(
                 attribute = %String::from_utf8_lossy(name),
-                "the image's file system doesn't support an extended attribute; left out"
+                "skipped an extended attribute that the file system does not support"
             );
             Ok(())
         }

@@ -170,7 +170,10 @@ impl<T: Target> Extractor<'_, T> {
             EntryKind::File { .. } => return self.file(path, entry, reader),
             EntryKind::HardLink(target) => return self.hard_link(path, target),
             EntryKind::Symlink(target) if target.is_empty() || target.contains(&0) => {
-                return Err(self.refuse(path, "it is a symbolic link to nothing"));
+                return Err(self.refuse(
+                    path,
+                    "it is a symbolic link with an empty or invalid target",
+                ));
             }
             EntryKind::Directory => self.target.directory(path, entry).map(|()| false),
             _ => self.target.special(path, entry),
@@ -246,7 +249,7 @@ impl<T: Target> Extractor<'_, T> {
             Ok(Linked::Done { overwrote }) => Ok(overwrote),
             Ok(Linked::Missing) => {
                 let to = String::from_utf8_lossy(&to).into_owned();
-                let problem = format!("it is a hard link to {to:?}, which the layer doesn't have");
+                let problem = format!("it is a hard link to {to:?}, which is not in the layer");
                 Err(self.refuse(path, problem))
             }
             Ok(Linked::Directory) => Err(self.refuse(path, "it is a hard link to a directory")),
@@ -268,7 +271,7 @@ impl<T: Target> Extractor<'_, T> {
         }
         let hidden = &name[WHITEOUT.len()..];
         if matches!(hidden, b"" | b"." | b"..") {
-            return Err(self.refuse(path, "it is a whiteout of nothing"));
+            return Err(self.refuse(path, "it is a whiteout that names no file"));
         }
         let made = self.target.whiteout(&[parent, hidden].concat());
         made.map_err(|error| self.failed(path, error))
@@ -301,13 +304,15 @@ fn failed(what: &str, path: &[u8], problem: Problem) -> Error {
     let error = match problem {
         Problem::Kernel(error) => error,
         Problem::Disk(error) => return failed_io(what, path, error),
-        Problem::TooMuch(limit) => return Error::too_large(format!("what {what} holds"), limit),
+        Problem::TooMuch(limit) => {
+            return Error::too_large(format!("the content of {what}"), limit);
+        }
     };
     let reason = match error {
         Errno::NAMETOOLONG => "its name is too long",
-        Errno::LOOP => "its path goes through too many links",
+        Errno::LOOP => "its path has too many symbolic links",
         Errno::NOTDIR => "its path goes through something that is not a directory",
-        Errno::EXIST => "something else is in its place",
+        Errno::EXIST => "another file has the same path",
         Errno::TOOBIG | Errno::RANGE | Errno::INVAL => "its attributes are not valid",
         Errno::FBIG => "it is larger than the file system allows",
         _ => return failed_io(what, path, error.into()),

@@ -130,7 +130,7 @@ fn unpack_to<J: RecordFiles, T: Target>(
         };
         let blob = decompressor
             .join()
-            .map_err(|_| Error::invalid(layer.what, "its decompressor gave up"))?;
+            .map_err(|_| Error::invalid(layer.what, "its decompressor failed"))?;
         // The compressed digest comes first: if the bytes are wrong, nothing else means much.
         if let (Some(expected), Ok((actual, _))) = (layer.blob, &blob)
             && expected != *actual

@@ -82,7 +82,7 @@ struct WindowTooLarge {
 
 /// A layer must give up its memory. It starts again when its download is complete.
 #[derive(Debug, thiserror::Error)]
-#[error("unpacking starts again when the layer is downloaded: other layers need its memory")]
+#[error("unpacking restarts when the layer is downloaded, because other layers need its memory")]
 struct Displaced;
 
 impl MemoryBudget {

@@ -252,7 +252,7 @@ pub(crate) fn clean(path: &[u8]) -> Result<Cow<'_, [u8]>, &'static str> {
     for part in path.split(|byte| *byte == b'/') {
         match part {
             b"" | b"." => {}
-            b".." => return Err("its name leads out of the layer with \"..\""),
+            b".." => return Err("its name contains \"..\", which leads out of the layer"),
             part => {
                 if !cleaned.is_empty() {
                     cleaned.push(b'/');

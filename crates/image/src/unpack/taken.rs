@@ -27,9 +27,10 @@ pub(crate) fn take(
     let written = write(layer, input, file, limits).inspect_err(|_| (layer.abandon)())?;
     let census = judge(file, limits).map_err(|fault| match fault {
         Fault::Io(error) => Error::io(format!("reading {}", layer.what), error),
-        fault @ (Fault::Unsupported(_) | Fault::NotErofs) => {
-            Error::Unsupported(format!("{} is an EROFS layer: {fault}", layer.what))
-        }
+        fault @ (Fault::Unsupported(_) | Fault::NotErofs) => Error::Unsupported(format!(
+            "{} cannot be used as an EROFS layer: {fault}",
+            layer.what
+        )),
         fault => Error::invalid(layer.what, fault),
     })?;
     tracing::debug!(what = layer.what, ?census, "a layer was published as EROFS");
@@ -126,8 +127,7 @@ fn judge(file: &File, limits: &Limits) -> Result<Census, Fault> {
         let fits = xattrs.iter().all(|(name, value)| {
             attributes::is_wanted(name) || is_directory && name == OPAQUE && value == b"y"
         });
-        fits.then_some(()).ok_or(Fault::Unsupported(
-            "attributes that are the host's business",
-        ))
+        fits.then_some(())
+            .ok_or(Fault::Unsupported("attributes that only the host may set"))
     })
 }

@@ -132,11 +132,11 @@ async fn artifacts_that_reach_out_or_are_too_large_are_refused() {
     .await;
     let file = ArtifactBlob::file;
     for (what, blobs, reason) in [
-        ("out", vec![file("../x", b"x")], "is no name"),
+        ("out", vec![file("../x", b"x")], "is not a valid file name"),
         (
             "whiteout",
             vec![file("a", b"a"), file(".wh.a", b"x")],
-            "is no name",
+            "is not a valid file name",
         ),
         (
             "twice",

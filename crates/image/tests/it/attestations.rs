@@ -36,9 +36,9 @@ async fn what_was_attested_is_found_and_kept() {
     let mut scene = Scene::new().await;
     let person = Person::with(Key::new());
     scene.set_for("policy.json", &wanted(&scene, &person, "v.example/app"));
-    assert_refused(scene.pull().await, "and has none");
+    assert_refused(scene.pull().await, "but has no such attestation");
     say(&scene, &person, &["https://a.example/other"]).await;
-    assert_refused(scene.pull().await, "and has none");
+    assert_refused(scene.pull().await, "but has no such attestation");
     say(&scene, &person, &["https://a.example/other", SAID]).await;
     let image = scene.pull().await.unwrap();
     scene.place.reopen().await;
@@ -51,7 +51,10 @@ async fn what_was_attested_is_found_and_kept() {
         .unwrap();
     scene.admit(&image).await.unwrap();
     scene.set_for("policy.json", &wanted(&scene, &person, "v.example/other"));
-    assert_refused(scene.admit(&image).await, "not for one of v.example/other");
+    assert_refused(
+        scene.admit(&image).await,
+        "not for an image of v.example/other",
+    );
 }
 
 #[tokio::test]
@@ -77,7 +80,7 @@ async fn they_are_asked_for_where_the_policy_asks_for_them_only() {
     scene.set_for("policy.json", &json!(both));
     let reference: Reference = name.parse().unwrap();
     let admitted = scene.place.images.admit(&image.id, Some(&reference), "");
-    assert_refused(admitted.await, "and has none");
+    assert_refused(admitted.await, "but has no such attestation");
     pull_for(&scene.place.images, &name, "").await.unwrap();
     assert_eq!(asked(), 1);
     let admitted = scene.place.images.admit(&image.id, Some(&reference), "");

@@ -328,13 +328,13 @@ async fn a_list_that_is_too_long_or_malformed_is_refused_where_it_is_needed() {
     for (fault, said) in [
         (
             Fault::content(INDEX, many(1025).to_string()),
-            "1024 of one type",
+            "1024 artifacts of one type",
         ),
         (
             Fault::content(INDEX, vec![b' '; 9 << 20]),
             "exceeds the limit of",
         ),
-        (Fault::content(INDEX, "[[[["), "what is attached to"),
+        (Fault::content(INDEX, "[[[["), "artifacts attached to"),
         (
             Fault::content(INDEX, r#"{"manifests":[{"digest":"x","artifactType":""}]}"#),
             "digest",
@@ -367,7 +367,7 @@ async fn a_list_that_is_too_long_or_malformed_is_refused_where_it_is_needed() {
     let mut other = scene.by_login();
     other["fulcio"]["oidcIssuer"] = "https://other.example".into();
     scene.set(&other);
-    assert_refused(scene.pull().await, "there may be more, but: ");
+    assert_refused(scene.pull().await, "more signatures may exist, but: ");
 }
 
 #[tokio::test]

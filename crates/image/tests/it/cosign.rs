@@ -181,13 +181,13 @@ async fn a_key_s_signatures_count_as_they_were_and_as_bundles() {
     let words = ["--key", &private, "--tlog-upload=false"];
     assert_refused(
         scene.pull(&requirement, "matchRepository").await,
-        "there is none at",
+        "has no signature",
     );
     scene.sign(false, &words, &[]);
     scene.pull(&requirement, "matchRepository").await.unwrap();
     assert_refused(
         scene.pull(&requirement, "matchExact").await,
-        "as cosign makes them",
+        "like the signatures of cosign",
     );
     if !scene.is_third {
         skip!("{NEEDS_THIRD}");
@@ -199,11 +199,14 @@ async fn a_key_s_signatures_count_as_they_were_and_as_bundles() {
     scene.pull(&requirement, "matchDigest").await.unwrap();
     assert_refused(
         scene.pull(&requirement, "matchRepository").await,
-        "it is for a digest alone and no repository",
+        "it names only a digest and no repository",
     );
     let mut logged = requirement.clone();
     logged["rekorPublicKeyPath"] = requirement["keyPath"].clone();
-    assert_refused(scene.pull(&logged, "matchDigest").await, "it is in no log");
+    assert_refused(
+        scene.pull(&logged, "matchDigest").await,
+        "it is not in a transparency log",
+    );
 }
 
 #[tokio::test]
@@ -218,12 +221,15 @@ async fn an_attestation_counts_for_its_type_and_its_repository() {
         let said = of_type("https://a.example/said");
         scene.pull(&said, "matchRepository").await.unwrap();
         let other = of_type("https://a.example/other");
-        assert_refused(scene.pull(&other, "matchDigest").await, "and has none");
+        assert_refused(
+            scene.pull(&other, "matchDigest").await,
+            "but has no such attestation",
+        );
         let signed = json!({ "keyPath": public });
         let complaint = if bundles {
-            "says something else"
+            "is not a signature"
         } else {
-            "it has to be signed, and has no signature"
+            "it must be signed, but has no signature"
         };
         assert_refused(scene.pull(&signed, "matchDigest").await, complaint);
     }
@@ -332,7 +338,7 @@ async fn a_login_s_signatures_count_as_they_were_and_in_bundles() {
             scene
                 .pull(&requirement(EMAIL, "https://x.example"), identity)
                 .await,
-            "is for a login at https://issuer.example, not at https://x.example",
+            "was issued for a login at https://issuer.example, not at https://x.example",
         );
         let mut said = requirement(EMAIL, ISSUER);
         said["predicateTypes"] = json!(["https://a.example/said"]);
@@ -341,7 +347,7 @@ async fn a_login_s_signatures_count_as_they_were_and_in_bundles() {
         other["rekorPublicKeyPath"] = json!(ct);
         assert_refused(
             scene.pull(&other, identity).await,
-            "its entry is of another log",
+            "its log entry is from another log",
         );
     }
 }
@@ -380,7 +386,7 @@ async fn a_login_s_signature_counts_at_the_time_that_an_authority_states() {
     requirement["tsaCAPath"] = json!(roots);
     assert_refused(
         scene.pull(&requirement, "matchDigest").await,
-        "its timestamp is not accepted: it is not by one of the authorities",
+        "its timestamp is not accepted: it is not issued by one of the authorities",
     );
 }
 

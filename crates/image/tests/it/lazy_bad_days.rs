@@ -162,7 +162,7 @@ async fn a_registry_that_forgets_about_ranges_is_not_believed() {
     let mut mounted = mounted!();
     mounted.befalls(Fault::IgnoreRange);
     let told = mounted.fails("c").await;
-    assert!(told.reason.contains("all of a layer"), "{}", told.reason);
+    assert!(told.reason.contains("the whole layer"), "{}", told.reason);
     mounted.heals().await;
 }
 

@@ -115,14 +115,18 @@ async fn what_is_no_proper_artifact_is_refused_with_the_reason() {
         (
             "of-another",
             of_module(CONFIG, &config, &[(MODULE, &other)]),
-            "does not tell the digest",
+            "does not contain the digest",
         ),
         (
             "two",
             of_module(CONFIG, &config, &[one, (MODULE, &other)]),
-            "than one module",
+            "exactly one module",
         ),
-        ("none", of_module(CONFIG, &config, &[]), "than one module"),
+        (
+            "none",
+            of_module(CONFIG, &config, &[]),
+            "exactly one module",
+        ),
         (
             "component",
             of_module(CONFIG, &component, &[one]),

@@ -265,7 +265,10 @@ async fn foreign_layers_are_fetched_from_where_the_manifest_says() {
             .all(|seen| !seen.headers.contains_key("authorization"))
     );
     let error = pulled(&format!("https://{}/down", front.host())).unwrap_err();
-    assert!(error.contains("redirects to no https address"), "{error}");
+    assert!(
+        error.contains("redirects to an address that is not https"),
+        "{error}"
+    );
     let error = pulled(&down).unwrap_err();
     assert!(error.contains("is not an https address"), "{error}");
 }

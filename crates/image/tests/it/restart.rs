@@ -182,6 +182,6 @@ async fn a_damaged_index_is_named_with_the_way_out() {
         .unwrap();
     assert!(matches!(error, Error::Store { .. }), "{error:?}");
     let text = error.to_string();
-    assert_contains!(text, "index.redb", "move it away");
+    assert_contains!(text, "index.redb", "move it to another directory");
     assert_eq!(scene.place.layer_dirs(), 3);
 }

@@ -110,7 +110,7 @@ pub(crate) fn accept() -> Value {
 #[tokio::test]
 async fn an_image_is_pulled_once_it_is_signed_and_no_layer_before() {
     let scene = Scene::new().await;
-    assert_refused(scene.pull().await, "there is none at sha256-");
+    assert_refused(scene.pull().await, "has no signature: none at sha256-");
     assert_eq!(scene.place.layer_dirs(), 0);
     assert!(
         scene.place.entries("ingest").is_empty(),
@@ -128,7 +128,7 @@ async fn an_artifact_of_webassembly_is_pulled_once_it_is_signed() {
     let scene = Scene::new().await;
     let artifact = BuiltImage::wasm_artifact(b"\0asm\x01\0\0\0");
     let name = scene.registry.push(&artifact, "team/app:1").await;
-    assert_refused(scene.pull().await, "there is none at sha256-");
+    assert_refused(scene.pull().await, "has no signature: none at sha256-");
     assert_eq!(scene.place.layer_dirs(), 0);
     scene.sign(artifact.digest(), &name).await;
     let image = scene.pull().await.unwrap();
@@ -142,7 +142,7 @@ async fn what_is_rejected_is_not_even_asked_for() {
     let proxy = FaultProxy::before(scene.registry.address());
     scene.set(&reject());
     let pulled = pull_for(&scene.place.images, &proxy.reference("team/app:1"), "").await;
-    assert_refused(pulled, "no image fulfils this");
+    assert_refused(pulled, "every image is rejected");
     assert!(proxy.seen().is_empty());
 }
 
@@ -181,7 +181,7 @@ async fn a_signature_of_another_image_or_tag_is_not_enough() {
         .await;
     assert_refused(scene.pull().await, "team/app:2, not for");
     scene.sign(at, &scene.registry.reference("team/app")).await;
-    assert_refused(scene.pull().await, "as cosign makes them");
+    assert_refused(scene.pull().await, "like the signatures of cosign");
     scene.set(&scene.signed(&json!({ "type": "matchRepository" })));
     scene.pull().await.unwrap();
     let by_digest = scene.registry.reference(&format!("team/app@{at}"));
@@ -213,16 +213,16 @@ async fn a_policy_that_changes_judges_what_is_there_anew_and_offline() {
     assert_refused(admit(Some(&elsewhere)).await, "not for");
     let another = Signer::new(&scene.policies, "another", KeyKind::Ed25519);
     scene.set(&json!([{ "type": "sigstoreSigned", "keyPath": another.public_key() }]));
-    assert_refused(admit(Some(&name)).await, "it is not by");
+    assert_refused(admit(Some(&name)).await, "it is not signed with");
     scene.set(&reject());
-    assert_refused(admit(None).await, "no image fulfils this");
+    assert_refused(admit(None).await, "every image is rejected");
     std::fs::write(scene.policies.join("policy.json"), "{").unwrap();
     let broken = admit(Some(&name)).await.unwrap_err();
     assert!(matches!(broken, Error::Policy { .. }), "{broken}");
     std::fs::remove_file(scene.policies.join("policy.json")).unwrap();
     let missing = scene.pull().await.unwrap_err().to_string();
     assert!(
-        missing.ends_with("policy.json: there is no such file"),
+        missing.ends_with("policy.json: the file does not exist"),
         "{missing}"
     );
 }
@@ -260,11 +260,11 @@ async fn a_removed_image_takes_its_signatures_along() {
         .registry
         .push_signatures("team/app", scene.built.digest(), &[])
         .await;
-    assert_refused(scene.pull().await, "there is none at");
+    assert_refused(scene.pull().await, "has no signature");
     scene.set(&accept());
     scene.pull().await.unwrap();
     scene.set(&scene.signed(&json!({ "type": "matchExact" })));
-    assert_refused(scene.admit(&image).await, "there is none at");
+    assert_refused(scene.admit(&image).await, "has no signature");
 }
 
 #[tokio::test]

@@ -78,7 +78,7 @@ impl Place {
             .images
             .export(&names, ExportFormat::OciLayout, Vec::new());
         let error = exported.await.unwrap_err().to_string();
-        assert!(error.contains("is not exported"), "{error}");
+        assert!(error.contains("cannot be exported"), "{error}");
     }
 
     /// Removes images, and what they leave.

@@ -72,7 +72,7 @@ async fn authorities_come_from_hosts_toml_at_each_pull() {
         let error = scene.pull(&host).await.unwrap_err();
         assert_unavailable(&error);
         let text = error.to_string();
-        assert_contains!(text, "certificate is not accepted", "hosts.toml");
+        assert_contains!(text, "certificate is not trusted", "hosts.toml");
         let took = start.elapsed();
         assert!(
             took < Duration::from_secs(5),
@@ -93,7 +93,7 @@ async fn authorities_come_from_hosts_toml_at_each_pull() {
     let front = TlsFront::before(scene.registry.address(), &elsewhere, None);
     scene.settings(&front.host(), &trusting(&scene.authority));
     let error = scene.pull(&front.host()).await.unwrap_err();
-    assert!(error.to_string().contains("not accepted"), "{error}");
+    assert!(error.to_string().contains("not trusted"), "{error}");
 }
 
 #[tokio::test]

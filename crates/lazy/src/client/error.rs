@@ -38,12 +38,12 @@ pub enum Error {
         message: String,
     },
     /// The server is gone.
-    #[error("the server of lazy layers is gone")]
+    #[error("the lazy layer server has exited")]
     Gone,
     /// The server took too long, or the socket failed.
-    #[error("talking to the server of lazy layers")]
+    #[error("communicating with the lazy layer server")]
     Socket(#[source] io::Error),
     /// The server's words make no sense.
-    #[error("understanding the server of lazy layers")]
+    #[error("reading a message from the lazy layer server")]
     Malformed(#[from] Malformed),
 }

@@ -42,7 +42,7 @@ impl Answers {
         }
         if let Err(errno) = self.fill(&head, file, bytes) {
             self.pipe = None;
-            eprintln!("orlop-lazy: reading a layer: {errno}");
+            eprintln!("orlop-lazy: cannot read a layer: {errno}");
             Reply::error(unique, Errno::IO).send(fuse);
             return;
         }

@@ -99,7 +99,7 @@ impl Control {
                 Some(Stop::ForGood) => return self.linger(),
             }
             if self.session.is_over() {
-                eprintln!("orlop-lazy: the file system is no more");
+                eprintln!("orlop-lazy: the file system was unmounted");
                 return ExitCode::FAILURE;
             }
         }
@@ -264,7 +264,7 @@ impl Control {
                 self.reply(key, number, done.map(|()| Done {}))
             }
             kind => {
-                let what = format!("request {kind} is not known");
+                let what = format!("unknown request {kind}");
                 self.reply::<Done>(key, number, Err(failure(FailureKind::Unsupported, what)))
             }
         }
@@ -362,7 +362,11 @@ impl Control {
         if failed {
             self.tell(&wanted, reason, false);
         } else if missed > 0 {
-            self.tell(&wanted, "what was said to be here is not", false);
+            self.tell(
+                &wanted,
+                "data that was reported as fetched is missing",
+                false,
+            );
         }
     }
 
@@ -385,7 +389,11 @@ impl Control {
                 bytes: read.offset..read.offset.saturating_add(u64::from(read.size)),
                 pid: read.pid,
             };
-            self.tell(&wanted, "waited too long for what is not here", true);
+            self.tell(
+                &wanted,
+                "waited too long for data that is not fetched",
+                true,
+            );
         }
     }
 
@@ -398,7 +406,7 @@ impl Control {
             };
             let layer = self.session.layers.read().by_node(wanted.node);
             let Some(layer) = layer.filter(|layer| !layer.entry.removed) else {
-                self.fetched(wanted.id, true, "the layer was taken away");
+                self.fetched(wanted.id, true, "the layer was removed");
                 continue;
             };
             let fetch = Fetch {

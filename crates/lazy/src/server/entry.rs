@@ -49,13 +49,13 @@ pub(crate) fn run() -> ExitCode {
         Ok(Some(socket)) => socket,
         Ok(None) => return ExitCode::SUCCESS,
         Err(error) => {
-            eprintln!("orlop-lazy: detaching: {error}");
+            eprintln!("orlop-lazy: cannot detach from the daemon: {error}");
             return ExitCode::FAILURE;
         }
     };
     // Without a daemon on standard input there is nobody to talk to.
     let (Some(first), Some((directory, mount_point))) = (first_message(&socket), places) else {
-        eprintln!("orlop-lazy is started by the orlop daemon, not by hand");
+        eprintln!("orlop-lazy is started by the orlop daemon; do not run it by hand");
         return ExitCode::FAILURE;
     };
     match settle(first.begin, first.fds, &directory, mount_point) {
@@ -124,7 +124,7 @@ fn settle(
         move |error: io::Error| failure(FailureKind::Failed, format!("{what}: {error}"))
     };
     if begin.version != LAZY_VERSION {
-        let what = format!("speaking protocol version {}", begin.version);
+        let what = format!("protocol version {} is not supported", begin.version);
         return Err(failure(FailureKind::Unsupported, what));
     }
     let locked = lock(directory).map_err(doing("locking the directory"))?;
@@ -134,13 +134,13 @@ fn settle(
     let mut by_journal = begin.by_journal;
     let (session, taken) = if begin.take_over {
         let [fuse, journal] = <[OwnedFd; 2]>::try_from(fds).map_err(|_| {
-            let what = "taking a session over: its descriptors are missing".to_owned();
+            let what = "taking over a session: its file descriptors are missing".to_owned();
             failure(FailureKind::Invalid, what)
         })?;
         let (journal, agreed) = Journal::take_over(journal)
             .map_err(|errno| doing("reading the journal")(errno.into()))?;
         by_journal |= !agreed.resend;
-        let layers = Layers::take_over(locked).map_err(doing("reading which layers there are"))?;
+        let layers = Layers::take_over(locked).map_err(doing("reading the list of layers"))?;
         let mut taken = BTreeSet::new();
         for entry in 0..journal.used() {
             if !by_journal {
@@ -152,21 +152,22 @@ fn settle(
         let session = Session::new(fuse, journal, layers, &taken);
         (session, taken)
     } else {
-        let layers = Layers::new(locked).map_err(doing("noting layers"))?;
+        let layers = Layers::new(locked).map_err(doing("writing the list of layers"))?;
         let journal = Journal::new();
-        let journal = journal.map_err(|errno| doing("making a journal")(errno.into()))?;
+        let journal = journal.map_err(|errno| doing("creating a journal")(errno.into()))?;
         let fuse = fuse::open().map_err(doing("opening /dev/fuse"))?;
-        make_way(&mount_point).map_err(doing("making the mount point ready"))?;
+        make_way(&mount_point).map_err(doing("preparing the mount point"))?;
         fuse::mount(&fuse, &mount_point).map_err(doing("mounting"))?;
-        let agreed = fuse::agree(&fuse, !by_journal).map_err(doing("agreeing with the kernel"))?;
+        let agreed =
+            fuse::agree(&fuse, !by_journal).map_err(doing("negotiating with the kernel"))?;
         journal.begun(agreed);
         let none = BTreeSet::new();
         (Session::new(fuse, journal, layers, &none), none)
     };
-    let session = session.map_err(|errno| doing("making a session")(errno.into()))?;
+    let session = session.map_err(|errno| doing("creating a session")(errno.into()))?;
     let session = Arc::new(session);
     // What is missing for a pipe of this size is told now, and not to who reads.
-    let mut answers = Answers::ready().map_err(|errno| doing("making a pipe")(errno.into()))?;
+    let mut answers = Answers::ready().map_err(|errno| doing("creating a pipe")(errno.into()))?;
     for entry in taken {
         if let Some(noted) = session.journal.noted(entry) {
             session.adopt(entry, noted, &mut answers);
@@ -175,7 +176,7 @@ fn settle(
     read_requests(&session, by_journal).map_err(doing("starting threads"))?;
     if begin.take_over && !by_journal {
         fuse::send_again(&session.fuse)
-            .map_err(|errno| doing("asking for requests once more")(errno.into()))?;
+            .map_err(|errno| doing("asking the kernel to resend pending requests")(errno.into()))?;
     }
     let listener = listen_in(directory).map_err(doing("listening"))?;
     Ok(Control::new(session, mount_point, listener))

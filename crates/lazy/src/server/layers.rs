@@ -113,20 +113,20 @@ impl Layers {
         let invalid = |what: &str| Err(failure(FailureKind::Invalid, format!("adding: {what}")));
         let dots = key == "." || key == "..";
         if key.is_empty() || key.len() > KEY_MOST || key.contains(['/', '\0']) || dots {
-            return invalid("a layer's name is no name of a file");
+            return invalid("the layer name is not a file name");
         }
         if !directory.is_absolute() || directory.as_os_str().len() > DIRECTORY_MOST {
-            return invalid("a layer's directory is no absolute path, or too long");
+            return invalid("the layer directory is not an absolute path or is too long");
         }
         if timeout_ms == 0 || timeout_ms > TIMEOUT_MOST {
-            return invalid("a layer's timeout is nothing, or more than a day");
+            return invalid("the layer timeout is zero or more than a day");
         }
         let known = self
             .by_key
             .get(&key)
             .and_then(|node| self.by_node.get(node));
         if known.is_some_and(|layer| layer.entry.size != size) {
-            let what = format!("adding layer {key}: there is one of another size");
+            let what = format!("adding layer {key}: it exists with another size");
             return Err(failure(FailureKind::Exists, what));
         }
         if known.is_none() && self.by_node.len() >= LAYERS_MOST {
@@ -158,7 +158,7 @@ impl Layers {
     pub(crate) fn remove(&mut self, key: &str) -> Result<u64, Failure> {
         let known = self.by_key.get(key).and_then(|node| self.by_node.get(node));
         let Some(layer) = known.map(Arc::clone) else {
-            let what = format!("removing layer {key}: there is none");
+            let what = format!("removing layer {key}: it does not exist");
             return Err(failure(FailureKind::NotFound, what));
         };
         let node = layer.entry.node;
@@ -240,7 +240,12 @@ impl Layers {
 
     fn write(&self, book: LayerBook) -> Result<(), Failure> {
         let written = self.write_down(book);
-        written.map_err(|error| failure(FailureKind::Failed, format!("noting layers: {error}")))
+        written.map_err(|error| {
+            failure(
+                FailureKind::Failed,
+                format!("writing the list of layers: {error}"),
+            )
+        })
     }
 
     /// It needs to outlive this process, not the machine: nothing is synced.

@@ -29,7 +29,7 @@ pub(crate) fn run(session: &Session, mut slot: RequestSlot) {
             Err(Errno::NOENT | Errno::INTR | Errno::AGAIN) => {}
             Err(errno) => {
                 if errno != Errno::NODEV {
-                    eprintln!("orlop-lazy: reading requests: {errno}");
+                    eprintln!("orlop-lazy: cannot read requests: {errno}");
                 }
                 session.end();
                 return;

@@ -158,7 +158,7 @@ fn a_daemon_that_lies_is_found_out() {
     let file = layer.open();
     assert_eq!(check(&file, 0, 10).unwrap_err().raw_os_error(), Some(5));
     let (_, failures) = daemon.end();
-    assert!(failures[0].reason.contains("not"), "{failures:?}");
+    assert!(failures[0].reason.contains("is missing"), "{failures:?}");
 }
 
 /// A program that reads a byte, through the kernel's cache or past it.

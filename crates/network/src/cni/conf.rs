@@ -44,10 +44,10 @@ pub enum ConfError {
     #[error("not a CNI network configuration")]
     Malformed(#[source] serde_json::Error),
     /// The network's name is missing or not allowed.
-    #[error("the network name {0:?} is not allowed: letters, digits, '_', '.' and '-' are")]
+    #[error("the network name {0:?} is not valid: use only letters, digits, '_', '.' and '-'")]
     Name(String),
     /// A plugin has no type, or one that is no plain file name.
-    #[error("plugin {index} has the type {kind:?}, which names no program")]
+    #[error("plugin {index} has the type {kind:?}, which is not a program name")]
     Kind {
         /// Position in the chain.
         index: usize,
@@ -330,14 +330,14 @@ mod tests {
                 "network name",
             ),
             (r#"{"plugins":[{"type":"x"}]}"#, "network name"),
-            (r#"{"name":"n","plugins":[{}]}"#, "names no program"),
+            (r#"{"name":"n","plugins":[{}]}"#, "is not a program name"),
             (
                 r#"{"name":"n","plugins":[{"type":"../../bin/sh"}]}"#,
-                "names no program",
+                "is not a program name",
             ),
             (
                 r#"{"name":"n","cniVersion":"5","plugins":[{"type":"x"}]}"#,
-                "\"5\" is not known",
+                "\"5\" is not supported",
             ),
         ] {
             let error = from_text(text).unwrap_err().to_string();

@@ -122,7 +122,7 @@ fn reported(value: &Value) -> PluginFailure {
     };
     let (mut msg, details) = (text("msg"), text("details"));
     if msg.is_empty() && details.is_empty() {
-        "it does not say why".clone_into(&mut msg);
+        "no reason given".clone_into(&mut msg);
     }
     PluginFailure::Reported {
         code: value.get("code").and_then(Value::as_u64).unwrap_or(0),
@@ -361,14 +361,14 @@ mod tests {
         );
         assert_eq!(
             error(r#"echo '{"code":0,"msg":""}'; exit 1"#),
-            "it does not say why (code 0)"
+            "no reason given (code 0)"
         );
         assert_eq!(error("echo oops >&2; exit 3"), "it exited with 3: oops");
         assert_eq!(
             error("kill -9 $$"),
-            "it was killed by signal 9 without a word"
+            "it was killed by signal 9 without output"
         );
-        assert!(error("echo hello").contains("cannot be understood"));
+        assert!(error("echo hello").contains("is malformed"));
         assert!(error("echo '[1]'").contains("not a JSON object"));
         assert!(error("head -c 200000 /dev/zero").contains("more than 100000 bytes"));
     }

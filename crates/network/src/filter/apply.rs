@@ -212,13 +212,13 @@ fn in_own_table(
 ) -> Result<(), FilterError> {
     let mut line = GATE.lock();
     if *WAY != Way::Direct {
-        let why = format!("cannot {what} by sets: they are not for the legacy iptables");
+        let why = format!("cannot {what} with sets: legacy iptables does not support them");
         return Err(FilterError::Unsupported(why));
     }
     match work(connect(&mut line)?) {
         // An expression, or a kind of chain, that this kernel was built without.
         Err(error) if error.kind() == io::ErrorKind::NotFound => Err(FilterError::Unsupported(
-            format!("this kernel cannot {what} by nf_tables: {error}"),
+            format!("this kernel cannot {what} with nf_tables: {error}"),
         )),
         done => done.map_err(nftables::failed),
     }

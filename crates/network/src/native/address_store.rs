@@ -167,7 +167,7 @@ fn read_all(dir: &Path) -> io::Result<Owners> {
         let mut lines = text.lines().map(|line| line.trim().to_owned());
         let id = lines.next().unwrap_or_default();
         if id.is_empty() {
-            tracing::warn!(%address, "releasing an address that was reserved for nobody");
+            tracing::warn!(%address, "releasing an address that has no owner");
             std::fs::remove_file(entry.path())?;
             continue;
         }

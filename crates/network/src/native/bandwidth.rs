@@ -87,7 +87,7 @@ fn add(call: &Call<'_>) -> Result<CniResult, NativeError> {
             .link_by_name(&name)
             .map_err(NativeError::system(action))?;
         let detour = detour
-            .ok_or_else(|| NativeError::Conflict(format!("{name} was removed by somebody")))?;
+            .ok_or_else(|| NativeError::Conflict(format!("another program removed {name}")))?;
         let bucket = TokenBucket::from_bits(limits.egress_rate, limits.egress_burst);
         rtnl.limit_rate(detour.index, bucket)
             .map_err(NativeError::system(action))?;
@@ -120,7 +120,7 @@ fn delete(call: &Call<'_>) -> Result<(), NativeError> {
 fn delete_aside(mut rtnl: Rtnl, index: u32) -> io::Result<()> {
     let work = move || {
         if let Err(error) = rtnl.delete_link(index) {
-            tracing::warn!(%error, index, "cannot delete the detour of a bandwidth limit");
+            tracing::warn!(%error, index, "cannot delete the ifb device of a bandwidth limit");
         }
     };
     std::thread::Builder::new()
@@ -135,7 +135,7 @@ fn check(call: &Call<'_>) -> Result<(), NativeError> {
     if limits == Bandwidth::default() {
         return Ok(());
     }
-    let action = "look at the pod's bandwidth limit";
+    let action = "inspect the pod's bandwidth limit";
     let mut rtnl = Rtnl::open().map_err(NativeError::system(action))?;
     let host = node_end(&mut rtnl, call, &result)?;
     let mut limited = Vec::new();
@@ -165,7 +165,7 @@ fn check(call: &Call<'_>) -> Result<(), NativeError> {
 /// The node's end of the pod's interface, which must be one the chain made.
 fn node_end(rtnl: &mut Rtnl, call: &Call<'_>, result: &CniResult) -> Result<Link, NativeError> {
     let namespace = call.open_netns()?;
-    let action = "find the node's end of the pod's interface";
+    let action = "find the host end of the pod's interface";
     let inside = netns::inside(namespace.as_fd(), || {
         Rtnl::open()?.link_by_name(call.if_name)
     })

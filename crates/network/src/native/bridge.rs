@@ -85,7 +85,7 @@ impl BridgeConf {
         }
         if conf.bridge.parse::<crate::InterfaceName>().is_err() {
             return Err(NativeError::Config(format!(
-                "{:?} cannot be a bridge's name",
+                "{:?} is not a valid bridge name",
                 conf.bridge
             )));
         }
@@ -227,10 +227,10 @@ fn check(call: &Call<'_>) -> Result<(), NativeError> {
     {
         let link = rtnl
             .link_by_name(&interface.name)
-            .map_err(NativeError::system(format!("look at {}", interface.name)))?;
+            .map_err(NativeError::system(format!("inspect {}", interface.name)))?;
         if link.and_then(|link| link.master) != Some(bridge.index) {
             return Err(NativeError::Check(format!(
-                "interface {} is no port of the bridge {}",
+                "interface {} is not a port of the bridge {}",
                 interface.name, bridge.name
             )));
         }
@@ -302,7 +302,7 @@ fn set_up_port(
     bridge: &Link,
     conf: &BridgeConf,
 ) -> Result<(), NativeError> {
-    let action = || format!("set up the bridge's port {}", veth.host.name);
+    let action = || format!("set up the bridge port {}", veth.host.name);
     veth.plug(rtnl, bridge.index)
         .map_err(NativeError::system(action()))?;
     if conf.hairpin_mode || conf.port_isolation {
@@ -317,7 +317,7 @@ fn set_up_port(
 }
 
 fn wait_for_port(rtnl: &mut Rtnl, veth: &Veth) -> Result<(), NativeError> {
-    let action = "look at the bridge's port";
+    let action = "inspect the bridge port";
     for wait in PORT_WAITS_MS {
         std::thread::sleep(Duration::from_millis(wait));
         let link = rtnl
@@ -326,7 +326,7 @@ fn wait_for_port(rtnl: &mut Rtnl, veth: &Veth) -> Result<(), NativeError> {
         match link {
             None => {
                 return Err(NativeError::Conflict(
-                    "the bridge's port was removed".to_owned(),
+                    "another program removed the bridge port".to_owned(),
                 ));
             }
             Some(link) if link.has_carrier() => return Ok(()),

@@ -14,7 +14,7 @@ pub(super) fn ensure(
     vlan_filtering: bool,
 ) -> Result<Link, NativeError> {
     let name = &conf.bridge;
-    let action = || format!("make the bridge {name}");
+    let action = || format!("create the bridge {name}");
     if let Some(link) = find(rtnl, name)? {
         if conf.promisc_mode && !link.is_promiscuous() {
             rtnl.set_flags(link.index, libc::IFF_PROMISC, true)
@@ -28,7 +28,7 @@ pub(super) fn ensure(
             // Not changed: what else is on it may rely on that.
             tracing::warn!(
                 bridge = name,
-                "this bridge looks at no VLAN tags: pods are not kept apart by VLAN"
+                "this bridge ignores VLAN tags: pods are not separated by VLAN"
             );
         }
         return Ok(link);
@@ -46,7 +46,7 @@ pub(super) fn ensure(
         done => done.map_err(|error| bridge_vlan::unsupported(error, &action()))?,
     }
     let link = find(rtnl, name)?.ok_or_else(|| {
-        NativeError::Conflict(format!("the bridge {name} was removed by somebody"))
+        NativeError::Conflict(format!("another program removed the bridge {name}"))
     })?;
     // The node takes no advice from pods about its routes.
     sysctl::try_set(&format!("net/ipv6/conf/{name}/accept_ra"), "0");
@@ -63,7 +63,7 @@ pub(super) fn ensure(
 pub(super) fn find(rtnl: &mut Rtnl, name: &str) -> Result<Option<Link>, NativeError> {
     let link = rtnl
         .link_by_name(name)
-        .map_err(NativeError::system(format!("look for the bridge {name}")))?;
+        .map_err(NativeError::system(format!("find the bridge {name}")))?;
     match link {
         Some(link) if link.kind != "bridge" => Err(NativeError::Conflict(format!(
             "{name:?} already exists but is not a bridge"
@@ -80,7 +80,7 @@ pub(super) fn ensure_address(
     force: bool,
 ) -> Result<(), NativeError> {
     let name = &bridge.name;
-    let action = || format!("give the bridge {name} the address {address}");
+    let action = || format!("add the address {address} to the bridge {name}");
     let there = rtnl
         .addresses(bridge.index)
         .map_err(NativeError::system(action()))?;

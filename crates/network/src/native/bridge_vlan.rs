@@ -104,11 +104,11 @@ impl Vlans {
         let name = format!("{}.{}", bridge.name, id.number());
         if name.parse::<InterfaceName>().is_err() {
             return Err(NativeError::Config(format!(
-                "{name:?} is too long for an interface's name: the bridge of a VLAN's gateway \
-                 needs a shorter one"
+                "{name:?} is too long for an interface name: use a shorter name for the bridge of a \
+                 VLAN gateway"
             )));
         }
-        let action = format!("make the gateway's interface {name}");
+        let action = format!("create the gateway interface {name}");
         let find = |rtnl: &mut Rtnl| {
             let found = rtnl.link_by_name(&name);
             found.map_err(NativeError::system(action.clone()))
@@ -122,7 +122,7 @@ impl Vlans {
                 done => done.map_err(NativeError::system(action.clone()))?,
             }
             find(rtnl)?.ok_or_else(|| {
-                NativeError::Conflict(format!("the interface {name} was removed by somebody"))
+                NativeError::Conflict(format!("another program removed the interface {name}"))
             })?
         };
         self.finish_gateway(rtnl, bridge, &gateway, id)
@@ -207,7 +207,7 @@ fn make_pair(rtnl: &mut Rtnl, bridge: &Link, name: &str) -> io::Result<()> {
 pub(super) fn unsupported(error: io::Error, action: &str) -> NativeError {
     if error.raw_os_error() == Some(libc::EOPNOTSUPP) {
         return NativeError::Unsupported(format!(
-            "cannot {action}: this kernel's bridges know no VLANs (CONFIG_BRIDGE_VLAN_FILTERING)"
+            "cannot {action}: the kernel does not support VLANs on bridges (CONFIG_BRIDGE_VLAN_FILTERING)"
         ));
     }
     NativeError::system(action)(error)

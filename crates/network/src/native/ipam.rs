@@ -30,7 +30,7 @@ impl IpamKind {
             .and_then(Value::as_str);
         let kind = kind.unwrap_or_default();
         Self::named(kind).ok_or_else(|| {
-            NativeError::Unsupported(format!("the address plugin {kind:?} is not known"))
+            NativeError::Unsupported(format!("the address plugin {kind:?} is unknown"))
         })
     }
 }
@@ -67,7 +67,7 @@ impl Drop for Lease<'_> {
         if !self.kept
             && let Err(error) = delete(self.call)
         {
-            tracing::warn!(%error, container = self.call.container_id, "cannot give addresses back");
+            tracing::warn!(%error, container = self.call.container_id, "cannot release addresses");
         }
     }
 }

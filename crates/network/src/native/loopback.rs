@@ -63,7 +63,7 @@ fn add(call: &Call<'_>) -> Result<CniResult, NativeError> {
 fn check(call: &Call<'_>) -> Result<(), NativeError> {
     let namespace = call.open_netns()?;
     let link = netns::inside(namespace.as_fd(), || Rtnl::open()?.link_by_index(INDEX))
-        .map_err(NativeError::system("look at the pod's loopback interface"))?;
+        .map_err(NativeError::system("inspect the pod's loopback interface"))?;
     match link {
         Some(link) if link.is_up() => Ok(()),
         _ => Err(NativeError::Check("loopback interface is down".to_owned())),

@@ -29,7 +29,7 @@ pub(super) fn verify(call: &Call<'_>) -> Result<(), NativeError> {
         return Ok(());
     }
     Err(NativeError::Check(format!(
-        "the chain {} against other Ethernet addresses is missing",
+        "the chain {}, which drops packets with other MAC addresses, is missing",
         guard.chain()
     )))
 }
@@ -45,7 +45,7 @@ impl Drop for Prevention<'_> {
         if !self.kept
             && let Err(error) = permit(self.call)
         {
-            tracing::warn!(%error, container = self.call.container_id, "cannot undo a pod's rules");
+            tracing::warn!(%error, container = self.call.container_id, "cannot remove the packet filter rules of a failed attachment");
         }
     }
 }

@@ -88,7 +88,7 @@ pub(super) fn verify(call: &Call<'_>, addresses: &[Cidr]) -> Result<(), NativeEr
                 && !filter::chain_exists(family, Table::Nat, &chain)?
             {
                 return Err(NativeError::Check(format!(
-                    "{address} is not masqueraded: neither set nor chain {chain} has it"
+                    "{address} is not masqueraded: neither the set nor the chain {chain} contains it"
                 )));
             }
         }

@@ -101,7 +101,7 @@ pub(super) fn verify(
         Ok(Some((link, addresses, routes)))
     };
     let found = netns::inside(namespace.as_fd(), look).map_err(NativeError::system(format!(
-        "look at the pod's interface {name}"
+        "inspect the pod's interface {name}"
     )))?;
     let missing = |what: String| Err(NativeError::Check(what));
     let Some((link, addresses, routes)) = found else {
@@ -182,7 +182,7 @@ fn settle(rtnl: &mut Rtnl, index: u32) -> io::Result<()> {
     loop {
         let addresses = rtnl.addresses(index)?;
         if let Some(address) = addresses.iter().find(|address| address.is_duplicate()) {
-            let text = format!("the address {} is in use by somebody else", address.address);
+            let text = format!("the address {} is in use on the network", address.address);
             return Err(io::Error::other(text));
         }
         if !addresses

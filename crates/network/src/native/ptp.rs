@@ -55,7 +55,7 @@ fn add(call: &Call<'_>) -> Result<CniResult, NativeError> {
     };
     let veth = Veth::create(&mut rtnl, &namespace, call, &plan)?;
     rtnl.connect(veth.host.index, None)
-        .map_err(NativeError::system("bring up the node's end of the link"))?;
+        .map_err(NativeError::system("bring up the host end of the link"))?;
     result.interfaces = vec![veth.host_interface(), veth.pod_interface(call)];
     for ip in &mut result.ips {
         ip.interface = Some(1);
@@ -70,7 +70,7 @@ fn add(call: &Call<'_>) -> Result<CniResult, NativeError> {
         all.try_for_each(|ip| route_through_gateway(rtnl, index, ip))
     })?;
     for ip in &result.ips {
-        let action = format!("make the node's end of the link to {}", ip.address);
+        let action = format!("set up the host end of the link to {}", ip.address);
         lead_to_pod(&mut rtnl, &veth, ip).map_err(NativeError::system(action))?;
     }
     if conf.ip_masq {

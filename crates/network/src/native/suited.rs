@@ -13,7 +13,10 @@ use crate::cni::{NetworkConf, SpecVersion};
 /// `pinned`: those whose programs the administrator wants to be run.
 pub(crate) fn first_unsuited(network: &NetworkConf, pinned: &[String]) -> Option<(String, String)> {
     if network.cni_version < SpecVersion::V0_3_0 {
-        let why = format!("CNI version {} knows no chains", network.cni_version);
+        let why = format!(
+            "CNI version {} does not support plugin chains",
+            network.cni_version
+        );
         return Some((network.plugins.first()?.kind.clone(), why));
     }
     network.plugins.iter().find_map(|plugin| {

@@ -124,7 +124,7 @@ fn check(call: &Call<'_>, conf: Conf) -> Result<(), NativeError> {
             let now = sysctl::get(name)?;
             if now.split_whitespace().ne(value.split_whitespace()) {
                 return Ok(Some(format!(
-                    "tuning configured {name} to {value}, it is {now}"
+                    "{name} is {now}, but tuning set it to {value}"
                 )));
             }
         }
@@ -132,24 +132,30 @@ fn check(call: &Call<'_>, conf: Conf) -> Result<(), NativeError> {
             .link_by_name(call.if_name)?
             .ok_or(io::ErrorKind::NotFound)?;
         if settings.mac.is_some_and(|mac| Some(mac) != link.mac) {
-            return Ok(Some(format!("the Ethernet address is {}", link.mac_text())));
+            return Ok(Some(format!(
+                "the MAC address {} is not the configured one",
+                link.mac_text()
+            )));
         }
         if settings.mtu.is_some_and(|mtu| mtu != link.mtu) {
-            return Ok(Some(format!("the MTU is {}", link.mtu)));
+            return Ok(Some(format!(
+                "the MTU {} is not the configured one",
+                link.mtu
+            )));
         }
         if settings
             .tx_queue
             .is_some_and(|length| length != link.tx_queue)
         {
             return Ok(Some(format!(
-                "the transmit queue has length {}",
+                "the transmit queue length {} is not the configured one",
                 link.tx_queue
             )));
         }
         Ok(None)
     })
     .map_err(NativeError::system(format!(
-        "look at the pod's interface {}",
+        "inspect the pod's interface {}",
         call.if_name
     )))?;
     wrong.map_or(Ok(()), |wrong| Err(NativeError::Check(wrong)))

@@ -41,7 +41,7 @@ impl Veth {
         call: &Call<'_>,
         plan: &Plan,
     ) -> Result<Self, NativeError> {
-        let action = "make the pod's interface";
+        let action = "create the pod's interface";
         // Named addresses are left alone by udev, random ones of the kernel's not.
         let random = || MacAddress::random().map_err(NativeError::system(action));
         let host_mac = random()?;
@@ -132,7 +132,7 @@ impl Drop for Veth {
         }
         let undone = Rtnl::open().and_then(|mut rtnl| rtnl.delete_link(self.host.index));
         if let Err(error) = undone {
-            tracing::warn!(%error, interface = self.host.name, "cannot undo an interface");
+            tracing::warn!(%error, interface = self.host.name, "cannot remove the interface of a failed attachment");
         }
     }
 }
@@ -143,7 +143,7 @@ pub(super) fn retire(call: &Call<'_>) -> Result<(), NativeError> {
     let Some(namespace) = call.netns_if_there()? else {
         return Ok(());
     };
-    let action = "take down the pod's interface";
+    let action = "remove the pod's interface";
     let mut rtnl =
         netns::inside(namespace.as_fd(), Rtnl::open).map_err(NativeError::system(action))?;
     let link = rtnl

@@ -233,7 +233,7 @@ impl Socket {
             }
         };
         if length > self.buffer.len() {
-            return Err(io::Error::other("an answer of the kernel was too large"));
+            return Err(io::Error::other("the response of the kernel is too large"));
         }
         let mut rest = &self.buffer[..length];
         let mut messages = Vec::new();

@@ -154,7 +154,7 @@ impl Inner {
             );
             if let Err(error) = cached {
                 // The journal has it too; only other tools miss it.
-                tracing::warn!(pod = %pod.id, %error, "cannot keep the CNI result for other tools");
+                tracing::warn!(pod = %pod.id, %error, "cannot store the CNI result for other tools");
             }
             attached.result = Some(raw);
             results.push(result);
@@ -184,7 +184,7 @@ fn warn_of_ignored_wishes(pod: &Attachment, networks: &[NetworkConf], args: &Run
         if args.capability_args.contains_key(wish) && !handled.contains(&wish) {
             tracing::warn!(
                 pod = %pod.id, capability = wish,
-                "no plugin of the network has this capability: what the pod asks for is not done"
+                "no plugin of the network has this capability: the pod's request is ignored"
             );
         }
     }

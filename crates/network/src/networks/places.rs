@@ -77,7 +77,7 @@ impl Networks {
             Ok(Ok(status)) => status,
             Ok(Err(refused)) => self.inner.reported(refused.to_string()),
             Err(_) => self.inner.reported(format!(
-                "the network's plugins have not said for {ANSWER:?} how they are (STATUS)"
+                "the network plugins did not answer STATUS within {ANSWER:?}"
             )),
         }
     }

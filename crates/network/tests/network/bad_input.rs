@@ -77,14 +77,14 @@ fn every_failure_names_network_plugin_verb_and_reason() {
         (
             r#"echo '{"cniVersion":"8.0.0"}'"#,
             ErrorKind::Plugin,
-            "\"8.0.0\" is not known",
+            "\"8.0.0\" is not supported",
         ),
         (
             r#"echo '{"cniVersion":"1.0.0","ips":[{"address":"ten"}]}'"#,
             ErrorKind::Plugin,
             "ten",
         ),
-        ("sleep 30", ErrorKind::Timeout, "not done after 1s"),
+        ("sleep 30", ErrorKind::Timeout, "timed out after 1s"),
     ] {
         let (node, networks) = std::thread::spawn({
             let script = on_add(script);

@@ -70,7 +70,9 @@ fn all_pods_share_the_rules() {
         .block(networks.check(&b.attachment, &network_b))
         .unwrap_err();
     assert!(
-        error.with_causes().contains("the maps have not all ports"),
+        error
+            .with_causes()
+            .contains("the maps do not have all ports"),
         "{error:?}"
     );
     sh("nft add element ip orlop hostports '{ tcp . 8082 comment \"b eth0\" : 10.77.0.3 . 80 }'");

@@ -224,7 +224,7 @@ fn a_pod_waits_no_longer_for_a_plugin_that_collects_than_the_plugin_may_take() {
             panic!("{report:?}");
         };
         assert_eq!(network, "net");
-        assert!(problem.contains("not done after 2s"), "{problem}");
+        assert!(problem.contains("timed out after 2s"), "{problem}");
     });
 }
 

@@ -49,20 +49,29 @@ impl<'a> Public<'a> {
     ) -> Result<Self, String> {
         if ![CURVE25519, P256, P384, P521].contains(&curve) {
             return Err(
-                "its curve is not supported; Curve25519, P-256, P-384 and P-521 are".to_owned(),
+                "its curve is not supported; use Curve25519, P-256, P-384 or P-521".to_owned(),
             );
         }
         let [1, hash, cipher] = parameters else {
-            return Err("how it derives keys is not known".to_owned());
+            return Err("its key derivation is unknown".to_owned());
         };
         let hash = match hash {
             8 => &SHA256,
             9 => &SHA384,
             10 => &SHA512,
-            other => return Err(format!("it derives keys by hash {other}")),
+            other => {
+                return Err(format!(
+                    "its key derivation uses hash {other}, which is not supported"
+                ));
+            }
         };
         let cipher = Cipher::of(*cipher);
-        let cipher = cipher.map_err(|other| format!("it wraps keys by {}", other.name))?;
+        let cipher = cipher.map_err(|other| {
+            format!(
+                "its key wrapping uses {}, which is not supported",
+                other.name
+            )
+        })?;
         Ok(Self {
             curve,
             hash,
@@ -223,9 +232,9 @@ mod tests {
     #[test]
     fn keys_that_are_none_and_other_parameters_are_refused() {
         for (parameters, reason) in [
-            (&[1, 8][..], "how it derives keys"),
-            (&[2, 8, 7], "how it derives keys"),
-            (&[1, 2, 7], "by hash 2"),
+            (&[1, 8][..], "its key derivation is unknown"),
+            (&[2, 8, 7], "its key derivation is unknown"),
+            (&[1, 2, 7], "uses hash 2"),
             (&[1, 8, 2], "TripleDES"),
         ] {
             let error = public(P256, parameters).map(drop).unwrap_err();

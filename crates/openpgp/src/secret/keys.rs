@@ -28,13 +28,13 @@ pub enum SecretKeyError {
     #[error(transparent)]
     Unreadable(#[from] Error),
     /// None was given for it.
-    #[error("it has a passphrase")]
+    #[error("it is protected by a passphrase")]
     NoPassphrase,
     /// It opens nothing.
-    #[error("its passphrase is another one, or it is damaged")]
+    #[error("its passphrase is wrong, or it is damaged")]
     WrongPassphrase,
     /// All its keys are for something else.
-    #[error("no key in it opens messages: {0}")]
+    #[error("it has no key that can decrypt: {0}")]
     Useless(String),
 }
 

@@ -44,13 +44,13 @@ pub(crate) enum Unlock {
 impl<'a> Locked<'a> {
     pub(crate) fn parse(bytes: &'a [u8]) -> Result<Self, Error> {
         let mut reader = Reader::new(bytes);
-        let unsupported = |what: &str| Error::Unsupported(format!("a passphrase {what}"));
+        let unsupported = |what: &str| Error::Unsupported(format!("passphrase protection {what}"));
         let check = match reader.byte().ok_or(Error::Truncated)? {
             0 => return Ok(Self::Open(reader.rest())),
             254 => Check::Sha1,
             255 => Check::Sum,
             253 => return Err(unsupported("with AEAD")),
-            _ => return Err(unsupported("in the manner of PGP 2")),
+            _ => return Err(unsupported("in the format of PGP 2")),
         };
         let cipher = reader.byte().ok_or(Error::Truncated)?;
         let s2k = match S2k::parse(&mut reader)? {

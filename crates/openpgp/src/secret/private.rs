@@ -85,10 +85,10 @@ impl<'a> Kind<'a> {
                 ecdh::Public::parse(curve, parameters, key.fingerprint).map(Self::Ecdh)
             }
             algorithm::ELGAMAL | algorithm::X25519 | algorithm::X448 => Err(format!(
-                "its kind ({}) is not supported; RSA and ECDH on Curve25519, P-256, P-384 and P-521 are",
+                "its key type ({}) is not supported; use RSA, or ECDH on Curve25519, P-256, P-384 or P-521",
                 name(key.algorithm)
             )),
-            signs => Err(format!("{} only signs", name(signs))),
+            signs => Err(format!("{} can only sign", name(signs))),
         }
     }
 

@@ -38,29 +38,29 @@ pub(crate) enum Described {
 
 impl S2k {
     pub(crate) fn parse(reader: &mut Reader<'_>) -> Result<Described, Error> {
-        let unsupported = |what: &str| Error::Unsupported(format!("a passphrase {what}"));
+        let unsupported = |what: &str| Error::Unsupported(format!("passphrase protection {what}"));
         let kind = reader.byte().ok_or(Error::Truncated)?;
         match kind {
             3 => {}
-            0 | 1 => return Err(unsupported("that is hashed once only")),
-            4 => return Err(unsupported("by Argon2")),
+            0 | 1 => return Err(unsupported("that is hashed only once")),
+            4 => return Err(unsupported("with Argon2")),
             // GnuPG's own: a hash that means nothing, its name, and what there is instead of a key.
             101 => {
                 let gnu: [u8; 5] = reader.array().ok_or(Error::Truncated)?;
                 return match gnu {
                     [_, b'G', b'N', b'U', 1 | 2] => Ok(Described::Elsewhere),
-                    _ => Err(unsupported("of the kind 101")),
+                    _ => Err(unsupported("of type 101")),
                 };
             }
-            other => return Err(unsupported(&format!("of the kind {other}"))),
+            other => return Err(unsupported(&format!("of type {other}"))),
         }
         let hash = match reader.byte().ok_or(Error::Truncated)? {
             2 => Hash::Sha1,
             8 => Hash::Sha256,
             9 => Hash::Sha384,
             10 => Hash::Sha512,
-            1 => return Err(unsupported("by MD5")),
-            other => return Err(unsupported(&format!("by hash {other}"))),
+            1 => return Err(unsupported("with MD5")),
+            other => return Err(unsupported(&format!("with hash {other}"))),
         };
         let salt = reader.array().ok_or(Error::Truncated)?;
         let count = reader.byte().ok_or(Error::Truncated)?;

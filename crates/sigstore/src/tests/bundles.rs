@@ -132,17 +132,17 @@ const CASES: &[Case] = &[
             );
             bundle["dsseEnvelope"]["payload"] = BASE64_STANDARD.encode(other.to_string()).into();
         },
-        "it is not by the key of its certificate",
+        "it is not signed with the key of its certificate",
     ),
     (
         "other kind of payload",
         |_, bundle| bundle["dsseEnvelope"]["payloadType"] = "text/plain".into(),
-        "it is not by the key of its certificate",
+        "it is not signed with the key of its certificate",
     ),
     (
         "changed signature",
         |_, bundle| change(&mut bundle["dsseEnvelope"]["signatures"][0]["sig"]),
-        "it is not by the key of its certificate",
+        "it is not signed with the key of its certificate",
     ),
     (
         "two signatures",
@@ -150,17 +150,17 @@ const CASES: &[Case] = &[
             let one = bundle["dsseEnvelope"]["signatures"][0].clone();
             bundle["dsseEnvelope"]["signatures"] = json!([one, one]);
         },
-        "the envelope can't be read: it has not one signature",
+        "the envelope is malformed: it does not have exactly one signature",
     ),
     (
         "no signature",
         |_, bundle| bundle["dsseEnvelope"]["signatures"] = json!([]),
-        "the envelope can't be read: it has not one signature",
+        "the envelope is malformed: it does not have exactly one signature",
     ),
     (
         "no entry",
         |_, bundle| bundle["verificationMaterial"]["tlogEntries"] = json!([]),
-        "it is in no log, which the policy asks for",
+        "it is not in a transparency log, which the policy requires",
     ),
     (
         "only a timestamp by an authority",
@@ -169,7 +169,7 @@ const CASES: &[Case] = &[
             bundle["verificationMaterial"]["timestampVerificationData"] =
                 json!({ "rfc3161Timestamps": [{ "signedTimestamp": "AA==" }] });
         },
-        "its timestamp by an authority (RFC 3161) does not count",
+        "a timestamp by an authority (RFC 3161) does not replace it",
     ),
     (
         "entry of another log",
@@ -179,7 +179,7 @@ const CASES: &[Case] = &[
             let person = scene.person(&scene.wish());
             *bundle = person.bundle(&statement, Some((&other, USED)));
         },
-        "its entry is of another log, ",
+        "its log entry is from another log, ",
     ),
     (
         "entry that pretends to be of the log",
@@ -191,27 +191,27 @@ const CASES: &[Case] = &[
             *bundle = person.bundle(&statement, Some((&other, USED)));
             *entry(bundle, "logId") = id;
         },
-        "the log's timestamp of its entry is wrong",
+        "the timestamp of its log entry is wrong",
     ),
     (
         "changed timestamp",
         |_, bundle| change(&mut entry(bundle, "inclusionPromise")["signedEntryTimestamp"]),
-        "the log's timestamp of its entry is wrong",
+        "the timestamp of its log entry is wrong",
     ),
     (
         "changed moment",
         |_, bundle| *entry(bundle, "integratedTime") = (USED + 1).to_string().into(),
-        "the log's timestamp of its entry is wrong",
+        "the timestamp of its log entry is wrong",
     ),
     (
         "changed number",
         |_, bundle| *entry(bundle, "logIndex") = "1006".into(),
-        "the log's timestamp of its entry is wrong",
+        "the timestamp of its log entry is wrong",
     ),
     (
         "no timestamp of the log",
         |_, bundle| *entry(bundle, "inclusionPromise") = Value::Null,
-        "nothing tells when it was signed",
+        "nothing proves that it was signed while its certificate was valid",
     ),
     (
         "neither timestamp nor proof",
@@ -219,32 +219,32 @@ const CASES: &[Case] = &[
             *entry(bundle, "inclusionPromise") = Value::Null;
             *entry(bundle, "inclusionProof") = Value::Null;
         },
-        "its entry has neither",
+        "its log entry has neither",
     ),
     (
         "changed hash of the proof",
         |_, bundle| change(&mut entry(bundle, "inclusionProof")["hashes"][1]),
-        "the proof that it is in the log is wrong: it leads to another tree",
+        "its inclusion proof is wrong: its root hash is wrong",
     ),
     (
         "changed place",
         |_, bundle| entry(bundle, "inclusionProof")["logIndex"] = "4".into(),
-        "the proof that it is in the log is wrong: it leads to another tree",
+        "its inclusion proof is wrong: its root hash is wrong",
     ),
     (
         "place outside of the tree",
         |_, bundle| entry(bundle, "inclusionProof")["logIndex"] = "11".into(),
-        "there is no such place",
+        "its index is outside",
     ),
     (
         "changed size",
         |_, bundle| entry(bundle, "inclusionProof")["treeSize"] = "12".into(),
-        "its checkpoint is of another tree",
+        "its checkpoint is for another tree",
     ),
     (
         "changed tree",
         |_, bundle| change(&mut entry(bundle, "inclusionProof")["rootHash"]),
-        "it leads to another tree",
+        "its root hash is wrong",
     ),
     (
         "proof that is cut short",
@@ -252,7 +252,7 @@ const CASES: &[Case] = &[
             let proof = entry(bundle, "inclusionProof");
             proof["hashes"].as_array_mut().unwrap().pop();
         },
-        "there is no such place",
+        "its index is outside",
     ),
     (
         "checkpoint by nobody",
@@ -265,7 +265,7 @@ const CASES: &[Case] = &[
             )
             .into();
         },
-        "its checkpoint is not by the log's key",
+        "its checkpoint is not signed with the key of the log",
     ),
     (
         "checkpoint that names another key",
@@ -276,7 +276,7 @@ const CASES: &[Case] = &[
             signed[0] ^= 1;
             *note = format!("{text} {}\n", BASE64_STANDARD.encode(signed)).into();
         },
-        "its checkpoint is not by the log's key",
+        "its checkpoint is not signed with the key of the log",
     ),
     (
         "checkpoint of another tree",
@@ -284,7 +284,7 @@ const CASES: &[Case] = &[
             let note = &mut entry(bundle, "inclusionProof")["checkpoint"]["envelope"];
             *note = note.as_str().unwrap().replace("\n11\n", "\n12\n").into();
         },
-        "its checkpoint is of another tree",
+        "its checkpoint is for another tree",
     ),
     (
         "checkpoint with more text",
@@ -296,7 +296,7 @@ const CASES: &[Case] = &[
                 .replacen("\n\n", "\nmore\n\n", 1)
                 .into();
         },
-        "its checkpoint is not by the log's key",
+        "its checkpoint is not signed with the key of the log",
     ),
     (
         "checkpoint by another",
@@ -318,12 +318,12 @@ const CASES: &[Case] = &[
             let note = format!("{} {signature}\n", &forged[..end]);
             entry(bundle, "inclusionProof")["checkpoint"]["envelope"] = note.into();
         },
-        "its checkpoint is not by the log's key",
+        "its checkpoint is not signed with the key of the log",
     ),
     (
         "no checkpoint",
         |_, bundle| entry(bundle, "inclusionProof")["checkpoint"]["envelope"] = "".into(),
-        "its checkpoint can't be read",
+        "its checkpoint is malformed",
     ),
     (
         "entry of another statement",
@@ -335,7 +335,7 @@ const CASES: &[Case] = &[
             bundle["verificationMaterial"]["tlogEntries"] =
                 other["verificationMaterial"]["tlogEntries"].clone();
         },
-        "the log's entry is of another artifact",
+        "the log entry is for another artifact",
     ),
     (
         "entry of another signature",
@@ -346,7 +346,7 @@ const CASES: &[Case] = &[
             bundle["verificationMaterial"]["tlogEntries"] =
                 scene.bundle(&person)["verificationMaterial"]["tlogEntries"].clone();
         },
-        "the log's entry is of another signature",
+        "the log entry is for another signature",
     ),
     (
         "entry of a message",
@@ -357,7 +357,7 @@ const CASES: &[Case] = &[
             bundle["verificationMaterial"]["tlogEntries"] =
                 other["verificationMaterial"]["tlogEntries"].clone();
         },
-        "the log's entry is of another artifact",
+        "the log entry is for another artifact",
     ),
     (
         "changed body",
@@ -367,7 +367,7 @@ const CASES: &[Case] = &[
             let text = String::from_utf8(text).unwrap() + " ";
             *body = BASE64_STANDARD.encode(text).into();
         },
-        "the log's timestamp of its entry is wrong",
+        "the timestamp of its log entry is wrong",
     ),
     (
         "key in place of a certificate",
@@ -381,12 +381,12 @@ const CASES: &[Case] = &[
     (
         "key and certificate",
         |_, bundle| bundle["verificationMaterial"]["publicKey"] = json!({}),
-        "it has not one kind of key",
+        "it does not have exactly one type of key",
     ),
     (
         "two things that are signed",
         |_, bundle| bundle["messageSignature"] = json!({ "signature": "" }),
-        "it has not one thing that is signed",
+        "it does not have exactly one signed content",
     ),
     (
         "other certificate",
@@ -395,12 +395,12 @@ const CASES: &[Case] = &[
             bundle["verificationMaterial"]["certificate"] =
                 other["verificationMaterial"]["certificate"].clone();
         },
-        "it is not by the key of its certificate",
+        "it is not signed with the key of its certificate",
     ),
     (
         "changed certificate",
         |_, bundle| change(&mut bundle["verificationMaterial"]["certificate"]["rawBytes"]),
-        "the log's entry is of another certificate",
+        "the log entry is for another certificate",
     ),
     (
         "other version",

@@ -26,7 +26,7 @@ fn who_it_is_for_and_who_vouches_for_that_must_be_so() {
     for (issuers, said) in [
         (
             [None, None],
-            "for a login at no place that it names, not at https://issuer.example",
+            "for a login at an unnamed issuer, not at https://issuer.example",
         ),
         (
             [Some("https://other.example"), None],
@@ -38,20 +38,20 @@ fn who_it_is_for_and_who_vouches_for_that_must_be_so() {
         ),
         (
             [Some(ISSUER), Some("https://other.example")],
-            "it is no X.509 certificate",
+            "it is not an X.509 certificate",
         ),
         (
             [Some("https://other.example"), Some(ISSUER)],
-            "it is no X.509 certificate",
+            "it is not an X.509 certificate",
         ),
-        ([Some(""), None], "it is no X.509 certificate"),
+        ([Some(""), None], "it is not an X.509 certificate"),
     ] {
         refused(outcome(&scene, &Wish { issuers, ..wish() }), said);
     }
     for (emails, said) in [
         (
             vec![],
-            "for nobody with an e-mail address or URI, not for who@people.example",
+            "for a subject without an e-mail address or URI, not for who@people.example",
         ),
         (
             vec!["who@people.example.org"],
@@ -88,7 +88,7 @@ fn who_it_is_for_and_who_vouches_for_that_must_be_so() {
                 ..wish()
             },
         ),
-        "its certificate is not accepted: it is not for signing code",
+        "its certificate is not accepted: it is not for code signing",
     );
 }
 
@@ -160,7 +160,7 @@ fn it_must_be_by_the_authorities_as_they_were_then() {
     // Nobody knows the authority in between.
     refused(
         scene.verify(&bundle),
-        "not by one of the authorities that the policy names",
+        "not issued by one of the authorities that the policy names",
     );
     // It may come with the certificate.
     let mut with_chain = bundle.clone();
@@ -215,7 +215,7 @@ fn a_certificate_log_must_have_promised_that_it_has_it() {
                 ..scene.wish()
             },
         ),
-        "in none of the certificate logs: it has no promise of one",
+        "not in a trusted certificate transparency log: it has no signed certificate timestamp",
     );
     let other = Key::new();
     refused(
@@ -226,7 +226,7 @@ fn a_certificate_log_must_have_promised_that_it_has_it() {
                 ..scene.wish()
             },
         ),
-        "in none of the certificate logs: its promises are by others",
+        "not in a trusted certificate transparency log: its signed certificate timestamps are from other logs",
     );
     // A promise of another certificate, by the authority's own hand.
     let promised = scene.person(&scene.wish());
@@ -250,7 +250,10 @@ fn a_certificate_log_must_have_promised_that_it_has_it() {
     let wrong = crate::sct::check(&forged, &issuer, &logs)
         .unwrap_err()
         .to_string();
-    assert!(wrong.ends_with("its promise is wrong"), "{wrong}");
+    assert!(
+        wrong.ends_with("its signed certificate timestamp is wrong"),
+        "{wrong}"
+    );
     crate::sct::check(&before, &[0; 32], &logs).unwrap_err();
     let list = before.scts.clone().unwrap();
     for end in 0..list.len() {
@@ -310,7 +313,7 @@ fn without_a_log_a_certificate_must_be_valid_now() {
     };
     refused(
         verify(&sign(&server), &demand(USED as i64)),
-        "its certificate is not accepted: it is not for signing code",
+        "its certificate is not accepted: it is not for code signing",
     );
     let both = Wish {
         serves: true,
@@ -356,11 +359,11 @@ fn authorities_that_cannot_be_read_are_told() {
     let scene = Scene::new();
     let signer = scene.person(&scene.wish()).certificate_pem();
     for (pem, said) in [
-        (String::new(), "there is no \"CERTIFICATE\" in it"),
-        (Key::new().pem(), "there is no \"CERTIFICATE\" in it"),
+        (String::new(), "it has no \"CERTIFICATE\" block"),
+        (Key::new().pem(), "it has no \"CERTIFICATE\" block"),
         (good.replace("MII", "!!!"), "it is not PEM"),
         (good.repeat(65), "more than 64 certificates"),
-        (good.replacen("MII", "AAA", 1), "can't be used"),
+        (good.replacen("MII", "AAA", 1), "cannot be used"),
         (signer, "CA:TRUE"),
     ] {
         let error = Authorities::from_pem(pem.as_bytes()).unwrap_err();

@@ -95,15 +95,15 @@ fn nothing_of_it_may_be_changed() {
     for (changed, said) in [
         (
             swap(|one, other| one.payload = other.payload),
-            "not by the key of its certificate",
+            "not signed with the key of its certificate",
         ),
         (
             swap(|one, other| one.signature = other.signature),
-            "not by the key of its certificate",
+            "not signed with the key of its certificate",
         ),
         (
             swap(|one, other| one.log = other.log),
-            "the log's entry is of another artifact",
+            "the log entry is for another artifact",
         ),
         (
             swap(|one, _| one.certificate = None),
@@ -111,26 +111,29 @@ fn nothing_of_it_may_be_changed() {
         ),
         (
             swap(|one, _| one.certificate = Some("x".into())),
-            "its certificate can't be read: there is no",
+            "its certificate is malformed: it has no",
         ),
         (
             swap(|one, _| one.chain = Some("x".into())),
-            "the chain of its certificate can't be read",
+            "the chain of its certificate is malformed",
         ),
-        (swap(|one, _| one.log = None), "it is in no log"),
+        (
+            swap(|one, _| one.log = None),
+            "it is not in a transparency log",
+        ),
         (
             swap(|one, _| one.log = Some("{}".into())),
-            "the log's entry can't be read",
+            "the log entry is malformed",
         ),
         (
             swap(|one, _| one.certificate = one.chain.clone()),
-            "its certificate can't be read: it holds more than 1",
+            "its certificate is malformed: it has more than 1",
         ),
         (
             with_log(&good, |log| {
                 log["Payload"]["integratedTime"] = json!(USED + 1);
             }),
-            "the log's timestamp of its entry is wrong",
+            "the timestamp of its log entry is wrong",
         ),
         (
             with_log(&good, |log| log["Payload"]["integratedTime"] = json!(-1)),
@@ -142,7 +145,7 @@ fn nothing_of_it_may_be_changed() {
         ),
         (
             with_log(&good, |log| log["Payload"]["logID"] = json!("00")),
-            "its entry is of another log, 00",
+            "its log entry is from another log, 00",
         ),
         (
             with_log(&good, |log| log["x"] = json!(1)),
@@ -154,7 +157,7 @@ fn nothing_of_it_may_be_changed() {
                 changed.certificate = Some(stranger.certificate_pem());
                 changed
             },
-            "not by the key of its certificate",
+            "not signed with the key of its certificate",
         ),
     ] {
         let refused = verify(&changed, &scene.demand()).unwrap_err().to_string();

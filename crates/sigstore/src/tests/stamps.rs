@@ -51,11 +51,11 @@ fn a_timestamp_counts_for_what_it_is_of_and_by_whom_it_is() {
     let of_other = told(check(&stamp, b"other", &trusted));
     assert_eq!(
         of_other,
-        "its timestamp is not accepted: it is of something else"
+        "its timestamp is not accepted: it is for another signature"
     );
     let by_other = told(check(&stamp, b"message", &trusting(&StampAuthority::new())));
     assert!(
-        by_other.ends_with("what makes it one of an authority's is wrong"),
+        by_other.ends_with("its issuer's signature is wrong"),
         "{by_other}"
     );
     // It need not bring its certificate where that is known.
@@ -64,7 +64,7 @@ fn a_timestamp_counts_for_what_it_is_of_and_by_whom_it_is() {
     let bare = authority.make(&bare);
     let missing = told(check(&bare, b"message", &trusted));
     assert!(
-        missing.ends_with("the certificate that it names is not there"),
+        missing.ends_with("the certificate that it names is missing"),
         "{missing}"
     );
     let own = pem(authority.own());
@@ -83,21 +83,21 @@ fn what_is_wrong_with_a_timestamp_refuses_it() {
                 status: 2,
                 ..good.clone()
             },
-            "the authority has refused it",
+            "the authority rejected the request for it",
         ),
         (
             StampWish {
                 digest: Some(b"other"),
                 ..good.clone()
             },
-            "what is signed of it is something else",
+            "its signed content is wrong",
         ),
         (
             StampWish {
                 maker: Some(other.own()),
                 ..good.clone()
             },
-            "the certificate that it names is not there",
+            "the certificate that it names is missing",
         ),
         (
             StampWish {
@@ -105,21 +105,21 @@ fn what_is_wrong_with_a_timestamp_refuses_it() {
                 certificates: vec![other.own()],
                 ..good.clone()
             },
-            "it is not by the key of its certificate",
+            "it is not signed with the key of its certificate",
         ),
         (
             StampWish {
                 fraction: ".",
                 ..good.clone()
             },
-            "it can't be read",
+            "it is malformed",
         ),
         (
             StampWish {
                 fraction: "x",
                 ..good.clone()
             },
-            "it can't be read",
+            "it is malformed",
         ),
         // Extensions, which must be understood.
         (
@@ -127,14 +127,14 @@ fn what_is_wrong_with_a_timestamp_refuses_it() {
                 more: &[0xa1, 0],
                 ..good.clone()
             },
-            "it can't be read",
+            "it is malformed",
         ),
         (
             StampWish {
                 certificates: vec![authority.own(); 9],
                 ..good.clone()
             },
-            "it can't be read",
+            "it is malformed",
         ),
     ] {
         let told = refused(&authority, &wish);
@@ -167,22 +167,16 @@ fn only_a_certificate_for_timestamps_makes_them_while_it_is_valid() {
     };
     with(&|it| it.valid = (BEGIN, END)).unwrap();
     for (outcome, complaint) in [
-        (
-            with(&|it| it.is_critical = false),
-            "not for timestamps alone",
-        ),
-        (with(&|it| it.usages = vec![3]), "not for timestamps alone"),
-        (
-            with(&|it| it.usages = vec![8, 3]),
-            "not for timestamps alone",
-        ),
+        (with(&|it| it.is_critical = false), "for timestamps only"),
+        (with(&|it| it.usages = vec![3]), "for timestamps only"),
+        (with(&|it| it.usages = vec![8, 3]), "for timestamps only"),
         (
             with(&|it| it.valid = (BEGIN, USED - 1)),
-            "and it is of 2023-11-14T22:14:20Z",
+            "but the timestamp is of 2023-11-14T22:14:20Z",
         ),
         (
             with(&|it| it.valid = (USED + 1, END)),
-            "and it is of 2023-11-14T22:14:20Z",
+            "but the timestamp is of 2023-11-14T22:14:20Z",
         ),
     ] {
         let told = told(outcome);
@@ -227,16 +221,22 @@ fn a_login_s_certificate_counts_at_the_time_of_its_stamp() {
         orlop_testkit::assert_contains!(told, "and the timestamp of the signature is 2023");
     }
     let told = |bundle: &Value, demand: &Demand<'_>| told(verify(bundle, demand));
-    assert!(told(&timeless, &noted).starts_with("nothing tells when it was signed"));
-    assert!(told(&unlogged, &alone).starts_with("nothing tells when it was signed"));
-    assert!(told(&at(&unlogged, USED), &noted).starts_with("it is in no log"));
+    assert!(
+        told(&timeless, &noted)
+            .starts_with("nothing proves that it was signed while its certificate was valid")
+    );
+    assert!(
+        told(&unlogged, &alone)
+            .starts_with("nothing proves that it was signed while its certificate was valid")
+    );
+    assert!(told(&at(&unlogged, USED), &noted).starts_with("it is not in a transparency log"));
     let unasked = told(&at(&timeless, USED), &scene.demand());
     assert!(
-        unasked.ends_with("does not count: the policy names none by \"tsaCA…\""),
+        unasked.ends_with("does not count, because the policy names no authority by \"tsaCA…\""),
         "{unasked}"
     );
     let of_other = stamped(unlogged.clone(), |_| authority.stamp(b"other", USED));
-    assert!(told(&of_other, &alone).ends_with("it is of something else"));
+    assert!(told(&of_other, &alone).ends_with("it is for another signature"));
     // What the log says of the time counts before the stamp.
     let both = at(&scene.bundle(&person), END + 1);
     verify(&both, &noted).unwrap();

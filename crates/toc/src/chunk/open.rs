@@ -51,7 +51,7 @@ pub(crate) enum How<'a> {
 #[non_exhaustive]
 pub enum OpenError {
     /// More or fewer bytes than were asked for.
-    #[error("{found} bytes of the layer were fetched where a chunk has {expected}")]
+    #[error("fetched {found} bytes of the layer for a chunk of {expected} bytes")]
     Length {
         /// How many the chunk has.
         expected: u64,

@@ -169,7 +169,9 @@ impl Claim {
         // It is in a frame that decompressors skip, behind that frame's header.
         let payload = offset.checked_sub(footer::FRAME_HEADER);
         let (Some(end), Some(payload)) = (end, payload) else {
-            return Err(Error::Table("is said to be outside of the layer"));
+            return Err(Error::Table(
+                "is outside of the layer according to its annotations",
+            ));
         };
         Ok(Toc {
             form: Form::ZstdChunked(self.digests, plain),

@@ -32,7 +32,7 @@ const NOTHING: [u8; 13] = [1, 0, 0, 0xff, 0xff, 0, 0, 0, 0, 0, 0, 0, 0];
 pub(super) fn estargz(tail: &[u8], blob: u64) -> Result<Range<u64>> {
     if extra(tail, EXTERNAL).is_some_and(|extra| extra == b"SG\x11\0STARGZEXTERNALTOC") {
         return Err(Error::Footer(
-            "says that the table of contents is in another image",
+            "refers to a table of contents in another image",
         ));
     }
     let subfield = match extra(tail, ESTARGZ) {
@@ -40,11 +40,11 @@ pub(super) fn estargz(tail: &[u8], blob: u64) -> Result<Range<u64>> {
         _ => extra(tail, STARGZ).map(|subfield| (subfield, STARGZ)),
     };
     let Some((subfield, footer)) = subfield else {
-        return Err(Error::Footer("is none of eStargz"));
+        return Err(Error::Footer("is not an eStargz footer"));
     };
     let offset = subfield.strip_suffix(b"STARGZ").and_then(hexadecimal);
     let Some(offset) = offset else {
-        return Err(Error::Footer("is none of eStargz"));
+        return Err(Error::Footer("is not an eStargz footer"));
     };
     let end = blob.saturating_sub(footer as u64);
     if offset >= end {
@@ -70,7 +70,7 @@ fn hexadecimal(digits: &[u8]) -> Option<u64> {
 
 /// Where the table of contents of a zstd:chunked layer is, by the last bytes of it.
 pub(super) fn zstd_chunked(tail: &[u8]) -> Result<Position> {
-    const UNKNOWN: Error = Error::Footer("is none of zstd:chunked");
+    const UNKNOWN: Error = Error::Footer("is not a zstd:chunked footer");
     // By the newer writers and the older ones; those that write both formats spell it in another way.
     let known = [(64, b"GNUlInUx"), (40, b"GNUlInUx"), (40, b"GnUlInUx")];
     let found = known.iter().find_map(|(length, magic)| {

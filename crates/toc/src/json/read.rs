@@ -106,7 +106,7 @@ impl<'de> Visitor<'de> for &mut Table<'_> {
                 "entries" if entries.is_none() => {
                     entries = Some(map.next_value_seed(Entries(&mut *self))?);
                 }
-                "version" | "entries" => return Err(de::Error::custom("it says twice what it is")),
+                "version" | "entries" => return Err(de::Error::custom("it has a duplicate field")),
                 _ => drop(map.next_value::<IgnoredAny>()?),
             }
         }
@@ -140,7 +140,7 @@ impl<'de> Visitor<'de> for Entries<'_, '_> {
             self.0.meter.reset();
             if let Err(error) = self.0.add(&raw) {
                 self.0.failed = Some(error);
-                return Err(de::Error::custom("an entry was refused"));
+                return Err(de::Error::custom("an entry was rejected"));
             }
         }
         Ok(())

@@ -38,7 +38,7 @@ pub(super) fn read<'a>(
     let (told, rest) = packed.as_chunks::<PACKED>();
     let missing = (count as usize).wrapping_sub(told.len());
     if count == 0 || missing > 1 || !rest.is_empty() {
-        return Err(bad("its checkpoints are not as many as it says"));
+        return Err(bad("the number of its checkpoints is wrong"));
     }
     let first = (missing == 1).then_some(Checkpoint {
         offset: GZIP_HEADER,
@@ -48,13 +48,13 @@ pub(super) fn read<'a>(
     });
     let all: Vec<_> = first.into_iter().chain(told.iter().map(unpack)).collect();
     if all[0].out != 0 || all[0].bits != 0 || all[0].offset < GZIP_HEADER {
-        return Err(bad("its first checkpoint is not the beginning"));
+        return Err(bad("its first checkpoint is not at the beginning"));
     }
     for pair in all.windows(2) {
         // Of members without content the first ones are all where the archive begins.
         let apart = pair[1].out > pair[0].out || pair[1].out == 0;
         if pair[1].offset <= pair[0].offset || !apart {
-            return Err(bad("its checkpoints are not in their order"));
+            return Err(bad("its checkpoints are not in order"));
         }
     }
     if all.iter().any(|at| at.offset > layer || at.bits > 7) {

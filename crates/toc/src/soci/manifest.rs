@@ -65,13 +65,14 @@ impl Manifest {
         let version = match json.config.media_type {
             CONFIG_V1 => Version::V1,
             CONFIG_V2 => Version::V2,
-            _ => return Err(Error::Soci("is of a version that is unknown")),
+            _ => return Err(Error::Soci("has an unknown version")),
         };
-        let digest = |text| Digest::parse(text).ok_or(Error::Soci("names what has no sha256"));
+        let digest =
+            |text| Digest::parse(text).ok_or(Error::Soci("names a blob without a sha256 digest"));
         let mut ztocs = Vec::new();
         for blob in json.layers.iter().filter(|blob| blob.media_type == ZTOC) {
             let layer = blob.annotations.as_ref().and_then(|all| all.layer);
-            let layer = layer.ok_or(Error::Soci("has a ztoc of no layer"))?;
+            let layer = layer.ok_or(Error::Soci("has a ztoc without a layer"))?;
             ztocs.push(Ztoc {
                 layer: digest(layer)?,
                 digest: digest(blob.digest)?,

@@ -62,7 +62,7 @@ const RECORDS: u64 = 8;
 
 impl From<Outside> for Error {
     fn from(_: Outside) -> Self {
-        Self::Ztoc("something leads out of it")
+        Self::Ztoc("an offset points outside of it")
     }
 }
 
@@ -73,7 +73,7 @@ pub(crate) fn index(ztoc: &[u8], layer: u64, limits: &Limits) -> Result<Index<Ve
         return Err(Error::Ztoc("its version is not 0.9"));
     }
     if u64::try_from(root.long(field::COMPRESSED_SIZE)?) != Ok(layer) {
-        return Err(Error::Ztoc("it is of a layer of another size"));
+        return Err(Error::Ztoc("it is for a layer of another size"));
     }
     let size = u64::try_from(root.long(field::UNCOMPRESSED_SIZE)?)
         .map_err(|_| Error::Ztoc("the size of the archive is negative"))?;
@@ -86,7 +86,7 @@ pub(crate) fn index(ztoc: &[u8], layer: u64, limits: &Limits) -> Result<Index<Ve
     let digests = compression.vector(field::compression::DIGESTS)?;
     let last = compression.int(field::compression::LAST_SPAN)?;
     if i64::from(last) != digests.len() as i64 - 1 {
-        return Err(Error::Ztoc("it has not one digest for each span"));
+        return Err(Error::Ztoc("it does not have one digest for each span"));
     }
     at_most("spans", digests.len() as u64, limits.chunks.into())?;
     let digests = digests.strings().map(|text| {
@@ -111,7 +111,7 @@ pub(crate) fn index(ztoc: &[u8], layer: u64, limits: &Limits) -> Result<Index<Ve
             plain(&mut draft, checkpoints, &digests, limits)?;
             checked(draft, limits)
         }
-        _ => Err(Error::Ztoc("its layer is compressed in another way")),
+        _ => Err(Error::Ztoc("the compression of its layer is not supported")),
     }
 }
 
@@ -181,7 +181,7 @@ fn spans(
     size: u64,
 ) -> Result<()> {
     if checkpoints.len() != digests.len() {
-        return Err(Error::Ztoc("it has not one digest for each span"));
+        return Err(Error::Ztoc("it does not have one digest for each span"));
     }
     let both = checkpoints.iter().zip(digests);
     draft.spans = both
@@ -209,12 +209,12 @@ fn plain(draft: &mut Draft<'_>, told: &[u8], digests: &[Digest], limits: &Limits
     let apart = u64::try_from(told.long(field::plain::SPAN_SIZE)?).unwrap_or_default();
     let size = u64::try_from(told.long(field::plain::SIZE)?);
     if apart == 0 || size != Ok(draft.blob) {
-        return Err(Error::Ztoc("its spans are not those of the layer"));
+        return Err(Error::Ztoc("its spans do not match the layer"));
     }
     let count = draft.blob.div_ceil(apart);
     at_most("spans", count, limits.chunks.into())?;
     if count != digests.len() as u64 {
-        return Err(Error::Ztoc("it has not one digest for each span"));
+        return Err(Error::Ztoc("it does not have one digest for each span"));
     }
     let end = Digest([0; 32]);
     let places = (0..=count).map(|at| (at * apart).min(draft.blob));

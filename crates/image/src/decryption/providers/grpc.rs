@@ -40,11 +40,11 @@ impl FromStr for Address {
             return if path.is_absolute() {
                 Ok(Self::Socket(path))
             } else {
-                Err(format!("{text:?} has no absolute path"))
+                Err(format!("the path in {text:?} is not absolute"))
             };
         }
         let malformed =
-            || format!("{text:?} is neither an address as localhost:50051 nor unix:///PATH");
+            || format!("{text:?} is not an address such as localhost:50051 or unix:///PATH");
         let (host, port) = text.rsplit_once(':').ok_or_else(malformed)?;
         let port: u16 = port.parse().map_err(|_| malformed())?;
         let at = |ip: IpAddr| SocketAddr::new(ip, port);
@@ -59,8 +59,8 @@ impl FromStr for Address {
         match bare.unwrap_or(host).parse::<IpAddr>() {
             Ok(ip) if ip.is_loopback() => Ok(Self::Loopback(vec![at(ip)])),
             _ => Err(format!(
-                "{text:?} is not on this machine, and keys would go there in clear; name localhost or a unix \
-                 socket, with something behind it that carries them on"
+                "{text:?} is not on this machine, and keys would be sent to it unencrypted; use a \
+                 proxy on localhost or a unix socket that encrypts the connection"
             )),
         }
     }
@@ -136,8 +136,8 @@ impl Address {
 fn refusal(status: &Status) -> String {
     let said = complaint(status.message());
     match status.code() {
-        Code::OutOfRange => format!("its answer is too long: {said}"),
-        Code::Unimplemented => format!("it is no key provider: {said}"),
+        Code::OutOfRange => format!("its response is too long: {said}"),
+        Code::Unimplemented => format!("it is not a key provider: {said}"),
         code => format!("{code:?}: {said}"),
     }
 }
@@ -173,20 +173,20 @@ mod tests {
             assert_eq!(text.parse(), Ok(Address::Socket(path)));
         }
         for (text, reason) in [
-            ("10.0.0.1:50051", "in clear"),
-            ("0.0.0.0:50051", "in clear"),
-            ("vault.example:50051", "in clear"),
-            ("localhost.example:1", "in clear"),
-            ("[2001:db8::1]:1", "in clear"),
-            ("[::ffff:127.0.0.1]:1", "in clear"),
-            ("dns:///localhost:1", "in clear"),
-            ("https://localhost:1", "in clear"),
-            ("localhost", "neither"),
-            ("localhost:", "neither"),
-            ("localhost:65536", "neither"),
-            ("", "neither"),
-            ("unix:", "no absolute path"),
-            ("unix:run/x.sock", "no absolute path"),
+            ("10.0.0.1:50051", "unencrypted"),
+            ("0.0.0.0:50051", "unencrypted"),
+            ("vault.example:50051", "unencrypted"),
+            ("localhost.example:1", "unencrypted"),
+            ("[2001:db8::1]:1", "unencrypted"),
+            ("[::ffff:127.0.0.1]:1", "unencrypted"),
+            ("dns:///localhost:1", "unencrypted"),
+            ("https://localhost:1", "unencrypted"),
+            ("localhost", "such as localhost:50051"),
+            ("localhost:", "such as localhost:50051"),
+            ("localhost:65536", "such as localhost:50051"),
+            ("", "such as localhost:50051"),
+            ("unix:", "is not absolute"),
+            ("unix:run/x.sock", "is not absolute"),
         ] {
             let error = text.parse::<Address>().unwrap_err();
             assert!(error.contains(reason), "{text}: {error}");

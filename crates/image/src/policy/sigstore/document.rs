@@ -54,15 +54,15 @@ impl SigstoreSigned {
                     let problem = "\"fulcio\" needs one of \"rekorPublicKeyPath\", \
                                    \"rekorPublicKeyPaths\", \"rekorPublicKeyData\", \
                                    \"rekorPublicKeyDatas\", \"tsaCAPath\" and \"tsaCAData\": its \
-                                   certificates are for minutes, and only a log or a timestamp \
-                                   tells that one was used then";
+                                   certificates are valid for minutes, and only a log or a \
+                                   timestamp proves when one was used";
                     return Err(Wrong::new(&place, problem));
                 }
                 SignerSource::Identity(fulcio_identity(fulcio)?)
             }
             (None, None, Some(pki)) => {
                 if logs.is_some() {
-                    let problem = "\"pki\" can't be used together with \"rekorPublicKey…\"";
+                    let problem = "\"pki\" cannot be used together with \"rekorPublicKey…\"";
                     return Err(Wrong::new(&place, problem));
                 }
                 SignerSource::Identity(pki_identity(pki)?)

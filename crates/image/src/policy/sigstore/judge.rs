@@ -123,20 +123,24 @@ impl Trial<'_> {
         let places: Vec<_> = evidence.manifests.iter().filter_map(tag_of).collect();
         if places.is_empty() {
             let kind = self.kind();
-            return format!("it has to be signed, and no {kind} of it is kept here; pull it again");
+            return format!(
+                "it must be signed, but this node stores no {kind} of it; pull it again"
+            );
         }
         if !self.wanted.predicate_types.is_empty() {
             let types = self.wanted.predicate_types.join(" or ");
-            return format!("it has to have an attestation of the type {types}, and has none");
+            return format!(
+                "it must have an attestation of the type {types}, but has no such attestation"
+            );
         }
         let beside = match evidence.bundles.len() {
             0 => "no bundle is attached to it".to_owned(),
-            1 => "the bundle that is attached to it says something else".to_owned(),
-            count => format!("the {count} bundles that are attached to it say something else"),
+            1 => "the bundle that is attached to it is not a signature".to_owned(),
+            count => format!("the {count} bundles that are attached to it are not signatures"),
         };
         format!(
-            "it has to be signed, and has no signature: there is none at {}, and {beside}",
-            places.join(" nor at ")
+            "it must be signed, but has no signature: none at {}, and {beside}",
+            places.join(" or ")
         )
     }
 
@@ -182,7 +186,7 @@ impl Trial<'_> {
         let by = self.signer(by)?;
         // From here on it is the signer who speaks.
         let payload = Payload::parse(Kind::Cosign, payload)
-            .map_err(|wrong| format!("what was signed can't be read: {wrong}"))?;
+            .map_err(|wrong| format!("cannot read the signed content: {wrong}"))?;
         if !self.subject.evidence.manifests.contains(&payload.digest) {
             return Err(format!("it is for another image, {}", payload.digest));
         }
@@ -223,7 +227,7 @@ impl Trial<'_> {
     /// What somebody has said of the image, and by which digest; else why it is not of that. It is the signer who
     /// speaks.
     fn said(&self, by: &str, statement: &Statement) -> Result<(String, Digest), String> {
-        let mut reason = "it is for no image".to_owned();
+        let mut reason = "it does not name an image".to_owned();
         for subject in &statement.subjects {
             let digests = subject.digests.iter();
             let mut digests = digests.filter_map(|digest| digest.parse().ok());
@@ -262,11 +266,12 @@ impl Trial<'_> {
             (Ok(By::Key(_)), Signers::Identity(_)) => Ok("a key".to_owned()),
             (Ok(By::Identity(names)), _) => Ok(names),
             (Err(Refusal::OtherKey), Signers::Keys(_, [only])) => {
-                Err(format!("it is not by {only}"))
+                Err(format!("it is not signed with {only}"))
             }
-            (Err(Refusal::OtherKey), Signers::Keys(_, sources)) => {
-                Err(format!("it is by none of the {} keys", sources.len()))
-            }
+            (Err(Refusal::OtherKey), Signers::Keys(_, sources)) => Err(format!(
+                "it is not signed with any of the {} keys",
+                sources.len()
+            )),
             (Err(refusal), _) => Err(refusal.to_string()),
         }
     }

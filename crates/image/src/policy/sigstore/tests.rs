@@ -146,7 +146,7 @@ fn who_has_logged_in_may_sign_in_the_old_way_and_in_the_new_one() {
     );
     refused(
         scene.judge(&scene.fulcio("matchExact"), old("a.example/app")),
-        "without a tag, as cosign makes them",
+        "without a tag, like the signatures of cosign",
     );
     let bundle = scene.bundle(&person, &scene.statement(None, SIGN));
     let reason = scene
@@ -192,7 +192,7 @@ fn a_bundle_for_no_name_is_accepted_only_where_the_policy_says_that_a_digest_is_
         if kind == "matchDigest" {
             outcome.unwrap();
         } else {
-            refused(outcome, "it is for a digest alone and no repository");
+            refused(outcome, "it names only a digest and no repository");
         }
         for name in [
             "a.example/app",
@@ -239,7 +239,7 @@ fn a_bundle_counts_for_its_image_and_its_signer_only() {
                 issuers: [Some("https://x.example"); 2],
                 ..scene.wish()
             }),
-            "its certificate is for a login at https://x.example, not at https://issuer.example",
+            "its certificate was issued for a login at https://x.example, not at https://issuer.example",
         ),
         (
             by(Wish {
@@ -253,14 +253,14 @@ fn a_bundle_counts_for_its_image_and_its_signer_only() {
                 log: None,
                 ..scene.wish()
             }),
-            "it has no promise of one",
+            "it has no signed certificate timestamp",
         ),
         (
             by(Wish {
                 log: Some(&scene.log.key),
                 ..scene.wish()
             }),
-            "its promises are by others",
+            "its signed certificate timestamps are from other logs",
         ),
         (
             scene.bundle(&strange, &said),
@@ -268,16 +268,19 @@ fn a_bundle_counts_for_its_image_and_its_signer_only() {
         ),
         (
             person.bundle(&said, Some((&elsewhere, USED))).to_string(),
-            "its entry is of another log",
+            "its log entry is from another log",
         ),
-        (person.bundle(&said, None).to_string(), "it is in no log"),
+        (
+            person.bundle(&said, None).to_string(),
+            "it is not in a transparency log",
+        ),
         (
             scene.bundle(&Person::with(Key::new()), &said),
             "it has no certificate",
         ),
         (
             good[..good.len() - 1].to_owned(),
-            "the bundle can't be read: EOF",
+            "the bundle is malformed: EOF",
         ),
         (
             person.bundle_of_message(b"x", None).to_string(),
@@ -299,7 +302,7 @@ fn a_bundle_counts_for_its_image_and_its_signer_only() {
     );
     refused(
         scene.judge_bundles(&requirement, vec![elsewise]),
-        "the bundle that is attached to it says something else",
+        "the bundle that is attached to it is not a signature",
     );
 }
 
@@ -319,7 +322,7 @@ fn what_must_have_been_said_is_asked_for_by_its_type() {
             scene.image
         )
     );
-    let missing = "it has to have an attestation of the type https://slsa.dev/provenance/v0.2 or https://slsa.dev/provenance/v1, and has none";
+    let missing = "it must have an attestation of the type https://slsa.dev/provenance/v0.2 or https://slsa.dev/provenance/v1, but has no such attestation";
     refused(scene.judge_bundles(&requirement, vec![said(SIGN)]), missing);
     let evidence = Evidence {
         signatures: vec![kept(&person.sign_image(
@@ -363,12 +366,12 @@ fn keys_are_looked_for_in_a_log_where_that_is_asked() {
         .unwrap();
     refused(
         scene.judge_bundles(&logged, vec![alone]),
-        "its signature is not accepted: it is in no log",
+        "its signature is not accepted: it is not in a transparency log",
     );
     let other = Person::with(Key::new()).bundle(&said, None).to_string();
     refused(
         scene.judge_bundles(&requirement, vec![other]),
-        "it is not by ",
+        "it is not signed with ",
     );
 }
 
@@ -422,7 +425,7 @@ fn certificates_of_one_s_own_must_be_valid_now() {
     let alone = requirement(without(&whole, "caIntermediatesPath"));
     refused(
         scene.judge_bundles(&alone, sign(&forever)),
-        "it is not by one of the authorities that the policy names",
+        "it is not issued by one of the authorities that the policy names",
     );
     // It may come with the signature, as cosign keeps it.
     let person = between.certify(&forever);

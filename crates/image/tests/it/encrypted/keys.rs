@@ -16,7 +16,7 @@ async fn a_key_of_gnupg_opens_an_image_for_its_namespace_until_it_is_revoked() {
     let environment = [("GNUPGHOME", gpg.home())];
     scene.encrypt_with(&environment, "pgp:1", &["pgp:team@a.example".to_owned()]);
     // For whom it is, by the end of the key's name.
-    let short = format!("it is encrypted by PGP for {}", &subkey[24..]);
+    let short = format!("it is encrypted with PGP for {}", &subkey[24..]);
     assert_no_key(scene.pull_for("team", "pgp:1").await, &short);
     let file = scene.put("team", "team.asc", &gpg.export_secret_text(&key));
     let image = scene.pull_for("team", "pgp:1").await.expect("pull");
@@ -34,7 +34,7 @@ async fn a_key_of_gnupg_opens_an_image_for_its_namespace_until_it_is_revoked() {
     fs::write(&file, gpg.export_text(&key)).expect("write");
     let error = scene.admit(&image, "team").await.unwrap_err();
     assert!(matches!(error, Error::Keys { .. }), "{error:?}");
-    assert_contains!(error.to_string(), "no private key in it");
+    assert_contains!(error.to_string(), "it has no private key");
     assert_no_key(scene.admit(&image, "others").await, &short);
 }
 
@@ -58,11 +58,11 @@ async fn a_passphrase_beside_a_key_opens_it_and_what_is_wrong_is_told() {
         assert_eq!(errors[0].to_string(), said);
         said
     };
-    let said = refused("it has a passphrase: write that to").await;
+    let said = refused("it is protected by a passphrase; write the passphrase to").await;
     assert!(said.contains(&beside.display().to_string()), "{said}");
     assert!(said.contains(&format!("{}:", file.display())), "{said}");
     scene.put("", "node.pem.passphrase", b"close sesame\n");
-    refused("is not its own").await;
+    refused("is wrong, or the key is damaged").await;
     scene.put("", "node.pem.passphrase", &[b'x'; 2000]);
     refused("1024 bytes").await;
     for passphrase in [&b"open sesame"[..], b"open sesame\n", b"open sesame\r\n"] {
@@ -71,15 +71,15 @@ async fn a_passphrase_beside_a_key_opens_it_and_what_is_wrong_is_told() {
         scene.admit(&image, "any").await.expect("it is for all");
     }
     fs::set_permissions(&beside, fs::Permissions::from_mode(0o604)).expect("chmod");
-    let said = refused("others than its owner may read it").await;
+    let said = refused("users other than its owner can read it").await;
     assert!(said.contains("node.pem.passphrase"), "{said}");
     // One that stays when its key goes harms nobody; nor is it a key itself.
     scene.put("", "node.pem.passphrase", b"open sesame");
     fs::remove_file(&file).expect("remove");
-    assert_no_key(scene.pull_for("", "secret:1").await, "(0 keys of");
+    assert_no_key(scene.pull_for("", "secret:1").await, "(tried 0 keys from");
     // The passphrase of another key is none of this one's.
     scene.put("", "another.pem", &pem);
-    refused("it has a passphrase: write that to").await;
+    refused("it is protected by a passphrase; write the passphrase to").await;
 
     let module = b"pkcs11:\n  uri: pkcs11:object=x\nmodule:\n";
     scene.put("", "another.pem", module);

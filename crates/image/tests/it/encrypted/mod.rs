@@ -167,7 +167,7 @@ async fn an_encrypted_image_is_for_who_has_its_key() {
     let scene = scene!();
     assert_no_key(
         scene.pull_for("", "secret:1").await,
-        "none of the keys here opens it",
+        "no key on this node decrypts it",
     );
     assert_eq!(scene.place.layer_dirs(), 0, "nothing of it is fetched");
     let file = scene.give("", &scene.key);
@@ -178,14 +178,17 @@ async fn an_encrypted_image_is_for_who_has_its_key() {
 
     // A key that is taken away, or replaced by another, opens nothing that is here.
     fs::remove_file(&file).expect("remove");
-    assert_no_key(scene.admit(&image, "").await, "(0 keys of");
+    assert_no_key(scene.admit(&image, "").await, "(tried 0 keys from");
     let other = LayerKey::make(&scene.scratch.path("made"), "other", Curve("P-256"));
     scene.give("", &other);
     assert_no_key(
         scene.admit(&image, "").await,
-        "it is encrypted by JWE (1 keys of",
+        "it is encrypted with JWE (tried 1 keys from",
     );
-    assert_no_key(scene.pull_for("", "secret:1").await, "none of the keys");
+    assert_no_key(
+        scene.pull_for("", "secret:1").await,
+        "no key on this node decrypts it",
+    );
     scene.give("", &scene.key);
     scene.admit(&image, "").await.expect("it is there again");
 }
@@ -199,7 +202,7 @@ async fn a_key_of_a_namespace_is_for_its_pods_alone() {
     for namespace in ["", "others", "nobody"] {
         assert_no_key(
             scene.pull_for(namespace, "secret:1").await,
-            "none of the keys",
+            "no key on this node decrypts it",
         );
     }
     // Those who wait for the same at the same time do not share what one of them may have.
@@ -207,19 +210,22 @@ async fn a_key_of_a_namespace_is_for_its_pods_alone() {
         scene.pull_for("others", "secret:1"),
         scene.pull_for("team", "secret:1")
     );
-    assert_no_key(theirs, "none of the keys");
+    assert_no_key(theirs, "no key on this node decrypts it");
     let image = ours.expect("pull");
     scene.admit(&image, "team").await.expect("it is theirs");
     for namespace in ["", "others", "nobody"] {
-        assert_no_key(scene.admit(&image, namespace).await, "none of the keys");
+        assert_no_key(
+            scene.admit(&image, namespace).await,
+            "no key on this node decrypts it",
+        );
         assert_no_key(
             scene.pull_for(namespace, "secret:1").await,
-            "none of the keys",
+            "no key on this node decrypts it",
         );
     }
     let error = scene.admit(&image, "../team").await.unwrap_err();
     assert!(
-        error.to_string().contains("can't be a namespace"),
+        error.to_string().contains("is not a valid namespace name"),
         "{error}"
     );
 }
@@ -248,7 +254,10 @@ async fn who_encrypts_an_image_of_others_takes_it_from_nobody() {
     let scene = scene!();
     scene.give("team", &scene.key);
     let secret = scene.pull_for("team", "secret:1").await.expect("pull");
-    assert_no_key(scene.admit(&secret, "others").await, "none of the keys");
+    assert_no_key(
+        scene.admit(&secret, "others").await,
+        "no key on this node decrypts it",
+    );
     // By its configuration it is the same image.
     let plain = scene.pull_for("others", "plain:1").await.expect("pull");
     assert_eq!(plain.id, secret.id);
@@ -270,7 +279,10 @@ async fn who_encrypts_an_image_of_others_takes_it_from_nobody() {
     // What is pulled for the first time is as secret as it says.
     let secret = scene.pull_for("team", "secret:1").await.expect("pull");
     assert!(secret.is_encrypted);
-    assert_no_key(scene.admit(&secret, "others").await, "none of the keys");
+    assert_no_key(
+        scene.admit(&secret, "others").await,
+        "no key on this node decrypts it",
+    );
 }
 
 #[tokio::test]
@@ -295,7 +307,10 @@ async fn a_pull_for_guests_makes_nothing_public_that_is_here() {
     let pulled = pulled.expect("nothing is unpacked");
     assert_eq!((pulled.id, pulled.manifest), (secret.id, secret.manifest));
     assert!(pulled.is_encrypted);
-    assert_no_key(scene.admit(&pulled, "others").await, "none of the keys");
+    assert_no_key(
+        scene.admit(&pulled, "others").await,
+        "no key on this node decrypts it",
+    );
     scene.admit(&pulled, "team").await.expect("it is theirs");
 }
 
@@ -351,7 +366,7 @@ async fn who_wraps_another_key_for_the_same_bytes_gets_nothing_that_is_here() {
     claim.top.bytes = bytes;
     scene.registry.push(&claim, "ours:1").await;
     let error = scene.pull_for("", "ours:1").await.unwrap_err().to_string();
-    assert!(error.contains("its HMAC is another"), "{error}");
+    assert!(error.contains("its HMAC is wrong"), "{error}");
 }
 
 #[tokio::test]
@@ -401,7 +416,7 @@ async fn changed_bytes_of_an_encrypted_layer_are_refused() {
         changed["layers"][1]["digest"] = digest.into();
         replace(&changed);
         let error = import().await.unwrap_err();
-        assert!(error.to_string().contains("its HMAC is another"), "{error}");
+        assert!(error.to_string().contains("its HMAC is wrong"), "{error}");
         bytes[at] ^= 1;
     }
     // The options of the other layer, with its key.
@@ -409,7 +424,7 @@ async fn changed_bytes_of_an_encrypted_layer_are_refused() {
     changed["layers"][1]["annotations"] = manifest["layers"][0]["annotations"].clone();
     replace(&changed);
     let error = import().await.unwrap_err().to_string();
-    assert!(error.contains("its HMAC is another"), "{error}");
+    assert!(error.contains("its HMAC is wrong"), "{error}");
     place.sweep().await;
     replace(&manifest);
     let images = import().await.expect("import");
@@ -448,7 +463,7 @@ async fn decrypted_layers_are_verified_repaired_and_never_exported() {
     let mut place = scene.place;
     place.reopen().await;
     let admitted = place.images.admit(&image.id, None, "").await;
-    assert_no_key(admitted, "none of the keys");
+    assert_no_key(admitted, "no key on this node decrypts it");
     let done = place.images.admit(&image.id, None, "team").await;
     done.expect("theirs");
     let done = place.images.remove(&image.id.to_string()).await;
@@ -476,7 +491,7 @@ async fn keys_that_are_no_keys_are_told_by_their_files() {
     assert!(
         refused()
             .await
-            .contains("others than its owner may read it")
+            .contains("users other than its owner can read it")
     );
     fs::set_permissions(&file, fs::Permissions::from_mode(0o600)).expect("chmod");
     let ed = LayerKey::make(
@@ -485,7 +500,7 @@ async fn keys_that_are_no_keys_are_told_by_their_files() {
         orlop_testkit::encryption::LayerKeyKind::Ed25519,
     );
     fs::copy(&ed.private, &file).expect("copy");
-    assert!(refused().await.contains("its kind is not supported"));
+    assert!(refused().await.contains("its key type is not supported"));
     fs::File::create(&file)
         .and_then(|file| file.set_len(1 << 20))
         .expect("make it long");

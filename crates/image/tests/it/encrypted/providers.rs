@@ -16,14 +16,14 @@ async fn a_key_provider_opens_what_no_key_here_does() {
     scene.registry.push(&provided, "provided:1").await;
 
     let refused = scene.pull_for("", "provided:1").await;
-    assert_no_key(refused, "key provider \"kit\": it is not configured");
+    assert_no_key(refused, "key provider \"kit\" is not configured");
     fs::write(&file, scene.providers().to_string()).expect("write");
     for (mode, reason) in [
         (
             "echo 'the vault is shut' >&2; exit 3",
             "exit status: 3: the vault is shut",
         ),
-        ("echo '{}'", "the answer of the key provider is malformed"),
+        ("echo '{}'", "the response of the key provider is malformed"),
         ("head -c 100000 /dev/zero", "65536"),
         (
             r#"echo '{"keyunwrapresults":{"optsdata":"e30="}}'"#,
@@ -54,11 +54,11 @@ async fn a_key_provider_opens_what_no_key_here_does() {
         ),
         (
             r#"{"key-providers":{"kit":{"grpc":"vault.example:50051"}}}"#,
-            "keys would go there in clear",
+            "keys would be sent to it unencrypted",
         ),
         (
             r#"{"key-providers":{"kit":{"grpc":"localhost:1","grpc-tls":{}}}}"#,
-            "kit: with `grpc` \"grpc-tls\" is not supported",
+            "kit: \"grpc-tls\" is not supported together with `grpc`",
         ),
     ] {
         fs::write(&file, text).expect("write");
@@ -96,17 +96,17 @@ async fn a_service_opens_what_no_key_here_does() {
             ),
             (
                 ProviderManners::Says(b"{}".to_vec()),
-                "the answer of the key provider is malformed",
+                "the response of the key provider is malformed",
             ),
             (
                 ProviderManners::Says(br#"{"keyunwrapresults":{"optsdata":"e30="}}"#.to_vec()),
-                "what its key is wrapped in is malformed",
+                "its wrapped key is malformed",
             ),
             (
                 ProviderManners::Says(vec![b' '; 1 << 20]),
-                "its answer is too long",
+                "its response is too long",
             ),
-            (ProviderManners::IsAnother, "it is no key provider"),
+            (ProviderManners::IsAnother, "it is not a key provider"),
         ] {
             provider.set(manners);
             assert_no_key(scene.admit(&image, "any").await, reason);
@@ -168,5 +168,5 @@ async fn a_provider_of_a_namespace_opens_for_its_pods_alone() {
     // One for all stands elsewhere.
     of_namespace(&scene, "", &theirs.config("kit"));
     let error = scene.admit(&image, "others").await.unwrap_err().to_string();
-    assert_contains!(error, "the file of images.key_providers");
+    assert_contains!(error, "the file that images.key_providers names");
 }

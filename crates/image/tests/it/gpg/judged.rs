@@ -8,7 +8,7 @@ async fn what_skopeo_signs_while_it_copies_is_pulled() {
     let scene = Scene::new().await;
     assert_refused(
         scene.pull().await,
-        "it has to be signed with GPG, and has no signature",
+        "it must be signed with GPG, but has no signature",
     );
     assert_eq!(scene.place.layer_dirs(), 0);
     scene.accept();
@@ -87,7 +87,7 @@ async fn what_is_refused_here_skopeo_refuses_too() {
     let team = &scene.key;
     let weak = ["--allow-weak-digest-algos", "--digest-algo", "MD5"];
     let rows = [
-        ("has not signed this", tampered),
+        ("is not a valid signature of the key", tampered),
         (
             "it is for another image",
             sign(team, &[], &image_payload(&other, &scene.name())),
@@ -100,7 +100,10 @@ async fn what_is_refused_here_skopeo_refuses_too() {
                 &image_payload(&digest, &scene.registry.reference("x:1")),
             ),
         ),
-        ("which is none of those", sign(&stranger, &[], &payload)),
+        (
+            "signed with the unknown key",
+            sign(&stranger, &[], &payload),
+        ),
         ("MD5, which is too weak", sign(team, &weak, &payload)),
         (
             "it has 2 signatures",
@@ -108,7 +111,7 @@ async fn what_is_refused_here_skopeo_refuses_too() {
         ),
         ("it has 2 signatures", [&good[..], &good].concat()),
         ("ends in the middle", good[..good.len() - 9].to_vec()),
-        ("there is none in it", scene.gpg.run(&["--store"], &payload)),
+        ("it has no signature", scene.gpg.run(&["--store"], &payload)),
     ];
     scene.put(&digest, std::slice::from_ref(&good));
     scene.pull().await.unwrap();
@@ -130,10 +133,10 @@ async fn what_is_refused_here_skopeo_refuses_too() {
     let long = scene.gpg.make_key("long", "ed25519", "sign", "never");
     let revoked = scene.gpg.make_key("revoked", "ed25519", "sign", "never");
     let rows = [
-        (&short, "has expired on 2024-12-31", &[][..]),
+        (&short, "expired on 2024-12-31", &[][..]),
         (
             &long,
-            "it has expired on 2024-01-08",
+            "it expired on 2024-01-08",
             &["--default-sig-expire", "7d"],
         ),
         (&revoked, "is revoked", &[]),
@@ -158,9 +161,6 @@ async fn an_old_hash_is_refused_here_alone() {
         .gpg
         .sign(&scene.key, &["--digest-algo", "SHA1"], &scene.own_payload());
     scene.put(scene.built.digest(), &[message]);
-    assert_refused(
-        scene.pull().await,
-        "it is made with SHA-1, which is too weak",
-    );
+    assert_refused(scene.pull().await, "it uses SHA-1, which is too weak");
     scene.skopeo_accepts().unwrap();
 }

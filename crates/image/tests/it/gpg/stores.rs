@@ -140,7 +140,7 @@ async fn attached_signatures_are_asked_for_unless_a_file_says_no() {
     let error = scene.place.pull(&name).await.unwrap_err().to_string();
     assert_contains!(
         error,
-        "proxy.yaml: it says \"use-sigstore-attachments: false\""
+        "proxy.yaml: it sets \"use-sigstore-attachments: false\""
     );
 }
 

@@ -135,7 +135,7 @@ async fn what_is_here_opens_nothing_to_another_namespace() {
         error
             .unwrap_err()
             .to_string()
-            .contains("can't be a namespace")
+            .contains("is not a valid namespace name")
     );
 }
 

@@ -66,7 +66,7 @@ impl SharedMap {
 
     /// A word; 0 in a new file.
     pub(crate) fn word(&self, at: usize) -> &AtomicU64 {
-        assert!(at < self.words, "there are no more words");
+        assert!(at < self.words, "the index of a word is within the map");
         // SAFETY: the word lies within the mapping, is aligned as pages are, and is used as an atomic by
         // all. The mapping lives as long as `self`.
         unsafe { AtomicU64::from_ptr(self.at.cast::<u64>().add(at).as_ptr()) }

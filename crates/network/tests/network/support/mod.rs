@@ -260,7 +260,7 @@ pub(crate) fn bridges_know_vlans() -> bool {
     if !known {
         orlop_testkit::machine::note_skip(
             &orlop_testkit::machine::test_name(),
-            "this kernel's bridges know no VLANs (CONFIG_BRIDGE_VLAN_FILTERING)",
+            "the kernel does not support VLANs on bridges (CONFIG_BRIDGE_VLAN_FILTERING)",
         );
     }
     known

@@ -45,7 +45,7 @@ fn a_message_may_be_compressed_or_not_and_come_in_pieces() {
     }
     let message = gpg.sign(&key, &["--compress-algo", "bzip2"], CONTENT);
     let error = Message::parse(&message).unwrap_err().to_string();
-    assert_eq!(error, "compression by bzip2 in it is not supported");
+    assert_eq!(error, "compression with bzip2 in it is not supported");
     // Of a pipe GnuPG does not know the end.
     let long: Vec<u8> = b"0123456789".repeat(2000);
     let message = gpg.sign(&key, &["--compress-algo", "uncompressed"], &long);
@@ -76,7 +76,7 @@ fn what_is_made_in_the_future_or_before_its_key_is_refused() {
     let refusal = verify(&future, &[&public]).unwrap_err();
     assert_eq!(
         refusal.to_string(),
-        "it is made in the future, on 2099-01-01"
+        "its creation time is in the future, on 2099-01-01"
     );
     gpg.set_time(Some("20200101T000000"));
     let past = gpg.sign(&key, &["--ignore-time-conflict"], CONTENT);
@@ -112,16 +112,16 @@ fn a_message_is_one_signature_of_one_thing() {
     let compressed = gpg.sign(&a, &["--compress-algo", "zip"], CONTENT);
     let longer = [&compressed[..], b"x"].concat();
     assert!(
-        refused(&longer).contains("bytes stand behind"),
+        refused(&longer).contains("data follows the compressed data"),
         "{}",
         refused(&longer)
     );
     let user = format!("{a}!");
     for (how, complaint) in [
         (&["--detach-sign"][..], "it has other packets: a signature"),
-        (&["--clear-sign"], "no packet begins"),
-        (&["--armor", "--sign"], "no packet begins"),
-        (&["--store"], "there is none in it, but data"),
+        (&["--clear-sign"], "data that is not a packet"),
+        (&["--armor", "--sign"], "data that is not a packet"),
+        (&["--store"], "it has no signature, but data"),
     ] {
         let message = gpg.run(&[&["--local-user", &user], how].concat(), CONTENT);
         assert!(

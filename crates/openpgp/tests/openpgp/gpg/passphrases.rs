@@ -148,16 +148,16 @@ fn other_ways_are_refused_by_their_names() {
         .position(|it| it == [254, 9, 3, 8, 5, 5])
         .unwrap();
     for (offset, to, reason) in [
-        (0, 253, "a passphrase with AEAD"),
-        (0, 7, "in the manner of PGP 2"),
+        (0, 253, "passphrase protection with AEAD"),
+        (0, 7, "in the format of PGP 2"),
         (1, 3, "with the cipher CAST5"),
         (1, 77, "with the cipher 77"),
-        (2, 0, "hashed once only"),
-        (2, 1, "hashed once only"),
-        (2, 4, "by Argon2"),
-        (2, 2, "of the kind 2"),
-        (3, 1, "by MD5"),
-        (3, 3, "by hash 3"),
+        (2, 0, "hashed only once"),
+        (2, 1, "hashed only once"),
+        (2, 4, "with Argon2"),
+        (2, 2, "of type 2"),
+        (3, 1, "with MD5"),
+        (3, 3, "with hash 3"),
     ] {
         let mut changed = locked.clone();
         changed[at + offset] = to;

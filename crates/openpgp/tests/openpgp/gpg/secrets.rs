@@ -133,7 +133,7 @@ fn what_is_not_understood_or_too_much_is_refused_by_its_name() {
         assert_eq!(error, format!("the cipher {name} is not supported"));
     }
     let error = encrypted(&["--compress-algo", "bzip2"], CONTENT);
-    assert!(error.contains("compression by bzip2"), "{error}");
+    assert!(error.contains("compression with bzip2"), "{error}");
     // A few kB that become many.
     let error = encrypted(&["--compress-algo", "zlib"], &vec![0; 4 << 20]);
     assert!(error.contains("unpacked bytes"), "{error}");
@@ -143,7 +143,7 @@ fn what_is_not_understood_or_too_much_is_refused_by_its_name() {
         assert!(error.contains("exceeds the limit of 65536"), "{error}");
     }
     let error = encrypted(&["--sign"], CONTENT);
-    assert!(error.contains("something else than data"), "{error}");
+    assert!(error.contains("is not data"), "{error}");
 
     let message = gpg.encrypt(&[&key], &["--compress-algo", "none"], CONTENT);
     let for_all = Gpg::with_passphrase("x").run(&["--symmetric"], CONTENT);
@@ -159,18 +159,18 @@ fn what_is_not_understood_or_too_much_is_refused_by_its_name() {
     let nobody = &message[at..];
     let many = [&message[..at].repeat(65), nobody].concat();
     for (message, reason) in [
-        (&for_all[..], "for no key, but a passphrase"),
+        (&for_all[..], "with a passphrase instead of a key"),
         (&without_check, "without an integrity check"),
         (&with_aead, "encryption with AEAD"),
         (&newer, "encryption with AEAD"),
-        (&twice, "something stands behind"),
-        (nobody, "for no key"),
+        (&twice, "data follows the message"),
+        (nobody, "with a passphrase instead of a key"),
         (&many, "recipients"),
-        (&message[..at], "no encrypted message"),
-        (b"", "no encrypted message"),
-        (b"hello", "no packet begins"),
+        (&message[..at], "not an encrypted message"),
+        (b"", "not an encrypted message"),
+        (b"hello", "data that is not a packet"),
         (&vec![0xd2; 300_000], "the number of bytes"),
-        (&gpg.export(&key), "no encrypted message"),
+        (&gpg.export(&key), "not an encrypted message"),
     ] {
         let error = Encrypted::parse(message).map(drop).unwrap_err().to_string();
         assert!(error.contains(reason), "{reason}: {error}");
@@ -249,16 +249,16 @@ fn files_without_a_key_that_opens_messages_say_why() {
     let weak = key_with(&gpg, "weak@a.example", "rsa1024");
     let only = |key: &str, what: &str| gpg.run(&[what, key], b"");
     for (file, reason) in [
-        (gpg.export_secret(&signs), "EdDSA only signs"),
+        (gpg.export_secret(&signs), "EdDSA can only sign"),
         (
             gpg.export_secret(&dsa),
-            "its kind (ElGamal) is not supported",
+            "its key type (ElGamal) is not supported",
         ),
         (gpg.export_secret(&brainpool), "its curve is not supported"),
         (gpg.export_secret(&weak), "an RSA key of 1024 bits"),
-        (gpg.export(&both), "no private key in it"),
-        (gpg.export_text(&both), "no private key in it"),
-        (Vec::new(), "no private key in it"),
+        (gpg.export(&both), "it has no private key"),
+        (gpg.export_text(&both), "it has no private key"),
+        (Vec::new(), "it has no private key"),
     ] {
         let error = SecretKey::all_of(&file, None).map(drop).unwrap_err();
         assert!(error.to_string().contains(reason), "{reason}: {error}");

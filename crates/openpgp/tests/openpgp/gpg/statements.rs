@@ -104,7 +104,7 @@ fn assert_doubtful(ours: &Result<String, Refusal>, reason: &str) {
         panic!("{ours:?}");
     };
     let text = refusal.to_string();
-    assert!(text.contains("counts as revoked"), "{text}");
+    assert!(text.contains("is treated as revoked"), "{text}");
     assert!(text.ends_with(reason), "{text}");
 }
 

@@ -58,16 +58,16 @@ fn an_attestation_of_a_login_counts_for_its_type_its_image_and_its_name() {
         |requirement: &Value, one: ImageAttestation| scene.judge_attestations(requirement, &[one]);
     refused(judge(&exact, good.clone()), "without a tag");
     let other = scene.said_by(&person, "https://a.example/other");
-    refused(judge(&wanted, other), "and has none");
+    refused(judge(&wanted, other), "but has no such attestation");
     let of = |digest: &Digest| statement(&digest.to_string(), Some("a.example/app"), SAID);
     let noted = Some((&scene.log, USED));
     let other = person.attest(&of(&Digest::of(b"other")), noted);
     refused(judge(&wanted, other), "it is for another image, sha256:");
     let unnoted = person.attest(&of(&scene.image), None);
-    refused(judge(&wanted, unnoted), "it is in no log");
+    refused(judge(&wanted, unnoted), "it is not in a transparency log");
     let mut borrowed = good.clone();
     borrowed.log = scene.said_by(&scene.person(), SAID).log;
-    refused(judge(&wanted, borrowed), "the log's entry is of another");
+    refused(judge(&wanted, borrowed), "the log entry is for another");
     let mut late = scene.wish();
     late.valid = (BEGIN, USED - 1);
     let late = scene.said_by(&scene.authority.certify(&late), SAID);
@@ -83,12 +83,12 @@ fn an_attestation_of_a_login_counts_for_its_type_its_image_and_its_name() {
         .map(|_| scene.person().certificate_pem());
     refused(
         judge(&wanted, stranger),
-        "it is not by the key of its certificate",
+        "it is not signed with the key of its certificate",
     );
     // Who asks for a signature has not asked for this.
     refused(
         judge(&scene.fulcio("matchRepository"), good),
-        "it has to be signed, and has no signature",
+        "it must be signed, but has no signature",
     );
 }
 
@@ -120,17 +120,17 @@ fn an_attestation_by_a_key_counts_and_what_is_none_does_not() {
     let forged = broken(&|it| it["payload"] = forged.clone().into());
     let empty = broken(&|it| *it = Value::Null);
     for (bad, complaint) in [
-        (others, "it is not by "),
+        (others, "it is not signed with "),
         (
             twice,
-            "the envelope can't be read: it has not one signature",
+            "the envelope is malformed: it does not have exactly one signature",
         ),
         (
             other_kind,
-            "its envelope holds \"text/plain\", not a statement",
+            "its envelope contains \"text/plain\", not a statement",
         ),
-        (forged, "it is not by "),
-        (empty, "the envelope can't be read"),
+        (forged, "it is not signed with "),
+        (empty, "the envelope is malformed"),
     ] {
         let bad = [bad];
         refused(scene.judge_attestations(&wanted, &bad), complaint);

@@ -41,7 +41,7 @@ fn combinations_and_fields_that_mean_nothing_are_told_with_their_place() {
         ),
         (
             with(&pki, "rekorPublicKeyPath", json!("/r")),
-            "default[0]: \"pki\" can't be used together",
+            "default[0]: \"pki\" cannot be used together",
         ),
         (
             with(&fulcio, "rekorPublicKeyDatas", json!(["x"])),
@@ -65,7 +65,7 @@ fn combinations_and_fields_that_mean_nothing_are_told_with_their_place() {
         ),
         (
             with(&fulcio, "tsaCAData", json!("eA==")),
-            "default[0].tsaCAData: there is no \"CERTIFICATE\" in it",
+            "default[0].tsaCAData: it has no \"CERTIFICATE\" block",
         ),
         (
             with(
@@ -106,7 +106,7 @@ fn combinations_and_fields_that_mean_nothing_are_told_with_their_place() {
                 "subjectPattern",
                 json!("a**b"),
             ),
-            "default[0].fulcio.subjectPattern: \"**\" may stand at its end only",
+            "default[0].fulcio.subjectPattern: \"**\" is allowed only at its end",
         ),
         (
             within(&fulcio, "fulcio", "ctLogPublicKeyData", json!("x")),
@@ -114,7 +114,7 @@ fn combinations_and_fields_that_mean_nothing_are_told_with_their_place() {
         ),
         (
             within(&fulcio, "fulcio", "x", json!(1)),
-            "default[0].fulcio.x: there is no field",
+            "default[0].fulcio.x: unknown field",
         ),
         (
             within(&pki, "pki", "caRootsPath", Value::Null),
@@ -131,7 +131,7 @@ fn combinations_and_fields_that_mean_nothing_are_told_with_their_place() {
                 "caRootsData",
                 json!("AAAA"),
             ),
-            "default[0].pki.caRootsData: there is no \"CERTIFICATE\" in it",
+            "default[0].pki.caRootsData: it has no \"CERTIFICATE\" block",
         ),
         (
             within(&pki, "pki", "subjectEmail", Value::Null),
@@ -139,11 +139,11 @@ fn combinations_and_fields_that_mean_nothing_are_told_with_their_place() {
         ),
         (
             within(&pki, "pki", "subjectHostname", json!("no host")),
-            "default[0].pki.subjectHostname: \"no host\" is not the name of a host",
+            "default[0].pki.subjectHostname: \"no host\" is not a host name",
         ),
         (
             within(&pki, "pki", "oidcIssuer", json!("x")),
-            "default[0].pki.oidcIssuer: there is no field",
+            "default[0].pki.oidcIssuer: unknown field",
         ),
         (
             with(&pki, "predicateTypes", json!([])),
@@ -175,10 +175,7 @@ fn files_that_cannot_be_used_are_named() {
     let requirement = scene.fulcio("matchDigest");
     for name in ["ca.pem", "rekor.pub", "ct.pub"] {
         let good = std::fs::read_to_string(scene.path(name)).unwrap();
-        for (text, said) in [
-            ("", "there is no \""),
-            (&"x".repeat(2 << 20), "larger than"),
-        ] {
+        for (text, said) in [("", "it has no \""), (&"x".repeat(2 << 20), "larger than")] {
             scene.write(name, text);
             let path = scene.path(name).display().to_string();
             let outcome = scene

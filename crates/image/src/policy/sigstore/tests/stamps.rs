@@ -28,7 +28,7 @@ fn a_timestamp_takes_the_place_of_a_log_where_the_policy_says_so() {
         );
         refused(
             scene.judge_bundles(requirement, vec![unnoted.to_string()]),
-            "nothing tells when it was signed",
+            "nothing proves that it was signed while its certificate was valid",
         );
     }
     // Who asks for a log as well has it asked for.
@@ -36,7 +36,7 @@ fn a_timestamp_takes_the_place_of_a_log_where_the_policy_says_so() {
     both["tsaCAPath"] = json!(file);
     refused(
         scene.judge_bundles(&both, vec![at(USED)]),
-        "it is in no log",
+        "it is not in a transparency log",
     );
     let other = StampAuthority::new();
     scene.write("tsa.pem", &other.root.pem());
@@ -46,5 +46,5 @@ fn a_timestamp_takes_the_place_of_a_log_where_the_policy_says_so() {
     );
     scene.write("tsa.pem", "x");
     let broken = scene.judge_bundles(&by_file, vec![at(USED)]).unwrap_err();
-    orlop_testkit::assert_contains!(broken, "tsa.pem: there is no \"CERTIFICATE\"");
+    orlop_testkit::assert_contains!(broken, "tsa.pem: it has no \"CERTIFICATE\"");
 }
