@@ -163,7 +163,7 @@ impl Cgroup {
 fn make(directory: &Path) -> Result<(), Error> {
     match fs::create_dir(directory) {
         Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(()),
-        made => made.map_err(Error::io("making the cgroup", directory)),
+        made => made.map_err(Error::io("creating the cgroup", directory)),
     }
 }
 
@@ -260,7 +260,7 @@ pub(crate) fn enter(walk: &mut Walk, entry: &Entry) -> Result<(), Errno> {
 
 /// Writes to a file of a cgroup and of all below it. What is gone, or has no such file, has nothing to be told.
 pub(crate) fn write_everywhere(top: &Path, name: &str, value: &str) -> Result<(), Error> {
-    let failed = |error: Errno| Error::io("writing to all of", top)(error.into());
+    let failed = |error: Errno| Error::io("writing to the files of the cgroup", top)(error.into());
     let Some(mut walk) = walk(top)? else {
         return Ok(());
     };

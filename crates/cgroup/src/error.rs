@@ -22,14 +22,14 @@ pub enum Error {
         source: io::Error,
     },
     /// No cgroup filesystem is mounted.
-    #[error("no cgroup filesystem is mounted: mount one at /sys/fs/cgroup")]
+    #[error("no cgroup filesystem is mounted; mount one at /sys/fs/cgroup")]
     NotMounted,
     /// The controller that is needed is not there.
     #[error("the cgroup controller {0} is not available on this node")]
     NoController(&'static str),
     /// Processes are left in the cgroup although it was killed.
     #[error(
-        "{count} processes are left in the cgroup {path}, the first is {first}: they may wait for a device that does not answer"
+        "the cgroup {path} still contains {count} processes (first PID: {first}); they may be blocked on a device that does not respond"
     )]
     Busy {
         /// The cgroup.
@@ -40,7 +40,7 @@ pub enum Error {
         first: i32,
     },
     /// A value in a file of the kernel is not what it should be.
-    #[error("{path} holds {text:?}, which is not {expected}", path = path.display())]
+    #[error("{path} contains {text:?}, which is not {expected}", path = path.display())]
     Format {
         /// The file.
         path: PathBuf,
@@ -50,7 +50,7 @@ pub enum Error {
         expected: &'static str,
     },
     /// systemd refused or could not be asked.
-    #[error("asking systemd to {action}: {problem}")]
+    #[error("systemd request failed ({action}): {problem}")]
     Systemd {
         /// What was asked.
         action: String,

@@ -187,7 +187,7 @@ pub(crate) fn give_back(dir: &Path, name: &str) -> Result<(), Error> {
         }
         Ok(removexattr(dir, KEPT)?)
     };
-    let failed = Error::io("giving back the limit of processor time of", dir);
+    let failed = Error::io("restoring the CPU limit of", dir);
     match given().map_err(failed) {
         Err(error) if error.is_not_found() => Ok(()),
         given => given,

@@ -167,7 +167,7 @@ impl Writer<'_> {
                 return Err(Error::Format {
                     path: PathBuf::from("unified"),
                     text: file.clone(),
-                    expected: "a file of a controller",
+                    expected: "the name of a controller file",
                 });
             }
             self.write("cgroup", file, value)?;

@@ -26,7 +26,7 @@ pub enum PathError {
     #[error("cgroup path {0:?} has a part that is too long or contains a NUL or a line break")]
     BadPart(String),
     /// It is not the name of a slice.
-    #[error("{0:?} is not a systemd slice: give a name like \"kubepods-burstable.slice\"")]
+    #[error("{0:?} is not a systemd slice; use a name such as \"kubepods-burstable.slice\"")]
     NotASlice(String),
 }
 

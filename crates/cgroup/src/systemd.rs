@@ -74,8 +74,8 @@ impl Systemd {
             addresses.push(Address::Bus(dir.join("bus")));
         }
         let mut failed = Error::Systemd {
-            action: "answer its user".to_owned(),
-            problem: "neither XDG_RUNTIME_DIR nor DBUS_SESSION_BUS_ADDRESS says where it is: log in anew, or set XDG_RUNTIME_DIR to /run/user/ID".to_owned(),
+            action: "connect to the user instance".to_owned(),
+            problem: "neither XDG_RUNTIME_DIR nor DBUS_SESSION_BUS_ADDRESS is set; log in again, or set XDG_RUNTIME_DIR to /run/user/UID".to_owned(),
         };
         for address in addresses {
             match Connection::open(&address, PATIENCE) {
@@ -98,12 +98,13 @@ impl Systemd {
         body.text(MANAGER);
         body.text("ControlGroup");
         let told = self.connection.call(&call, &body);
-        let told = told.and_then(|text| text.ok_or_else(|| "the answer is no text".to_owned()));
+        let told =
+            told.and_then(|text| text.ok_or_else(|| "the response is not a string".to_owned()));
         match told {
             Ok(path) if path.is_empty() => Ok(CgroupPath::root()),
             Ok(path) => Ok(CgroupPath::parse(&path)?),
             Err(problem) => Err(Error::Systemd {
-                action: "tell its cgroup".to_owned(),
+                action: "get the cgroup of systemd".to_owned(),
                 problem,
             }),
         }
@@ -155,7 +156,7 @@ impl Systemd {
             }
             started => started?,
         }
-        wait(&format!("make {name}"), || cgroup.exists())
+        wait(&format!("create {name}"), || cgroup.exists())
     }
 
     /// Makes a scope of a slice with running processes in it, and waits until they are.
@@ -179,7 +180,7 @@ impl Systemd {
         }
         all.extend_from_slice(properties);
         self.start(&name, &all)?;
-        wait(&format!("make {name}"), || {
+        wait(&format!("create {name}"), || {
             let inside = cgroup.processes().unwrap_or_default();
             pids.iter().all(|pid| inside.contains(&(*pid as i32)))
         })
@@ -249,7 +250,7 @@ fn wait(action: &str, mut done: impl FnMut() -> bool) -> Result<(), Error> {
     let mut pause = Duration::from_millis(1);
     while !done() {
         if Instant::now() >= deadline {
-            let problem = format!("not done after {} seconds", PATIENCE.as_secs());
+            let problem = format!("timed out after {} seconds", PATIENCE.as_secs());
             return Err(Error::Systemd {
                 action: action.to_owned(),
                 problem,

@@ -44,7 +44,7 @@ impl Arguments {
         let mut action = None;
         let mut words = words.map(|word| {
             let text = word.into_string();
-            text.map_err(|word| format!("{} is no text", word.display()))
+            text.map_err(|word| format!("{} is not valid UTF-8", word.display()))
         });
         while let Some(word) = words.next() {
             let word = word?;
@@ -76,10 +76,11 @@ impl Arguments {
                         _ => {}
                     }
                 }
-                _ => return Err(format!("there is no flag -{name}")),
+                _ => return Err(format!("unknown flag -{name}")),
             }
         }
-        arguments.action = action.ok_or("this program is started by containerd, not by hand")?;
+        arguments.action =
+            action.ok_or("this program is started by containerd; do not run it by hand")?;
         if !matches!(arguments.action, Action::Version | Action::Info) {
             for (name, value) in [("namespace", &arguments.namespace), ("id", &arguments.id)] {
                 if value.is_empty() {
@@ -97,14 +98,14 @@ fn named(word: &str) -> Result<Action, String> {
         "start" => Ok(Action::Start),
         "delete" => Ok(Action::Delete),
         "serve" => Ok(Action::Serve),
-        _ => Err(format!("{word} is nothing that this program does")),
+        _ => Err(format!("unknown action {word}")),
     }
 }
 
 /// An identity names files.
 pub(crate) fn check_name(id: &str) -> Result<(), String> {
     if id.is_empty() || id.len() > 200 || id.starts_with('.') || id.contains(['/', '\0']) {
-        return Err(format!("{id:?} cannot be an identity"));
+        return Err(format!("{id:?} is not a valid ID"));
     }
     Ok(())
 }
@@ -137,11 +138,11 @@ mod tests {
             ("", "started by containerd"),
             ("-id a start", "-namespace is missing"),
             ("-namespace n start", "-id is missing"),
-            ("-namespace n -id a/b start", "\"a/b\" cannot be"),
-            ("-namespace n -id .. start", "\"..\" cannot be"),
+            ("-namespace n -id a/b start", "\"a/b\" is not a valid ID"),
+            ("-namespace n -id .. start", "\"..\" is not a valid ID"),
             ("-namespace", "the value of -namespace"),
-            ("-odd start", "no flag -odd"),
-            ("sing", "sing is nothing"),
+            ("-odd start", "unknown flag -odd"),
+            ("sing", "unknown action sing"),
         ] {
             let said = parse(line).unwrap_err();
             assert!(said.contains(problem), "{line}: {said}");

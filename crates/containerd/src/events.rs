@@ -109,7 +109,7 @@ impl Publisher {
         let request = Writer::default().message(1, &envelope.done()).done();
         if self.queue.try_send(Job::Tell(request)).is_err() {
             crate::serve::log(&format!(
-                "the event {topic} is lost: too many wait for containerd"
+                "dropped the event {topic}: the event queue for containerd is full"
             ));
         }
     }
@@ -218,7 +218,7 @@ fn tell(socket: &str, client: &mut Option<Client>, event: &[u8]) {
             Err(_) => {}
         }
     }
-    crate::serve::log("an event is lost: containerd does not answer");
+    crate::serve::log("dropped an event: containerd does not respond");
 }
 
 #[cfg(test)]

@@ -17,7 +17,7 @@ pub(crate) fn print(answer: &[u8]) -> Result<(), Status> {
     let mut out = std::io::stdout();
     out.write_all(answer)
         .and_then(|()| out.flush())
-        .map_err(|error| unknown(format!("answering containerd: {error}")))
+        .map_err(|error| unknown(format!("writing the response to containerd: {error}")))
 }
 
 /// A failure of no better kind.

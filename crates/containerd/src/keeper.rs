@@ -58,7 +58,7 @@ impl Keeper {
     pub(crate) fn spawn(setup: &Setup, hear: impl Fn(News) + Send + 'static) -> Result<Arc<Self>> {
         let program = program()?;
         let pair = UnixStream::pair();
-        let (ours, theirs) = pair.map_err(failed("making a socket for", &program))?;
+        let (ours, theirs) = pair.map_err(failed("creating a socket for", &program))?;
         let mut child = Command::new(&program)
             .arg(&setup.pod_id)
             .env_clear()
@@ -91,7 +91,8 @@ impl Keeper {
         hear: impl Fn(News) + Send + 'static,
     ) -> Result<Arc<Self>> {
         let incoming = socket.try_clone();
-        let incoming = incoming.map_err(|error| unknown(format!("sharing a socket: {error}")))?;
+        let incoming = incoming
+            .map_err(|error| unknown(format!("duplicating the keeper's socket: {error}")))?;
         let mut keeper = Self {
             socket,
             calls: Mutex::default(),
@@ -101,13 +102,13 @@ impl Keeper {
         // The first answer is read here: until then nothing else comes.
         let mut buffer = FrameBuffer::new();
         let answer = keeper.send(greeting, &[])?;
-        incoming
-            .set_read_timeout(Some(limit))
-            .map_err(|error| unknown(format!("limiting the keeper's time: {error}")))?;
+        incoming.set_read_timeout(Some(limit)).map_err(|error| {
+            unknown(format!("setting a timeout on the keeper's socket: {error}"))
+        })?;
         let frame = next_frame(&incoming, &mut buffer);
         drop(answer);
         keeper.calls.get_mut().waiting.clear();
-        let frame = frame.ok_or_else(|| unknown("the keeper said nothing, and ended"))?;
+        let frame = frame.ok_or_else(|| unknown("the keeper exited before it sent a response"))?;
         let (welcome, _) = reply::<R>("setting up the pod's keeper", frame)?;
         keeper.pid = welcome.pid;
         keeper.init = welcome.init_pid;
@@ -131,7 +132,12 @@ impl Keeper {
             drop(calls);
             hear(News::End);
         })?;
-        keeper.call("listening to the keeper", &Subscribe {}, &[], LIMIT)?;
+        keeper.call(
+            "subscribing to the keeper's events",
+            &Subscribe {},
+            &[],
+            LIMIT,
+        )?;
         Ok(keeper)
     }
 
@@ -151,14 +157,14 @@ impl Keeper {
                 format!("{doing}: the keeper has not answered within {limit:?}"),
             )),
             Err(RecvTimeoutError::Disconnected) => {
-                Err(unknown(format!("{doing}: the keeper is gone")))
+                Err(unknown(format!("{doing}: the keeper has exited")))
             }
         }
     }
 
     fn send<R: Request>(&self, request: &R, fds: &[BorrowedFd<'_>]) -> Result<Receiver<Frame>> {
         let (answer, waiting) = sync_channel(1);
-        let gone = || unknown("the pod's keeper is gone");
+        let gone = || unknown("the pod's keeper has exited");
         // Held while it is written: frames must not mix.
         let mut calls = self.calls.lock();
         if calls.closed {
@@ -167,7 +173,8 @@ impl Keeper {
         calls.last = calls.last.wrapping_add(1).max(1);
         let number = calls.last;
         let bytes = Frame::encode(request, number, fds.len());
-        let bytes = bytes.map_err(|error| unknown(format!("a request to the keeper: {error}")))?;
+        let bytes =
+            bytes.map_err(|error| unknown(format!("encoding a request to the keeper: {error}")))?;
         calls.waiting.insert(number, answer);
         let (mut sent, mut beside) = (0, fds);
         while sent < bytes.len() {
@@ -185,7 +192,7 @@ impl Keeper {
     /// Kills what is left of the pod, and ends the keeper.
     pub(crate) fn end(&self) {
         // Its end is its answer.
-        let _ = self.call("ending the keeper", &Shutdown {}, &[], SETUP_LIMIT);
+        let _ = self.call("stopping the keeper", &Shutdown {}, &[], SETUP_LIMIT);
         crate::program::await_end(self.pid, LIMIT);
     }
 }
@@ -199,7 +206,7 @@ fn program() -> Result<PathBuf> {
         return Ok(program);
     }
     Err(unknown(format!(
-        "there is no {}: install orlop-keeper beside containerd-shim-orlop-v1",
+        "cannot find {}; install orlop-keeper beside containerd-shim-orlop-v1",
         program.display()
     )))
 }
@@ -219,7 +226,7 @@ fn next_frame(socket: impl AsFd, buffer: &mut FrameBuffer) -> Option<Frame> {
 }
 
 fn reply<R: Request>(doing: &str, frame: Frame) -> Result<(R::Reply, Vec<OwnedFd>)> {
-    let garbled = |_| unknown(format!("{doing}: the keeper's answer is not understood"));
+    let garbled = |_| unknown(format!("{doing}: cannot parse the keeper's response"));
     if frame.kind == R::Reply::KIND {
         let reply = R::Reply::decode(&frame.payload).map_err(garbled)?;
         return Ok((reply, frame.fds));

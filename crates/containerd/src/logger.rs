@@ -39,7 +39,7 @@ pub(crate) fn start(uri: &str, owner: Owner<'_>) -> Result<(Logger, [OwnedFd; 2]
     let (path, query) = uri.split_once('?').unwrap_or((uri, ""));
     let path = unescaped(path);
     let program = Path::new(&path);
-    let pipe = || pipe_with(PipeFlags::CLOEXEC).map_err(failed("making a pipe for", program));
+    let pipe = || pipe_with(PipeFlags::CLOEXEC).map_err(failed("creating a pipe for", program));
     let ((out, print_out), (err, print_err), (is_ready, ready)) = (pipe()?, pipe()?, pipe()?);
     let mut command = Command::new(program);
     for word in query.split('&').filter(|word| !word.is_empty()) {

@@ -53,7 +53,8 @@ impl Options {
     }
 
     fn parse_text(path: &str, body: String) -> Result<Self, Status> {
-        let problem = |why: String| invalid(format!("the options of the handler ({path}): {why}"));
+        let problem =
+            |why: String| invalid(format!("options of the runtime handler ({path}): {why}"));
         let body = match path {
             "" => body,
             path => orlop_disk::read_text(path, SMALL_FILE)

@@ -154,10 +154,12 @@ impl Place {
         make_private(Path::new(ROOT))?;
         loop {
             let file = File::options().create(true).append(true).open(&path);
-            let file = file.map_err(failed("making", &path))?;
+            let file = file.map_err(failed("creating", &path))?;
             file.lock().map_err(failed("locking", &path))?;
             // Who held it may have removed it.
-            let held = file.metadata().map_err(failed("looking at", &path))?;
+            let held = file
+                .metadata()
+                .map_err(failed("reading the attributes of", &path))?;
             if fs::metadata(&path).is_ok_and(|named| named.ino() == held.ino()) {
                 return Ok(file);
             }
@@ -191,7 +193,7 @@ pub(crate) fn make_private(dir: &Path) -> Result<()> {
         .recursive(true)
         .mode(0o700)
         .create(dir)
-        .map_err(failed("making", dir))
+        .map_err(failed("creating", dir))
 }
 
 /// Who is no pod may not be taken for one.

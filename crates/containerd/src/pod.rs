@@ -141,7 +141,7 @@ impl Shim {
             // Before it is made: whoever cleans up after us reads it.
             let note = self.place.cgroup_note();
             fs::write(&note, cgroup.path().as_str()).map_err(failed("writing", &note))?;
-            let problem = |error| unknown(format!("making the pod's cgroup: {error}"));
+            let problem = |error| unknown(format!("creating the pod's cgroup: {error}"));
             cgroup.create().map_err(problem)?;
         }
         let shm = self.place.shared().join("shm");
@@ -158,7 +158,7 @@ impl Shim {
                 if let Space::At(path) = space {
                     let path = path.display();
                     return Err(unknown(format!(
-                        "a pod cannot be in the {kind} namespace {path} of another"
+                        "a pod cannot join the existing {kind} namespace {path}"
                     )));
                 }
             }
@@ -189,21 +189,21 @@ impl Shim {
         };
         let (keeper, is_new) = self.keeper_of(setup)?;
         if !is_new {
-            return Err(crate::files::too_soon("there is a pod here already"));
+            return Err(crate::files::too_soon("this shim already has a pod"));
         }
         if let (true, Some(cgroup)) = (options.systemd_cgroup, cgroup) {
             let pids = [keeper.pid, keeper.init];
             let pids: Vec<u32> = pids.into_iter().filter(|pid| *pid != 0).collect();
             let started =
                 Systemd::connect().and_then(|mut systemd| systemd.start_scope(cgroup, &pids, &[]));
-            started.map_err(|error| unknown(format!("making the pod's scope: {error}")))?;
+            started.map_err(|error| unknown(format!("creating the pod's scope: {error}")))?;
         }
         // Whose PID namespace containers share by its process.
         let Some(init) = Pid::from_raw(keeper.init as i32) else {
             return Ok((keeper.pid, None));
         };
         let held = pidfd_open(init, PidfdFlags::empty());
-        let held = held.map_err(failed("holding the first process of", Path::new("the pod")))?;
+        let held = held.map_err(failed("opening the first process of", Path::new("the pod")))?;
         Ok((keeper.init, Some(Arc::new(held))))
     }
 

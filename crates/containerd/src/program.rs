@@ -55,7 +55,7 @@ pub(crate) fn run(mut command: Command, limit: Duration) -> Result<Vec<u8>> {
     if !in_time {
         return Err(Status::new(
             code::DEADLINE_EXCEEDED,
-            format!("{name} was not finished within {limit:?}, and was killed"),
+            format!("{name} did not finish within {limit:?} and was killed"),
         ));
     }
     let output = output.join().unwrap_or_default();

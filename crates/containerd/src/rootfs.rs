@@ -53,7 +53,7 @@ pub(crate) fn mount_all(mounts: &[Mount], rootfs: &Path) -> Result<()> {
     }
     match fs::create_dir(rootfs) {
         Err(error) if error.kind() != std::io::ErrorKind::AlreadyExists => {
-            return Err(failed("making", rootfs)(error));
+            return Err(failed("creating", rootfs)(error));
         }
         _ => {}
     }
@@ -78,9 +78,7 @@ pub(crate) fn unmount_all(rootfs: &Path, count: usize) {
 
 fn beneath(rootfs: &Path, target: &str) -> Result<PathBuf> {
     if target.split('/').any(|part| part == "..") {
-        return Err(invalid(format!(
-            "{target} leads out of the root file system"
-        )));
+        return Err(invalid(format!("{target} is outside the root filesystem")));
     }
     Ok(rootfs.join(target.trim_start_matches('/')))
 }
@@ -140,7 +138,7 @@ fn mount_one(asked: &Mount, at: &Path) -> Result<()> {
     } else {
         if asked.kind.contains(['/', '.']) {
             return Err(unknown(format!(
-                "mounts of the type {} are made by programs, which this shim does not call",
+                "mounts of type {} need a mount helper, which this shim does not support",
                 asked.kind
             )));
         }
@@ -148,7 +146,7 @@ fn mount_one(asked: &Mount, at: &Path) -> Result<()> {
         if data.len() >= PAGE {
             return mount_long(asked, at, flags, &data);
         }
-        let text = CString::new(data).map_err(failed(&of("the options of"), at))?;
+        let text = CString::new(data).map_err(failed(&of("invalid options of"), at))?;
         mount(
             &*asked.source,
             at,
@@ -171,7 +169,7 @@ fn mount_long(asked: &Mount, at: &Path, flags: MountFlags, data: &str) -> Result
         .filter(|(_, data)| data.len() < PAGE)
         .ok_or_else(|| {
             unknown(format!(
-                "the options of the {} on {} are longer than the kernel takes",
+                "the options of the {} mount at {} are longer than the kernel allows",
                 asked.kind,
                 at.display()
             ))
@@ -180,12 +178,12 @@ fn mount_long(asked: &Mount, at: &Path, flags: MountFlags, data: &str) -> Result
     let mounting = move || -> Result<()> {
         leave_directory().map_err(failed("leaving", Path::new(".")))?;
         chdir(&dir).map_err(failed("entering", &dir))?;
-        let text = CString::new(data).map_err(failed("the options of", &at))?;
+        let text = CString::new(data).map_err(failed("invalid options of", &at))?;
         mount(&*source, &at, &*kind, flags, Some(text.as_c_str())).map_err(failed("mounting", &at))
     };
     // With a working directory of its own.
     let joined = thread::spawn(mounting).join();
-    joined.unwrap_or_else(|_| Err(unknown("mounting a root file system has failed")))
+    joined.unwrap_or_else(|_| Err(unknown("mounting a root filesystem failed")))
 }
 
 #[allow(unsafe_code, reason = "the calling thread ends with the mount")]
@@ -268,7 +266,7 @@ impl Flags {
                 }
                 "loop" => {
                     return Err(unknown(
-                        "root file systems in files (the option loop) are not mounted by this shim",
+                        "this shim does not mount root filesystem images (mount option loop)",
                     ));
                 }
                 _ => {

@@ -156,7 +156,7 @@ impl Runtime {
     pub(crate) fn delete_directly(&self, id: &str) -> Result<()> {
         // A runtime that the keeper called may outlive it by a moment, and still make things.
         orlop_orphans::end(&self.root, id, ORPHANS)
-            .map_err(failed("ending the runtimes of", Path::new(id)))?;
+            .map_err(failed("stopping the runtime processes of", Path::new(id)))?;
         let words = ["delete", "--force", id].map(OsStr::new);
         self.direct(&words).map(drop)
     }
@@ -209,8 +209,8 @@ pub(crate) fn program(named: &str) -> Result<PathBuf> {
         .find(|path| path.is_file())
         .ok_or_else(|| {
             unknown(format!(
-                "there is no OCI runtime {} in {PATH}: install one, or name it by BinaryName in \
-             containerd's configuration of the handler",
+                "cannot find the OCI runtime {} in {PATH}; install it, or set BinaryName in \
+                 containerd's configuration of the runtime handler",
                 wanted.join(" or ")
             ))
         })

@@ -57,16 +57,16 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
 fn settle() -> Result<UnixListener> {
     let own = |doing: &str| failed(doing, Path::new("the server's socket"));
     crate::memory::close_inherited();
-    let listener = rustix::io::fcntl_dupfd_cloexec(stdin(), 3).map_err(own("taking over"))?;
+    let listener = rustix::io::fcntl_dupfd_cloexec(stdin(), 3).map_err(own("duplicating"))?;
     let path = Path::new("/dev/null");
     let null = open(path, OFlags::RDWR | OFlags::CLOEXEC, Mode::empty());
     let null = null.map_err(failed("opening", path))?;
-    dup2_stdin(&null).map_err(own("leaving"))?;
-    dup2_stdout(&null).map_err(own("leaving"))?;
+    dup2_stdin(&null).map_err(own("replacing"))?;
+    dup2_stdout(&null).map_err(own("replacing"))?;
     // The fifo that containerd reads our log from; with an end for reading it is there in its absence.
     let log = OFlags::RDWR | OFlags::NONBLOCK | OFlags::CLOEXEC | OFlags::NOFOLLOW;
     let log = open("log", log, Mode::empty()).unwrap_or(null);
-    dup2_stderr(&log).map_err(own("leaving"))?;
+    dup2_stderr(&log).map_err(own("replacing"))?;
     let _ = setsid();
     raise_oom_score();
     Ok(UnixListener::from(listener))
@@ -147,7 +147,7 @@ fn answer(shim: &Arc<Shim>, call: &Call, caller: &Caller) {
 }
 
 pub(crate) fn unimplemented(service: &str, method: &str) -> Status {
-    let message = format!("{service}/{method} is nothing that this shim does");
+    let message = format!("this shim does not implement {service}/{method}");
     Status::new(code::UNIMPLEMENTED, message)
 }
 

@@ -35,7 +35,7 @@ pub(crate) struct Shim {
 impl Shim {
     pub(crate) fn new(namespace: &str, id: &str, place: Place) -> Result<Arc<Self>> {
         let hierarchies = Hierarchies::detect()
-            .map_err(|error| unknown(format!("looking at the cgroups: {error}")))?;
+            .map_err(|error| unknown(format!("reading the cgroup hierarchies: {error}")))?;
         Ok(Arc::new(Self {
             namespace: namespace.to_owned(),
             id: id.to_owned(),
@@ -131,7 +131,7 @@ impl Shim {
                     call: Some(runtime.kill_all(&id, &bundle, libc::SIGKILL as u32)),
                 };
                 if let Ok(keeper) = shim.keeper() {
-                    let _ = keeper.call("ending a container's processes", &request, &[], LIMIT);
+                    let _ = keeper.call("killing a container's processes", &request, &[], LIMIT);
                 }
             });
         }
@@ -186,7 +186,7 @@ impl Shim {
         if self.take_keeper().is_none() {
             return;
         }
-        log("the pod's keeper is dead; ending what it kept");
+        log("the pod's keeper has exited; killing its processes");
         let mut alive = Vec::new();
         for (id, task) in &mut self.tasks.lock().0 {
             for (name, command) in &mut task.commands {

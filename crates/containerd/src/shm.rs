@@ -42,8 +42,12 @@ impl Rules {
     pub(crate) fn of(options: &Options) -> Result<Self> {
         let mut rules = Self::default();
         if !options.shm_size.is_empty() {
-            rules.size = quantity(&options.shm_size)
-                .ok_or_else(|| no_size("the handler's option ShmSize", &options.shm_size))?;
+            rules.size = quantity(&options.shm_size).ok_or_else(|| {
+                no_size(
+                    "the option ShmSize of the runtime handler",
+                    &options.shm_size,
+                )
+            })?;
         }
         let mut allowed = options.allowed_annotations.iter();
         rules.by_pods = allowed.any(|allowed| match allowed.strip_suffix('*') {
@@ -112,7 +116,7 @@ fn of_spec(bundle: &Path) -> Result<Option<u64>> {
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(None),
         Err(error) => return Err(failed("reading", &path)(error)),
     };
-    let spec: Spec = serde_json::from_slice(&text).map_err(failed("understanding", &path))?;
+    let spec: Spec = serde_json::from_slice(&text).map_err(failed("parsing", &path))?;
     let is_own = |mount: &&Mount| mount.destination == PLACE && mount.kind == "tmpfs";
     let Some(mount) = spec.mounts.iter().rev().find(is_own) else {
         return Ok(None);

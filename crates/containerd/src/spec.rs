@@ -55,7 +55,7 @@ impl Spec {
     pub(crate) fn read(bundle: &Path) -> Result<Self> {
         let path = bundle.join("config.json");
         let text = orlop_disk::read_file(&path, SMALL_FILE).map_err(failed("reading", &path))?;
-        serde_json::from_slice(&text).map_err(failed("understanding", &path))
+        serde_json::from_slice(&text).map_err(failed("parsing", &path))
     }
 
     /// What groups this container with others: its pod's identity.

@@ -26,7 +26,7 @@ const VERSION: u64 = 3;
 
 pub(crate) fn run(arguments: &Arguments) -> Result<()> {
     let input = orlop_disk::read_whole(std::io::stdin(), LARGEST)
-        .map_err(|error| unknown(format!("reading what containerd tells: {error}")))?;
+        .map_err(|error| unknown(format!("reading the parameters from containerd: {error}")))?;
     let told = Told::parse(&input)?;
     let bundle = bundle(arguments)?;
     let spec = Spec::read(&bundle);
@@ -86,7 +86,7 @@ fn start(
     let server = server.map_err(failed("starting", Path::new("the server")))?;
     if let Some(cgroup) = Some(&told.options.shim_cgroup).filter(|path| !path.is_empty()) {
         let problem =
-            |why: String| unknown(format!("putting the shim into the cgroup {cgroup}: {why}"));
+            |why: String| unknown(format!("moving the shim into the cgroup {cgroup}: {why}"));
         let path = CgroupPath::parse(cgroup).map_err(|error| problem(error.to_string()))?;
         let hierarchies = Hierarchies::detect().map_err(|error| problem(error.to_string()))?;
         let cgroup = Cgroup::new(hierarchies.into(), path);

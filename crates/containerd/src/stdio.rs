@@ -117,14 +117,14 @@ fn output(name: &str) -> Result<OwnedFd> {
             }
             FileType::RegularFile => append(path),
             _ => Err(unknown(format!(
-                "{} is no fifo and no file",
+                "{} is neither a FIFO nor a file",
                 path.display()
             ))),
         },
         "file" => append(path),
         _ => Err(unknown(format!(
-            "standard streams of the kind {scheme}:// are not supported by this shim: fifo, file and \
-             binary are (io_type = \"fifo\" in containerd's configuration of the handler)"
+            "this shim does not support standard streams of type {scheme}://, only fifo, file and \
+             binary; set io_type = \"fifo\" in containerd's configuration of the runtime handler"
         ))),
     }
 }
@@ -148,7 +148,7 @@ fn append(path: &Path) -> Result<OwnedFd> {
 }
 
 fn kind_of(path: &Path) -> Result<FileType> {
-    let status = rustix::fs::stat(path).map_err(failed("looking at", path))?;
+    let status = rustix::fs::stat(path).map_err(failed("reading the attributes of", path))?;
     Ok(FileType::from_raw_mode(status.st_mode))
 }
 
@@ -160,9 +160,9 @@ fn fifo(path: &Path, access: OFlags) -> Result<OwnedFd> {
         Mode::empty(),
     );
     let fd = fd.map_err(failed("opening", path))?;
-    let status = fstat(&fd).map_err(failed("looking at", path))?;
+    let status = fstat(&fd).map_err(failed("reading the attributes of", path))?;
     if FileType::from_raw_mode(status.st_mode) != FileType::Fifo {
-        return Err(unknown(format!("{} is no fifo", path.display())));
+        return Err(unknown(format!("{} is not a FIFO", path.display())));
     }
     rustix::fs::fcntl_setfl(&fd, access).map_err(failed("opening", path))?;
     Ok(fd)
@@ -175,7 +175,12 @@ fn null() -> Result<OwnedFd> {
 
 /// Makes a stream its process's, who may open it anew by `/dev/stdout`; never a device of the node's.
 fn give(stream: impl AsFd, uid: u32, gid: u32) -> Result<(), Status> {
-    let problem = || failed("giving a stream of", Path::new("the container"));
+    let problem = || {
+        failed(
+            "changing the owner of a stream of",
+            Path::new("the container"),
+        )
+    };
     let status = fstat(&stream).map_err(problem())?;
     if FileType::from_raw_mode(status.st_mode) != FileType::Fifo {
         return Ok(());
@@ -238,12 +243,12 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let here = dir.path().to_string_lossy().into_owned();
         for (stdin, stdout, problem) in [
-            ("", here.as_str(), "is no fifo"),
-            ("/dev/null", "", "is no fifo"),
+            ("", here.as_str(), "is neither a FIFO nor a file"),
+            ("/dev/null", "", "is not a FIFO"),
             (
                 "",
                 "ttrpc+unix:///run/x?streaming_id=1",
-                "ttrpc+unix:// are not supported",
+                "standard streams of type ttrpc+unix://",
             ),
             ("", "/no/such/fifo", "/no/such/fifo"),
             ("", "binary:///no/such/logger", "/no/such/logger"),

@@ -204,7 +204,7 @@ impl Tasks {
     /// Takes a name.
     pub(crate) fn add(&mut self, id: &str, task: Task) -> Result<()> {
         if self.0.contains_key(id) {
-            let message = format!("container {id} is there already: already exists");
+            let message = format!("container {id}: already exists");
             return Err(Status::new(code::ALREADY_EXISTS, message));
         }
         self.0.insert(id.to_owned(), task);

@@ -34,7 +34,7 @@ impl Mapped {
             let place = dir.join(number.to_string());
             crate::place::make_private(&place)?;
             let clone =
-                mapped_clone(source, users).map_err(failed("mapping the ids of", source))?;
+                mapped_clone(source, users).map_err(failed("mapping the IDs of", source))?;
             let flags = MoveMountFlags::MOVE_MOUNT_F_EMPTY_PATH;
             move_mount(&clone, "", CWD, &place, flags).map_err(failed("mounting", &place))?;
             mapped.places.push(place);
@@ -69,14 +69,14 @@ pub(crate) fn namespace(users: &str, groups: &str) -> Result<OwnedFd> {
     unsafe {
         command.pre_exec(|| Ok(unshare_unsafe(UnshareFlags::NEWUSER)?));
     }
-    let mut child = command.spawn().map_err(problem("making"))?;
+    let mut child = command.spawn().map_err(problem("creating"))?;
     let process = format!("/proc/{}", child.id());
     let made = write(&format!("{process}/uid_map"), &users)
         .and_then(|()| write(&format!("{process}/gid_map"), &groups))
         .and_then(|()| {
             let path = format!("{process}/ns/user");
             let flags = OFlags::RDONLY | OFlags::CLOEXEC;
-            open(path, flags, Mode::empty()).map_err(|error| problem("holding")(error.into()))
+            open(path, flags, Mode::empty()).map_err(|error| problem("opening")(error.into()))
         });
     let _ = child.kill();
     let _ = child.wait();
@@ -95,11 +95,11 @@ fn lines(map: &str) -> Result<String> {
             Some([inside, outside, count]) => {
                 let _ = writeln!(lines, "{inside} {outside} {count}");
             }
-            _ => return Err(invalid(format!("{map} is no map of ids"))),
+            _ => return Err(invalid(format!("{map} is not a valid ID mapping"))),
         }
     }
     if lines.is_empty() {
-        return Err(unknown("a map of ids is empty"));
+        return Err(unknown("an ID mapping is empty"));
     }
     Ok(lines)
 }

@@ -43,7 +43,7 @@ impl Checkpoints {
             .await
             .inspect_err(|error| {
                 let error = crate::error::chain(&**error);
-                tracing::warn!(sandbox = id, error, "a checkpoint cannot be used");
+                tracing::warn!(sandbox = id, error, "cannot read a sandbox checkpoint");
             })
             .ok()
             .flatten()
@@ -72,7 +72,7 @@ impl Checkpoints {
             let one = |id: String| match read(dir, &id) {
                 Ok(checkpoint) => Some((id, checkpoint?)),
                 Err(error) => {
-                    tracing::warn!(sandbox = id, %error, "removing a checkpoint that cannot be used");
+                    tracing::warn!(sandbox = id, %error, "removing an unreadable sandbox checkpoint");
                     let _ = remove(dir, &id);
                     None
                 }
@@ -113,7 +113,7 @@ fn read(dir: &Path, id: &str) -> io::Result<Option<Checkpoint>> {
     Checkpoint::read(&text).map(Some).map_err(|problem| {
         io::Error::new(
             io::ErrorKind::InvalidData,
-            format!("{} cannot be used: {problem}", path.display()),
+            format!("{} is not a valid checkpoint: {problem}", path.display()),
         )
     })
 }
@@ -142,7 +142,7 @@ fn path(dir: &Path, id: &str) -> io::Result<PathBuf> {
     if is_id(id) {
         return Ok(dir.join(id));
     }
-    let problem = format!("{id:?} is no sandbox id");
+    let problem = format!("{id:?} is not a valid sandbox ID");
     Err(io::Error::new(io::ErrorKind::InvalidInput, problem))
 }
 

@@ -25,7 +25,7 @@ pub(crate) async fn create(
     tracing::info!(
         name,
         holder,
-        "a container's name is taken: removing who has it"
+        "the container name is in use; removing the other container"
     );
     // Not by force: what runs is in use.
     match shim.docker.remove_container(&holder, Force::No).await {
@@ -35,7 +35,7 @@ pub(crate) async fn create(
             shim.docker.create_container(&name, body).await
         }
         Err(refused) => {
-            tracing::warn!(name, holder, error = %refused, "cannot remove who has the name");
+            tracing::warn!(name, holder, error = %refused, "cannot remove the container that uses the name");
             Err(error)
         }
     }

@@ -19,7 +19,7 @@ async fn of_files(files: &[PathBuf], repository: &str, helpers: &Helpers) -> Opt
             continue;
         };
         let told = config.ask(helpers, host).await.unwrap_or_else(|error| {
-            tracing::warn!(file = %file.display(), host, %error, "no credentials");
+            tracing::warn!(file = %file.display(), host, %error, "cannot get credentials from the credential helper");
             None
         });
         if let Some(found) = told.or_else(|| config.entry(host, &path)) {

@@ -74,7 +74,9 @@ pub(crate) async fn inspected(shim: &Shim, id: &str, patience: Duration) -> Opti
     let asked = persist(patience, || shim.docker.container(id), |error| Some(error)).await;
     // One that is removed meanwhile is told of as such.
     asked
-        .inspect_err(|problem| tracing::debug!(container = id, problem, "no record of it"))
+        .inspect_err(|problem| {
+            tracing::debug!(container = id, problem, "cannot inspect the container");
+        })
         .ok()
 }
 

@@ -38,7 +38,7 @@ impl Shim {
                 let shim = self.clone();
                 self.tasks.spawn(async move {
                     if let Err(error) = shim.ask_for_info().await {
-                        tracing::debug!(error = %crate::error::chain(&*error), "no news of the engine");
+                        tracing::debug!(error = %crate::error::chain(&*error), "cannot refresh the information about the Docker Engine");
                     }
                 });
             }
@@ -49,7 +49,9 @@ impl Shim {
 
     async fn ask_for_info(&self) -> Result<Arc<Info>> {
         let info = self.docker.info().await;
-        let info = Arc::new(info.map_err(Error::engine("asking the Docker Engine about itself"))?);
+        let info = Arc::new(info.map_err(Error::engine(
+            "getting the system information of the Docker Engine",
+        ))?);
         *self.info.lock() = Some((Instant::now(), Arc::clone(&info)));
         Ok(info)
     }
@@ -62,8 +64,8 @@ impl Shim {
             "cgroupfs" => Driver::Cgroupfs,
             other => {
                 let problem = format!(
-                    "the Docker Engine's cgroup driver is {other:?}; pods need \"systemd\" or \
-                     \"cgroupfs\" (native.cgroupdriver in the engine's exec-opts)"
+                    "the Docker Engine's cgroup driver is {other:?}, but pods need \"systemd\" or \
+                     \"cgroupfs\"; set native.cgroupdriver in the engine's exec-opts"
                 );
                 return Err(Error::Precondition(problem).into());
             }
@@ -71,9 +73,9 @@ impl Shim {
         match self.config.cgroup_driver {
             Some(wanted) if wanted != driver => {
                 let problem = format!(
-                    "the Docker Engine's cgroup driver is {}, but {} is configured: change \
-                     cgroup_driver (--cgroup-driver) here, or native.cgroupdriver in the engine's \
-                     exec-opts",
+                    "the Docker Engine's cgroup driver is {}, but {} is configured; change \
+                     cgroup_driver (--cgroup-driver) of orlop, or native.cgroupdriver in the \
+                     engine's exec-opts",
                     spelt(driver),
                     spelt(wanted),
                 );

@@ -189,7 +189,7 @@ fn pull_code(problem: &str) -> Code {
         Code::NotFound
     } else if says(&["invalid reference format"]) {
         Code::InvalidArgument
-    } else if says(&["brought nothing for"]) {
+    } else if says(&["sent no data for"]) {
         Code::DeadlineExceeded
     } else {
         Code::Unknown
@@ -233,7 +233,11 @@ mod tests {
         });
         let status = status(&error);
         assert_eq!(status.code(), Code::Unavailable);
-        for word in ["listing containers", "/run/docker.sock", "is it running"] {
+        for word in [
+            "listing containers",
+            "/run/docker.sock",
+            "check that it runs",
+        ] {
             assert!(status.message().contains(word), "{status}");
         }
     }

@@ -70,7 +70,7 @@ pub(crate) async fn tell(shim: &Shim, happened: &Happened<'_>) -> Told {
         Err(error) if error.is_not_found() && is_sandbox => event.containers_statuses.clear(),
         Err(error) if error.is_absence() => return Told::No,
         Err(error) => {
-            tracing::debug!(sandbox = happened.sandbox_id(), %error, "an event without its pod");
+            tracing::debug!(sandbox = happened.sandbox_id(), %error, "cannot get the pod status of an event; sending the event without it");
             event.pod_sandbox_status = None;
             event.containers_statuses.clear();
         }
@@ -109,7 +109,11 @@ pub(crate) async fn tell_earlier(shim: &Shim, happened: &[Happened<'_>]) {
     };
     let seen = earlier::persist(earlier::PATIENCE, look, |error| error.of_engine()).await;
     let seen = seen.unwrap_or_else(|problem| {
-        tracing::debug!(sandbox, problem, "earlier events without their pod");
+        tracing::debug!(
+            sandbox,
+            problem,
+            "cannot get the pod status of earlier events; sending the events without it"
+        );
         ContainerEventResponse::default()
     });
     for one in of_late {

@@ -130,10 +130,7 @@ impl Running {
                     Killed::NotBegun => REACHING,
                 };
                 if asked.elapsed() >= patience {
-                    tracing::debug!(
-                        container,
-                        "a command that is to be killed was never started"
-                    );
+                    tracing::debug!(container, "cannot kill an exec process: it never started");
                     return;
                 }
                 tokio::select! {
@@ -172,7 +169,7 @@ async fn kill(shim: &Shim, container: &str, exec: &str) -> Killed {
         Ok(found) if found.exit_code.is_none() => return Killed::NotBegun,
         Ok(_) => return Killed::Done,
         Err(error) => {
-            tracing::warn!(container, %error, "cannot find a command that is to be killed");
+            tracing::warn!(container, %error, "cannot find an exec process to kill it");
             return Killed::Done;
         }
     };

@@ -28,7 +28,7 @@ pub(crate) async fn running_container(shim: &Shim, id: &str) -> Result<Container
         return Ok(found);
     }
     let problem = format!(
-        "container {} does not run: it is {}",
+        "container {} is not running; its state is {}",
         found.id, found.state.status
     );
     Err(Error::Precondition(problem).into())

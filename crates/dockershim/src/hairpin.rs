@@ -25,7 +25,7 @@ pub(crate) async fn set(shim: &Shim, pid: i32) -> Result<()> {
         return Ok(());
     }
     let done = orlop_pool::blocking(move || set_port(pid, Path::new("/sys/class/net")));
-    let doing = "letting the pod reach itself (hairpin mode)";
+    let doing = "enabling hairpin mode on the pod's bridge port";
     match done.await {
         Ok(done) => Ok(done.map_err(Error::io(doing))?),
         Err(_) => Err(Error::Internal(doing.to_owned()).into()),
@@ -46,7 +46,7 @@ fn set_port(pid: i32, interfaces: &Path) -> io::Result<()> {
     }
     Err(io::Error::new(
         io::ErrorKind::NotFound,
-        format!("no port of a bridge has the number {}", peer.trim()),
+        format!("no bridge port has the interface index {}", peer.trim()),
     ))
 }
 

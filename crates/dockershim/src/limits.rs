@@ -79,7 +79,7 @@ impl TryFrom<String> for ControllerFile {
         if known {
             Ok(Self(file))
         } else {
-            Err("is no file of a cgroup's controller")
+            Err("is not the name of a cgroup controller file")
         }
     }
 }
@@ -97,7 +97,7 @@ impl Extra {
         for (file, value) in &wanted.unified {
             let field = format!("linux.resources.unified[{file:?}]");
             if !is_v2 {
-                return Err(Error::invalid(field, "this node has no cgroup v2").into());
+                return Err(Error::invalid(field, "this node does not use cgroup v2").into());
             }
             let file = ControllerFile::try_from(file.clone())
                 .map_err(|problem| Error::invalid(field, problem))?;
@@ -130,11 +130,12 @@ impl Extra {
     pub(crate) fn apply(&self, cgroup: &Cgroup) -> Result<()> {
         for (size, limit) in &self.hugepages {
             if size.contains(['/', '.']) {
-                let problem = format!("{size:?} is no size of a page");
+                let problem = format!("{size:?} is not a valid page size");
                 return Err(Error::invalid("linux.resources.hugepage_limits", problem).into());
             }
             let Some(directory) = cgroup.directory("hugetlb") else {
-                let problem = "this node does not limit huge pages: it has no hugetlb controller";
+                let problem =
+                    "this node cannot limit huge pages because it has no hugetlb controller";
                 return Err(Error::Precondition(problem.to_owned()).into());
             };
             let suffix = if cgroup.hierarchies().is_v2() {
@@ -214,7 +215,7 @@ pub(crate) fn oom_score_adj(asked: i64, floor: Option<i64>) -> Result<i64> {
             tracing::warn!(
                 asked,
                 floor,
-                "oom_score_adj raised: lowering it needs CAP_SYS_RESOURCE"
+                "raised oom_score_adj to the lowest allowed value; lower values require CAP_SYS_RESOURCE"
             );
             Ok(floor)
         }

@@ -116,7 +116,7 @@ pub(crate) async fn remember(shim: &Shim) {
                 }
             }
         }
-        Err(error) => tracing::warn!(%error, "cannot read the records of the pods' networks"),
+        Err(error) => tracing::warn!(%error, "cannot read the network records of the pods"),
     }
 }
 
@@ -194,8 +194,9 @@ fn of_checkpoint(port: &Port) -> Option<PortMapping> {
 }
 
 fn identity(id: &str) -> Result<ContainerId> {
-    id.parse()
-        .map_err(|source| Error::Internal(format!("{id} is no name for CNI: {source}")).into())
+    id.parse().map_err(|source| {
+        Error::Internal(format!("{id} is not a valid CNI container ID: {source}")).into()
+    })
 }
 
 fn known(shim: &Shim, id: &str) -> Option<Vec<IpAddr>> {

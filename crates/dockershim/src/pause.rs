@@ -90,7 +90,7 @@ async fn find_or_get(shim: &Shim, wanted: &str) -> Result<Image> {
             Err(error) => tracing::debug!(
                 image = wanted,
                 error = %chain(&*error),
-                "the pause image that is there is not allowed",
+                "the policy rejects the present pause image",
             ),
         },
         Err(error) if error.is_not_found() => {}
@@ -102,12 +102,12 @@ async fn find_or_get(shim: &Shim, wanted: &str) -> Result<Image> {
             Err(error) if is_refusal(&error) => tracing::warn!(
                 image = wanted,
                 error = %chain(&*error),
-                "the pause image is not allowed: the built-in one serves until it is",
+                "the policy rejects the pause image; using the built-in one",
             ),
             Err(error) => tracing::warn!(
                 image = wanted,
                 error = %chain(&*error),
-                "the pause image cannot be had or judged: the built-in one serves until it can",
+                "cannot pull or verify the pause image; using the built-in one",
             ),
         }
         if shim.docker.image(BUILT_IN).await.is_ok() {
@@ -128,7 +128,7 @@ async fn get(shim: &Shim, wanted: &str) -> Result<Image> {
     let pulled = policy::fetch(shim, policies, (wanted, leave), None).await?;
     let found = shim.docker.image(&pulled.id).await;
     let found = found.map_err(Error::engine(format!(
-        "looking at the pulled image {wanted:?}"
+        "inspecting the pulled image {wanted:?}"
     )))?;
     admitted(shim, wanted, &found).await
 }
@@ -151,8 +151,8 @@ async fn load(shim: &Shim) -> Result<()> {
     let architecture = shim.info().await?.architecture.clone();
     let Some((program, goarch)) = elf::program(&architecture) else {
         let problem = format!(
-            "there is no built-in pause image for the engine's architecture {architecture:?}: set \
-             docker.pause_image to one, and pull it or load it into the engine"
+            "orlop has no built-in pause image for the engine's architecture {architecture:?}; \
+             set docker.pause_image, and pull or load that image into the engine"
         );
         return Err(Error::Precondition(problem).into());
     };
@@ -162,7 +162,7 @@ async fn load(shim: &Shim) -> Result<()> {
     loaded(reply).await.map_err(failed())?;
     // The engine says what went wrong in the middle of an answer that began well.
     shim.docker.image(BUILT_IN).await.map_err(failed())?;
-    tracing::info!(image = BUILT_IN, "the built-in pause image is loaded");
+    tracing::info!(image = BUILT_IN, "loaded the built-in pause image");
     Ok(())
 }
 

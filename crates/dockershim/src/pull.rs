@@ -50,7 +50,7 @@ pub(crate) async fn pull(shim: &Shim, image: &str, auth: Option<RegistryAuth>) -
     let bytes = followed.map_err(failed)?;
     let found = shim.docker.image(image).await;
     let found = found.map_err(Error::engine(format!(
-        "looking at the pulled image {image:?}"
+        "inspecting the pulled image {image:?}"
     )))?;
     Ok(Pulled {
         id: found.id,
@@ -89,8 +89,8 @@ async fn follow(mut reply: Reply, patience: Duration) -> Result<u64, String> {
     loop {
         let piece = timeout(patience, reply.next()).await.map_err(|_| {
             format!(
-                "the registry brought nothing for {patience:?}; images.progress_timeout or \
-                 --image-pull-progress-deadline is how long to wait"
+                "the registry sent no data for {patience:?}; to wait longer, increase \
+                 images.progress_timeout or --image-pull-progress-deadline"
             )
         })?;
         let Some(piece) = piece else {
@@ -98,7 +98,7 @@ async fn follow(mut reply: Reply, patience: Duration) -> Result<u64, String> {
         };
         rest.extend_from_slice(&piece.map_err(|error| crate::error::chain(&error))?);
         if rest.len() > LONGEST {
-            return Err("the engine's progress cannot be read".to_owned());
+            return Err("cannot parse the engine's pull progress".to_owned());
         }
         let mut lines = serde_json::Deserializer::from_slice(&rest).into_iter::<Line>();
         for line in lines.by_ref().map_while(std::result::Result::ok) {

@@ -69,10 +69,10 @@ async fn listen(shim: &Shim, tell: mpsc::Sender<News>, untold: &Notify) {
     loop {
         match once(shim, &tell, untold, &mut last).await {
             Ok(()) => {
-                tracing::warn!("the Docker Engine ended its event stream");
+                tracing::warn!("the Docker Engine closed its event stream");
                 pause = FIRST_PAUSE;
             }
-            Err(problem) => tracing::debug!(problem, "no events from the Docker Engine"),
+            Err(problem) => tracing::debug!(problem, "cannot read events from the Docker Engine"),
         }
         sleep(pause).await;
         pause = (pause * 2).min(LONGEST_PAUSE);
@@ -100,7 +100,7 @@ async fn once(
     shim.tasks.spawn(async move { asking.info().await.is_ok() });
     runtime_cgroup::enter(shim).await;
     let containers = look(shim, tell).await?;
-    tracing::info!(containers, "keeping up with the Docker Engine");
+    tracing::info!(containers, "connected to the Docker Engine's event stream");
     shim.events.tell_engine_is_back();
 
     let mut lines = EventLines::default();
@@ -134,7 +134,7 @@ async fn once(
         let heard = lines.read(&piece);
         if heard.missed && !missed {
             tracing::warn!(
-                "an event of the Docker Engine cannot be read: looking at all containers"
+                "cannot parse an event of the Docker Engine; listing all containers again"
             );
             missed = true;
         }
@@ -525,7 +525,7 @@ async fn read_log(shim: &Shim, found: DockerContainer) {
         terminal: found.config.tty,
     };
     if let Err(error) = shim.logs.follow(shim, source, From::File).await {
-        tracing::warn!(container = found.id, error = %chain(&*error), "this log is not written on");
+        tracing::warn!(container = found.id, error = %chain(&*error), "cannot continue the container log");
     }
 }
 
@@ -557,12 +557,11 @@ async fn release_networks(shim: &Shim, listed: &[ContainerSummary]) {
         match networks.detach(&entry.attachment, None).await {
             Ok(()) => {
                 network::forget(shim, id);
-                tracing::info!(
-                    sandbox = id,
-                    "released the network of a sandbox that is gone"
-                );
+                tracing::info!(sandbox = id, "released the network of a removed sandbox");
             }
-            Err(error) => tracing::warn!(sandbox = id, %error, "cannot release a network"),
+            Err(error) => {
+                tracing::warn!(sandbox = id, %error, "cannot release the network of a removed sandbox");
+            }
         }
     }
 }

@@ -14,7 +14,7 @@ pub(crate) async fn write(path: &str, dns: Option<&DnsConfig>) -> Result<()> {
         return Ok(());
     };
     if path.is_empty() {
-        let problem = "the Docker Engine does not say where the pod's resolv.conf is";
+        let problem = "the Docker Engine does not report the path of the pod's resolv.conf";
         return Err(Error::Internal(problem.to_owned()).into());
     }
     let path = path.to_owned();

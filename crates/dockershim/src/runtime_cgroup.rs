@@ -20,7 +20,7 @@ pub(crate) async fn enter(shim: &Shim) {
     let endpoint = shim.docker.endpoint().to_owned();
     let done = orlop_pool::blocking(move || put(&wanted, &hierarchies, &endpoint)).await;
     if let Ok(Err(error)) = done {
-        tracing::warn!(error = %chain(&*error), "--runtime-cgroups is not obeyed");
+        tracing::warn!(error = %chain(&*error), "cannot apply --runtime-cgroups");
     }
 }
 

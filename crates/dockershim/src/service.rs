@@ -19,7 +19,7 @@ impl Backend for Shim {
         &self,
         work: impl Future<Output = Result<T>> + Send + 'static,
     ) -> Result<T> {
-        let broken = |_| Error::Internal("the call broke".to_owned()).into();
+        let broken = |_| Error::Internal("the call panicked".to_owned()).into();
         self.tasks
             .spawn(work)
             .await

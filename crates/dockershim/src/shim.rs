@@ -95,12 +95,12 @@ impl Shim {
     pub async fn start(config: Config, metrics: Metrics) -> Result<Self> {
         let opening = config.clone();
         let opened = orlop_pool::blocking(move || open(&opening)).await;
-        let (checkpoints, networks, hierarchies) =
-            opened.map_err(|_| Error::Internal("reading the records broke".to_owned()))??;
+        let (checkpoints, networks, hierarchies) = opened
+            .map_err(|_| Error::Internal("reading the sandbox records panicked".to_owned()))??;
         let policies = match &config.policies {
             Some(images) => {
                 let opened = ForeignImages::open(images.clone()).await;
-                Some(opened.map_err(Error::image("reading what is known of signatures"))?)
+                Some(opened.map_err(Error::image("reading the signature records"))?)
             }
             None => None,
         };
@@ -142,7 +142,7 @@ impl Shim {
         });
         known
             .await
-            .map_err(|_| Error::Internal("reading who listens broke".to_owned()))?;
+            .map_err(|_| Error::Internal("reading the event listeners panicked".to_owned()))?;
         shim.check_engine().await?;
         network::remember(&shim).await;
         let streams = streaming::listen(&shim).await?;
@@ -168,7 +168,7 @@ impl Shim {
         match answer {
             Err(error) if matches!(*error, Error::Precondition(_)) => Err(error),
             Err(error) => {
-                tracing::warn!(error = %crate::error::chain(&*error), "starting without an engine");
+                tracing::warn!(error = %crate::error::chain(&*error), "starting without a connection to the Docker Engine");
                 Ok(())
             }
             Ok(_) => Ok(()),
@@ -178,7 +178,7 @@ impl Shim {
     /// The streaming server.
     pub(crate) fn streams(&self) -> Result<&Server> {
         self.streams.get().ok_or_else(|| {
-            Error::Precondition("the streaming server does not run yet".to_owned()).into()
+            Error::Precondition("the streaming server is not running yet".to_owned()).into()
         })
     }
 
@@ -216,7 +216,7 @@ type Opened = (Checkpoints, Option<Networks>, Option<Arc<Hierarchies>>);
 
 fn open(config: &Config) -> Result<Opened> {
     let doing = format!(
-        "making the checkpoint directory in {}",
+        "creating the checkpoint directory in {}",
         config.root.display()
     );
     let checkpoints = Checkpoints::open(&config.root).map_err(Error::io(doing))?;
@@ -224,14 +224,14 @@ fn open(config: &Config) -> Result<Opened> {
         NetworkPlugin::Cni => {
             let opened = Networks::open(config.network.clone());
             Some(opened.map_err(|source| Error::Network {
-                doing: "reading the records of the pods' networks".to_owned(),
+                doing: "reading the network records of the pods".to_owned(),
                 source,
             })?)
         }
         NetworkPlugin::None | NetworkPlugin::Bridge => None,
     };
     let hierarchies = Hierarchies::detect()
-        .inspect_err(|error| tracing::warn!(%error, "no cgroups: there will be no statistics"))
+        .inspect_err(|error| tracing::warn!(%error, "cannot find the cgroup filesystem; statistics are not available"))
         .ok()
         .map(Arc::new);
     Ok((checkpoints, networks, hierarchies))

@@ -205,7 +205,7 @@ async fn copy_outputs(
                 Ok(Some(piece)) => piece,
                 Ok(None) => break,
                 Err(error) => {
-                    tracing::warn!(%error, "a session's output cannot be read");
+                    tracing::warn!(%error, "cannot read the output of a streaming session");
                     return;
                 }
             };
@@ -228,7 +228,7 @@ async fn port_forward(shim: &Shim, pod: &str, port: u16) -> Result<Box<dyn Duple
     let doing = format!("forwarding port {port} of pod sandbox {}", sandbox.id);
     let pid = sandbox.state.pid;
     if pid <= 0 {
-        let problem = format!("{doing}: the pod does not run");
+        let problem = format!("{doing}: the pod is not running");
         return Err(Error::Precondition(problem).into());
     }
     let dialled = dialled(&sandbox.id, pid, port).await;

@@ -91,13 +91,13 @@ impl Partitions {
                 return Err(at(Wrong::at(place.line, why)));
             }
             (_, Some(Document::Good(node))) => {
-                let why = "a second document begins, and only one is expected";
+                let why = "the file contains a second document; only one is allowed";
                 return Err(at(Wrong::at(node.at.line, why)));
             }
             (None, None) => {
                 return Err(Error::File {
                     file: file.to_owned(),
-                    why: "there is nothing in it".to_owned(),
+                    why: "the file is empty".to_owned(),
                 });
             }
         };
@@ -131,7 +131,7 @@ impl Partitions {
                 && first.name == second.name
             {
                 let (name, line) = (&first.name, first.line);
-                let why = format!("the class {name:?} is in line {line} already");
+                let why = format!("the class {name:?} is already defined in line {line}");
                 return Err(Wrong::at(second.line, why));
             }
         }
@@ -216,8 +216,7 @@ fn partition(entry: &Entry) -> Read<Partition> {
             if let (Some(line), false) = (line, of_partition) {
                 let (class, partition) = (&class.name, &found.name);
                 let why = format!(
-                    "the class {class:?} has a share of its partition, and the partition \
-                     {partition:?} has no {key}"
+                    "the class {class:?} sets {key}, but its partition {partition:?} does not"
                 );
                 return Err(Wrong::at(line, why));
             }
@@ -234,11 +233,13 @@ fn class(entry: &Entry) -> Read<Class> {
     };
     let plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.');
     if name.starts_with('.') || name.len() > 255 || !name.chars().all(plain) {
-        let why = format!("{name:?} is no name of a class: it has letters, digits, -, _ and dots");
+        let why = format!(
+            "{name:?} is not a valid class name; a name consists of letters, digits, -, _ and dots"
+        );
         return Err(Wrong::at(line, why));
     }
     if TAKEN.contains(&name) {
-        let why = format!("{name:?} is the kernel's own: give the class another name");
+        let why = format!("{name:?} is reserved by the kernel; give the class another name");
         return Err(Wrong::at(line, why));
     }
     let mut found = Class {
@@ -291,7 +292,7 @@ fn map(node: &Node) -> Read<&[Entry]> {
         Content::Null => Ok(&[]),
         _ => Err(Wrong::at(
             node.at.line,
-            format!("a map is expected here, not {}", node.what()),
+            format!("expected a map, not {}", node.what()),
         )),
     }
 }
@@ -301,7 +302,11 @@ fn flag(entry: &Entry) -> Read<bool> {
         Content::Bool(value) => Ok(value),
         _ => Err(Wrong::at(
             entry.value.at.line,
-            format!("{} is true or false, not {}", entry.key, entry.value.what()),
+            format!(
+                "{} must be true or false, not {}",
+                entry.key,
+                entry.value.what()
+            ),
         )),
     }
 }
@@ -310,7 +315,7 @@ fn unknown(entry: &Entry, known: &str) -> Wrong {
     let key = &entry.key;
     Wrong::at(
         entry.at.line,
-        format!("the key {key:?} is not known here: there are {known}"),
+        format!("unknown key {key:?}; valid keys are {known}"),
     )
 }
 

@@ -50,7 +50,7 @@ fn what_is_wrong_is_told_with_file_line_and_value() {
         ("partition: {}\n", 1, "\"partition\""),
         ("options:\n  l4: {}\n", 2, "\"l4\""),
         ("options:\n  l3: {optional: maybe}\n", 2, "true or false"),
-        ("partitions:\n- a\n", 2, "a map is expected"),
+        ("partitions:\n- a\n", 2, "expected a map"),
         ("partitions:\n  p:\n    l3Schema: 50%\n", 3, "\"l3Schema\""),
         ("partitions:\n  p:\n    l3Allocation: 150%\n", 3, "\"150%\""),
         (
@@ -61,17 +61,17 @@ fn what_is_wrong_is_told_with_file_line_and_value() {
         (
             "partitions:\n  p:\n    classes:\n      info: {}\n",
             4,
-            "kernel's own",
+            "reserved by the kernel",
         ),
         (
             "partitions:\n  p: {classes: {a: {}}}\n  o:\n    classes:\n      a: {}\n",
             5,
-            "in line 2 already",
+            "already defined in line 2",
         ),
         (
             "partitions:\n  p:\n    classes:\n      a:\n        mbAllocation: [5%]\n",
             5,
-            "\"p\" has no mbAllocation",
+            "sets mbAllocation, but its partition \"p\" does not",
         ),
         (
             "partitions: {p: {classes: {a: {kubernetes: {deny: true}}}}}\n",
@@ -93,5 +93,5 @@ fn what_is_wrong_is_told_with_file_line_and_value() {
         assert!(error.contains(word), "{text}: {error}");
     }
     let empty = parse("# nothing\n").unwrap_err().to_string();
-    assert!(empty.contains("nothing in it"), "{empty}");
+    assert!(empty.contains("the file is empty"), "{empty}");
 }

@@ -67,8 +67,8 @@ fn settle_by(
             // They went with the file system.
             return note(record, &BTreeSet::new()).map(|()| Settled::default());
         }
-        let problem = "resctrl is not mounted: this machine has no RDT, or \
-                       `mount -t resctrl resctrl /sys/fs/resctrl` is missing";
+        let problem = "resctrl is not mounted; run `mount -t resctrl resctrl /sys/fs/resctrl` if this machine \
+            supports RDT";
         return Err(Error::Machine(problem.to_owned()));
     };
     let mut machine = Machine::read(mount)?;
@@ -194,7 +194,7 @@ impl Work<'_> {
             }
             Err(error) if error.kind() == ErrorKind::AlreadyExists => Ok(false),
             Err(error) => {
-                let why = format!("making the group {}: {error}", dir.display());
+                let why = format!("creating the group {}: {error}", dir.display());
                 Err(self.with_status(why))
             }
         }
@@ -225,7 +225,7 @@ impl Work<'_> {
         let status = read(&self.root.join("info/last_cmd_status")).unwrap_or_default();
         match status.trim() {
             "" | "ok" => why,
-            status => format!("{why} (the kernel says: {status})"),
+            status => format!("{why} (kernel message: {status})"),
         }
     }
 

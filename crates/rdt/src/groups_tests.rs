@@ -152,7 +152,7 @@ partitions:
         error.starts_with("rdt.yaml:7: writing \"L3:0=f\""),
         "{error}"
     );
-    assert!(error.contains("the kernel says: mask f is odd"), "{error}");
+    assert!(error.contains("kernel message: mask f is odd"), "{error}");
     assert_eq!(node.schemata("a"), "L3:0=3ff\n");
     assert!(!node.has("n"));
     assert_eq!(node.schemata("b"), "L3:0=1f\n");

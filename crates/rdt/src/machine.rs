@@ -166,7 +166,9 @@ fn cache(root: &Path, level: &str, current: &Schemata) -> Result<Option<Cache>> 
     let bits = full.count_ones();
     let Some(least) = u32::try_from(least).ok().filter(|least| *least <= bits) else {
         let dir = dir.display();
-        let problem = format!("{dir} says that a group has at least {least} of {bits} ways");
+        let problem = format!(
+            "{dir} reports a minimum of {least} ways for a group, but the cache has {bits}"
+        );
         return Err(Error::Machine(problem));
     };
     let mut taken = BTreeMap::new();
@@ -213,7 +215,10 @@ fn number(path: &Path, radix: u32) -> Result<u64> {
     let text = read(path)?;
     u64::from_str_radix(text.trim(), radix).map_err(|_| {
         let path = path.display();
-        Error::Machine(format!("{path} has no number, but {:?}", text.trim()))
+        Error::Machine(format!(
+            "{path} contains {:?}, which is not a number",
+            text.trim()
+        ))
     })
 }
 
@@ -274,9 +279,15 @@ mod tests {
         // What nobody can make sense of is named.
         fs::write(dir.path().join("info/L3CODE/min_cbm_bits"), "21\n").unwrap();
         let error = Machine::read(&mount).unwrap_err().to_string();
-        assert!(error.contains("at least 21 of 20"), "{error}");
+        assert!(
+            error.contains("a minimum of 21 ways for a group, but the cache has 20"),
+            "{error}"
+        );
         fs::write(dir.path().join("info/L3CODE/cbm_mask"), "odd\n").unwrap();
         let error = Machine::read(&mount).unwrap_err().to_string();
-        assert!(error.contains("cbm_mask has no number"), "{error}");
+        assert!(
+            error.contains("cbm_mask contains \"odd\", which is not a number"),
+            "{error}"
+        );
     }
 }

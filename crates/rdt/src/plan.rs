@@ -61,7 +61,7 @@ pub fn plan(wanted: &Partitions, machine: &Machine) -> Result<Plan> {
             level.share_out(wanted, cache, &mut schemata)?;
         } else {
             let line = |given: &Given| (level.of)(given).map(|it| it.line);
-            let missing = format!("this machine has no shares of the {} cache", level.name);
+            let missing = format!("this machine cannot allocate the {} cache", level.name);
             notes.extend(unmet(wanted, line, (level.name, is_optional), &missing)?);
         }
     }
@@ -69,7 +69,7 @@ pub fn plan(wanted: &Partitions, machine: &Machine) -> Result<Plan> {
         share_bandwidth(wanted, bandwidth, &mut schemata)?;
     } else {
         let line = |given: &Given| given.mb.as_ref().map(|it| it.line);
-        let missing = "this machine has no shares of memory bandwidth";
+        let missing = "this machine cannot allocate memory bandwidth";
         notes.extend(unmet(wanted, line, ("mb", optional.mb), missing)?);
     }
     let groups = wanted.classes().map(|class| Group {
@@ -102,8 +102,9 @@ fn enough_groups(wanted: &Partitions, machine: &Machine) -> Result<()> {
         None => Ok(()),
         Some(class) => {
             let why = format!(
-                "the class {:?} is one too many: this machine has {most} groups, of which {others} \
-                 are others' and one is the root",
+                "too many classes: this machine has no group left for the class {:?}; it supports \
+                 {most} groups, of which {others} belong to other programs and one is the root \
+                 group",
                 class.name
             );
             Err(wanted.wrong(class.line, why))
@@ -122,7 +123,7 @@ fn unmet(
     let of_partitions = wanted.partitions.iter().filter_map(|own| line(&own.given));
     if let (Some(line), false) = (of_classes.min(), is_optional) {
         let option = option.to_lowercase();
-        let why = format!("{missing}; where that may be, set options.{option}.optional");
+        let why = format!("{missing}; to ignore this, set options.{option}.optional");
         return Err(wanted.wrong(line, why));
     }
     let note = of_partitions.min();
@@ -152,8 +153,8 @@ impl Level {
         let silent = said.clone().find(|own| (self.of)(&own.given).is_none());
         if let (true, Some(silent)) = (is_said, silent) {
             let why = format!(
-                "the partition {:?} has no {}, and others have: it would have all of the cache, and \
-                 theirs with it",
+                "the partition {:?} does not set {}, but other partitions do; it would get the \
+                 whole cache, including their shares",
                 silent.name, self.key
             );
             return Err(wanted.wrong(silent.line, why));
@@ -231,7 +232,7 @@ impl Level {
             return Ok(());
         }
         let why = format!(
-            "of the ways {mask:#x} of {} cache {id}, {taken:#x} are one group's alone, or locked",
+            "the ways {mask:#x} of {} cache {id} are not free: {taken:#x} are exclusive to another group or locked",
             self.name
         );
         Err(wanted.wrong(line, why))
@@ -251,7 +252,7 @@ fn exact(wanted: &Partitions, cache: &Cache, asked: &[Asked<'_>], place: &str) -
     for own in asked {
         let Ways::Bits(mask) = own.ways else {
             let why = format!(
-                "one partition names its ways of {place}, and {:?} a percentage: all must do the same",
+                "one partition sets a mask of {place}, but {:?} sets a percentage; all partitions must use the same form",
                 own.name
             );
             return Err(wanted.wrong(own.line, why));
@@ -259,12 +260,12 @@ fn exact(wanted: &Partitions, cache: &Cache, asked: &[Asked<'_>], place: &str) -
         let why = if mask & !cache.full != 0 {
             Some(format!("{place} has the ways {:#x}", cache.full))
         } else if mask.count_ones() < cache.least {
-            Some(format!("a group has at least {} ways", cache.least))
+            Some(format!("a group needs at least {} ways", cache.least))
         } else {
             let taken = masks.iter().position(|other| other & mask != 0);
             taken.map(|at| {
                 let other = asked[at].name;
-                format!("the partition {other:?} has some of them, and partitions share none")
+                format!("the partition {other:?} uses some of these ways, and partitions must not overlap")
             })
         };
         if let Some(why) = why {
@@ -290,7 +291,7 @@ fn by_hundredths(
     let mut percents = Vec::new();
     for own in asked {
         let Ways::Percent(percent) = own.ways else {
-            let why = "a partition has so many of a hundred (60%), and no range of them";
+            let why = "the share of a partition is a single percentage such as 60%, not a range";
             return Err(wanted.wrong(own.line, why));
         };
         percents.push(u64::from(percent));
@@ -298,7 +299,9 @@ fn by_hundredths(
     let total: u64 = percents.iter().sum();
     let last = asked.last().map_or(0, |own| own.line);
     if !(1..=100).contains(&total) {
-        let why = format!("the partitions have {total}% of {place} together");
+        let why = format!(
+            "the partitions use {total}% of {place} in total; the total must be from 1% to 100%"
+        );
         return Err(wanted.wrong(last, why));
     }
     let all = total * u64::from(width(cache.full)) / 100;
@@ -310,7 +313,8 @@ fn by_hundredths(
     for (nth, at) in order.iter().enumerate() {
         if left < least {
             let name = asked[*at].name;
-            let why = format!("no ways of {place} are left for {name:?}, which needs {least}");
+            let why =
+                format!("no ways of {place} are left for {name:?}, which needs at least {least}");
             return Err(wanted.wrong(asked[*at].line, why));
         }
         // Of what is left, as much as is its part of what is left to be given.
@@ -334,7 +338,7 @@ fn within(base: u64, least: u32, share: Option<&Share>) -> std::result::Result<u
     let ways = share.map_or(Ways::Percent(100), |own| own.ways);
     if !is_block(base) || base.count_ones() < least {
         return Err(format!(
-            "the partition has {base:#x}, and a group at least {least} ways"
+            "the partition has the ways {base:#x}, but a group needs at least {least} adjacent ways"
         ));
     }
     let (first, count) = (base.trailing_zeros(), base.count_ones());
@@ -350,11 +354,11 @@ fn within(base: u64, least: u32, share: Option<&Share>) -> std::result::Result<u
                 )
             })?;
             if mask.count_ones() < least {
-                return Err(format!("a group has at least {least} ways"));
+                return Err(format!("a group needs at least {least} ways"));
             }
             return Ok(mask);
         }
-        Ways::Percent(0) => return Err("a class has more than nothing".to_owned()),
+        Ways::Percent(0) => return Err("the share of a class must be greater than 0%".to_owned()),
         Ways::Percent(high) => (1, high),
         Ways::Range(low, high) => (low.max(1), high),
     };
@@ -387,12 +391,15 @@ fn share_bandwidth<'w>(
         let (amount, problem) = match machine.unit {
             Unit::Percent => (
                 own.percent,
-                "give a percentage too, as this machine takes them",
+                "add a percentage; this machine allocates memory bandwidth in percent",
             ),
-            Unit::Mbps => (own.mbps, "give MBps too: resctrl is mounted with mba_MBps"),
+            Unit::Mbps => (
+                own.mbps,
+                "add a value in MBps; resctrl is mounted with mba_MBps",
+            ),
             Unit::Makers => (
                 None,
-                "this machine's memory bandwidth is in units of its maker's",
+                "this machine allocates memory bandwidth in vendor-specific units, which are not supported",
             ),
         };
         let amount = amount.ok_or_else(|| wanted.wrong(own.line, problem))?;

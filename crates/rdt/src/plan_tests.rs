@@ -173,9 +173,12 @@ partitions:
     assert_eq!(mbps, expected);
     let text = "partitions:\n  p:\n    mbAllocation: [50%]\n    classes: {c: {}}\n";
     let error = told(text, &with_bandwidth(Unit::Mbps));
-    assert!(error.starts_with("rdt.yaml:3: give MBps too"), "{error}");
+    assert!(
+        error.starts_with("rdt.yaml:3: add a value in MBps"),
+        "{error}"
+    );
     let error = told(text, &with_bandwidth(Unit::Makers));
-    assert!(error.contains("its maker's"), "{error}");
+    assert!(error.contains("vendor-specific units"), "{error}");
 }
 
 #[test]
@@ -186,13 +189,13 @@ fn partitions_that_cannot_be_are_told_with_their_lines() {
         )
     };
     for (one, other, line, word) in [
-        ("60%", "50%", 3, "110% of L3 cache 0 together"),
-        ("0%", "0%", 3, "0% of L3 cache 0 together"),
-        ("'0-9'", "'8-19'", 3, "\"a\" has some of them"),
-        ("'0-9'", "50%", 3, "\"b\" a percentage"),
-        ("0-50%", "50%", 2, "no range"),
+        ("60%", "50%", 3, "110% of L3 cache 0 in total"),
+        ("0%", "0%", 3, "0% of L3 cache 0 in total"),
+        ("'0-9'", "'8-19'", 3, "\"a\" uses some of these ways"),
+        ("'0-9'", "50%", 3, "\"b\" sets a percentage"),
+        ("0-50%", "50%", 2, "not a range"),
         ("'0-9'", "'10-20'", 3, "has the ways 0xfffff"),
-        ("50%", "", 3, "\"b\" has no l3Allocation"),
+        ("50%", "", 3, "\"b\" does not set l3Allocation"),
     ] {
         let error = told(&two(one, other), &machine());
         assert!(error.starts_with(&format!("rdt.yaml:{line}: ")), "{error}");
@@ -214,7 +217,7 @@ fn partitions_that_cannot_be_are_told_with_their_lines() {
         ("'0-4'", "4 ways, from 4 to 7"),
         ("0xf0000000000000", "quotes"),
         ("'60-63'", "4 ways, from 4 to 7"),
-        ("0%", "more than nothing"),
+        ("0%", "greater than 0%"),
     ] {
         let text = class(share);
         if word == "quotes" {
@@ -245,7 +248,7 @@ partitions:
     let plan = plan(&wanted, &machine()).unwrap();
     let notes: Vec<String> = plan.notes.iter().map(ToString::to_string).collect();
     assert!(
-        notes[0].starts_with("rdt.yaml:4: this machine has no shares of the L2"),
+        notes[0].starts_with("rdt.yaml:4: this machine cannot allocate the L2"),
         "{notes:?}"
     );
     assert!(notes[1].starts_with("rdt.yaml:5: "), "{notes:?}");
@@ -261,7 +264,9 @@ fn groups_of_others_count_and_their_ways_are_theirs() {
     machine.groups = ["other".to_owned(), "a".to_owned()].into();
     let error = told(text, &machine);
     assert!(
-        error.starts_with("rdt.yaml:7: the class \"c\" is one too many"),
+        error.starts_with(
+            "rdt.yaml:7: too many classes: this machine has no group left for the class \"c\""
+        ),
         "{error}"
     );
     machine.most_groups = None;
@@ -271,7 +276,7 @@ fn groups_of_others_count_and_their_ways_are_theirs() {
     let text = "partitions:\n  p:\n    l3Allocation: 100%\n    classes:\n      a: {l3Allocation: 10%}\n      b:\n";
     let error = told(text, &machine);
     assert!(
-        error.starts_with("rdt.yaml:6: of the ways 0xfffff of L3 cache 1, 0xc0000"),
+        error.starts_with("rdt.yaml:6: the ways 0xfffff of L3 cache 1 are not free: 0xc0000"),
         "{error}"
     );
 }

@@ -134,12 +134,14 @@ fn per_cache<T>(line: usize, entries: &[Entry], read: fn(&Node) -> Read<T>) -> R
         let line = entry.at.line;
         let ids = numbers(&entry.key).ok_or_else(|| {
             let key = &entry.key;
-            let why = format!("{key:?} names no caches: write \"all\", or ids such as \"0,2-3\"");
+            let why = format!(
+                "{key:?} is not a list of cache IDs; use \"all\", or IDs such as \"0,2-3\""
+            );
             Wrong::at(line, why)
         })?;
         for (from, to) in &ids {
             if taken.iter().any(|(low, high)| from <= high && low <= to) {
-                let why = format!("{:?} names a cache for the second time", entry.key);
+                let why = format!("{:?} contains a cache ID that is already used", entry.key);
                 return Err(Wrong::at(line, why));
             }
             taken.push((*from, *to));
@@ -163,7 +165,7 @@ fn cache(node: &Node) -> Read<CacheShare> {
             "code" => &mut code,
             "data" => &mut data,
             other => {
-                let why = format!("{other:?} is not known: there are unified, code and data");
+                let why = format!("unknown key {other:?}; valid keys are unified, code and data");
                 return Err(Wrong::at(entry.at.line, why));
             }
         };
@@ -172,14 +174,14 @@ fn cache(node: &Node) -> Read<CacheShare> {
     let line = node.at.line;
     let Some(unified) = unified else {
         let why =
-            "\"unified\" is missing: a machine that does not tell code and data apart needs it";
+            "\"unified\" is missing; machines without code and data prioritization (CDP) need it";
         return Err(Wrong::at(line, why));
     };
     let code_and_data = match (code, data) {
         (Some(code), Some(data)) => Some((code, data)),
         (None, None) => None,
-        (Some(_), None) => return Err(Wrong::at(line, "\"code\" is given, and \"data\" is not")),
-        (None, Some(_)) => return Err(Wrong::at(line, "\"data\" is given, and \"code\" is not")),
+        (Some(_), None) => return Err(Wrong::at(line, "\"code\" is set, but \"data\" is missing")),
+        (None, Some(_)) => return Err(Wrong::at(line, "\"data\" is set, but \"code\" is missing")),
     };
     Ok(CacheShare {
         unified,
@@ -193,7 +195,7 @@ fn share(node: &Node) -> Read<Share> {
     let Some(text) = node.text() else {
         let what = node.what();
         let why =
-            format!("a share is a text in quotes, as \"60%\", \"0xff\" or \"0-7\", not {what}");
+            format!("a share is a quoted string such as \"60%\", \"0xff\" or \"0-7\", not {what}");
         return Err(Wrong::at(line, why));
     };
     let ways = ways(text).map_err(|why| Wrong::at(line, format!("{text:?}: {why}")))?;
@@ -207,12 +209,14 @@ fn share(node: &Node) -> Read<Share> {
 fn ways(text: &str) -> Result<Ways, &'static str> {
     if let Some(percents) = text.strip_suffix('%') {
         let hundredth = |text: &str| number(text).filter(|percent| *percent <= 100);
-        let wrong = "a percentage is between 0% and 100%";
+        let wrong = "a percentage must be between 0% and 100%";
         return match percents.split_once('-') {
             None => hundredth(percents).map(Ways::Percent).ok_or(wrong),
             Some((low, high)) => match (hundredth(low), hundredth(high)) {
                 (Some(low), Some(high)) if low <= high && high > 0 => Ok(Ways::Range(low, high)),
-                _ => Err("a range of percentages goes from the lower to the higher, up to 100%"),
+                _ => Err(
+                    "a percentage range must run from the lower to the higher value, up to 100%",
+                ),
             },
         };
     }
@@ -229,7 +233,7 @@ fn ways(text: &str) -> Result<Ways, &'static str> {
     };
     let bits = bits.ok_or("a share is a percentage (60%), a mask (0xff) or bits (0-7)")?;
     if !is_block(bits) {
-        return Err("the bits must stand side by side, and there must be one");
+        return Err("the mask must contain at least one bit, and its bits must be adjacent");
     }
     Ok(Ways::Bits(bits))
 }
@@ -238,7 +242,7 @@ fn bandwidth(node: &Node) -> Read<Bandwidth> {
     let line = node.at.line;
     let Content::List(items) = &node.content else {
         let what = node.what();
-        let why = format!("bandwidth is a list, as [50%, 1000MBps], not {what}");
+        let why = format!("the bandwidth must be a list such as [50%, 1000MBps], not {what}");
         return Err(Wrong::at(line, why));
     };
     let mut found = Bandwidth {
@@ -259,12 +263,14 @@ fn bandwidth(node: &Node) -> Read<Bandwidth> {
                 } else {
                     format!("{text:?}")
                 };
-                let why = format!("{what} is no bandwidth: write \"50%\" or \"1000MBps\"");
+                let why = format!(
+                    "{what} is not a bandwidth; use a value such as \"50%\" or \"1000MBps\""
+                );
                 return Err(Wrong::at(item.at.line, why));
             }
         };
         if place.replace(amount).is_some() {
-            let why = format!("{text:?} is a second bandwidth of one unit");
+            let why = format!("{text:?} is the second bandwidth in the same unit");
             return Err(Wrong::at(item.at.line, why));
         }
     }
@@ -347,12 +353,12 @@ mod tests {
         assert_eq!(of(2, Use::Data), Ways::Percent(30));
         assert!(read("{1: 40%}").unwrap().of(0).is_none());
         for (text, word) in [
-            ("{all: 40%, 0-2: 20%, 2: 10%}", "second time"),
-            ("{some: 40%}", "names no caches"),
+            ("{all: 40%, 0-2: 20%, 2: 10%}", "already used"),
+            ("{some: 40%}", "not a list of cache IDs"),
             ("{all: {code: 10%, data: 20%}}", "\"unified\" is missing"),
-            ("{all: {unified: 5%, code: 10%}}", "\"data\" is not"),
+            ("{all: {unified: 5%, code: 10%}}", "\"data\" is missing"),
             ("{all: {unified: 5%, date: 10%}}", "\"date\""),
-            ("0xff", "in quotes"),
+            ("0xff", "a quoted string"),
         ] {
             let why = read(text).unwrap_err().why;
             assert!(why.contains(word), "{text}: {why}");

@@ -48,39 +48,39 @@ pub(crate) const fn valued(
 
 /// What all verbs take.
 pub(crate) const GLOBAL: &[Flag] = &[
-    switch("debug", None, "log what is done as well"),
+    switch("debug", None, "enable debug logging"),
     valued(
         "log",
         None,
         "FILE",
-        "write log lines to this file (default: standard error)",
+        "write log messages to this file (default: standard error)",
     ),
     valued(
         "log-format",
         None,
         "text|json",
-        "how log lines are written (default: text)",
+        "set the log format (default: text)",
     ),
     valued(
         "root",
         None,
         "DIR",
-        "where containers' states are kept (default: /run/orlop-run, $XDG_RUNTIME_DIR/orlop-run for users)",
+        "directory for the state of containers (default: /run/orlop-run; $XDG_RUNTIME_DIR/orlop-run without root)",
     ),
     switch(
         "systemd-cgroup",
         None,
-        "have systemd make cgroups; cgroupsPath is slice:prefix:name",
+        "create cgroups with systemd; cgroupsPath has the form slice:prefix:name",
     ),
     valued(
         "rootless",
         None,
         "true|false|auto",
-        "ignore what only root could do with cgroups (default: auto)",
+        "ignore cgroup permission errors (default: auto)",
     ),
-    valued("criu", None, "PATH", "ignored: criu is looked for in PATH"),
-    switch("help", Some('h'), "tell what there is"),
-    switch("version", Some('v'), "tell the version"),
+    valued("criu", None, "PATH", "ignored; criu is searched in PATH"),
+    switch("help", Some('h'), "show help"),
+    switch("version", Some('v'), "print the version"),
 ];
 
 /// Flags and arguments of a command line.
@@ -170,10 +170,7 @@ impl Parsed {
         self.value(name)
             .map(|value| {
                 value.to_str().map(str::to_owned).ok_or_else(|| {
-                    Error::new(format!(
-                        "--{name}: {} is not text in UTF-8",
-                        value.display()
-                    ))
+                    Error::new(format!("--{name}: {} is not valid UTF-8", value.display()))
                 })
             })
             .transpose()
@@ -193,7 +190,7 @@ impl Parsed {
         };
         let number = text
             .parse()
-            .map_err(|_| Error::new(format!("--{name}: {text:?} is not a number that fits")))?;
+            .map_err(|_| Error::new(format!("--{name}: {text:?} is not a valid number")))?;
         Ok(Some(number))
     }
 
@@ -214,7 +211,7 @@ impl Parsed {
             [one] => text_of(one, what),
             [] => Err(Error::new(format!("{what} is missing"))),
             [_, second, ..] => Err(Error::new(format!(
-                "{}: nothing is expected after {what}",
+                "unexpected argument {} after {what}",
                 second.display()
             ))),
         }
@@ -224,7 +221,7 @@ impl Parsed {
 /// An argument that has to be text.
 pub(crate) fn text_of(word: &OsString, what: &str) -> Result<String> {
     let text = word.to_str().map(str::to_owned);
-    text.ok_or_else(|| Error::new(format!("{what}: {} is not text in UTF-8", word.display())))
+    text.ok_or_else(|| Error::new(format!("{what}: {} is not valid UTF-8", word.display())))
 }
 
 /// What holds for all verbs.
@@ -257,7 +254,7 @@ impl Globals {
                 Ok(on) => Some(on),
                 Err(_) => {
                     return Err(Error::new(format!(
-                        "--rootless: {text:?} is none of true, false, auto"
+                        "--rootless: {text:?} is not true, false or auto"
                     )));
                 }
             },

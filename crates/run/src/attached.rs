@@ -58,12 +58,12 @@ impl Attached {
         if self.mounts.is_empty() {
             return Ok(());
         }
-        unshare_mounts().doing(|| "making a mount namespace".to_owned())?;
+        unshare_mounts().doing(|| "cannot create a mount namespace".to_owned())?;
         for Given {
             mount, place: path, ..
         } in self.mounts
         {
-            let told = || format!("{VARIABLE}: attaching {}", path.display());
+            let told = || format!("{VARIABLE}: cannot attach the mount at {}", path.display());
             let place = name(&path).doing(told)?;
             // Where the host's mounts are shared this would be the host's as well.
             make_private_below(place.as_fd()).doing(told)?;

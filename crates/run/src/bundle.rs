@@ -75,13 +75,13 @@ impl Bundle {
     /// What is particular to Linux, which there has to be.
     pub(crate) fn linux(&self) -> Result<&Linux> {
         let linux = self.spec.linux.as_ref();
-        linux.ok_or_else(|| Error::new("linux: the section is missing"))
+        linux.ok_or_else(|| Error::new("linux: this section is missing"))
     }
 
     /// The process, which there has to be where one is made.
     pub(crate) fn process(&self) -> Result<&Process> {
         let process = self.spec.process.as_ref();
-        process.ok_or_else(|| Error::new("process: the section is missing"))
+        process.ok_or_else(|| Error::new("process: this section is missing"))
     }
 
     fn check(&self) -> Result<()> {
@@ -90,12 +90,12 @@ impl Bundle {
         let major = version.split('.').next().unwrap_or_default();
         if major != "1" && !version.starts_with("0.") && !version.is_empty() {
             return Err(Error::new(format!(
-                "ociVersion: {version:?} is none that is understood: give a 1.x"
+                "ociVersion: version {version:?} is not supported; use 1.x"
             )));
         }
         match &spec.root {
             Some(root) if !root.path.is_empty() => {}
-            _ => return Err(Error::new("root.path: the root file system is missing")),
+            _ => return Err(Error::new("root.path: the root filesystem is not set")),
         }
         let linux = self.linux()?;
         let mut seen = Vec::new();
@@ -149,7 +149,7 @@ impl Bundle {
         for (index, mount) in spec.mounts.iter().enumerate() {
             if mount.destination.is_empty() {
                 return Err(Error::new(format!(
-                    "mounts[{index}].destination: it is empty"
+                    "mounts[{index}].destination: the path is empty"
                 )));
             }
         }

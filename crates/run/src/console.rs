@@ -19,7 +19,7 @@ pub(crate) fn to_socket(path: &Path, process: &Process) -> Result<Terminal> {
 /// A terminal whose other end comes back to us by the second socket.
 pub(crate) fn to_us(process: &Process) -> Result<(Terminal, OwnedFd)> {
     let (theirs, ours) =
-        UnixStream::pair().doing(|| "making a socket for the terminal".to_owned())?;
+        UnixStream::pair().doing(|| "cannot create a socket for the terminal".to_owned())?;
     Ok((terminal(theirs.into(), process), ours.into()))
 }
 

@@ -62,17 +62,16 @@ fn command(globals: &Globals, log: &Log, words: Vec<OsString>) -> Result<u8> {
             verb::print_help();
             return Ok(0);
         }
-        return Err(Error::new(format!(
-            "No help topic for '{name}': there is no such command"
-        ))
-        .with_code(3));
+        return Err(
+            Error::new(format!("No help topic for '{name}': unknown command")).with_code(3),
+        );
     };
     let parsed = Parsed::parse(words, verb.flags, verb.flags_end)?;
     if parsed.is_on("help")? {
         verb::print_help_of(verb);
         return Ok(0);
     }
-    log.debug(|| format!("{name}: containers are in {}", globals.root.display()));
+    log.debug(|| format!("{name}: the state directory is {}", globals.root.display()));
     if verb.enters {
         protect::protect()?;
     }

@@ -14,7 +14,7 @@ use crate::sys::{next_signal, pidfd_signal, raise_signals, wait_for};
 
 /// Waits until the process has ended; its exit code.
 pub(crate) fn stand_by(pid: i32, process: BorrowedFd<'_>, terminal: Option<OwnedFd>) -> Result<u8> {
-    let signals = raise_signals().doing(|| "listening to signals".to_owned())?;
+    let signals = raise_signals().doing(|| "cannot listen for signals".to_owned())?;
     let raw = terminal.as_ref().and_then(|_| Raw::make());
     if let Some(terminal) = &terminal {
         resize(terminal.as_fd());
@@ -33,7 +33,7 @@ pub(crate) fn stand_by(pid: i32, process: BorrowedFd<'_>, terminal: Option<Owned
         }
         match poll(&mut ready, None) {
             Err(Errno::INTR) => continue,
-            polled => polled.doing(|| "waiting for the process".to_owned())?,
+            polled => polled.doing(|| "cannot wait for the process".to_owned())?,
         };
         let is_ready: Vec<bool> = ready.iter().map(|it| !it.revents().is_empty()).collect();
         drop(ready);
@@ -69,7 +69,7 @@ pub(crate) fn stand_by(pid: i32, process: BorrowedFd<'_>, terminal: Option<Owned
         while copy(terminal.as_fd(), stdout()) {}
     }
     drop(raw);
-    let code = wait_for(pid).doing(|| "waiting for the process".to_owned())?;
+    let code = wait_for(pid).doing(|| "cannot wait for the process".to_owned())?;
     Ok(u8::try_from(code).unwrap_or(u8::MAX))
 }
 

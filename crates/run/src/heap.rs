@@ -54,7 +54,7 @@ pub(crate) fn warm() {
 
 fn check() {
     if REFUSED.load(Relaxed) {
-        const MESSAGE: &[u8] = b"orlop-run: the child of a clone asked for memory\n";
+        const MESSAGE: &[u8] = b"orlop-run: the child of a clone tried to allocate memory\n";
         let _ = rustix::io::write(rustix::stdio::stderr(), MESSAGE);
         std::process::abort();
     }

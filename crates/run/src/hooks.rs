@@ -59,7 +59,7 @@ fn one(hook: &Hook, state: &serde_json::Value) -> Result<()> {
         let _ = child.kill();
         let _ = child.wait();
         return Err(Error::new(format!(
-            "{}: not finished within {} s, killed",
+            "{}: timed out after {} s and was killed",
             hook.path,
             hook.timeout.unwrap_or(0)
         )));
@@ -85,11 +85,12 @@ struct Said(OwnedFd, OwnedFd, std::cell::RefCell<(Vec<u8>, Vec<u8>)>);
 impl Said {
     fn of(child: &mut std::process::Child) -> Result<Self> {
         let (Some(out), Some(err)) = (child.stdout.take(), child.stderr.take()) else {
-            return Err(Error::new("its output cannot be read"));
+            return Err(Error::new("cannot read the output of the hook"));
         };
         let (out, err) = (OwnedFd::from(out), OwnedFd::from(err));
         for fd in [&out, &err] {
-            rustix::io::ioctl_fionbio(fd, true).doing(|| "reading its output".to_owned())?;
+            rustix::io::ioctl_fionbio(fd, true)
+                .doing(|| "cannot read the output of the hook".to_owned())?;
         }
         Ok(Self(out, err, std::cell::RefCell::default()))
     }

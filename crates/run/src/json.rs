@@ -41,13 +41,13 @@ pub(crate) fn parse_part<T: DeserializeOwned>(place: &str, text: &[u8]) -> Resul
     let error = match understand(place, text) {
         Err(error) => error,
         Ok(understood) if is_object => return Ok(understood),
-        Ok(_) => return Err(Error::new("it is JSON, but no object")),
+        Ok(_) => return Err(Error::new("expected a JSON object")),
     };
     let Ok(mut value) = serde_json::from_slice::<Value>(text) else {
         return Err(error);
     };
     if !is_object {
-        return Err(Error::new("it is JSON, but no object"));
+        return Err(Error::new("expected a JSON object"));
     }
     // Written and read again rather than understood as it is: that would be all of the code once more.
     drop_nulls(&mut value);

@@ -24,18 +24,18 @@ pub(crate) const MARK: &str = "_ORLOP_RUN_PROTECTED";
 /// Makes this process one that containers can neither look into nor write to. Goes on in a copy of
 /// this program where the file itself could be written.
 pub(crate) fn protect() -> Result<()> {
-    may_be_looked_into(false).doing(|| "protecting this process".to_owned())?;
+    may_be_looked_into(false).doing(|| "cannot make this process non-dumpable".to_owned())?;
     if is_safe() {
         return Ok(());
     }
     if std::env::var_os(MARK).is_some() {
         return Err(Error::new(
-            "this program's file can be written to, and no copy of it could be protected",
+            "the executable of this program is writable, and a protected copy of it is not available",
         ));
     }
     let copy = read_only_mount().or_else(|_| sealed_copy())?;
     let c = |text: std::ffi::OsString| {
-        CString::new(text.into_vec()).doing(|| "the command line".to_owned())
+        CString::new(text.into_vec()).doing(|| "cannot copy the command line".to_owned())
     };
     let args = std::env::args_os().map(c).collect::<Result<_>>()?;
     let env = std::env::vars_os()
@@ -48,7 +48,7 @@ pub(crate) fn protect() -> Result<()> {
         .collect::<Result<_>>()?;
     let failed = execute_fd(copy.as_fd(), &Image::new(args), &Image::new(env));
     Err(Error::new(format!(
-        "executing a protected copy of this program: {failed}"
+        "cannot execute a protected copy of this program: {failed}"
     )))
 }
 
@@ -73,13 +73,13 @@ fn is_safe() -> bool {
 
 /// The file by a mount that nobody else has, and that is read-only.
 fn read_only_mount() -> Result<OwnedFd> {
-    let told = || "a read-only mount of this program".to_owned();
+    let told = || "cannot create a read-only mount of this program".to_owned();
     detached_read_only(SELF).doing(told)
 }
 
 /// The file's content in memory, which nobody can change any more: for who may not mount.
 fn sealed_copy() -> Result<OwnedFd> {
-    let told = || "a sealed copy of this program".to_owned();
+    let told = || "cannot create a sealed copy of this program".to_owned();
     let flags = MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING;
     let copy = memfd_create("orlop-run", flags).doing(told)?;
     let program = std::fs::File::open(SELF).doing(told)?;

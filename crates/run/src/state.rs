@@ -132,7 +132,10 @@ impl StateDir {
                     return Error::new(format!("container with given ID already exists: {id}"));
                 }
                 let hint = hint_of(globals);
-                Error::new(format!("making {}{hint}: {error}", dir.path.display()))
+                Error::new(format!(
+                    "cannot create {}{hint}: {error}",
+                    dir.path.display()
+                ))
             })?;
         Ok(dir)
     }
@@ -159,7 +162,8 @@ impl StateDir {
 
     /// The state, written down and not known to anybody yet.
     pub(crate) fn draft(&self, state: &State) -> Result<Written> {
-        let text = serde_json::to_vec(state).doing(|| "writing the state".to_owned())?;
+        let text =
+            serde_json::to_vec(state).doing(|| "cannot encode the container state".to_owned())?;
         let path = self.path.join(STATE);
         Written::new(path, 0o600, &text, |path| {
             format!("writing {}", path.display())
@@ -169,7 +173,7 @@ impl StateDir {
     /// Makes the fifo, for the user who will open it.
     pub(crate) fn make_fifo(&self, owner: Option<(u32, u32)>) -> Result<OwnedFd> {
         let dir = crate::plan::name(&self.path).doing(|| self.path.display().to_string())?;
-        let told = || format!("making {}", self.fifo().display());
+        let told = || format!("cannot create {}", self.fifo().display());
         rustix::fs::mknodat(&dir, FIFO, FileType::Fifo, Mode::from_raw_mode(0o622), 0)
             .doing(told)?;
         // Whatever the caller's umask is: who opens it may be any user.
@@ -384,7 +388,7 @@ fn hint_of(globals: &Globals) -> &'static str {
     if globals.root_is_users {
         " (the path in $XDG_RUNTIME_DIR must be writable by the user)"
     } else if globals.root_is_default && !users::is_root() {
-        " (without XDG_RUNTIME_DIR: give --root a directory of your own)"
+        " (XDG_RUNTIME_DIR is not set; set --root to a directory that you own)"
     } else {
         ""
     }
@@ -406,12 +410,12 @@ fn make_root(globals: &Globals) -> Result<()> {
     }
     let look = fs::metadata(root).doing(told)?;
     if !look.is_dir() {
-        return Err(Error::new(format!("{}: it is no directory", told())));
+        return Err(Error::new(format!("{}: not a directory", told())));
     }
     let own = rustix::process::geteuid().as_raw();
     if look.uid() != own && look.uid() != 0 {
         let why = format!(
-            "{}: it belongs to user {}, who could change what is kept there",
+            "{}: the directory belongs to user {}, who could change its contents",
             told(),
             look.uid()
         );
@@ -419,7 +423,7 @@ fn make_root(globals: &Globals) -> Result<()> {
     }
     if look.mode() & 0o022 != 0 && look.mode() & 0o1000 == 0 {
         let why = format!(
-            "{}: others may write to it (mode {:o}): give a directory of your own",
+            "{}: other users can write to the directory (mode {:o}); use a directory that only you can write to",
             told(),
             look.mode() & 0o7777
         );
@@ -436,7 +440,7 @@ pub(crate) fn open_fifo(dir: &StateDir) -> Result<OwnedFd> {
     let fifo = open(&path, flags, Mode::empty()).doing(|| format!("opening {}", path.display()))?;
     let kind = rustix::fs::fstat(fifo.as_fd()).map(|look| FileType::from_raw_mode(look.st_mode));
     if kind != Ok(FileType::Fifo) {
-        return Err(Error::new(format!("{} is no fifo", path.display())));
+        return Err(Error::new(format!("{} is not a FIFO", path.display())));
     }
     Ok(fifo)
 }

@@ -48,7 +48,7 @@ impl Methods for Controller {
                 "Metrics" => pass_on(&sandbox, "SandboxMetrics", &of(&sandbox), Some(LIMIT)).await,
                 // A pod's size is that of the cgroup above it, which is not this one's to change.
                 other => Err(Status::unimplemented(format!(
-                    "{other} is nothing that orlop does"
+                    "orlop does not implement {other}"
                 ))),
             }
         })
@@ -142,7 +142,7 @@ async fn wait(sandbox: &Sandbox) -> Answer {
     match shim::call(&sandbox.socket()?, "WaitSandbox", &of(sandbox), None).await {
         Err(status) if status.code() == tonic::Code::Unavailable => {
             let id = &sandbox.id;
-            tracing::warn!(sandbox = id, "the shim is gone: {}", status.message());
+            tracing::warn!(sandbox = id, "cannot reach the shim: {}", status.message());
             // Best effort: its shutdown tries again.
             let _ = sandbox.shim().delete().await;
             Ok(Writer::default().number(1, LOST).done())

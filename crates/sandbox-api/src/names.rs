@@ -13,7 +13,7 @@ pub(crate) fn checked(name: &str) -> Result<&str, Status> {
         return Ok(name);
     }
     Err(Status::invalid_argument(format!(
-        "{name:?} cannot name a sandbox or its namespace"
+        "{name:?} is not a valid sandbox ID or namespace"
     )))
 }
 

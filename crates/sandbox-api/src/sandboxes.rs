@@ -63,24 +63,24 @@ impl Sandbox {
         builder.mode(0o700);
         if let Some(above) = self.dir.parent() {
             let made = builder.recursive(true).create(above);
-            made.map_err(|error| self.failed("making the directory above", &error))?;
+            made.map_err(|error| self.failed("creating the parent directory of", &error))?;
         }
         match builder.recursive(false).create(&self.dir) {
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Err(
-                Status::already_exists(format!("there is a sandbox {} already", self.id)),
+                Status::already_exists(format!("sandbox {} already exists", self.id)),
             ),
-            made => made.map_err(|error| self.failed("making", &error)),
+            made => made.map_err(|error| self.failed("creating", &error)),
         }?;
         // What the shim says stands there.
         let log = std::fs::File::create(self.dir.join("log"));
         log.map(drop)
-            .map_err(|error| self.failed("making the log in", &error))
+            .map_err(|error| self.failed("creating the log in", &error))
     }
 
     pub(crate) fn note(&self, socket: &str) -> Result<(), Status> {
         let path = self.dir.join("socket");
         let noted = write_file(&path, 0o600, Outlives::Kill, socket.as_bytes());
-        noted.map_err(|error| self.failed("noting the shim's socket in", &error))
+        noted.map_err(|error| self.failed("writing the address of the shim's socket to", &error))
     }
 
     /// Where its shim listens.
@@ -90,7 +90,7 @@ impl Sandbox {
             .map(PathBuf::from)
             .map_err(|error| match error.kind() {
                 io::ErrorKind::NotFound => {
-                    Status::not_found(format!("there is no sandbox {}", self.id))
+                    Status::not_found(format!("sandbox {} not found", self.id))
                 }
                 _ => self.failed("reading the shim's socket from", &error),
             })

@@ -33,7 +33,7 @@ impl Shim<'_> {
         let printed = self.run("start", options).await?;
         let address = String::from_utf8_lossy(&printed);
         let address = address.trim().strip_prefix("unix://").map(str::to_owned);
-        address.ok_or_else(|| Status::internal("the shim has not told where it listens"))
+        address.ok_or_else(|| Status::internal("the shim did not print the address of its socket"))
     }
 
     /// Has it end what a dead one has left.
@@ -74,7 +74,7 @@ impl Shim<'_> {
         };
         let output = timeout(LIMIT, told)
             .await
-            .map_err(|_| Status::deadline_exceeded(format!("{} took too long", named("running"))))?
+            .map_err(|_| Status::deadline_exceeded(format!("{} timed out", named("running"))))?
             .map_err(|error| Status::internal(format!("{}: {error}", named("running"))))?;
         if output.status.success() {
             return Ok(output.stdout);
@@ -93,7 +93,7 @@ fn program() -> Result<PathBuf, Status> {
         return Ok(program);
     }
     Err(Status::failed_precondition(format!(
-        "there is no {}: install it beside orlop to serve containerd's sandboxes",
+        "cannot find {}; install it beside orlop to serve sandboxes of containerd",
         program.display()
     )))
 }
@@ -143,7 +143,7 @@ async fn exchange(socket: &Path, method: &str, message: &[u8]) -> std::io::Resul
     let [a, b, c, d, ..] = head;
     let length = u32::from_be_bytes([a, b, c, d]) as usize;
     if length > LARGEST {
-        return Err(std::io::Error::other("an answer of more than 4 MiB"));
+        return Err(std::io::Error::other("the response is larger than 4 MiB"));
     }
     let mut answer = vec![0; length];
     socket.read_exact(&mut answer).await?;

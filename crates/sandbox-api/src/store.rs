@@ -56,13 +56,13 @@ impl Methods for Store {
                     "List" => list(&self, namespace, &message),
                     "Get" => get(&self, namespace, &message),
                     other => Err(Status::unimplemented(format!(
-                        "{other} is nothing that orlop does"
+                        "orlop does not implement {other}"
                     ))),
                 }
             });
             answered
                 .await
-                .map_err(|_| Status::internal("keeping a sandbox panicked"))?
+                .map_err(|_| Status::internal("the sandbox store panicked"))?
         })
     }
 }
@@ -84,17 +84,17 @@ fn create(store: &Store, namespace: &str, message: &Bytes) -> Answer {
     let mut builder = std::fs::DirBuilder::new();
     let dir = path.parent().unwrap_or(&path);
     let made = builder.mode(0o700).recursive(true).create(dir);
-    made.map_err(|error| failed("making", dir, &error))?;
+    made.map_err(|error| failed("creating", dir, &error))?;
     if std::fs::read_dir(dir).is_ok_and(|entries| entries.count() >= MOST) {
         return Err(Status::resource_exhausted(format!(
-            "there are {MOST} sandboxes already"
+            "the limit of {MOST} sandboxes is reached"
         )));
     }
     let now = now();
     let description = with(description, &[(CREATED_AT, &now), (UPDATED_AT, &now)]);
     match write_new_file(&path, 0o600, Outlives::PowerCut, &description) {
         Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Err(Status::already_exists(
-            format!("there is a sandbox {id} already"),
+            format!("sandbox {id} already exists"),
         )),
         Err(error) => Err(failed("writing", &path, &error)),
         Ok(()) => Ok(described(&description).done()),
@@ -108,7 +108,8 @@ fn update(store: &Store, namespace: &str, message: &Bytes) -> Answer {
     let mut numbers = Vec::new();
     for name in all(message, 2).map(|field| field.as_text()) {
         let known = FIELDS.iter().find(|(known, _)| *known == name);
-        let unknown = || Status::invalid_argument(format!("a sandbox's {name} cannot be changed"));
+        let unknown =
+            || Status::invalid_argument(format!("the field {name} of a sandbox cannot be changed"));
         numbers.push(known.ok_or_else(unknown)?.1);
     }
     if numbers.is_empty() {
@@ -187,7 +188,7 @@ impl Filter {
         let equations: Option<_> = equations.collect();
         equations.map(Self).ok_or_else(|| {
             Status::invalid_argument(format!(
-                "the filter {text} is not understood: id, sandboxer and labels.NAME can be compared by =="
+                "cannot parse the filter {text}; use id, sandboxer or labels.NAME with =="
             ))
         })
     }
@@ -246,7 +247,7 @@ fn now() -> Vec<u8> {
 
 fn gone(path: &Path) -> Status {
     let id = path.file_name().unwrap_or_default().display();
-    Status::not_found(format!("there is no sandbox {id}"))
+    Status::not_found(format!("sandbox {id} not found"))
 }
 
 fn failed(doing: &str, path: &Path, error: &io::Error) -> Status {

@@ -8,18 +8,20 @@ pub enum Error {
     UnknownArchitecture(String),
     /// An architecture that no process of this machine can have.
     #[error(
-        "error adding architecture to seccomp filter: the bytes of {0} are in another order than those of this machine: \
-         take it out of the profile"
+        "error adding architecture to seccomp filter: {0} has a different byte order than this \
+         machine; remove it from the profile"
     )]
     ForeignByteOrder(&'static str),
     /// A flag that is none of those of `known`.
     #[error("seccomp flag {0} is not known to runc")]
     UnknownFlag(String),
     /// A flag that the kernel does not have.
-    #[error("seccomp flag {0} is not supported by this kernel: take it out of the profile")]
+    #[error("seccomp flag {0} is not supported by this kernel; remove it from the profile")]
     UnsupportedFlag(&'static str),
     /// An action that the kernel does not have.
-    #[error("seccomp action {0} is not supported by this kernel: choose another in the profile")]
+    #[error(
+        "seccomp action {0} is not supported by this kernel; use another action in the profile"
+    )]
     UnsupportedAction(&'static str),
     /// An agent cannot be asked of everything: it could not be told who asks.
     #[error("SCMP_ACT_NOTIFY cannot be used as default action")]
@@ -32,7 +34,7 @@ pub enum Error {
     EmptyName,
     /// An argument past the sixth.
     #[error(
-        "error creating seccomp syscall condition for syscall {call}: there is no argument {index}: a call has six, from 0 on"
+        "error creating seccomp syscall condition for syscall {call}: argument {index} does not exist; system calls have arguments 0 to 5"
     )]
     NoSuchArgument {
         /// The call's name.
@@ -47,7 +49,7 @@ pub enum Error {
     Contradiction(&'static str),
     /// More instructions than the kernel takes.
     #[error(
-        "the seccomp profile makes a program of {0} instructions, and the kernel takes 4096: give it fewer conditions"
+        "the seccomp profile compiles to {0} instructions, but the kernel allows only 4096; use fewer conditions"
     )]
     TooLong(usize),
 }
@@ -56,15 +58,15 @@ pub enum Error {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum Unreadable {
     /// They are of another kind, version or machine.
-    #[error("these are not the bytes of a seccomp program of this version and architecture")]
+    #[error("not a seccomp program of this version and architecture")]
     Foreign,
     /// They are fewer or more than they say themselves.
-    #[error("the bytes of a seccomp program are cut off, or there are more than belong to it")]
+    #[error("the length of the seccomp program is wrong")]
     Length,
     /// They were changed.
-    #[error("the bytes of a seccomp program do not have the checksum that they say")]
+    #[error("the checksum of the seccomp program is wrong")]
     Checksum,
     /// An instruction is none that a program of ours has.
-    #[error("instruction {0} of a seccomp program cannot be in one")]
+    #[error("instruction {0} of the seccomp program is invalid")]
     Instruction(usize),
 }

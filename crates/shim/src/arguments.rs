@@ -84,7 +84,9 @@ pub(crate) fn parse(
 ) -> Result<(Settings, String, Words)> {
     let mut settings = Settings::default();
     let command = loop {
-        let word = words.next().ok_or_else(|| usage("no command is given"))?;
+        let word = words
+            .next()
+            .ok_or_else(|| usage("the command is missing"))?;
         let name = word.to_string_lossy().into_owned();
         let mut value = || {
             let missing = || usage(format!("{name} needs a value"));
@@ -105,7 +107,7 @@ pub(crate) fn parse(
                 settings.sandboxer = match value()?.to_str() {
                     Some("shim") => Sandboxer::Shim,
                     Some("podsandbox") => Sandboxer::Podsandbox,
-                    _ => return Err(usage("--sandboxer is podsandbox or shim")),
+                    _ => return Err(usage("--sandboxer must be podsandbox or shim")),
                 }
             }
             "--controller" => {
@@ -121,20 +123,22 @@ pub(crate) fn parse(
             }
             "--inner-arg" => match &mut settings.inner {
                 Some(inner) => inner.args.push(value()?),
-                None => return Err(usage("--inner-arg stands behind --inner")),
+                None => return Err(usage("--inner-arg must follow --inner")),
             },
             "--io" => {
                 settings.io = match &*value()?.to_string_lossy() {
                     "fifo" => Io::Fifo,
                     "streaming" => Io::Streaming,
                     other => {
-                        return Err(usage(format!("there are no streams of the kind {other}")));
+                        return Err(usage(format!(
+                            "--io must be fifo or streaming, not {other}"
+                        )));
                     }
                 };
             }
             "--systemd-cgroup" => settings.systemd_cgroup = true,
             "--version" | "-v" => break "version".to_owned(),
-            _ if name.starts_with('-') => return Err(usage(format!("there is no option {name}"))),
+            _ if name.starts_with('-') => return Err(usage(format!("unknown option {name}"))),
             _ => break name,
         }
     };
@@ -214,7 +218,7 @@ impl Words {
     /// The word at a place behind the command, options apart.
     pub(crate) fn word(&self, at: usize) -> Result<String> {
         let word = self.rest.get(at).and_then(|word| word.to_str());
-        let word = word.ok_or_else(|| usage("the container's identity is missing"))?;
+        let word = word.ok_or_else(|| usage("the container ID is missing"))?;
         Ok(word.to_owned())
     }
 }

@@ -95,7 +95,7 @@ fn hybrid(endpoint: &Endpoint, port: u32) -> io::Result<UnixStream> {
     if !answer.starts_with(b"OK") {
         let said = String::from_utf8_lossy(&answer);
         return Err(io::Error::other(format!(
-            "{:?} is no answer to CONNECT",
+            "unexpected response to CONNECT: {:?}",
             said.trim()
         )));
     }
@@ -187,7 +187,7 @@ mod tests {
         let monitor = monitor(&path, &["NO\n", &long]);
         for _ in 0..2 {
             let error = connect(&hybrid(&path)).unwrap_err().to_string();
-            assert!(error.contains("no answer to CONNECT"), "{error}");
+            assert!(error.contains("unexpected response to CONNECT"), "{error}");
         }
         monitor.join().unwrap();
     }

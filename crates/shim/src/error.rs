@@ -10,7 +10,7 @@ pub(crate) enum Error {
     Usage(String),
     #[error("{doing}: {source}")]
     Io { doing: String, source: io::Error },
-    #[error("{0} is not understood")]
+    #[error("cannot parse {0}")]
     Garbled(String),
     #[error("the shim refused {method}: {message} (code {code})")]
     Refused {
@@ -43,10 +43,10 @@ impl Error {
         let remedy = match error.kind() {
             io::ErrorKind::NotFound => "install it, or correct `path`",
             io::ErrorKind::PermissionDenied => "make it executable",
-            _ => "install one for this machine",
+            _ => "install a build for this machine",
         };
         let path = path.display();
-        Self::Failed(format!("{path} cannot be executed ({error}): {remedy}"))
+        Self::Failed(format!("cannot execute {path} ({error}); {remedy}"))
     }
 
     /// The end of what is not there any more is no failure.
@@ -85,7 +85,7 @@ impl From<orlop_ttrpc::Error> for Error {
                 doing: format!("calling {method} of the shim"),
                 source,
             },
-            Called::Garbled(method) => Self::Garbled(format!("the shim's answer to {method}")),
+            Called::Garbled(method) => Self::Garbled(format!("the shim's response to {method}")),
             Called::Refused {
                 method,
                 code,

@@ -26,6 +26,7 @@ pub(crate) fn of(container: &Spec) -> Result<String> {
     };
     // Namespaces are entered by threads: this one stays where it is.
     let name = std::thread::scope(|scope| scope.spawn(join).join());
-    let name = name.unwrap_or_else(|_| Err(Error::Failed("reading the pod's name".into())))?;
+    let name =
+        name.unwrap_or_else(|_| Err(Error::Failed("cannot read the hostname of the pod".into())))?;
     Ok(String::from_utf8_lossy(&name).trim().to_owned())
 }

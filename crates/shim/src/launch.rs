@@ -47,7 +47,7 @@ pub(crate) fn start(settings: &Settings, pod: &PodDir) -> Result<Endpoint> {
         Error::Failed(if newer == older {
             newer
         } else {
-            format!("{newer}; in the older way: {older}")
+            format!("{newer}; with the start parameters of containerd before 2.3: {older}")
         })
     })
 }
@@ -66,7 +66,7 @@ fn start_with(settings: &Settings, pod: &PodDir, input: &[u8]) -> Result<Endpoin
 pub(crate) fn end_orphans(below: &Path, id: &str) -> Result<()> {
     let ended = orlop_orphans::end(below, id, ORPHAN_LIMIT);
     ended.map_err(|source| Error::Io {
-        doing: format!("ending what was called for {id}"),
+        doing: format!("stopping the runtime processes of {id}"),
         source,
     })
 }
@@ -257,7 +257,7 @@ struct Answer {
 pub(crate) fn parse(answer: &[u8]) -> Result<Endpoint> {
     let garbled = || {
         let text = String::from_utf8_lossy(answer);
-        Error::Garbled(format!("the shim's answer {:?}", text.trim()))
+        Error::Garbled(format!("the shim's response {:?}", text.trim()))
     };
     let answer = match answer {
         // Its first field is a number; blanks at its end are part of it.
@@ -274,15 +274,14 @@ pub(crate) fn parse(answer: &[u8]) -> Result<Endpoint> {
     if !VERSIONS.contains(&answer.version) {
         let (first, last) = (VERSIONS.start(), VERSIONS.end());
         return Err(Error::Failed(format!(
-            "the shim serves version {} of the task API; the versions {first} and {last} are \
-             supported",
+            "the shim serves version {} of the task API; orlop supports versions {first} and {last}",
             answer.version
         )));
     }
     Endpoint::at(&answer.address, &answer.protocol, answer.version).ok_or_else(|| {
         Error::Failed(format!(
-            "the shim is reached by {:?} at {:?}; only ttrpc and gRPC are supported, at unix sockets and by \
-             vsock",
+            "the shim serves the protocol {:?} at {:?}; only ttrpc and gRPC over unix sockets or \
+             vsock are supported",
             answer.protocol, answer.address
         ))
     })

@@ -99,7 +99,7 @@ fn run(settings: &Settings, command: &str, words: &Words) -> Result<u8> {
         "update" => verb::update::run(&state, words)?,
         "end-pod" => verb::end_pod::run(settings, &state, words)?,
         _ => {
-            let problem = format!("{command} is nothing that a shim can do");
+            let problem = format!("unknown command {command}");
             return Err(Error::Usage(problem));
         }
     }

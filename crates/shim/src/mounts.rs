@@ -42,8 +42,9 @@ pub(crate) fn give(mounts: &[PathBuf], pid: u32) -> Result<()> {
     theirs.visit(|| {
         for (copy, path) in copies.iter().zip(mounts) {
             let flags = MoveMountFlags::MOVE_MOUNT_F_EMPTY_PATH;
-            move_mount(copy, "", CWD, path, flags)
-                .map_err(|errno| Error::file("giving the shim the mount", path)(errno.into()))?;
+            move_mount(copy, "", CWD, path, flags).map_err(|errno| {
+                Error::file("bind-mounting in the shim's mount namespace", path)(errno.into())
+            })?;
         }
         Ok(())
     })

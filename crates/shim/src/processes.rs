@@ -72,7 +72,10 @@ pub(crate) fn whose(state: &StateDir, pod: &PodDir, spec: &Spec) -> Result<Whose
     let found = tasks_of(state, &pod.id).into_iter().find(stands);
     found.map(Whose::Of).ok_or_else(|| {
         let path = path.display();
-        Error::Failed(format!("{path} stands for no container of pod {}", pod.id))
+        Error::Failed(format!(
+            "{path} is not the PID namespace of a container of pod {}",
+            pod.id
+        ))
     })
 }
 
@@ -92,8 +95,8 @@ pub(crate) fn for_shim(
         Whose::Unnoted(path) if is_ours(&path)? => {
             let path = path.display();
             return Err(Error::Failed(format!(
-                "{path} is the host's PID namespace; make the pod anew, so that its containers can \
-                 be told from what stands for them"
+                "{path} is the host's PID namespace; delete the pod and create it again, so that \
+                 orlop-shim can record the PID namespaces of its containers"
             )));
         }
         Whose::Surroundings | Whose::Own | Whose::Unnoted(_) => return Ok((spec, Joined(None))),
@@ -104,7 +107,7 @@ pub(crate) fn for_shim(
     };
     let gone = || {
         Error::Failed(format!(
-            "{id}, whose processes are to be seen, is not running"
+            "{id} is not running; the new container needs its PID namespace"
         ))
     };
     let before = tasks.state(&id, "")?.pid;
@@ -130,7 +133,7 @@ impl Joined {
         match poll(&mut fds, Some(&Timespec::default())) {
             Ok(0) => Ok(()),
             _ => Err(Error::Failed(format!(
-                "process {pid}, whose PID namespace is joined, has ended"
+                "process {pid}, whose PID namespace the container joined, has exited"
             ))),
         }
     }
@@ -150,7 +153,7 @@ fn of_process(pid: u32) -> PathBuf {
 
 fn is_ours(path: &Path) -> Result<bool> {
     let number = |path: &Path| -> Result<(u64, u64)> {
-        let about = fs::metadata(path).map_err(Error::file("looking at", path))?;
+        let about = fs::metadata(path).map_err(Error::file("reading the attributes of", path))?;
         Ok((about.dev(), about.ino()))
     };
     Ok(number(path)? == number(Path::new("/proc/self/ns/pid"))?)

@@ -135,9 +135,7 @@ fn without_exec(settings: &Settings, error: Error) -> Error {
         return error;
     }
     let shim = settings.shim.display();
-    Error::Failed(format!(
-        "the shim {shim} runs no commands in its containers ({error})"
-    ))
+    Error::Failed(format!("the shim {shim} does not support exec ({error})"))
 }
 
 impl Standing {

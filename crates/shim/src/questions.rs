@@ -101,7 +101,8 @@ fn status(settings: &Settings, pod: &PodDir) -> Result<String> {
 }
 
 fn update(settings: &Settings, pod: &PodDir, request: &str) -> Result<()> {
-    let request = bytes_of(request).ok_or_else(|| Error::Garbled("the pod's resources".into()))?;
+    let request =
+        bytes_of(request).ok_or_else(|| Error::Garbled("the resources of the pod".into()))?;
     let told = controller::of(settings).update(pod, &pod.endpoint()?, &request);
     told.or_else(|error| match error {
         // Those of before containerd 2 do not know it, and never were told.

@@ -26,7 +26,7 @@ pub(crate) enum Streams {
 /// Starts another process of this program and waits until it says that it is ready.
 pub(crate) fn spawn(settings: &Settings, words: &[OsString], streams: Streams) -> Result<()> {
     let failed = |source: std::io::Error| Error::Io {
-        doing: "starting a process in the background".into(),
+        doing: "starting a background process".into(),
         source,
     };
     let (read, write) = pipe_with(PipeFlags::CLOEXEC).map_err(|errno| failed(errno.into()))?;
@@ -50,7 +50,7 @@ pub(crate) fn spawn(settings: &Settings, words: &[OsString], streams: Streams) -
     match String::from_utf8_lossy(&said).trim() {
         "ok" => Ok(()),
         "" => Err(Error::Failed(
-            "a process in the background ended at once".into(),
+            "a background process exited immediately".into(),
         )),
         problem => Err(Error::Failed(problem.to_owned())),
     }
@@ -83,11 +83,11 @@ pub(crate) fn inherited(words: &Words, option: &str) -> Result<OwnedFd> {
         .to_str()
         .and_then(|number| number.parse::<i32>().ok());
     let number = number.filter(|number| *number > 2);
-    let number = number.ok_or_else(|| Error::Usage(format!("{option} needs a descriptor")))?;
+    let number = number.ok_or_else(|| Error::Usage(format!("{option} needs a file descriptor")))?;
     // SAFETY: it was opened for this, and nobody else here knows of it.
     let fd = unsafe { OwnedFd::from_raw_fd(number) };
     fcntl_setfd(&fd, FdFlags::CLOEXEC).map_err(|errno| Error::Io {
-        doing: format!("taking over the descriptor of {option}"),
+        doing: format!("opening the file descriptor of {option}"),
         source: errno.into(),
     })?;
     Ok(fd)

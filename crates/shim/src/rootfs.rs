@@ -40,7 +40,9 @@ impl Rootfs {
     pub(crate) fn in_guest(container: &Spec) -> Result<Self> {
         let image = container.image().filter(|image| !image.is_empty());
         let image = image.ok_or_else(|| {
-            Error::Failed("the specification does not say which image the guest is to pull".into())
+            Error::Failed(
+                "the specification does not name the image that the guest must pull".into(),
+            )
         })?;
         Ok(Self::image(image))
     }

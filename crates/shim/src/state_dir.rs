@@ -100,7 +100,7 @@ impl PodDir {
         let path = self.dir.join("made");
         File::create(&path)
             .map(drop)
-            .map_err(Error::file("making", &path))
+            .map_err(Error::file("creating", &path))
     }
 
     pub(crate) fn was_made(&self) -> bool {
@@ -108,7 +108,7 @@ impl PodDir {
     }
 
     pub(crate) fn has_ended(&self) -> Error {
-        Error::Failed(format!("the sandbox of pod {} has ended", self.id))
+        Error::Failed(format!("the sandbox of pod {} has exited", self.id))
     }
 
     /// Held while a shim is looked for or started, by who does that and by who is to watch over it.
@@ -274,7 +274,7 @@ pub(crate) fn private(dir: &Path) -> Result<()> {
         .recursive(true)
         .mode(0o711)
         .create(dir)
-        .map_err(Error::file("making", dir))
+        .map_err(Error::file("creating", dir))
 }
 
 /// An identity names a directory, and goes to the shim as it is.
@@ -284,7 +284,9 @@ fn checked(id: &str) -> Result<&str> {
     if fits {
         return Ok(id);
     }
-    Err(Error::Usage(format!("{id:?} cannot be an identity")))
+    Err(Error::Usage(format!(
+        "{id:?} is not a valid container or pod ID"
+    )))
 }
 
 #[cfg(test)]

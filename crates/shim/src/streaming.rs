@@ -41,15 +41,13 @@ impl Stream {
             // It says something itself once it has taken note.
             match stream.receive(Some(LIMIT))? {
                 Some(_) => Ok(Self(stream)),
-                None => Err(Error::Garbled(
-                    "an answer that ends before it begins".into(),
-                )),
+                None => Err(Error::Garbled("an empty response".into())),
             }
         };
         opened().map_err(|error: Error| {
             let at = endpoint.address();
             Error::Failed(format!(
-                "opening a stream at {at}: {error}; `io = \"streaming\"` is for shims that serve streams"
+                "opening a stream at {at}: {error}; set `io = \"streaming\"` only for shims that serve streams"
             ))
         })
     }

@@ -227,7 +227,7 @@ fn is_read(stdin: &OwnedFd) -> bool {
 
 fn duplicate(fd: impl AsFd) -> Result<OwnedFd> {
     rustix::io::fcntl_dupfd_cloexec(fd, 3).map_err(|errno| Error::Io {
-        doing: "taking over the standard streams".into(),
+        doing: "duplicating the standard streams".into(),
         source: errno.into(),
     })
 }

@@ -108,7 +108,7 @@ pub(crate) fn watch_over(
         words.extend(["--pid-file".into(), path.into()]);
     }
     let failed = |source| Error::Io {
-        doing: "sharing the lock of a pod".into(),
+        doing: "passing the lock of a pod to the supervisor".into(),
         source,
     };
     let shared = lock.try_clone().map_err(failed)?;
@@ -174,7 +174,7 @@ fn begin(
     pod.note_endpoint(&endpoint)?;
     let explained = |error: Error| match launch::last_words(pod) {
         words if words.is_empty() => error,
-        words => Error::Failed(format!("{error}; the shim says: {words}")),
+        words => Error::Failed(format!("{error}; log of the shim: {words}")),
     };
     let config = controller::config_of(container);
     let config = orlop_disk::read_file(&config, LARGEST_CONFIG).ok();
@@ -223,8 +223,8 @@ fn has_our_platform(controller: &dyn Controller, pod: &PodDir, endpoint: &Endpoi
         return Ok(());
     }
     Err(Error::Failed(format!(
-        "the sandbox is one for programs of {theirs}, and the images of this node are those for \
-         {ours}: take another handler for this pod"
+        "the sandbox runs programs for {theirs}, but the images of this node are for {ours}; use \
+         another runtime handler for this pod"
     )))
 }
 
@@ -301,7 +301,7 @@ pub(crate) fn make_fifo(path: &Path) -> Result<()> {
     let made = mknodat(CWD, path, FileType::Fifo, Mode::RUSR | Mode::WUSR, 0);
     match made {
         Ok(()) | Err(rustix::io::Errno::EXIST) => Ok(()),
-        Err(errno) => Err(Error::file("making the fifo", path)(errno.into())),
+        Err(errno) => Err(Error::file("creating the FIFO", path)(errno.into())),
     }
 }
 

@@ -366,5 +366,5 @@ pub(crate) fn number(message: &[u8], wanted: u32, method: &str) -> Result<u64> {
 }
 
 fn garbled(method: &str) -> Error {
-    Error::Garbled(format!("the shim's answer to {method}"))
+    Error::Garbled(format!("the shim's response to {method}"))
 }

@@ -45,7 +45,7 @@ impl Terminal {
     pub(crate) fn end(&self) -> Result<OwnedFd> {
         let copied = self.end.try_clone();
         copied.map_err(|source| Error::Io {
-            doing: "copying a terminal's descriptor".into(),
+            doing: "duplicating the file descriptor of a terminal".into(),
             source,
         })
     }
@@ -90,7 +90,7 @@ fn send(controller: &OwnedFd, socket: &Path) -> Result<()> {
 
 fn not_made(errno: rustix::io::Errno) -> Error {
     Error::Io {
-        doing: "making a terminal".into(),
+        doing: "creating a terminal".into(),
         source: errno.into(),
     }
 }

@@ -14,7 +14,7 @@ pub enum Error {
         source: io::Error,
     },
     /// The answer is no message.
-    #[error("the answer to {0} is not understood")]
+    #[error("cannot parse the response to {0}")]
     Garbled(String),
     /// Whoever was called did not do it.
     #[error("{method} was refused: {message} (code {code})")]

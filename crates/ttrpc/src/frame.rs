@@ -77,7 +77,7 @@ pub fn read_whole_frame(socket: &mut impl Read) -> io::Result<Frame> {
     };
     let length = word(0) as usize;
     if length > LARGEST {
-        return Err(io::Error::other("a message of more than 4 MiB"));
+        return Err(io::Error::other("the message is larger than 4 MiB"));
     }
     let mut payload = vec![0; length];
     socket.read_exact(&mut payload)?;

@@ -65,7 +65,7 @@ impl Call {
             let (number, kind, request) = read_frame(socket)?;
             if kind == REQUEST {
                 let call = Self::parse(number, &request);
-                return call.ok_or_else(|| io::Error::other("a call that is not understood"));
+                return call.ok_or_else(|| io::Error::other("cannot parse the call"));
             }
         }
     }

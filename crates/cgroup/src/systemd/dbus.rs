@@ -42,7 +42,7 @@ impl Connection {
             Address::Bus(_) => connection.log_in().and_then(|()| connection.hello()),
         };
         greeted.map_err(|problem| {
-            let action = format!("accept a connection on {}", path.display());
+            let action = format!("connect to {}", path.display());
             Error::Systemd { action, problem }
         })?;
         Ok(connection)
@@ -88,12 +88,12 @@ impl Connection {
             self.say("\0AUTH EXTERNAL\r\nDATA\r\nBEGIN\r\n")?;
             let line = self.line(deadline)?;
             if line != "DATA" {
-                return Err(format!("it refuses the log-in: {line}"));
+                return Err(format!("authentication was refused: {line}"));
             }
         }
         let line = self.line(deadline)?;
         if !line.starts_with("OK ") {
-            return Err(format!("it refuses the log-in: {line}"));
+            return Err(format!("authentication was refused: {line}"));
         }
         Ok(())
     }
@@ -114,7 +114,7 @@ impl Connection {
             self.fill(&mut byte, deadline)?;
             line.push(byte[0]);
             if line.len() > 1024 {
-                return Err("its answer to the log-in is too long".to_owned());
+                return Err("the authentication response is too long".to_owned());
             }
         }
         Ok(String::from_utf8_lossy(&line).trim().to_owned())
@@ -144,7 +144,7 @@ impl Connection {
             let left = deadline.saturating_duration_since(Instant::now());
             if left.is_zero() {
                 return Err(format!(
-                    "no answer after {} seconds",
+                    "no response after {} seconds",
                     self.patience.as_secs()
                 ));
             }
@@ -152,7 +152,7 @@ impl Connection {
                 .set_read_timeout(Some(left))
                 .map_err(|error| error.to_string())?;
             match self.stream.read(buffer) {
-                Ok(0) => return Err("it closed the connection".to_owned()),
+                Ok(0) => return Err("the peer closed the connection".to_owned()),
                 Ok(read) => buffer = &mut buffer[read..],
                 Err(error) => match error.kind() {
                     io::ErrorKind::WouldBlock

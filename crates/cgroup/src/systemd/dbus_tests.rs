@@ -239,7 +239,7 @@ fn a_refused_login_and_a_silent_peer_are_errors() {
     });
     let start = Instant::now();
     let error = Connection::open(&Address::Peer(path), Duration::from_millis(100)).unwrap_err();
-    assert!(error.to_string().contains("no answer"), "{error}");
+    assert!(error.to_string().contains("no response"), "{error}");
     assert!(start.elapsed() < PATIENCE);
     silent.join().unwrap();
 }

@@ -131,14 +131,14 @@ pub(super) fn encode(call: &Call<'_>, serial: u32, body: &Body) -> Vec<u8> {
 /// The length of a whole message, from the fixed part of its header.
 pub(super) fn length(fixed: &[u8; FIXED]) -> Result<usize, String> {
     if fixed[0] != b'l' {
-        return Err("the answer is not little-endian".to_owned());
+        return Err("the response is not little-endian".to_owned());
     }
     let number = |at: usize| {
         u32::from_le_bytes([fixed[at], fixed[at + 1], fixed[at + 2], fixed[at + 3]]) as usize
     };
     let length = (FIXED + number(12)).next_multiple_of(8) + number(4);
     if length > MAX_MESSAGE {
-        Err("the answer is too long".to_owned())
+        Err("the response is too long".to_owned())
     } else {
         Ok(length)
     }
@@ -158,7 +158,7 @@ pub(super) enum Incoming {
 
 /// Reads a whole message.
 pub(super) fn decode(message: &[u8]) -> Result<Incoming, String> {
-    let broken = || "the answer is broken".to_owned();
+    let broken = || "the response is malformed".to_owned();
     let fixed: &[u8; FIXED] = message.first_chunk().ok_or_else(broken)?;
     let fields_length = u32::from_le_bytes([fixed[12], fixed[13], fixed[14], fixed[15]]) as usize;
     let fields_end = FIXED.checked_add(fields_length).ok_or_else(broken)?;
@@ -209,7 +209,7 @@ pub(super) fn decode(message: &[u8]) -> Result<Incoming, String> {
     Ok(match (fixed[1], serial) {
         (REPLY, Some(serial)) => Incoming::Reply { serial, text },
         (ERROR, Some(serial)) => {
-            let name = error.unwrap_or("an error without a name");
+            let name = error.unwrap_or("an unnamed D-Bus error");
             let problem = text.map_or_else(|| name.to_owned(), |text| format!("{text} ({name})"));
             Incoming::Failure { serial, problem }
         }

@@ -53,8 +53,8 @@ pub(super) fn wanted(id: &str, config: &[u8], network: &str, shm_size: u64) -> R
     let users = bytes(spaces, 5);
     if number(users, 1) == POD && !(bytes(users, 2).is_empty() && bytes(users, 3).is_empty()) {
         return Err(unknown(
-            "users of a pod's own are there with sandboxer = \"podsandbox\" in containerd's \
-             configuration of the handler, not with \"shim\"",
+            "a pod with its own user namespace needs sandboxer = \"podsandbox\" in containerd's \
+             configuration of the runtime handler, not \"shim\"",
         ));
     }
     let mode = |number_| number(spaces, number_);

@@ -49,7 +49,7 @@ pub(crate) fn share_files(shim: &Shim, bundle: &Path) -> Result<()> {
     let path = bundle.join("config.json");
     let text = orlop_disk::read_file(&path, SMALL_FILE).map_err(failed("reading", &path))?;
     let spec = serde_json::from_slice(&text);
-    let mut spec: Value = spec.map_err(failed("understanding", &path))?;
+    let mut spec: Value = spec.map_err(failed("parsing", &path))?;
     add(&mut spec, &shared);
     let text = serde_json::to_vec(&spec).map_err(failed("writing", &path))?;
     fs::write(&path, text).map_err(failed("writing", &path))

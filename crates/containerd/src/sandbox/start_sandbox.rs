@@ -17,7 +17,7 @@ pub(super) fn call(shim: &Arc<Shim>, request: &[u8]) -> Result<Vec<u8>> {
     let mut tasks = shim.tasks.lock();
     let task = tasks.get(&id)?;
     if !task.process.is_alive() {
-        return Err(too_soon(format!("the sandbox {id} has ended")));
+        return Err(too_soon(format!("the sandbox {id} has exited")));
     }
     task.process.phase = Phase::Running;
     // containerd shows it to whoever asks for all there is.

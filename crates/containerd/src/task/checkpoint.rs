@@ -20,7 +20,7 @@ pub(super) fn call(shim: &Arc<Shim>, request: &[u8]) -> Result<Vec<u8>> {
         let task = tasks.get(&id)?;
         (task.runtime.clone(), task.bundle.clone())
     };
-    let runtime = runtime.ok_or_else(|| too_soon("a pod itself cannot be written out"))?;
+    let runtime = runtime.ok_or_else(|| too_soon("a pod sandbox cannot be checkpointed"))?;
     let image = if options.image_path.as_os_str().is_empty() {
         PathBuf::from(&path)
     } else {

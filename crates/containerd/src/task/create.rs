@@ -27,7 +27,7 @@ pub(super) fn call(shim: &Arc<Shim>, request: &[u8]) -> Result<Vec<u8>> {
     let bundle = PathBuf::from(text(request, 2));
     if !bundle.is_absolute() {
         return Err(invalid(format!(
-            "the bundle {} is not absolute",
+            "the bundle path {} is not absolute",
             bundle.display()
         )));
     }
@@ -164,7 +164,7 @@ pub(super) fn make(
             ..Attach::default()
         };
         keeper.call(
-            "joining the container's terminal",
+            "connecting to the container's terminal",
             &attach,
             &three[..2],
             LIMIT,

@@ -94,7 +94,7 @@ fn command(shim: &Arc<Shim>, id: &str, exec: &str) -> Result<(u32, Exit)> {
         exec: format!("{id}/{exec}"),
     };
     if let Ok(keeper) = shim.keeper() {
-        let _ = keeper.call("forgetting a command", &request, &[], LIMIT);
+        let _ = keeper.call("deleting an exec process", &request, &[], LIMIT);
     }
     Ok((pid, exit))
 }

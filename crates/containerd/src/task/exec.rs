@@ -27,7 +27,7 @@ pub(super) fn call(shim: &Arc<Shim>, request: &[u8]) -> Result<Vec<u8>> {
         stderr: text(request, 6),
     };
     let process = any(request, 7).filter(|any| !any.value.is_empty());
-    let process = process.ok_or_else(|| invalid("the description of the command is missing"))?;
+    let process = process.ok_or_else(|| invalid("the process specification is missing"))?;
     {
         let mut tasks = shim.tasks.lock();
         let task = tasks.get(&id)?;
@@ -43,9 +43,7 @@ pub(super) fn call(shim: &Arc<Shim>, request: &[u8]) -> Result<Vec<u8>> {
             ));
         }
         if task.runtime.is_none() {
-            return Err(too_soon(
-                "the pod has no container of its own that a command could run in",
-            ));
+            return Err(too_soon("cannot exec in a pod sandbox"));
         }
     }
     let dir = NEXT.fetch_add(1, Ordering::Relaxed).to_string();

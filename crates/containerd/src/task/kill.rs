@@ -46,7 +46,7 @@ pub(super) fn call(shim: &Arc<Shim>, request: &[u8]) -> Result<Vec<u8>> {
             // What a command leaves behind goes when the command is to go for certain.
             alone: signal != libc::SIGKILL as u32,
         };
-        keeper.call("signalling a command", &request, &[], LIMIT)?;
+        keeper.call("signalling an exec process", &request, &[], LIMIT)?;
         return Ok(Vec::new());
     }
     if phase == Phase::Paused && signal == libc::SIGKILL as u32 {

@@ -31,7 +31,8 @@ pub(super) fn change(shim: &Shim, id: &str, from: Phase, to: Phase, command: &st
         }
         task.runtime.clone()
     };
-    let runtime = runtime.ok_or_else(|| too_soon(format!("a pod itself cannot {command}")))?;
+    let runtime =
+        runtime.ok_or_else(|| too_soon(format!("a pod sandbox does not support {command}")))?;
     runtime.direct(&[command, id].map(OsStr::new))?;
     let mut tasks = shim.tasks.lock();
     let process = tasks.process(id, "")?;

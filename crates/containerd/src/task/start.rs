@@ -127,7 +127,7 @@ fn command(shim: &Arc<Shim>, id: &str, exec: &str) -> Result<u32> {
         let mut tasks = shim.tasks.lock();
         let task = tasks.get(id)?;
         let runtime = task.runtime.clone();
-        let runtime = runtime.ok_or_else(|| unknown("no command runs in a pod itself"))?;
+        let runtime = runtime.ok_or_else(|| unknown("a pod sandbox cannot run an exec process"))?;
         let streams = task.process(exec)?.streams.clone();
         let command = task.commands.get(exec);
         let dir = command

@@ -12,7 +12,7 @@ use crate::shim::Shim;
 pub(super) fn call(shim: &Arc<Shim>, request: &[u8]) -> Result<Vec<u8>> {
     let id = text(request, 1);
     let resources = any(request, 2).filter(|any| !any.value.is_empty());
-    let resources = resources.ok_or_else(|| invalid("the limits are missing"))?;
+    let resources = resources.ok_or_else(|| invalid("the resources are missing"))?;
     let runtime = shim.tasks.lock().get(&id)?.runtime.clone();
     let Some(runtime) = runtime else {
         // A pod's limits are those of the cgroup above it.

@@ -135,7 +135,7 @@ fn environment(variables: &[KeyValue]) -> Result<Vec<String>> {
     let mut environment = Vec::with_capacity(variables.len());
     for (index, variable) in variables.iter().enumerate() {
         let value = std::str::from_utf8(&variable.value).map_err(|_| {
-            let problem = "is no UTF-8, and the Docker Engine's API takes nothing else";
+            let problem = "is not valid UTF-8, which the Docker Engine's API requires";
             Error::invalid(format!("config.envs[{index}].value"), problem)
         })?;
         environment.push(format!("{}={value}", variable.key));

@@ -15,7 +15,7 @@ pub(super) fn mappings(config: &ContainerConfig) -> Result<Vec<DeviceMapping>> {
             return Err(Error::invalid(field("host_path"), problem).into());
         }
         if device.permissions.chars().any(|c| !"rwm".contains(c)) {
-            let problem = format!("{:?} is not made of r, w and m", device.permissions);
+            let problem = format!("{:?} may only contain r, w and m", device.permissions);
             return Err(Error::invalid(field("permissions"), problem).into());
         }
         let inside = if device.container_path.is_empty() {

@@ -41,14 +41,17 @@ pub(super) fn mounts(config: &ContainerConfig, abilities: Abilities) -> Result<M
             return Err(Error::invalid(field("container_path"), problem).into());
         }
         if !mount.mount_options.is_empty() {
-            return Err(unable("mount options", "takes none for what it binds"));
+            return Err(unable(
+                "mount options",
+                "does not support them for bind mounts",
+            ));
         }
         if !mount.uid_mappings.is_empty() || !mount.gid_mappings.is_empty() {
-            return Err(unable("id-mapped mounts", "has no place for them"));
+            return Err(unable("id-mapped mounts", "does not support them"));
         }
         if let Some(image) = mount.image.as_ref().filter(|image| !image.image.is_empty()) {
             if !mount.readonly {
-                let problem = "an image is mounted, but readonly is not set";
+                let problem = "must be set for an image mount";
                 return Err(Error::invalid(field("readonly"), problem).into());
             }
             all.mounts
@@ -61,12 +64,11 @@ pub(super) fn mounts(config: &ContainerConfig, abilities: Abilities) -> Result<M
         }
         if mount.recursive_read_only {
             if !mount.readonly || mount.propagation() != MountPropagation::PropagationPrivate {
-                let problem = "needs readonly and private propagation";
+                let problem = "requires readonly and private propagation";
                 return Err(Error::invalid(field("recursive_read_only"), problem).into());
             }
             if !abilities.recursive_read_only {
-                let problem = "recursive read-only mounts need Docker 25, its runc 1.1 and Linux \
-                               5.12, or newer ones";
+                let problem = "recursive read-only mounts require Docker 25, runc 1.1 and Linux 5.12 or newer";
                 return Err(Error::Precondition(problem.to_owned()).into());
             }
         }
@@ -103,8 +105,8 @@ fn bind(mount: &orlop_cri::v1::Mount, abilities: Abilities) -> Mount {
 
 fn labelled(mount: &orlop_cri::v1::Mount, field: &str) -> Result<String> {
     if mount.host_path.contains(':') || mount.container_path.contains(':') {
-        let problem = "has a colon, which the Docker Engine cannot take in a mount that gets an \
-                       SELinux label";
+        let problem = "contains a colon, which the Docker Engine does not support in a mount with an SELinux \
+            label";
         return Err(Error::invalid(field, problem).into());
     }
     let access = if mount.readonly { "ro" } else { "rw" };
@@ -127,8 +129,8 @@ fn propagation(propagation: MountPropagation) -> &'static str {
 fn image_mount(image: &str, mount: &orlop_cri::v1::Mount, abilities: Abilities) -> Result<Mount> {
     if abilities.api < ApiVersion::IMAGE_MOUNTS {
         return Err(Error::Unimplemented(format!(
-            "image volumes: the Docker Engine mounts images from API {} (Docker 28) on, this one \
-             speaks {}",
+            "image volumes: the Docker Engine mounts images since API version {} (Docker 28), but \
+             this engine uses {}",
             ApiVersion::IMAGE_MOUNTS,
             abilities.api,
         ))
@@ -151,7 +153,7 @@ fn make_missing(host_path: &str) -> Result<()> {
     let path = Path::new(host_path);
     match path.symlink_metadata() {
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
-            let doing = format!("making the directory {host_path} that is to be mounted");
+            let doing = format!("creating the directory {host_path} for a mount");
             Ok(std::fs::create_dir_all(path).map_err(Error::io(doing))?)
         }
         _ => Ok(()),

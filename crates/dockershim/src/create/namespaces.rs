@@ -71,7 +71,7 @@ pub(super) fn of_container(options: Option<&NamespaceOption>, sandbox: &str) -> 
             }
             NamespaceMode::Target => {
                 let field = "config.linux.security_context.namespace_options.target_id";
-                return Err(Error::invalid(field, "names no container").into());
+                return Err(Error::invalid(field, "is not a container ID").into());
             }
         },
         // The host's name goes with the host's network.
@@ -85,8 +85,8 @@ pub(super) fn of_container(options: Option<&NamespaceOption>, sandbox: &str) -> 
 fn no_user_namespace(options: &NamespaceOption) -> Result<()> {
     match &options.userns_options {
         Some(userns) if userns.mode() == NamespaceMode::Pod => Err(Error::Unimplemented(
-            "user namespaces per pod: the Docker Engine has one user namespace for all containers \
-             (userns-remap) or none; run the pod with hostUsers: true"
+            "user namespaces per pod: the Docker Engine supports only one user namespace for all \
+             containers (userns-remap); run the pod with hostUsers: true"
                 .to_owned(),
         )
         .into()),

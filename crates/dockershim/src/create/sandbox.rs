@@ -131,8 +131,8 @@ fn runtime(handler: &str, info: &Info) -> Result<String> {
         unknown => {
             let known: Vec<_> = info.runtimes.keys().map(String::as_str).collect();
             let problem = format!(
-                "the Docker Engine has no runtime {unknown:?} (it has {}): add it to `runtimes` in \
-                 the engine's daemon.json",
+                "the Docker Engine has no runtime {unknown:?} (it has {}); add the runtime to \
+                 `runtimes` in the engine's daemon.json",
                 known.join(", ")
             );
             Err(Error::invalid("runtime_handler", problem).into())
@@ -166,7 +166,7 @@ fn port_bindings(mappings: &[PortMapping]) -> Result<BTreeMap<String, Vec<PortBi
         for port in [mapping.host_port, mapping.container_port] {
             if u16::try_from(port).is_err() || port == 0 {
                 let field = format!("config.port_mappings[{index}]");
-                let problem = format!("{port} is no port; ports are 1 to 65535");
+                let problem = format!("{port} is not a valid port; use 1 to 65535");
                 return Err(Error::invalid(field, problem).into());
             }
         }

@@ -49,8 +49,9 @@ fn read(path: &str) -> Result<String> {
         }
         read => read.map_err(Error::io(format!("reading the seccomp profile {path}")))?,
     };
-    let profile: serde_json::Value = serde_json::from_slice(&text)
-        .map_err(|error| Error::invalid(FIELD, format!("{path} is no profile: {error}")))?;
+    let profile: serde_json::Value = serde_json::from_slice(&text).map_err(|error| {
+        Error::invalid(FIELD, format!("{path} is not a seccomp profile: {error}"))
+    })?;
     Ok(profile.to_string())
 }
 

@@ -34,7 +34,7 @@ pub(super) fn apply(
     if let Some(capabilities) = &security.capabilities {
         if !capabilities.add_ambient_capabilities.is_empty() {
             return Err(Error::Unimplemented(
-                "ambient capabilities: the Docker Engine's API has no place for them".to_owned(),
+                "ambient capabilities: the Docker Engine's API does not support them".to_owned(),
             )
             .into());
         }
@@ -62,7 +62,7 @@ pub(super) fn hide(security: &LinuxContainerSecurityContext, host: &mut HostConf
 fn user(security: &LinuxContainerSecurityContext) -> Result<String> {
     let user = match (&security.run_as_user, security.run_as_username.as_str()) {
         (Some(_), name) if !name.is_empty() => {
-            let problem = "cannot be together with run_as_user";
+            let problem = "cannot be combined with run_as_user";
             return Err(Error::invalid(format!("{FIELD}.run_as_username"), problem).into());
         }
         (Some(id), _) => id.value.to_string(),
@@ -72,7 +72,7 @@ fn user(security: &LinuxContainerSecurityContext) -> Result<String> {
         None => Ok(user),
         Some(group) if !user.is_empty() => Ok(format!("{user}:{}", group.value)),
         Some(_) => {
-            let problem = "needs run_as_user or run_as_username";
+            let problem = "requires run_as_user or run_as_username";
             Err(Error::invalid(format!("{FIELD}.run_as_group"), problem).into())
         }
     }
@@ -105,8 +105,8 @@ fn apparmor(security: &LinuxContainerSecurityContext, info: &Info) -> Result<Opt
         // The engine would run the container without a word and without the profile.
         Profile::Local(name) if !has(info, "apparmor") => {
             let problem = format!(
-                "AppArmor profile {name:?} is asked for, but the Docker Engine does not have \
-                 AppArmor on this node"
+                "the container requests the AppArmor profile {name:?}, but the Docker Engine does \
+                 not support AppArmor on this node"
             );
             Err(Error::Precondition(problem).into())
         }
@@ -154,7 +154,7 @@ impl<'a> Profile<'a> {
                 Some(name) => Ok(Self::Local(name)),
                 None => Err(Error::invalid(
                     format!("{FIELD}.{field}"),
-                    format!("{other:?} is neither runtime/default, unconfined nor localhost/NAME"),
+                    format!("{other:?} is not runtime/default, unconfined or localhost/NAME"),
                 )
                 .into()),
             },

@@ -235,7 +235,7 @@ impl Docker {
             .body(Full::new(bytes))
             .map_err(|error| DockerError::Unreadable {
                 doing: shown(path),
-                problem: format!("no such request can be made: {error}"),
+                problem: format!("cannot build the request: {error}"),
             })?;
         let response = sender.send_request(request).await.map_err(broken)?;
         Ok((response, connection))
@@ -270,7 +270,7 @@ pub(super) trait ErasedBody {
 impl<T: Serialize> ErasedBody for T {
     fn bytes(&self) -> Result<Bytes> {
         let bytes = serde_json::to_vec(self).map_err(|error| DockerError::Unreadable {
-            doing: "a request's body".to_owned(),
+            doing: "encoding the body of a request".to_owned(),
             problem: error.to_string(),
         })?;
         Ok(bytes.into())

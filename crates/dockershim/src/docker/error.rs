@@ -12,7 +12,7 @@ pub(crate) type Result<T> = std::result::Result<T, DockerError>;
 pub(crate) enum DockerError {
     /// Nobody listens on the socket.
     #[error(
-        "cannot reach the Docker Engine at {}: is it running, and is docker.endpoint its socket?",
+        "cannot reach the Docker Engine at {}; check that it runs and that docker.endpoint is its socket",
         endpoint.display()
     )]
     Unreachable {
@@ -34,7 +34,7 @@ pub(crate) enum DockerError {
         source: Box<dyn std::error::Error + Send + Sync>,
     },
     /// An answer that is not what the API says.
-    #[error("the Docker Engine's answer cannot be read ({doing}): {problem}")]
+    #[error("cannot parse the Docker Engine's response ({doing}): {problem}")]
     Unreadable { doing: String, problem: String },
     /// There is no version of the API that both sides speak.
     #[error("{0}")]

@@ -25,7 +25,7 @@ pub(crate) struct Frames {
 
 /// Why a stream cannot be taken apart.
 #[derive(Debug, thiserror::Error)]
-#[error("the engine's stream has a piece of {0}")]
+#[error("the engine's stream contains an invalid frame: {0}")]
 pub(crate) struct BadFrame(String);
 
 const HEADER: usize = 8;
@@ -59,11 +59,11 @@ impl Frames {
             0 | 1 => Source::Stdout,
             2 => Source::Stderr,
             3 => Source::System,
-            other => return Err(BadFrame(format!("a stream of number {other}"))),
+            other => return Err(BadFrame(format!("unknown stream number {other}"))),
         };
         let length = u32::from_be_bytes([header[4], header[5], header[6], header[7]]) as usize;
         if length > LARGEST {
-            return Err(BadFrame(format!("{length} bytes")));
+            return Err(BadFrame(format!("a length of {length} bytes")));
         }
         if self.buffer.len() < HEADER + length {
             self.buffer.reserve(HEADER + length - self.buffer.len());

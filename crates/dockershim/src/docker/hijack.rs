@@ -31,7 +31,7 @@ impl Docker {
                     .await?;
                 return Err(DockerError::Unreadable {
                     doing,
-                    problem: "it does not give its connection away".to_owned(),
+                    problem: "the engine did not upgrade the connection".to_owned(),
                 });
             }
             // The connection's task ends by itself as it hands the socket over.

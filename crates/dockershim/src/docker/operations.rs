@@ -50,17 +50,17 @@ impl Operations {
         let counters = [
             (
                 "kubelet_docker_operations",
-                "Calls to the engine",
+                "Number of calls to the Docker Engine",
                 &inner.begun,
             ),
             (
                 "kubelet_docker_operations_errors",
-                "Calls to the engine that failed",
+                "Number of failed calls to the Docker Engine",
                 &inner.errors,
             ),
             (
                 "kubelet_docker_operations_timeout",
-                "Calls to the engine that took too long",
+                "Number of calls to the Docker Engine that timed out",
                 &inner.timeouts,
             ),
         ];
@@ -68,7 +68,7 @@ impl Operations {
             family.encode(encoder.encode_descriptor(name, help, None, family.metric_type())?)?;
         }
         let (name, family) = ("kubelet_docker_operations_duration_seconds", &inner.seconds);
-        let help = "How long the engine took to answer";
+        let help = "Duration of calls to the Docker Engine in seconds";
         family.encode(encoder.encode_descriptor(name, help, None, family.metric_type())?)
     }
 

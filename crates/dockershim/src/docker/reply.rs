@@ -107,7 +107,7 @@ impl Reply {
             if all.len() + piece.len() > largest {
                 return Err(DockerError::Unreadable {
                     doing: self.doing.clone(),
-                    problem: format!("it is longer than {largest} bytes"),
+                    problem: format!("the response is longer than {largest} bytes"),
                 });
             }
             all.extend_from_slice(&piece);

@@ -33,15 +33,15 @@ impl ApiVersion {
     pub(crate) fn agreed(oldest: Option<Self>, newest: Self) -> Result<Self> {
         if newest < Self::OLDEST {
             return Err(DockerError::Version(format!(
-                "the Docker Engine speaks API {newest} at most; {} (Docker 20.10) is needed: \
-                 update the engine",
+                "the Docker Engine supports API version {newest} at most, but orlop requires {} \
+                 (Docker 20.10); update the engine",
                 Self::OLDEST
             )));
         }
         if let Some(oldest) = oldest.filter(|oldest| *oldest > Self::NEWEST) {
             return Err(DockerError::Version(format!(
-                "the Docker Engine speaks API {oldest} at least; this orlop speaks {} at most: \
-                 update orlop",
+                "the Docker Engine requires API version {oldest} at least, but orlop supports {} \
+                 at most; update orlop",
                 Self::NEWEST
             )));
         }
@@ -63,7 +63,9 @@ impl FromStr for ApiVersion {
             .split_once('.')
             .and_then(|(major, minor)| Some(Self::new(major.parse().ok()?, minor.parse().ok()?)));
         parts.ok_or_else(|| {
-            DockerError::Version(format!("the Docker Engine's API version is {text:?}"))
+            DockerError::Version(format!(
+                "the Docker Engine's API version {text:?} is not a valid version"
+            ))
         })
     }
 }

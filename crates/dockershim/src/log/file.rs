@@ -66,7 +66,7 @@ impl LogFile {
                 None => return Ok(()),
                 Some(error) if error.kind() == io::ErrorKind::StorageFull => {
                     if !warned {
-                        tracing::warn!(log = %self.path.display(), "the disk is full: the log waits");
+                        tracing::warn!(log = %self.path.display(), "the disk is full; pausing the container log");
                         warned = true;
                     }
                     lines = rest;

@@ -95,7 +95,7 @@ impl Follower {
                     if failures >= PATIENCE {
                         tracing::warn!(
                             container = self.source.id,
-                            "the rest of this log cannot be had from the engine"
+                            "cannot read the rest of the container log from the engine"
                         );
                         return;
                     }
@@ -132,14 +132,22 @@ impl Follower {
             501 => tracing::warn!(
                 container,
                 message,
-                "the engine does not give this log: its log driver must be one that can be read",
+                "the engine cannot read the container log; use a log driver that supports reading",
             ),
             400..=499 => {
-                tracing::warn!(container, message, "the engine does not give this log");
+                tracing::warn!(
+                    container,
+                    message,
+                    "the engine refused to return the container log"
+                );
             }
             // It may be about to end, or short of something.
             _ => {
-                tracing::debug!(container, message, "the engine failed to give a log");
+                tracing::debug!(
+                    container,
+                    message,
+                    "the engine failed to return the container log"
+                );
                 return End::Failed;
             }
         }
@@ -177,7 +185,7 @@ impl Follower {
                 tracing::warn!(
                     container = self.source.id,
                     problem,
-                    "a log cannot be written on"
+                    "cannot write the container log"
                 );
                 return End::Broken;
             }

@@ -100,7 +100,7 @@ impl Logs {
             return Ok(());
         }
         let id = source.id.clone();
-        let doing = format!("making the log {}", source.path.display());
+        let doing = format!("creating the log {}", source.path.display());
         let opened = Follower::open(shim, source, from).await;
         let follower = opened.map_err(Error::io(doing))?;
         let (wishes, heard) = mpsc::channel(8);
@@ -157,8 +157,7 @@ impl Logs {
             // It came to its end just now.
             Ok(Err(_)) => Ok(false),
             Err(_) => Err(Error::Timeout(format!(
-                "the log of container {id} could not be reopened within {HEARING:?}: is its disk \
-                 full?"
+                "cannot reopen the log of container {id} within {HEARING:?}; check that its disk is not full"
             ))
             .into()),
         }

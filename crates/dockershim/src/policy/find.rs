@@ -15,7 +15,7 @@ pub(crate) async fn find(shim: &Shim, text: &str) -> Result<Image> {
     let stands_for = match &shim.policies {
         Some(policies) => {
             let names = policies.stands_for(text).await;
-            let doing = format!("finding out what {text:?} stands for");
+            let doing = format!("resolving the short name {text:?}");
             names.map_err(Error::image(doing))?
         }
         None => None,
@@ -34,7 +34,8 @@ pub(crate) async fn find(shim: &Shim, text: &str) -> Result<Image> {
     if id_of(&found).is_ok_and(|id| is_id(text, &id)) {
         return Ok(found);
     }
-    let message = "the engine has no image with a name that this stands for".to_owned();
+    let message =
+        "the engine has no image with one of the full names of this short name".to_owned();
     let status = 404;
     Err(failed()(DockerError::Refused { status, message }).into())
 }
@@ -52,8 +53,9 @@ pub(crate) fn of_engine(found: &Image) -> Result<ForeignImage> {
 
 fn id_of(found: &Image) -> Result<Digest> {
     let id = found.id.parse();
-    Ok(id
-        .map_err(|error| Error::Internal(format!("the engine tells no id of an image: {error}")))?)
+    Ok(id.map_err(|error| {
+        Error::Internal(format!("the engine returned an invalid image ID: {error}"))
+    })?)
 }
 
 /// Whether a text is an id, or the beginning of one.

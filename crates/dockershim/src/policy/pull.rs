@@ -96,7 +96,7 @@ pub(crate) async fn fetch(
         }
         let there = shim.docker.image(&found.id).await;
         let there = there.map_err(Error::engine(format!(
-            "looking at the pulled image {image:?}"
+            "inspecting the pulled image {image:?}"
         )))?;
         let arrived = on_its_way.arrived(of_engine(&there)?.names).await;
         arrived.map_err(failed())?;
@@ -106,7 +106,8 @@ pub(crate) async fn fetch(
             bytes,
         });
     }
-    let (id, wanted) = other.ok_or_else(|| Error::Internal("nothing was to be pulled".into()))?;
+    let (id, wanted) =
+        other.ok_or_else(|| Error::Internal("the image has no manifest to pull".into()))?;
     let error = policies.brought_another(&examined, &id, wanted);
     Err(failed()(error).into())
 }
@@ -137,7 +138,7 @@ async fn bring(
     if pulled.id != target.id.to_string() && !was_there {
         // Of an index the engine has taken something else: nobody has judged that.
         if let Err(error) = shim.docker.remove_image(&by_digest).await {
-            tracing::warn!(image = by_digest, %error, "an image that was not judged stays in the engine");
+            tracing::warn!(image = by_digest, %error, "cannot remove an unverified image from the engine");
         }
     }
     Ok(pulled)
@@ -152,7 +153,7 @@ async fn give_up(shim: &Shim, on_its_way: OnItsWay, target: Target) {
         Ok(_) | Err(_) => return,
     }
     if let Err(error) = on_its_way.failed().await {
-        tracing::warn!(image = id, error = %chain(&error), "what is known of its signatures stays");
+        tracing::warn!(image = id, error = %chain(&error), "cannot remove the signature record of an image");
     }
 }
 
@@ -166,13 +167,13 @@ async fn call_it(shim: &Shim, name: &Reference, id: &str) -> Result<()> {
     }
     let (repository, tag) = pull::parted(&name)?;
     let tagged = shim.docker.tag_image(id, repository, tag).await;
-    tagged.map_err(Error::engine(format!("calling image {id} {name:?}")))?;
+    tagged.map_err(Error::engine(format!("tagging image {id} as {name:?}")))?;
     Ok(())
 }
 
 /// Forgets what is known of images that the engine has no more, when there is no room for another.
 async fn make_room(shim: &Shim, policies: &ForeignImages, image: Digest) -> Result<()> {
-    let failed = || Error::image("looking after what is known of signatures");
+    let failed = || Error::image("cleaning up the signature records");
     let has_room = async || -> Result<bool> {
         let knows = policies.knows(image).await.map_err(failed())?;
         Ok(knows || !policies.are_full().await.map_err(failed())?)
@@ -188,7 +189,7 @@ async fn make_room(shim: &Shim, policies: &ForeignImages, image: Digest) -> Resu
     if has_room().await? {
         return Ok(());
     }
-    let problem = "as much is known of the signatures of images as there is room for: remove images that are not used";
+    let problem = "the store of signature records is full; remove unused images";
     Err(Error::Exhausted(problem.to_owned()).into())
 }
 

@@ -10,6 +10,6 @@ pub(crate) async fn call(
     _: &Shim,
     _: CheckpointContainerRequest,
 ) -> Result<CheckpointContainerResponse> {
-    let problem = "CheckpointContainer: the Docker Engine checkpoints containers only as an experiment, into a format of its own";
+    let problem = "CheckpointContainer: the Docker Engine supports container checkpoints only experimentally and in its own format";
     Err(Error::Unimplemented(problem.to_owned()).into())
 }

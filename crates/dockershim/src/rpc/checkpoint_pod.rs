@@ -7,6 +7,6 @@ use crate::shim::Shim;
 
 /// Answers that it cannot be done, and why.
 pub(crate) async fn call(_: &Shim, _: CheckpointPodRequest) -> Result<CheckpointPodResponse> {
-    let problem = "CheckpointPod: the Docker Engine has no checkpoints of pods";
+    let problem = "CheckpointPod: the Docker Engine does not support pod checkpoints";
     Err(Error::Unimplemented(problem.to_owned()).into())
 }

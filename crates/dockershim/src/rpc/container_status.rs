@@ -25,7 +25,7 @@ pub(crate) async fn call(
         // Removed by force since.
         Err(error) if error.is_not_found() => None,
         Err(error) => {
-            let doing = format!("looking at the image of container {}", found.id);
+            let doing = format!("inspecting the image of container {}", found.id);
             return Err(Error::engine(doing)(error).into());
         }
     };

@@ -133,7 +133,7 @@ async fn create(
     });
     let configuring = async {
         let body = configuring.await;
-        body.map_err(|_| Arc::new(Error::Internal("making a container broke".to_owned())))?
+        body.map_err(|_| Arc::new(Error::Internal("preparing a container panicked".to_owned())))?
     };
     let mut body = trace.step("config", container, configuring).await?;
     if !images.is_empty()
@@ -145,7 +145,7 @@ async fn create(
     let creating = trace.step("create", container, conflict::create(shim, name, &body));
     let created = creating.await.map_err(failed())?;
     for warning in created.warnings {
-        tracing::debug!(container = created.id, warning, "the engine warns");
+        tracing::debug!(container = created.id, warning, "warning of the engine");
     }
     let made = start_container::made(&created.id, name, &body.config);
     shim.remembered.made(&created.id, made);
@@ -187,7 +187,7 @@ async fn running_sandbox(shim: &Shim, id: &str) -> Result<(String, Sandbox)> {
     }
     let found = find::sandbox(shim, id).await?;
     if !found.state.running {
-        let problem = format!("pod sandbox {} does not run", found.id);
+        let problem = format!("pod sandbox {} is not running", found.id);
         return Err(Error::Precondition(problem).into());
     }
     let sandbox = Sandbox::of(&found);

@@ -91,7 +91,7 @@ async fn run(
         None => running.end().await?,
     };
     if capture.kept.is_cut() {
-        tracing::info!("more output of a command than is returned");
+        tracing::info!("truncated the output of an exec process");
     }
     let (stdout, stderr) = capture.kept.take();
     Ok(ExecSyncResponse {

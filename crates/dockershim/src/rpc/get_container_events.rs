@@ -21,7 +21,7 @@ pub(crate) async fn call(
         let written = orlop_pool::blocking(move || shim.events.subscribers.write_down());
         written
             .await
-            .map_err(|_| Error::Internal("noting who listens broke".to_owned()))?;
+            .map_err(|_| Error::Internal("recording an event listener panicked".to_owned()))?;
     }
     Ok(events.boxed())
 }

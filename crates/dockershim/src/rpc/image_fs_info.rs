@@ -39,7 +39,7 @@ async fn usage(shim: &Shim) -> Result<FilesystemUsage> {
         return Ok(usage.clone());
     }
     let used = shim.docker.image_usage().await;
-    let used = used.map_err(Error::engine("asking what the images take"))?;
+    let used = used.map_err(Error::engine("getting the disk usage of images"))?;
     let root = shim.info().await?.docker_root_dir.clone();
     // The engine does not count inodes; these are all of the file system.
     let inodes = rustix::fs::statvfs(root.as_str()).ok();

@@ -11,7 +11,10 @@ use crate::shim::Shim;
 pub(crate) async fn call(shim: &Shim, request: PortForwardRequest) -> Result<PortForwardResponse> {
     let sandbox = find::sandbox(shim, &request.pod_sandbox_id).await?;
     if !sandbox.state.running {
-        let problem = format!("pod sandbox {} does not run; it has no ports", sandbox.id);
+        let problem = format!(
+            "pod sandbox {} is not running; cannot forward its ports",
+            sandbox.id
+        );
         return Err(Error::Precondition(problem).into());
     }
     let pod = sandbox.id;

@@ -42,7 +42,7 @@ async fn forget(shim: &Shim, policies: &ForeignImages, id: &str) {
         && let Err(error) = sweep.forget(image).await
     {
         // It is about an image, wherever that comes from next.
-        tracing::warn!(image = id, error = %chain(&error), "what is known of its signatures stays");
+        tracing::warn!(image = id, error = %chain(&error), "cannot remove the signature record of an image");
     }
 }
 

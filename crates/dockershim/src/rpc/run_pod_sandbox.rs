@@ -130,7 +130,7 @@ async fn create(
     };
     let created = created.map_err(failed())?;
     for warning in created.warnings {
-        tracing::debug!(sandbox = created.id, warning, "the engine warns");
+        tracing::debug!(sandbox = created.id, warning, "warning of the engine");
     }
     Ok(Made {
         id: created.id,
@@ -142,8 +142,8 @@ async fn begin(shim: &Shim, id: &str, pod: &PodSandboxConfig, trace: &Trace) -> 
     let found = trace.step("inspect", "", find::sandbox(shim, id)).await?;
     if !found.state.running {
         let problem = format!(
-            "the process of pod sandbox {id} ended at once (exit code {}): is {} an image whose \
-             program waits?",
+            "the process of pod sandbox {id} exited immediately (exit code {}); check that the \
+             program of the pause image {} keeps running",
             found.state.exit_code, found.config.image
         );
         return Err(Error::Precondition(problem).into());
@@ -158,10 +158,10 @@ async fn begin(shim: &Shim, id: &str, pod: &PodSandboxConfig, trace: &Trace) -> 
 async fn stop(shim: &Shim, id: &str, checkpoint: &Checkpoint) {
     let found = find::sandbox(shim, id).await.ok();
     if let Err(error) = network::detach(shim, id, found.as_ref(), Some(checkpoint)).await {
-        tracing::warn!(sandbox = id, %error, "undoing the network of a sandbox that failed");
+        tracing::warn!(sandbox = id, %error, "cannot release the network of a failed sandbox");
     }
     if let Err(error) = shim.docker.stop_container(id, GRACE).await {
-        tracing::warn!(sandbox = id, %error, "stopping a sandbox that failed");
+        tracing::warn!(sandbox = id, %error, "cannot stop a failed sandbox");
     }
 }
 
@@ -171,6 +171,6 @@ async fn undo(shim: &Shim, id: &str) {
         .remove_container(id, crate::docker::Force::Yes)
         .await
     {
-        tracing::warn!(sandbox = id, %error, "removing a sandbox that failed");
+        tracing::warn!(sandbox = id, %error, "cannot remove a failed sandbox");
     }
 }

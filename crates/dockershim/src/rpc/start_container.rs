@@ -38,7 +38,7 @@ async fn start(shim: &Shim, id: &str, made: Made, trace: &Trace) -> Result<()> {
     if let Some(log) = made.log {
         let following = shim.logs.follow(shim, log, From::File);
         if let Err(error) = trace.step("log", name, following).await {
-            tracing::warn!(container = id, error = %crate::error::chain(&*error), "no log");
+            tracing::warn!(container = id, error = %crate::error::chain(&*error), "cannot create the container log");
         }
     }
     drop(expected);
@@ -57,7 +57,7 @@ async fn startable(shim: &Shim, id: &str) -> Result<(String, Made)> {
     let found = find::container(shim, id).await?;
     if found.state.status != "created" {
         let problem = format!(
-            "container {} was started before: it is {}",
+            "container {} was already started; its state is {}",
             found.id, found.state.status
         );
         return Err(Error::Precondition(problem).into());
@@ -98,7 +98,9 @@ async fn apply(shim: &Shim, id: &str, extra: Extra) -> Result<()> {
     });
     let applied = match applied.await {
         Ok(applied) => applied,
-        Err(_) => Err(Error::Internal("setting a container's limits broke".to_owned()).into()),
+        Err(_) => {
+            Err(Error::Internal("setting the limits of a container panicked".to_owned()).into())
+        }
     };
     if let Err(error) = applied {
         let _ = shim

@@ -20,7 +20,10 @@ pub(crate) async fn call(
         found.state.status.as_str(),
         "created" | "running" | "paused"
     ) {
-        let problem = format!("container {} has ended; it has no resources", found.id);
+        let problem = format!(
+            "container {} has exited; its resources cannot be updated",
+            found.id
+        );
         return Err(Error::Precondition(problem).into());
     }
     let hierarchies = shim.hierarchies.clone();
@@ -40,8 +43,8 @@ pub(crate) async fn call(
     if let Some(hierarchies) = hierarchies.filter(|_| !extra.is_empty()) {
         if !found.state.running {
             let problem = format!(
-                "container {} does not run: limits of huge pages and files of cgroup v2 can only \
-                 be changed while it does",
+                "container {} is not running; limits of huge pages and cgroup v2 files can only \
+                 be updated in a running container",
                 found.id
             );
             return Err(Error::Precondition(problem).into());
@@ -50,9 +53,9 @@ pub(crate) async fn call(
         let applied = orlop_pool::blocking(move || {
             cgroup_of(&hierarchies, pid, &id).map_or(Ok(()), |cgroup| extra.apply(&cgroup))
         });
-        applied
-            .await
-            .map_err(|_| Error::Internal("setting limits broke".to_owned()))??;
+        applied.await.map_err(|_| {
+            Error::Internal("setting the limits of a container panicked".to_owned())
+        })??;
     }
     Ok(UpdateContainerResourcesResponse {})
 }

@@ -17,7 +17,7 @@ pub(crate) async fn call(
     if let Some(networks) = shim.networks.as_ref().filter(|_| !pod_cidr.is_empty()) {
         let set = networks.set_pod_cidr(&pod_cidr).await;
         set.map_err(|source| Error::Network {
-            doing: format!("taking over the pod CIDR {pod_cidr:?}"),
+            doing: format!("setting the pod CIDR {pod_cidr:?}"),
             source,
         })?;
     }

@@ -43,7 +43,9 @@ async fn judge(
         let request = policy::request(image, namespace);
         policies.judge_pull(request, &policy::platform(&info)).await
     };
-    Ok(judged.map_err(Error::image(format!("judging image {image:?}")))?)
+    Ok(judged.map_err(Error::image(format!(
+        "checking image {image:?} against the policy"
+    )))?)
 }
 
 /// What holds where there is no policy.

@@ -23,7 +23,7 @@ macro_rules! refuse {
 
                 /// Answers that it cannot be done, and what can.
                 pub(crate) async fn call(_: &Shim, _: $request) -> Result<$answer> {
-                    let problem = concat!("with the docker backend images are the engine's: ", $instead);
+                    let problem = concat!("the docker backend leaves images to the Docker Engine: ", $instead);
                     Err(Error::Unimplemented(problem.to_owned()).into())
                 }
             }
@@ -32,13 +32,13 @@ macro_rules! refuse {
 }
 
 refuse! {
-    resolve_image(ResolveImageRequest) -> ResolveImageResponse: "it decides whom it asks, by its daemon.json";
-    collect_garbage(CollectGarbageRequest) -> CollectGarbageResponse: "`docker image prune` removes those that are not used";
-    list_images_here(ListImagesHereRequest) -> ListImagesHereResponse: "they are there whole";
-    watch_pulls(WatchPullsRequest) -> Answers<PullProgress>: "it tells of no pull of others";
-    export_images(ExportImagesRequest) -> Answers<ExportImagesResponse>: "`docker save` writes them to an archive";
-    verify_images(VerifyImagesRequest) -> Answers<VerifyImagesResponse>: "it compares them when it pulls them";
-    fetch_images(FetchImagesRequest) -> Answers<ImageHere>: "they are there whole";
-    watch_read_failures(WatchReadFailuresRequest) -> Answers<ReadFailure>: "they are there whole";
-    import_images(Streaming<ImportImagesRequest>) -> ImportImagesResponse: "`docker load` takes archives in";
+    resolve_image(ResolveImageRequest) -> ResolveImageResponse: "the engine selects registries by its daemon.json";
+    collect_garbage(CollectGarbageRequest) -> CollectGarbageResponse: "use `docker image prune` to remove unused images";
+    list_images_here(ListImagesHereRequest) -> ListImagesHereResponse: "all layers of its images are present";
+    watch_pulls(WatchPullsRequest) -> Answers<PullProgress>: "the engine does not report the pulls of other clients";
+    export_images(ExportImagesRequest) -> Answers<ExportImagesResponse>: "use `docker save` to export images";
+    verify_images(VerifyImagesRequest) -> Answers<VerifyImagesResponse>: "the engine verifies images when it pulls them";
+    fetch_images(FetchImagesRequest) -> Answers<ImageHere>: "all layers of its images are present";
+    watch_read_failures(WatchReadFailuresRequest) -> Answers<ReadFailure>: "all layers of its images are present";
+    import_images(Streaming<ImportImagesRequest>) -> ImportImagesResponse: "use `docker load` to import archives";
 }

@@ -22,7 +22,9 @@ pub(crate) async fn call(shim: &Shim, request: ExamineRequest) -> Result<Examine
     match checkpoints(shim, request.repair).await {
         Ok(of_checkpoints) => findings.extend(of_checkpoints),
         // That the engine is away has been said.
-        Err(error) => tracing::debug!(error = %chain(&*error), "checkpoints are not examined"),
+        Err(error) => {
+            tracing::debug!(error = %chain(&*error), "cannot check the sandbox checkpoints");
+        }
     }
     Ok(ExamineResponse { findings })
 }
@@ -38,7 +40,7 @@ async fn engine(shim: &Shim) -> Vec<Finding> {
         }
     };
     if let Err(error) = shim.cgroup_driver().await {
-        let remedy = "make the two agree, and start the one that was changed anew";
+        let remedy = "use the same cgroup driver in both, and restart the service that you changed";
         let text = chain(&*error);
         return vec![Finding::problem(AREA, text, remedy)];
     }
@@ -51,12 +53,12 @@ async fn engine(shim: &Shim) -> Vec<Finding> {
     if let Ok(info) = shim.info().await
         && info.logging_driver == "none"
     {
-        let text = "the engine's log driver is \"none\": containers have no logs".to_owned();
+        let text = "the engine's log driver is \"none\"; containers have no logs".to_owned();
         let remedy = "set log-driver to json-file, local or journald in the engine's daemon.json";
         findings.push(Finding::warning(AREA, text, remedy));
     }
     if shim.hierarchies.is_none() {
-        let text = "no cgroups are mounted: there are no statistics".to_owned();
+        let text = "no cgroup filesystem is mounted; statistics are not available".to_owned();
         let remedy = "mount cgroup v2 at /sys/fs/cgroup";
         findings.push(Finding::warning("cgroup", text, remedy));
     }
@@ -65,7 +67,10 @@ async fn engine(shim: &Shim) -> Vec<Finding> {
 
 async fn network(shim: &Shim) -> Finding {
     let Some(networks) = &shim.networks else {
-        return Finding::ok("network", "pods' networks are the engine's, or none");
+        return Finding::ok(
+            "network",
+            "the Docker Engine manages the pod networks, or pods have no network",
+        );
     };
     of_network(&networks.status().await)
 }
@@ -85,8 +90,8 @@ async fn checkpoints(shim: &Shim, repair: bool) -> Result<Vec<Finding>> {
         if listed.iter().any(|one| one.id == id) {
             continue;
         }
-        let text = format!("the sandbox {id} was removed behind orlop's back");
-        let remedy = "the kubelet has it stopped and removed; without one use --repair";
+        let text = format!("another program removed the sandbox {id}");
+        let remedy = "the kubelet stops and removes the sandbox; without a kubelet use --repair";
         let mut found = Finding::warning(AREA, text, remedy);
         if repair {
             let request = StopPodSandboxRequest { pod_sandbox_id: id };

@@ -27,7 +27,9 @@ pub(crate) async fn of(shim: &Shim, id: &str) -> Result<ContainerStats> {
     read(shim, vec![(attributes, place)])
         .await?
         .pop()
-        .ok_or_else(|| Error::Internal("no figures".to_owned()).into())
+        .ok_or_else(|| {
+            Error::Internal("the statistics of the container are missing".to_owned()).into()
+        })
 }
 
 /// The figures of the running containers that a filter lets through.
@@ -103,7 +105,7 @@ async fn read(
             .collect::<Vec<_>>()
     })
     .await
-    .map_err(|_| Error::Internal("reading the figures broke".to_owned()))?;
+    .map_err(|_| Error::Internal("reading the statistics panicked".to_owned()))?;
     for (stats, place) in &mut all {
         if place.upper.is_none()
             && let Some(attributes) = &stats.attributes

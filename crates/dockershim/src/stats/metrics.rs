@@ -25,7 +25,7 @@ pub(crate) async fn all(shim: &Shim) -> Result<Vec<PodSandboxMetrics>> {
         ..Which::default()
     };
     let listed = find::ours(shim, &which).await;
-    let listed = listed.map_err(Error::engine("listing what runs"))?;
+    let listed = listed.map_err(Error::engine("listing the running pods and containers"))?;
     let mut places = Vec::with_capacity(listed.len());
     for one in listed {
         match place::of(shim, &one.id).await {
@@ -38,7 +38,7 @@ pub(crate) async fn all(shim: &Shim) -> Result<Vec<PodSandboxMetrics>> {
     let read = orlop_pool::blocking(move || gathered(&places, Path::new(&root)));
     Ok(read
         .await
-        .map_err(|_| Error::Internal("reading the metrics broke".to_owned()))?)
+        .map_err(|_| Error::Internal("reading the metrics panicked".to_owned()))?)
 }
 
 fn gathered(places: &[(ContainerSummary, Arc<Place>)], root: &Path) -> Vec<PodSandboxMetrics> {

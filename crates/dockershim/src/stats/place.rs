@@ -90,7 +90,7 @@ pub(super) async fn of(shim: &Shim, id: &str) -> Result<Arc<Place>> {
     }
     let found = shim.docker.container(id).await;
     let found = found.map_err(crate::error::Error::engine(format!(
-        "looking at container {id}"
+        "inspecting container {id}"
     )))?;
     let cgroup = shim
         .hierarchies

@@ -57,7 +57,7 @@ async fn all(
         id: (!filter.id.is_empty()).then(|| filter.id.clone()),
         states: states.iter().map(ToString::to_string).collect(),
     };
-    let failed = || Error::engine("listing what runs");
+    let failed = || Error::engine("listing the running pods and containers");
     let sandboxes = find::ours(shim, &which).await.map_err(failed())?;
     let running = Which {
         labels: vec![labels::filter(labels::KIND, labels::CONTAINER)],
@@ -93,7 +93,7 @@ async fn all(
     });
     Ok(read
         .await
-        .map_err(|_| Error::Internal("reading the figures broke".to_owned()))?)
+        .map_err(|_| Error::Internal("reading the statistics panicked".to_owned()))?)
 }
 
 fn grouped(

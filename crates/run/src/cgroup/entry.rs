@@ -46,7 +46,7 @@ impl Ferry {
     pub(crate) fn bring(&self, pid: i32) -> Result<()> {
         let mut systemd = systemd(self.rootless)?;
         let attached = systemd.attach(&self.unit, &self.below, pid.unsigned_abs());
-        attached.doing(|| format!("unable to put a process into unit {:?}", self.unit))
+        attached.doing(|| format!("unable to move a process into unit {:?}", self.unit))
     }
 }
 
@@ -139,7 +139,7 @@ impl Cgroup {
             };
             if self.is_v2() {
                 return Err(Error::new(format!(
-                    "invalid --cgroup argument: {argument} (version 2 has one hierarchy: give the path alone)"
+                    "invalid --cgroup argument: {argument} (cgroup v2 has a single hierarchy; give only the path)"
                 )));
             }
             for controller in controllers.split(',') {

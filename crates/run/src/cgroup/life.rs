@@ -35,19 +35,21 @@ impl Cgroup {
         self.refuse_none()?;
         self.alive()
             .freeze()
-            .doing(|| "unable to freeze".to_owned())
+            .doing(|| "unable to freeze the container's cgroup".to_owned())
     }
 
     /// Lets them go on.
     pub(crate) fn thaw(&self) -> Result<()> {
-        self.alive().thaw().doing(|| "unable to thaw".to_owned())
+        self.alive()
+            .thaw()
+            .doing(|| "unable to thaw the container's cgroup".to_owned())
     }
 
     /// The same for those, too, that stand still in cgroups of the container's own.
     pub(crate) fn thaw_all(&self) -> Result<()> {
         self.alive()
             .thaw_all()
-            .doing(|| "unable to thaw".to_owned())
+            .doing(|| "unable to thaw the container's cgroup".to_owned())
     }
 
     /// Whether they stand still because it was frozen itself, rather than one above it. One that is gone

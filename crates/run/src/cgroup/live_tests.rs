@@ -427,7 +427,7 @@ fn a_process_can_join_cgroups_below_the_container_s() {
         "invalid --cgroup argument: a (missing <controller>: prefix)"
     );
     if own.cgroup.is_v2() {
-        assert!(refused(&["memory:x"]).contains("version 2 has one hierarchy"));
+        assert!(refused(&["memory:x"]).contains("cgroup v2 has a single hierarchy"));
         return;
     }
     assert_eq!(

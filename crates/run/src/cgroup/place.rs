@@ -125,7 +125,7 @@ impl Cgroup {
             let whole = CgroupPath::parse(&whole).map_err(|error| Error::new(error.to_string()))?;
             if whole.is_root() {
                 return Err(Error::new(format!(
-                    "cgroupsPath {:?} is the root of the hierarchies: name a cgroup below it",
+                    "cgroupsPath {:?} is the root cgroup; name a cgroup below it",
                     wanted.path
                 )));
             }

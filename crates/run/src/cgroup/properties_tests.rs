@@ -61,16 +61,16 @@ fn annotations_are_properties_of_the_kind_that_is_written() {
         ("Ab", "true", "name incorrect: too short"),
         ("KillMode1", "true", "contains non-alphabetic character"),
         ("KillMode", "'x", "the closing ' is missing"),
-        ("KillMode", "x", "is none of a number"),
-        ("KillMode", "'x' y", "\"y\" follows the value"),
-        ("After", "['x'", "the ] is missing"),
+        ("KillMode", "x", "is not a number, a quoted string"),
+        ("KillMode", "'x' y", "unexpected \"y\" after the value"),
+        ("After", "['x'", "the closing ] is missing"),
         ("TimeoutStopSec", "'5'", "not a number"),
         (
             "LogRateLimitBurst",
             "5000000000",
-            "write its type before it",
+            "write the type before the number",
         ),
-        ("LogRateLimitBurst", "uint32 -1", "beyond what uint32 holds"),
+        ("LogRateLimitBurst", "uint32 -1", "out of range for uint32"),
     ] {
         let error = of(name, text).unwrap_err().to_string();
         assert!(error.contains(said), "{name}={text}: {error}");

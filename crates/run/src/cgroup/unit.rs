@@ -28,7 +28,7 @@ impl Cgroup {
         properties::of_annotations(wanted.annotations)?;
         let above = if wanted.rootless {
             let told = systemd(true)?.cgroup();
-            told.doing(|| "unable to ask systemd".to_owned())?
+            told.doing(|| "unable to communicate with systemd".to_owned())?
         } else {
             CgroupPath::root()
         };
@@ -135,7 +135,7 @@ impl Cgroup {
             self.is_v2() || place.controllers.iter().any(is_systemds)
         });
         let dir = place.map(|place| place.dir.as_path());
-        let dir = dir.ok_or_else(|| Error::new("the hierarchy of systemd is not mounted"))?;
+        let dir = dir.ok_or_else(|| Error::new("systemd's cgroup hierarchy is not mounted"))?;
         let deadline = Instant::now() + PATIENCE;
         let mut pause = Duration::from_micros(200);
         loop {
@@ -178,7 +178,7 @@ impl Unit {
         };
         if name.strip_suffix(".slice").is_some() {
             return Err(Error::new(format!(
-                "cgroupsPath {:?}: a slice holds no processes, give another name",
+                "cgroupsPath {:?}: a slice cannot contain processes; use a name without the suffix .slice",
                 wanted.path
             )));
         }
@@ -240,5 +240,5 @@ pub(super) fn systemd(rootless: bool) -> Result<Systemd> {
     } else {
         Systemd::connect_to_users()
     };
-    connected.doing(|| "unable to ask systemd".to_owned())
+    connected.doing(|| "unable to communicate with systemd".to_owned())
 }

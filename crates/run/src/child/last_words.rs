@@ -18,8 +18,8 @@ pub(super) fn whoever_reads(process: &ProcessPlan, fault: Fault) {
         Errno::TOOBIG => b"argument list too long",
         Errno::TXTBSY => b"text file busy",
         Errno::NOMEM => b"cannot allocate memory",
-        Errno::TIMEDOUT => b"not finished in time",
-        _ => b"it failed",
+        Errno::TIMEDOUT => b"timed out",
+        _ => b"unknown error",
     };
     let (mut index, mut code) = (Digits::default(), Digits::default());
     let ended = fault.errno.raw_os_error() - BAD_END;

@@ -38,7 +38,7 @@ pub(super) fn trees(bundle: &Bundle, cgroup: &Cgroup) -> Result<Vec<(String, Pat
             let idmap = MountOptions::parse(&mount.options).idmap.is_some();
             if idmap || !mount.uid_mappings.is_empty() || !mount.gid_mappings.is_empty() {
                 return Err(Error::new(format!(
-                    "mounts[{index}]: CRIU cannot restore a mount whose ids are mapped"
+                    "mounts[{index}]: CRIU cannot restore an ID-mapped mount"
                 )));
             }
             let destination = resolve(&rootfs, &mount.destination);
@@ -183,7 +183,7 @@ pub(super) fn give_namespaces(opts: &mut Opts, linux: &Linux) -> Result<Vec<Owne
             NamespaceKind::User => "user",
             NamespaceKind::Time => "time",
             _ => {
-                let problem = "CRIU cannot restore into a cgroup namespace that is there";
+                let problem = "CRIU cannot restore into an existing cgroup namespace";
                 return Err(Error::new(problem).within(told()));
             }
         };

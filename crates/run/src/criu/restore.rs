@@ -96,7 +96,7 @@ fn make(
     }
     done?;
     let Restoring { state, process, .. } = restoring;
-    let process = process.ok_or_else(|| Error::new("criu has told of no process"))?;
+    let process = process.ok_or_else(|| Error::new("CRIU did not report the restored process"))?;
     Ok((state, process))
 }
 
@@ -194,7 +194,7 @@ impl Restoring<'_> {
                     b"orphan-pts-master",
                     master.as_fd(),
                 )
-                .doing(|| "sending the terminal".to_owned())
+                .doing(|| "cannot send the terminal".to_owned())
             }
             "post-restore" => self.note(notice.pid),
             _ => Ok(()),
@@ -203,10 +203,10 @@ impl Restoring<'_> {
 
     /// Notes the process: it is there, and goes on in a moment.
     fn note(&mut self, pid: i32) -> Result<()> {
-        let told = || "the restored process".to_owned();
+        let told = || "cannot open the restored process".to_owned();
         let pidfd = open_pidfd(pid).doing(told)?;
         let Some((start, true)) = process(pid) else {
-            return Err(Error::new("the restored process has ended"));
+            return Err(Error::new("the restored process has exited"));
         };
         (self.state.pid, self.state.start_time) = (pid, start);
         self.state.created = now();
@@ -242,7 +242,7 @@ fn give_pipes(opts: &mut Opts, file: &std::path::Path) -> Result<()> {
 
 /// Tells where the container's cgroups begin: where CRIU is.
 fn give_cgroups(opts: &mut Opts, pid: i32) -> Result<()> {
-    let told = || "the cgroup of criu".to_owned();
+    let told = || "cannot read CRIU's cgroup".to_owned();
     let membership = Membership::of(pid.unsigned_abs()).doing(told)?;
     for controllers in membership.controllers() {
         for controller in controllers {

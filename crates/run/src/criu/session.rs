@@ -38,13 +38,15 @@ pub(super) struct Notice {
 pub(super) fn sockets() -> Result<(OwnedFd, OwnedFd)> {
     let flags = SocketFlags::CLOEXEC;
     socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, flags, None)
-        .doing(|| "making a socket pair".to_owned())
+        .doing(|| "cannot create a socket pair".to_owned())
 }
 
 /// The program, where it is in `PATH`.
 pub(super) fn program() -> Result<PathBuf> {
     search::program("criu").ok_or_else(|| {
-        Error::new("exec: \"criu\": executable file not found in $PATH: install CRIU (criu.org)")
+        Error::new(
+            "exec: \"criu\": executable file not found in $PATH; install CRIU (https://criu.org)",
+        )
     })
 }
 
@@ -52,7 +54,8 @@ impl Session {
     /// Starts one without standard streams, to which all is our own that is not told.
     pub(super) fn start() -> Result<Self> {
         let (ours, theirs) = sockets()?;
-        fcntl_setfd(&theirs, FdFlags::empty()).doing(|| "passing a socket on".to_owned())?;
+        fcntl_setfd(&theirs, FdFlags::empty())
+            .doing(|| "cannot pass a socket to CRIU".to_owned())?;
         let child = Command::new(program()?)
             .arg("swrk")
             .arg(theirs.as_raw_fd().to_string())
@@ -60,7 +63,7 @@ impl Session {
             .stdout(Stdio::null())
             .stderr(Stdio::null())
             .spawn()
-            .doing(|| "executing criu".to_owned())?;
+            .doing(|| "cannot execute CRIU".to_owned())?;
         Ok(Self::of(Some(ours), child.id() as i32))
     }
 
@@ -104,7 +107,7 @@ impl Session {
     pub(super) fn end(mut self) -> Result<i32> {
         self.socket = None;
         let pid = std::mem::take(&mut self.pid);
-        wait_for(pid).doing(|| "waiting for criu".to_owned())
+        wait_for(pid).doing(|| "waiting for CRIU".to_owned())
     }
 
     fn send(&self, message: &[u8]) -> Result<()> {
@@ -112,12 +115,12 @@ impl Session {
         let sent = socket.map_or(Err(Errno::PIPE), |socket| {
             send(socket, message, SendFlags::NOSIGNAL)
         });
-        sent.doing(|| "sending a request to criu".to_owned())
+        sent.doing(|| "sending a request to CRIU".to_owned())
             .map(drop)
     }
 
     fn receive(&self) -> Result<(Answer, Option<OwnedFd>)> {
-        let told = || "hearing from criu".to_owned();
+        let told = || "reading a response from CRIU".to_owned();
         let socket = self.socket.as_ref().ok_or(Errno::PIPE).doing(told)?;
         let mut message = vec![0; ANSWER_MAX];
         let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
@@ -130,7 +133,7 @@ impl Session {
             }
         };
         if count == 0 {
-            return Err(Error::new("criu ended before it was done"));
+            return Err(Error::new("CRIU exited before it completed the request"));
         }
         let file = control.drain().find_map(|message| match message {
             RecvAncillaryMessage::ScmRights(mut fds) => fds.next(),

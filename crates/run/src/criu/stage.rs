@@ -43,7 +43,7 @@ impl Stage<'_> {
     /// Starts CRIU there; also returns by which numbers it has the directories of images and logs. Of our
     /// own it could make none use: they lie in our mounts, not in its.
     pub(super) fn start(&self) -> Result<(Session, [i32; 2])> {
-        let told = || "executing criu".to_owned();
+        let told = || "cannot execute CRIU".to_owned();
         let (hear, tell) = sockets()?;
         let c = |text: OsString| CString::new(text.into_vec()).doing(told);
         let program = c(program()?.into())?;
@@ -59,7 +59,7 @@ impl Stage<'_> {
             sibling: false,
             here: false,
         };
-        let process = match clone(&born).doing(|| "clone3: executing criu".to_owned())? {
+        let process = match clone(&born).doing(|| "clone3: cannot start CRIU".to_owned())? {
             Side::Parent(process) => process,
             Side::Child => {
                 // What it restores is born where it is.
@@ -92,12 +92,12 @@ impl Stage<'_> {
     fn become_criu(&self, program: &CStr, env: &Image, tell: &OwnedFd) -> Result<Infallible> {
         for tasks in &self.entry.tasks {
             rustix::io::write(tasks, b"0")
-                .doing(|| "entering the container's cgroup".to_owned())?;
+                .doing(|| "cannot enter the container's cgroup".to_owned())?;
         }
         let host = name(Path::new("/")).doing(|| "/".to_owned())?;
         let slave = MountAttr::propagation(libc::MS_SLAVE);
         set_mount_attributes(host.as_fd(), true, &slave)
-            .doing(|| "keeping mounts apart".to_owned())?;
+            .doing(|| "cannot set the mount propagation of / to slave".to_owned())?;
         let images = directory(self.images)?;
         let work = self.work.map(directory).transpose()?;
         let mask = umask(Mode::empty());
@@ -109,17 +109,18 @@ impl Stage<'_> {
         let (theirs, own) = sockets()?;
         let passed = [Some(&own), Some(&images), work.as_ref()];
         for fd in self.keeps.iter().chain(passed.into_iter().flatten()) {
-            fcntl_setfd(fd, FdFlags::empty()).doing(|| "passing a descriptor on".to_owned())?;
+            fcntl_setfd(fd, FdFlags::empty())
+                .doing(|| "cannot pass a file descriptor to CRIU".to_owned())?;
         }
         let number = |fd: Option<&OwnedFd>| fd.map_or(-1, AsRawFd::as_raw_fd).to_ne_bytes();
         let numbers = [number(Some(&images)), number(work.as_ref())].concat();
         send_with(tell.as_fd(), &numbers, theirs.as_fd())
-            .doing(|| "passing a socket on".to_owned())?;
+            .doing(|| "cannot pass a socket to CRIU".to_owned())?;
         drop(theirs);
-        let own = c_string(own.as_raw_fd().to_string(), "a descriptor")?;
+        let own = c_string(own.as_raw_fd().to_string(), "file descriptor")?;
         let args = Image::new(vec![c"criu".to_owned(), c"swrk".to_owned(), own]);
         let errno = execute(program, &args, env);
-        Err(errno).doing(|| format!("executing {}", program.to_string_lossy()))
+        Err(errno).doing(|| format!("cannot execute {}", program.to_string_lossy()))
     }
 
     /// Makes what is mounted on, as it was made for the container that was written out: CRIU does not.
@@ -135,7 +136,7 @@ impl Stage<'_> {
             let target = relative(&mount.destination);
             let told = || {
                 format!(
-                    "mounts[{index}]: making {:?} to be restored",
+                    "mounts[{index}]: cannot prepare {:?} for the restore",
                     mount.destination
                 )
             };

@@ -115,7 +115,7 @@ fn take<'a>(bytes: &mut &'a [u8], length: u64) -> Result<&'a [u8]> {
 }
 
 fn malformed() -> Error {
-    Error::new("unable to parse the response of criu: it is no message of its protocol")
+    Error::new("unable to parse the response of CRIU: the message is malformed")
 }
 
 #[cfg(test)]

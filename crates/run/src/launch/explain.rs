@@ -29,14 +29,16 @@ pub(crate) fn explain(fault: Fault, spec: &Spec) -> Error {
     };
     let hook = |stage: &str| match fault.errno.raw_os_error() {
         code if code == BAD_END + 127 => {
-            format!("error running {stage} hook #{index}: exit status 127 (no such program?)")
+            format!(
+                "error running {stage} hook #{index}: exit status 127 (is the program missing?)"
+            )
         }
         code if code > BAD_END => format!(
             "error running {stage} hook #{index}: exit status {}",
             code - BAD_END
         ),
         _ if fault.errno == Errno::TIMEDOUT => {
-            format!("error running {stage} hook #{index}: not finished in time, killed")
+            format!("error running {stage} hook #{index}: timed out and was killed")
         }
         _ => format!("error running {stage} hook #{index}: {why}"),
     };
@@ -48,13 +50,13 @@ pub(crate) fn explain(fault: Fault, spec: &Spec) -> Error {
         Step::MountTarget if fault.errno == rustix::io::Errno::LOOP => {
             mount("must be mounted on ordinary directory")
         }
-        Step::MountTarget => mount("making what it is mounted on"),
+        Step::MountTarget => mount("cannot create the mount point"),
         Step::Mount => mount("mount"),
         Step::MountInProc => mount("cannot be mounted because it is inside /proc"),
-        Step::MountOptions => mount("changing its options"),
-        Step::MountPropagation => mount("changing its propagation"),
+        Step::MountOptions => mount("cannot change the mount options"),
+        Step::MountPropagation => mount("cannot change the mount propagation"),
         Step::CopyUp => mount("tmpcopyup"),
-        Step::ReadOnlyMount => mount("making it read-only"),
+        Step::ReadOnlyMount => mount("cannot make the mount read-only"),
         Step::Join => {
             let path = linux
                 .and_then(|linux| linux.namespaces.get(index))
@@ -73,11 +75,11 @@ pub(crate) fn explain(fault: Fault, spec: &Spec) -> Error {
         Step::Sysctl => {
             let name = linux.and_then(|linux| linux.sysctl.keys().nth(index));
             let name = name.map_or("", String::as_str);
-            format!("linux.sysctl[{name:?}]: writing it below /proc/sys: {why}")
+            format!("linux.sysctl[{name:?}]: cannot write the value below /proc/sys: {why}")
         }
         Step::Scheduler if fault.errno == Errno::PERM && confined(linux) => format!(
-            "process.scheduler: sched_setattr: {why} (process scheduler can't be used together with AllowedCPUs, \
-             which linux.resources.cpu.cpus are)"
+            "process.scheduler: sched_setattr: {why} (process scheduler can't be used together \
+             with AllowedCPUs, which linux.resources.cpu.cpus sets)"
         ),
         Step::CreateHook => hook("createContainer"),
         Step::StartHook => hook("startContainer"),
@@ -100,7 +102,7 @@ pub(crate) fn of_process(fault: Fault, process: Option<&Process>) -> Error {
         .and_then(|process| process.args.first())
         .map_or("", String::as_str);
     let text = match fault.step {
-        Step::Parent => format!("the runtime ended before the container's process was ready: {why}"),
+        Step::Parent => format!("the runtime exited before the container process was ready: {why}"),
         Step::Intermediate => format!("clone3: {why}"),
         Step::Cgroup => format!("linux.cgroupsPath: unable to enter the cgroup: {why}"),
         Step::Rlimit => {
@@ -109,23 +111,23 @@ pub(crate) fn of_process(fault: Fault, process: Option<&Process>) -> Error {
             format!("process.rlimits[{}]: error setting rlimit {kind}: {why}", fault.index)
         }
         Step::OomScoreAdj => format!("process.oomScoreAdj: write /proc/self/oom_score_adj: {why}"),
-        Step::Users => format!("linux.namespaces: becoming root of the user namespace: {why}"),
-        Step::Time => format!("linux.namespaces: making a time namespace: {why}"),
-        Step::Session => format!("making a session of its own: {why}"),
-        Step::CgroupNamespace => format!("linux.namespaces: making a cgroup namespace: {why}"),
-        Step::Loopback => format!("bringing up lo: {why}"),
-        Step::HostPropagation => format!("linux.rootfsPropagation: changing that of /: {why}"),
+        Step::Users => format!("linux.namespaces: cannot become root in the user namespace: {why}"),
+        Step::Time => format!("linux.namespaces: cannot create a time namespace: {why}"),
+        Step::Session => format!("cannot create a session and keyring for the process: {why}"),
+        Step::CgroupNamespace => format!("linux.namespaces: cannot create a cgroup namespace: {why}"),
+        Step::Loopback => format!("cannot bring up the loopback interface lo: {why}"),
+        Step::HostPropagation => format!("linux.rootfsPropagation: cannot change the mount propagation of /: {why}"),
         Step::PlaceRoot => format!("root.path: error preparing rootfs: {why}"),
-        Step::DevLinks => format!("making links in /dev: {why}"),
-        Step::Terminal => format!("process.terminal: making a terminal: {why}"),
+        Step::DevLinks => format!("cannot create the symbolic links in /dev: {why}"),
+        Step::Terminal => format!("process.terminal: cannot create a terminal: {why}"),
         Step::ReadOnlyRoot => format!("root.readonly: {why}"),
         Step::Pivot => format!("error jailing process inside rootfs: pivot_root: {why}"),
         Step::RootPropagation => format!("linux.rootfsPropagation: {why}"),
         Step::Hostname => format!("hostname: sethostname: {why}"),
         Step::Domainname => format!("domainname: setdomainname: {why}"),
-        Step::Proc => format!("mounting a /proc for our own use: {why}"),
+        Step::Proc => format!("cannot mount a temporary /proc: {why}"),
         Step::Label if fault.index == 0 => format!("process.apparmorProfile: unable to apply apparmor profile: {why}"),
-        Step::Label if fault.index == 2 => format!("process.selinuxLabel: unable to label the keys: {why}"),
+        Step::Label if fault.index == 2 => format!("process.selinuxLabel: unable to label the keyring: {why}"),
         Step::Label => format!("process.selinuxLabel: unable to apply the label: {why}"),
         Step::Scheduler => format!("process.scheduler: sched_setattr: {why}"),
         Step::IoPriority => format!("process.ioPriority: ioprio_set: {why}"),
@@ -133,7 +135,7 @@ pub(crate) fn of_process(fault: Fault, process: Option<&Process>) -> Error {
         Step::Personality => format!("linux.personality: {why}"),
         Step::Affinity => format!("process.execCPUAffinity.final: sched_setaffinity: {why}"),
         Step::Null => format!("error reopening /dev/null inside container: open /dev/null: {why}"),
-        Step::Streams => format!("giving the user its standard streams: {why}"),
+        Step::Streams => format!("cannot change the owner of the standard streams: {why}"),
         Step::NoNewPrivileges => format!("process.noNewPrivileges: {why}"),
         Step::Bounding => format!("process.capabilities.bounding: {why}"),
         Step::WorkingDirectory => {
@@ -143,16 +145,16 @@ pub(crate) fn of_process(fault: Fault, process: Option<&Process>) -> Error {
         Step::WorkingDirectoryOutside => {
             "process.cwd: current working directory is outside of container mount namespace root -- possible container breakout detected".to_owned()
         }
-        Step::Groups => format!("process.user: becoming it: {why}"),
+        Step::Groups => format!("process.user: cannot switch to the user: {why}"),
         Step::Capabilities => format!("process.capabilities: unable to apply caps: {why}"),
         Step::Ambient => format!("process.capabilities.ambient: {why}"),
-        Step::Seccomp => format!("linux.seccomp: installing the filter: {why}"),
+        Step::Seccomp => format!("linux.seccomp: cannot install the filter: {why}"),
         Step::Program | Step::ProgramMissing if fault.errno == Errno::NOENT && !program.contains('/') => {
             format!("exec: {program:?}: executable file not found in $PATH")
         }
         Step::Program if fault.errno == Errno::NOENT => format!("exec: {program:?}: stat {program}: {why}"),
         Step::Program | Step::ProgramMissing => format!("exec: {program:?}: {why}"),
-        Step::Fifo => format!("waiting for the start: {why}"),
+        Step::Fifo => format!("cannot wait for the start of the container: {why}"),
         Step::Execute => format!("exec {program}: {why}"),
         other => format!("{other:?}: {why}"),
     };

@@ -49,7 +49,7 @@ pub(crate) fn filter(root: &Path, bundle: &Bundle, profile: &Profile, log: &Log)
     let profile = understood(bundle, profile)?;
     let program = Program::compile(&profile).doing(|| PLACE.to_owned())?;
     for name in Program::unknown_names(&profile) {
-        log.debug(|| format!("{PLACE}: system call {name:?} is unknown, passed over"));
+        log.debug(|| format!("{PLACE}: ignoring unknown system call {name:?}"));
     }
     let bytes = program.to_bytes();
     let _ = fs::create_dir(root.join(KEPT));

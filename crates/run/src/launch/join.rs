@@ -74,15 +74,12 @@ pub(crate) fn join(
     }
     steps.preserve_fds = options.preserve_fds;
     if !options.no_new_keyring {
-        steps.keyring = Some(c_string(
-            format!("_ses.{}", state.id),
-            "the container's name",
-        )?);
+        steps.keyring = Some(c_string(format!("_ses.{}", state.id), "the container ID")?);
     }
     steps.seccomp = filter::read(&dir.filter());
     if steps.seccomp.is_none() && dir.filter().exists() {
         return Err(Error::new(format!(
-            "{} is broken: the container's filter is not known",
+            "{} is damaged: the container's seccomp filter cannot be read",
             dir.filter().display()
         )));
     }
@@ -124,7 +121,7 @@ pub(crate) fn join(
         process: steps,
     };
     let (ours, theirs) =
-        Channel::pair(log.is_debug()).doing(|| "making a socket pair".to_owned())?;
+        Channel::pair(log.is_debug()).doing(|| "cannot create a socket pair".to_owned())?;
     log.debug(|| {
         format!(
             "=> nsexec container setup: clone3 to join process {}",
@@ -182,7 +179,7 @@ fn wait_for_program(pid: i32, status: Status, init: &OwnedFd) -> Result<()> {
         }
         if status == Status::Created {
             return Err(Error::new(
-                "a container that is not started can be joined by root alone: start it first",
+                "only root can exec in a container that is not started; start the container first",
             ));
         }
         if poll_in(init.as_fd(), 2) {
@@ -190,7 +187,7 @@ fn wait_for_program(pid: i32, status: Status, init: &OwnedFd) -> Result<()> {
         }
         if begun.elapsed() > PATIENCE {
             return Err(Error::new(
-                "the container's process has not become its program yet",
+                "timed out waiting for the container process to execute its program",
             ));
         }
     }
@@ -208,13 +205,13 @@ fn serve(
     loop {
         match channel
             .hear()
-            .doing(|| "listening to the process".to_owned())?
+            .doing(|| "cannot read from the process".to_owned())?
         {
             Some(Word::Did(step, _)) => {
                 log.debug(|| super::trace::of_process(step, Some(process)));
             }
             Some(Word::Made(pid)) => {
-                let pidfd = open_pidfd(pid).doing(|| "the process".to_owned())?;
+                let pidfd = open_pidfd(pid).doing(|| "cannot open the process".to_owned())?;
                 let _ = wait_for(child.pid);
                 *child = Cloned { pid, pidfd };
             }
@@ -223,14 +220,16 @@ fn serve(
             }
             Some(Word::Listener(listener)) => {
                 send_listener(state, Status::Running, child.pid, &listener)?;
-                channel.go_on().doing(|| "the process ended".to_owned())?;
+                channel
+                    .go_on()
+                    .doing(|| "the process has exited".to_owned())?;
             }
             Some(Word::Null) => {
                 let lent = lend_null();
                 lent.map_or_else(|| channel.go_on(), |lent| channel.give(lent.as_fd()))
-                    .doing(|| "the process ended".to_owned())?;
+                    .doing(|| "the process has exited".to_owned())?;
             }
-            Some(_) => return Err(Error::new("the process told what nobody asked it for")),
+            Some(_) => return Err(Error::new("the process sent an unexpected message")),
             None => break,
         }
     }

@@ -122,7 +122,7 @@ fn run(
     prepared: &mut prepare::Prepared,
 ) -> Result<OwnedFd> {
     let (ours, theirs) =
-        Channel::pair(log.is_debug()).doing(|| "making a socket pair".to_owned())?;
+        Channel::pair(log.is_debug()).doing(|| "cannot create a socket pair".to_owned())?;
     let into = prepared.entry_into.take();
     log.debug(|| trace::of_clone(&prepared.plan.namespaces, into.is_some()));
     let beside = prepared.state.rootless && !prepared.state.cgroup.is_v2();
@@ -183,7 +183,7 @@ fn start(
         } else {
             Ok(())
         };
-        done.doing(|| "protecting this process".to_owned())
+        done.doing(|| "cannot change the dumpable attribute of this process".to_owned())
     };
     open_up(true)?;
     let refused = |errno| match errno {
@@ -217,11 +217,11 @@ fn start(
     open_up(false)?;
     for (kind, own) in restore {
         enter_namespaces(own.as_fd(), kind)
-            .doing(|| "going back to our own namespaces".to_owned())?;
+            .doing(|| "cannot return to the runtime's own namespaces".to_owned())?;
     }
     match side? {
         Side::Parent(process) => Ok((process, between)),
-        Side::Child => Err(Error::new("a child that went on as its parent")),
+        Side::Child => Err(Error::new("a child process continued as its parent")),
     }
 }
 
@@ -236,15 +236,19 @@ fn enter_for_children(plan: &Plan, between: bool) -> Result<Vec<(u64, OwnedFd)>>
     let pid = libc::CLONE_NEWPID as u64;
     if !between && let Some(join) = plan.namespaces.join.iter().find(|join| join.kind == pid) {
         restore.push((pid, own("pid")?));
-        enter_namespaces(join.file.as_fd(), pid)
-            .doing(|| format!("linux.namespaces[{}]: entering it", join.index))?;
+        enter_namespaces(join.file.as_fd(), pid).doing(|| {
+            format!(
+                "linux.namespaces[{}]: cannot enter the namespace",
+                join.index
+            )
+        })?;
     }
     if let Some(offsets) = &plan.namespaces.new_time
         && !plan.namespaces.has_users()
     {
         restore.push((NEW_TIME, own("time")?));
         crate::sys::unshare_time()
-            .doing(|| "linux.namespaces: making a time namespace".to_owned())?;
+            .doing(|| "linux.namespaces: cannot create a time namespace".to_owned())?;
         if !offsets.is_empty() {
             std::fs::write("/proc/self/timens_offsets", offsets)
                 .doing(|| "linux.timeOffsets: writing /proc/self/timens_offsets".to_owned())?;

@@ -144,10 +144,7 @@ fn plan(
     steps.with_linux(linux)?;
     steps.preserve_fds = options.preserve_fds;
     if !options.no_new_keyring {
-        steps.keyring = Some(c_string(
-            format!("_ses.{}", state.id),
-            "the container's name",
-        )?);
+        steps.keyring = Some(c_string(format!("_ses.{}", state.id), "the container ID")?);
     }
     if let Some(filter) = filter {
         let flags = filter.program.flags();
@@ -197,7 +194,7 @@ fn plan(
     let bare_root = if root.is_none() {
         if !spec.mounts.is_empty() {
             warnings.push(
-                "mounts: none is made without a mount namespace, where it would be the host's"
+                "ignoring mounts: without a mount namespace they would appear on the host"
                     .to_owned(),
             );
         }

@@ -7,15 +7,19 @@ use crate::report::Step;
 
 /// What was about to be made.
 pub(super) fn of_clone(namespaces: &Namespaces, has_cgroup: bool) -> String {
-    let place = if has_cgroup { ", in its cgroup" } else { "" };
+    let place = if has_cgroup {
+        ", in the container's cgroup"
+    } else {
+        ""
+    };
     let (new, joined) = (namespaces.by_clone(), namespaces.join.len());
     let mounts = if namespaces.enters_mounts {
-        ", that of mounts made of one with few"
+        ", mount namespace copied from a prepared one"
     } else {
         ""
     };
     format!(
-        "=> nsexec container setup: clone3 with namespaces {new:#x}, {joined} to be joined{mounts}{place}"
+        "=> nsexec container setup: clone3 with namespaces {new:#x}, joining {joined}{mounts}{place}"
     )
 }
 
@@ -47,7 +51,7 @@ pub(super) fn of_init(step: Step, index: u16, spec: &Spec) -> String {
                 .and_then(|linux| linux.sysctl.keys().nth(at))
                 .map(String::as_str),
         ),
-        Step::CreateHook => format!("init: {index} createContainer hooks were run"),
+        Step::CreateHook => format!("init: ran {index} createContainer hooks"),
         Step::Hostname => format!("init: hostname {:?}", spec.hostname),
         Step::Domainname => format!("init: domainname {:?}", spec.domainname),
         step => of_process(step, spec.process.as_ref()),
@@ -58,22 +62,22 @@ pub(super) fn of_init(step: Step, index: u16, spec: &Spec) -> String {
 pub(super) fn of_process(step: Step, process: Option<&Process>) -> String {
     let text = match step {
         Step::Parent => return "child process in init()".to_owned(),
-        Step::Cgroup => "cgroup entered",
+        Step::Cgroup => "entered the cgroup",
         Step::Join => "setns into the container's namespaces",
-        Step::Users => "root of the user namespace",
-        Step::Time => "time namespace made",
-        Step::Session => "session and keyring made",
-        Step::CgroupNamespace => "cgroup namespace made",
-        Step::Loopback => "lo is up",
-        Step::PlaceRoot => "root.path is in its place",
-        Step::Device => "device nodes made",
-        Step::Mask => "masked and read-only paths covered",
+        Step::Users => "became root in the user namespace",
+        Step::Time => "created the time namespace",
+        Step::Session => "created the session and the keyring",
+        Step::CgroupNamespace => "created the cgroup namespace",
+        Step::Loopback => "brought up lo",
+        Step::PlaceRoot => "mounted root.path",
+        Step::Device => "created the device nodes",
+        Step::Mask => "masked the masked paths and made the read-only paths read-only",
         Step::Pivot => "pivot_root",
-        Step::Terminal => "terminal made",
+        Step::Terminal => "created the terminal",
         Step::Groups => {
             let user = process.map(|process| &process.user);
             let (uid, gid) = user.map_or((0, 0), |user| (user.uid, user.gid));
-            return format!("init: user {uid}:{gid}, capabilities and filter set");
+            return format!("init: set user {uid}:{gid}, capabilities and seccomp filter");
         }
         _ => return format!("init: {step:?}"),
     };

@@ -18,12 +18,15 @@ pub(super) fn source(
     process: BorrowedFd<'_>,
 ) -> Result<Result<OwnedFd, (Step, Errno)>> {
     let mounts = libc::CLONE_NEWNS as u64;
-    let own = File::open("/proc/self/ns/mnt").doing(|| "our own mount namespace".to_owned())?;
-    let here = name(Path::new(".")).doing(|| "our own directory".to_owned())?;
-    enter_namespaces(process, mounts).doing(|| "entering the container's mounts".to_owned())?;
+    let own = File::open("/proc/self/ns/mnt")
+        .doing(|| "cannot open the runtime's own mount namespace".to_owned())?;
+    let here =
+        name(Path::new(".")).doing(|| "cannot open the runtime's working directory".to_owned())?;
+    enter_namespaces(process, mounts)
+        .doing(|| "cannot enter the container's mount namespace".to_owned())?;
     let opened = source.open();
     enter_namespaces(own.as_fd(), mounts)
         .and_then(|()| fchdir(&here))
-        .doing(|| "going back to our own mounts".to_owned())?;
+        .doing(|| "cannot return to the runtime's own mount namespace".to_owned())?;
     Ok(opened)
 }

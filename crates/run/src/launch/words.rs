@@ -40,7 +40,7 @@ pub(super) fn serve(
 ) -> Result<()> {
     let spec = &bundle.spec;
     if prepared.plan.waits && !between {
-        log.debug(|| format!("mapping ids of process {}", child.pid));
+        log.debug(|| format!("mapping user and group IDs of process {}", child.pid));
         give_users(bundle, prepared, child.pid)?;
         go_on(channel)?;
     }
@@ -49,11 +49,12 @@ pub(super) fn serve(
     loop {
         match channel
             .hear()
-            .doing(|| "listening to the container's process".to_owned())?
+            .doing(|| "cannot read from the container process".to_owned())?
         {
             Some(Word::Did(step, index)) => log.debug(|| trace::of_init(step, index, spec)),
             Some(Word::Made(pid)) => {
-                let pidfd = open_pidfd(pid).doing(|| "the container's process".to_owned())?;
+                let pidfd =
+                    open_pidfd(pid).doing(|| "cannot open the container process".to_owned())?;
                 let _ = wait_for(child.pid);
                 *child = Cloned { pid, pidfd };
                 between = false;
@@ -102,7 +103,7 @@ pub(super) fn serve(
                     tree.map_err(|(step, errno)| explain(Fault { step, index, errno }, spec))?;
                 channel
                     .give(tree.as_fd())
-                    .doing(|| "the container's process ended".to_owned())?;
+                    .doing(|| "the container process has exited".to_owned())?;
             }
             Some(Word::Listener(listener)) => {
                 note(&mut prepared.state, child.pid)?;
@@ -118,12 +119,20 @@ pub(super) fn serve(
                     _ => error,
                 });
             }
-            Some(Word::Null) => return Err(Error::new("the process asked for what it has")),
+            Some(Word::Null) => {
+                return Err(Error::new(
+                    "the container process sent an unexpected request for /dev/null",
+                ));
+            }
             Some(Word::Ready) => break,
-            None if between => return Err(Error::new("the process between ended before its time")),
+            None if between => {
+                return Err(Error::new(
+                    "the intermediate process exited before it created the container process",
+                ));
+            }
             None => {
                 return Err(Error::new(
-                    "the container's process ended before it was ready",
+                    "the container process exited before it was ready",
                 ));
             }
         }
@@ -179,7 +188,7 @@ impl Notes {
 fn go_on(channel: &Channel) -> Result<()> {
     channel
         .go_on()
-        .doing(|| "the container's process ended".to_owned())
+        .doing(|| "the container process has exited".to_owned())
 }
 
 /// Gives a new user namespace its users, and its process what nobody in there may take.
@@ -213,7 +222,7 @@ fn give_users(bundle: &Bundle, prepared: &Prepared, pid: i32) -> Result<()> {
 fn note(state: &mut State, pid: i32) -> Result<()> {
     let started = process(pid).filter(|(_, alive)| *alive);
     let Some((start, _)) = started else {
-        return Err(Error::new("the container's process has ended"));
+        return Err(Error::new("the container process has exited"));
     };
     (state.pid, state.start_time) = (pid, start);
     Ok(())
@@ -223,7 +232,7 @@ fn tell_state(steps: &HookSteps, document: &Value) -> Result<()> {
     let Some(file) = &steps.state else {
         return Ok(());
     };
-    let told = || "telling hooks the container's state".to_owned();
+    let told = || "cannot write the container state for hooks".to_owned();
     ftruncate(file, 0).doing(told)?;
     seek(file, SeekFrom::Start(0)).doing(told)?;
     let mut file = std::fs::File::from(file.try_clone().doing(told)?);
@@ -259,7 +268,7 @@ pub(super) fn send_listener(
 ) -> Result<()> {
     let Some(agent) = &state.listener else {
         return Err(Error::new(
-            "linux.seccomp.listenerPath: it is empty, and an action is SCMP_ACT_NOTIFY",
+            "linux.seccomp.listenerPath: the path is empty, but the profile uses SCMP_ACT_NOTIFY",
         ));
     };
     let document = json!({

@@ -57,7 +57,7 @@ impl Devices {
         let namespace = OwnedFd::from(open(format!("/proc/{process}/ns/net"))?);
         if is_same(&home, &namespace).doing(section)? {
             return Err(Error::new(
-                "linux.netDevices: the container's network namespace is the runtime's own, where they are already",
+                "linux.netDevices: the container uses the runtime's network namespace, so no device can be moved",
             ));
         }
         let mut here = Socket::open().doing(section)?;
@@ -110,15 +110,15 @@ impl Devices {
         }
         let index = sent.doing(|| {
             format!(
-                "fail to move it to the container's network namespace as {:?}",
+                "fail to move the device to the container's network namespace as {:?}",
                 to.name
             )
         })?;
         let moved = self.moved.last();
         let addresses = moved.map_or(&[][..], |moved| &moved.addresses);
         give_addresses(&mut self.there, index, addresses)
-            .doing(|| "fail to set up its addresses".to_owned())?;
-        set_up(&mut self.there, index).doing(|| "fail to set it up".to_owned())
+            .doing(|| "fail to set up the addresses of the device".to_owned())?;
+        set_up(&mut self.there, index).doing(|| "fail to set up the device".to_owned())
     }
 
     /// Brings them home, as far as that goes.

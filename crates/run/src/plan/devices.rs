@@ -104,14 +104,18 @@ fn step(device: &Device, bound: Option<Copied>) -> Result<Option<DeviceStep>> {
         DeviceKind::Char => FileType::CharacterDevice,
         DeviceKind::Block => FileType::BlockDevice,
         DeviceKind::Fifo => FileType::Fifo,
-        DeviceKind::All => return Err(Error::new("type: a node is b, c, u or p")),
+        DeviceKind::All => {
+            return Err(Error::new(
+                "type: a device node needs the type b, c, u or p",
+            ));
+        }
     };
     let what = if let Some(copied) = bound {
         host_node(Path::new(&device.path), copied)?
     } else {
         let number = |value: i64, what: &str| {
             u32::try_from(value)
-                .map_err(|_| Error::new(format!("{what}: {value} is no device number")))
+                .map_err(|_| Error::new(format!("{what}: {value} is not a valid device number")))
         };
         DeviceWhat::Node {
             kind,

@@ -80,8 +80,10 @@ impl Few {
             return Ok(None);
         }
         let few = Self {
-            namespace: namespace.try_clone().doing(|| "a namespace".to_owned())?,
-            place: c_string(place.as_os_str().as_bytes(), "a place of a mount")?,
+            namespace: namespace
+                .try_clone()
+                .doing(|| "cannot duplicate the descriptor of a mount namespace".to_owned())?,
+            place: c_string(place.as_os_str().as_bytes(), "path of a mount")?,
             nothing,
             root: None,
         };

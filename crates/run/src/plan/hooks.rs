@@ -66,8 +66,11 @@ impl HookSteps {
             return Ok(Self::default());
         }
         let file = |name| {
-            memfd_create(name, MemfdFlags::CLOEXEC)
-                .map_err(|error| Error::new(format!("hooks.{stage}: a file in memory: {error}")))
+            memfd_create(name, MemfdFlags::CLOEXEC).map_err(|error| {
+                Error::new(format!(
+                    "hooks.{stage}: cannot create a file in memory: {error}"
+                ))
+            })
         };
         Ok(Self {
             steps,
@@ -89,9 +92,9 @@ pub(crate) fn check(hook: &Hook) -> Result<()> {
         return Err(Error::new(format!("path: {:?} is not absolute", hook.path)));
     }
     match hook.timeout {
-        Some(seconds) if seconds <= 0 => {
-            Err(Error::new(format!("timeout: {seconds} is not above 0")))
-        }
+        Some(seconds) if seconds <= 0 => Err(Error::new(format!(
+            "timeout: {seconds} is not greater than 0"
+        ))),
         _ => Ok(()),
     }
 }

@@ -36,7 +36,7 @@ impl Mappings {
             let (uids, gids) = &self.container_maps;
             if uids.is_empty() {
                 return Err(Error::new(
-                    "idmap mounts need uidMappings, or a user namespace of the container's",
+                    "idmap mounts need uidMappings, or a container with its own user namespace",
                 ));
             }
             (uids.clone(), gids.clone())
@@ -64,7 +64,9 @@ fn make(uids: &[IdMapping], gids: &[IdMapping]) -> Result<OwnedFd> {
         namespaces: libc::CLONE_NEWUSER as u64,
         ..CloneArgs::default()
     };
-    let process = match clone(&args).doing(|| "making a user namespace for a mount".to_owned())? {
+    let process = match clone(&args)
+        .doing(|| "cannot create a user namespace for an ID-mapped mount".to_owned())?
+    {
         Side::Parent(process) => process,
         Side::Child => loop {
             // Until it is killed, by the line below or with its parent.

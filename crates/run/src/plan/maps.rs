@@ -56,7 +56,7 @@ fn by_program(pid: i32, maps: &[IdMapping], name: &str) -> Result<()> {
     };
     let program = search::program(name).ok_or_else(|| {
         Error::new(format!(
-            "{field}: mapping tool not present: {name} is not in PATH (it comes with the package uidmap): {}",
+            "{field}: mapping tool not present: {name} is not in PATH (install the package uidmap): {}",
             meaning(Errno::PERM.raw_os_error())
         ))
     })?;

@@ -76,7 +76,7 @@ impl Plan {
             What::Source { source, .. } if step.index == index => Some(source),
             _ => None,
         });
-        let unknown = || Error::new(format!("mounts[{index}]: its source is not known"));
+        let unknown = || Error::new(format!("mounts[{index}]: the source is unknown"));
         sources.next().ok_or_else(unknown)
     }
 }

@@ -174,7 +174,9 @@ fn step(
     let below = Path::new(&mount.destination).strip_prefix(&rootfs).ok();
     let target = relative(below.and_then(Path::to_str).unwrap_or(&mount.destination));
     if target.is_empty() {
-        return Err(Error::new("the root itself is given by root.path"));
+        return Err(Error::new(
+            "cannot mount on /; the root filesystem is set by root.path",
+        ));
     }
     let bind = options.bind || mount.kind == "bind";
     let mut within_proc = WITHIN_PROC.contains(&target.as_str());
@@ -344,8 +346,8 @@ fn fresh(
 /// What of a source was not to be done.
 pub(crate) fn source_fault(step: Step) -> &'static str {
     match step {
-        Step::MountIds => ": mapping its ids (its file system may not be able to)",
-        Step::MountOptions => ": changing its options",
+        Step::MountIds => ": cannot map the IDs (the filesystem may not support ID-mapped mounts)",
+        Step::MountOptions => ": cannot change the mount options",
         _ => "",
     }
 }

@@ -162,13 +162,10 @@ fn file_name(kind: NamespaceKind) -> &'static str {
 fn check(file: &OwnedFd, kind: NamespaceKind) -> Result<()> {
     /// `NSFS_MAGIC`.
     const NSFS: i64 = 0x6e73_6673;
-    let fs = rustix::fs::fstatfs(file).doing(|| "looking at it".to_owned())?;
+    let fs = rustix::fs::fstatfs(file).doing(|| "cannot get its filesystem type".to_owned())?;
     let actual = namespace_kind(file.as_fd());
     if fs.f_type as i64 != NSFS || actual.is_some_and(|actual| actual != flag(kind)) {
-        return Err(Error::new(format!(
-            "it is no {} namespace",
-            file_name(kind)
-        )));
+        return Err(Error::new(format!("not a {} namespace", file_name(kind))));
     }
     Ok(())
 }
@@ -186,7 +183,7 @@ fn offsets(linux: &Linux) -> Result<String> {
     for (clock, offset) in &linux.time_offsets {
         if !matches!(clock.as_str(), "monotonic" | "boottime") {
             return Err(Error::new(format!(
-                "linux.timeOffsets.{clock}: there are monotonic and boottime"
+                "linux.timeOffsets.{clock}: unknown clock; use monotonic or boottime"
             )));
         }
         // Writing to a string cannot fail.

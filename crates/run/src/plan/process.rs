@@ -261,7 +261,7 @@ fn rlimit(index: usize, limit: &Rlimit) -> Result<(Resource, u64, u64)> {
     };
     if limit.soft > limit.hard {
         return Err(Error::new(format!(
-            "process.rlimits[{index}]: soft limit {} is above the hard limit {}",
+            "process.rlimits[{index}]: soft limit {} is greater than the hard limit {}",
             limit.soft, limit.hard
         )));
     }

@@ -81,7 +81,7 @@ impl RootPlan {
         };
         let look = rustix::fs::fstat(&tree).doing(told)?;
         if FileType::from_raw_mode(look.st_mode) != FileType::Directory {
-            return Err(Error::new(format!("{}: it is no directory", told())));
+            return Err(Error::new(format!("{}: not a directory", told())));
         }
         let propagation = match linux.rootfs_propagation.as_str() {
             "" => None,
@@ -128,7 +128,7 @@ impl RootPlan {
         // All of them are the volumes' already where there is no copy of the host's mounts to put them in.
         let elsewhere = elsewhere.filter(|_| few.is_none()).map(|(mount, path)| {
             let told = || path.display().to_string();
-            let path = c_string(path.as_os_str().as_bytes(), "a place of a mount")?;
+            let path = c_string(path.as_os_str().as_bytes(), "path of a mount")?;
             Ok((mount.try_clone().doing(told)?, path))
         });
         Ok(Self {
@@ -233,6 +233,6 @@ fn tells_of_the_kernel(rootfs: &Path) -> Result<Vec<CString>> {
     points
         .iter()
         .rev()
-        .map(|point| c_string(point.as_os_str().as_bytes(), "a place of a mount"))
+        .map(|point| c_string(point.as_os_str().as_bytes(), "path of a mount"))
         .collect()
 }

@@ -141,7 +141,7 @@ pub(crate) fn memory_policy(wanted: &MemoryPolicy) -> Result<(i32, Vec<u64>)> {
 pub(crate) fn personality(wanted: &Personality) -> Result<u32> {
     if let Some(flag) = wanted.flags.first() {
         return Err(Error::new(format!(
-            "linux.personality.flags: unsupported flag {flag:?}: none is defined"
+            "linux.personality.flags: unsupported flag {flag:?}: no flags are defined"
         )));
     }
     match wanted.domain.as_str() {

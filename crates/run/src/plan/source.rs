@@ -41,7 +41,9 @@ impl Source {
         let mapped = !mount.uid_mappings.is_empty() || !mount.gid_mappings.is_empty();
         let users = if mapped || options.idmap.is_some() {
             let users = mappings.users(&mount.uid_mappings, &mount.gid_mappings)?;
-            let users = users.try_clone().doing(|| "idmap".to_owned())?;
+            let users = users
+                .try_clone()
+                .doing(|| "cannot duplicate the descriptor of a user namespace".to_owned())?;
             Some((users, options.idmap == Some(Idmap::Tree)))
         } else {
             None

@@ -33,7 +33,7 @@ pub(crate) fn sysctls(linux: &Linux, namespaces: &Namespaces) -> Result<Vec<Sysc
     let one = |(name, value): (&String, &String)| {
         let told = format!("linux.sysctl[{name:?}]");
         let file =
-            file(name).ok_or_else(|| Error::new(format!("{told}: it is no setting's name")))?;
+            file(name).ok_or_else(|| Error::new(format!("{told}: not a valid sysctl name")))?;
         let refused = |why: &str| Err(Error::new(format!("{told}: sysctl {name:?} {why}")));
         let of_ipc = OF_IPC
             .iter()

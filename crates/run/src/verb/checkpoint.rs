@@ -9,7 +9,7 @@ use crate::state::Status;
 
 pub(super) const VERB: Verb = Verb {
     name: "checkpoint",
-    about: "write a running container out, to be restored later",
+    about: "checkpoint a running container",
     arguments: "CONTAINER",
     flags: &[
         HELP,
@@ -19,16 +19,16 @@ pub(super) const VERB: Verb = Verb {
             "parent-path",
             None,
             "DIR",
-            "images of an earlier --pre-dump, seen from --image-path",
+            "directory of an earlier --pre-dump, relative to --image-path",
         ),
-        switch("leave-running", None, "let it run on"),
-        TCP_ESTABLISHED,
         switch(
-            "tcp-skip-in-flight",
+            "leave-running",
             None,
-            "leave out TCP connections that are being made",
+            "leave the container running after the checkpoint",
         ),
-        switch("link-remap", None, "keep files that have no name any more"),
+        TCP_ESTABLISHED,
+        switch("tcp-skip-in-flight", None, "skip in-flight TCP connections"),
+        switch("link-remap", None, "allow files that are open but deleted"),
         EXT_UNIX_SK,
         SHELL_JOB,
         LAZY_PAGES,
@@ -36,19 +36,19 @@ pub(super) const VERB: Verb = Verb {
             "status-fd",
             None,
             "FD",
-            "write a zero byte there when lazy pages can be fetched",
+            "write a zero byte to this file descriptor when the lazy-pages server is ready",
         ),
         valued(
             "page-server",
             None,
             "ADDRESS:PORT",
-            "send memory to this server",
+            "send memory pages to this page server",
         ),
         FILE_LOCKS,
         switch(
             "pre-dump",
             None,
-            "write out memory alone, and let it run on",
+            "dump only the container's memory and leave the container running",
         ),
         MANAGE_CGROUPS_MODE,
         EMPTY_NS,
@@ -64,45 +64,44 @@ pub(super) const IMAGE_PATH: Flag = valued(
     "image-path",
     None,
     "DIR",
-    "where CRIU's images are (default: ./checkpoint)",
+    "directory for the CRIU image files (default: ./checkpoint)",
 );
 pub(super) const WORK_PATH: Flag = valued(
     "work-path",
     None,
     "DIR",
-    "where CRIU's logs go (default: beside the images)",
+    "directory for the CRIU log files (default: the image directory)",
 );
 pub(super) const TCP_ESTABLISHED: Flag =
-    switch("tcp-established", None, "keep open TCP connections");
-pub(super) const EXT_UNIX_SK: Flag = switch(
-    "ext-unix-sk",
-    None,
-    "allow Unix sockets whose other ends are outside",
-);
+    switch("tcp-established", None, "allow open TCP connections");
+pub(super) const EXT_UNIX_SK: Flag = switch("ext-unix-sk", None, "allow external Unix sockets");
 pub(super) const SHELL_JOB: Flag = switch(
     "shell-job",
     None,
-    "allow a terminal that is not the container's",
+    "allow shell jobs (a terminal outside the container)",
 );
-pub(super) const LAZY_PAGES: Flag =
-    switch("lazy-pages", None, "have memory fetched when it is touched");
-pub(super) const FILE_LOCKS: Flag = switch("file-locks", None, "keep locks on files");
+pub(super) const LAZY_PAGES: Flag = switch(
+    "lazy-pages",
+    None,
+    "use userfaultfd to restore memory pages on demand",
+);
+pub(super) const FILE_LOCKS: Flag = switch("file-locks", None, "handle file locks");
 pub(super) const MANAGE_CGROUPS_MODE: Flag = valued(
     "manage-cgroups-mode",
     None,
     "soft|full|strict|ignore",
-    "what CRIU does about cgroups (default: soft)",
+    "set the cgroup mode of CRIU (default: soft)",
 );
 pub(super) const EMPTY_NS: Flag = valued(
     "empty-ns",
     None,
     "network",
-    "make this namespace without what is set in it (always so)",
+    "create this namespace without restoring its properties (always done)",
 );
 pub(super) const AUTO_DEDUP: Flag = switch(
     "auto-dedup",
     None,
-    "drop what is in several images from all but one",
+    "enable automatic deduplication of memory images",
 );
 
 fn run(call: &Call<'_>) -> Result<u8> {
@@ -143,14 +142,14 @@ pub(super) fn options(parsed: &Parsed) -> Result<Options> {
         if !whole.is_dir() {
             let whole = whole.display();
             return Err(Error::new(format!(
-                "invalid --parent-path: {whole} is no directory"
+                "invalid --parent-path: {whole} is not a directory"
             )));
         }
     }
     let mode = parsed.text("manage-cgroups-mode")?.unwrap_or_default();
     let cgroups_mode = CGROUP_MODES.iter().find(|(name, _)| *name == mode);
     let (_, cgroups_mode) = cgroups_mode.ok_or_else(|| {
-        Error::new("invalid manage-cgroups-mode value: give soft, full, strict or ignore")
+        Error::new("invalid manage-cgroups-mode value: use soft, full, strict or ignore")
     })?;
     for namespace in parsed.values("empty-ns") {
         if namespace != "network" {

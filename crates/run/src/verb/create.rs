@@ -11,7 +11,7 @@ use crate::launch::{self, Console, Options};
 
 pub(super) const VERB: Verb = Verb {
     name: "create",
-    about: "make a container that waits for its start",
+    about: "create a container",
     arguments: "CONTAINER",
     flags: &[
         HELP,
@@ -34,30 +34,30 @@ pub(super) const BUNDLE: Flag = valued(
     "bundle",
     Some('b'),
     "DIR",
-    "the directory with config.json (default: this one)",
+    "path to the bundle directory (default: the current directory)",
 );
 pub(super) const CONSOLE_SOCKET: Flag = valued(
     "console-socket",
     None,
     "PATH",
-    "a socket that the terminal is sent by",
+    "path to an AF_UNIX socket that receives the master end of the terminal",
 );
 pub(super) const PID_FILE: Flag = valued(
     "pid-file",
     None,
     "FILE",
-    "write the process's number to this file",
+    "write the process ID to this file",
 );
 pub(super) const PIDFD_SOCKET: Flag = valued(
     "pidfd-socket",
     None,
     "PATH",
-    "a socket that a descriptor of the process is sent by",
+    "path to an AF_UNIX socket that receives a pidfd of the process",
 );
 pub(super) const NO_PIVOT: Flag = switch(
     "no-pivot",
     None,
-    "do without pivot_root, as on an initial ramdisk",
+    "do not use pivot_root, for a root filesystem on a ramdisk",
 );
 pub(super) const NO_NEW_KEYRING: Flag =
     switch("no-new-keyring", None, "keep the caller's session keyring");
@@ -65,19 +65,19 @@ pub(super) const PRESERVE_FDS: Flag = valued(
     "preserve-fds",
     None,
     "N",
-    "pass so many descriptors beyond the standard three on",
+    "pass N additional file descriptors to the process (stdio + $LISTEN_FDS + N in total)",
 );
 
 // On the command line, so that a version that does not know it says so.
 const GIVEN_MOUNTS: Flag = switch(
     "given-mounts",
     None,
-    "put the caller's mounts, which ORLOP_RUN_MOUNTS names, in their places",
+    "attach the mounts that ORLOP_RUN_MOUNTS lists",
 );
 
 fn run(call: &Call<'_>) -> Result<u8> {
     crate::heap::warm();
-    let id = call.parsed.only("the container's name")?;
+    let id = call.parsed.only("the container ID")?;
     let mut bundle = Bundle::open(&bundle_of(call.parsed))?;
     let console = call
         .parsed

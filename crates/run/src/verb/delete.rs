@@ -12,14 +12,14 @@ use crate::sys::{pidfd_signal, poll_in};
 
 pub(super) const VERB: Verb = Verb {
     name: "delete",
-    about: "forget a container that has ended",
+    about: "delete the resources of a stopped container",
     arguments: "CONTAINER",
     flags: &[
         HELP,
         switch(
             "force",
             Some('f'),
-            "kill it where it has not; one that is not there is no mistake",
+            "kill the container if it is still running; ignore a container that does not exist",
         ),
     ],
     flags_end: FlagsEnd::Nowhere,

@@ -14,7 +14,7 @@ use crate::state::{State, Status};
 
 pub(super) const VERB: Verb = Verb {
     name: "events",
-    about: "tell what a container uses, and when its memory runs out",
+    about: "display container events such as OOM notifications and resource usage",
     arguments: "CONTAINER",
     flags: &[
         HELP,
@@ -22,9 +22,13 @@ pub(super) const VERB: Verb = Verb {
             "interval",
             None,
             "TIME",
-            "how often it is told what is used (default: 5s)",
+            "set the interval between statistics (default: 5s)",
         ),
-        switch("stats", None, "tell what is used once"),
+        switch(
+            "stats",
+            None,
+            "display the container's statistics once and exit",
+        ),
     ],
     flags_end: FlagsEnd::Nowhere,
     enters: false,
@@ -81,7 +85,7 @@ fn follow(call: &Call<'_>, state: &State, interval: Duration) -> Result<u8> {
         let left = Timespec::try_from(left).doing(|| "--interval".to_owned())?;
         match poll(&mut wait, Some(&left)) {
             Err(rustix::io::Errno::INTR) => continue,
-            polled => polled.doing(|| "waiting".to_owned())?,
+            polled => polled.doing(|| "cannot wait for events".to_owned())?,
         };
         let [memory, end] = wait.map(|it| it.revents());
         if !memory.is_empty() {
@@ -122,7 +126,7 @@ fn tell(state: &State, kind: &str, data: Option<Stats>) -> Result<()> {
         id: &state.id,
         data,
     };
-    let mut line = serde_json::to_vec(&event).doing(|| "writing".to_owned())?;
+    let mut line = serde_json::to_vec(&event).doing(|| "cannot encode the event".to_owned())?;
     line.push(b'\n');
     let mut output = std::io::stdout();
     let written = output.write_all(&line).and_then(|()| output.flush());

@@ -15,41 +15,72 @@ use crate::state::StateDir;
 
 pub(super) const VERB: Verb = Verb {
     name: "exec",
-    about: "run another process in a container",
+    about: "execute a process in a container",
     arguments: "CONTAINER COMMAND [ARGUMENTS]",
     flags: &[
         HELP,
         create::CONSOLE_SOCKET,
-        valued("cwd", None, "DIR", "its working directory"),
-        valued("env", Some('e'), "NAME=VALUE", "add to its environment"),
-        switch("tty", Some('t'), "give it a terminal"),
-        valued("user", Some('u'), "UID[:GID]", "who it runs as"),
-        valued("additional-gids", Some('g'), "GID", "further groups of it"),
-        valued("process", Some('p'), "FILE", "all of it as JSON"),
-        switch("detach", Some('d'), "do not wait for its end"),
+        valued(
+            "cwd",
+            None,
+            "DIR",
+            "set the working directory of the process",
+        ),
+        valued(
+            "env",
+            Some('e'),
+            "NAME=VALUE",
+            "set an environment variable",
+        ),
+        switch("tty", Some('t'), "allocate a terminal"),
+        valued(
+            "user",
+            Some('u'),
+            "UID[:GID]",
+            "set the user ID and group ID of the process",
+        ),
+        valued(
+            "additional-gids",
+            Some('g'),
+            "GID",
+            "add a supplementary group ID",
+        ),
+        valued(
+            "process",
+            Some('p'),
+            "FILE",
+            "path to a process.json that describes the process",
+        ),
+        switch("detach", Some('d'), "detach from the process"),
         create::PID_FILE,
         create::PIDFD_SOCKET,
-        valued("process-label", None, "LABEL", "its label of SELinux's"),
-        valued("apparmor", None, "PROFILE", "its profile of AppArmor's"),
-        switch("no-new-privs", None, "it can never gain rights"),
+        valued(
+            "process-label",
+            None,
+            "LABEL",
+            "set the SELinux label of the process",
+        ),
+        valued(
+            "apparmor",
+            None,
+            "PROFILE",
+            "set the AppArmor profile of the process",
+        ),
+        switch("no-new-privs", None, "set no_new_privs for the process"),
         valued(
             "cap",
             Some('c'),
             "CAP",
-            "a capability that it has besides the container's",
+            "add a capability to the capabilities of the process",
         ),
         create::PRESERVE_FDS,
         valued(
             "cgroup",
             None,
             "[CONTROLLERS:]PATH",
-            "put it into a cgroup below the container's",
+            "run the process in a sub-cgroup of the container",
         ),
-        switch(
-            "ignore-paused",
-            None,
-            "start it even if the container stands still",
-        ),
+        switch("ignore-paused", None, "allow exec in a paused container"),
         switch("no-subreaper", None, "ignored"),
     ],
     flags_end: FlagsEnd::AtFirstArgument,
@@ -70,8 +101,8 @@ fn join(call: &Call<'_>) -> Result<u8> {
     let (id, command) = parsed
         .rest
         .split_first()
-        .ok_or_else(|| Error::new("the container's name is missing"))?;
-    let dir = StateDir::of(&call.globals.root, &text_of(id, "the container's name")?)?;
+        .ok_or_else(|| Error::new("the container ID is missing"))?;
+    let dir = StateDir::of(&call.globals.root, &text_of(id, "the container ID")?)?;
     let state = dir.load()?;
     let spec: Spec = json::read(&state.bundle.join(CONFIG))?;
     let linux = spec.linux;
@@ -121,7 +152,7 @@ fn process(
         return Err(Error::new("process args cannot be empty"));
     }
     let mut process = own.ok_or_else(|| {
-        Error::new("process: the section is missing in the container's config.json")
+        Error::new("process: this section is missing in the container's config.json")
     })?;
     process.args = command
         .iter()
@@ -168,9 +199,11 @@ fn process(
     }
     for gid in parsed.values("additional-gids") {
         let text = text_of(gid, "--additional-gids")?;
-        let gid = text
-            .parse()
-            .map_err(|_| Error::new(format!("--additional-gids: {text:?} is no group's number")))?;
+        let gid = text.parse().map_err(|_| {
+            Error::new(format!(
+                "--additional-gids: {text:?} is not a valid group ID"
+            ))
+        })?;
         process.user.additional_gids.push(gid);
     }
     Ok(process)

@@ -10,7 +10,7 @@ use crate::plan::options;
 
 pub(super) const VERB: Verb = Verb {
     name: "features",
-    about: "tell what this runtime can do, as JSON",
+    about: "show the enabled features as JSON",
     arguments: "",
     flags: &[HELP],
     flags_end: FlagsEnd::Nowhere,
@@ -57,8 +57,8 @@ fn run(_: &Call<'_>) -> Result<u8> {
         },
         "potentiallyUnsafeConfigAnnotations": ["org.systemd.property."],
     });
-    let text =
-        serde_json::to_string_pretty(&document).doing(|| "writing the document".to_owned())?;
+    let text = serde_json::to_string_pretty(&document)
+        .doing(|| "cannot encode the features".to_owned())?;
     println!("{text}");
     Ok(0)
 }

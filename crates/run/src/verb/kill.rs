@@ -12,11 +12,15 @@ use crate::sys::{open_pidfd, pidfd_signal};
 
 pub(super) const VERB: Verb = Verb {
     name: "kill",
-    about: "signal a container's process (SIGTERM by default)",
+    about: "send a signal to the container's init process (default: SIGTERM)",
     arguments: "CONTAINER [SIGNAL]",
     flags: &[
         HELP,
-        switch("all", Some('a'), "signal all processes in its cgroup"),
+        switch(
+            "all",
+            Some('a'),
+            "send the signal to all processes in the container's cgroup",
+        ),
     ],
     flags_end: FlagsEnd::Nowhere,
     enters: false,
@@ -68,9 +72,13 @@ fn run(call: &Call<'_>) -> Result<u8> {
     let (id, signal) = match call.parsed.rest.as_slice() {
         [id] => (id, libc::SIGTERM),
         [id, signal] => (id, parse(&text_of(signal, "the signal")?)?),
-        _ => return Err(Error::new("kill takes a container's name and a signal")),
+        _ => {
+            return Err(Error::new(
+                "kill needs a container ID and at most one signal",
+            ));
+        }
     };
-    let dir = StateDir::of(&call.globals.root, &text_of(id, "the container's name")?)?;
+    let dir = StateDir::of(&call.globals.root, &text_of(id, "the container ID")?)?;
     let state = dir.load()?;
     let alive = state.status(&dir) != Status::Stopped;
     let own_processes = state.namespaces & libc::CLONE_NEWPID as u64 != 0;
@@ -81,7 +89,7 @@ fn run(call: &Call<'_>) -> Result<u8> {
         }
         call.log.debug(|| {
             format!(
-                "sending signal {signal} to all in {:?}",
+                "sending signal {signal} to all processes in {:?}",
                 state.cgroup.paths()
             )
         });
@@ -98,7 +106,7 @@ fn run(call: &Call<'_>) -> Result<u8> {
     match pidfd_signal(init.as_fd(), signal) {
         Err(rustix::io::Errno::SRCH) => Err(not_running()),
         sent => sent
-            .doing(|| format!("signalling process {}", state.pid))
+            .doing(|| format!("cannot signal process {}", state.pid))
             .map(|()| 0),
     }
 }

@@ -17,9 +17,9 @@ pub(super) const VERB: Verb = Verb {
             "format",
             Some('f'),
             "table|json",
-            "how they are written (default: table)",
+            "set the output format (default: table)",
         ),
-        switch("quiet", Some('q'), "names only"),
+        switch("quiet", Some('q'), "display only container IDs"),
     ],
     flags_end: FlagsEnd::Nowhere,
     enters: false,
@@ -40,7 +40,8 @@ fn run(call: &Call<'_>) -> Result<u8> {
         Some("json") if containers.is_empty() => println!("null"),
         Some("json") => {
             let containers: Vec<_> = containers.iter().map(InOrder).collect();
-            let text = serde_json::to_string(&containers).doing(|| "writing them".to_owned())?;
+            let text =
+                serde_json::to_string(&containers).doing(|| "cannot encode the list".to_owned())?;
             println!("{text}");
         }
         Some(_) => return Err(Error::new("invalid format option")),

@@ -24,10 +24,11 @@ fn run(_: &Call<'_>) -> Result<u8> {
 
 fn page() -> String {
     let mut page = String::from(
-        ".TH ORLOP-RUN 8 \"\" \"orlop\"\n.SH NAME\norlop-run \\- run containers as the OCI describes them\n\
+        ".TH ORLOP-RUN 8 \"\" \"orlop\"\n.SH NAME\norlop-run \\- OCI container runtime\n\
          .SH SYNOPSIS\n.B orlop-run\n[\\fIflags\\fR] \\fIcommand\\fR [\\fIarguments\\fR]\n\
-         .SH DESCRIPTION\nMakes and runs containers of bundles: directories with a root file system and a\n\
-         .I config.json\nof the OCI runtime specification. The command line is runc's.\n.SH FLAGS\n",
+         .SH DESCRIPTION\n.B orlop-run\ncreates and runs containers from OCI bundles.\n\
+         A bundle is a directory with a root filesystem and a\n.I config.json\nof the OCI runtime specification.\n\
+         The command line is compatible with runc.\n.SH FLAGS\n",
     );
     flags(&mut page, GLOBAL);
     page.push_str(".SH COMMANDS\n");
@@ -43,9 +44,10 @@ fn page() -> String {
         flags(&mut page, verb.flags);
     }
     page.push_str(
-        ".SH EXIT STATUS\nThat of the container's process for\n.B run\nand\n.B exec\nin the foreground;\n\
-         255 where\n.B exec\ncould not run it, else 1 for what was not done.\n\
-         .SH SEE ALSO\n.BR orlop (1),\n.I docs/runtime.md\n",
+        ".SH EXIT STATUS\n.B run\nand\n.B exec\nin the foreground exit with the status of the container's process.\n\
+         .B exec\nexits with 255 if it cannot run the process.\n\
+         Other failed commands exit with 1, and an unknown command with 3.\n\
+         .SH SEE ALSO\n.BR orlop (1),\n.I docs/reference/orlop\\-run.md\n",
     );
     page
 }

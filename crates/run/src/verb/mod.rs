@@ -48,10 +48,7 @@ pub(crate) struct Call<'a> {
 impl Call<'_> {
     /// The container that is the one argument.
     fn container(&self) -> Result<StateDir> {
-        StateDir::of(
-            &self.globals.root,
-            &self.parsed.only("the container's name")?,
-        )
+        StateDir::of(&self.globals.root, &self.parsed.only("the container ID")?)
     }
 
     /// The same, with what is known of it.
@@ -71,7 +68,7 @@ impl Call<'_> {
     }
 }
 
-const HELP: Flag = switch("help", Some('h'), "tell what there is");
+const HELP: Flag = switch("help", Some('h'), "show help");
 
 /// All commands, as `help` lists them.
 pub(crate) const VERBS: &[Verb] = &[
@@ -107,7 +104,7 @@ pub(crate) fn print_version() {
 
 pub(crate) fn print_help() {
     println!(
-        "NAME:\n   orlop-run - an OCI runtime with runc's command line\n\nUSAGE:\n   orlop-run [FLAGS] COMMAND [ARGUMENTS]\n\nCOMMANDS:"
+        "NAME:\n   orlop-run - OCI container runtime, compatible with runc's command line\n\nUSAGE:\n   orlop-run [FLAGS] COMMAND [ARGUMENTS]\n\nCOMMANDS:"
     );
     for verb in VERBS {
         println!("  {:<12} {}", verb.name, verb.about);

@@ -7,7 +7,7 @@ use crate::state::Status;
 
 pub(super) const VERB: Verb = Verb {
     name: "pause",
-    about: "stop all of a container's processes where they stand",
+    about: "suspend all processes in a container",
     arguments: "CONTAINER",
     flags: &[HELP],
     flags_end: FlagsEnd::Nowhere,

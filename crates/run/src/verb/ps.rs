@@ -11,15 +11,15 @@ use crate::state::StateDir;
 
 pub(super) const VERB: Verb = Verb {
     name: "ps",
-    about: "list a container's processes",
-    arguments: "CONTAINER [ARGUMENTS OF PS]",
+    about: "display the processes in a container",
+    arguments: "CONTAINER [PS OPTIONS]",
     flags: &[
         HELP,
         valued(
             "format",
             Some('f'),
             "table|json",
-            "how they are listed (default: table)",
+            "set the output format (default: table)",
         ),
     ],
     flags_end: FlagsEnd::AtFirstArgument,
@@ -36,14 +36,17 @@ fn run(call: &Call<'_>) -> Result<u8> {
         .parsed
         .rest
         .split_first()
-        .ok_or_else(|| Error::new("the container's name is missing"))?;
-    let dir = StateDir::of(&call.globals.root, &text_of(id, "the container's name")?)?;
+        .ok_or_else(|| Error::new("the container ID is missing"))?;
+    let dir = StateDir::of(&call.globals.root, &text_of(id, "the container ID")?)?;
     let state = dir.load()?;
     call.may_lack_cgroups("ps");
     let pids = state.cgroup.pids(true)?;
     let output = match call.parsed.text("format")?.as_deref() {
         None | Some("table") => table(&pids, arguments)?,
-        Some("json") => serde_json::to_string(&pids).doing(|| "writing".to_owned())? + "\n",
+        Some("json") => {
+            serde_json::to_string(&pids).doing(|| "cannot encode the process list".to_owned())?
+                + "\n"
+        }
         Some(_) => return Err(Error::new("invalid format option")),
     };
     let written = std::io::stdout().write_all(output.as_bytes());
@@ -64,18 +67,18 @@ fn table(pids: &[i32], arguments: &[OsString]) -> Result<String> {
         .stdin(Stdio::null())
         .stdout(Stdio::piped())
         .spawn()
-        .doing(|| "running ps".to_owned())?;
+        .doing(|| "cannot run ps".to_owned())?;
     let output = child
         .stdout
         .take()
         .map(|it| orlop_disk::read_whole_text(it, LIMIT));
-    let status = child.wait().doing(|| "running ps".to_owned())?;
+    let status = child.wait().doing(|| "cannot run ps".to_owned())?;
     let output = output
         .transpose()
-        .doing(|| "reading what ps tells".to_owned())?
+        .doing(|| "cannot read the output of ps".to_owned())?
         .unwrap_or_default();
     if !status.success() {
-        return Err(Error::new(format!("ps ended with {status}")));
+        return Err(Error::new(format!("ps failed: {status}")));
     }
     lines(&output, pids)
 }

@@ -12,7 +12,7 @@ use crate::launch::write_pid;
 
 pub(super) const VERB: Verb = Verb {
     name: "restore",
-    about: "let a container go on that was written out",
+    about: "restore a container from a checkpoint",
     arguments: "CONTAINER",
     flags: &[
         HELP,
@@ -25,14 +25,18 @@ pub(super) const VERB: Verb = Verb {
         checkpoint::SHELL_JOB,
         checkpoint::FILE_LOCKS,
         checkpoint::MANAGE_CGROUPS_MODE,
-        switch("detach", Some('d'), "do not wait for its end"),
+        switch("detach", Some('d'), "detach from the container's process"),
         create::PID_FILE,
         switch(
             "no-subreaper",
             None,
-            "ignored: orphans are left to who is there for them",
+            "ignored; orlop-run never becomes a subreaper",
         ),
-        switch("no-pivot", None, "ignored: CRIU turns over to the root"),
+        switch(
+            "no-pivot",
+            None,
+            "ignored; CRIU enters the root filesystem itself",
+        ),
         checkpoint::EMPTY_NS,
         checkpoint::AUTO_DEDUP,
         checkpoint::LAZY_PAGES,
@@ -40,13 +44,13 @@ pub(super) const VERB: Verb = Verb {
             "lsm-profile",
             None,
             "TYPE:NAME",
-            "the profile of a security module, instead of the one it had",
+            "set an LSM profile for the restored process (TYPE is apparmor or selinux)",
         ),
         valued(
             "lsm-mount-context",
             None,
             "CONTEXT",
-            "the label of mounts, instead of the one they had",
+            "set an LSM mount context for the restored mounts",
         ),
     ],
     flags_end: FlagsEnd::Nowhere,
@@ -59,7 +63,7 @@ fn restore(call: &Call<'_>) -> Result<u8> {
     if !rustix::process::geteuid().is_root() {
         call.log.warn("orlop-run restore is untested without root");
     }
-    let id = call.parsed.only("the container's name")?;
+    let id = call.parsed.only("the container ID")?;
     let detach = call.parsed.is_on("detach")?;
     let bundle = Bundle::open(&create::bundle_of(call.parsed))?;
     let process = bundle.spec.process.as_ref();

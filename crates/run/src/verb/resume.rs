@@ -7,7 +7,7 @@ use crate::state::Status;
 
 pub(super) const VERB: Verb = Verb {
     name: "resume",
-    about: "let a paused container go on",
+    about: "resume all processes in a paused container",
     arguments: "CONTAINER",
     flags: &[HELP],
     flags_end: FlagsEnd::Nowhere,

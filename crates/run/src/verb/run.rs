@@ -11,14 +11,14 @@ use crate::launch::{self, Console};
 
 pub(super) const VERB: Verb = Verb {
     name: "run",
-    about: "make a container, start it and wait for its end",
+    about: "create and run a container",
     arguments: "CONTAINER",
     flags: &[
         HELP,
         create::BUNDLE,
         create::CONSOLE_SOCKET,
-        switch("detach", Some('d'), "do not wait for its end"),
-        switch("keep", None, "keep it after its end"),
+        switch("detach", Some('d'), "detach from the container's process"),
+        switch("keep", None, "do not delete the container after it exits"),
         create::PID_FILE,
         create::PIDFD_SOCKET,
         create::NO_PIVOT,
@@ -27,7 +27,7 @@ pub(super) const VERB: Verb = Verb {
         switch(
             "no-subreaper",
             None,
-            "ignored: orphans are left to who is there for them",
+            "ignored; orlop-run never becomes a subreaper",
         ),
     ],
     flags_end: FlagsEnd::Nowhere,
@@ -37,7 +37,7 @@ pub(super) const VERB: Verb = Verb {
 };
 
 fn run(call: &Call<'_>) -> Result<u8> {
-    let id = call.parsed.only("the container's name")?;
+    let id = call.parsed.only("the container ID")?;
     let detach = call.parsed.is_on("detach")?;
     let bundle = Bundle::open(&create::bundle_of(call.parsed))?;
     if !bundle.starts {
@@ -110,5 +110,5 @@ pub(super) fn own_terminal(console: &Console) -> Result<Option<std::os::fd::Owne
     let Some(socket) = socket.borrow_mut().take() else {
         return Ok(None);
     };
-    crate::sys::receive(socket.as_fd()).doing(|| "receiving the terminal".to_owned())
+    crate::sys::receive(socket.as_fd()).doing(|| "cannot receive the terminal".to_owned())
 }

@@ -11,7 +11,7 @@ use crate::error::{Error, Result, While};
 
 pub(super) const VERB: Verb = Verb {
     name: "spec",
-    about: "write a config.json to begin with",
+    about: "create a new specification file (config.json)",
     arguments: "",
     flags: &[
         HELP,
@@ -19,9 +19,13 @@ pub(super) const VERB: Verb = Verb {
             "bundle",
             Some('b'),
             "DIR",
-            "where it is written (default: here)",
+            "path to the bundle directory (default: the current directory)",
         ),
-        switch("rootless", None, "for a user with few rights"),
+        switch(
+            "rootless",
+            None,
+            "create a configuration for a rootless container",
+        ),
     ],
     flags_end: FlagsEnd::Nowhere,
     enters: false,
@@ -45,7 +49,8 @@ fn run(call: &Call<'_>) -> Result<u8> {
     if call.parsed.is_on("rootless")? {
         for_few_rights(&mut document);
     }
-    let text = serde_json::to_vec_pretty(&document).doing(|| "writing it".to_owned())?;
+    let text = serde_json::to_vec_pretty(&document)
+        .doing(|| "cannot encode the configuration".to_owned())?;
     std::fs::write(&path, text).doing(|| format!("writing {}", path.display()))?;
     Ok(0)
 }

@@ -13,7 +13,7 @@ use crate::sys::poll_in;
 
 pub(super) const VERB: Verb = Verb {
     name: "start",
-    about: "let a created container go",
+    about: "start a created container",
     arguments: "CONTAINER",
     flags: &[HELP],
     flags_end: FlagsEnd::Nowhere,
@@ -59,7 +59,7 @@ pub(super) fn start(dir: &StateDir, state: &State, init: BorrowedFd<'_>) -> Resu
         }
         if begun.elapsed() > PATIENCE {
             return Err(Error::new(
-                "the container's process does not take note of its start",
+                "timed out waiting for the container process to start",
             ));
         }
     }

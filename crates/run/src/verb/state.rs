@@ -7,7 +7,7 @@ use crate::state::InOrder;
 
 pub(super) const VERB: Verb = Verb {
     name: "state",
-    about: "tell what a container is at, as JSON",
+    about: "output the state of a container as JSON",
     arguments: "CONTAINER",
     flags: &[HELP],
     flags_end: FlagsEnd::Nowhere,
@@ -20,7 +20,7 @@ fn run(call: &Call<'_>) -> Result<u8> {
     let (dir, state) = call.known()?;
     let document = state.document(state.status(&dir));
     let text = serde_json::to_string_pretty(&InOrder(&document))
-        .doing(|| "writing the state".to_owned())?;
+        .doing(|| "cannot encode the container state".to_owned())?;
     println!("{text}");
     Ok(0)
 }

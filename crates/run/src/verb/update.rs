@@ -13,7 +13,7 @@ use crate::state::Status;
 
 pub(super) const VERB: Verb = Verb {
     name: "update",
-    about: "give a container other limits",
+    about: "update container resource constraints",
     arguments: "CONTAINER",
     flags: &[
         HELP,
@@ -21,85 +21,95 @@ pub(super) const VERB: Verb = Verb {
             "resources",
             Some('r'),
             "FILE|-",
-            "limits as linux.resources of a config.json has them; other flags are ignored then",
+            "path to a JSON file with linux.resources of a config.json; other flags are then ignored",
         ),
         valued(
             "blkio-weight",
             None,
             "NUMBER",
-            "weight of its block IO, 10 to 1000",
+            "set the block IO weight, 10 to 1000",
         ),
-        valued("cpu-period", None, "MICROSECONDS", "length of a period"),
+        valued("cpu-period", None, "MICROSECONDS", "set the CPU CFS period"),
         valued(
             "cpu-quota",
             None,
             "MICROSECONDS",
-            "CPU time in each period, -1 for no limit",
+            "set the CPU CFS quota for each period, -1 for no limit",
         ),
-        valued(
-            "cpu-burst",
-            None,
-            "MICROSECONDS",
-            "CPU time that may be saved up",
-        ),
+        valued("cpu-burst", None, "MICROSECONDS", "set the CPU CFS burst"),
         valued(
             "cpu-share",
             None,
             "NUMBER",
-            "weight of its CPU time, 2 to 262144",
+            "set the CPU shares, 2 to 262144",
         ),
         valued(
             "cpu-rt-period",
             None,
             "MICROSECONDS",
-            "length of a period of real-time scheduling",
+            "set the CPU real-time period",
         ),
         valued(
             "cpu-rt-runtime",
             None,
             "MICROSECONDS",
-            "real-time scheduling in each period",
+            "set the CPU real-time runtime for each period",
         ),
-        valued("cpuset-cpus", None, "LIST", "CPUs, as 0-3,7"),
-        valued("cpuset-mems", None, "LIST", "memory nodes, as 0-1"),
+        valued(
+            "cpuset-cpus",
+            None,
+            "LIST",
+            "set the CPUs that the container may use, for example 0-3,7",
+        ),
+        valued(
+            "cpuset-mems",
+            None,
+            "LIST",
+            "set the memory nodes that the container may use, for example 0-1",
+        ),
         valued("kernel-memory", None, "BYTES", "ignored"),
         valued("kernel-memory-tcp", None, "BYTES", "ignored"),
-        valued("memory", None, "BYTES", "memory, -1 for no limit"),
+        valued(
+            "memory",
+            None,
+            "BYTES",
+            "set the memory limit, -1 for no limit",
+        ),
         valued(
             "cpu-idle",
             None,
             "0|1",
-            "whether it runs only when nothing else does",
+            "set SCHED_IDLE for the cgroup (1) or reset it (0)",
         ),
         valued(
             "memory-reservation",
             None,
             "BYTES",
-            "memory that is left to it when memory is short",
+            "set the memory reservation (soft limit)",
         ),
         valued(
             "memory-swap",
             None,
             "BYTES",
-            "memory and swap together, -1 for no limit",
+            "set the limit of memory plus swap, -1 for no limit",
         ),
         valued(
             "pids-limit",
             None,
             "NUMBER",
-            "processes and threads, -1 for no limit",
+            "set the maximum number of processes and threads, -1 for no limit",
         ),
         valued(
             "l3-cache-schema",
             None,
             "SCHEMA",
-            "its share of the third level cache",
+            "set the Intel RDT L3 cache schema",
         ),
         valued(
             "mem-bw-schema",
             None,
             "SCHEMA",
-            "its share of the memory bandwidth",
+            "set the Intel RDT memory bandwidth schema",
         ),
     ],
     flags_end: FlagsEnd::Nowhere,
@@ -179,7 +189,7 @@ fn number<T: std::str::FromStr>(parsed: &Parsed, name: &str) -> Result<Option<T>
     let number = text.parse();
     let wrong = |_| {
         Error::new(format!(
-            "invalid value for {name}: {text:?} is not a number that fits"
+            "invalid value for {name}: {text:?} is not a valid number"
         ))
     };
     number.map(Some).map_err(wrong)
@@ -192,7 +202,7 @@ fn bytes(name: &str, text: &str) -> Result<i64> {
     }
     let wrong = || {
         Error::new(format!(
-            "invalid value for {name}: {text:?} is no amount: write it as 64m or 1.5GiB"
+            "invalid value for {name}: {text:?} is not a size; use a form such as 64m or 1.5GiB"
         ))
     };
     let end = text

@@ -268,7 +268,7 @@ fn an_update_that_makes_no_sense_changes_nothing() {
     for (arguments, said) in [
         (
             &["update", "--memory", "much"][..],
-            "invalid value for memory: \\\"much\\\" is no amount",
+            "invalid value for memory: \\\"much\\\" is not a size",
         ),
         (
             &["update", "--cpu-quota", "1.5"],

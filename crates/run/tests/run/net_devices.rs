@@ -226,7 +226,7 @@ fn devices_are_back_where_the_container_cannot_be_made() {
     there.ip("link add net0 type veth peer name more");
     let mut config = moving(&rig, SHOW, json!({ "eth7": { "name": "net0" } }));
     joining(&mut config, &there.path());
-    let why = "linux.netDevices[\\\"eth7\\\"]: fail to move it to the container's network namespace as \\\"net0\\\": file exists";
+    let why = "linux.netDevices[\\\"eth7\\\"]: fail to move the device to the container's network namespace as \\\"net0\\\": file exists";
     refused(&home, &rig, &config, why);
 }
 
@@ -247,7 +247,7 @@ fn what_cannot_be_moved_is_refused() {
         ),
         (
             json!({ "lo": {} }),
-            "linux.netDevices[\\\"lo\\\"]: fail to move it",
+            "linux.netDevices[\\\"lo\\\"]: fail to move the device",
         ),
     ] {
         refused(&home, &rig, &moving(&rig, SHOW, devices), why);
@@ -258,7 +258,7 @@ fn what_cannot_be_moved_is_refused() {
         &home,
         &rig,
         &config,
-        "linux.netDevices: the container's network namespace is the runtime's own",
+        "linux.netDevices: the container uses the runtime's network namespace",
     );
     config["linux"]["namespaces"]
         .as_array_mut()

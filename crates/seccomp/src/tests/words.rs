@@ -36,7 +36,7 @@ fn what_runc_refuses_is_refused_in_its_words() {
     }
     let seventh = r#"{"defaultAction":"SCMP_ACT_ALLOW","syscalls":[{"names":["read"],"action":"SCMP_ACT_ERRNO",
         "args":[{"index":6,"value":1,"op":"SCMP_CMP_EQ"}]}]}"#;
-    assert!(refusal(seventh).contains("syscall read: there is no argument 6"));
+    assert!(refusal(seventh).contains("syscall read: argument 6 does not exist"));
     let both = r#"{"defaultAction":"SCMP_ACT_ALLOW","syscalls":[
         {"names":["read"],"action":"SCMP_ACT_ERRNO","args":[{"index":0,"value":1,"op":"SCMP_CMP_EQ"}]},
         {"names":["read"],"action":"SCMP_ACT_TRAP","args":[{"index":0,"value":1,"op":"SCMP_CMP_EQ"}]}]}"#;

@@ -84,7 +84,7 @@ impl Controller for Proxy<'_> {
 
     fn start(&self, pod: &PodDir, _: &Endpoint) -> Result<Endpoint> {
         let answer = self.call("Start", self.of(pod), Some(BOOT_LIMIT))?;
-        let garbled = || Error::Garbled("the controller's answer to Start".into());
+        let garbled = || Error::Garbled("the controller's response to Start".into());
         let (mut pid, mut version, mut address) = (0, 0, String::new());
         for field in fields(&answer) {
             let field = field.ok_or_else(garbled)?;
@@ -102,8 +102,8 @@ impl Controller for Proxy<'_> {
         };
         let mut endpoint = endpoint.ok_or_else(|| {
             Error::Failed(format!(
-                "the controller says that tasks are served at {address:?}; only ttrpc and gRPC are \
-                 supported, at unix sockets and by vsock"
+                "the controller reported the task address {address:?}; only ttrpc and gRPC over \
+                 unix sockets or vsock are supported"
             ))
         })?;
         endpoint.pid = server_of(pod, &endpoint, pid)?;
@@ -158,13 +158,13 @@ pub(crate) fn is_one(address: &Path, name: &str, limit: Duration) -> Result<()> 
         Err(Error::Failed(format!("{what}: {remedy}")))
     };
     match std::fs::metadata(address) {
-        Ok(file) if !file.file_type().is_socket() => return wrong(format!("{at} is no socket")),
-        Err(error) => return wrong(format!("there is no controller at {at} ({error})")),
+        Ok(file) if !file.file_type().is_socket() => return wrong(format!("{at} is not a socket")),
+        Err(error) => return wrong(format!("cannot find a controller at {at} ({error})")),
         Ok(_) => {}
     }
     let endpoint = Endpoint::of_controller(address);
     if endpoint.is_gone() {
-        return wrong(format!("nobody listens at {at}"));
+        return wrong(format!("no process listens at {at}"));
     }
     // Nobody has a sandbox of that name; who makes any says so.
     let ask = Writer::default()
@@ -174,12 +174,12 @@ pub(crate) fn is_one(address: &Path, name: &str, limit: Duration) -> Result<()> 
     let called = Client::connect(&endpoint)
         .and_then(|mut client| client.call(SERVICE, "Status", &ask, Some(limit)));
     match called {
-        Err(Error::Refused { code, .. }) if code == UNIMPLEMENTED => {
-            wrong(format!("who listens at {at} does not serve {SERVICE}"))
-        }
-        Err(error @ (Error::Io { .. } | Error::Garbled(_))) => {
-            wrong(format!("who listens at {at} does not speak gRPC ({error})"))
-        }
+        Err(Error::Refused { code, .. }) if code == UNIMPLEMENTED => wrong(format!(
+            "the process that listens at {at} does not serve {SERVICE}"
+        )),
+        Err(error @ (Error::Io { .. } | Error::Garbled(_))) => wrong(format!(
+            "the process that listens at {at} does not speak gRPC ({error})"
+        )),
         _ => Ok(()),
     }
 }
@@ -232,8 +232,6 @@ fn server_of(pod: &PodDir, endpoint: &Endpoint, told: u32) -> Result<u32> {
     let mut alive = possible.filter(alive);
     alive.next().ok_or_else(|| {
         let at = endpoint.place();
-        Error::Failed(format!(
-            "the process is not known that serves tasks at {at}"
-        ))
+        Error::Failed(format!("cannot find the process that serves tasks at {at}"))
     })
 }

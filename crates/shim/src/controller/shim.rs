@@ -40,7 +40,7 @@ impl Controller for Shim<'_> {
             return Ok(endpoint.with_pid(pid));
         }
         Err(Error::Garbled(
-            "the process that the shim tells at StartSandbox".into(),
+            "the process ID in the shim's response to StartSandbox".into(),
         ))
     }
 

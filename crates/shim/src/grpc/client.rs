@@ -46,9 +46,7 @@ impl Client {
         self.reactor.block_on(async {
             match limit {
                 Some(limit) => timeout(limit, call).await.unwrap_or_else(|_| {
-                    Err(Error::Failed(format!(
-                        "{method} was not answered within {limit:?}"
-                    )))
+                    Err(Error::Failed(format!("{method} timed out after {limit:?}")))
                 }),
                 None => call.await,
             }
@@ -94,7 +92,7 @@ async fn call(
         let _ = body.flow_control().release_capacity(bytes.len());
         if answer.len() + bytes.len() > HEAD + LARGEST {
             return Err(Error::Failed(format!(
-                "the answer to {method} has more than 4 MiB"
+                "the response to {method} is larger than 4 MiB"
             )));
         }
         answer.extend(&bytes);
@@ -133,7 +131,7 @@ pub(super) fn failed(method: &str) -> impl Fn(h2::Error) -> Error + use<> {
 }
 
 pub(super) fn garbled(method: &str) -> Error {
-    Error::Garbled(format!("the answer to {method}"))
+    Error::Garbled(format!("the response to {method}"))
 }
 
 /// A message as it is sent, not compressed.

@@ -53,7 +53,7 @@ impl Stream {
     pub(crate) fn send(&mut self, message: &[u8]) -> Result<()> {
         let mut message = framed(message);
         let (to, failed) = (&mut self.to, failed(&self.method));
-        let gone = || Error::Failed("nobody listens on the stream any more".into());
+        let gone = || Error::Failed("the peer closed the stream".into());
         self.reactor.block_on(async {
             while !message.is_empty() {
                 to.reserve_capacity(message.len());
@@ -91,7 +91,9 @@ impl Stream {
         reactor.block_on(async {
             match limit {
                 Some(limit) => timeout(limit, next).await.unwrap_or_else(|_| {
-                    Err(Error::Failed(format!("nothing was said within {limit:?}")))
+                    Err(Error::Failed(format!(
+                        "no message arrived within {limit:?}"
+                    )))
                 }),
                 None => next.await,
             }

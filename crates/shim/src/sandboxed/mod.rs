@@ -55,7 +55,7 @@ pub(crate) fn run(
         _ => {
             let program = runtime.name();
             return Err(Error::Usage(format!(
-                "{command} is nothing that {program} can do"
+                "{program} does not support the command {command}"
             )));
         }
     }

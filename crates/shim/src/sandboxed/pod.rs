@@ -95,13 +95,7 @@ fn begin(runtime: &Runtime, state: &StateDir, pod: &PodDir, container: &Spec) ->
     let told = runtime.answer(&["state", &pod.id].map(Into::into))?;
     let told: serde_json::Value = serde_json::from_str(&told).unwrap_or_default();
     let pid = told["pid"].as_u64().and_then(|pid| u32::try_from(pid).ok());
-    let garbled = || {
-        Error::Garbled(format!(
-            "the state of {} that {} tells",
-            pod.id,
-            runtime.name()
-        ))
-    };
+    let garbled = || Error::Garbled(format!("the state of {} from {}", pod.id, runtime.name()));
     let sandbox = Endpoint {
         socket: PathBuf::new(),
         version: 0,

@@ -149,7 +149,7 @@ impl Runtime {
                 _ => {
                     let _ = child.kill();
                     let _ = child.wait();
-                    let problem = format!("{doing} has not ended within {LIMIT:?}");
+                    let problem = format!("{doing} timed out after {LIMIT:?}");
                     return Err(Error::Failed(problem));
                 }
             }

@@ -152,20 +152,16 @@ fn start_here(runtime: &Runtime, task: &TaskDir) -> Result<()> {
 
 /// `start`: the one that stands for the container's process starts it.
 pub(super) fn start(task: &TaskDir) -> Result<()> {
-    let mut door = connect(task).map_err(|_| {
-        Error::Failed(format!(
-            "container {} is not waiting to be started",
-            task.id
-        ))
-    })?;
+    let mut door = connect(task)
+        .map_err(|_| Error::Failed(format!("container {} is not in the created state", task.id)))?;
     let failed = |doing| Error::file(doing, &task.dir);
-    writeln!(door, "{START}").map_err(failed("writing to the door of"))?;
-    let said =
-        orlop_disk::read_start(door, LONGEST_WORD).map_err(failed("reading from the door of"))?;
+    writeln!(door, "{START}").map_err(failed("writing to the start socket in"))?;
+    let said = orlop_disk::read_start(door, LONGEST_WORD)
+        .map_err(failed("reading from the start socket in"))?;
     match &*String::from_utf8_lossy(&said) {
         "ok" => Ok(()),
         "" => Err(Error::Failed(format!(
-            "what stands for container {} has ended",
+            "the proxy process of container {} has exited",
             task.id
         ))),
         problem => Err(Error::Failed(problem.to_owned())),
@@ -414,7 +410,7 @@ fn streams(command: &mut std::process::Command) -> Result<()> {
     let own = |fd: std::os::fd::BorrowedFd<'_>| {
         let copy = fd.try_clone_to_owned();
         copy.map(Stdio::from).map_err(|source| Error::Io {
-            doing: "passing the standard streams on".into(),
+            doing: "duplicating the standard streams".into(),
             source,
         })
     };
@@ -431,7 +427,7 @@ fn on_terminal(command: &mut std::process::Command, end: OwnedFd) -> Result<()> 
     let copy = || {
         let copied = end.try_clone();
         copied.map_err(|source| Error::Io {
-            doing: "copying a terminal's descriptor".into(),
+            doing: "duplicating the file descriptor of a terminal".into(),
             source,
         })
     };

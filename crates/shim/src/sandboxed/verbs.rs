@@ -20,7 +20,7 @@ pub(super) fn create(
     let bundle = words.needed("--bundle")?;
     let task = state.task(&words.word(0)?)?;
     if task.exists() {
-        let problem = format!("there is a container {} already", task.id);
+        let problem = format!("container {} already exists", task.id);
         return Err(Error::Failed(problem));
     }
     let spec = Spec::read(&bundle)?;

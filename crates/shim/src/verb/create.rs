@@ -16,7 +16,7 @@ pub(crate) fn run(settings: &Settings, state: &StateDir, words: &Words) -> Resul
     let bundle = words.needed("--bundle")?;
     let task = state.task(&words.word(0)?)?;
     if task.exists() {
-        let problem = format!("there is a container {} already", task.id);
+        let problem = format!("container {} already exists", task.id);
         return Err(Error::Failed(problem));
     }
     let spec = Spec::read(&bundle)?;
@@ -24,7 +24,7 @@ pub(crate) fn run(settings: &Settings, state: &StateDir, words: &Words) -> Resul
         return supervisor::make(settings, &state.pod(&task.id)?, words, &bundle);
     }
     if spec.terminal() != words.option("--console-socket").is_some() {
-        let problem = "a terminal is wanted in one of specification and command line only";
+        let problem = "process.terminal in config.json and --console-socket must be set together";
         return Err(Error::Usage(problem.into()));
     }
     let alone = spec.pod().is_none();

@@ -77,7 +77,7 @@ pub(crate) fn end(
             Err(error) => return Err(error),
             Ok(state) if state.status == Status::Stopped => break,
             Ok(_) if Instant::now() > deadline => {
-                let problem = format!("{id} is still there {LIMIT:?} after SIGKILL");
+                let problem = format!("{id} still exists {LIMIT:?} after SIGKILL");
                 return Err(Error::Failed(problem));
             }
             Ok(state) => {

@@ -85,19 +85,19 @@ fn without_controller(itself: &Endpoint, server: &Endpoint, error: Error) -> Res
     }
     if !server.has_come_up() {
         return Err(Error::Failed(format!(
-            "{error}; it is not known whether it has made the sandbox: start it again"
+            "{error}; cannot determine whether the controller created the sandbox; start the controller again"
         )));
     }
     let pid = server.pid;
     if server.is_alive() {
         return Err(Error::Failed(format!(
-            "{error}; the sandbox is still served by process {pid}: start the controller again, or end \
+            "{error}; process {pid} still serves the sandbox; start the controller again, or kill \
              that process"
         )));
     }
     println!(
-        "{error}; process {pid}, which served the sandbox, is dead, and what else the controller has made for \
-         it is left behind"
+        "{error}; process {pid}, which served the sandbox, has exited; other resources that the \
+         controller created for the sandbox are left behind"
     );
     Ok(())
 }

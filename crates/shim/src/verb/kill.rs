@@ -9,7 +9,7 @@ pub(crate) fn run(state: &StateDir, words: &Words) -> Result<()> {
     let signal = words.word(1)?;
     let signal = signal
         .parse()
-        .map_err(|_| Error::Usage(format!("{signal:?} is no signal's number")))?;
+        .map_err(|_| Error::Usage(format!("{signal:?} is not a signal number")))?;
     let all = words.has("--all");
     crate::task(state, words)?.kill(&id, "", signal, all)
 }

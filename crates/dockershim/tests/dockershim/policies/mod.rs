@@ -76,7 +76,7 @@ async fn what_an_engine_has_chosen_of_an_index_is_used_only_if_it_was_judged() {
     let refused = scene.pull(&name).await.unwrap_err();
     assert_eq!(refused.code(), Code::FailedPrecondition, "{refused}");
     let words = format!(
-        "made the image {other} of it, and {} was judged",
+        "pulled image {other}, but the policy was checked for {}",
         image.id()
     );
     assert!(refused.message().contains(&words), "{refused}");

@@ -110,7 +110,7 @@ impl Rules {
                 Some(DeviceKind::Char) => Kind::Char,
                 Some(DeviceKind::Fifo) => {
                     return Err(told(
-                        "a fifo is no device: give the type a, b or c".to_owned(),
+                        "a FIFO is not a device; use the type a, b or c".to_owned(),
                     ));
                 }
             };
@@ -173,7 +173,7 @@ fn number(number: Option<i64>) -> Result<Option<u32>, String> {
         None | Some(-1) => Ok(None),
         Some(number) => u32::try_from(number)
             .map(Some)
-            .map_err(|_| format!("{number} is no device's number")),
+            .map_err(|_| format!("{number} is not a valid device number")),
     }
 }
 
@@ -182,8 +182,8 @@ impl Access {
         let mut access = 0;
         for letter in letters.chars() {
             let known = LETTERS.iter().find(|(it, _)| *it == letter);
-            let (_, bit) = known
-                .ok_or_else(|| format!("access {letters:?} has other letters than r, w and m"))?;
+            let (_, bit) =
+                known.ok_or_else(|| format!("access {letters:?} may only contain r, w and m"))?;
             access |= bit;
         }
         Ok(Self(access))
@@ -319,15 +319,15 @@ mod tests {
             ),
             (
                 &[rule(true, DeviceKind::Char, 1, 3, "rx")],
-                "other letters than r, w and m",
+                "may only contain r, w and m",
             ),
             (
                 &[rule(true, DeviceKind::Fifo, 1, 3, "r")],
-                "devices[0]: a fifo is no device",
+                "devices[0]: a FIFO is not a device",
             ),
             (
                 &[rule(true, DeviceKind::Char, 1, -2, "r")],
-                "-2 is no device's number",
+                "-2 is not a valid device number",
             ),
         ] {
             let error = Rules::of(rules, &[]).unwrap_err().to_string();

@@ -6,7 +6,7 @@ use orlop_cgroup::Value;
 pub(super) fn parse(text: &str) -> Result<Value, String> {
     let text = text.trim();
     if let Some(list) = text.strip_prefix('[') {
-        let list = list.strip_suffix(']').ok_or("the ] is missing")?;
+        let list = list.strip_suffix(']').ok_or("the closing ] is missing")?;
         return texts(list);
     }
     if text.starts_with(['\'', '"']) {
@@ -17,12 +17,11 @@ pub(super) fn parse(text: &str) -> Result<Value, String> {
         Some((kind, number)) => (kind, number.trim()),
         None => ("", text),
     };
-    let wrong = || {
-        format!("{text:?} is none of a number, a text in quotes, true, false or a list of texts")
-    };
+    let wrong =
+        || format!("{text:?} is not a number, a quoted string, true, false or a list of strings");
     let wide = parse_number(number);
     let fits = |value: Option<i128>| value.ok_or_else(wrong);
-    let range = || format!("{number} is beyond what {kind} holds");
+    let range = || format!("{number} is out of range for {kind}");
     Ok(match kind {
         "" if matches!(number, "true" | "false") => Value::Bool(number == "true"),
         "boolean" if matches!(number, "true" | "false") => Value::Bool(number == "true"),
@@ -30,7 +29,7 @@ pub(super) fn parse(text: &str) -> Result<Value, String> {
         // What has no type is an int32, and what has a fraction a double.
         "" => match wide {
             Some(wide) => Value::SignedShort(i32::try_from(wide).map_err(|_| {
-                format!("{number} is beyond what int32 holds: write its type before it, as uint64 {number}")
+                format!("{number} is out of range for int32; write the type before the number, for example uint64 {number}")
             })?),
             None => Value::Real(number.parse().map_err(|_| wrong())?),
         },
@@ -76,19 +75,24 @@ fn texts(mut list: &str) -> Result<Value, String> {
 fn quoted(text: &str) -> Result<(String, &str), String> {
     let mut chars = text.char_indices();
     let Some((_, quote @ ('\'' | '"'))) = chars.next() else {
-        return Err(format!("{text:?} is no text in quotes"));
+        return Err(format!("{text:?} is not a quoted string"));
     };
     let mut value = String::new();
     while let Some((at, it)) = chars.next() {
         match it {
-            '\\' => match chars.next() {
-                Some((_, 'n')) => value.push('\n'),
-                Some((_, 't')) => value.push('\t'),
-                Some((_, it @ ('\\' | '\'' | '"'))) => value.push(it),
-                _ => return Err("a \\ stands before n, t, a quote or another alone".to_owned()),
-            },
+            '\\' => {
+                match chars.next() {
+                    Some((_, 'n')) => value.push('\n'),
+                    Some((_, 't')) => value.push('\t'),
+                    Some((_, it @ ('\\' | '\'' | '"'))) => value.push(it),
+                    _ => return Err(
+                        "a backslash may only be followed by n, t, a quote or another backslash"
+                            .to_owned(),
+                    ),
+                }
+            }
             it if it == quote => return Ok((value, &text[at + it.len_utf8()..])),
-            '\0' => return Err("a text holds no NUL".to_owned()),
+            '\0' => return Err("a string must not contain a NUL byte".to_owned()),
             it => value.push(it),
         }
     }
@@ -98,6 +102,6 @@ fn quoted(text: &str) -> Result<(String, &str), String> {
 fn end(rest: &str) -> Result<(), String> {
     match rest.trim() {
         "" => Ok(()),
-        rest => Err(format!("{rest:?} follows the value")),
+        rest => Err(format!("unexpected {rest:?} after the value")),
     }
 }

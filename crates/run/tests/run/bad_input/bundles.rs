@@ -20,7 +20,7 @@ fn bundles_that_are_broken() {
         ("{} {}", format!("{shown}: trailing characters")),
         (
             "{}",
-            "config.json: root.path: the root file system is missing".to_owned(),
+            "config.json: root.path: the root filesystem is not set".to_owned(),
         ),
     ] {
         fs::write(&file, text).unwrap();
@@ -169,9 +169,9 @@ fn fields_that_make_no_sense() {
     for (section, why) in [
         (
             "root",
-            "config.json: root.path: the root file system is missing",
+            "config.json: root.path: the root filesystem is not set",
         ),
-        ("linux", "config.json: linux: the section is missing"),
+        ("linux", "config.json: linux: this section is missing"),
     ] {
         let mut config = judge.rig.config(&["true"]);
         let (id, bundle) = judge.rig.bundle(&config);
@@ -191,7 +191,7 @@ fn fields_that_make_no_sense() {
         ),
         (
             |it| it["ociVersion"] = "7.0.0".into(),
-            "config.json: ociVersion: \"7.0.0\" is none that is understood",
+            "config.json: ociVersion: version \"7.0.0\" is not supported",
         ),
         (
             |it| it["process"]["args"] = json!([]),
@@ -301,7 +301,7 @@ fn settings_of_the_host() {
         ("../../etc/passwd", "linux.sysctl[\"../../etc/passwd\"]: "),
         (
             "net.no.such.setting",
-            "linux.sysctl[\"net.no.such.setting\"]: writing it below /proc/sys: no such file or directory",
+            "linux.sysctl[\"net.no.such.setting\"]: cannot write the value below /proc/sys: no such file or directory",
         ),
     ] {
         judge.config(|it| it["linux"]["sysctl"] = json!({ name: "1" }), why);

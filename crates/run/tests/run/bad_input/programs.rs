@@ -90,7 +90,7 @@ fn hooks_that_fail() {
             ),
             (
                 json!({ "path": "/bin/sleep", "args": ["sleep", "60"], "timeout": 1 }),
-                "/bin/sleep: not finished within 1 s, killed".to_owned(),
+                "/bin/sleep: timed out after 1 s and was killed".to_owned(),
             ),
             (
                 json!({ "path": "/bin/sh", "args": ["sh", "-c", "echo so; exit 7"] }),
@@ -108,7 +108,7 @@ fn hooks_that_fail() {
     for (hook, why) in [
         (
             json!({ "path": "/no/such" }),
-            "error running createContainer hook #0: exit status 127 (no such program?)",
+            "error running createContainer hook #0: exit status 127 (is the program missing?)",
         ),
         (
             json!({ "path": plain }),
@@ -116,7 +116,7 @@ fn hooks_that_fail() {
         ),
         (
             json!({ "path": "/bin/sleep", "args": ["sleep", "60"], "timeout": 1 }),
-            "error running createContainer hook #0: not finished in time, killed",
+            "error running createContainer hook #0: timed out and was killed",
         ),
         (
             json!({ "path": "relative" }),
@@ -124,7 +124,7 @@ fn hooks_that_fail() {
         ),
         (
             json!({ "path": "/bin/true", "timeout": 0 }),
-            "hooks.createContainer[0]: timeout: 0 is not above 0",
+            "hooks.createContainer[0]: timeout: 0 is not greater than 0",
         ),
     ] {
         judge.config(|it| it["hooks"] = json!({ "createContainer": [hook] }), why);

@@ -63,14 +63,18 @@ fn directories_of_states_that_are_somebody_elses() {
         (
             65534,
             0o755,
-            "it belongs to user 65534, who could change what is kept there",
+            "the directory belongs to user 65534, who could change its contents",
         ),
         (
             0,
             0o777,
-            "others may write to it (mode 777): give a directory of your own",
+            "other users can write to the directory (mode 777); use a directory that only you can write to",
         ),
-        (0, 0o775, "others may write to it (mode 775)"),
+        (
+            0,
+            0o775,
+            "other users can write to the directory (mode 775)",
+        ),
     ] {
         chown(&root, Some(owner), None).unwrap();
         fs::set_permissions(&root, fs::Permissions::from_mode(mode)).unwrap();

@@ -11,10 +11,10 @@ use crate::rig::{Rig, Said, ended, rig};
 const OF_CREATE: [&str; 8] = [
     "nsexec container setup",
     "child process in init()",
-    "root.path is in its place",
+    "mounted root.path",
     "mounts[0]: proc",
-    "device nodes made",
-    "createContainer hooks were run",
+    "created the device nodes",
+    "createContainer hooks",
     "pivot_root",
     "init: closing the pipe to signal completion",
 ];

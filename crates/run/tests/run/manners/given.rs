@@ -272,7 +272,9 @@ fn make(change: Change, few: bool) -> Made {
     mounts.sort();
     Made {
         mounts,
-        of_few: made.err.contains("that of mounts made of one with few"),
+        of_few: made
+            .err
+            .contains("mount namespace copied from a prepared one"),
     }
 }
 

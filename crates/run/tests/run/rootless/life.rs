@@ -104,7 +104,7 @@ fn what_waits_for_its_start_shows_its_user_nothing() {
         .gid(ID);
     refusal(ended(&mut look));
     let said = refusal(user.says(&["exec", &id, "true"]));
-    assert!(said.contains("start it first"), "{said}");
+    assert!(said.contains("start the container first"), "{said}");
 }
 
 #[test]
@@ -126,7 +126,7 @@ fn without_a_directory_of_its_own_a_user_is_told_to_give_one() {
     command.args(["run", "--bundle"]).arg(&bundle).arg(&id);
     let said = refusal(ended(&mut command));
     assert!(said.contains("/run/orlop-run"), "{said}");
-    assert_contains!(said, "give --root a directory of your own");
+    assert_contains!(said, "set --root to a directory that you own");
     let mut command = user.command();
     command.env("XDG_RUNTIME_DIR", "/proc/nowhere");
     command.args(["run", "--bundle"]).arg(&bundle).arg(&id);

@@ -211,5 +211,9 @@ fn without_a_place_for_the_users_systemd_it_is_said() {
         session.user.id,
         bundle.display(),
     )));
-    assert_contains!(said, "unable to ask systemd", "XDG_RUNTIME_DIR");
+    assert_contains!(
+        said,
+        "unable to communicate with systemd",
+        "XDG_RUNTIME_DIR"
+    );
 }
