@@ -14,16 +14,18 @@ pub(super) fn check(options: &AgentOptions) -> Result<(), AgentError> {
     let refuse = |text: &str| Err(AgentError::Setting(text.to_owned()));
     if written.authentication.webhook.enabled {
         return refuse(
-            "authentication.webhook.enabled: a webhook asks an API server, and there is none; set \
-             it to false and use authentication.x509.clientCAFile or --token-auth-file",
+            "authentication.webhook.enabled: webhook authentication needs an API server, which a \
+             standalone node does not have; set it to false and use \
+             authentication.x509.clientCAFile or --token-auth-file",
         );
     }
     match written.authorization.mode.as_str() {
         "AlwaysAllow" | "" => {}
         "Webhook" => {
             return refuse(
-                "authorization.mode Webhook asks an API server, and there is none; set it to \
-                 AlwaysAllow: whoever is let in may do everything",
+                "authorization.mode Webhook needs an API server, which a standalone node does \
+                 not have; set it to AlwaysAllow, which lets every authenticated client do \
+                 everything",
             );
         }
         other => {
@@ -35,8 +37,8 @@ pub(super) fn check(options: &AgentOptions) -> Result<(), AgentError> {
     if open && written.enable_server {
         tracing::warn!(
             address = %written.address,
-            "anyone who reaches this address may run commands in the pods: anonymous access is on \
-             and authorization is AlwaysAllow"
+            "anonymous access is on and authorization is AlwaysAllow: every client that reaches \
+             this address may run commands in the pods"
         );
     }
     if let Some(warning) = who_may_do_everything(options) {
@@ -50,17 +52,22 @@ fn who_may_do_everything(options: &AgentOptions) -> Option<String> {
     let written = &options.configuration;
     let authority = &written.authentication.x509.client_ca_file;
     let certificates = (!authority.is_empty()).then(|| {
-        format!("every certificate that an authority of {authority} has signed (authentication.x509.clientCAFile)")
+        format!(
+            "clients with a certificate of an authority in {authority} \
+             (authentication.x509.clientCAFile)"
+        )
     });
-    let tokens = options
-        .token_file
-        .as_ref()
-        .map(|file| format!("every token of {} (--token-auth-file)", file.display()));
+    let tokens = options.token_file.as_ref().map(|file| {
+        format!(
+            "clients with a token in {} (--token-auth-file)",
+            file.display()
+        )
+    });
     let let_in: Vec<_> = certificates.into_iter().chain(tokens).collect();
     (written.enable_server && !let_in.is_empty()).then(|| {
         format!(
-            "authorization.mode is AlwaysAllow: {} may run commands in all pods; give the agent an \
-             authority of its own, not a cluster's",
+            "authorization.mode is AlwaysAllow: {} may run commands in all pods; use a \
+             certificate authority that is only for the agent, not a cluster's",
             let_in.join(", and "),
         )
     })
@@ -137,7 +144,7 @@ fn tokens(path: &Path) -> Result<BTreeMap<[u8; 32], String>, AgentError> {
             }
             _ => {
                 return Err(AgentError::Setting(format!(
-                    "{}:{}: a line is of the form token,user,uid",
+                    "{}:{}: a line must have the form token,user,uid",
                     path.display(),
                     number + 1
                 )));

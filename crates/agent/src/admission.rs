@@ -101,8 +101,8 @@ impl Gate {
                 return Err(Rejection {
                     reason: "NodeAffinity".to_owned(),
                     message: format!(
-                        "Predicate NodeAffinity failed: this node has no label {key}={value}; give \
-                         it one with --node-labels"
+                        "Predicate NodeAffinity failed: this node has no label {key}={value}; \
+                         add it with --node-labels"
                     ),
                 });
             }
@@ -123,7 +123,7 @@ impl Gate {
                 return Err(Rejection {
                     reason: "SysctlForbidden".to_owned(),
                     message: format!(
-                        "forbidden sysctl: {name:?} not allowlisted; name it in allowedUnsafeSysctls"
+                        "forbidden sysctl: {name:?} not allowlisted; add it to allowedUnsafeSysctls"
                     ),
                 });
             }
@@ -177,8 +177,8 @@ fn ports<'p>(pod: &Pod, others: impl IntoIterator<Item = &'p Pod>) -> Result<(),
                 return Err(Rejection {
                     reason: "NodePorts".to_owned(),
                     message: format!(
-                        "Predicate NodePorts failed: the node's port {port}/{protocol} belongs to pod \
-                         {}/{}",
+                        "Predicate NodePorts failed: host port {port}/{protocol} is already used \
+                         by pod {}/{}",
                         meta.namespace, meta.name
                     ),
                 });

@@ -198,7 +198,8 @@ impl Agent {
                 }
                 Some(ended) = self.sources.join_next() => {
                     if let Err(error) = ended {
-                        tracing::error!(%error, "a source of manifests broke; its pods stay as they are");
+                        tracing::error!(%error, "a manifest source stopped unexpectedly; its pods keep running \
+                             unchanged");
                     }
                 }
             }
@@ -328,7 +329,7 @@ impl Agent {
             }
         };
         if timeout(grace + AFTER, all).await.is_err() {
-            tracing::warn!("some pods have not ended in their time");
+            tracing::warn!("some pods did not stop within their grace period");
         }
     }
 }

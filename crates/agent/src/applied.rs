@@ -55,7 +55,7 @@ impl Inner {
         if let Some(turn) = turn {
             turn.send((self.place, snapshot));
         } else {
-            tracing::debug!("what was applied came too late for the agent");
+            tracing::debug!("applied objects arrived after the agent had stopped");
         }
     }
 }

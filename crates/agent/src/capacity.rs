@@ -29,7 +29,7 @@ impl Capacity {
         let memory = meminfo()
             .get("MemTotal")
             .copied()
-            .ok_or("there is no MemTotal in /proc/meminfo")?;
+            .ok_or("MemTotal is missing in /proc/meminfo")?;
         let disk = rustix::fs::statvfs(root)
             .map(|found| found.f_blocks.saturating_mul(found.f_frsize))
             .unwrap_or_default();

@@ -57,7 +57,7 @@ pub(super) async fn look(
         tracing::error!(
             signal = verdict.signal.word(),
             available = verdict.available,
-            "the node is low and no pod may be ended for it"
+            "the node is low on a resource, but no pod can be evicted"
         );
         return PERIOD;
     };
@@ -77,7 +77,7 @@ async fn make_room(shared: &Shared, signal: Signal, places: Places) {
     let signal = signal.word();
     match freed {
         Ok(bytes) => tracing::warn!(bytes, signal, "removed dead containers and unused images"),
-        Err(error) => tracing::warn!(%error, signal, "making room on the disk"),
+        Err(error) => tracing::warn!(%error, signal, "cannot free disk space"),
     }
 }
 
@@ -157,7 +157,7 @@ async fn usage(
     let containers = match manager.container_stats().await {
         Ok(stats) => stats,
         Err(error) => {
-            tracing::warn!(%error, "asking what the containers use: pods are ranked without it");
+            tracing::warn!(%error, "cannot read container statistics; pods are ranked without them");
             BTreeMap::new()
         }
     };

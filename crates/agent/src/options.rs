@@ -159,7 +159,7 @@ impl AgentOptions {
         if high > 100 || low > 100 || low >= high {
             return Err(AgentError::Setting(format!(
                 "imageGCLowThresholdPercent ({low}) must be below imageGCHighThresholdPercent \
-                 ({high}), and both between 0 and 100"
+                 ({high}), and both must be between 0 and 100"
             )));
         }
         options.images.gc.high_percent = high;
@@ -213,8 +213,8 @@ fn credential_policy(written: &KubeletConfiguration) -> Result<CredentialPolicy,
     }
     if policy != "NeverVerifyAllowlistedImages" && !patterns.is_empty() {
         return refuse(
-            "preloadedImagesVerificationAllowlist is for the \
-             imagePullCredentialsVerificationPolicy NeverVerifyAllowlistedImages alone"
+            "preloadedImagesVerificationAllowlist is allowed only with the \
+             imagePullCredentialsVerificationPolicy NeverVerifyAllowlistedImages"
                 .to_owned(),
         );
     }
@@ -236,7 +236,7 @@ fn memory_qos(written: &KubeletConfiguration) -> Result<Option<MemoryQos>, Agent
     let factor = written.memory_throttling_factor.unwrap_or(0.9);
     if !(factor > 0.0 && factor <= 1.0) {
         return Err(AgentError::Setting(format!(
-            "memoryThrottlingFactor must be above 0 and no more than 1, not {factor}"
+            "memoryThrottlingFactor must be above 0 and at most 1, not {factor}"
         )));
     }
     let tiered = match written.memory_reservation_policy.as_str() {
@@ -274,7 +274,7 @@ pub enum AgentError {
     #[error(transparent)]
     Manager(#[from] StartError),
     /// A file or directory cannot be made or read.
-    #[error("preparing {}: {source}", path.display())]
+    #[error("cannot read or create {}: {source}", path.display())]
     File {
         /// Which.
         path: PathBuf,
@@ -282,7 +282,9 @@ pub enum AgentError {
         source: std::io::Error,
     },
     /// An address cannot be listened on.
-    #[error("listening on {address}: {source}; is another agent or kubelet running?")]
+    #[error(
+        "cannot listen on {address}: {source}; check whether another agent or kubelet is running"
+    )]
     Listen {
         /// Which.
         address: String,
@@ -290,7 +292,7 @@ pub enum AgentError {
         source: std::io::Error,
     },
     /// The certificate cannot be made or used.
-    #[error("the certificate of the HTTPS server: {0}")]
+    #[error("HTTPS server certificate: {0}")]
     Certificate(String),
 }
 
@@ -349,7 +351,7 @@ mod tests {
             ("VerificationAllowlist", |it| {
                 it.preloaded_images_verification_allowlist = vec!["a".to_owned()];
             }),
-            ("has a tag", |it| {
+            ("a tag", |it| {
                 "NeverVerifyAllowlistedImages"
                     .clone_into(&mut it.image_pull_credentials_verification_policy);
                 it.preloaded_images_verification_allowlist = vec!["a:1".to_owned()];

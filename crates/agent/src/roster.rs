@@ -195,10 +195,11 @@ impl Roster {
                 let name = wanted.input.full_name();
                 if let Some(other) = names.get(&name) {
                     remarks.push(wanted.remark(format!(
-                        "another pod of this name comes from {other}: it is used, this is not"
+                        "{other} defines another pod with this name: the node uses that pod and \
+                         ignores this one"
                     )));
                 } else if !uids.insert(wanted.input.uid().to_owned()) {
-                    let text = format!("another pod has the uid {:?}", wanted.input.uid());
+                    let text = format!("another pod has the same UID {:?}", wanted.input.uid());
                     remarks.push(wanted.remark(text));
                 } else {
                     names.insert(name, wanted.place());

@@ -9,10 +9,10 @@ const LONGEST: u128 = i64::MAX as u128;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum Wrong {
     /// It is not written as one, or it is negative.
-    #[error("it is no length of time such as 20s, 1m30s or 500ms")]
+    #[error("it is not a duration such as 20s, 1m30s or 500ms")]
     Format,
     /// It is one that nothing lasts.
-    #[error("it is too long: 292 years are the most")]
+    #[error("it is too long: the maximum is 292 years")]
     TooLong,
 }
 
@@ -49,7 +49,7 @@ pub fn parse(text: &str) -> Result<Duration, Wrong> {
 
 /// Reads what somebody typed: seconds, or a length of time as Go writes it. Says what is wrong.
 pub fn typed(text: &str) -> Result<Duration, String> {
-    let wrong = || format!("`{text}` is no length of time; write for example 20s, 1m30s or 500ms");
+    let wrong = || format!("`{text}` is not a duration; use a value such as 20s, 1m30s or 500ms");
     if let Ok(seconds) = text.parse::<f64>() {
         return Duration::try_from_secs_f64(seconds).map_err(|_| wrong());
     }

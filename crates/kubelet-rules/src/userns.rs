@@ -31,27 +31,29 @@ impl Ranges {
         let IdRange { first, length } = ids;
         if per_pod < UNIT || !per_pod.is_multiple_of(UNIT) {
             return Err(format!(
-                "userNamespaces.idsPerPod is {per_pod}, and must be {UNIT} or a multiple of it"
+                "userNamespaces.idsPerPod is {per_pod}, but must be a multiple of {UNIT}"
             ));
         }
         if !first.is_multiple_of(per_pod) || !length.is_multiple_of(per_pod) {
             return Err(format!(
-                "the ids of user kubelet ({length} from {first} on) must begin at a multiple of \
-                 {per_pod} and be a multiple of it; change them in /etc/subuid and /etc/subgid"
+                "the ID range of user kubelet ({length} IDs from {first}) must begin at a \
+                 multiple of {per_pod}, and its length must be a multiple of {per_pod}; change \
+                 it in /etc/subuid and /etc/subgid"
             ));
         }
         if first < per_pod {
             return Err(format!(
-                "the ids of user kubelet begin with {first}; they must not begin before {per_pod}, \
-                 as pods would be the node's root; change them in /etc/subuid and /etc/subgid"
+                "the ID range of user kubelet begins at {first}, but must begin at {per_pod} or above, \
+                 because lower IDs belong to users of the host; change it in /etc/subuid and \
+                 /etc/subgid"
             ));
         }
         let count = length / per_pod;
         if count < max_pods {
             return Err(format!(
-                "the ids of user kubelet ({length} from {first} on) are enough for {count} pods, and \
-                 maxPods is {max_pods}; give it more in /etc/subuid and /etc/subgid, or lower \
-                 maxPods"
+                "the ID range of user kubelet ({length} IDs from {first}) is enough for {count} \
+                 pods, but maxPods is {max_pods}; extend the range in /etc/subuid and \
+                 /etc/subgid, or lower maxPods"
             ));
         }
         Ok(Self {
@@ -87,7 +89,7 @@ impl Ranges {
     pub fn take(&mut self, uid: &str, range: IdRange) -> Result<(), String> {
         if range.length != self.per_pod {
             return Err(format!(
-                "has a range with the length {}, and a pod has {} ids",
+                "has a range of length {}, but each pod has {} IDs",
                 range.length, self.per_pod
             ));
         }
@@ -97,12 +99,17 @@ impl Ranges {
             .filter(|offset| offset.is_multiple_of(self.per_pod))
             .map(|offset| offset / self.per_pod)
             .filter(|index| *index < self.count)
-            .ok_or_else(|| format!("has a range from {} on, which is none of ours", range.first))?;
+            .ok_or_else(|| {
+                format!(
+                    "has a range that begins at {}, which is outside the ID range of the node",
+                    range.first
+                )
+            })?;
         match self.by_pod.get(uid) {
             Some(own) if *own == index => Ok(()),
-            Some(_) => Err("has another range than the pod was given".to_owned()),
+            Some(_) => Err("has a range that differs from the range of the pod".to_owned()),
             None if self.is_taken(index) => Err(format!(
-                "has the range from {} on, as another pod does",
+                "has the range that begins at {}, which another pod uses",
                 range.first
             )),
             None => {

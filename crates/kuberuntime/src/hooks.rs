@@ -49,7 +49,7 @@ pub(crate) async fn run_hook(
         tokio::time::sleep(Duration::from_secs(sleep.seconds)).await;
         return Ok(());
     }
-    Err("the hook has neither exec nor httpGet nor sleep".to_owned())
+    Err("the hook has no exec, httpGet or sleep action".to_owned())
 }
 
 /// Old manifests say HTTPS where HTTP is spoken.

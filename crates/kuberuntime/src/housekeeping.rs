@@ -64,7 +64,7 @@ pub(crate) async fn ask_runtime(ctx: &Context) {
         match conditions.clone().find(|c| c.r#type == kind) {
             Some(c) if c.status => None,
             Some(c) => Some(format!("{}: {}", c.reason, c.message)),
-            None => Some(format!("the runtime says nothing of {kind}")),
+            None => Some(format!("the runtime does not report the condition {kind}")),
         }
     };
     let mut handlers: Vec<_> = answer
@@ -93,7 +93,7 @@ pub(crate) async fn collect(ctx: Arc<Context>) {
     let mut strangers_at_once = ctx.strangers.subscribe();
     loop {
         if let Err(error) = collect_once(&ctx).await {
-            tracing::debug!(%error, "collecting what is dead");
+            tracing::debug!(%error, "garbage collection failed");
         }
         strangers_at_once.borrow_and_update();
         tokio::select! {
@@ -139,7 +139,10 @@ fn end_strangers(ctx: &Arc<Context>, sandboxes: &[v1::PodSandbox], containers: &
     }
     for (uid, running) in strangers {
         ctx.metrics.pods().stranger();
-        tracing::info!(uid, "ending a pod that nobody wants");
+        tracing::info!(
+            uid,
+            "stopping an orphaned pod: no manifest source defines it"
+        );
         let victims = running
             .into_iter()
             .map(|container| {
@@ -159,7 +162,7 @@ fn end_strangers(ctx: &Arc<Context>, sandboxes: &[v1::PodSandbox], containers: &
                         ..Container::default()
                     },
                     name,
-                    message: "Stopping a container whose pod is gone".to_owned(),
+                    message: "Stopping a container whose pod no longer exists".to_owned(),
                 }
             })
             .collect();
@@ -183,7 +186,7 @@ fn end_strangers(ctx: &Arc<Context>, sandboxes: &[v1::PodSandbox], containers: &
             match ended.and(stopped) {
                 // What it leaves goes with the next round.
                 Ok(()) => ctx.strangers.send_modify(|n| *n += 1),
-                Err(error) => tracing::warn!(%error, "cannot end a pod that nobody wants"),
+                Err(error) => tracing::warn!(%error, "cannot stop an orphaned pod"),
             }
         });
     }
@@ -333,7 +336,7 @@ async fn remove_leftovers(ctx: &Arc<Context>, alive: &BTreeSet<String>) {
                 match crate::volumes::PodDirs::new(&root, uid).remove() {
                     Ok(()) => user_namespaces.release(uid),
                     Err(error) => {
-                        tracing::warn!(uid, %error, "the files of a pod that is gone stay");
+                        tracing::warn!(uid, %error, "cannot remove the files of a deleted pod");
                     }
                 }
             }
@@ -348,7 +351,7 @@ pub(crate) async fn collect_images(ctx: Arc<Context>) {
         tokio::time::sleep(ctx.options.images.gc_period).await;
         let mut collector = ctx.image_collector.lock().await;
         if let Err(error) = collect_images_once(&ctx, &mut collector, None).await {
-            tracing::debug!(%error, "looking for unused images");
+            tracing::debug!(%error, "cannot collect unused images");
         }
     }
 }

@@ -378,170 +378,174 @@ impl Inner {
         self.pods.register(r);
         r.register(
             "runtime_operations",
-            "Calls of the runtime",
+            "Cumulative number of runtime operations by operation type",
             self.operations.clone(),
         );
         r.register(
             "runtime_operations_errors",
-            "Calls of the runtime that failed",
+            "Cumulative number of runtime operation errors by operation type",
             self.operation_errors.clone(),
         );
         r.register(
             "runtime_operations_duration_seconds",
-            "How long calls of the runtime take",
+            "Duration in seconds of runtime operations by operation type",
             self.operation_seconds.clone(),
         );
         r.register(
             "run_podsandbox_duration_seconds",
-            "How long making a sandbox takes",
+            "Duration in seconds of pod sandbox creation by runtime handler",
             self.sandbox_seconds.clone(),
         );
         r.register(
             "run_podsandbox_errors",
-            "Sandboxes that could not be made",
+            "Cumulative number of failed pod sandbox creations by runtime handler",
             self.sandbox_errors.clone(),
         );
-        r.register("started_pods", "Pods started", self.started_pods.clone());
+        r.register(
+            "started_pods",
+            "Cumulative number of pods started",
+            self.started_pods.clone(),
+        );
         r.register(
             "started_pods_errors",
-            "Pods that could not be started",
+            "Cumulative number of errors when starting pods",
             self.started_pod_errors.clone(),
         );
         r.register(
             "started_user_namespaced_pods",
-            "Pods started with a user namespace of their own",
+            "Cumulative number of pods with user namespaces started",
             self.user_namespaced_pods.clone(),
         );
         r.register(
             "started_user_namespaced_pods_errors",
-            "Pods with a user namespace of their own that could not be started",
+            "Cumulative number of errors when starting pods with user namespaces",
             self.user_namespaced_pod_errors.clone(),
         );
         r.register(
             "started_containers",
-            "Containers started",
+            "Cumulative number of containers started",
             self.started_containers.clone(),
         );
         r.register(
             "started_containers_errors",
-            "Containers that could not be started",
+            "Cumulative number of errors when starting containers",
             self.started_container_errors.clone(),
         );
         r.register(
             "image_pull_duration_seconds",
-            "How long pulls take",
+            "Duration in seconds of image pulls",
             self.pull_seconds.clone(),
         );
         r.register(
             "image_garbage_collected",
-            "Images removed",
+            "Total number of images garbage collected",
             self.collected_images.clone(),
         );
         r.register(
             "image_manager_ensure_image_requests",
-            "Images asked for",
+            "Cumulative number of requests to ensure that an image is present",
             self.ensured_images.clone(),
         );
         r.register(
             "imagemanager_image_mustpull_checks",
-            "Looks at whether a pod may use an image that is here",
+            "Cumulative number of checks whether a pod must pull an image that is already present",
             self.checked_pulls.clone(),
         );
         r.register(
             "imagemanager_ondisk_pullintents",
-            "Records of pulls under way",
+            "Number of records of image pulls in progress",
             self.pulls_under_way.clone(),
         );
         r.register(
             "imagemanager_ondisk_pulledrecords",
-            "Records of pulls that were",
+            "Number of records of completed image pulls",
             self.pull_records.clone(),
         );
         r.register(
             "pleg_relist_duration_seconds",
-            "How long listing all pods takes",
+            "Duration in seconds of listing all pods",
             self.relist_seconds.clone(),
         );
         r.register(
             "pleg_relist_interval_seconds",
-            "Time between lists of all pods",
+            "Interval in seconds between listings of all pods",
             self.relist_interval.clone(),
         );
         r.register(
             "pleg_last_seen_seconds",
-            "When all pods were last listed",
+            "Time of the last listing of all pods since unix epoch in seconds",
             self.last_seen.clone(),
         );
         r.register(
             "pleg_pod_relist_duration_seconds",
-            "How long looking at one pod takes",
+            "Duration in seconds of inspecting a single pod",
             self.pod_relist_seconds.clone(),
         );
         r.register(
             "image_volume_requested",
-            "Images that were to be mounted as volumes",
+            "Number of requested image volumes",
             self.volumes_requested.clone(),
         );
         r.register(
             "image_volume_mounted_succeed",
-            "Images that were mounted as volumes",
+            "Number of successful image volume mounts",
             self.volumes_mounted.clone(),
         );
         r.register(
             "image_volume_mounted_errors",
-            "Images that could not be mounted as volumes",
+            "Number of failed image volume mounts",
             self.volumes_failed.clone(),
         );
         r.register(
             "pleg_discard_events",
-            "Events that came without a pod",
+            "Number of discarded events that belong to no pod",
             self.events_lost.clone(),
         );
         r.register(
             "evented_pleg_connection_success_count",
-            "Streams of events opened",
+            "Number of event streams opened",
             self.event_connections.clone(),
         );
         r.register(
             "evented_pleg_connection_error_count",
-            "Streams of events that broke or could not be opened",
+            "Number of event streams that failed or could not be opened",
             self.event_connection_errors.clone(),
         );
         r.register(
             "evented_pleg_connection_latency_seconds",
-            "From an event to its arrival",
+            "Latency in seconds from an event to its arrival",
             self.event_latency.clone(),
         );
         r.register(
             "running_pods",
-            "Pods with a working sandbox",
+            "Number of pods that have a running pod sandbox",
             self.running_pods.clone(),
         );
         r.register(
             "running_containers",
-            "Containers by state",
+            "Number of containers by state",
             self.running_containers.clone(),
         );
         r.register(
             "pod_resize_duration_milliseconds",
-            "How long resizing in place takes",
+            "Duration in milliseconds of in-place pod resizes",
             self.resize_milliseconds.clone(),
         );
         r.register(
             "lifecycle_handler_http_fallbacks",
-            "Hooks that spoke HTTPS to a server of HTTP",
+            "Number of lifecycle handlers that fell back from HTTPS to HTTP",
             self.lifecycle_fallbacks.clone(),
         );
         let mut registry = self.probe_registry.lock();
         let r = registry.sub_registry_with_prefix("prober");
         r.register(
             "probe",
-            "Checks of containers by result",
+            "Cumulative number of container probes by result",
             self.probes.clone(),
         );
         r.register(
             "probe_duration_seconds",
-            "How long checks take",
+            "Duration in seconds of container probes",
             self.probe_seconds.clone(),
         );
     }

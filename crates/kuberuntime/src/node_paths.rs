@@ -17,8 +17,8 @@ use tokio::time::timeout;
 
 /// A file system that does not answer holds four threads, and those that come after wait for them
 /// until their patience ends.
-static LOOKING: Place = Place::new("looking at paths of the node", 32, 4, 4096);
-static WORKING: Place = Place::new("working on paths of the node", 32, 4, 4096);
+static LOOKING: Place = Place::new("checking host paths", 32, 4, 4096);
+static WORKING: Place = Place::new("using host paths", 32, 4, 4096);
 
 /// How long a file system may take to answer, and for the work on it once it has.
 const PATIENCE: Duration = Duration::from_secs(10);
@@ -63,7 +63,8 @@ where
 }
 
 fn strangers(own: &[PathBuf], paths: Vec<PathBuf>) -> Result<ByStranger, String> {
-    let table = MountTable::now(own).map_err(|e| format!("reading the node's mounts: {e}"))?;
+    let table =
+        MountTable::now(own).map_err(|e| format!("cannot read the mounts of the host: {e}"))?;
     let mut found = ByStranger::new();
     for path in paths {
         if let Some(stranger) = table.stranger_on_the_way_to(&path) {
@@ -86,7 +87,7 @@ where
     match timeout(PATIENCE, WORKING.run_for(&owner, work)).await {
         Ok(done) => done.map_err(|refused| refused.to_string()),
         Err(_) => Err(format!(
-            "{}: its file system has stopped to answer: mend or unmount it",
+            "{}: the file system no longer responds: repair or unmount it",
             listed(&all)
         )),
     }
@@ -104,8 +105,8 @@ async fn answers((stranger, paths): (Stranger, Vec<PathBuf>)) -> Result<(), Stri
     match timeout(PATIENCE, looking).await {
         Ok(looked) => looked.map_err(|refused| format!("{named}: {refused}")),
         Err(_) => Err(format!(
-            "{named}: its file system, {} mounted on {}, has not answered for {PATIENCE:?}: mend or \
-             unmount it",
+            "{named}: the file system ({} mounted on {}) has not responded for {PATIENCE:?}: \
+             repair or unmount it",
             stranger.kind,
             stranger.point.display()
         )),

@@ -44,7 +44,9 @@ pub(crate) async fn run(ctx: Arc<Context>) {
                 ctx.metrics.events_connected(false);
             }
             Err(error) if error.code() == Code::Unimplemented => {
-                tracing::info!("the runtime tells no events; listing its pods each second");
+                tracing::info!(
+                    "the runtime sends no container events; listing its pods every second"
+                );
                 with_events = false;
                 continue;
             }

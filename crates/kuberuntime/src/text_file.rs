@@ -6,5 +6,6 @@ use std::path::Path;
 /// A text of no more than `limit` bytes. What is no regular file is not waited for.
 pub fn read_text(path: &Path, limit: u64) -> Result<String> {
     let bytes = orlop_disk::read_file(path, limit)?;
-    String::from_utf8(bytes).map_err(|_| Error::new(ErrorKind::InvalidData, "it is no UTF-8"))
+    String::from_utf8(bytes)
+        .map_err(|_| Error::new(ErrorKind::InvalidData, "the file is not valid UTF-8"))
 }

@@ -7,19 +7,19 @@ use std::path::PathBuf;
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// There is no such process, or it has ended.
-    #[error("there is no process {0}")]
+    #[error("process {0} does not exist")]
     NoProcess(u32),
     /// The kernel knows no samples, or a filter of system calls hides them.
     #[error(
-        "this kernel takes no samples (perf_event_open: {0}): run it on the node itself, outside containers; the \
-         kernel needs CONFIG_PERF_EVENTS"
+        "this kernel does not support sampling (perf_event_open: {0}): run the command on the \
+         host, outside containers; the kernel needs CONFIG_PERF_EVENTS"
     )]
     Unknown(io::Error),
     /// The kernel takes samples, but not for us.
     #[error(
-        "the kernel lets nobody but root take samples of process {pid} (perf_event_open: {source}): run it as root, \
-         on the node itself; in a container it takes CAP_PERFMON and CAP_SYS_PTRACE, and a seccomp profile that \
-         allows perf_event_open{}", paranoid(*.level)
+        "the kernel allows only root to sample process {pid} (perf_event_open: {source}): run \
+         the command as root, on the host; in a container it needs CAP_PERFMON and \
+         CAP_SYS_PTRACE, and a seccomp profile that allows perf_event_open{}", paranoid(*.level)
     )]
     Forbidden {
         /// Whom it would have been of.
@@ -31,7 +31,7 @@ pub enum Error {
     },
     /// The memory of the process cannot be read.
     #[error(
-        "cannot read the memory of process {pid}: {source}: run it as root, on the node itself"
+        "cannot read the memory of process {pid}: {source}; run the command as root, on the host"
     )]
     Memory {
         /// Whose memory.
@@ -48,7 +48,7 @@ pub enum Error {
         source: io::Error,
     },
     /// A file of symbols is none, or is another program's.
-    #[error("{} has no names for this program: {why}", path.display())]
+    #[error("cannot use the symbols in {}: {why}", path.display())]
     Symbols {
         /// The file.
         path: PathBuf,

@@ -57,7 +57,8 @@ impl Hash for Quantity {
 /// Why a text is no amount.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 #[error(
-    "reading the quantity {text:?}: {why}; write a number with an optional suffix, as 500m or 1.5Gi"
+    "invalid quantity {text:?}: {why}; write a number with an optional suffix, such as 500m or \
+     1.5Gi"
 )]
 pub struct QuantityError {
     text: String,
@@ -187,7 +188,7 @@ impl FromStr for Quantity {
             return Err(fail("it has no digits"));
         }
         if fraction.contains('.') {
-            return Err(fail("it has two points"));
+            return Err(fail("it has two decimal points"));
         }
         let digits: i128 = format!("{whole}{fraction}")
             .parse()

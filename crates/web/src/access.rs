@@ -40,7 +40,7 @@ impl Token {
         let read = orlop_pool::blocking(move || {
             let read = orlop_disk::read_file(&path, LONGEST_TOKEN);
             read.inspect_err(|error| {
-                tracing::warn!(path = %path.display(), %error, "nobody is let in: the token can't be read");
+                tracing::warn!(path = %path.display(), %error, "cannot read the token file; logins fail");
             })
         });
         let read = read.await.ok()?.ok()?;
@@ -68,20 +68,21 @@ pub(crate) struct Access {
 pub(crate) enum Refusal {
     /// It may be one of a name that leads here for an attack.
     #[error(
-        "this server is not what the request's Host names: use the address that it listens on, localhost, or a name \
-         that it was started with"
+        "the Host header of the request does not name this server: use the address that it \
+         listens on, localhost, or a name that it was started with"
     )]
     Host,
     /// Another page sent it.
     #[error("the request comes from another site")]
     Origin,
     /// It has no session.
-    #[error("open the address with ?token= that the server printed or wrote down when it started")]
+    #[error(
+        "no session: open the address with ?token= that the server printed or saved when it \
+         started"
+    )]
     Stranger,
     /// It has a token that is not this one.
-    #[error(
-        "the token in the address is not this server's: take the address that it printed or wrote down at its last start"
-    )]
+    #[error("wrong token: use the address that the server printed or saved when it last started")]
     WrongToken,
 }
 

@@ -22,7 +22,7 @@ pub(crate) enum AskError {
     #[error("{0}")]
     NotThere(String),
     /// It does not know the call.
-    #[error("the endpoint cannot tell: {0}")]
+    #[error("not available from this endpoint: {0}")]
     Unknown(String),
     /// What was asked for makes no sense.
     #[error("{0}")]
@@ -116,5 +116,5 @@ pub(crate) async fn soon<T>(
 }
 
 fn late(patience: Duration) -> AskError {
-    AskError::Late(format!("the endpoint has not answered for {patience:?}"))
+    AskError::Late(format!("the endpoint has not responded for {patience:?}"))
 }

@@ -15,7 +15,7 @@ pub(crate) async fn answer(node: &Node, head: &Parts) -> Answer {
     if !matches!(head.method, Method::GET | Method::HEAD) {
         let mut answer = answer::failure(
             StatusCode::METHOD_NOT_ALLOWED,
-            "nothing can be changed here: only GET is served",
+            "this server is read-only: only GET and HEAD are allowed",
         );
         let allowed = http::HeaderValue::from_static("GET, HEAD");
         answer.headers_mut().insert(http::header::ALLOW, allowed);
@@ -52,7 +52,7 @@ fn of_page(path: &str, head: &Parts) -> Answer {
     };
     match page::file(name) {
         Some(file) => answer::file(file, &head.headers),
-        None => answer::words(StatusCode::NOT_FOUND, "there is no such file"),
+        None => answer::words(StatusCode::NOT_FOUND, "file not found"),
     }
 }
 
@@ -65,7 +65,8 @@ async fn api(node: &Node, head: &Parts, path: &str, query: &Query) -> Answer {
         ["pod", _, "environment"] if !node.shows_environment => {
             return answer::failure(
                 StatusCode::FORBIDDEN,
-                "environment variables may hold secrets and are not shown: start the server with --show-environment",
+                "environment variables may contain secrets and are hidden: start the server with \
+                 --show-environment",
             );
         }
         ["pod", id, "environment"] => {
@@ -77,7 +78,7 @@ async fn api(node: &Node, head: &Parts, path: &str, query: &Query) -> Answer {
         ["networks"] => view::networks(&node.cri).await,
         ["settings"] => view::settings(&node.cri, node.extras.clone()).await,
         ["manifests"] => view::manifests(&node.cri, node.extras.clone()).await,
-        _ => return answer::failure(StatusCode::NOT_FOUND, "there is no such answer"),
+        _ => return answer::failure(StatusCode::NOT_FOUND, "unknown API path"),
     };
     match told {
         Ok(value) => answer::document(&value),

@@ -58,8 +58,8 @@ pub struct WebOptions {
 pub enum WebError {
     /// Others could read along.
     #[error(
-        "{0} is open to other machines, and whoever is on the way could read along: show a certificate (a PEM file \
-         and its key), or listen on a loopback address, which `ssh -L` reaches from elsewhere"
+        "{0} is reachable from other machines, which requires TLS: configure a certificate (a PEM \
+         file and its key), or listen on a loopback address and connect through `ssh -L`"
     )]
     Open(String),
 }
@@ -141,7 +141,7 @@ impl Web {
             tls,
             node,
         } = self;
-        let accepting = AcceptLoop::new("cannot accept a browser", MOST_CONNECTIONS);
+        let accepting = AcceptLoop::new("cannot accept a browser connection", MOST_CONNECTIONS);
         let hub = Arc::clone(&node.hub);
         let each =
             |connection, activity| meet(connection, activity, tls.clone(), Arc::clone(&node));
@@ -174,6 +174,6 @@ async fn talk(
     };
     let stream = Stall::new(stream, STALL);
     if let Err(error) = serve_http1(stream, HEAD, activity, answer).await {
-        tracing::debug!(%error, "a browser's connection broke");
+        tracing::debug!(%error, "a browser connection failed");
     }
 }

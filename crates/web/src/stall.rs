@@ -34,7 +34,7 @@ impl<S> Stall<S> {
         let limit = self.limit;
         let waiting = self.waiting.get_or_insert_with(|| Box::pin(sleep(limit)));
         ready!(waiting.as_mut().poll(context));
-        let reason = "the client reads nothing";
+        let reason = "the client does not read its data";
         Poll::Ready(Err(Error::new(ErrorKind::TimedOut, reason)))
     }
 }

@@ -83,7 +83,7 @@ impl Node {
             Content::Null => "nothing".to_owned(),
             Content::Bool(value) => format!("the boolean {value}"),
             Content::Number(value) => format!("the number {value}"),
-            Content::Text(_) => "a text".to_owned(),
+            Content::Text(_) => "a string".to_owned(),
             Content::List(_) => "a list".to_owned(),
             Content::Map(_) => "a map".to_owned(),
         }

@@ -102,7 +102,7 @@ impl<'t> Reader<'t> {
             Some(Err(error)) => Err(error.into()),
             None => Err(Problem {
                 at: Position::default(),
-                why: "the text ends in the middle of a value".to_owned(),
+                why: "the document ends in the middle of a value".to_owned(),
             }),
         }
     }
@@ -114,7 +114,7 @@ impl<'t> Reader<'t> {
         if depth > DEEPEST {
             return Err(Problem {
                 at,
-                why: format!("values are nested deeper than {DEEPEST}"),
+                why: format!("values are nested deeper than {DEEPEST} levels"),
             });
         }
         let (node, anchor) = match event {
@@ -143,7 +143,7 @@ impl<'t> Reader<'t> {
                 let Some((node, size)) = self.anchors.get(&id) else {
                     return Err(Problem {
                         at,
-                        why: "an alias stands within what it names".to_owned(),
+                        why: "an alias is inside the value that it refers to".to_owned(),
                     });
                 };
                 let (node, size) = (node.clone(), *size);
@@ -187,7 +187,7 @@ impl<'t> Reader<'t> {
                 (Content::Null | Content::List(_) | Content::Map(_), _) | (_, None) => {
                     return Err(Problem {
                         at,
-                        why: "a key must be a text".to_owned(),
+                        why: "a key must be a string".to_owned(),
                     });
                 }
                 (Content::Bool(_) | Content::Number(_), Some(written)) => written,
@@ -199,7 +199,7 @@ impl<'t> Reader<'t> {
             if !seen.insert(key.clone()) {
                 return Err(Problem {
                     at,
-                    why: format!("the key {key:?} stands here for the second time"),
+                    why: format!("the key {key:?} is set twice"),
                 });
             }
             entries.push(Entry { key, at, value });
@@ -255,11 +255,11 @@ fn scalar(text: &str, style: ScalarStyle, tag: Option<&Tag>) -> Result<Content, 
             let content = plain(text);
             return match (suffix, &content) {
                 ("bool", Content::Bool(_)) | ("int" | "float", Content::Number(_)) => Ok(content),
-                _ => Err(format!("{text:?} is no {suffix}")),
+                _ => Err(format!("{text:?} is not a valid {suffix}")),
             };
         }
         Some("") if tag.is_some_and(|tag| tag.handle() != "!" || !tag.suffix().is_empty()) => {
-            return Err("tags of one's own mean nothing here".to_owned());
+            return Err("custom tags are not supported".to_owned());
         }
         Some(_) => return Ok(Content::Text(text.to_owned())),
         None => {}

@@ -17,10 +17,10 @@ pub enum Error {
         why: String,
     },
     /// It has nothing in it.
-    #[error("there is nothing in it")]
+    #[error("the document is empty")]
     Empty,
     /// It has more than was asked for.
-    #[error("{at}: a second document begins, and only one is expected")]
+    #[error("{at}: only one document is allowed, but a second one begins here")]
     Several {
         /// Where.
         at: Position,
@@ -72,8 +72,8 @@ mod tests {
 
     #[test]
     fn what_is_wrong_is_said() {
-        assert_eq!(complaint("# nothing\n"), "there is nothing in it");
-        assert!(complaint("a: 1\n---\na: 2\n").starts_with("line 3: a second document"));
+        assert_eq!(complaint("# nothing\n"), "the document is empty");
+        assert!(complaint("a: 1\n---\na: 2\n").starts_with("line 3: only one document"));
         assert!(complaint("a: 1\nb: [\n").starts_with("line "));
         assert!(complaint("a: x\n").contains("expected u8"));
     }

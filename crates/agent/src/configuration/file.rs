@@ -26,7 +26,7 @@ const HEAD: [(&str, &str); 2] = [
 #[derive(Debug, Error)]
 pub enum ConfigurationError {
     /// The file cannot be read.
-    #[error("reading the configuration {}: {source}", path.display())]
+    #[error("cannot read the configuration {}: {source}", path.display())]
     Unreadable {
         /// The file.
         path: PathBuf,
@@ -98,9 +98,9 @@ fn parse(
         (Some(Document::Bad(at, why)), _) | (_, Some(Document::Bad(at, why))) => {
             return Err(wrong(at.line, why));
         }
-        (None, _) => return Err(wrong(1, "there is nothing in it".to_owned())),
+        (None, _) => return Err(wrong(1, "the file is empty".to_owned())),
         (_, Some(Document::Good(second))) => {
-            let text = "a configuration is one document".to_owned();
+            let text = "a configuration file must hold exactly one document".to_owned();
             return Err(wrong(second.at.line, text));
         }
     };
@@ -132,7 +132,7 @@ fn parse(
             let is_idle = !KubeletConfiguration::has_effect(&entry.key)
                 && HEAD.iter().all(|(field, _)| *field != entry.key);
             if is_idle && entry.value.content != Content::Null {
-                let text = format!("{} is known and has no effect here", entry.key);
+                let text = format!("the kubelet field {} has no effect here", entry.key);
                 idle.push(remark(entry.at.line, text));
             }
             if entry.key == "featureGates"

@@ -18,250 +18,275 @@ kubelet_config! {
     /// The fields of a `KubeletConfiguration` that have an effect, under its names, each at the
     /// kubelet's default unless said otherwise.
     KubeletConfiguration as "KubeletConfiguration" {
-        /// Whether there is an HTTPS server at all.
+        /// Whether the agent serves the kubelet API over HTTPS.
         enable_server as "enableServer": bool = true => unset
-            @ flag("enable-server", "BOOL", "Serve HTTPS at all [default: true]"),
-        /// A directory of manifests, or one file.
+            @ flag("enable-server", "BOOL", "Serve the kubelet API over HTTPS [default: true]"),
+        /// The directory or the file that holds manifests of static pods.
         static_pod_path as "staticPodPath": String = String::new() => unset
             @ flag("pod-manifest-path", "PATH",
-                "A directory of manifests, or one file; - is the standard input"),
-        /// Where the pods' logs are.
+                "Read static pod manifests from a directory or a file; - is the standard input"),
+        /// The directory of the pods' logs.
         pod_logs_dir as "podLogsDir": String = "/var/log/pods".to_owned() => unset
-            @ flag("pod-logs-dir", "DIR", "Where the pods' logs are [default: /var/log/pods]"),
-        /// How often a pod is looked at without anything having happened.
+            @ flag("pod-logs-dir", "DIR",
+                "Directory of the pods' logs [default: /var/log/pods]"),
+        /// The longest time between two syncs of a running pod.
         sync_frequency as "syncFrequency": Duration = Duration::from_mins(1) => zero
             @ flag("sync-frequency", "TIME",
-                "How often a pod is looked at without anything having happened [default: 1m]"),
-        /// How often manifests are read without a change having been noticed.
+                "Longest time between two syncs of a running pod [default: 1m]"),
+        /// The interval at which the agent reads the manifest files even if it noticed no change.
         file_check_frequency as "fileCheckFrequency": Duration = Duration::from_secs(20) => zero
             @ flag("file-check-frequency", "TIME",
-                "How often manifests are read without a change having been noticed [default: 20s]"),
-        /// How often the URL is asked.
+                "Interval at which manifest files are read [default: 20s]"),
+        /// The interval at which the agent requests the manifest URL.
         http_check_frequency as "httpCheckFrequency": Duration = Duration::from_secs(20) => zero
-            @ flag("http-check-frequency", "TIME", "How often the URL is asked [default: 20s]"),
-        /// A URL with manifests.
+            @ flag("http-check-frequency", "TIME",
+                "Interval at which the manifest URL is requested [default: 20s]"),
+        /// The URL of manifests of static pods.
         static_pod_url as "staticPodURL": String = String::new() => unset
-            @ flag("manifest-url", "URL", "A URL with manifests"),
-        /// Headers for that URL.
+            @ flag("manifest-url", "URL", "Read static pod manifests from a URL"),
+        /// The HTTP headers of requests to the manifest URL.
         static_pod_url_header as "staticPodURLHeader": BTreeMap<String, Vec<String>>
             = BTreeMap::new() => unset
             @ flag("manifest-url-header", "HEADER",
-                "A header for that URL, as name:value; may be given more than once"),
-        /// Where the servers listen. Unlike the kubelet's, this is loopback until said otherwise.
+                "HTTP header for the manifest URL, as name:value; can be repeated"),
+        /// The address that the servers listen on. Unlike the kubelet's, the default is a loopback
+        /// address.
         address as "address": IpAddr = LOOPBACK => unset
-            @ flag("address", "ADDRESS", "Where the servers listen [default: 127.0.0.1]"),
-        /// The HTTPS server's port.
+            @ flag("address", "ADDRESS",
+                "Address that the servers listen on [default: 127.0.0.1]"),
+        /// The port of the HTTPS server.
         port as "port": u16 = 10250 => zero
-            @ flag("port", "PORT", "The port of HTTPS [default: 10250]"),
-        /// The port of the server that asks for no credentials; 0 for none.
+            @ flag("port", "PORT", "Port of the HTTPS server [default: 10250]"),
+        /// The port of the read-only server, which needs no credentials; 0 disables it.
         read_only_port as "readOnlyPort": u16 = 0 => unset
             @ flag("read-only-port", "PORT",
-                "The port that asks for no credentials and only reads; 0 for none [default: 0]"),
-        /// A certificate for HTTPS; without one the agent makes its own.
+                "Port of the read-only server, which needs no credentials; 0 disables it \
+                 [default: 0]"),
+        /// The certificate file of the HTTPS server. If it is not set, the agent creates a
+        /// self-signed certificate.
         tls_cert_file as "tlsCertFile": String = String::new() => unset
             @ flag("tls-cert-file", "FILE",
-                "The certificate for HTTPS [default: one that the agent makes]"),
-        /// The certificate's key.
+                "Certificate file of the HTTPS server [default: a self-signed certificate]"),
+        /// The private key file of `tlsCertFile`.
         tls_private_key_file as "tlsPrivateKeyFile": String = String::new() => unset
-            @ flag("tls-private-key-file", "FILE", "Its key"),
-        /// `VersionTLS12` or `VersionTLS13`.
+            @ flag("tls-private-key-file", "FILE", "Private key file of --tls-cert-file"),
+        /// The oldest TLS version that the HTTPS server accepts: `VersionTLS12` or `VersionTLS13`.
         tls_min_version as "tlsMinVersion": String = String::new() => unset
-            @ flag("tls-min-version", "VERSION", "VersionTLS12 or VersionTLS13"),
-        /// The cipher suites that may be used, by their names in IANA's list.
+            @ flag("tls-min-version", "VERSION",
+                "Oldest TLS version to accept: VersionTLS12 or VersionTLS13"),
+        /// The TLS cipher suites that the HTTPS server accepts, by their IANA names.
         tls_cipher_suites as "tlsCipherSuites": Vec<String> = Vec::new() => unset
-            @ flag("tls-cipher-suites", "NAMES", "The cipher suites that may be used, separated by commas").commas(),
-        /// Who may come in.
+            @ flag("tls-cipher-suites", "NAMES",
+                "TLS cipher suites to accept, separated by commas").commas(),
+        /// The authentication of clients of the HTTPS server.
         authentication as "authentication": Authentication = Authentication::default() => unset,
-        /// What they may do.
+        /// The permissions of authenticated clients.
         authorization as "authorization": Authorization = Authorization::default() => unset,
-        /// Pulls per second; 0 for no bound.
+        /// The number of image pulls per second; 0 means no limit.
         registry_pull_qps as "registryPullQPS": u32 = 5 => unset
-            @ flag("registry-qps", "N", "Pulls per second; 0 for no bound [default: 5]"),
-        /// Pulls at once above that.
+            @ flag("registry-qps", "N", "Image pulls per second; 0 means no limit [default: 5]"),
+        /// The number of image pulls that may exceed `registryPullQPS` in a burst.
         registry_burst as "registryBurst": u32 = 10 => zero
-            @ flag("registry-burst", "N", "Pulls at once above that [default: 10]"),
-        /// Whether logs, exec, attach and port-forward are served.
+            @ flag("registry-burst", "N",
+                "Image pulls that may exceed --registry-qps in a burst [default: 10]"),
+        /// Whether the HTTPS server offers logs, exec, attach and port-forward.
         enable_debugging_handlers as "enableDebuggingHandlers": bool = true => unset
             @ flag("enable-debugging-handlers", "BOOL",
                 "Serve logs, exec, attach and port-forward [default: true]"),
-        /// The port of `/healthz` without credentials; 0 for none.
+        /// The port of the `/healthz` server, which needs no credentials; 0 disables it.
         healthz_port as "healthzPort": u16 = 10248 => unset
-            @ flag("healthz-port", "PORT", "The port of /healthz; 0 for none [default: 10248]"),
-        /// Where that one listens.
+            @ flag("healthz-port", "PORT",
+                "Port of the /healthz server; 0 disables it [default: 10248]"),
+        /// The address that the `/healthz` server listens on.
         healthz_bind_address as "healthzBindAddress": IpAddr = LOOPBACK => unset
             @ flag("healthz-bind-address", "ADDRESS",
-                "Where that one listens [default: 127.0.0.1]"),
-        /// The agent's own `oom_score_adj`.
+                "Address that the /healthz server listens on [default: 127.0.0.1]"),
+        /// The `oom_score_adj` of the agent itself.
         oom_score_adj as "oomScoreAdj": i32 = -999 => unset
-            @ flag("oom-score-adj", "N", "The agent's own oom_score_adj [default: -999]"),
-        /// The domain of services.
+            @ flag("oom-score-adj", "N", "oom_score_adj of the agent itself [default: -999]"),
+        /// The DNS domain of the cluster's services.
         cluster_domain as "clusterDomain": String = String::new() => unset
-            @ flag("cluster-domain", "DOMAIN", "The domain of services"),
-        /// Name servers of pods.
+            @ flag("cluster-domain", "DOMAIN", "DNS domain of the cluster's services"),
+        /// The DNS servers of pods.
         cluster_dns as "clusterDNS": Vec<IpAddr> = Vec::new() => unset
-            @ flag("cluster-dns", "ADDRESS", "Name servers of pods").commas(),
-        /// An exec, attach or port-forward without traffic ends after so long.
+            @ flag("cluster-dns", "ADDRESS", "DNS servers of pods, separated by commas").commas(),
+        /// The time without traffic after which the agent closes an exec, attach or port-forward
+        /// session.
         streaming_connection_idle_timeout as "streamingConnectionIdleTimeout": Duration
             = Duration::from_hours(4) => zero
             @ flag("streaming-connection-idle-timeout", "TIME",
-                "An exec, attach or port-forward without traffic ends after so long [default: 4h]"),
-        /// Unused images stay at least so long.
+                "Time without traffic after which an exec, attach or port-forward session is \
+                 closed [default: 4h]"),
+        /// The shortest time that the agent keeps an unused image.
         image_minimum_gc_age as "imageMinimumGCAge": Duration = Duration::from_mins(2) => zero
             @ flag("minimum-image-ttl-duration", "TIME",
-                "Unused images stay at least so long [default: 2m]"),
-        /// Unused images stay no longer; 0 for no bound.
+                "Shortest time that an unused image is kept [default: 2m]"),
+        /// The longest time that the agent keeps an unused image; 0 means no limit.
         image_maximum_gc_age as "imageMaximumGCAge": Duration = Duration::ZERO => unset,
-        /// Above it images are removed.
+        /// The disk usage in percent above which the agent removes unused images.
         image_gc_high_threshold_percent as "imageGCHighThresholdPercent": u8 = 85 => unset
             @ flag("image-gc-high-threshold", "PERCENT",
-                "Remove images when the disk is fuller than this, in percent [default: 85]"),
-        /// Until this is reached.
+                "Remove unused images above this disk usage in percent [default: 85]"),
+        /// The disk usage in percent at which the agent stops removing unused images.
         image_gc_low_threshold_percent as "imageGCLowThresholdPercent": u8 = 80 => unset
             @ flag("image-gc-low-threshold", "PERCENT",
-                "Until it is no fuller than this [default: 80]"),
-        /// What the pods' cgroups are beneath.
+                "Stop removing unused images at this disk usage in percent [default: 80]"),
+        /// The parent cgroup of all pods' cgroups.
         cgroup_root as "cgroupRoot": String = String::new() => unset
-            @ flag("cgroup-root", "CGROUP", "What the pods' cgroups are beneath [default: /]"),
-        /// Whether pods have cgroups by class.
+            @ flag("cgroup-root", "CGROUP", "Parent cgroup of all pods' cgroups [default: /]"),
+        /// Whether each QoS class has a parent cgroup for its pods.
         cgroups_per_qos as "cgroupsPerQOS": bool = true => unset
             @ flag("cgroups-per-qos", "BOOL",
-                "Put pods into cgroups by their class [default: true]"),
-        /// `cgroupfs` or `systemd`.
+                "Create a parent cgroup for the pods of each QoS class [default: true]"),
+        /// The cgroup driver: `cgroupfs` or `systemd`.
         cgroup_driver as "cgroupDriver": String = "cgroupfs".to_owned() => unset
             @ flag("cgroup-driver", "NAME",
-                "Who makes cgroups: cgroupfs or systemd [default: cgroupfs]"),
-        /// How long the runtime may take.
+                "Cgroup driver: cgroupfs or systemd [default: cgroupfs]"),
+        /// The timeout of requests to the container runtime.
         runtime_request_timeout as "runtimeRequestTimeout": Duration
             = Duration::from_mins(2) => zero
             @ flag("runtime-request-timeout", "TIME",
-                "How long the runtime may take [default: 2m]"),
-        /// How many pods there may be.
+                "Timeout of requests to the container runtime [default: 2m]"),
+        /// The largest number of pods on the node.
         max_pods as "maxPods": u32 = 110 => zero
-            @ flag("max-pods", "N", "How many pods there may be [default: 110]"),
-        /// How many processes a pod may have; negative for no bound.
+            @ flag("max-pods", "N", "Largest number of pods on the node [default: 110]"),
+        /// The largest number of processes in a pod; a negative number means no limit.
         pod_pids_limit as "podPidsLimit": i64 = -1 => unset
-            @ flag("pod-max-pids", "N", "How many processes a pod may have; -1 for no bound"),
-        /// The node's name resolution.
+            @ flag("pod-max-pids", "N",
+                "Largest number of processes in a pod; -1 means no limit"),
+        /// The resolver configuration that pods inherit their DNS settings from.
         resolv_conf as "resolvConf": String = "/etc/resolv.conf".to_owned() => unset
-            @ flag("resolv-conf", "FILE", "The node's name resolution [default: /etc/resolv.conf]"),
-        /// Whether processor limits hold.
+            @ flag("resolv-conf", "FILE",
+                "Resolver configuration for pods [default: /etc/resolv.conf]"),
+        /// Whether the agent enforces CPU limits of containers with CFS quotas.
         cpu_cfs_quota as "cpuCFSQuota": bool = true => unset
             @ flag("cpu-cfs-quota", "BOOL",
-                "Hold containers to their processor limits [default: true]"),
-        /// Files that the agent may have open.
+                "Enforce CPU limits of containers with CFS quotas [default: true]"),
+        /// The largest number of files that the agent may have open.
         max_open_files as "maxOpenFiles": u64 = 1_000_000 => zero
-            @ flag("max-open-files", "N", "Files that the agent may have open [default: 1000000]"),
-        /// One pull at a time; on unless `maxParallelImagePulls` is 2 or more.
+            @ flag("max-open-files", "N",
+                "Largest number of files that the agent may have open [default: 1000000]"),
+        /// Whether the agent pulls one image at a time. The default is true, unless
+        /// `maxParallelImagePulls` is 2 or more.
         serialize_image_pulls as "serializeImagePulls": Option<bool> = None => unset
-            @ flag("serialize-image-pulls", "BOOL", "One pull at a time"),
-        /// Pulls at the same time.
+            @ flag("serialize-image-pulls", "BOOL", "Pull one image at a time"),
+        /// The largest number of image pulls at the same time.
         max_parallel_image_pulls as "maxParallelImagePulls": Option<usize> = None => unset,
-        /// Signals and thresholds at which pods are ended at once.
+        /// The thresholds at which the agent evicts pods immediately, by eviction signal.
         eviction_hard as "evictionHard": Option<BTreeMap<String, String>> = None => unset
             @ flag("eviction-hard", "THRESHOLDS",
-                "End pods at once below these, as \
-                 memory.available<100Mi,nodefs.available<10%; empty for none"); own_thresholds,
-        /// Those at which they are ended after a while.
+                "Thresholds that evict pods immediately, such as \
+                 memory.available<100Mi,nodefs.available<10%; an empty value disables them"); own_thresholds,
+        /// The thresholds at which the agent evicts pods after a grace period, by eviction signal.
         eviction_soft as "evictionSoft": BTreeMap<String, String> = BTreeMap::new() => unset
-            @ flag("eviction-soft", "THRESHOLDS", "End pods below these after a while"); thresholds,
-        /// How long that while is.
+            @ flag("eviction-soft", "THRESHOLDS",
+                "Thresholds that evict pods after a grace period"); thresholds,
+        /// The grace periods of `evictionSoft`, by eviction signal.
         eviction_soft_grace_period as "evictionSoftGracePeriod": BTreeMap<String, String>
             = BTreeMap::new() => unset
             @ flag("eviction-soft-grace-period", "TIMES",
-                "How long that while is, as memory.available=30s"),
-        /// How long the node is said to be under pressure after it no longer is.
+                "Grace periods of --eviction-soft, such as memory.available=30s"),
+        /// The time that the node keeps a pressure condition after the pressure has ended.
         eviction_pressure_transition_period as "evictionPressureTransitionPeriod": Duration
             = Duration::from_mins(5) => zero
             @ flag("eviction-pressure-transition-period", "TIME",
-                "How long the node is said to be under pressure after it no longer is [default: \
-                 5m]"),
-        /// The longest grace period of pods that a soft threshold ends.
+                "Time to keep a pressure condition after the pressure has ended [default: 5m]"),
+        /// The longest termination grace period, in seconds, of pods that a soft threshold evicts.
         eviction_max_pod_grace_period as "evictionMaxPodGracePeriod": i64 = 0 => unset
             @ flag("eviction-max-pod-grace-period", "SECONDS",
-                "The longest grace period of pods that a soft threshold ends, in seconds [default: \
-                 0]"),
-        /// How much is reclaimed beyond a threshold.
+                "Longest termination grace period, in seconds, of pods that a soft threshold \
+                 evicts [default: 0]"),
+        /// The amount that the agent reclaims beyond a threshold, by eviction signal.
         eviction_minimum_reclaim as "evictionMinimumReclaim": BTreeMap<String, String>
             = BTreeMap::new() => unset
             @ flag("eviction-minimum-reclaim", "LIST",
-                "How much is reclaimed beyond a threshold, as imagefs.available=2Gi"),
-        /// Whether signals that `evictionHard` does not name keep their defaults.
+                "Amount to reclaim beyond a threshold, such as imagefs.available=2Gi"),
+        /// Whether eviction signals that `evictionHard` does not name keep their defaults.
         merge_default_eviction_settings as "mergeDefaultEvictionSettings": bool = false => unset,
-        /// How many pods there may be for each processor; 0 for no bound.
+        /// The largest number of pods for each CPU core; 0 means no limit.
         pods_per_core as "podsPerCore": u32 = 0 => unset
             @ flag("pods-per-core", "N",
-                "How many pods there may be for each processor; 0 for no bound [default: 0]"),
-        /// Refuse to start while the node swaps. Unlike the kubelet's, this is off until said
-        /// otherwise.
+                "Largest number of pods for each CPU core; 0 means no limit [default: 0]"),
+        /// Whether the agent refuses to start if swap is enabled on the node. Unlike the kubelet's,
+        /// the default is false.
         fail_swap_on as "failSwapOn": bool = false => unset
-            @ flag("fail-swap-on", "BOOL", "Refuse to start while the node swaps [default: false]"),
-        /// Above it a log is rotated.
+            @ flag("fail-swap-on", "BOOL",
+                "Refuse to start if swap is enabled on the node [default: false]"),
+        /// The size above which the agent rotates a container log.
         container_log_max_size as "containerLogMaxSize": Quantity
             = Quantity::from_bytes(10 << 20) => unset
-            @ flag("container-log-max-size", "SIZE", "Above it a log is rotated [default: 10Mi]"),
-        /// How many files a log has.
+            @ flag("container-log-max-size", "SIZE",
+                "Size above which a container log is rotated [default: 10Mi]"),
+        /// The largest number of log files of a container.
         container_log_max_files as "containerLogMaxFiles": u32 = 5 => unset
-            @ flag("container-log-max-files", "N", "How many files a log has [default: 5]"),
-        /// How often logs are looked at.
+            @ flag("container-log-max-files", "N",
+                "Largest number of log files of a container [default: 5]"),
+        /// The interval at which the agent checks the sizes of container logs.
         container_log_monitor_interval as "containerLogMonitorInterval": Duration
             = Duration::from_secs(10) => unset,
-        /// What pods may not use.
+        /// The resources that are reserved for the system. Pods cannot use them.
         system_reserved as "systemReserved": BTreeMap<String, String> = BTreeMap::new() => unset
-            @ flag("system-reserved", "AMOUNTS", "What pods may not use, as cpu=100m,memory=100Mi"),
-        /// What pods may not use.
+            @ flag("system-reserved", "AMOUNTS",
+                "Resources reserved for the system, such as cpu=100m,memory=100Mi"),
+        /// The resources that are reserved for Kubernetes daemons. Pods cannot use them.
         kube_reserved as "kubeReserved": BTreeMap<String, String> = BTreeMap::new() => unset
-            @ flag("kube-reserved", "AMOUNTS", "What pods may not use, as cpu=100m,memory=100Mi"),
-        /// Sysctls that pods may set although they reach beyond them; `*` at the end stands for more.
+            @ flag("kube-reserved", "AMOUNTS",
+                "Resources reserved for Kubernetes daemons, such as cpu=100m,memory=100Mi"),
+        /// The unsafe sysctls that pods may set. A name may end with `*`, which matches every
+        /// suffix.
         allowed_unsafe_sysctls as "allowedUnsafeSysctls": Vec<String> = Vec::new() => unset
             @ flag("allowed-unsafe-sysctls", "NAMES",
-                "Sysctls that pods may set although they reach beyond them; * at the end \
-                 stands for more").commas(),
-        /// How long all pods may take to end when the agent is told to.
+                "Unsafe sysctls that pods may set; a * at the end matches every suffix").commas(),
+        /// The time that all pods have to stop when the agent shuts down.
         shutdown_grace_period as "shutdownGracePeriod": Duration = Duration::ZERO => unset,
-        /// How much of that is for critical pods, after all others.
+        /// The part of `shutdownGracePeriod` that is reserved for critical pods, which stop last.
         shutdown_grace_period_critical_pods as "shutdownGracePeriodCriticalPods": Duration
             = Duration::ZERO => unset,
-        /// The same, by priority.
+        /// The shutdown grace periods by pod priority.
         shutdown_grace_period_by_pod_priority as "shutdownGracePeriodByPodPriority": Vec<PriorityGrace>
             = Vec::new() => unset,
-        /// How long a failing container waits.
+        /// The restart delay of containers that fail.
         crash_loop_back_off as "crashLoopBackOff": CrashLoopBackOff
             = CrashLoopBackOff::default() => unset,
-        /// What is logged, and how.
+        /// The format and the verbosity of the log.
         logging as "logging": Logging = Logging::default() => unset,
-        /// Whether containers without a profile get the runtime's.
+        /// Whether containers without a seccomp profile get the runtime's default profile.
         seccomp_default as "seccompDefault": bool = false => unset
             @ flag("seccomp-default", "BOOL",
-                "Give containers without a seccomp profile the runtime's"),
-        /// The runtime.
+                "Use the runtime's default seccomp profile for containers without one"),
+        /// The CRI endpoint of the container runtime.
         container_runtime_endpoint as "containerRuntimeEndpoint": String = String::new() => unset
             @ flag("container-runtime-endpoint", "ENDPOINT",
-                "The runtime's CRI endpoint [default: unix:///run/orlop/orlop.sock]"),
-        /// Its image service, if another.
+                "CRI endpoint of the container runtime [default: unix:///run/orlop/orlop.sock]"),
+        /// The CRI endpoint of the image service, if it is not the runtime's.
         image_service_endpoint as "imageServiceEndpoint": String = String::new() => unset
             @ flag("image-service-endpoint", "ENDPOINT",
-                "The endpoint of the image service [default: that of the runtime]"),
-        /// Refuse to start on cgroup v1. Unlike the kubelet's, this is off until said otherwise.
+                "CRI endpoint of the image service [default: the runtime's endpoint]"),
+        /// Whether the agent refuses to start on cgroup v1. Unlike the kubelet's, the default is
+        /// false.
         fail_cgroup_v1 as "failCgroupV1": bool = false => unset
             @ flag("fail-cgroupv1", "BOOL", "Refuse to start on cgroup v1 [default: false]"),
-        /// What containers may swap.
+        /// The use of swap by containers.
         memory_swap as "memorySwap": MemorySwap = MemorySwap::default() => unset,
-        /// Whether a process that is killed for want of memory leaves the rest of its container alone.
+        /// Whether the kernel kills only a single process of a container that is out of memory.
         single_process_oom_kill as "singleProcessOOMKill": bool = false => unset,
-        /// Pods with a user namespace of their own.
+        /// The user namespaces of pods.
         user_namespaces as "userNamespaces": UserNamespaces = UserNamespaces::default() => unset,
-        /// What is not for everybody yet, or no more.
+        /// The feature gates of Kubernetes, by name.
         feature_gates as "featureGates": BTreeMap<String, bool> = BTreeMap::new() => unset,
-        /// Whose credentials are looked at again for an image that is here:
-        /// `NeverVerifyPreloadedImages`, `NeverVerify`, `NeverVerifyAllowlistedImages`, `AlwaysVerify`.
+        /// For which images on the node a pod must prove its pull credentials:
+        /// `NeverVerifyPreloadedImages`, `NeverVerify`, `NeverVerifyAllowlistedImages` or
+        /// `AlwaysVerify`.
         image_pull_credentials_verification_policy as "imagePullCredentialsVerificationPolicy": String
             = String::new() => unset,
-        /// The images for which `NeverVerifyAllowlistedImages` asks nobody.
+        /// The images that `NeverVerifyAllowlistedImages` exempts.
         preloaded_images_verification_allowlist as "preloadedImagesVerificationAllowlist": Vec<String>
             = Vec::new() => unset,
-        /// From which part above its request on a container is slowed down (gate `MemoryQoS`).
+        /// The share of the memory between a container's request and limit above which the kernel
+        /// throttles the container (gate `MemoryQoS`).
         memory_throttling_factor as "memoryThrottlingFactor": Option<f64> = None => unset,
-        /// `None` or `TieredReservation`: whether requested memory is kept (gate `MemoryQoS`).
+        /// `None` or `TieredReservation`: whether the kernel protects requested memory (gate
+        /// `MemoryQoS`).
         memory_reservation_policy as "memoryReservationPolicy": String = String::new() => unset,
     }
     no effect: "
@@ -287,97 +312,100 @@ kubelet_config! {
 }
 
 kubelet_config! {
-    /// Who may come in.
+    /// The authentication of clients of the HTTPS server.
     Authentication as "KubeletAuthentication" {
-        /// By certificate.
+        /// Authentication with client certificates.
         x509 as "x509": X509 = X509::default() => unset,
-        /// By asking an API server, which is not possible here.
+        /// Authentication by an API server, which is not supported here.
         webhook as "webhook": Webhook = Webhook::default() => unset,
-        /// Without anything.
+        /// Access without credentials.
         anonymous as "anonymous": Anonymous = Anonymous::default() => unset,
     }
 }
 
 kubelet_config! {
-    /// By certificate.
+    /// Authentication with client certificates.
     X509 as "KubeletX509Authentication" {
-        /// The authority of the clients' certificates.
+        /// The file of the authorities that sign client certificates.
         client_ca_file as "clientCAFile": String = String::new() => unset
             @ flag("client-ca-file", "FILE",
-                "Let clients in that have a certificate of this authority"),
+                "Accept clients with a certificate of an authority in this file"),
     }
 }
 
 kubelet_config! {
-    /// By asking an API server.
+    /// Authentication by an API server.
     Webhook as "KubeletWebhookAuthentication" {
-        /// Whether to.
+        /// Whether an API server authenticates clients. It must be false.
         enabled as "enabled": bool = false => unset,
     }
     no effect: "cacheTTL dur"
 }
 
 kubelet_config! {
-    /// Without anything.
+    /// Access without credentials.
     Anonymous as "KubeletAnonymousAuthentication" {
-        /// Whether to.
+        /// Whether clients without credentials have access.
         enabled as "enabled": bool = false => unset
-            @ flag("anonymous-auth", "BOOL", "Let everyone in [default: false]"),
+            @ flag("anonymous-auth", "BOOL",
+                "Allow clients without credentials [default: false]"),
     }
 }
 
 kubelet_config! {
-    /// What clients may do.
+    /// The permissions of authenticated clients.
     Authorization as "KubeletAuthorization" {
-        /// `AlwaysAllow`; `Webhook` is not possible here.
+        /// The authorization mode. It must be `AlwaysAllow`; `Webhook` is not supported here.
         mode as "mode": String = "AlwaysAllow".to_owned() => unset
-            @ flag("authorization-mode", "MODE", "What clients may do: AlwaysAllow"),
+            @ flag("authorization-mode", "MODE",
+                "Permissions of authenticated clients: AlwaysAllow"),
     }
     no effect: "webhook KubeletWebhookAuthorization"
 }
 
 kubelet_config! {
-    /// How long pods of at least some priority may take to end with the node.
+    /// The shutdown grace period of pods whose priority is at least a given value.
     PriorityGrace as "ShutdownGracePeriodByPodPriority" {
-        /// The least priority.
+        /// The lowest pod priority that the grace period applies to.
         priority as "priority": i32 = 0 => unset,
-        /// How long.
+        /// The grace period in seconds.
         shutdown_grace_period_seconds as "shutdownGracePeriodSeconds": u64 = 0 => unset,
     }
 }
 
 kubelet_config! {
-    /// How long a failing container waits.
+    /// The restart delay of containers that fail.
     CrashLoopBackOff as "CrashLoopBackOffConfig" {
-        /// At the most.
+        /// The longest restart delay.
         max_container_restart_period as "maxContainerRestartPeriod": Option<Duration>
             = None => unset,
     }
 }
 
 kubelet_config! {
-    /// What is logged, and how.
+    /// The format and the verbosity of the log.
     Logging as "LoggingConfiguration" {
-        /// `text` or `json`; by itself as it fits where the log goes. Flag: `--logging-format`.
+        /// `text` or `json`. If it is not set, the format depends on where the log goes. Flag:
+        /// `--logging-format`.
         format as "format": String = String::new() => unset,
-        /// How much: debug from 4, trace from 6. Flag: `--v`.
+        /// The verbosity: debug messages from 4, trace messages from 6. Flag: `--v`.
         verbosity as "verbosity": u32 = 0 => unset,
     }
     no effect: "flushFrequency any, vmodule [VModuleItem], options any"
 }
 
 kubelet_config! {
-    /// What containers may swap.
+    /// The use of swap by containers.
     MemorySwap as "MemorySwapConfiguration" {
-        /// `NoSwap` or `LimitedSwap`.
+        /// Whether containers may swap: `NoSwap` or `LimitedSwap`.
         swap_behavior as "swapBehavior": String = String::new() => unset,
     }
 }
 
 kubelet_config! {
-    /// Pods with a user namespace of their own.
+    /// The user namespaces of pods.
     UserNamespaces as "UserNamespaces" {
-        /// How many ids each has.
+        /// The number of IDs of each pod.
         ids_per_pod as "idsPerPod": u32 = 65536 => unset,
     }
 }
@@ -451,7 +479,7 @@ mod tests {
         };
         let defaults = serde_json::to_value(T::default()).unwrap();
         let _ = writeln!(out, "\n## {title}\n");
-        out.push_str("| field | type | default | what it does |\n|---|---|---|---|\n");
+        out.push_str("| field | type | default | description |\n|---|---|---|---|\n");
         for field in T::fields() {
             let kind = &SCHEMA.object(object).unwrap()[field.name];
             let default = match &defaults[field.name] {
@@ -474,16 +502,18 @@ mod tests {
         }
         let idle = idle(object, &T::fields());
         if !idle.is_empty() {
-            let _ = writeln!(out, "\nWithout effect: `{}`.", idle.join("`, `"));
+            let _ = writeln!(out, "\nFields without an effect: `{}`.", idle.join("`, `"));
         }
     }
 
     fn reference() -> String {
         let mut out = String::from(
-            "# The kubelet's configuration\n\nWhat `orlop node --config` and `orlop up --node-config` take \
-             of a `KubeletConfiguration`\n(`kubelet.config.k8s.io/v1beta1`) of Kubernetes 1.36. Flags \
-             beat it. What is known and has no effect\nis named in the log where it is set; what is \
-             not known is an error. This document is made from the\ntable of the fields.\n",
+            "# Kubelet configuration\n\nFields of a `KubeletConfiguration` (`kubelet.config.k8s.io/v1beta1`) of Kubernetes 1.36 that\n\
+             `orlop node --config` and `orlop up --node-config` support.\n\n\
+             - A flag takes precedence over its field.\n\
+             - A known field without an effect is allowed; the log names it.\n\
+             - An unknown field is an error.\n\n\
+             This page is generated from the table of the fields in the code.\n",
         );
         rows::<KubeletConfiguration>(&mut out, "`KubeletConfiguration`");
         rows::<Authentication>(&mut out, "`authentication`");
@@ -501,14 +531,14 @@ mod tests {
 
     #[test]
     fn the_reference_of_the_kubelets_configuration_is_up_to_date() {
-        let path = top("docs/kubelet-configuration.md");
+        let path = top("docs/reference/kubelet-configuration.md");
         if std::env::var_os("ORLOP_BLESS").is_some() {
             std::fs::write(&path, reference()).unwrap();
         }
         assert_eq!(
             std::fs::read_to_string(&path).unwrap_or_default(),
             reference(),
-            "run this test with ORLOP_BLESS=1 to write docs/kubelet-configuration.md anew"
+            "run this test with ORLOP_BLESS=1 to write docs/reference/kubelet-configuration.md again"
         );
     }
 
@@ -568,14 +598,14 @@ mod tests {
         set("eviction-hard", "").unwrap();
         set("manifest-url-header", "X: y").unwrap();
         for (name, text, wrong) in [
-            ("max-pods", "-1", "-1 is not in 0..=4294967295"),
+            ("max-pods", "-1", "-1 is not between 0 and 4294967295"),
             ("eviction-hard", "a=5", "`a=5` is not of the form key<value"),
             (
                 "system-reserved",
                 "cpu<1",
                 "`cpu<1` is not of the form key=value",
             ),
-            ("sync-frequency", "soon", "`soon` is no length of time"),
+            ("sync-frequency", "soon", "`soon` is not a duration"),
             ("nothing", "", "no field has a flag --nothing"),
         ] {
             let said = set(name, text).unwrap_err();

@@ -33,7 +33,7 @@ pub(super) trait Setting: Sized {
 
     /// Takes it from all that a flag was given.
     fn from_flag(given: &[String]) -> Result<Self, String> {
-        Err(format!("no flag sets it, not even to {given:?}"))
+        Err(format!("no flag can set this field, given {given:?}"))
     }
 
     /// Tells the schema of the objects in it.
@@ -148,7 +148,7 @@ macro_rules! plain {
             let number: i64 = parsed(given)?;
             number
                 .try_into()
-                .map_err(|_| format!("{number} is not in {}..={}", Self::MIN, Self::MAX))
+                .map_err(|_| format!("{number} is not between {} and {}", Self::MIN, Self::MAX))
         }
 
         fn is_zero(&self) -> bool {
@@ -182,7 +182,7 @@ impl Setting for Duration {
     fn read<'de, D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
         let text = String::deserialize(from)?;
         orlop_duration::parse(&text)
-            .map_err(|_| serde::de::Error::custom(format!("{text:?} is no length of time")))
+            .map_err(|_| serde::de::Error::custom(format!("{text:?} is not a duration")))
     }
 
     fn write<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
@@ -294,7 +294,7 @@ fn headers(given: &[String]) -> Result<BTreeMap<String, Vec<String>>, String> {
     for header in given {
         let (name, value) = header
             .split_once(':')
-            .ok_or_else(|| format!("`{header}` is not name:value"))?;
+            .ok_or_else(|| format!("`{header}` is not of the form name:value"))?;
         let values = headers.entry(name.trim().to_owned()).or_default();
         values.push(value.trim().to_owned());
     }

@@ -137,7 +137,8 @@ impl Checker<'_> {
                 let similar = fields
                     .keys()
                     .find(|known| known.eq_ignore_ascii_case(&entry.key));
-                let hint = similar.map_or_else(String::new, |known| format!(" (is it {known}?)"));
+                let hint =
+                    similar.map_or_else(String::new, |known| format!(" (did you mean {known}?)"));
                 self.checked.unknown.push(Remark {
                     at: entry.at,
                     text: format!("unknown field {path:?}{hint}"),
@@ -191,7 +192,10 @@ mod tests {
             found,
             [
                 (4, "unknown field \"spec.containers[0].imagee\""),
-                (5, "unknown field \"spec.containers[0].Tty\" (is it tty?)"),
+                (
+                    5,
+                    "unknown field \"spec.containers[0].Tty\" (did you mean tty?)"
+                ),
                 (6, "unknown field \"spec.x\""),
             ]
         );

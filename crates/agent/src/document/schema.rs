@@ -126,14 +126,14 @@ impl Type {
     /// For people.
     pub(crate) fn what(&self) -> &'static str {
         match self {
-            Self::Text => "a text",
+            Self::Text => "a string",
             Self::Bool => "true or false",
             Self::Integer => "a whole number",
             Self::Number => "a number",
-            Self::Quantity => "an amount, as 500m or 1Gi",
-            Self::IntOrText => "a number or a text",
-            Self::Time => "a moment, as 2030-01-02T03:04:05Z",
-            Self::Duration => "a length of time, as 1m30s",
+            Self::Quantity => "a quantity such as 500m or 1Gi",
+            Self::IntOrText => "a number or a string",
+            Self::Time => "a time such as 2030-01-02T03:04:05Z",
+            Self::Duration => "a duration such as 1m30s",
             Self::Bytes => "base64",
             Self::Any => "anything",
             Self::List(_) => "a list",

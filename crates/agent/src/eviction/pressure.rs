@@ -203,8 +203,8 @@ mod tests {
     #[test]
     fn thresholds_that_make_no_sense_are_refused() {
         for (hard, soft, word) in [
-            (("memory.free", "1"), None, "no signal"),
-            (("memory.available", "110%"), None, "share"),
+            (("memory.free", "1"), None, "unknown signal"),
+            (("memory.available", "110%"), None, "percentage"),
             (("memory.available", "x"), None, "quantity"),
             (
                 ("memory.available", "1"),

@@ -116,7 +116,7 @@ impl Amount {
                 .ok()
                 .filter(|it| (0.0..=100.0).contains(it))
                 .ok_or_else(|| {
-                    format!("{field}[{key}]: {text:?} is no share between 0% and 100%")
+                    format!("{field}[{key}]: {text:?} is not a percentage between 0% and 100%")
                 })?;
             return Ok(Self::Share(percent / 100.0));
         }
@@ -159,7 +159,7 @@ impl Thresholds {
     pub(crate) fn read(configuration: &KubeletConfiguration) -> Result<Self, String> {
         let unknown = |field: &str, word: &str| {
             let words = Signal::ALL.map(Signal::word).join(", ");
-            format!("{field}: there is no signal {word:?}; there are {words}")
+            format!("{field}: unknown signal {word:?}; use one of {words}")
         };
         let amounts = |field: &str, written: &BTreeMap<String, String>| {
             let mut amounts = BTreeMap::new();
@@ -214,7 +214,7 @@ impl Thresholds {
             let grace = grace.and_then(|text| orlop_duration::parse(text).ok());
             let grace = grace.ok_or_else(|| {
                 let word = signal.word();
-                format!("evictionSoft[{word}] needs a time in evictionSoftGracePeriod[{word}]")
+                format!("evictionSoft[{word}] needs a duration in evictionSoftGracePeriod[{word}]")
             })?;
             soft.insert(signal, (amount, grace));
         }

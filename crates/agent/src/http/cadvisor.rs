@@ -20,7 +20,7 @@ pub(super) async fn metrics(shared: &Shared) -> String {
         (Ok(descriptors), Ok(pods)) if !descriptors.is_empty() => of_runtime(&descriptors, &pods),
         (descriptors, pods) => {
             for error in [descriptors.err(), pods.err()].into_iter().flatten() {
-                tracing::debug!(%error, "the runtime has no metrics of its own");
+                tracing::debug!(%error, "cannot list the runtime's own metrics");
             }
             from_stats(shared).await
         }

@@ -21,7 +21,7 @@ pub(super) fn files(options: &AgentOptions) -> Result<TlsFiles, AgentError> {
     ) {
         ("", "") => own(options, client_ca),
         ("", _) | (_, "") => {
-            let text = "tlsCertFile and tlsPrivateKeyFile come together";
+            let text = "set both tlsCertFile and tlsPrivateKeyFile, or neither";
             Err(AgentError::Setting(text.to_owned()))
         }
         (certificate, key) => Ok(TlsFiles {
@@ -61,7 +61,7 @@ fn own(options: &AgentOptions, client_ca: Option<PathBuf>) -> Result<TlsFiles, A
     let certificate = params.self_signed(&key).map_err(wrong)?;
     write(&files.key, 0o600, &key.serialize_pem())?;
     write(&files.certificate, 0o644, &certificate.pem())?;
-    tracing::info!(path = %files.certificate.display(), "made a certificate for the HTTPS server");
+    tracing::info!(path = %files.certificate.display(), "created a certificate for the HTTPS server");
     Ok(files)
 }
 

@@ -36,7 +36,7 @@ pub(super) async fn answer(
         private.mode(0o700).recursive(true).create(making)
     });
     if let Err(error) = made.await.map_err(io::Error::other).flatten() {
-        let text = format!("making {}: {error}\n", dir.display());
+        let text = format!("cannot create {}: {error}\n", dir.display());
         return answer::text(StatusCode::INTERNAL_SERVER_ERROR, text);
     }
     let now = jiff::Zoned::now().strftime("%Y-%m-%dT%H:%M:%S%:z");

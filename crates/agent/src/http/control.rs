@@ -45,9 +45,12 @@ pub(super) async fn answer(shared: &Shared, order: &str, request: Request<Incomi
         }
         ("status" | "events" | "apply" | "delete", _) => answer::text(
             StatusCode::METHOD_NOT_ALLOWED,
-            "status and events are asked with GET, apply and delete with POST\n",
+            "use GET for status and events, and POST for apply and delete\n",
         ),
-        _ => answer::text(StatusCode::NOT_FOUND, "there is no such order\n"),
+        _ => answer::text(
+            StatusCode::NOT_FOUND,
+            "unknown endpoint; use status, events, apply or delete\n",
+        ),
     }
 }
 
@@ -69,6 +72,7 @@ async fn body(request: Request<Incoming>) -> Result<String, Box<Answer>> {
     let refuse = |text: String| Box::new(answer::text(StatusCode::BAD_REQUEST, text));
     let bytes = read_body(request.into_body(), LARGEST)
         .await
-        .map_err(|error| refuse(format!("reading the manifest: {error}")))?;
-    String::from_utf8(bytes.into()).map_err(|_| refuse("the manifest is no UTF-8".to_owned()))
+        .map_err(|error| refuse(format!("cannot read the manifest: {error}")))?;
+    String::from_utf8(bytes.into())
+        .map_err(|_| refuse("the manifest is not valid UTF-8".to_owned()))
 }

@@ -65,7 +65,7 @@ fn read(query: &Query) -> Result<LogQuery, String> {
         (None, Some(text)) => {
             let at: jiff::Timestamp = text
                 .parse()
-                .map_err(|_| format!("sinceTime must be a moment in RFC 3339, not {text:?}\n"))?;
+                .map_err(|_| format!("sinceTime must be an RFC 3339 time, not {text:?}\n"))?;
             Some(Timestamp(i64::try_from(at.as_nanosecond()).unwrap_or(0)))
         }
         (None, None) => None,

@@ -27,13 +27,13 @@ pub(super) fn own(shared: &Shared) -> String {
     gauge(
         &mut text,
         "orlop_node_manifest_errors",
-        "Objects in manifests that cannot be used",
+        "Number of manifest objects with errors",
         errors as f64,
     );
     gauge(
         &mut text,
         "orlop_node_manifest_warnings",
-        "Doubtful fields in manifests",
+        "Number of warnings about manifest fields",
         (remarks.len() - errors) as f64,
     );
     kubelet(&mut text, shared);
@@ -47,7 +47,7 @@ pub(super) fn own(shared: &Shared) -> String {
         gauge(
             &mut text,
             "process_resident_memory_bytes",
-            "Resident memory",
+            "Resident memory size in bytes",
             bytes,
         );
     }
@@ -59,27 +59,34 @@ pub(super) fn own(shared: &Shared) -> String {
         gauge(
             &mut text,
             "process_virtual_memory_bytes",
-            "Address space",
+            "Virtual memory size in bytes",
             bytes,
         );
     }
     if let Ok(open) = fs::read_dir("/proc/self/fd") {
         // One of them is the directory itself.
         let count = open.count().saturating_sub(1);
-        gauge(&mut text, "process_open_fds", "Open files", count as f64);
+        gauge(
+            &mut text,
+            "process_open_fds",
+            "Number of open file descriptors",
+            count as f64,
+        );
     }
     let cpu = clock_gettime(ClockId::ProcessCPUTime);
     let seconds = cpu.tv_sec as f64 + cpu.tv_nsec as f64 / 1e9;
     let name = "process_cpu_seconds_total";
     let _ = writeln!(
         text,
-        "# HELP {name} Processor time used\n# TYPE {name} counter\n{name} {seconds}"
+        "# HELP {name} Total user and system CPU time spent in seconds\n# TYPE {name} \
+         counter\n{name} {seconds}"
     );
     let started = shared.started().0 as f64 / 1e9;
     let name = "process_start_time_seconds";
     let _ = writeln!(
         text,
-        "# HELP {name} When the process started\n# TYPE {name} gauge\n{name} {started}"
+        "# HELP {name} Start time of the process since unix epoch in seconds\n# TYPE {name} \
+         gauge\n{name} {started}"
     );
     text
 }
@@ -89,23 +96,31 @@ fn kubelet(text: &mut String, shared: &Shared) {
     let name = &shared.options().node_name;
     let _ = writeln!(
         text,
-        "# HELP kubelet_node_name The node's name\n# TYPE kubelet_node_name gauge\n\
-         kubelet_node_name{{node=\"{name}\"}} 1"
+        "# HELP kubelet_node_name Name of the node\n# TYPE kubelet_node_name \
+         gauge\nkubelet_node_name{{node=\"{name}\"}} 1"
     );
     let manager = shared.manager();
     let version = f64::from(manager.cgroup_version());
     gauge(
         text,
         "kubelet_cgroup_version",
-        "The version of cgroups",
+        "Version of the cgroup hierarchy",
         version,
     );
     let pods = manager.pods();
     let over = |pod: &PodView| pod.stage == Stage::Terminated;
     let active = pods.iter().filter(|pod| !over(pod)).count();
     for (metric, help, count) in [
-        ("desired_pods", "Pods that are wanted", pods.len()),
-        ("active_pods", "Those of them that are not over", active),
+        (
+            "desired_pods",
+            "Number of pods that the node is configured to run",
+            pods.len(),
+        ),
+        (
+            "active_pods",
+            "Number of pods that have not terminated",
+            active,
+        ),
     ] {
         let _ = writeln!(
             text,

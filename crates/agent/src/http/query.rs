@@ -48,9 +48,10 @@ impl Query {
     pub(super) fn number<T: std::str::FromStr>(&self, key: &str) -> Result<Option<T>, String> {
         match self.get(key) {
             None | Some("") => Ok(None),
-            Some(text) => text.parse().map(Some).map_err(|_| {
-                format!("{key} must be a number that is not negative, not {text:?}\n")
-            }),
+            Some(text) => text
+                .parse()
+                .map(Some)
+                .map_err(|_| format!("{key} must be a non-negative number, not {text:?}\n")),
         }
     }
 }

@@ -49,7 +49,7 @@ impl Router {
             let header = header.and_then(|value| value.to_str().ok());
             match self.access.caller(trusted, header) {
                 Some(Caller::Named(user)) => {
-                    tracing::debug!(user, path = request.uri().path(), "a client asks");
+                    tracing::debug!(user, path = request.uri().path(), "received a request");
                 }
                 Some(Caller::Trusted | Caller::Anonymous) => {}
                 None => {
@@ -65,8 +65,8 @@ impl Router {
         if door == Door::ReadOnly {
             let names = [self.shared.options().node_name.clone()];
             if !is_for_this_node(request.uri(), request.headers(), &names) {
-                let text = "the request's Host is no name of this node: use an IP address, localhost, the \
-                            node's name or its host name\n";
+                let text = "the Host header of the request does not name this node: use an IP address, \
+                     localhost, the node's name or its host name\n";
                 return answer::text(StatusCode::MISDIRECTED_REQUEST, text);
             }
         }
@@ -81,13 +81,13 @@ impl Router {
             return self.health(&parts[1..], request.method());
         }
         if door == Door::Health {
-            return answer::text(StatusCode::NOT_FOUND, "only /healthz is served here\n");
+            return answer::text(StatusCode::NOT_FOUND, "this port serves only /healthz\n");
         }
         if let Some(answer) = self.read(&parts, request.method()).await {
             return answer;
         }
         if door == Door::ReadOnly {
-            let text = "404 page not found: this port only reads\n";
+            let text = "404 page not found: this port is read-only\n";
             return answer::text(StatusCode::NOT_FOUND, text);
         }
         if let ["orlop", "v1", order] = parts[..] {
@@ -95,7 +95,7 @@ impl Router {
                 Door::Root => control::answer(&self.shared, order, request).await,
                 _ => answer::text(
                     StatusCode::FORBIDDEN,
-                    "orders are only taken through the agent's own socket\n",
+                    "this endpoint is available only on the agent's control socket\n",
                 ),
             };
         }
@@ -185,10 +185,7 @@ impl Router {
             return answer::text(StatusCode::NOT_FOUND, text);
         };
         if container.is_empty() && parts[0] != "portForward" {
-            return answer::text(
-                StatusCode::BAD_REQUEST,
-                "the container is missing in the path\n",
-            );
+            return answer::text(StatusCode::BAD_REQUEST, "the path has no container name\n");
         }
         match parts[0] {
             "containerLogs" => match *request.method() {

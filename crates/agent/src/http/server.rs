@@ -142,7 +142,7 @@ struct Serving {
 
 impl Serving {
     async fn run(self, listener: Listener, stop: CancellationToken) {
-        let accepting = AcceptLoop::new("accepting a client", MAX_CONNECTIONS);
+        let accepting = AcceptLoop::new("cannot accept a client", MAX_CONNECTIONS);
         let each = |stream, activity| {
             let (router, door) = (Arc::clone(&self.router), self.door);
             let tls = self.tls.clone();
@@ -184,7 +184,7 @@ where
         async move { router.answer(request, door, trusted).await }
     };
     if let Err(error) = serve_http1(stream, HEAD, activity, answer).await {
-        tracing::debug!(%error, "a client's connection broke");
+        tracing::debug!(%error, "a client connection failed");
     }
 }
 
@@ -201,7 +201,7 @@ fn cipher_suites(names: &[String]) -> Result<Vec<CipherSuite>, AgentError> {
     match problems.join("; ") {
         problem if problem.is_empty() => {}
         problem if suites.is_empty() => return Err(AgentError::Setting(problem)),
-        problem => tracing::warn!("left out of the cipher suites: {problem}"),
+        problem => tracing::warn!("ignored TLS cipher suites: {problem}"),
     }
     Ok(suites)
 }
@@ -223,7 +223,7 @@ fn load_tls(files: TlsFiles, min_version: &str, suites: &[String]) -> Result<Tls
     };
     Tls::load(files, rules).map_err(|error| {
         let unusable =
-            |path: &Path, why: &dyn Display| format!("reading {}: {why}", path.display());
+            |path: &Path, why: &dyn Display| format!("cannot read {}: {why}", path.display());
         AgentError::Certificate(match error {
             TlsError::File { path, source, .. } => unusable(&path, &source),
             TlsError::ClientAuthority { path, source } => unusable(&path, &source),

@@ -63,7 +63,7 @@ pub(super) async fn answer(
     match joined {
         Ok(answer) => answer,
         Err(error) => {
-            tracing::warn!(pod = pod.name, %error, "passing a stream on to the runtime");
+            tracing::warn!(pod = pod.name, %error, "cannot forward a stream to the runtime");
             let text = format!("error connecting to the runtime's streaming server: {error}\n");
             answer::text(StatusCode::BAD_GATEWAY, text)
         }
@@ -169,10 +169,17 @@ async fn join(
     mut request: Request<Incoming>,
     idle: Duration,
 ) -> Result<Answer, io::Error> {
-    let bad = || io::Error::other(format!("the runtime's address {url:?} cannot be used"));
+    let bad = || {
+        io::Error::other(format!(
+            "cannot use the runtime's streaming address {url:?}"
+        ))
+    };
     let uri: Uri = url.parse().map_err(|_| bad())?;
     if uri.scheme() != Some(&Scheme::HTTP) {
-        let text = format!("{url:?} is not http; only that can be passed on");
+        let text = format!(
+            "the runtime's streaming address {url:?} is not http, which is the only supported \
+             scheme"
+        );
         return Err(io::Error::other(text));
     }
     let authority = uri.authority().ok_or_else(bad)?.clone();
@@ -194,7 +201,7 @@ async fn join(
             .map_err(io::Error::other)?;
         tokio::spawn(async move {
             if let Err(error) = connection.with_upgrades().await {
-                tracing::debug!(%error, "a stream to the runtime broke");
+                tracing::debug!(%error, "a stream to the runtime failed");
             }
         });
         let mut onward = Request::builder().method(request.method()).uri(path);
@@ -232,8 +239,8 @@ async fn join(
             Ok(Ok((ours, theirs))) => {
                 pump(TokioIo::new(ours), TokioIo::new(theirs), idle).await;
             }
-            Ok(Err(error)) => tracing::debug!(%error, "a client left during its upgrade"),
-            Err(_) => tracing::debug!("a client was too slow with its upgrade"),
+            Ok(Err(error)) => tracing::debug!(%error, "a client disconnected during its upgrade"),
+            Err(_) => tracing::debug!("a client did not complete its upgrade in time"),
         }
     });
     Ok(reply)
@@ -272,7 +279,7 @@ where
         }
     };
     tokio::select! {
-        () = silence => tracing::info!(?idle, "a stream was closed: nothing moved for too long"),
+        () = silence => tracing::info!(?idle, "closed an idle stream"),
         _ = async {
             tokio::join!(
                 carry(one_in, other_out, begin, &moved),

@@ -82,8 +82,8 @@ pub(super) fn pods(kind: &str, object: &Value) -> Expanded {
                 stateful_set(spec, &mut expanded);
             } else if kind == "Deployment" {
                 expanded.reduced.push(
-                    "a node alone makes no rolling updates: when the template changes, all of its \
-                     pods are replaced at once"
+                    "a standalone node does no rolling updates: when the template changes, it \
+                     replaces all pods at once"
                         .to_owned(),
                 );
             }
@@ -92,8 +92,8 @@ pub(super) fn pods(kind: &str, object: &Value) -> Expanded {
     };
     if !(0..=MOST_REPLICAS).contains(&replicas) {
         expanded.wrong = Some(format!(
-            "spec: {replicas} pods of one kind are not for one node; between 0 and \
-             {MOST_REPLICAS} are"
+            "spec: {replicas} replicas are not supported on one node; use between 0 and \
+             {MOST_REPLICAS}"
         ));
         return expanded;
     }
@@ -154,21 +154,21 @@ fn job(spec: &Value, template: &Value, expanded: &mut Expanded) {
         .unwrap_or("Always");
     if policy == "Always" {
         expanded.wrong = Some(
-            "spec.template.spec.restartPolicy: the pods of a Job have OnFailure or Never"
+            "spec.template.spec.restartPolicy: must be OnFailure or Never for the pods of a Job"
                 .to_owned(),
         );
     }
     let at_once = spec["parallelism"].as_i64().unwrap_or(1);
     if let Some(completions) = spec["completions"].as_i64().filter(|it| *it > at_once) {
         expanded.reduced.push(format!(
-            "a node alone does not count completions: {at_once} pods are run once, not \
-             {completions} in turn"
+            "a standalone node does not count completions: it runs {at_once} pods once, not \
+             {completions} pods one after the other"
         ));
     }
     if policy == "Never" && spec["backoffLimit"].as_i64() != Some(0) {
         expanded.reduced.push(
-            "a node alone does not replace the failed pods of a Job: set restartPolicy: OnFailure \
-             to have its containers tried again"
+            "a standalone node does not replace the failed pods of a Job: set restartPolicy: \
+             OnFailure to restart their containers"
                 .to_owned(),
         );
     }
@@ -188,15 +188,15 @@ fn job(spec: &Value, template: &Value, expanded: &mut Expanded) {
 fn stateful_set(spec: &Value, expanded: &mut Expanded) {
     if spec["podManagementPolicy"] != "Parallel" {
         expanded.reduced.push(
-            "a node alone starts the pods of a StatefulSet side by side, not one after the other"
+            "a standalone node starts all pods of a StatefulSet at once, not one after the other"
                 .to_owned(),
         );
     }
     let claims = spec["volumeClaimTemplates"].as_array();
     if claims.is_some_and(|claims| !claims.is_empty()) {
         expanded.wrong = Some(
-            "spec.volumeClaimTemplates: there are no persistent volumes without a cluster; use a \
-             hostPath volume in the template"
+            "spec.volumeClaimTemplates: persistent volumes need a cluster; use a hostPath volume \
+             in the template"
                 .to_owned(),
         );
     }
@@ -283,7 +283,7 @@ mod tests {
     fn what_is_less_than_in_a_cluster_is_said() {
         for (kind, spec, word) in [
             ("Deployment", json!({}), "rolling"),
-            ("StatefulSet", json!({}), "side by side"),
+            ("StatefulSet", json!({}), "at once"),
             ("Job", json!({"policy": "Never"}), "does not replace"),
             (
                 "Job",
@@ -299,8 +299,16 @@ mod tests {
         }
         for (kind, spec, word) in [
             ("Job", json!({}), "restartPolicy"),
-            ("Deployment", json!({"replicas": -1}), "not for one node"),
-            ("Deployment", json!({"replicas": 5000}), "not for one node"),
+            (
+                "Deployment",
+                json!({"replicas": -1}),
+                "not supported on one node",
+            ),
+            (
+                "Deployment",
+                json!({"replicas": 5000}),
+                "not supported on one node",
+            ),
             (
                 "StatefulSet",
                 json!({"volumeClaimTemplates": [{}]}),

@@ -81,7 +81,7 @@ impl Loader<'_> {
     fn object(&mut self, node: &Node) {
         if !matches!(node.content, Content::Map(_)) {
             let text = format!(
-                "an object is a map with apiVersion and kind, not {}",
+                "an object must be a map with apiVersion and kind, not {}",
                 node.what()
             );
             return self.remark(Weight::Error, node.at, "", text);
@@ -119,7 +119,7 @@ impl Loader<'_> {
             ..
         }) = node.get("items")
         else {
-            let text = "a list has its objects in `items`".to_owned();
+            let text = "a list must have its objects in `items`".to_owned();
             return self.remark(Weight::Error, node.at, kind, text);
         };
         for item in items.iter() {
@@ -239,24 +239,24 @@ fn known(version: &str, kind: &str) -> Result<Kind, (Weight, String)> {
         "Secret" => (Kind::Values("Secret"), "v1"),
         "RuntimeClass" => (Kind::Values("RuntimeClass"), "node.k8s.io/v1"),
         "CronJob" => {
-            let text = "a CronJob needs a controller, which a node alone has not: run a Job from \
-                        the machine's own cron";
+            let text = "a CronJob needs a controller, which a standalone node does not have: run a Job \
+                 from the host's cron";
             return Err((Weight::Warning, text.to_owned()));
         }
         _ if is_slip(version, kind) => {
-            let text = format!("there is no kind {kind:?} in {version}");
+            let text = format!("unknown kind {kind:?} in {version}");
             return Err((Weight::Error, text));
         }
         _ => {
             let text =
-                format!("skipped: a {kind} ({version}) means nothing to a node without a cluster");
+                format!("skipped: a {kind} ({version}) has no effect on a node without a cluster");
             return Err((Weight::Warning, text));
         }
     };
     if version == expected {
         Ok(found)
     } else {
-        let text = format!("a {kind} has apiVersion {expected}, not {version}");
+        let text = format!("a {kind} must have apiVersion {expected}, not {version}");
         Err((Weight::Error, text))
     }
 }
@@ -388,7 +388,7 @@ mod tests {
             ("apiVersion: v2\nkind: Pod\n", 1, "apiVersion v1"),
             ("apiVersion: v1\nkind: Service\n", 1, "skipped"),
             ("apiVersion: x.io/v1\nkind: Thing\n", 1, "skipped"),
-            ("apiVersion: v1\nkind: Pod\n  oops\n", 1, "no kind"),
+            ("apiVersion: v1\nkind: Pod\n  oops\n", 1, "unknown kind"),
             ("apiVersion: apps/v1beta1\nkind: Deployment\n", 1, "apps/v1"),
             ("apiVersion: v1\nkind: PodList\n", 1, "items"),
         ] {

@@ -9,7 +9,7 @@ pub(super) fn label(text: &str) -> Result<(), &'static str> {
     }
     if !bytes.iter().copied().all(inner) || bytes.starts_with(b"-") || bytes.ends_with(b"-") {
         return Err(
-            "must consist of lower case letters, digits and -, and neither begin nor end with -",
+            "must consist of lower case letters, digits and -, and must not begin or end with -",
         );
     }
     Ok(())
@@ -32,8 +32,8 @@ pub(super) fn subdomain(text: &str) -> Result<(), &'static str> {
         Ok(())
     } else {
         Err(
-            "must consist of lower case letters, digits, - and ., each part beginning and ending \
-             with a letter or digit",
+            "must consist of lower case letters, digits, - and ., and each part must begin and \
+             end with a letter or digit",
         )
     }
 }
@@ -48,7 +48,7 @@ pub(super) fn qualified(text: &str) -> Result<(), &'static str> {
         }
     };
     if name.is_empty() || name.len() > 63 {
-        return Err("must have a name of 1 to 63 characters, after a domain and / if there is one");
+        return Err("must have a name of 1 to 63 characters, optionally after a domain and /");
     }
     token(name)
 }
@@ -90,9 +90,7 @@ pub(super) fn port(text: &str) -> Result<(), &'static str> {
     if fine {
         Ok(())
     } else {
-        Err(
-            "must have between 1 and 15 lower case letters, digits and single -, a letter among them",
-        )
+        Err("must have 1 to 15 lower case letters, digits and single -, with at least one letter")
     }
 }
 

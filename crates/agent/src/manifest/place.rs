@@ -118,7 +118,11 @@ impl<'v> Place<'v> {
     /// A text that must be one of these if it is there.
     pub(super) fn one_of(&self, words: &[&str]) {
         if !self.text().is_empty() && !words.contains(&self.text()) {
-            self.wrong(format!("{:?} is none of {}", self.text(), words.join(", ")));
+            self.wrong(format!(
+                "{:?} is not one of {}",
+                self.text(),
+                words.join(", ")
+            ));
         }
     }
 
@@ -150,7 +154,7 @@ impl<'v> Place<'v> {
             }
             (Some(_), Some(second)) => {
                 self.at(second)
-                    .wrong(format!("only one of {} may be there", fields.join(", ")));
+                    .wrong(format!("only one of {} is allowed", fields.join(", ")));
                 None
             }
         }

@@ -52,7 +52,7 @@ pub(crate) async fn directory(path: PathBuf, period: Duration, texts: Texts, out
             (now, changed)
         });
         let Ok((back, changed)) = read.await else {
-            tracing::error!(path = %path.display(), "reading the manifests broke");
+            tracing::error!(path = %path.display(), "the manifest reader stopped unexpectedly");
             return;
         };
         if changed && !outlet.say(back.texts.snapshot()).await {
@@ -69,7 +69,7 @@ pub(crate) async fn directory(path: PathBuf, period: Duration, texts: Texts, out
                         there & watching.forget()
                     }
                     Ok(Err(error)) => {
-                        tracing::warn!(path = %path.display(), %error, "watching the manifests");
+                        tracing::warn!(path = %path.display(), %error, "cannot watch the manifests");
                         sleep(ABSENT).await;
                         false
                     }
@@ -100,7 +100,7 @@ impl Reading {
             Ok(files) => files,
             Err(error) => {
                 // What is there cannot be told, so nothing is said to be gone.
-                tracing::warn!(path = %self.path.display(), %error, "reading the manifests");
+                tracing::warn!(path = %self.path.display(), %error, "cannot read the manifests");
                 return std::mem::take(&mut self.first) && error.kind() == io::ErrorKind::NotFound;
             }
         };
@@ -152,7 +152,9 @@ impl Reading {
                 Some(text) => {
                     files.insert(text.to_owned(), stamp(&metadata));
                 }
-                None => tracing::warn!(path = %path.display(), "skipped: its name is no UTF-8"),
+                None => {
+                    tracing::warn!(path = %path.display(), "skipped a file: its name is not UTF-8");
+                }
             }
         }
         Ok(files)
@@ -172,7 +174,8 @@ fn stamp(metadata: &fs::Metadata) -> Stamp {
 fn read(path: &Path) -> Result<String, String> {
     read_text(path, LARGEST).map_err(|error| match error.kind() {
         io::ErrorKind::FileTooLarge => format!(
-            "is larger than {LARGEST} bytes, which no manifest is: divide it, or move it away"
+            "is larger than {LARGEST} bytes, the limit for a manifest: split it, or move it to \
+             another directory"
         ),
         _ => format!("cannot be read: {error}"),
     })
@@ -250,7 +253,7 @@ mod tests {
     fn what_is_no_manifest_is_told_and_not_waited_for() {
         let [large, pipe] =
             said_of_hostile_files("a.yaml", |path| read(path).expect_err("an error"));
-        assert!(large.contains("divide it"), "{large}");
+        assert!(large.contains("split it"), "{large}");
         assert!(pipe.contains("not a regular file"), "{pipe}");
     }
 }

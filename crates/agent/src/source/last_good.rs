@@ -27,7 +27,7 @@ fn read(path: &Path) -> Option<Record> {
     let bytes = match orlop_disk::read_file(path, LARGEST_KEPT) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return None,
         Err(error) => {
-            tracing::warn!(path = %path.display(), %error, "passing over a copy of a manifest: remove it");
+            tracing::warn!(path = %path.display(), %error, "skipped the copy of a manifest because it cannot be read; remove the file");
             return None;
         }
         Ok(bytes) => bytes,
@@ -60,7 +60,7 @@ impl LastGood {
             text: text.to_owned(),
         };
         if let Err(error) = self.write(&record) {
-            tracing::warn!(origin, %error, "cannot keep a copy of a manifest");
+            tracing::warn!(origin, %error, "cannot save a copy of a manifest");
         }
     }
 

@@ -38,8 +38,10 @@ where
             Err(Refused::NoThread { source, .. }) => {
                 // The other sources do not wait for this one, nor who reads what is wrong.
                 if !is_late {
-                    tracing::warn!(%source, "manifests on the standard input wait for a thread to read them");
-                    let why = format!("is not read yet, no thread can be started: {source}");
+                    tracing::warn!(%source, "cannot start a thread to read the manifests on the standard input; \
+                         retrying");
+                    let why =
+                        format!("is not read yet, because no thread can be started: {source}");
                     texts.put("stdin", Err(why));
                     outlet.say(texts.snapshot()).await;
                     is_late = true;

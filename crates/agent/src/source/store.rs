@@ -52,9 +52,9 @@ pub(crate) struct Outcome {
 /// Why a request came to nothing.
 #[derive(Debug, Error)]
 pub(crate) enum StoreError {
-    #[error("keeping what was applied in {}: {source}", path.display())]
+    #[error("cannot store applied objects in {}: {source}", path.display())]
     Disk { path: PathBuf, source: io::Error },
-    #[error("there is no {0} that was applied")]
+    #[error("{0} has not been applied")]
     NotThere(String),
 }
 
@@ -91,7 +91,7 @@ impl Store {
             match read.and_then(|bytes| Ok(serde_json::from_slice::<Value>(&bytes)?)) {
                 Ok(object) => drop(objects.insert(key(&object), object)),
                 Err(error) => {
-                    tracing::error!(path = %path.display(), %error, "skipping what was applied");
+                    tracing::error!(path = %path.display(), %error, "skipped an applied object because its file cannot be read");
                 }
             }
         }

@@ -160,7 +160,8 @@ impl Text {
                 line: None,
                 object: format!("Pod {namespace}/{name}"),
                 weight: Weight::Warning,
-                text: "stays as it last was until the manifest is mended or removed".to_owned(),
+                text: "keeps its last valid version until the manifest is fixed or removed"
+                    .to_owned(),
             });
         }
         self.pods.extend(kept_pods);

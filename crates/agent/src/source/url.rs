@@ -28,14 +28,14 @@ impl UrlSource {
     pub(crate) fn new(url: &str, headers: &BTreeMap<String, Vec<String>>) -> Result<Self, String> {
         static PROVIDER: Once = Once::new();
         PROVIDER.call_once(|| drop(rustls::crypto::ring::default_provider().install_default()));
-        let wrong = |why: String| format!("the manifest URL {url:?} cannot be used: {why}");
+        let wrong = |why: String| format!("cannot use the manifest URL {url:?}: {why}");
         let url: Url = url.parse().map_err(|error| wrong(format!("{error}")))?;
         if !matches!(url.scheme(), "http" | "https") {
             return Err(wrong("it must begin with http:// or https://".to_owned()));
         }
         let mut map = HeaderMap::new();
         for (name, values) in headers {
-            let bad = || format!("the header {name:?} for the manifest URL is none");
+            let bad = || format!("the manifest URL has an invalid header {name:?}");
             let name: HeaderName = name.parse().map_err(|_| bad())?;
             for value in values {
                 let value = HeaderValue::from_str(value).map_err(|_| bad())?;
@@ -68,21 +68,23 @@ impl UrlSource {
             .await
             .map_err(chain)?;
         if !answer.status().is_success() {
-            return Err(format!("answered {}", answer.status()));
+            return Err(format!("the server responded with {}", answer.status()));
         }
         let mut bytes = Vec::new();
         while let Some(part) = answer.chunk().await.map_err(chain)? {
             bytes.extend_from_slice(&part);
             if bytes.len() > LARGEST {
                 return Err(format!(
-                    "answered more than {LARGEST} bytes, which no manifest has"
+                    "the response has more than {LARGEST} bytes, the limit for manifests"
                 ));
             }
         }
         if bytes.is_empty() {
-            return Err("answered nothing; for no pods answer an empty PodList".to_owned());
+            return Err(
+                "the response is empty; to run no pods, respond with an empty PodList".to_owned(),
+            );
         }
-        String::from_utf8(bytes).map_err(|_| "answered what is no UTF-8".to_owned())
+        String::from_utf8(bytes).map_err(|_| "the response is not valid UTF-8".to_owned())
     }
 }
 
@@ -96,7 +98,7 @@ pub(crate) async fn url(source: UrlSource, period: Duration, mut texts: Texts, o
         let answer = source.ask().await;
         if last.as_ref() != Some(&answer) {
             if let Err(error) = &answer {
-                tracing::warn!(url = origin, error, "reading manifests from a URL");
+                tracing::warn!(url = origin, error, "cannot read manifests from the URL");
             }
             texts.put(&origin, answer.as_deref().map_err(Clone::clone));
             if !outlet.say(texts.snapshot()).await {
@@ -113,7 +115,7 @@ struct Names;
 
 impl Resolve for Names {
     fn resolve(&self, name: Name) -> Resolving {
-        static LOOKING_UP: Place = Place::new("looking up the manifests' URL", 2, 2, 16);
+        static LOOKING_UP: Place = Place::new("looking up the host of the manifest URL", 2, 2, 16);
         Box::pin(async move {
             let found = orlop_pool::look_up(&LOOKING_UP, name.as_str(), 0).await?;
             let found: Addrs = Box::new(found.into_iter());

@@ -30,11 +30,11 @@ pub(super) fn value_of(files: &EnvFiles, reference: &FileKeyRef) -> Result<Optio
     let text = match files.get(&(volume_name.clone(), path.clone())) {
         Some(Ok(Some(text))) => text,
         Some(Ok(None)) | None if *optional => return Ok(None),
-        Some(Ok(None)) | None => return Err(format!("{} is not there", place())),
-        Some(Err(why)) => return Err(format!("couldn't read {}: {why}", place())),
+        Some(Ok(None)) | None => return Err(format!("{} does not exist", place())),
+        Some(Err(why)) => return Err(format!("cannot read {}: {why}", place())),
     };
     let found = parse(text, key)
-        .map_err(|(line, why)| format!("couldn't parse {}: line {line}: {why}", place()))?;
+        .map_err(|(line, why)| format!("cannot parse {}: line {line}: {why}", place()))?;
     match found.filter(|value| !value.is_empty()) {
         None if !*optional => Err(format!(
             "environment variable key {key:?} not found in {}",
@@ -53,12 +53,12 @@ fn parse(text: &str, key: &str) -> Result<Option<String>, (usize, &'static str)>
         if line.is_empty() || line.starts_with('#') {
             continue;
         }
-        let (name, value) = line.split_once('=').ok_or((number, "there is no ="))?;
+        let (name, value) = line.split_once('=').ok_or((number, "the = is missing"))?;
         if name.trim_end_matches(BLANKS).is_empty() {
-            return Err((number, "there is no name before the ="));
+            return Err((number, "the name before the = is missing"));
         }
         if name.ends_with(BLANKS) {
-            return Err((number, "there must be no blank before the ="));
+            return Err((number, "spaces before the = are not allowed"));
         }
         if value.starts_with(BLANKS) {
             // To a shell that is an empty value, and then something else.
@@ -81,10 +81,10 @@ fn parse(text: &str, key: &str) -> Result<Option<String>, (usize, &'static str)>
             value.push('\n');
             (rest, at) = lines
                 .next()
-                .ok_or((number, "the single quote is not closed"))?;
+                .ok_or((number, "the closing single quote is missing"))?;
         };
         if !(after.is_empty() || after.starts_with('#')) {
-            return Err((at, "there is something after the closing quote"));
+            return Err((at, "text after the closing quote is not allowed"));
         }
         if name == key {
             if value.contains('\0') {
@@ -146,7 +146,7 @@ mod tests {
             (("v".to_owned(), "gone".to_owned()), Ok(None)),
             (
                 ("v".to_owned(), "bad".to_owned()),
-                Err("it is no file".to_owned()),
+                Err("it is not a regular file".to_owned()),
             ),
         ]);
         let rows = [
@@ -155,9 +155,9 @@ mod tests {
             ("e", "X", true, Ok(None)),
             ("e", "E", false, Err("\"E\" not found")),
             ("e", "E", true, Ok(None)),
-            ("gone", "K", false, Err("is not there")),
+            ("gone", "K", false, Err("does not exist")),
             ("gone", "K", true, Ok(None)),
-            ("bad", "K", true, Err("it is no file")),
+            ("bad", "K", true, Err("it is not a regular file")),
         ];
         for (path, key, optional, expected) in rows {
             let reference = FileKeyRef {

@@ -85,7 +85,7 @@ fn from_elsewhere(
     if let Some(reference) = &source.secret_key_ref {
         return key("secret", values.secret(&reference.name), reference);
     }
-    Err("a variable's valueFrom names no source that is known here".to_owned())
+    Err("valueFrom of a variable has no supported source".to_owned())
 }
 
 fn key(

@@ -49,7 +49,11 @@ pub fn field(pod: &Pod, facts: &NodeFacts, reference: &FieldRef) -> Result<Strin
         "status.hostIPs" => list(&facts.host_ips),
         "status.podIP" => first(&facts.pod_ips),
         "status.podIPs" => list(&facts.pod_ips),
-        _ => return Err(format!("the pod has no field {path:?} to refer to")),
+        _ => {
+            return Err(format!(
+                "the field {path:?} of the pod cannot be referenced"
+            ));
+        }
     })
 }
 
@@ -70,7 +74,7 @@ pub fn resource_field(
     };
     let (list, name) = reference.resource.split_once('.').ok_or_else(|| {
         format!(
-            "the resource {:?} is not like limits.cpu",
+            "the resource {:?} is not of the form limits.cpu",
             reference.resource
         )
     })?;
@@ -84,7 +88,7 @@ pub fn resource_field(
         "requests" => container.resources.request(name).unwrap_or_default(),
         _ => {
             return Err(format!(
-                "the resource {:?} begins neither with limits nor with requests",
+                "the resource {:?} must begin with limits or requests",
                 reference.resource
             ));
         }

@@ -43,15 +43,13 @@ pub struct ImageUser {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
 pub enum RootRefused {
     /// The manifest says both.
-    #[error("the container has runAsNonRoot, yet its runAsUser is 0; set another runAsUser")]
+    #[error("the container has runAsNonRoot, but its runAsUser is 0; set another runAsUser")]
     Manifest,
     /// The image runs as root.
     #[error("the container has runAsNonRoot, and its image runs as root; set runAsUser")]
     Image,
     /// The image's user has a name only, behind which root may hide.
-    #[error(
-        "the container has runAsNonRoot, and its image names a user without a number; set runAsUser"
-    )]
+    #[error("the container has runAsNonRoot, and its image has a non-numeric user; set runAsUser")]
     NamedUser,
 }
 

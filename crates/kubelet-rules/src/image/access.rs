@@ -52,17 +52,17 @@ impl Allowlist {
         for pattern in patterns {
             let wrong = |why: &str| Err(format!("the pattern {pattern:?} {why}"));
             if pattern.trim() != pattern || pattern.is_empty() {
-                return wrong("is empty or has blanks around it");
+                return wrong("is empty, or begins or ends with white space");
             }
             match pattern.strip_suffix('*').filter(|it| it.ends_with('/')) {
-                Some("/") => return wrong("names no registry"),
+                Some("/") => return wrong("has no registry"),
                 Some(path) if !path.contains('*') => list.beneath.push(path.to_owned()),
                 None if !pattern.contains('*') => {
                     if bare_name(pattern) != pattern {
-                        return wrong("has a tag or a digest, and must have neither");
+                        return wrong("must not have a tag or a digest");
                     }
                     if super::with_default_tag(pattern).is_err() {
-                        return wrong("is no image's name");
+                        return wrong("is not an image name");
                     }
                     list.names.push(pattern.clone());
                 }

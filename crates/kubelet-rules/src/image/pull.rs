@@ -20,7 +20,7 @@ pub enum Presence {
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum ImageError {
     /// It is no image's name.
-    #[error("reading the image name {image:?}: {why}")]
+    #[error("invalid image name {image:?}: {why}")]
     InvalidImageName {
         /// The name.
         image: String,
@@ -29,14 +29,15 @@ pub enum ImageError {
     },
     /// It is not here, and may not be pulled.
     #[error(
-        "the image {image:?} is not on this node and its pull policy is Never; load it, or allow pulling"
+        "the image {image:?} is not on this node and its pull policy is Never; load the image, \
+         or change the pull policy"
     )]
     ErrImageNeverPull {
         /// The name.
         image: String,
     },
     /// The last pull failed, and it is too early for the next.
-    #[error("the image {image:?} could not be pulled; the next try is {} s away", .wait.as_secs())]
+    #[error("cannot pull the image {image:?}; the next attempt is in {} s", .wait.as_secs())]
     ImagePullBackOff {
         /// The name.
         image: String,
@@ -121,17 +122,18 @@ pub fn with_default_tag(image: &str) -> Result<String, ImageError> {
     let parts = repository.split('/').filter(|_| !repository.is_empty());
     if !parts.chain([name]).all(is_repository_part) {
         return Err(invalid(
-            "a repository's name has lower-case letters, digits and single . _ - between them",
+            "a repository name consists of lower case letters, digits and single . _ - between \
+             them",
         ));
     }
     if tag.is_some_and(|tag| !is_tag(tag)) {
         return Err(invalid(
-            "a tag has up to 128 letters, digits, _ . and - and does not begin with . or -",
+            "a tag has up to 128 letters, digits, _ . and -, and must not begin with . or -",
         ));
     }
     if digest.is_some_and(|d| !is_digest(d)) {
         return Err(invalid(
-            "a digest is an algorithm, a colon and hexadecimal digits",
+            "a digest has the form algorithm:hexadecimal digits",
         ));
     }
     Ok(match (tag, digest) {

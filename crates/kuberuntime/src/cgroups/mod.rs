@@ -23,7 +23,7 @@ pub use files::CgroupUsage;
 /// Why a pod has no cgroup.
 #[derive(Debug, Error)]
 pub(crate) enum CgroupError {
-    #[error("limiting the cgroup {path} to {value}: {source}")]
+    #[error("cannot limit the cgroup {path} to {value}: {source}")]
     Limit {
         path: String,
         value: String,
@@ -31,11 +31,11 @@ pub(crate) enum CgroupError {
     },
     #[error(transparent)]
     Cgroup(#[from] orlop_cgroup::Error),
-    #[error("the work on a cgroup was broken off")]
+    #[error("the cgroup operation was interrupted")]
     BrokenOff,
     #[error(
-        "the slice {slice}: {why}; on a node without systemd cgroupDriver must be cgroupfs, here \
-         and in the runtime"
+        "slice {slice}: {why}; on a node without systemd, set cgroupDriver to cgroupfs here and \
+         in the runtime"
     )]
     Systemd { slice: String, why: String },
 }
@@ -186,17 +186,17 @@ impl Cgroups {
                 let Some(uid) = uid.filter(|uid| !known.contains(*uid)) else {
                     continue;
                 };
-                tracing::info!(uid, "removing the cgroup of a pod that nobody knows");
+                tracing::info!(uid, "removing the cgroup of an unknown pod");
                 if systemd {
                     let slice = child.clone();
                     if let Err(error) = blocking(move || slices::stop(&slice)).await {
-                        tracing::warn!(%error, "a slice stays");
+                        tracing::warn!(%error, "cannot stop a slice");
                     }
                 }
                 let layout = self.layout.clone();
                 let path = format!("{parent}/{child}");
                 if let Err(error) = blocking(move || layout.remove(&path)).await {
-                    tracing::warn!(%error, "a cgroup stays");
+                    tracing::warn!(%error, "cannot remove a cgroup");
                 }
             }
         }

@@ -85,7 +85,7 @@ impl ImageCollector {
             tracing::warn!(
                 wanted,
                 freed,
-                "not enough unused images to free what the thresholds ask for"
+                "cannot free enough disk space: too few images are unused"
             );
         }
         Ok(freed)

@@ -41,7 +41,7 @@ impl Keyring {
             Ok(bytes) => Some(bytes),
             Err(error) => {
                 if !matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory) {
-                    tracing::warn!(path = %path.display(), %error, "no credentials are read from it");
+                    tracing::warn!(path = %path.display(), %error, "cannot read image registry credentials");
                 }
                 None
             }

@@ -94,14 +94,17 @@ impl Providers {
         };
         let shown = path.display();
         let bin_dir = bin_dir.ok_or_else(|| {
-            format!("{shown} names credential providers; say where their programs are (--image-credential-provider-bin-dir)")
+            format!(
+                "{shown} configures credential providers; set the directory of their programs \
+                 with --image-credential-provider-bin-dir"
+            )
         })?;
-        let text = read_text(path, LARGEST).map_err(|e| format!("reading {shown}: {e}"))?;
+        let text = read_text(path, LARGEST).map_err(|e| format!("cannot read {shown}: {e}"))?;
         let config: Config = orlop_yaml::from_str(&text)
-            .map_err(|e| format!("reading the credential providers in {shown}: {e}"))?;
+            .map_err(|e| format!("cannot read the credential providers in {shown}: {e}"))?;
         if config.kind != "CredentialProviderConfig" {
             return Err(format!(
-                "{shown} is a {:?}, no CredentialProviderConfig",
+                "{shown} is a {:?}, not a CredentialProviderConfig",
                 config.kind
             ));
         }
@@ -109,12 +112,13 @@ impl Providers {
             let name = &provider.name;
             if name.is_empty() || name.contains(['/', ' ']) || name.starts_with('.') {
                 return Err(format!(
-                    "{shown} names a provider {name:?}, which is no plain file name"
+                    "{shown} names a provider {name:?}, which is not a plain file name"
                 ));
             }
             if provider.token_attributes.is_some() {
                 return Err(format!(
-                    "the provider {name:?} in {shown} wants service account tokens, which only a cluster gives out"
+                    "the provider {name:?} in {shown} needs service account tokens, which only a \
+                     cluster issues"
                 ));
             }
             if !bin_dir.join(name).is_file() {
@@ -153,7 +157,12 @@ impl Providers {
                     found.extend(keyring.lookup(image));
                 }
                 Err(error) => {
-                    tracing::warn!(provider = provider.name, image, error, "no credentials");
+                    tracing::warn!(
+                        provider = provider.name,
+                        image,
+                        error,
+                        "cannot get credentials from a provider"
+                    );
                 }
             }
         }
@@ -211,16 +220,17 @@ impl Providers {
             .envs(provider.env.iter().map(|v| (&v.name, &v.value)));
         let said = orlop_pool::ask(command, request.to_string().as_bytes(), MAX_ANSWER, LIMIT)
             .await
-            .map_err(|e| format!("running {}: {e}", program.display()))?;
+            .map_err(|e| format!("cannot run {}: {e}", program.display()))?;
         if !said.status.success() {
             let complaint = String::from_utf8_lossy(&said.complaint);
             return Err(format!(
-                "it ended with {}: {}",
+                "the program failed with {}: {}",
                 said.status,
                 complaint.trim()
             ));
         }
-        serde_json::from_slice(&said.answer).map_err(|e| format!("its answer cannot be read: {e}"))
+        serde_json::from_slice(&said.answer)
+            .map_err(|e| format!("cannot parse the provider's response: {e}"))
     }
 }
 

@@ -82,7 +82,9 @@ impl PullRecords {
         match self.allow(image, image_ref, Some(access)) {
             Ok(()) => self.one_less(&mut in_pull, image),
             // The file that it is being pulled stays, so that it still counts as pulled here.
-            Err(error) => tracing::warn!(image, %error, "cannot note who pulled an image"),
+            Err(error) => {
+                tracing::warn!(image, %error, "cannot record which pods may use a pulled image");
+            }
         }
     }
 
@@ -97,7 +99,7 @@ impl PullRecords {
         let record = match self.read(image_ref) {
             Ok(record) => record,
             Err(error) => {
-                tracing::warn!(image, %error, "cannot read who pulled an image; it is pulled again");
+                tracing::warn!(image, %error, "cannot read the pull record of an image; the image is pulled again");
                 return (false, "error");
             }
         };
@@ -109,7 +111,7 @@ impl PullRecords {
                     && let Err(error) =
                         self.allow(image, image_ref, Some(Access::of_secret(secret)))
                 {
-                    tracing::warn!(image, %error, "cannot note who may use an image");
+                    tracing::warn!(image, %error, "cannot record which pods may use an image");
                 }
                 (true, "credentialRecordFound")
             }
@@ -130,7 +132,7 @@ impl PullRecords {
             for name in names.filter(|name| intents.contains(*name)) {
                 match self.allow(name, &image.id, None) {
                     Ok(()) => remove(&self.pulling.join(file_name(name))),
-                    Err(error) => tracing::warn!(image = name, %error, "cannot note a pull"),
+                    Err(error) => tracing::warn!(image = name, %error, "cannot record a pull"),
                 }
             }
         }
@@ -221,7 +223,7 @@ fn write(dir: &Path, of: &str, what: &impl Serialize) -> io::Result<()> {
 fn remove(path: &Path) {
     match fs::remove_file(path) {
         Err(error) if error.kind() != io::ErrorKind::NotFound => {
-            tracing::warn!(path = %path.display(), %error, "a record of a pull stays");
+            tracing::warn!(path = %path.display(), %error, "cannot remove a pull record");
         }
         _ => {}
     }

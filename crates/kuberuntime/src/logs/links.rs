@@ -17,7 +17,7 @@ impl LogLinks {
         let dir = dir.filter(|dir| match std::fs::create_dir_all(dir) {
             Ok(()) => true,
             Err(error) => {
-                tracing::warn!(dir = %dir.display(), %error, "no links to containers' logs");
+                tracing::warn!(dir = %dir.display(), %error, "cannot create the directory for links to container logs");
                 false
             }
         });
@@ -36,7 +36,7 @@ impl LogLinks {
                 let _ = std::fs::remove_file(&link);
                 let made = std::os::unix::fs::symlink(&log, &link);
                 if let Err(error) = made {
-                    tracing::warn!(link = %link.display(), %error, "cannot link a log");
+                    tracing::warn!(link = %link.display(), %error, "cannot create the link to a container log");
                 }
             }
         };

@@ -229,7 +229,7 @@ impl Context {
             tracing::info!(
                 before = format_args!("{} {}", known.name, known.version),
                 now = format_args!("{} {}", answer.runtime_name, answer.runtime_version),
-                "the runtime is another one"
+                "the runtime or its version changed"
             );
         }
         state.stranger = (answer.version != super::VERSION)
@@ -284,7 +284,7 @@ impl Context {
 
     /// The runtime did not answer, or badly.
     pub(crate) fn runtime_trouble(&self, error: &ClientError) {
-        tracing::debug!(%error, "the runtime does not answer as it should");
+        tracing::debug!(%error, "a call to the runtime failed");
         let mut state = self.state();
         if state.answered.elapsed() >= RUNTIME_SILENCE {
             state.runtime.runtime_error = Some(format!("container runtime is down: {error}"));

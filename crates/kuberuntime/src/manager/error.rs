@@ -10,16 +10,16 @@ use thiserror::Error;
 #[derive(Debug, Error)]
 pub enum StartError {
     /// The runtime does not answer, or not as it must.
-    #[error("asking the runtime for its version: {0}")]
+    #[error("cannot get the version of the runtime: {0}")]
     Runtime(#[source] ClientError),
     /// The image service does not answer.
-    #[error("asking the image service for its file system: {0}")]
+    #[error("cannot get the file system of the image service: {0}")]
     Images(#[source] ClientError),
     /// The runtime speaks another version of the interface.
-    #[error("the runtime speaks version {0:?} of the runtime API; this manager speaks 0.1.0")]
+    #[error("the runtime reports version {0:?} of the runtime API; only 0.1.0 is supported")]
     Version(String),
     /// A directory cannot be made or read.
-    #[error("preparing {}: {source}", path.display())]
+    #[error("cannot read or create {}: {source}", path.display())]
     Directory {
         /// The directory.
         path: PathBuf,
@@ -38,7 +38,7 @@ pub enum RequestError {
     #[error("pod {0:?} is not on this node")]
     NoPod(String),
     /// The pod has no such container, or it has never been made.
-    #[error("container {container:?} is not in pod {pod:?}, or has not been made yet")]
+    #[error("container {container:?} is not in pod {pod:?}, or has not been created yet")]
     NoContainer {
         /// The pod.
         pod: String,
@@ -58,7 +58,8 @@ pub enum RequestError {
     Runtime(#[from] ClientError),
     /// As many logs are read as may be.
     #[error(
-        "as many logs are read as may be, {of_pod} of one pod and {of_node} of all: try again when others are done"
+        "the limit of concurrent log reads is reached ({of_pod} per pod, {of_node} in total): try \
+         again later"
     )]
     Crowded {
         /// Of one pod.
@@ -67,7 +68,7 @@ pub enum RequestError {
         of_node: usize,
     },
     /// A log cannot be read.
-    #[error("reading the log {}: {source}", path.display())]
+    #[error("cannot read the log {}: {source}", path.display())]
     Log {
         /// The file.
         path: PathBuf,

@@ -64,7 +64,7 @@ impl PodInput {
 #[derive(Debug, Error)]
 pub enum InputError {
     /// A field is not what Kubernetes has there.
-    #[error("reading a {kind}: {source}")]
+    #[error("invalid {kind}: {source}")]
     NotA {
         /// The kind of object.
         kind: &'static str,
@@ -72,14 +72,15 @@ pub enum InputError {
         source: serde_json::Error,
     },
     /// The pod cannot be told from others.
-    #[error("the pod's {field} is empty or no plain name; give it one")]
+    #[error("the pod's {field} is empty or not a plain name; set it to a plain name")]
     Identity {
         /// The field.
         field: &'static str,
     },
     /// A secret's value is no base64.
     #[error(
-        "the value {key:?} of the Secret {name:?} is no base64; write plain text to stringData"
+        "the value {key:?} of the Secret {name:?} is not valid base64; write plain text to \
+         stringData"
     )]
     NotBase64 {
         /// The secret.

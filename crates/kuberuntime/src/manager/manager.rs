@@ -323,7 +323,7 @@ async fn settle(pulls: &Arc<PullRecords>, images: &ImageClient) {
     let list = match images.list_images(None).await {
         Ok(list) => list,
         Err(error) => {
-            tracing::warn!(%error, "cannot tell which pulls of before have come to an end");
+            tracing::warn!(%error, "cannot find out which earlier image pulls are complete");
             return;
         }
     };
@@ -348,7 +348,7 @@ async fn follow_driver(options: &mut Options, runtime: &RuntimeClient) -> Result
         v1::CgroupDriver::Cgroupfs => CgroupDriver::Cgroupfs,
     };
     if driver != options.cgroups.driver {
-        tracing::info!(?driver, "the runtime says who makes cgroups");
+        tracing::info!(?driver, "using the cgroup driver of the runtime");
         options.cgroups.driver = driver;
     }
     Ok(())

@@ -51,7 +51,7 @@ impl Manager {
                 }
             };
             if tokio::time::timeout(limit, wait).await.is_err() {
-                tracing::warn!("some pods did not stop in time and are left as they are");
+                tracing::warn!("some pods did not stop in time and keep running");
             }
         }
         self.ctx.stop.cancel();
@@ -61,7 +61,7 @@ impl Manager {
             .await
             .is_err()
         {
-            tracing::warn!("some tasks of the manager did not end");
+            tracing::warn!("some tasks of the manager did not stop in time");
         }
     }
 }

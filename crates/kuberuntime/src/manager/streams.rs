@@ -107,7 +107,7 @@ impl Manager {
         let sandbox = seen.status.sandboxes().iter().find(|s| s.ready);
         let sandbox = sandbox.ok_or_else(|| RequestError::NotRunning {
             pod: uid.to_owned(),
-            container: "(its sandbox)".to_owned(),
+            container: "(pod sandbox)".to_owned(),
         })?;
         Ok(self.ctx.runtime.port_forward(&sandbox.id, ports).await?)
     }

@@ -71,32 +71,32 @@ impl PodMetrics {
     pub(super) fn register(&self, r: &mut Registry) {
         r.register(
             "pod_start_duration_seconds",
-            "From a pod's being seen to its running",
+            "Duration in seconds from first seeing a pod to running it",
             self.start_seconds.clone(),
         );
         r.register(
             "pod_worker_duration_seconds",
-            "How long a step of a pod's worker takes",
+            "Duration in seconds of one pod sync",
             self.worker_seconds.clone(),
         );
         r.register(
             "evictions",
-            "Pods ended because the node was low on something",
+            "Cumulative number of pod evictions by eviction signal",
             self.evictions.clone(),
         );
         r.register(
             "admission_rejections",
-            "Pods that were not let in",
+            "Cumulative number of pods that admission rejected",
             self.rejections.clone(),
         );
         r.register(
             "orphaned_runtime_pods",
-            "Pods found running that nobody wants",
+            "Cumulative number of running pods that no manifest source defines",
             self.strangers.clone(),
         );
         r.register(
             "restarted_pods",
-            "Pods that came back under their own uid",
+            "Cumulative number of pods that were removed and added again with the same UID",
             self.restarted.clone(),
         );
     }

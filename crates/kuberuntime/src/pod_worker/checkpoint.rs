@@ -108,7 +108,7 @@ pub(crate) fn load_all(root: &Path) -> Vec<PodInput> {
         match read(&path).and_then(|checkpoint| checkpoint.input()) {
             Some(input) => inputs.push(input),
             None => {
-                tracing::warn!(path = %path.display(), "passing over a checkpoint that cannot be read");
+                tracing::warn!(path = %path.display(), "skipped a pod checkpoint that cannot be read");
             }
         }
     }
@@ -120,7 +120,7 @@ fn read(path: &Path) -> Option<Checkpoint> {
         Ok(text) => text,
         Err(error) => {
             if error.kind() != io::ErrorKind::NotFound {
-                tracing::warn!(path = %path.display(), %error, "a pod's checkpoint cannot be read");
+                tracing::warn!(path = %path.display(), %error, "cannot read a pod checkpoint");
             }
             return None;
         }

@@ -124,7 +124,7 @@ impl Life {
                 ContainerState::Unknown => {
                     let state = json!({"terminated": {
                         "reason": "ContainerStatusUnknown", "exitCode": 137,
-                        "message": "The container could not be located when the pod was looked at",
+                        "message": "The container could not be located when the pod status was read",
                         "startedAt": null, "finishedAt": null,
                     }});
                     (

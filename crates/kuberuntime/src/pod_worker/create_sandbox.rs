@@ -168,8 +168,8 @@ impl Life {
             return Ok(name.to_owned());
         }
         let message = format!(
-            "RuntimeClass {name:?} not found: put it beside the pod's manifest, or name a handler \
-             of the runtime"
+            "RuntimeClass {name:?} not found: put it beside the pod's manifest, or use the name \
+             of a runtime handler"
         );
         Err(Problem::new("FailedCreatePodSandBox", message))
     }
@@ -179,7 +179,7 @@ impl Life {
         let handler = self.runtime_handler()?;
         let logs = config.log_directory.clone();
         let made = orlop_pool::blocking(move || {
-            std::fs::create_dir_all(&logs).map_err(|e| format!("making {logs}: {e}"))
+            std::fs::create_dir_all(&logs).map_err(|e| format!("cannot create {logs}: {e}"))
         });
         let fail = |why: String| {
             let message = format!("Failed to create pod sandbox: {why}");
@@ -225,7 +225,7 @@ impl Life {
             } else {
                 hosts_file(&pod, &ips, &domain)
             };
-            rewrite(&path, &text).map_err(|e| format!("writing {}: {e}", path.display()))
+            rewrite(&path, &text).map_err(|e| format!("cannot write {}: {e}", path.display()))
         };
         let written = orlop_pool::blocking(work).await;
         let fail = |why: String| Problem::new("FailedMount", why);

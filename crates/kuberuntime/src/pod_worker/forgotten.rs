@@ -96,7 +96,7 @@ const UNKNOWN: i32 = 137;
 fn unseen() -> Value {
     json!({"terminated": {
         "reason": "ContainerStatusUnknown", "exitCode": UNKNOWN,
-        "message": "The container could not be located when the pod was looked at",
+        "message": "The container could not be located when the pod status was read",
         "startedAt": null, "finishedAt": null,
     }})
 }

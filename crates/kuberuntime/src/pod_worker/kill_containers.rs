@@ -100,7 +100,7 @@ async fn kill(
             // What a hook says may be secret: it goes to the log of the node alone.
             let why = match done {
                 Ok(Err(why)) => why,
-                _ => "it took longer than the grace period".to_owned(),
+                _ => "the hook took longer than the grace period".to_owned(),
             };
             tracing::warn!(container = victim.name, why, "a preStop hook failed");
             tell(

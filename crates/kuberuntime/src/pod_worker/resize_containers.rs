@@ -58,7 +58,7 @@ impl Life {
         };
         // For sandboxes that are machines of their own; most runtimes do nothing, or don't know it.
         if let Err(error) = self.ctx.runtime.update_pod_sandbox_resources(sums).await {
-            tracing::debug!(%error, "the runtime takes no sums of resources");
+            tracing::debug!(%error, "the runtime does not support pod-level resources");
         }
         self.note_actuated(&resize.name).await;
         self.ctx.metrics.resized(begun.elapsed());

@@ -181,7 +181,7 @@ impl Life {
         let unstarted = instances.filter(|c| which(c) && c.state == ContainerState::Created);
         for instance in unstarted {
             if let Err(error) = self.ctx.runtime.remove_container(&instance.id).await {
-                tracing::debug!(id = instance.id, %error, "a container that never started stays");
+                tracing::debug!(id = instance.id, %error, "cannot remove a container that never started");
             }
         }
     }
@@ -450,7 +450,7 @@ impl Life {
         let list = move || -> Vec<String> {
             let names = LogPlace::make(&first).and_then(|place| place.names(|_| true));
             let names = names.unwrap_or_else(|error| {
-                tracing::warn!(log = %first.display(), %error, "cannot make a directory for logs");
+                tracing::warn!(log = %first.display(), %error, "cannot create a log directory");
                 Vec::new()
             });
             names
@@ -493,7 +493,7 @@ impl Life {
                     ..v1::ImageSpec::default()
                 }),
                 Err(failure) => Err(format!(
-                    "its image {reference:?}: {}: {}",
+                    "image {reference:?}: {}: {}",
                     failure.reason, failure.message
                 )),
             };

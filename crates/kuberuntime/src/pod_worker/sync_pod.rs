@@ -294,7 +294,7 @@ impl Life {
         self.seen.measured = Instant::now();
         let (dirs, pod) = (self.dirs.clone(), self.wished.pod.clone());
         // As long as its files are many.
-        static MEASURING: Place = Place::new("measuring what pods have written", 16, 1, 4096);
+        static MEASURING: Place = Place::new("measuring the disk usage of pods", 16, 1, 4096);
         let measuring = MEASURING.run_for(&self.mailbox.uid, move || over_limit(&dirs, &pod));
         let measured = measuring.await;
         measured.ok().flatten()

@@ -166,7 +166,7 @@ impl Life {
             self.publish();
         }
         if let Err(error) = self.ctx.cgroups.remove(&self.wished.pod).await {
-            tracing::warn!(pod = self.wished.input.full_name(), %error, "a pod's cgroup stays");
+            tracing::warn!(pod = self.wished.input.full_name(), %error, "cannot remove the cgroup of a pod");
         }
     }
 
@@ -180,7 +180,7 @@ impl Life {
                     tracing::warn!(
                         pod = self.wished.input.full_name(),
                         error,
-                        "a pod's remains stay for now"
+                        "cannot remove all files and containers of a pod yet; retrying"
                     );
                     let wait = FIRST_RETRY * 2_u32.saturating_pow(tries.min(10));
                     tries += 1;
@@ -222,7 +222,7 @@ impl Life {
         let remove = move || {
             dirs.remove().map_err(|e| e.to_string())?;
             orlop_disk::remove_tree(&logs)
-                .map_err(|e| format!("removing {}: {e}", logs.display()))?;
+                .map_err(|e| format!("cannot remove {}: {e}", logs.display()))?;
             Checkpoint::remove(&root, &uid).map_err(|e| e.to_string())
         };
         without_others(&self.mailbox.uid, remove).await?;

@@ -24,7 +24,7 @@ const READ_LOG: u64 = 128 << 10;
 const MAX_POD: usize = 12 * 1024;
 
 /// The file may lie in a volume whose server is gone.
-static READING: Place = Place::new("reading what containers left to say", 32, 2, 4096);
+static READING: Place = Place::new("reading termination messages", 32, 2, 4096);
 /// What is read is short.
 const PATIENCE: Duration = Duration::from_secs(10);
 
@@ -50,7 +50,7 @@ async fn in_time(
     match timeout(patience, READING.run_for(uid, read)).await {
         Ok(read) => read,
         Err(_) => Ok(format!(
-            "what it left to say cannot be read: its file has not answered for {patience:?}"
+            "cannot read the termination message: its file has not responded for {patience:?}"
         )),
     }
 }
@@ -161,7 +161,7 @@ mod tests {
         assert_eq!(own.expect("a thread of the node's").unwrap(), 7);
         for each in hung {
             let said = each.await.unwrap().unwrap();
-            assert!(said.contains("has not answered"), "{said}");
+            assert!(said.contains("has not responded"), "{said}");
         }
         drop(releases);
     }

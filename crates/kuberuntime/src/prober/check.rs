@@ -39,7 +39,7 @@ pub(crate) fn http_target(
     let host = if action.host.is_empty() {
         pod_ip
             .map(|ip| ip.to_string())
-            .ok_or("the pod has no address yet")?
+            .ok_or("the pod has no IP address yet")?
     } else {
         action.host.clone()
     };

@@ -90,7 +90,7 @@ async fn once(target: &HttpTarget) -> Result<(HttpAnswer, Option<String>), HttpE
     if !target.secure {
         return exchange(tcp, target).await.map_err(fail);
     }
-    let config = tls::config().ok_or_else(|| fail("no TLS here".to_owned()))?;
+    let config = tls::config().ok_or_else(|| fail("TLS is not available".to_owned()))?;
     let name =
         ServerName::try_from(bare(&target.host).to_owned()).map_err(|e| fail(e.to_string()))?;
     match tokio_rustls::TlsConnector::from(config)

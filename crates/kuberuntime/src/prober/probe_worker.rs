@@ -243,7 +243,7 @@ async fn once(
     }
     let own = || {
         ip.map(|ip| ip.to_string())
-            .ok_or("the pod has no address yet")
+            .ok_or("the pod has no IP address yet")
     };
     if let Some(action) = &probe.tcp_socket {
         let host = if action.host.is_empty() {

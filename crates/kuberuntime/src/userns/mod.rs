@@ -28,8 +28,8 @@ pub(crate) enum UserNamespaceError {
     Full(u32),
     /// What is written down of a pod cannot be read, or not be true.
     #[error(
-        "user namespace of pod {uid:?}: {} {why}; end the pod and remove its directory to have it \
-         made anew",
+        "user namespace of pod {uid:?}: {} {why}; stop the pod and remove its directory to \
+         create it again",
         path.display()
     )]
     Record {

@@ -20,7 +20,7 @@ pub(crate) fn ids_of_node(per_pod: u32) -> Result<IdRange, UserNamespaceError> {
     if !has_user(&etc.join("passwd")) {
         return Ok(all(per_pod));
     }
-    let fail = |why: String| UserNamespaceError::Node(format!("the ids of user {USER}: {why}"));
+    let fail = |why: String| UserNamespaceError::Node(format!("the IDs of user {USER}: {why}"));
     let (uids, gids) = match (ask(&[USER]), ask(&["-g", USER])) {
         (Ok(uids), Ok(gids)) => (spoken(&uids), spoken(&gids)),
         // Without the program there may be the files that it reads.
@@ -34,7 +34,7 @@ pub(crate) fn ids_of_node(per_pod: u32) -> Result<IdRange, UserNamespaceError> {
     };
     let (uids, gids) = (uids.map_err(fail)?, gids.map_err(fail)?);
     if uids != gids {
-        let why = "those of users and those of groups differ; make them the same";
+        let why = "the user IDs and the group IDs differ; make them the same";
         return Err(fail(why.to_owned()));
     }
     Ok(uids)
@@ -74,13 +74,13 @@ fn spoken(text: &str) -> Result<IdRange, String> {
     let lines: Vec<_> = text.lines().collect();
     let [line] = &lines[..] else {
         return Err(format!(
-            "getsubids names {} ranges instead of one",
+            "getsubids printed {} ranges instead of one",
             lines.len()
         ));
     };
     let fields: Vec<_> = line.split_whitespace().collect();
     let [_, _, first, length] = fields[..] else {
-        return Err(format!("getsubids says {line:?}"));
+        return Err(format!("getsubids printed an invalid line: {line:?}"));
     };
     range(first, length)
 }
@@ -100,31 +100,34 @@ fn written(path: &Path) -> Result<Option<IdRange>, String> {
             continue;
         }
         let [_, first, length] = fields[..] else {
-            return Err(format!("{}: {line:?} is not read", path.display()));
+            return Err(format!("{}: invalid line {line:?}", path.display()));
         };
         if found.replace(range(first, length)?).is_some() {
-            return Err(format!("{} names several ranges", path.display()));
+            return Err(format!(
+                "{} has several ranges for the user",
+                path.display()
+            ));
         }
     }
     Ok(found)
 }
 
 fn one(found: Result<Option<IdRange>, String>) -> Result<IdRange, String> {
-    found?.ok_or_else(|| "only one of /etc/subuid and /etc/subgid has them".to_owned())
+    found?.ok_or_else(|| {
+        "only one of /etc/subuid and /etc/subgid has a range for the user".to_owned()
+    })
 }
 
 fn range(first: &str, length: &str) -> Result<IdRange, String> {
     let number = |text: &str| {
         text.trim()
             .parse::<u32>()
-            .map_err(|_| format!("{text:?} is no number of ids"))
+            .map_err(|_| format!("{text:?} is not a number of IDs"))
     };
     let (first, length) = (number(first)?, number(length)?);
     // The last id may be the last there is.
     if u64::from(first) + u64::from(length) > u64::from(u32::MAX) + 1 {
-        return Err(format!(
-            "{length} ids from {first} on are more than there are"
-        ));
+        return Err(format!("{length} IDs from {first} exceed the largest ID"));
     }
     Ok(IdRange { first, length })
 }
@@ -153,9 +156,12 @@ mod tests {
             ("0: kubelet 65536 4294901760\n", ids(65536, 4_294_901_760)),
             ("", Err("0 ranges")),
             ("0: kubelet 1 2\n1: kubelet 3 4\n", Err("2 ranges")),
-            ("0: kubelet 1\n", Err("says")),
+            ("0: kubelet 1\n", Err("invalid line")),
             ("0: kubelet x 4\n", Err("\"x\"")),
-            ("0: kubelet 65537 4294901760\n", Err("more than there are")),
+            (
+                "0: kubelet 65537 4294901760\n",
+                Err("exceed the largest ID"),
+            ),
         ] {
             match (spoken(text), expected) {
                 (Ok(found), Ok(expected)) => assert_eq!(found, expected),

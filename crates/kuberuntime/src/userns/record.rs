@@ -49,9 +49,9 @@ pub(super) fn read(root: &Path, uid: &str) -> Result<Option<IdRange>, UserNamesp
         read => read.map_err(fail)?,
     };
     let record: Record = serde_json::from_slice(&text)
-        .map_err(|error| wrong(root, uid, format!("is no JSON of mappings: {error}")))?;
+        .map_err(|error| wrong(root, uid, format!("is not valid JSON: {error}")))?;
     let ([own], gids) = (&record.uid_mappings[..], &record.gid_mappings[..]) else {
-        return Err(wrong(root, uid, "must have one mapping".to_owned()));
+        return Err(wrong(root, uid, "must have exactly one mapping".to_owned()));
     };
     if gids != [own.clone()] {
         let why = "must have the same mapping for users and groups";

@@ -54,16 +54,17 @@ pub(super) fn write(
         let opened = open.write(true).create_new(true).mode(0o600).open(&at);
         opened
             .and_then(|mut out| out.write_all(&file.content))
-            .map_err(|source| VolumeError::io("writing", &at, source))?;
+            .map_err(|source| VolumeError::io("write", &at, source))?;
         set_mode(&at, file.mode)?;
     }
     ownership.apply(&fresh)?;
 
     let next = target.join(DATA_NEXT);
     let _ = fs::remove_file(&next);
-    symlink(&name, &next).map_err(|source| VolumeError::io("linking", &next, source))?;
+    symlink(&name, &next)
+        .map_err(|source| VolumeError::io("create the symbolic link", &next, source))?;
     fs::rename(&next, target.join(DATA))
-        .map_err(|source| VolumeError::io("publishing", &next, source))?;
+        .map_err(|source| VolumeError::io("rename", &next, source))?;
 
     let tops: BTreeSet<&str> = payload
         .keys()
@@ -73,7 +74,7 @@ pub(super) fn write(
         let link = target.join(top);
         if fs::symlink_metadata(&link).is_err() {
             symlink(format!("{DATA}/{top}"), &link)
-                .map_err(|source| VolumeError::io("linking", &link, source))?;
+                .map_err(|source| VolumeError::io("create the symbolic link", &link, source))?;
         }
     }
     remove_stale(target, &name, &tops)?;
@@ -83,7 +84,7 @@ pub(super) fn write(
 /// Removes links to files that are no more, and former versions.
 fn remove_stale(target: &Path, current: &str, tops: &BTreeSet<&str>) -> Result<(), VolumeError> {
     let entries = fs::read_dir(target);
-    let entries = entries.map_err(|source| VolumeError::io("reading", target, source))?;
+    let entries = entries.map_err(|source| VolumeError::io("read", target, source))?;
     for entry in entries.flatten() {
         let name = entry.file_name();
         let Some(name) = name.to_str() else { continue };
@@ -93,7 +94,7 @@ fn remove_stale(target: &Path, current: &str, tops: &BTreeSet<&str>) -> Result<(
         }
         let path = entry.path();
         orlop_disk::remove_tree(&path)
-            .map_err(|source| VolumeError::io("removing", &path, source))?;
+            .map_err(|source| VolumeError::io("remove", &path, source))?;
     }
     Ok(())
 }
@@ -129,7 +130,7 @@ fn is_same(dir: &Path, payload: &Payload) -> bool {
 
 fn set_mode(path: &Path, mode: u32) -> Result<(), VolumeError> {
     fs::set_permissions(path, Permissions::from_mode(mode & 0o7777))
-        .map_err(|source| VolumeError::io("setting the mode of", path, source))
+        .map_err(|source| VolumeError::io("set the mode of", path, source))
 }
 
 #[cfg(test)]

@@ -57,11 +57,11 @@ impl PodDirs {
         for point in mounts_beneath(&self.root) {
             // A container of another pod may still have it in view: detached it goes later.
             if let Err(source) = unmount(&point, UnmountFlags::DETACH) {
-                return Err(VolumeError::io("unmounting", &point, source.into()));
+                return Err(VolumeError::io("unmount", &point, source.into()));
             }
         }
         orlop_disk::remove_tree(&self.root)
-            .map_err(|source| VolumeError::io("removing", &self.root, source))
+            .map_err(|source| VolumeError::io("remove", &self.root, source))
     }
 
     /// Ends the mounts of parts of volumes for a container; its next instance gets new ones.
@@ -82,7 +82,7 @@ impl PodDirs {
 /// Makes a directory and what is missing above it; the mode is the last one's, whatever the umask.
 pub(super) fn make_dir(path: &Path, mode: u32) -> Result<(), VolumeError> {
     let made = DirBuilder::new().recursive(true).mode(mode).create(path);
-    made.map_err(|source| VolumeError::io("making the directory", path, source))
+    made.map_err(|source| VolumeError::io("create the directory", path, source))
 }
 
 /// The mount points beneath a directory, the last made first.

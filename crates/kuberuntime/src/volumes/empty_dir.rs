@@ -37,13 +37,14 @@ pub(super) fn make(
         }
         medium => {
             let Some(size) = medium.strip_prefix("HugePages") else {
-                let why = format!("the medium {medium:?} is neither Memory nor HugePages");
+                let why = format!("unknown medium {medium:?}; use Memory or HugePages");
                 return Err(VolumeError::volume(name, why));
             };
             let size = match size.strip_prefix('-') {
                 Some(size) => size.to_owned(),
                 None => only_huge_page(pod).ok_or_else(|| {
-                    let why = "the medium HugePages needs containers with one size of huge pages";
+                    let why = "the medium HugePages needs containers that all use the same huge page \
+                         size";
                     VolumeError::volume(name, why)
                 })?,
             };
@@ -52,7 +53,7 @@ pub(super) fn make(
         }
     }
     fs::set_permissions(dir, Permissions::from_mode(0o777))
-        .map_err(|source| VolumeError::io("setting the mode of", dir, source))
+        .map_err(|source| VolumeError::io("set the mode of", dir, source))
 }
 
 /// Makes a directory in memory for files that belong on no disk.
@@ -68,7 +69,7 @@ fn mount_once(dir: &Path, kind: &str, data: &str) -> Result<(), VolumeError> {
     let flags = MountFlags::NOSUID | MountFlags::NODEV;
     let options = CString::new(data).unwrap_or_default();
     mount(kind, dir, kind, flags, options.as_c_str())
-        .map_err(|source| VolumeError::io("mounting a file system on", dir, source.into()))
+        .map_err(|source| VolumeError::io("mount a file system on", dir, source.into()))
 }
 
 /// Whether something is mounted on a directory that we have made.

@@ -46,7 +46,7 @@ fn read(volume: &Path, path: &str) -> Result<Option<String>, String> {
     };
     let meta = file.metadata().map_err(|e| e.to_string())?;
     if !meta.is_file() {
-        return Err("it is no file".to_owned());
+        return Err("it is not a regular file".to_owned());
     }
     let bytes = orlop_disk::read_whole(file, LARGEST).map_err(|e| e.to_string())?;
     Ok(Some(String::from_utf8_lossy(&bytes).into_owned()))

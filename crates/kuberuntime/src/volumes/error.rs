@@ -8,7 +8,7 @@ use thiserror::Error;
 /// Why a pod does not get its files.
 #[derive(Debug, Error)]
 pub(crate) enum VolumeError {
-    #[error("{doing} {}: {source}", path.display())]
+    #[error("cannot {doing} {}: {source}", path.display())]
     Io {
         doing: &'static str,
         path: PathBuf,

@@ -14,7 +14,7 @@ pub(super) fn check(name: &str, wanted: &HostPath) -> Result<(), VolumeError> {
     let path = Path::new(&wanted.path);
     if !path.is_absolute() || path.components().any(|part| part.as_os_str() == "..") {
         let why = format!(
-            "the hostPath {:?} must be absolute and without ..",
+            "the hostPath {:?} must be absolute and must not contain ..",
             wanted.path
         );
         return Err(VolumeError::volume(name, why));
@@ -32,14 +32,14 @@ pub(super) fn check(name: &str, wanted: &HostPath) -> Result<(), VolumeError> {
         "DirectoryOrCreate" if there.is_none() => make_dir(path, 0o755),
         "FileOrCreate" if there.is_none() => File::create_new(path)
             .and_then(|_| fs::set_permissions(path, Permissions::from_mode(0o644)))
-            .map_err(|source| VolumeError::io("making the file", path, source)),
+            .map_err(|source| VolumeError::io("create the file", path, source)),
         "Directory" | "DirectoryOrCreate" => must("directory", Metadata::is_dir),
         "File" | "FileOrCreate" => must("file", Metadata::is_file),
         "Socket" => must("socket", |meta| meta.file_type().is_socket()),
         "CharDevice" => must("character device", |meta| meta.file_type().is_char_device()),
         "BlockDevice" => must("block device", |meta| meta.file_type().is_block_device()),
         other => {
-            let why = format!("the hostPath type {other:?} is unknown");
+            let why = format!("unknown hostPath type {other:?}");
             Err(VolumeError::volume(name, why))
         }
     }

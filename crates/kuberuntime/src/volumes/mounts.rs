@@ -86,7 +86,7 @@ fn one(
     match place {
         Place::Image { .. } => {
             let image = input.images.get(&wanted.name);
-            let image = image.ok_or_else(|| fail("its image is not here".to_owned()))?;
+            let image = image.ok_or_else(|| fail("its image is not on this node".to_owned()))?;
             mount.image = Some(image.clone().map_err(fail)?);
             mount.image_sub_path = part.unwrap_or_default();
             mount.readonly = true;
@@ -109,7 +109,8 @@ fn one(
     mount.set_propagation(match wanted.mount_propagation.as_deref() {
         Some("Bidirectional") => {
             if container.security_context.privileged != Some(true) {
-                let why = "Bidirectional mount propagation is for privileged containers only";
+                let why =
+                    "Bidirectional mount propagation is allowed only for privileged containers";
                 return Err(fail(why.to_owned()));
             }
             v1::MountPropagation::PropagationBidirectional
@@ -119,7 +120,7 @@ fn one(
     });
     mount.recursive_read_only = match wanted.recursive_read_only.as_deref() {
         Some("Enabled") if !input.recursive_read_only => {
-            let why = "recursiveReadOnly is Enabled, and the runtime cannot do that";
+            let why = "recursiveReadOnly is Enabled, but the runtime does not support it";
             return Err(fail(why.to_owned()));
         }
         Some("Enabled" | "IfPossible") => input.recursive_read_only && mount.readonly,
@@ -142,7 +143,7 @@ fn part(
     let expanded = expand(&wanted.sub_path_expr, variables);
     if expanded.contains("$(") {
         return Err(format!(
-            "the subPathExpr {:?} names a variable that the container does not have",
+            "the subPathExpr {:?} uses a variable that the container does not have",
             wanted.sub_path_expr
         ));
     }
@@ -157,7 +158,7 @@ pub(crate) fn termination_log(dirs: &PodDirs, container: &str) -> Result<PathBuf
     let path = dir.join(format!("{:08x}", rand::random::<u32>()));
     File::create_new(&path)
         .and_then(|_| fs::set_permissions(&path, Permissions::from_mode(0o666)))
-        .map_err(|source| VolumeError::io("making", &path, source))?;
+        .map_err(|source| VolumeError::io("create", &path, source))?;
     Ok(path)
 }
 

@@ -34,7 +34,7 @@ impl Ownership {
         {
             return Ok(());
         }
-        let fail = |source| VolumeError::io("giving to the pod's fsGroup", dir, source);
+        let fail = |source| VolumeError::io("set the pod's fsGroup on", dir, source);
         self.all(dir, group).map_err(|errno| fail(errno.into()))
     }
 

@@ -81,7 +81,10 @@ impl Given<'_> {
             let text = match (&item.field_ref, &item.resource_field_ref) {
                 (Some(reference), _) => field(self.pod, self.facts, reference),
                 (None, Some(reference)) => resource_field(self.pod, None, self.facts, reference),
-                (None, None) => Err(format!("the file {:?} has no source", item.path)),
+                (None, None) => Err(format!(
+                    "the file {:?} has no fieldRef or resourceFieldRef",
+                    item.path
+                )),
             };
             let text = text.map_err(|why| VolumeError::volume(volume, why))?;
             let file = File {
@@ -111,7 +114,7 @@ impl Given<'_> {
                 payload.extend(self.downward(volume, downward, mode)?);
             }
             if let Some(kind) = source.other.keys().next() {
-                let why = format!("a projected source {kind} needs a cluster; leave it out");
+                let why = format!("a projected source {kind} needs a cluster; remove it");
                 return Err(VolumeError::volume(volume, why));
             }
         }
@@ -168,7 +171,7 @@ fn checked(volume: &str, path: &str) -> Result<String, VolumeError> {
         .components()
         .all(|part| matches!(part, Component::Normal(_)));
     if path.is_empty() || !plain || path.starts_with("..") || path.len() > 4096 {
-        let why = format!("the path {path:?} must be relative and lead nowhere else");
+        let why = format!("the path {path:?} must be relative and stay inside the volume");
         return Err(VolumeError::volume(volume, why));
     }
     let parts: Vec<_> = parsed.iter().map(|part| part.to_string_lossy()).collect();

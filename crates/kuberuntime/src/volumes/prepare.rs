@@ -87,10 +87,7 @@ pub(crate) fn prepare(
             && !volume.name.contains(['/', '\0'])
             && !volume.name.starts_with('.');
         if !plain {
-            return Err(VolumeError::volume(
-                &volume.name,
-                "its name is no plain name",
-            ));
+            return Err(VolumeError::volume(&volume.name, "its name is not valid"));
         }
         let place = one(dirs, volume, &given)?;
         places.insert(volume.name.clone(), place);
@@ -149,8 +146,8 @@ fn one(dirs: &PodDirs, volume: &Volume, given: &Given<'_>) -> Result<Place, Volu
     }
     if let Some(kind) = volume.other.keys().next() {
         let why = format!(
-            "volumes of kind {kind} need a cluster or a driver; this node has emptyDir, hostPath, \
-             configMap, secret, downwardAPI, projected and image"
+            "volumes of kind {kind} need a cluster or a driver; this node supports emptyDir, \
+             hostPath, configMap, secret, downwardAPI, projected and image"
         );
         return Err(VolumeError::volume(name, why));
     }

@@ -17,9 +17,9 @@ use super::dirs::make_dir;
 pub(super) fn bind(volume: &Path, part: &str, point: &Path) -> Result<PathBuf, VolumeError> {
     let parts = plain_parts(part)?;
     let root = rustix::fs::open(volume, OFlags::PATH | OFlags::CLOEXEC, Mode::empty())
-        .map_err(|source| VolumeError::io("opening the volume", volume, source.into()))?;
+        .map_err(|source| VolumeError::io("open the volume", volume, source.into()))?;
     let opened = open_or_make(&root, &parts).map_err(|source| {
-        VolumeError::io("opening the subPath in", &volume.join(part), source.into())
+        VolumeError::io("open the subPath in", &volume.join(part), source.into())
     })?;
     if is_mounted(point) {
         // An older instance's: what is there now may be another file.
@@ -43,7 +43,7 @@ pub(super) fn bind(volume: &Path, part: &str, point: &Path) -> Result<PathBuf, V
             .create(true)
             .append(true)
             .open(point)
-            .map_err(|source| VolumeError::io("making", point, source))?;
+            .map_err(|source| VolumeError::io("create", point, source))?;
     }
     let source = format!("/proc/self/fd/{}", opened.as_fd().as_raw_fd());
     mount(
@@ -53,7 +53,7 @@ pub(super) fn bind(volume: &Path, part: &str, point: &Path) -> Result<PathBuf, V
         MountFlags::BIND | MountFlags::REC,
         None,
     )
-    .map_err(|source| VolumeError::io("binding a subPath to", point, source.into()))?;
+    .map_err(|source| VolumeError::io("bind-mount a subPath to", point, source.into()))?;
     Ok(point.to_owned())
 }
 
@@ -64,7 +64,7 @@ fn plain_parts(part: &str) -> Result<Vec<&str>, VolumeError> {
         .components()
         .all(|part| matches!(part, Component::Normal(_) | Component::CurDir));
     if part.is_empty() || !plain || part.contains('\0') {
-        let why = "a subPath must be relative and without ..";
+        let why = "a subPath must be relative and must not contain ..";
         return Err(VolumeError::mount(part, why));
     }
     Ok(path

@@ -177,11 +177,11 @@ async fn an_init_container_writes_variables_for_others() {
 
     // Whoever writes the file does not get at other files, and cannot keep the node waiting.
     for (name, script, why) in [
-        ("missing", "true", "is not there"),
+        ("missing", "true", "does not exist"),
         ("without", "echo \"X='1'\" > /v/env", "\"A\" not found"),
         ("unquoted", "echo A=1 > /v/env", "single quotes"),
-        ("outside", "ln -s /etc/passwd /v/env", "is not there"),
-        ("fifo", "mkfifo /v/env", "no file"),
+        ("outside", "ln -s /etc/passwd /v/env", "does not exist"),
+        ("fifo", "mkfifo /v/env", "not a regular file"),
     ] {
         let uid = world.run(name, with(script, json!([key("A", "env", false)])));
         let view = world

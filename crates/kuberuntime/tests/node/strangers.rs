@@ -44,7 +44,7 @@ fn a_pod_comes_up_and_ends_while_others_wait_for_a_dead_file_system() {
         for uid in &hung {
             world.event(uid, "FailedMount -").await;
             let story = world.story(uid);
-            let said = format!("{}: its file system", dead.join("data").display());
+            let said = format!("{}: the file system", dead.join("data").display());
             assert!(story.contains(&said), "{story}");
             let view = world.manager.pod(uid).expect("a pod");
             let waits = &container(&view, "main")["state"]["waiting"]["message"];

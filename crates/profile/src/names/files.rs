@@ -61,17 +61,18 @@ pub(super) fn named(path: &Path, module: &Module, left: &mut u64) -> Result<Symb
         why,
     };
     let file = orlop_disk::open_file(path).map_err(|error| wrong(error.to_string()))?;
-    let elf = Elf::of(&file).ok_or_else(|| wrong("it is no ELF file of this machine's".into()))?;
+    let elf =
+        Elf::of(&file).ok_or_else(|| wrong("it is not an ELF file for this machine".into()))?;
     let id = elf.build_id(&file, None).unwrap_or_default();
     if id != module.build_id {
         return Err(wrong(format!(
-            "its build id is {}, the program's is {}",
+            "its build ID is {}, but the program has {}",
             shown(&id),
             shown(&module.build_id)
         )));
     }
     elf.symbols(&file, Table::All, left)
-        .ok_or_else(|| wrong("it is stripped, or too large".into()))
+        .ok_or_else(|| wrong("it is stripped or too large".into()))
 }
 
 /// A build id as tools print it.

@@ -40,7 +40,7 @@ pub(super) fn write(profile: &Profile, names: &Names, into: &mut dyn Write) -> i
         .unwrap_or(0);
     let height = ABOVE + rows * ROW + ROW;
     let title = format!(
-        "{} (process {}): {:.1} s of processor time in {:.1} s",
+        "{} (process {}): {:.1} s of CPU time in {:.1} s",
         plain(&profile.program.to_string_lossy()),
         profile.pid,
         profile.busy().as_secs_f64(),
@@ -53,7 +53,7 @@ pub(super) fn write(profile: &Profile, names: &Names, into: &mut dyn Write) -> i
 <style>text{{font:11px monospace}}rect{{stroke:#fff;stroke-width:.5}}g:hover rect{{stroke:#000}}</style>
 <rect width="100%" height="100%" fill="#fafafa"/>
 <text x="8" y="20" style="font-size:14px">{}</text>
-<text x="8" y="38">The wider, the more time; callers stand below. The rest of a name is shown where the pointer rests.</text>"##,
+<text x="8" y="38">The width of a box is its CPU time; callers are below. Point at a box to see the full name.</text>"##,
         escaped(&title)
     )?;
     for block in drawn {

@@ -6,7 +6,7 @@ use std::rc::Rc;
 /// Bytes of all texts. Those that come after them are one.
 const MOST: usize = 64 << 20;
 /// What stands for the texts that there is no room for.
-const REST: &str = "[names beyond what is kept]";
+const REST: &str = "[too many names]";
 
 /// Texts, each once.
 #[derive(Debug)]

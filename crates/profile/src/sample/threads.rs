@@ -150,7 +150,7 @@ fn refused(pid: u32, error: io::Error) -> Error {
             Error::Unknown(error)
         }
         _ => Error::Kernel {
-            what: "asking the kernel for samples (perf_event_open)",
+            what: "cannot sample the process (perf_event_open)",
             source: error,
         },
     }

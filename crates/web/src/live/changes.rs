@@ -25,7 +25,7 @@ pub(super) async fn watch(cri: Connection, to: Sender<News>) {
         let news = match events.next().await {
             Ok(Some(event)) => News::Event(Box::new(event)),
             _ if begin.elapsed() < BEGUN => News::NoEvents,
-            Ok(None) => News::EventsEnded("the endpoint has ended its stream of events".into()),
+            Ok(None) => News::EventsEnded("the endpoint closed its event stream".into()),
             Err(error) => News::EventsEnded(error.to_string()),
         };
         let is_over = !matches!(news, News::Event(_));

@@ -57,17 +57,17 @@ fn knows<T>(answer: Result<T, AskError>) -> Result<bool, AskError> {
 
 /// The first that a page is told.
 pub(super) fn hello(hub: &Hub, version: &VersionResponse, can: Can) -> String {
-    let ours = "only orlop tells of it";
+    let ours = "only orlop reports it";
     let missing = [
         (
             can.usage,
             "usage",
-            "the endpoint tells neither what pods nor what containers use",
+            "the endpoint reports no resource usage of pods or containers",
         ),
         (
             can.events,
             "events",
-            "the endpoint sends no events of containers: it is asked every two seconds",
+            "the endpoint sends no container events: the server polls it every two seconds",
         ),
         (can.traces, "traces", ours),
         (can.is_ours, "pulls", ours),
@@ -76,7 +76,7 @@ pub(super) fn hello(hub: &Hub, version: &VersionResponse, can: Can) -> String {
         (
             can.disk,
             "disk",
-            "the endpoint does not tell how full its images' file system is",
+            "the endpoint does not report the usage of its image file system",
         ),
     ];
     let missing = missing.iter().filter(|(there, ..)| !there);

@@ -160,7 +160,7 @@ async fn known<T>(
         Err(error) if error.is_gone() => Err(error),
         Err(error) => {
             if error.is_late() {
-                tracing::debug!(id, %error, "it is left alone for a while");
+                tracing::debug!(id, %error, "the endpoint is too slow for this object; skipping it for a while");
                 late.note(id);
             }
             Ok(None)

@@ -47,14 +47,14 @@ const LOOK: Duration = Duration::from_secs(2);
 pub(crate) fn open(node: &Node, query: &Query, is_head: bool) -> Answer {
     let ids = named(query);
     if ids.is_empty() || ids.len() > MOST_CONTAINERS {
-        let text = format!("name containers, at most {MOST_CONTAINERS}: /api/logs?container=ID");
+        let text = format!("name 1 to {MOST_CONTAINERS} containers: /api/logs?container=ID");
         return answer::failure(StatusCode::BAD_REQUEST, &text);
     }
     if is_head {
         return answer::events(events::none());
     }
     let Ok(place) = node.logs.clone().try_acquire_owned() else {
-        let text = format!("{MOST_LOGS} logs are followed, and no more are: close one of them");
+        let text = format!("the limit of {MOST_LOGS} followed logs is reached: close one of them");
         return answer::failure(StatusCode::SERVICE_UNAVAILABLE, &text);
     };
     let tail = query.number("tail").unwrap_or(USUAL_TAIL).min(LONGEST_TAIL);
@@ -159,7 +159,7 @@ async fn read<Ask: Future<Output = bool>>(
                     kept.push(log);
                 }
                 Ok(None) if log.is_last => {
-                    page.ended(&log.id, "the container has ended").await?;
+                    page.ended(&log.id, "the container has exited").await?;
                 }
                 Ok(None) => kept.push(log),
                 Err(why) => page.ended(&log.id, &why).await?,
@@ -190,7 +190,8 @@ async fn begin(client: &RuntimeClient, id: &str, tail: u32) -> Result<Log, Strin
     let status = answer.map_err(|error| error.to_string())?.status;
     let status = status.unwrap_or_default();
     if status.log_path.is_empty() {
-        let why = "the container has no log: its pod or it was made without a place for one";
+        let why =
+            "the container has no log: the pod or the container was created without a log path";
         return Err(why.to_owned());
     }
     let is_last = status.state() == ContainerState::ContainerExited;
@@ -198,7 +199,7 @@ async fn begin(client: &RuntimeClient, id: &str, tail: u32) -> Result<Log, Strin
     let opening = orlop_pool::blocking(move || Reader::open(path.as_ref(), &own, tail));
     let reader = opening
         .await
-        .map_err(|_| "reading the log broke".to_owned())?;
+        .map_err(|_| "cannot read the log: the reader stopped unexpectedly".to_owned())?;
     Ok(Log {
         id: id.to_owned(),
         reader: Some(reader.map_err(|error| error.to_string())?),
@@ -210,13 +211,21 @@ async fn begin(client: &RuntimeClient, id: &str, tail: u32) -> Result<Log, Strin
 /// The next lines as JSON. Reading blocks; the reader comes back.
 async fn batch(reader: Option<Reader>) -> (Option<Reader>, Result<Option<String>, String>) {
     let Some(mut reader) = reader else {
-        return (None, Err("reading the log broke".to_owned()));
+        return (
+            None,
+            Err("cannot read the log: the reader stopped unexpectedly".to_owned()),
+        );
     };
     let read = orlop_pool::blocking(move || {
         let batch = reader.batch().map_err(|error| error.to_string());
         (Some(reader), batch)
     });
-    let broken = |_| (None, Err("reading the log broke".to_owned()));
+    let broken = |_| {
+        (
+            None,
+            Err("cannot read the log: the reader stopped unexpectedly".to_owned()),
+        )
+    };
     read.await.unwrap_or_else(broken)
 }
 

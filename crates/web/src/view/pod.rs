@@ -82,7 +82,7 @@ pub(crate) async fn pod(cri: &Connection, id: &str) -> Told {
 /// The environment of a container of the pod.
 pub(crate) async fn environment(cri: &Connection, pod: &str, container: &str) -> Told {
     if container.is_empty() {
-        let what = "no container is named: ask for environment?container=ID";
+        let what = "the container is missing: use environment?container=ID";
         return Err(AskError::Wrong(what.to_owned()));
     }
     let client = cri.runtime();
@@ -100,7 +100,7 @@ pub(crate) async fn environment(cri: &Connection, pod: &str, container: &str) ->
     let answer = client.container_status(&found.id, true).await?;
     let info = Info::of(&answer.info);
     let variables = info.environment().ok_or_else(|| {
-        AskError::Unknown("it does not say what the container's environment is".to_owned())
+        AskError::Unknown("the container status does not include the environment".to_owned())
     })?;
     let variables = variables.into_iter();
     let variables =

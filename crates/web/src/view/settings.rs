@@ -95,7 +95,7 @@ pub(crate) async fn manifests(cri: &Connection, extras: Option<Arc<dyn Extras>>)
         None => None,
     };
     let Some(mut manifests) = manifests else {
-        let what = "only `orlop up` and `orlop node` know of manifests";
+        let what = "only `orlop up` and `orlop node` have manifests";
         return Err(AskError::Unknown(what.to_owned()));
     };
     let mut pods = cri.runtime().list_pod_sandbox(None).await?;
@@ -113,7 +113,7 @@ pub(crate) async fn manifests(cri: &Connection, extras: Option<Arc<dyn Extras>>)
 /// It may look at files.
 async fn asked<T: Send + 'static>(ask: impl FnOnce() -> T + Send + 'static) -> Result<T, AskError> {
     let answer = orlop_pool::blocking(ask).await;
-    answer.map_err(|_| AskError::Failed("the answer broke".to_owned()))
+    answer.map_err(|_| AskError::Failed("the request was interrupted".to_owned()))
 }
 
 fn named(config: &Value) -> Value {

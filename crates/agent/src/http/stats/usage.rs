@@ -24,7 +24,7 @@ pub(super) async fn usage(shared: &Shared) -> Usage {
     let failed = containers.is_err();
     let errors = [sandboxes.as_ref().err(), containers.as_ref().err()];
     for error in errors.into_iter().flatten() {
-        tracing::debug!(%error, "asking what pods use");
+        tracing::debug!(%error, "cannot read pod statistics");
     }
     Usage {
         pods: manager.pods(),

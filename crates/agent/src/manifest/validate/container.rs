@@ -31,7 +31,7 @@ pub(super) fn check_all(spec: &Place<'_>, volumes: &BTreeSet<&str>) {
             let name = container.at("name");
             name.must(names::label);
             if !name.text().is_empty() && !names_seen.insert(name.text()) {
-                name.wrong(format!("another container is called {:?}", name.text()));
+                name.wrong(format!("another container has the name {:?}", name.text()));
             }
             let always = container.at("restartPolicy").text() == "Always";
             let part = match list {
@@ -46,7 +46,7 @@ pub(super) fn check_all(spec: &Place<'_>, volumes: &BTreeSet<&str>) {
     for container in spec.at("ephemeralContainers").items() {
         let target = container.at("targetContainerName");
         if !target.text().is_empty() && !names_seen.contains(target.text()) {
-            target.wrong(format!("there is no container {:?}", target.text()));
+            target.wrong(format!("container {:?} does not exist", target.text()));
         }
     }
 }
@@ -74,7 +74,7 @@ fn check<'v>(
     environment(spec, container, volumes);
     volume::mounts(container, volumes);
     if !container.at("volumeDevices").items().is_empty() {
-        let text = "needs a persistent volume, and there are none without a cluster";
+        let text = "needs a persistent volume, which a standalone node does not support";
         container.at("volumeDevices").wrong(text);
     }
     resources(&container.at("resources"));
@@ -96,8 +96,7 @@ fn check<'v>(
             ] {
                 if container.at(field).is_there() {
                     container.at(field).wrong(
-                        "is for containers that stay; an init container has none unless its \
-                         restartPolicy is Always",
+                        "is not allowed in an init container unless its restartPolicy is Always",
                     );
                 }
             }
@@ -118,7 +117,7 @@ fn check<'v>(
                 if container.at(field).is_there() {
                     container
                         .at(field)
-                        .wrong("an ephemeral container must not have it");
+                        .wrong("is not allowed in an ephemeral container");
                 }
             }
         }
@@ -129,11 +128,12 @@ fn restarts(container: &Place<'_>, part: Part) {
     let policy = container.at("restartPolicy");
     policy.one_of(&["Always", "OnFailure", "Never"]);
     if part == Part::Ephemeral && policy.is_there() {
-        policy.wrong("an ephemeral container must not have it");
+        policy.wrong("is not allowed in an ephemeral container");
     }
     let rules = container.at("restartPolicyRules");
     if rules.is_there() && !policy.is_there() {
-        rules.wrong("needs a restartPolicy of the container for all other exit codes");
+        rules
+            .wrong("needs a restartPolicy of the container, which applies to all other exit codes");
     }
     if rules.items().len() > 20 {
         rules.wrong("must not have more than 20 rules");
@@ -166,7 +166,7 @@ fn ports<'v>(spec: &Place<'v>, container: &Place<'v>, seen: &mut BTreeSet<(i64, 
         let name = port.at("name");
         name.may(names::port);
         if !name.text().is_empty() && !named.insert(name.text()) {
-            name.wrong(format!("another port is called {:?}", name.text()));
+            name.wrong(format!("another port has the name {:?}", name.text()));
         }
         let number = port.at("containerPort");
         if number.number().is_none() {
@@ -184,7 +184,7 @@ fn ports<'v>(spec: &Place<'v>, container: &Place<'v>, seen: &mut BTreeSet<(i64, 
             continue;
         };
         if spec.at("hostNetwork").is_true() && Some(host_port) != number.number() {
-            host.wrong("must be the same as containerPort on the node's network");
+            host.wrong("must be the same as containerPort when hostNetwork is true");
         }
         let address = match port.at("hostIP").text() {
             "" => "0.0.0.0",
@@ -193,7 +193,7 @@ fn ports<'v>(spec: &Place<'v>, container: &Place<'v>, seen: &mut BTreeSet<(i64, 
         let protocol = port.at("protocol").text();
         if !seen.insert((host_port, protocol.to_owned(), address.to_owned())) {
             host.wrong(format!(
-                "another port of this pod takes {host_port}/{protocol} of the node"
+                "another port of this pod uses host port {host_port}/{protocol}"
             ));
         }
     }
@@ -207,7 +207,7 @@ fn environment(spec: &Place<'_>, container: &Place<'_>, volumes: &BTreeSet<&str>
             continue;
         }
         if !variable.at("value").text().is_empty() {
-            from.wrong("must not be there beside a value");
+            from.wrong("must not be set together with value");
         }
         let sources = [
             "fieldRef",
@@ -265,12 +265,12 @@ fn file_reference(spec: &Place<'_>, reference: &Place<'_>, volumes: &BTreeSet<&s
         return;
     }
     if !volumes.contains(volume.text()) {
-        return volume.wrong(format!("there is no volume {:?}", volume.text()));
+        return volume.wrong(format!("volume {:?} does not exist", volume.text()));
     }
     let own = |it: &Place<'_>| it.at("name").text() == volume.text();
     let named = spec.at("volumes").items().into_iter().find(own);
     if named.is_some_and(|it| !it.at("emptyDir").is_there()) {
-        volume.wrong("must be an emptyDir: an init container writes the file there");
+        volume.wrong("must be an emptyDir volume, because an init container writes the file there");
     }
 }
 
@@ -282,7 +282,7 @@ pub(super) fn field_reference(field: &Place<'_>, environment: bool) {
     }
     let version = field.at("apiVersion");
     if !matches!(version.text(), "" | "v1") {
-        version.wrong(format!("{:?} is not v1", version.text()));
+        version.wrong(format!("must be v1, not {:?}", version.text()));
     }
     let (base, key) = match path.text().split_once("['") {
         Some((base, key)) => (base, key.strip_suffix("']").filter(|key| !key.is_empty())),
@@ -302,7 +302,7 @@ pub(super) fn field_reference(field: &Place<'_>, environment: bool) {
     };
     if !fine {
         path.wrong(format!(
-            "{:?} is no field that can be had here",
+            "{:?} is not a field that can be used here",
             path.text()
         ));
     }
@@ -325,7 +325,7 @@ pub(super) fn resource_reference(reference: &Place<'_>) {
     if text.is_empty() {
         resource.wrong("is missing");
     } else if !fine {
-        resource.wrong(format!("{text:?} is no resource of a container"));
+        resource.wrong(format!("{text:?} is not a resource of a container"));
     }
 }
 
@@ -353,7 +353,7 @@ pub(super) fn resources(resources: &Place<'_>) {
         }
     }
     if !resources.at("claims").items().is_empty() {
-        let text = "needs a cluster: nobody on a node alone could allocate it";
+        let text = "needs a cluster: a standalone node cannot allocate resource claims";
         resources.at("claims").wrong(text);
     }
 }
@@ -366,8 +366,8 @@ pub(super) fn amount(name: &str, place: &Place<'_>) -> Option<Quantity> {
             .is_some_and(|size| size.parse::<Quantity>().is_ok());
     if !known {
         place.wrong(format!(
-            "{name:?} is no resource of this node; cpu, memory, ephemeral-storage and \
-             hugepages-<size> are"
+            "{name:?} is not a resource of this node; use cpu, memory, ephemeral-storage or \
+             hugepages-<size>"
         ));
         return None;
     }

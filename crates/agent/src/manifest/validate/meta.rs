@@ -14,7 +14,7 @@ pub(super) fn check(metadata: &Place<'_>) {
     if metadata.at("generateName").is_there() {
         metadata
             .at("generateName")
-            .doubt("has no effect on a node: name the pod");
+            .doubt("has no effect on a standalone node: set metadata.name");
     }
     for field in ["ownerReferences", "finalizers"] {
         if metadata.at(field).is_there() {
@@ -39,7 +39,7 @@ pub(super) fn keys(metadata: &Place<'_>) {
         size += key.len() + place.text().len();
     }
     if size > MOST_ANNOTATIONS {
-        let text = format!("{size} bytes are more than {MOST_ANNOTATIONS}");
+        let text = format!("{size} bytes are more than the limit of {MOST_ANNOTATIONS}");
         metadata.at("annotations").wrong(text);
     }
 }

@@ -45,11 +45,13 @@ fn hostname_override(spec: &Place<'_>) {
     let name = spec.at("hostnameOverride");
     name.may(names::subdomain);
     if name.text().len() > 64 {
-        name.wrong("must not have more than 64 characters: Linux takes no longer host name");
+        name.wrong(
+            "must not have more than 64 characters, the longest host name that Linux supports",
+        );
     }
     for other in ["setHostnameAsFQDN", "hostNetwork"] {
         if name.is_there() && spec.at(other).is_true() {
-            name.wrong(format!("must not be there when {other} is true"));
+            name.wrong(format!("must not be set when {other} is true"));
         }
     }
 }
@@ -84,7 +86,7 @@ fn dns(spec: &Place<'_>) {
         if bare != search.text() || !bare.is_empty() {
             let plain = bare.replace('_', "-");
             if search.text() != "." && names::subdomain(&plain).is_err() {
-                search.wrong(format!("{:?} is no domain", search.text()));
+                search.wrong(format!("{:?} is not a domain name", search.text()));
             }
         }
     }
@@ -102,7 +104,7 @@ pub(super) fn address(place: &Place<'_>, required: bool) {
             place.wrong("is missing");
         }
     } else if place.text().parse::<IpAddr>().is_err() {
-        place.wrong(format!("{:?} is no IP address", place.text()));
+        place.wrong(format!("{:?} is not an IP address", place.text()));
     }
 }
 
@@ -111,24 +113,24 @@ fn without_cluster(spec: &Place<'_>) {
     let os = spec.at("os").at("name");
     os.one_of(&["linux", "windows"]);
     if os.text() == "windows" {
-        os.wrong("this node runs Linux");
+        os.wrong("must be linux: this node runs Linux");
     }
     for field in ["serviceAccountName", "serviceAccount"] {
         let account = spec.at(field);
         if !matches!(account.text(), "" | "default") {
-            account.doubt("has no effect: there are no service accounts without a cluster");
+            account.doubt("has no effect: a node without a cluster has no service accounts");
         }
     }
     for field in ["resourceClaims", "schedulingGates", "readinessGates"] {
         let list = spec.at(field);
         if !list.items().is_empty() {
-            list.wrong("needs a cluster: nobody on a node alone could fulfil it");
+            list.wrong("needs a cluster: a standalone node cannot fulfil it");
         }
     }
     let affinity = spec.at("affinity").at("nodeAffinity");
     let required = affinity.at("requiredDuringSchedulingIgnoredDuringExecution");
     if required.is_there() {
-        required.doubt("has no effect: the pod runs on the node whose manifest it is");
+        required.doubt("has no effect: the pod runs on the node that has its manifest");
     }
     let mut seen = BTreeSet::new();
     for (key, value) in spec.at("nodeSelector").entries() {

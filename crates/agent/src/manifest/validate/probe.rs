@@ -25,7 +25,7 @@ pub(super) fn probes(container: &Place<'_>) {
         let grace = probe.at("terminationGracePeriodSeconds");
         if name == "readinessProbe" {
             if grace.is_there() {
-                grace.wrong("a readiness probe ends nothing and so has no grace period");
+                grace.wrong("is not allowed in a readiness probe, which never stops a container");
             }
         } else {
             grace.within(1, i64::MAX);
@@ -51,13 +51,16 @@ pub(super) fn lifecycle(container: &Place<'_>) {
             handler(&hook, &["exec", "httpGet", "tcpSocket", "sleep"]);
             if hook.at("tcpSocket").is_there() {
                 hook.at("tcpSocket")
-                    .doubt("does nothing, in Kubernetes too");
+                    .doubt("has no effect, as in Kubernetes");
             }
         }
     }
     let signal = lifecycle.at("stopSignal");
     if !signal.text().is_empty() && !signal.text().starts_with("SIG") {
-        signal.wrong(format!("{:?} is no signal, as SIGTERM", signal.text()));
+        signal.wrong(format!(
+            "{:?} is not a signal name such as SIGTERM",
+            signal.text()
+        ));
     }
 }
 
@@ -78,7 +81,7 @@ fn handler(handler: &Place<'_>, kinds: &[&str]) {
                 let token =
                     |byte: u8| byte.is_ascii_alphanumeric() || b"-_.!#$%&'*+^`|~".contains(&byte);
                 if name.text().is_empty() || !name.text().bytes().all(token) {
-                    name.wrong(format!("{:?} is no name of a header", name.text()));
+                    name.wrong(format!("{:?} is not a header name", name.text()));
                 }
             }
         }

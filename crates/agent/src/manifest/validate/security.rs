@@ -32,19 +32,19 @@ pub(super) fn pod(spec: &Place<'_>) {
             if fine {
                 Ok(())
             } else {
-                Err("is no name of a sysctl")
+                Err("is not the name of a sysctl")
             }
         });
         let dotted = name.text().replace('/', ".");
         if spec.at("hostNetwork").is_true() && dotted.starts_with("net.") {
-            name.wrong("is of the network, which is the node's own here");
+            name.wrong("is a network sysctl and must not be set when hostNetwork is true");
         }
         let ipc = dotted.starts_with("kernel.sem")
             || dotted.starts_with("kernel.shm")
             || dotted.starts_with("kernel.msg")
             || dotted.starts_with("fs.mqueue.");
         if spec.at("hostIPC").is_true() && ipc {
-            name.wrong("is of the IPC namespace, which is the node's own here");
+            name.wrong("is an IPC sysctl and must not be set when hostIPC is true");
         }
     }
     let shared = spec.at("shareProcessNamespace");
@@ -122,11 +122,11 @@ fn profiles(context: &Place<'_>) {
             ("Localhost", path) => {
                 let leaves = path.starts_with('/') || path.split('/').any(|part| part == "..");
                 if field == "seccompProfile" && leaves {
-                    local.wrong("must be a path beneath the directory of profiles");
+                    local.wrong("must be a path inside the profile directory");
                 }
             }
             (_, "") => {}
-            _ => local.wrong("is only for type Localhost"),
+            _ => local.wrong("is allowed only for type Localhost"),
         }
     }
 }

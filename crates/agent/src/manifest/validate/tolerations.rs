@@ -15,11 +15,11 @@ fn one(toleration: &Place<'_>) {
     operator.one_of(&["Equal", "Exists", "Lt", "Gt"]);
     effect.one_of(&["NoSchedule", "PreferNoSchedule", "NoExecute"]);
     if key.text().is_empty() && operator.text() != "Exists" {
-        operator.wrong("must be Exists where no key is named");
+        operator.wrong("must be Exists when key is empty");
     }
     match operator.text() {
         "Exists" if !value.text().is_empty() => {
-            value.wrong("must be empty where operator is Exists");
+            value.wrong("must be empty when operator is Exists");
         }
         "" | "Equal" => value.may(names::label_value),
         "Lt" | "Gt" if value.text().parse::<i64>().is_err() => {
@@ -29,6 +29,6 @@ fn one(toleration: &Place<'_>) {
     }
     let seconds = toleration.at("tolerationSeconds");
     if seconds.is_there() && effect.text() != "NoExecute" {
-        seconds.wrong("is for effect NoExecute alone");
+        seconds.wrong("is allowed only for effect NoExecute");
     }
 }

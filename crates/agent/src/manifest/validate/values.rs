@@ -38,7 +38,7 @@ pub(super) fn check(kind: &str, object: &Place<'_>) {
                 value.wrong(format!("the key {key:?} {why}"));
             }
             if !seen.insert(key) {
-                value.wrong(format!("the key {key:?} is in data too"));
+                value.wrong(format!("the key {key:?} is in data, too"));
             }
             size += value.text().len();
         }
@@ -51,8 +51,8 @@ pub(super) fn check(kind: &str, object: &Place<'_>) {
     }
     // Base64 takes four characters for three bytes.
     if size > MOST_DATA * 4 / 3 {
-        object
-            .at("data")
-            .wrong(format!("{size} bytes are more than {MOST_DATA}"));
+        object.at("data").wrong(format!(
+            "{size} bytes are more than the limit of {MOST_DATA}"
+        ));
     }
 }

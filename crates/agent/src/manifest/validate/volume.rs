@@ -26,7 +26,7 @@ pub(super) fn check<'v>(volumes: &Place<'v>) -> BTreeSet<&'v str> {
         let name = volume.at("name");
         name.must(names::label);
         if !name.text().is_empty() && !seen.insert(name.text()) {
-            name.wrong(format!("another volume is called {:?}", name.text()));
+            name.wrong(format!("another volume has the name {:?}", name.text()));
         }
         source(&volume);
     }
@@ -44,7 +44,7 @@ fn source(volume: &Place<'_>) {
         .collect();
     let [kind] = kinds[..] else {
         return volume.wrong(format!(
-            "must be of one kind, and is {}",
+            "must have exactly one volume source (found: {})",
             kinds.join(" and ")
         ));
     };
@@ -96,7 +96,7 @@ fn host_path(source: &Place<'_>) {
     let path = source.at("path");
     path.must(|_| Ok(()));
     if path.text().split('/').any(|part| part == "..") {
-        path.wrong("must not have .. in it");
+        path.wrong("must not contain ..");
     }
     source.at("type").one_of(&[
         "DirectoryOrCreate",
@@ -128,7 +128,7 @@ fn projected(projected: &Place<'_>) {
             Some("downwardAPI") => downward(&source.at("downwardAPI").at("items")),
             Some(kind) => source
                 .at(kind)
-                .wrong("needs an API server, and there is none on a node alone"),
+                .wrong("needs an API server, which a standalone node does not have"),
             None => {}
         }
     }
@@ -169,7 +169,7 @@ fn within(path: &Place<'_>) {
             || text.split('/').any(|part| part == "..")
             || text.starts_with("..")
         {
-            Err("must be a path within the volume, without ..")
+            Err("must be a path inside the volume, without ..")
         } else {
             Ok(())
         }
@@ -183,12 +183,12 @@ pub(super) fn mounts(container: &Place<'_>, volumes: &BTreeSet<&str>) {
         let name = mount.at("name");
         name.must(|_| Ok(()));
         if !name.text().is_empty() && !volumes.contains(name.text()) {
-            name.wrong(format!("there is no volume {:?}", name.text()));
+            name.wrong(format!("volume {:?} does not exist", name.text()));
         }
         let path = mount.at("mountPath");
         path.must(|text| {
             if text.contains(':') {
-                Err("must not have a : in it")
+                Err("must not contain :")
             } else {
                 Ok(())
             }
@@ -204,13 +204,13 @@ pub(super) fn mounts(container: &Place<'_>, volumes: &BTreeSet<&str>) {
         if !mount.at("subPath").text().is_empty() && !mount.at("subPathExpr").text().is_empty() {
             mount
                 .at("subPathExpr")
-                .wrong("must not be there beside a subPath");
+                .wrong("must not be set together with subPath");
         }
         let propagation = mount.at("mountPropagation");
         propagation.one_of(&["None", "HostToContainer", "Bidirectional"]);
         let privileged = container.at("securityContext").at("privileged").is_true();
         if propagation.text() == "Bidirectional" && !privileged {
-            propagation.wrong("Bidirectional is for privileged containers only");
+            propagation.wrong("Bidirectional is allowed only for privileged containers");
         }
         let recursive = mount.at("recursiveReadOnly");
         recursive.one_of(&["Disabled", "IfPossible", "Enabled"]);
