@@ -75,20 +75,22 @@ impl Drop for Logged {
 #[test]
 fn the_journal_gets_priorities_and_no_time_of_ours() {
     let daemon = Logged::start(&[], true);
-    let line = daemon.line_with("orlop starts");
-    assert!(
-        line.starts_with("<6>orlop::serve::start: orlop starts version=\"0.1.0\""),
-        "{line}"
+    let line = daemon.line_with("starting orlop");
+    let start = concat!(
+        "<6>orlop::serve::start: starting orlop version=\"",
+        env!("CARGO_PKG_VERSION"),
+        "\""
     );
+    assert!(line.starts_with(start), "{line}");
 }
 
 #[test]
 fn elsewhere_each_line_is_an_object() {
     let daemon = Logged::start(&[], false);
-    let line = daemon.line_with("orlop starts");
+    let line = daemon.line_with("starting orlop");
     let object: serde_json::Value = serde_json::from_str(&line).unwrap();
     assert_eq!(object["level"], "INFO");
-    assert_eq!(object["message"], "orlop starts");
+    assert_eq!(object["message"], "starting orlop");
     assert_eq!(object["backend"], "native");
 }
 
