@@ -10,7 +10,8 @@ use clap_mangen::Man;
 /// Where to.
 #[derive(Debug, Args)]
 pub struct ManArgs {
-    /// The directory, which is made if need be: one page for the program and one for each command
+    /// Directory to write to; it is created if it does not exist. The program and each command get
+    /// one page
     #[arg(value_name = "DIR")]
     directory: PathBuf,
 }

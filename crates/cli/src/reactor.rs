@@ -8,8 +8,7 @@ use tokio::runtime::{Builder, Runtime};
 
 /// The runtime of a client command, which does one thing at a time.
 pub fn client() -> anyhow::Result<Runtime> {
-    built(&mut Builder::new_current_thread())
-        .context("cannot start the input/output of the command")
+    built(&mut Builder::new_current_thread()).context("cannot start the I/O runtime of the command")
 }
 
 /// The reactor has no other way to say what it lacks than a panic, where it is not alone to say it.

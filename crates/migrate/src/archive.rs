@@ -127,7 +127,10 @@ impl Archive {
             };
             copied.map_err(|error| of(path, &error))?;
             if out.written != size {
-                return Err(of(path, &io::Error::other("it was changed meanwhile")));
+                return Err(of(
+                    path,
+                    &io::Error::other("the file changed while it was read"),
+                ));
             }
             let padding = size.next_multiple_of(BLOCK) - size;
             out.write_all(&[0; BLOCK as usize][..padding as usize])?;

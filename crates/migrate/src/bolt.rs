@@ -98,7 +98,7 @@ impl Bolt<File> {
     /// Opens a file.
     pub(crate) fn open(path: &Path) -> Result<Self> {
         let file = crate::regular::open_file(path);
-        let file = file.map_err(|error| Error::at("opening", path, error))?;
+        let file = file.map_err(|error| Error::at("cannot open", path, error))?;
         Self::of(file, path.display().to_string())
     }
 }
@@ -112,7 +112,7 @@ impl<P: Pages> Bolt<P> {
             source,
         })?;
         let meta = newest_meta(&pages);
-        let meta = meta.ok_or_else(|| Error::invalid(&what, "it is no database of bbolt"))?;
+        let meta = meta.ok_or_else(|| Error::invalid(&what, "it is not a bbolt database"))?;
         Ok(Self {
             pages,
             what,
@@ -157,7 +157,7 @@ impl<P: Pages> Bolt<P> {
         let mut ahead = vec![first];
         while let Some(number) = ahead.pop() {
             if !seen.insert(number) {
-                return Err(self.wrong(format!("page {number} is below itself")));
+                return Err(self.wrong(format!("page {number} contains itself")));
             }
             let page = self.page(number)?;
             if word16(&page, 8) == Some(IS_BRANCH) {
@@ -173,14 +173,15 @@ impl<P: Pages> Bolt<P> {
         let size = self.meta.page_size;
         let at = number.checked_mul(size);
         let at = at.filter(|at| at.checked_add(size).is_some_and(|end| end <= self.length));
-        let at = at.ok_or_else(|| self.wrong(format!("page {number} is behind its end")))?;
+        let at =
+            at.ok_or_else(|| self.wrong(format!("page {number} is beyond the end of the file")))?;
         let mut header = [0; PAGE_HEADER];
         self.fill(at, &mut header)?;
         let more = u64::from(word32(&header, 12).unwrap_or_default());
         let length = (more + 1).saturating_mul(size);
         let is_there = at.checked_add(length).is_some_and(|end| end <= self.length);
         if length > LARGEST_PAGE || !is_there {
-            return Err(self.wrong(format!("page {number} is longer than what is there")));
+            return Err(self.wrong(format!("page {number} is longer than the file")));
         }
         let mut page = vec![0; length as usize];
         self.fill(at, &mut page)?;
@@ -200,7 +201,7 @@ impl<P: Pages> Bolt<P> {
         for element in (0..count).rev() {
             let at = PAGE_HEADER + element * ELEMENT;
             let below = word64(page, at + 8);
-            ahead.push(below.ok_or_else(|| self.wrong("a branch is cut off"))?);
+            ahead.push(below.ok_or_else(|| self.wrong("a branch page is truncated"))?);
         }
         if ahead.len() > MOST_ENTRIES {
             return Err(self.wrong("it has too many pages"));
@@ -210,15 +211,16 @@ impl<P: Pages> Bolt<P> {
 
     fn leaf(&self, page: &[u8], found: &mut Found) -> Result<()> {
         if word16(page, 8) != Some(IS_LEAF) {
-            return Err(self.wrong("a page is neither branch nor leaf"));
+            return Err(self.wrong("a page is neither a branch nor a leaf"));
         }
         let count = usize::from(word16(page, 10).unwrap_or_default());
         for element in 0..count {
             let entry = leaf_element(page, PAGE_HEADER + element * ELEMENT);
-            let (key, value, is_bucket) = entry.ok_or_else(|| self.wrong("a leaf is cut off"))?;
+            let (key, value, is_bucket) =
+                entry.ok_or_else(|| self.wrong("a leaf page is truncated"))?;
             found.bytes += key.len() + value.len();
             if found.entries.len() >= MOST_ENTRIES || found.bytes > MOST_BYTES {
-                return Err(self.wrong("a bucket has more entries than are read"));
+                return Err(self.wrong("a bucket has too many entries"));
             }
             let value = if is_bucket {
                 Value::Bucket(self.inner(value)?)
@@ -236,7 +238,7 @@ impl<P: Pages> Bolt<P> {
                 Ok(Bucket::Inline(value[BUCKET_HEADER..].to_vec()))
             }
             Some(root) if root > 0 => Ok(Bucket::Page(root)),
-            _ => Err(self.wrong("a bucket is cut off")),
+            _ => Err(self.wrong("a bucket is truncated")),
         }
     }
 

@@ -35,7 +35,7 @@ pub fn kubelet_advice(
             Some(Document::Bad(at, why)) => {
                 say(
                     format!("{file}:{}: {why}", at.line),
-                    "mend the file".to_owned(),
+                    "fix the file".to_owned(),
                 );
                 Vec::new()
             }
@@ -44,8 +44,11 @@ pub fn kubelet_advice(
         let get = |key: &str| entries.iter().find(|entry| entry.key == key);
         match (get("cgroupDriver").and_then(text_of), driver) {
             (Some(theirs), Some(ours)) if theirs != ours => say(
-                format!("{file}: cgroupDriver is {theirs}, and the runtime's is {ours}"),
-                format!("set cgroupDriver: {ours}, or cgroup_driver = \"{theirs}\" with orlop"),
+                format!("{file}: cgroupDriver is {theirs}, but the runtime uses {ours}"),
+                format!(
+                    "set cgroupDriver: {ours}, or cgroup_driver = \"{theirs}\" in the \
+                     configuration of orlop"
+                ),
             ),
             (Some(theirs), _) => say(format!("{file}: cgroupDriver is {theirs}"), String::new()),
             _ => {}
@@ -65,9 +68,9 @@ pub fn kubelet_advice(
             get("featureGates").and_then(|gates| gates.value.get("PodAndContainerStatsFromCRI"));
         if !matches!(gate.map(|gate| &gate.content), Some(Content::Bool(true))) {
             say(
-                format!("{file}: the kubelet reads figures of containers by cAdvisor"),
-                "set featureGates: {PodAndContainerStatsFromCRI: true}: cAdvisor knows containerd's and CRI-O's sockets, \
-                 not orlop's"
+                format!("{file}: the kubelet reads container statistics from cAdvisor"),
+                "set featureGates: {PodAndContainerStatsFromCRI: true}: cAdvisor supports the \
+                 sockets of containerd and CRI-O, but not of orlop"
                     .to_owned(),
             );
         }
@@ -88,8 +91,8 @@ pub fn kubelet_advice(
     }
     if !is_here {
         say(
-            "no file says where the kubelet finds its runtime".to_owned(),
-            format!("give it {FLAG}{ENDPOINT}, or containerRuntimeEndpoint"),
+            "the runtime endpoint of the kubelet is not configured in a known file".to_owned(),
+            format!("start the kubelet with {FLAG}{ENDPOINT}, or set containerRuntimeEndpoint"),
         );
     }
     advice

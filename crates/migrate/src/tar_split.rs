@@ -73,7 +73,7 @@ impl<R: BufRead> Pieces<R> {
                 .read_until(b'\n', &mut line)?;
             if line.is_empty() {
                 return match self.lines.get_ref().limit() {
-                    0 => Err(invalid("its records are larger than what is read of them")),
+                    0 => Err(invalid("its records are too large")),
                     _ => Ok(None),
                 };
             }
@@ -94,7 +94,7 @@ impl<R: BufRead> Pieces<R> {
             2 => Ok(Some(Piece::Bytes(decode(
                 line.payload.as_deref().unwrap_or_default(),
             )?))),
-            kind => Err(invalid(format!("a record is of the unknown type {kind}"))),
+            kind => Err(invalid(format!("a record has the unknown type {kind}"))),
         }
     }
 }
@@ -141,7 +141,7 @@ pub(crate) fn replay(
                 let file = file.map_err(|error| of(&shown, &error))?;
                 let copied = io::copy(&mut file.take(size), out)?;
                 if copied != size {
-                    let message = format!("{shown} has {copied} bytes, and had {size}");
+                    let message = format!("{shown} has {copied} bytes instead of {size}");
                     return Err(invalid(message));
                 }
             }

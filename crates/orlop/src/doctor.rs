@@ -33,7 +33,7 @@ async fn host(config: &Config) -> Vec<Finding> {
         Err(error) => vec![Finding::problem(
             "configuration",
             format!("{error:#}"),
-            "mend it, and try `orlop config check`",
+            "fix the configuration and run `orlop config check`",
         )],
     }
 }

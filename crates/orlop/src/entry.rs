@@ -14,7 +14,7 @@ use crate::serve::ServeArgs;
 use crate::service_manager::Inherited;
 use crate::{doctor, memory, serve};
 
-/// A Kubernetes node's container runtime.
+/// Container runtime for Kubernetes nodes.
 #[derive(Debug, Parser)]
 #[command(name = "orlop", version)]
 struct Cli {
@@ -55,28 +55,28 @@ commands! {
         memory::disable_core_dumps();
         well(serve::run(args, inherited))
     },
-    /// Run pods from manifests on any CRI endpoint, without a cluster
+    /// Run the node agent, which runs pods from manifests on any CRI runtime without a cluster
     Node(NodeArgs) = |args, inherited| args.run(inherited),
-    /// Run the daemon and the pods of a directory of manifests, all in one
+    /// Run the daemon, the node agent and the pods of a manifest directory in one process
     Up(Box<UpArgs>) = |args, inherited| {
         memory::disable_core_dumps();
         args.run(inherited)
     },
-    /// Have a running node agent take manifests in, and keep them
+    /// Apply manifests to the running node agent
     Apply(ApplyArgs) = |args, _| args.run(),
-    /// Have a running node agent end what was applied, and forget it
+    /// Delete applied objects from the running node agent
     Delete(DeleteArgs) = |args, _| args.run(),
-    /// Look at, check or reload the daemon's configuration
+    /// Show, check or reload the configuration of the daemon
     #[command(subcommand)]
     Config(ConfigCommand) = |command, _| command.run(),
-    /// Move a node from containerd, CRI-O or Docker: its configuration and its images
+    /// Migrate configuration and images from containerd, CRI-O or Docker
     Migrate(MigrateArgs) = |args, _| args.run(),
-    /// Show or change what a running daemon logs
+    /// Show or change the log level of the running daemon
     LogLevel(LogLevelArgs) = |args, _| well(args.run()),
-    /// Look at what a running daemon does, for support
+    /// Debug the running daemon
     #[command(subcommand)]
     Debug(DebugCommand) = |command, _| well(command.run()),
-    /// Print what makes a shell complete commands, flags, names and ids
+    /// Print a shell completion script for commands, flags, names and IDs
     Completion(CompletionArgs) = |args, _| args.run("orlop"),
     /// Write the manual pages to a directory
     Man(ManArgs) = |args, _| well(args.run::<Cli>()),
@@ -108,3 +108,6 @@ pub(crate) fn main() -> ExitCode {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

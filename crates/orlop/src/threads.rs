@@ -13,8 +13,9 @@ use tokio::runtime::{Builder, Runtime};
 const LAST_WORK: Duration = Duration::from_secs(1);
 
 /// Says where the limits are that may be too low.
-const WITHOUT_THREADS: &str = "cannot start the threads that serve requests; the limits of threads \
-    (TasksMax, pids.max, ulimit -u) and of open files (LimitNOFILE, ulimit -n) say how many there may be";
+const WITHOUT_THREADS: &str = "cannot start the threads that serve requests; check the limits of \
+                               threads (TasksMax, pids.max, ulimit -u) and of open files \
+                               (LimitNOFILE, ulimit -n)";
 
 /// The runtime of the daemon. `workers` of zero means as many as suit the
 /// machine: a CRI daemon waits far more than it computes.

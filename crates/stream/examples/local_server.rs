@@ -24,7 +24,7 @@ async fn main() {
         match url(&server, &words) {
             Some(Ok(url)) => println!("{url}"),
             Some(Err(error)) => println!("{error}"),
-            None => println!("not understood: {line}"),
+            None => println!("cannot parse: {line}"),
         }
     }
     server.shutdown().await;

@@ -11,7 +11,7 @@
 )]
 #![allow(
     clippy::expect_used,
-    reason = "a measurement that can't be taken has failed"
+    reason = "a measurement that cannot be taken has failed"
 )]
 
 #[path = "../tests/stream/fixture/mod.rs"]

@@ -111,7 +111,9 @@ impl State {
             Value::Object(map) => Box::new(map.into_iter().map(|(key, value)| (key.into(), value))),
             Value::Number(number) if number.is_i64() || number.is_u64() => {
                 if over.variables.len() > 1 {
-                    return Err(format!("the range over {number} sets one variable only"));
+                    return Err(format!(
+                        "a range over a number ({number}) can set only one variable"
+                    ));
                 }
                 // One below zero is none; each step is counted.
                 let end = number.as_u64().unwrap_or(0);
@@ -149,14 +151,14 @@ impl State {
         let steps = self.steps.get() + 1;
         self.steps.set(steps);
         if steps > MOST_STEPS {
-            return Err(format!("it takes more than {MOST_STEPS} steps"));
+            return Err(format!("the template takes more than {MOST_STEPS} steps"));
         }
         Ok(())
     }
 
     fn print(&mut self, text: &str) -> Result<(), String> {
         if self.out.len() + text.len() > MOST_BYTES {
-            return Err(format!("it prints more than {MOST_BYTES} bytes"));
+            return Err(format!("the output is longer than {MOST_BYTES} bytes"));
         }
         self.out.push_str(text);
         Ok(())
@@ -169,8 +171,7 @@ impl State {
         }
         let mut known = self.variables.iter_mut().rev();
         let slot = known.find(|(known, _)| known == name);
-        slot.ok_or_else(|| format!("there is no variable ${name}"))?
-            .1 = value;
+        slot.ok_or_else(|| format!("undefined variable ${name}"))?.1 = value;
         Ok(())
     }
 
@@ -179,7 +180,7 @@ impl State {
         match pipeline.variables.as_slice() {
             [] => {}
             [name] => self.set(name, value.clone(), pipeline.assign)?,
-            _ => return Err("only range sets two variables".into()),
+            _ => return Err("only range can set two variables".into()),
         }
         Ok(value)
     }
@@ -189,7 +190,7 @@ impl State {
         for command in &pipeline.commands {
             last = Some(self.command(command, last, dot)?);
         }
-        last.ok_or_else(|| "a pipeline is empty".to_owned())
+        last.ok_or_else(|| "empty pipeline".to_owned())
     }
 
     fn command(
@@ -212,14 +213,14 @@ impl State {
             Some(function) => {
                 values.extend(last);
                 match functions::call(function, &values)? {
-                    Value::String(text) if text.len() > MOST_BYTES => {
-                        Err(format!("{function} makes more than {MOST_BYTES} bytes"))
-                    }
+                    Value::String(text) if text.len() > MOST_BYTES => Err(format!(
+                        "the result of {function} is longer than {MOST_BYTES} bytes"
+                    )),
                     value => Ok(value),
                 }
             }
-            None if last.is_some() => Err("a value can't take the result of a pipeline".into()),
-            None => values.pop().ok_or_else(|| "a command is empty".to_owned()),
+            None if last.is_some() => Err("a value cannot take an argument from a pipeline".into()),
+            None => values.pop().ok_or_else(|| "empty command".to_owned()),
         }
     }
 
@@ -229,7 +230,7 @@ impl State {
             Operand::Field(keys) => Ok(walk(dot, keys)?.clone()),
             Operand::Variable(name, keys) => {
                 let found = self.variables.iter().rev().find(|(known, _)| known == name);
-                let (_, value) = found.ok_or_else(|| format!("there is no variable ${name}"))?;
+                let (_, value) = found.ok_or_else(|| format!("undefined variable ${name}"))?;
                 Ok(walk(value, keys)?.clone())
             }
             Operand::Nested(pipeline, keys) => {
@@ -245,13 +246,13 @@ fn walk<'a>(value: &'a Value, keys: &[String]) -> Result<&'a Value, String> {
     for key in keys {
         let Value::Object(map) = value else {
             return Err(format!(
-                "cannot look for `{key}` in {}",
+                "cannot look up `{key}` in {}",
                 functions::shown(value)
             ));
         };
         value = map.get(key).ok_or_else(|| {
             let known: Vec<&str> = map.keys().map(String::as_str).collect();
-            format!("there is no key `{key}`; the keys are {}", known.join(", "))
+            format!("unknown key `{key}`; the keys are {}", known.join(", "))
         })?;
     }
     Ok(value)

@@ -49,7 +49,7 @@ pub(crate) fn call(name: &str, arguments: &[Value]) -> Result<Value, String> {
             text(format!("{}\n", words.join(" ")))
         }
         ("printf", [Value::String(format), values @ ..]) => text(printf(format, values)),
-        _ => Err(format!("`{name}` can't take these arguments")),
+        _ => Err(format!("wrong arguments for `{name}`")),
     }
 }
 
@@ -127,8 +127,13 @@ fn index(value: &Value, key: &Value) -> Result<Value, String> {
             .and_then(|at| usize::try_from(at).ok())
             .and_then(|at| list.get(at))
             .cloned()
-            .ok_or_else(|| format!("index {number} is beyond a list of {}", list.len())),
-        _ => Err(format!("cannot index {} by {}", shown(value), shown(key))),
+            .ok_or_else(|| {
+                format!(
+                    "index {number} is out of range for a list of length {}",
+                    list.len()
+                )
+            }),
+        _ => Err(format!("cannot index {} with {}", shown(value), shown(key))),
     }
 }
 
@@ -137,7 +142,7 @@ fn slice(value: &Value, bounds: &[Value]) -> Result<Value, String> {
     let length = match value {
         Value::Array(list) => list.len(),
         Value::String(text) => text.len(),
-        other => return Err(format!("{} cannot be sliced", shown(other))),
+        other => return Err(format!("cannot slice {}", shown(other))),
     };
     let bound = |at: usize, default: usize| match bounds.get(at) {
         None => Ok(default),
@@ -146,13 +151,18 @@ fn slice(value: &Value, bounds: &[Value]) -> Result<Value, String> {
                 .as_u64()
                 .and_then(|number| usize::try_from(number).ok());
             let fits = number.filter(|number| *number <= length);
-            fits.ok_or_else(|| format!("slice {} is beyond {length}", shown(bound)))
+            fits.ok_or_else(|| {
+                format!(
+                    "slice bound {} is out of range for length {length}",
+                    shown(bound)
+                )
+            })
         }
     };
     let (from, to) = (bound(0, 0)?, bound(1, length)?);
-    let wrong = || format!("a slice from {from} to {to} of {length} is none");
+    let wrong = || format!("invalid slice from {from} to {to} for length {length}");
     if bounds.len() > 2 {
-        return Err("slice takes two bounds at most".to_owned());
+        return Err("slice takes at most two bounds".to_owned());
     }
     match value {
         Value::Array(list) => list.get(from..to).map(|part| part.to_vec().into()),

@@ -49,7 +49,9 @@ pub(crate) fn pieces(template: &str) -> Result<Vec<Piece>, String> {
         }
         let inside = inside.trim_start();
         let (words, after) = if let Some(comment) = inside.strip_prefix("/*") {
-            let end = comment.find("*/").ok_or("a comment has no end */")?;
+            let end = comment
+                .find("*/")
+                .ok_or("unclosed comment: */ is missing")?;
             (Vec::new(), comment[end + 2..].trim_start())
         } else {
             words(inside)?
@@ -58,7 +60,9 @@ pub(crate) fn pieces(template: &str) -> Result<Vec<Piece>, String> {
             Some(after) => (true, after),
             None => (
                 false,
-                after.strip_prefix("}}").ok_or("an action has no end }}")?,
+                after
+                    .strip_prefix("}}")
+                    .ok_or("unclosed action: }} is missing")?,
             ),
         };
         if !words.is_empty() {
@@ -79,7 +83,7 @@ fn words(text: &str) -> Result<(Vec<Word>, &str), String> {
     loop {
         rest = rest.trim_start();
         let Some(first) = rest.chars().next() else {
-            return Err("an action has no end }}".into());
+            return Err("unclosed action: }} is missing".into());
         };
         if rest.starts_with("}}") || rest.starts_with("-}}") {
             return Ok((words, rest));
@@ -112,7 +116,9 @@ fn words(text: &str) -> Result<(Vec<Word>, &str), String> {
             }
             '"' => quoted(rest)?,
             '`' => {
-                let end = rest[1..].find('`').ok_or("text has no end `")?;
+                let end = rest[1..]
+                    .find('`')
+                    .ok_or("unterminated string: ` is missing")?;
                 (Word::Text(rest[1..=end].to_owned()), &rest[end + 2..])
             }
             '0'..='9' | '-' | '+' | '.' => number(rest)?,
@@ -120,7 +126,7 @@ fn words(text: &str) -> Result<(Vec<Word>, &str), String> {
                 let (name, after) = name(rest);
                 (Word::Name(name.to_owned()), after)
             }
-            c => return Err(format!("`{c}` is not understood")),
+            c => return Err(format!("unexpected character `{c}`")),
         };
         words.push(word);
         rest = after;
@@ -137,7 +143,7 @@ fn keys(text: &str) -> Result<(Vec<String>, &str), String> {
             if keys.is_empty() && !after.starts_with('.') {
                 break;
             }
-            return Err("a dot has no key behind it".into());
+            return Err("a key is missing after a dot".into());
         }
         keys.push(key.to_owned());
         rest = after;
@@ -161,7 +167,7 @@ fn number(text: &str) -> Result<(Word, &str), String> {
         .unwrap_or(text.len());
     let digits = text[..end].trim_start_matches('+');
     let number = serde_json::from_slice(digits.as_bytes())
-        .map_err(|_| format!("`{digits}` is no number"))?;
+        .map_err(|_| format!("`{digits}` is not a number"))?;
     Ok((Word::Number(number), &text[end..]))
 }
 
@@ -171,12 +177,12 @@ fn quoted(text: &str) -> Result<(Word, &str), String> {
         match c {
             '"' if !escaped => {
                 let inner = serde_json::from_slice(&text.as_bytes()[..=at])
-                    .map_err(|_| format!("{} is no text", &text[..=at]))?;
+                    .map_err(|_| format!("{} is not a valid string", &text[..=at]))?;
                 return Ok((Word::Text(inner), &text[at + 1..]));
             }
             '\\' => escaped = !escaped,
             _ => escaped = false,
         }
     }
-    Err("text has no end \"".into())
+    Err("unterminated string: \" is missing".into())
 }

@@ -54,7 +54,7 @@ pub(crate) fn nodes(pieces: &[Piece]) -> Result<Vec<Node>, String> {
     let (nodes, end) = parser.until_end()?;
     match end {
         None => Ok(nodes),
-        Some(End { keyword, .. }) => Err(format!("{keyword} has nothing to end")),
+        Some(End { keyword, .. }) => Err(format!("unexpected {keyword}")),
     }
 }
 
@@ -112,7 +112,7 @@ impl<'a> Parser<'a> {
                 }
                 "if" | "with" | "range" => nodes.push(self.branch(keyword, &words[1..])?),
                 "break" | "continue" if self.ranges == 0 => {
-                    return Err(format!("{keyword} stands outside of a range"));
+                    return Err(format!("{keyword} is only allowed inside range"));
                 }
                 "break" if words.len() == 1 => nodes.push(Node::Break),
                 "continue" if words.len() == 1 => nodes.push(Node::Continue),
@@ -128,7 +128,7 @@ impl<'a> Parser<'a> {
     fn branch(&mut self, keyword: &str, words: &[Word]) -> Result<Node, String> {
         self.depth += 1;
         if self.depth > DEEPEST {
-            return Err("it is nested too deeply".into());
+            return Err("the template is nested too deeply".into());
         }
         let condition = pipeline(words)?;
         let is_range = usize::from(keyword == "range");
@@ -136,11 +136,11 @@ impl<'a> Parser<'a> {
         let (then, end) = self.until_end()?;
         self.ranges -= is_range;
         let otherwise = match end {
-            None => return Err(format!("{keyword} has no end")),
+            None => return Err(format!("{keyword} has no matching end")),
             Some(End { keyword: "end", .. }) => Vec::new(),
             Some(End { rest: [], .. }) => match self.until_end()? {
                 (otherwise, Some(End { keyword: "end", .. })) => otherwise,
-                _ => return Err(format!("the else of {keyword} has no end")),
+                _ => return Err(format!("the else of {keyword} has no matching end")),
             },
             Some(End {
                 rest: [Word::Name(next), rest @ ..],
@@ -149,7 +149,7 @@ impl<'a> Parser<'a> {
                 // `else if` shares the end of the outermost `if`.
                 vec![self.branch(next, rest)?]
             }
-            Some(_) => return Err("else is followed by something else than if or with".into()),
+            Some(_) => return Err("only if or with can follow else".into()),
         };
         self.depth -= 1;
         Ok(match keyword {
@@ -173,11 +173,11 @@ fn pipeline(words: &[Word]) -> Result<Pipeline, String> {
             match word {
                 Word::Variable(name, keys) if keys.is_empty() => variables.push(name.clone()),
                 Word::Comma => {}
-                _ => return Err("only variables can be set".into()),
+                _ => return Err("only variables can be assigned".into()),
             }
         }
         if variables.len() > 2 {
-            return Err("a range sets two variables at most".into());
+            return Err("range can set at most two variables".into());
         }
         rest = &words[position + 1..];
     }
@@ -194,7 +194,7 @@ fn pipeline(words: &[Word]) -> Result<Pipeline, String> {
                 });
             }
             Some(Word::Pipe) => {}
-            Some(word) => return Err(format!("{word:?} is out of place")),
+            Some(word) => return Err(format!("unexpected {word:?}")),
         }
     }
 }
@@ -214,7 +214,7 @@ impl<'a> Cursor<'a> {
     /// A command up to `|`, `)` or the end.
     fn command(&mut self, depth: usize) -> Result<Command, String> {
         if depth > DEEPEST {
-            return Err("it is nested too deeply".into());
+            return Err("the template is nested too deeply".into());
         }
         let mut command = Command {
             function: None,
@@ -238,7 +238,7 @@ impl<'a> Cursor<'a> {
                         self.at += 1;
                         continue;
                     }
-                    _ => return Err(format!("there is no function `{name}`")),
+                    _ => return Err(format!("unknown function `{name}`")),
                 },
                 Word::Open => {
                     self.at += 1;
@@ -248,7 +248,7 @@ impl<'a> Cursor<'a> {
                     continue;
                 }
                 Word::Comma | Word::Declare | Word::Assign => {
-                    return Err(format!("{word:?} is out of place"));
+                    return Err(format!("unexpected {word:?}"));
                 }
             };
             command.operands.push(operand);
@@ -256,8 +256,8 @@ impl<'a> Cursor<'a> {
             self.at += 1;
         }
         match (&command.function, command.operands.len()) {
-            (None, 0) => Err("a command is empty".into()),
-            (None, 2..) => Err("a value can't be given arguments".into()),
+            (None, 0) => Err("empty command".into()),
+            (None, 2..) => Err("a value cannot have arguments".into()),
             _ => Ok(command),
         }
     }
@@ -276,7 +276,7 @@ impl<'a> Cursor<'a> {
                     };
                     return Ok((nested, keys.clone()));
                 }
-                _ => return Err("a parenthesis has no end )".into()),
+                _ => return Err("unclosed parenthesis: ) is missing".into()),
             }
         }
     }

@@ -19,10 +19,10 @@ pub struct Template {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum TemplateError {
     /// It can't be read.
-    #[error("cannot read the template: {0}")]
+    #[error("cannot parse the template: {0}")]
     Syntax(String),
     /// It can't be applied to this value.
-    #[error("cannot apply the template: {0}")]
+    #[error("cannot execute the template: {0}")]
     Apply(String),
 }
 
@@ -114,7 +114,7 @@ mod tests {
         assert!(
             render("{{.status.ids}}")
                 .unwrap_err()
-                .contains("no key `ids`")
+                .contains("unknown key `ids`")
         );
         assert!(render("{{.status.id").unwrap_err().contains("}}"));
         assert!(render("{{if .a}}").unwrap_err().contains("end"));

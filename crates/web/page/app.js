@@ -84,13 +84,13 @@ document.addEventListener('click', (event) => {
 addEventListener('popstate', () => show(true));
 
 const KEYS = [
-  ['1 … 7', 'a view'],
-  ['/', 'the filter or search of a view'],
-  ['j, k', 'the next and the previous pod'],
-  ['Enter', 'what is chosen'],
-  ['Esc', 'leave a field, close what is open'],
-  ['t', 'light or dark'],
-  ['?', 'these keys'],
+  ['1 … 7', 'open a view'],
+  ['/', 'go to the filter or search field'],
+  ['j, k', 'go to the next or previous pod'],
+  ['Enter', 'open the selected item'],
+  ['Esc', 'leave a field or close a panel'],
+  ['t', 'switch between light and dark colours'],
+  ['?', 'show these shortcuts'],
 ];
 
 const help = document.getElementById('help');
@@ -99,9 +99,9 @@ function explain() {
   if (help.open) return help.close();
   const close = h('button', { type: 'button', on: { click: () => help.close() } }, 'Close');
   const letters = h('input', { type: 'checkbox', checked: kept('keys') !== 'off', on: { change: () => keep('keys', letters.checked ? 'on' : 'off') } });
-  fill(help, h('h2', { id: 'help-title' }, 'Keys'),
+  fill(help, h('h2', { id: 'help-title' }, 'Keyboard shortcuts'),
     h('dl', { css: 'facts' }, KEYS.map(([key, what]) => h('div', null, h('dt', null, h('kbd', null, key)), h('dd', null, what)))),
-    h('p', null, h('label', null, letters, ' keys of one letter are in use')), close);
+    h('p', null, h('label', null, letters, ' enable shortcuts of one letter')), close);
   help.showModal();
 }
 
@@ -168,8 +168,8 @@ matchMedia('(prefers-color-scheme: dark)').addEventListener('change', () => dres
 const LINKS = {
   connecting: 'connecting',
   live: 'live',
-  gone: 'the node does not answer',
-  lost: 'no connection',
+  gone: 'the node does not respond',
+  lost: 'disconnected',
   paused: 'paused',
 };
 

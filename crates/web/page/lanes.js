@@ -21,7 +21,7 @@ export function lanes(pod, now = Date.now()) {
   const marks = [begin, begin + span / 2, begin + span].map((time, n) =>
     s('text', { x: x(time), y: height - 4, css: 'mark', 'text-anchor': ['start', 'middle', 'end'][n] }, clock(time)));
   const labels = names.map((name, n) => s('text', { x: 0, y: n * LANE + 17, css: 'lane' }, cut(name)));
-  return h('div', { css: 'wide', tabindex: '0', role: 'region', 'aria-label': 'time line of the containers' },
+  return h('div', { css: 'wide', tabindex: '0', role: 'region', 'aria-label': 'timeline of the containers' },
     s('svg', { css: 'lanes', viewBox: `0 0 ${WIDTH} ${height}`, 'aria-hidden': 'true' }, labels, bars, marks),
     h('ol', { css: 'hidden' }, pod.containers.map((container) => h('li', null, inWords(container)))));
 }

@@ -87,7 +87,7 @@ export function connect() {
   const takers = Object.fromEntries(KINDS.map((kind) => [kind, (data) => take(kind, data)]));
   stream('/api/live', takers, (what) => {
     if (what === 'paused') return linked('paused');
-    linked('lost', 'the server of this page does not answer');
+    linked('lost', 'the web server does not respond');
     if (what === 'refused') why().then((words) => linked('lost', words));
     return undefined;
   });
@@ -96,10 +96,10 @@ export function connect() {
 async function why() {
   try {
     const answer = await fetch('/api/settings');
-    if (answer.status === 401) return 'this browser has no session here: open the address with its token again';
-    return answer.ok ? 'as many pages are open as the server takes' : `the server answers ${answer.status}`;
+    if (answer.status === 401) return 'this browser has no session: open the address with its token again';
+    return answer.ok ? 'the limit of open pages is reached: close one of them' : `the server responded with status ${answer.status}`;
   } catch {
-    return 'the server of this page does not answer';
+    return 'the web server does not respond';
   }
 }
 
@@ -107,6 +107,6 @@ async function why() {
 export async function ask(path, signal) {
   const answer = await fetch(path, { signal });
   const body = await answer.json().catch(() => ({}));
-  if (!answer.ok) throw new Error(body.error ?? `the server answers ${answer.status}`);
+  if (!answer.ok) throw new Error(body.error ?? `the server responded with status ${answer.status}`);
   return body;
 }

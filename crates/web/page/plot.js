@@ -147,8 +147,8 @@ export class Plot {
     const inWords = (join, named) => this.series.map(({ name, of }) => `${named && this.series.length > 1 ? `${name} ` : ''}${this.show(of(last))}`).join(join);
     const brief = last ? inWords(' / ', false) : '';
     if (this.now.textContent !== brief) this.now.textContent = brief;
-    const words = last ? inWords(', ', true) : 'nothing yet';
-    const highest = all.length ? `, at most ${this.show(Math.max(...all))} in the last minutes` : '';
+    const words = last ? inWords(', ', true) : 'no data yet';
+    const highest = all.length ? `, maximum ${this.show(Math.max(...all))} in the last minutes` : '';
     this.canvas.setAttribute('aria-label', `${this.title}: ${words}${highest}`);
   }
 }

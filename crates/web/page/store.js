@@ -105,5 +105,5 @@ export function can(what) {
 /** Why the endpoint cannot tell a thing. */
 export function missing(what) {
   const found = (known.hello?.missing ?? []).find((entry) => entry.what === what);
-  return found?.why ?? 'this endpoint does not tell it';
+  return found?.why ?? 'this endpoint does not report it';
 }

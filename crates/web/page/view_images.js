@@ -28,7 +28,7 @@ export function open(root) {
   let running = 0;
   const tellPulls = () => {
     if (known.hello && !can('pulls')) return fill(pulls, h('p', { css: 'dim' }, missing('pulls')));
-    fill(pulls, known.pulls.length ? known.pulls.map(pull) : h('p', { css: 'dim' }, 'Nothing is being pulled.'));
+    fill(pulls, known.pulls.length ? known.pulls.map(pull) : h('p', { css: 'dim' }, 'No pulls in progress.'));
     if (known.pulls.length < running) look();
     running = known.pulls.length;
   };
@@ -47,7 +47,7 @@ export function open(root) {
 
 function pull({ image, started, done, total, rate: speed, waiting }) {
   const left = speed > 0 && total > done ? `, ${duration(((total - done) / speed) * 1000)} left` : '';
-  const words = waiting ? 'waits for its turn' : `${bytes(done)}${total ? ` of ${bytes(total)}` : ''}, ${rate(speed)}${left}`;
+  const words = waiting ? 'waiting' : `${bytes(done)}${total ? ` of ${bytes(total)}` : ''}, ${rate(speed)}${left}`;
   const bar = h('progress', { max: total || null, value: total ? done : null, 'aria-label': `pull of ${image}` });
   return h('div', { css: 'pull' }, h('strong', null, image), bar, h('span', { css: 'dim' }, `${words}${started ? `, for ${duration(Date.now() - started)}` : ''}`));
 }
@@ -56,13 +56,13 @@ function disks({ filesystems, images, garbage }) {
   const own = images.reduce((sum, image) => sum + (image.size ?? 0), 0);
   return [
     ...filesystems.map(({ mountpoint, used, inodes, capacity }) => {
-      const bar = capacity ? h('meter', { min: 0, max: capacity, value: used, 'aria-label': `use of ${mountpoint}` }) : null;
-      return h('p', null, h('code', null, mountpoint), ' ', bar, ` ${bytes(used)}${capacity ? ` of a disk of ${bytes(capacity)}` : ''}, ${count(inodes ?? 0, 'file')}`);
+      const bar = capacity ? h('meter', { min: 0, max: capacity, value: used, 'aria-label': `usage of ${mountpoint}` }) : null;
+      return h('p', null, h('code', null, mountpoint), ' ', bar, ` ${bytes(used)}${capacity ? ` of ${bytes(capacity)}` : ''}, ${count(inodes ?? 0, 'file')}`);
     }),
-    h('p', null, `${count(images.length, 'image')}, ${bytes(own)} if none shared anything.`),
+    h('p', null, `${count(images.length, 'image')}, ${bytes(own)} if images shared no layers.`),
     garbage
       ? h('p', null, `Garbage collection would free ${bytes(garbage.bytes)}: ${count(garbage.images.length, 'image')} that no container uses.`)
-      : h('p', { css: 'dim' }, 'What garbage collection would free is not known here.'),
+      : h('p', { css: 'dim' }, 'This endpoint does not report unused images.'),
   ];
 }
 
@@ -81,7 +81,7 @@ function layers(images) {
     }
   }
   const all = [...known.values()].sort((a, b) => b.size - a.size);
-  if (all.every(({ size }) => size === 0)) return h('p', { css: 'dim' }, 'This endpoint does not tell of layers.');
+  if (all.every(({ size }) => size === 0)) return h('p', { css: 'dim' }, 'This endpoint does not report layers.');
   const shared = all.filter((layer) => layer.images.length > 1);
   const sum = (entries) => entries.reduce((total, { size }) => total + size, 0);
   const saved = shared.reduce((total, layer) => total + layer.size * (layer.images.length - 1), 0);
@@ -101,7 +101,7 @@ function layers(images) {
     return box;
   });
   const svg = s('svg', { css: 'treemap', viewBox: `0 0 ${WIDTH} ${HEIGHT}`, role: 'list', 'aria-label': 'layers by size' }, boxes);
-  const legend = h('ul', { css: 'legend' }, h('li', { css: 'ink-memory' }, 'of one image'), h('li', { css: 'ink-cpu' }, 'shared'));
+  const legend = h('ul', { css: 'legend' }, h('li', { css: 'ink-memory' }, 'used by one image'), h('li', { css: 'ink-cpu' }, 'shared'));
   return [said, svg, legend];
 }
 
@@ -126,7 +126,7 @@ function images({ images, garbage }) {
     own(image) == null ? '–' : bytes(own(image)),
     usedBy(image, garbage),
   ]);
-  return rows.length ? table('images', ['Image', ['Size', 'number'], ['Its alone', 'number roomy'], 'Used by'], rows) : h('p', { css: 'dim' }, 'No images.');
+  return rows.length ? table('images', ['Image', ['Size', 'number'], ['Unique size', 'number roomy'], 'Used by'], rows) : h('p', { css: 'dim' }, 'No images.');
 }
 
 function usedBy(image, garbage) {

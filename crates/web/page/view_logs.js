@@ -22,8 +22,8 @@ const HEIGHT = 20;
 const SLICE = 4000;
 
 const REASONS = {
-  lost: 'the server of this page does not answer',
-  refused: 'the server refuses this log: as many are followed as it allows, or the container is gone',
+  lost: 'the web server does not respond',
+  refused: 'the server refused this log: the limit of followed logs is reached, or the container does not exist',
   paused: 'paused',
 };
 
@@ -50,12 +50,12 @@ export function open(root, { query, remember }) {
   const status = h('p', { css: 'dim tally' });
   // Told to who does not see it: what a search has found, and which line is chosen.
   const said = h('p', { css: 'hidden', role: 'status' });
-  const field = h('input', { type: 'search', id: 'search', value: shows.search, placeholder: 'words, or /pattern/', spellcheck: 'false', autocomplete: 'off' });
+  const field = h('input', { type: 'search', id: 'search', value: shows.search, placeholder: 'text or /pattern/', spellcheck: 'false', autocomplete: 'off' });
   const level = h('select', { id: 'level' }, h('option', { value: '' }, 'all'), LEVELS.map((name) => h('option', { value: name, selected: name === shows.level }, `${name} and up`)));
   const follow = h('button', { type: 'button', 'aria-pressed': 'true' }, 'Follow');
   const sizer = h('div', { css: 'sizer' });
   const port = h('div', { css: 'log', tabindex: '0', role: 'log', 'aria-live': 'off', 'aria-label': 'log lines' }, sizer);
-  const detail = h('aside', { css: 'detail', hidden: true, 'aria-label': 'the chosen line' });
+  const detail = h('aside', { css: 'detail', hidden: true, 'aria-label': 'selected line' });
   const tags = h('ul', { css: 'tags' });
   root.append(tags,
     h('form', { css: 'controls', on: { submit: (event) => event.preventDefault() } },

@@ -9,7 +9,7 @@ export const title = 'Networks';
 
 export function open(root) {
   const leaving = new AbortController();
-  const body = h('div', null, h('p', { css: 'dim' }, 'Asking.'));
+  const body = h('div', null, h('p', { css: 'dim' }, 'Loading.'));
   root.append(h('h1', null, 'Networks'), body);
   let drawn = '';
   const draw = (key, ...parts) => {
@@ -54,7 +54,7 @@ function podLink(id) {
 function state({ ready, reason, message, warnings, conf_dir: directory }) {
   return card('State',
     h('p', null, badge(ready ? 'good' : 'bad', ready ? 'ready' : 'not ready'), ` ${[reason, message].filter(Boolean).join(': ')}`),
-    facts([['Configured in', directory]]),
+    facts([['Configuration directory', directory]]),
     warnings?.length > 0 && h('ul', { css: 'findings' }, warnings.map((warning) => h('li', null, badge('soon', 'warning'), ` ${warning}`))));
 }
 
@@ -76,5 +76,5 @@ function title_of(key) {
 /** What the list of pods tells, where the endpoint tells nothing of networks. */
 function ownAddresses() {
   const rows = [...known.pods.values()].filter((pod) => !pod.host_network && pod.ips?.length).map((pod) => [pod.ips.join(', '), podLink(pod.id)]);
-  return card('Addresses of pods', rows.length ? table('addresses of pods', ['Address', 'Pod'], rows) : h('p', { css: 'dim' }, 'None.'));
+  return card('Pod addresses', rows.length ? table('addresses of pods', ['Address', 'Pod'], rows) : h('p', { css: 'dim' }, 'No pod has an address.'));
 }

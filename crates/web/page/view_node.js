@@ -10,7 +10,7 @@ export const title = 'Node';
 export function open(root) {
   const about = h('p', { css: 'dim' });
   const plots = [
-    new Plot({ title: 'Processor', series: [{ name: 'cores', ink: 'cpu', of: (point) => point.node.cpu }], points: () => known.usage, show: cores }),
+    new Plot({ title: 'CPU', series: [{ name: 'cores', ink: 'cpu', of: (point) => point.node.cpu }], points: () => known.usage, show: cores }),
     new Plot({ title: 'Memory', series: [{ name: 'used', ink: 'memory', of: (point) => point.node.memory }], points: () => known.usage, show: bytes, limit: () => known.hello?.memory_total }),
     new Plot({
       title: 'Network',
@@ -22,7 +22,7 @@ export function open(root) {
       show: rate,
     }),
     new Plot({
-      title: 'Disk of images',
+      title: 'Image disk',
       series: [{ name: 'used', ink: 'disk', of: (point) => point.node.disk_used }],
       points: () => known.usage,
       show: bytes,
@@ -51,7 +51,7 @@ export function open(root) {
   const tellNode = () => fill(node, conditions(), findings(), handlers(), untold());
   const tellEvents = () => {
     const shown = known.events.slice(0, 40);
-    arrange(events, shown.length ? shown.map(event) : [h('li', { css: 'dim' }, can('events') ? 'Nothing has happened since this page is open.' : missing('events'))]);
+    arrange(events, shown.length ? shown.map(event) : [h('li', { css: 'dim' }, can('events') ? 'No events since this page was opened.' : missing('events'))]);
   };
   const draw = () => plots.forEach((plot) => plot.draw());
   tellAbout();
@@ -90,7 +90,7 @@ function line(entry) {
 
 function conditions() {
   const all = known.node?.conditions ?? [];
-  return card('Conditions', all.length === 0 && h('p', { css: 'dim' }, 'None are told.'),
+  return card('Conditions', all.length === 0 && h('p', { css: 'dim' }, 'The runtime reports no conditions.'),
     h('ul', { css: 'findings' }, all.map(({ name, ok, reason, message }) =>
       h('li', null, badge(ok ? 'good' : 'bad', ok ? 'yes' : 'no'), ` ${name}`, (reason || message) && h('p', { css: 'dim' }, [reason, message].filter(Boolean).join(': '))))));
 }
@@ -100,10 +100,10 @@ const LEVELS = { ok: 'good', warning: 'soon', problem: 'bad' };
 function findings() {
   if (!can('doctor')) return card('Doctor', h('p', { css: 'dim' }, missing('doctor')));
   const all = known.node?.findings;
-  if (!all) return card('Doctor', h('p', { css: 'dim' }, 'Looking.'));
+  if (!all) return card('Doctor', h('p', { css: 'dim' }, 'Checking.'));
   const worst = all.filter((finding) => finding.level !== 'ok');
   return card('Doctor',
-    worst.length === 0 && h('p', null, badge('good', 'ok'), ` ${count(all.length, 'check')}, nothing is wrong.`),
+    worst.length === 0 && h('p', null, badge('good', 'ok'), ` ${count(all.length, 'check')}, no problems found.`),
     h('ul', { css: 'findings' }, worst.map(({ area, level, text, remedy }) =>
       h('li', null, badge(LEVELS[level] ?? 'soon', level), ` ${area}: ${text}`, remedy && h('p', { css: 'dim' }, remedy)))));
 }
@@ -111,10 +111,10 @@ function findings() {
 function handlers() {
   const all = known.node?.handlers ?? [];
   if (all.length === 0) return null;
-  return card('Runtime handlers', table('runtime handlers', ['Name', 'Can'], all.map(({ name, features }) => [name || 'default', (features ?? []).join(', ') || '–'])));
+  return card('Runtime handlers', table('runtime handlers', ['Name', 'Features'], all.map(({ name, features }) => [name || 'default', (features ?? []).join(', ') || '–'])));
 }
 
 function untold() {
   const all = known.hello?.missing ?? [];
-  return all.length > 0 && card('What this endpoint does not tell', facts(all.map(({ what, why }) => [what, why])));
+  return all.length > 0 && card('Data that this endpoint does not report', facts(all.map(({ what, why }) => [what, why])));
 }

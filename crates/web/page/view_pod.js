@@ -17,7 +17,7 @@ export function open(root, { id }) {
   const points = () => (known.ofPods.get(id) ?? []).map(([time, cpu, memory, rx, tx]) => ({ time, cpu, memory, rx, tx }));
   const limits = { cpu: null, memory: null };
   const plots = [
-    new Plot({ title: 'Processor', series: [{ name: 'cores', ink: 'cpu', of: (point) => point.cpu }], points, show: cores, limit: () => limits.cpu }),
+    new Plot({ title: 'CPU', series: [{ name: 'cores', ink: 'cpu', of: (point) => point.cpu }], points, show: cores, limit: () => limits.cpu }),
     new Plot({ title: 'Memory', series: [{ name: 'used', ink: 'memory', of: (point) => point.memory }], points, show: bytes, limit: () => limits.memory }),
     new Plot({
       title: 'Network',
@@ -38,7 +38,7 @@ export function open(root, { id }) {
   const events = h('ol', { css: 'events' });
   root.append(h('p', null, h('a', { href: '/pods' }, 'All pods')), heading, summary, h('p', null, logs),
     h('div', { css: 'plots' }, plots.map((plot) => plot.element)),
-    card('Life', life), card('Start', start), details, card('Events', events));
+    card('Timeline', life), card('Startup', start), details, card('Events', events));
 
   const tell = onFrame(() => {
     const pod = known.pods.get(id);
@@ -54,14 +54,14 @@ export function open(root, { id }) {
       ['Namespace', pod.namespace],
       ['Owner', owner(pod) === 'none' ? null : owner(pod)],
       ['Handler', pod.handler || 'default'],
-      ['Address', pod.host_network ? 'the host’s network' : (pod.ips ?? []).join(', ')],
+      ['Address', pod.host_network ? 'host network' : (pod.ips ?? []).join(', ')],
       ['Age', `${age(pod.created)}, since ${moment(pod.created)}`],
-      ['Id', short(pod.id)],
+      ['ID', short(pod.id)],
     ]));
     attribute(logs, 'href', logsOf(current(pod)));
     fill(life, pod.containers.length ? lanes(pod) : h('p', { css: 'dim' }, 'No containers yet.'));
     const happened = known.events.filter((entry) => entry.pod === id).slice(0, 40);
-    arrange(events, happened.length ? happened.map(event) : [h('li', { css: 'dim' }, can('events') ? 'Nothing since this page is open.' : missing('events'))]);
+    arrange(events, happened.length ? happened.map(event) : [h('li', { css: 'dim' }, can('events') ? 'No events since this page was opened.' : missing('events'))]);
   });
 
   const fetched = (what, where, then) => ask(what, leaving.signal).then(then).catch((error) => {
@@ -82,7 +82,7 @@ export function open(root, { id }) {
   const trace = again(() => {
     if (known.hello && !can('traces')) return fill(start, h('p', { css: 'dim' }, missing('traces')));
     return fetched(`/api/traces?pod=${encodeURIComponent(id)}&limit=1`, start, ({ traces }) =>
-      fill(start, traces.length ? waterfall(traces[0]) : h('p', { css: 'dim' }, 'No start of this pod is kept any more.')));
+      fill(start, traces.length ? waterfall(traces[0]) : h('p', { css: 'dim' }, 'No startup trace of this pod is available.')));
   }, 1000);
   let state = '';
   const changed = () => {
@@ -137,15 +137,15 @@ function containerCard(pod, container, unfolded) {
       ['Process', container.pid],
       ['User', container.user],
       ['Stop signal', container.stop_signal],
-      ['Processor limit', quota && `${quota} cores`],
-      ['Processor shares', limits.cpu_shares || null],
+      ['CPU limit', quota && `${quota} cores`],
+      ['CPU shares', limits.cpu_shares || null],
       ['Memory limit', limits.memory_limit ? bytes(limits.memory_limit) : null],
-      ['Processors', limits.cpuset],
+      ['CPU set', limits.cpuset],
       ['Command', container.command && h('code', null, container.command.join(' '))],
       ['Log', container.log_path && h('a', { href: logsOf([container]) }, container.log_path)],
     ]),
     container.mounts?.length > 0 && folded('mounts', `Mounts (${container.mounts.length})`,
-      table(`mounts of ${container.name}`, ['In the container', 'From', 'How'],
+      table(`mounts of ${container.name}`, ['Path in the container', 'Source', 'Options'],
         container.mounts.map((mount) => [mount.container, mount.host || mount.image || '–', [mount.readonly ? 'read-only' : 'writable', mount.propagation].filter(Boolean).join(', ')]))),
     environment(pod, container, folded));
 }
@@ -171,7 +171,7 @@ function environment(pod, container, folded) {
           },
         },
       }, 'Show the values')
-    : h('p', { css: 'dim' }, 'Values are hidden: the server was not started to show them.');
+    : h('p', { css: 'dim' }, 'Values are hidden: the server was started without the option to show them.');
   return folded('environment', `Environment (${names.length})`, [show, list]);
 }
 
@@ -179,15 +179,15 @@ function placeCard(answer, unfolded) {
   const folded = (name, words, inside) => h('details', { 'data-name': name, open: unfolded.has(name) }, h('summary', null, words), inside);
   const pairs = (values) => Object.entries(values ?? {}).sort().map(([name, value]) => h('li', null, h('code', null, `${name}=${value}`)));
   const { pod } = answer;
-  return card('Place',
+  return card('Sandbox',
     facts([
-      ['Control group', answer.cgroup],
+      ['Cgroup', answer.cgroup],
       ['Network namespace', answer.netns],
       ['Logs', answer.log_directory],
       ['Ports', (answer.ports ?? []).map((port) => `${port.host_ip || '*'}:${port.host_port} → ${port.container_port}/${port.protocol}`).join(', ')],
       ['Name servers', (answer.dns?.servers ?? []).join(', ')],
-      ['Searches', (answer.dns?.searches ?? []).join(', ')],
-      ['Uid', pod?.uid],
+      ['Search domains', (answer.dns?.searches ?? []).join(', ')],
+      ['UID', pod?.uid],
     ]),
     folded('labels', `Labels (${Object.keys(pod?.labels ?? {}).length})`, h('ul', { css: 'plain-list' }, pairs(pod?.labels))),
     folded('annotations', `Annotations (${Object.keys(answer.annotations ?? {}).length})`, h('ul', { css: 'plain-list' }, pairs(answer.annotations))));

@@ -11,7 +11,7 @@ export const title = 'Pods';
 const COLUMNS = [
   { name: 'name', words: 'Pod', of: (pod) => `${pod.name}/${pod.namespace}` },
   { name: 'state', words: 'State', of: (pod) => ofPod(pod).words },
-  { name: 'cpu', words: 'Processor', of: (pod) => latest(pod.id).cpu ?? -1, falling: true },
+  { name: 'cpu', words: 'CPU', of: (pod) => latest(pod.id).cpu ?? -1, falling: true },
   { name: 'memory', words: 'Memory', of: (pod) => latest(pod.id).memory ?? -1, falling: true },
   { name: 'network', words: 'Network', css: 'roomy', of: (pod) => (latest(pod.id).rx ?? 0) + (latest(pod.id).tx ?? 0), falling: true },
   { name: 'restarts', words: 'Restarts', css: 'roomy number', of: restarts, falling: true },
@@ -59,7 +59,7 @@ export function open(root, { query, remember }) {
     h('form', { css: 'controls', on: { submit: (event) => event.preventDefault() } },
       h('label', { for: 'filter' }, 'Filter'), filter, h('label', { for: 'group' }, 'Group'), group),
     tally,
-    !can('usage') && known.hello ? h('p', { css: 'notice' }, `No figures: ${missing('usage')}.`) : '',
+    !can('usage') && known.hello ? h('p', { css: 'notice' }, `No usage data: ${missing('usage')}.`) : '',
     h('table', { css: 'living' }, h('caption', { css: 'hidden' }, 'pods of this node'), h('thead', null, h('tr', null, titles.map(({ cell }) => cell))), body));
 
   const note = () => remember({ filter: shows.filter, sort: shows.sort === 'name' ? '' : shows.sort, order: shows.falling ? 'falling' : '', group: shows.group });
@@ -224,7 +224,7 @@ function makeRow(first, isNew) {
       })));
     }
     text(again, restarts(pod) || '');
-    text(address, pod.host_network ? 'the host’s' : pod.ips?.[0]);
+    text(address, pod.host_network ? 'host network' : pod.ips?.[0]);
     text(handler, pod.handler || 'default');
     row.tick();
   };

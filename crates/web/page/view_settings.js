@@ -9,13 +9,13 @@ export const title = 'Settings';
 export function open(root, { query, remember }) {
   const leaving = new AbortController();
   const field = h('input', { type: 'search', id: 'filter', value: query.get('filter') ?? '', placeholder: 'key or value', autocomplete: 'off' });
-  const body = h('div', null, h('p', { css: 'dim' }, 'Asking.'));
+  const body = h('div', null, h('p', { css: 'dim' }, 'Loading.'));
   root.append(h('h1', null, 'Settings'), h('form', { css: 'controls', on: { submit: (event) => event.preventDefault() } }, h('label', { for: 'filter' }, 'Filter'), field), body);
   let answer = null;
   const draw = () => {
     if (!answer) return;
     fill(body,
-      card('Configuration in force', answer.text ? h('pre', { css: 'toml', tabindex: '0' }, toml(answer.text, field.value)) : h('p', { css: 'dim' }, 'This endpoint does not tell it.')),
+      card('Current configuration', answer.text ? h('pre', { css: 'toml', tabindex: '0' }, toml(answer.text, field.value)) : h('p', { css: 'dim' }, 'This endpoint does not report its configuration.')),
       answer.status && card('Status', tree(answer.status, 'status', 3)));
   };
   field.addEventListener('input', onPause(() => {

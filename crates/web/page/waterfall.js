@@ -11,7 +11,7 @@ export function waterfall(trace) {
     ...call.steps.map((step) => row(step.name, step, end, 'step')),
   ]);
   const waited = `clients waited ${duration(trace.waited_us / 1000)}`;
-  const left = trace.left_out ? `, ${trace.left_out} more that there was no room for` : '';
+  const left = trace.left_out ? `, ${trace.left_out} more are not shown` : '';
   return h('figure', { css: 'waterfall' },
     h('figcaption', null, `${waited}, ${duration(end / 1000)} from the first call to the end of the last${left}`),
     h('ol', null, rows));

@@ -10,15 +10,15 @@ use crate::terminal::Side;
 /// Which container, and which streams.
 #[derive(Debug, clap::Args)]
 pub struct Args {
-    /// The container
+    /// Name or ID of the container
     #[arg(value_name = "CONTAINER")]
     container: String,
 
-    /// The container has a terminal
+    /// The container has a TTY
     #[arg(short, long)]
     tty: bool,
 
-    /// Pass the standard input on
+    /// Pass standard input to the container
     #[arg(short = 'i', long)]
     stdin: bool,
 

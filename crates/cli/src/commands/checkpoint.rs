@@ -17,29 +17,29 @@ pub(super) const USUAL: Duration = Duration::from_mins(10);
 /// Which containers, and where to.
 #[derive(Debug, clap::Args)]
 pub struct Args {
-    /// The containers
+    /// Names or IDs of the containers
     #[arg(value_name = "CONTAINER", required_unless_present = "pod")]
     containers: Vec<String>,
 
-    /// The archive to write; with --pod, the directory
+    /// Archive to write; with --pod, the directory to write
     #[arg(short, long, value_name = "FILE")]
     export: String,
 
-    /// All running containers of a pod instead, at one moment
+    /// Checkpoint all running containers of this pod at the same moment
     #[arg(long, value_name = "POD", conflicts_with = "containers")]
     pod: Option<String>,
 
-    /// What the runtime is told beside that, with --pod
+    /// Option to pass to the runtime, with --pod
     #[arg(long = "option", value_name = "KEY=VALUE", requires = "pod", value_parser = key_value)]
     options: Vec<(String, String)>,
 
-    /// Give up after this time [default: the runtime's; 10m with --pod]
+    /// Maximum time to wait [default: the limit of the runtime; 10m with --pod]
     #[arg(short = 'T', long, value_name = "TIME")]
     cancel_timeout: Option<Span>,
 }
 
 pub(super) fn key_value(text: &str) -> Result<(String, String), String> {
-    let parts = text.split_once('=').ok_or("is not of the form KEY=VALUE")?;
+    let parts = text.split_once('=').ok_or("is not in the form KEY=VALUE")?;
     Ok((parts.0.to_owned(), parts.1.to_owned()))
 }
 
@@ -74,7 +74,7 @@ async fn whole_pod(
     };
     let running = client.list_containers(Some(running)).await?;
     if running.is_empty() {
-        bail!("nothing runs in pod {id}");
+        bail!("pod {id} has no running containers");
     }
     let output = directory(Path::new(&args.export))?;
     let message = CheckpointPodRequest {
@@ -96,5 +96,5 @@ fn directory(path: &Path) -> anyhow::Result<PathBuf> {
         .recursive(true)
         .create(path);
     made.and_then(|()| fs::canonicalize(path))
-        .with_context(|| format!("cannot make the directory {}", path.display()))
+        .with_context(|| format!("cannot create the directory {}", path.display()))
 }

@@ -26,11 +26,11 @@ pub struct Args {
     #[arg(long, conflicts_with = "option")]
     list: bool,
 
-    /// An option to set
+    /// Option to set
     #[arg(requires = "value")]
     option: Option<String>,
 
-    /// Its value
+    /// Value of the option
     value: Option<String>,
 }
 
@@ -42,8 +42,8 @@ pub(super) fn run(args: Args, flags: &ClientFlags) -> anyhow::Result<()> {
         Err(error) if error.kind() == ErrorKind::NotFound => String::new(),
         Err(error) => return Err(error).with_context(|| format!("cannot read {}", path.display())),
     };
-    let mut settings =
-        Settings::parse(&text).with_context(|| format!("cannot use {}", path.display()))?;
+    let mut settings = Settings::parse(&text)
+        .with_context(|| format!("cannot use the client configuration {}", path.display()))?;
     let mut out = stdout();
     if let Some(option) = &args.get {
         writeln!(out, "{}", settings.get(option)?)?;
@@ -59,14 +59,14 @@ pub(super) fn run(args: Args, flags: &ClientFlags) -> anyhow::Result<()> {
             changes.push(
                 change
                     .split_once('=')
-                    .with_context(|| format!("`{change}` is not of the form option=value"))?,
+                    .with_context(|| format!("`{change}` is not in the form option=value"))?,
             );
         }
         if let (Some(option), Some(value)) = (&args.option, &args.value) {
             changes.push((option, value));
         }
         if changes.is_empty() {
-            bail!("say what to do: --get OPTION, --set OPTION=VALUE or --list");
+            bail!("no action given: use --get OPTION, --set OPTION=VALUE or --list");
         }
         let mut text = text;
         for (option, value) in changes {

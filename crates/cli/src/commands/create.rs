@@ -21,15 +21,15 @@ pub struct Args {
     #[command(subcommand)]
     schema: Option<AnySchema>,
 
-    /// The pod
+    /// Name or ID of the pod
     #[arg(value_name = "POD", required = true)]
     pod: Option<String>,
 
-    /// The container's configuration, JSON or YAML
+    /// Container configuration file, JSON or YAML
     #[arg(value_name = "CONTAINER-CONFIG", required = true)]
     config: Option<PathBuf>,
 
-    /// The pod's configuration, JSON or YAML
+    /// Pod configuration file, JSON or YAML
     #[arg(value_name = "POD-CONFIG", required = true)]
     pod_config: Option<PathBuf>,
 
@@ -40,22 +40,22 @@ pub struct Args {
 /// Whether and how to pull the image first.
 #[derive(Debug, clap::Args)]
 pub(super) struct PullFlags {
-    /// Don't pull the image, whatever the configuration says
+    /// Do not pull the image, even if the client configuration says so
     #[arg(long, conflicts_with = "with_pull")]
     no_pull: bool,
 
-    /// Pull the image first, whatever the configuration says
+    /// Pull the image first, even if the client configuration says otherwise
     #[arg(long)]
     with_pull: bool,
 
     #[command(flatten)]
     credentials: CredentialFlags,
 
-    /// Give up the pull after this time
+    /// Maximum time to wait for the pull
     #[arg(long, alias = "pt", value_name = "TIME", env = "CRICTL_PULL_TIMEOUT")]
     pull_timeout: Option<Span>,
 
-    /// Give up after this time
+    /// Maximum time to wait
     #[arg(short = 'T', long, value_name = "TIME")]
     cancel_timeout: Option<Span>,
 }
@@ -78,7 +78,7 @@ pub(super) async fn run(args: Args, session: &Session) -> anyhow::Result<()> {
     }
     let (Some(pod), Some(config), Some(pod_config)) = (&args.pod, &args.config, &args.pod_config)
     else {
-        bail!("no configuration is named");
+        bail!("no configuration file given");
     };
     let client = session.patient_runtime(args.pull.patience()).await?;
     let pod = select::pod(&client, pod).await?;

@@ -19,11 +19,11 @@ use crate::output::{self, Format, FormatFlags, Style, bytes, stdout};
 /// Which container, and how to show it.
 #[derive(Debug, clap::Args)]
 pub struct Args {
-    /// The container
+    /// Name or ID of the container
     #[arg(value_name = "CONTAINER")]
     container: String,
 
-    /// Leave out directories that only hold what changed
+    /// Hide directories that are listed only because they contain changes
     #[arg(short, long)]
     files: bool,
 
@@ -70,18 +70,22 @@ pub(super) async fn run(args: Args, session: &Session) -> anyhow::Result<()> {
 /// On the endpoint of another runtime: what the kernel tells of the mount of a container that
 /// runs on this machine.
 async fn foreign(client: &RuntimeClient, id: &str, printer: &mut Printer) -> anyhow::Result<()> {
-    let why =
-        "the CRI doesn't tell what a container changed, and this runtime has no service for it";
+    let why = "the CRI does not report the changes of a container, and this runtime has no service for it";
     let status = client.container_status(id, false).await?;
     let state = status.status.unwrap_or_default().state();
     if state != ContainerState::ContainerRunning {
-        bail!("{why}; only while it runs its mounts can be looked at, and it doesn't");
+        bail!(
+            "{why}; the mounts of the container can be read only while it runs, and it is not running"
+        );
     }
     let Some(pid) = select::pid(client, id).await? else {
-        bail!("{why}; nor does it name the container's process");
+        bail!("{why}; the runtime does not report the PID of the container either");
     };
     let mounts = Mountinfo::of(pid).with_context(|| {
-        format!("{why}; and its process {pid} can't be looked at from here (run this on its machine, as root)")
+        format!(
+            "{why}; and its process {pid} cannot be read from here: run this command on its node, \
+             as root"
+        )
     })?;
     let overlay = Overlay::of_root(&mounts).with_context(|| why.to_owned())?;
     let walked = tokio::task::spawn_blocking(move || {
@@ -92,8 +96,10 @@ async fn foreign(client: &RuntimeClient, id: &str, printer: &mut Printer) -> any
         })
         .map(|()| found)
     });
-    let found = walked.await.context("comparing the layers broke off")?;
-    for change in found.context("cannot compare the layers: only root may read them")? {
+    let found = walked
+        .await
+        .context("the comparison of the layers failed")?;
+    for change in found.context("cannot compare the layers: run this command as root")? {
         printer.take(&Change {
             path: change.path.as_os_str().as_bytes().to_vec(),
             kind: match change.kind {
@@ -126,7 +132,9 @@ impl Overlay {
             .context("its process has no root mount")?;
         let kind = root.kind();
         if kind != "overlay" {
-            bail!("its root file system is no overlay but {kind}: nothing tells its layers apart");
+            bail!(
+                "its root filesystem is {kind}, not an overlay: its changes cannot be distinguished from the image"
+            );
         }
         let mut upper = None;
         let mut lower = Vec::new();
@@ -139,9 +147,11 @@ impl Overlay {
                 lower.extend(paths.split(|byte| *byte == b':').map(unescape));
             }
         }
-        let upper = upper.context("its root file system is read-only")?;
+        let upper = upper.context("its root filesystem is read-only")?;
         if lower.iter().chain([&upper]).any(|path| !path.is_absolute()) {
-            bail!("its layers are named relative to a directory that only the runtime knows");
+            bail!(
+                "its overlay mount names layers relative to a directory that only the runtime knows"
+            );
         }
         Ok(Self { upper, lower })
     }

@@ -18,23 +18,23 @@ use crate::output::write_all;
 /// What to look at, and what to do about it.
 #[derive(Debug, clap::Args)]
 pub struct Args {
-    /// The daemon's configuration [default: /etc/orlop/config.toml, where it exists]
+    /// Configuration file of the daemon [default: /etc/orlop/config.toml, if it exists]
     #[arg(long, value_name = "FILE")]
     daemon_config: Option<PathBuf>,
 
-    /// The daemon's socket [default: that of -r, else the configuration's first]
+    /// Socket of the daemon [default: the socket of -r, else the first socket in the configuration]
     #[arg(long, value_name = "SOCKET")]
     socket: Option<String>,
 
-    /// End, release and remove what belongs to no pod
+    /// Terminate processes and release resources that belong to no pod
     #[arg(long)]
     repair: bool,
 
-    /// Also read all images and compare them with their digests
+    /// Also verify the digests of all images
     #[arg(long)]
     images: bool,
 
-    /// As JSON
+    /// Print JSON
     #[arg(long)]
     json: bool,
 }
@@ -102,8 +102,8 @@ async fn ask_daemon(socket: &str, args: &Args) -> Vec<Finding> {
         }
         Err(problem) => vec![Finding::problem(
             "daemon",
-            format!("{problem}; what belongs to no pod can't be told without it"),
-            "start it with `orlop serve`, or name its socket with --socket",
+            format!("{problem}; orphaned resources cannot be detected without the daemon"),
+            "start it with `orlop serve`, or give its socket with --socket",
         )],
     }
 }
@@ -117,9 +117,9 @@ async fn examine(socket: &str, request: ExamineRequest) -> Result<Vec<Finding>, 
     let connection = Connection::new(endpoint, options);
     let answer = connection.orlop_inspection().examine(request).await;
     let refused = |status: Status| match status.code() {
-        Code::Unimplemented => format!("what listens on {socket} is not this orlop"),
+        Code::Unimplemented => format!("the server on {socket} is not this version of orlop"),
         Code::Unavailable => format!("no daemon answers on {socket}"),
-        _ => format!("the daemon on {socket} says: {}", status.message()),
+        _ => format!("the daemon on {socket} reports: {}", status.message()),
     };
     Ok(answer.map_err(refused)?.into_inner().findings)
 }
@@ -165,9 +165,9 @@ fn for_people(findings: &[Finding], broken: bool) -> String {
         }
     }
     text.push_str(if broken {
-        "\nSomething is broken.\n"
+        "\nProblems were found.\n"
     } else {
-        "\nNothing is broken.\n"
+        "\nNo problems were found.\n"
     });
     text
 }

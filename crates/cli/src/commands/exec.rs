@@ -17,8 +17,7 @@ use crate::terminal::Side;
 /// What to run, and where.
 #[derive(Debug, clap::Args)]
 pub struct Args {
-    /// The container (left out with any flag that chooses containers), the command and its
-    /// arguments
+    /// Container (not with flags that select containers), command and arguments
     #[arg(
         value_name = "CONTAINER] [COMMAND",
         required = true,
@@ -27,62 +26,62 @@ pub struct Args {
     )]
     words: Vec<String>,
 
-    /// Wait for the end and show the output then
+    /// Run the command synchronously and print the output when it exits
     #[arg(short, long)]
     sync: bool,
 
-    /// Seconds after which the command is killed
+    /// Timeout of the command in seconds; it is then killed
     #[arg(long, value_name = "SECONDS", default_value_t = 0)]
     timeout: u64,
 
-    /// Give it a terminal
+    /// Allocate a TTY
     #[arg(short, long)]
     tty: bool,
 
-    /// Give it the standard input
+    /// Pass standard input to the command
     #[arg(short, long)]
     interactive: bool,
 
     #[command(flatten)]
     transport: TransportFlags,
 
-    /// In all containers whose name matches this regular expression
+    /// Run in all containers whose name matches this regular expression
     #[arg(long, value_name = "REGEX")]
     name: Option<String>,
 
-    /// In all containers of this pod
+    /// Run in all containers of this pod
     #[arg(short, long)]
     pod: Option<String>,
 
-    /// In all containers of this image
+    /// Run in all containers of this image
     #[arg(long)]
     image: Option<String>,
 
-    /// In all containers in this state
+    /// Run in all containers in this state
     #[arg(long)]
     state: Option<String>,
 
-    /// In all containers with this label
+    /// Run in all containers with this label
     #[arg(long, value_name = "KEY=VALUE", value_delimiter = ',')]
     label: Vec<Pair>,
 
-    /// In the container created last
+    /// Run in the most recently created container
     #[arg(short, long)]
     latest: bool,
 
-    /// In the N containers created last
+    /// Run in the N most recently created containers
     #[arg(short = 'n', long, value_name = "N", default_value_t = 0)]
     last: usize,
 
-    /// Don't say which container it is, where there are several
+    /// Do not print the container ID before the output if there are several containers
     #[arg(short, long)]
     quiet: bool,
 
-    /// Succeed even if the command fails
+    /// Exit with 0 even if the command fails
     #[arg(short = 'e', long)]
     ignore_errors: bool,
 
-    /// In several containers at once
+    /// Run in the selected containers in parallel
     #[arg(short = 'x', long)]
     parallel: bool,
 }
@@ -112,7 +111,7 @@ pub(super) async fn run(args: Args, session: &Session) -> anyhow::Result<ExitCod
         let ids: Vec<String> = found.into_iter().map(|container| container.id).collect();
         (ids, args.words.clone(), !args.quiet && !args.parallel)
     } else {
-        let (container, command) = args.words.split_first().context("no container is named")?;
+        let (container, command) = args.words.split_first().context("no container given")?;
         (
             vec![select::container(&client, container).await?],
             command.to_vec(),
@@ -120,13 +119,15 @@ pub(super) async fn run(args: Args, session: &Session) -> anyhow::Result<ExitCod
         )
     };
     if ids.is_empty() {
-        bail!("no container fits the flags");
+        bail!("no container matches the flags");
     }
     if command.is_empty() {
-        bail!("no command is given");
+        bail!("no command given");
     }
     if ids.len() > 1 && args.interactive {
-        bail!("there is only one standard input: choose one container, or leave out -i");
+        bail!(
+            "several containers cannot share standard input: select one container, or leave out -i"
+        );
     }
     let run = async |id: &String| {
         if announce {

@@ -19,7 +19,7 @@ const NONE: &str = "<none>";
 /// Which images, and how to show them.
 #[derive(Debug, clap::Args)]
 pub struct Args {
-    /// Only the image of this name
+    /// Show only the image of this name
     #[arg(value_name = "IMAGE")]
     name: Option<String>,
 
@@ -29,11 +29,11 @@ pub struct Args {
     #[command(flatten)]
     format: FormatFlags,
 
-    /// Show more of each image
+    /// Show more details of each image
     #[arg(short, long)]
     verbose: bool,
 
-    /// Show ids only
+    /// Show only IDs
     #[arg(short, long)]
     quiet: bool,
 
@@ -41,7 +41,7 @@ pub struct Args {
     #[arg(long)]
     digests: bool,
 
-    /// Show ids in full
+    /// Show full IDs
     #[arg(long)]
     no_trunc: bool,
 
@@ -174,7 +174,7 @@ fn names<'a>(image: &'a Image, name: &'a str) -> Vec<(&'a str, &'a str)> {
 /// Flags that narrow a list of images.
 #[derive(Debug, Clone, Default, clap::Args)]
 pub(super) struct ImageFlags {
-    /// Only those that fit: dangling=true|false, reference=REGEX, before=IMAGE, since=IMAGE
+    /// Filter images: dangling=true|false, reference=REGEX, before=IMAGE, since=IMAGE
     #[arg(short, long, value_name = "CONDITION", value_delimiter = ',')]
     filter: Vec<Condition>,
 }
@@ -198,7 +198,7 @@ impl FromStr for Condition {
             Some(("dangling", "false")) => Ok(Self::Dangling(false)),
             Some(("reference", pattern)) => Regex::new(pattern)
                 .map(Self::Reference)
-                .map_err(|error| format!("cannot use `{pattern}` as a pattern: {error}")),
+                .map_err(|error| format!("`{pattern}` is not a valid regular expression: {error}")),
             Some(("before", image)) => Ok(Self::Before(image.to_owned())),
             Some(("since", image)) => Ok(Self::Since(image.to_owned())),
             _ => Err(

@@ -16,7 +16,7 @@ pub struct Args {
     #[command(flatten)]
     format: FormatFlags,
 
-    /// Leave out what the runtime adds of its own
+    /// Hide the additional information of the runtime
     #[arg(short, long)]
     quiet: bool,
 }

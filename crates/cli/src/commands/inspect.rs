@@ -17,18 +17,18 @@ const NEVER: &str = "0001-01-01T00:00:00Z";
 /// Which containers, and how to show them.
 #[derive(Debug, clap::Args)]
 pub struct Args {
-    /// The containers; none for those that the flags let through
+    /// Names or IDs of the containers; without any, all containers that match the flags
     #[arg(value_name = "CONTAINER")]
     containers: Vec<String>,
 
     #[command(flatten)]
     which: ContainerFlags,
 
-    /// Only those in this state: created, running, exited or unknown
+    /// Only containers in this state: created, running, exited or unknown
     #[arg(short, long)]
     state: Option<String>,
 
-    /// Those that don't run as well
+    /// Include containers that are not running
     #[arg(short, long)]
     all: bool,
 

@@ -15,7 +15,7 @@ use crate::output::short_bytes;
 /// Which images, and how to show them.
 #[derive(Debug, clap::Args)]
 pub struct Args {
-    /// The images; none for those that the flags let through
+    /// Names or IDs of the images; without any, all images that match the flags
     #[arg(value_name = "IMAGE")]
     images: Vec<String>,
 

@@ -14,7 +14,7 @@ use crate::output::{full, labels, rfc3339};
 /// Which pods, and how to show them.
 #[derive(Debug, clap::Args)]
 pub struct Args {
-    /// The pods; none for those that the flags let through
+    /// Names or IDs of the pods; without any, all pods that match the flags
     #[arg(value_name = "POD")]
     pods: Vec<String>,
 

@@ -17,7 +17,7 @@ pub struct Args {
     #[command(flatten)]
     format: FormatFlags,
 
-    /// Again and again
+    /// Repeat until interrupted
     #[arg(short, long)]
     watch: bool,
 }
@@ -30,7 +30,7 @@ pub(super) async fn run(args: Args, session: &Session) -> anyhow::Result<()> {
         let pod_metrics = client.list_pod_sandbox_metrics().await?;
         let answer = ListPodSandboxMetricsResponse { pod_metrics };
         if !output::list(&mut out, &answer, &format)? {
-            bail!("metrics come as json, yaml or go-template");
+            bail!("the output format of metrics must be json, yaml or go-template");
         }
         out.flush()?;
         if !args.watch {

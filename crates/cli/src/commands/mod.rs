@@ -53,100 +53,100 @@ pub use image::import_archive;
 // rustfmt finds files by them.
 commands! {
     both {
-        /// Join the streams of a running container
+        /// Attach to a running container
         Attach = attach,
-        /// Write running containers to archives, or those of a pod to a directory
+        /// Checkpoint running containers, or all containers of a pod
         Checkpoint = checkpoint,
-        /// Copy files to or from a container
+        /// Copy files and directories to or from a container
         Cp = cp,
-        /// Create a container in a pod
+        /// Create a new container in a pod
         Create = create,
-        /// Show what a container has changed in its root file system
+        /// Show the changes to the root filesystem of a container
         Diff = diff,
-        /// Tell what is wrong with this node, and how to mend it
+        /// Check this node for problems and show how to fix them
         Doctor = doctor,
-        /// Show what happens to containers, as it happens
+        /// Stream the events of containers
         #[command(visible_alias = "event")]
         Events = events,
         /// Run a command in a container
         Exec = exec,
-        /// Import, export, fetch, verify and clean up images; without a word of these, list them
+        /// Import, export, fetch, verify and clean up images; without a subcommand, list images
         Image = image,
-        /// Show how full the image file systems are
+        /// Show the disk usage of the image filesystem
         Imagefsinfo = imagefsinfo,
         /// List images
         #[command(visible_alias = "img")]
         Images = images,
-        /// Show the state of the runtime
+        /// Show the status and information of the container runtime
         #[command(visible_alias = "status")]
         Info = info,
-        /// Show containers in full
+        /// Show the status of one or more containers
         Inspect = inspect,
-        /// Show images in full
+        /// Show the status of one or more images
         Inspecti = inspecti,
-        /// Show pods in full
+        /// Show the status of one or more pods
         Inspectp = inspectp,
-        /// Show the log of a container, or of all containers of a pod
+        /// Fetch the logs of a container, or of all containers of a pod
         Logs = logs,
-        /// List what metricsp can report
+        /// List the metrics that metricsp can show
         Metricdescs = metricdescs,
         /// Show the metrics of pods
         Metricsp = metricsp,
-        /// Show what pods have of the networks, and what is orphaned
+        /// List and inspect pod networks, and release orphaned attachments
         Network = network,
-        /// Have local ports lead into a pod
+        /// Forward local ports to a pod
         PortForward = port_forward,
         /// List pods
         Pods = pods,
-        /// Remove what has ended
+        /// Remove exited containers, stopped pods or unused images
         Prune = prune,
         /// List containers
         Ps = ps,
-        /// Fetch an image
+        /// Pull an image from a registry
         Pull = pull,
-        /// Let a pod go on from a checkpoint
+        /// Restore a pod from a checkpoint
         Restore = restore,
-        /// Remove containers
+        /// Remove one or more containers
         Rm = rm,
-        /// Remove images, with all their names
+        /// Remove one or more images, with all their tags
         Rmi = rmi,
-        /// Remove pods
+        /// Remove one or more pods
         Rmp = rmp,
-        /// Run a container in a pod of its own
+        /// Run a new container inside a new pod
         Run = run,
-        /// Run a pod
+        /// Run a new pod
         Runp = runp,
-        /// Show the settings that the kubelet and the runtime share
+        /// Show the runtime configuration that the kubelet uses (the cgroup driver)
         RuntimeConfig = runtime_config,
-        /// Start created containers
+        /// Start one or more created containers
         Start = start,
-        /// Show what containers use
+        /// Show the resource usage of containers
         Stats = stats,
-        /// Show what pods use
+        /// Show the resource usage of pods
         Statsp = statsp,
-        /// Stop containers
+        /// Stop one or more running containers
         Stop = stop,
-        /// Stop pods
+        /// Stop one or more running pods
         Stopp = stopp,
-        /// Watch what pods and containers use, with logs and shells at a key
+        /// Show the resource usage of pods and containers in a live full-screen view
         Top = top,
-        /// Show where the time of a pod's start went
+        /// Show how long each step of a pod start took
         Trace = trace,
-        /// Show pods, their containers and the processes of these
+        /// Show pods, their containers and processes as a tree
         Tree = tree,
-        /// Change the limits of containers
+        /// Update the resource limits of one or more running containers
         Update = update,
-        /// Tell the runtime the addresses for pods
+        /// Update the runtime configuration (the pod CIDR)
         UpdateRuntimeConfig = update_runtime_config,
-        /// Show who the runtime is
+        /// Show the version of the container runtime
         Version = version,
-        /// Wait until containers and pods are in a state
+        /// Wait until containers or pods reach a state
         Wait = wait,
-        /// See the node in a browser
+        /// Serve a web page that shows this node
         Web = web,
     }
     crictl {
-        /// Get, set and list the options in crictl.yaml
+        /// Get, set and list the client options in crictl.yaml
         Config = config,
     }
 }

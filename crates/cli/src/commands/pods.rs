@@ -14,22 +14,22 @@ pub struct Args {
     #[command(flatten)]
     which: PodFlags,
 
-    /// Only the pod of this id
+    /// Only the pod with this ID
     #[arg(long)]
     id: Option<String>,
 
     #[command(flatten)]
     format: FormatFlags,
 
-    /// Show more of each pod
+    /// Show more details of each pod
     #[arg(short, long)]
     verbose: bool,
 
-    /// Show ids only
+    /// Show only IDs
     #[arg(short, long)]
     quiet: bool,
 
-    /// Show ids in full
+    /// Show full IDs
     #[arg(long)]
     no_trunc: bool,
 }

@@ -17,12 +17,11 @@ use crate::terminal::interrupt;
 /// Which pod, and which ports.
 #[derive(Debug, clap::Args)]
 pub struct Args {
-    /// The pod
+    /// Name or ID of the pod
     #[arg(value_name = "POD")]
     pod: String,
 
-    /// A port of the pod and the local one that leads there; without a local one it is the same,
-    /// with :PORT any free one
+    /// Ports to forward: PORT for the same local port, LOCAL:PORT, or :PORT for any free local port
     #[arg(value_name = "[LOCAL:]PORT", required = true)]
     ports: Vec<Ports>,
 
@@ -45,7 +44,7 @@ impl FromStr for Ports {
             text.parse::<u16>()
                 .ok()
                 .filter(|port| *port > 0)
-                .ok_or(format!("`{text}` is no port"))
+                .ok_or(format!("`{text}` is not a valid port"))
         };
         match text.split_once(':') {
             None => port(text).map(|port| Self {

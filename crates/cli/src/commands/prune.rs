@@ -20,27 +20,27 @@ use crate::output::{Table, ago, short_bytes, short_id, stdout, write_all};
 /// What to remove.
 #[derive(Debug, clap::Args)]
 pub struct Args {
-    /// Containers that have ended (with --pods or --images: only what is named)
+    /// Remove exited containers (the default without --pods and --images)
     #[arg(long)]
     containers: bool,
 
-    /// Pods that have stopped
+    /// Remove stopped pods
     #[arg(long)]
     pods: bool,
 
-    /// Images that no container uses and that aren't pinned
+    /// Remove images that no container uses, except pinned images
     #[arg(long)]
     images: bool,
 
-    /// Containers, pods and images
+    /// Remove containers, pods and images
     #[arg(short, long)]
     all: bool,
 
-    /// Only what ended (for pods: was made) longer ago than this
+    /// Remove only containers that exited longer ago than this (pods: created longer ago)
     #[arg(long, value_name = "TIME")]
     older: Option<Span>,
 
-    /// Only containers and pods with this label
+    /// Remove only containers and pods with this label
     #[arg(
         long,
         value_name = "KEY=VALUE",
@@ -49,11 +49,11 @@ pub struct Args {
     )]
     label: Vec<Pair>,
 
-    /// Say what would go, remove nothing
+    /// Print what would be removed, but remove nothing
     #[arg(short = 'n', long)]
     dry_run: bool,
 
-    /// Don't ask
+    /// Do not ask for confirmation
     #[arg(short, long)]
     yes: bool,
 }
@@ -70,7 +70,7 @@ pub(super) async fn run(args: Args, session: &Session) -> anyhow::Result<()> {
     let images = session.patient_images().await?;
     let doomed = find(&args, session, &client, &images).await?;
     if doomed.is_empty() {
-        say!("there is nothing to remove");
+        say!("nothing to remove");
         return Ok(());
     }
     let mut out = stdout();
@@ -81,7 +81,7 @@ pub(super) async fn run(args: Args, session: &Session) -> anyhow::Result<()> {
         return Ok(());
     }
     if !args.yes && !agreed()? {
-        say!("nothing is removed");
+        say!("nothing was removed");
         return Ok(());
     }
     remove(doomed, client, images).await
@@ -212,7 +212,10 @@ impl Doomed {
 /// Asks; who can't be asked must have said so before.
 fn agreed() -> anyhow::Result<bool> {
     if !io::stdin().is_terminal() {
-        bail!("say --yes to remove this, or --dry-run to only see it");
+        bail!(
+            "cannot ask for confirmation without a terminal: use --yes to remove this, or \
+             --dry-run to only list it"
+        );
     }
     eprint!("Remove all of this? [y/N] ");
     let mut answer = String::new();

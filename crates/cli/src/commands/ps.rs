@@ -15,34 +15,34 @@ pub struct Args {
     #[command(flatten)]
     which: ContainerFlags,
 
-    /// Only the container of this id
+    /// Only the container with this ID
     #[arg(long)]
     id: Option<String>,
 
-    /// Only those in this state: created, running, exited or unknown
+    /// Only containers in this state: created, running, exited or unknown
     #[arg(short, long)]
     state: Option<String>,
 
-    /// Those that don't run as well
+    /// Include containers that are not running
     #[arg(short, long)]
     all: bool,
 
     #[command(flatten)]
     format: FormatFlags,
 
-    /// Show more of each container
+    /// Show more details of each container
     #[arg(short, long)]
     verbose: bool,
 
-    /// Show ids only
+    /// Show only IDs
     #[arg(short, long)]
     quiet: bool,
 
-    /// Show ids in full
+    /// Show full IDs
     #[arg(long)]
     no_trunc: bool,
 
-    /// Show the name of the image rather than its id
+    /// Show image names instead of image IDs
     #[arg(short, long)]
     resolve_image_path: bool,
 }

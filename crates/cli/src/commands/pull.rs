@@ -21,22 +21,22 @@ pub struct Args {
     #[command(subcommand)]
     schema: Option<PodSchema>,
 
-    /// The image
+    /// Name of the image
     #[arg(value_name = "IMAGE", required = true)]
     image: Option<String>,
 
-    /// The configuration of the pod it is for, JSON or YAML
+    /// Configuration file of the pod that uses the image, JSON or YAML
     #[arg(long, value_name = "POD-CONFIG")]
     pod_config: Option<PathBuf>,
 
-    /// An annotation for the runtime
+    /// Annotation of the image for the runtime
     #[arg(short, long, value_name = "KEY=VALUE", value_delimiter = ',')]
     annotation: Vec<Pair>,
 
     #[command(flatten)]
     credentials: CredentialFlags,
 
-    /// Give up after this time
+    /// Maximum time to wait
     #[arg(long, alias = "pt", value_name = "TIME", env = "CRICTL_PULL_TIMEOUT")]
     pull_timeout: Option<Span>,
 }
@@ -70,7 +70,7 @@ async fn say_what_comes_later(session: &Session, id: &str) -> anyhow::Result<()>
     let missing = here::ask(connection.orlop_images(), id).await;
     if let Some(image) = missing.get(id) {
         say!(
-            "{} of {} layers come as they are read",
+            "{} of {} layers are fetched on demand",
             image.lazy_layers,
             image.layers
         );
@@ -95,7 +95,7 @@ pub(super) async fn fetch(
         None => pull.await,
         Some(limit) => match tokio::time::timeout(limit, pull).await {
             Ok(result) => result,
-            Err(_) => bail!("{name} could not be pulled within {limit:?}"),
+            Err(_) => bail!("cannot pull {name} within {limit:?}"),
         },
     };
     if pulled.is_ok() {

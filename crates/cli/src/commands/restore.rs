@@ -17,31 +17,31 @@ use crate::terminal::interrupt;
 /// Which checkpoint, and what it becomes.
 #[derive(Debug, clap::Args)]
 pub struct Args {
-    /// The directory that `checkpoint --pod` wrote
+    /// Directory that `checkpoint --pod` wrote
     #[arg(value_name = "DIR")]
     directory: PathBuf,
 
-    /// The new pod's configuration, JSON or YAML
+    /// Configuration file of the new pod, JSON or YAML
     #[arg(value_name = "POD-CONFIG")]
     pod: PathBuf,
 
-    /// The configuration of each container of the checkpoint, by its name
+    /// Configuration file of each container of the checkpoint, matched by container name
     #[arg(value_name = "CONTAINER-CONFIG", required = true)]
     containers: Vec<PathBuf>,
 
-    /// Leave the containers made, and do not let them go on
+    /// Create the containers, but do not start them
     #[arg(long)]
     no_start: bool,
 
-    /// The handler that is to run it
+    /// Runtime handler of the pod
     #[arg(short, long, value_name = "HANDLER", default_value = "")]
     runtime: String,
 
-    /// What the runtime is told beside that
+    /// Option to pass to the runtime
     #[arg(long = "option", value_name = "KEY=VALUE", value_parser = key_value)]
     options: Vec<(String, String)>,
 
-    /// Give up after this time [default: 10m]
+    /// Maximum time to wait [default: 10m]
     #[arg(short = 'T', long, value_name = "TIME")]
     cancel_timeout: Option<Span>,
 }

@@ -17,7 +17,7 @@ use crate::output::write_all;
 /// Which containers.
 #[derive(Debug, clap::Args)]
 pub struct Args {
-    /// The containers
+    /// Names or IDs of the containers
     #[arg(
         value_name = "CONTAINER",
         required_unless_present = "all",
@@ -25,15 +25,15 @@ pub struct Args {
     )]
     containers: Vec<String>,
 
-    /// Those that run as well
+    /// Also remove running containers
     #[arg(short, long)]
     force: bool,
 
-    /// Keep the log and its rotations
+    /// Keep the log file and its rotated files
     #[arg(short, long)]
     keep_logs: bool,
 
-    /// All containers
+    /// Remove all containers
     #[arg(short, long)]
     all: bool,
 }

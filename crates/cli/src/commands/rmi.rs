@@ -14,15 +14,15 @@ use crate::output::write_all;
 /// Which images.
 #[derive(Debug, clap::Args)]
 pub struct Args {
-    /// The images
+    /// Names or IDs of the images
     #[arg(value_name = "IMAGE", required_unless_present_any = ["all", "prune"])]
     images: Vec<String>,
 
-    /// All images
+    /// Remove all images
     #[arg(short, long)]
     all: bool,
 
-    /// All images that no container uses and that aren't pinned
+    /// Remove all images that no container uses, except pinned images
     #[arg(short = 'q', long)]
     prune: bool,
 }
@@ -45,7 +45,7 @@ pub(super) async fn run(args: Args, session: &Session) -> anyhow::Result<()> {
         }
     }
     if names.is_empty() {
-        say!("there is no image to remove");
+        say!("no image to remove");
     }
     side_by_side::each(names, |name| remove(client.clone(), name, args.prune)).await
 }
@@ -76,7 +76,7 @@ pub(super) async fn in_use(
     for name in names {
         let status = client.image_status(spec(&name), false).await;
         // Removing an image that may be in use is worse than not pruning.
-        let status = status.with_context(|| format!("cannot tell which image is {name}"))?;
+        let status = status.with_context(|| format!("cannot determine which image {name} is"))?;
         ids.extend(status.image.map(|image| image.id));
     }
     Ok(ids)
@@ -94,7 +94,7 @@ async fn remove(client: ImageClient, name: String, pruning: bool) -> anyhow::Res
     };
     if image.repo_tags.len() > 1 && !image.id.contains(&name) {
         say!(
-            "warning: all names of {name} go: {}",
+            "warning: all tags of {name} are removed: {}",
             image.repo_tags.join(", ")
         );
     }

@@ -11,7 +11,7 @@ use crate::output::write_all;
 /// Which pods.
 #[derive(Debug, clap::Args)]
 pub struct Args {
-    /// The pods
+    /// Names or IDs of the pods
     #[arg(
         value_name = "POD",
         required_unless_present = "all",
@@ -19,11 +19,11 @@ pub struct Args {
     )]
     pods: Vec<String>,
 
-    /// Those that run as well
+    /// Also remove running pods
     #[arg(short, long)]
     force: bool,
 
-    /// All pods
+    /// Remove all pods
     #[arg(short, long)]
     all: bool,
 }

@@ -21,15 +21,15 @@ pub struct Args {
     #[command(subcommand)]
     schema: Option<AnySchema>,
 
-    /// The container's configuration, JSON or YAML
+    /// Container configuration file, JSON or YAML
     #[arg(value_name = "CONTAINER-CONFIG", required = true)]
     config: Option<PathBuf>,
 
-    /// The pod's configuration, JSON or YAML
+    /// Pod configuration file, JSON or YAML
     #[arg(value_name = "POD-CONFIG", required = true)]
     pod_config: Option<PathBuf>,
 
-    /// The handler that is to run the pod
+    /// Runtime handler of the pod
     #[arg(short, long, value_name = "HANDLER", default_value = "")]
     runtime: String,
 
@@ -42,7 +42,7 @@ pub(super) async fn run(args: Args, session: &Session) -> anyhow::Result<()> {
         return schema.print();
     }
     let (Some(config), Some(pod_config)) = (&args.config, &args.pod_config) else {
-        bail!("no configuration is named");
+        bail!("no configuration file given");
     };
     let pod_config = manifest::pod(pod_config)?;
     // Read early: a mistake in it shouldn't cost a pod.
@@ -62,7 +62,7 @@ pub(super) async fn run(args: Args, session: &Session) -> anyhow::Result<()> {
         Ok(id) => Ok(write_all(&format!("{id}\n"))?),
         Err(error) => {
             if let Err(leftover) = undo(&client, &pod).await {
-                bail!("{error:#}; and pod {pod} is left: {leftover:#}");
+                bail!("{error:#}; and the cleanup of pod {pod} failed: {leftover:#}");
             }
             Err(error)
         }

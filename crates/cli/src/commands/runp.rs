@@ -18,15 +18,15 @@ pub struct Args {
     #[command(subcommand)]
     schema: Option<PodSchema>,
 
-    /// The pod's configuration, JSON or YAML; - for the standard input
+    /// Pod configuration file, JSON or YAML; - for standard input
     #[arg(value_name = "POD-CONFIG", required = true)]
     config: Option<PathBuf>,
 
-    /// The handler that is to run it
+    /// Runtime handler of the pod
     #[arg(short, long, value_name = "HANDLER", default_value = "")]
     runtime: String,
 
-    /// Give up after this time
+    /// Maximum time to wait
     #[arg(short = 'T', long, value_name = "TIME")]
     cancel_timeout: Option<Span>,
 }
@@ -35,7 +35,7 @@ pub(super) async fn run(args: Args, session: &Session) -> anyhow::Result<()> {
     if let Some(schema) = args.schema {
         return schema.print();
     }
-    let path = args.config.context("no configuration is named")?;
+    let path = args.config.context("no configuration file given")?;
     let config = manifest::pod(&path)?;
     let client = session
         .patient_runtime(args.cancel_timeout.map(|span| span.0))

@@ -9,7 +9,7 @@ use crate::output::write_all;
 /// Which containers.
 #[derive(Debug, clap::Args)]
 pub struct Args {
-    /// The containers
+    /// Names or IDs of the containers
     #[arg(value_name = "CONTAINER", required = true)]
     containers: Vec<String>,
 }

@@ -10,23 +10,23 @@ use crate::output::{Table, bytes, short_id};
 /// Which containers, and how to show them.
 #[derive(Debug, clap::Args)]
 pub struct Args {
-    /// Only this container
+    /// Show only this container
     #[arg(value_name = "CONTAINER")]
     container: Option<String>,
 
-    /// Only this container
+    /// Show only this container
     #[arg(long, conflicts_with = "container")]
     id: Option<String>,
 
-    /// Only the containers of this pod
+    /// Show only the containers of this pod
     #[arg(short, long)]
     pod: Option<String>,
 
-    /// Only those with this label
+    /// Show only containers with this label
     #[arg(long, value_name = "KEY=VALUE", value_delimiter = ',')]
     label: Vec<Pair>,
 
-    /// Those that don't run as well
+    /// Include containers that are not running
     #[arg(short, long)]
     all: bool,
 

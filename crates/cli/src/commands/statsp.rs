@@ -10,15 +10,15 @@ use crate::output::{Table, bytes, short_id};
 /// Which pods, and how to show them.
 #[derive(Debug, clap::Args)]
 pub struct Args {
-    /// Only this pod
+    /// Show only this pod
     #[arg(value_name = "POD")]
     pod: Option<String>,
 
-    /// Only this pod
+    /// Show only this pod
     #[arg(long, conflicts_with = "pod")]
     id: Option<String>,
 
-    /// Only those with this label
+    /// Show only pods with this label
     #[arg(long, value_name = "KEY=VALUE", value_delimiter = ',')]
     label: Vec<Pair>,
 

@@ -12,7 +12,7 @@ use crate::output::write_all;
 /// Which containers, and how gently.
 #[derive(Debug, clap::Args)]
 pub struct Args {
-    /// The containers
+    /// Names or IDs of the containers
     #[arg(
         value_name = "CONTAINER",
         required_unless_present = "all",
@@ -20,11 +20,11 @@ pub struct Args {
     )]
     containers: Vec<String>,
 
-    /// Seconds to wait before they are killed
+    /// Seconds to wait before the containers are killed
     #[arg(short, long, value_name = "SECONDS", default_value_t = 0)]
     timeout: u64,
 
-    /// All that run
+    /// Stop all running containers
     #[arg(short, long)]
     all: bool,
 }

@@ -9,7 +9,7 @@ use crate::output::write_all;
 /// Which pods.
 #[derive(Debug, clap::Args)]
 pub struct Args {
-    /// The pods
+    /// Names or IDs of the pods
     #[arg(value_name = "POD", required = true)]
     pods: Vec<String>,
 }

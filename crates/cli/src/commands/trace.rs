@@ -15,19 +15,19 @@ const WIDTH: u64 = 40;
 /// Which traces, and how to show them.
 #[derive(Debug, clap::Args)]
 pub struct Args {
-    /// The pod, by its id, the beginning of it, or its name; those that are gone by their id
+    /// Name, ID or ID prefix of the pod; for a removed pod, its ID
     #[arg(value_name = "POD", conflicts_with_all = ["slowest", "pulls"])]
     pod: Option<String>,
 
-    /// The pods that took longest
+    /// Show the pods that took longest to start
     #[arg(long, value_name = "N")]
     slowest: Option<u32>,
 
-    /// Pulls of images instead of pods
+    /// Show image pulls instead of pod starts
     #[arg(long)]
     pulls: bool,
 
-    /// As JSON
+    /// Print JSON
     #[arg(long)]
     json: bool,
 }
@@ -61,9 +61,11 @@ pub(super) async fn run(args: Args, session: &Session) -> anyhow::Result<()> {
     }
     if answer.traces.is_empty() {
         if let Some(word) = args.pod {
-            bail!("nothing is known of the start of pod {word:?}: only the latest are kept");
+            bail!("no trace of the start of pod {word:?}: the daemon keeps only the latest traces");
         }
-        return Ok(write_all("nothing was started since the daemon was\n")?);
+        return Ok(write_all(
+            "no pod was started since the start of the daemon\n",
+        )?);
     }
     let detailed = args.pod.is_some() || answer.traces.len() == 1;
     let mut text = String::new();
@@ -128,7 +130,7 @@ fn waterfall(trace: &Trace, text: &mut String) {
         before += call.took_us;
     }
     if trace.left_out > 0 {
-        let _ = writeln!(text, "({} more are not kept)", trace.left_out);
+        let _ = writeln!(text, "({} more were not kept)", trace.left_out);
     }
 }
 
@@ -139,7 +141,7 @@ fn draw_call(call: &Call, scale: &Scale, before: u64, text: &mut String) {
         format!("{} {}", call.name, call.container)
     };
     let fate = match (call.running, call.failed) {
-        (true, _) => "  goes on",
+        (true, _) => "  in progress",
         (false, true) => "  FAILED",
         (false, false) => "",
     };

@@ -10,15 +10,15 @@ use crate::output::write_all;
 /// Which containers, and which limits; what isn't given stays.
 #[derive(Debug, clap::Args)]
 pub struct Args {
-    /// The containers
+    /// Names or IDs of the containers
     #[arg(value_name = "CONTAINER", required = true)]
     containers: Vec<String>,
 
-    /// Microseconds of a period of the CPU quota
+    /// CPU CFS period in microseconds
     #[arg(long, value_name = "MICROSECONDS", default_value_t = 0)]
     cpu_period: i64,
 
-    /// Microseconds of CPU in each period; -1 for no limit
+    /// CPU CFS quota in microseconds; -1 for no limit
     #[arg(
         long,
         value_name = "MICROSECONDS",
@@ -27,23 +27,23 @@ pub struct Args {
     )]
     cpu_quota: i64,
 
-    /// Weight against other containers
+    /// CPU shares (relative weight)
     #[arg(long, value_name = "SHARES", default_value_t = 0)]
     cpu_share: i64,
 
-    /// Bytes of memory
+    /// Memory limit in bytes
     #[arg(long, value_name = "BYTES", default_value_t = 0)]
     memory: i64,
 
-    /// The CPUs to use, as in 0-2,7
+    /// CPUs to use, such as 0-2,7
     #[arg(long, value_name = "LIST", default_value = "")]
     cpuset_cpus: String,
 
-    /// The memory nodes to use
+    /// Memory nodes to use
     #[arg(long, value_name = "LIST", default_value = "")]
     cpuset_mems: String,
 
-    /// Who dies first when memory is short: -1000 to 1000
+    /// OOM score adjustment: -1000 to 1000; the kernel kills a higher score first
     #[arg(
         long,
         value_name = "SCORE",
@@ -52,18 +52,18 @@ pub struct Args {
     )]
     oom_score_adj: i64,
 
-    /// Means nothing here
+    /// No effect: for Windows only
     #[arg(long, hide = true)]
     cpu_count: Option<i64>,
 
-    /// Means nothing here
+    /// No effect: for Windows only
     #[arg(long, hide = true)]
     cpu_maximum: Option<i64>,
 }
 
 pub(super) async fn run(args: Args, session: &Session) -> anyhow::Result<()> {
     if args.cpu_count.or(args.cpu_maximum).is_some() {
-        say!("warning: --cpu-count and --cpu-maximum are for Windows and do nothing here");
+        say!("warning: --cpu-count and --cpu-maximum have no effect: they are for Windows");
     }
     let client = session.patient_runtime(None).await?;
     let limits = LinuxContainerResources {

@@ -7,7 +7,7 @@ use crate::connect::Session;
 /// What to tell.
 #[derive(Debug, clap::Args)]
 pub struct Args {
-    /// The addresses for pods; two ranges separated by a comma for dual stack
+    /// CIDR for pod IP addresses; two CIDRs separated by a comma for dual stack
     #[arg(short, long, value_name = "CIDR")]
     pod_cidr: String,
 }
@@ -20,6 +20,6 @@ pub(super) async fn run(args: Args, session: &Session) -> anyhow::Result<()> {
         }),
     };
     client.update_runtime_config(config).await?;
-    say!("the runtime took the configuration");
+    say!("the runtime configuration was updated");
     Ok(())
 }

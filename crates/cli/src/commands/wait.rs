@@ -24,20 +24,20 @@ const EVENTS: usize = 256;
 /// What to wait for.
 #[derive(Debug, clap::Args)]
 pub struct Args {
-    /// The containers and pods
+    /// Names or IDs of the containers and pods
     #[arg(value_name = "CONTAINER|POD", required = true)]
     things: Vec<String>,
 
-    /// The state: created, running or exited for containers, ready or notready for pods, gone
-    /// for both [default: exited or notready]
+    /// State to wait for: created, running or exited for containers, ready or notready for pods,
+    /// gone for both [default: exited or notready]
     #[arg(long = "for", value_name = "STATE")]
     state: Option<State>,
 
-    /// Give up after this time
+    /// Maximum time to wait
     #[arg(long, value_name = "TIME")]
     timeout: Option<Span>,
 
-    /// End with the exit code of the container (of several: the first that isn't 0)
+    /// Exit with the exit code of the container (for several: the first that is not 0)
     #[arg(long)]
     exit_code: bool,
 }
@@ -103,7 +103,7 @@ pub(super) async fn run(args: Args, session: &Session) -> anyhow::Result<ExitCod
     let ends = tokio::select! {
         ends = all => ends?,
         () = reading => Vec::new(),
-        limit = limit => bail!("it did not come to that within {limit:?}"),
+        limit = limit => bail!("the state was not reached within {limit:?}"),
     };
     let mut code = 0;
     for end in ends {
@@ -122,7 +122,7 @@ pub(super) async fn run(args: Args, session: &Session) -> anyhow::Result<ExitCod
 fn check(state: Option<State>, thing: &Thing, word: &str) -> anyhow::Result<()> {
     match (thing, state) {
         (Thing::Pod(_), Some(State::Created | State::Running | State::Exited)) => bail!(
-            "`{word}` is a pod: wait for ready, notready or gone (or name a container, as in \
+            "`{word}` is a pod: wait for ready, notready or gone (or give a container, as in \
              {word}/CONTAINER)"
         ),
         (Thing::Container(_), Some(State::Ready | State::NotReady)) => {

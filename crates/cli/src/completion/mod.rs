@@ -19,7 +19,7 @@ use crate::output::{forgive_deaf_reader, write_all};
 /// For which shell.
 #[derive(Debug, Args)]
 pub struct CompletionArgs {
-    /// The shell
+    /// Shell to print the script for
     #[arg(value_name = "SHELL", default_value = "bash")]
     shell: Shell,
 }

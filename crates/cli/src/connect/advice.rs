@@ -10,20 +10,24 @@ pub(crate) fn on(error: &anyhow::Error) -> Option<&'static str> {
         .find_map(|cause| cause.downcast_ref::<ClientError>())?;
     Some(match call {
         ClientError::Deadline { .. } => {
-            "the runtime listens but is slow or hangs: wait longer with --timeout, or look at its log"
+            "the runtime listens but does not answer in time: increase --timeout, or check the log \
+             of the runtime"
         }
         ClientError::Call { status, .. } => match status.code() {
-            Code::NotFound => "`orlop ps -a`, `orlop pods` and `orlop images` list what there is",
+            Code::NotFound => {
+                "`orlop ps -a`, `orlop pods` and `orlop images` list the existing objects"
+            }
             Code::Unimplemented => {
-                "the runtime is too old for this, or not made for it: `orlop version` says who it is"
+                "the runtime is too old for this call or does not support it: `orlop version` \
+                 shows its name and version"
             }
             Code::Unavailable => {
-                "the runtime went away during the call: see whether it is started again, and repeat it"
+                "the runtime closed the connection during the call: check that it is running, and try again"
             }
             _ => return None,
         },
         ClientError::Incomplete { .. } => {
-            "it speaks another version of the interface: `orlop version` says who it is"
+            "the runtime uses another version of the CRI: `orlop version` shows its name and version"
         }
         _ => return None,
     })

@@ -227,7 +227,7 @@ impl Session {
 
     fn to(&self, endpoint: Endpoint, timeout: Duration) -> Connection {
         if self.debug {
-            say!("using {endpoint}, waiting {timeout:?} for answers");
+            say!("using {endpoint}, with a timeout of {timeout:?}");
         }
         let observer = self.debug.then(|| Arc::new(Narrator) as Arc<dyn Observer>);
         Connection::new(
@@ -247,9 +247,9 @@ fn found(quiet: bool) -> anyhow::Result<Endpoint> {
     for (place, path) in KNOWN.iter().enumerate() {
         if answers(Path::new(path)) {
             if place > 0 && !quiet {
-                say!("found {path}; choose with --runtime-endpoint");
+                say!("found {path}; select one with --runtime-endpoint");
             }
-            return path.parse().context("cannot use a known endpoint");
+            return path.parse().context("cannot use a default endpoint");
         }
     }
     let denied = KNOWN.iter().find(|path| {
@@ -257,10 +257,12 @@ fn found(quiet: bool) -> anyhow::Result<Endpoint> {
             .is_err_and(|error| error.kind() == io::ErrorKind::PermissionDenied)
     });
     match denied {
-        Some(path) => bail!("no permission to connect to {path}: run as root, or join its group"),
+        Some(path) => bail!(
+            "permission denied to connect to {path}: run as root, or join the group of the socket"
+        ),
         None => bail!(
-            "no runtime answers on {}: start one, or name its socket with --runtime-endpoint \
-             unix:///path",
+            "no container runtime answers on {}: start one, or give its socket with \
+             --runtime-endpoint unix:///path",
             KNOWN.join(", ")
         ),
     }
@@ -275,10 +277,10 @@ fn answers(path: &Path) -> bool {
 pub(crate) fn refused(status: Status) -> anyhow::Error {
     match status.code() {
         Code::Unimplemented if is_unknown(status.message()) => anyhow!(
-            "the runtime on this endpoint is not orlop, or an older one: it doesn't know this call"
+            "the runtime on this endpoint does not support this call: it is not orlop, or an older version"
         ),
         Code::Unavailable => anyhow!(
-            "the runtime doesn't answer: {} (is it started? `systemctl status orlop`)",
+            "the runtime does not answer: {} (is it running? `systemctl status orlop`)",
             status.message()
         ),
         _ => anyhow!("{} ({:?})", status.message(), status.code()),

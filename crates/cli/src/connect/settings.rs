@@ -33,9 +33,8 @@ impl Settings {
         let given = path.is_some();
         let path = path.map_or_else(|| PathBuf::from(DEFAULT), Path::to_owned);
         match read(&path) {
-            Ok(text) => {
-                Self::parse(&text).with_context(|| format!("cannot use {}", path.display()))
-            }
+            Ok(text) => Self::parse(&text)
+                .with_context(|| format!("cannot use the client configuration {}", path.display())),
             Err(error) if !given && error.kind() == ErrorKind::NotFound => Ok(Self::default()),
             Err(error) => Err(error).with_context(|| format!("cannot read {}", path.display())),
         }
@@ -51,7 +50,7 @@ impl Settings {
                     .with_context(|| format!("line {}", number + 1))?;
             } else if !is_blank(line) {
                 bail!(
-                    "line {}: `{line}` is not of the form key: value",
+                    "line {}: `{line}` is not in the form key: value",
                     number + 1
                 );
             }
@@ -86,7 +85,7 @@ impl Settings {
             "disable-pull-on-run" => self.disable_pull_on_run = truth()?,
             "max-retries" => self.max_retries = Some(number()?),
             _ => bail!(
-                "there is no option `{key}`; the options are {}",
+                "unknown option `{key}`; the options are {}",
                 OPTIONS.join(", ")
             ),
         }
@@ -107,7 +106,7 @@ impl Settings {
             "disable-pull-on-run" => self.disable_pull_on_run.to_string(),
             "max-retries" => self.max_retries.unwrap_or(0).to_string(),
             _ => bail!(
-                "there is no option `{key}`; the options are {}",
+                "unknown option `{key}`; the options are {}",
                 OPTIONS.join(", ")
             ),
         })
@@ -168,9 +167,7 @@ mod tests {
     #[test]
     fn what_is_wrong_is_said_with_its_line() {
         let error = |text: &str| format!("{:#}", Settings::parse(text).unwrap_err());
-        assert!(
-            error("debug: true\ntimeouts: 3\n").contains("line 2: there is no option `timeouts`")
-        );
+        assert!(error("debug: true\ntimeouts: 3\n").contains("line 2: unknown option `timeouts`"));
         assert!(error("timeout: soon").contains("`timeout` must be a number"));
         assert!(error("debug: maybe").contains("true or false"));
         assert!(error("rubbish").contains("key: value"));

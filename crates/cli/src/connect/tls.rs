@@ -13,20 +13,20 @@ use rustls_pki_types::{CertificateDer, PrivateKeyDer};
 /// Flags for streaming over TLS.
 #[derive(Debug, Clone, Default, clap::Args)]
 pub(crate) struct TlsFlags {
-    /// The name that the streaming server's certificate must have [default: localhost]
+    /// Name that the certificate of the streaming server must have [default: localhost]
     #[arg(long, alias = "tls-server-name", value_name = "NAME")]
     tls_sni: Option<String>,
 
-    /// The authority that signed it, PEM. Without it any certificate will do: the URL comes from
-    /// the runtime itself, and good for one session only
+    /// Certificate authority (PEM) to verify the streaming server. Without it, any certificate is
+    /// accepted, because the runtime itself returns the URL and it is valid for one session only
     #[arg(long, value_name = "FILE")]
     tls_ca: Option<PathBuf>,
 
-    /// A certificate of one's own for the streaming server, PEM
+    /// Client certificate (PEM) for the streaming server
     #[arg(long, value_name = "FILE", requires = "tls_key")]
     tls_cert: Option<PathBuf>,
 
-    /// Its key
+    /// Private key (PEM) of the client certificate
     #[arg(long, value_name = "FILE", requires = "tls_cert")]
     tls_key: Option<PathBuf>,
 }
@@ -56,7 +56,7 @@ impl TlsFlags {
                 let key = PrivateKeyDer::from_pem_file(key).with_context(read)?;
                 builder
                     .with_client_auth_cert(chain, key)
-                    .context("the certificate and the key don't go together")?
+                    .context("the certificate and the key do not match")?
             }
             _ => builder.with_no_client_auth(),
         };
@@ -80,7 +80,7 @@ fn certificates(path: &Path) -> anyhow::Result<Vec<CertificateDer<'static>>> {
         .and_then(Iterator::collect::<Result<Vec<_>, _>>)
         .with_context(failed)?;
     if found.is_empty() {
-        bail!("{} has no certificate", path.display());
+        bail!("{} contains no certificate", path.display());
     }
     Ok(found)
 }

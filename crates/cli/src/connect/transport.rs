@@ -10,7 +10,7 @@ const KUBELET: &str = "http://127.0.0.1:10250";
 /// How the streaming server is reached.
 #[derive(Debug, Clone, Default, clap::Args)]
 pub(crate) struct TransportFlags {
-    /// What carries the streams
+    /// Transport protocol of the streams
     #[arg(short = 'r', long, value_name = "PROTOCOL", default_value = "spdy")]
     transport: Transport,
 

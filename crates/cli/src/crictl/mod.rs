@@ -41,11 +41,11 @@ pub struct Crictl {
 /// Flags that crictl has for its own developers. They are taken, and said to do nothing.
 #[derive(Debug, clap::Args)]
 struct UnusedFlags {
-    /// Not done by this client
+    /// Not supported by this client
     #[arg(long, hide_short_help = true)]
     enable_tracing: bool,
 
-    /// Not done by this client
+    /// Not supported by this client
     #[arg(
         long,
         value_name = "N",
@@ -54,15 +54,15 @@ struct UnusedFlags {
     )]
     tracing_sampling_rate_per_million: Option<i64>,
 
-    /// Not done by this client
+    /// Not supported by this client
     #[arg(long, value_name = "ADDRESS", hide_short_help = true)]
     tracing_endpoint: Option<String>,
 
-    /// Not done by this client
+    /// Not supported by this client
     #[arg(long, value_name = "PATH", hide_short_help = true)]
     profile_cpu: Option<String>,
 
-    /// Not done by this client
+    /// Not supported by this client
     #[arg(long, value_name = "PATH", hide_short_help = true)]
     profile_mem: Option<String>,
 }
@@ -75,7 +75,7 @@ impl UnusedFlags {
             (self.profile_mem.is_some(), "--profile-mem"),
         ];
         for (_, flag) in given.into_iter().filter(|(given, _)| *given) {
-            say!("warning: {flag} is not done by this client");
+            say!("warning: {flag} is not supported by this client");
         }
     }
 }
@@ -86,7 +86,7 @@ enum CrictlCommand {
     Client(Command),
     #[command(flatten)]
     Own(CrictlsOwn),
-    /// Print what makes a shell complete commands, flags, names and ids
+    /// Print a shell completion script for commands, flags, names and IDs
     Completion(CompletionArgs),
     #[command(name = "__complete", hide = true)]
     Complete(CompleteArgs),

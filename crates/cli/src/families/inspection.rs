@@ -15,7 +15,7 @@ pub(crate) struct InspectionFlags {
     #[command(flatten)]
     format: FormatFlags,
 
-    /// Leave out what the runtime adds of its own
+    /// Hide the additional information of the runtime
     #[arg(short, long)]
     pub(crate) quiet: bool,
 }
@@ -46,7 +46,7 @@ pub(crate) async fn show<S: Inspected>(
     ask: impl AsyncFn(&str) -> anyhow::Result<(S, HashMap<String, String>)>,
 ) -> anyhow::Result<()> {
     if names.is_empty() {
-        bail!("there is no such {}", S::NAME);
+        bail!("no such {}", S::NAME);
     }
     let mut out = stdout();
     let mut reports = Vec::new();

@@ -40,7 +40,7 @@ pub(crate) async fn remove<K: Removable>(kind: &K, chosen: Chosen<'_>) -> anyhow
         kind.find(chosen.words).await?
     };
     if ids.is_empty() {
-        say!("there is no {} to remove", K::NAME);
+        say!("no {} to remove", K::NAME);
     }
     side_by_side::each(ids, |id| one(kind, id, chosen.force)).await
 }

@@ -29,7 +29,9 @@ pub(crate) fn errors(results: Vec<anyhow::Result<()>>) -> anyhow::Result<()> {
     let mut failed: Vec<_> = results.into_iter().filter_map(Result::err).collect();
     match failed.len() {
         0 => Ok(()),
-        1 => Err(failed.pop().unwrap_or_else(|| anyhow!("it failed"))),
+        1 => Err(failed
+            .pop()
+            .unwrap_or_else(|| anyhow!("the operation failed"))),
         _ => {
             let lines: Vec<String> = failed.iter().map(|error| format!("{error:#}")).collect();
             bail!("{}", lines.join("\n"))

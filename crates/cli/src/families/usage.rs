@@ -22,11 +22,11 @@ pub(crate) struct UsageFlags {
     #[command(flatten)]
     format: FormatFlags,
 
-    /// Seconds over which CPU use is measured
+    /// Number of seconds to measure the CPU usage
     #[arg(short, long, value_name = "SECONDS", default_value_t = 1)]
     seconds: u64,
 
-    /// Again and again
+    /// Repeat until interrupted
     #[arg(short, long)]
     watch: bool,
 }

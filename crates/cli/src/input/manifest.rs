@@ -15,16 +15,19 @@ pub(crate) fn pod(path: &Path) -> anyhow::Result<PodSandboxConfig> {
     let mut config: PodSandboxConfig = read(path)?;
     let Some(metadata) = &mut config.metadata else {
         bail!(
-            "{} has no metadata: a pod needs name and namespace",
+            "{} has no metadata: a pod needs a name and a namespace",
             path.display()
         );
     };
     if metadata.name.is_empty() || metadata.namespace.is_empty() {
-        bail!("the metadata in {} lacks name or namespace", path.display());
+        bail!(
+            "the metadata in {} has no name or no namespace",
+            path.display()
+        );
     }
     if metadata.uid.is_empty() {
         let uid = orlop_disk::read_kernel_text("/proc/sys/kernel/random/uuid");
-        uid.context("cannot make up a uid for the pod")?
+        uid.context("cannot generate a UID for the pod")?
             .trim()
             .clone_into(&mut metadata.uid);
     }
@@ -39,14 +42,14 @@ pub(crate) fn container(path: &Path) -> anyhow::Result<ContainerConfig> {
         .as_ref()
         .is_none_or(|metadata| metadata.name.is_empty())
     {
-        bail!("{} has no name in metadata", path.display());
+        bail!("{} has no name in its metadata", path.display());
     }
     let Some(image) = config
         .image
         .as_mut()
         .filter(|image| !image.image.is_empty())
     else {
-        bail!("{} names no image: write image.image", path.display());
+        bail!("{} has no image: set image.image", path.display());
     };
     if image.user_specified_image.is_empty() {
         image.user_specified_image.clone_from(&image.image);
@@ -67,15 +70,15 @@ fn read<M: prost::Name + Default>(path: &Path) -> anyhow::Result<M> {
 fn parse<M: prost::Name + Default>(text: &str, source: &str) -> anyhow::Result<M> {
     let value: serde_json::Value = if text.trim_start().starts_with('{') {
         serde_json::from_slice(text.as_bytes())
-            .with_context(|| format!("{source} is no valid JSON"))?
+            .with_context(|| format!("{source} is not valid JSON"))?
     } else {
-        orlop_yaml::from_str(text).with_context(|| format!("{source} is no valid YAML"))?
+        orlop_yaml::from_str(text).with_context(|| format!("{source} is not valid YAML"))?
     };
     let mut unknown = Vec::new();
     let message =
         json::read(&value, &mut unknown).with_context(|| format!("cannot use {source}"))?;
     for field in unknown {
-        say!("warning: {source}: `{field}` is not known and ignored");
+        say!("warning: {source}: unknown field `{field}` is ignored");
     }
     Ok(message)
 }

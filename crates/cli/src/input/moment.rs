@@ -26,7 +26,9 @@ pub(crate) fn moment(text: &str) -> anyhow::Result<Timestamp> {
     match (seconds.parse(), format!("{fraction:0<9}").parse()) {
         (Ok(seconds), Ok(nanoseconds)) => Ok(Timestamp::new(seconds, nanoseconds)?),
         _ => {
-            bail!("`{text}` is no time: write 42m, 2026-01-02T13:23:37 or seconds since the epoch")
+            bail!(
+                "`{text}` is not a valid time: write 42m, 2026-01-02T13:23:37 or seconds since the epoch"
+            )
         }
     }
 }

@@ -11,7 +11,7 @@ use crate::output::stdout;
 /// Below commands that take a pod's configuration.
 #[derive(Debug, clap::Subcommand)]
 pub(crate) enum PodSchema {
-    /// Print the JSON schema of the pod's configuration
+    /// Print the JSON schema of the pod configuration
     #[command(visible_alias = "js")]
     Jsonschema,
 }
@@ -19,7 +19,7 @@ pub(crate) enum PodSchema {
 /// Below commands that take the configurations of a pod and a container.
 #[derive(Debug, clap::Subcommand)]
 pub(crate) enum AnySchema {
-    /// Print the JSON schema of the pod's or the container's configuration
+    /// Print the JSON schema of the pod or container configuration
     #[command(visible_alias = "js")]
     Jsonschema(Which),
 }
@@ -28,11 +28,11 @@ pub(crate) enum AnySchema {
 #[derive(Debug, clap::Args)]
 #[group(required = true, multiple = true)]
 pub(crate) struct Which {
-    /// The pod's
+    /// Pod configuration
     #[arg(short, long)]
     pod: bool,
 
-    /// The container's
+    /// Container configuration
     #[arg(short, long)]
     container: bool,
 }

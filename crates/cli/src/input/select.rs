@@ -40,7 +40,7 @@ pub(crate) async fn containers(
 /// The id of one container.
 pub(crate) async fn container(client: &RuntimeClient, word: &str) -> anyhow::Result<String> {
     let mut ids = containers(client, &[word.to_owned()]).await?;
-    ids.pop().context("no container is named")
+    ids.pop().context("no container given")
 }
 
 /// The ids of pods given by id, the beginning of one, `NAME` or `NAMESPACE/NAME`.
@@ -60,7 +60,7 @@ pub(crate) async fn pods(client: &RuntimeClient, words: &[String]) -> anyhow::Re
 /// The id of one pod.
 pub(crate) async fn pod(client: &RuntimeClient, word: &str) -> anyhow::Result<String> {
     let mut ids = pods(client, &[word.to_owned()]).await?;
-    ids.pop().context("no pod is named")
+    ids.pop().context("no pod given")
 }
 
 /// A container or a pod, by its id.
@@ -84,7 +84,7 @@ pub(crate) async fn thing(client: &RuntimeClient, word: &str) -> anyhow::Result<
     if pods.iter().any(|pod| pod.id == id) {
         return Ok(Thing::Pod(id));
     }
-    bail!("there is no container and no pod `{word}`: `orlop ps -a` and `orlop pods` list them")
+    bail!("no container and no pod `{word}`: `orlop ps -a` and `orlop pods` list them")
 }
 
 /// The first process of a container, where the runtime tells it: orlop, containerd and CRI-O do,
@@ -143,7 +143,7 @@ impl Candidate {
 /// runs is meant. What isn't known is left to the runtime, which says so in its own words.
 fn choose(kind: &str, word: &str, all: &[Candidate]) -> anyhow::Result<String> {
     if word.is_empty() {
-        bail!("the id of a {kind} is empty");
+        bail!("the ID of a {kind} is empty");
     }
     if all.iter().any(|candidate| candidate.id == word) {
         return Ok(word.to_owned());
@@ -170,7 +170,7 @@ fn choose(kind: &str, word: &str, all: &[Candidate]) -> anyhow::Result<String> {
                 .map(|one| format!("{} ({}/{})", short_id(&one.id), one.within, one.name))
                 .collect();
             bail!(
-                "`{word}` could be any of these {kind}s: {}",
+                "`{word}` is ambiguous and matches several {kind}s: {}",
                 found.join(", ")
             )
         }
@@ -194,25 +194,25 @@ pub(crate) fn pod_namespace(labels: &HashMap<String, String>) -> &str {
 /// Flags that narrow a list of containers.
 #[derive(Debug, Clone, Default, clap::Args)]
 pub(crate) struct ContainerFlags {
-    /// Only those whose name matches this regular expression
+    /// Filter by name, as a regular expression
     #[arg(long, value_name = "REGEX")]
     pub(crate) name: Option<String>,
-    /// Only those whose pod's namespace matches this regular expression
+    /// Filter by pod namespace, as a regular expression
     #[arg(long, value_name = "REGEX")]
     pub(crate) namespace: Option<String>,
-    /// Only those of this pod
+    /// Filter by pod
     #[arg(short, long)]
     pub(crate) pod: Option<String>,
-    /// Only those of this image
+    /// Filter by image
     #[arg(long)]
     pub(crate) image: Option<String>,
-    /// Only those with this label
+    /// Filter by label
     #[arg(long, value_name = "KEY=VALUE", value_delimiter = ',')]
     pub(crate) label: Vec<Pair>,
-    /// Only the one created last, whatever its state
+    /// Only the most recently created container, in any state
     #[arg(short, long)]
     pub(crate) latest: bool,
-    /// Only the N created last, whatever their state
+    /// Only the N most recently created containers, in any state
     #[arg(short = 'n', long, value_name = "N", default_value_t = 0)]
     pub(crate) last: usize,
 }
@@ -284,22 +284,22 @@ impl ContainerFlags {
 /// Flags that narrow a list of pods.
 #[derive(Debug, Clone, Default, clap::Args)]
 pub(crate) struct PodFlags {
-    /// Only those whose name matches this regular expression
+    /// Filter by name, as a regular expression
     #[arg(long, value_name = "REGEX")]
     name: Option<String>,
-    /// Only those whose namespace matches this regular expression
+    /// Filter by namespace, as a regular expression
     #[arg(long, value_name = "REGEX")]
     namespace: Option<String>,
-    /// Only those in this state: ready or notready
+    /// Filter by state: ready or notready
     #[arg(short, long)]
     state: Option<String>,
-    /// Only those with this label
+    /// Filter by label
     #[arg(long, value_name = "KEY=VALUE", value_delimiter = ',')]
     label: Vec<Pair>,
-    /// Only the one created last
+    /// Only the most recently created pod
     #[arg(short, long)]
     latest: bool,
-    /// Only the N created last
+    /// Only the N most recently created pods
     #[arg(short = 'n', long, value_name = "N", default_value_t = 0)]
     last: usize,
 }
@@ -386,7 +386,8 @@ pub(crate) fn regex(pattern: Option<&str>) -> anyhow::Result<Option<Regex>> {
     pattern
         .filter(|pattern| !pattern.is_empty())
         .map(|pattern| {
-            Regex::new(pattern).with_context(|| format!("cannot use `{pattern}` as a pattern"))
+            Regex::new(pattern)
+                .with_context(|| format!("`{pattern}` is not a valid regular expression"))
         })
         .transpose()
 }

@@ -32,7 +32,7 @@ impl FromStr for Pair {
                 key: key.to_owned(),
                 value: value.to_owned(),
             }),
-            _ => Err(format!("`{text}` is not of the form key=value")),
+            _ => Err(format!("`{text}` is not in the form key=value")),
         }
     }
 }

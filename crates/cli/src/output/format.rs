@@ -25,12 +25,12 @@ pub(crate) enum Format {
 /// The flags that choose a format.
 #[derive(Debug, Clone, Default, clap::Args)]
 pub(crate) struct FormatFlags {
-    /// Format: table, json, yaml; go-template or jsonpath with --template TEXT, or as
+    /// Output format: table, json, yaml; go-template or jsonpath with --template TEXT, or as
     /// go-template=TEXT and jsonpath=TEXT
     #[arg(short, long, value_name = "FORMAT")]
     output: Option<Name>,
 
-    /// The template for the formats go-template and jsonpath
+    /// Template for the formats go-template and jsonpath
     #[arg(long, value_name = "TEXT")]
     template: Option<String>,
 }
@@ -57,9 +57,12 @@ impl FromStr for Name {
                 "yaml" => Ok(Self::Yaml),
                 "go-template" => Ok(Self::GoTemplate(None)),
                 "jsonpath" => Ok(Self::JsonPath(None)),
-                _ => Err("the formats are table, json, yaml, go-template and jsonpath".to_owned()),
+                _ => Err(
+                    "the output format must be table, json, yaml, go-template or jsonpath"
+                        .to_owned(),
+                ),
             },
-            Some(_) => Err("only go-template and jsonpath take a template".to_owned()),
+            Some(_) => Err("only the formats go-template and jsonpath take a template".to_owned()),
         }
     }
 }
@@ -95,7 +98,7 @@ impl FormatFlags {
                 bail!("two templates were given")
             }
             (Some(_), Some(_)) => {
-                bail!("--template goes with the formats go-template and jsonpath only")
+                bail!("--template is for the formats go-template and jsonpath only")
             }
         })
     }

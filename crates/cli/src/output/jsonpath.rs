@@ -13,7 +13,7 @@ pub(crate) struct JsonPath {
 
 /// A template that can't be read.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("cannot read the JSONPath: {0}")]
+#[error("cannot parse the JSONPath: {0}")]
 pub(crate) struct JsonPathError(String);
 
 #[derive(Debug, Clone)]
@@ -63,14 +63,14 @@ fn nodes(rest: &mut &str, in_range: bool) -> Result<Vec<Node>, String> {
             found.push(Node::Text(rest[..open].to_owned()));
         }
         let inside = &rest[open + 1..];
-        let close = closing(inside).ok_or("a brace has no end }")?;
+        let close = closing(inside).ok_or("a closing } is missing")?;
         let expression = inside[..close].trim();
         *rest = &inside[close + 1..];
         if expression == "end" {
             return if in_range {
                 Ok(found)
             } else {
-                Err("end has nothing to end".into())
+                Err("`end` without `range`".into())
             };
         } else if let Some(path) = expression.strip_prefix("range ") {
             let path = steps(path.trim())?;
@@ -82,7 +82,7 @@ fn nodes(rest: &mut &str, in_range: bool) -> Result<Vec<Node>, String> {
         }
     }
     if in_range {
-        return Err("a range has no {end}".into());
+        return Err("`range` without `end`".into());
     }
     if !rest.is_empty() {
         found.push(Node::Text((*rest).to_owned()));
@@ -105,7 +105,7 @@ fn closing(text: &str) -> Option<usize> {
 }
 
 fn quoted(text: &str) -> Result<String, String> {
-    let wrong = || format!("{text} is no text");
+    let wrong = || format!("{text} is not a valid string");
     if let Some(inner) = text
         .strip_prefix('\'')
         .and_then(|text| text.strip_suffix('\''))
@@ -127,7 +127,7 @@ fn steps(path: &str) -> Result<Vec<Step>, String> {
             steps.push(Step::Every);
             rest = after;
         } else if let Some(after) = rest.strip_prefix('[') {
-            let end = bracket(after).ok_or("a bracket has no end ]")?;
+            let end = bracket(after).ok_or("a closing ] is missing")?;
             steps.push(subscript(after[..end].trim())?);
             rest = &after[end + 1..];
         } else if rest == "." {
@@ -194,13 +194,13 @@ fn subscript(text: &str) -> Result<Step, String> {
         let (path, equal, wanted) = match (filter.split_once("=="), filter.split_once("!=")) {
             (Some((path, wanted)), _) => (path, true, wanted),
             (None, Some((path, wanted))) => (path, false, wanted),
-            (None, None) => return Err("a filter must compare by == or !=".into()),
+            (None, None) => return Err("a filter must compare with == or !=".into()),
         };
         let wanted = wanted.trim();
         let wanted = match wanted.strip_prefix('\'') {
             Some(_) => Value::String(quoted(wanted)?),
             None => serde_json::from_slice(wanted.as_bytes())
-                .map_err(|_| format!("{wanted} is no value"))?,
+                .map_err(|_| format!("{wanted} is not a valid value"))?,
         };
         return Ok(Step::Filter(steps(path.trim())?, equal, wanted));
     }

@@ -33,18 +33,21 @@ where
         made = &mut make => return made.map_err(Into::into),
         interrupt = received() => interrupt?,
     }
-    say!("interrupted: what the runtime is making is undone (again: leave it)");
+    say!(
+        "interrupted: waiting for the runtime to finish; the new object is then removed \
+         (interrupt again to exit now)"
+    );
     let made = tokio::select! {
         made = &mut make => made,
-        _ = received() => bail!("interrupted; the runtime may still be making it"),
+        _ = received() => bail!("interrupted; the runtime may still create it"),
     };
     let Ok(made) = made else {
-        bail!("interrupted; nothing was made");
+        bail!("interrupted; nothing was created");
     };
     let name = made.to_string();
     match undo(made).await {
-        Ok(()) => Err(anyhow!("interrupted; {name} is removed again")),
-        Err(error) => Err(error.context(format!("interrupted, and {name} is left"))),
+        Ok(()) => Err(anyhow!("interrupted; {name} was removed")),
+        Err(error) => Err(error.context(format!("interrupted, and {name} was not removed"))),
     }
 }
 

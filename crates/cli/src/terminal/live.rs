@@ -21,10 +21,10 @@ impl Side {
     /// for errors, keys go through as they are typed, and ctrl-p ctrl-q leaves the session.
     pub(crate) fn take(stdin: bool, tty: bool) -> anyhow::Result<(Self, ClientStreams)> {
         if tty && !stdin {
-            bail!("a terminal (-t) needs the standard input (-i), too");
+            bail!("a TTY (-t) also needs standard input (-i)");
         }
         if tty && !io::stdin().is_terminal() {
-            bail!("the standard input is no terminal: leave out -t");
+            bail!("standard input is not a terminal: leave out -t");
         }
         let mut side = Self {
             raw: None,
@@ -47,7 +47,7 @@ impl Side {
         streams.stdin = Some(Box::new(keys));
         side.sizes = SizeWatch::start(io::stdin())?;
         streams.resize = side.sizes.as_ref().map(SizeWatch::sizes);
-        side.raw = RawMode::enable(io::stdin()).context("cannot change the terminal's settings")?;
+        side.raw = RawMode::enable(io::stdin()).context("cannot change the terminal settings")?;
         Ok((side, streams))
     }
 

@@ -18,11 +18,11 @@ pub(crate) struct CredentialFlags {
     )]
     creds: Option<String>,
 
-    /// Credentials for the registry, in base64 as docker's config.json has them
+    /// Credentials for the registry, in base64 as in the config.json of Docker
     #[arg(long, value_name = "AUTH", env = "CRICTL_AUTH", hide_env_values = true)]
     auth: Option<String>,
 
-    /// User at the registry; the password is asked for
+    /// User name for the registry; prompts for the password
     #[arg(short, long)]
     username: Option<String>,
 }
@@ -70,12 +70,14 @@ fn ask() -> anyhow::Result<String> {
         io::stderr().flush()?;
         let mut hidden = shown.clone();
         hidden.local_modes.remove(LocalModes::ECHO);
-        tcsetattr(&stdin, OptionalActions::Flush, &hidden).context("cannot hide the password")?;
+        tcsetattr(&stdin, OptionalActions::Flush, &hidden)
+            .context("cannot turn off the terminal echo for the password")?;
     }
     let mut line = String::new();
     let read = stdin.lock().read_line(&mut line);
     if let Some(shown) = &shown {
-        tcsetattr(&stdin, OptionalActions::Flush, shown).context("cannot restore the terminal")?;
+        tcsetattr(&stdin, OptionalActions::Flush, shown)
+            .context("cannot restore the terminal settings")?;
         say!();
     }
     read.context("cannot read the password")?;

@@ -153,7 +153,7 @@ impl Painter {
                 )
             };
             let done = lines.iter().filter(|(layer, _)| is_done(layer)).count();
-            summary = Some(format!("{done} of {} layers are done", lines.len()));
+            summary = Some(format!("{done} of {} layers complete", lines.len()));
             lines.order_by_key(|(layer, _)| match layer.stage() {
                 PullStage::Downloading | PullStage::Unpacking => 0,
                 PullStage::Waiting | PullStage::Resolving => 1,
@@ -308,7 +308,7 @@ mod tests {
         let text = painter.paint(&many, Instant::now());
         assert_eq!(text.lines().filter(|line| line.contains("[2K")).count(), 4);
         assert!(text.contains("downloading"), "{text}");
-        assert!(text.contains("20 of 21 layers are done"), "{text}");
+        assert!(text.contains("20 of 21 layers complete"), "{text}");
         let longest = text.split("\x1b[2K").skip(1);
         assert!(longest.map(|line| line.trim_end().len()).max() <= Some(30 + "\x1b[J".len()));
         let again = painter.paint(&many, Instant::now());

@@ -50,14 +50,14 @@ pub fn containerd_plan(file: &Path, machine: Machine<'_>) -> Result<Plan> {
     for (line, named) in apart {
         let path = named.segments();
         let outcome = match path.as_slice() {
-            ["imports"] => Outcome::Needless("these files have been read".to_owned()),
+            ["imports"] => Outcome::Needless("orlop read these files for the migration".to_owned()),
             ["root"] => {
                 plan.root = line.text().map(PathBuf::from);
-                Outcome::Needless("orlop keeps its own: `root`".to_owned())
+                Outcome::Needless("orlop has its own directory: `root`".to_owned())
             }
             ["state"] => {
                 plan.state = line.text().map(PathBuf::from);
-                Outcome::Needless("orlop keeps its own: `state`".to_owned())
+                Outcome::Needless("orlop has its own directory: `state`".to_owned())
             }
             ["grpc", "gid"] => number(&mut plan, &line, "grpc", "group", |gid| {
                 (gid > 0).then(|| Value::String(gid.to_string()))
@@ -96,15 +96,15 @@ pub fn containerd_plan(file: &Path, machine: Machine<'_>) -> Result<Plan> {
                     plan.set("containers", "seccomp_when_unset", Value::Boolean(true))
                 }
                 _ => Outcome::Lost(
-                    "the only profile for containers that ask for none is the default one: \
-                     set `containers.seccomp_when_unset`"
+                    "containers that request no profile can only get the default profile: set \
+                     `containers.seccomp_when_unset`"
                         .to_owned(),
                 ),
             },
             ["cri", "enable_cdi"] if line.is_nothing() => {
                 plan.set("containers", "cdi_dirs", Value::Array(Vec::new()))
             }
-            ["cri", "enable_cdi"] => Outcome::Needless("CDI is always there".to_owned()),
+            ["cri", "enable_cdi"] => Outcome::Needless("CDI is always enabled".to_owned()),
             ["cri", "cni", "max_conf_num"] => {
                 number(&mut plan, &line, "network", "max_networks", |most| {
                     (most > 0).then_some(Value::Integer(most))
@@ -130,8 +130,8 @@ pub fn containerd_plan(file: &Path, machine: Machine<'_>) -> Result<Plan> {
             }
             ["cri", "containerd", "default_runtime", ..] if line.is_nothing() => not_said(),
             ["cri", "containerd", "default_runtime", ..] => Outcome::Lost(
-                "this table is older than runtimes with names: make one in [runtimes.NAME], and name it in \
-                 `default_runtime`"
+                "this table is from before named runtimes: create a table [runtimes.NAME], and set \
+                 `default_runtime` to its name"
                     .to_owned(),
             ),
             _ => {
@@ -164,7 +164,7 @@ fn all_lines(file: &Path) -> Result<Vec<Line>> {
         if seen.len() > MOST_FILES {
             return Err(Error::invalid(
                 file.display().to_string(),
-                "more files are imported than are read",
+                "too many imported files",
             ));
         }
         let found = lines(&file, &read(&file)?)?;
@@ -186,7 +186,10 @@ fn check_version(file: &Path, lines: &[Line]) -> Result<()> {
     match version {
         Some(line) if !matches!(line.value.as_integer(), Some(1..=4)) => {
             let place = format!("{}:{}", file.display(), line.line);
-            let why = format!("version {} is not known here, only 1 to 4", line.value);
+            let why = format!(
+                "version {} is not supported; the supported versions are 1 to 4",
+                line.value
+            );
             Err(Error::invalid(place, why))
         }
         _ => Ok(()),
@@ -203,11 +206,11 @@ fn matching(pattern: &Path) -> Result<Vec<PathBuf>> {
     };
     let entries = match fs::read_dir(dir) {
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(Vec::new()),
-        entries => entries.map_err(|error| Error::at("listing", dir, error))?,
+        entries => entries.map_err(|error| Error::at("cannot list", dir, error))?,
     };
     let mut found = Vec::new();
     for entry in entries {
-        let entry = entry.map_err(|error| Error::at("listing", dir, error))?;
+        let entry = entry.map_err(|error| Error::at("cannot list", dir, error))?;
         let name = entry.file_name();
         let name = name.to_string_lossy();
         if name.len() >= before.len() + after.len()
@@ -300,8 +303,8 @@ fn metrics(plan: &mut Plan, line: &Line) -> Outcome {
             plan.set("metrics", "listen", line.value.clone())
         }
         _ => Outcome::Lost(
-            "metrics for other machines need TLS and somebody who may ask: set `metrics.listen`, `tls_cert`, `tls_key`, \
-             and `client_ca` or `token_file`"
+            "metrics for other machines need TLS and authentication: set `metrics.listen`, \
+             `tls_cert`, `tls_key`, and `client_ca` or `token_file`"
                 .to_owned(),
         ),
     }
@@ -323,11 +326,11 @@ fn keys(plan: &mut Plan, line: &Line) -> Outcome {
         .find_map(|text| text.strip_prefix("OCICRYPT_KEYPROVIDER_CONFIG="));
     match (directory, providers) {
         (Some(path), _) | (_, Some(path)) if !Path::new(path).exists() => {
-            Outcome::Needless(format!("there is no {path}"))
+            Outcome::Needless(format!("{path} does not exist"))
         }
         (Some(path), _) => plan.set("images", "decryption_keys", Value::String(path.to_owned())),
         (_, Some(path)) => plan.set("images", "key_providers", Value::String(path.to_owned())),
-        _ => Outcome::Needless("layers are decrypted within".to_owned()),
+        _ => Outcome::Needless("the daemon decrypts layers itself".to_owned()),
     }
 }
 
@@ -339,13 +342,12 @@ fn by_systemd(plan: &mut Plan, is_set: bool) -> Outcome {
 fn snapshotter(plan: &mut Plan, line: &Line) -> Outcome {
     match line.text() {
         None | Some("" | "overlayfs" | "native") => {
-            Outcome::Needless("layers are mounted as an overlay".to_owned())
+            Outcome::Needless("the daemon mounts layers as an overlay".to_owned())
         }
         Some("erofs") => plan.set("images", "store", Value::String("erofs".to_owned())),
         Some("stargz" | "soci") => plan.set("images", "lazy", Value::String("auto".to_owned())),
         Some(_) => Outcome::Lost(
-            "layers are directories or EROFS (`images.store`), whatever file system they are on"
-                .to_owned(),
+            "layers are directories or EROFS images (`images.store`) on any filesystem".to_owned(),
         ),
     }
 }
@@ -428,7 +430,7 @@ fn runtime(
                 plan.set(&table, "sandboxer", line.value.clone())
             }
             ["sandboxer"] if matches!(line.text(), Some("" | "podsandbox")) => Outcome::Needless(
-                "that is the default here, too".to_owned(),
+                "this is also the default of orlop".to_owned(),
             ),
             ["io_type"] if is_shim && line.text() == Some("streaming") => {
                 plan.set(&table, "io", line.value.clone())
@@ -444,20 +446,21 @@ fn runtime(
                 _ => unfit(),
             },
             ["options", "SystemdCgroup"] => Outcome::Needless(
-                "all runtimes have the driver of the default one".to_owned(),
+                "all runtimes use the cgroup driver of the default runtime".to_owned(),
             ),
             _ if line.is_nothing() => not_said(),
             ["snapshotter"] if matches!(line.text(), Some("overlayfs")) => {
-                Outcome::Needless("layers are mounted as an overlay".to_owned())
+                Outcome::Needless("the daemon mounts layers as an overlay".to_owned())
             }
             [key @ ("base_runtime_spec" | "cgroup_writable")] => {
                 plan.set(&table, key, line.value.clone())
             }
             ["privileged_without_host_devices_all_devices_allowed"] => Outcome::Lost(
-                "such containers may use the devices that they are given, and no others: name them in the pod".to_owned(),
+                "such containers can use only devices that the pod lists: add the devices to the pod".to_owned(),
             ),
             _ => Outcome::Lost(
-                "this option of the runtime has no counterpart: give it by `args`, or a shim by `shim_config`".to_owned(),
+                "this runtime option has no equivalent: pass it with `args`, or to a shim with \
+                 `shim_config`".to_owned(),
             ),
         };
         note(plan, line, outcome);

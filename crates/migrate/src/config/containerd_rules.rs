@@ -3,13 +3,13 @@
 use super::rule::Rule::{Apart, As, ListOf, Lost, Needless, Not};
 use super::rule::Rules;
 
-const OWN: &str = "containerd's own affair";
+const OWN: &str = "this setting is internal to containerd";
 const ARCHIVES: &str =
-    "archives of layers are discarded, unless `images.keep_blobs` says otherwise";
-const NEVER: &str = "orlop has no pause containers";
+    "compressed layers are removed after unpacking, unless `images.keep_blobs` is set";
+const NEVER: &str = "orlop uses no pause containers";
 
 pub(super) const RULES: Rules = &[
-    ("version", Needless("it is the file's version")),
+    ("version", Needless("this is the version of the file")),
     ("imports", Apart),
     ("root", Apart),
     ("state", Apart),
@@ -19,58 +19,60 @@ pub(super) const RULES: Rules = &[
     ("required_plugins", Needless(OWN)),
     (
         "oom_score",
-        Lost("set OOMScoreAdjust in a drop-in of orlop's unit"),
+        Lost("set OOMScoreAdjust in a drop-in of orlop.service"),
     ),
     (
         "cgroup/path",
-        Lost("set Slice in a drop-in of orlop's unit"),
+        Lost("set Slice in a drop-in of orlop.service"),
     ),
     (
         "grpc/address",
         Needless(
-            "orlop listens on its own socket: give the kubelet --container-runtime-endpoint=unix:///run/orlop/orlop.sock",
+            "orlop listens on its own socket: start the kubelet with \
+             --container-runtime-endpoint=unix:///run/orlop/orlop.sock",
         ),
     ),
     (
         "grpc/max_recv_message_size",
-        Needless("`grpc.max_message_size` has a default of its own"),
+        Needless("`grpc.max_message_size` has its own default"),
     ),
     (
         "grpc/max_send_message_size",
-        Needless("`grpc.max_message_size` has a default of its own"),
+        Needless("`grpc.max_message_size` has its own default"),
     ),
     ("grpc/gid", Apart),
     (
         "grpc/uid",
-        Lost("the socket belongs to root: name a group in `grpc.group`"),
+        Lost("the socket belongs to root: set a group in `grpc.group`"),
     ),
     (
         "grpc/tcp_address",
-        Lost("orlop serves no TCP: let clients use its socket"),
+        Lost("orlop does not serve the CRI on TCP: let clients use its unix socket"),
     ),
     (
         "grpc/*",
-        Needless("it is for TCP, which orlop does not serve"),
+        Needless("it is for TCP, and orlop does not serve the CRI on TCP"),
     ),
     ("ttrpc/*", Needless(OWN)),
     ("debug/level", Apart),
     ("debug/format", Apart),
     (
         "debug/address",
-        Needless("what it shows is at `metrics.listen`, below /debug/state"),
+        Needless("orlop serves this data at `metrics.listen`, path /debug/state"),
     ),
     ("debug/*", Needless(OWN)),
     ("metrics/address", Apart),
     (
         "metrics/grpc_histogram",
-        Needless("orlop always counts how long calls take"),
+        Needless("orlop always measures the duration of calls"),
     ),
     ("timeouts/*", Needless(OWN)),
     ("stream_processors/*", Apart),
     (
         "proxy_plugins/*",
         Lost(
-            "snapshotters and other proxies of containerd have no place here: of lazy ones `images.lazy` takes the place",
+            "orlop does not support proxy plugins of containerd, such as snapshotters: \
+             `images.lazy` replaces lazy snapshotters",
         ),
     ),
     (
@@ -91,17 +93,17 @@ pub(super) const RULES: Rules = &[
     ),
     (
         "cri/max_concurrent_downloads",
-        Needless("it is for one image there; `images.max_downloads` is for a registry"),
+        Needless("this limit of containerd is per image; `images.max_downloads` is per registry"),
     ),
     (
         "cri/max_concurrent_unpacks",
-        Needless("layers are unpacked while they are downloaded"),
+        Needless("the daemon unpacks layers while it downloads them"),
     ),
     ("cri/concurrent_layer_fetch_buffer", Needless(OWN)),
     ("cri/image_pull_progress_timeout", Apart),
     (
         "cri/image_pull_with_sync_fs",
-        Needless("layers are always on disk before they are used"),
+        Needless("the daemon always syncs layers to disk before it uses them"),
     ),
     ("cri/max_container_log_line_size", Apart),
     ("cri/stream_server_address", As("streaming", "address")),
@@ -109,7 +111,7 @@ pub(super) const RULES: Rules = &[
     ("cri/stream_idle_timeout", As("streaming", "idle_timeout")),
     (
         "cri/enable_tls_streaming",
-        Needless("`streaming.tls_cert` says it"),
+        Needless("`streaming.tls_cert` enables TLS"),
     ),
     (
         "cri/x509_key_pair_streaming/tls_cert_file",
@@ -121,7 +123,7 @@ pub(super) const RULES: Rules = &[
     ),
     (
         "cri/disable_tcp_service",
-        Needless("the CRI is served on a socket alone"),
+        Needless("orlop serves the CRI only on unix sockets"),
     ),
     ("cri/systemd_cgroup", Apart),
     ("cri/sandbox_image", Needless(NEVER)),
@@ -131,7 +133,7 @@ pub(super) const RULES: Rules = &[
     ("cri/unset_seccomp_profile", Apart),
     (
         "cri/enable_selinux",
-        Needless("labels are applied wherever the kernel has SELinux"),
+        Needless("SELinux labels are always applied if the kernel has SELinux"),
     ),
     (
         "cri/selinux_category_range",
@@ -139,46 +141,47 @@ pub(super) const RULES: Rules = &[
     ),
     (
         "cri/disable_apparmor",
-        Lost("profiles are applied wherever the kernel has AppArmor"),
+        Lost("AppArmor profiles are always applied if the kernel has AppArmor"),
     ),
-    ("cri/disable_cgroup", Lost("orlop needs control groups")),
+    ("cri/disable_cgroup", Lost("orlop needs cgroups")),
     (
         "cri/disable_hugetlb_controller",
-        Needless("it is used where it is there and asked for"),
+        Needless("the hugetlb controller is used if it exists and a pod requests huge pages"),
     ),
     (
         "cri/tolerate_missing_hugetlb_controller",
-        Needless("it is used where it is there and asked for"),
+        Needless("the hugetlb controller is used if it exists and a pod requests huge pages"),
     ),
     (
         "cri/disable_proc_mount",
-        Lost("pods that ask for an unmasked /proc get it: forbid that by admission"),
+        Lost("pods that request an unmasked /proc get it: forbid it with an admission policy"),
     ),
     (
         "cri/restrict_oom_score_adj",
         Lost(
-            "a daemon that may not lower the score of containers fails to start them: give it CAP_SYS_RESOURCE",
+            "a daemon that cannot lower the OOM score of containers fails to start them: give it \
+             CAP_SYS_RESOURCE",
         ),
     ),
     (
         "cri/netns_mounts_under_state_dir",
-        Needless("names of network namespaces are below `state`"),
+        Needless("network namespaces are mounted below `state`"),
     ),
     (
         "cri/stats_collect_period",
-        Needless("figures are read when they are asked for"),
+        Needless("statistics are read on request"),
     ),
     (
         "cri/stats_retention_period",
-        Needless("figures are read when they are asked for"),
+        Needless("statistics are read on request"),
     ),
     (
         "cri/drain_exec_sync_io_timeout",
-        Lost("a command's output is read until the call's own deadline"),
+        Lost("the output of a command is read until the deadline of the call"),
     ),
     (
         "cri/enable_criu",
-        Needless("checkpoints are made where there is CRIU"),
+        Needless("checkpoints are enabled if CRIU is installed"),
     ),
     ("cri/enable_cdi", Apart),
     ("cri/cdi_spec_dirs", As("containers", "cdi_dirs")),
@@ -191,52 +194,52 @@ pub(super) const RULES: Rules = &[
     ("cri/cni/ip_pref", Apart),
     (
         "cri/cni/setup_serially",
-        Needless("networks of a pod are attached one after the other"),
+        Needless("the networks of a pod are always attached one after the other"),
     ),
     (
         "cri/cni/use_internal_loopback",
-        Needless("the loopback interface is always set up within"),
+        Needless("the daemon always sets up the loopback interface itself"),
     ),
     ("cri/containerd/default_runtime_name", Apart),
     ("cri/containerd/snapshotter", Apart),
     ("cri/snapshotter", Apart),
     (
         "cri/containerd/disable_snapshot_annotations",
-        Needless("snapshotters are containerd's"),
+        Needless("orlop has no snapshotters"),
     ),
     (
         "cri/disable_snapshot_annotations",
-        Needless("snapshotters are containerd's"),
+        Needless("orlop has no snapshotters"),
     ),
     ("cri/containerd/discard_unpacked_layers", Needless(ARCHIVES)),
     ("cri/discard_unpacked_layers", Needless(ARCHIVES)),
     (
         "cri/containerd/ignore_rdt_not_enabled_errors",
-        Needless("a class that is not in `containers.rdt_config` is refused"),
+        Needless("containers with a class that is not in `containers.rdt_config` are rejected"),
     ),
     (
         "cri/containerd/ignore_blockio_not_enabled_errors",
-        Needless("a class that is not in `containers.blockio_config` is refused"),
+        Needless("containers with a class that is not in `containers.blockio_config` are rejected"),
     ),
     (
         "cri/containerd/no_pivot",
         Lost(
-            "orlop-run always changes its root by pivot_root: choose another runtime for a root in an initramfs",
+            "orlop-run always uses pivot_root: use another runtime if the root filesystem is an initramfs",
         ),
     ),
     ("cri/containerd/runtimes/*", Apart),
     ("cri/containerd/default_runtime/*", Apart),
     (
         "cri/containerd/untrusted_workload_runtime/*",
-        Lost("have pods name a handler by their runtimeClassName"),
+        Lost("select a handler in the pods with runtimeClassName"),
     ),
     (
         "cri/runtime_platforms/*",
-        Lost("a runtime has no snapshotter of its own"),
+        Lost("runtimes have no separate snapshotter"),
     ),
     (
         "cri/image_decryption/key_model",
-        Needless("keys are the node's, and those of pod namespaces: docs/encryption.md"),
+        Needless("keys belong to the node or to pod namespaces: docs/guides/encryption.md"),
     ),
     ("cri/registry/*", Apart),
     ("cri/use_local_image_pull", Needless(OWN)),
@@ -314,11 +317,11 @@ pub(super) const RULES: Rules = &[
     ),
     (
         "plugins/io.containerd.tracing.processor.v1.otlp/*",
-        Lost("name the collector in `traces.otlp`"),
+        Lost("set `traces.otlp` to the address of the collector"),
     ),
     (
         "plugins/io.containerd.internal.v1.tracing/*",
-        Lost("name the collector in `traces.otlp`"),
+        Lost("set `traces.otlp` to the address of the collector"),
     ),
     ("plugins/*", Needless(OWN)),
 ];

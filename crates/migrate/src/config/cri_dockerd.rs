@@ -12,7 +12,7 @@ use super::rule::{Rules, apply, not_said, note, unfit};
 use super::{Outcome, Plan};
 use crate::{Error, Result};
 
-const CNI: &str = "pods have networks of CNI: their configuration says it";
+const CNI: &str = "pods use CNI networks: set it in the CNI configuration";
 
 const RULES: Rules = &[
     ("network-plugin", Apart),
@@ -21,17 +21,17 @@ const RULES: Rules = &[
     ("cni-cache-dir", As("network", "cache_dir")),
     (
         "network-plugin-mtu",
-        Lost("set `mtu` in the network's configuration of CNI"),
+        Lost("set `mtu` in the CNI configuration"),
     ),
     ("hairpin-mode", Apart),
     ("ipv6-dual-stack", Needless(CNI)),
     (
         "pod-cidr",
-        Lost("the kubelet's pod subnet makes the network: `network.conf_template`"),
+        Lost("use `network.conf_template` to create the network from the pod CIDR of the kubelet"),
     ),
     (
         "pod-infra-container-image",
-        Needless("orlop has no pause containers"),
+        Needless("orlop uses no pause containers"),
     ),
     (
         "image-pull-progress-deadline",
@@ -40,27 +40,28 @@ const RULES: Rules = &[
     ("streaming-bind-addr", Apart),
     (
         "cri-dockerd-root-directory",
-        Needless("orlop keeps its own: `root`"),
+        Needless("orlop has its own directory: `root`"),
     ),
     (
         "runtime-cgroups",
-        Needless("the unit says in which cgroup the daemon is"),
+        Needless("the systemd unit defines the cgroup of the daemon"),
     ),
     (
         "runtime-request-timeout",
-        Needless("the kubelet says how long it waits"),
+        Needless("the kubelet sets the timeout"),
     ),
     (
         "container-runtime-endpoint",
         Needless(
-            "orlop listens on its own socket: give the kubelet --container-runtime-endpoint=unix:///run/orlop/orlop.sock",
+            "orlop listens on its own socket: start the kubelet with \
+             --container-runtime-endpoint=unix:///run/orlop/orlop.sock",
         ),
     ),
-    ("docker-endpoint", Needless("orlop needs no engine")),
+    ("docker-endpoint", Needless("orlop needs no Docker Engine")),
     ("log-level", Apart),
-    ("version", Needless("it only prints something")),
-    ("buildinfo", Needless("it only prints something")),
-    ("help", Needless("it only prints something")),
+    ("version", Needless("this flag only prints information")),
+    ("buildinfo", Needless("this flag only prints information")),
+    ("help", Needless("this flag only prints information")),
 ];
 
 /// Flags that need no value.
@@ -92,7 +93,7 @@ impl CriDockerd {
         let text = orlop_disk::read_text(file, LARGEST);
         Ok(Self::of_text(
             file,
-            &text.map_err(|error| Error::at("reading", file, error))?,
+            &text.map_err(|error| Error::at("cannot read", file, error))?,
         ))
     }
 
@@ -104,7 +105,7 @@ impl CriDockerd {
     fn of_units(units: &[&Path]) -> Result<Option<Self>> {
         let read = |file: &Path| {
             let text = orlop_disk::read_text(file, LARGEST);
-            text.map_err(|error| Error::at("reading", file, error))
+            text.map_err(|error| Error::at("cannot read", file, error))
         };
         let Some(unit) = units.iter().find(|unit| unit.is_file()) else {
             return Ok(None);
@@ -250,7 +251,8 @@ pub(super) fn take(plan: &mut Plan, flags: &CriDockerd) {
     for line in flags.lines() {
         let text = line.text().unwrap_or_default();
         if text.contains('$') || line.path.iter().any(|word| word.contains('$')) {
-            let why = "what this word stands for is not known here: give the flags themselves with --cri-dockerd-flags";
+            let why = "the value of this variable is unknown: pass the flags themselves with \
+                       --cri-dockerd-flags";
             note(plan, &line, Outcome::Lost(why.to_owned()));
             continue;
         }
@@ -265,21 +267,20 @@ pub(super) fn take(plan: &mut Plan, flags: &CriDockerd) {
             ("log-level", "fatal" | "panic") => {
                 plan.set("log", "level", Value::String("error".to_owned()))
             }
-            ("network-plugin", "cni") => Outcome::Needless("pods have networks of CNI".to_owned()),
+            ("network-plugin", "cni") => Outcome::Needless("pods use CNI networks".to_owned()),
             ("network-plugin", "kubenet") => Outcome::Lost(
-                "pods have networks of CNI: have the kubelet's pod subnet make one by \
-                 `network.conf_template`, with the plugin bridge"
+                "pods use CNI networks: use `network.conf_template` with the bridge plugin to \
+                 create one from the pod CIDR of the kubelet"
                     .to_owned(),
             ),
             ("network-plugin", _) => Outcome::Lost(
-                "pods have networks of CNI, and none of Docker's: put a configuration into \
+                "pods use CNI networks instead of Docker networks: put a configuration into \
                  `network.conf_dir`, or set `network.default_subnets`"
                     .to_owned(),
             ),
             ("hairpin-mode", "" | "none") => not_said(),
             ("hairpin-mode", _) => Outcome::Lost(
-                "set `hairpinMode` (or `promiscMode`) in the network's configuration of CNI"
-                    .to_owned(),
+                "set `hairpinMode` (or `promiscMode`) in the CNI configuration".to_owned(),
             ),
             ("cni-bin-dir", dirs) => {
                 let dirs = dirs.split(',').map(str::trim).filter(|dir| !dir.is_empty());

@@ -40,14 +40,14 @@ pub fn crio_plan(file: &Path, machine: Machine<'_>) -> Result<Plan> {
                 if let Some(root) = line.text().filter(|root| !root.is_empty()) {
                     plan.root = Some(root.into());
                 }
-                Outcome::Needless("orlop keeps its own: `root`".to_owned())
+                Outcome::Needless("orlop has its own directory: `root`".to_owned())
             }
             ["crio", "runroot"] => {
                 plan.state = line
                     .text()
                     .filter(|root| !root.is_empty())
                     .map(PathBuf::from);
-                Outcome::Needless("orlop keeps its own: `state`".to_owned())
+                Outcome::Needless("orlop has its own directory: `state`".to_owned())
             }
             ["crio", "runtime", "log_level"] => match line.text() {
                 Some(level @ ("trace" | "debug" | "info" | "warn" | "error")) => {
@@ -90,9 +90,11 @@ pub fn crio_plan(file: &Path, machine: Machine<'_>) -> Result<Plan> {
                 Some("ignore") => {
                     plan.set("containers", "ignore_image_volumes", Value::Boolean(true))
                 }
-                Some("mkdir") => Outcome::Needless("directories for them are made".to_owned()),
+                Some("mkdir") => {
+                    Outcome::Needless("the daemon creates directories for image volumes".to_owned())
+                }
                 _ => Outcome::Lost(
-                    "volumes of images are directories in their pod's: `bind` has no counterpart"
+                    "image volumes are directories in the pod directory: `bind` has no equivalent"
                         .to_owned(),
                 ),
             },
@@ -147,11 +149,11 @@ fn files(file: &Path) -> Result<Vec<PathBuf>> {
     let mut found = Vec::new();
     match fs::read_dir(&dir) {
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => {}
-        Err(error) => return Err(Error::at("listing", &dir, error)),
+        Err(error) => return Err(Error::at("cannot list", &dir, error)),
         Ok(entries) => {
             for entry in entries {
                 let path = entry
-                    .map_err(|error| Error::at("listing", &dir, error))?
+                    .map_err(|error| Error::at("cannot list", &dir, error))?
                     .path();
                 if path.is_file() {
                     found.push(path);
@@ -211,8 +213,8 @@ fn without_main_file(plan: &mut Plan, file: &str, there: &Path) {
         value: Value::String(dir),
     };
     let why = format!(
-        "its registries, mirrors and aliases count beside {file}, which is not there: make that file, \
-         an empty one will do, and set `images.registries_conf` to it"
+        "its registries, mirrors and aliases are read after {file}, which does not exist: create \
+         that file (it may be empty), and set `images.registries_conf` to it"
     );
     note(plan, &line, Outcome::Lost(why));
 }
@@ -288,7 +290,8 @@ fn runtime(
     for line in lines {
         let outcome = match line.path.last().map(String::as_str) {
             Some(key) if inherits && INHERITED.contains(&key) => Outcome::Needless(
-                "the default runtime's counts: `inherit_default_runtime` is set".to_owned(),
+                "`inherit_default_runtime` is set: the value of the default runtime is used"
+                    .to_owned(),
             ),
             Some("inherit_default_runtime") if inherits => taken("path"),
             Some("runtime_path") => taken("path"),
@@ -302,15 +305,15 @@ fn runtime(
                 plan.set(&table, key, line.value.clone())
             }
             Some("monitor_path" | "monitor_env" | "monitor_cgroup" | "monitor_exec_cgroup") => {
-                Outcome::Needless("orlop-keeper is in the place of conmon".to_owned())
+                Outcome::Needless("orlop-keeper replaces conmon".to_owned())
             }
             Some("container_min_memory") => {
-                Outcome::Needless("no limit is too small for orlop itself".to_owned())
+                Outcome::Needless("orlop needs no minimum memory limit".to_owned())
             }
             Some("runtime_type") => not_said(),
             _ if line.is_nothing() => not_said(),
             Some("runtime_pull_image") => plan.set(&table, "guest_pull", line.value.clone()),
-            _ => Outcome::Lost("this option of the runtime has no counterpart".to_owned()),
+            _ => Outcome::Lost("this runtime option has no equivalent".to_owned()),
         };
         note(plan, &line, outcome);
     }

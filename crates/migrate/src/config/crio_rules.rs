@@ -3,48 +3,55 @@
 use super::rule::Rule::{Apart, As, Lost, Needless, Not};
 use super::rule::Rules;
 
-const OWN: &str = "CRI-O's own affair";
-const KEEPER: &str = "orlop-keeper is in the place of conmon";
-const PAUSE: &str = "orlop has no pause containers";
+const OWN: &str = "this setting is internal to CRI-O";
+const KEEPER: &str = "orlop-keeper replaces conmon";
+const PAUSE: &str = "orlop uses no pause containers";
 
 pub(super) const RULES: Rules = &[
     ("crio/root", Apart),
     ("crio/runroot", Apart),
-    ("crio/imagestore", Lost("images are in one store: `root`")),
+    (
+        "crio/imagestore",
+        Lost("orlop has a single image store: `root`"),
+    ),
     (
         "crio/storage_driver",
-        Needless("layers are directories or EROFS: `images.store`"),
+        Needless("layers are directories or EROFS images: `images.store`"),
     ),
     (
         "crio/storage_option",
-        Needless("layers are directories or EROFS: `images.store`"),
+        Needless("layers are directories or EROFS images: `images.store`"),
     ),
-    ("crio/log_dir", Needless("the kubelet says where logs are")),
+    (
+        "crio/log_dir",
+        Needless("the kubelet sets the log directory"),
+    ),
     ("crio/version_file", Needless(OWN)),
     ("crio/version_file_persist", Needless(OWN)),
     ("crio/clean_shutdown_file", Needless(OWN)),
     (
         "crio/internal_wipe",
-        Needless("what a reboot ended is cleared away at the start"),
+        Needless("the daemon cleans up after a reboot when it starts"),
     ),
     (
         "crio/internal_repair",
-        Needless("`orlop doctor --repair` does it"),
+        Needless("use `orlop doctor --repair`"),
     ),
     (
         "crio/api/listen",
         Needless(
-            "orlop listens on its own socket: give the kubelet --container-runtime-endpoint=unix:///run/orlop/orlop.sock",
+            "orlop listens on its own socket: start the kubelet with \
+             --container-runtime-endpoint=unix:///run/orlop/orlop.sock",
         ),
     ),
     ("crio/api/stream_address", As("streaming", "address")),
     (
         "crio/api/stream_port",
-        Lost("orlop takes any free port: set `streaming.port` where a firewall must know it"),
+        Lost("orlop uses any free port: set `streaming.port` if a firewall needs a fixed port"),
     ),
     (
         "crio/api/stream_enable_tls",
-        Needless("`streaming.tls_cert` says it"),
+        Needless("`streaming.tls_cert` enables TLS"),
     ),
     ("crio/api/stream_tls_cert", As("streaming", "tls_cert")),
     ("crio/api/stream_tls_key", As("streaming", "tls_key")),
@@ -72,16 +79,16 @@ pub(super) const RULES: Rules = &[
     ),
     (
         "crio/api/grpc_max_send_msg_size",
-        Needless("`grpc.max_message_size` has a default of its own"),
+        Needless("`grpc.max_message_size` has its own default"),
     ),
     (
         "crio/api/grpc_max_recv_msg_size",
-        Needless("`grpc.max_message_size` has a default of its own"),
+        Needless("`grpc.max_message_size` has its own default"),
     ),
     ("crio/runtime/default_ulimits", As("containers", "ulimits")),
     (
         "crio/runtime/no_pivot",
-        Lost("orlop-run always changes its root by pivot_root"),
+        Lost("orlop-run always uses pivot_root"),
     ),
     (
         "crio/runtime/decryption_keys_path",
@@ -92,15 +99,17 @@ pub(super) const RULES: Rules = &[
     ("crio/runtime/conmon_env", Needless(KEEPER)),
     (
         "crio/runtime/default_env",
-        Lost("variables for all containers have no key: have an NRI plugin add them"),
+        Lost(
+            "environment variables for all containers have no equivalent: add them with an NRI plugin",
+        ),
     ),
     (
         "crio/runtime/selinux",
-        Needless("labels are applied wherever the kernel has SELinux"),
+        Needless("SELinux labels are always applied if the kernel has SELinux"),
     ),
     (
         "crio/runtime/seccomp_profile",
-        Lost("the default profile is built in: name your own in pods (localhostProfile)"),
+        Lost("the default profile is built in: select your own profile in pods (localhostProfile)"),
     ),
     (
         "crio/runtime/seccomp_use_default_when_empty",
@@ -108,11 +117,11 @@ pub(super) const RULES: Rules = &[
     ),
     (
         "crio/runtime/privileged_seccomp_profile",
-        Lost("privileged containers have no profile"),
+        Lost("privileged containers run without a profile"),
     ),
     (
         "crio/runtime/apparmor_profile",
-        Needless("the default profile is orlop's own; pods name others"),
+        Needless("orlop has its own default profile; pods can select other profiles"),
     ),
     (
         "crio/runtime/blockio_config_file",
@@ -120,15 +129,15 @@ pub(super) const RULES: Rules = &[
     ),
     (
         "crio/runtime/blockio_reload",
-        Needless("`orlop config reload` does it"),
+        Needless("use `orlop config reload`"),
     ),
     (
         "crio/runtime/irqbalance_config_file",
-        Lost("interrupts are not balanced by the runtime: have an NRI plugin do it"),
+        Lost("the runtime does not balance interrupts: use an NRI plugin"),
     ),
     (
         "crio/runtime/irqbalance_config_restore_file",
-        Needless("interrupts are not balanced by the runtime"),
+        Needless("the runtime does not balance interrupts"),
     ),
     (
         "crio/runtime/rdt_config_file",
@@ -138,21 +147,21 @@ pub(super) const RULES: Rules = &[
     (
         "crio/runtime/default_capabilities",
         Lost(
-            "containers have the capabilities that the CRI's runtimes agree on: have pods add or drop others",
+            "containers get the default capabilities of CRI runtimes: add or drop others in the pods",
         ),
     ),
     (
         "crio/runtime/add_inheritable_capabilities",
-        Lost("no capabilities are inheritable"),
+        Lost("containers have no inheritable capabilities"),
     ),
     ("crio/runtime/default_sysctls", Apart),
     (
         "crio/runtime/allowed_devices",
-        Lost("devices by annotation have no counterpart: use a device plugin or CDI"),
+        Lost("devices by annotation have no equivalent: use a device plugin or CDI"),
     ),
     (
         "crio/runtime/additional_devices",
-        Lost("devices for all containers have no key: use CDI, or an NRI plugin"),
+        Lost("devices for all containers have no equivalent: use CDI, or an NRI plugin"),
     ),
     ("crio/runtime/cdi_spec_dirs", As("containers", "cdi_dirs")),
     (
@@ -162,64 +171,64 @@ pub(super) const RULES: Rules = &[
     ("crio/runtime/hooks_dir", As("hooks", "dirs")),
     (
         "crio/runtime/default_mounts_file",
-        Lost("mounts for all containers have no key: have an NRI plugin add them"),
+        Lost("mounts for all containers have no equivalent: add them with an NRI plugin"),
     ),
     (
         "crio/runtime/absent_mount_sources_to_reject",
-        Lost("directories that are missing are made as the kubelet asks"),
+        Lost("the daemon creates missing directories if the kubelet requests them"),
     ),
     ("crio/runtime/pids_limit", Apart),
     (
         "crio/runtime/log_filter",
-        Lost("the log has levels alone: `log.level`"),
+        Lost("log filters have no equivalent: use `log.level`"),
     ),
     ("crio/runtime/log_size_max", Apart),
     (
         "crio/runtime/log_to_journald",
-        Lost("containers' logs are files alone: have an agent read them"),
+        Lost("container logs are only written to files: use a log agent"),
     ),
     ("crio/runtime/container_exits_dir", Needless(OWN)),
     ("crio/runtime/container_attach_socket_dir", Needless(OWN)),
     (
         "crio/runtime/bind_mount_prefix",
-        Lost("mounts are where they say"),
+        Lost("mount paths are used without a prefix"),
     ),
     (
         "crio/runtime/read_only",
-        Lost("root file systems are as pods say: forbid writable ones by admission"),
+        Lost(
+            "pods choose whether the root filesystem is writable: forbid it with an admission policy",
+        ),
     ),
     ("crio/runtime/log_level", Apart),
     (
         "crio/runtime/uid_mappings",
-        Needless("user namespaces are the kubelet's to say (hostUsers)"),
+        Needless("the kubelet assigns user namespaces (hostUsers)"),
     ),
     (
         "crio/runtime/gid_mappings",
-        Needless("user namespaces are the kubelet's to say (hostUsers)"),
+        Needless("the kubelet assigns user namespaces (hostUsers)"),
     ),
     (
         "crio/runtime/minimum_mappable_uid",
-        Needless("user namespaces are the kubelet's to say (hostUsers)"),
+        Needless("the kubelet assigns user namespaces (hostUsers)"),
     ),
     (
         "crio/runtime/minimum_mappable_gid",
-        Needless("user namespaces are the kubelet's to say (hostUsers)"),
+        Needless("the kubelet assigns user namespaces (hostUsers)"),
     ),
     (
         "crio/runtime/ctr_stop_timeout",
-        Needless("the kubelet says how long"),
+        Needless("the kubelet sets the stop timeout"),
     ),
     ("crio/runtime/drop_infra_ctr", Needless(PAUSE)),
     ("crio/runtime/infra_ctr_cpuset", Needless(PAUSE)),
     (
         "crio/runtime/shared_cpuset",
-        Lost(
-            "processors that pods share by annotation have no counterpart: have an NRI plugin do it",
-        ),
+        Lost("shared processors by annotation have no equivalent: use an NRI plugin"),
     ),
     (
         "crio/runtime/namespaces_dir",
-        Needless("names of namespaces are below `state`"),
+        Needless("namespaces are mounted below `state`"),
     ),
     (
         "crio/runtime/pinns_path",
@@ -227,23 +236,23 @@ pub(super) const RULES: Rules = &[
     ),
     (
         "crio/runtime/enable_criu_support",
-        Needless("checkpoints are made where criu is there"),
+        Needless("checkpoints are enabled if CRIU is installed"),
     ),
     (
         "crio/checkpoint_restore/*",
-        Needless("checkpoints are made where criu is there"),
+        Needless("checkpoints are enabled if CRIU is installed"),
     ),
     (
         "crio/runtime/additional_artifact_stores",
-        Lost("artifacts are in one store: `root`"),
+        Lost("orlop has a single artifact store: `root`"),
     ),
     (
         "crio/runtime/separate_pull_cgroup",
-        Lost("pulls are in the daemon's cgroup: limit that of its unit"),
+        Lost("pulls run in the cgroup of the daemon: set limits in orlop.service"),
     ),
     (
         "crio/runtime/enable_pod_events",
-        Needless("events are always there"),
+        Needless("pod events are always enabled"),
     ),
     ("crio/runtime/default_runtime", As("", "default_runtime")),
     ("crio/runtime/timezone", As("containers", "timezone")),
@@ -257,16 +266,16 @@ pub(super) const RULES: Rules = &[
     ),
     (
         "crio/runtime/disable_hostport_mapping",
-        Lost("host ports are mapped by the network: leave `portmap` out of it"),
+        Lost("the CNI network maps host ports: remove `portmap` from its configuration"),
     ),
     ("crio/runtime/runtimes/*", Apart),
     (
         "crio/runtime/workloads/*",
-        Lost("workloads by annotation have no counterpart: have an NRI plugin do it"),
+        Lost("workloads by annotation have no equivalent: use an NRI plugin"),
     ),
     (
         "crio/image/default_transport",
-        Needless("images come from registries"),
+        Needless("images always come from registries"),
     ),
     ("crio/image/global_auth_file", Apart),
     (
@@ -288,19 +297,21 @@ pub(super) const RULES: Rules = &[
     (
         "crio/image/insecure_registries",
         Lost(
-            "name each in a hosts.toml with `skip_verify`, or in registries.conf: docs/registries.md",
+            "create a hosts.toml with `skip_verify` for each, or list them in registries.conf: \
+             docs/guides/registries.md",
         ),
     ),
     (
         "crio/image/registries",
         Lost(
-            "name them in registries.conf as unqualified-search-registries, and that in `images.registries_conf`",
+            "list them as unqualified-search-registries in registries.conf, and set \
+             `images.registries_conf` to that file",
         ),
     ),
     ("crio/image/image_volumes", Apart),
     (
         "crio/image/big_files_temporary_dir",
-        Needless("downloads are kept below `root`"),
+        Needless("downloads are stored below `root`"),
     ),
     (
         "crio/image/auto_reload_registries",
@@ -312,15 +323,18 @@ pub(super) const RULES: Rules = &[
     ),
     (
         "crio/image/oci_artifact_mount_support",
-        Needless("artifacts are mounted always: docs/images.md"),
+        Needless("artifact mounts are always enabled: docs/guides/images.md"),
     ),
     (
         "crio/image/short_name_mode",
-        Needless("registries.conf says it: `short-name-mode`"),
+        Needless("set `short-name-mode` in registries.conf"),
     ),
     (
         "crio/network/cni_default_network",
-        Lost("the first file of `network.conf_dir` decides: give the network that name"),
+        Lost(
+            "the first file in `network.conf_dir` is the network: rename the file of this network \
+             accordingly",
+        ),
     ),
     ("crio/network/cni_status_grace_period", Apart),
     ("crio/network/network_dir", As("network", "conf_dir")),
@@ -331,19 +345,19 @@ pub(super) const RULES: Rules = &[
     ("crio/metrics/metrics_key", As("metrics", "tls_key")),
     (
         "crio/metrics/metrics_collectors",
-        Needless("all of orlop's metrics are always there"),
+        Needless("all metrics of orlop are always enabled"),
     ),
     (
         "crio/metrics/*",
-        Lost("set `metrics.listen` to the address that is asked"),
+        Lost("set `metrics.listen` to the address of the endpoint"),
     ),
     (
         "crio/tracing/enable_tracing",
-        Lost("name the collector in `traces.otlp`"),
+        Lost("set `traces.otlp` to the address of the collector"),
     ),
     (
         "crio/tracing/*",
-        Needless("`traces.otlp` names the collector"),
+        Needless("`traces.otlp` sets the collector"),
     ),
     ("crio/nri/enable_nri", As("nri", "enable")),
     ("crio/nri/nri_listen", As("nri", "socket")),
@@ -366,10 +380,7 @@ pub(super) const RULES: Rules = &[
     ),
     (
         "crio/nri/*",
-        Lost("set the key of [nri] that says it: docs/nri.md"),
+        Lost("set the matching key of [nri]: docs/guides/nri.md"),
     ),
-    (
-        "crio/stats/*",
-        Needless("figures are read when they are asked for"),
-    ),
+    ("crio/stats/*", Needless("statistics are read on request")),
 ];

@@ -16,7 +16,7 @@ use super::rule::{Rules, apply, not_said, note, unfit};
 use super::{Machine, Outcome, Plan};
 use crate::{Error, Result};
 
-const OWN: &str = "the engine's own affair";
+const OWN: &str = "this setting is internal to the Docker Engine";
 const SOCKET: &str = "orlop listens on its own socket";
 
 pub(super) const RULES: Rules = &[
@@ -33,16 +33,16 @@ pub(super) const RULES: Rules = &[
     ("cdi-spec-dirs", As("containers", "cdi_dirs")),
     (
         "metrics-addr",
-        Lost("set `metrics.listen`: one for other machines needs TLS and somebody who may ask"),
+        Lost("set `metrics.listen`: an address for other machines needs TLS and authentication"),
     ),
     ("default-shm-size", Apart),
     (
         "seccomp-profile",
-        Lost("the default profile is built in: name your own in pods (localhostProfile)"),
+        Lost("the default profile is built in: select your own profile in pods (localhostProfile)"),
     ),
     (
         "userns-remap",
-        Lost("user namespaces are the kubelet's to say: set hostUsers: false in pods"),
+        Lost("the kubelet assigns user namespaces: set hostUsers: false in pods"),
     ),
     (
         "no-new-privileges",
@@ -50,17 +50,20 @@ pub(super) const RULES: Rules = &[
     ),
     (
         "selinux-enabled",
-        Needless("labels are applied wherever the kernel has SELinux"),
+        Needless("SELinux labels are always applied if the kernel has SELinux"),
     ),
     (
         "init",
         Lost(
-            "containers have no init of the runtime's: use shareProcessNamespace, or an image with one",
+            "orlop adds no init process to containers: use shareProcessNamespace, or an image with \
+             an init process",
         ),
     ),
     (
         "log-driver",
-        Lost("logs are the kubelet's files: have an agent read /var/log/containers"),
+        Lost(
+            "container logs are files of the kubelet: use a log agent that reads /var/log/containers",
+        ),
     ),
     (
         "log-opts/*",
@@ -68,80 +71,81 @@ pub(super) const RULES: Rules = &[
     ),
     (
         "live-restore",
-        Needless("containers always go on without the daemon"),
+        Needless("containers always keep running without the daemon"),
     ),
     (
         "storage-driver",
-        Needless("layers are directories or EROFS: `images.store`"),
+        Needless("layers are directories or EROFS images: `images.store`"),
     ),
     (
         "storage-opts",
-        Lost("quotas of containers have no counterpart: set limits of ephemeral-storage"),
+        Lost("container quotas have no equivalent: set limits of ephemeral-storage"),
     ),
     (
         "hosts",
         Needless(
-            "orlop listens on its own socket: give the kubelet --container-runtime-endpoint=unix:///run/orlop/orlop.sock",
+            "orlop listens on its own socket: start the kubelet with \
+             --container-runtime-endpoint=unix:///run/orlop/orlop.sock",
         ),
     ),
     (
         "proxies/*",
-        Lost("set HTTP_PROXY, HTTPS_PROXY and NO_PROXY in a drop-in of orlop's unit"),
+        Lost("set HTTP_PROXY, HTTPS_PROXY and NO_PROXY in a drop-in of orlop.service"),
     ),
     (
         "http-proxy",
-        Lost("set HTTP_PROXY in a drop-in of orlop's unit"),
+        Lost("set HTTP_PROXY in a drop-in of orlop.service"),
     ),
     (
         "https-proxy",
-        Lost("set HTTPS_PROXY in a drop-in of orlop's unit"),
+        Lost("set HTTPS_PROXY in a drop-in of orlop.service"),
     ),
     (
         "no-proxy",
-        Lost("set NO_PROXY in a drop-in of orlop's unit"),
+        Lost("set NO_PROXY in a drop-in of orlop.service"),
     ),
-    ("cgroup-parent", Needless("the kubelet says where pods are")),
-    ("dns", Needless("the kubelet says what resolves names")),
-    ("dns-opts", Needless("the kubelet says what resolves names")),
     (
-        "dns-search",
-        Needless("the kubelet says what resolves names"),
+        "cgroup-parent",
+        Needless("the kubelet sets the cgroup of pods"),
     ),
-    ("bip", Needless("pods have networks of CNI")),
-    ("bridge", Needless("pods have networks of CNI")),
-    ("ipv6", Needless("pods have networks of CNI")),
-    ("fixed-cidr", Needless("pods have networks of CNI")),
-    ("fixed-cidr-v6", Needless("pods have networks of CNI")),
-    (
-        "default-address-pools",
-        Needless("pods have networks of CNI"),
-    ),
-    ("mtu", Needless("pods have networks of CNI")),
-    ("iptables", Needless("pods have networks of CNI")),
-    ("ip6tables", Needless("pods have networks of CNI")),
-    ("ip-forward", Needless("pods have networks of CNI")),
-    ("ip-masq", Needless("pods have networks of CNI")),
-    ("userland-proxy", Needless("pods have networks of CNI")),
-    ("icc", Needless("pods have networks of CNI")),
+    ("dns", Needless("the kubelet configures DNS")),
+    ("dns-opts", Needless("the kubelet configures DNS")),
+    ("dns-search", Needless("the kubelet configures DNS")),
+    ("bip", Needless("pods use CNI networks")),
+    ("bridge", Needless("pods use CNI networks")),
+    ("ipv6", Needless("pods use CNI networks")),
+    ("fixed-cidr", Needless("pods use CNI networks")),
+    ("fixed-cidr-v6", Needless("pods use CNI networks")),
+    ("default-address-pools", Needless("pods use CNI networks")),
+    ("mtu", Needless("pods use CNI networks")),
+    ("iptables", Needless("pods use CNI networks")),
+    ("ip6tables", Needless("pods use CNI networks")),
+    ("ip-forward", Needless("pods use CNI networks")),
+    ("ip-masq", Needless("pods use CNI networks")),
+    ("userland-proxy", Needless("pods use CNI networks")),
+    ("icc", Needless("pods use CNI networks")),
     ("containerd", Needless(OWN)),
     ("containerd-namespace", Needless(OWN)),
     ("exec-root", Apart),
     ("pidfile", Needless(OWN)),
     (
         "group",
-        Needless("orlop's socket is root's: name a group in `grpc.group`"),
+        Needless("the socket of orlop belongs to root: set a group in `grpc.group`"),
     ),
     ("features/*", Needless(OWN)),
-    ("builder/*", Needless("orlop builds no images")),
+    ("builder/*", Needless("orlop does not build images")),
     ("experimental", Needless(OWN)),
-    ("max-concurrent-uploads", Needless("orlop pushes no images")),
+    (
+        "max-concurrent-uploads",
+        Needless("orlop does not push images"),
+    ),
     (
         "max-download-attempts",
-        Needless("downloads are tried again while something comes"),
+        Needless("downloads are retried as long as they make progress"),
     ),
     (
         "shutdown-timeout",
-        Needless("containers always go on without the daemon"),
+        Needless("containers always keep running without the daemon"),
     ),
     ("tls", Needless(SOCKET)),
     ("tlsverify", Needless(SOCKET)),
@@ -179,7 +183,7 @@ pub fn docker_plan(
         let outcome = match path.as_slice() {
             ["data-root"] => {
                 plan.root = line.text().map(PathBuf::from);
-                Outcome::Needless("orlop keeps its own: `root`".to_owned())
+                Outcome::Needless("orlop has its own directory: `root`".to_owned())
             }
             ["exec-root"] => {
                 plan.state = line.text().map(PathBuf::from);
@@ -290,9 +294,9 @@ fn runtime(
         }
         ["runtimeArgs"] if !line.is_nothing() => plan.set(&table, "args", line.value.clone()),
         _ if line.is_nothing() => not_said(),
-        _ => {
-            Outcome::Lost("make a runtime of `kind = \"shim\"` of it: docs/runtimes.md".to_owned())
-        }
+        _ => Outcome::Lost(
+            "define a runtime of `kind = \"shim\"` for it: docs/guides/runtimes.md".to_owned(),
+        ),
     }
 }
 

@@ -32,7 +32,7 @@ impl Registries {
             _ if line.is_nothing() => not_said(),
             Some(file) if are_all => Outcome::Taken(target.join(file).display().to_string()),
             _ => Outcome::Lost(format!(
-                "a mirror here is no address of HTTP: name it in the hosts.toml of {}",
+                "a mirror is not an HTTP address: add it to the hosts.toml of {}",
                 HUB.0
             )),
         }
@@ -45,7 +45,7 @@ impl Registries {
             if is_host(host) {
                 self.insecure.insert(host.to_owned());
             } else if text.contains('@') {
-                others.push("one with a login");
+                others.push("(an address with credentials)");
             } else {
                 others.push(text);
             }
@@ -55,8 +55,9 @@ impl Registries {
             _ if line.is_nothing() => not_said(),
             [] => Outcome::Taken(dir),
             others => Outcome::Lost(format!(
-                "{}: only hosts by their name can be insecure, and are in {dir}: give each registry of a range of \
-                 addresses a hosts.toml with `skip_verify`, and `server = \"http://…\"` if it has no TLS",
+                "{}: only host names can be insecure registries, in {dir}: for a range of \
+                 addresses, create a hosts.toml with `skip_verify` for each registry, and with \
+                 `server = \"http://…\"` if it has no TLS",
                 others.join(", ")
             )),
         }

@@ -59,7 +59,7 @@ impl Line {
 }
 
 pub(super) fn read(file: &Path) -> Result<String> {
-    orlop_disk::read_text(file, LARGEST).map_err(|error| Error::at("reading", file, error))
+    orlop_disk::read_text(file, LARGEST).map_err(|error| Error::at("cannot read", file, error))
 }
 
 /// All lines of a text.

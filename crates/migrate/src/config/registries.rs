@@ -54,14 +54,14 @@ pub(super) fn containerd(plan: &mut Plan, machine: Machine<'_>, lines: Vec<Line>
                     (Some(file), true) => taken(&file),
                     (None, _) => unfit(),
                     (_, false) => Outcome::Lost(
-                        "an address here is none of HTTP: name it in the hosts.toml of the registry"
+                        "an address is not an HTTP address: add it to the hosts.toml of the registry"
                             .to_owned(),
                     ),
                 }
             }
             _ if line.is_nothing() => not_said(),
             ["configs", host, "tls", _] if *host == HUB.0 => Outcome::Needless(format!(
-                "images of {} come from {}, and only settings of that are looked at",
+                "images of {} come from {}, and only the settings of that host are used",
                 HUB.0, HUB.1
             )),
             ["configs", host, "tls", key] => {
@@ -77,8 +77,7 @@ pub(super) fn containerd(plan: &mut Plan, machine: Machine<'_>, lines: Vec<Line>
                 match file_of(registry_of(host)) {
                     Some(file) if found.tls(host, key, is_pair, &line.value) => taken(&file),
                     Some(_) if matches!(*key, "cert_file" | "key_file") => Outcome::Lost(
-                        "a client's certificate and its key go together: name both, or none"
-                            .to_owned(),
+                        "a client certificate needs its key: set both or neither".to_owned(),
                     ),
                     _ => unfit(),
                 }
@@ -101,11 +100,10 @@ pub(super) fn containerd(plan: &mut Plan, machine: Machine<'_>, lines: Vec<Line>
                 }
             }
             ["headers", ..] => Outcome::Lost(
-                "name headers in the hosts.toml of each registry: docs/operations.md".to_owned(),
+                "set headers in the hosts.toml of each registry: docs/guides/registries.md"
+                    .to_owned(),
             ),
-            _ => Outcome::Lost(
-                "this key is not known here: see whether the node needs it".to_owned(),
-            ),
+            _ => Outcome::Lost("unknown key: check whether the node needs it".to_owned()),
         };
         note(plan, &line, outcome);
     }

@@ -43,9 +43,7 @@ pub(super) fn apply(plan: &mut Plan, rules: Rules, path: &[&str], line: &Line) -
         Some(Rule::Needless(why)) => Outcome::Needless((*why).to_owned()),
         Some(Rule::Lost(_)) | None if line.is_nothing() => not_said(),
         Some(Rule::Lost(what)) => Outcome::Lost((*what).to_owned()),
-        None => {
-            Outcome::Lost("this key is not known here: see whether the node needs it".to_owned())
-        }
+        None => Outcome::Lost("unknown key: check whether the node needs it".to_owned()),
     };
     note(plan, line, outcome);
     true
@@ -71,11 +69,11 @@ fn take(plan: &mut Plan, (table, key): (&str, &str), line: &Line, value: Value) 
 }
 
 pub(super) fn not_said() -> Outcome {
-    Outcome::Needless("nothing is set".to_owned())
+    Outcome::Needless("the setting is empty".to_owned())
 }
 
 pub(super) fn unfit() -> Outcome {
-    Outcome::Lost("the value is of no kind that is known here: set the key by hand".to_owned())
+    Outcome::Lost("the value has an unsupported type: set the key manually".to_owned())
 }
 
 fn fits(pattern: &str, path: &[&str]) -> bool {

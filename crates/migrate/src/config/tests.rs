@@ -463,7 +463,10 @@ capabilities = ["pull", "resolve"]
     let Outcome::Lost(why) = &plan.notes.last().unwrap().outcome else {
         unreachable!("it was looked at above");
     };
-    assert!(why.starts_with("one with a login, 10.0.0.0/8: "), "{why}");
+    assert!(
+        why.starts_with("(an address with credentials), 10.0.0.0/8: "),
+        "{why}"
+    );
     assert!(!written(&plan)["images"].as_table().unwrap().is_empty());
 }
 

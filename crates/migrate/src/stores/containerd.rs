@@ -62,7 +62,7 @@ fn names(database: &Path, namespace: &str) -> Result<Option<Names>> {
         }
     }
     let what = database.display().to_string();
-    let why = "it is being changed all the time: stop containerd, and try again";
+    let why = "the database changes during the read: stop containerd, and try again";
     Err(Error::invalid(what, why))
 }
 
@@ -135,7 +135,7 @@ pub(super) fn image(content: &Path, top: &Digest, names: &[String]) -> Result<Ar
         let size = bytes.len() as u64;
         read += size;
         if read > MOST_BYTES {
-            let why = "its manifests are larger than what is read of them";
+            let why = "its manifests are too large";
             return Err(Error::invalid(top.to_string(), why));
         }
         let parsed = parse(&digest, &bytes)?;
@@ -170,12 +170,12 @@ pub(super) fn image(content: &Path, top: &Digest, names: &[String]) -> Result<Ar
     match (whole, missing) {
         (0, Some(lost)) => Err(Error::invalid(
             lost,
-            "is not here any more: containerd has discarded the archives of layers \
-             (discard_unpacked_layers), and the image has to be pulled",
+            "is missing: containerd discarded the compressed layers (discard_unpacked_layers); \
+             pull the image again",
         )),
         (0, None) => Err(Error::invalid(
             top.to_string(),
-            "none of its manifests is here: it has to be pulled",
+            "all its manifests are missing: pull the image again",
         )),
         _ => Ok(archive),
     }

@@ -54,10 +54,10 @@ pub fn docker_images(root: &Path, containerd: Option<&Path>) -> Result<Vec<Store
         Err(error) if error.kind() == std::io::ErrorKind::NotFound && !images.is_empty() => {
             return Ok(images);
         }
-        Err(error) => return Err(Error::at("listing", &dir, error)),
+        Err(error) => return Err(Error::at("cannot list", &dir, error)),
     };
     for driver in drivers {
-        let driver = driver.map_err(|error| Error::at("listing", &dir, error))?;
+        let driver = driver.map_err(|error| Error::at("cannot list", &dir, error))?;
         if driver.path().join("repositories.json").is_file() {
             let name = driver.file_name().to_string_lossy().into_owned();
             images.extend(of_driver(root, &name)?);
@@ -104,7 +104,7 @@ struct Store {
 fn image(store: &Store, id: &str, names: &[String]) -> Result<Archive> {
     let (root, driver) = (store.root.as_path(), store.driver.as_str());
     let dir = root.join("image").join(driver);
-    let digest = Digest::parse(id).ok_or_else(|| Error::invalid(id, "it is no digest"))?;
+    let digest = Digest::parse(id).ok_or_else(|| Error::invalid(id, "it is not a valid digest"))?;
     let config = document(&dir.join("imagedb/content/sha256").join(digest.digits()))?;
     let parsed: Config =
         serde_json::from_slice(&config).map_err(|error| Error::invalid(id, error))?;
@@ -135,7 +135,7 @@ fn image(store: &Store, id: &str, names: &[String]) -> Result<Archive> {
                     files,
                     &store.lengths,
                 )
-                .map_err(|error| Error::at("reading the layer", &record, error))?;
+                .map_err(|error| Error::at("cannot read the layer", &record, error))?;
         }
         layers.push(name);
     }
@@ -152,14 +152,14 @@ fn files_of(root: &Path, driver: &str, cache: &str) -> Result<PathBuf> {
             .bytes()
             .all(|b| b.is_ascii_alphanumeric() || b == b'-')
     {
-        return Err(Error::invalid("a layer", "it has no name on disk"));
+        return Err(Error::invalid("a layer", "it has no directory name"));
     }
     let dir = match driver {
         "overlay2" | "fuse-overlayfs" => root.join(driver).join(cache).join("diff"),
         "vfs" => root.join("vfs/dir").join(cache),
         "btrfs" => root.join("btrfs/subvolumes").join(cache),
         other => {
-            let why = "its layers are no directories: the image has to be pulled";
+            let why = "its layers are not directories: pull the image again";
             return Err(Error::invalid(format!("the storage driver {other}"), why));
         }
     };

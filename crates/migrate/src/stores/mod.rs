@@ -63,7 +63,7 @@ fn list<T: DeserializeOwned>(path: &Path) -> Result<T> {
 
 fn read(path: &Path, most: u64) -> Result<Vec<u8>> {
     let read = regular::open_file(path).and_then(|file| orlop_disk::read_whole(file, most));
-    read.map_err(|error| Error::at("reading", path, error))
+    read.map_err(|error| Error::at("cannot read", path, error))
 }
 
 /// How many images a database of containerd's names.

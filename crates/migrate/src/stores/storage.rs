@@ -51,9 +51,9 @@ struct Descriptor {
 /// The images below `root`, of whichever storage driver.
 pub fn storage_images(root: &Path) -> Result<Vec<StoredImage>> {
     let mut images = Vec::new();
-    let entries = fs::read_dir(root).map_err(|error| Error::at("listing", root, error))?;
+    let entries = fs::read_dir(root).map_err(|error| Error::at("cannot list", root, error))?;
     for entry in entries {
-        let entry = entry.map_err(|error| Error::at("listing", root, error))?;
+        let entry = entry.map_err(|error| Error::at("cannot list", root, error))?;
         let name = entry.file_name().to_string_lossy().into_owned();
         if let Some(driver) = name.strip_suffix("-images")
             && entry.path().join("images.json").is_file()
@@ -119,7 +119,7 @@ impl Store {
             serde_json::from_slice(&bytes).map_err(|e| wrong(&e.to_string()))?;
         let Some(config) = manifest.config.and_then(|it| Digest::parse(&it.digest)) else {
             return Err(wrong(
-                "its manifest is of an old kind that names no configuration: it has to be pulled",
+                "its manifest has an old format without a configuration: pull the image again",
             ));
         };
         let top = Digest::of(&bytes);
@@ -134,22 +134,20 @@ impl Store {
         archive.bytes(config.blob_path(), document(&dir.join(name))?);
         let chain = self.chain(&image.layer).map_err(|why| wrong(&why))?;
         if chain.len() != manifest.layers.len() {
-            return Err(wrong("it has not all layers that its manifest names"));
+            return Err(wrong("some layers of its manifest are missing"));
         }
         for layer in chain {
             let diff_id = Digest::parse(&layer.diff_digest).ok_or_else(|| {
-                wrong(
-                    "the archive of a layer was never hashed (a partial pull): it has to be pulled",
-                )
+                wrong("a layer has no digest (partial pull): pull the image again")
             })?;
-            let id = plain(&layer.id).ok_or_else(|| wrong("a layer has no name on disk"))?;
+            let id = plain(&layer.id).ok_or_else(|| wrong("a layer has no directory name"))?;
             if !archive.has(&diff_id.blob_path()) {
                 let records = self.root.join(format!("{}-layers", self.driver));
                 let records = records.join(format!("{id}.tar-split.gz"));
                 let shown = records.clone();
                 archive
                     .layer(diff_id.blob_path(), records, self.files(id)?, &self.lengths)
-                    .map_err(|error| Error::at("reading the layer", &shown, error))?;
+                    .map_err(|error| Error::at("cannot read the layer", &shown, error))?;
             }
         }
         Ok(archive)
@@ -160,7 +158,7 @@ impl Store {
         let (mut chain, mut next) = (Vec::new(), top);
         while !next.is_empty() {
             let layer = self.layers.get(next);
-            let layer = layer.ok_or_else(|| format!("its layer {next:?} is not here"))?;
+            let layer = layer.ok_or_else(|| format!("its layer {next:?} is missing"))?;
             if chain.len() == MOST_LAYERS {
                 return Err("it has too many layers".to_owned());
             }
@@ -177,7 +175,7 @@ impl Store {
             "vfs" => self.root.join("vfs/dir").join(id),
             "btrfs" => self.root.join("btrfs/subvolumes").join(id),
             other => {
-                let why = "its layers are no directories: the image has to be pulled";
+                let why = "its layers are not directories: pull the image again";
                 return Err(Error::invalid(format!("the storage driver {other}"), why));
             }
         };
@@ -188,7 +186,7 @@ impl Store {
 fn manifest(dir: &Path, image: &Image) -> Result<Vec<u8>> {
     let id = plain(&image.id).ok_or_else(|| {
         let what = format!("the image {}", image.id);
-        Error::invalid(what, "it has no name on disk")
+        Error::invalid(what, "it has no directory name")
     })?;
     document(&dir.join(id).join("manifest"))
 }

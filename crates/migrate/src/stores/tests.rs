@@ -86,7 +86,7 @@ fn manifests_are_read_within_a_limit_and_not_held() {
     let many = index(17, 4 << 20);
     let error = containerd::image(dir.path(), &many, &[]).unwrap_err();
     assert!(
-        error.to_string().contains("manifests are larger"),
+        error.to_string().contains("manifests are too large"),
         "{error}"
     );
 }

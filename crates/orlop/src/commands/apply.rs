@@ -18,7 +18,7 @@ const LARGEST: u64 = 10 << 20;
 /// What to take in.
 #[derive(Debug, clap::Args)]
 pub(crate) struct ApplyArgs {
-    /// A manifest, or a directory of them; - is the standard input
+    /// Manifest file, or a directory of manifests; - is standard input
     #[arg(short, long, value_name = "PATH", required = true)]
     filename: Vec<PathBuf>,
 
@@ -61,7 +61,7 @@ pub(super) fn manifests(paths: &[PathBuf]) -> anyhow::Result<Vec<PathBuf>> {
             }
         }
         if within.is_empty() {
-            bail!("there is no *.yaml, *.yml or *.json in {}", path.display());
+            bail!("no *.yaml, *.yml or *.json files in {}", path.display());
         }
         within.order();
         files.extend(within);

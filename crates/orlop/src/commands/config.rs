@@ -22,26 +22,26 @@ use crate::serve::{DaemonArgs, admin_client};
 /// What to do with the configuration.
 #[derive(Debug, Subcommand)]
 pub(crate) enum ConfigCommand {
-    /// Print a file with every key, its default and what it does
+    /// Print a configuration file with all keys, their defaults and descriptions
     Default,
     /// Print the reference of all keys, in Markdown
     #[command(hide = true)]
     Reference,
-    /// Print the values in force and where each comes from
+    /// Print the effective values and their origins
     Show(FileArgs),
-    /// Name everything that is wrong with the configuration
+    /// Check the configuration and print all errors
     Check(FileArgs),
-    /// Bring files that were written for an earlier version up to date
+    /// Convert configuration files of an earlier version
     Migrate(MigrateArgs),
-    /// Have a running daemon read its configuration again
+    /// Reload the configuration of the running daemon
     Reload(DaemonArgs),
 }
 
 /// The configuration in question.
 #[derive(Debug, Args)]
 pub(crate) struct FileArgs {
-    /// The configuration file; its drop-ins are FILE.d/*.toml
-    /// [default: /etc/orlop/config.toml, where it exists]
+    /// Configuration file; its drop-ins are FILE.d/*.toml [default: /etc/orlop/config.toml, if it
+    /// exists]
     #[arg(long, value_name = "FILE")]
     config: Option<PathBuf>,
 }
@@ -51,7 +51,8 @@ pub(crate) struct FileArgs {
 pub(crate) struct MigrateArgs {
     #[command(flatten)]
     files: FileArgs,
-    /// Write the files; as they were they are kept as FILE.before. Otherwise only tell
+    /// Write the converted files and keep the originals as FILE.before; without it, only print the
+    /// changes
     #[arg(long)]
     write: bool,
 }
@@ -80,7 +81,9 @@ impl ConfigCommand {
 
 fn check(args: FileArgs) -> anyhow::Result<ExitCode> {
     match load(&Location::new(args.config), &Flags::default()) {
-        Ok(loaded) if loaded.files.is_empty() => print("no files, all defaults\n")?,
+        Ok(loaded) if loaded.files.is_empty() => {
+            print("no configuration files: all keys have their defaults\n")?;
+        }
         Ok(loaded) => {
             for file in &loaded.files {
                 print(&format!("{}: valid\n", file.display()))?;
@@ -105,7 +108,7 @@ fn migrate_all(args: &MigrateArgs) -> anyhow::Result<ExitCode> {
         let name = file.display();
         let text = read(&file).with_context(|| format!("{name}: cannot read the file"))?;
         let Some(migrated) = migrate(&text, EARLIER) else {
-            say!("{name}: no TOML: `orlop config check` tells the line");
+            say!("{name}: not valid TOML: `orlop config check` shows the line");
             is_left = true;
             continue;
         };
@@ -146,15 +149,15 @@ fn replace(file: &Path, before: &str, text: &str) -> anyhow::Result<()> {
     let outlives = Outlives::PowerCut;
     write_new_file(&kept, mode, outlives, before.as_bytes()).with_context(|| {
         format!(
-            "keeping the file as {}: take that away first, nothing was changed",
+            "cannot keep the original file as {}: remove that file first; nothing was changed",
             kept.display()
         )
     })?;
     write_file(file, mode, outlives, text.as_bytes())
-        .with_context(|| format!("writing {}", file.display()))?;
+        .with_context(|| format!("cannot write {}", file.display()))?;
     for written in [file, &kept] {
         std::os::unix::fs::chown(written, Some(meta.uid()), Some(meta.gid()))
-            .with_context(|| format!("giving {} to its owner", written.display()))?;
+            .with_context(|| format!("cannot set the owner of {}", written.display()))?;
     }
     Ok(())
 }

@@ -13,11 +13,12 @@ use profile::ProfileArgs;
 /// What is looked at.
 #[derive(Debug, Subcommand)]
 pub(crate) enum DebugCommand {
-    /// Show what is in work and what it waits for: calls with their steps, pulls, plugins, threads; as JSON
+    /// Print running work of the daemon and what it waits for: calls, pulls, plugins, threads; as
+    /// JSON
     Tasks(DaemonArgs),
-    /// Show who holds the daemon's memory: mappings, the allocator, and what is kept, as JSON
+    /// Print the memory usage of the daemon: mappings, allocator and data structures; as JSON
     Memory(DaemonArgs),
-    /// Write down where the daemon's processor time goes, function by function
+    /// Record a CPU profile of the daemon
     Profile(ProfileArgs),
 }
 

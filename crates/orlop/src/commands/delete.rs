@@ -12,7 +12,7 @@ use super::node::socket::{AgentArgs, encoded};
 /// What to end.
 #[derive(Debug, clap::Args)]
 pub(crate) struct DeleteArgs {
-    /// Objects: pod NAME…, or pod/NAME…
+    /// Objects to delete: pod NAME…, or pod/NAME…
     #[arg(
         value_name = "OBJECT",
         required_unless_present = "filename",
@@ -20,11 +20,11 @@ pub(crate) struct DeleteArgs {
     )]
     objects: Vec<String>,
 
-    /// All that a manifest, or a directory of them, names; - is the standard input
+    /// Delete all objects of a manifest file or a directory of manifests; - is standard input
     #[arg(short, long, value_name = "PATH")]
     filename: Vec<PathBuf>,
 
-    /// The namespace of the objects
+    /// Namespace of the objects
     #[arg(short, long, value_name = "NAME", default_value = "default")]
     namespace: String,
 
@@ -73,13 +73,13 @@ fn named(objects: &[String]) -> anyhow::Result<Vec<(String, String)>> {
         for object in objects {
             match object.split_once('/') {
                 Some((kind, name)) => pairs.push((kind_of(kind), name.to_owned())),
-                None => bail!("`{object}` is not of the form KIND/NAME, as the others are"),
+                None => bail!("`{object}` is not in the form KIND/NAME like the other arguments"),
             }
         }
         return Ok(pairs);
     }
     if objects.len() < 2 {
-        bail!("name what to delete: `{first} NAME`, or `{first}/NAME`");
+        bail!("no object name given: write `{first} NAME` or `{first}/NAME`");
     }
     let names = objects[1..].iter();
     Ok(names.map(|name| (kind_of(first), name.clone())).collect())

@@ -13,7 +13,7 @@ pub(crate) struct LogLevelArgs {
     #[command(flatten)]
     daemon: DaemonArgs,
 
-    /// The new level, or one per module as in info,orlop_image=debug
+    /// New log level, or one level per module as in info,orlop_image=debug
     level: Option<LevelFilter>,
 }
 

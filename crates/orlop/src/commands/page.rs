@@ -17,7 +17,7 @@ use crate::serve::pages;
 /// Whether and where the page is served.
 #[derive(Debug, Default, Clone, clap::Args)]
 pub(in crate::commands) struct PageFlags {
-    /// Serve the node as pages of a browser, at this address of this machine, and say where
+    /// Serve the web page of the node at this address, and print its URL
     #[arg(
         long,
         value_name = "ADDRESS",
@@ -73,7 +73,7 @@ impl PageFlags {
         };
         let listener = Listener::tcp(address)
             .with_context(|| format!("cannot listen on {address}"))
-            .context("cannot serve the page")?;
+            .context("cannot serve the web page")?;
         let dir = dir.to_path_buf();
         Ok(Some(Place { listener, dir }))
     }
@@ -88,7 +88,7 @@ impl Place {
         settings: Option<String>,
     ) -> anyhow::Result<Page> {
         let Self { listener, dir } = self;
-        let endpoint = endpoint.parse().context("cannot serve the page")?;
+        let endpoint = endpoint.parse().context("cannot serve the web page")?;
         let options = WebOptions {
             endpoint,
             token: Token::random(),
@@ -96,7 +96,7 @@ impl Place {
             shows_environment: false,
             extras: Some(Arc::new(Known { agent, settings })),
         };
-        let web = Web::new(listener, None, options).context("cannot serve the page")?;
+        let web = Web::new(listener, None, options).context("cannot serve the web page")?;
         let address = web.address();
         let file = pages::note(&web, &dir)?;
         let stop = CancellationToken::new();
@@ -112,7 +112,7 @@ impl Place {
 impl Page {
     /// Where its address is. The address itself is for who reads that file.
     pub(in crate::commands) fn whereabouts(&self) -> String {
-        format!("the page's address is in {}", self.file.display())
+        format!("the address of the web page is in {}", self.file.display())
     }
 
     /// Ends with all who look at it.

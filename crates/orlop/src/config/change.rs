@@ -61,8 +61,8 @@ pub(crate) fn reloaded(old: &Config, new: &Config) -> Result<Config, String> {
     }
     let waiting = changes(old, new).pending.join(", ");
     Err(format!(
-        "it takes a restart, as {waiting} would wait for one, and what rules until then does not go with the \
-         rest: {}",
+        "a restart is required: {waiting} would apply only after a restart, and the current value \
+         conflicts with the new configuration: {}",
         problems.join("; ")
     ))
 }
@@ -129,7 +129,10 @@ mod tests {
         assert_eq!(validate(&new), []);
         // The address waits: without TLS all that it serves would be open.
         let error = reloaded(&old, &new).unwrap_err();
-        assert!(error.contains("streaming.address would wait"), "{error}");
+        assert!(
+            error.contains("streaming.address would apply only after a restart"),
+            "{error}"
+        );
         assert!(error.contains("open to other machines"), "{error}");
     }
 

@@ -23,29 +23,27 @@ pub(crate) enum Became {
 pub(crate) const EARLIER: &[(&str, Became)] = &[
     (
         "containers.apparmor",
-        Became::Nothing("containers are confined wherever the kernel has AppArmor"),
+        Became::Nothing("AppArmor is always enabled if the kernel supports it"),
     ),
     (
         "containers.log_buffer",
-        Became::Nothing(
-            "`containers.log_full` says what becomes of output that its log can't take",
-        ),
+        Became::Nothing("`containers.log_full` replaces it"),
     ),
     (
         "containers.seccomp_profile",
-        Became::Nothing("the default profile is built in; a pod that wants another names it"),
+        Became::Nothing("the default profile is built in; pods can select another profile"),
     ),
     (
         "containers.seccomp_profile_root",
-        Became::Nothing("a kubelet names profiles by their whole paths"),
+        Became::Nothing("the kubelet passes profiles with their full paths"),
     ),
     (
         "containers.selinux",
-        Became::Nothing("containers are labelled wherever the kernel enforces SELinux"),
+        Became::Nothing("SELinux labels are always set if the kernel enforces SELinux"),
     ),
     (
         "containers.stop_timeout",
-        Became::Nothing("who stops a container says how long it has"),
+        Became::Nothing("the client that stops a container sets the timeout"),
     ),
 ];
 
@@ -59,10 +57,10 @@ impl Became {
     /// What is wrong with a file that still has it.
     pub(crate) fn complaint(self) -> String {
         let what = match self {
-            Self::Renamed(name) => format!("is called `{name}` now"),
-            Self::Nothing(why) => format!("is no key any more: {why}"),
+            Self::Renamed(name) => format!("was renamed to `{name}`"),
+            Self::Nothing(why) => format!("was removed: {why}"),
         };
-        format!("{what}; `orlop config migrate` brings the file up to date")
+        format!("{what}; `orlop config migrate` converts the file")
     }
 }
 
@@ -99,7 +97,9 @@ pub(crate) fn migrate(text: &str, earlier: &[(&str, Became)]) -> Option<Migrated
         match became {
             Became::Renamed(to) => {
                 migrated.text.replace_range(key, to);
-                migrated.done.push((line, format!("{name} is called {to}")));
+                migrated
+                    .done
+                    .push((line, format!("renamed {name} to {to}")));
             }
             Became::Nothing(why) => match lines_of(text, &key, &value) {
                 Some(lines) => {
@@ -107,11 +107,11 @@ pub(crate) fn migrate(text: &str, earlier: &[(&str, Became)]) -> Option<Migrated
                     migrated.text.replace_range(lines, &comment);
                     migrated
                         .done
-                        .push((line, format!("{name} is a comment: {why}")));
+                        .push((line, format!("commented out {name}: {why}")));
                 }
                 None => migrated.left.push((
                     line,
-                    format!("{name} shares its line with others: take it out by hand ({why})"),
+                    format!("{name} shares its line with other keys: remove it manually ({why})"),
                 )),
             },
         }

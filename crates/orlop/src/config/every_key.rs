@@ -343,6 +343,6 @@ fn every_live_key_reaches_the_engine() {
             set(&mut changed, BASE, |it| it != name);
         }
         assert_ne!(changed, base, "{name}");
-        assert!(told(&changed) != before, "{name} is not told to the engine");
+        assert!(told(&changed) != before, "{name} does not reach the engine");
     }
 }

@@ -105,7 +105,7 @@ impl Args for Flags {
         let bind = Arg::new(BIND)
             .long(BIND)
             .value_name("ADDRESS:PORT")
-            .help("Where exec, attach and port-forward sessions are served [default: 127.0.0.1:0]")
+            .help("Address of the streaming server for exec, attach and port-forward [default: 127.0.0.1:0]")
             .value_parser(|text: &str| socket_address(text).map(|_| text.to_owned()))
             .help_heading(DOCKER);
         let (docker, others): (Vec<_>, Vec<_>) = all()

@@ -141,7 +141,7 @@ impl Reader {
 
     fn runtimes(&mut self, source: &Source<'_>, value: &Spanned<DeValue<'_>>) {
         let Some(runtimes) = value.get_ref().as_table() else {
-            let message = "must hold one table per runtime: [runtimes.NAME]".to_owned();
+            let message = "must contain one table per runtime: [runtimes.NAME]".to_owned();
             return self.problem(
                 source.at(value.span().start),
                 Some(RUNTIMES.to_owned()),

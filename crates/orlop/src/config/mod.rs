@@ -2,7 +2,7 @@
 //!
 //! [`schema`] declares every key once, with its type, default and
 //! documentation, and the flag that sets it. Reading, the daemon's flags, `config default`,
-//! `config show`, `docs/configuration.md` and the difference at a reload all follow from it.
+//! `config show`, `docs/reference/configuration.md` and the difference at a reload all follow from it.
 
 mod change;
 mod earlier;

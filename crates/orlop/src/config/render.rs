@@ -14,9 +14,9 @@ const RUNTIME_NAME: &str = "name";
 /// A file with every key at its default, commented out and documented.
 pub(crate) fn default_file() -> String {
     let mut out = String::from(
-        "# orlop's configuration, all keys at their defaults.\n\
-         # Remove the `#` before a key to change it; drop-ins in config.toml.d/*.toml come later\n\
-         # and win. `orlop config check` looks a change over, SIGHUP has the daemon read it.\n",
+        "# Configuration of orlop, with the default value of each key.\n# To change a key, remove \
+         the `#` before it. Drop-ins in config.toml.d/*.toml take precedence\n# over this file. \
+         Check changes with `orlop config check`; apply them with `orlop config reload`.\n",
     );
     for_each_table(&Config::default(), |table, section| {
         out.push('\n');
@@ -75,16 +75,16 @@ fn values(config: &Config, origin: impl Fn(&str) -> Option<String>) -> String {
     out
 }
 
-/// `docs/configuration.md`.
+/// `docs/reference/configuration.md`.
 pub(crate) fn reference() -> String {
     let mut out = String::from(include_str!("reference_head.md"));
     for_each_table(&Config::default(), |table, section| {
         let _ = match table {
-            "" => writeln!(out, "\n## Above all tables\n"),
+            "" => writeln!(out, "\n## Top-level keys\n"),
             table => writeln!(out, "\n## `[{table}]`\n"),
         };
         let _ = writeln!(out, "{}\n", paragraph(section.doc()));
-        out.push_str("| key | type | default | what it does |\n|---|---|---|---|\n");
+        out.push_str("| key | type | default | description |\n|---|---|---|---|\n");
         for Key {
             name,
             doc,

@@ -82,82 +82,85 @@ pub(super) fn is_live(table: &str, backend: Backend) -> bool {
 }
 
 /// The heading of flags that make sense with one backend.
-pub(super) const DOCKER: &str = "With the docker backend";
+pub(super) const DOCKER: &str = "Docker backend";
 
 section! {
-    /// Keys above all tables: where the daemon keeps things and what it is made of.
+    /// Top-level keys: the directories of the daemon, its backend and its threads.
     Daemon {
-        /// What must survive a reboot: images, the records of pods and containers,
-        /// their writable layers. One daemon per directory.
+        /// Persistent data: images, the records of pods and containers, and their writable layers.
+        /// Must survive a reboot. Each daemon needs its own directory.
         root: AbsolutePath = built_in("/var/lib/orlop") => restart
-            @ flag("root", "DIR", "Where images and the records of pods are kept [default: /var/lib/orlop]"),
-        /// What must not survive a reboot: sockets, keepers' directories, namespaces.
-        /// Belongs on a tmpfs.
+            @ flag("root", "DIR", "Directory for persistent data: images and the records of pods [default: /var/lib/orlop]"),
+        /// Runtime data: sockets, directories of keepers, namespaces. Must not survive a reboot;
+        /// use a tmpfs.
         state: AbsolutePath = built_in("/run/orlop") => restart
-            @ flag("state", "DIR", "Where sockets and whatever ends with a reboot are kept [default: /run/orlop]"),
-        /// Who runs the pods: orlop itself, or the Docker Engine of this host.
+            @ flag("state", "DIR", "Directory for runtime data: sockets and other files that do not survive a reboot [default: /run/orlop]"),
+        /// The backend that runs the pods: orlop itself (`native`) or the Docker Engine of this
+        /// host (`docker`).
         backend: Backend = Backend::Native => restart
-            @ flag("backend", "NAME", "Who runs the pods: native or docker [default: native]"),
-        /// The runtime of a pod that asks for none. Empty: the first of orlop-run, crun and runc
-        /// that works on this host.
+            @ flag("backend", "NAME", "Backend that runs the pods: native or docker [default: native]"),
+        /// The runtime of a pod that does not request one. Empty: the first of orlop-run, crun and
+        /// runc that has a table, or else the first of them that works on this host.
         default_runtime: Option<String> = None => live,
-        /// Who makes the control groups of pods. `auto` takes systemd where it is the
-        /// init of a host with cgroup v2, and the file system elsewhere.
+        /// The cgroup driver. `auto` selects systemd if systemd is the init system of a host with
+        /// cgroup v2, else cgroupfs.
         cgroup_driver: Option<CgroupDriver> = None => restart
-            @ flag("cgroup-driver", "DRIVER", "What the engine's cgroup driver must be: systemd or cgroupfs [default: what it is]").below(DOCKER),
-        /// Threads that serve requests. 0: one per processor, but two at least and four
-        /// at most.
+            @ flag("cgroup-driver", "DRIVER", "Required cgroup driver of the Docker Engine: systemd or cgroupfs [default: the current one]").below(DOCKER),
+        /// Number of threads that serve requests. 0: one per processor, but at least two and at
+        /// most four.
         worker_threads: u16 = 0 => restart,
     }
 }
 
 section! {
-    /// The CRI endpoint that the kubelet and clients talk to.
+    /// The CRI endpoint of the kubelet and other clients.
     Grpc {
-        /// The sockets to listen on. Sockets passed by systemd replace them.
+        /// The unix sockets to listen on. Sockets passed by systemd replace them.
         listen: Vec<SocketPath> = vec![built_in("/run/orlop/orlop.sock")] => restart
-            @ flag("listen", "SOCKET", "The unix socket to serve the CRI on; may be given more than once [default: unix:///run/orlop/orlop.sock]").alias("container-runtime-endpoint"),
-        /// The group that may use the sockets besides root: whoever is in it owns the
-        /// node. Empty: root's own group.
+            @ flag("listen", "SOCKET", "Unix socket to serve the CRI on; can be repeated [default: unix:///run/orlop/orlop.sock]").alias("container-runtime-endpoint"),
+        /// The group that may use the sockets, in addition to root. Its members have full control
+        /// of the node. Empty: the group of root.
         group: Option<Group> = None => restart,
-        /// The largest message taken or sent.
+        /// Maximum size of a message that the daemon receives or sends.
         max_message_size: ByteSize = ByteSize::mib(16) => restart,
-        /// Connections served at once. A further one takes the place of one without a call: first of one that
-        /// never called, else of the process that has most of them. Else it waits. A process may have half of
-        /// them without a call.
+        /// Maximum number of open connections. If the limit is reached, a new connection replaces
+        /// an idle one: first one that never made a call, then one of the process with the most
+        /// idle connections. If no connection is idle, the new one waits. One process may hold at
+        /// most half of the limit as idle connections.
         max_connections: NonZeroU32 = count(512) => restart,
-        /// Calls in work at once, over all connections. As many again wait their turn,
-        /// further ones are refused with RESOURCE_EXHAUSTED.
+        /// Maximum number of concurrent calls over all connections. The same number of calls may
+        /// wait in the queue. The daemon rejects further calls with RESOURCE_EXHAUSTED.
         max_calls: NonZeroU32 = count(1024) => live,
-        /// Calls in work at once on one connection.
+        /// Maximum number of concurrent calls on one connection.
         max_calls_per_connection: NonZeroU32 = count(512) => restart,
-        /// Long-lived streams (events, progress) open at once. They do not count as
-        /// calls, so that they never keep one waiting.
+        /// Maximum number of open long-lived streams (events, progress). Streams do not count as
+        /// calls.
         max_streams: NonZeroU32 = count(128) => live,
-        /// How long events of pods and containers are kept for listeners that come back, as kubelets do
-        /// after a restart of the daemon: `docs/operations.md`. 0s: none are.
+        /// How long the daemon keeps events of pods and containers for clients that reconnect, such
+        /// as a kubelet after a restart of the daemon: `docs/guides/monitoring.md`. 0s: it keeps no
+        /// events.
         event_backlog: Interval = Interval::from_secs(300) => live,
-        /// A connection silent for so long is asked whether it is alive. 0s: never.
+        /// Idle time after which the daemon pings a connection. 0s: never.
         keepalive: Interval = Interval::from_secs(120) => restart,
-        /// How long it may take to answer that.
+        /// Maximum time to wait for the answer to a ping.
         keepalive_timeout: Interval = Interval::from_secs(20) => restart,
-        /// How long calls in work may go on once the daemon is told to stop.
+        /// Maximum time for running calls to finish when the daemon stops.
         drain_timeout: Interval = Interval::from_secs(10) => live,
     }
 }
 
 section! {
-    /// The daemon's own log. It goes to standard error.
+    /// The log of the daemon. The daemon writes it to standard error.
     Log {
-        /// What is logged: off, error, warn, info, debug or trace, for all of orlop or per
-        /// module (`info,orlop_image=debug`). Libraries log warnings, unless named.
+        /// The log level: off, error, warn, info, debug or trace, for all of orlop or per module
+        /// (`info,orlop_image=debug`). Libraries log at level warn unless they are listed.
         level: LevelFilter = LevelFilter::default() => live
-            @ flag("log-level", "LEVEL", "What to log: a level, or one per module as in info,orlop_image=debug [default: info]"),
-        /// How lines look. `auto` takes text on a terminal, journal where systemd's
-        /// journal reads along, json elsewhere.
+            @ flag("log-level", "LEVEL", "Log level, or one level per module as in info,orlop_image=debug [default: info]"),
+        /// The format of log lines. `auto` selects text on a terminal, journal if standard error is
+        /// the systemd journal, else json.
         format: LogFormat = LogFormat::Auto => restart,
-        /// A call in work for longer is logged while it goes on and when it ends. 0s:
-        /// never. Streams are left out.
+        /// The daemon logs a call that takes longer than this, once while it runs and once when it
+        /// ends. 0s: never. This does not apply to streams.
         slow_call: Interval = Interval::from_secs(10) => live,
     }
 }
@@ -165,155 +168,172 @@ section! {
 section! {
     /// Metrics for Prometheus, and the health check.
     Metrics {
-        /// Where `/metrics`, `/healthz` and `/debug/state` are served over HTTP: an address such as
-        /// `127.0.0.1:9273`, or `unix:///path`. One that is open to other machines needs
-        /// `tls_cert`, `tls_key`, and `client_ca` or `token_file`. Empty: nowhere.
+        /// The HTTP endpoint of `/metrics`, `/healthz` and `/debug/state`: an address such as
+        /// `127.0.0.1:9273`, or `unix:///path`. An address that other machines can reach needs
+        /// `tls_cert`, `tls_key`, and `client_ca` or `token_file`. Empty: no endpoint.
         listen: Option<MetricsEndpoint> = None => live
-            @ flag("metrics-listen", "ENDPOINT", "Where to serve metrics: an address or unix:///path [default: nowhere]"),
-        /// The certificate chain (PEM) of an address. It is read again when it has changed. Empty: no TLS.
+            @ flag("metrics-listen", "ENDPOINT", "Endpoint for metrics: an address or unix:///path [default: none]"),
+        /// The TLS certificate chain (PEM) of the address. The daemon reloads it when the file
+        /// changes. Empty: no TLS.
         tls_cert: Option<AbsolutePath> = None => live,
         /// The private key (PEM) of the certificate.
         tls_key: Option<AbsolutePath> = None => live,
-        /// Who asks must show a certificate of this authority (PEM), or, where there is a `token_file`,
-        /// the token. Empty: no certificate will do.
+        /// The certificate authority (PEM) of client certificates. Clients must present a
+        /// certificate of this authority or, if `token_file` is set, the token. Empty: the daemon
+        /// does not accept client certificates.
         client_ca: Option<AbsolutePath> = None => live,
-        /// A file with the token that who asks must show (`Authorization: Bearer`), read at each request.
-        /// Empty: there is none.
+        /// The file with the token that clients must send (`Authorization: Bearer`). The daemon
+        /// reads it at each request. Empty: no token.
         token_file: Option<AbsolutePath> = None => live,
-        /// Names in the `Host` of requests that are answered at an address without `client_ca` and `token_file`,
-        /// beside IP addresses, `localhost` and the node's host name. Others are refused: a web page can make a
-        /// browser send them.
+        /// Additional names that are allowed in the `Host` header of requests, for an address
+        /// without `client_ca` and `token_file`. IP addresses, `localhost` and the host name of the
+        /// node are always allowed. The daemon rejects other names, because a web page can make a
+        /// browser send such requests.
         names: Vec<String> = Vec::new() => live,
-        /// Whether calls to the Docker Engine are told under the names of cri-dockerd and older kubelets, too
-        /// (`kubelet_docker_operations_total` and its like), for dashboards that know no others. With the docker
-        /// backend.
+        /// Also export the metrics of calls to the Docker Engine under the names that cri-dockerd
+        /// and older kubelets use (such as `kubelet_docker_operations_total`), for existing
+        /// dashboards. Only with the docker backend.
         docker_names: bool = false => live,
     }
 }
 
 section! {
-    /// The node as pages of a browser: `docs/web.md`.
+    /// The web page of the node: `docs/guides/web.md`.
     Web {
-        /// Where the page is served: an address such as `127.0.0.1:9274`, or `unix:///path` for who forwards a
-        /// port to it. One that is open to other machines needs `tls_cert` and `tls_key`. Empty: nowhere.
+        /// The endpoint of the web page: an address such as `127.0.0.1:9274`, or `unix:///path` for
+        /// port forwarding. An address that other machines can reach needs `tls_cert` and
+        /// `tls_key`. Empty: no web page.
         listen: Option<MetricsEndpoint> = None => live,
-        /// The certificate chain (PEM) of an address. It is read again when it has changed. Empty: no TLS.
+        /// The TLS certificate chain (PEM) of the address. The daemon reloads it when the file
+        /// changes. Empty: no TLS.
         tls_cert: Option<AbsolutePath> = None => live,
         /// The private key (PEM) of the certificate.
         tls_key: Option<AbsolutePath> = None => live,
-        /// A file with the token of the first address (`/?token=`), read at each request: with another token all
-        /// sessions end. Empty: the daemon makes one up and writes the address to `web.url` in its state
-        /// directory, for root alone.
+        /// The file with the login token (`/?token=`). The daemon reads it at each request; a
+        /// changed token ends all sessions. Empty: the daemon generates a token and writes the
+        /// address to `web.url` in its state directory, which only root can read.
         token_file: Option<AbsolutePath> = None => live,
-        /// Names that browsers may know this machine by, beside the address and `localhost`.
+        /// Additional host names under which browsers may reach this machine. The address itself
+        /// and `localhost` are always allowed.
         names: Vec<String> = Vec::new() => live,
     }
 }
 
 section! {
-    /// Where the time of pods' starts went, for OpenTelemetry. `orlop trace` needs none of it.
+    /// OpenTelemetry traces of pod starts. `orlop trace` works without these keys.
     Traces {
-        /// A collector that takes OTLP, such as `http://127.0.0.1:4318`, or `https://` one. Empty: none.
+        /// The OTLP collector, such as `http://127.0.0.1:4318` or an `https://` URL. Empty: the
+        /// daemon sends no traces.
         otlp: Option<OtlpEndpoint> = None => live,
-        /// How it takes it: over HTTP (`http`) or gRPC (`grpc`), both with protobuf.
+        /// The OTLP protocol: `http` or `grpc`, both with protobuf.
         protocol: TraceProtocol = TraceProtocol::Http => live,
-        /// Of the traces of clients that trace nothing themselves, the part that is sent: 0.01 is one in a
-        /// hundred. A call of a client that traces is sent where the client's own span is.
+        /// The fraction of traces that the daemon sends for clients without tracing: 0.01 is one in
+        /// a hundred. If a client traces a call, the daemon sends its spans if the client sampled
+        /// the trace.
         sample: Share = Share::ALL => live,
-        /// The authority (PEM) of an `https://` collector's certificate. Empty: the system's.
+        /// The certificate authority (PEM) of an `https://` collector. Empty: the authorities of
+        /// the system.
         ca: Option<AbsolutePath> = None => live,
-        /// A file with headers to send along, one `name: value` a line, read at the start and at a reload.
-        /// Leaves this machine over `https://` alone. Empty: none.
+        /// A file with HTTP headers for the collector, one `name: value` per line. The daemon reads
+        /// it at its start and at a reload. It sends headers to other machines only over
+        /// `https://`. Empty: no headers.
         headers_file: Option<AbsolutePath> = None => live,
     }
 }
 
 section! {
-    /// Images: where they come from and how they are kept.
+    /// Images: registries, signatures, encryption and storage.
     Images {
-        /// Directories with a `hosts.toml` per registry host, read at each pull.
+        /// Directories with a `hosts.toml` per registry host. The daemon reads them at each pull.
         hosts_dirs: Vec<AbsolutePath> = vec![built_in("/etc/orlop/certs.d"), built_in("/etc/containerd/certs.d")] => live,
-        /// The file that says where the names of images lead, which registries are blocked and what
-        /// short names stand for, such as `/etc/containers/registries.conf`; the files of its `.d`
-        /// directory come after it: `docs/registries.md`. Read at each pull. Empty: names lead where
-        /// they say, and short ones are Docker Hub's. With the docker backend it says who is asked when
-        /// images are judged, and goes with a policy: `docs/docker.md`.
+        /// The registries configuration file, such as `/etc/containers/registries.conf`: mirrors,
+        /// blocked registries and short names. The files of its `.d` directory are read after it:
+        /// `docs/guides/registries.md`. The daemon reads them at each pull. Empty: each image comes
+        /// from the registry in its name, and short names belong to Docker Hub. With the docker
+        /// backend, the daemon uses the file only to check images against a policy, so it needs
+        /// `signature_policy`: `docs/guides/docker.md`.
         registries_conf: Option<AbsolutePath> = None => live,
-        /// Files with the node's own registry credentials, in the format of Docker's
-        /// `config.json`. The word `podman` stands for the places where podman looks for its
-        /// `auth.json`. A pull that brings credentials does not use them.
+        /// Files with the registry credentials of the node, in the format of the `config.json` of
+        /// Docker. The word `podman` means the default locations of the `auth.json` of podman. A
+        /// pull that has its own credentials does not use these.
         credentials: Vec<CredentialsAt> = Vec::new() => live,
-        /// A directory with the credentials of pod namespaces: `NAMESPACE.json`, in the same format.
-        /// They come before the node's own, and no other namespace's pods use them. Empty: none has.
+        /// A directory with the credentials of pod namespaces: `NAMESPACE.json`, in the same
+        /// format. They take precedence over those of the node. Only pods of that namespace use
+        /// them. Empty: namespaces have no credentials.
         credentials_dir: Option<AbsolutePath> = None => live,
-        /// Hosts that a registry may send the node to (for tokens, or by redirects) though their
-        /// address is on a private network and the registry's own is not, or is loopback or
-        /// link-local.
+        /// Hosts that a registry may refer the node to (for tokens or redirects) although their
+        /// address is loopback, link-local, or private when the address of the registry is not.
         internal_hosts: Vec<String> = Vec::new() => live,
-        /// The policy that says which images may be used, such as
-        /// `/etc/containers/policy.json`: `docs/signatures.md`. The file is read anew for each
-        /// pull and container. Empty: any image may be used.
+        /// The signature policy file, which defines the allowed images, such as
+        /// `/etc/containers/policy.json`: `docs/guides/signatures.md`. The daemon reads it for each
+        /// pull and each container. Empty: all images are allowed.
         signature_policy: Option<AbsolutePath> = None => live,
-        /// A directory with `NAMESPACE.json` for pod namespaces with a policy of their own,
-        /// which takes the place of the one above. Empty: none has.
+        /// A directory with the policies of pod namespaces: `NAMESPACE.json`. The policy of a
+        /// namespace replaces `signature_policy`. Empty: namespaces have no policy.
         signature_policy_dir: Option<AbsolutePath> = None => live,
-        /// A directory with files that say where signatures made with GPG are, in the format of
-        /// containers-registries.d(5). Only a node with a policy reads them, anew for each pull.
+        /// A directory with the locations of GPG signatures, in the format of
+        /// containers-registries.d(5). The daemon reads it at each pull, and only if a policy is
+        /// set.
         signature_stores: Option<AbsolutePath> = Some(built_in("/etc/containers/registries.d")) => live,
-        /// A directory with private keys (PEM, OpenPGP) that open encrypted images, and in it a
-        /// directory for each pod namespace with keys and key providers of its own:
-        /// `docs/encryption.md`. The keys are read anew for each pull and container. Empty: encrypted
-        /// images are refused.
+        /// A directory with private keys (PEM, OpenPGP) for encrypted images. It may contain a
+        /// directory for each pod namespace with keys and key providers of that namespace:
+        /// `docs/guides/encryption.md`. The daemon reads the keys for each pull and each container.
+        /// Empty: the daemon rejects encrypted images.
         decryption_keys: Option<AbsolutePath> = None => live,
-        /// The file that names key providers for encrypted images of all pods, as ocicrypt has it.
-        /// Empty: there are none.
+        /// The key provider configuration of ocicrypt, for encrypted images of all pods. Empty: no
+        /// key providers.
         key_providers: Option<AbsolutePath> = None => live,
-        /// What the layers of images that are pulled become: a directory with their files each
-        /// (`files`), or one file of the file system EROFS (`erofs`), which takes Linux 5.15, and 6.12
-        /// to do without a loop device. Layers that are there stay what they are.
+        /// The storage format of pulled layers: a directory with files (`files`), or one EROFS
+        /// image per layer (`erofs`). EROFS needs Linux 5.15; from Linux 6.12 it needs no loop
+        /// device. Existing layers keep their format.
         store: ImageStore = ImageStore::Files => live,
         /// Whether layers in the formats eStargz, zstd:chunked and SOCI are mounted while they are
-        /// fetched, so that containers start before their image is here (`auto`): `docs/images.md`.
-        /// Such a container reads from the registry while it runs, and fails to where that is gone.
+        /// downloaded, so that containers start before the pull is complete (`auto`):
+        /// `docs/guides/lazy-images.md`. Such a container reads from the registry while it runs.
+        /// Its reads fail if the registry is not reachable.
         lazy: Laziness = Laziness::Never => live,
-        /// The repositories whose layers may be lazy, such as `registry.example.com/*`. `*` stands for
-        /// any text at either end. Empty: all.
+        /// The repositories whose layers may be lazy, such as `registry.example.com/*`. `*` at the
+        /// beginning or end matches any text. Empty: all repositories.
         lazy_repositories: Vec<String> = Vec::new() => live,
-        /// Layers that are smaller, compressed, are fetched whole.
+        /// Layers with a smaller compressed size are downloaded completely.
         lazy_min_layer: ByteSize = ByteSize::mib(4) => live,
-        /// How long a container waits for what it reads of a lazy layer before the read fails (`EIO`).
+        /// How long a container waits for data of a lazy layer before the read fails (`EIO`).
         lazy_timeout: Interval = Interval::from_secs(30) => restart,
-        /// How many bytes a second of lazy layers are fetched while no container waits for them. 0: as
-        /// many as come.
+        /// Maximum download rate of lazy layers in bytes per second while no container waits for
+        /// data. 0: no limit.
         lazy_bandwidth: ByteSize = ByteSize::kib(0) => restart,
-        /// Once lazy layers take so much of the disk, only what containers read is fetched. 0: no bound.
+        /// Maximum disk usage of lazy layers for background downloads. Above it, the daemon fetches
+        /// only data that containers read. 0: no limit.
         lazy_cache: ByteSize = ByteSize::kib(0) => live,
-        /// Keeps compressed layers after unpacking them; needed to push images on.
+        /// Keep compressed layers after unpacking. Required to push images to another registry.
         keep_blobs: bool = false => live,
-        /// Downloads at once from one registry, over all pulls; 16 times as many from all. One pull
-        /// has two thirds of them, so that another from the same registry goes on.
+        /// Maximum number of concurrent downloads from one registry, over all pulls. The limit for
+        /// all registries is 16 times as high. One pull may use two thirds of the downloads, so
+        /// that other pulls from the same registry make progress.
         max_downloads: NonZeroU32 = count(6) => live,
-        /// The largest image that is pulled or imported: its compressed layers and what they hold,
-        /// together.
+        /// Maximum size of a pulled or imported image: the sum of its compressed layers and their
+        /// contents.
         max_size: ByteSize = ByteSize::mib(256 << 10) => live,
-        /// The memory that layers may use together while they are unpacked: buffers and decompression
-        /// windows. A layer with a larger window is refused. One registry has two thirds of it and one
-        /// pull half of it, so that others go on.
+        /// Maximum memory for the buffers and decompression windows of all layers that are being
+        /// unpacked. The daemon rejects a layer with a larger window. One registry may use two
+        /// thirds of the memory and one pull half of it.
         unpack_memory: ByteSize = ByteSize::mib(40) => live,
-        /// A download that brings nothing for so long is tried anew. A client is given up that sends
-        /// nothing of the archive that it imports for so long, or takes nothing of one that it exports.
+        /// The daemon retries a download that receives no data for this time. It also closes the
+        /// connection of a client that sends no data of an import, or receives no data of an
+        /// export, for this time.
         progress_timeout: Interval = Interval::from_secs(60) => live
-            @ flag("image-pull-progress-deadline", "DURATION", "A pull that brings nothing for so long is ended [default: 60s]").below(DOCKER),
-        /// What each download must bring a second, on average over `progress_timeout`; a slower one
-        /// is tried anew, a few times. A client that imports or exports more slowly is given up.
+            @ flag("image-pull-progress-deadline", "DURATION", "Cancel a pull that receives no data for this time [default: 60s]").below(DOCKER),
+        /// Minimum bytes per second of each download, on average over `progress_timeout`. The
+        /// daemon retries a slower download a few times. It closes the connection of a client that
+        /// imports or exports more slowly.
         min_speed: ByteSize = ByteSize::kib(4) => live,
-        /// A pull whose clients have all left ends after so long. What it has downloaded stays
-        /// for the next try.
+        /// The daemon cancels a pull this long after its last client has disconnected. The next
+        /// pull continues with the downloaded data.
         abandon_after: Interval = Interval::from_secs(600) => live,
-        /// Images that are never collected as garbage. `*` stands for any text.
+        /// Images that garbage collection never removes. `*` matches any text.
         pinned: Vec<String> = Vec::new() => live,
-        /// The platform taken from an image made for several, such as `linux/arm64`.
-        /// Empty: this machine's.
+        /// The platform to select from a multi-platform image, such as `linux/arm64`. Empty: the
+        /// platform of this machine.
         platform: Option<Platform> = None => live,
     }
 }
@@ -321,319 +341,330 @@ section! {
 section! {
     /// Pod networking.
     Network {
-        /// Where the CNI configuration is looked for. The first file that is valid
-        /// decides; without any, a built-in bridge network serves.
+        /// The CNI configuration directory. The first valid file is the network of the pods.
+        /// Without a valid file, pods use a built-in bridge network.
         conf_dir: AbsolutePath = built_in("/etc/cni/net.d") => live
-            @ flag("cni-conf-dir", "DIR", "Where the CNI configuration is [default: /etc/cni/net.d]").below(DOCKER),
-        /// Where CNI plugins are looked for, in this order.
+            @ flag("cni-conf-dir", "DIR", "CNI configuration directory [default: /etc/cni/net.d]").below(DOCKER),
+        /// Directories with CNI plugins, in search order.
         bin_dirs: Vec<AbsolutePath> = vec![built_in("/opt/cni/bin"), built_in("/usr/lib/cni")] => live
-            @ flag("cni-bin-dir", "DIRS", "Where CNI plugins are, separated by commas [default: /opt/cni/bin,/usr/lib/cni]").commas().below(DOCKER),
-        /// Where the results of CNI plugins are kept.
+            @ flag("cni-bin-dir", "DIRS", "Directories with CNI plugins, separated by commas [default: /opt/cni/bin,/usr/lib/cni]").commas().below(DOCKER),
+        /// The directory for cached results of CNI plugins.
         cache_dir: AbsolutePath = built_in("/var/lib/cni") => restart
-            @ flag("cni-cache-dir", "DIR", "Where the results of CNI plugins are kept [default: /var/lib/cni/cache]").below(DOCKER),
-        /// When the standard plugins are replaced by the implementation within: for
-        /// chains made of them alone (`auto`), or `always` or `never`.
+            @ flag("cni-cache-dir", "DIR", "Directory for cached results of CNI plugins [default: /var/lib/cni/cache]").below(DOCKER),
+        /// When the built-in implementation replaces the standard CNI plugins: for networks that
+        /// use only standard plugins (`auto`), `always` or `never`.
         in_process: InProcess = InProcess::Auto => live,
-        /// Standard plugins whose programs are run all the same, such as `["portmap"]`: a
-        /// network that uses one of them is left to its plugins' programs.
+        /// Standard plugins that always run as programs, such as `["portmap"]`. A network that uses
+        /// one of them runs all its plugins as programs.
         pinned_plugins: Vec<String> = Vec::new() => live,
-        /// How many of the networks in `conf_dir` a pod is attached to: the first ones by
-        /// file name. The first one's addresses are the pod's.
+        /// Maximum number of networks in `conf_dir` that a pod is attached to: the first ones by
+        /// file name. The addresses of the pod come from the first network.
         max_networks: NonZeroU32 = count(1) => live,
-        /// How long a network that was ready stays so while its plugins say that it is not.
+        /// How long a ready network stays ready while its plugins report an error.
         status_grace: Interval = Interval::from_secs(30) => live,
-        /// The subnets of the built-in network, one per address family. An empty list does
-        /// without that network: the node is not ready until one is configured.
+        /// The subnets of the built-in network, one per address family. An empty list disables that
+        /// network: the node is then not ready until a network is configured.
         default_subnets: Vec<Cidr> = vec![built_in("10.85.0.0/16")] => live,
         /// The bridge of the built-in network.
         default_bridge: String = "orlop0".to_owned() => live,
-        /// Which address of a pod with several is its first one: as its network says
-        /// (`cni`), or that of one family.
+        /// The primary address of a pod with several addresses: the first one of its network
+        /// (`cni`), or the first one of an address family (`ipv4` or `ipv6`).
         ip_preference: IpPreference = IpPreference::Cni => live,
-        /// A template of a CNI configuration, written to `conf_dir` with the pod subnet
-        /// that the kubelet announces. Empty: none is written.
+        /// A template of a CNI configuration. The daemon writes it to `conf_dir` with the pod CIDR
+        /// that the kubelet announces. Empty: the daemon writes no configuration.
         conf_template: Option<AbsolutePath> = None => live,
-        /// How long a plugin may take.
+        /// Maximum time for one call of a plugin.
         plugin_timeout: Interval = Interval::from_secs(60) => live,
-        /// How often addresses and interfaces that belong to no pod are looked for and released,
-        /// besides at the start. 0: never.
+        /// How often the daemon releases addresses and interfaces that belong to no pod, in
+        /// addition to its start. 0: never.
         gc_interval: Interval = Interval::from_secs(600) => live,
     }
 }
 
 section! {
-    /// The endpoint of exec, attach and port-forward sessions.
+    /// The streaming server for exec, attach and port-forward sessions.
     Streaming {
-        /// The address to listen on. The kubelet connects to it; another address than a
-        /// loopback one needs `tls_cert` and `tls_key`.
+        /// The address to listen on. The kubelet connects to it. An address other than loopback
+        /// needs `tls_cert` and `tls_key`.
         address: std::net::IpAddr = std::net::IpAddr::V4(std::net::Ipv4Addr::LOCALHOST) => restart,
-        /// The port to listen on. 0: any free one.
+        /// The port to listen on. 0: any free port.
         port: u16 = 0 => restart,
-        /// The certificate chain (PEM). Empty: no TLS.
+        /// The TLS certificate chain (PEM). Empty: no TLS.
         tls_cert: Option<AbsolutePath> = None => live,
         /// The private key (PEM) of the certificate.
         tls_key: Option<AbsolutePath> = None => live,
-        /// Clients must show a certificate of this authority (PEM). Kubelets have none to show. Empty: no
-        /// certificate is asked for.
+        /// The certificate authority (PEM) of client certificates, which are then required.
+        /// Kubelets present no certificate. Empty: no client certificate is required.
         client_ca: Option<AbsolutePath> = None => live,
-        /// The oldest version of TLS that is spoken.
+        /// The minimum TLS version.
         tls_min_version: TlsVersion = TlsVersion::default() => live,
-        /// The cipher suites that may be used, by the names of `--tls-cipher-suites` of Kubernetes. Those
-        /// of TLS 1.3 may all be used unless one of them is named. Empty: all.
+        /// The allowed cipher suites, with the names of the Kubernetes flag `--tls-cipher-suites`.
+        /// All suites of TLS 1.3 are allowed unless the list contains one of them. Empty: all
+        /// suites.
         tls_cipher_suites: Vec<CipherSuite> = Vec::new() => live,
-        /// A session without traffic ends after so long.
+        /// The daemon closes a session without traffic after this time.
         idle_timeout: Interval = Interval::from_secs(4 * 3600) => live,
     }
 }
 
 section! {
-    /// What holds for every container.
+    /// Settings of all containers.
     Containers {
-        /// Where the records and writable layers of pods and containers are kept, on another disk
-        /// than images, say. Empty: in `root`. It can be changed while there are no pods:
-        /// `docs/images.md`.
+        /// The directory for the records and writable layers of pods and containers, for example on
+        /// another disk than the images. Empty: inside `root`. It can be changed only if the node
+        /// has no pods: `docs/guides/images.md`.
         root: Option<AbsolutePath> = None => restart,
-        /// Longer lines of output are split in the log file.
+        /// Maximum length of a line in the log file. Longer lines of output are split.
         max_log_line: ByteSize = ByteSize::kib(16) => live,
-        /// The most bytes of log that a container writes in a second. What exceeds them is
-        /// dropped, and a line of the log tells how much it was; not with the docker backend.
-        /// 0: any number.
+        /// Maximum bytes of log output per second and container. The runtime drops the excess and
+        /// writes a line with the number of dropped bytes to the log. Not with the docker backend.
+        /// 0: no limit.
         log_rate: ByteSize = ByteSize::kib(0) => live,
-        /// The most bytes that a container's log file has until it is rotated, as a kubelet does
-        /// at its `containerLogMaxSize`. What exceeds them is dropped, and a line of the log tells
-        /// how much it was; not with the docker backend. 0: any number.
+        /// Maximum size of the log file of a container until the kubelet rotates it (at its
+        /// `containerLogMaxSize`). The runtime drops the excess and writes a line with the number of
+        /// dropped bytes to the log. Not with the docker backend. 0: no limit.
         log_size: ByteSize = ByteSize::kib(0) => live,
-        /// What happens to output while the disk of the log is too slow for it: containers
-        /// `wait`, or go on and their output is dropped (`drop`).
+        /// Action if the disk of the log is too slow for the output: the container blocks (`wait`),
+        /// or the runtime drops output (`drop`).
         log_full: LogPolicy = LogPolicy::Block => live,
-        /// Processes and threads per container whose pod sets no limit.
+        /// Maximum number of processes and threads of a container whose pod sets no limit.
         pids_limit: Limit = Limit::Unlimited => live,
-        /// Resource limits of every container, such as `["nofile=1024:524288"]`. Those not
-        /// named are inherited from the daemon.
+        /// Resource limits (ulimits) of all containers, such as `["nofile=1024:524288"]`.
+        /// Containers inherit all other limits from the daemon.
         ulimits: Vec<Rlimit> = Vec::new() => live,
-        /// Annotations that the specification of every container has. Those of its runtime, and those of
-        /// pods and containers that are passed on, come before them. What they say of `/dev/shm`, the
-        /// umask and control groups holds, too: `docs/runtimes.md`.
+        /// Annotations in the OCI specification of all containers. Annotations of the runtime and
+        /// passed-on annotations of pods and containers take precedence. Annotations for
+        /// `/dev/shm`, the umask and cgroups take effect as well: `docs/guides/runtimes.md`.
         default_annotations: BTreeMap<String, String> = BTreeMap::new() => live,
-        /// How much a pod's `/dev/shm` takes. What is in it counts as memory of the container that wrote
-        /// it.
+        /// The size of `/dev/shm` of a pod. Its contents count as memory of the container that
+        /// wrote them.
         shm_size: ByteSize = ByteSize::mib(64) => live,
-        /// The time zone of containers, as their `/etc/localtime`: `local` for the node's, or a name such
-        /// as `Europe/Paris` of those in `/usr/share/zoneinfo`. Empty: as their image has it.
+        /// The time zone of containers (`/etc/localtime`): `local` for that of the node, or a name
+        /// from `/usr/share/zoneinfo` such as `Europe/Paris`. Empty: the time zone of the image.
         timezone: Option<String> = None => live,
-        /// Gives containers without the variable `GOMAXPROCS` one: the processors of their limit, else of
-        /// their request, rounded up, and at least so many. 0: none.
+        /// Minimum value of `GOMAXPROCS`. The runtime sets the variable in containers that do not
+        /// define it: to the CPU limit or else the CPU request, rounded up, but at least to this
+        /// value. 0: the variable is not set.
         min_gomaxprocs: u16 = 0 => live,
-        /// Kernel settings of every pod with a network namespace of its own; a pod's own
-        /// settings win.
+        /// Sysctls of all pods with their own network namespace. The sysctls of a pod take
+        /// precedence.
         sysctls: BTreeMap<String, String> = BTreeMap::new() => live,
-        /// Lets containers bind ports below 1024 without privilege.
+        /// Allow containers to bind ports below 1024 without privileges.
         unprivileged_ports: bool = true => live,
-        /// Lets containers send pings without privilege.
+        /// Allow containers to send pings without privileges.
         unprivileged_icmp: bool = true => live,
-        /// The most that ExecSync returns of each output stream. Both together fit into the
-        /// 16 MiB of a message; the rest is dropped.
+        /// Maximum size of each output stream of ExecSync. Both streams together must fit into a
+        /// message of 16 MiB. The runtime drops the rest.
         exec_output_limit: ByteSize = ByteSize::mib(16) => live,
-        /// The memory that the output of all commands of ExecSync may take together. Beyond it
-        /// only the first 16 KiB of a stream are returned.
+        /// Maximum memory for the output of all running ExecSync commands. If it is exceeded,
+        /// ExecSync returns only the first 16 KiB of each stream.
         exec_output_memory: ByteSize = ByteSize::mib(64) => live,
-        /// Lets containers go on from images that are checkpoints. A checkpoint holds
-        /// processes with whatever rights they had, and who may name an image may then have
-        /// these.
+        /// Allow restoring containers from checkpoint images. A checkpoint contains processes with
+        /// their privileges. A user who can choose an image can then run processes with any
+        /// privileges.
         restore_images: bool = false => live,
-        /// Lets containers and pods go on from archives that a client of the CRI names by their path. `false` forbids
-        /// that and still allows checkpoints.
+        /// Allow restoring containers and pods from archives that a CRI client specifies by path.
+        /// `false` still allows checkpoints.
         restore_archives: bool = true => live,
-        /// Gives containers that ask for no seccomp profile the default one, instead of
-        /// none.
+        /// Apply the default seccomp profile to containers that request no profile. Otherwise such
+        /// containers run without a profile.
         seccomp_when_unset: bool = false => live,
-        /// Denies `socketcall` under the default seccomp profile. 32-bit x86 programs built with glibc or
-        /// Go create all their sockets with it, and then fail with `ENOSYS`. A filter cannot see which
-        /// address family they ask for: on a node without AppArmor only this key keeps 32-bit programs
-        /// from `AF_ALG` and `AF_VSOCK`. On s390x all programs need `socketcall`.
+        /// Deny `socketcall` in the default seccomp profile. 32-bit x86 programs of glibc or Go
+        /// create all sockets with it and then fail with `ENOSYS`. A seccomp filter cannot see the
+        /// address family of this call. On a node without AppArmor, only this key prevents 32-bit
+        /// programs from using `AF_ALG` and `AF_VSOCK`. On s390x all programs need `socketcall`.
         seccomp_deny_socketcall: bool = false => live,
-        /// Runs the containers of pods on the host's network without SELinux's confinement, unless they ask
-        /// for a context themselves.
+        /// Run containers of pods in the host network without SELinux confinement, unless they
+        /// request an SELinux context.
         host_network_unconfined: bool = false => live,
-        /// Of how many of SELinux's categories pods get a pair of their own, from `c0` on: 2 to 1024.
+        /// Number of SELinux categories, starting with `c0`, from which each pod gets a unique
+        /// pair: 2 to 1024.
         selinux_category_range: u16 = 1024 => live,
-        /// Gives devices to the user of the container instead of the node's owner.
+        /// Set the owner of devices to the user of the container instead of the owner on the node.
         device_ownership_from_security_context: bool = false => live,
-        /// Where vendors describe their devices for containers (CDI); what a later
-        /// directory says goes before what an earlier one says.
+        /// Directories with CDI specifications of devices. A later directory takes precedence over
+        /// an earlier one.
         cdi_dirs: Vec<AbsolutePath> = CDI_DIRS.map(built_in).to_vec() => live,
-        /// The processors of commands executed in containers: `first` for the first that the
-        /// container may use, or a list such as `0-3`. Needs a runtime that knows
-        /// `execCPUAffinity` (runc 1.3, crun 1.20); others run them anywhere. Empty: anywhere.
+        /// The processors of exec commands in containers: `first` for the first processor of the
+        /// container, or a list such as `0-3`. The runtime must support `execCPUAffinity` (runc
+        /// 1.3, crun 1.20); other runtimes ignore it. Empty: all processors of the container.
         exec_cpu_affinity: Option<ExecAffinity> = None => live,
-        /// A file with classes of block IO, in the format that containerd and CRI-O read;
-        /// containers choose one by annotation. Empty: there are none.
+        /// A file with block IO classes, in the format of containerd and CRI-O. Containers select a
+        /// class by annotation. Empty: no classes.
         blockio_config: Option<AbsolutePath> = None => live,
-        /// Classes of processor caches and memory bandwidth that containers may choose by
-        /// annotation: directories below `/sys/fs/resctrl`, made by the administrator.
+        /// Classes of processor caches and memory bandwidth (Intel RDT): directories below
+        /// `/sys/fs/resctrl` that the administrator created. Containers select a class by
+        /// annotation.
         rdt_classes: Vec<String> = Vec::new() => live,
-        /// A file with partitions of processor caches and memory bandwidth, in the format that
-        /// containerd and CRI-O read. The daemon makes its classes in `/sys/fs/resctrl`, and
-        /// containers may choose them as those of `rdt_classes`. Empty: there are none.
+        /// A file with partitions of processor caches and memory bandwidth (Intel RDT), in the
+        /// format of containerd and CRI-O. The daemon creates its classes in `/sys/fs/resctrl`.
+        /// Containers select them in the same way as `rdt_classes`. Empty: no classes.
         rdt_config: Option<AbsolutePath> = None => live,
-        /// Makes no volumes for the VOLUME lines of images.
+        /// Create no volumes for VOLUME instructions of images.
         ignore_image_volumes: bool = false => live,
     }
 }
 
 section! {
-    /// The keeper: the small process that every pod has.
+    /// The keeper: the small process that supervises each pod.
     Keeper {
-        /// The keeper's binary. Empty: `orlop-keeper` beside the `orlop` binary.
+        /// The keeper binary. Empty: `orlop-keeper` in the directory of the `orlop` binary.
         path: Option<AbsolutePath> = None => live,
-        /// The control group that keepers live in. Empty: one below the daemon's own where
-        /// systemd made that, else `/orlop/keepers`.
+        /// The cgroup of the keepers. Empty: a child of the cgroup of the daemon if systemd created
+        /// that, else `/orlop/keepers`.
         cgroup: Option<String> = None => restart,
     }
 }
 
 section! {
-    /// Plugins of the Node Resource Interface (NRI), which may adjust and update containers. They
-    /// are root on this node: `docs/nri.md` says what they can do.
+    /// Plugins of the Node Resource Interface (NRI), which can adjust and update containers. They
+    /// have root privileges on this node: `docs/guides/nri.md`.
     Nri {
-        /// Whether there are any.
+        /// Whether NRI plugins are enabled.
         enable: bool = true => live,
-        /// The socket that plugins connect to, for root alone.
+        /// The socket that plugins connect to. Only root can use it.
         socket: AbsolutePath = built_in("/var/run/nri/nri.sock") => live,
-        /// Whether plugins may connect that the daemon has not started itself.
+        /// Whether plugins that the daemon did not start may connect.
         external_connections: bool = true => live,
-        /// Programs named `NN-name` here are started as plugins, in the order of their numbers.
+        /// The directory with plugins to start: programs named `NN-name`. The daemon starts them in
+        /// the order of their numbers.
         plugin_dir: AbsolutePath = built_in("/opt/nri/plugins") => live,
-        /// Where their configuration is: `NN-name.conf`, or `name.conf`.
+        /// The directory with plugin configurations: `NN-name.conf` or `name.conf`.
         plugin_config_dir: AbsolutePath = built_in("/etc/nri/conf.d") => live,
-        /// How long a plugin may take to register, and then to take in what is on the node.
+        /// Maximum time for a plugin to register, and then to process the existing pods and
+        /// containers.
         registration_timeout: Interval = Interval::from_secs(5) => live,
-        /// How long a plugin may take for an answer. One that takes longer is disconnected, and
-        /// the pod goes on without it.
+        /// Maximum time for a plugin to answer a request. The daemon disconnects a slower plugin
+        /// and continues without it.
         request_timeout: Interval = Interval::from_secs(2) => live,
-        /// Whether the keys below hold, and pods may require plugins by the annotation
+        /// Whether the following keys take effect, and pods may require plugins with the annotation
         /// `required-plugins.noderesource.dev`.
         validator: bool = false => live,
-        /// Refuses containers to which plugins add OCI hooks.
+        /// Reject containers to which plugins add OCI hooks.
         reject_oci_hooks: bool = false => live,
-        /// Refuses changes of the default seccomp policy.
+        /// Reject changes of the default seccomp profile.
         reject_runtime_default_seccomp: bool = false => live,
-        /// Refuses seccomp policies for unconfined containers.
+        /// Reject seccomp profiles for unconfined containers.
         reject_unconfined_seccomp: bool = false => live,
-        /// Refuses changes of a seccomp policy of the node's own.
+        /// Reject changes of custom seccomp profiles (localhost profiles).
         reject_custom_seccomp: bool = false => live,
-        /// Refuses changes of namespaces.
+        /// Reject changes of namespaces.
         reject_namespaces: bool = false => live,
-        /// Refuses kernel settings.
+        /// Reject sysctls.
         reject_sysctls: bool = false => live,
-        /// Plugins without which no container is made, as `name` or `NN-name`. Static pods need
-        /// the annotation below, or they cannot start before the plugins.
+        /// Plugins that are required to create a container, as `name` or `NN-name`. Static pods
+        /// need the following annotation; otherwise they cannot start before the plugins.
         required_plugins: Vec<String> = Vec::new() => live,
-        /// The annotation by which a pod does without required plugins (`"true"`). Empty: none.
+        /// The annotation with which a pod opts out of required plugins (`"true"`). Empty: no
+        /// annotation.
         tolerate_missing_annotation: Option<String> = None => live,
     }
 }
 
 section! {
-    /// Hooks: programs that the runtime executes at moments of containers' lives.
+    /// OCI hooks: programs that the runtime runs at certain stages of the life of a container.
     Hooks {
-        /// Directories of definitions in JSON (`oci-hooks(5)`, version 1.0.0): which program, at
-        /// which stages, for which containers. One in a later directory replaces that of the
-        /// same name in an earlier one. Read at each creation; a broken one fails it.
+        /// Directories with hook definitions in JSON (`oci-hooks(5)`, version 1.0.0): the program,
+        /// its stages and the matching containers. A definition in a later directory replaces one
+        /// with the same name in an earlier directory. The daemon reads them for each new
+        /// container; an invalid definition fails the creation.
         dirs: Vec<AbsolutePath> = Vec::new() => live,
     }
 }
 
 section! {
-    /// The docker backend alone: the Docker Engine, and what cri-dockerd has flags for.
+    /// Settings of the docker backend: the Docker Engine and the equivalents of cri-dockerd flags.
     Docker {
-        /// The engine's unix socket.
+        /// The unix socket of the Docker Engine.
         endpoint: SocketPath = built_in("/run/docker.sock") => restart
-            @ flag("docker-endpoint", "SOCKET", "The engine's unix socket [default: unix:///run/docker.sock]").below(DOCKER),
-        /// Where cri-dockerd keeps its files: the checkpoints of sandboxes are below it, so
-        /// that a node can move from it and back.
+            @ flag("docker-endpoint", "SOCKET", "Unix socket of the Docker Engine [default: unix:///run/docker.sock]").below(DOCKER),
+        /// The root directory of cri-dockerd. The daemon keeps sandbox checkpoints below it, so
+        /// that a node can switch between cri-dockerd and orlop.
         root: AbsolutePath = built_in("/var/lib/cri-dockerd") => restart
-            @ flag("cri-dockerd-root-directory", "DIR", "Where sandbox checkpoints are kept [default: /var/lib/cri-dockerd]").alias("experimental-dockershim-root-directory").below(DOCKER),
-        /// The image of the process that holds a pod's namespaces. Empty, or if it cannot be
-        /// pulled: a built-in one, which is loaded into the engine.
+            @ flag("cri-dockerd-root-directory", "DIR", "Root directory of cri-dockerd, with the sandbox checkpoints [default: /var/lib/cri-dockerd]").alias("experimental-dockershim-root-directory").below(DOCKER),
+        /// The image of the sandbox container (pause image). If it is empty or cannot be pulled,
+        /// the daemon loads a built-in image into the engine.
         pause_image: Option<String> = None => restart
-            @ flag("pod-infra-container-image", "IMAGE", "The image of the sandboxes' process [default: a built-in one]").below(DOCKER),
-        /// How long a call of the engine may take, pulls apart.
+            @ flag("pod-infra-container-image", "IMAGE", "Pause image of the pod sandboxes [default: a built-in image]").below(DOCKER),
+        /// Maximum time for a call to the engine, except for pulls.
         request_timeout: Interval = Interval::from_secs(120) => restart
-            @ flag("runtime-request-timeout", "DURATION", "How long a call of the engine may take [default: 120s]").below(DOCKER),
-        /// Who makes the pods' networks: `cni`, as `[network]` says; `bridge`, the engine's
-        /// own; or `none`, which leaves pods with a loopback interface.
+            @ flag("runtime-request-timeout", "DURATION", "Timeout of calls to the Docker Engine, except for pulls [default: 120s]").below(DOCKER),
+        /// The network plugin of pods: `cni` uses the networks of `[network]`, `bridge` the bridge
+        /// of the engine, and `none` gives pods only a loopback interface.
         network_plugin: NetworkPlugin = NetworkPlugin::Cni => restart
-            @ flag("network-plugin", "NAME", "Who makes the pods' networks: cni, bridge or none [default: cni]").below(DOCKER),
-        /// How pods on the engine's own bridge reach themselves through a service. With `cni`
-        /// the network's own configuration says it.
+            @ flag("network-plugin", "NAME", "Network plugin of the pods: cni, bridge or none [default: cni]").below(DOCKER),
+        /// The hairpin mode of pods on the bridge of the engine: how a pod reaches itself through a
+        /// service. With `cni`, the CNI configuration defines it.
         hairpin_mode: Hairpin = Hairpin::HairpinVeth => restart
-            @ flag("hairpin-mode", "MODE", "promiscuous-bridge, hairpin-veth or none [default: hairpin-veth]").below(DOCKER),
-        /// Whether pods have addresses of both families, or the first one alone.
+            @ flag("hairpin-mode", "MODE", "Hairpin mode of the bridge: promiscuous-bridge, hairpin-veth or none [default: hairpin-veth]").below(DOCKER),
+        /// Whether pods get addresses of both families, or only the first address.
         ipv6_dual_stack: bool = true => restart
-            @ flag("ipv6-dual-stack", "BOOL", "Whether pods have addresses of both families [default: true]").below(DOCKER),
-        /// The control group that the engine and this daemon are put into. Empty: they stay
-        /// where they are.
+            @ flag("ipv6-dual-stack", "BOOL", "Whether pods get addresses of both families [default: true]").below(DOCKER),
+        /// The cgroup to which the daemon moves itself and the engine. Empty: they stay in their
+        /// cgroups.
         runtime_cgroups: Option<String> = None => restart
-            @ flag("runtime-cgroups", "CGROUP", "The control group that the engine and this daemon are put into").below(DOCKER),
+            @ flag("runtime-cgroups", "CGROUP", "Cgroup to which the daemon moves itself and the Docker Engine").below(DOCKER),
     }
 }
 
 section! {
-    /// A runtime that pods may ask for by name (`runtimeClassName`, through its handler).
+    /// A runtime that pods can request by name (`runtimeClassName`, through its handler).
     Runtime {
-        /// What kind it is: a command line that works like runc's, the same with a container
-        /// that is the pod's sandbox (a program named `runsc` is always of this kind), or a shim of
-        /// containerd's (version 2).
+        /// The kind of the runtime. `oci`: a command line compatible with runc. `sandboxed`: the
+        /// same, but a container is the sandbox of the pod; a program named `runsc` is always of
+        /// this kind. `shim`: a containerd shim of version 2.
         kind: RuntimeKind = RuntimeKind::Oci => live,
-        /// The runtime's binary, or the one that a Controller is told to start. Empty: the binary of the table's name in `/usr/local/sbin`, `/usr/local/bin`, `/usr/sbin`, `/usr/bin`, `/sbin` or `/bin`, whatever the daemon's PATH.
+        /// The runtime binary, or the binary that a Controller starts. Empty: the binary with the
+        /// name of the table in `/usr/local/sbin`, `/usr/local/bin`, `/usr/sbin`, `/usr/bin`,
+        /// `/sbin` or `/bin`. The daemon ignores its PATH.
         path: Option<AbsolutePath> = None => live,
-        /// What a shim is to read: its configuration file, or for runc's shim the
-        /// runtime that it calls. Empty: the shim's own choice.
+        /// The configuration of a shim: its configuration file or, for the shim of runc, the
+        /// runtime binary to call. Empty: the default of the shim.
         shim_config: Option<AbsolutePath> = None => live,
-        /// In options of which type a shim is told that: `containerd.runc.v1.Options`, or the type's name
-        /// in `runtimeoptions.v1.Options`. Empty: the first for runc's shim, the second without a name
-        /// for others.
+        /// The type of the options that carry `shim_config` to the shim:
+        /// `containerd.runc.v1.Options`, or the type name in `runtimeoptions.v1.Options`. Empty:
+        /// the first for the shim of runc, the second without a type name for other shims.
         shim_config_type: String = String::new() => live,
-        /// Whether it is told what is in the file, and not where it is.
+        /// Whether the daemon sends the contents of the configuration file to the shim instead of
+        /// its path.
         shim_config_body: bool = false => live,
-        /// Whether the guests of a shim pull their images by themselves: no layer is fetched here for
-        /// pods of this runtime.
+        /// Whether the guests of a shim pull their images themselves. The daemon then downloads no
+        /// layers for pods of this runtime.
         guest_pull: bool = false => live,
-        /// Who makes what the containers of a pod share where the runtime is a shim: a task that
-        /// only waits, the shim's own Sandbox service, by which a virtual machine boots with the
-        /// pod, or (`proxy`) a Controller behind a socket, which needs no shim here.
+        /// How the sandbox of a pod is created if the runtime is a shim. `podsandbox`: a task that
+        /// only waits. `shim`: the Sandbox service of the shim, for example to boot a virtual
+        /// machine. `proxy`: a Controller behind a socket, which needs no local shim.
         sandboxer: Sandboxer = Sandboxer::Podsandbox => live,
-        /// The socket of that Controller.
+        /// The socket of the Controller.
         address: Option<AbsolutePath> = None => live,
-        /// What it is called there. Empty: as the runtime here.
+        /// The name of the runtime at the Controller. Empty: the name of this table.
         controller: String = String::new() => live,
-        /// How a shim hands over the streams of its processes: as fifos, or as streams that it
-        /// serves itself (containerd's `io_type`).
+        /// How a shim provides the standard streams of its processes: as FIFOs (`fifo`), or as
+        /// streams that the shim serves (`streaming`; the `io_type` of containerd).
         io: StreamsBy = StreamsBy::Fifo => live,
-        /// Arguments before the subcommand, on every call.
+        /// Arguments before the subcommand of each runtime call.
         args: Vec<String> = Vec::new() => live,
-        /// Where the runtime keeps its own state. Empty: below `state`.
+        /// The state directory of the runtime. Empty: a directory below `state`.
         root: Option<AbsolutePath> = None => live,
-        /// Annotations of pods passed to the runtime. `*` at the end stands for any text.
+        /// Pod annotations to pass to the runtime. `*` at the end matches any text.
         pod_annotations: Vec<String> = Vec::new() => live,
-        /// Annotations of containers passed to the runtime, likewise.
+        /// Container annotations to pass to the runtime. `*` at the end matches any text.
         container_annotations: Vec<String> = Vec::new() => live,
-        /// Annotations of pods that are acted on here, such as `io.kubernetes.cri-o.ShmSize`:
-        /// `docs/runtimes.md` lists them. `*` at the end stands for any text.
+        /// Pod annotations that the daemon applies, such as `io.kubernetes.cri-o.ShmSize`:
+        /// `docs/guides/runtimes.md` lists them. `*` at the end matches any text.
         allowed_annotations: Vec<String> = Vec::new() => live,
-        /// Annotations that the specifications of its containers have, before those of
-        /// `containers.default_annotations` and beneath those that are passed on.
+        /// Annotations in the OCI specification of containers of this runtime. They take precedence
+        /// over `containers.default_annotations`; passed-on annotations of pods and containers take
+        /// precedence over them.
         default_annotations: BTreeMap<String, String> = BTreeMap::new() => live,
-        /// A file (JSON) with the specification that its containers begin with; what a pod asks for takes
-        /// the place of what is in it: `docs/runtimes.md`. Empty: the built-in one.
+        /// A JSON file with the base OCI specification of the containers. Settings of the pod
+        /// replace its values: `docs/guides/runtimes.md`. Empty: the built-in specification.
         base_runtime_spec: Option<AbsolutePath> = None => live,
-        /// Lets containers make control groups below their own, where the node has cgroup v2 with
-        /// `nsdelegate`.
+        /// Allow containers to create child cgroups, if the node has cgroup v2 with `nsdelegate`.
         cgroup_writable: bool = false => live,
-        /// Keeps the host's devices from privileged containers.
+        /// Hide the devices of the host from privileged containers.
         privileged_without_host_devices: bool = false => live,
-        /// A CNI configuration directory for this runtime's pods alone. Empty: the one of
+        /// A separate CNI configuration directory for pods of this runtime. Empty: the `conf_dir` of
         /// `[network]`.
         cni_conf_dir: Option<AbsolutePath> = None => live,
     }

@@ -165,7 +165,7 @@ macro_rules! section {
                             Ok(())
                         }
                     )*
-                    _ => Err(format!("there is no key {key:?}")),
+                    _ => Err(format!("unknown key {key:?}")),
                 }
             }
         }

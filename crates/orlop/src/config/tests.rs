@@ -55,8 +55,8 @@ fn mistakes_name_line_key_and_remedy() {
     for (text, expected) in [
         (
             "[containers]\nlog_buffer = 1",
-            "config.toml:2: containers.log_buffer: is no key any more: `containers.log_full` says what becomes of \
-             output that its log can't take; `orlop config migrate` brings the file up to date",
+            "config.toml:2: containers.log_buffer: was removed: `containers.log_full` replaces it; \
+             `orlop config migrate` converts the file",
         ),
         (
             "\nrot = \"/a\"",
@@ -105,7 +105,7 @@ fn mistakes_name_line_key_and_remedy() {
         ),
         (
             "default_runtime = \"kata\"",
-            "config.toml:1: default_runtime: there is no table [runtimes.kata]",
+            "config.toml:1: default_runtime: the table [runtimes.kata] is missing",
         ),
         (
             "[streaming]\naddress = \"0.0.0.0\"",
@@ -113,15 +113,15 @@ fn mistakes_name_line_key_and_remedy() {
         ),
         (
             "backend = \"docker\"\n[images]\nregistries_conf = \"/r.conf\"",
-            "config.toml:3: images.registries_conf: with the docker backend the engine decides",
+            "config.toml:3: images.registries_conf: with the docker backend, this key is only used to check",
         ),
         (
             "backend = \"docker\"\n[images]\ncredentials_dir = \"/c\"",
-            "config.toml:3: images.credentials_dir: with the docker backend the engine decides",
+            "config.toml:3: images.credentials_dir: with the docker backend, images are available",
         ),
         (
             "backend = \"docker\"\n[images]\ndecryption_keys = \"/k\"",
-            "config.toml:3: images.decryption_keys: the docker backend has no use for it",
+            "config.toml:3: images.decryption_keys: the docker backend does not support this key",
         ),
         ("root = \"/run/orlop/x\"", "state: /run/orlop and the root"),
         ("a = [\n1,\n", "config.toml:"),
@@ -155,7 +155,7 @@ fn a_policy_of_the_docker_backend_makes_a_file_of_registries_worth_reading() {
 fn every_mistake_is_counted() {
     assert!(
         complaint("a = 1\nb = 2\nc = 3")
-            .ends_with("(and 2 more problems: `orlop config check` names all)")
+            .ends_with("(and 2 more problems: `orlop config check` lists all)")
     );
 }
 
@@ -204,7 +204,7 @@ fn a_file_that_is_named_must_be_readable() {
 
 #[test]
 fn the_reference_document_is_up_to_date() {
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/configuration.md");
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/reference/configuration.md");
     if std::env::var_os("ORLOP_BLESS").is_some() {
         fs::create_dir_all(path.parent().unwrap()).unwrap();
         fs::write(&path, reference()).unwrap();
@@ -213,6 +213,6 @@ fn the_reference_document_is_up_to_date() {
     assert_eq!(
         written,
         reference(),
-        "run this test with ORLOP_BLESS=1 to write docs/configuration.md anew"
+        "run this test with ORLOP_BLESS=1 to write docs/reference/configuration.md again"
     );
 }

@@ -60,7 +60,7 @@ fn start_to(log: &Log, format: Format, writer: BoxMakeWriter) -> anyhow::Result<
             .with(lines.json().flatten_event(true).with_current_span(false))
             .try_init(),
     };
-    started.context("cannot start the log")?;
+    started.context("cannot set up logging")?;
     Ok(Levels {
         handle,
         chosen: Mutex::new(log.level.clone()),

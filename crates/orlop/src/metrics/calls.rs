@@ -49,20 +49,24 @@ impl CallMetrics {
             in_flight: Family::default(),
             duration: Family::new_with_constructor(|| Histogram::new(BUCKETS)),
         };
-        registry.register("orlop_rpc_started", "Calls begun", metrics.started.clone());
+        registry.register(
+            "orlop_rpc_started",
+            "Number of CRI calls started",
+            metrics.started.clone(),
+        );
         registry.register(
             "orlop_rpc_handled",
-            "Calls ended, by gRPC code",
+            "Number of CRI calls finished, by gRPC code",
             metrics.handled.clone(),
         );
         registry.register(
             "orlop_rpc_in_flight",
-            "Calls in work and streams open",
+            "Number of running CRI calls and open streams",
             metrics.in_flight.clone(),
         );
         registry.register(
             "orlop_rpc_duration_seconds",
-            "How long calls took, streams left out",
+            "Duration of CRI calls, without streams",
             metrics.duration.clone(),
         );
         Arc::new(metrics)

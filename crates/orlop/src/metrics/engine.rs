@@ -45,37 +45,45 @@ impl Collector for EngineGauges {
             }
         }
         for (name, help, value) in [
-            ("orlop_keepers", "Keepers connected", gauges.keepers),
+            (
+                "orlop_keepers",
+                "Number of connected keepers",
+                gauges.keepers,
+            ),
             (
                 "orlop_commands_in_flight",
-                "Commands under way in containers",
+                "Number of running exec commands in containers",
                 gauges.commands,
             ),
             (
                 "orlop_event_subscribers",
-                "Clients that listen to events",
+                "Number of clients that receive events",
                 gauges.subscribers,
             ),
-            ("orlop_images", "Images", gauges.images),
+            ("orlop_images", "Number of images", gauges.images),
             (
                 "orlop_image_leases",
-                "Claims of containers on images",
+                "Number of images leased by containers",
                 gauges.leases,
             ),
-            ("orlop_pulls_in_flight", "Images being pulled", gauges.pulls),
+            (
+                "orlop_pulls_in_flight",
+                "Number of running image pulls",
+                gauges.pulls,
+            ),
             (
                 "orlop_image_store_bytes",
-                "Disk that images take",
+                "Disk usage of images in bytes",
                 gauges.store_bytes,
             ),
             (
                 "orlop_image_store_inodes",
-                "Inodes that images take",
+                "Inode usage of images",
                 gauges.store_inodes,
             ),
             (
                 "orlop_lazy_layers",
-                "Layers that come as they are read, of which something is missing",
+                "Number of lazy layers with missing data",
                 gauges.lazy_layers,
             ),
         ] {
@@ -86,17 +94,17 @@ impl Collector for EngineGauges {
         for (name, help, value) in [
             (
                 "orlop_lazy_fetched_bytes",
-                "Bytes fetched of layers that come as they are read",
+                "Bytes of lazy layers that were downloaded",
                 gauges.lazy_fetched_bytes,
             ),
             (
                 "orlop_lazy_reads_failed",
-                "Reads of what was not here of a layer and could not be fetched",
+                "Number of failed reads of lazy layers, because the data could not be fetched",
                 gauges.lazy_reads_failed,
             ),
             (
                 "orlop_lazy_reads_timed_out",
-                "Of the reads that failed, those for which nothing came in time",
+                "Number of failed reads of lazy layers because of a timeout",
                 gauges.lazy_reads_timed_out,
             ),
         ] {

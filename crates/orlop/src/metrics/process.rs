@@ -27,22 +27,26 @@ impl Collector for Process {
         };
         gauge(
             "process_resident_memory_bytes",
-            "Resident memory",
+            "Resident memory in bytes",
             usage.resident as i64,
         )?;
         gauge(
             "process_virtual_memory_bytes",
-            "Virtual memory",
+            "Virtual memory in bytes",
             usage.virtual_memory as i64,
         )?;
         gauge("process_threads", "Threads", usage.threads as i64)?;
         if let Some(open) = usage.open_files {
-            gauge("process_open_fds", "Open file descriptors", open as i64)?;
+            gauge(
+                "process_open_fds",
+                "Number of open file descriptors",
+                open as i64,
+            )?;
         }
         if let Some(limit) = rustix::process::getrlimit(rustix::process::Resource::Nofile).current {
             gauge(
                 "process_max_fds",
-                "File descriptors that may be open",
+                "Maximum number of open file descriptors",
                 limit as i64,
             )?;
         }
@@ -50,7 +54,7 @@ impl Collector for Process {
             let gauge = ConstGauge::new(started_at);
             let descriptor = encoder.encode_descriptor(
                 "process_start_time_seconds",
-                "When the process was started, in seconds since 1970",
+                "Start time of the process since the Unix epoch in seconds",
                 None,
                 gauge.metric_type(),
             )?;
@@ -59,7 +63,7 @@ impl Collector for Process {
         let cpu = ConstCounter::new(usage.cpu_seconds);
         let descriptor = encoder.encode_descriptor(
             "process_cpu_seconds",
-            "Processor time used",
+            "Total user and system CPU time in seconds",
             None,
             cpu.metric_type(),
         )?;

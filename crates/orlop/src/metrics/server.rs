@@ -43,7 +43,11 @@ impl Exporter {
             wanted: Arc::clone(&docker_names),
         }));
         let build = Info::new([("version", env!("CARGO_PKG_VERSION"))]);
-        registry.register("orlop_build", "What is running", build);
+        registry.register(
+            "orlop_build",
+            "Build information of the running daemon",
+            build,
+        );
         Self {
             registry,
             health,
@@ -68,7 +72,7 @@ impl Exporter {
         if !matches!(*method, Method::GET | Method::HEAD) {
             return Some(plain(
                 StatusCode::METHOD_NOT_ALLOWED,
-                "only GET is served here\n",
+                "only GET requests are supported\n",
             ));
         }
         Some(match path {
@@ -84,7 +88,7 @@ impl Exporter {
             },
             _ => plain(
                 StatusCode::NOT_FOUND,
-                "/metrics, /healthz and /debug/state are served here\n",
+                "not found: the paths are /metrics, /healthz and /debug/state\n",
             ),
         })
     }
@@ -98,7 +102,9 @@ impl Exporter {
             Ok(Ok(state)) => json(&state),
             Err(_) => plain(
                 StatusCode::SERVICE_UNAVAILABLE,
-                format!("the Docker Engine did not tell what it has within {ENGINE:?}\n"),
+                format!(
+                    "the Docker Engine did not report its images and containers within {ENGINE:?}\n"
+                ),
             ),
             Ok(Err(error)) => {
                 let problem = format!("{}\n", orlop_dockershim::chain(&*error));
@@ -190,12 +196,12 @@ async fn answer(
             match answer.await {
                 Ok(Some(answer)) => answer,
                 Ok(None) => asked.state_of_docker().await,
-                Err(_) => plain(StatusCode::INTERNAL_SERVER_ERROR, "the answer broke\n"),
+                Err(_) => plain(StatusCode::INTERNAL_SERVER_ERROR, "internal error\n"),
             }
         }
     };
     if let Err(error) = serve_http1(stream, HEAD, activity, answer).await {
-        tracing::debug!(%error, "a connection to the metrics endpoint broke");
+        tracing::debug!(%error, "a connection to the metrics endpoint failed");
     }
 }
 
@@ -203,13 +209,14 @@ fn refused(refusal: Refusal) -> Response<Full<Bytes>> {
     if refusal == Refusal::Host {
         return plain(
             StatusCode::MISDIRECTED_REQUEST,
-            "the request's Host is no name of this node: use an IP address, localhost or the node's host name, or \
-             add the name to metrics.names\n",
+            "the Host header is not a known name of this node: use an IP address, localhost or the \
+             host name of the node, or add the name to metrics.names\n",
         );
     }
     let mut response = plain(
         StatusCode::UNAUTHORIZED,
-        "show the token of metrics.token_file, or a certificate of metrics.client_ca\n",
+        "authentication required: send the token of metrics.token_file, or a client certificate of \
+         metrics.client_ca\n",
     );
     let kind = header::HeaderValue::from_static("Bearer");
     response

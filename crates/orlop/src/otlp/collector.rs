@@ -103,7 +103,7 @@ impl Collector {
         let answer = asking.send().await.map_err(of_client)?;
         let status = answer.status();
         if !status.is_success() {
-            bail!("the collector answers {status}");
+            bail!("the collector returned {status}");
         }
         let answer: http::Response<reqwest::Body> = answer.into();
         let (head, body) = answer.into_parts();
@@ -112,7 +112,7 @@ impl Collector {
             reason = "within a limit; trailers are wanted, too"
         )]
         let body = Limited::new(body, LONGEST_ANSWER).collect().await;
-        let body = body.map_err(|error| anyhow!("reading the answer: {error}"))?;
+        let body = body.map_err(|error| anyhow!("cannot read the response: {error}"))?;
         let trailers = body.trailers().cloned().unwrap_or_default();
         let bytes = body.to_bytes();
         let answer = match self.protocol {
@@ -156,9 +156,9 @@ fn client(
     };
     let pem = read(path)?;
     let authorities = Certificate::from_pem_bundle(&pem)
-        .with_context(|| format!("{} holds no certificates (PEM)", path.display()))?;
+        .with_context(|| format!("{} contains no PEM certificates", path.display()))?;
     if authorities.is_empty() {
-        bail!("{} holds no certificates (PEM)", path.display());
+        bail!("{} contains no PEM certificates", path.display());
     }
     builder()
         .tls_certs_only(authorities)
@@ -169,7 +169,7 @@ fn client(
 /// One header a line, as `name: value`; empty lines and those that begin with `#` say nothing.
 fn read_headers(path: &Path) -> anyhow::Result<HeaderMap> {
     let text = String::from_utf8(read(path)?)
-        .map_err(|_| anyhow!("{} is no text in UTF-8", path.display()))?;
+        .map_err(|_| anyhow!("{} is not valid UTF-8", path.display()))?;
     let mut headers = HeaderMap::new();
     for (number, line) in (1..).zip(text.lines()) {
         let line = line.trim();
@@ -194,7 +194,7 @@ fn read(path: &Path) -> anyhow::Result<Vec<u8>> {
 
 /// A message as gRPC frames it: not compressed, its length, itself.
 fn framed(request: &ExportRequest) -> anyhow::Result<Bytes> {
-    let length = u32::try_from(request.encoded_len()).context("the spans are too many")?;
+    let length = u32::try_from(request.encoded_len()).context("the request has too many spans")?;
     let mut frame = BytesMut::with_capacity(5 + length as usize);
     frame.put_u8(0);
     frame.put_u32(length);
@@ -207,11 +207,11 @@ fn judge(headers: &HeaderMap, trailers: &HeaderMap) -> anyhow::Result<()> {
     let status = |map: &HeaderMap| tonic::Status::from_header_map(map);
     let status = status(trailers).or_else(|| status(headers));
     let Some(status) = status else {
-        bail!("the collector does not say how the call ended: does it speak gRPC there?");
+        bail!("the collector sent no gRPC status: check that the endpoint supports OTLP over gRPC");
     };
     if status.code() != tonic::Code::Ok {
         let why: String = status.message().chars().take(200).collect();
-        bail!("the collector answers {:?}: {why}", status.code());
+        bail!("the collector returned {:?}: {why}", status.code());
     }
     Ok(())
 }
@@ -226,7 +226,8 @@ struct Names;
 
 impl Resolve for Names {
     fn resolve(&self, name: Name) -> Resolving {
-        static LOOKING_UP: Place = Place::new("looking up the collector of traces", 2, 2, 16);
+        static LOOKING_UP: Place =
+            Place::new("looking up the address of the trace collector", 2, 2, 16);
         Box::pin(async move {
             let found = orlop_pool::look_up(&LOOKING_UP, name.as_str(), 0).await?;
             let found: Addrs = Box::new(found.into_iter());

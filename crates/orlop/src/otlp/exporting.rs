@@ -70,7 +70,7 @@ impl Traced {
             return;
         };
         if timeout(LAST, &mut sending).await.is_err() {
-            tracing::warn!("the last traces are lost: the collector does not take them in time");
+            tracing::warn!("dropped the last traces: the collector did not accept them in time");
             sending.abort();
         }
     }
@@ -124,7 +124,7 @@ async fn send_all(
         let collector = to.borrow().clone();
         let outcome = match collector {
             Some(collector) => collector.send(&request(&batch, &host)).await,
-            None => Err(anyhow::anyhow!("there is no collector any more")),
+            None => Err(anyhow::anyhow!("no collector is configured any longer")),
         };
         batch.clear();
         let lost = match &outcome {
@@ -165,8 +165,8 @@ impl Overrun {
         if let Some(spans) = self.add(spans, now) {
             tracing::warn!(
                 spans,
-                "traces are lost: calls end faster than the collector takes them; a smaller traces.sample helps, \
-                 or a collector that is nearer"
+                "dropping traces: the collector is too slow for the number of calls; lower \
+                 traces.sample, or use a closer collector"
             );
         }
     }
@@ -189,11 +189,11 @@ struct Spell {
 impl Spell {
     fn lost(&mut self, why: &str) {
         if self.is_told {
-            tracing::debug!(why, "traces are lost");
+            tracing::debug!(why, "dropping traces");
         } else {
             tracing::warn!(
                 why,
-                "traces are lost until the collector takes them: see traces.otlp, and \
+                "dropping traces until the collector accepts them: check traces.otlp, and \
                  orlop_trace_spans_total in /metrics"
             );
         }
@@ -202,7 +202,7 @@ impl Spell {
 
     fn sent(&mut self) {
         if self.is_told {
-            tracing::info!("the collector takes traces again");
+            tracing::info!("the collector accepts traces again");
         }
         self.is_told = false;
     }

@@ -76,12 +76,12 @@ impl Answers {
         }
         if is_large && is_too_much_of_one {
             return Err(Status::resource_exhausted(format!(
-                "{own} bytes of answers to this client wait to be read: read them before asking for more"
+                "{own} bytes of responses to this client are unread: read them before sending more requests"
             )));
         }
         if is_large && is_too_much {
             return Err(Status::resource_exhausted(
-                "answers that clients do not read take all the memory for answers: try again later",
+                "unread responses use all the memory for responses: try again later",
             ));
         }
         if own + bytes > ALL {
@@ -136,7 +136,7 @@ impl Answer {
             tracing::warn!(
                 pid,
                 bytes,
-                "closing a connection whose answers are not read"
+                "closing a connection: the client does not read its responses"
             );
             self.peer.leave();
         }

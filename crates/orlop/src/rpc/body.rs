@@ -154,7 +154,7 @@ impl CallBody {
         };
         stream.closing.as_mut().poll(context).map(|()| {
             Err(Status::unavailable(
-                "the daemon is stopping: connect again to go on",
+                "the daemon is stopping: reconnect to continue",
             ))
         })
     }

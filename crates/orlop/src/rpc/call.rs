@@ -72,7 +72,7 @@ impl Call {
     pub(super) fn still_going(&self) {
         tracing::warn!(
             seconds = self.started.elapsed().as_secs(),
-            "the call is still in work"
+            "slow call is still running"
         );
     }
 
@@ -104,7 +104,7 @@ impl Drop for Call {
         // Nobody said how it ended: the client left, or its connection did.
         let outcome = self.outcome.take().unwrap_or_else(|| Outcome {
             code: Code::Cancelled,
-            message: "the client left".to_owned(),
+            message: "the client disconnected".to_owned(),
         });
         self.counter.finish(
             self.method,
@@ -119,16 +119,16 @@ impl Drop for Call {
         );
         if code == Code::Ok {
             if self.slow.is_some_and(|slow| elapsed >= slow) && !self.streaming {
-                tracing::warn!(ms, "the call took long");
+                tracing::warn!(ms, "slow call finished");
             } else {
                 tracing::debug!(ms, "done");
             }
         } else if is_alarming(code) {
-            tracing::warn!(ms, ?code, message, "the call failed");
+            tracing::warn!(ms, ?code, message, "call failed");
         } else if is_routine(code) {
-            tracing::debug!(ms, ?code, message, "the call failed");
+            tracing::debug!(ms, ?code, message, "call failed");
         } else {
-            tracing::info!(ms, ?code, message, "the call failed");
+            tracing::info!(ms, ?code, message, "call failed");
         }
     }
 }

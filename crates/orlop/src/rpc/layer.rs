@@ -241,7 +241,7 @@ where
 pub(super) fn panicked() -> Status {
     Status::new(
         Code::Internal,
-        "the handler panicked, see the daemon's log: this is a bug of orlop",
+        "the handler panicked; this is a bug in orlop: see the log of the daemon",
     )
 }
 
@@ -273,7 +273,7 @@ async fn expiry(deadline: Option<Deadline>) -> Status {
     };
     sleep_until(at).await;
     Status::deadline_exceeded(format!(
-        "the call is not done within the client's {after:?}"
+        "the call exceeded the deadline of the client ({after:?})"
     ))
 }
 

@@ -9,8 +9,8 @@ use crate::config::{Flags, Location};
 /// Flags of the daemon.
 #[derive(Debug, Clone, Args)]
 pub(crate) struct ServeArgs {
-    /// The configuration file; its drop-ins are FILE.d/*.toml
-    /// [default: /etc/orlop/config.toml, where it exists]
+    /// Configuration file; its drop-ins are FILE.d/*.toml [default: /etc/orlop/config.toml, if it
+    /// exists]
     #[arg(long, value_name = "FILE")]
     config: Option<PathBuf>,
 

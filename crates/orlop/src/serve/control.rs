@@ -67,7 +67,9 @@ impl Control {
     pub(super) async fn reload(&self) -> anyhow::Result<Changes> {
         let inner = Arc::clone(&self.0);
         let reloading = tokio::spawn(async move { inner.reload().await });
-        reloading.await.context("reading the configuration broke")?
+        reloading
+            .await
+            .context("reading the configuration failed")?
     }
 
     /// Sends the last traces.

@@ -58,7 +58,7 @@ fn check_pods(root: &Path, wanted: &Path) -> anyhow::Result<()> {
     let kept = kept(&last)?;
     if last != root && kept.is_none() {
         bail!(
-            "pods were kept in {}, where none are: mount its disk, or, if it is lost, remove {}",
+            "the pod directory {} is missing: mount its disk or, if the disk is lost, remove {}",
             last.join(PODS).display(),
             note.display(),
         );
@@ -68,16 +68,16 @@ fn check_pods(root: &Path, wanted: &Path) -> anyhow::Result<()> {
     }
     match kept {
         Some(count) if count > 0 => bail!(
-            "containers.root is {} now, and {count} pods have their records and files in {}: set it \
-             to {}, have the pods removed (`orlop rmp --all --force` once no kubelet brings new \
-             ones), and change it then",
+            "containers.root was changed to {}, but {count} pods still have their records and \
+             files in {}: set it back to {}, stop the kubelet, remove the pods (`orlop rmp --all \
+             --force`), and then change it",
             wanted.display(),
             last.join(PODS).display(),
             last.display(),
         ),
         _ => {}
     }
-    let doing = || format!("cannot keep pods in {}", wanted.display());
+    let doing = || format!("cannot use {} for pods", wanted.display());
     // It is there before it is missed.
     DirBuilder::new()
         .recursive(true)
@@ -88,7 +88,10 @@ fn check_pods(root: &Path, wanted: &Path) -> anyhow::Result<()> {
         return fs::remove_file(&note).with_context(doing);
     }
     let Some(path) = wanted.to_str().filter(|path| !path.contains('\n')) else {
-        bail!("{}: its path is no line of text", doing());
+        bail!(
+            "{}: the path must be valid UTF-8 without line breaks",
+            doing()
+        );
     };
     let text = format!("{path}\n");
     orlop_disk::write_file(&note, 0o644, Outlives::PowerCut, text.as_bytes()).with_context(doing)
@@ -121,11 +124,11 @@ mod tests {
         fs::create_dir_all(root.join("pods/one")).unwrap();
         let error = refused(&fast);
         assert!(
-            error.contains("1 pods have their records and files in"),
+            error.contains("1 pods still have their records and files in"),
             "{error}"
         );
         assert!(
-            error.contains(&format!("set it to {}", root.display())),
+            error.contains(&format!("set it back to {}", root.display())),
             "{error}"
         );
         check_pods(&root, &root).unwrap();

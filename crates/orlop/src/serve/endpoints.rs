@@ -93,8 +93,8 @@ impl Endpoints {
                 endpoints.grpc.push(listener);
             } else {
                 bail!(
-                    "the socket passed by the service manager, {}, is no unix socket: whoever may \
-                     call the CRI owns the node",
+                    "the socket passed by the service manager, {}, is not a unix socket: CRI \
+                     clients have full control of the node",
                     listener.address(),
                 );
             }

@@ -29,11 +29,11 @@ pub(super) fn check(root: &Path) -> anyhow::Result<()> {
     match text.trim().parse::<u32>() {
         Ok(CURRENT) => Ok(()),
         Ok(newer) if newer > CURRENT => bail!(
-            "the root directory {shown} has format {newer}, made by a newer orlop; this one knows \
+            "the root directory {shown} has format {newer} of a newer orlop; this version supports \
              format {CURRENT}: upgrade orlop or choose another --root",
         ),
         _ => bail!(
-            "{} does not hold the format of a root directory: {text:?}",
+            "{} does not contain a valid format number: {text:?}",
             path.display()
         ),
     }
@@ -64,7 +64,7 @@ mod tests {
         let root = tempfile::tempdir().unwrap();
         fs::write(root.path().join(FILE), "2\n").unwrap();
         let error = check(root.path()).unwrap_err().to_string();
-        assert!(error.contains("format 2, made by a newer orlop"), "{error}");
+        assert!(error.contains("format 2 of a newer orlop"), "{error}");
         fs::write(root.path().join(FILE), "").unwrap();
         assert!(check(root.path()).is_err());
     }

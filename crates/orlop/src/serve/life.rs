@@ -28,7 +28,7 @@ pub(super) async fn live(
     let mut serving = tokio::select! {
         started = Serving::start(beginning) => started?,
         () = stop_asked(&mut signals) => {
-            tracing::info!("told to stop before the daemon served");
+            tracing::info!("received a stop signal during the start");
             return Ok(());
         }
     };
@@ -44,9 +44,9 @@ pub(super) async fn live(
 
     notifier.tell(State::Stopping);
     if outcome.is_ok() {
-        tracing::info!("the daemon stops: finishing the calls in work");
+        tracing::info!("stopping the daemon: waiting for running calls");
         serving.finish(stop_asked(&mut signals)).await?;
-        tracing::info!("the daemon ends; pods go on");
+        tracing::info!("stopped the daemon; pods keep running");
     }
     outcome
 }
@@ -73,8 +73,8 @@ async fn heed(signals: &mut Signals, control: &Control, notifier: &Notifier) {
             }
         };
         match outcome {
-            Ok(changes) => tracing::info!("configuration read: {}", describe(&changes)),
-            Err(error) => tracing::error!("the old configuration stays in force: {error:#}"),
+            Ok(changes) => tracing::info!("reloaded the configuration: {}", describe(&changes)),
+            Err(error) => tracing::error!("keeping the old configuration: {error:#}"),
         }
         notifier.tell(State::Ready);
         wish = match again {

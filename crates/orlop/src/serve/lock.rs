@@ -34,7 +34,7 @@ impl Lock {
             .recursive(true)
             .mode(DIR_MODE)
             .create(dir)
-            .with_context(|| format!("cannot make the {what} directory {shown}"))?;
+            .with_context(|| format!("cannot create the {what} directory {shown}"))?;
         refuse_strangers(dir)
             .with_context(|| format!("cannot use the {what} directory {shown}"))?;
         let path = dir.join(FILE);
@@ -86,12 +86,12 @@ fn refuse_strangers(dir: &Path) -> anyhow::Result<()> {
     let found = fs::metadata(dir)?;
     if found.uid() != geteuid().as_raw() {
         bail!(
-            "it belongs to user {}, not to the daemon's own: change its owner",
+            "it belongs to user {} instead of the user of the daemon: change its owner",
             found.uid()
         );
     }
     if found.mode() & 0o002 != 0 {
-        bail!("everybody may write to it: `chmod o-w` it or choose another");
+        bail!("it is world-writable: run `chmod o-w` on it, or choose another directory");
     }
     Ok(())
 }
@@ -125,6 +125,6 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         fs::set_permissions(dir.path(), fs::Permissions::from_mode(0o1777)).unwrap();
         let error = format!("{:#}", Lock::take(dir.path(), "state").unwrap_err());
-        assert!(error.contains("everybody may write to it"), "{error}");
+        assert!(error.contains("it is world-writable"), "{error}");
     }
 }

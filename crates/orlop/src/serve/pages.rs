@@ -110,12 +110,13 @@ impl Pages {
         }
         let Some(endpoint) = self.endpoint.clone() else {
             tracing::warn!(
-                "no page is served: the socket that the daemon was given for the CRI has no path that a client \
-                 could use; let the service manager listen at one, or the daemon itself"
+                "the web page is disabled: the CRI socket that the service manager passed has no \
+                 path for clients; configure a path in the socket unit, or let the daemon open the \
+                 socket"
             );
             return Ok(None);
         };
-        let tls = tls(config).context("cannot serve the page")?;
+        let tls = tls(config).context("cannot serve the web page")?;
         let listener = match socket {
             Some(listener) => listener,
             None => match Endpoints::web_of(config)? {
@@ -134,7 +135,8 @@ impl Pages {
             shows_environment: false,
             extras: Some(Arc::new(Known(self.config.clone()))),
         };
-        let web = Web::new(Arc::clone(&listener), tls, options).context("cannot serve the page")?;
+        let web =
+            Web::new(Arc::clone(&listener), tls, options).context("cannot serve the web page")?;
         let address = config
             .web
             .token_file
@@ -157,12 +159,12 @@ impl Pages {
         let first = web.address();
         let mut noted = None;
         match address.map(Address::keep) {
-            None => tracing::info!(address = first, "serving the page"),
+            None => tracing::info!(address = first, "serving the web page"),
             Some(Ok(path)) => {
-                tracing::info!(address = %path.display(), "serving the page at the address in this file");
+                tracing::info!(address = %path.display(), "serving the web page; its address is in this file");
                 noted = Some(path);
             }
-            Some(Err(error)) => tracing::error!("nobody can come to the page: {error:#}"),
+            Some(Err(error)) => tracing::error!("the web page is not reachable: {error:#}"),
         }
         let stop = CancellationToken::new();
         *self.now.lock() = Some(Served {
@@ -206,7 +208,10 @@ impl Address {
 }
 
 fn cannot_write(error: io::Error, path: &Path) -> anyhow::Error {
-    let text = format!("cannot write the page's address to {}", path.display());
+    let text = format!(
+        "cannot write the address of the web page to {}",
+        path.display()
+    );
     anyhow::Error::new(error).context(text)
 }
 

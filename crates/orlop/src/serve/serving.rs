@@ -144,7 +144,7 @@ impl Serving {
         let ended = (&mut self.server).await;
         served(ended)
             .err()
-            .unwrap_or_else(|| anyhow!("the gRPC server ended by itself"))
+            .unwrap_or_else(|| anyhow!("the gRPC server exited unexpectedly"))
     }
 
     /// Takes no more calls, lets those in work end while `hurry` does not, then is
@@ -158,9 +158,9 @@ impl Serving {
             ended = &mut self.server => outcome = served(ended),
             () = quiet(&self.newcomers, &self.farewell, &self.policy) => {}
             () = sleep(drain_timeout) => {
-                tracing::warn!("calls are still in work, they are cut off");
+                tracing::warn!("cancelling the calls that are still running");
             }
-            () = hurry => tracing::warn!("told to stop again: calls in work are cut off"),
+            () = hurry => tracing::warn!("received a second stop signal: cancelling the running calls"),
         }
         self.server.abort();
         self.pages.finish().await;
@@ -173,7 +173,7 @@ impl Serving {
 
 fn served(ended: Result<Served, JoinError>) -> anyhow::Result<()> {
     ended
-        .context("the gRPC server broke")?
+        .context("the gRPC server panicked")?
         .context("the gRPC server failed")
 }
 

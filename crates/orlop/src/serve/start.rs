@@ -36,13 +36,13 @@ pub(crate) fn run(args: ServeArgs, inherited: Inherited) -> anyhow::Result<()> {
         state = %config.daemon.state,
         backend = %config.daemon.backend,
         config = files.join(" "),
-        "orlop starts",
+        "starting orlop",
     );
 
     if !is_tmpfs(&config.daemon.state) {
         tracing::warn!(
             state = %config.daemon.state,
-            "the state directory is not on a tmpfs: what it holds will outlive a reboot",
+            "the state directory is not on a tmpfs: its contents survive a reboot, although they must not",
         );
     }
 

@@ -58,7 +58,7 @@ fn message(state: State) -> String {
             let micros = now.tv_sec * 1_000_000 + now.tv_nsec / 1_000;
             format!("RELOADING=1\nMONOTONIC_USEC={micros}\nSTATUS=reading the configuration")
         }
-        State::Stopping => "STOPPING=1\nSTATUS=finishing the calls in work".to_owned(),
+        State::Stopping => "STOPPING=1\nSTATUS=waiting for running calls".to_owned(),
         State::Watchdog => "WATCHDOG=1".to_owned(),
     }
 }

@@ -121,7 +121,7 @@ async fn a_container_is_driven_by_crictls_words() {
     );
     assert_eq!(shown.trim(), format!("web: {}", status["info"]["pid"]));
     let unknown = client.error(&[&template[..], &["{{.status.oops}}", &id]].concat());
-    assert!(unknown.contains("no key `oops`"), "{unknown}");
+    assert!(unknown.contains("unknown key `oops`"), "{unknown}");
     assert_eq!(
         client.json(&["inspectp", "words"])["status"]["id"],
         pod.as_str()
@@ -211,7 +211,11 @@ async fn a_run_that_fails_leaves_no_pod() {
 fn without_a_runtime_it_says_what_to_do() {
     let directory = tempfile::tempdir().unwrap();
     let client = Client::at(&directory.path().join("none.sock"));
-    assert!(client.error(&["ps"]).contains("is the runtime started?"));
+    assert!(
+        client
+            .error(&["ps"])
+            .contains("check that the runtime is running")
+    );
     let client = Client {
         endpoint: "tcp://10.0.0.1:1".to_owned(),
         ..client
@@ -222,7 +226,7 @@ fn without_a_runtime_it_says_what_to_do() {
     let _mute = std::os::unix::net::UnixListener::bind(&socket).unwrap();
     let client = Client::at(&socket);
     let error = client.error(&["--timeout", "300ms", "ps"]);
-    assert!(error.contains("longer with --timeout"), "{error}");
+    assert!(error.contains("increase --timeout"), "{error}");
     let output = Command::new(node::binary())
         .args(["log-level", "--socket"])
         .arg(format!(
@@ -232,7 +236,7 @@ fn without_a_runtime_it_says_what_to_do() {
         .output()
         .unwrap();
     let error = String::from_utf8(output.stderr).unwrap();
-    assert!(error.contains("is the daemon started?"), "{error}");
+    assert!(error.contains("is the daemon running?"), "{error}");
 }
 
 #[test]

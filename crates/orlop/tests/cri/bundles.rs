@@ -76,7 +76,8 @@ async fn an_image_of_who_has_logged_in_runs_and_the_policy_s_command_tells_why()
     assert!(said.contains(wanted), "{said}");
     demand("https://other.example");
     let said = explained(&name);
-    let wanted = "its certificate is for a login at https://issuer.example, not at https://other";
+    let wanted =
+        "its certificate was issued for a login at https://issuer.example, not at https://other";
     assert!(said.contains(wanted), "{said}");
     let spec = ContainerSpec::new("again", &name).shell("true");
     let refused = cri.create(&pod_id, &pod, &spec).await;

@@ -297,8 +297,8 @@ async fn a_pod_is_written_out_at_one_moment_and_restored() {
     let other = world.container("b").shell("echo something else");
     let missing = world.container("c").shell(COUNTING);
     for (specs, words) in [
-        (&[&a][..], "lacks \"b\""),
-        (&[&a, &b, &missing][..], "has \"c\""),
+        (&[&a][..], "has no \"b\""),
+        (&[&a, &b, &missing][..], "contains \"c\""),
         (&[&a, &a][..], "twice"),
         (&[&a, &other][..], "something else"),
     ] {
@@ -469,7 +469,7 @@ async fn what_cannot_be_written_out_or_go_on_is_told() {
     std::fs::write(&rubbish, vec![b'x'; 5000]).unwrap();
     let refused = create(&rubbish).await;
     assert_eq!(refused.code(), Code::FailedPrecondition, "{refused}");
-    assert_contains!(refused.message(), "is not the archive of a checkpoint");
+    assert_contains!(refused.message(), "is not a checkpoint archive");
     let empty = world.place("empty.tar");
     std::fs::write(&empty, vec![0; 1024]).unwrap();
     let refused = create(&empty).await;

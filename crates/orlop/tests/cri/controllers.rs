@@ -405,7 +405,7 @@ async fn a_pod_whose_controller_and_sandbox_are_gone_for_good_is_removed() {
     };
     let error = world.cri.remove_pod(&pod).await;
     let error = error.expect_err("it may live").message().to_owned();
-    assert_contains!(error, &format!("served by process {server}"));
+    assert_contains!(error, &format!("process {server} still serves the sandbox"));
     kill(server);
     assert_eq!(count(&[GUEST, &pod], 0).await, 0, "it is dead");
     world.cri.remove_pod(&pod).await.expect("remove the pod");

@@ -1,6 +1,6 @@
 //! Pods whose runtime keeps its containers in a sandbox that is a container itself: gVisor's runsc.
 //!
-//! `ORLOP_TEST_RUNTIME=runsc` runs all other tests on it, too; docs/runtimes.md says what gVisor does
+//! `ORLOP_TEST_RUNTIME=runsc` runs all other tests on it, too; docs/guides/gvisor.md lists what gVisor does
 //! not do.
 
 use std::time::Duration;

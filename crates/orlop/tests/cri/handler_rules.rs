@@ -72,7 +72,7 @@ async fn a_runtimes_base_is_beneath_what_a_pod_asks_for() {
 
     // A reload reads the file again, and one that cannot be used is told and changes nothing.
     for (text, reason) in [
-        ("[]", "an object in JSON"),
+        ("[]", "a JSON object"),
         (
             r#"{"linux": {"sysctl": {"vm.swappiness": "1"}}}"#,
             "vm.swappiness",

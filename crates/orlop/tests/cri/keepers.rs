@@ -27,7 +27,7 @@ async fn a_pod_whose_keeper_is_slow_to_answer_lives_on() {
     kill_process(keeper, Signal::STOP).expect("stop");
     cut_connections(keeper);
     let deadline = Instant::now() + LIMIT;
-    while !world.node.log().contains("does not answer; trying again") {
+    while !world.node.log().contains("does not respond; trying again") {
         assert!(Instant::now() < deadline, "{}", world.node.log());
         tokio::time::sleep(Duration::from_millis(20)).await;
     }

@@ -77,7 +77,7 @@ async fn what_is_here_of_an_image_is_told_and_the_rest_comes_on_request() {
 
     let (said, shown) = client.both(&["pull", &name]);
     assert_eq!(said, format!("Image is up to date for {}\n", built.id()));
-    let later = "1 of 2 layers come as they are read\n";
+    let later = "1 of 2 layers are fetched on demand\n";
     assert!(shown.ends_with(later), "{shown}");
     let layer = &built.layers[1].digest["sha256:".len()..][..13];
     let mut of_layer = shown.lines().filter(|line| line.starts_with(layer));
@@ -99,9 +99,9 @@ async fn what_is_here_of_an_image_is_told_and_the_rest_comes_on_request() {
     assert_eq!(info["config"]["lazyLayers"], 1, "{info}");
     let doctor = world.doctor().await;
     for well in [
-        "orlop-lazy is there",
+        "orlop-lazy exists",
         "/dev/fuse can be opened",
-        "EROFS can be mounted",
+        "EROFS file systems can be mounted",
     ] {
         assert!(doctor.contains(well), "{well}: {doctor}");
     }

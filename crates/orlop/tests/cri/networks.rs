@@ -269,7 +269,7 @@ async fn a_plugin_that_fails_is_told_on_the_pod_and_leaks_nothing() {
         ("echo garbage; exit 0", "garbage"),
         (r#"echo '{"cniVersion":"1.1.0"}'; exit 0"#, "no IP address"),
         (r#"echo '{"cniVersion":"9.0.0"}'; exit 0"#, "9.0.0"),
-        ("sleep 60", "not done after 2s"),
+        ("sleep 60", "timed out after 2s"),
     ] {
         plugins.behave(&on_add(what));
         let failing = pod(&world, "failing");

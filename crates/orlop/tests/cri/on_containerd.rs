@@ -231,11 +231,14 @@ async fn a_runtime_that_is_not_there_is_named() {
     let pod_id = pod_id.expect("a pod needs no runtime");
     let refused = world.cri.run(&pod_id, &pod, &world.container("main")).await;
     let refused = refused.expect_err("no runtime").to_string();
-    assert_contains!(refused, "there is no OCI runtime no-such-runtime");
+    assert_contains!(refused, "cannot find the OCI runtime no-such-runtime");
     std::fs::write(&options, "BinaryName = 3\n").unwrap();
     let refused = world.cri.run_pod(&world.node.pod("other")).await;
     let refused = refused.expect_err("options of no sense").to_string();
-    assert!(refused.contains("options of the handler"), "{refused}");
+    assert!(
+        refused.contains("options of the runtime handler"),
+        "{refused}"
+    );
     world.finish().await;
 }
 
@@ -385,7 +388,7 @@ async fn what_cannot_be_a_stream_is_refused() {
     let refused = ctr.run(&words);
     assert!(!refused.status.success(), "{refused:?}");
     let said = String::from_utf8_lossy(&refused.stderr);
-    assert!(said.contains("no fifo") || said.contains("fifo"), "{said}");
+    assert!(said.contains("FIFO") || said.contains("fifo"), "{said}");
     let _ = ctr.run(&["container", "delete", "refused"]);
     world.finish().await;
 }

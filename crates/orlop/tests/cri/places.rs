@@ -68,7 +68,7 @@ async fn containers_write_to_a_disk_of_their_own() {
         .expect("a limit");
     assert_eq!(limit.value, DISK);
     let doctor = world.doctor().await;
-    assert_contains!(doctor, &format!("MiB are left for {}", disk.display()));
+    assert_contains!(doctor, &format!("MiB are free for {}", disk.display()));
 
     // What fills it is in nobody's way but the containers'.
     let fills = "head -c 100000000 /dev/zero > /more || echo full; rm /more";
@@ -111,11 +111,11 @@ async fn containers_are_moved_while_there_are_none() {
         assert!(!refused.status.success(), "{refused:?}");
         let said = String::from_utf8_lossy(&refused.stderr).into_owned();
         let named = format!(
-            "1 pods have their records and files in {}",
+            "1 pods still have their records and files in {}",
             first.join("pods").display()
         );
         assert!(said.contains(&named), "{said}");
-        assert_contains!(said, &format!("set it to {}", first.display()));
+        assert_contains!(said, &format!("set it back to {}", first.display()));
     }
     to(&on(&first));
     world.start_again().await;

@@ -74,7 +74,7 @@ async fn a_profile_that_cannot_be_given_is_an_error() {
     let reason = if has_apparmor().is_ok() {
         "no-such-profile"
     } else {
-        "has no AppArmor"
+        "AppArmor is not available"
     };
     assert!(refused.message().contains(reason), "{refused}");
     world.finish().await;

@@ -204,7 +204,7 @@ async fn what_cannot_be_used_changes_nothing_and_what_must_wait_is_told() {
         ),
     ] {
         let error = reload(&world, toml).expect_err("a mistake");
-        assert_contains!(error, "the old configuration stays in force");
+        assert_contains!(error, "keeping the old configuration");
         assert!(error.contains(reason), "{error}");
     }
     let running = world.run_script("pod", "sleep 1000").await;

@@ -104,7 +104,12 @@ async fn one_claim_on_an_image_that_cannot_be_released_keeps_no_other() {
     world.start_again().await;
     let begin = Instant::now();
     // It is told of when all have been tried.
-    let told = || world.node.log().contains("releasing leases of nobody");
+    let told = || {
+        world
+            .node
+            .log()
+            .contains("cannot release image leases without a container")
+    };
     while of("aaa").exists() || of("zzz").exists() || !told() {
         assert!(
             begin.elapsed() < Duration::from_secs(10) * patience(),

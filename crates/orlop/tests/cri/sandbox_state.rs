@@ -111,7 +111,7 @@ async fn a_controller_that_does_not_say_how_a_sandbox_is_holds_nobody_up() {
     let took = begun.elapsed();
     assert!(took < Duration::from_secs(4), "{took:?}");
     let problem = told["problem"].as_str().unwrap_or_default();
-    assert!(problem.contains("Status was not answered"), "{told}");
+    assert!(problem.contains("Status timed out"), "{told}");
     world.cri.remove_pod(&pod).await.expect("remove the pod");
     world.finish().await;
 }

@@ -138,7 +138,7 @@ async fn what_is_signed_with_gpg_is_pulled_and_run_until_its_key_is_revoked() {
     guarded.set("policy.json", &json!({ "default": signed }).to_string());
     assert_refused(
         cri.pull(&name).await,
-        "signed with GPG, and has no signature",
+        "signed with GPG, but has no signature",
     );
     let place = format!("by-gpg@{}", image.digest().replacen(':', "=", 1));
     std::fs::create_dir(store.join(&place)).expect("make its place");
@@ -236,7 +236,10 @@ async fn a_policy_that_changes_holds_for_what_is_there_over_restarts() {
     let other = Signer::new(&guarded.scratch.subdir("keys"), "other", KeyKind::Ed25519);
     guarded.signer = other;
     guarded.demand("matchExact");
-    assert_refused(guarded.create(&pod, &id, &name).await, "it is not by");
+    assert_refused(
+        guarded.create(&pod, &id, &name).await,
+        "it is not signed with",
+    );
     guarded.set(
         "policy.json",
         "{\n  \"default\": [{\"type\": \"signedBaseLayer\"}]\n}",
@@ -387,7 +390,7 @@ async fn a_command_tells_rule_key_and_reason() {
     let (allowed, text) = guarded.run(&["image", "policy", &id]);
     assert!(allowed && text.starts_with(&yes), "{text}");
     let (allowed, text) = guarded.run(&["image", "policy", "--remote", &name]);
-    assert!(!allowed && text.contains("there is none at"), "{text}");
+    assert!(!allowed && text.contains("has no signature"), "{text}");
     guarded.set(
         "namespaces/team.json",
         &json!({ "default": reject() }).to_string(),

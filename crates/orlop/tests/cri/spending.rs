@@ -1,4 +1,4 @@
-//! What strangers can make the node spend, and where it ends. `docs/security.md` has the table.
+//! What strangers can make the node spend, and where it ends. `docs/reference/security.md` has the table.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -233,7 +233,7 @@ async fn a_log_beyond_its_rate_loses_lines_and_says_how_many() {
     let running = world.run_script("noted", &chatter).await;
     world.cri.wait_exited(&running.id).await;
     let notes = running.stream("stderr");
-    assert_contains!(notes, "were lost: more than 8192 bytes in a second");
+    assert_contains!(notes, "were lost: more than 8192 bytes per second");
     assert!(notes.contains("containers.log_rate"), "{notes}");
     world.finish().await;
 }

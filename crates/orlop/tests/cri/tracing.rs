@@ -255,7 +255,7 @@ async fn spans_reach_a_collector_in_the_client_s_trace_over_http_and_grpc() {
     first.nothing_more();
     second.nothing_more();
     assert!(
-        world.node.log().contains("traces are lost until"),
+        world.node.log().contains("dropping traces until"),
         "it is said"
     );
     world.finish().await;

@@ -141,10 +141,7 @@ async fn a_module_that_never_ends_is_not_entered_but_stopped() {
     let shim = wasm_shim().expect("a shim");
     let shim = Path::new(&shim).file_name().expect("a name");
     let attached = streams::refusal(&world.cri, &running.id, &["sh"]).await;
-    for word in [
-        &*shim.to_string_lossy(),
-        "runs no commands in its containers",
-    ] {
+    for word in [&*shim.to_string_lossy(), "does not support exec"] {
         assert!(error.message().contains(word), "no {word:?}: {error}");
         assert!(attached.contains(word), "no {word:?}: {attached}");
     }
@@ -265,7 +262,7 @@ async fn a_runtime_that_runs_no_modules_refuses_them_in_words() {
         assert!(known.size > 0);
         let spec = orlop_testkit::ContainerSpec::new("main", &name);
         let error = world.cri.create(&pod_id, &pod, &spec).await.unwrap_err();
-        for word in [&name, platform, "\"test\"", "docs/runtimes.md"] {
+        for word in [&name, platform, "\"test\"", "docs/guides/webassembly.md"] {
             assert!(error.message().contains(word), "no {word:?}: {error}");
         }
         world.cri.remove_image(&name).await.expect("remove");

@@ -63,7 +63,7 @@ async fn pods_come_and_crash_and_go_before_ones_eyes() {
     let world = world!();
     let server = WebServer::start(&world.node.socket(), &[]);
     let browser = visit(&server).await;
-    shows(&browser, "Processor").await;
+    shows(&browser, "CPU").await;
 
     browser.open(&at(&server, "/pods")).await;
     live(&browser).await;

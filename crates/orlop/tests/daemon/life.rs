@@ -130,7 +130,7 @@ async fn reloading_applies_what_is_right_and_refuses_what_is_wrong() {
     assert_eq!(code, Some(1));
     orlop_testkit::assert_contains!(
         said,
-        "the old configuration stays in force",
+        "keeping the old configuration",
         "config.toml:3: log.nonsense: unknown key"
     );
     assert_eq!(orlop(&["log-level"]).1, "debug\n");
@@ -147,7 +147,7 @@ async fn sighup_with_a_mistake_keeps_the_daemon_and_says_so() {
     node.signal(Signal::HUP);
     orlop_testkit::wait_until!(
         LIMIT,
-        node.log().contains("the old configuration stays in force"),
+        node.log().contains("keeping the old configuration"),
         "{}",
         node.log()
     );

@@ -83,7 +83,7 @@ async fn a_profile_names_the_functions_at_work_in_each_of_its_forms() {
     assert!(seen(&folded) > 3, "{said}{folded}");
     assert!(said.contains("samples of 3."), "{said}");
     assert!(
-        !said.contains("no names for /") || !said.contains("/orlop ("),
+        !said.contains("no symbols for /") || !said.contains("/orlop ("),
         "{said}"
     );
     let mode = fs::metadata(&file).unwrap().permissions().mode();
@@ -253,7 +253,7 @@ async fn a_stripped_daemon_has_its_names_from_the_file_of_its_build() {
     let folded = fs::read_to_string(file).unwrap();
     assert_eq!(seen(&folded), 0, "{folded}");
     assert!(folded.contains(";orlop+0x"), "{folded}");
-    orlop_testkit::assert_contains!(said, "no names for /", "--symbols");
+    orlop_testkit::assert_contains!(said, "no symbols for /", "--symbols");
 
     let (file, said) = asked.profile("named.folded", &[Path::new("--symbols"), &aside]);
     let folded = fs::read_to_string(file).unwrap();
@@ -265,7 +265,7 @@ async fn a_stripped_daemon_has_its_names_from_the_file_of_its_build() {
     );
     let said = String::from_utf8(other.stderr).unwrap();
     assert!(
-        !other.status.success() && said.contains("build id is"),
+        !other.status.success() && said.contains("build ID is"),
         "{said}"
     );
 
@@ -307,9 +307,9 @@ fn who_may_not_look_is_told_the_way_out() {
         .arg(&program);
     let own = std::process::id().to_string();
     let forbidden = said(&mut other, &own);
-    assert!(forbidden.contains("run it as root"), "{forbidden}");
+    assert!(forbidden.contains("run the command as root"), "{forbidden}");
     let none = said(&mut Command::new(&program), "4194303");
-    assert!(none.contains("no process 4194303"), "{none}");
+    assert!(none.contains("process 4194303 does not exist"), "{none}");
     let nobody = Command::new(&program)
         .args(["debug", "profile", "--socket", "/nonexistent/o.sock"])
         .output()

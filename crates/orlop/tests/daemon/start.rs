@@ -201,7 +201,7 @@ fn a_socket_that_answers_is_left_to_its_owner() {
     let place = Place::new();
     let _running = place.running();
     let mut second = place.serve_at("root2", "state2", "o.sock");
-    one_line(&mut second, "something already answers on unix://");
+    one_line(&mut second, "another process already listens on unix://");
     assert!(place.path("o.sock").exists());
 }
 
@@ -210,7 +210,7 @@ fn a_root_of_a_newer_version_is_refused() {
     let place = Place::new();
     fs::create_dir(place.path("root")).unwrap();
     fs::write(place.path("root/format"), "7\n").unwrap();
-    one_line(&mut place.serve(), "has format 7, made by a newer orlop");
+    one_line(&mut place.serve(), "has format 7 of a newer orlop");
 }
 
 #[test]
@@ -218,7 +218,7 @@ fn a_root_that_cannot_be_written_is_named() {
     let place = Place::new();
     fs::write(place.path("file"), "").unwrap();
     let mut command = place.serve_at("file/root", "state", "o.sock");
-    one_line(&mut command, "cannot make the root directory");
+    one_line(&mut command, "cannot create the root directory");
     // procfs takes no new files, whoever asks.
     let mut command = place.serve_at("/proc/sys", "state", "o.sock");
     one_line(&mut command, "cannot write to the root directory /proc/sys");
@@ -231,7 +231,7 @@ fn a_group_that_does_not_exist_is_named() {
     place.config("[grpc]\ngroup = \"no-such-group\"\n");
     one_line(
         &mut command,
-        "grpc.group: there is no group \"no-such-group\"",
+        "grpc.group: the group \"no-such-group\" is not in /etc/group",
     );
 }
 
@@ -373,16 +373,13 @@ fn a_configuration_of_an_earlier_version_is_brought_up_to_date() {
         format!("{out}{}", String::from_utf8_lossy(&output.stderr))
     };
     let checked = said(&config(&["check"]));
-    orlop_testkit::assert_contains!(
-        checked,
-        "old.toml:3: containers.stop_timeout: is no key any more"
-    );
+    orlop_testkit::assert_contains!(checked, "old.toml:3: containers.stop_timeout: was removed");
     assert!(checked.contains("`orlop config migrate`"), "{checked}");
 
     let told = config(&["migrate"]);
     assert_eq!(told.status.code(), Some(1), "{told:?}");
     assert!(
-        said(&told).contains("old.toml:3: containers.stop_timeout is a comment"),
+        said(&told).contains("old.toml:3: commented out containers.stop_timeout"),
         "{told:?}"
     );
     assert!(
@@ -409,7 +406,7 @@ fn a_configuration_of_an_earlier_version_is_brought_up_to_date() {
     let refused = config(&["migrate", "--write"]);
     assert_eq!(refused.status.code(), Some(1), "{refused:?}");
     assert!(
-        said(&refused).contains("old.toml.before: take that away first"),
+        said(&refused).contains("old.toml.before: remove that file first"),
         "{refused:?}"
     );
     assert!(fs::read_to_string(&file).unwrap().contains("\nlog_buffer"));

@@ -36,7 +36,7 @@ async fn who_is_asked_for_images_is_for_the_engine_to_say() {
     let output = world.node.client().run(&["image", "resolve", "busybox"]);
     assert_eq!(output.status.code(), Some(1));
     let said = String::from_utf8_lossy(&output.stderr).into_owned();
-    assert!(said.contains("the engine does"), "{said}");
+    assert!(said.contains("the Docker Engine resolves them"), "{said}");
     assert_eq!(text(&output), "");
     world.node.finish().await;
 }
@@ -203,7 +203,7 @@ async fn the_state_of_an_engine_that_hangs_is_refused_with_the_reason() {
     let took = begun.elapsed();
     world.engine.signal(Signal::CONT);
     assert!(answer.starts_with("HTTP/1.1 503"), "{answer}");
-    assert_contains!(answer, "the Docker Engine did not tell");
+    assert_contains!(answer, "the Docker Engine did not report");
     assert!(took < Duration::from_secs(20), "{took:?}");
     world.node.finish().await;
 }

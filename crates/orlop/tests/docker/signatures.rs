@@ -178,7 +178,7 @@ async fn a_policy_that_changes_holds_for_what_is_there_over_restarts_and_without
     guarded.world.crash().await;
     guarded.world.wait_ready(true).await;
     let refused = guarded.create(&pod, "rekeyed", &id, &name).await;
-    assert_refused(refused, "it is not by");
+    assert_refused(refused, "it is not signed with");
     guarded.set("policy.json", "{\n  \"default\": [\n");
     let refused = guarded.create(&pod, "broken", &id, &name).await;
     assert_refused(refused, "policy.json: EOF while parsing");

@@ -23,9 +23,9 @@ fn what_containerd_prints_becomes_a_good_configuration_that_doctor_likes() {
     let ours = dir.join("config.toml");
     let words = ["--write", ours.to_str().unwrap()];
     let report = migrated("containerd", &theirs, &words);
-    let lost = report.split("WITHOUT A COUNTERPART").nth(1).unwrap();
+    let lost = report.split("NO EQUIVALENT").nth(1).unwrap();
     let lost = lost.split("THIS NODE").next().unwrap();
-    assert!(!lost.contains("not known here"), "{lost}");
+    assert!(!lost.contains("unknown key"), "{lost}");
     let written = fs::read_to_string(&ours).unwrap();
     // What version 2 lets pods do that version 1 did not.
     let ports = if printed.contains("\nversion = 2\n") {
@@ -61,7 +61,7 @@ fn all_that_crio_prints_is_known_and_becomes_a_good_configuration() {
     let dir = scratch.subdir("etc");
     let ours = dir.join("config.toml");
     let report = migrated("crio", &theirs, &["--write", ours.to_str().unwrap()]);
-    assert!(!report.contains("not known here"), "{report}");
+    assert!(!report.contains("unknown key"), "{report}");
     check(&ours);
 }
 

@@ -25,8 +25,8 @@ async fn a_node_of_crio_moves_with_its_images_and_back() {
     let config = theirs.scratch().path("crio.conf");
     let ours = theirs.scratch().subdir("ours").join("config.toml");
     let report = migrated("crio", &config, &["--write", ours.to_str().unwrap()]);
-    assert!(!report.contains("not known here"), "{report}");
-    assert!(report.contains("containers of crio are there"), "{report}");
+    assert!(!report.contains("unknown key"), "{report}");
+    assert!(report.contains("containers of crio exist"), "{report}");
     cri.remove_all_pods().await.unwrap();
 
     let written = std::fs::read_to_string(&ours).unwrap();

@@ -95,10 +95,10 @@ async fn containerd_s_images_come_over_while_it_runs_with_their_names_and_digest
     is_here(&cri, &names[1], &second).await;
     is_here(&cri, first.id(), &first).await;
     assert_eq!(cri.image(&names[2]).await.unwrap(), None);
-    assert_contains!(error, &format!("not taken over: {}", names[2]));
+    assert_contains!(error, &format!("cannot import {}", names[2]));
     assert!(error.contains("discard_unpacked_layers"), "{error}");
     // Theirs and the one of the pause process.
-    assert!(error.contains("3 images are taken over"), "{error}");
+    assert!(error.contains("imported 3 images"), "{error}");
     assert_eq!(verified(&ours).matches(" sound ").count(), 3);
 }
 
@@ -135,7 +135,7 @@ async fn docker_s_images_come_over_with_their_ids() {
     let output = images_of("docker", &engine.data(), &ours);
     let error = output.err;
     assert_eq!(output.code, Some(1), "{error}");
-    assert_contains!(error, "not taken over: registry.example/first:1");
+    assert_contains!(error, "cannot import registry.example/first:1");
     assert_eq!(cri.image("registry.example/first:1").await.unwrap(), None);
     is_here(&cri, "second:2", &second).await;
 }

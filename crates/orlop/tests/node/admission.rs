@@ -26,7 +26,7 @@ async fn who_has_no_room_is_shown_with_the_reason_and_comes_in_later() {
         (
             "second-n1",
             "NodePorts",
-            "18980/TCP belongs to pod default/first-n1",
+            "18980/TCP is already used by pod default/first-n1",
         ),
         ("large-n1", "OutOfcpu", "requested: 1000000"),
         ("elsewhere-n1", "NodeAffinity", "zone=far"),

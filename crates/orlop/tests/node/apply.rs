@@ -66,7 +66,7 @@ async fn what_is_applied_runs_survives_and_is_deleted() {
     );
     agent.gone("web").await;
     let none = orlop(&agent, &["delete", "pod/web"]);
-    assert!(!none.status.success() && text(&none).contains("there is no pod default/web"));
+    assert!(!none.status.success() && text(&none).contains("pod default/web has not been applied"));
     agent.finish(&world).await;
     world.finish().await;
 }
@@ -79,7 +79,7 @@ fn without_an_agent_that_is_said() {
         .unwrap();
     assert!(!output.status.success());
     assert!(
-        text(&output).contains("start one with `orlop node`"),
+        text(&output).contains("start it with `orlop node`"),
         "{}",
         text(&output)
     );

@@ -56,7 +56,9 @@ async fn a_bad_manifest_is_told_and_spares_the_others() {
 
     // Gone bad, it stays as it was.
     world.write("good.yaml", "apiVersion: v1\nkind: Pod\n  oops");
-    agent.remark(&["good.yaml", "stays as it last was"]).await;
+    agent
+        .remark(&["good.yaml", "keeps its last valid version"])
+        .await;
     let again = agent.pod("good-n1").unwrap();
     assert_eq!(container_ids(&again), container_ids(&good));
     agent.finish(&world).await;

@@ -25,7 +25,9 @@ async fn an_agent_that_is_killed_or_ends_disturbs_no_pod() {
     world.write("a.yaml", "apiVersion: v1\nkind: Pod\nmetadata: {name: a\n");
 
     let mut agent = world.agent(&[]);
-    agent.remark(&["a.yaml", "stays as it last was"]).await;
+    agent
+        .remark(&["a.yaml", "keeps its last valid version"])
+        .await;
     let after = agent.ready("a-n1").await;
     assert_eq!(container_ids(&after), container_ids(&before));
     agent.stop();

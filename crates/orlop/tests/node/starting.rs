@@ -68,7 +68,7 @@ fn each_mistake_is_named() {
         (
             "registerNode: false\n",
             &[],
-            &["registerNode is known and has no effect here"],
+            &["the kubelet field registerNode has no effect here"],
         ),
     ] {
         let found = complaint(configuration, args);

@@ -160,7 +160,7 @@ async fn a_page_shows_the_manifests_and_the_configuration_and_ends_with_it() {
         said().contains("default/web-n1 Running 1/1 ready")
     });
     let file = scratch.path("root/node/web.url");
-    let place = format!("the page's address is in {}", file.display());
+    let place = format!("the address of the web page is in {}", file.display());
     assert!(said().contains(&place), "{}", up.log());
     assert!(!said().contains("token="), "no log has it: {}", up.log());
     let address = std::fs::read_to_string(&file).unwrap();

@@ -93,7 +93,7 @@ async fn a_page_that_cannot_move_stays_where_it_is_and_the_reload_is_refused() {
     let elsewhere = format!("[web]\nlisten = \"{}\"\n", taken.local_addr().unwrap());
     std::fs::write(&path, elsewhere).unwrap();
     node.signal(Signal::HUP);
-    let refused = "the old configuration stays in force";
+    let refused = "keeping the old configuration";
     said(&node, refused, 1).await;
     assert_eq!(address(&file, "").await, first);
     browser.document("/api/settings").await;

@@ -52,7 +52,7 @@ async fn manifests_are_told_with_their_mistakes_and_what_probes_answered() {
     let mut agent = Process::spawn("the agent", &mut command, &log);
     let said = || std::fs::read_to_string(&log).unwrap_or_default();
     agent.wait_until(SOON, "where the page's address is", || {
-        said().contains("the page's address is in ")
+        said().contains("the address of the web page is in ")
     });
     assert!(!said().contains("token="), "no journal has it");
     let file = root.join("web.url");

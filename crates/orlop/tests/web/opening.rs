@@ -54,5 +54,5 @@ fn an_address_of_other_machines_needs_a_certificate() {
         "0.0.0.0:0",
     ]));
     assert!(!said.ok && said.out.is_empty(), "{said:?}");
-    assert!(said.err.contains("show a certificate"), "{said:?}");
+    assert!(said.err.contains("configure a certificate"), "{said:?}");
 }

@@ -101,7 +101,9 @@ impl Ended {
     pub(super) fn check(self, doing: &str) -> anyhow::Result<()> {
         match self.code {
             0 => Ok(()),
-            code if self.complaint.is_empty() => bail!("{doing} ended with exit code {code}"),
+            code if self.complaint.is_empty() => {
+                bail!("{doing}: the command exited with code {code}")
+            }
             _ => bail!("{doing}: {}", self.complaint),
         }
     }
@@ -144,7 +146,9 @@ impl Inside {
     pub(super) fn without_tar(&self) -> String {
         let place = match self.pid.load(Ordering::Relaxed) {
             0 => String::new(),
-            pid => format!(" (as root on its machine its files are under /proc/{pid}/root)"),
+            pid => format!(
+                " (root can reach the files of the container under /proc/{pid}/root on its node)"
+            ),
         };
         format!("the container has no `tar`{place}")
     }
@@ -178,7 +182,7 @@ impl Inside {
         match copied {
             Err(error) if ended.code == 0 || ended.complaint.contains("roken pipe") => Err(error),
             copied => {
-                ended.check(&format!("reading {path} in the container"))?;
+                ended.check(&format!("cannot read {path} in the container"))?;
                 copied.map(Some)
             }
         }
@@ -227,7 +231,7 @@ impl Inside {
         match copied {
             Err(error) if ended.code == 0 => Err(error),
             copied => {
-                ended.check(&format!("writing {path} in the container"))?;
+                ended.check(&format!("cannot write {path} in the container"))?;
                 copied.map(Some)
             }
         }
@@ -238,7 +242,9 @@ impl Inside {
     /// there, or the container has no shell.
     pub(super) async fn landing(&self, here: &Path, path: &str) -> anyhow::Result<Landing> {
         let own = here.canonicalize()?;
-        let own = own.file_name().context("the root directory has no name")?;
+        let own = own
+            .file_name()
+            .context("cannot copy the local root directory: give a path below /")?;
         let own = own.to_string_lossy().into_owned();
         let looked = ["sh", "-c", LOOK, "sh", path, &own];
         let looked = self.run(&looked, ClientStreams::default()).await?;
@@ -318,7 +324,7 @@ impl Inside {
             _ => false,
         };
         if !removed {
-            say!("warning: {temporary} is left in the container");
+            say!("warning: the temporary file {temporary} remains in the container");
         }
     }
 
@@ -353,7 +359,7 @@ impl Inside {
             self.look_up_pid().await;
             bail!("{}", self.without_tar());
         }
-        ended.check(&format!("`tar` at {path} in the container"))
+        ended.check(&format!("`tar` failed in {path} in the container"))
     }
 
     /// Runs a command with these streams, until it ends or all is cancelled.
@@ -421,7 +427,10 @@ impl Inside {
             let _working = working;
             work()
         });
-        Box::pin(async move { task.await.context("copying broke off")? })
+        Box::pin(async move {
+            task.await
+                .context("the connection closed before the copy was complete")?
+        })
     }
 
     async fn look_up_pid(&self) {

@@ -20,20 +20,20 @@ use place::Place;
 /// From where to where.
 #[derive(Debug, clap::Args)]
 pub struct Args {
-    /// CONTAINER:PATH or a path here; - for an archive on the standard input
+    /// Source: CONTAINER:PATH or a local path; - reads a tar archive from standard input
     #[arg(value_name = "SOURCE|CONTAINER")]
     source: Place,
 
-    /// CONTAINER:PATH or a path here; - for an archive on the standard output. Into a directory
-    /// that is there, else under this name
+    /// Target: CONTAINER:PATH or a local path; - writes a tar archive to standard output. An
+    /// existing directory receives the files; otherwise they are created under this name
     #[arg(value_name = "TARGET|CONTAINER")]
     target: Place,
 
-    /// Keep owners and special modes
+    /// Preserve user and group ownership and the set-ID bits
     #[arg(short, long)]
     archive: bool,
 
-    /// Don't say how much was copied
+    /// Do not print the number of copied files
     #[arg(short, long)]
     quiet: bool,
 }
@@ -65,14 +65,17 @@ pub(super) async fn run(args: Args, session: &Session) -> anyhow::Result<()> {
     };
     let (word, path, other, out) = match (&args.source, &args.target) {
         (Place::Container(..), Place::Container(..)) => {
-            bail!("one of the two must be here: copy from container to container in two steps")
+            bail!(
+                "cannot copy from container to container: one of the two paths must be local; copy \
+                 in two steps"
+            )
         }
         (Place::Container(word, path), other) => (word, path, other, true),
         (other, Place::Container(word, path)) => (word, path, other, false),
-        _ => bail!("neither is in a container: write CONTAINER:PATH for one of the two"),
+        _ => bail!("neither path is in a container: write one of them as CONTAINER:PATH"),
     };
     if !path.starts_with('/') {
-        bail!("the path in the container must begin with /: {word}:/{path}");
+        bail!("the path in the container must be absolute: write {word}:/{path}");
     }
     let id = select::container(&client, word).await?;
     let inside = Inside::new(client, id);
@@ -105,7 +108,7 @@ pub(super) async fn run(args: Args, session: &Session) -> anyhow::Result<()> {
         let files = if copied.files == 1 { "file" } else { "files" };
         say!("copied {} {files}, {size}", copied.files);
         if copied.left_out > 0 {
-            bail!("{} could not be copied", copied.left_out);
+            bail!("cannot copy {} of the files", copied.left_out);
         }
     }
     Ok(())
@@ -132,7 +135,7 @@ async fn to(inside: &Inside, here: &Path, path: &str, keep: Keep) -> anyhow::Res
             .await
             .with_context(|| inside.without_tar()),
         None => bail!(
-            "{}; without it only single files can be copied",
+            "{}; without `tar` only single files can be copied",
             inside.without_tar()
         ),
     }

@@ -114,7 +114,7 @@ impl<W: Write> Packer<W> {
                     FileType::Socket => "a socket",
                     _ => "a device or pipe",
                 };
-                say!("warning: {} is {what} and left out", place.path.display());
+                say!("warning: skipped {}: it is {what}", place.path.display());
                 self.copied.left_out += 1;
             }
         }
@@ -167,7 +167,7 @@ fn open_file_at(holder: BorrowedFd<'_>, name: impl Arg) -> io::Result<File> {
     let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
     let file = File::from(openat(holder, name, flags, Mode::empty())?);
     if !file.metadata()?.is_file() {
-        return Err(io::Error::other("it is no file any more"));
+        return Err(io::Error::other("it is no longer a regular file"));
     }
     Ok(file)
 }

@@ -35,11 +35,11 @@ const SILENCE: Duration = Duration::from_secs(10);
 /// Out of the container by `cat`. Mode and times are not told that way.
 pub(super) async fn from(inside: &Inside, path: &str, here: &Path) -> anyhow::Result<Copied> {
     let (_, Some(name)) = split(path) else {
-        bail!("only single files can be copied without it");
+        bail!("without `tar` only single files can be copied");
     };
     let found = inside.found(path).await?;
     if found == Found::Other {
-        bail!("{path} is no file, and only files can be copied without it");
+        bail!("{path} is not a regular file; without `tar` only regular files can be copied");
     }
     let target = if here.is_dir() {
         here.join(name)
@@ -68,14 +68,15 @@ pub(super) async fn from(inside: &Inside, path: &str, here: &Path) -> anyhow::Re
     let (ended, bytes) = tokio::select! {
         copied = copying => copied,
         () = silence(begun) => {
-            bail!("`cat` has sent nothing of {path} for {SILENCE:?}: it may be a pipe, and not a file")
+            bail!("`cat` has sent no data of {path} for {SILENCE:?}: the path may be a pipe \
+                   instead of a regular file")
         }
     };
     let ended = ended?;
     if ended.is_missing() {
-        bail!("nor has it `cat`: there is no way through a command in it");
+        bail!("it has no `cat` either: no command in the container can read the file");
     }
-    ended.check(&format!("reading {path} in the container"))?;
+    ended.check(&format!("cannot read {path} in the container"))?;
     let bytes = bytes?;
     temporary
         .into_place()
@@ -94,7 +95,7 @@ pub(super) async fn to(inside: &Inside, here: &Path, path: &str) -> anyhow::Resu
     let temporary = landing.temporary();
     // What is written beside its place takes the place of whatever is there.
     if temporary.is_none() && inside.found(&path).await? == Found::Other {
-        bail!("{path} is there and no file");
+        bail!("{path} exists and is not a regular file");
     }
     let by_shell: &[&str] = match &temporary {
         Some(temporary) => &["sh", "-c", CAT_THEN_MOVE, "sh", &path, temporary],
@@ -112,7 +113,8 @@ pub(super) async fn to(inside: &Inside, here: &Path, path: &str) -> anyhow::Resu
         let ended = tokio::select! {
             ended = inside.run(words, streams) => ended?,
             () = silence(begun) => {
-                bail!("{path} was not open for {SILENCE:?}: it may be a pipe, and not a file")
+                bail!("the container did not open {path} within {SILENCE:?}: the path may be a \
+                       pipe instead of a regular file")
             }
         };
         if ended.code == 0 {
@@ -123,14 +125,16 @@ pub(super) async fn to(inside: &Inside, here: &Path, path: &str) -> anyhow::Resu
         if ended.is_missing() {
             continue;
         }
-        ended.check(&format!("writing {path} in the container"))?;
+        ended.check(&format!("cannot write {path} in the container"))?;
         return Ok(Copied {
             files: 1,
             bytes: file.metadata()?.len(),
             left_out: 0,
         });
     }
-    bail!("nor has it `sh` with `cat`, or `tee`: there is no way through a command in it")
+    bail!(
+        "it has no `tee`, and no `sh` with `cat` either: no command in the container can write the file"
+    )
 }
 
 /// Returns when nothing has begun for too long.
@@ -175,7 +179,9 @@ struct Temporary {
 
 impl Temporary {
     fn beside(target: &Path) -> anyhow::Result<Self> {
-        let own = target.file_name().context("the target has no name")?;
+        let own = target
+            .file_name()
+            .context("the target path has no file name")?;
         let mut name = OsString::from(format!(".orlop-cp-{}-", std::process::id()));
         name.push(own);
         let parent = match target.parent() {

@@ -56,16 +56,18 @@ impl Target {
         let slash = here.as_os_str().as_bytes().ends_with(b"/");
         if slash || !parent.is_dir() {
             let missing = if slash { here } else { parent };
-            bail!("there is no directory {}", missing.display());
+            bail!("the directory {} does not exist", missing.display());
         }
-        let own = here.file_name().context("the target has no name")?;
+        let own = here
+            .file_name()
+            .context("the target path has no file name")?;
         match name {
             Some(name) => Ok(Self {
                 directory: parent.to_owned(),
                 name: Some((name, own.to_owned())),
             }),
             None => bail!(
-                "there is no directory {} for what is in {path}",
+                "the directory {} for the contents of {path} does not exist",
                 here.display()
             ),
         }
@@ -105,7 +107,7 @@ impl Target {
                 Some((temporary, own)) => {
                     renameat(&unpacker.directory, temporary, &unpacker.directory, own).map_err(
                         |errno| match errno {
-                            Errno::NOENT => anyhow::anyhow!("the container sent nothing"),
+                            Errno::NOENT => anyhow::anyhow!("the container sent no data"),
                             errno => errno.into(),
                         },
                     )
@@ -139,7 +141,7 @@ impl Unpacker {
             if cancelled.is_cancelled() {
                 bail!("interrupted");
             }
-            let mut entry = entry.context("what the container sends is no archive")?;
+            let mut entry = entry.context("the container sent data that is not a tar archive")?;
             let theirs = PathBuf::from(OsStr::from_bytes(&entry.path_bytes()));
             self.entry(&mut entry, &theirs)
                 .with_context(|| shown(&theirs))?;
@@ -148,7 +150,7 @@ impl Unpacker {
         // between two files.
         let mut rest = archive.into_inner();
         if rest.at_end {
-            bail!("what the container sends breaks off");
+            bail!("the tar archive from the container is truncated");
         }
         // Padding that nobody reads would be an error to the one who sends it.
         io::copy(&mut rest.by_ref().take(MAX_PADDING), &mut io::sink())?;
@@ -164,15 +166,14 @@ impl Unpacker {
             EntryType::Directory => self.make_directory(entry, &path),
             EntryType::Regular | EntryType::Continuous => self.make_file(entry, &path),
             // A header of 512 bytes would have any number of zeros written here.
-            EntryType::GNUSparse => bail!("the container sent a file with holes"),
+            EntryType::GNUSparse => {
+                bail!("the container sent a sparse file, which is not supported")
+            }
             EntryType::Symlink => self.make_symlink(entry, theirs, &path),
             EntryType::Link => self.make_link(entry, theirs, &path),
             EntryType::XGlobalHeader => Ok(()),
             _ => {
-                say!(
-                    "warning: {} is a device or pipe and left out",
-                    shown(theirs)
-                );
+                say!("warning: skipped {}: it is a device or pipe", shown(theirs));
                 self.copied.left_out += 1;
                 Ok(())
             }
@@ -187,11 +188,11 @@ impl Unpacker {
             match component {
                 Component::CurDir => {}
                 Component::Normal(name) => names.push(name),
-                _ => bail!("the container sent a name that leads elsewhere"),
+                _ => bail!("the container sent a path outside of the requested directory"),
             }
         }
         if names.len() > MAX_DEPTH {
-            bail!("the container sent a name nested too deeply");
+            bail!("the container sent a path that is nested too deeply");
         }
         let Some((root, own)) = &self.root else {
             return Ok((!names.is_empty()).then(|| names.iter().collect()));
@@ -204,7 +205,7 @@ impl Unpacker {
                     .collect(),
             )),
             None => Ok(None),
-            Some(_) => bail!("the container sent a name that was not asked for"),
+            Some(_) => bail!("the container sent a path that was not requested"),
         }
     }
 
@@ -217,8 +218,8 @@ impl Unpacker {
         };
         match self.beneath(parent) {
             Ok(parent) => Ok((parent, name)),
-            Err(Errno::LOOP | Errno::XDEV) => bail!("its name leads through a link"),
-            Err(errno) => Err(errno).context("cannot open the directory it goes into"),
+            Err(Errno::LOOP | Errno::XDEV) => bail!("its path leads through a symbolic link"),
+            Err(errno) => Err(errno).context("cannot open its target directory"),
         }
     }
 
@@ -234,7 +235,7 @@ impl Unpacker {
         match mkdirat(&parent, &name, Mode::from_raw_mode(0o700)) {
             Err(Errno::EXIST) => {
                 // A link there is not followed.
-                open_directory(&parent, &name).context("something else has its name")?;
+                open_directory(&parent, &name).context("another file with this name exists")?;
                 return Ok(());
             }
             made => made.context("cannot create it")?,
@@ -251,7 +252,7 @@ impl Unpacker {
         if statat(&parent, &name, AtFlags::SYMLINK_NOFOLLOW).is_ok_and(|stat| {
             rustix::fs::FileType::from_raw_mode(stat.st_mode) == rustix::fs::FileType::Directory
         }) {
-            bail!("there is a directory of this name");
+            bail!("a directory with this name exists");
         }
         let temporary = format!(".orlop-cp-{}", std::process::id());
         let flags =
@@ -285,7 +286,9 @@ impl Unpacker {
         theirs: &Path,
         path: &Path,
     ) -> anyhow::Result<()> {
-        let target = entry.link_name_bytes().context("it is a link to nothing")?;
+        let target = entry
+            .link_name_bytes()
+            .context("the target of the hard link does not exist")?;
         let target = Path::new(OsStr::from_bytes(&target)).to_owned();
         if !self.stays_within(&target, path) {
             self.leave_out(theirs, &target);
@@ -303,9 +306,13 @@ impl Unpacker {
         theirs: &Path,
         path: &Path,
     ) -> anyhow::Result<()> {
-        let target = entry.link_name_bytes().context("it is a link to nothing")?;
+        let target = entry
+            .link_name_bytes()
+            .context("the target of the hard link does not exist")?;
         let target = Path::new(OsStr::from_bytes(&target)).to_owned();
-        let target = self.path(&target)?.context("it is a link to nothing")?;
+        let target = self
+            .path(&target)?
+            .context("the target of the hard link does not exist")?;
         let (there, its_name) = self.parent(&target)?;
         // A symbolic link that is called otherwise, too, leads elsewhere from there.
         if let Ok(leads_to) = readlinkat(&there, &its_name, Vec::new()) {
@@ -318,7 +325,7 @@ impl Unpacker {
         let (parent, name) = self.parent(path)?;
         remove_file(&parent, &name);
         linkat(&there, &its_name, &parent, &name, AtFlags::empty())
-            .context("cannot link it to what came before")?;
+            .context("cannot create a hard link to the earlier file")?;
         self.copied.files += 1;
         Ok(())
     }
@@ -349,7 +356,7 @@ impl Unpacker {
 
     fn leave_out(&mut self, theirs: &Path, target: &Path) {
         say!(
-            "warning: {} is a link to {} and left out: it leads out of the tree, or may",
+            "warning: skipped {}: it is a symbolic link to {}, which may lead out of the copied tree",
             shown(theirs),
             shown(target)
         );
@@ -414,8 +421,8 @@ impl<R: Read> Read for Watched<R> {
 
 fn owner<R: Read>(entry: &Entry<'_, R>) -> anyhow::Result<(Uid, Gid)> {
     let id = |id: u64| u32::try_from(id).ok().filter(|id| *id != u32::MAX);
-    let uid = id(entry.header().uid()?).context("it has no proper owner")?;
-    let gid = id(entry.header().gid()?).context("it has no proper group")?;
+    let uid = id(entry.header().uid()?).context("its owner is not a valid number")?;
+    let gid = id(entry.header().gid()?).context("its group is not a valid number")?;
     Ok((Uid::from_raw(uid), Gid::from_raw(gid)))
 }
 

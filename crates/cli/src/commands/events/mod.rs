@@ -23,18 +23,17 @@ pub struct Args {
     #[command(flatten)]
     format: FormatFlags,
 
-    /// Only events that fit: type=created|started|stopped|deleted|unreadable, pod=NAME or id,
-    /// namespace=NAME, container=NAME or id, label=KEY=VALUE (of the pod). Several of one kind
-    /// are alternatives
+    /// Filter events: type=created|started|stopped|deleted|unreadable, pod=NAME or ID,
+    /// namespace=NAME, container=NAME or ID, label=KEY=VALUE (of the pod). Conditions of the same
+    /// kind are alternatives
     #[arg(short, long, value_name = "CONDITION")]
     filter: Vec<Condition>,
 
-    /// Begin with what has happened since TIME (10m, 2026-01-02T13:23:37Z), as far as the runtime
-    /// keeps it: orlop does, others do not
+    /// Show also past events since TIME (10m, 2026-01-02T13:23:37Z); only orlop keeps past events
     #[arg(long, value_name = "TIME")]
     since: Option<String>,
 
-    /// End after so many events
+    /// Exit after N events
     #[arg(short = 'n', long, value_name = "N")]
     count: Option<u64>,
 }

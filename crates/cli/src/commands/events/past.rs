@@ -22,27 +22,27 @@ impl Past {
         session: &Session,
         since: Timestamp,
     ) -> anyhow::Result<(Self, Vec<ContainerEventResponse>)> {
-        let at = i64::try_from(since.as_nanosecond()).context("a time that is too far away")?;
+        let at = i64::try_from(since.as_nanosecond()).context("the time is out of range")?;
         let connection = session.runtime_connection().await?;
         let request = ListEventsRequest { since: at };
         let answer = connection.orlop_inspection().list_events(request).await;
         let answer = match answer {
             Ok(answer) => answer.into_inner(),
             Err(status) if status.code() == Code::Unimplemented => bail!(
-                "the runtime on this endpoint keeps no events of the past: it is not orlop, or an older one \
-                 (without --since they are told from now on)"
+                "the runtime on this endpoint does not keep past events: it is not orlop, or an \
+                 older version; leave out --since to follow new events"
             ),
             Err(status) => return Err(refused(status)),
         };
         if answer.kept_from > at {
             let from = rfc3339(answer.kept_from);
-            say!("events from before {from} are not all kept");
+            say!("some events before {from} are no longer available");
         }
         let decoded = answer.events.iter();
         let decoded = decoded.map(|event| ContainerEventResponse::decode(event.as_ref()));
         let events: Vec<_> = decoded
             .collect::<Result<_, _>>()
-            .context("the runtime's events cannot be read")?;
+            .context("cannot read the events of the runtime")?;
         Ok((Self(events.iter().map(key).collect()), events))
     }
 

@@ -15,7 +15,7 @@ const BAR: u64 = 30;
 /// Which images.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
-    /// The images, by name or id
+    /// Names or IDs of the images
     #[arg(value_name = "IMAGE", required = true)]
     images: Vec<String>,
 }
@@ -77,7 +77,7 @@ impl Painter {
         }
         self.told = Some(told);
         format!(
-            "{} {} of {} is here\n",
+            "{} {} of {} fetched\n",
             name(image),
             percent(image),
             short_bytes(image.size)
@@ -136,11 +136,11 @@ mod tests {
     fn lines_tell_tenths() {
         let mut painter = Painter::new(false);
         let first = painter.paint(&image(250_000));
-        assert_eq!(first, "r.test/a:1 12% of 2MB is here\n");
+        assert_eq!(first, "r.test/a:1 12% of 2MB fetched\n");
         assert_eq!(painter.paint(&image(399_999)), "");
         assert_eq!(
             painter.paint(&image(400_000)),
-            "r.test/a:1 20% of 2MB is here\n"
+            "r.test/a:1 20% of 2MB fetched\n"
         );
         let mut failed = image(400_000);
         failed.error = "gone".into();

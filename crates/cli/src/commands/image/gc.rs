@@ -11,11 +11,11 @@ use crate::output::{bytes, write_all};
 /// What to remove.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
-    /// Say what would go, remove nothing
+    /// Print what would be removed, but remove nothing
     #[arg(short = 'n', long)]
     dry_run: bool,
 
-    /// Also remove images that no container uses and that aren't pinned
+    /// Also remove images that no container uses, except pinned images
     #[arg(long)]
     unused: bool,
 }

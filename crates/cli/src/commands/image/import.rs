@@ -27,12 +27,12 @@ const QUEUE: usize = 4;
 /// Which archive.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
-    /// The archive: an OCI image layout or what `docker save` writes, plain or compressed with
-    /// gzip or zstd; or a directory with an OCI image layout; `-` is the standard input
+    /// Archive: an OCI image layout or the output of `docker save`, optionally compressed with gzip
+    /// or zstd; or a directory with an OCI image layout; `-` is standard input
     #[arg(value_name = "FILE", default_value = "-")]
     file: PathBuf,
 
-    /// A name for an image that the archive doesn't name
+    /// Name for an image that has no name in the archive
     #[arg(long, value_name = "IMAGE")]
     name: Option<String>,
 }
@@ -42,7 +42,9 @@ pub(super) async fn run(args: Args, session: &Session) -> anyhow::Result<()> {
         Input::Directory(args.file.clone())
     } else if args.file.as_os_str() == "-" {
         if io::stdin().is_terminal() {
-            bail!("the standard input is a terminal: name a file, or lead an archive in");
+            bail!(
+                "standard input is a terminal: give a file, or redirect an archive to standard input"
+            );
         }
         Input::Archive(Box::new(io::stdin()))
     } else {

@@ -34,19 +34,19 @@ pub struct Args {
 
 #[derive(Debug, Subcommand)]
 enum Verb {
-    /// Take in the images of an archive
+    /// Import images from an archive
     Import(import::Args),
-    /// Write images as one archive
+    /// Export images to an archive
     Export(export::Args),
-    /// Get all of images here whose layers come as they are read
+    /// Fetch all remaining data of lazily pulled images
     Fetch(fetch::Args),
-    /// Compare what is stored with its digests
+    /// Verify the digests of stored images
     Verify(verify::Args),
-    /// Tell whether an image may be used, by which rule and key
+    /// Show whether the signature policy allows an image, and by which rule and key
     Policy(policy::Args),
-    /// Tell what a name stands for, and who would be asked for it
+    /// Show the full name of an image and the registries it is pulled from
     Resolve(resolve::Args),
-    /// Remove what no image, pull or container uses
+    /// Remove data that no image, pull or container uses
     Gc(gc::Args),
 }
 

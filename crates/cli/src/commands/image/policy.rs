@@ -12,15 +12,15 @@ use crate::output::write_all;
 /// Which image, and for whom.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
-    /// The image, by name or id
+    /// Name or ID of the image
     #[arg(value_name = "IMAGE")]
     image: String,
 
-    /// By the policy for pods of this namespace [default: the node's own policy]
+    /// Use the policy of this pod namespace [default: the policy of the node]
     #[arg(short, long, default_value = "", hide_default_value = true)]
     namespace: String,
 
-    /// Ask the registry, even if the image is here
+    /// Check the image in the registry, even if it is stored locally
     #[arg(long)]
     remote: bool,
 }
@@ -35,7 +35,7 @@ pub(super) async fn run(args: Args, session: &Session) -> anyhow::Result<ExitCod
     let mut client = client(session).await?;
     let answer = client.judge_image(request).await.map_err(refused);
     let verdict = answer
-        .with_context(|| format!("cannot judge {:?}", args.image))?
+        .with_context(|| format!("cannot check {:?} against the policy", args.image))?
         .into_inner();
     write_all(&report(&args.image, &verdict))?;
     Ok(ExitCode::from(u8::from(!verdict.allowed)))
@@ -48,7 +48,7 @@ fn report(asked: &str, verdict: &JudgeImageResponse) -> String {
         &verdict.name
     };
     if verdict.policy.is_empty() {
-        return format!("{name} allowed: there is no policy\n");
+        return format!("{name} allowed: no policy is configured\n");
     }
     let word = if verdict.allowed {
         "allowed"
@@ -76,7 +76,10 @@ mod tests {
             allowed: true,
             ..Default::default()
         };
-        assert_eq!(report("a:1", &verdict), "a:1 allowed: there is no policy\n");
+        assert_eq!(
+            report("a:1", &verdict),
+            "a:1 allowed: no policy is configured\n"
+        );
         verdict = JudgeImageResponse {
             allowed: false,
             policy: "/p.json".into(),
@@ -85,12 +88,12 @@ mod tests {
             requirements: vec![JudgedRequirement {
                 kind: "reject".into(),
                 fulfilled: false,
-                reason: "no image fulfils this".into(),
+                reason: "every image is rejected".into(),
             }],
         };
         assert_eq!(
             report("a:1", &verdict),
-            "docker.io/library/a:1 refused by /p.json (default)\n  no  reject: no image fulfils this\n"
+            "docker.io/library/a:1 refused by /p.json (default)\n  no  reject: every image is rejected\n"
         );
     }
 }

@@ -15,11 +15,11 @@ use crate::output::{self, Format, FormatFlags, stdout, write_all};
 /// Which name, and for whom.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
-    /// The name, full or short
+    /// Full or short name of the image
     #[arg(value_name = "NAME")]
     image: String,
 
-    /// With the credentials for pods of this namespace [default: the node's alone]
+    /// Use the credentials of this pod namespace [default: only those of the node]
     #[arg(short, long, default_value = "", hide_default_value = true)]
     namespace: String,
 
@@ -54,8 +54,9 @@ pub(super) async fn run(args: Args, session: &Session) -> anyhow::Result<ExitCod
 fn not_ours(status: Status) -> anyhow::Error {
     if status.code() == Code::Unimplemented {
         return anyhow!(
-            "on this endpoint it is not orlop that decides who is asked: with the backend \"docker\" the \
-             engine does, by its daemon.json and /etc/docker/certs.d; an older orlop does not know this call"
+            "the runtime on this endpoint does not resolve image names for clients: with the \
+             backend \"docker\" the Docker Engine resolves them (daemon.json, \
+             /etc/docker/certs.d); older versions of orlop do not have this call"
         );
     }
     refused(status)
@@ -68,9 +69,9 @@ fn is_served(answer: &ResolveImageResponse) -> bool {
 
 fn report(asked: &str, answer: &ResolveImageResponse) -> String {
     if !answer.refusal.is_empty() {
-        return format!("{asked} refused: {}\n", answer.refusal);
+        return format!("{asked}: refused: {}\n", answer.refusal);
     }
-    let mut text = format!("{asked} {}", answer.rule);
+    let mut text = format!("{asked}: {}", answer.rule);
     if !answer.place.is_empty() {
         let _ = write!(text, " ({})", answer.place);
     }
@@ -92,22 +93,22 @@ fn line(host: &AskedHost) -> String {
     if host.asked {
         let may = match (host.tags, host.content) {
             (true, true) => "tags and content",
-            (true, false) => "tags alone",
-            (false, true) => "content alone",
+            (true, false) => "tags only",
+            (false, true) => "content only",
             (false, false) => "nothing",
         };
         words.push(may.to_owned());
     } else {
-        words.push(format!("not asked: {}", host.not_asked));
+        words.push(format!("skipped: {}", host.not_asked));
     }
     if host.mirror {
         words.push("a mirror".to_owned());
     }
     if host.skip_verify {
-        words.push("any certificate".to_owned());
+        words.push("certificate not verified".to_owned());
     }
     if host.fallback {
-        words.push("if the one before does not answer".to_owned());
+        words.push("if the previous host does not answer".to_owned());
     }
     if host.asked {
         words.push(if host.credentials.is_empty() {
@@ -116,7 +117,10 @@ fn line(host: &AskedHost) -> String {
             format!("credentials of {}", host.credentials)
         });
     }
-    for (word, place) in [("named in", &host.source), ("settings in", &host.settings)] {
+    for (word, place) in [
+        ("listed in", &host.source),
+        ("configured in", &host.settings),
+    ] {
         if !place.is_empty() {
             words.push(format!("{word} {place}"));
         }
@@ -133,7 +137,7 @@ mod tests {
     #[test]
     fn hosts_are_told_in_their_order_with_what_is_said_of_them() {
         let mut answer = ResolveImageResponse {
-            rule: "an alias".into(),
+            rule: "alias".into(),
             place: "/r.conf:9".into(),
             names: vec![ResolvedName {
                 name: "a.example/app:1".into(),
@@ -152,7 +156,7 @@ mod tests {
                     AskedHost {
                         url: "https://n.example/v2/app".into(),
                         mirror: true,
-                        not_asked: "it is for digests alone".into(),
+                        not_asked: "it serves only digests".into(),
                         ..AskedHost::default()
                     },
                     AskedHost {
@@ -169,12 +173,12 @@ mod tests {
         };
         assert_eq!(
             report("app:1", &answer),
-            "app:1 an alias (/r.conf:9)\n\
+            "app:1: alias (/r.conf:9)\n\
              a.example/app:1\n  \
-             https://m.example/v2/app: tags and content, a mirror, any certificate, credentials of \
-             /auth.json (\"m.example\"), named in /r.conf:3\n  \
-             https://n.example/v2/app: not asked: it is for digests alone, a mirror\n  \
-             https://a.example/v2/app: content alone, no credentials, settings in \
+             https://m.example/v2/app: tags and content, a mirror, certificate not verified, credentials of \
+             /auth.json (\"m.example\"), listed in /r.conf:3\n  \
+             https://n.example/v2/app: skipped: it serves only digests, a mirror\n  \
+             https://a.example/v2/app: content only, no credentials, configured in \
              /certs.d/a.example/hosts.toml:1\n"
         );
         assert!(is_served(&answer));
@@ -183,12 +187,12 @@ mod tests {
         assert!(!is_served(&answer));
         assert!(report("app:1", &answer).ends_with("  refused: blocked\n"));
         answer.refusal = "it may be many".into();
-        assert_eq!(report("app:1", &answer), "app:1 refused: it may be many\n");
+        assert_eq!(report("app:1", &answer), "app:1: refused: it may be many\n");
     }
 
     #[test]
     fn an_engine_s_node_says_who_decides() {
         let said = not_ours(Status::unimplemented("unknown service orlop.v1.Images"));
-        assert!(said.to_string().contains("engine"), "{said}");
+        assert!(said.to_string().contains("Docker Engine"), "{said}");
     }
 }

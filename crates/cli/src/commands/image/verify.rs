@@ -12,11 +12,11 @@ use crate::output::write_all;
 /// Which images.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
-    /// The images, by name or id [default: all]
+    /// Names or IDs of the images [default: all]
     #[arg(value_name = "IMAGE")]
     images: Vec<String>,
 
-    /// Fetch again what is broken
+    /// Fetch damaged data again
     #[arg(long)]
     repair: bool,
 }

@@ -27,47 +27,47 @@ const GLANCES_PER_STATUS: u32 = 10;
 /// Which log, and which part of it.
 #[derive(Debug, clap::Args)]
 pub struct Args {
-    /// The container; or a pod, for the logs of all its containers
+    /// Name or ID of the container, or of a pod for the logs of all its containers
     #[arg(value_name = "CONTAINER|POD", required_unless_present = "pod")]
     container: Option<String>,
 
-    /// All containers of this pod (or those of the name given as well)
+    /// Show the logs of all containers of this pod, or only of those with the given name
     #[arg(long)]
     pod: Option<String>,
 
-    /// Go on while the container runs (those of a pod: while the pod does)
+    /// Follow the log until the container exits (for a pod: until the pod stops)
     #[arg(short, long)]
     follow: bool,
 
-    /// The log of the container before this one in the same pod
+    /// Show the log of the previous instance of the container
     #[arg(short, long)]
     previous: bool,
 
-    /// Have the runtime open the log anew first
+    /// Ask the runtime to reopen the log file first
     #[arg(short, long, conflicts_with = "pod")]
     reopen: bool,
 
-    /// Only so many lines from the end (of each container)
+    /// Show only the last N lines of each container
     #[arg(long, value_name = "LINES", allow_negative_numbers = true, default_value_t = -1)]
     tail: i64,
 
-    /// Only so many bytes
+    /// Show at most N bytes
     #[arg(long, value_name = "BYTES", allow_negative_numbers = true, default_value_t = -1)]
     limit_bytes: i64,
 
-    /// Only what was written since: 42m, 2026-01-02T13:23:37, or seconds since the epoch
+    /// Show only lines since this time: 42m, 2026-01-02T13:23:37, or seconds since the epoch
     #[arg(long, value_name = "TIME")]
     since: Option<String>,
 
-    /// Show when each line was written
+    /// Show timestamps
     #[arg(short, long)]
     timestamps: bool,
 
-    /// Only stdout or stderr
+    /// Show only this stream: stdout or stderr
     #[arg(short, long, value_parser = ["stdout", "stderr"], conflicts_with = "tail")]
     stream: Option<String>,
 
-    /// Don't begin the lines of a pod with the names of its containers
+    /// Do not print the container name before each line of a pod
     #[arg(long)]
     no_prefix: bool,
 }
@@ -114,14 +114,14 @@ pub(super) async fn run(args: Args, session: &Session) -> anyhow::Result<()> {
             Thing::Container(id) => id,
             Thing::Pod(pod) => return pod::run(&client, &pod, None, &args, part).await,
         },
-        (None, None) => bail!("no container and no pod is named"),
+        (None, None) => bail!("no container and no pod given"),
     };
     if args.reopen {
         client
             .reopen_container_log(&id)
             .await
-            .context("cannot have the log opened anew")?;
-        say!("the log is opened anew");
+            .context("cannot reopen the log")?;
+        say!("the log was reopened");
     }
     let status = client
         .container_status(&id, false)
@@ -164,7 +164,10 @@ async fn open(
 /// Where the log is.
 fn log_path(status: &ContainerStatus, previous: bool) -> anyhow::Result<PathBuf> {
     if status.log_path.is_empty() {
-        bail!("the container has no log: its pod or it was made without a place for one");
+        bail!(
+            "the container has no log: it was created without a log path, or its pod without a log \
+             directory"
+        );
     }
     let path = PathBuf::from(&status.log_path);
     if !previous {
@@ -172,7 +175,7 @@ fn log_path(status: &ContainerStatus, previous: bool) -> anyhow::Result<PathBuf>
     }
     let metadata = status.metadata.clone().unwrap_or_default();
     let Some(attempt) = metadata.attempt.checked_sub(1) else {
-        bail!("there was no container {} before this one", metadata.name);
+        bail!("container {} has no previous instance", metadata.name);
     };
     // The kubelet names logs by attempt.
     Ok(path.with_file_name(format!("{attempt}.log")))

@@ -12,8 +12,8 @@ use crate::output::{self, FormatFlags, Table, short_id, stdout};
 /// How to go about it.
 #[derive(Debug, clap::Args)]
 pub(super) struct Args {
-    /// Say what would go, release nothing. What plugins would find by themselves is not known
-    /// before they are asked
+    /// Print what would be released, but release nothing. Resources that only CNI plugins can find
+    /// are not listed
     #[arg(short = 'n', long)]
     dry_run: bool,
 
@@ -32,10 +32,14 @@ pub(super) async fn run(args: Args, session: &Session) -> anyhow::Result<ExitCod
     let mut out = stdout();
     if !output::list(&mut out, &answer, &format)? {
         if answer.released.is_empty() && answer.failed.is_empty() {
-            say!("nothing belongs to no pod");
+            say!("no orphaned attachments found");
         }
         if !answer.released.is_empty() {
-            let word = if args.dry_run { "WOULD GO" } else { "RELEASED" };
+            let word = if args.dry_run {
+                "WOULD RELEASE"
+            } else {
+                "RELEASED"
+            };
             let mut table = Table::new([word, "NETWORKS", "ADDRESSES"]);
             for one in &answer.released {
                 table.row([
@@ -49,7 +53,7 @@ pub(super) async fn run(args: Args, session: &Session) -> anyhow::Result<ExitCod
     }
     out.flush()?;
     for failed in &answer.failed {
-        say!("orlop: {} is not released: {}", failed.id, failed.problem);
+        say!("orlop: cannot release {}: {}", failed.id, failed.problem);
     }
     Ok(if answer.failed.is_empty() {
         ExitCode::SUCCESS

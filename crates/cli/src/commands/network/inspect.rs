@@ -15,7 +15,7 @@ use crate::output::{self, FormatFlags, stdout};
 /// Which pods, and how to show them.
 #[derive(Debug, clap::Args)]
 pub(super) struct Args {
-    /// The pods
+    /// Names or IDs of the pods
     #[arg(value_name = "POD", required = true)]
     pods: Vec<String>,
 
@@ -37,7 +37,8 @@ pub(super) async fn run(args: Args, session: &Session) -> anyhow::Result<()> {
         let attachments = answer.into_inner().attachments;
         if attachments.is_empty() {
             bail!(
-                "pod {id} is attached to no network: there is none by this id, or it has the host's"
+                "pod {id} is not attached to a network: it does not exist, or it uses the network \
+                 of the host"
             );
         }
         for mut attachment in attachments {

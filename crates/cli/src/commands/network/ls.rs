@@ -14,19 +14,19 @@ use crate::output::{self, FormatFlags, Table, short_id, stdout};
 /// What to list.
 #[derive(Debug, clap::Args)]
 pub(super) struct Args {
-    /// List the pods that are attached, with what each has
+    /// List attached pods with their addresses and ports
     #[arg(short, long)]
     pods: bool,
 
-    /// Only pods whose attachment has no pod any more
+    /// List only attachments whose pod no longer exists
     #[arg(long, requires = "pods")]
     orphaned: bool,
 
-    /// Show ids only (of networks: names)
+    /// Show only IDs (for networks: names)
     #[arg(short, long)]
     quiet: bool,
 
-    /// Show ids in full
+    /// Show full IDs
     #[arg(long)]
     no_trunc: bool,
 

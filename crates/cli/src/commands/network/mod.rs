@@ -21,11 +21,11 @@ pub struct Args {
 
 #[derive(Debug, Subcommand)]
 enum Verb {
-    /// List the networks, or what is attached to them
+    /// List networks, or the pods attached to them
     Ls(ls::Args),
-    /// Show what pods have, in full
+    /// Show the network attachments of pods
     Inspect(inspect::Args),
-    /// Release what belongs to no pod
+    /// Release addresses and interfaces that belong to no pod
     Gc(gc::Args),
 }
 

@@ -25,27 +25,28 @@ use view::{Act, View};
 /// How to look at it.
 #[derive(Debug, clap::Args)]
 pub struct Args {
-    /// Only what has this in the name of its container, pod or namespace
+    /// Show only rows whose container, pod or namespace name contains this text
     #[arg(value_name = "TEXT")]
     filter: Option<String>,
 
-    /// The time between two looks
+    /// Time between two updates
     #[arg(short, long, value_name = "TIME", default_value = "2s")]
     interval: Span,
 
-    /// What comes first
+    /// Column to sort by
     #[arg(short, long, value_name = "COLUMN", default_value = "cpu")]
     sort: view::Column,
 
-    /// Containers without their pods
+    /// List containers without their pods
     #[arg(short, long)]
     containers: bool,
 
-    /// No full screen: a table for each look, as where there is no terminal
+    /// Print a table for each update instead of the full-screen view (the default without a
+    /// terminal)
     #[arg(short, long)]
     batch: bool,
 
-    /// End after so many looks; without a full screen 1 is meant, and 0 for no end
+    /// Exit after N updates; without the full-screen view the default is 1, and 0 means no limit
     #[arg(short = 'n', long, value_name = "N")]
     count: Option<u64>,
 
@@ -172,7 +173,7 @@ impl Live<'_> {
         let own = std::env::current_exe()?;
         let mut command = tokio::process::Command::new(own);
         command.args(self.session.flags_again()).args(words);
-        println!("-- {} (ctrl-c or its end leads back) --", words.join(" "));
+        println!("-- {} (press ctrl-c to return) --", words.join(" "));
         // An interrupt is for the command; it reaches this process as well.
         let mut interrupts = signal(SignalKind::interrupt())?;
         let status = command.status().await;
@@ -181,7 +182,7 @@ impl Live<'_> {
         {}
         match status {
             Ok(status) if !status.success() && status.code().is_some() => {
-                println!("-- it ended with {status}; press enter --");
+                println!("-- the command exited with {status}; press enter --");
                 let mut line = [0; 64];
                 let mut input = orlop_stream::terminal::input(std::io::stdin())?;
                 let _ = tokio::time::timeout(Duration::from_mins(10), input.read(&mut line)).await;

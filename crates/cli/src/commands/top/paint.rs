@@ -18,17 +18,17 @@ const HELP: [&str; 16] = [
     "  ↑ ↓ j k, page keys, g G    select",
     "  l, enter                   the log of the selected container, or of all of a pod",
     "  e                          a shell in the selected container",
-    "  /                          filter by container, pod or namespace (esc: no more)",
-    "  c m n i t N                sort by cpu, memory, network, io, age, name (again: turn round)",
-    "  r                          turn the order round",
-    "  p                          containers below their pods, or by themselves",
-    "  a                          what doesn't run as well",
-    "  space                      hold the picture",
-    "  + -                        look more often, less often",
-    "  q, esc, ctrl-c             leave",
+    "  /                          filter by container, pod or namespace (esc: clear)",
+    "  c m n i t N                sort by cpu, memory, network, io, age, name (again: reverse)",
+    "  r                          reverse the order",
+    "  p                          group containers by pod, or list them alone",
+    "  a                          include containers and pods that are not running",
+    "  space                      pause the display",
+    "  + -                        update more often, less often",
+    "  q, esc, ctrl-c             quit",
     "",
-    "  CPU is in per cent of one core. NET is a pod's, IO what reached block devices;",
-    "  - stands where this runtime doesn't tell.",
+    "  CPU is in percent of one core. NET counts the pod, IO counts block devices.",
+    "  - means that the runtime does not report the value.",
     "",
 ];
 
@@ -147,7 +147,7 @@ pub(super) fn frame(
         lines.push(String::new());
     }
     let keys =
-        "q leave  l log  e shell  / filter  c m n i t N sort  p pods  a all  space hold  ? help";
+        "q quit  l log  e shell  / filter  c m n i t N sort  p pods  a all  space pause  ? help";
     lines.push(style.dim(&fill(keys, width)));
     lines.truncate(height);
     lines
@@ -170,7 +170,7 @@ fn hot(style: Style, row: &Row, line: String) -> String {
 }
 
 fn title(view: &View, endpoint: &str, interval: Duration) -> String {
-    let held = if view.paused { "  (held)" } else { "" };
+    let held = if view.paused { "  (paused)" } else { "" };
     format!("orlop top  {endpoint}  every {interval:?}{held}")
 }
 
@@ -184,7 +184,8 @@ fn totals(view: &View) -> String {
             .reduce(|a, b| a + b)
     };
     format!(
-        "{} pods, {running} of {} containers run   cpu {}%   mem {}   net {} in {} out   io {} read {} written",
+        "{} pods, {running} of {} containers running   cpu {}%   mem {}   net {} in {} out   io {} \
+         read {} written",
         pods.len(),
         containers().count(),
         percent(add(|usage| usage.cpu)),
@@ -206,9 +207,9 @@ fn status(view: &View, rows: usize) -> String {
         return hint.to_owned();
     }
     match &view.trouble {
-        Some(trouble) => format!("the picture is old: {trouble}"),
+        Some(trouble) => format!("the data is out of date: {trouble}"),
         None if !view.filter.is_empty() => {
-            format!("{rows} rows with `{}` (esc: all)", view.filter)
+            format!("{rows} rows match `{}` (esc: show all)", view.filter)
         }
         None => images(view),
     }
@@ -224,7 +225,7 @@ fn images(view: &View) -> String {
     if images.is_empty() {
         return String::new();
     }
-    format!("here of images: {}", images.join(", "))
+    format!("lazy images fetched: {}", images.join(", "))
 }
 
 fn shown(width: usize) -> impl Iterator<Item = &'static Field> {
@@ -422,10 +423,10 @@ mod tests {
             |view: &mut View| frame(view, "unix:///x", Duration::from_secs(2), 80, 24)[2].clone();
         assert_eq!(
             line(&mut view).trim_end(),
-            "here of images: r.test/a:1 3% of 1kB"
+            "lazy images fetched: r.test/a:1 3% of 1kB"
         );
         view.filter = "web".into();
-        assert!(line(&mut view).starts_with("2 rows with"));
+        assert!(line(&mut view).starts_with("2 rows match"));
     }
 
     #[test]

@@ -24,9 +24,9 @@ impl Screen {
 
     /// Takes the terminal once more after [`Self::leave`].
     pub(super) fn take_again(&mut self) -> anyhow::Result<()> {
-        let raw = RawMode::enable(io::stdin()).context("cannot change the terminal's settings")?;
+        let raw = RawMode::enable(io::stdin()).context("cannot change the terminal settings")?;
         if raw.is_none() {
-            bail!("the standard input is no terminal");
+            bail!("standard input is not a terminal");
         }
         self.raw = raw;
         Ok(write(ENTER)?)

@@ -18,22 +18,22 @@ use crate::output::{self, Format, FormatFlags, Style, cut, short_id, stdout};
 /// Which pods, and how to show them.
 #[derive(Debug, clap::Args)]
 pub struct Args {
-    /// Only these pods, or the pods of these containers
+    /// Show only these pods, or the pods of these containers
     #[arg(value_name = "POD|CONTAINER")]
     things: Vec<String>,
 
     #[command(flatten)]
     which: PodFlags,
 
-    /// Containers that don't run as well
+    /// Include containers that are not running
     #[arg(short, long)]
     all: bool,
 
-    /// Leave out processes
+    /// Do not show processes
     #[arg(short = 'P', long)]
     no_processes: bool,
 
-    /// Show ids and command lines in full
+    /// Show full IDs and command lines
     #[arg(long)]
     no_trunc: bool,
 
@@ -74,8 +74,8 @@ pub(super) async fn run(args: Args, session: &Session) -> anyhow::Result<()> {
             .any(|branch| branch.containers.iter().any(|leaf| leaf.elsewhere))
         {
             say!(
-                "the processes are out of sight: run this on the runtime's own machine, as root, \
-                 in the host's PID namespace"
+                "processes cannot be shown: run this command on the node of the runtime, as root, \
+                 in the PID namespace of the host"
             );
         }
     } else {

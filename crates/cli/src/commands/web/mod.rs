@@ -18,31 +18,31 @@ use crate::terminal::interrupt;
 /// Where, and what of it.
 #[derive(Debug, clap::Args)]
 pub struct Args {
-    /// The CRI endpoint, as before the command
+    /// CRI endpoint of the container runtime
     #[arg(short = 'r', long, value_name = "ENDPOINT")]
     runtime_endpoint: Option<String>,
 
-    /// The address to listen on; port 0 is a free one
+    /// Address to listen on; port 0 selects a free port
     #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:0")]
     listen: SocketAddr,
 
-    /// Open the page in a browser: $BROWSER, or what xdg-open takes
+    /// Open the page in a browser: $BROWSER, or the default browser of xdg-open
     #[arg(long)]
     open: bool,
 
-    /// A certificate chain (PEM) to show; addresses that other machines reach need one
+    /// Certificate chain (PEM) of the server; required for addresses other than loopback
     #[arg(long, value_name = "FILE", requires = "tls_key")]
     tls_cert: Option<PathBuf>,
 
-    /// Its private key (PEM)
+    /// Private key (PEM) of the certificate
     #[arg(long, value_name = "FILE", requires = "tls_cert")]
     tls_key: Option<PathBuf>,
 
-    /// A name that browsers may know this machine by, beside the address and localhost
+    /// Host name under which browsers reach this machine, in addition to the address and localhost
     #[arg(long = "name", value_name = "NAME")]
     names: Vec<String>,
 
-    /// Show environment variables of containers to who asks for them: they may be secrets
+    /// Show the environment variables of containers, which may contain secrets
     #[arg(long)]
     show_environment: bool,
 }
@@ -61,7 +61,7 @@ pub(super) async fn run(args: Args, session: &Session) -> anyhow::Result<()> {
         };
         Tls::load(files, rules()).map(Arc::new)
     });
-    let tls = tls.transpose().context("cannot serve the page")?;
+    let tls = tls.transpose().context("cannot serve the web page")?;
     let listener =
         Listener::tcp(args.listen).with_context(|| format!("cannot listen on {}", args.listen))?;
     let options = WebOptions {

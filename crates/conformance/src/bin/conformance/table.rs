@@ -62,7 +62,7 @@ impl fmt::Display for Table {
         writeln!(f, "{}\n", self.of)?;
         writeln!(
             f,
-            "| judge | backend | runtime | passed | failed | skipped | seconds |"
+            "| program | backend | runtime | passed | failed | skipped | seconds |"
         )?;
         writeln!(f, "|---|---|---|---|---|---|---|")?;
         for row in &self.rows {
@@ -122,7 +122,7 @@ mod tests {
         table.add(Row::new("critest", "native", "crun", outcome));
         assert_eq!(table.failed(), 1);
         let text = table.to_string();
-        assert!(text.starts_with("orlop abc\n\n| judge |"), "{text}");
+        assert!(text.starts_with("orlop abc\n\n| program |"), "{text}");
         orlop_testkit::assert_contains!(text, "\n| critest | native | crun | 3 | 1 | 2 | 4 |\n");
         assert!(
             text.ends_with("\nfailed, critest on native, crun: a spec\n"),

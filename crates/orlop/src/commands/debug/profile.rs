@@ -21,24 +21,23 @@ pub(crate) struct ProfileArgs {
     #[command(flatten)]
     daemon: DaemonArgs,
 
-    /// For how long
+    /// Duration of the recording in seconds
     #[arg(long, value_name = "N", default_value_t = 10, value_parser = clap::value_parser!(u64).range(1..=600))]
     seconds: u64,
 
-    /// Where it is written; - is standard output
-    /// [default: orlop-profile.pb.gz, .svg or .folded]
+    /// File to write; - is standard output [default: orlop-profile.pb.gz, .svg or .folded]
     #[arg(long, short, value_name = "FILE")]
     output: Option<PathBuf>,
 
-    /// How it is written [default: as the end of FILE says, else pprof]
+    /// Output format [default: by the extension of FILE, else pprof]
     #[arg(long, value_enum)]
     format: Option<Form>,
 
-    /// Another process than the daemon: a keeper, or a daemon that does not answer
+    /// PID of another process to profile: a keeper, or a daemon that does not answer
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     pid: Option<u32>,
 
-    /// A file with the names of the program's functions, where they are neither in it nor installed
+    /// File with debug symbols of the program, if they are neither in the binary nor installed
     #[arg(long, value_name = "FILE")]
     symbols: Option<PathBuf>,
 }
@@ -46,11 +45,11 @@ pub(crate) struct ProfileArgs {
 /// How a profile is written.
 #[derive(Debug, Clone, Copy, ValueEnum)]
 enum Form {
-    /// For pprof: profile.proto, compressed by gzip
+    /// profile.proto for pprof, compressed with gzip
     Pprof,
-    /// A picture for a browser (SVG)
+    /// Flame graph for a browser (SVG)
     Flamegraph,
-    /// A line for each stack
+    /// One line per stack
     Folded,
 }
 
@@ -61,7 +60,8 @@ impl ProfileArgs {
         let is_stdout = [Path::new("-"), Path::new("/dev/stdout")].contains(&to.as_path());
         if is_stdout && matches!(form, Form::Pprof) && io::stdout().is_terminal() {
             bail!(
-                "a terminal cannot show pprof's format: name a file by --output, or use --format folded"
+                "cannot write the pprof format to a terminal: give a file with --output, or use \
+                 --format folded"
             );
         }
         let pid = match self.pid {
@@ -97,9 +97,11 @@ impl ProfileArgs {
     }
 
     fn daemon_pid(&self) -> anyhow::Result<u32> {
-        let tasks = ask(&self.daemon, "Tasks").context("name its process by --pid")?;
+        let tasks = ask(&self.daemon, "Tasks").context("give the PID of the daemon with --pid")?;
         let pid = tasks["pid"].as_u64().and_then(|pid| pid.try_into().ok());
-        pid.context("the daemon is older and does not tell its process: name it by --pid")
+        pid.context(
+            "the daemon is an older version that does not report its PID: give it with --pid",
+        )
     }
 }
 
@@ -129,33 +131,33 @@ fn tell(profile: &Profile, names: &Names, to: Option<&PathBuf>) {
     let stacks = &profile.stacks;
     let place = to.map_or_else(String::new, |to| format!(", in {}", to.display()));
     say!(
-        "{} samples of {:.1} s: {:.2} s of processor time{place}",
+        "{} samples in {:.1} s: {:.2} s of CPU time{place}",
         stacks.total(),
         profile.took.as_secs_f64(),
         profile.busy().as_secs_f64(),
     );
     if stacks.total() == 0 {
-        say!("it waited all the time: `orlop debug tasks` says for what");
+        say!("the process was idle: `orlop debug tasks` shows what it waits for");
     }
     for module in names.unknown() {
         say!(
-            "no names for {module}: install the package of its symbols in the same version (orlop-dbgsym, of rpm \
-             orlop-debuginfo), or name its .debug file by --symbols"
+            "no symbols for {module}: install its debug symbol package of the same version (deb: \
+             orlop-dbgsym, rpm: orlop-debuginfo), or give its .debug file with --symbols"
         );
     }
     if !profile.with_kernel {
-        say!("what it did in the kernel is not in it: run this as root");
+        say!("kernel functions are missing from the profile: run this command as root");
     }
     if stacks.torn() > 0 {
-        say!(
-            "of {} samples the outermost callers are not known",
-            stacks.torn()
-        );
+        say!("{} samples have incomplete stacks", stacks.torn());
     }
     if profile.lost > 0 {
         say!("{} samples were lost", profile.lost);
     }
     if profile.left_out > 0 {
-        say!("{} threads were too many", profile.left_out);
+        say!(
+            "{} threads were not profiled: too many threads",
+            profile.left_out
+        );
     }
 }

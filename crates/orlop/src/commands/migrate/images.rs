@@ -19,7 +19,7 @@ const PATIENCE: Duration = Duration::from_hours(24);
 pub(super) async fn take_over(from: From, root: &Path, socket: &Path) -> anyhow::Result<bool> {
     let (dir, shown) = (root.to_owned(), root.display());
     let read = tokio::task::spawn_blocking(move || stored(from, &dir)).await?;
-    let images = read.with_context(|| format!("cannot read their images in {shown}"))?;
+    let images = read.with_context(|| format!("cannot read the images in {shown}"))?;
     let endpoint: Endpoint = format!("unix://{}", socket.display()).parse()?;
     let options = ClientOptions {
         timeout: PATIENCE,
@@ -37,7 +37,7 @@ pub(super) async fn take_over(from: From, root: &Path, socket: &Path) -> anyhow:
             Ok(archive) => archive,
             Err(why) => {
                 left += 1;
-                say!("not taken over: {what}: {why}");
+                say!("cannot import {what}: {why}");
                 continue;
             }
         };
@@ -51,12 +51,12 @@ pub(super) async fn take_over(from: From, root: &Path, socket: &Path) -> anyhow:
             }
             Err(error) => {
                 left += 1;
-                say!("not taken over: {what}: {error:#}");
+                say!("cannot import {what}: {error:#}");
             }
         }
     }
     say!(
-        "{taken} images are taken over ({} MiB), {left} are not",
+        "imported {taken} images ({} MiB), {left} failed",
         bytes >> 20
     );
     Ok(left == 0)
@@ -66,7 +66,10 @@ fn stored(from: From, root: &Path) -> anyhow::Result<Vec<StoredImage>> {
     Ok(match from {
         From::Containerd => match containerd_images(root, "k8s.io")? {
             Some(images) => images,
-            None => bail!("no namespace k8s.io is there: has a kubelet ever used this containerd?"),
+            None => bail!(
+                "the containerd namespace k8s.io does not exist: did a kubelet use this \
+                 containerd?"
+            ),
         },
         From::Crio => storage_images(root)?,
         From::Docker => {

@@ -19,33 +19,33 @@ use crate::serve::DaemonArgs;
 /// writes a configuration of orlop's. Nothing of the other runtime is changed.
 #[derive(Debug, Args)]
 pub(crate) struct MigrateArgs {
-    /// Whom to move from
+    /// Container runtime to migrate from
     #[arg(long, value_enum)]
     from: From,
 
-    /// Their configuration [default: /etc/containerd/config.toml, /etc/crio/crio.conf or
-    /// /etc/docker/daemon.json]
+    /// Configuration file of that runtime [default: /etc/containerd/config.toml,
+    /// /etc/crio/crio.conf or /etc/docker/daemon.json]
     #[arg(long, value_name = "FILE")]
     config: Option<PathBuf>,
 
-    /// Write orlop's configuration to this file, which must not exist
+    /// Write the configuration of orlop to this file, which must not exist
     #[arg(long, value_name = "FILE")]
     write: Option<PathBuf>,
 
-    /// What cri-dockerd is told, with --from docker: its flags, or a file that has them (a unit, or
-    /// /proc/PID/cmdline) [default: what its unit says, if it has one]
+    /// Flags of cri-dockerd, for --from docker: the flags, or a file that contains them (a systemd
+    /// unit or /proc/PID/cmdline) [default: the flags in its systemd unit, if it exists]
     #[arg(long, value_name = "FLAGS", allow_hyphen_values = true)]
     cri_dockerd_flags: Option<String>,
 
-    /// Take their images over, through the running daemon
+    /// Import the images of that runtime through the running daemon
     #[arg(long)]
     images: bool,
 
-    /// Where they keep their images [default: what their configuration says]
+    /// Root directory of that runtime, with its images [default: from its configuration]
     #[arg(long, value_name = "DIR")]
     root: Option<PathBuf>,
 
-    /// The kubelet's configuration
+    /// Configuration file of the kubelet
     #[arg(
         long,
         value_name = "FILE",
@@ -53,7 +53,7 @@ pub(crate) struct MigrateArgs {
     )]
     kubelet_config: PathBuf,
 
-    /// How the report looks
+    /// Format of the report
     #[arg(short, long, value_enum, default_value_t = Format::Table)]
     output: Format,
 
@@ -96,8 +96,9 @@ impl MigrateArgs {
     /// Ends with 1 where an image could not be taken over.
     pub(crate) fn run(mut self) -> anyhow::Result<ExitCode> {
         if let Some(file) = &mut self.write {
-            *file = std::path::absolute(&*file)
-                .with_context(|| format!("cannot find {}", file.display()))?;
+            *file = std::path::absolute(&*file).with_context(|| {
+                format!("cannot determine the absolute path of {}", file.display())
+            })?;
         }
         let plan = self.plan()?;
         let root = self.root.clone().or_else(|| plan.root.clone());
@@ -134,7 +135,7 @@ impl MigrateArgs {
                 .cri_dockerd()
                 .and_then(|flags| docker_plan(file, flags.as_ref(), machine)),
         };
-        plan.context("their configuration can't be understood")
+        plan.context("cannot read the configuration of the other runtime")
     }
 
     fn cri_dockerd(&self) -> orlop_migrate::Result<Option<CriDockerd>> {

@@ -34,30 +34,20 @@ pub(super) async fn look(from: From, plan: &Plan, kubelet: &Path) -> Vec<Finding
     let mut findings = vec![version(from).await];
     for path in &plan.programs {
         findings.push(if is_program(path) {
-            Finding::ok("runtimes", format!("{} is there", path.display()))
+            Finding::ok("runtimes", format!("{} exists", path.display()))
         } else {
-            let text = format!("{} is no program", path.display());
+            let text = format!("{} is not an executable file", path.display());
             Finding::problem(
                 "runtimes",
                 text,
-                "install it, or take the table out of [runtimes]",
+                "install it, or remove its table from [runtimes]",
             )
         });
     }
     findings.push(networks(plan));
     findings.extend(files_of_images(plan));
-    findings.extend(listed(
-        plan,
-        ("hooks", "dirs"),
-        "hooks",
-        "hooks are executed from",
-    ));
-    findings.extend(listed(
-        plan,
-        ("nri", "plugin_dir"),
-        "nri",
-        "NRI plugins are started from",
-    ));
+    findings.extend(listed(plan, ("hooks", "dirs"), "hooks", "OCI hooks in"));
+    findings.extend(listed(plan, ("nri", "plugin_dir"), "nri", "NRI plugins in"));
     findings.extend(kubelet_findings(plan, kubelet));
     findings.extend(running(from, plan));
     findings
@@ -70,7 +60,7 @@ async fn version(from: From) -> Finding {
         From::Docker => "dockerd",
     };
     let Some(path) = find_program(program) else {
-        return Finding::ok("version", format!("{program} is not installed (any more)"));
+        return Finding::ok("version", format!("{program} is not installed"));
     };
     let mut command = tokio::process::Command::new(&path);
     command.arg("--version");
@@ -83,7 +73,7 @@ async fn version(from: From) -> Finding {
         Err(error) => Finding::warning(
             "version",
             format!("{} --version: {error}", path.display()),
-            "nothing of it is needed to move",
+            "the migration does not need this program",
         ),
     }
 }
@@ -97,15 +87,16 @@ fn networks(plan: &Plan) -> Finding {
         extension.is_some_and(|it| it == "conf" || it == "conflist" || it == "json")
     };
     match names.iter().find(is_network) {
-        Some(name) => Finding::ok("network", format!("{dir}/{name} is the pods' network")),
+        Some(name) => Finding::ok("network", format!("{dir}/{name} is the pod network")),
         None if plan.text("network", "conf_template").is_some() => Finding::ok(
             "network",
-            "the kubelet's pod subnet makes the network, by `network.conf_template`",
+            "`network.conf_template` creates the network from the pod CIDR of the kubelet",
         ),
         None => Finding::warning(
             "network",
-            format!("no network is configured in {dir}"),
-            "until one is, pods get orlop's own bridge: set `network.default_subnets`, or install the cluster's network",
+            format!("no CNI network is configured in {dir}"),
+            "until then, pods use the built-in bridge network: set `network.default_subnets`, or \
+             install the network plugin of the cluster",
         ),
     }
 }
@@ -124,7 +115,7 @@ fn files_of_images(plan: &Plan) -> Vec<Finding> {
             Err(error) => Finding::problem(
                 "registries",
                 format!("all pulls would fail: {}", orlop_engine::chain(&error)),
-                "mend the file: docs/registries.md says what of it is known",
+                "fix the file: docs/guides/registries.md lists the supported settings",
             ),
         });
     }
@@ -137,13 +128,13 @@ fn files_of_images(plan: &Plan) -> Vec<Finding> {
     }
     let (right, wrong) = policies.check();
     if wrong.is_empty() {
-        let text = format!("{right} policies are understood, and so are their keys");
+        let text = format!("{right} signature policies and their keys are valid");
         findings.push(Finding::ok("signatures", text));
     }
     let problem = |error| {
         let why = orlop_engine::chain(&error);
-        let text = format!("images that it is about can't be used: {why}");
-        let remedy = "mend the file: docs/signatures.md says what of it is known";
+        let text = format!("images of this signature policy cannot be used: {why}");
+        let remedy = "fix the file: docs/guides/signatures.md lists the supported settings";
         Finding::problem("signatures", text, remedy)
     };
     findings.extend(wrong.into_iter().map(problem));
@@ -202,8 +193,8 @@ fn running(from: From, plan: &Plan) -> Option<Finding> {
     (count > 0).then(|| {
         Finding::warning(
             "pods",
-            format!("{count} containers of {} are there", from.name()),
-            "drain the node, and stop them: docs/kubernetes.md",
+            format!("{count} containers of {} exist", from.name()),
+            "drain the node and stop them: docs/guides/migrate.md",
         )
     })
 }

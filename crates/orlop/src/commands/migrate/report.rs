@@ -22,7 +22,7 @@ type Section = (&'static str, fn(&Outcome) -> Option<&str>);
 
 fn table(out: &mut impl Write, plan: &Plan, findings: &[Finding]) -> io::Result<()> {
     let sections: [Section; 3] = [
-        ("TAKEN OVER", |outcome| match outcome {
+        ("MIGRATED", |outcome| match outcome {
             Outcome::Taken(key) => Some(key),
             _ => None,
         }),
@@ -30,7 +30,7 @@ fn table(out: &mut impl Write, plan: &Plan, findings: &[Finding]) -> io::Result<
             Outcome::Needless(why) => Some(why),
             _ => None,
         }),
-        ("WITHOUT A COUNTERPART", |outcome| match outcome {
+        ("NO EQUIVALENT", |outcome| match outcome {
             Outcome::Lost(what) => Some(what),
             _ => None,
         }),

@@ -14,12 +14,12 @@ use crate::config::{Flags, Location, load};
 
 pub(super) fn write(file: &Path, plan: &Plan, from: &str) -> anyhow::Result<()> {
     let dir = file.parent();
-    let dir = dir.ok_or_else(|| anyhow!("--write takes a file, not {}", file.display()))?;
+    let dir = dir.ok_or_else(|| anyhow!("--write needs a file, not {}", file.display()))?;
     let beside = plan.files.keys().map(|path| dir.join(path));
     for there in std::iter::once(file.to_owned()).chain(beside) {
         if there.symlink_metadata().is_ok() {
             bail!(
-                "{} is there already, and is not overwritten: move it away, or name another file",
+                "{} already exists and is not overwritten: move it, or give another file",
                 there.display()
             );
         }
@@ -35,7 +35,7 @@ pub(super) fn write(file: &Path, plan: &Plan, from: &str) -> anyhow::Result<()> 
     }
     put(file, 0o644, &text)?;
     say!(
-        "{} is written: `orlop config check --config {0}` looks at it again",
+        "wrote {}: check it with `orlop config check --config {0}`",
         file.display()
     );
     Ok(())
@@ -52,8 +52,8 @@ fn check(dir: &Path, text: &str) -> anyhow::Result<()> {
             say!("{problem}");
         }
         bail!(
-            "what their configuration says can't be taken over as it is: mend the lines above in theirs, or leave \
-               them out of a copy (--config)"
+            "the migrated configuration is not valid: fix the settings above in the configuration \
+             of the other runtime, or remove them from a copy (--config)"
         );
     }
     Ok(())
@@ -62,7 +62,7 @@ fn check(dir: &Path, text: &str) -> anyhow::Result<()> {
 fn put(path: &Path, mode: u32, text: &str) -> anyhow::Result<()> {
     match write_new_file(path, mode, Outlives::PowerCut, text.as_bytes()) {
         Err(error) if error.kind() == ErrorKind::AlreadyExists => bail!(
-            "{} is there already, and is not overwritten: move it away, or name another file",
+            "{} already exists and is not overwritten: move it, or give another file",
             path.display()
         ),
         written => written.with_context(|| format!("cannot write {}", path.display())),
@@ -71,5 +71,5 @@ fn put(path: &Path, mode: u32, text: &str) -> anyhow::Result<()> {
 
 fn make_dir(dir: &Path) -> anyhow::Result<()> {
     let made = DirBuilder::new().recursive(true).mode(0o755).create(dir);
-    made.with_context(|| format!("cannot make {}", dir.display()))
+    made.with_context(|| format!("cannot create {}", dir.display()))
 }

@@ -18,42 +18,42 @@ use super::{address, name};
 /// Flags of the agent.
 #[derive(Debug, Args)]
 pub(super) struct NodeFlags {
-    /// A KubeletConfiguration (kubelet.config.k8s.io/v1beta1); flags beat it
+    /// KubeletConfiguration file (kubelet.config.k8s.io/v1beta1); flags take precedence
     #[arg(long, value_name = "FILE")]
     config: Option<PathBuf>,
 
     #[command(flatten)]
     fields: FieldFlags,
 
-    /// The node's name [default: the host's]
+    /// Name of the node [default: the host name]
     #[arg(long, value_name = "NAME")]
     hostname_override: Option<String>,
 
-    /// The node's address [default: that of its default route]
+    /// IP address of the node [default: the address of the default route]
     #[arg(long, value_name = "ADDRESS")]
     node_ip: Option<IpAddr>,
 
-    /// The node's labels, as a=b,c=d
+    /// Labels of the node, as a=b,c=d
     #[arg(long, value_name = "LABELS")]
     node_labels: Option<String>,
 
-    /// Where the agent keeps what must survive it
+    /// Directory for persistent data of the agent
     #[arg(long, value_name = "DIR", default_value = "/var/lib/orlop-node")]
     root_dir: PathBuf,
 
-    /// Where its own certificate is [default: ROOT_DIR/pki]
+    /// Directory with the certificate of the agent [default: ROOT_DIR/pki]
     #[arg(long, value_name = "DIR")]
     cert_dir: Option<PathBuf>,
 
-    /// The socket through which root gives orders
+    /// Control socket of the agent, for root only
     #[arg(long, value_name = "PATH", default_value = super::socket::DEFAULT)]
     control_socket: PathBuf,
 
-    /// Give a pull up after so long [default: never]
+    /// Maximum time for an image pull [default: no limit]
     #[arg(long, value_name = "TIME")]
     image_pull_progress_deadline: Option<Span>,
 
-    /// A CredentialProviderConfig
+    /// CredentialProviderConfig file
     #[arg(
         long,
         value_name = "FILE",
@@ -61,7 +61,7 @@ pub(super) struct NodeFlags {
     )]
     image_credential_provider_config: Option<PathBuf>,
 
-    /// Where the programs that it names are
+    /// Directory with the credential provider plugins
     #[arg(
         long,
         value_name = "DIR",
@@ -69,27 +69,27 @@ pub(super) struct NodeFlags {
     )]
     image_credential_provider_bin_dir: Option<PathBuf>,
 
-    /// Where links to containers' logs are; empty for none
+    /// Directory for symbolic links to container logs; empty for no links
     #[arg(long, value_name = "DIR", default_value = "/var/log/containers")]
     container_logs_dir: String,
 
-    /// Let clients in that have a token of this file, with lines token,user,uid
+    /// Static token file for client authentication, with lines token,user,uid
     #[arg(long, value_name = "FILE")]
     token_auth_file: Option<PathBuf>,
 
-    /// Dead containers stay at least so long [default: 0s]
+    /// Minimum age of a dead container before it is removed [default: 0s]
     #[arg(long, value_name = "TIME")]
     minimum_container_ttl_duration: Option<Span>,
 
-    /// Instances of a container that stay when they are dead; negative for all [default: 1]
+    /// Maximum number of dead instances to keep per container; negative for no limit [default: 1]
     #[arg(long, value_name = "N", allow_negative_numbers = true)]
     maximum_dead_containers_per_container: Option<i64>,
 
-    /// Dead containers that stay on the node; negative for all [default: -1]
+    /// Maximum number of dead containers to keep on the node; negative for no limit [default: -1]
     #[arg(long, value_name = "N", allow_negative_numbers = true)]
     maximum_dead_containers: Option<i64>,
 
-    /// What becomes of the pods when the agent is told to end
+    /// Action for the pods when the agent stops
     #[arg(long, value_name = "WORD", default_value = "leave")]
     at_end: End,
 
@@ -102,9 +102,9 @@ pub(super) struct NodeFlags {
 
 #[derive(Debug, Clone, Copy, ValueEnum)]
 enum End {
-    /// They run on, and the next agent takes them over
+    /// Keep the pods running; the next agent adopts them
     Leave,
-    /// They are stopped within their grace periods
+    /// Stop the pods within their grace periods
     Stop,
 }
 

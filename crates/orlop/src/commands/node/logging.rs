@@ -10,39 +10,40 @@ use crate::config::values::{LevelFilter, LogFormat};
 /// What to log, in our words and in a kubelet's.
 #[derive(Debug, Clone, Args)]
 pub(super) struct LogFlags {
-    /// What to log: a level, or one per module as in info,orlop_kuberuntime=debug [default: info]
+    /// Log level, or one level per module as in info,orlop_kuberuntime=debug [default: info]
     #[arg(long, value_name = "LEVEL")]
     log_level: Option<LevelFilter>,
 
-    /// How much to log, as a kubelet counts: debug from 4, trace from 6; --log-level beats it
+    /// Log verbosity as in the kubelet: debug from 4, trace from 6; --log-level takes precedence
     #[arg(short, long = "v", value_name = "N")]
     v: Option<u32>,
 
-    /// Without effect here: --log-level takes modules
+    /// No effect: use --log-level to set levels of modules
     #[arg(long, value_name = "PATTERN=N,…", hide_short_help = true)]
     vmodule: Option<String>,
 
-    /// How lines look [default: for people on a terminal, for the journal, else JSON]
+    /// Format of log lines [default: text on a terminal, journal format for the systemd journal,
+    /// else JSON]
     #[arg(long, value_name = "FORMAT")]
     logging_format: Option<Lines>,
 
-    /// Without effect here
+    /// No effect
     #[arg(long, value_name = "TIME", hide_short_help = true)]
     log_flush_frequency: Option<String>,
 
-    /// Without effect here
+    /// No effect
     #[arg(long, value_name = "SIZE", hide_short_help = true)]
     log_json_info_buffer_size: Option<String>,
 
-    /// Without effect here
+    /// No effect
     #[arg(long, value_name = "BOOL", num_args = 0..=1, default_missing_value = "true", hide_short_help = true)]
     log_json_split_stream: Option<String>,
 
-    /// Without effect here
+    /// No effect
     #[arg(long, value_name = "SIZE", hide_short_help = true)]
     log_text_info_buffer_size: Option<String>,
 
-    /// Without effect here
+    /// No effect
     #[arg(long, value_name = "BOOL", num_args = 0..=1, default_missing_value = "true", hide_short_help = true)]
     log_text_split_stream: Option<String>,
 }
@@ -61,7 +62,7 @@ impl LogFlags {
             "" => None,
             "text" => Some(Lines::Text),
             "json" => Some(Lines::Json),
-            other => bail!("logging.format is {other:?}: write text or json"),
+            other => bail!("logging.format is {other:?}: it must be text or json"),
         };
         if let Some(lines) = self.logging_format.or(written_lines) {
             log.format = match lines {
@@ -87,7 +88,7 @@ impl LogFlags {
             (
                 "vmodule",
                 &self.vmodule,
-                "--log-level takes modules, as in info,orlop_kuberuntime=debug",
+                "use --log-level to set levels of modules, as in info,orlop_kuberuntime=debug",
             ),
             ("log-flush-frequency", &self.log_flush_frequency, UNBUFFERED),
             (
@@ -121,8 +122,8 @@ impl LogFlags {
     }
 }
 
-const UNBUFFERED: &str = "lines are written as they come";
-const ONE_STREAM: &str = "all lines go one way";
+const UNBUFFERED: &str = "log lines are written without a buffer";
+const ONE_STREAM: &str = "all log lines go to one stream";
 
 #[cfg(test)]
 mod tests {

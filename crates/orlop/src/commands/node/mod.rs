@@ -34,9 +34,9 @@ pub(crate) struct NodeArgs {
 
 #[derive(Debug, Subcommand)]
 enum Question {
-    /// Show the pods of a running agent, how the node is, and what is wrong with the manifests
+    /// Show the node, its pods and problems with manifests
     Status(status::Args),
-    /// Show what happened to the pods of a running agent
+    /// Show the events of the pods
     Events(status::EventsArgs),
 }
 

@@ -5,7 +5,7 @@ use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 /// Keeps the agent from the kernel's search for memory, as far as it may.
 pub(in crate::commands) fn spare_from_oom(score: i32) {
     if let Err(error) = std::fs::write("/proc/self/oom_score_adj", score.to_string()) {
-        tracing::debug!(%error, score, "cannot set the agent's own oom_score_adj");
+        tracing::debug!(%error, score, "cannot set the oom_score_adj of the agent");
     }
 }
 
@@ -27,6 +27,6 @@ pub(in crate::commands) fn open_files(wanted: u64) {
         .or_else(|_| setrlimit(Resource::Nofile, within))
         .is_err()
     {
-        tracing::debug!(wanted, "cannot raise the number of files that may be open");
+        tracing::debug!(wanted, "cannot raise the limit of open files");
     }
 }

@@ -30,7 +30,7 @@ const PATIENCE: Duration = Duration::from_secs(30);
 /// Which agent is meant.
 #[derive(Debug, clap::Args)]
 pub(in crate::commands) struct AgentArgs {
-    /// The socket of the agent (`orlop node`, `orlop up`)
+    /// Socket of the node agent (`orlop node`, `orlop up`)
     #[arg(long, value_name = "PATH", default_value = DEFAULT)]
     socket: PathBuf,
 }
@@ -53,13 +53,13 @@ impl AgentArgs {
     /// Asks something.
     pub(in crate::commands) fn get(&self, path: &str) -> anyhow::Result<Value> {
         let answer = self.call(Method::GET, path, Bytes::new())?;
-        serde_json::from_slice(&answer).context("the agent's answer cannot be understood")
+        serde_json::from_slice(&answer).context("cannot parse the response of the node agent")
     }
 
     /// Gives an order.
     pub(in crate::commands) fn order(&self, path: &str, text: String) -> anyhow::Result<Outcome> {
         let answer = self.call(Method::POST, path, text.into())?;
-        serde_json::from_slice(&answer).context("the agent's answer cannot be understood")
+        serde_json::from_slice(&answer).context("cannot parse the response of the node agent")
     }
 
     fn call(&self, method: Method, path: &str, body: Bytes) -> anyhow::Result<Bytes> {
@@ -67,7 +67,7 @@ impl AgentArgs {
             let all = ask(&self.socket, method, path, body);
             timeout(PATIENCE, all)
                 .await
-                .with_context(|| format!("the agent has not answered for {PATIENCE:?}"))?
+                .with_context(|| format!("the node agent did not answer within {PATIENCE:?}"))?
         };
         let (status, answer) = reactor::client()?.block_on(asking)?;
         if !status.is_success() {
@@ -86,10 +86,10 @@ async fn ask(
     let stream = UnixStream::connect(socket).await.map_err(|error| {
         let shown = socket.display();
         let hint = match error.kind() {
-            io::ErrorKind::PermissionDenied => "run this as root",
-            _ => "start one with `orlop node` or `orlop up`, or name its socket with --socket",
+            io::ErrorKind::PermissionDenied => "run this command as root",
+            _ => "start it with `orlop node` or `orlop up`, or give its socket with --socket",
         };
-        anyhow::anyhow!("no agent answers on {shown} ({error}): {hint}")
+        anyhow::anyhow!("no node agent answers on {shown} ({error}): {hint}")
     })?;
     let (mut sender, connection) = http1::handshake(TokioIo::new(stream)).await?;
     let driving = tokio::spawn(connection);

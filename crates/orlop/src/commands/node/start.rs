@@ -53,7 +53,7 @@ async fn live(options: AgentOptions, notifier: Notifier, page: PageFlags) -> any
         version = env!("CARGO_PKG_VERSION"),
         node = options.node_name,
         runtime = options.configuration.container_runtime_endpoint,
-        "the node agent starts",
+        "starting the node agent",
     );
     let endpoint = options.configuration.container_runtime_endpoint.clone();
     let place = page.listen(&options.root_dir)?;
@@ -79,22 +79,22 @@ async fn live(options: AgentOptions, notifier: Notifier, page: PageFlags) -> any
     tokio::pin!(running);
     tokio::select! {
         ended = &mut running => {
-            ended.context("the agent broke")?;
-            bail!("the agent ended by itself");
+            ended.context("the node agent panicked")?;
+            bail!("the node agent exited unexpectedly");
         }
         _ = terminate.recv() => {}
         _ = interrupt.recv() => {}
     }
     notifier.tell(State::Stopping);
-    tracing::info!("the agent ends");
+    tracing::info!("stopping the node agent");
     if let Some(page) = page {
         page.finish().await;
     }
     stop.cancel();
     tokio::select! {
-        ended = &mut running => ended.context("the agent broke")?,
-        _ = terminate.recv() => tracing::warn!("told to end again: not waiting for the pods"),
-        _ = interrupt.recv() => tracing::warn!("told to end again: not waiting for the pods"),
+        ended = &mut running => ended.context("the node agent panicked")?,
+        _ = terminate.recv() => tracing::warn!("received a second stop signal: not waiting for the pods"),
+        _ = interrupt.recv() => tracing::warn!("received a second stop signal: not waiting for the pods"),
     }
     Ok(())
 }
@@ -106,15 +106,15 @@ fn fits(options: &AgentOptions) -> anyhow::Result<()> {
         let swaps = orlop_disk::read_kernel_text("/proc/swaps").unwrap_or_default();
         if swaps.lines().count() > 1 {
             bail!(
-                "the node swaps, and failSwapOn is true: turn swap off (swapoff -a), or set \
-                 failSwapOn to false"
+                "swap is enabled on the node and failSwapOn is true: disable swap (swapoff -a), or \
+                 set failSwapOn to false"
             );
         }
     }
     // CGROUP2_SUPER_MAGIC of statfs(2).
     let is_v2 = statfs("/sys/fs/cgroup").is_ok_and(|found| found.f_type == 0x6367_7270);
     if written.fail_cgroup_v1 && !is_v2 {
-        bail!("the node is on cgroup v1, and failCgroupV1 is true: set it to false");
+        bail!("the node uses cgroup v1 and failCgroupV1 is true: set failCgroupV1 to false");
     }
     Ok(())
 }

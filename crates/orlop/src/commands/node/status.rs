@@ -15,7 +15,7 @@ pub(super) struct Args {
     #[command(flatten)]
     agent: AgentArgs,
 
-    /// table or json
+    /// Output format: table or json
     #[arg(short, long, value_name = "FORMAT", default_value = "table", value_parser = ["table", "json"])]
     output: String,
 }
@@ -26,7 +26,7 @@ pub(super) struct EventsArgs {
     #[command(flatten)]
     agent: AgentArgs,
 
-    /// Only those of this pod
+    /// Show only events of this pod
     pod: Option<String>,
 }
 

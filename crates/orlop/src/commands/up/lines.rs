@@ -35,7 +35,7 @@ pub(super) async fn show(
             Some(Ok(Change::Gone { uid })) => {
                 if let Some(line) = last.remove(&uid) {
                     let name = line.split(' ').next().unwrap_or_default();
-                    writeln!(io::stdout(), "{name} is gone")?;
+                    writeln!(io::stdout(), "{name} was removed")?;
                 }
             }
             Some(Ok(Change::Event(event))) => {

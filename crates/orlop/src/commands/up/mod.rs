@@ -27,38 +27,38 @@ use crate::{config, log, threads};
 /// What to run.
 #[derive(Debug, clap::Args)]
 pub(crate) struct UpArgs {
-    /// A directory of manifests, or one file; it is watched
+    /// Directory of manifests, or one manifest file; changes are applied automatically
     #[arg(value_name = "DIR")]
     manifests: PathBuf,
 
     #[command(flatten)]
     serve: ServeArgs,
 
-    /// A KubeletConfiguration for the node agent; with it, its HTTPS server is on, too
+    /// KubeletConfiguration file for the node agent; it also enables the HTTPS server of the agent
     #[arg(long, value_name = "FILE")]
     node_config: Option<PathBuf>,
 
-    /// The node's name [default: the host's]
+    /// Name of the node [default: the host name]
     #[arg(long, value_name = "NAME")]
     node_name: Option<String>,
 
-    /// Where the node agent keeps what must survive it [default: ROOT/node]
+    /// Directory for persistent data of the node agent [default: ROOT/node]
     #[arg(long, value_name = "DIR")]
     node_root: Option<PathBuf>,
 
-    /// The socket of `orlop apply`, `delete` and `node status` [default: STATE/node.sock]
+    /// Control socket for `orlop apply`, `delete` and `node status` [default: STATE/node.sock]
     #[arg(long, value_name = "PATH")]
     control_socket: Option<PathBuf>,
 
-    /// Where the pods' logs are [default: /var/log/pods]
+    /// Directory for pod logs [default: /var/log/pods]
     #[arg(long, value_name = "DIR")]
     pod_logs_dir: Option<PathBuf>,
 
-    /// What the pods' cgroups are beneath [default: /]
+    /// Parent cgroup of the pods [default: /]
     #[arg(long, value_name = "CGROUP")]
     cgroup_root: Option<String>,
 
-    /// Leave the pods running when this ends
+    /// Keep the pods running when this command exits
     #[arg(long)]
     keep: bool,
 
@@ -70,7 +70,7 @@ impl UpArgs {
     pub(crate) fn run(mut self, inherited: Inherited) -> anyhow::Result<ExitCode> {
         if !self.manifests.exists() {
             bail!(
-                "there is no {}: make a directory and put manifests into it",
+                "{} does not exist: create the directory and put manifests into it",
                 self.manifests.display()
             );
         }
@@ -82,7 +82,7 @@ impl UpArgs {
         let logging = &plan.config().log;
         let (levels, log_file) = if shows {
             std::fs::create_dir_all(&options.root_dir)
-                .with_context(|| format!("cannot make {}", options.root_dir.display()))?;
+                .with_context(|| format!("cannot create {}", options.root_dir.display()))?;
             let path = options.root_dir.join("up.log");
             let file = OpenOptions::new()
                 .create(true)
@@ -132,10 +132,12 @@ impl UpArgs {
             .with_context(|| format!("cannot use {}", self.manifests.display()))?;
         let manifests = manifests
             .to_str()
-            .context("the path of the manifests is no UTF-8")?;
+            .context("the path of the manifests is not valid UTF-8")?;
         manifests.clone_into(&mut options.configuration.static_pod_path);
         if let Some(logs) = &self.pod_logs_dir {
-            let logs = logs.to_str().context("the path of the logs is no UTF-8")?;
+            let logs = logs
+                .to_str()
+                .context("the path of the logs is not valid UTF-8")?;
             logs.clone_into(&mut options.configuration.pod_logs_dir);
             options.container_logs_dir = None;
         }
@@ -183,8 +185,8 @@ async fn live(
     let outcome = tokio::select! {
         error = embedded.failure() => Err(error),
         ended = &mut running => Err(match ended {
-            Ok(()) => anyhow::anyhow!("the agent ended by itself"),
-            Err(error) => anyhow::Error::from(error).context("the agent broke"),
+            Ok(()) => anyhow::anyhow!("the node agent exited unexpectedly"),
+            Err(error) => anyhow::Error::from(error).context("the node agent panicked"),
         }),
         _ = terminate.recv() => Ok(()),
         _ = interrupt.recv() => Ok(()),
@@ -222,6 +224,6 @@ async fn show(
         None => lines::show(&handle, page.as_deref(), &stop).await,
     };
     if let Err(error) = shown {
-        tracing::debug!(%error, "nobody looks any more");
+        tracing::debug!(%error, "the terminal is closed");
     }
 }

@@ -137,9 +137,9 @@ fn draw(
         remarks.iter().partition(|it| it.weight == Weight::Error);
     lines.extend(errors.iter().chain(&warnings).map(ToString::to_string));
     let end = if keeps {
-        "Ctrl-C ends this; the pods go on"
+        "press Ctrl-C to exit; the pods keep running"
     } else {
-        "Ctrl-C stops the pods"
+        "press Ctrl-C to stop the pods"
     };
     screen(
         lines,

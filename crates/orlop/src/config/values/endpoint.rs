@@ -23,14 +23,13 @@ impl FromStr for SocketPath {
         let path = text.strip_prefix("unix://").unwrap_or(text);
         if path.contains("://") {
             return Err(format!(
-                "{text:?} is not a unix socket: whoever may call this API owns the node, so it is \
-                 served on unix:///path only",
+                "{text:?} is not a unix socket: clients of this API have full control of the node, \
+                 so it is served only on unix:///path",
             ));
         }
         if path.len() > LONGEST_PATH {
             return Err(format!(
-                "the socket path {path:?} is longer than the {LONGEST_PATH} bytes a unix socket \
-                 may have",
+                "the socket path {path:?} is longer than {LONGEST_PATH} bytes, the limit of a unix socket",
             ));
         }
         path.parse().map(Self)

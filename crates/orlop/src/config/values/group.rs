@@ -26,7 +26,7 @@ impl Group {
         };
         let groups = orlop_disk::read_text("/etc/group", orlop_disk::SMALL_FILE)
             .map_err(|error| format!("cannot read /etc/group: {error}"))?;
-        find(&groups, name).ok_or_else(|| format!("there is no group {name:?} in /etc/group"))
+        find(&groups, name).ok_or_else(|| format!("the group {name:?} is not in /etc/group"))
     }
 }
 

@@ -44,13 +44,13 @@ impl FromStr for LevelFilter {
                         .with_default(level.min(Level::WARN))
                         .with_target(OWN, level);
                 }
-                Some(("", _)) => return Err(format!("{part:?} names no module before its `=`")),
+                Some(("", _)) => return Err(format!("{part:?} has no module before the `=`")),
                 Some((module, word)) => {
                     let level = level(word)?;
                     if level > Level::DEBUG && !module.starts_with(OWN) {
                         return Err(format!(
-                            "{module:?} is a library that prints secrets at {word}: debug is the \
-                             most it may log",
+                            "{module:?} is a library that logs secrets at level {word}: debug is \
+                             the maximum",
                         ));
                     }
                     targets = targets.with_target(module, level);

@@ -18,7 +18,7 @@ macro_rules! whole_number {
             fn from_toml(value: &Spanned<DeValue<'_>>) -> Result<Self, BadValue> {
                 let number = integer::<Self>(value)?;
                 <$type>::try_from(number).map_err(|_| {
-                    bad(value, format!("{number} is out of range, it must lie between {} and {}", $low, $high))
+                    bad(value, format!("{number} is out of range: it must be between {} and {}", $low, $high))
                 })
             }
 
@@ -48,7 +48,7 @@ impl Value for NonZeroU32 {
                 bad(
                     value,
                     format!(
-                        "{number} is out of range, it must lie between 1 and {}",
+                        "{number} is out of range: it must be between 1 and {}",
                         u32::MAX
                     ),
                 )
@@ -65,6 +65,13 @@ fn integer<T: Value>(value: &Spanned<DeValue<'_>>) -> Result<i64, BadValue> {
         .get_ref()
         .as_integer()
         .ok_or_else(|| mismatch::<T>(value))?;
-    i64::from_str_radix(number.as_str(), number.radix())
-        .map_err(|_| bad(value, format!("{} does not fit a number", number.as_str())))
+    i64::from_str_radix(number.as_str(), number.radix()).map_err(|_| {
+        bad(
+            value,
+            format!(
+                "{} is out of range: it does not fit a 64-bit number",
+                number.as_str()
+            ),
+        )
+    })
 }

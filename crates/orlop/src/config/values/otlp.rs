@@ -71,12 +71,12 @@ impl FromStr for OtlpEndpoint {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
-        let wrong = |why: &str| format!("{text:?} is no collector: {why}");
+        let wrong = |why: &str| format!("{text:?} is not a valid collector URL: {why}");
         let (is_tls, rest) = text
             .strip_prefix("https://")
             .map(|rest| (true, rest))
             .or_else(|| Some((false, text.strip_prefix("http://")?)))
-            .ok_or_else(|| wrong("write http://HOST:PORT, or https://"))?;
+            .ok_or_else(|| wrong("write http://HOST:PORT or https://HOST:PORT"))?;
         let (authority, path) = match rest.find('/') {
             Some(at) => rest.split_at(at),
             None => (rest, ""),
@@ -87,12 +87,12 @@ impl FromStr for OtlpEndpoint {
         let host = uri.host().filter(|host| !host.is_empty());
         let host = host.ok_or_else(|| wrong("it has no host"))?;
         if authority.contains('@') {
-            return Err(wrong("it may not carry a password"));
+            return Err(wrong("it must not contain a password"));
         }
         let path = match path {
             "" | "/" => None,
             path if path.bytes().all(|byte| byte.is_ascii_graphic()) => Some(path.to_owned()),
-            _ => return Err(wrong("its path has characters that no path has")),
+            _ => return Err(wrong("its path contains invalid characters")),
         };
         Ok(Self {
             is_tls,
@@ -145,7 +145,7 @@ impl Value for Share {
         };
         let number: f64 = text.replace('_', "").parse().unwrap_or(f64::NAN);
         if !(0.0..=1.0).contains(&number) {
-            let message = format!("{text} is out of range, it must lie between 0 and 1");
+            let message = format!("{text} is out of range: it must be between 0 and 1");
             return Err(bad(value, message));
         }
         Ok(Self((number * f64::from(MILLION)).round() as u32))

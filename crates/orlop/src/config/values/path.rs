@@ -20,7 +20,7 @@ impl FromStr for AbsolutePath {
             return Err(format!("{text:?} must be an absolute path"));
         }
         if path.components().any(|part| part == Component::ParentDir) || text.contains('\0') {
-            return Err(format!("{text:?} must be a path without `..`"));
+            return Err(format!("{text:?} must not contain `..`"));
         }
         Ok(Self(path.components().collect()))
     }

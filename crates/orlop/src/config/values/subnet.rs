@@ -10,7 +10,7 @@ fn read(text: &str) -> Result<Cidr, String> {
     if subnet.network() != subnet {
         let prefix = subnet.prefix();
         return Err(format!(
-            "{text:?} has address bits set beyond its /{prefix}"
+            "{text:?} has host bits set: they must be zero after the prefix /{prefix}"
         ));
     }
     Ok(subnet)

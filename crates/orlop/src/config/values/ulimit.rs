@@ -36,7 +36,7 @@ fn read(text: &str) -> Result<Rlimit, String> {
         .find(|resource| *resource == name)
         .ok_or_else(|| {
             format!(
-                "{name:?} is not a resource that can be limited: {}",
+                "{name:?} is not a known resource limit: use one of {}",
                 RESOURCES.join(", ")
             )
         })?;
@@ -47,7 +47,7 @@ fn read(text: &str) -> Result<Rlimit, String> {
     };
     let (soft, hard) = (bound(soft)?, bound(hard)?);
     if soft > hard {
-        return Err(format!("{text:?} has a soft limit above the hard one"));
+        return Err(format!("{text:?} has a soft limit above its hard limit"));
     }
     Ok(Rlimit {
         kind: format!("{PREFIX}{}", resource.to_ascii_uppercase()),

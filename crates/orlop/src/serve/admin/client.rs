@@ -38,7 +38,7 @@ pub(crate) async fn call(
     client
         .ready()
         .await
-        .with_context(|| format!("the daemon on unix://{shown} is gone"))?;
+        .with_context(|| format!("the daemon on unix://{shown} closed the connection"))?;
     let path = PathAndQuery::try_from(format!("/{SERVICE}/{method}"))?;
     let codec = ProstCodec::<String, String>::default();
     match client.unary(tonic::Request::new(text), path, codec).await {
@@ -57,10 +57,8 @@ fn unanswered(socket: &Path, error: &tonic::transport::Error) -> anyhow::Error {
     }
     let shown = socket.display();
     let (problem, way_out) = match kind {
-        Some(io::ErrorKind::NotFound) => ("there is no such socket", "is the daemon started?"),
-        Some(io::ErrorKind::ConnectionRefused) => {
-            ("nobody listens there", "has the daemon stopped?")
-        }
+        Some(io::ErrorKind::NotFound) => ("the socket does not exist", "is the daemon running?"),
+        Some(io::ErrorKind::ConnectionRefused) => ("connection refused", "is the daemon stopped?"),
         Some(io::ErrorKind::PermissionDenied) => ("permission denied", "run as root"),
         _ => return anyhow!("no daemon answers on unix://{shown}: {error}"),
     };

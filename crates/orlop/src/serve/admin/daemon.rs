@@ -9,7 +9,7 @@ use crate::config::values::SocketPath;
 /// The daemon to talk to.
 #[derive(Debug, Args)]
 pub(crate) struct DaemonArgs {
-    /// The socket that the daemon serves on
+    /// Socket of the daemon
     #[arg(
         long,
         value_name = "SOCKET",

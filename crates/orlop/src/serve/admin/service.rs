@@ -38,7 +38,7 @@ impl Admin {
                 control
                     .set_log_level(&level)
                     .map_err(|error| Status::internal(error.to_string()))?;
-                tracing::info!(%level, "the log level was changed");
+                tracing::info!(%level, "changed the log level");
             }
             Method::Reload => return reload(control).await,
             Method::Look(at) => {
@@ -55,7 +55,7 @@ async fn reload(control: Control) -> Result<String, Status> {
     match control.reload().await {
         Ok(changes) => Ok(describe(&changes)),
         Err(error) => Err(Status::invalid_argument(format!(
-            "the old configuration stays in force: {error:#}"
+            "keeping the old configuration: {error:#}"
         ))),
     }
 }

@@ -43,7 +43,7 @@ async fn neither_keeper_nor_container_has_a_copy_of_the_nodes_mounts() {
     let world = world!(Node::orlop().runtime(&tells));
     let running = world.run_script("main", "sleep 600").await;
     let told = std::fs::read_to_string(&log).expect("what it told");
-    assert_contains!(told, "that of mounts made of one with few");
+    assert_contains!(told, "mount namespace copied from a prepared one");
     // What it finds by its root is in none of its own.
     let keeper = keeper_of(&running.pod_id).as_raw_nonzero();
     let mounts = std::fs::read_to_string(format!("/proc/{keeper}/mountinfo"));

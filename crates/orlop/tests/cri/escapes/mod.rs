@@ -1,6 +1,6 @@
 //! The gate: a test for each kind of escape that hit a container runtime, on our surface.
 //!
-//! `docs/security.md` has a row for each, with what is not covered.
+//! `docs/reference/security.md` has a row for each, with what is not covered.
 
 mod files;
 mod images;

@@ -86,7 +86,7 @@ async fn a_plugin_that_hangs_or_dies_is_left_behind() {
     let log = world.node.log();
     let line = log
         .lines()
-        .find(|line| line.contains("an NRI plugin is gone"));
+        .find(|line| line.contains("an NRI plugin disconnected"));
     let line = line.expect("a line in the log");
     assert_contains!(line, "10-hanging", "CreateContainer");
 

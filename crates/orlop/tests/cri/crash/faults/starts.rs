@@ -134,7 +134,7 @@ impl Starts {
         self.world.cri = self.world.node.cri().await;
         if let Err(why) = self.bystander_lives().await {
             // A record that cannot be read costs its pod until the next start, and not the node.
-            if !said.contains("leaving a pod alone") {
+            if !said.contains("leaving the pod unmanaged") {
                 self.note(fault, &why, &injected);
             }
             self.world.restart().await;
