@@ -14,19 +14,19 @@ WORKSPACE_TESTS = --locked --workspace --lib --bins --tests
 RUN_TESTS = .ci/with-skips $(CARGO) nextest run $(WORKSPACE_TESTS) $(NEXTEST_FLAGS)
 
 .DEFAULT_GOAL := help
-.PHONY: conformance help run build test-build release static static-programs deps test test-unit test-peer test-containerd test-erofs \
+.PHONY: conformance docs help run build test-build release static static-programs deps test test-unit test-peer test-containerd test-erofs \
 	test-gvisor test-lazy test-quarantine test-tools screenshots test-runc test-static test-wasm test-release test-package test-upgrade test-vm \
 	chaos rules check lint deny bench install install-files package uninstall
 
-help: ## this list
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+help: ## list the commands
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-15s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 # All in one build: apart, half of what they are made of would be built twice.
-run: deps ## a pod on a throw-away node: its log, its answer, and all is gone again
+run: deps ## build orlop and run a pod on scratch directories
 	$(CARGO) build --locked -p orlop -p orlop-keeper -p orlop-lazy -p orlop-shim -p orlop-run -p orlop-testkit --bins --example first_pod
 	@$(TARGET_DIR)/debug/examples/first_pod
 
-build: ## the daemon, what it starts, and containerd's shim, unoptimised
+build: ## build all programs, unoptimised
 	$(CARGO) build --locked -p orlop -p orlop-keeper -p orlop-lazy -p orlop-shim -p orlop-containerd -p orlop-run
 
 # Functions that are alike become one, where the linker can.
@@ -53,12 +53,12 @@ SMALL_RUST = $(RUSTFLAGS) -C force-frame-pointers=yes
 SMALL_C = $(CFLAGS) $(foreach way,DFAST GREEDY LAZY LAZY2 BTLAZY2 BTOPT BTULTRA,-DZSTD_EXCLUDE_$(way)_BLOCK_COMPRESSOR)
 SMALL = RUSTFLAGS='$(strip $(SMALL_RUST))' CFLAGS='$(strip $(SMALL_C))'
 
-# The names of its functions are kept beside it: a profile needs them (docs/operations.md).
-release: static ## the daemon, and what it starts linked statically beside it
+# The names of its functions are kept beside it: `orlop debug profile` needs them.
+release: static ## build all programs, optimised
 	$(SMALL) $(CARGO) rustc --locked --release -p orlop --bin orlop -- $(FOLD) -C strip=debuginfo
 	contrib/packages/symbols $(RELEASE)/orlop $(RELEASE)/orlop.debug
 
-static: ## what the daemon starts, optimised and linked statically
+static: ## build the static programs, optimised
 	@$(HAS_MUSL) || timeout 120 rustup target add $(MUSL) || echo "no $(MUSL) here: linked with glibc"
 	@$(MAKE) --no-print-directory static-programs
 
@@ -72,11 +72,11 @@ static-programs:
 	@[ $(STATIC) != $(MUSL) ] || [ $$(stat -c %s $(RELEASE)/orlop-lazy) -lt 700000 ] || \
 		{ echo "orlop-lazy is larger than 700 kB"; exit 1; }
 
-deps: ## the Debian packages that running and testing need (installs as root, else lists)
+deps: ## install the Debian packages for running and testing (not as root: list them)
 	@.ci/deps
 
 # In one build, too: what is linked here is what the tests start.
-test-build: ## all tests and the programs that they start, unoptimised
+test-build: ## build all tests and the programs that they start
 	$(CARGO) nextest run --no-run $(WORKSPACE_TESTS)
 	$(CARGO) build --locked --workspace --bins
 	$(CARGO) build --locked --workspace $(addprefix --example ,$(TEST_EXAMPLES))
@@ -85,7 +85,7 @@ test-build: ## all tests and the programs that they start, unoptimised
 TEST_EXAMPLES := containerd-shim-kit-v2 containerd-shim-machine-v2 idle_runtime oci-probe
 
 ifdef T
-test: ## all tests, and which of them this machine skips; T=pods:: runs those with that in their name, P=CRATE of one crate
+test: ## run all tests and list the skipped ones; T=pods:: selects tests by name, P=CRATE one crate
 	$(CARGO) build --locked --workspace --bins
 	@.ci/with-skips $(CARGO) nextest run --locked $(if $(P),--package $(P),--workspace) --lib --bins --tests $(NEXTEST_FLAGS) -- $(T)
 else
@@ -95,68 +95,71 @@ test: deps test-build
 	@ORLOP_TEST_ALL=yes $(RUN_TESTS) --profile ci
 endif
 
-test-unit: ## tests beside the code: as any user, without Debian's packages
+test-unit: ## run the unit tests, as any user and without Debian packages
 	@.ci/with-skips $(CARGO) nextest run --locked --workspace --lib --bins --profile ci
 
-test-quarantine: deps test-build ## the tests that fail now and then, which `make test` leaves out
+test-quarantine: deps test-build ## run the unreliable tests, which `make test` leaves out
 	@$(RUN_TESTS) --profile quarantine --no-tests pass
 
-test-tools: ## the tests of the tools in crates/conformance, which `make test` does not build
+test-tools: ## run the tests of the tools in crates/conformance
 	@.ci/with-skips $(CARGO) nextest run --locked --workspace --features orlop-conformance/tools --lib --bins --profile tools
 
-test-peer: deps test-build ## the behaviour tests on Debian's containerd, the reference
+test-peer: deps test-build ## run the behaviour tests on Debian's containerd, for comparison
 	@ORLOP_TEST_PEER=containerd $(RUN_TESTS) --profile peer
 
-test-containerd: deps test-build ## the behaviour tests on Debian's containerd with our shim
+test-containerd: deps test-build ## run the behaviour tests on Debian's containerd with containerd-shim-orlop-v1
 	@ORLOP_TEST_PEER=containerd ORLOP_TEST_PEER_SHIM=orlop $(RUN_TESTS) --profile containerd
 
-test-runc: deps test-build ## the behaviour tests on Debian's runc; without this they are on orlop-run
+test-runc: deps test-build ## run the behaviour tests on Debian's runc instead of orlop-run
 	@ORLOP_TEST_RUNTIME=runc $(RUN_TESTS) --profile runc
 
-test-static: deps test-build static ## the behaviour tests on what is optimised and linked statically
+test-static: deps test-build static ## run the behaviour tests on the optimised static programs
 	@ORLOP_RUN_BIN=$(abspath $(RELEASE))/orlop-run ORLOP_KEEPER_BIN=$(abspath $(RELEASE))/orlop-keeper \
 		$(RUN_TESTS) --profile static
 
-test-erofs: deps test-build ## the tests of images, and behaviour tests, with layers that are files of EROFS
+test-erofs: deps test-build ## run the image and behaviour tests with layers as EROFS files
 	@ORLOP_TEST_IMAGE_STORE=erofs $(RUN_TESTS) --profile erofs
 
-test-lazy: deps test-build ## behaviour tests with layers that are mounted while they are fetched
+test-lazy: deps test-build ## run the behaviour tests with lazy layers
 	@ORLOP_TEST_IMAGE_STORE=lazy $(RUN_TESTS) --profile lazy
 
-test-gvisor: deps test-build ## the behaviour tests on gVisor; what it does not do is in docs/runtimes.md
+test-gvisor: deps test-build ## run the behaviour tests on gVisor
 	@ORLOP_TEST_RUNTIME=runsc $(RUN_TESTS) --profile gvisor
 
 # What runwasi drags in is nothing that all who build should wait for: a workspace of its own.
 WASM_SHIM := $(abspath $(TARGET_DIR))/wasm-shim
-test-wasm: deps test-build ## pods of WebAssembly, run by a shim of runwasi's library that is built for it (3 min)
+test-wasm: deps test-build ## run WebAssembly pods with a shim that is built for it (3 min)
 	$(CARGO) build --locked --manifest-path crates/testkit/wasm-shim/Cargo.toml --target-dir $(WASM_SHIM)
 	@ORLOP_TEST_WASM_SHIM=$(WASM_SHIM)/debug/containerd-shim-kitwasm-v1 $(RUN_TESTS) --profile wasm
 
-test-release: deps test-build release ## what is promised of the optimised build: sizes, idle CPU, a hundred pods
+test-release: deps test-build release ## test the sizes and costs of the optimised build
 	@ORLOP_TEST_RELEASE=$(abspath $(RELEASE)) ORLOP_NODE_PODS=100 ORLOP_PEAK_PODS=500 $(RUN_TESTS) --profile release
 
-test-upgrade: deps test-build ## pods over an upgrade and back, from the commit that UPGRADE_FROM names (HEAD~1)
+test-upgrade: deps test-build ## upgrade and downgrade with running pods; UPGRADE_FROM=COMMIT
 	@ORLOP_TEST_OTHER=$$(.ci/other-version $(UPGRADE_FROM)) && export ORLOP_TEST_OTHER && $(RUN_TESTS) --profile upgrade
 
-conformance: deps build ## what critest, and a kubelet's static pods say: CRITEST=… KUBELET=… KUBECTL=… name them
+conformance: deps build ## run critest and a kubelet; CRITEST=FILE KUBELET=FILE KUBECTL=FILE
 	@$(CARGO) build --locked -p orlop-conformance --features tools --bin conformance
 	@env $(if $(RELEASED),ORLOP_TEST_RELEASE=$(abspath $(RELEASE))) CRITEST='$(CRITEST)' CRITEST_ARGS='$(CRITEST_ARGS)' \
 		KUBELET='$(KUBELET)' KUBECTL='$(KUBECTL)' GATES='$(GATES)' ENGINE='$(ENGINE)' BACKENDS='$(BACKENDS)' HANDLERS='$(HANDLERS)' \
 		HOSTS_DIR='$(HOSTS_DIR)' REPORT='$(REPORT)' $(TARGET_DIR)/debug/conformance
 
-screenshots: deps build ## the pictures of docs/, ≤ 150 kB each, of a node made for them; BASE=URL: of another site, LIST=FILE (JSON), INTO=DIRECTORY
+docs: ## render the documents as a site in target/book
+	@.ci/docs
+
+screenshots: deps build ## take the pictures in docs/; BASE=URL of another site, LIST=FILE, INTO=DIRECTORY
 	@$(CARGO) run --quiet --locked -p orlop-conformance --features tools --bin screenshots -- \
 		'$(or $(LIST),docs/pictures/list.json)' '$(or $(INTO),docs/pictures)' $(BASE)
 
-test-package: deps ## packages of the unoptimised build: their bytes and files, and in a VM: upgrade, removal, purge
+test-package: deps ## build packages and test them, also in a VM
 	@.ci/tool cargo-auditable 900
 	@$(AUDITABLE) $(MAKE) --no-print-directory build
 	@.ci/packages $(UPGRADE_FROM)
 
-test-vm: ## the tests on systemd and cgroup v2, in a VM of software; VM=short for a quick look, VM=base, differential, systemd, cgroupfs or selinux for a part
+test-vm: ## run the tests for systemd and cgroup v2 in a VM; VM=short, base, differential, systemd, cgroupfs, selinux
 	@.ci/vm/tests $(VM)
 
-chaos: deps test-build ## faults by the thousand: KILLS=1000 of each kind, FAULTS=1000 of system calls, REBOOTS=200 power cuts, DISKS=100 that become read-only, CYCLES=1000 pods, chosen by SEED=1
+chaos: deps test-build ## inject faults; KILLS=1000 FAULTS=1000 REBOOTS=200 DISKS=100 CYCLES=1000 SEED=1
 	@ORLOP_CHAOS_KILLS=$(or $(KILLS),1000) ORLOP_CRASH_KILLS=$(or $(KILLS),1000) \
 		ORLOP_CHAOS_FAULTS=$(or $(FAULTS),1000) ORLOP_CHAOS_REBOOTS=$(or $(REBOOTS),200) \
 		ORLOP_CHAOS_CYCLES=$(or $(CYCLES),1000) ORLOP_CHAOS_DISKS=$(or $(DISKS),100) \
@@ -165,22 +168,23 @@ chaos: deps test-build ## faults by the thousand: KILLS=1000 of each kind, FAULT
 rules: # Formatting and the house rules: what needs no build.
 	$(CARGO) fmt --all --check
 	$(CARGO) fmt --manifest-path crates/testkit/wasm-shim/Cargo.toml --check
+	$(CARGO) fmt --manifest-path fuzz/Cargo.toml --check
 	$(CARGO) nextest run --locked --package orlop-house --profile ci
 
-check: rules ## formatting, house rules and clippy
+check: rules ## check formatting and house rules, run clippy
 	$(CARGO) clippy --locked --workspace --features orlop-conformance/tools --all-targets -- -D warnings
 
-lint: check ## `make check`, and licences and bans by cargo-deny
+lint: check ## run `make check` and cargo-deny
 	@.ci/deny || { [ $$? = 2 ] && [ -z "$$ORLOP_CI_STRICT" ]; }
 
-deny: ## licences, bans, sources and advisories by cargo-deny
+deny: ## check licences, bans, sources and advisories with cargo-deny
 	@.ci/deny
 	@.ci/advisories
 
-bench: deps $(if $(BENCH),test-build,release) ## the numbers of SPECIFICATION.md; BENCH=short for a quick look
+bench: deps $(if $(BENCH),test-build,release) ## run the benchmarks of SPECIFICATION.md; BENCH=short for a quick run
 	@$(if $(BENCH),,$(SMALL)) .ci/bench $(BENCH)
 
-install: release ## into PREFIX (/usr/local), with the systemd unit, manual pages and completions
+install: release ## install orlop below PREFIX (/usr/local)
 	@$(MAKE) --no-print-directory install-files
 	@echo "next: systemctl enable --now orlop"
 
@@ -212,13 +216,13 @@ ANYWHERE = --remap-path-prefix=$(PACKAGES)=/target --remap-path-prefix=$(CURDIR)
 # functions; without a directory the path is the same on every machine.
 AUDITABLE = RUSTC_WORKSPACE_WRAPPER=cargo-auditable \
 	CARGO_AUDITABLE_ORIG_ARGS='{"offline":false,"locked":true,"frozen":false,"config":[]}'
-package: ## a deb, an rpm and a tarball with a bill of materials, in target/package; the same bytes wherever they are made
+package: ## build a deb, an rpm and a tarball in target/package
 	.ci/tool cargo-auditable 900
 	$(AUDITABLE) RUSTFLAGS='$(ANYWHERE)' CARGO_TARGET_DIR=$(PACKAGES)/build \
 		$(MAKE) --no-print-directory release PLACELESS='$(ANYWHERE)'
 	contrib/packages/build $(PACKAGES)/build/release $(PACKAGES)
 
-uninstall: ## what install put there; images and pods stay under /var/lib/orlop
+uninstall: ## remove what `make install` installed; images and pods stay
 	[ ! -e $(DESTDIR)$(PREFIX)/bin/orlop ] || \
 		rm -f $(DESTDIR)$(PREFIX)/lib/debug/$$(contrib/packages/symbols --place $(DESTDIR)$(PREFIX)/bin/orlop)
 	rm -f $(DESTDIR)$(PREFIX)/bin/orlop $(DESTDIR)$(PREFIX)/bin/orlop-keeper \
