@@ -24,3 +24,33 @@ pub fn sources(at: &Path) -> Vec<PathBuf> {
     let paths = paths.filter(is_source);
     paths.flat_map(|path| sources(&path)).collect()
 }
+
+/// All files of a directory and of those below it.
+pub fn files_below(at: &Path) -> Vec<PathBuf> {
+    let entries = fs::read_dir(at).expect("a directory");
+    let paths = entries.map(|entry| entry.expect("an entry").path());
+    paths
+        .flat_map(|path| {
+            if path.is_dir() {
+                files_below(&path)
+            } else {
+                vec![path]
+            }
+        })
+        .collect()
+}
+
+/// The documents for users and contributors, as paths from the top.
+pub fn documents() -> Vec<PathBuf> {
+    let root = fs::read_dir(top()).expect("the workspace");
+    let root = root.map(|entry| entry.expect("an entry").path());
+    let all = root
+        .filter(|path| path.is_file())
+        .chain(files_below(&top().join("docs")));
+    let documents = all.filter(|path| path.extension().is_some_and(|it| it == "md"));
+    let mut documents: Vec<_> = documents
+        .map(|path| path.strip_prefix(top()).expect("below the top").to_owned())
+        .collect();
+    documents.sort();
+    documents
+}

@@ -285,50 +285,6 @@ fn the_architecture_page_names_every_crate() {
     );
 }
 
-/// The page's picture: `a, b ──► c` says that both may use that, a line that begins with the arrow goes on
-/// about the binary, and what stands behind a second arrow is for the one before it.
-#[test]
-fn the_architecture_page_draws_the_same_arrows() {
-    let page = read("ARCHITECTURE.md");
-    let drawn = drawn(&page);
-    for (name, may_use) in MAY_USE.iter().filter(|(name, _)| *name != FOR_TESTS) {
-        let allowed: BTreeSet<&str> = may_use.iter().copied().collect();
-        let empty = BTreeSet::new();
-        let drawn = drawn.get(name).unwrap_or(&empty);
-        assert_eq!(*drawn, allowed, "{name}: left is drawn, right is allowed");
-    }
-}
-
-fn drawn(page: &str) -> BTreeMap<&str, BTreeSet<&str>> {
-    const ARROW: &str = "──►";
-    let mut drawn: BTreeMap<&str, BTreeSet<&str>> = BTreeMap::new();
-    for line in page.lines().filter(|line| line.contains(ARROW)) {
-        let parts: Vec<Vec<&str>> = line.split(ARROW).map(names_in).collect();
-        for pair in parts.windows(2) {
-            let users = if pair[0].is_empty() {
-                &vec!["orlop"]
-            } else {
-                &pair[0]
-            };
-            for user in users {
-                drawn.entry(user).or_default().extend(&pair[1]);
-            }
-        }
-    }
-    drawn
-}
-
-/// The crates of a list; what is said of one in brackets is left out.
-fn names_in(list: &str) -> Vec<&str> {
-    let names = list
-        .split(',')
-        .map(|name| name.split('(').next().unwrap_or(name));
-    names
-        .map(str::trim)
-        .filter(|name| !name.is_empty())
-        .collect()
-}
-
 #[test]
 fn what_outlives_the_daemon_stays_light() {
     let graph = Graph::read(&[]);

@@ -111,12 +111,12 @@ fn imports(words: &[String], above: &[String], into: &mut Vec<Import>) {
 }
 
 /// Drops each item under `#[cfg(test)]`.
-fn without_tests(words: Vec<String>) -> Vec<String> {
+pub fn without_tests<W: AsRef<str> + Clone>(words: Vec<W>) -> Vec<W> {
     const FOR_TESTS: [&str; 7] = ["#", "[", "cfg", "(", "test", ")", "]"];
     let mut kept = Vec::new();
     let mut at = 0;
     while at < words.len() {
-        if !words[at..].iter().map(String::as_str).take(7).eq(FOR_TESTS) {
+        if !words[at..].iter().map(AsRef::as_ref).take(7).eq(FOR_TESTS) {
             kept.push(words[at].clone());
             at += 1;
             continue;
@@ -124,12 +124,12 @@ fn without_tests(words: Vec<String>) -> Vec<String> {
         let mut depth = 0;
         for word in &words[at + 7..] {
             at += 1;
-            match word.as_str() {
+            match word.as_ref() {
                 "{" => depth += 1,
                 "}" => depth -= 1,
                 _ => {}
             }
-            if depth == 0 && matches!(word.as_str(), "}" | ";") {
+            if depth == 0 && matches!(word.as_ref(), "}" | ";") {
                 break;
             }
         }

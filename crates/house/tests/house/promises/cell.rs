@@ -54,13 +54,13 @@ impl Cell {
 #[test]
 fn a_cell_names_tests_commands_and_benches() {
     let text = "`make bench` (`pods -- flat`, and `lazy`), `cri a::*` (`make test-vm`), where `ORLOP_TEST_X=y` \
-        says so: `docs/security.md`, `it`";
+        says so: `docs/reference/security.md`, `it`";
     let cell = Cell::read(text).unwrap();
     assert_eq!(cell.names, ["cri a::*", "it"]);
     assert_eq!(cell.targets, ["bench", "test-vm"]);
     assert_eq!(cell.benches, ["pods", "lazy"]);
     assert_eq!(cell.variables, ["ORLOP_TEST_X"]);
-    assert_eq!(cell.documents, ["docs/security.md"]);
+    assert_eq!(cell.documents, ["docs/reference/security.md"]);
     for wrong in [
         "",
         "by hand",

@@ -31,8 +31,8 @@ fn each_promise_names_checks_that_run() {
 #[test]
 fn each_danger_names_a_test_that_runs_and_keys_that_exist() {
     let workspace = workspace();
-    let text = read("docs/security.md");
-    let reference = read("docs/configuration.md");
+    let text = read("docs/reference/security.md");
+    let reference = read("docs/reference/configuration.md");
     let mut mistakes = Vec::new();
     let mut count = 0;
     for row in rows(&text) {

@@ -1,0 +1,86 @@
+//! The English of everything that users read: documents, help texts, error messages and log lines.
+//!
+//! The rules are in CONTRIBUTING.md; [`patterns`] finds the common mistakes. `exceptions.txt` lists the places
+//! where a finding is wrong. Help texts and comments of configuration keys are checked in the references that are
+//! generated from them (`docs/reference`).
+
+mod exceptions;
+mod markdown;
+mod patterns;
+mod strings;
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use crate::files::{documents, sources, top};
+use exceptions::Exceptions;
+use patterns::mistakes;
+
+/// Crates whose texts no user reads.
+const FOR_TESTS: [&str; 3] = ["conformance", "house", "testkit"];
+
+#[test]
+fn documents_are_in_plain_english() {
+    let mut exceptions = Exceptions::read();
+    let mut found = Vec::new();
+    let mut passages = 0;
+    for path in documents() {
+        let text = fs::read_to_string(top().join(&path)).unwrap();
+        let mut found_in = markdown::passages(&text);
+        if path.ends_with("help.md") {
+            found_in = markdown::help_texts(&text);
+        }
+        for passage in found_in {
+            passages += 1;
+            for mistake in mistakes(&passage.text) {
+                if !exceptions.allow(&path, &mistake) {
+                    found.push(format!("{}:{}: {mistake}", path.display(), passage.line));
+                }
+            }
+        }
+    }
+    assert!(passages > 2000, "only {passages} passages");
+    assert!(found.is_empty(), "{}", found.join("\n"));
+    assert_eq!(exceptions.idle("md"), Vec::<String>::new());
+}
+
+#[test]
+fn messages_are_in_plain_english() {
+    let mut exceptions = Exceptions::read();
+    let mut found = Vec::new();
+    let mut count = 0;
+    for path in shipped_sources() {
+        let text = fs::read_to_string(top().join(&path)).unwrap();
+        for literal in strings::literals(&text) {
+            count += 1;
+            for mistake in mistakes(&literal.text) {
+                if !exceptions.allow(&path, &mistake) {
+                    found.push(format!("{}:{}: {mistake}", path.display(), literal.line));
+                }
+            }
+        }
+    }
+    assert!(count > 5000, "only {count} texts");
+    assert!(found.is_empty(), "{}", found.join("\n"));
+    assert_eq!(exceptions.idle("rs"), Vec::<String>::new());
+}
+
+/// The source files that are part of a program, without those of tests.
+fn shipped_sources() -> Vec<PathBuf> {
+    let crates = fs::read_dir(top().join("crates")).unwrap();
+    let crates = crates.map(|entry| entry.unwrap().path());
+    let shipped = crates.filter(|path| {
+        let name = path.file_name().and_then(|name| name.to_str()).unwrap();
+        path.join("src").is_dir() && !FOR_TESTS.contains(&name)
+    });
+    let files = shipped.flat_map(|path| sources(&path.join("src")));
+    let relative = files.map(|path| path.strip_prefix(top()).unwrap().to_owned());
+    relative.filter(|path| !is_for_tests(path)).collect()
+}
+
+fn is_for_tests(path: &Path) -> bool {
+    path.iter().any(|part| {
+        let part = part.to_str().unwrap_or_default();
+        part == "tests" || part == "tests.rs" || part.ends_with("_tests.rs") || part == "fuzzed.rs"
+    })
+}
