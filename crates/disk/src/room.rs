@@ -90,7 +90,7 @@ mod tests {
         assert!(!room.entry(&dir).unwrap());
         let full = room.content(1 << 60, &dir).unwrap_err();
         assert_eq!(full.kind(), ErrorKind::StorageFull);
-        assert!(full.to_string().contains("reserves"), "{full}");
+        assert!(full.to_string().contains("are reserved"), "{full}");
         let mut many = Room::leaving(|_| u64::MAX);
         let looked = (0..STRIDE / ENTRY).map(|_| many.entry(&dir));
         assert_eq!(looked.filter(Result::is_err).count(), 1);

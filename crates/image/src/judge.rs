@@ -197,7 +197,7 @@ mod tests {
         for (kind, is_encrypted, complaint) in [
             (LAYER.to_owned(), false, None),
             (LAYER.to_owned(), true, Some("does not match its layers")),
-            (format!("{LAYER}+encrypted"), true, Some("no key")),
+            (format!("{LAYER}+encrypted"), true, Some("no decryption")),
         ] {
             let manifest = manifest(&kind);
             let id = Digest::of(format!("{kind} {is_encrypted}").as_bytes());

@@ -175,7 +175,7 @@ mod tests {
             (range(65536, 65536 * 110), 0, 110, "idsPerPod"),
             (range(100_000, 65536 * 110), 65536, 110, "multiple"),
             (range(65536, 65536 * 110 + 1), 65536, 110, "multiple"),
-            (range(0, 65536 * 110), 65536, 110, "root"),
+            (range(0, 65536 * 110), 65536, 110, "users of the host"),
             (range(65536, 65536 * 109), 65536, 110, "109 pods"),
         ] {
             match Ranges::new(ids, per_pod, pods) {

@@ -194,7 +194,7 @@ struct Purpose {
 
 const SIGNS_CODE: Purpose = Purpose {
     usage: CODE_SIGNING,
-    name: "signing code",
+    name: "code signing",
 };
 
 const MAKES_STAMPS: Purpose = Purpose {

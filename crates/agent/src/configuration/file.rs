@@ -197,7 +197,7 @@ mod tests {
         assert!(idle[2].0 == 23 && idle[2].1.contains("DynamicResourceAllocation"));
         assert!(configuration.feature_gates["MemoryQoS"]);
         assert_eq!(idle[0].0, 18);
-        assert!(idle[0].1.starts_with("rotateCertificates"));
+        assert!(idle[0].1.contains("rotateCertificates"), "{idle:?}");
     }
 
     #[test]
@@ -237,7 +237,7 @@ mod tests {
             read_configuration(path).expect_err("an error").to_string()
         });
         assert!(
-            large.contains("DIR/kubelet.yaml: larger than the 1048576"),
+            large.contains("DIR/kubelet.yaml: larger than the limit of 1048576"),
             "{large}"
         );
         assert!(

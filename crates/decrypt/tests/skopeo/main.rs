@@ -323,7 +323,7 @@ fn what_was_changed_is_noticed_wherever_it_was() {
                 "protected",
                 &url(r#"{"alg":"RSA-OAEP","enc":"A128CBC-HS256"}"#),
             ),
-            "a JWE with \"A128CBC-HS256\"",
+            "a JWE with the encryption \"A128CBC-HS256\"",
         ),
         (
             changed(

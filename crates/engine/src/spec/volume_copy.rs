@@ -268,7 +268,7 @@ mod tests {
         copied.room = Room::leaving(|_| u64::MAX);
         let full = copy(from.path(), to.path(), &mut copied).unwrap_err();
         assert_eq!(full.kind(), io::ErrorKind::StorageFull);
-        assert!(full.to_string().contains("reserves"), "{full}");
+        assert!(full.to_string().contains("are reserved"), "{full}");
         let written = to.path().join("file").metadata().unwrap().len();
         assert!(written <= PIECE, "{written} bytes");
     }

@@ -185,7 +185,7 @@ mod tests {
             }
             let error = Stores::read(scratch.dir()).unwrap_err().to_string();
             assert!(
-                error.contains("2.yaml: ") && error.ends_with("1.yaml already"),
+                error.contains("2.yaml: ") && error.ends_with("/1.yaml"),
                 "{error}"
             );
         }

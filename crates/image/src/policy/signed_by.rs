@@ -295,7 +295,7 @@ mod tests {
             ),
             (
                 json!({ "keyPath": "/a", "keyType": "X509Certificates" }),
-                r#"default[0].keyType: "X509Certificates" is not supported; use "GPGKeys""#,
+                r#"default[0].keyType: key type "X509Certificates" is not supported; use "GPGKeys""#,
             ),
             (
                 json!({ "keyPath": "/a", "keyType": "x" }),

@@ -340,7 +340,7 @@ fn keys_that_cannot_be_used_are_named() {
     let pem = p521.public_pem();
     assert!(judge(write(b"")).contains("it has no \"PUBLIC KEY\""));
     assert!(judge(write(format!("{pem}{pem}").as_bytes())).contains("more than one key"));
-    assert!(judge(write(&vec![b'x'; 70_000])).contains("larger than the 65536 bytes"));
+    assert!(judge(write(&vec![b'x'; 70_000])).contains("larger than the limit of 65536 bytes"));
     assert!(judge(scene.scratch.subdir("keys")).contains("not a regular file"));
     let private = std::fs::read(scene.scratch.path("keys/p521.key")).unwrap();
     assert!(judge(write(&private)).contains("it has no \"PUBLIC KEY\""));

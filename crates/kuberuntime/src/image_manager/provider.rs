@@ -282,7 +282,7 @@ mod tests {
             Providers::read(Some(path), path.parent()).expect_err("an error")
         });
         assert!(
-            large.contains("DIR/providers.yaml: larger than the 1048576"),
+            large.contains("DIR/providers.yaml: larger than the limit of 1048576"),
             "{large}"
         );
         assert!(

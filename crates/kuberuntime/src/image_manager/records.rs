@@ -332,7 +332,7 @@ mod tests {
             parsed.expect_err("an error").to_string()
         });
         assert!(
-            large.contains("DIR/record: larger than the 1048576"),
+            large.contains("DIR/record: larger than the limit of 1048576"),
             "{large}"
         );
         assert!(pipe.contains("DIR/record: not a regular file"), "{pipe}");

@@ -198,7 +198,7 @@ mod tests {
         let [large, pipe] =
             said_of_hostile_files("subuid", |path| written(path).expect_err("an error"));
         assert!(
-            large.contains("DIR/subuid: larger than the 16777216"),
+            large.contains("DIR/subuid: larger than the limit of 16777216"),
             "{large}"
         );
         assert!(pipe.contains("DIR/subuid: not a regular file"), "{pipe}");

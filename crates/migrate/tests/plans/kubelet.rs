@@ -53,7 +53,7 @@ fn nothing_is_left_to_do_where_all_is_said() {
 #[test]
 fn a_kubelet_that_is_told_nothing_and_a_broken_file_are_told_of() {
     let said = advice("featureGates: {}\n", None, None);
-    assert_eq!(said.last(), Some(&("runtime".to_owned(), true)));
+    assert_eq!(said.last(), Some(&("file".to_owned(), true)));
     let said = kubelet_advice(Some(("config", "a: [\n")), None, None);
     assert!(said[0].text.starts_with("config:"), "{said:?}");
 }

@@ -239,7 +239,7 @@ async fn a_daemon_whose_runtime_cannot_clone_itself_for_five_seconds_does_not_st
 async fn a_usual_runtime_is_the_default_without_a_table_of_its_own() {
     skip_unless!(machine::can_run_pods());
     let node = Node::orlop()
-        .drop_in("default_runtime = \"crun\"\n")
+        .drop_in("default_runtime = \"runc\"\n")
         .start()
         .await;
     let cri = node.cri().await;
@@ -247,6 +247,6 @@ async fn a_usual_runtime_is_the_default_without_a_table_of_its_own() {
     let handlers = status.expect("status").into_inner().runtime_handlers;
     let mut names: Vec<_> = handlers.into_iter().map(|handler| handler.name).collect();
     names.sort();
-    assert_eq!(names, ["", "crun", "test"]);
+    assert_eq!(names, ["", "runc", "test"]);
     node.finish().await;
 }

@@ -284,7 +284,10 @@ async fn guests_pull_their_images_by_themselves() {
     let refused = world.cri.create(&other_id, &other, &spec).await;
     let refused = refused.expect_err("there are no layers");
     assert_eq!(refused.code(), Code::FailedPrecondition);
-    assert!(refused.message().contains("guests of kata"), "{refused}");
+    assert!(
+        refused.message().contains("pulled only for kata"),
+        "{refused}"
+    );
     let volume = world.container("volume").with(|config| {
         config.mounts.push(orlop_cri::v1::Mount {
             container_path: "/image".into(),
@@ -294,7 +297,10 @@ async fn guests_pull_their_images_by_themselves() {
     });
     let refused = world.cri.create(&other_id, &other, &volume).await;
     let refused = refused.expect_err("there are no layers");
-    assert!(refused.message().contains("guests of kata"), "{refused}");
+    assert!(
+        refused.message().contains("pulled only for kata"),
+        "{refused}"
+    );
     pull(&world, &name, "").await.expect("pull");
     assert!(layers(&world) > before);
     assert_eq!(listed(&world, &id).await, ["", "kata"]);

@@ -369,7 +369,7 @@ async fn a_command_tells_rule_key_and_reason() {
     assert!(!allowed, "{text}");
     assert!(
         text.starts_with(&format!(
-            "{name} refused by {place}\n  no  sigstoreSigned: it has"
+            "{name} refused by {place}\n  no  sigstoreSigned: it must"
         )),
         "{text}"
     );

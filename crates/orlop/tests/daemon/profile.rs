@@ -81,7 +81,7 @@ async fn a_profile_names_the_functions_at_work_in_each_of_its_forms() {
     let (file, said) = asked.profile("p.folded", &[]);
     let folded = fs::read_to_string(&file).unwrap();
     assert!(seen(&folded) > 3, "{said}{folded}");
-    assert!(said.contains("samples of 3."), "{said}");
+    assert!(said.contains("samples in 3."), "{said}");
     assert!(
         !said.contains("no symbols for /") || !said.contains("/orlop ("),
         "{said}"

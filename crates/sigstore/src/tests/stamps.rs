@@ -232,7 +232,7 @@ fn a_login_s_certificate_counts_at_the_time_of_its_stamp() {
     assert!(told(&at(&unlogged, USED), &noted).starts_with("it is not in a transparency log"));
     let unasked = told(&at(&timeless, USED), &scene.demand());
     assert!(
-        unasked.ends_with("does not count, because the policy names no authority by \"tsaCA…\""),
+        unasked.ends_with("does not count, because the policy names no authority with \"tsaCA…\""),
         "{unasked}"
     );
     let of_other = stamped(unlogged.clone(), |_| authority.stamp(b"other", USED));

@@ -248,11 +248,11 @@ fn fields_that_make_no_sense() {
                 it["linux"]["namespaces"][1] =
                     json!({ "type": "network", "path": "/proc/self/ns/pid" });
             },
-            "linux.namespaces[1].path: /proc/self/ns/pid: it is no net namespace",
+            "linux.namespaces[1].path: /proc/self/ns/pid: not a net namespace",
         ),
         (
             |it| it["linux"]["namespaces"][1] = json!({ "type": "network", "path": "/etc/passwd" }),
-            "linux.namespaces[1].path: /etc/passwd: it is no net namespace",
+            "linux.namespaces[1].path: /etc/passwd: not a net namespace",
         ),
         (
             |it| {
