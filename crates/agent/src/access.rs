@@ -53,7 +53,7 @@ fn who_may_do_everything(options: &AgentOptions) -> Option<String> {
     let authority = &written.authentication.x509.client_ca_file;
     let certificates = (!authority.is_empty()).then(|| {
         format!(
-            "clients with a certificate of an authority in {authority} \
+            "clients with a certificate signed by an authority in {authority} \
              (authentication.x509.clientCAFile)"
         )
     });

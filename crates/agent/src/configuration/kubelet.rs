@@ -329,7 +329,7 @@ kubelet_config! {
         /// The file of the authorities that sign client certificates.
         client_ca_file as "clientCAFile": String = String::new() => unset
             @ flag("client-ca-file", "FILE",
-                "Accept clients with a certificate of an authority in this file"),
+                "Accept clients with a certificate signed by an authority in this file"),
     }
 }
 

@@ -13,7 +13,7 @@ const LARGEST: u64 = 10 << 20;
 const AGAIN: Duration = Duration::from_secs(1);
 
 /// Who writes there may never end.
-static READING: Place = Place::new("reading manifests from the standard input", 1, 1, 0);
+static READING: Place = Place::new("reading manifests from standard input", 1, 1, 0);
 
 /// Says what the standard input says.
 pub(crate) async fn stdin(texts: Texts, outlet: Outlet) {

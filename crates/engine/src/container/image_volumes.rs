@@ -119,7 +119,7 @@ pub async fn mount(
     let label = label.map(str::to_owned);
     let mount = images.mount_held(&owner, label).await;
     let mount = mount.map_err(|source| Error::Image {
-        doing: format!("ImageVolumeMountFailed: mounting the image leased as {owner}"),
+        doing: format!("ImageVolumeMountFailed: mounting the image with the lease {owner}"),
         source,
     })?;
     let path = paths.mounts(container).join(format!("image-{index}"));

@@ -267,7 +267,7 @@ impl Orphan {
             Self::Lease(owner) => {
                 let freed = node.images.release(owner).await;
                 let freed = freed.map_err(|source| {
-                    let doing = format!("releasing the image leased as {owner}");
+                    let doing = format!("releasing the image lease {owner}");
                     Error::Image { doing, source }
                 })?;
                 node.metrics.freed(&freed);

@@ -101,7 +101,7 @@ pub fn ended(node: &Arc<Node>, container: Arc<Container>, status: ExitStatus) {
             let cleaning = process::clean_up(&node_too.cgroups, &node_too.runtimes, &container);
             let cleaned = hung_keeper::unless_hangs(&container, "cleaning up after", cleaning);
             if let Err(error) = cleaned.await {
-                tracing::warn!(container = %container.id, %error, "cannot clean up a container; its removal tries again");
+                tracing::warn!(container = %container.id, %error, "cannot clean up a container; its removal will try again");
             }
         }
         nri::container_stopped(&node_too, &container).await;
@@ -241,7 +241,7 @@ pub async fn clean_up_loss(node: &Node, pod: &Arc<Pod>) {
         if container.phase() == Phase::Exited
             && let Err(error) = process::clean_up(&node.cgroups, &node.runtimes, &container).await
         {
-            tracing::warn!(container = %container.id, %error, "cannot clean up a container; its removal tries again");
+            tracing::warn!(container = %container.id, %error, "cannot clean up a container; its removal will try again");
         }
     }
 }

@@ -16,8 +16,8 @@ use crate::store::Evidence;
 use crate::{Config, Digest, Error, Platform, PolicyFor, PullRequest, Reference, Result, Verdict};
 
 /// What to do about an image that no signature is known of.
-const WAY_OUT: &str = "this node has no signature of it, because it was not pulled over CRI or was \
-                       pulled before a policy required a signature; pull it over CRI";
+const WAY_OUT: &str = "this node stores no signature of it: it was pulled before a policy required a \
+                       signature, or was not pulled over CRI; pull it over CRI";
 
 /// Judges the images of another, and keeps what was found out of their signatures. A handle: clones share it.
 #[derive(Clone)]

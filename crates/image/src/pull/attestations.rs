@@ -49,7 +49,7 @@ async fn envelope(remote: &Remote, what: &str, layer: &Layer) -> Result<String> 
     if bytes.len() as u64 != layer.size {
         return Err(Error::invalid(
             what,
-            "the length of one of them differs from the manifest",
+            "the size of one attestation differs from the size in the manifest",
         ));
     }
     String::from_utf8(bytes).map_err(|error| Error::invalid(what, error))

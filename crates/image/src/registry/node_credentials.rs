@@ -57,7 +57,7 @@ pub(super) async fn lookup(files: &[PathBuf], host: &str, path: &str) -> Result<
         let place = file.display().to_string();
         let asked = config.ask(&Helpers::default(), host).await;
         let told = asked_for(asked, &place, host)?;
-        let source = format!("a credential helper of {place}");
+        let source = format!("a credential helper configured in {place}");
         if let Some(found) = told {
             return Ok(Some(known(found.entry, host, source)));
         }

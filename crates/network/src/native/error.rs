@@ -11,7 +11,7 @@ pub enum NativeError {
     #[error("its configuration is wrong: {0}")]
     Config(String),
     /// The configuration asks for what only the plugin's program can do.
-    #[error("it needs the plugin's program: {0}")]
+    #[error("it requires the plugin's executable: {0}")]
     Unsupported(String),
     /// No address is left.
     #[error("no IP addresses available in range set: {0}")]

@@ -13,8 +13,8 @@ use profile::ProfileArgs;
 /// What is looked at.
 #[derive(Debug, Subcommand)]
 pub(crate) enum DebugCommand {
-    /// Print running work of the daemon and what it waits for: calls, pulls, plugins, threads; as
-    /// JSON
+    /// Print the work in progress of the daemon and what it waits for: calls, pulls, plugins,
+    /// threads; as JSON
     Tasks(DaemonArgs),
     /// Print the memory usage of the daemon: mappings, allocator and data structures; as JSON
     Memory(DaemonArgs),

@@ -416,7 +416,7 @@ section! {
         root: Option<AbsolutePath> = None => restart,
         /// Maximum length of a line in the log file. Longer lines of output are split.
         max_log_line: ByteSize = ByteSize::kib(16) => live,
-        /// Maximum bytes of log output per second and container. The runtime drops the excess and
+        /// Maximum bytes of log output per container per second. The runtime drops the excess and
         /// writes a line with the number of dropped bytes to the log. Not with the docker backend.
         /// 0: no limit.
         log_rate: ByteSize = ByteSize::kib(0) => live,

@@ -28,7 +28,7 @@ pub(super) async fn live(
     let mut serving = tokio::select! {
         started = Serving::start(beginning) => started?,
         () = stop_asked(&mut signals) => {
-            tracing::info!("received a stop signal during the start");
+            tracing::info!("received a stop signal during startup");
             return Ok(());
         }
     };

@@ -57,7 +57,7 @@ pub(super) const PIDFD_SOCKET: Flag = valued(
 pub(super) const NO_PIVOT: Flag = switch(
     "no-pivot",
     None,
-    "do not use pivot_root, for a root filesystem on a ramdisk",
+    "do not use pivot_root (for a root filesystem on a ramdisk)",
 );
 pub(super) const NO_NEW_KEYRING: Flag =
     switch("no-new-keyring", None, "keep the caller's session keyring");
