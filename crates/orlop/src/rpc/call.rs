@@ -124,11 +124,11 @@ impl Drop for Call {
                 tracing::debug!(ms, "done");
             }
         } else if is_alarming(code) {
-            tracing::warn!(ms, ?code, message, "call failed");
+            tracing::warn!(ms, ?code, error = message, "call failed");
         } else if is_routine(code) {
-            tracing::debug!(ms, ?code, message, "call failed");
+            tracing::debug!(ms, ?code, error = message, "call failed");
         } else {
-            tracing::info!(ms, ?code, message, "call failed");
+            tracing::info!(ms, ?code, error = message, "call failed");
         }
     }
 }

@@ -300,9 +300,25 @@ impl Agent {
             "pods stay:\n{}",
             self.process.log()
         );
+        // An agent that has just begun does not list the pods that no manifest names. It ends them all the same, and
+        // removes their cgroups last.
+        orlop_testkit::wait_until!(
+            SOON,
+            !has_cgroups_of_pods(world),
+            "cgroups of pods stay:\n{}",
+            self.process.log()
+        );
         assert!(self.process.ended().is_none());
         self.stop();
     }
+}
+
+fn has_cgroups_of_pods(world: &World) -> bool {
+    let cgroups = orlop_testkit::leaks::cgroups(world.node.id());
+    let mut names = cgroups
+        .iter()
+        .filter_map(|cgroup| cgroup.file_name()?.to_str());
+    names.any(|name| name.starts_with("pod") || name.contains("-pod"))
 }
 
 /// Whether a pod is ready.
