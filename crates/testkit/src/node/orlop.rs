@@ -171,13 +171,11 @@ fn find(variable: &str, name: &str) -> PathBuf {
     if let Some(dir) = std::env::var_os(RELEASE) {
         return Path::new(&dir).join(name);
     }
-    // A test runs as TARGET/PROFILE/deps/NAME-HASH.
+    // A test runs as TARGET/PROFILE/deps/NAME-HASH, a tool as TARGET/PROFILE/NAME.
     let own = std::env::current_exe().expect("the test's own path");
-    let candidate = own
-        .parent()
-        .and_then(|deps| deps.parent())
-        .map(|profile| profile.join(name))
-        .filter(|path| path.is_file());
+    let directories = own.ancestors().skip(1).take(2);
+    let mut candidates = directories.map(|directory| directory.join(name));
+    let candidate = candidates.find(|path| path.is_file());
     candidate.unwrap_or_else(|| {
         panic!("{name} is not built: run `cargo build -p {name}`, or set {variable}")
     })
