@@ -89,9 +89,23 @@ pub(crate) async fn with_pods(list: &str, into: &Path) -> anyhow::Result<()> {
     watcher.open(&server.address).await;
     tokio::time::sleep(BEFORE).await;
     let taken = super::take(&pictures, &server.address, into).await;
-    drop((watcher, server, cri));
+    drop((watcher, server));
+    cri.remove_all_pods().await?;
+    remove_cgroups_of_pods(&node);
+    drop(cri);
     node.finish().await;
     taken
+}
+
+/// Removes the cgroups that [`run`] named as parents: a kubelet removes those of its pods itself.
+fn remove_cgroups_of_pods(node: &Node) {
+    for cgroup in orlop_testkit::leaks::cgroups(node.id()).iter().rev() {
+        let name = cgroup.file_name().and_then(|name| name.to_str());
+        if name.is_some_and(|name| name.starts_with("pod-")) {
+            // If it fails, `Node::finish` reports the cgroup.
+            let _ = std::fs::remove_dir(cgroup);
+        }
+    }
 }
 
 /// Runs a pod; gives its id, and that of its first container.
