@@ -18,11 +18,7 @@ pub fn sources(at: &Path) -> Vec<PathBuf> {
     if at.is_file() {
         return vec![at.to_owned()];
     }
-    let entries = fs::read_dir(at).expect("a directory of sources");
-    let paths = entries.map(|entry| entry.expect("an entry").path());
-    let is_source = |path: &PathBuf| path.is_dir() || path.extension().is_some_and(|it| it == "rs");
-    let paths = paths.filter(is_source);
-    paths.flat_map(|path| sources(&path)).collect()
+    with_extension(files_below(at), "rs").collect()
 }
 
 /// All files of a directory and of those below it.
@@ -47,10 +43,17 @@ pub fn documents() -> Vec<PathBuf> {
     let all = root
         .filter(|path| path.is_file())
         .chain(files_below(&top().join("docs")));
-    let documents = all.filter(|path| path.extension().is_some_and(|it| it == "md"));
-    let mut documents: Vec<_> = documents
+    let mut documents: Vec<_> = with_extension(all, "md")
         .map(|path| path.strip_prefix(top()).expect("below the top").to_owned())
         .collect();
     documents.sort();
     documents
+}
+
+fn with_extension(
+    files: impl IntoIterator<Item = PathBuf>,
+    extension: &str,
+) -> impl Iterator<Item = PathBuf> {
+    let files = files.into_iter();
+    files.filter(move |path| path.extension().is_some_and(|it| it == extension))
 }

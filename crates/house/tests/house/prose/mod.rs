@@ -14,6 +14,7 @@ use std::path::{Path, PathBuf};
 
 use crate::files::{documents, sources, top};
 use exceptions::Exceptions;
+use markdown::Passage;
 use patterns::mistakes;
 
 /// Crates whose texts no user reads.
@@ -21,17 +22,41 @@ const FOR_TESTS: [&str; 3] = ["conformance", "house", "testkit"];
 
 #[test]
 fn documents_are_in_plain_english() {
+    let passages = |path: &Path, text: &str| {
+        if path.ends_with("help.md") {
+            markdown::help_texts(text)
+        } else {
+            markdown::passages(text)
+        }
+    };
+    assert_plain(documents(), passages, 2000, "md");
+}
+
+#[test]
+fn messages_are_in_plain_english() {
+    assert_plain(
+        shipped_sources(),
+        |_, text| strings::literals(text),
+        5000,
+        "rs",
+    );
+}
+
+/// Asserts that the files have more than `least` passages and no mistakes except those that `exceptions.txt`
+/// lists for this extension, and that each of these is still needed.
+fn assert_plain(
+    files: Vec<PathBuf>,
+    passages: impl Fn(&Path, &str) -> Vec<Passage>,
+    least: usize,
+    extension: &str,
+) {
     let mut exceptions = Exceptions::read();
     let mut found = Vec::new();
-    let mut passages = 0;
-    for path in documents() {
+    let mut count = 0;
+    for path in files {
         let text = fs::read_to_string(top().join(&path)).unwrap();
-        let mut found_in = markdown::passages(&text);
-        if path.ends_with("help.md") {
-            found_in = markdown::help_texts(&text);
-        }
-        for passage in found_in {
-            passages += 1;
+        for passage in passages(&path, &text) {
+            count += 1;
             for mistake in mistakes(&passage.text) {
                 if !exceptions.allow(&path, &mistake) {
                     found.push(format!("{}:{}: {mistake}", path.display(), passage.line));
@@ -39,30 +64,9 @@ fn documents_are_in_plain_english() {
             }
         }
     }
-    assert!(passages > 2000, "only {passages} passages");
+    assert!(count > least, "only {count} passages");
     assert!(found.is_empty(), "{}", found.join("\n"));
-    assert_eq!(exceptions.idle("md"), Vec::<String>::new());
-}
-
-#[test]
-fn messages_are_in_plain_english() {
-    let mut exceptions = Exceptions::read();
-    let mut found = Vec::new();
-    let mut count = 0;
-    for path in shipped_sources() {
-        let text = fs::read_to_string(top().join(&path)).unwrap();
-        for literal in strings::literals(&text) {
-            count += 1;
-            for mistake in mistakes(&literal.text) {
-                if !exceptions.allow(&path, &mistake) {
-                    found.push(format!("{}:{}: {mistake}", path.display(), literal.line));
-                }
-            }
-        }
-    }
-    assert!(count > 5000, "only {count} texts");
-    assert!(found.is_empty(), "{}", found.join("\n"));
-    assert_eq!(exceptions.idle("rs"), Vec::<String>::new());
+    assert_eq!(exceptions.idle(extension), Vec::<String>::new());
 }
 
 /// The source files that are part of a program, without those of tests.

@@ -105,11 +105,14 @@ fn plain(text: &str) -> String {
         ]
         .map(|(pattern, with)| (Regex::new(pattern).unwrap(), with))
     });
-    let mut text = text.to_owned();
-    for (pattern, with) in PARTS.iter() {
-        text = pattern.replace_all(&text, *with).into_owned();
-    }
-    text.trim().to_owned()
+    replaced(text, &*PARTS).trim().to_owned()
+}
+
+/// Replaces what each pattern matches, in their order.
+pub fn replaced(text: &str, parts: &[(Regex, &str)]) -> String {
+    parts.iter().fold(text.to_owned(), |text, (pattern, with)| {
+        pattern.replace_all(&text, *with).into_owned()
+    })
 }
 
 /// Splits at full stops, question marks, colons and semicolons before a space.

@@ -5,6 +5,7 @@ use std::sync::LazyLock;
 use regex_lite::Regex;
 
 use super::markdown::Passage;
+use super::patterns::replaced;
 use crate::words::{without_tests, words};
 
 /// The string literals outside tests.
@@ -34,11 +35,7 @@ fn readable(literal: &str) -> String {
         ]
         .map(|(pattern, with)| (Regex::new(pattern).unwrap(), with))
     });
-    let mut text = literal.to_owned();
-    for (pattern, with) in PARTS.iter() {
-        text = pattern.replace_all(&text, *with).into_owned();
-    }
-    text
+    replaced(literal, &*PARTS)
 }
 
 /// Whether a text has three words, and as a long one also the words of a sentence: a list of names has none.
