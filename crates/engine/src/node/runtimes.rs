@@ -82,7 +82,8 @@ impl Runtimes {
             default = KNOWN.iter().copied().find(has_table).map(str::to_owned);
         }
         let known = usual(config, driver);
-        if !default.as_deref().is_some_and(|name| has_table(&name)) {
+        let is_usual = |name: &str| KNOWN.contains(&name) && !has_table(&name);
+        if default.as_deref().is_none_or(is_usual) {
             let named = |it: &OciRuntime| default.as_ref().is_none_or(|name| it.name == *name);
             let candidates = known.iter().filter(|it| named(it)).cloned().collect();
             match first_that_works(config, driver, candidates).await? {
