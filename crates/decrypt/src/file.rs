@@ -2,7 +2,6 @@
 
 use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
-use orlop_openpgp::{SecretKey, SecretKeyError};
 use rsa::pkcs1::DecodeRsaPrivateKey as _;
 use rsa::pkcs8::DecodePrivateKey as _;
 use rustls_pki_types::PrivateKeyDer;
@@ -38,9 +37,9 @@ pub enum KeyError {
     /// Another algorithm, or too short or long.
     #[error("its key type is not supported; use RSA with 2048 to 8192 bits, P-256, P-384 or P-521")]
     Kind,
-    /// It is a file of OpenPGP.
-    #[error(transparent)]
-    OpenPgp(SecretKeyError),
+    /// It is a file of OpenPGP keys.
+    #[error("OpenPGP keys are not supported; use a key provider that runs gpg")]
+    OpenPgp,
     /// It tells where a key is, in a module of PKCS#11.
     #[error(
         "PKCS#11 is not supported, because the daemon cannot load its C libraries; use a key \
@@ -56,19 +55,13 @@ pub enum KeyError {
 }
 
 impl PrivateKey {
-    /// All private keys in a file: of PEM, in which other things, certificates say, are passed over, or of OpenPGP. The
-    /// passphrase is for all of those that have one.
+    /// All private keys in a file of PEM, in which other things, certificates say, are passed over. The passphrase is
+    /// for all of those that have one.
     pub fn all_of(file: &[u8], passphrase: Option<&[u8]>) -> Result<Vec<Self>, KeyError> {
-        if orlop_openpgp::is_keys(file) {
-            let keys = SecretKey::all_of(file, passphrase).map_err(|error| match error {
-                SecretKeyError::NoPassphrase => KeyError::NoPassphrase,
-                SecretKeyError::WrongPassphrase => KeyError::WrongPassphrase,
-                other => KeyError::OpenPgp(other),
-            })?;
-            let keys = keys.into_iter().map(Box::new).map(Self::OpenPgp);
-            return Ok(keys.collect());
-        }
         let text = Zeroizing::new(String::from_utf8_lossy(file).into_owned());
+        if is_openpgp(file, &text) {
+            return Err(KeyError::OpenPgp);
+        }
         if text.lines().any(|line| line.starts_with("pkcs11:")) {
             return Err(KeyError::Pkcs11);
         }
@@ -113,6 +106,12 @@ impl PrivateKey {
             _ => None,
         }
     }
+}
+
+/// Whether a file seems to hold OpenPGP keys, as text or as packets (RFC 9580, 4.2).
+fn is_openpgp(file: &[u8], text: &str) -> bool {
+    let is_packet = file.first().is_some_and(|first| first & 0x80 != 0);
+    is_packet || text.lines().any(|line| line.starts_with("-----BEGIN PGP "))
 }
 
 /// The blocks of keys with a passphrase, which the crate that reads all others passes over.

@@ -2,7 +2,6 @@
 
 use std::fmt;
 
-use orlop_openpgp::SecretKey;
 use rsa::traits::PublicKeyParts as _;
 use rsa::{Oaep, Pkcs1v15Encrypt};
 use sha1::Sha1;
@@ -24,8 +23,6 @@ pub enum PrivateKey {
     P384(p384::SecretKey),
     /// On the curve P-521.
     P521(p521::SecretKey),
-    /// Of OpenPGP: RSA, or on one of four curves.
-    OpenPgp(Box<SecretKey>),
 }
 
 /// How RSA keys wrap.
@@ -44,7 +41,6 @@ impl fmt::Debug for PrivateKey {
             Self::P256(_) => "P-256",
             Self::P384(_) => "P-384",
             Self::P521(_) => "P-521",
-            Self::OpenPgp(_) => "OpenPGP",
         };
         write!(f, "PrivateKey({kind})")
     }

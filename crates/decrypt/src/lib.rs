@@ -3,7 +3,7 @@
 //!
 //! ```text
 //! annotations ──► Wrapped ── a private key, or what a provider says ──► Options ──► Plain: decrypts, and verifies
-//!                 (JWE, PKCS#7, PGP …)                                   (secret)           all of it at its end
+//!                 (JWE, PKCS#7)                                          (secret)           all of it at its end
 //! ```
 
 mod der;
@@ -12,7 +12,6 @@ mod jwe;
 mod key;
 mod options;
 mod pbes2;
-mod pgp;
 mod pkcs7;
 mod plain;
 mod provider;

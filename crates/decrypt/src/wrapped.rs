@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use zeroize::Zeroizing;
 
 use crate::options::decode;
-use crate::{KEYS, Options, PUBLIC_OPTIONS, PrivateKey, jwe, pgp, pkcs7};
+use crate::{KEYS, Options, PUBLIC_OPTIONS, PrivateKey, jwe, pkcs7};
 
 /// Keys are short; so are their wrappings, of a few kB for each recipient.
 const LONGEST: usize = 256 << 10;
@@ -35,12 +35,6 @@ pub enum Refused {
     /// Recipients, or tries of keys.
     #[error("it is encrypted for too many keys")]
     TooMany,
-    /// It is for a key that opens nothing any more.
-    #[error("it is encrypted for the key {0}, which is revoked")]
-    Revoked(String),
-    /// With what that is.
-    #[error("its wrapped key is an OpenPGP message that cannot be used: {0}")]
-    OpenPgp(orlop_openpgp::Error),
     /// There is no wrapped key.
     #[error("it has no wrapped key")]
     Nobody,
@@ -88,7 +82,10 @@ impl fmt::Display for Scheme {
         match self {
             Self::Jwe => f.write_str("JWE"),
             Self::Pkcs7 => f.write_str("PKCS#7"),
-            Self::Pgp => f.write_str("PGP"),
+            Self::Pgp => f.write_str(
+                "PGP (which is not supported; encrypt the image for a key provider that runs gpg, and add the \
+                 provider to the file that images.key_providers names)",
+            ),
             Self::Pkcs11 => f.write_str(
                 "PKCS#11 (which is not supported, because the daemon cannot load its C libraries; \
                  use a key provider that loads the module)",
@@ -174,18 +171,8 @@ impl Wrapped {
         let mut schemes: Vec<_> = self.wrappings.iter().map(|(scheme, _)| scheme).collect();
         schemes.sort();
         schemes.dedup();
-        let told = schemes.into_iter().map(|scheme| match scheme {
-            Scheme::Pgp => match self
-                .by(scheme)
-                .flat_map(pgp::recipients)
-                .collect::<Vec<_>>()
-            {
-                keys if keys.is_empty() => scheme.to_string(),
-                keys => format!("{scheme} for {}", keys.join(" and ")),
-            },
-            other => other.to_string(),
-        });
-        told.collect::<Vec<_>>().join(", ")
+        let told: Vec<_> = schemes.into_iter().map(Scheme::to_string).collect();
+        told.join(", ")
     }
 
     /// The names of the providers that can open it, each once.
@@ -217,7 +204,6 @@ impl Wrapped {
             let opened = match scheme {
                 Scheme::Jwe => jwe::open(bytes, keys, budget),
                 Scheme::Pkcs7 => pkcs7::open(bytes, keys, budget),
-                Scheme::Pgp => pgp::open(bytes, keys, budget),
                 _ => continue,
             };
             match opened {

@@ -2,14 +2,12 @@
 
 use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
-use zeroize::Zeroizing;
 
 use crate::Error;
 
 const BEGIN: &str = "-----BEGIN PGP PUBLIC KEY BLOCK-----";
 const END: &str = "-----END PGP PUBLIC KEY BLOCK-----";
 const BEGIN_PRIVATE: &str = "-----BEGIN PGP PRIVATE KEY BLOCK-----";
-const END_PRIVATE: &str = "-----END PGP PRIVATE KEY BLOCK-----";
 
 /// The packets of all blocks of public keys in a text; bytes that are no text are packets already.
 pub(crate) fn keys(bytes: &[u8]) -> Result<Vec<Vec<u8>>, Error> {
@@ -41,41 +39,13 @@ fn is_packet(first: u8) -> bool {
     first & 0x80 != 0
 }
 
-/// Whether bytes seem to be keys of OpenPGP, private or public.
-pub(crate) fn is_keys(bytes: &[u8]) -> bool {
-    bytes.first().copied().is_some_and(is_packet)
-        || String::from_utf8_lossy(bytes)
-            .lines()
-            .any(|line| [BEGIN, BEGIN_PRIVATE].contains(&line.trim_end()))
-}
-
-/// The packets of all blocks of private keys; nothing of what is read stays in memory.
-pub(crate) fn private_keys(bytes: &[u8]) -> Result<Vec<Zeroizing<Vec<u8>>>, Error> {
-    if bytes.first().copied().is_some_and(is_packet) {
-        return Ok(vec![Zeroizing::new(bytes.to_vec())]);
-    }
-    let text = std::str::from_utf8(bytes)
-        .map_err(|_| Error::NotOpenPgp("it begins with neither a packet nor text"))?;
-    let mut blocks = Vec::new();
-    let mut lines = text.lines().map(str::trim_end);
-    while let Some(line) = lines.next() {
-        if line == BEGIN_PRIVATE {
-            blocks.push(Zeroizing::new(block(&mut lines, END_PRIVATE)?));
-        }
-    }
-    if blocks.is_empty() {
-        return Err(Error::NoPrivate);
-    }
-    Ok(blocks)
-}
-
 /// What stands behind a line that begins a block.
 fn block<'t>(lines: &mut impl Iterator<Item = &'t str>, end: &str) -> Result<Vec<u8>, Error> {
     // Headers say nothing of importance; an empty line ends them.
     if !lines.any(str::is_empty) {
         return Err(Error::Armor("the empty line before its content is missing"));
     }
-    let mut content = Zeroizing::new(String::new());
+    let mut content = String::new();
     let mut checksum = None;
     for line in lines {
         if line == end {

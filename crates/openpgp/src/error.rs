@@ -33,9 +33,6 @@ pub enum Error {
     /// A file of keys has what nobody should see.
     #[error("it contains a private key; export the public key with `gpg --export`")]
     Private,
-    /// A file of private keys has none.
-    #[error("it has no private key; export the key with `gpg --export-secret-keys`")]
-    NoPrivate,
     /// A file of keys has none.
     #[error("it has no public key")]
     NoKey,

@@ -45,18 +45,11 @@ impl fmt::Debug for Fingerprint {
 /// What keys are, by numbers of RFC 9580, 9.1.
 pub(crate) mod algorithm {
     pub(crate) const RSA: u8 = 1;
-    pub(crate) const RSA_ENCRYPT_ONLY: u8 = 2;
     pub(crate) const RSA_SIGN_ONLY: u8 = 3;
-    pub(crate) const ELGAMAL: u8 = 16;
-    pub(crate) const DSA: u8 = 17;
-    pub(crate) const ECDH: u8 = 18;
     pub(crate) const ECDSA: u8 = 19;
     /// Ed25519 in the manner of those who had it first.
     pub(crate) const EDDSA: u8 = 22;
-    pub(crate) const X25519: u8 = 25;
-    pub(crate) const X448: u8 = 26;
     pub(crate) const ED25519: u8 = 27;
-    pub(crate) const ED448: u8 = 28;
 
     /// Whether it is a number that stands for something.
     pub(crate) fn is_known(kind: u8) -> bool {
@@ -65,10 +58,8 @@ pub(crate) mod algorithm {
 }
 
 /// Curves by their object identifiers.
-pub(crate) const P256: &[u8] = &[0x2a, 0x86, 0x48, 0xce, 0x3d, 0x03, 0x01, 0x07];
-pub(crate) const P384: &[u8] = &[0x2b, 0x81, 0x04, 0x00, 0x22];
-pub(crate) const P521: &[u8] = &[0x2b, 0x81, 0x04, 0x00, 0x23];
-pub(crate) const CURVE25519: &[u8] = &[0x2b, 0x06, 0x01, 0x04, 0x01, 0x97, 0x55, 0x01, 0x05, 0x01];
+const P256: &[u8] = &[0x2a, 0x86, 0x48, 0xce, 0x3d, 0x03, 0x01, 0x07];
+const P384: &[u8] = &[0x2b, 0x81, 0x04, 0x00, 0x22];
 const ED25519: &[u8] = &[0x2b, 0x06, 0x01, 0x04, 0x01, 0xda, 0x47, 0x0f, 0x01];
 
 /// Shorter keys of RSA are no obstacle.
@@ -164,7 +155,7 @@ fn material(kind: u8, mut reader: Reader<'_>) -> Result<Material, String> {
 }
 
 /// Whether RSA with this modulus, a number without zeros in front, is neither weak nor slow.
-pub(crate) fn good_length(modulus: &[u8]) -> Result<(), String> {
+fn good_length(modulus: &[u8]) -> Result<(), String> {
     let zeros = modulus
         .first()
         .map_or(0, |byte| byte.leading_zeros() as usize);

@@ -13,7 +13,7 @@ use crate::standing::Standing;
 use crate::{Error, Refusal, armor};
 
 /// Packets of one file.
-pub(crate) const MAX_PACKETS: usize = 20_000;
+const MAX_PACKETS: usize = 20_000;
 
 /// Kinds of packet from here on mean nothing to who does not know them.
 const FIRST_UNCRITICAL: u8 = 40;
@@ -66,7 +66,7 @@ impl Keyring {
 }
 
 /// Packets as keys. Keys of versions that are not understood are left out, and `unknown` tells of one.
-pub(crate) fn certificates(
+fn certificates(
     packets: &[Packet<'_>],
     unknown: &mut Option<Error>,
 ) -> Result<Vec<Certificate>, Error> {

@@ -5,23 +5,20 @@ use std::borrow::Cow;
 use crate::Error;
 use crate::reader::Reader;
 
-pub(crate) const FOR_KEY: u8 = 1;
 pub(crate) const SIGNATURE: u8 = 2;
-pub(crate) const FOR_PASSPHRASE: u8 = 3;
 pub(crate) const ONE_PASS: u8 = 4;
 pub(crate) const SECRET_KEY: u8 = 5;
 pub(crate) const PUBLIC_KEY: u8 = 6;
 pub(crate) const SECRET_SUBKEY: u8 = 7;
 pub(crate) const COMPRESSED: u8 = 8;
-pub(crate) const ENCRYPTED: u8 = 9;
+const ENCRYPTED: u8 = 9;
 pub(crate) const MARKER: u8 = 10;
 pub(crate) const LITERAL: u8 = 11;
 pub(crate) const TRUST: u8 = 12;
 pub(crate) const USER_ID: u8 = 13;
 pub(crate) const PUBLIC_SUBKEY: u8 = 14;
 pub(crate) const USER_ATTRIBUTE: u8 = 17;
-pub(crate) const PROTECTED: u8 = 18;
-pub(crate) const AEAD: u8 = 20;
+const PROTECTED: u8 = 18;
 pub(crate) const PADDING: u8 = 21;
 
 /// Kinds of packet that hold data of any length, which alone may come in pieces or without an end.

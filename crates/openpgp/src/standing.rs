@@ -99,20 +99,6 @@ impl<'c> Standing<'c> {
         reason.map_or(Ok(()), Err)
     }
 
-    /// Whether a key of the certificate is revoked, by itself or with the primary one.
-    pub(crate) fn is_taken_back(certificate: &'c Certificate, key: &Key) -> bool {
-        // When that was said does not matter.
-        let standing = Self::of(certificate, 0);
-        certificate.components.iter().any(|it| {
-            let is_about_key = match &it.what {
-                What::Primary => true,
-                What::Subkey(one) => one == key,
-                _ => false,
-            };
-            is_about_key && standing.revoked(it).is_some()
-        })
-    }
-
     /// What the primary key is for, and whose; or why it is worth nothing.
     fn primary(&self) -> Result<(Option<u8>, Option<String>), Refusal> {
         let key = &self.certificate.primary;

@@ -90,15 +90,6 @@ pub fn encrypt_with(environment: &[(&str, &Path)], from: &str, to: &str, recipie
     run(copy.arg(from).arg(to));
 }
 
-/// Has skopeo copy an image and decrypt it by a key, in its words; whether it could.
-pub fn can_decrypt(environment: &[(&str, &Path)], from: &str, to: &str, key: &str) -> bool {
-    let mut copy = Command::new("skopeo");
-    copy.envs(environment.iter().copied());
-    copy.args(["copy", "--quiet", "--decryption-key", key, from, to]);
-    let output = copy.output().expect("run skopeo");
-    output.status.success()
-}
-
 /// A layer of an image encrypted by hand, for those whose keys skopeo does not know: what only they are to know is
 /// wrapped by `wrap` for a scheme, as `provider.NAME`.
 pub fn encrypt_layer(

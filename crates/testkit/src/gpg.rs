@@ -1,4 +1,4 @@
-//! Keys, and signed and encrypted messages of OpenPGP, as GnuPG makes them on the spot.
+//! Keys and signed messages of OpenPGP, as GnuPG makes them on the spot.
 
 use std::ffi::OsStr;
 use std::io::Write as _;
@@ -9,11 +9,10 @@ use serde_json::json;
 
 use crate::Scratch;
 
-/// Somebody's GnuPG with its keys, which have no passphrase or all the same.
+/// Somebody's GnuPG with its keys, which have no passphrase.
 #[derive(Debug)]
 pub struct Gpg {
     home: PathBuf,
-    passphrase: String,
     /// Whom it tells that it is another time.
     at: Option<String>,
     _scratch: Scratch,
@@ -22,11 +21,6 @@ pub struct Gpg {
 impl Gpg {
     /// One without keys.
     pub fn new() -> Self {
-        Self::with_passphrase("")
-    }
-
-    /// The same; the keys that it will make have this passphrase.
-    pub fn with_passphrase(passphrase: &str) -> Self {
         let scratch = Scratch::new();
         // Its agent has a socket there, whose path must be short.
         let home = scratch.run().join("gpg");
@@ -35,7 +29,6 @@ impl Gpg {
         std::fs::set_permissions(&home, mode).expect("close GnuPG's directory");
         Self {
             home,
-            passphrase: passphrase.to_owned(),
             at: None,
             _scratch: scratch,
         }
@@ -82,30 +75,6 @@ impl Gpg {
     /// The public key, as text.
     pub fn export_text(&self, key: &str) -> Vec<u8> {
         self.run(&["--armor", "--export", key], b"")
-    }
-
-    /// The private key with all its subkeys, as bytes.
-    pub fn export_secret(&self, key: &str) -> Vec<u8> {
-        self.run(&["--export-secret-keys", key], b"")
-    }
-
-    /// The private key with all its subkeys, as text.
-    pub fn export_secret_text(&self, key: &str) -> Vec<u8> {
-        self.run(&["--armor", "--export-secret-keys", key], b"")
-    }
-
-    /// A message of these bytes that is encrypted for keys, with more of GnuPG's options.
-    pub fn encrypt(&self, keys: &[&str], options: &[&str], content: &[u8]) -> Vec<u8> {
-        let mut words: Vec<&str> = keys.iter().flat_map(|key| ["--recipient", key]).collect();
-        words.extend(options);
-        words.push("--encrypt");
-        self.run(&words, content)
-    }
-
-    /// What is in a message, if GnuPG opens it with the keys that it has.
-    pub fn decrypt(&self, message: &[u8]) -> Option<Vec<u8>> {
-        let (output, _) = self.output(&["--decrypt"], message);
-        output.status.success().then_some(output.stdout)
     }
 
     /// Revokes a key whole.
@@ -162,7 +131,7 @@ impl Gpg {
             .env("GNUPGHOME", &self.home)
             .args(["--batch", "--yes", "--quiet", "--no-tty"])
             .args(["--pinentry-mode", "loopback"])
-            .args(["--passphrase", &self.passphrase])
+            .args(["--passphrase", ""])
             .args(["--trust-model", "always"]);
         if let Some(at) = &self.at {
             command.args(["--faked-system-time", at]);

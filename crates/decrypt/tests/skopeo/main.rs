@@ -16,7 +16,6 @@ macro_rules! scene {
 }
 
 mod passphrases;
-mod pgp;
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -75,14 +74,10 @@ impl Scene {
     }
 
     fn encrypt(&self, recipients: &[String]) -> Encrypted {
-        self.encrypt_with(&[], recipients)
-    }
-
-    fn encrypt_with(&self, environment: &[(&str, &Path)], recipients: &[String]) -> Encrypted {
         let (from, to) = (self.path("plain"), self.path("encrypted"));
         let _ = fs::remove_dir_all(&to);
         let (from, to) = (format!("oci:{from}:a.example/x:1"), format!("oci:{to}"));
-        encryption::encrypt_with(environment, &from, &to, recipients);
+        encryption::encrypt(&from, &to, recipients);
         let dir = self.scratch.path("encrypted");
         let json = |path: &Path| -> serde_json::Value {
             serde_json::from_slice(&fs::read(path).expect("read")).expect("JSON")

@@ -1,9 +1,8 @@
-//! Keys with a passphrase, as openssl and GnuPG give them one.
+//! Keys with a passphrase, as openssl gives them one.
 
 use std::time::{Duration, Instant};
 
 use orlop_decrypt::KeyError;
-use orlop_testkit::Gpg;
 
 use super::*;
 
@@ -166,21 +165,13 @@ fn a_damaged_key_with_a_passphrase_is_refused_within_reasonable_time() {
 }
 
 #[test]
-fn keys_of_gnupg_and_of_modules_are_told_apart() {
-    let scene = scene!();
-    let gpg = Gpg::with_passphrase("open sesame");
-    let key = gpg.make_key("a@a.example", "rsa2048", "sign,encr", "never");
-    let environment = [("GNUPGHOME", gpg.home())];
-    let encrypted = scene.encrypt_with(&environment, &["pgp:a@a.example".to_owned()]);
-    for file in [gpg.export_secret(&key), gpg.export_secret_text(&key)] {
-        let keys = read(&file, Some(PASSPHRASE)).expect("a key");
-        assert!(plain(&encrypted, &keys) == Some(scene.layer.clone()));
-        assert_eq!(read(&file, None).err(), Some(KeyError::NoPassphrase));
-        let error = read(&file, Some(b"close sesame")).err();
-        assert_eq!(error, Some(KeyError::WrongPassphrase));
+fn keys_of_gnupg_and_of_modules_are_refused_with_the_way_out() {
+    let text = b"-----BEGIN PGP PRIVATE KEY BLOCK-----\n\nlQOY\n=AAAA\n";
+    for file in [&text[..], b"\x95\x03\x98\x04", b"\xc5\x09\x04"] {
+        let error = read(file, None).unwrap_err();
+        assert_eq!(error, KeyError::OpenPgp);
+        assert!(error.to_string().contains("use a key provider"), "{error}");
     }
-    let error = read(&gpg.export_text(&key), None).unwrap_err().to_string();
-    assert!(error.contains("no private key"), "{error}");
     let module =
         b"pkcs11:\n  uri: pkcs11:object=x?module-path=/usr/lib/x.so\nmodule:\n  env:\n    A: b\n";
     let error = read(module, None).unwrap_err();

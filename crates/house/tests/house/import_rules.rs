@@ -43,7 +43,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
         ],
     ),
     ("openpgp", &[]),
-    ("decrypt", &["openpgp"]),
+    ("decrypt", &[]),
     ("toc", &["hex"]),
     ("sigstore", &["hex"]),
     (

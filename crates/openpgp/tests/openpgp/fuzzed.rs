@@ -1,7 +1,7 @@
 //! A bounded run of fuzzing (`ORLOP_FUZZ_SECONDS` for more): no file of keys and no message panics or hangs,
-//! nothing is believed that was not signed, and nothing comes out of a message that was not put in.
+//! nothing is believed that was not signed.
 
-use orlop_openpgp::{Encrypted, Keyring, MAX_MESSAGE, Message, SecretKey};
+use orlop_openpgp::{Keyring, MAX_MESSAGE, Message};
 use orlop_testkit::{Fuzz, Gpg, machine, skip_unless};
 use proptest::prelude::*;
 
@@ -77,75 +77,6 @@ fn no_file_of_keys_breaks_the_parser() {
         });
 }
 
-#[test]
-fn no_file_of_private_keys_breaks_the_parser() {
-    skip_unless!(machine::has_program("gpg"));
-    let gpg = gpg();
-    let key = gpg.make_key("a <a@a.example>", "ed25519", "cert", "never");
-    gpg.add_subkey(&key, "cv25519", "encr", "20y");
-    gpg.add_subkey(&key, "nistp256", "encr", "never");
-    let (bytes, text) = (gpg.export_secret(&key), gpg.export_secret_text(&key));
-    let message = gpg.encrypt(&[&key], &[], CONTENT);
-    let message = Encrypted::parse(&message).unwrap();
-    // Locked in each way, with as little to hash as can be.
-    let words: [&[u8]; 8] = [
-        b"\xfe\x09\x03\x08saltsalt\x00",
-        b"\xff\x07\x03\x02saltsalt\x00",
-        b"\xfe\x07\x65\x00GNU\x01",
-        b"\xfd\x09\x03\x08",
-        b"\x9d\x00\x00",
-        b"\x9c\x06\x04",
-        b"\x12\x0a\x2b\x06\x01\x04\x01\x97\x55\x01\x05\x01",
-        b"\x03\x01\x0a\x09",
-    ];
-    Fuzz::new()
-        .example(bytes)
-        .example(text)
-        .words(words)
-        .run(|bytes| {
-            for passphrase in [None, Some(&b"open"[..])] {
-                if let Ok(keys) = SecretKey::all_of(bytes, passphrase)
-                    && let Ok(opened) = message.open(keys.iter(), || true)
-                {
-                    assert_eq!(&**opened, CONTENT);
-                }
-            }
-        });
-}
-
-#[test]
-fn no_encrypted_message_breaks_the_parser_or_is_forged() {
-    skip_unless!(machine::has_program("gpg"));
-    let gpg = gpg();
-    let key = gpg.make_key("a", "ed25519", "cert", "never");
-    gpg.add_subkey(&key, "cv25519", "encr", "never");
-    let file = gpg.export_secret(&key);
-    let keys = SecretKey::all_of(&file, None).unwrap();
-    let mut fuzz = Fuzz::new();
-    for options in [
-        &["--compress-algo", "none"][..],
-        &["--compress-algo", "zip"],
-        &["--throw-keyids"],
-    ] {
-        fuzz = fuzz.example(gpg.encrypt(&[&key], options, CONTENT));
-    }
-    let words: [&[u8]; 6] = [
-        b"\xd2\xe9\x01",
-        b"\xd2\x02\x02",
-        b"\xd4\x01\x01",
-        b"\x84\x5e\x03",
-        b"\xc1\x00",
-        b"\xff\xff\xff\xff\xff",
-    ];
-    fuzz.words(words).run(|bytes| {
-        if let Ok(message) = Encrypted::parse(bytes)
-            && let Ok(opened) = message.open(keys.iter(), || true)
-        {
-            assert_eq!(&**opened, CONTENT);
-        }
-    });
-}
-
 proptest! {
     /// Noise is refused, whatever it is.
     #[test]
@@ -161,8 +92,6 @@ proptest! {
         if let Ok(message) = Message::parse(&bytes) {
             prop_assert!(message.verify(&ring, now).is_err());
         }
-        let _ = SecretKey::all_of(&bytes, None);
-        let _ = Encrypted::parse(&bytes);
     }
 
     /// More than anybody signs is not even looked at.

@@ -275,7 +275,7 @@ section! {
         /// containers-registries.d(5). The daemon reads it at each pull, and only if a policy is
         /// set.
         signature_stores: Option<AbsolutePath> = Some(built_in("/etc/containers/registries.d")) => live,
-        /// A directory with private keys (PEM, OpenPGP) for encrypted images. It may contain a
+        /// A directory with private keys (PEM) for encrypted images. It may contain a
         /// directory for each pod namespace with keys and key providers of that namespace:
         /// `docs/guides/encryption.md`. The daemon reads the keys for each pull and each container.
         /// Empty: the daemon rejects encrypted images.

@@ -1,4 +1,4 @@
-//! Keys of OpenPGP, and keys with a passphrase.
+//! Keys with a passphrase, and what is for keys of OpenPGP.
 
 use std::process::Command;
 
@@ -8,34 +8,27 @@ use orlop_testkit::{Gpg, assert_contains};
 use super::*;
 
 #[tokio::test]
-async fn a_key_of_gnupg_opens_an_image_for_its_namespace_until_it_is_revoked() {
+async fn what_is_encrypted_for_openpgp_keys_is_refused_with_the_way_out() {
     let scene = scene!();
     let gpg = Gpg::new();
-    let key = gpg.make_key("team@a.example", "rsa2048", "sign", "never");
-    let subkey = gpg.add_subkey(&key, "rsa2048", "encr", "never");
+    let key = gpg.make_key("team@a.example", "rsa2048", "sign,encr", "never");
     let environment = [("GNUPGHOME", gpg.home())];
     scene.encrypt_with(&environment, "pgp:1", &["pgp:team@a.example".to_owned()]);
-    // For whom it is, by the end of the key's name.
-    let short = format!("it is encrypted with PGP for {}", &subkey[24..]);
-    assert_no_key(scene.pull_for("team", "pgp:1").await, &short);
-    let file = scene.put("team", "team.asc", &gpg.export_secret_text(&key));
-    let image = scene.pull_for("team", "pgp:1").await.expect("pull");
+    let told = "it is encrypted with PGP (which is not supported; encrypt the image for a key provider";
+    assert_no_key(scene.pull_for("team", "pgp:1").await, told);
+    assert_no_key(scene.pull_for("team", "pgp:1").await, "images.key_providers");
+    // With another key for others, that one is enough.
+    let both = ["pgp:team@a.example".to_owned(), scene.key.recipient()];
+    scene.encrypt_with(&environment, "both:1", &both);
+    scene.give("", &scene.key);
+    let image = scene.pull_for("team", "both:1").await.expect("pull");
     assert_eq!(scene.cargo(&image).await, CARGO);
-    scene.admit(&image, "team").await.expect("theirs");
-    assert_no_key(scene.admit(&image, "others").await, &short);
-    let (count, errors) = scene.place.config.keys.check();
-    assert_eq!((count, errors.len()), (2, 0), "{errors:?}");
-    gpg.revoke(&key);
-    fs::write(&file, gpg.export_secret(&key)).expect("write");
-    let revoked = format!("it is encrypted for the key {subkey}, which is revoked");
-    assert_no_key(scene.admit(&image, "team").await, &revoked);
-    assert_no_key(scene.pull_for("team", "pgp:1").await, &revoked);
-    // A public key in its place, or one with a passphrase, is no key for layers.
-    fs::write(&file, gpg.export_text(&key)).expect("write");
-    let error = scene.admit(&image, "team").await.unwrap_err();
+    // A private key of GnuPG is no key for layers, and is not passed over.
+    let secret = gpg.run(&["--armor", "--export-secret-keys", &key], b"");
+    scene.put("team", "team.asc", &secret);
+    let error = scene.pull_for("team", "pgp:1").await.unwrap_err();
     assert!(matches!(error, Error::Keys { .. }), "{error:?}");
-    assert_contains!(error.to_string(), "it has no private key");
-    assert_no_key(scene.admit(&image, "others").await, &short);
+    assert_contains!(error.to_string(), "team.asc", "OpenPGP keys are not supported");
 }
 
 #[tokio::test]

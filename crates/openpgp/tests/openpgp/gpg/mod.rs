@@ -11,8 +11,6 @@ macro_rules! gpg {
 mod keys;
 mod made;
 mod messages;
-mod passphrases;
-mod secrets;
 mod statements;
 
 use std::time::{SystemTime, UNIX_EPOCH};
