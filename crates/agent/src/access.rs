@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
+use aws_lc_rs::digest::{SHA256, digest};
 use orlop_kuberuntime::text_file::read_text;
-use sha2::{Digest, Sha256};
 
 use super::{AgentError, AgentOptions};
 
@@ -112,14 +112,22 @@ impl Access {
             return Some(Caller::Trusted);
         }
         match authorization.map(|text| text.split_once(' ').unwrap_or((text, ""))) {
-            Some((scheme, token)) if scheme.eq_ignore_ascii_case("bearer") => {
-                let sum: [u8; 32] = Sha256::digest(token.trim()).into();
-                self.tokens.get(&sum).cloned().map(Caller::Named)
-            }
+            Some((scheme, token)) if scheme.eq_ignore_ascii_case("bearer") => self
+                .tokens
+                .get(&sum(token.trim()))
+                .cloned()
+                .map(Caller::Named),
             Some(_) => None,
             None => self.anonymous.then_some(Caller::Anonymous),
         }
     }
+}
+
+/// What is kept of a token.
+fn sum(token: &str) -> [u8; 32] {
+    let mut sum = [0; 32];
+    sum.copy_from_slice(digest(&SHA256, token.as_bytes()).as_ref());
+    sum
 }
 
 /// A file of tokens that is larger is something else.
@@ -140,7 +148,7 @@ fn tokens(path: &Path) -> Result<BTreeMap<[u8; 32], String>, AgentError> {
         let mut fields = line.split(',').map(|field| field.trim().trim_matches('"'));
         match (fields.next(), fields.next()) {
             (Some(token), Some(user)) if !token.is_empty() && !user.is_empty() => {
-                tokens.insert(Sha256::digest(token).into(), user.to_owned());
+                tokens.insert(sum(token), user.to_owned());
             }
             _ => {
                 return Err(AgentError::Setting(format!(

@@ -2,15 +2,14 @@
 
 use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
-use rsa::pkcs1::DecodeRsaPrivateKey as _;
-use rsa::pkcs8::DecodePrivateKey as _;
+use orlop_der::{INTEGER, NULL, OCTETS, OID, SEQUENCE, write};
 use rustls_pki_types::PrivateKeyDer;
 use rustls_pki_types::pem::PemObject as _;
 use zeroize::Zeroizing;
 
 use crate::PrivateKey;
-use crate::key::rsa;
 use crate::pbes2;
+use crate::pkcs7::RSA;
 
 const BEGIN_LOCKED: &str = "-----BEGIN ENCRYPTED PRIVATE KEY-----";
 const END_LOCKED: &str = "-----END ENCRYPTED PRIVATE KEY-----";
@@ -91,21 +90,20 @@ impl PrivateKey {
     fn from_der(der: &PrivateKeyDer<'_>) -> Option<Self> {
         let bytes = der.secret_der();
         match der {
-            PrivateKeyDer::Pkcs1(_) => rsa(rsa::PrivateKey::from_pkcs1_der(bytes).ok()?),
-            PrivateKeyDer::Sec1(_) => p256::SecretKey::from_sec1_der(bytes)
-                .map(Self::P256)
-                .or_else(|_| p384::SecretKey::from_sec1_der(bytes).map(Self::P384))
-                .or_else(|_| p521::SecretKey::from_sec1_der(bytes).map(Self::P521))
-                .ok(),
-            PrivateKeyDer::Pkcs8(_) => p256::SecretKey::from_pkcs8_der(bytes)
-                .map(Self::P256)
-                .or_else(|_| p384::SecretKey::from_pkcs8_der(bytes).map(Self::P384))
-                .or_else(|_| p521::SecretKey::from_pkcs8_der(bytes).map(Self::P521))
-                .ok()
-                .or_else(|| rsa(rsa::PrivateKey::from_pkcs8_der(bytes).ok()?)),
+            PrivateKeyDer::Pkcs1(_) => Self::rsa(&pkcs8(bytes)),
+            PrivateKeyDer::Sec1(_) => Self::on_curve(bytes),
+            PrivateKeyDer::Pkcs8(_) => Self::on_curve(bytes).or_else(|| Self::rsa(bytes)),
             _ => None,
         }
     }
+}
+
+/// An RSA key of PKCS#1 in the form of PKCS#8 (RFC 5958), the one that the library reads.
+fn pkcs8(pkcs1: &[u8]) -> Zeroizing<Vec<u8>> {
+    let algorithm = write(SEQUENCE, &[write(OID, RSA), write(NULL, &[])].concat());
+    let key = Zeroizing::new(write(OCTETS, pkcs1));
+    let all = Zeroizing::new([&write(INTEGER, &[0])[..], &algorithm, &key].concat());
+    Zeroizing::new(write(SEQUENCE, &all))
 }
 
 /// Whether a file seems to hold OpenPGP keys, as text or as packets (RFC 9580, 4.2).

@@ -1,12 +1,11 @@
 //! A key that is wrapped as JWE (RFC 7516), in JSON, for one or several.
 
-use aes_kw::KeyInit as _;
-use aes_kw::{KwAes128, KwAes192, KwAes256};
+use aws_lc_rs::aead::{AES_256_GCM, Aad, LessSafeKey, Nonce, UnboundKey};
+use aws_lc_rs::digest::{Context, SHA256};
+use aws_lc_rs::key_wrap::{AES_128, AES_256, AesKek, KeyWrap as _};
 use base64::Engine as _;
 use base64::prelude::BASE64_URL_SAFE_NO_PAD;
-use ring::aead::{AES_256_GCM, Aad, LessSafeKey, Nonce, UnboundKey};
 use serde::Deserialize;
-use sha2::{Digest as _, Sha256};
 use zeroize::Zeroizing;
 
 use crate::key::Padding;
@@ -118,7 +117,7 @@ fn content_key(
     let padding = match algorithm {
         "RSA-OAEP" => Some(Padding::OaepSha1),
         "RSA-OAEP-256" => Some(Padding::OaepSha256),
-        "ECDH-ES+A128KW" | "ECDH-ES+A192KW" | "ECDH-ES+A256KW" => None,
+        "ECDH-ES+A128KW" | "ECDH-ES+A256KW" => None,
         other => {
             return Err(Refused::Unsupported(format!(
                 "a JWE with the key algorithm {:?}",
@@ -159,37 +158,32 @@ fn agreed(
     };
     let party = |text: &Option<String>| decode(text.as_deref().unwrap_or_default());
     let (apu, apv) = (party(&header.apu)?, party(&header.apv)?);
-    let bits: u32 = match algorithm {
-        "ECDH-ES+A128KW" => 128,
-        "ECDH-ES+A192KW" => 192,
-        _ => 256,
+    let (bits, cipher): (u32, _) = match algorithm {
+        "ECDH-ES+A128KW" => (128, &AES_128),
+        _ => (256, &AES_256),
     };
     let derived = derive(&shared, algorithm, &apu, &apv, bits);
     // Eight bytes of check besides the key.
     let mut opened = Zeroizing::new(vec![0; wrapped.len().saturating_sub(8)]);
-    let done =
-        match bits {
-            128 => KwAes128::new_from_slice(&derived)
-                .map(|it| it.unwrap_key(wrapped, &mut opened).is_ok()),
-            192 => KwAes192::new_from_slice(&derived)
-                .map(|it| it.unwrap_key(wrapped, &mut opened).is_ok()),
-            _ => KwAes256::new_from_slice(&derived)
-                .map(|it| it.unwrap_key(wrapped, &mut opened).is_ok()),
-        };
-    Ok((done == Ok(true)).then_some(opened))
+    let kek = AesKek::new(cipher, &derived).map_err(|_| MALFORMED)?;
+    let length = kek.unwrap(wrapped, &mut opened).map(|key| key.len());
+    Ok(length.ok().map(|length| {
+        opened.truncate(length);
+        opened
+    }))
 }
 
 /// Concat KDF (NIST SP 800-56A, RFC 7518 4.6.2); one round of SHA-256 is enough for all lengths.
 fn derive(shared: &[u8], algorithm: &str, apu: &[u8], apv: &[u8], bits: u32) -> Zeroizing<Vec<u8>> {
-    let mut hash = Sha256::new();
-    hash.update(1_u32.to_be_bytes());
+    let mut hash = Context::new(&SHA256);
+    hash.update(&1_u32.to_be_bytes());
     hash.update(shared);
     for field in [algorithm.as_bytes(), apu, apv] {
-        hash.update(u32::try_from(field.len()).unwrap_or(u32::MAX).to_be_bytes());
+        hash.update(&u32::try_from(field.len()).unwrap_or(u32::MAX).to_be_bytes());
         hash.update(field);
     }
-    hash.update(bits.to_be_bytes());
-    let mut derived = Zeroizing::new(hash.finalize().to_vec());
+    hash.update(&bits.to_be_bytes());
+    let mut derived = Zeroizing::new(hash.finish().as_ref().to_vec());
     derived.truncate(bits as usize / 8);
     derived
 }

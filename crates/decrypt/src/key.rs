@@ -2,28 +2,48 @@
 
 use std::fmt;
 
-use rsa::traits::PublicKeyParts as _;
-use rsa::{Oaep, Pkcs1v15Encrypt};
-use sha1::Sha1;
-use sha2::Sha256;
+use aws_lc_rs::agreement::{self, ECDH_P256, ECDH_P384, ECDH_P521, UnparsedPublicKey};
+use aws_lc_rs::rsa::{
+    OAEP_SHA1_MGF1SHA1, OAEP_SHA256_MGF1SHA256, OaepPrivateDecryptingKey,
+    Pkcs1PrivateDecryptingKey, PrivateDecryptingKey,
+};
 use zeroize::Zeroizing;
 
-/// Shorter ones can be broken.
-const SHORTEST_RSA: usize = 2048;
-/// Longer ones take seconds.
-const LONGEST_RSA: usize = 8192;
+/// A key that opens layers: RSA from 2048 to 8192 bits, or on one of three curves.
+pub struct PrivateKey(Kind);
 
-/// A key that opens layers.
-pub enum PrivateKey {
-    /// RSA, from 2048 to 8192 bits.
-    Rsa(Box<rsa::PrivateKey>),
-    /// On the curve P-256.
-    P256(p256::SecretKey),
-    /// On the curve P-384.
-    P384(p384::SecretKey),
-    /// On the curve P-521.
-    P521(p521::SecretKey),
+enum Kind {
+    Rsa {
+        oaep: OaepPrivateDecryptingKey,
+        pkcs1: Pkcs1PrivateDecryptingKey,
+    },
+    Curve(&'static Curve, agreement::PrivateKey),
 }
+
+struct Curve {
+    name: &'static str,
+    ecdh: &'static agreement::Algorithm,
+    /// Bytes of a coordinate.
+    length: usize,
+}
+
+static CURVES: [Curve; 3] = [
+    Curve {
+        name: "P-256",
+        ecdh: &ECDH_P256,
+        length: 32,
+    },
+    Curve {
+        name: "P-384",
+        ecdh: &ECDH_P384,
+        length: 48,
+    },
+    Curve {
+        name: "P-521",
+        ecdh: &ECDH_P521,
+        length: 66,
+    },
+];
 
 /// How RSA keys wrap.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -36,66 +56,103 @@ pub(crate) enum Padding {
 /// Its kind, and nothing more.
 impl fmt::Debug for PrivateKey {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let kind = match self {
-            Self::Rsa(_) => "RSA",
-            Self::P256(_) => "P-256",
-            Self::P384(_) => "P-384",
-            Self::P521(_) => "P-521",
+        let kind = match self.0 {
+            Kind::Rsa { .. } => "RSA",
+            Kind::Curve(curve, _) => curve.name,
         };
         write!(f, "PrivateKey({kind})")
     }
 }
 
 impl PrivateKey {
-    /// What was wrapped for this RSA key; nothing if it was wrapped for another.
+    /// An RSA key as PKCS#8 has it, if it is neither weak nor slow.
+    pub(crate) fn rsa(pkcs8: &[u8]) -> Option<Self> {
+        // It refuses keys of less than 2048 and more than 8192 bits.
+        let key = PrivateDecryptingKey::from_pkcs8(pkcs8).ok()?;
+        Some(Self(Kind::Rsa {
+            oaep: OaepPrivateDecryptingKey::new(key.clone()).ok()?,
+            pkcs1: Pkcs1PrivateDecryptingKey::new(key).ok()?,
+        }))
+    }
+
+    /// A key on a curve, as PKCS#8 or SEC 1 has it.
+    pub(crate) fn on_curve(der: &[u8]) -> Option<Self> {
+        CURVES.iter().find_map(|curve| {
+            let key = agreement::PrivateKey::from_private_key_der(curve.ecdh, der);
+            key.ok().map(|key| Self(Kind::Curve(curve, key)))
+        })
+    }
+
+    pub(crate) fn is_rsa(&self) -> bool {
+        matches!(self.0, Kind::Rsa { .. })
+    }
+
+    /// What was wrapped for this RSA key; nothing if it was wrapped for another. The library blinds what it decrypts.
     pub(crate) fn unwrap_rsa(
         &self,
         padding: Padding,
         wrapped: &[u8],
     ) -> Option<Zeroizing<Vec<u8>>> {
-        let Self::Rsa(key) = self else { return None };
-        let opened = match padding {
-            Padding::OaepSha1 => key.decrypt(Oaep::<Sha1>::new(), wrapped),
-            Padding::OaepSha256 => key.decrypt(Oaep::<Sha256>::new(), wrapped),
-            Padding::Pkcs1 => key.decrypt(Pkcs1v15Encrypt, wrapped),
+        let Kind::Rsa { oaep, pkcs1 } = &self.0 else {
+            return None;
         };
-        opened.ok().map(Zeroizing::new)
+        let mut opened = Zeroizing::new(vec![0; oaep.min_output_size()]);
+        let plain = match padding {
+            Padding::OaepSha1 => oaep.decrypt(&OAEP_SHA1_MGF1SHA1, wrapped, &mut opened, None),
+            Padding::OaepSha256 => {
+                oaep.decrypt(&OAEP_SHA256_MGF1SHA256, wrapped, &mut opened, None)
+            }
+            Padding::Pkcs1 => pkcs1.decrypt(wrapped, &mut opened),
+        };
+        let length = plain.ok()?.len();
+        opened.truncate(length);
+        Some(opened)
     }
 
-    /// What this key and the public one of somebody have in common, if they are of the same curve.
+    /// What this key and the public one of somebody have in common, if they are of the same curve. A point that is not
+    /// on the curve is refused.
     pub(crate) fn agree(&self, curve: &str, x: &[u8], y: &[u8]) -> Option<Zeroizing<Vec<u8>>> {
+        let Kind::Curve(own, key) = &self.0 else {
+            return None;
+        };
+        if own.name != curve || [x.len(), y.len()] != [own.length; 2] {
+            return None;
+        }
         // As SEC 1 writes a point that is not compressed.
         let point = [&[4], x, y].concat();
-        macro_rules! agree {
-            ($curve:ident, $secret:expr) => {{
-                let public = $curve::PublicKey::from_sec1_bytes(&point).ok()?;
-                let shared =
-                    $curve::ecdh::diffie_hellman($secret.to_nonzero_scalar(), public.as_affine());
-                Zeroizing::new(shared.raw_secret_bytes().to_vec())
-            }};
-        }
-        Some(match (self, curve) {
-            (Self::P256(secret), "P-256") => agree!(p256, secret),
-            (Self::P384(secret), "P-384") => agree!(p384, secret),
-            (Self::P521(secret), "P-521") => agree!(p521, secret),
-            _ => return None,
+        let public = UnparsedPublicKey::new(own.ecdh, point);
+        agreement::agree(key, public, (), |shared| {
+            Ok(Zeroizing::new(shared.to_vec()))
         })
+        .ok()
     }
-}
-
-/// One that is neither weak nor slow.
-pub(crate) fn rsa(key: rsa::PrivateKey) -> Option<PrivateKey> {
-    let bits = key.n().bit_width() as usize;
-    (SHORTEST_RSA..=LONGEST_RSA)
-        .contains(&bits)
-        .then(|| PrivateKey::Rsa(Box::new(key)))
 }
 
 #[cfg(test)]
 mod tests {
+    use super::*;
+
     #[test]
-    fn rsa_keys_decrypt_with_blinding() {
-        // The crate has this method, and blinds, with its feature `getrandom` only.
-        let _ = rsa::PublicKey::pkcs1v15_encrypt;
+    fn points_that_are_not_on_the_curve_are_refused() {
+        for curve in &CURVES {
+            let key = agreement::PrivateKey::generate(curve.ecdh).expect("a key");
+            let public = key.compute_public_key().expect("its point");
+            let (x, y) = public.as_ref()[1..].split_at(curve.length);
+            let (x, y) = (x.to_vec(), y.to_vec());
+            let key = PrivateKey(Kind::Curve(curve, key));
+            let shared = key.agree(curve.name, &x, &y).expect("a point of the curve");
+            assert_eq!(shared.len(), curve.length);
+            let mut other = y.clone();
+            other[curve.length - 1] ^= 1;
+            assert!(key.agree(curve.name, &x, &other).is_none());
+            let zeros = vec![0; curve.length];
+            assert!(key.agree(curve.name, &zeros, &zeros).is_none());
+            assert!(key.agree(curve.name, &x, &[]).is_none());
+            assert!(
+                key.agree(curve.name, &x[1..], &[&y[..], &[0]].concat())
+                    .is_none()
+            );
+            assert!(key.agree("P-224", &x, &y).is_none());
+        }
     }
 }

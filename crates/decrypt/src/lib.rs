@@ -6,7 +6,6 @@
 //!                 (JWE, PKCS#7)                                          (secret)           all of it at its end
 //! ```
 
-mod der;
 mod file;
 mod jwe;
 mod key;

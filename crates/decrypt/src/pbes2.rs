@@ -2,19 +2,20 @@
 
 use std::num::NonZeroU32;
 
-use aes::cipher::{BlockCipherDecrypt, KeyInit, consts::U16};
-use aes::{Aes128, Aes192, Aes256, Block};
-use ring::pbkdf2::{
-    Algorithm, PBKDF2_HMAC_SHA1, PBKDF2_HMAC_SHA256, PBKDF2_HMAC_SHA384, PBKDF2_HMAC_SHA512, derive,
+use aws_lc_rs::cipher::{
+    self, AES_128, AES_192, AES_256, DecryptionContext, PaddedBlockDecryptingKey, UnboundCipherKey,
 };
+use aws_lc_rs::iv::FixedLength;
+use aws_lc_rs::pbkdf2::{
+    self, PBKDF2_HMAC_SHA1, PBKDF2_HMAC_SHA256, PBKDF2_HMAC_SHA384, PBKDF2_HMAC_SHA512,
+};
+use orlop_der::{INTEGER, Malformed, OCTETS, OID, Reader, SEQUENCE, only};
 use zeroize::Zeroizing;
 
 use crate::KeyError;
-use crate::der::{INTEGER, OBJECT, OCTETS, SEQUENCE, Values};
 
 /// More often hashes nobody, and it would take many seconds.
 const MOST_ROUNDS: u32 = 5_000_000;
-const BLOCK: usize = 16;
 
 /// 1.2.840.113549.1.5.13 and .12
 const PBES2: &[u8] = &[0x2a, 0x86, 0x48, 0x86, 0xf7, 0x0d, 0x01, 0x05, 0x0d];
@@ -27,12 +28,13 @@ const HMAC: [u8; 7] = [0x2a, 0x86, 0x48, 0x86, 0xf7, 0x0d, 0x02];
 const AES: [u8; 8] = [0x60, 0x86, 0x48, 0x01, 0x65, 0x03, 0x04, 0x01];
 
 struct Locked<'a> {
-    hash: Algorithm,
+    hash: pbkdf2::Algorithm,
     salt: &'a [u8],
     rounds: NonZeroU32,
+    cipher: &'static cipher::Algorithm,
     /// Bytes of the key.
     length: usize,
-    start: [u8; BLOCK],
+    start: [u8; 16],
     bytes: &'a [u8],
 }
 
@@ -40,75 +42,66 @@ struct Locked<'a> {
 pub(crate) fn open(der: &[u8], passphrase: Option<&[u8]>) -> Result<Zeroizing<Vec<u8>>, KeyError> {
     let locked = Locked::parse(der)?;
     let passphrase = passphrase.ok_or(KeyError::NoPassphrase)?;
-    let mut key = Zeroizing::new(vec![0; locked.length]);
-    derive(
-        locked.hash,
-        locked.rounds,
-        locked.salt,
-        passphrase,
-        &mut key,
-    );
-    let opened = match locked.length {
-        16 => locked.decrypt::<Aes128>(&key),
-        24 => locked.decrypt::<Aes192>(&key),
-        _ => locked.decrypt::<Aes256>(&key),
-    };
+    let opened = locked.decrypt(passphrase);
     opened
-        .filter(|opened| is_key(opened))
+        .filter(|opened| is_key(opened).is_ok())
         .ok_or(KeyError::WrongPassphrase)
 }
 
 /// Whether it is what PKCS#8 begins with, and nothing behind it: by chance it is that once in millions.
-fn is_key(der: &[u8]) -> bool {
-    let mut top = Values(der);
-    let info = top.expect(SEQUENCE).filter(|_| top.is_empty());
-    info.is_some_and(|info| {
-        let mut info = Values(info);
-        matches!(info.expect(INTEGER), Some([0 | 1])) && info.expect(SEQUENCE).is_some()
-    })
+fn is_key(der: &[u8]) -> Result<(), Malformed> {
+    let mut info = only(der, SEQUENCE)?.values();
+    match info.expect(INTEGER)?.content {
+        [0 | 1] => info.expect(SEQUENCE).map(drop),
+        _ => Err(Malformed),
+    }
+}
+
+impl From<Malformed> for KeyError {
+    fn from(_: Malformed) -> Self {
+        Self::Pem
+    }
 }
 
 impl<'a> Locked<'a> {
     fn parse(der: &'a [u8]) -> Result<Self, KeyError> {
         let unsupported = |how: &str| KeyError::Protection(how.to_owned());
-        let mut top = Values(der);
-        let mut info = Values(top.expect(SEQUENCE).ok_or(KeyError::Pem)?);
-        let mut scheme = Values(info.expect(SEQUENCE).ok_or(KeyError::Pem)?);
-        let bytes = info.expect(OCTETS).ok_or(KeyError::Pem)?;
-        if scheme.expect(OBJECT).ok_or(KeyError::Pem)? != PBES2 {
+        let mut info = Reader::new(der).expect(SEQUENCE)?.values();
+        let mut scheme = info.expect(SEQUENCE)?.values();
+        let bytes = info.expect(OCTETS)?.content;
+        if scheme.expect(OID)?.content != PBES2 {
             return Err(unsupported("in the format of PKCS#5 v1.5 or PKCS#12"));
         }
-        let mut both = Values(scheme.expect(SEQUENCE).ok_or(KeyError::Pem)?);
-        let mut kdf = Values(both.expect(SEQUENCE).ok_or(KeyError::Pem)?);
-        let mut cipher = Values(both.expect(SEQUENCE).ok_or(KeyError::Pem)?);
-        match kdf.expect(OBJECT).ok_or(KeyError::Pem)? {
+        let mut both = scheme.expect(SEQUENCE)?.values();
+        let mut kdf = both.expect(SEQUENCE)?.values();
+        let mut cipher = both.expect(SEQUENCE)?.values();
+        match kdf.expect(OID)?.content {
             PBKDF2 => {}
             SCRYPT => return Err(unsupported("with scrypt")),
             _ => return Err(unsupported("with a key derivation other than PBKDF2")),
         }
-        let mut kdf = Values(kdf.expect(SEQUENCE).ok_or(KeyError::Pem)?);
-        let salt = kdf.expect(OCTETS).ok_or(KeyError::Pem)?;
-        let rounds = number(kdf.expect(INTEGER).ok_or(KeyError::Pem)?);
+        let mut kdf = kdf.expect(SEQUENCE)?.values();
+        let salt = kdf.expect(OCTETS)?.content;
+        let rounds = number(kdf.expect(INTEGER)?.content);
         let rounds = rounds.filter(|rounds| rounds.get() <= MOST_ROUNDS);
         let rounds = rounds.ok_or_else(|| unsupported("with too many iterations"))?;
-        let length = match cipher.expect(OBJECT).and_then(|it| it.strip_prefix(&AES)) {
-            Some([2]) => 16,
-            Some([22]) => 24,
-            Some([42]) => 32,
+        let (length, algorithm) = match cipher.expect(OID)?.content.strip_prefix(&AES) {
+            Some([2]) => (16, &AES_128),
+            Some([22]) => (24, &AES_192),
+            Some([42]) => (32, &AES_256),
             _ => return Err(unsupported("with a cipher other than AES-CBC")),
         };
-        let start = cipher.expect(OCTETS).and_then(|it| it.try_into().ok());
-        let start = start.ok_or(KeyError::Pem)?;
+        let start = cipher.expect(OCTETS)?.content;
+        let start = start.try_into().map_err(|_| KeyError::Pem)?;
         let mut hash = PBKDF2_HMAC_SHA1;
-        while let Some(value) = kdf.next() {
+        while !kdf.is_empty() {
+            let value = kdf.read()?;
             match value.tag {
                 // How long the key is, which its cipher says as well.
-                INTEGER if number(value.bytes).is_some_and(|it| it.get() as usize == length) => {}
+                INTEGER if number(value.content).is_some_and(|it| it.get() as usize == length) => {}
                 SEQUENCE => {
-                    hash = match Values(value.bytes)
-                        .expect(OBJECT)
-                        .and_then(|it| it.strip_prefix(&HMAC))
-                    {
+                    let name = value.values().expect(OID)?.content;
+                    hash = match name.strip_prefix(&HMAC) {
                         Some([7]) => PBKDF2_HMAC_SHA1,
                         Some([9]) => PBKDF2_HMAC_SHA256,
                         Some([10]) => PBKDF2_HMAC_SHA384,
@@ -127,33 +120,24 @@ impl<'a> Locked<'a> {
             hash,
             salt,
             rounds,
+            cipher: algorithm,
             length,
             start,
             bytes,
         })
     }
 
-    /// AES-CBC, and what fills up its last block.
-    fn decrypt<C: KeyInit + BlockCipherDecrypt<BlockSize = U16>>(
-        &self,
-        key: &[u8],
-    ) -> Option<Zeroizing<Vec<u8>>> {
-        let cipher = C::new_from_slice(key).ok()?;
-        let mut opened = Zeroizing::new(Vec::with_capacity(self.bytes.len()));
-        let mut before = self.start;
-        for piece in self.bytes.chunks(BLOCK) {
-            let piece: [u8; BLOCK] = piece.try_into().ok()?;
-            let mut block = Block::from(piece);
-            cipher.decrypt_block(&mut block);
-            opened.extend(block.iter().zip(before).map(|(byte, mask)| byte ^ mask));
-            before = piece;
-        }
-        let count = *opened.last()?;
-        let length = opened.len().checked_sub(count.into())?;
-        let is_good = (1..=BLOCK).contains(&count.into())
-            && opened.get(length..)?.iter().all(|byte| *byte == count);
+    /// Nothing if the last block is not filled up as PKCS#7 has it.
+    fn decrypt(&self, passphrase: &[u8]) -> Option<Zeroizing<Vec<u8>>> {
+        let mut key = Zeroizing::new(vec![0; self.length]);
+        pbkdf2::derive(self.hash, self.rounds, self.salt, passphrase, &mut key);
+        let key = UnboundCipherKey::new(self.cipher, &key).ok()?;
+        let key = PaddedBlockDecryptingKey::cbc_pkcs7(key).ok()?;
+        let start = DecryptionContext::Iv128(FixedLength::from(self.start));
+        let mut opened = Zeroizing::new(self.bytes.to_vec());
+        let length = key.decrypt(&mut opened, start).ok()?.len();
         opened.truncate(length);
-        is_good.then_some(opened)
+        Some(opened)
     }
 }
 

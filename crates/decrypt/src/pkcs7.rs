@@ -1,27 +1,22 @@
 //! A key that is wrapped as PKCS#7 (CMS, RFC 5652): enveloped data, the key by RSA, the content by AES.
 
-use ring::aead::{AES_128_GCM, AES_256_GCM, Aad, Algorithm, LessSafeKey, Nonce, UnboundKey};
+use aws_lc_rs::aead::{AES_128_GCM, AES_256_GCM, Aad, Algorithm, LessSafeKey, Nonce, UnboundKey};
+use orlop_der::{INTEGER, Malformed, OCTETS, OID, Reader, SEQUENCE, SET, explicit, implicit};
 use zeroize::Zeroizing;
 
-use crate::der::{INTEGER, OBJECT, OCTETS, SEQUENCE, SET, Values};
 use crate::key::Padding;
 use crate::wrapped::Budget;
 use crate::{PrivateKey, Refused};
 
-const MALFORMED: Refused = Refused::Malformed("PKCS#7");
 const MOST_RECIPIENTS: usize = 64;
 
 /// 1.2.840.113549.1.7.3
 const ENVELOPED: &[u8] = &[0x2a, 0x86, 0x48, 0x86, 0xf7, 0x0d, 0x01, 0x07, 0x03];
 /// 1.2.840.113549.1.1.1
-const RSA: &[u8] = &[0x2a, 0x86, 0x48, 0x86, 0xf7, 0x0d, 0x01, 0x01, 0x01];
+pub(crate) const RSA: &[u8] = &[0x2a, 0x86, 0x48, 0x86, 0xf7, 0x0d, 0x01, 0x01, 0x01];
 /// 2.16.840.1.101.3.4.1.6 and .46
 const AES128_GCM: &[u8] = &[0x60, 0x86, 0x48, 0x01, 0x65, 0x03, 0x04, 0x01, 0x06];
 const AES256_GCM: &[u8] = &[0x60, 0x86, 0x48, 0x01, 0x65, 0x03, 0x04, 0x01, 0x2e];
-/// Context-specific tags: constructed 0, primitive 0 and 4.
-const EXPLICIT: u8 = 0xa0;
-const IMPLICIT: u8 = 0x80;
-const NONCE: u8 = 0x84;
 /// In which the library that skopeo has puts the sequence of the cipher's parameters.
 const WRAPPER: u8 = 0x10;
 
@@ -43,11 +38,15 @@ pub(crate) fn open(
     for wrapped in &enveloped.wrapped {
         for key in keys {
             budget.spend()?;
-            let Some(content_key) = key.unwrap_rsa(Padding::Pkcs1, wrapped) else {
+            if !key.is_rsa() {
                 continue;
-            };
-            // Another's key may seem to fit: then the content does not.
-            if let Some(opened) = decrypt(&enveloped, &content_key) {
+            }
+            let length = enveloped.algorithm.key_len();
+            let content_key = key.unwrap_rsa(Padding::Pkcs1, wrapped);
+            // A wrong padding takes as long as a wrong key, and ends like one (RFC 3218, 2.3.2).
+            let content_key = content_key.filter(|key| key.len() == length);
+            let content_key = content_key.or_else(|| random(length));
+            if let Some(opened) = content_key.and_then(|key| decrypt(&enveloped, &key)) {
                 return Ok(Some(opened));
             }
         }
@@ -55,80 +54,92 @@ pub(crate) fn open(
     Ok(None)
 }
 
-fn parse(bytes: &[u8]) -> Result<Enveloped<'_>, Refused> {
-    let mut top = Values(bytes);
-    let mut info = Values(top.expect(SEQUENCE).ok_or(MALFORMED)?);
-    if info.expect(OBJECT) != Some(ENVELOPED) {
-        return Err(Refused::Unsupported(
-            "PKCS#7 that is not enveloped data".to_owned(),
-        ));
+fn random(length: usize) -> Option<Zeroizing<Vec<u8>>> {
+    let mut key = Zeroizing::new(vec![0; length]);
+    aws_lc_rs::rand::fill(&mut key).ok()?;
+    Some(key)
+}
+
+/// What keeps a message from being read.
+enum Unread {
+    Malformed,
+    Refused(Refused),
+}
+
+impl From<Malformed> for Unread {
+    fn from(_: Malformed) -> Self {
+        Self::Malformed
     }
-    let mut explicit = Values(info.expect(EXPLICIT).ok_or(MALFORMED)?);
-    let mut data = Values(explicit.expect(SEQUENCE).ok_or(MALFORMED)?);
-    data.expect(INTEGER).ok_or(MALFORMED)?;
-    let mut recipients = Values(data.expect(SET).ok_or(MALFORMED)?);
+}
+
+fn unsupported(what: &str) -> Unread {
+    Unread::Refused(Refused::Unsupported(format!("PKCS#7 {what}")))
+}
+
+fn parse(bytes: &[u8]) -> Result<Enveloped<'_>, Refused> {
+    read(bytes).map_err(|unread| match unread {
+        Unread::Malformed => Refused::Malformed("PKCS#7"),
+        Unread::Refused(refused) => refused,
+    })
+}
+
+fn read(bytes: &[u8]) -> Result<Enveloped<'_>, Unread> {
+    let mut info = Reader::new(bytes).expect(SEQUENCE)?.values();
+    if info.expect(OID)?.content != ENVELOPED {
+        return Err(unsupported("that is not enveloped data"));
+    }
+    let mut data = info.expect(explicit(0))?.values();
+    let mut data = data.expect(SEQUENCE)?.values();
+    data.expect(INTEGER)?;
+    let mut recipients = data.expect(SET)?.values();
     let mut wrapped = Vec::new();
     while !recipients.is_empty() {
         if wrapped.len() == MOST_RECIPIENTS {
-            return Err(Refused::TooMany);
+            return Err(Unread::Refused(Refused::TooMany));
         }
-        let mut recipient = Values(recipients.expect(SEQUENCE).ok_or(MALFORMED)?);
-        recipient.expect(INTEGER).ok_or(MALFORMED)?;
+        let mut recipient = recipients.expect(SEQUENCE)?.values();
+        recipient.expect(INTEGER)?;
         // By the name of the issuer and a number, or by the key's identifier.
-        recipient.next().ok_or(MALFORMED)?;
-        let mut algorithm = Values(recipient.expect(SEQUENCE).ok_or(MALFORMED)?);
-        if algorithm.expect(OBJECT) != Some(RSA) {
-            return Err(Refused::Unsupported(
-                "PKCS#7 with a key other than RSA".to_owned(),
-            ));
+        recipient.read()?;
+        let mut algorithm = recipient.expect(SEQUENCE)?.values();
+        if algorithm.expect(OID)?.content != RSA {
+            return Err(unsupported("with a key other than RSA"));
         }
-        wrapped.push(recipient.expect(OCTETS).ok_or(MALFORMED)?);
+        wrapped.push(recipient.expect(OCTETS)?.content);
     }
-    let mut content = Values(data.expect(SEQUENCE).ok_or(MALFORMED)?);
-    content.expect(OBJECT).ok_or(MALFORMED)?;
-    let mut algorithm = Values(content.expect(SEQUENCE).ok_or(MALFORMED)?);
-    let name = algorithm.expect(OBJECT).ok_or(MALFORMED)?;
-    let (algorithm, nonce) = match name {
-        AES128_GCM | AES256_GCM => {
-            let mut parameters = parameters(algorithm).ok_or(MALFORMED)?;
-            let nonce = parameters
-                .next()
-                .filter(|it| [OCTETS, NONCE].contains(&it.tag));
-            let kind = if name == AES128_GCM {
-                &AES_128_GCM
-            } else {
-                &AES_256_GCM
-            };
-            (kind, nonce.ok_or(MALFORMED)?.bytes)
-        }
-        _ => {
-            return Err(Refused::Unsupported(
-                "PKCS#7 with a cipher other than AES-GCM".to_owned(),
-            ));
-        }
+    let mut content = data.expect(SEQUENCE)?.values();
+    content.expect(OID)?;
+    let mut cipher = content.expect(SEQUENCE)?.values();
+    let algorithm = match cipher.expect(OID)?.content {
+        AES128_GCM => &AES_128_GCM,
+        AES256_GCM => &AES_256_GCM,
+        _ => return Err(unsupported("with a cipher other than AES-GCM")),
     };
-    let content = content.next().ok_or(MALFORMED)?;
-    let content = match content.tag {
-        IMPLICIT => content.bytes,
+    let parameters = cipher.read()?;
+    let parameters = match parameters.tag {
+        SEQUENCE => parameters,
+        WRAPPER => parameters.values().expect(SEQUENCE)?,
+        _ => return Err(Unread::Malformed),
+    };
+    let nonce = parameters.values().read()?;
+    if ![OCTETS, implicit(4)].contains(&nonce.tag) {
+        return Err(Unread::Malformed);
+    }
+    let content = content.read()?;
+    let content = if content.tag == implicit(0) {
+        content.content
+    } else if content.tag == explicit(0) {
         // As octets within.
-        EXPLICIT => Values(content.bytes).expect(OCTETS).ok_or(MALFORMED)?,
-        _ => return Err(MALFORMED),
+        content.values().expect(OCTETS)?.content
+    } else {
+        return Err(Unread::Malformed);
     };
     Ok(Enveloped {
         wrapped,
         algorithm,
-        nonce,
+        nonce: nonce.content,
         content,
     })
-}
-
-fn parameters(mut algorithm: Values<'_>) -> Option<Values<'_>> {
-    let value = algorithm.next()?;
-    match value.tag {
-        SEQUENCE => Some(Values(value.bytes)),
-        WRAPPER => Values(value.bytes).expect(SEQUENCE).map(Values),
-        _ => None,
-    }
 }
 
 fn decrypt(enveloped: &Enveloped<'_>, key: &[u8]) -> Option<Zeroizing<Vec<u8>>> {

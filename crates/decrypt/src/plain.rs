@@ -2,19 +2,27 @@
 
 use std::io::{self, Read};
 
-use aes::Aes256;
-use ctr::Ctr128BE;
-use ctr::cipher::{KeyIvInit as _, StreamCipher as _};
-use ring::hmac;
-use subtle::ConstantTimeEq as _;
+use aws_lc_rs::cipher::{AES_256, DecryptionContext, StreamingDecryptingKey, UnboundCipherKey};
+use aws_lc_rs::constant_time::verify_slices_are_equal;
+use aws_lc_rs::error::Unspecified;
+use aws_lc_rs::hmac;
+use aws_lc_rs::iv::FixedLength;
+use zeroize::Zeroizing;
 
 use crate::Options;
+
+/// Bytes that are decrypted at once.
+const MOST_AT_ONCE: usize = 1 << 20;
+/// A block of AES, by which the library wants more room than it fills.
+const BLOCK: usize = 16;
 
 /// Decrypts what is read. That all of it is right is known at its end alone: an error there means that nothing
 /// which came before may be used.
 pub struct Plain<R> {
     input: R,
-    cipher: Ctr128BE<Aes256>,
+    /// Nothing if the library could not make it.
+    cipher: Result<StreamingDecryptingKey, Unspecified>,
+    plain: Zeroizing<Vec<u8>>,
     verifier: Option<hmac::Context>,
     expected: [u8; 32],
 }
@@ -25,7 +33,11 @@ impl<R> Plain<R> {
         let key = hmac::Key::new(hmac::HMAC_SHA256, &*options.key);
         Self {
             input,
-            cipher: Ctr128BE::new((&*options.key).into(), (&options.nonce).into()),
+            cipher: UnboundCipherKey::new(&AES_256, &*options.key).and_then(|key| {
+                let start = DecryptionContext::Iv128(FixedLength::from(options.nonce));
+                StreamingDecryptingKey::ctr(key, start)
+            }),
+            plain: Zeroizing::default(),
             verifier: Some(hmac::Context::with_key(&key)),
             expected: options.hmac,
         }
@@ -37,7 +49,8 @@ impl<R: Read> Read for Plain<R> {
         if into.is_empty() {
             return Ok(0);
         }
-        let read = self.input.read(into)?;
+        let most = into.len().min(MOST_AT_ONCE);
+        let read = self.input.read(&mut into[..most])?;
         let bytes = into.get_mut(..read).unwrap_or_default();
         if bytes.is_empty() {
             return self.verify().map(|()| 0);
@@ -45,9 +58,13 @@ impl<R: Read> Read for Plain<R> {
         if let Some(verifier) = &mut self.verifier {
             verifier.update(bytes);
         }
-        let applied = self.cipher.try_apply_keystream(bytes);
-        applied
-            .map_err(|_| io::Error::other("an encrypted layer is longer than its cipher allows"))?;
+        let failed = |Unspecified| io::Error::other("cannot decrypt an encrypted layer");
+        let cipher = self.cipher.as_mut().map_err(|error| failed(*error))?;
+        if self.plain.len() < read + BLOCK {
+            self.plain.resize(read + BLOCK, 0);
+        }
+        let plain = cipher.update(bytes, &mut self.plain).map_err(failed)?;
+        bytes.copy_from_slice(plain.written());
         Ok(read)
     }
 }
@@ -60,7 +77,7 @@ impl<R> Plain<R> {
         };
         let wrong = "its HMAC is wrong: the content was modified, or does not belong to this key";
         let signed = verifier.sign();
-        if bool::from(signed.as_ref().ct_eq(&self.expected)) {
+        if verify_slices_are_equal(signed.as_ref(), &self.expected).is_ok() {
             Ok(())
         } else {
             Err(io::Error::new(io::ErrorKind::InvalidData, wrong))

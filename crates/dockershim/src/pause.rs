@@ -6,11 +6,11 @@
 
 use std::time::{Duration, Instant};
 
+use aws_lc_rs::digest::{SHA256, digest};
 use bytes::Bytes;
 use orlop_hex::encode as hex;
 use orlop_image::ForeignImage;
 use serde_json::json;
-use sha2::{Digest as _, Sha256};
 
 use crate::docker::types::{CreateBody, Image as Found};
 use crate::docker::{DockerError, Reply};
@@ -225,11 +225,11 @@ fn archive(program: &[u8], goarch: &str) -> Bytes {
         "architecture": goarch,
         "os": "linux",
         "config": { "Entrypoint": ["/pause"], "WorkingDir": "/" },
-        "rootfs": { "type": "layers", "diff_ids": [format!("sha256:{}", hex(&Sha256::digest(&layer)))] },
+        "rootfs": { "type": "layers", "diff_ids": [format!("sha256:{}", sha256(&layer))] },
         "history": [{ "created_by": "orlop" }],
     })
     .to_string();
-    let name = format!("{}.json", hex(&Sha256::digest(config.as_bytes())));
+    let name = format!("{}.json", sha256(config.as_bytes()));
     let manifest = json!([{ "Config": name, "RepoTags": [BUILT_IN], "Layers": ["layer.tar"] }]);
     let manifest = manifest.to_string();
     tar_of(&[
@@ -238,6 +238,10 @@ fn archive(program: &[u8], goarch: &str) -> Bytes {
         ("manifest.json", manifest.as_bytes(), 0o644),
     ])
     .into()
+}
+
+fn sha256(bytes: &[u8]) -> String {
+    hex(digest(&SHA256, bytes).as_ref())
 }
 
 fn tar_of(files: &[(&str, &[u8], u32)]) -> Vec<u8> {

@@ -5,7 +5,7 @@ use std::str::FromStr;
 
 use rustls::SupportedProtocolVersion;
 use rustls::crypto::CryptoProvider;
-use rustls::crypto::ring::{cipher_suite as known, default_provider};
+use rustls::crypto::aws_lc_rs::{cipher_suite as known, default_provider};
 use rustls::version::{TLS12, TLS13};
 use rustls::{SupportedCipherSuite, SupportedCipherSuite::Tls13};
 

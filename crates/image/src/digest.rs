@@ -4,8 +4,8 @@ use std::fmt;
 use std::io;
 use std::str::FromStr;
 
+use aws_lc_rs::digest::{Context, SHA256, SHA512};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
-use sha2::Digest as _;
 
 /// A content digest, written `sha256:<64 hex digits>` or `sha512:<128 hex digits>`.
 ///
@@ -38,12 +38,16 @@ impl Digest {
 
     /// The SHA-256 digest of these bytes.
     pub fn of(bytes: &[u8]) -> Self {
-        Self(Value::Sha256(sha2::Sha256::digest(bytes).into()))
+        let mut hasher = Hasher::like(None);
+        hasher.update(bytes);
+        hasher.finish()
     }
 
     /// The SHA-512 digest of these bytes.
     pub fn sha512_of(bytes: &[u8]) -> Self {
-        Self(Value::Sha512(sha2::Sha512::digest(bytes).into()))
+        let mut hasher = Hasher::Sha512(Context::new(&SHA512));
+        hasher.update(bytes);
+        hasher.finish()
     }
 
     /// What these bytes have by the algorithm of this digest: the same, or they are others.
@@ -138,32 +142,37 @@ impl<'de> Deserialize<'de> for Digest {
 /// Hashes a stream as it goes by.
 #[derive(Clone)]
 pub(crate) enum Hasher {
-    Sha256(sha2::Sha256),
-    Sha512(sha2::Sha512),
+    Sha256(Context),
+    Sha512(Context),
 }
 
 impl Hasher {
     /// One whose result can be compared with `expected`.
     pub(crate) fn like(expected: Option<&Digest>) -> Self {
         match expected.map(|digest| digest.0) {
-            None | Some(Value::Sha256(_)) => Self::Sha256(sha2::Sha256::default()),
-            Some(Value::Sha512(_)) => Self::Sha512(sha2::Sha512::default()),
+            None | Some(Value::Sha256(_)) => Self::Sha256(Context::new(&SHA256)),
+            Some(Value::Sha512(_)) => Self::Sha512(Context::new(&SHA512)),
         }
     }
 
     pub(crate) fn update(&mut self, bytes: &[u8]) {
-        match self {
-            Self::Sha256(hasher) => hasher.update(bytes),
-            Self::Sha512(hasher) => hasher.update(bytes),
-        }
+        let (Self::Sha256(hasher) | Self::Sha512(hasher)) = self;
+        hasher.update(bytes);
     }
 
     pub(crate) fn finish(self) -> Digest {
         Digest(match self {
-            Self::Sha256(hasher) => Value::Sha256(hasher.finalize().into()),
-            Self::Sha512(hasher) => Value::Sha512(hasher.finalize().into()),
+            Self::Sha256(hasher) => Value::Sha256(bytes(hasher)),
+            Self::Sha512(hasher) => Value::Sha512(bytes(hasher)),
         })
     }
+}
+
+/// The digest, of as many bytes as its algorithm has.
+fn bytes<const N: usize>(hasher: Context) -> [u8; N] {
+    let mut bytes = [0; N];
+    bytes.copy_from_slice(hasher.finish().as_ref());
+    bytes
 }
 
 impl io::Write for Hasher {

@@ -4,7 +4,7 @@ use std::fmt;
 use std::num::ParseIntError;
 use std::str::FromStr;
 
-use sha2::{Digest as _, Sha256};
+use aws_lc_rs::digest::{SHA256, digest};
 
 use crate::pod::Container;
 
@@ -64,7 +64,7 @@ pub fn fnv64a(bytes: &[u8]) -> u64 {
 
 /// SHA-256 in hexadecimal digits.
 pub fn sha256(bytes: &[u8]) -> String {
-    orlop_hex::encode(&Sha256::digest(bytes))
+    orlop_hex::encode(digest(&SHA256, bytes).as_ref())
 }
 
 #[cfg(test)]

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use sha2::{Digest as _, Sha256};
+use aws_lc_rs::digest::{SHA256, digest};
 
 /// A digest as stores have it in paths: the algorithm, and nothing but hexadecimal digits.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -31,7 +31,7 @@ impl Digest {
 
     /// The SHA-256 of bytes.
     pub(crate) fn of(bytes: &[u8]) -> Self {
-        let digits = orlop_hex::encode(&Sha256::digest(bytes));
+        let digits = orlop_hex::encode(digest(&SHA256, bytes).as_ref());
         Self {
             text: format!("sha256:{digits}"),
             colon: "sha256".len(),

@@ -2,7 +2,7 @@
 
 use std::fmt::{self, Write as _};
 
-use ring::digest::{SHA1_FOR_LEGACY_USE_ONLY, digest};
+use aws_lc_rs::digest::{SHA1_FOR_LEGACY_USE_ONLY, digest};
 
 use crate::Error;
 use crate::reader::Reader;

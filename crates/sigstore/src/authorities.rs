@@ -2,10 +2,11 @@
 
 use rustls_pki_types::pem::PemObject;
 use rustls_pki_types::{CertificateDer, SignatureVerificationAlgorithm, TrustAnchor, UnixTime};
-use sha2::{Digest as _, Sha256};
-use webpki::{EndEntityCert, ExtendedKeyUsageValidator, KeyPurposeId, KeyPurposeIdIter, ring};
+use webpki::aws_lc_rs as algorithms;
+use webpki::{EndEntityCert, ExtendedKeyUsageValidator, KeyPurposeId, KeyPurposeIdIter};
 
 use crate::certificate::{CODE_SIGNING, TIME_STAMPING};
+use crate::hash::sha256;
 use crate::{Certificate, Refusal, der, time};
 
 /// More authorities than anybody trusts for one purpose.
@@ -15,14 +16,14 @@ pub(crate) const MAX_CHAIN: usize = 4;
 
 /// How authorities sign.
 pub(crate) const ALGORITHMS: [&dyn SignatureVerificationAlgorithm; 8] = [
-    ring::ECDSA_P256_SHA256,
-    ring::ECDSA_P256_SHA384,
-    ring::ECDSA_P384_SHA256,
-    ring::ECDSA_P384_SHA384,
-    ring::ED25519,
-    ring::RSA_PKCS1_2048_8192_SHA256,
-    ring::RSA_PKCS1_2048_8192_SHA384,
-    ring::RSA_PKCS1_2048_8192_SHA512,
+    algorithms::ECDSA_P256_SHA256,
+    algorithms::ECDSA_P256_SHA384,
+    algorithms::ECDSA_P384_SHA256,
+    algorithms::ECDSA_P384_SHA384,
+    algorithms::ED25519,
+    algorithms::RSA_PKCS1_2048_8192_SHA256,
+    algorithms::RSA_PKCS1_2048_8192_SHA384,
+    algorithms::RSA_PKCS1_2048_8192_SHA512,
 ];
 
 /// Who makes certificates that are accepted.
@@ -149,7 +150,7 @@ impl Authorities {
             Some(issuer) => issuer.subject_public_key_info().to_vec(),
             None => der::write(der::SEQUENCE, &path.anchor().subject_public_key_info),
         };
-        Ok(Sha256::digest(&spki).into())
+        Ok(sha256(&[&spki]))
     }
 }
 

@@ -3,8 +3,8 @@
 use rustls_pki_types::pem::PemObject;
 use rustls_pki_types::{CertificateDer, SubjectPublicKeyInfoDer};
 use serde::Deserialize;
-use sha2::{Digest as _, Sha256, Sha384, Sha512};
 
+use crate::hash::{SHA256, SHA384, SHA512, digest};
 use crate::text::{Base64, Hex};
 use crate::{Certificate, Refusal};
 
@@ -93,9 +93,9 @@ fn data(hash: &Hash, bytes: &[u8]) -> Result<(), Refusal> {
 
 fn is_of(algorithm: &str, hash: &[u8], bytes: &[u8]) -> Result<(), Refusal> {
     let is_same = match algorithm {
-        "sha256" | "SHA2_256" => hash == &Sha256::digest(bytes)[..],
-        "sha384" | "SHA2_384" => hash == &Sha384::digest(bytes)[..],
-        "sha512" | "SHA2_512" => hash == &Sha512::digest(bytes)[..],
+        "sha256" | "SHA2_256" => hash == digest(&SHA256, bytes).as_ref(),
+        "sha384" | "SHA2_384" => hash == digest(&SHA384, bytes).as_ref(),
+        "sha512" | "SHA2_512" => hash == digest(&SHA512, bytes).as_ref(),
         _ => false,
     };
     is_same.then_some(()).ok_or(Refusal::OtherEntry("artifact"))

@@ -111,8 +111,8 @@ fn read(der: &[u8]) -> Result<Certificate, Malformed> {
     // Serial number, algorithm, issuer, validity, subject, key.
     let [_, _, _, validity, _, key] = fields;
     let mut validity = validity.values();
-    certificate.from = time::parse(validity.next()?)?;
-    certificate.until = time::parse(validity.next()?)?;
+    certificate.from = time::parse(validity.read()?)?;
+    certificate.until = time::parse(validity.read()?)?;
     // It lies within these bytes.
     let start = key.whole.as_ptr().addr() - der.as_ptr().addr();
     certificate.key = start..start + key.whole.len();
@@ -213,7 +213,7 @@ fn names(value: &[u8], certificate: &mut Certificate) -> Result<(), Malformed> {
         if count > MAX_NAMES {
             return Err(Malformed);
         }
-        let value = names.next()?;
+        let value = names.read()?;
         // RFC 5280, 4.2.1.6. Names of hosts are compared where chains are.
         if value.tag == implicit(1) {
             certificate.emails.push(name(value.content)?);
@@ -238,7 +238,7 @@ fn without_scts(der: &[u8]) -> Result<Vec<u8>, Malformed> {
     let mut fields = certificate.expect(der::SEQUENCE)?.values();
     let mut kept = Vec::with_capacity(der.len());
     while !fields.is_empty() {
-        let field = fields.next()?;
+        let field = fields.read()?;
         if field.tag != explicit(3) {
             kept.extend_from_slice(field.whole);
             continue;

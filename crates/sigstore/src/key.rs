@@ -2,19 +2,19 @@
 
 use rustls_pki_types::pem::PemObject;
 use rustls_pki_types::{SignatureVerificationAlgorithm, SubjectPublicKeyInfoDer};
-use sha2::{Digest as _, Sha256};
-use webpki::{RawPublicKeyEntity, ring};
+use webpki::{RawPublicKeyEntity, aws_lc_rs as algorithms};
 
+use crate::hash::sha256;
 use crate::{authorities, der};
 
 /// How signers sign, by the kind of key. RSA and P-384 keys have been used in two ways.
 const ALGORITHMS: [&dyn SignatureVerificationAlgorithm; 6] = [
-    ring::ECDSA_P256_SHA256,
-    ring::ECDSA_P384_SHA256,
-    ring::ECDSA_P384_SHA384,
-    ring::ED25519,
-    ring::RSA_PKCS1_2048_8192_SHA256,
-    ring::RSA_PSS_2048_8192_SHA256_LEGACY_KEY,
+    algorithms::ECDSA_P256_SHA256,
+    algorithms::ECDSA_P384_SHA256,
+    algorithms::ECDSA_P384_SHA384,
+    algorithms::ED25519,
+    algorithms::RSA_PKCS1_2048_8192_SHA256,
+    algorithms::RSA_PSS_2048_8192_SHA256_LEGACY_KEY,
 ];
 
 /// The algorithm of an Ed25519 key (RFC 8410), as DER.
@@ -84,22 +84,18 @@ impl PublicKey {
 
     /// What logs are known by: the digest of their key (RFC 6962, 3.2).
     pub(crate) fn id(&self) -> [u8; 32] {
-        Sha256::digest(self.der()).into()
+        sha256(&[self.der()])
     }
 
     /// What a log with an Ed25519 key may be known by as well: by its name, too, as signers of notes are.
     pub(crate) fn named_id(&self, name: &str) -> Option<[u8; 32]> {
         let mut fields = der::only(self.der(), der::SEQUENCE).ok()?.values();
-        let algorithm = fields.next().ok()?;
-        let bits = fields.next().ok()?.content;
+        let algorithm = fields.read().ok()?;
+        let bits = fields.read().ok()?.content;
         // What comes first says how many bits of the last byte are unused: none.
         let key = bits.get(1..).filter(|_| algorithm.whole == ED25519)?;
-        let mut hash = Sha256::new();
-        hash.update(name.as_bytes());
-        // The byte says which kind of key it is.
-        hash.update(b"\n\x01");
-        hash.update(key);
-        Some(hash.finalize().into())
+        // The byte after the line says which kind of key it is.
+        Some(sha256(&[name.as_bytes(), b"\n\x01", key]))
     }
 
     fn entity(&self) -> Result<RawPublicKeyEntity<'_>, String> {

@@ -15,12 +15,12 @@ mod bundle;
 mod certificate;
 mod checkpoint;
 mod demand;
-mod der;
 mod detached;
 mod entry;
 mod envelope;
 #[doc(hidden)]
 pub mod fuzzing;
+mod hash;
 mod identity;
 mod key;
 mod pattern;
@@ -35,6 +35,8 @@ mod timestamp;
 
 #[cfg(test)]
 mod tests;
+
+use orlop_der as der;
 
 pub use authorities::Authorities;
 pub use bundle::{Bundle, Content, MEDIA_TYPE};

@@ -1,6 +1,6 @@
 //! Proofs that an entry is in a log: its place in the log's tree (RFC 9162, 2.1.3).
 
-use sha2::{Digest as _, Sha256};
+use crate::hash::sha256;
 
 /// More than a tree of any size has.
 pub(crate) const MAX_HASHES: usize = 64;
@@ -50,18 +50,11 @@ impl Proof {
 }
 
 fn leaf(entry: &[u8]) -> [u8; 32] {
-    let mut hash = Sha256::new();
-    hash.update([0]);
-    hash.update(entry);
-    hash.finalize().into()
+    sha256(&[&[0], entry])
 }
 
 fn node(left: &[u8], right: &[u8]) -> [u8; 32] {
-    let mut hash = Sha256::new();
-    hash.update([1]);
-    hash.update(left);
-    hash.update(right);
-    hash.finalize().into()
+    sha256(&[&[1], left, right])
 }
 
 #[cfg(test)]

@@ -1,8 +1,7 @@
 //! Timestamps by an authority (RFC 3161): that something was there at a time, in CMS (RFC 5652).
 
-use sha2::{Digest as _, Sha256, Sha384, Sha512};
-
 use crate::der::{self, Malformed, Reader, Value, explicit};
+use crate::hash::{SHA256, SHA384, SHA512, digest};
 use crate::{Authorities, Certificate, Refusal, time};
 
 /// No timestamp is larger; with its certificates it has a few thousand bytes.
@@ -113,9 +112,9 @@ struct Hash<'a> {
 impl Hash<'_> {
     fn is_of(&self, bytes: &[u8]) -> bool {
         match self.kind {
-            1 => self.value == &Sha256::digest(bytes)[..],
-            2 => self.value == &Sha384::digest(bytes)[..],
-            3 => self.value == &Sha512::digest(bytes)[..],
+            1 => self.value == digest(&SHA256, bytes).as_ref(),
+            2 => self.value == digest(&SHA384, bytes).as_ref(),
+            3 => self.value == digest(&SHA512, bytes).as_ref(),
             _ => false,
         }
     }
@@ -193,7 +192,7 @@ fn tst_info(bytes: &[u8]) -> Result<(Hash<'_>, i64), Malformed> {
     let at = time::parse_fraction(info.expect(der::GENERALIZED_TIME)?)?;
     // How exact it is, and what else there may be, changes nothing of that; but a part that must be understood does.
     while !info.is_empty() {
-        if info.next()?.tag == explicit(1) {
+        if info.read()?.tag == explicit(1) {
             return Err(Malformed);
         }
     }
@@ -204,7 +203,7 @@ fn signer(info: Value<'_>) -> Result<Signed<'_>, Malformed> {
     let mut info = info.values();
     info.expect(der::INTEGER)?;
     // Which certificate it is, is signed as well.
-    info.next()?;
+    info.read()?;
     let kind = algorithm(info.expect(der::SEQUENCE)?)?;
     let attributes = info.expect(explicit(0))?;
     info.expect(der::SEQUENCE)?;

@@ -111,7 +111,7 @@ async fn relay(acceptor: TlsAcceptor, stream: TcpStream, upstream: SocketAddr) {
 }
 
 fn settings(own: &Pair, clients: Option<&Path>) -> ServerConfig {
-    let provider = Arc::new(rustls::crypto::ring::default_provider());
+    let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
     let builder = ServerConfig::builder_with_provider(provider.clone())
         .with_safe_default_protocol_versions()
         .expect("TLS versions");

@@ -13,8 +13,8 @@ use std::ops::Range;
 use std::os::unix::fs::FileExt as _;
 use std::time::Instant;
 
+use aws_lc_rs::digest::{Context, SHA256};
 use orlop_toc::{Claim, Compression, Content, Digest, Index, Kind, Limits, Node, ROOT, Step, soci};
-use sha2::{Digest as _, Sha256};
 
 type Anything<T> = Result<T, Box<dyn Error>>;
 
@@ -136,12 +136,12 @@ fn content(
     file: &Node,
     opened: &mut BTreeMap<u32, Vec<u8>>,
 ) -> Anything<String> {
-    let mut hasher = Sha256::new();
+    let mut hasher = Context::new(&SHA256);
     for extent in index.extents(file, 0..file.size)? {
         let extent = extent?;
         let length = (extent.range.end - extent.range.start) as usize;
         match extent.content {
-            Content::Zeros => hasher.update(vec![0; length]),
+            Content::Zeros => hasher.update(&vec![0; length]),
             Content::Chunk { chunk, at } => {
                 if opened.len() == OPENED {
                     opened.clear();
@@ -154,5 +154,5 @@ fn content(
             }
         }
     }
-    Ok(orlop_hex::encode(&hasher.finalize()))
+    Ok(orlop_hex::encode(hasher.finish().as_ref()))
 }

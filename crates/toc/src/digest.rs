@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use sha2::{Digest as _, Sha256};
+use aws_lc_rs::digest::{Context, SHA256};
 
 /// The SHA-256 of some bytes, written `sha256:<64 hex digits>`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -11,7 +11,16 @@ pub struct Digest(pub(crate) [u8; 32]);
 impl Digest {
     /// The digest of these bytes.
     pub fn of(bytes: &[u8]) -> Self {
-        Self(Sha256::digest(bytes).into())
+        let mut hasher = Context::new(&SHA256);
+        hasher.update(bytes);
+        Self::finish(hasher)
+    }
+
+    /// The digest of what a hasher of SHA-256 was given.
+    pub(crate) fn finish(hasher: Context) -> Self {
+        let mut digest = [0; 32];
+        digest.copy_from_slice(hasher.finish().as_ref());
+        Self(digest)
     }
 
     /// The digest that a text names.

@@ -3,8 +3,8 @@
 use std::io::Read;
 use std::ops::Range;
 
+use aws_lc_rs::digest::{Context, SHA256};
 use flate2::bufread::MultiGzDecoder;
-use sha2::{Digest as _, Sha256};
 
 use crate::chunk::frames;
 use crate::claim::Digests;
@@ -137,11 +137,11 @@ fn zstd(fetched: &[u8], length: u64) -> Result<impl Read + '_> {
 }
 
 fn hash(mut from: impl Read) -> Result<Digest> {
-    let mut hasher = Sha256::new();
+    let mut hasher = Context::new(&SHA256);
     let mut buffer = vec![0; 64 << 10];
     loop {
         match from.read(&mut buffer).map_err(Error::Decompress)? {
-            0 => return Ok(Digest(hasher.finalize().into())),
+            0 => return Ok(Digest::finish(hasher)),
             read => hasher.update(&buffer[..read]),
         }
     }

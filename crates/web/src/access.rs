@@ -4,11 +4,11 @@
 use std::net::IpAddr;
 use std::path::PathBuf;
 
+use aws_lc_rs::constant_time::verify_slices_are_equal;
+use aws_lc_rs::digest::{Context, SHA256};
 use http::header::{COOKIE, HeaderName, HeaderValue, ORIGIN};
 use http::{HeaderMap, Uri};
 use orlop_door::{Host, Listener};
-use sha2::{Digest, Sha256};
-use subtle::ConstantTimeEq;
 
 /// No token is longer.
 const LONGEST_TOKEN: u64 = 4 << 10;
@@ -171,8 +171,10 @@ impl Access {
 
     /// What a cookie holds: it tells nothing of the token, and ends with the server or the token.
     fn session(&self, token: &[u8]) -> String {
-        let digest = Sha256::new().chain_update(self.key).chain_update(token);
-        orlop_hex::encode(&digest.finalize())
+        let mut digest = Context::new(&SHA256);
+        digest.update(&self.key);
+        digest.update(token);
+        orlop_hex::encode(digest.finish().as_ref())
     }
 
     /// An address cannot be made to lead elsewhere, as a name can.
@@ -189,7 +191,7 @@ impl Access {
 
 /// Takes as long wherever they differ.
 fn is_same(one: &[u8], other: &[u8]) -> bool {
-    one.ct_eq(other).into()
+    verify_slices_are_equal(one, other).is_ok()
 }
 
 #[cfg(test)]

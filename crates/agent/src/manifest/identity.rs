@@ -1,7 +1,7 @@
 //! What makes a pod out of a manifest the same pod as before.
 
+use aws_lc_rs::digest::{Context, SHA256};
 use serde_json::{Value, json};
-use sha2::{Digest, Sha256};
 
 /// What kind of source a pod came from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -75,18 +75,18 @@ pub(crate) fn identify(manifest: &mut Value, identity: Identity<'_>) {
 /// 128 bits in hexadecimal, as the kubelet's, which sums up a dump of Go structures and so cannot
 /// be had from anything but Go.
 fn sum(manifest: &Value, identity: Identity<'_>) -> String {
-    let mut hasher = Sha256::new();
+    let mut hasher = Context::new(&SHA256);
     // The keys of a JSON object are in order: the same manifest gives the same text.
-    hasher.update(manifest.to_string());
+    hasher.update(manifest.to_string().as_bytes());
     match identity.kind {
-        SourceKind::Http => hasher.update(format!("url:{}", identity.origin)),
+        SourceKind::Http => hasher.update(format!("url:{}", identity.origin).as_bytes()),
         SourceKind::File | SourceKind::Api => {
-            hasher.update(format!("host:{}", identity.node));
-            hasher.update(format!("file:{}", identity.origin));
+            hasher.update(format!("host:{}", identity.node).as_bytes());
+            hasher.update(format!("file:{}", identity.origin).as_bytes());
         }
     }
-    let sum = hasher.finalize();
-    orlop_hex::encode(&sum[..16])
+    let sum = hasher.finish();
+    orlop_hex::encode(&sum.as_ref()[..16])
 }
 
 #[cfg(test)]

@@ -5,9 +5,9 @@ use std::io;
 use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 
+use aws_lc_rs::digest::{SHA256, digest};
 use orlop_disk::Outlives;
 use serde::{Deserialize, Serialize};
-use sha2::{Digest, Sha256};
 
 use super::LARGEST_KEPT;
 
@@ -90,8 +90,8 @@ impl LastGood {
     }
 
     fn path(&self, origin: &str) -> PathBuf {
-        let sum = Sha256::digest(origin);
-        let name = orlop_hex::encode(&sum[..16]);
+        let sum = digest(&SHA256, origin.as_bytes());
+        let name = orlop_hex::encode(&sum.as_ref()[..16]);
         self.directory.join(name + ".json")
     }
 }

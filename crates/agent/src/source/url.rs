@@ -27,7 +27,8 @@ impl UrlSource {
     /// Prepares to ask; says what is wrong with the URL or the headers.
     pub(crate) fn new(url: &str, headers: &BTreeMap<String, Vec<String>>) -> Result<Self, String> {
         static PROVIDER: Once = Once::new();
-        PROVIDER.call_once(|| drop(rustls::crypto::ring::default_provider().install_default()));
+        PROVIDER
+            .call_once(|| drop(rustls::crypto::aws_lc_rs::default_provider().install_default()));
         let wrong = |why: String| format!("cannot use the manifest URL {url:?}: {why}");
         let url: Url = url.parse().map_err(|error| wrong(format!("{error}")))?;
         if !matches!(url.scheme(), "http" | "https") {

@@ -43,9 +43,10 @@ const MAY_USE: &[(&str, &[&str])] = &[
         ],
     ),
     ("openpgp", &[]),
-    ("decrypt", &[]),
+    ("decrypt", &["der"]),
+    ("der", &[]),
     ("toc", &["hex"]),
-    ("sigstore", &["hex"]),
+    ("sigstore", &["der", "hex"]),
     (
         "network",
         &[

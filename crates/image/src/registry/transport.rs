@@ -72,7 +72,8 @@ impl Transport {
     pub(crate) fn new(config: &Config) -> Self {
         static PROVIDER: Once = Once::new();
         // Another part of the process may have chosen one already; that one is good too.
-        PROVIDER.call_once(|| drop(rustls::crypto::ring::default_provider().install_default()));
+        PROVIDER
+            .call_once(|| drop(rustls::crypto::aws_lc_rs::default_provider().install_default()));
         Self {
             clients: Mutex::default(),
             connections: Connections::new(config.max_connections),

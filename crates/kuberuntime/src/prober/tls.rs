@@ -9,7 +9,7 @@ use rustls::ClientConfig;
 pub(super) fn config() -> Option<Arc<ClientConfig>> {
     static CONFIG: OnceLock<Option<Arc<ClientConfig>>> = OnceLock::new();
     let make = || {
-        let provider = Arc::new(rustls::crypto::ring::default_provider());
+        let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
         let verifier = Arc::new(AnyCertificate(provider.clone()));
         let config = ClientConfig::builder_with_provider(provider)
             .with_safe_default_protocol_versions()

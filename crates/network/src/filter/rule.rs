@@ -2,7 +2,7 @@
 
 use std::net::IpAddr;
 
-use sha2::{Digest as _, Sha512};
+use aws_lc_rs::digest::{SHA512, digest};
 
 use crate::{Cidr, Protocol};
 
@@ -100,8 +100,8 @@ pub(crate) fn chain_name(prefix: &str, network: &str, container_id: &str) -> Str
 /// A name of one container's on one network, as all implementations derive
 /// them: to be cut to the length that fits.
 pub(crate) fn hash_name(prefix: &str, network: &str, container_id: &str) -> String {
-    let digest = Sha512::digest(format!("{network}{container_id}"));
-    format!("{prefix}{}", orlop_hex::encode(&digest))
+    let digest = digest(&SHA512, format!("{network}{container_id}").as_bytes());
+    format!("{prefix}{}", orlop_hex::encode(digest.as_ref()))
 }
 
 impl Family {

@@ -46,7 +46,8 @@ impl Collector {
             return Ok(None);
         };
         // Another part of the process may have chosen one already; that one is good too.
-        PROVIDER.call_once(|| drop(rustls::crypto::ring::default_provider().install_default()));
+        PROVIDER
+            .call_once(|| drop(rustls::crypto::aws_lc_rs::default_provider().install_default()));
         let mut url: Url = to
             .url(traces.protocol)
             .parse()

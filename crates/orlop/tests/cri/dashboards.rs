@@ -204,7 +204,7 @@ async fn each_alert_and_panel_asks_for_what_is_exported() {
     let refused = world.cri.start(&made).await;
     refused.expect_err("there is no such program");
 
-    drop(rustls::crypto::ring::default_provider().install_default());
+    drop(rustls::crypto::aws_lc_rs::default_provider().install_default());
     let url = format!("http://{listen}/metrics");
     let text = reqwest::get(&url).await.expect("ask").text().await;
     let text = text.expect("metrics");

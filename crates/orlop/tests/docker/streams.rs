@@ -200,7 +200,7 @@ async fn clients_of_both_protocols_are_served_by_tls() {
     roots
         .add(CertificateDer::from_pem_file(authority.certificate()).unwrap())
         .unwrap();
-    let provider = Arc::new(rustls::crypto::ring::default_provider());
+    let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
     let client = rustls::ClientConfig::builder_with_provider(provider)
         .with_safe_default_protocol_versions()
         .unwrap()

@@ -35,7 +35,7 @@ pub(crate) fn trust(agent: &Agent, own: Option<&orlop_testkit::tls::Pair>) -> Ar
     roots
         .add(CertificateDer::from_pem_file(certificate).unwrap())
         .unwrap();
-    let provider = Arc::new(rustls::crypto::ring::default_provider());
+    let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
     let builder = ClientConfig::builder_with_provider(provider)
         .with_safe_default_protocol_versions()
         .unwrap()

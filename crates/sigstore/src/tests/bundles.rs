@@ -84,7 +84,6 @@ fn a_message_that_is_elsewhere_is_verified_where_it_is_given() {
 
 #[test]
 fn a_log_with_an_ed25519_key_is_known_by_its_name_too() {
-    use sha2::{Digest as _, Sha256};
     let log = TransparencyLog::with("log.example/2", Key::ed25519());
     let person = Person::with(Key::new());
     let (keys, logs) = ([public(&person.key)], [public(&log.key)]);
@@ -95,7 +94,7 @@ fn a_log_with_an_ed25519_key_is_known_by_its_name_too() {
     // The form that signers of notes have for such keys.
     let mut id = b"log.example/2\n\x01".to_vec();
     id.extend_from_slice(log.key.raw());
-    let id = Sha256::digest(&id);
+    let id = crate::hash::sha256(&[&id]);
     *entry(&mut bundle, "inclusionPromise") = Value::Null;
     *entry(&mut bundle, "logId") = json!({ "keyId": BASE64_STANDARD.encode(id) });
     let note = &mut entry(&mut bundle, "inclusionProof")["checkpoint"]["envelope"];

@@ -1,8 +1,8 @@
 //! The keys that the two sides exchange before the first frame.
 
+use aws_lc_rs::digest::{Context, SHA1_FOR_LEGACY_USE_ONLY};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use sha1::{Digest, Sha1};
 
 /// Fixed by RFC 6455, section 1.3.
 const GUID: &str = "258EAFA5-E914-47DA-95CA-C5AB0DC85B11";
@@ -13,10 +13,10 @@ pub(crate) fn accept_key(key: &str) -> Option<String> {
     if decoded.len() != 16 {
         return None;
     }
-    let mut hash = Sha1::new();
+    let mut hash = Context::new(&SHA1_FOR_LEGACY_USE_ONLY);
     hash.update(key.as_bytes());
     hash.update(GUID.as_bytes());
-    Some(STANDARD.encode(hash.finalize()))
+    Some(STANDARD.encode(hash.finish()))
 }
 
 /// A new key for a client.

@@ -67,7 +67,7 @@ fn trusting(
     };
     let mut roots = RootCertStore::empty();
     roots.add(read(server)).expect("a certificate");
-    let provider = Arc::new(rustls::crypto::ring::default_provider());
+    let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
     let builder = ClientConfig::builder_with_provider(provider)
         .with_safe_default_protocol_versions()
         .expect("versions")

@@ -14,9 +14,13 @@ async fn what_is_encrypted_for_openpgp_keys_is_refused_with_the_way_out() {
     let key = gpg.make_key("team@a.example", "rsa2048", "sign,encr", "never");
     let environment = [("GNUPGHOME", gpg.home())];
     scene.encrypt_with(&environment, "pgp:1", &["pgp:team@a.example".to_owned()]);
-    let told = "it is encrypted with PGP (which is not supported; encrypt the image for a key provider";
+    let told =
+        "it is encrypted with PGP (which is not supported; encrypt the image for a key provider";
     assert_no_key(scene.pull_for("team", "pgp:1").await, told);
-    assert_no_key(scene.pull_for("team", "pgp:1").await, "images.key_providers");
+    assert_no_key(
+        scene.pull_for("team", "pgp:1").await,
+        "images.key_providers",
+    );
     // With another key for others, that one is enough.
     let both = ["pgp:team@a.example".to_owned(), scene.key.recipient()];
     scene.encrypt_with(&environment, "both:1", &both);
@@ -28,7 +32,11 @@ async fn what_is_encrypted_for_openpgp_keys_is_refused_with_the_way_out() {
     scene.put("team", "team.asc", &secret);
     let error = scene.pull_for("team", "pgp:1").await.unwrap_err();
     assert!(matches!(error, Error::Keys { .. }), "{error:?}");
-    assert_contains!(error.to_string(), "team.asc", "OpenPGP keys are not supported");
+    assert_contains!(
+        error.to_string(),
+        "team.asc",
+        "OpenPGP keys are not supported"
+    );
 }
 
 #[tokio::test]

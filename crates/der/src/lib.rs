@@ -1,58 +1,73 @@
-//! DER, as much as certificates and timestamps need: one value after the other, without recursion.
+//! A reader of DER (X.690) for keys, certificates, timestamps and wrapped keys: one value after the other, without
+//! recursion. It accepts only the shortest form of a length. Input is hostile; no length leads out of its bytes.
 
-/// Universal and context tags that certificates have.
-pub(crate) const BOOLEAN: u8 = 0x01;
-pub(crate) const INTEGER: u8 = 0x02;
-pub(crate) const BITS: u8 = 0x03;
-pub(crate) const OCTETS: u8 = 0x04;
-pub(crate) const OID: u8 = 0x06;
-pub(crate) const UTF8: u8 = 0x0c;
-pub(crate) const UTC_TIME: u8 = 0x17;
-pub(crate) const GENERALIZED_TIME: u8 = 0x18;
-pub(crate) const SEQUENCE: u8 = 0x30;
-pub(crate) const SET: u8 = 0x31;
+/// The tag of `BOOLEAN`.
+pub const BOOLEAN: u8 = 0x01;
+/// The tag of `INTEGER`.
+pub const INTEGER: u8 = 0x02;
+/// The tag of `BIT STRING`.
+pub const BITS: u8 = 0x03;
+/// The tag of `OCTET STRING`.
+pub const OCTETS: u8 = 0x04;
+/// The tag of `NULL`.
+pub const NULL: u8 = 0x05;
+/// The tag of `OBJECT IDENTIFIER`.
+pub const OID: u8 = 0x06;
+/// The tag of `UTF8String`.
+pub const UTF8: u8 = 0x0c;
+/// The tag of `UTCTime`.
+pub const UTC_TIME: u8 = 0x17;
+/// The tag of `GeneralizedTime`.
+pub const GENERALIZED_TIME: u8 = 0x18;
+/// The tag of `SEQUENCE`.
+pub const SEQUENCE: u8 = 0x30;
+/// The tag of `SET`.
+pub const SET: u8 = 0x31;
 
 /// `[number]`, around other values.
-pub(crate) const fn explicit(number: u8) -> u8 {
+pub const fn explicit(number: u8) -> u8 {
     0xa0 | number
 }
 
 /// `[number]`, in place of a simple value's own tag.
-pub(crate) const fn implicit(number: u8) -> u8 {
+pub const fn implicit(number: u8) -> u8 {
     0x80 | number
 }
 
 /// Bytes that are not DER, or not what is expected there.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Malformed;
+pub struct Malformed;
 
 /// One value.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Value<'a> {
-    pub(crate) tag: u8,
+pub struct Value<'a> {
+    /// Its tag, of one byte.
+    pub tag: u8,
     /// What it holds.
-    pub(crate) content: &'a [u8],
+    pub content: &'a [u8],
     /// All of it.
-    pub(crate) whole: &'a [u8],
+    pub whole: &'a [u8],
 }
 
 /// Values that follow each other.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Reader<'a> {
+pub struct Reader<'a> {
     rest: &'a [u8],
 }
 
 impl<'a> Reader<'a> {
-    pub(crate) fn new(bytes: &'a [u8]) -> Self {
+    /// Reads from these bytes.
+    pub fn new(bytes: &'a [u8]) -> Self {
         Self { rest: bytes }
     }
 
-    pub(crate) fn is_empty(self) -> bool {
+    /// Whether nothing follows.
+    pub fn is_empty(self) -> bool {
         self.rest.is_empty()
     }
 
     /// The next value, whatever it is.
-    pub(crate) fn next(&mut self) -> Result<Value<'a>, Malformed> {
+    pub fn read(&mut self) -> Result<Value<'a>, Malformed> {
         let [tag, first, ..] = *self.rest else {
             return Err(Malformed);
         };
@@ -88,21 +103,21 @@ impl<'a> Reader<'a> {
     }
 
     /// The next value, which must have this tag.
-    pub(crate) fn expect(&mut self, tag: u8) -> Result<Value<'a>, Malformed> {
-        let value = self.next()?;
+    pub fn expect(&mut self, tag: u8) -> Result<Value<'a>, Malformed> {
+        let value = self.read()?;
         (value.tag == tag).then_some(value).ok_or(Malformed)
     }
 
     /// The next value, if it has this tag.
-    pub(crate) fn optional(&mut self, tag: u8) -> Result<Option<Value<'a>>, Malformed> {
+    pub fn optional(&mut self, tag: u8) -> Result<Option<Value<'a>>, Malformed> {
         match self.rest.first() {
-            Some(next) if *next == tag => self.next().map(Some),
+            Some(next) if *next == tag => self.read().map(Some),
             _ => Ok(None),
         }
     }
 
     /// Nothing may follow.
-    pub(crate) fn finish(self) -> Result<(), Malformed> {
+    pub fn finish(self) -> Result<(), Malformed> {
         if self.is_empty() {
             Ok(())
         } else {
@@ -113,13 +128,13 @@ impl<'a> Reader<'a> {
 
 impl<'a> Value<'a> {
     /// The values within.
-    pub(crate) fn values(self) -> Reader<'a> {
+    pub fn values(self) -> Reader<'a> {
         Reader::new(self.content)
     }
 }
 
 /// The one value that these bytes are.
-pub(crate) fn only(bytes: &[u8], tag: u8) -> Result<Value<'_>, Malformed> {
+pub fn only(bytes: &[u8], tag: u8) -> Result<Value<'_>, Malformed> {
     let mut reader = Reader::new(bytes);
     let value = reader.expect(tag)?;
     reader.finish()?;
@@ -127,7 +142,7 @@ pub(crate) fn only(bytes: &[u8], tag: u8) -> Result<Value<'_>, Malformed> {
 }
 
 /// Writes one value.
-pub(crate) fn write(tag: u8, content: &[u8]) -> Vec<u8> {
+pub fn write(tag: u8, content: &[u8]) -> Vec<u8> {
     let mut bytes = Vec::with_capacity(content.len() + 6);
     bytes.push(tag);
     if content.len() < 0x80 {
@@ -163,7 +178,7 @@ mod tests {
             (&[0x04], None),
             (&[], None),
         ] {
-            let read = Reader::new(bytes).next().ok();
+            let read = Reader::new(bytes).read().ok();
             assert_eq!(read.map(|value| value.content), content, "{bytes:x?}");
         }
         assert_eq!(only(&[0x04, 0, 0], OCTETS), Err(Malformed));
@@ -180,7 +195,7 @@ mod tests {
         #[test]
         fn nothing_panics(bytes in prop::collection::vec(any::<u8>(), 0..64)) {
             let mut reader = Reader::new(&bytes);
-            while let Ok(value) = reader.next() {
+            while let Ok(value) = reader.read() {
                 prop_assert!(value.content.len() < value.whole.len());
             }
         }
