@@ -2,8 +2,7 @@
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
     println!("cargo:rerun-if-changed=proto");
-    let files = ["proto/nri/v1alpha1/api.proto", "proto/ttrpc/request.proto"];
-    let descriptors = protox::compile(files, ["proto"])?;
+    let descriptors = protox::compile(["proto/nri/v1alpha1/api.proto"], ["proto"])?;
     let mut config = prost_build::Config::new();
     // The same message is the same bytes, and logs do not depend on the order of a hash.
     config.btree_map(["."]);

@@ -3,6 +3,7 @@
 
 use std::path::Path;
 
+use orlop_containerd_api::Message;
 use orlop_wire::Delete;
 
 use crate::Result;
@@ -47,7 +48,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
         place.remove()?;
     }
     let exit = Exit::now(128 + libc::SIGKILL as u32);
-    let answer = exit.encode_with(pid_of(&bundle));
+    let answer = exit.delete_response(pid_of(&bundle)).encode_to_vec();
     print(&answer)
 }
 

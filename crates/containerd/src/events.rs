@@ -5,12 +5,19 @@ use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::thread::sleep;
 use std::time::Duration;
 
-use orlop_ttrpc::{Client, Writer};
+use orlop_containerd_api::events::{
+    TaskCheckpointed, TaskCreate, TaskDelete, TaskExecAdded, TaskExecStarted, TaskExit, TaskIo,
+    TaskOom, TaskPaused, TaskResumed, TaskStart,
+};
+use orlop_containerd_api::services::events::ForwardRequest;
+use orlop_containerd_api::types::Envelope;
+use orlop_containerd_api::{Any, Message, Timestamp};
+use orlop_ttrpc::Client;
 
 use crate::Result;
 use crate::program::background;
 use crate::stdio::Streams;
-use crate::tasks::{Exit, now, timestamp};
+use crate::tasks::{Exit, now};
 
 const SERVICE: &str = "containerd.services.events.ttrpc.v1.Events";
 /// Where containerd hears them; the environment of every shim has it.
@@ -97,16 +104,16 @@ impl Publisher {
 
     /// Tells an event after all that were told before.
     pub(crate) fn tell(&self, event: &Event<'_>) {
-        let (topic, kind, message) = event.encode();
-        let any = Writer::default()
-            .text(1, &format!("containerd.events.{kind}"))
-            .bytes(2, &message.done());
-        let envelope = Writer::default()
-            .message(1, &timestamp(now()))
-            .text(2, &self.namespace)
-            .text(3, topic)
-            .message(4, &any.done());
-        let request = Writer::default().message(1, &envelope.done()).done();
+        let (topic, event) = event.packed();
+        let request = ForwardRequest {
+            envelope: Some(Envelope {
+                timestamp: Some(Timestamp::from_nanos(now())),
+                namespace: self.namespace.clone(),
+                topic: topic.into(),
+                event: Some(event),
+            }),
+        };
+        let request = request.encode_to_vec();
         if self.queue.try_send(Job::Tell(request)).is_err() {
             crate::serve::log(&format!(
                 "dropped the event {topic}: the event queue for containerd is full"
@@ -124,8 +131,8 @@ impl Publisher {
 }
 
 impl Event<'_> {
-    fn encode(&self) -> (&'static str, &'static str, Writer) {
-        let of = |id: &str| Writer::default().text(1, id);
+    /// The topic and the message.
+    fn packed(&self) -> (&'static str, Any) {
         match *self {
             Self::Create {
                 id,
@@ -134,54 +141,88 @@ impl Event<'_> {
                 checkpoint,
                 pid,
             } => {
-                let io = Writer::default()
-                    .text(1, &streams.stdin)
-                    .text(2, &streams.stdout)
-                    .text(3, &streams.stderr)
-                    .number(4, streams.terminal.into());
-                let event = of(id)
-                    .text(2, bundle)
-                    .message(4, &io.done())
-                    .text(5, checkpoint)
-                    .number(6, pid.into());
-                ("/tasks/create", "TaskCreate", event)
+                let Streams {
+                    stdin,
+                    stdout,
+                    stderr,
+                    terminal,
+                } = streams.clone();
+                let event = TaskCreate {
+                    container_id: id.into(),
+                    bundle: bundle.into(),
+                    io: Some(TaskIo {
+                        stdin,
+                        stdout,
+                        stderr,
+                        terminal,
+                    }),
+                    checkpoint: checkpoint.into(),
+                    pid,
+                };
+                ("/tasks/create", Any::pack(&event))
             }
-            Self::Start { id, pid } => ("/tasks/start", "TaskStart", of(id).number(2, pid.into())),
+            Self::Start { id, pid } => {
+                let container_id = id.into();
+                ("/tasks/start", Any::pack(&TaskStart { container_id, pid }))
+            }
             Self::Exit {
                 id,
                 process,
                 pid,
                 exit,
             } => {
-                let event = of(id)
-                    .text(2, process)
-                    .number(3, pid.into())
-                    .number(4, exit.code.into())
-                    .message(5, &timestamp(exit.at_ns));
-                ("/tasks/exit", "TaskExit", event)
+                let event = TaskExit {
+                    container_id: id.into(),
+                    id: process.into(),
+                    pid,
+                    exit_status: exit.code,
+                    exited_at: Some(exit.time()),
+                };
+                ("/tasks/exit", Any::pack(&event))
             }
             Self::Delete { id, pid, exit } => {
-                let event = of(id)
-                    .number(2, pid.into())
-                    .number(3, exit.code.into())
-                    .message(4, &timestamp(exit.at_ns));
-                ("/tasks/delete", "TaskDelete", event)
+                let event = TaskDelete {
+                    container_id: id.into(),
+                    pid,
+                    exit_status: exit.code,
+                    exited_at: Some(exit.time()),
+                };
+                ("/tasks/delete", Any::pack(&event))
             }
-            Self::Oom { id } => ("/tasks/oom", "TaskOOM", of(id)),
+            Self::Oom { id } => {
+                let container_id = id.into();
+                ("/tasks/oom", Any::pack(&TaskOom { container_id }))
+            }
             Self::ExecAdded { id, exec } => {
-                ("/tasks/exec-added", "TaskExecAdded", of(id).text(2, exec))
+                let event = TaskExecAdded {
+                    container_id: id.into(),
+                    exec_id: exec.into(),
+                };
+                ("/tasks/exec-added", Any::pack(&event))
             }
             Self::ExecStarted { id, exec, pid } => {
-                let event = of(id).text(2, exec).number(3, pid.into());
-                ("/tasks/exec-started", "TaskExecStarted", event)
+                let event = TaskExecStarted {
+                    container_id: id.into(),
+                    exec_id: exec.into(),
+                    pid,
+                };
+                ("/tasks/exec-started", Any::pack(&event))
             }
-            Self::Paused { id } => ("/tasks/paused", "TaskPaused", of(id)),
-            Self::Resumed { id } => ("/tasks/resumed", "TaskResumed", of(id)),
-            Self::Checkpointed { id, path } => (
-                "/tasks/checkpointed",
-                "TaskCheckpointed",
-                of(id).text(2, path),
-            ),
+            Self::Paused { id } => {
+                let container_id = id.into();
+                ("/tasks/paused", Any::pack(&TaskPaused { container_id }))
+            }
+            Self::Resumed { id } => {
+                let container_id = id.into();
+                ("/tasks/resumed", Any::pack(&TaskResumed { container_id }))
+            }
+            Self::Checkpointed { id, path } => {
+                let event = TaskCheckpointed {
+                    container_id: id.into(),
+                    checkpoint: path.into(),
+                };
+                ("/tasks/checkpointed", Any::pack(&event))
+            }
         }
     }
 }
@@ -223,7 +264,7 @@ fn tell(socket: &str, client: &mut Option<Client>, event: &[u8]) {
 
 #[cfg(test)]
 mod tests {
-    use orlop_ttrpc::{number, text};
+    use orlop_containerd_api::events::TaskExit;
 
     use super::Event;
     use crate::tasks::Exit;
@@ -240,15 +281,15 @@ mod tests {
             pid: 7,
             exit,
         };
-        let (topic, kind, message) = event.encode();
-        assert_eq!((topic, kind), ("/tasks/exit", "TaskExit"));
-        let message = message.done();
+        let (topic, any) = event.packed();
         assert_eq!(
-            (text(&message, 1), text(&message, 2)),
-            ("c".into(), "e".into())
+            (topic, &*any.type_url),
+            ("/tasks/exit", "containerd.events.TaskExit")
         );
-        assert_eq!((number(&message, 3), number(&message, 4)), (7, 137));
-        let at = orlop_ttrpc::field(&message, 5).unwrap();
-        assert_eq!((number(at.as_bytes(), 1), number(at.as_bytes(), 2)), (2, 3));
+        let event: TaskExit = any.unpack().unwrap();
+        assert_eq!((&*event.container_id, &*event.id), ("c", "e"));
+        assert_eq!((event.pid, event.exit_status), (7, 137));
+        let at = event.exited_at.unwrap();
+        assert_eq!((at.seconds, at.nanos), (2, 3));
     }
 }

@@ -1,49 +1,46 @@
 //! Bounded fuzzing of what containerd tells: requests, options of handlers, specifications.
 
+use orlop_containerd_api::task::CreateTaskRequest;
+use orlop_containerd_api::types::Mount;
+use orlop_containerd_api::{Any, Message, runc, runtimeoptions};
 use orlop_testkit::Fuzz;
-use orlop_ttrpc::{Writer, any, number, text};
 
 use crate::options::{CheckpointOptions, Options};
 use crate::pod::Wanted;
-use crate::rootfs::Mount;
 use crate::spec::Spec;
 
 #[test]
 fn no_request_breaks_the_shim() {
-    let mount = Writer::default()
-        .text(1, "overlay")
-        .text(2, "overlay")
-        .text(4, "lowerdir=/a:/b")
-        .done();
-    let options = Writer::default()
-        .number(1, 1)
-        .text(6, "/usr/bin/crun")
-        .number(9, 1)
-        .done();
-    let options = Writer::default()
-        .text(1, "types.containerd.io/containerd.runc.v1.Options")
-        .bytes(2, &options)
-        .done();
-    let as_text = Writer::default()
-        .text(3, "BinaryName = \"/usr/bin/crun\"\n")
-        .done();
-    let as_text = Writer::default()
-        .text(1, "runtimeoptions.v1.Options")
-        .bytes(2, &as_text)
-        .done();
-    let request = |options: &[u8]| {
-        Writer::default()
-            .text(1, "c1")
-            .text(2, "/bundle")
-            .message(3, &mount)
-            .number(4, 1)
-            .text(5, "fifo:///in")
-            .message(10, options)
-            .done()
+    let options = Any::pack(&runc::Options {
+        no_pivot_root: true,
+        binary_name: "/usr/bin/crun".into(),
+        systemd_cgroup: true,
+        ..runc::Options::default()
+    });
+    let as_text = Any::pack(&runtimeoptions::Options {
+        config_body: b"BinaryName = \"/usr/bin/crun\"\n".into(),
+        ..runtimeoptions::Options::default()
+    });
+    let request = |options: Any| {
+        let request = CreateTaskRequest {
+            id: "c1".into(),
+            bundle: "/bundle".into(),
+            rootfs: vec![Mount {
+                r#type: "overlay".into(),
+                source: "overlay".into(),
+                options: vec!["lowerdir=/a:/b".into()],
+                ..Mount::default()
+            }],
+            terminal: true,
+            stdin: "fifo:///in".into(),
+            options: Some(options),
+            ..CreateTaskRequest::default()
+        };
+        request.encode_to_vec()
     };
     Fuzz::new()
-        .example(request(&options))
-        .example(request(&as_text))
+        .example(request(options))
+        .example(request(as_text))
         .words([
             &[0xff; 9][..],
             &[0x0a, 0xff, 0x7f],
@@ -52,17 +49,17 @@ fn no_request_breaks_the_shim() {
             b"runtimeoptions.v1",
         ])
         .run(|input| {
-            let given = any(input, 10);
+            let Ok(request) = CreateTaskRequest::decode(input) else {
+                return;
+            };
+            assert!(request.rootfs.len() <= input.len());
             // A file that the options name is containerd's to choose, and not read here.
-            if given
-                .as_ref()
-                .is_none_or(|any| text(any.value, 2).is_empty())
-            {
-                let _ = Options::of(given.as_ref());
+            let given = request.options.as_ref();
+            let text = given.and_then(Any::unpack::<runtimeoptions::Options>);
+            if text.is_none_or(|text| text.config_path.is_empty()) {
+                let _ = Options::of(given);
             }
-            let _ = CheckpointOptions::of(given.as_ref());
-            assert!(Mount::all_in(input, 3).len() <= input.len());
-            let _ = (text(input, 1), number(input, 4));
+            let _ = CheckpointOptions::of(given);
         });
 }
 

@@ -3,7 +3,9 @@
 use std::process::Command;
 use std::time::Duration;
 
-use orlop_ttrpc::{Any, Writer};
+use orlop_containerd_api::types::{RuntimeInfo, RuntimeVersion};
+use orlop_containerd_api::{Any, Message};
+use orlop_ttrpc::decode;
 
 use crate::Result;
 use crate::files::{print, unknown};
@@ -18,20 +20,22 @@ const FEATURES: &str = "types.containerd.io/opencontainers/runtime-spec/1/featur
 pub(crate) fn run() -> Result<()> {
     let input = orlop_disk::read_whole(std::io::stdin(), LARGEST)
         .map_err(|error| unknown(format!("reading the options: {error}")))?;
-    let options = Options::of(Some(&Any::parse(&input)))?;
-    let version = Writer::default().text(1, env!("CARGO_PKG_VERSION")).done();
-    let mut info = Writer::default()
-        .text(1, "io.containerd.orlop.v1")
-        .message(2, &version);
-    if !input.is_empty() {
-        info = info.message(3, &input);
-    }
+    let given: Any = decode(&input)?;
+    let options = Options::of(Some(&given))?;
     let mut command = Command::new(runtime::program(&options.binary_name)?);
     command.arg("features");
-    // One too old to say tells nothing.
-    if let Ok(features) = crate::program::run(command, LIMIT) {
-        let features = Writer::default().text(1, FEATURES).bytes(2, &features);
-        info = info.message(4, &features.done());
-    }
-    print(&info.done())
+    // A runtime without this command has no features to report.
+    let features = crate::program::run(command, LIMIT).ok();
+    let info = RuntimeInfo {
+        name: "io.containerd.orlop.v1".into(),
+        version: Some(RuntimeVersion {
+            version: env!("CARGO_PKG_VERSION").into(),
+        }),
+        options: (!input.is_empty()).then_some(given),
+        features: features.map(|value| Any {
+            type_url: FEATURES.into(),
+            value,
+        }),
+    };
+    print(&info.encode_to_vec())
 }

@@ -1,16 +1,15 @@
 //! What a container uses, in the messages of containerd's: of the cgroup that it is in.
 
-use orlop_cgroup::{Cgroup, MemoryStats, Stats, StatsReader, Version};
-use orlop_ttrpc::{Status, Writer};
+use orlop_cgroup::{Cgroup, DeviceStats, MemoryStats, Stats, StatsReader, Version};
+use orlop_containerd_api::Any;
+use orlop_containerd_api::cgroups::{v1, v2};
+use orlop_ttrpc::Status;
 
 use crate::Result;
 use crate::files::not_found;
 
-const V1: &str = "io.containerd.cgroups.v1.Metrics";
-const V2: &str = "io.containerd.cgroups.v2.Metrics";
-
-/// The figures of a cgroup, as a `google.protobuf.Any`.
-pub(crate) fn of(cgroup: Option<&Cgroup>) -> Result<Vec<u8>> {
+/// The statistics of a cgroup.
+pub(crate) fn of(cgroup: Option<&Cgroup>) -> Result<Any> {
     let gone = || not_found("cgroup does not exist: not found");
     let cgroup = cgroup.filter(|cgroup| cgroup.exists()).ok_or_else(gone)?;
     let mut reader = StatsReader::new(cgroup);
@@ -24,153 +23,143 @@ pub(crate) fn of(cgroup: Option<&Cgroup>) -> Result<Vec<u8>> {
     })?;
     // One that does not count them has none to tell.
     let kills = reader.oom().ok().flatten().map_or(0, |oom| oom.kills);
-    let (kind, metrics) = match cgroup.hierarchies().version() {
-        Version::V2 => (V2, v2(&stats, kills)),
-        _ => (V1, v1(&stats, kills)),
-    };
-    Ok(Writer::default().text(1, kind).bytes(2, &metrics).done())
+    Ok(match cgroup.hierarchies().version() {
+        Version::V2 => Any::pack(&of_v2(&stats, kills)),
+        _ => Any::pack(&of_v1(&stats, kills)),
+    })
 }
 
-fn pids(stats: &Stats) -> Vec<u8> {
+fn of_v1(stats: &Stats, kills: u64) -> v1::Metrics {
     let pids = stats.pids.unwrap_or_default();
-    let message = Writer::default().number(1, pids.current);
-    message.number(2, pids.limit.unwrap_or(0)).done()
+    let hugetlb = stats.hugetlb.iter().map(|hugetlb| v1::HugetlbStat {
+        usage: hugetlb.usage,
+        max: hugetlb.peak.unwrap_or(0),
+        pagesize: hugetlb.page_size.clone(),
+    });
+    let cpu = stats.cpu.as_ref().map(|cpu| v1::CpuStat {
+        usage: Some(v1::CpuUsage {
+            total: cpu.usage_ns,
+            kernel: cpu.system_ns,
+            user: cpu.user_ns,
+        }),
+        throttling: Some(v1::Throttle {
+            periods: cpu.periods,
+            throttled_periods: cpu.throttled_periods,
+            throttled_time: cpu.throttled_ns,
+        }),
+    });
+    let io = |read: fn(&DeviceStats) -> u64, write: fn(&DeviceStats) -> u64| {
+        let entries = stats.io.iter().flat_map(move |device| {
+            [("read", read(device)), ("write", write(device))].map(|(op, value)| v1::BlkIoEntry {
+                op: op.into(),
+                major: device.major.into(),
+                minor: device.minor.into(),
+                value,
+            })
+        });
+        entries.collect()
+    };
+    v1::Metrics {
+        hugetlb: hugetlb.collect(),
+        pids: Some(v1::PidsStat {
+            current: pids.current,
+            limit: pids.limit.unwrap_or(0),
+        }),
+        cpu,
+        memory: stats.memory.as_ref().map(v1_memory),
+        blkio: Some(v1::BlkIoStat {
+            io_service_bytes_recursive: io(|device| device.read_bytes, |device| device.write_bytes),
+            io_serviced_recursive: io(|device| device.reads, |device| device.writes),
+        }),
+        memory_oom_control: Some(v1::MemoryOomControl { oom_kill: kills }),
+    }
 }
 
-fn v1(stats: &Stats, kills: u64) -> Vec<u8> {
-    let mut metrics = Writer::default();
-    for hugetlb in &stats.hugetlb {
-        let entry = Writer::default()
-            .number(1, hugetlb.usage)
-            .number(2, hugetlb.peak.unwrap_or(0))
-            .text(4, &hugetlb.page_size);
-        metrics = metrics.message(1, &entry.done());
-    }
-    metrics = metrics.message(2, &pids(stats));
-    if let Some(cpu) = &stats.cpu {
-        let usage = Writer::default()
-            .number(1, cpu.usage_ns)
-            .number(2, cpu.system_ns)
-            .number(3, cpu.user_ns);
-        let throttling = Writer::default()
-            .number(1, cpu.periods)
-            .number(2, cpu.throttled_periods)
-            .number(3, cpu.throttled_ns);
-        let cpu = Writer::default().message(1, &usage.done());
-        metrics = metrics.message(3, &cpu.message(2, &throttling.done()).done());
-    }
-    if let Some(memory) = &stats.memory {
-        metrics = metrics.message(4, &v1_memory(memory));
-    }
-    let mut io = Writer::default();
-    for device in &stats.io {
-        for (field, operation, value) in [
-            (1, "read", device.read_bytes),
-            (1, "write", device.write_bytes),
-            (2, "read", device.reads),
-            (2, "write", device.writes),
-        ] {
-            let entry = Writer::default()
-                .text(1, operation)
-                .number(3, device.major.into())
-                .number(4, device.minor.into())
-                .number(5, value);
-            io = io.message(field, &entry.done());
-        }
-    }
-    metrics = metrics.message(5, &io.done());
-    let oom = Writer::default().number(3, kills);
-    metrics.message(9, &oom.done()).done()
-}
-
-fn v1_memory(memory: &MemoryStats) -> Vec<u8> {
-    let entry = |limit: Option<u64>, usage: u64, peak: u64, failures: u64| {
-        let entry = Writer::default().number(1, limit.unwrap_or(u64::MAX));
-        entry
-            .number(2, usage)
-            .number(3, peak)
-            .number(4, failures)
-            .done()
+fn v1_memory(memory: &MemoryStats) -> v1::MemoryStat {
+    let entry = |limit: Option<u64>, usage, max, failcnt| {
+        Some(v1::MemoryEntry {
+            limit: limit.unwrap_or(u64::MAX),
+            usage,
+            max,
+            failcnt,
+        })
     };
     let peak = memory.peak.unwrap_or(0);
-    let usage = entry(memory.limit, memory.usage, peak, memory.failures);
-    let mut message = Writer::default()
-        .number(1, memory.cache)
-        .number(2, memory.rss)
-        .number(4, memory.mapped_file)
-        .number(9, memory.own_page_faults)
-        .number(10, memory.own_major_page_faults)
-        .number(13, memory.inactive_file)
-        .number(14, memory.active_file)
-        .number(16, memory.limit.unwrap_or(u64::MAX))
-        .number(18, memory.cache)
-        .number(19, memory.rss)
-        .number(21, memory.mapped_file)
-        .number(26, memory.page_faults)
-        .number(27, memory.major_page_faults)
-        .number(30, memory.inactive_file)
-        .number(31, memory.active_file)
-        .message(33, &usage);
-    if let Some(swap) = memory.swap_usage {
-        // Version 1 counts memory with it.
-        let both = entry(memory.swap_limit, memory.usage + swap, 0, 0);
-        message = message.message(34, &both);
+    v1::MemoryStat {
+        cache: memory.cache,
+        rss: memory.rss,
+        mapped_file: memory.mapped_file,
+        pg_fault: memory.own_page_faults,
+        pg_maj_fault: memory.own_major_page_faults,
+        inactive_file: memory.inactive_file,
+        active_file: memory.active_file,
+        hierarchical_memory_limit: memory.limit.unwrap_or(u64::MAX),
+        total_cache: memory.cache,
+        total_rss: memory.rss,
+        total_mapped_file: memory.mapped_file,
+        total_pg_fault: memory.page_faults,
+        total_pg_maj_fault: memory.major_page_faults,
+        total_inactive_file: memory.inactive_file,
+        total_active_file: memory.active_file,
+        usage: entry(memory.limit, memory.usage, peak, memory.failures),
+        // Version 1 counts memory with swap.
+        swap: memory
+            .swap_usage
+            .and_then(|swap| entry(memory.swap_limit, memory.usage + swap, 0, 0)),
+        kernel: entry(None, memory.kernel, 0, 0),
     }
-    message
-        .message(35, &entry(None, memory.kernel, 0, 0))
-        .done()
 }
 
-fn v2(stats: &Stats, kills: u64) -> Vec<u8> {
-    let mut metrics = Writer::default().message(1, &pids(stats));
-    if let Some(cpu) = &stats.cpu {
-        // Microseconds.
-        let cpu = Writer::default()
-            .number(1, cpu.usage_ns / 1000)
-            .number(2, cpu.user_ns / 1000)
-            .number(3, cpu.system_ns / 1000)
-            .number(4, cpu.periods)
-            .number(5, cpu.throttled_periods)
-            .number(6, cpu.throttled_ns / 1000)
-            .number(8, cpu.bursts)
-            .number(9, cpu.burst_ns / 1000);
-        metrics = metrics.message(2, &cpu.done());
+fn of_v2(stats: &Stats, kills: u64) -> v2::Metrics {
+    let pids = stats.pids.unwrap_or_default();
+    let cpu = stats.cpu.as_ref().map(|cpu| v2::CpuStat {
+        usage_usec: cpu.usage_ns / 1000,
+        user_usec: cpu.user_ns / 1000,
+        system_usec: cpu.system_ns / 1000,
+        nr_periods: cpu.periods,
+        nr_throttled: cpu.throttled_periods,
+        throttled_usec: cpu.throttled_ns / 1000,
+        nr_bursts: cpu.bursts,
+        bursts_usec: cpu.burst_ns / 1000,
+    });
+    let memory = stats.memory.as_ref().map(|memory| v2::MemoryStat {
+        anon: memory.rss,
+        file: memory.cache,
+        file_mapped: memory.mapped_file,
+        inactive_file: memory.inactive_file,
+        active_file: memory.active_file,
+        pgfault: memory.page_faults,
+        pgmajfault: memory.major_page_faults,
+        usage: memory.usage,
+        usage_limit: memory.limit.unwrap_or(u64::MAX),
+        swap_usage: memory.swap_usage.unwrap_or(0),
+        swap_limit: memory.swap_limit.unwrap_or(u64::MAX),
+        max_usage: memory.peak.unwrap_or(0),
+    });
+    let io = stats.io.iter().map(|device| v2::IoEntry {
+        major: device.major.into(),
+        minor: device.minor.into(),
+        rbytes: device.read_bytes,
+        wbytes: device.write_bytes,
+        rios: device.reads,
+        wios: device.writes,
+    });
+    let hugetlb = stats.hugetlb.iter().map(|hugetlb| v2::HugeTlbStat {
+        current: hugetlb.usage,
+        max: hugetlb.peak.unwrap_or(0),
+        pagesize: hugetlb.page_size.clone(),
+    });
+    v2::Metrics {
+        pids: Some(v2::PidsStat {
+            current: pids.current,
+            limit: pids.limit.unwrap_or(0),
+        }),
+        cpu,
+        memory,
+        io: Some(v2::IoStat {
+            usage: io.collect(),
+        }),
+        hugetlb: hugetlb.collect(),
+        memory_events: Some(v2::MemoryEvents { oom_kill: kills }),
     }
-    if let Some(memory) = &stats.memory {
-        let memory = Writer::default()
-            .number(1, memory.rss)
-            .number(2, memory.cache)
-            .number(7, memory.mapped_file)
-            .number(13, memory.inactive_file)
-            .number(14, memory.active_file)
-            .number(18, memory.page_faults)
-            .number(19, memory.major_page_faults)
-            .number(32, memory.usage)
-            .number(33, memory.limit.unwrap_or(u64::MAX))
-            .number(34, memory.swap_usage.unwrap_or(0))
-            .number(35, memory.swap_limit.unwrap_or(u64::MAX))
-            .number(36, memory.peak.unwrap_or(0));
-        metrics = metrics.message(4, &memory.done());
-    }
-    let mut io = Writer::default();
-    for device in &stats.io {
-        let entry = Writer::default()
-            .number(1, device.major.into())
-            .number(2, device.minor.into())
-            .number(3, device.read_bytes)
-            .number(4, device.write_bytes)
-            .number(5, device.reads)
-            .number(6, device.writes);
-        io = io.message(1, &entry.done());
-    }
-    metrics = metrics.message(6, &io.done());
-    for hugetlb in &stats.hugetlb {
-        let entry = Writer::default()
-            .number(1, hugetlb.usage)
-            .number(2, hugetlb.peak.unwrap_or(0))
-            .text(3, &hugetlb.page_size);
-        metrics = metrics.message(7, &entry.done());
-    }
-    let oom = Writer::default().number(5, kills);
-    metrics.message(8, &oom.done()).done()
 }

@@ -4,16 +4,12 @@
 
 use std::path::PathBuf;
 
+use orlop_containerd_api::{Any, runc, runtimeoptions};
 use orlop_disk::SMALL_FILE;
-use orlop_ttrpc::{Any, Status, text, whole_fields};
+use orlop_ttrpc::{Status, decode};
 use serde::Deserialize;
 
 use crate::files::invalid;
-
-/// The type of runc's.
-const RUNC: &str = "containerd.runc.v1.Options";
-/// The type for shims whose options containerd does not know: a file's path, and a text.
-const TEXT: &str = "runtimeoptions.v1.Options";
 
 /// Settings of a handler, in its configuration by these names.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
@@ -41,47 +37,45 @@ pub(crate) struct Options {
 
 impl Options {
     /// Those that are told; none where they are of some other type.
-    pub(crate) fn of(any: Option<&Any<'_>>) -> Result<Self, Status> {
+    pub(crate) fn of(any: Option<&Any>) -> Result<Self, Status> {
         let Some(any) = any else {
             return Ok(Self::default());
         };
-        match any.kind.rsplit('/').next() {
-            Some(RUNC) => Ok(Self::parse(any.value)),
-            Some(TEXT) => Self::parse_text(&text(any.value, 2), text(any.value, 3)),
-            _ => Ok(Self::default()),
+        if any.is::<runc::Options>() {
+            return decode(&any.value).map(Self::of_runc);
         }
+        if any.is::<runtimeoptions::Options>() {
+            let options: runtimeoptions::Options = decode(&any.value)?;
+            return Self::parse_text(&options.config_path, &options.config_body);
+        }
+        Ok(Self::default())
     }
 
-    fn parse_text(path: &str, body: String) -> Result<Self, Status> {
+    fn parse_text(path: &str, body: &[u8]) -> Result<Self, Status> {
         let problem =
             |why: String| invalid(format!("options of the runtime handler ({path}): {why}"));
         let body = match path {
-            "" => body,
+            "" => String::from_utf8_lossy(body).into_owned(),
             path => orlop_disk::read_text(path, SMALL_FILE)
                 .map_err(|error| problem(error.to_string()))?,
         };
         toml::from_str(&body).map_err(|error| problem(error.to_string()))
     }
 
-    fn parse(message: &[u8]) -> Self {
-        let mut options = Self::default();
-        for field in whole_fields(message) {
-            let number = field.as_number();
-            match field.number {
-                1 => options.no_pivot_root = number != 0,
-                2 => options.no_new_keyring = number != 0,
-                3 => options.shim_cgroup = field.as_text(),
-                4 => options.io_uid = number as u32,
-                5 => options.io_gid = number as u32,
-                6 => options.binary_name = field.as_text(),
-                7 => options.root = field.as_text().into(),
-                9 => options.systemd_cgroup = number != 0,
-                10 => options.criu_image_path = field.as_text().into(),
-                11 => options.criu_work_path = field.as_text().into(),
-                _ => {}
-            }
+    fn of_runc(options: runc::Options) -> Self {
+        Self {
+            no_pivot_root: options.no_pivot_root,
+            no_new_keyring: options.no_new_keyring,
+            shim_cgroup: options.shim_cgroup,
+            io_uid: options.io_uid,
+            io_gid: options.io_gid,
+            binary_name: options.binary_name,
+            root: options.root.into(),
+            systemd_cgroup: options.systemd_cgroup,
+            criu_image_path: options.criu_image_path.into(),
+            criu_work_path: options.criu_work_path.into(),
+            ..Self::default()
         }
-        options
     }
 }
 
@@ -97,48 +91,58 @@ pub(crate) struct CheckpointOptions {
 }
 
 impl CheckpointOptions {
-    pub(crate) fn of(any: Option<&Any<'_>>) -> Self {
-        let mut options = Self::default();
-        let message = any.map_or(&[][..], |any| any.value);
-        for field in whole_fields(message) {
-            let mut flag = |name: &str| options.flags.push(name.to_owned());
-            match (field.number, field.as_number() != 0) {
-                (1, exit) => options.exit = exit,
-                (2, true) => flag("--tcp-established"),
-                (3, true) => flag("--ext-unix-sk"),
-                (4, true) => flag("--shell-job"),
-                (5, true) => flag("--file-locks"),
-                (6, _) => flag(&format!("--empty-ns={}", field.as_text())),
-                (7, _) => flag(&format!("--manage-cgroups-mode={}", field.as_text())),
-                (8, _) => options.image_path = field.as_text().into(),
-                (9, _) => options.work_path = field.as_text().into(),
-                (10, _) => flag(&format!("--parent-path={}", field.as_text())),
-                _ => {}
+    pub(crate) fn of(any: Option<&Any>) -> Result<Self, Status> {
+        let options: runc::CheckpointOptions = decode(any.map_or(&[], |any| &any.value))?;
+        let mut flags = Vec::new();
+        for (is_set, flag) in [
+            (options.open_tcp, "--tcp-established"),
+            (options.external_unix_sockets, "--ext-unix-sk"),
+            (options.terminal, "--shell-job"),
+            (options.file_locks, "--file-locks"),
+        ] {
+            if is_set {
+                flags.push(flag.to_owned());
             }
         }
-        options
+        let namespaces = options.empty_namespaces.iter();
+        flags.extend(namespaces.map(|namespace| format!("--empty-ns={namespace}")));
+        for (value, flag) in [
+            (&options.cgroups_mode, "--manage-cgroups-mode"),
+            (&options.parent_path, "--parent-path"),
+        ] {
+            if !value.is_empty() {
+                flags.push(format!("{flag}={value}"));
+            }
+        }
+        Ok(Self {
+            exit: options.exit,
+            flags,
+            image_path: options.image_path.into(),
+            work_path: options.work_path.into(),
+        })
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use orlop_ttrpc::{Any, Writer};
+    use orlop_containerd_api::{Any, Message, runc, runtimeoptions};
 
     use super::{CheckpointOptions, Options};
 
     #[test]
     fn options_are_those_of_runcs_shim() {
-        let written = Writer::default()
-            .number(1, 1)
-            .text(3, "/shims")
-            .number(4, 1000)
-            .text(6, "/usr/bin/crun")
-            .text(7, "/run/root")
-            .number(9, 1)
-            .done();
+        let written = runc::Options {
+            no_pivot_root: true,
+            shim_cgroup: "/shims".into(),
+            io_uid: 1000,
+            binary_name: "/usr/bin/crun".into(),
+            root: "/run/root".into(),
+            systemd_cgroup: true,
+            ..runc::Options::default()
+        };
         let any = |kind: &str| Any {
-            kind: kind.to_owned(),
-            value: &written,
+            type_url: kind.to_owned(),
+            value: written.encode_to_vec(),
         };
         let options = Options::of(Some(&any("types.containerd.io/containerd.runc.v1.Options")));
         let options = options.unwrap();
@@ -160,11 +164,11 @@ mod tests {
     #[test]
     fn a_shim_that_containerd_does_not_know_gets_them_as_text() {
         let of = |path: &str, body: &str| {
-            let told = Writer::default().text(2, path).text(3, body).done();
-            Options::of(Some(&Any {
-                kind: "runtimeoptions.v1.Options".to_owned(),
-                value: &told,
-            }))
+            Options::of(Some(&Any::pack(&runtimeoptions::Options {
+                config_path: path.to_owned(),
+                config_body: body.into(),
+                ..runtimeoptions::Options::default()
+            })))
         };
         let body = "BinaryName = \"/usr/bin/crun\"\nSystemdCgroup = true\nIoUid = 7\nOther = []\n";
         let options = of("", body).unwrap();
@@ -183,17 +187,14 @@ mod tests {
 
     #[test]
     fn flags_of_a_checkpoint_are_the_runtimes() {
-        let written = Writer::default()
-            .number(1, 1)
-            .number(2, 1)
-            .text(6, "network")
-            .text(8, "/i")
-            .done();
-        let any = Any {
-            kind: "containerd.runc.v1.CheckpointOptions".to_owned(),
-            value: &written,
-        };
-        let options = CheckpointOptions::of(Some(&any));
+        let any = Any::pack(&runc::CheckpointOptions {
+            exit: true,
+            open_tcp: true,
+            empty_namespaces: vec!["network".into()],
+            image_path: "/i".into(),
+            ..runc::CheckpointOptions::default()
+        });
+        let options = CheckpointOptions::of(Some(&any)).unwrap();
         assert!(options.exit);
         assert_eq!(options.flags, ["--tcp-established", "--empty-ns=network"]);
         assert_eq!(options.image_path.to_str(), Some("/i"));

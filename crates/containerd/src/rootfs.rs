@@ -6,7 +6,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::thread;
 
-use orlop_ttrpc::{all, text};
+use orlop_containerd_api::types::Mount;
 use rustix::mount::{
     MountFlags, MountPropagationFlags, UnmountFlags, mount, mount_change, mount_remount, unmount,
 };
@@ -19,32 +19,6 @@ use crate::users::Mapped;
 
 /// The kernel takes a page of options, its end included.
 const PAGE: usize = 4096;
-
-/// A mount as containerd tells it.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Mount {
-    kind: String,
-    source: String,
-    target: String,
-    options: Vec<String>,
-}
-
-impl Mount {
-    /// All mounts in this field of a request.
-    pub(crate) fn all_in(message: &[u8], number: u32) -> Vec<Self> {
-        let mounts = all(message, number);
-        mounts.map(|field| Self::parse(field.as_bytes())).collect()
-    }
-
-    fn parse(message: &[u8]) -> Self {
-        Self {
-            kind: text(message, 1),
-            source: text(message, 2),
-            target: text(message, 3),
-            options: all(message, 4).map(|field| field.as_text()).collect(),
-        }
-    }
-}
 
 /// Mounts them one over the other; on an error nothing remains.
 pub(crate) fn mount_all(mounts: &[Mount], rootfs: &Path) -> Result<()> {
@@ -125,7 +99,7 @@ fn mount_one(asked: &Mount, at: &Path) -> Result<()> {
         data,
         bind,
     } = Flags::of(&asked.options)?;
-    let of = |doing: &str| format!("{doing} {} {} on", asked.kind, asked.source);
+    let of = |doing: &str| format!("{doing} {} {} on", asked.r#type, asked.source);
     let problem = |doing: &str| failed(&of(doing), at);
     if bind {
         let recursive = flags & MountFlags::REC;
@@ -136,10 +110,10 @@ fn mount_one(asked: &Mount, at: &Path) -> Result<()> {
             mount_remount(at, MountFlags::BIND | rest, c"").map_err(problem("remounting"))?;
         }
     } else {
-        if asked.kind.contains(['/', '.']) {
+        if asked.r#type.contains(['/', '.']) {
             return Err(unknown(format!(
                 "mounts of type {} need a mount helper, which this shim does not support",
-                asked.kind
+                asked.r#type
             )));
         }
         let data = data.join(",");
@@ -150,7 +124,7 @@ fn mount_one(asked: &Mount, at: &Path) -> Result<()> {
         mount(
             &*asked.source,
             at,
-            &*asked.kind,
+            &*asked.r#type,
             flags,
             Some(text.as_c_str()),
         )
@@ -170,11 +144,11 @@ fn mount_long(asked: &Mount, at: &Path, flags: MountFlags, data: &str) -> Result
         .ok_or_else(|| {
             unknown(format!(
                 "the options of the {} mount at {} are longer than the kernel allows",
-                asked.kind,
+                asked.r#type,
                 at.display()
             ))
         })?;
-    let (kind, source, at) = (asked.kind.clone(), asked.source.clone(), at.to_owned());
+    let (kind, source, at) = (asked.r#type.clone(), asked.source.clone(), at.to_owned());
     let mounting = move || -> Result<()> {
         leave_directory().map_err(failed("leaving", Path::new(".")))?;
         chdir(&dir).map_err(failed("entering", &dir))?;
@@ -300,25 +274,7 @@ mod tests {
 
     use rustix::mount::MountFlags;
 
-    use super::{Flags, Mount, beneath, shortened};
-
-    #[test]
-    fn mounts_are_read_from_their_request() {
-        let mount = orlop_ttrpc::Writer::default()
-            .text(1, "overlay")
-            .text(2, "overlay")
-            .text(4, "lowerdir=/a")
-            .text(4, "ro");
-        let request = orlop_ttrpc::Writer::default()
-            .text(1, "id")
-            .message(3, &mount.done());
-        let read = Mount::all_in(&request.done(), 3);
-        assert_eq!(read.len(), 1);
-        assert_eq!(
-            (&*read[0].kind, &read[0].options[..]),
-            ("overlay", &["lowerdir=/a".to_owned(), "ro".into()][..])
-        );
-    }
+    use super::{Flags, beneath, shortened};
 
     #[test]
     fn options_are_flags_or_the_file_systems() {

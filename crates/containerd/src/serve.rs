@@ -5,7 +5,8 @@ use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::Path;
 use std::sync::Arc;
 
-use orlop_ttrpc::{Call, Status, code, respond};
+use orlop_containerd_api::Message;
+use orlop_ttrpc::{Call, Status, code, decode, respond};
 use parking_lot::Mutex;
 use rustix::fs::{Mode, OFlags, open};
 use rustix::process::{chdir, setsid};
@@ -144,6 +145,15 @@ fn answer(shim: &Arc<Shim>, call: &Call, caller: &Caller) {
         Ok(Some(answer)) => caller.answer(&Ok(answer)),
         Err(status) => caller.answer(&Err(status)),
     }
+}
+
+/// Decodes the request of a call that is answered at once, and encodes the response.
+pub(crate) fn unary<Q: Message + Default, R: Message>(
+    shim: &Arc<Shim>,
+    request: &[u8],
+    call: impl FnOnce(&Arc<Shim>, Q) -> Result<R>,
+) -> Result<Option<Vec<u8>>> {
+    Ok(Some(call(shim, decode(request)?)?.encode_to_vec()))
 }
 
 pub(crate) fn unimplemented(service: &str, method: &str) -> Status {

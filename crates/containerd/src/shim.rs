@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use orlop_cgroup::{Cgroup, CgroupPath, Hierarchies};
+use orlop_containerd_api::Message;
 use orlop_wire::{Event as KeeperEvent, ExitStatus, Kill, Setup, VERSION};
 use parking_lot::Mutex;
 
@@ -177,7 +178,7 @@ impl Shim {
         }
         drop(tasks);
         for (caller, exit) in waiting {
-            caller.answer(&Ok(exit.encode()));
+            caller.answer(&Ok(exit.wait_response().encode_to_vec()));
         }
     }
 

@@ -4,9 +4,9 @@
 use std::env;
 use std::path::Path;
 
+use orlop_cri::v1::PodSandboxConfig;
 use orlop_disk::SMALL_FILE;
 use orlop_quantity::Quantity;
-use orlop_ttrpc::{all, text};
 use serde::Deserialize;
 
 use crate::Result;
@@ -78,15 +78,13 @@ impl Rules {
         })
     }
 
-    /// The size for a pod: `config` is its `runtime.v1.PodSandboxConfig`.
-    pub(crate) fn size(self, config: &[u8], bundle: &Path) -> Result<u64> {
-        if self.by_pods {
-            let mut annotations = all(config, 7).map(|entry| entry.as_bytes());
-            let own = annotations.find(|entry| text(entry, 1) == ANNOTATION);
-            if let Some(wanted) = own.map(|entry| text(entry, 2)) {
-                let what = format!("the annotation {ANNOTATION}");
-                return quantity(&wanted).ok_or_else(|| no_size(&what, &wanted));
-            }
+    /// The size for a pod.
+    pub(crate) fn size(self, config: &PodSandboxConfig, bundle: &Path) -> Result<u64> {
+        if self.by_pods
+            && let Some(wanted) = config.annotations.get(ANNOTATION)
+        {
+            let what = format!("the annotation {ANNOTATION}");
+            return quantity(wanted).ok_or_else(|| no_size(&what, wanted));
         }
         let of_spec = of_spec(bundle)?;
         Ok(of_spec.unwrap_or(self.size))
@@ -165,15 +163,16 @@ fn no_size(what: &str, text: &str) -> orlop_ttrpc::Status {
 
 #[cfg(test)]
 mod tests {
-    use orlop_ttrpc::Writer;
-
     use super::*;
 
-    fn config(size: &str) -> Vec<u8> {
-        let other = Writer::default().text(1, "a").text(2, "b").done();
-        let own = Writer::default().text(1, ANNOTATION).text(2, size).done();
-        let config = Writer::default().text(2, "web").message(7, &other);
-        config.message(7, &own).done()
+    fn config(size: &str) -> PodSandboxConfig {
+        let annotations = [("a", "b"), (ANNOTATION, size)];
+        PodSandboxConfig {
+            annotations: annotations
+                .map(|(name, value)| (name.to_owned(), value.to_owned()))
+                .into(),
+            ..PodSandboxConfig::default()
+        }
     }
 
     fn options(size: &str, allowed: &str) -> Options {
@@ -193,7 +192,12 @@ mod tests {
         for allowed in [ANNOTATION, "io.kubernetes.cri-o.*", "*"] {
             let rules = Rules::of(&options("128Mi", allowed)).unwrap();
             assert_eq!(of(rules, "1Gi").unwrap(), 1 << 30, "{allowed}");
-            assert_eq!(rules.size(&[], dir.path()).unwrap(), 128 << 20);
+            assert_eq!(
+                rules
+                    .size(&PodSandboxConfig::default(), dir.path())
+                    .unwrap(),
+                128 << 20
+            );
             for wrong in ["", "0", "-1", "much", "9999E"] {
                 assert!(of(rules, wrong).is_err(), "{wrong}");
             }
@@ -212,7 +216,7 @@ mod tests {
                 r#"{{"mounts": [{{"destination": "/dev/shm", "type": "{kind}", "options": ["nosuid", "{size}"]}}]}}"#
             );
             std::fs::write(dir.path().join("config.json"), spec).unwrap();
-            rules.size(&[], dir.path())
+            rules.size(&PodSandboxConfig::default(), dir.path())
         };
         assert_eq!(with("tmpfs", "size=65536k").unwrap(), 64 << 20);
         assert_eq!(with("tmpfs", "size=2G").unwrap(), 2 << 30);

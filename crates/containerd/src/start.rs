@@ -8,7 +8,9 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use orlop_cgroup::{Cgroup, CgroupPath, Hierarchies};
-use orlop_ttrpc::{Any, Writer, all, any, field, text};
+use orlop_containerd_api::Message;
+use orlop_containerd_api::bootstrap::{BootstrapParams, BootstrapResult};
+use orlop_ttrpc::decode;
 
 use crate::Result;
 use crate::arguments::Arguments;
@@ -22,7 +24,7 @@ use crate::spec::Spec;
 /// More than containerd tells.
 const LARGEST: u64 = 10 << 20;
 /// The version of the task service that is spoken beside 2, which is what an answer of the old form means.
-const VERSION: u64 = 3;
+const VERSION: i32 = 3;
 
 pub(crate) fn run(arguments: &Arguments) -> Result<()> {
     let input = orlop_disk::read_whole(std::io::stdin(), LARGEST)
@@ -115,17 +117,24 @@ struct Told {
 
 impl Told {
     fn parse(input: &[u8]) -> Result<Self> {
-        // Options are of two fields; the other has the addresses of containerd behind them.
-        let is_params = (5..=7).any(|number| field(input, number).is_some());
-        if !is_params {
+        // Options are a `google.protobuf.Any`, without the addresses of containerd.
+        let params = BootstrapParams::decode(input).ok().filter(|params| {
+            let addresses = [
+                &params.containerd_ttrpc_address,
+                &params.containerd_grpc_address,
+                &params.containerd_binary,
+            ];
+            addresses.iter().any(|address| !address.is_empty())
+        });
+        let Some(params) = params else {
             return Ok(Self {
-                options: Options::of(Some(&Any::parse(input)))?,
+                options: Options::of(Some(&decode(input)?))?,
                 ..Self::default()
             });
-        }
+        };
         let mut options = Options::default();
-        for extension in all(input, 8) {
-            let told = Options::of(any(extension.as_bytes(), 1).as_ref())?;
+        for extension in &params.extensions {
+            let told = Options::of(extension.value.as_ref())?;
             if told != Options::default() {
                 options = told;
             }
@@ -133,19 +142,24 @@ impl Told {
         Ok(Self {
             as_message: true,
             options,
-            events: text(input, 5),
+            events: params.containerd_ttrpc_address,
         })
     }
 
     /// Where the server is, in the form that this containerd reads.
     fn answer(&self, address: String) -> Vec<u8> {
         if self.as_message {
-            let answer = Writer::default().number(1, VERSION).text(2, &address);
-            return answer.text(3, "ttrpc").done();
+            let result = BootstrapResult {
+                version: VERSION,
+                address,
+                protocol: "ttrpc".into(),
+                ..BootstrapResult::default()
+            };
+            return result.encode_to_vec();
         }
         // 1.7 sets this, and reads more than an address.
         let newest = env::var("MAX_SHIM_VERSION").ok();
-        let newest = newest.and_then(|version| version.parse::<u64>().ok());
+        let newest = newest.and_then(|version| version.parse::<i32>().ok());
         match newest {
             Some(newest) if newest >= VERSION => {
                 let answer = serde_json::json!({"version": VERSION, "address": address, "protocol": "ttrpc"});
@@ -158,21 +172,23 @@ impl Told {
 
 #[cfg(test)]
 mod tests {
-    use orlop_ttrpc::{Writer, number, text};
+    use orlop_containerd_api::bootstrap::{BootstrapParams, BootstrapResult, Extension};
+    use orlop_containerd_api::{Any, Message, runc};
 
     use super::{Told, address_of};
     use crate::place::Place;
 
-    fn options() -> Vec<u8> {
-        let options = Writer::default().text(6, "crun").done();
-        let any = Writer::default().text(1, "containerd.runc.v1.Options");
-        any.bytes(2, &options).done()
+    fn options() -> Any {
+        Any::pack(&runc::Options {
+            binary_name: "crun".into(),
+            ..runc::Options::default()
+        })
     }
 
     #[test]
     fn old_and_new_containerds_are_answered_in_their_form() {
         let place = Place::of("a", "n", "p");
-        let told = Told::parse(&options()).unwrap();
+        let told = Told::parse(&options().encode_to_vec()).unwrap();
         assert_eq!(
             (told.as_message, &*told.options.binary_name),
             (false, "crun")
@@ -183,19 +199,23 @@ mod tests {
         );
         assert!(!Told::parse(b"").unwrap().as_message);
 
-        let extension = Writer::default().message(1, &options()).done();
-        let params = Writer::default()
-            .text(1, "p")
-            .text(2, "n")
-            .text(5, "/run/c.sock.ttrpc")
-            .text(6, "/run/c.sock")
-            .message(8, &extension)
-            .done();
+        let params = BootstrapParams {
+            instance_id: "p".into(),
+            namespace: "n".into(),
+            containerd_ttrpc_address: "/run/c.sock.ttrpc".into(),
+            containerd_grpc_address: "/run/c.sock".into(),
+            extensions: vec![Extension {
+                value: Some(options()),
+            }],
+            ..BootstrapParams::default()
+        };
+        let params = params.encode_to_vec();
         let told = Told::parse(&params).unwrap();
         assert_eq!(&*told.options.binary_name, "crun");
         assert_eq!(told.events, "/run/c.sock.ttrpc");
         let answer = told.answer(address_of(&place));
-        assert_eq!((number(&answer, 1), text(&answer, 3)), (3, "ttrpc".into()));
-        assert!(text(&answer, 2).ends_with("/shim.sock"));
+        let answer = BootstrapResult::decode(&*answer).unwrap();
+        assert_eq!((answer.version, &*answer.protocol), (3, "ttrpc"));
+        assert!(answer.address.ends_with("/shim.sock"));
     }
 }

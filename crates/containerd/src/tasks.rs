@@ -6,7 +6,10 @@ use std::path::PathBuf;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use orlop_cgroup::Cgroup;
-use orlop_ttrpc::{Status, Writer, code};
+use orlop_containerd_api::Timestamp;
+use orlop_containerd_api::task::{DeleteResponse, WaitResponse};
+use orlop_containerd_api::task_types;
+use orlop_ttrpc::{Status, code};
 
 use crate::Result;
 use crate::files::not_found;
@@ -29,18 +32,24 @@ impl Exit {
         Self { code, at_ns: now() }
     }
 
-    /// The answer of those who wait for it, of tasks and sandboxes alike.
-    pub(crate) fn encode(self) -> Vec<u8> {
-        let answer = Writer::default().number(1, self.code.into());
-        answer.message(2, &timestamp(self.at_ns)).done()
+    pub(crate) fn time(self) -> Timestamp {
+        Timestamp::from_nanos(self.at_ns)
     }
 
-    /// The answer to a deletion, `DeleteResponse`.
-    pub(crate) fn encode_with(self, pid: u32) -> Vec<u8> {
-        let answer = Writer::default()
-            .number(1, pid.into())
-            .number(2, self.code.into());
-        answer.message(3, &timestamp(self.at_ns)).done()
+    /// The response to `Wait`. `WaitSandboxResponse` has the same fields.
+    pub(crate) fn wait_response(self) -> WaitResponse {
+        WaitResponse {
+            exit_status: self.code,
+            exited_at: Some(self.time()),
+        }
+    }
+
+    pub(crate) fn delete_response(self, pid: u32) -> DeleteResponse {
+        DeleteResponse {
+            pid,
+            exit_status: self.code,
+            exited_at: Some(self.time()),
+        }
     }
 }
 
@@ -48,13 +57,6 @@ impl Exit {
 pub(crate) fn now() -> u64 {
     let since = SystemTime::now().duration_since(UNIX_EPOCH);
     since.map_or(0, |since| since.as_nanos() as u64)
-}
-
-/// A `google.protobuf.Timestamp`.
-pub(crate) fn timestamp(at_ns: u64) -> Vec<u8> {
-    const SECOND: u64 = 1_000_000_000;
-    let message = Writer::default().number(1, at_ns / SECOND);
-    message.number(2, at_ns % SECOND).done()
 }
 
 /// What a process does.
@@ -74,14 +76,13 @@ pub(crate) enum Phase {
 }
 
 impl Phase {
-    /// `containerd.v1.types.Status`.
-    pub(crate) fn number(self) -> u64 {
+    pub(crate) fn status(self) -> task_types::Status {
         match self {
-            Self::Making => 0,
-            Self::Created => 1,
-            Self::Running => 2,
-            Self::Stopped => 3,
-            Self::Paused => 4,
+            Self::Making => task_types::Status::Unknown,
+            Self::Created => task_types::Status::Created,
+            Self::Running => task_types::Status::Running,
+            Self::Stopped => task_types::Status::Stopped,
+            Self::Paused => task_types::Status::Paused,
         }
     }
 }

@@ -9,6 +9,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use futures_util::future::BoxFuture;
+use orlop_ttrpc::{Request, Response, Status as WireStatus};
 use parking_lot::Mutex;
 use prost::Message as _;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
@@ -19,7 +20,6 @@ use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 
 use crate::frame::{Decoder, Kind, Line, MAX_MESSAGE, Message, encode};
-use crate::ttrpc::{Request, Response, Status as WireStatus};
 
 /// Messages that wait to be written.
 const QUEUE: usize = 32;

@@ -2,10 +2,10 @@
 
 use bytes::{BufMut as _, Bytes};
 use orlop_testkit::Fuzz;
+use orlop_ttrpc::{Request, Response};
 use prost::Message as _;
 
 use crate::frame::{Decoder, Kind, Line, MAX_MESSAGE, Message, encode};
-use crate::ttrpc::{Request, Response};
 use crate::v1alpha1::{CreateContainerResponse, RegisterPluginRequest, UpdateContainersRequest};
 
 fn message(line: Line, stream: u32, kind: Kind, payload: Vec<u8>) -> Bytes {

@@ -65,8 +65,3 @@ pub const VERSION: &str = "v0.12.0";
 pub mod v1alpha1 {
     include!(concat!(env!("OUT_DIR"), "/nri.pkg.api.v1alpha1.rs"));
 }
-
-#[allow(missing_docs, unreachable_pub, clippy::all, clippy::pedantic)]
-mod ttrpc {
-    include!(concat!(env!("OUT_DIR"), "/ttrpc.rs"));
-}

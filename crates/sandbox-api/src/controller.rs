@@ -3,27 +3,41 @@
 use std::path::Path;
 use std::time::Duration;
 
-use orlop_ttrpc::{Value, Writer, any, bytes, text, whole_fields};
-use tonic::Status;
+use orlop_containerd_api::Message;
+use orlop_containerd_api::sandbox::{
+    CreateSandboxRequest, PlatformRequest, PlatformResponse, SandboxMetricsRequest,
+    SandboxMetricsResponse, SandboxStatusRequest, SandboxStatusResponse, ShutdownSandboxRequest,
+    StartSandboxRequest, StartSandboxResponse, StopSandboxRequest, WaitSandboxRequest,
+    WaitSandboxResponse,
+};
+use orlop_containerd_api::services::sandbox::{
+    ControllerCreateRequest, ControllerCreateResponse, ControllerMetricsRequest,
+    ControllerMetricsResponse, ControllerPlatformRequest, ControllerPlatformResponse,
+    ControllerShutdownRequest, ControllerStartRequest, ControllerStartResponse,
+    ControllerStatusRequest, ControllerStatusResponse, ControllerStopRequest,
+    ControllerUpdateRequest, ControllerWaitRequest, ControllerWaitResponse,
+};
+use tonic::{Request, Response, Status};
 
+use crate::parts;
 use crate::sandboxes::{Sandbox, Sandboxes};
-use crate::service::{Answer, BoxFuture, Call, Methods, service};
+use crate::server::controller_server;
 use crate::shim::{self, is_gone};
+
+type Answer<T> = Result<Response<T>, Status>;
 
 /// What is done at once takes no longer.
 const LIMIT: Duration = Duration::from_secs(10);
 /// Making and ending a pod.
 const LONG: Duration = Duration::from_mins(1);
 /// What the end of a sandbox is called whose shim has died.
-const LOST: u64 = 255;
+const LOST: u32 = 255;
 /// The version of the task service at the address that is answered.
-const VERSION: u64 = 3;
+const VERSION: u32 = 3;
 
 /// Makes sandboxes for a containerd.
 #[derive(Clone, Debug)]
 pub struct Controller(Sandboxes);
-
-service!(Controller, "containerd.services.sandbox.v1.Controller");
 
 impl Controller {
     /// One that keeps them here.
@@ -32,40 +46,163 @@ impl Controller {
     }
 }
 
-impl Methods for Controller {
-    fn answer(self, call: Call) -> BoxFuture<Answer> {
-        Box::pin(async move {
-            let sandbox = self.0.get(&call.namespace, &text(&call.message, 1))?;
-            let message = &call.message[..];
-            match call.method.as_str() {
-                "Create" => create(&sandbox, message).await,
-                "Start" => start(&sandbox).await,
-                "Platform" => pass_on(&sandbox, "Platform", &of(&sandbox), Some(LIMIT)).await,
-                "Stop" => stop(&sandbox, message).await,
-                "Wait" => wait(&sandbox).await,
-                "Status" => status(&sandbox, message).await,
-                "Shutdown" => shutdown(&sandbox).await,
-                "Metrics" => pass_on(&sandbox, "SandboxMetrics", &of(&sandbox), Some(LIMIT)).await,
-                // A pod's size is that of the cgroup above it, which is not this one's to change.
-                other => Err(Status::unimplemented(format!(
-                    "orlop does not implement {other}"
-                ))),
+#[tonic::async_trait]
+impl controller_server::Controller for Controller {
+    async fn create(
+        &self,
+        request: Request<ControllerCreateRequest>,
+    ) -> Answer<ControllerCreateResponse> {
+        let (namespace, request) = parts(request);
+        let sandbox = self.0.get(&namespace, &request.sandbox_id)?;
+        sandbox.make()?;
+        if let Err(status) = bring_up(&sandbox, request).await {
+            end(&sandbox).await?;
+            return Err(status);
+        }
+        Ok(Response::new(ControllerCreateResponse {
+            sandbox_id: sandbox.id,
+        }))
+    }
+
+    async fn start(
+        &self,
+        request: Request<ControllerStartRequest>,
+    ) -> Answer<ControllerStartResponse> {
+        let (namespace, request) = parts(request);
+        let sandbox = self.0.get(&namespace, &request.sandbox_id)?;
+        let sandbox_id = request.sandbox_id.clone();
+        let message = StartSandboxRequest { sandbox_id };
+        let started: StartSandboxResponse =
+            pass_on(&sandbox, "StartSandbox", &message, LONG).await?;
+        Ok(Response::new(ControllerStartResponse {
+            sandbox_id: request.sandbox_id,
+            pid: started.pid,
+            created_at: started.created_at,
+            address: address(&sandbox)?,
+            version: VERSION,
+            spec: started.spec,
+        }))
+    }
+
+    async fn platform(
+        &self,
+        request: Request<ControllerPlatformRequest>,
+    ) -> Answer<ControllerPlatformResponse> {
+        let (namespace, request) = parts(request);
+        let sandbox = self.0.get(&namespace, &request.sandbox_id)?;
+        let sandbox_id = request.sandbox_id;
+        let message = PlatformRequest { sandbox_id };
+        let PlatformResponse { platform } = pass_on(&sandbox, "Platform", &message, LIMIT).await?;
+        Ok(Response::new(ControllerPlatformResponse { platform }))
+    }
+
+    async fn stop(&self, request: Request<ControllerStopRequest>) -> Answer<()> {
+        let (namespace, request) = parts(request);
+        let sandbox = self.0.get(&namespace, &request.sandbox_id)?;
+        let message = StopSandboxRequest {
+            sandbox_id: request.sandbox_id,
+            timeout_secs: request.timeout_secs,
+        };
+        match pass_on::<()>(&sandbox, "StopSandbox", &message, LONG).await {
+            Err(status) if !is_gone(&status) => Err(status),
+            _ => Ok(Response::new(())),
+        }
+    }
+
+    /// A sandbox whose shim dies has ended: what is left of it is ended, too.
+    async fn wait(
+        &self,
+        request: Request<ControllerWaitRequest>,
+    ) -> Answer<ControllerWaitResponse> {
+        let (namespace, request) = parts(request);
+        let sandbox = self.0.get(&namespace, &request.sandbox_id)?;
+        let sandbox_id = request.sandbox_id;
+        let message = WaitSandboxRequest { sandbox_id };
+        match shim::call(&sandbox.socket()?, "WaitSandbox", &message, None).await {
+            Err(status) if status.code() == tonic::Code::Unavailable => {
+                let id = &sandbox.id;
+                tracing::warn!(sandbox = id, "cannot reach the shim: {}", status.message());
+                // Best effort: its shutdown tries again.
+                let _ = sandbox.shim().delete().await;
+                Ok(Response::new(ControllerWaitResponse {
+                    exit_status: LOST,
+                    exited_at: None,
+                }))
             }
-        })
+            waited => {
+                let waited: WaitSandboxResponse = waited?;
+                Ok(Response::new(ControllerWaitResponse {
+                    exit_status: waited.exit_status,
+                    exited_at: waited.exited_at,
+                }))
+            }
+        }
+    }
+
+    async fn status(
+        &self,
+        request: Request<ControllerStatusRequest>,
+    ) -> Answer<ControllerStatusResponse> {
+        let (namespace, request) = parts(request);
+        let sandbox = self.0.get(&namespace, &request.sandbox_id)?;
+        let message = SandboxStatusRequest {
+            sandbox_id: request.sandbox_id,
+            verbose: request.verbose,
+        };
+        let status: SandboxStatusResponse =
+            pass_on(&sandbox, "SandboxStatus", &message, LIMIT).await?;
+        Ok(Response::new(ControllerStatusResponse {
+            sandbox_id: status.sandbox_id,
+            pid: status.pid,
+            state: status.state,
+            info: status.info,
+            created_at: status.created_at,
+            exited_at: status.exited_at,
+            extra: status.extra,
+            address: address(&sandbox)?,
+            version: VERSION,
+        }))
+    }
+
+    async fn shutdown(&self, request: Request<ControllerShutdownRequest>) -> Answer<()> {
+        let (namespace, request) = parts(request);
+        let sandbox = self.0.get(&namespace, &request.sandbox_id)?;
+        let sandbox_id = request.sandbox_id;
+        let message = ShutdownSandboxRequest { sandbox_id };
+        match pass_on::<()>(&sandbox, "ShutdownSandbox", &message, LONG).await {
+            // It may be gone before its answer is here, and has ended all then; else it is ended now.
+            Err(status) if !is_gone(&status) => return Err(status),
+            _ => end(&sandbox).await?,
+        }
+        Ok(Response::new(()))
+    }
+
+    async fn metrics(
+        &self,
+        request: Request<ControllerMetricsRequest>,
+    ) -> Answer<ControllerMetricsResponse> {
+        let (namespace, request) = parts(request);
+        let sandbox = self.0.get(&namespace, &request.sandbox_id)?;
+        let sandbox_id = request.sandbox_id;
+        let message = SandboxMetricsRequest { sandbox_id };
+        let SandboxMetricsResponse { metrics } =
+            pass_on(&sandbox, "SandboxMetrics", &message, LIMIT).await?;
+        Ok(Response::new(ControllerMetricsResponse { metrics }))
+    }
+
+    /// A pod's size is that of the cgroup above it, which is not this one's to change.
+    async fn update(&self, _: Request<ControllerUpdateRequest>) -> Answer<()> {
+        Err(Status::unimplemented("orlop does not implement Update"))
     }
 }
 
-fn of(sandbox: &Sandbox) -> Vec<u8> {
-    Writer::default().text(1, &sandbox.id).done()
-}
-
-async fn pass_on(
+async fn pass_on<R: Message + Default>(
     sandbox: &Sandbox,
     method: &str,
-    message: &[u8],
-    limit: Option<Duration>,
-) -> Answer {
-    let called = shim::call(&sandbox.socket()?, method, message, limit).await;
+    message: &impl Message,
+    limit: Duration,
+) -> Result<R, Status> {
+    let called = shim::call(&sandbox.socket()?, method, message, Some(limit)).await;
     called.map_err(|status| match status.code() {
         // Nobody is there any more: to who asks, there is no such sandbox.
         tonic::Code::Unavailable => Status::not_found(status.message()),
@@ -73,104 +210,27 @@ async fn pass_on(
     })
 }
 
-async fn create(sandbox: &Sandbox, message: &[u8]) -> Answer {
-    sandbox.make()?;
-    let made = bring_up(sandbox, message).await;
-    if let Err(status) = made {
-        end(sandbox).await?;
-        return Err(status);
-    }
-    Ok(of(sandbox))
-}
-
-async fn bring_up(sandbox: &Sandbox, message: &[u8]) -> Result<(), Status> {
+async fn bring_up(sandbox: &Sandbox, request: ControllerCreateRequest) -> Result<(), Status> {
     // The handler's options, of the runtime that the sandbox is described with.
-    let runtime = bytes(bytes(message, 6), 2);
-    let options = any(runtime, 2).map_or_else(Vec::new, |any| {
-        Writer::default()
-            .text(1, &any.kind)
-            .bytes(2, any.value)
-            .done()
-    });
+    let runtime = request.sandbox.and_then(|sandbox| sandbox.runtime);
+    let options = runtime.and_then(|runtime| runtime.options);
+    let options = options.map_or_else(Vec::new, |options| options.encode_to_vec());
     let socket = sandbox.shim().start(&options).await?;
     sandbox.note(&socket)?;
-    let mut request = Writer::default()
-        .text(1, &sandbox.id)
-        .text(2, &sandbox.dir.to_string_lossy());
-    // Mounts, options, network namespace and annotations stand in both in the same order.
-    for field in whole_fields(message) {
-        if let (2..=5, Value::Bytes(value)) = (field.number, &field.value) {
-            request = request.message(field.number + 1, value);
-        }
-    }
-    let socket = Path::new(&socket);
-    let created = shim::call(socket, "CreateSandbox", &request.done(), Some(LONG)).await;
-    created.map(drop)
-}
-
-async fn start(sandbox: &Sandbox) -> Answer {
-    let started = pass_on(sandbox, "StartSandbox", &of(sandbox), Some(LONG)).await?;
-    let mut answer = Writer::default().text(1, &sandbox.id);
-    for field in whole_fields(&started) {
-        answer = match (field.number, &field.value) {
-            (1, Value::Number(pid)) => answer.number(2, *pid),
-            (2, Value::Bytes(created)) => answer.message(3, created),
-            (3, Value::Bytes(spec)) => answer.message(7, spec),
-            _ => answer,
-        };
-    }
-    Ok(answer.text(5, &address(sandbox)?).number(6, VERSION).done())
+    let message = CreateSandboxRequest {
+        sandbox_id: request.sandbox_id,
+        bundle_path: sandbox.dir.to_string_lossy().into_owned(),
+        rootfs: request.rootfs,
+        options: request.options,
+        netns_path: request.netns_path,
+        annotations: request.annotations,
+    };
+    shim::call(Path::new(&socket), "CreateSandbox", &message, Some(LONG)).await
 }
 
 /// Where the sandbox's tasks are served.
 fn address(sandbox: &Sandbox) -> Result<String, Status> {
     Ok(format!("ttrpc+unix://{}", sandbox.socket()?.display()))
-}
-
-async fn stop(sandbox: &Sandbox, message: &[u8]) -> Answer {
-    let request = Writer::default()
-        .text(1, &sandbox.id)
-        .number(2, orlop_ttrpc::number(message, 2));
-    match pass_on(sandbox, "StopSandbox", &request.done(), Some(LONG)).await {
-        Err(status) if !is_gone(&status) => Err(status),
-        _ => Ok(Vec::new()),
-    }
-}
-
-/// A sandbox whose shim dies has ended: what is left of it is ended, too.
-async fn wait(sandbox: &Sandbox) -> Answer {
-    match shim::call(&sandbox.socket()?, "WaitSandbox", &of(sandbox), None).await {
-        Err(status) if status.code() == tonic::Code::Unavailable => {
-            let id = &sandbox.id;
-            tracing::warn!(sandbox = id, "cannot reach the shim: {}", status.message());
-            // Best effort: its shutdown tries again.
-            let _ = sandbox.shim().delete().await;
-            Ok(Writer::default().number(1, LOST).done())
-        }
-        waited => waited,
-    }
-}
-
-async fn status(sandbox: &Sandbox, message: &[u8]) -> Answer {
-    let request = Writer::default()
-        .text(1, &sandbox.id)
-        .number(2, orlop_ttrpc::number(message, 2));
-    let mut answer = pass_on(sandbox, "SandboxStatus", &request.done(), Some(LIMIT)).await?;
-    // The fields are the same, but for these.
-    let address = Writer::default()
-        .text(8, &address(sandbox)?)
-        .number(9, VERSION);
-    answer.extend(address.done());
-    Ok(answer)
-}
-
-async fn shutdown(sandbox: &Sandbox) -> Answer {
-    match pass_on(sandbox, "ShutdownSandbox", &of(sandbox), Some(LONG)).await {
-        // It may be gone before its answer is here, and has ended all then; else it is ended now.
-        Err(status) if !is_gone(&status) => return Err(status),
-        _ => end(sandbox).await?,
-    }
-    Ok(Vec::new())
 }
 
 /// Ends what is left of a sandbox, and forgets it.

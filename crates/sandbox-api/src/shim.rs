@@ -4,7 +4,8 @@ use std::path::{Path, PathBuf};
 use std::process::Stdio;
 use std::time::Duration;
 
-use orlop_ttrpc::{LARGEST, REQUEST, Writer, code, parse_response, write_frame};
+use orlop_containerd_api::Message;
+use orlop_ttrpc::{LARGEST, REQUEST, code, parse_response, write_frame};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::UnixStream;
 use tokio::process::Command;
@@ -100,12 +101,13 @@ fn program() -> Result<PathBuf, Status> {
 
 /// Calls a method of the Sandbox service: waits for ever where there is no limit. `Unavailable` means that nobody
 /// is there, or nobody any more.
-pub(crate) async fn call(
+pub(crate) async fn call<R: Message + Default>(
     socket: &Path,
     method: &str,
-    message: &[u8],
+    message: &impl Message,
     limit: Option<Duration>,
-) -> Result<Vec<u8>, Status> {
+) -> Result<R, Status> {
+    let message = message.encode_to_vec();
     let called = exchange(socket, method, message);
     let answer = match limit {
         None => called.await,
@@ -119,24 +121,23 @@ pub(crate) async fn call(
         let at = socket.display();
         Status::unavailable(format!("calling {method} of the shim at {at}: {error}"))
     })?;
-    parse_response(method, &answer).map_err(|error| match error {
-        orlop_ttrpc::Error::Refused { code, message, .. } => {
-            let code = i32::try_from(code).map_or(Code::Unknown, Code::from);
-            Status::new(code, message)
-        }
+    let answer = parse_response(method, &answer).map_err(|error| match error {
+        orlop_ttrpc::Error::Refused { code, message, .. } => Status::new(code.into(), message),
         error => Status::internal(error.to_string()),
-    })
+    })?;
+    R::decode(&*answer).map_err(|error| Status::internal(format!("{method}: {error}")))
 }
 
-async fn exchange(socket: &Path, method: &str, message: &[u8]) -> std::io::Result<Vec<u8>> {
+async fn exchange(socket: &Path, method: &str, payload: Vec<u8>) -> std::io::Result<Vec<u8>> {
     let mut socket = UnixStream::connect(socket).await?;
-    let request = Writer::default()
-        .text(1, SERVICE)
-        .text(2, method)
-        .bytes(3, message)
-        .done();
+    let request = orlop_ttrpc::Request {
+        service: SERVICE.into(),
+        method: method.into(),
+        payload,
+        ..orlop_ttrpc::Request::default()
+    };
     let mut frame = Vec::new();
-    write_frame(&mut frame, 1, REQUEST, &request)?;
+    write_frame(&mut frame, 1, REQUEST, &request.encode_to_vec())?;
     socket.write_all(&frame).await?;
     let mut head = [0; HEAD];
     socket.read_exact(&mut head).await?;
@@ -152,5 +153,5 @@ async fn exchange(socket: &Path, method: &str, message: &[u8]) -> std::io::Resul
 
 /// Whether the shim is not there, or does not know the sandbox.
 pub(crate) fn is_gone(status: &Status) -> bool {
-    status.code() == Code::Unavailable || status.code() as u64 == code::NOT_FOUND
+    status.code() == Code::Unavailable || status.code() as i32 == code::NOT_FOUND
 }

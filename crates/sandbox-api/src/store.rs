@@ -6,32 +6,27 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use bytes::Bytes;
+use orlop_containerd_api::services::sandbox::{
+    StoreCreateRequest, StoreCreateResponse, StoreDeleteRequest, StoreGetRequest, StoreGetResponse,
+    StoreListRequest, StoreListResponse, StoreUpdateRequest, StoreUpdateResponse,
+};
+use orlop_containerd_api::types::Sandbox;
+use orlop_containerd_api::{Message, Timestamp};
 use orlop_disk::{Outlives, SMALL_FILE, write_file, write_new_file};
-use orlop_ttrpc::{Value, Writer, all, field, text, whole_fields};
-use tonic::Status;
+use tonic::{Request, Response, Status};
 
 use crate::names::checked;
-use crate::service::{Answer, BoxFuture, Call, Methods, service};
+use crate::parts;
+use crate::server::store_server;
 
 /// How many may be kept in a namespace.
 const MOST: usize = 10_000;
-/// Fields of a description by their names, as far as an update may name them.
-const FIELDS: [(&str, u32); 5] = [
-    ("runtime", 2),
-    ("spec", 3),
-    ("labels", 4),
-    ("extensions", 7),
-    ("sandboxer", 10),
-];
-const CREATED_AT: u32 = 5;
-const UPDATED_AT: u32 = 6;
+/// The fields of a description that an update may change.
+const FIELDS: [&str; 5] = ["runtime", "spec", "labels", "extensions", "sandboxer"];
 
 /// Keeps descriptions of sandboxes.
 #[derive(Clone, Debug)]
 pub struct Store(Arc<Path>);
-
-service!(Store, "containerd.services.sandbox.v1.Store");
 
 impl Store {
     /// One that keeps them below a directory.
@@ -44,43 +39,67 @@ impl Store {
     }
 }
 
-impl Methods for Store {
-    fn answer(self, call: Call) -> BoxFuture<Answer> {
-        Box::pin(async move {
-            let answered = orlop_pool::blocking(move || {
-                let (namespace, message) = (call.namespace.as_str(), call.message);
-                match call.method.as_str() {
-                    "Create" => create(&self, namespace, &message),
-                    "Update" => update(&self, namespace, &message),
-                    "Delete" => delete(&self, namespace, &message),
-                    "List" => list(&self, namespace, &message),
-                    "Get" => get(&self, namespace, &message),
-                    other => Err(Status::unimplemented(format!(
-                        "orlop does not implement {other}"
-                    ))),
-                }
-            });
-            answered
-                .await
-                .map_err(|_| Status::internal("the sandbox store panicked"))?
-        })
+#[tonic::async_trait]
+impl store_server::Store for Store {
+    async fn create(
+        &self,
+        request: Request<StoreCreateRequest>,
+    ) -> Result<Response<StoreCreateResponse>, Status> {
+        self.answer(request, create).await
+    }
+
+    async fn update(
+        &self,
+        request: Request<StoreUpdateRequest>,
+    ) -> Result<Response<StoreUpdateResponse>, Status> {
+        self.answer(request, update).await
+    }
+
+    async fn delete(&self, request: Request<StoreDeleteRequest>) -> Result<Response<()>, Status> {
+        self.answer(request, delete).await
+    }
+
+    async fn list(
+        &self,
+        request: Request<StoreListRequest>,
+    ) -> Result<Response<StoreListResponse>, Status> {
+        self.answer(request, list).await
+    }
+
+    async fn get(
+        &self,
+        request: Request<StoreGetRequest>,
+    ) -> Result<Response<StoreGetResponse>, Status> {
+        self.answer(request, get).await
     }
 }
 
-/// An answer, or one of a list, with this description.
-fn described(description: &[u8]) -> Writer {
-    Writer::default().message(1, description)
+impl Store {
+    /// Runs a method where it may block.
+    async fn answer<Q: Send + 'static, R: Send + 'static>(
+        &self,
+        request: Request<Q>,
+        method: fn(&Self, &str, Q) -> Result<R, Status>,
+    ) -> Result<Response<R>, Status> {
+        let store = self.clone();
+        let (namespace, request) = parts(request);
+        let answered = orlop_pool::blocking(move || method(&store, &namespace, request)).await;
+        let answered = answered.map_err(|_| Status::internal("the sandbox store panicked"))?;
+        answered.map(Response::new)
+    }
 }
 
-fn asked(message: &Bytes) -> Result<&[u8], Status> {
-    let sandbox = field(message, 1).map(|field| field.as_bytes());
+fn given(sandbox: Option<Sandbox>) -> Result<Sandbox, Status> {
     sandbox.ok_or_else(|| Status::invalid_argument("the description of the sandbox is missing"))
 }
 
-fn create(store: &Store, namespace: &str, message: &Bytes) -> Answer {
-    let description = asked(message)?;
-    let id = text(description, 1);
-    let path = store.place(namespace, &id)?;
+fn create(
+    store: &Store,
+    namespace: &str,
+    request: StoreCreateRequest,
+) -> Result<StoreCreateResponse, Status> {
+    let mut sandbox = given(request.sandbox)?;
+    let path = store.place(namespace, &sandbox.sandbox_id)?;
     let mut builder = std::fs::DirBuilder::new();
     let dir = path.parent().unwrap_or(&path);
     let made = builder.mode(0o700).recursive(true).create(dir);
@@ -90,62 +109,78 @@ fn create(store: &Store, namespace: &str, message: &Bytes) -> Answer {
             "the limit of {MOST} sandboxes is reached"
         )));
     }
-    let now = now();
-    let description = with(description, &[(CREATED_AT, &now), (UPDATED_AT, &now)]);
+    sandbox.created_at = Some(now());
+    sandbox.updated_at = sandbox.created_at;
+    let description = sandbox.encode_to_vec();
     match write_new_file(&path, 0o600, Outlives::PowerCut, &description) {
         Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Err(Status::already_exists(
-            format!("sandbox {id} already exists"),
+            format!("sandbox {} already exists", sandbox.sandbox_id),
         )),
         Err(error) => Err(failed("writing", &path, &error)),
-        Ok(()) => Ok(described(&description).done()),
+        Ok(()) => Ok(StoreCreateResponse {
+            sandbox: Some(sandbox),
+        }),
     }
 }
 
-fn update(store: &Store, namespace: &str, message: &Bytes) -> Answer {
-    let changed = asked(message)?;
-    let path = store.place(namespace, &text(changed, 1))?;
-    let before = read(&path)?;
-    let mut numbers = Vec::new();
-    for name in all(message, 2).map(|field| field.as_text()) {
-        let known = FIELDS.iter().find(|(known, _)| *known == name);
-        let unknown =
-            || Status::invalid_argument(format!("the field {name} of a sandbox cannot be changed"));
-        numbers.push(known.ok_or_else(unknown)?.1);
-    }
-    if numbers.is_empty() {
-        numbers = FIELDS.iter().map(|(_, number)| *number).collect();
-    }
-    let mut after = Writer::default();
-    for (from, is_changed) in [(&before[..], false), (changed, true)] {
-        for field in whole_fields(from) {
-            if numbers.contains(&field.number) == is_changed {
-                after = copy(after, field.number, &field.value);
+fn update(
+    store: &Store,
+    namespace: &str,
+    request: StoreUpdateRequest,
+) -> Result<StoreUpdateResponse, Status> {
+    let changed = given(request.sandbox)?;
+    let path = store.place(namespace, &changed.sandbox_id)?;
+    let mut sandbox = read(&path)?;
+    let names: Vec<&str> = request.fields.iter().map(String::as_str).collect();
+    for name in if names.is_empty() { &FIELDS } else { &*names } {
+        match *name {
+            "runtime" => sandbox.runtime.clone_from(&changed.runtime),
+            "spec" => sandbox.spec.clone_from(&changed.spec),
+            "labels" => sandbox.labels.clone_from(&changed.labels),
+            "extensions" => sandbox.extensions.clone_from(&changed.extensions),
+            "sandboxer" => sandbox.sandboxer.clone_from(&changed.sandboxer),
+            _ => {
+                return Err(Status::invalid_argument(format!(
+                    "the field {name} of a sandbox cannot be changed"
+                )));
             }
         }
     }
-    let description = with(&after.done(), &[(UPDATED_AT, &now())]);
-    let written = write_file(&path, 0o600, Outlives::PowerCut, &description);
+    sandbox.updated_at = Some(now());
+    let written = write_file(&path, 0o600, Outlives::PowerCut, &sandbox.encode_to_vec());
     written.map_err(|error| failed("writing", &path, &error))?;
-    Ok(described(&description).done())
+    Ok(StoreUpdateResponse {
+        sandbox: Some(sandbox),
+    })
 }
 
-fn delete(store: &Store, namespace: &str, message: &Bytes) -> Answer {
-    let path = store.place(namespace, &text(message, 1))?;
+fn delete(store: &Store, namespace: &str, request: StoreDeleteRequest) -> Result<(), Status> {
+    let path = store.place(namespace, &request.sandbox_id)?;
     match std::fs::remove_file(&path) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => Err(gone(&path)),
-        Err(error) => Err(failed("removing", &path, &error)),
-        Ok(()) => Ok(Vec::new()),
+        removed => removed.map_err(|error| failed("removing", &path, &error)),
     }
 }
 
-fn get(store: &Store, namespace: &str, message: &Bytes) -> Answer {
-    let path = store.place(namespace, &text(message, 1))?;
-    Ok(described(&read(&path)?).done())
+fn get(
+    store: &Store,
+    namespace: &str,
+    request: StoreGetRequest,
+) -> Result<StoreGetResponse, Status> {
+    let path = store.place(namespace, &request.sandbox_id)?;
+    let sandbox = Some(read(&path)?);
+    Ok(StoreGetResponse { sandbox })
 }
 
-fn list(store: &Store, namespace: &str, message: &Bytes) -> Answer {
-    let filters: Vec<Filter> = all(message, 1)
-        .map(|field| Filter::parse(&field.as_text()))
+fn list(
+    store: &Store,
+    namespace: &str,
+    request: StoreListRequest,
+) -> Result<StoreListResponse, Status> {
+    let filters: Vec<Filter> = request
+        .filters
+        .iter()
+        .map(|filter| Filter::parse(filter))
         .collect::<Result<_, _>>()?;
     let dir = store.0.join(checked(namespace)?);
     let mut paths: Vec<PathBuf> = match std::fs::read_dir(&dir) {
@@ -157,20 +192,19 @@ fn list(store: &Store, namespace: &str, message: &Bytes) -> Answer {
             .collect(),
     };
     paths.sort();
-    let mut answer = Writer::default();
-    for path in paths {
-        // One may be on its way, or gone meanwhile.
-        let is_whole = path
-            .file_name()
-            .is_some_and(|name| !name.as_encoded_bytes().starts_with(b"."));
-        let Some(description) = is_whole.then(|| read(&path).ok()).flatten() else {
-            continue;
-        };
-        if filters.is_empty() || filters.iter().any(|filter| filter.matches(&description)) {
-            answer = answer.message(1, &description);
-        }
-    }
-    Ok(answer.done())
+    // One may be on its way, or gone meanwhile.
+    let is_whole = |path: &PathBuf| {
+        path.file_name()
+            .is_some_and(|name| !name.as_encoded_bytes().starts_with(b"."))
+    };
+    let kept = paths.into_iter().filter(is_whole);
+    let kept = kept.filter_map(|path| read(&path).ok());
+    let list = kept.filter(|sandbox| {
+        filters.is_empty() || filters.iter().any(|filter| filter.matches(sandbox))
+    });
+    Ok(StoreListResponse {
+        list: list.collect(),
+    })
 }
 
 /// One of containerd's filters: equations, all of which hold.
@@ -193,56 +227,31 @@ impl Filter {
         })
     }
 
-    fn matches(&self, description: &[u8]) -> bool {
+    fn matches(&self, sandbox: &Sandbox) -> bool {
         self.0
             .iter()
             .all(|(name, value)| match name.strip_prefix("labels.") {
-                None if name == "id" => text(description, 1) == *value,
-                None => text(description, 10) == *value,
-                Some(label) => all(description, 4).any(|field| {
-                    let entry = field.as_bytes();
-                    text(entry, 1) == label && text(entry, 2) == *value
-                }),
+                None if name == "id" => sandbox.sandbox_id == *value,
+                None => sandbox.sandboxer == *value,
+                Some(label) => sandbox.labels.get(label) == Some(value),
             })
     }
 }
 
-fn read(path: &Path) -> Result<Vec<u8>, Status> {
-    orlop_disk::read_file(path, SMALL_FILE).map_err(|error| match error.kind() {
-        io::ErrorKind::NotFound => gone(path),
-        _ => failed("reading", path, &error),
-    })
+fn read(path: &Path) -> Result<Sandbox, Status> {
+    let description =
+        orlop_disk::read_file(path, SMALL_FILE).map_err(|error| match error.kind() {
+            io::ErrorKind::NotFound => gone(path),
+            _ => failed("reading", path, &error),
+        })?;
+    Sandbox::decode(&*description).map_err(|error| failed("reading", path, &error.into()))
 }
 
-/// A description with these fields in place of those that it has.
-fn with(description: &[u8], changed: &[(u32, &[u8])]) -> Vec<u8> {
-    let mut writer = Writer::default();
-    for field in whole_fields(description) {
-        if changed.iter().all(|(number, _)| *number != field.number) {
-            writer = copy(writer, field.number, &field.value);
-        }
-    }
-    for (number, value) in changed {
-        writer = writer.message(*number, value);
-    }
-    writer.done()
-}
-
-fn copy(writer: Writer, number: u32, value: &Value<'_>) -> Writer {
-    match value {
-        Value::Number(value) => writer.number(number, *value),
-        Value::Bytes(value) => writer.message(number, value),
-        Value::Other => writer,
-    }
-}
-
-/// A `google.protobuf.Timestamp`.
-fn now() -> Vec<u8> {
+fn now() -> Timestamp {
     let now = SystemTime::now()
         .duration_since(UNIX_EPOCH)
         .unwrap_or_default();
-    let message = Writer::default().number(1, now.as_secs());
-    message.number(2, now.subsec_nanos().into()).done()
+    Timestamp::from_nanos(now.as_nanos() as u64)
 }
 
 fn gone(path: &Path) -> Status {
@@ -256,76 +265,79 @@ fn failed(doing: &str, path: &Path, error: &io::Error) -> Status {
 
 #[cfg(test)]
 mod tests {
-    use bytes::Bytes;
-    use orlop_ttrpc::{Writer, field, fields, number, text};
+    use orlop_containerd_api::services::sandbox::{
+        StoreCreateRequest, StoreDeleteRequest, StoreGetRequest, StoreListRequest,
+        StoreUpdateRequest,
+    };
+    use orlop_containerd_api::types::Sandbox;
     use tonic::Code;
 
     use super::{Filter, Store, create, delete, get, list, update};
 
-    fn sandbox(id: &str, label: &str) -> Vec<u8> {
-        let entry = Writer::default().text(1, "app").text(2, label).done();
-        let sandbox = Writer::default().text(1, id).message(4, &entry);
-        sandbox.text(10, "orlop").done()
+    fn sandbox(id: &str, label: &str) -> Option<Sandbox> {
+        Some(Sandbox {
+            sandbox_id: id.into(),
+            labels: [("app".to_owned(), label.to_owned())].into(),
+            sandboxer: "orlop".into(),
+            ..Sandbox::default()
+        })
     }
 
-    fn ask(sandbox: &[u8]) -> Bytes {
-        Writer::default().message(1, sandbox).done().into()
+    fn ask(id: &str, label: &str) -> StoreCreateRequest {
+        StoreCreateRequest {
+            sandbox: sandbox(id, label),
+        }
     }
 
-    fn named(id: &str) -> Bytes {
-        Writer::default().text(1, id).done().into()
+    fn named(id: &str) -> StoreGetRequest {
+        StoreGetRequest {
+            sandbox_id: id.into(),
+        }
     }
 
-    fn label(answer: &[u8]) -> String {
-        let sandbox = field(answer, 1).unwrap().as_bytes();
-        text(field(sandbox, 4).unwrap().as_bytes(), 2)
+    fn change(id: &str, label: &str, field: &str) -> StoreUpdateRequest {
+        StoreUpdateRequest {
+            sandbox: sandbox(id, label),
+            fields: vec![field.into()],
+        }
     }
 
     #[test]
     fn what_is_kept_is_found_changed_and_forgotten() {
         let dir = tempfile::tempdir().unwrap();
         let store = Store::new(dir.path());
-        let made = create(&store, "n", &ask(&sandbox("a", "one"))).unwrap();
-        let created = field(field(&made, 1).unwrap().as_bytes(), 5).unwrap();
-        assert!(number(created.as_bytes(), 1) > 0);
-        let again = create(&store, "n", &ask(&sandbox("a", "two"))).unwrap_err();
+        let made = create(&store, "n", ask("a", "one")).unwrap();
+        assert!(made.sandbox.unwrap().created_at.unwrap().seconds > 0);
+        let again = create(&store, "n", ask("a", "two")).unwrap_err();
         assert_eq!(again.code(), Code::AlreadyExists);
         // Namespaces know nothing of each other.
         assert_eq!(
-            get(&store, "m", &named("a")).unwrap_err().code(),
+            get(&store, "m", named("a")).unwrap_err().code(),
             Code::NotFound
         );
 
-        let change = Writer::default()
-            .message(1, &sandbox("a", "two"))
-            .text(2, "labels");
-        update(&store, "n", &change.done().into()).unwrap();
-        let got = get(&store, "n", &named("a")).unwrap();
-        assert_eq!(label(&got), "two");
-        assert_eq!(text(field(&got, 1).unwrap().as_bytes(), 10), "orlop");
-        let change = Writer::default()
-            .message(1, &sandbox("a", "x"))
-            .text(2, "id");
-        let refused = update(&store, "n", &change.done().into()).unwrap_err();
+        update(&store, "n", change("a", "two", "labels")).unwrap();
+        let got = get(&store, "n", named("a")).unwrap().sandbox.unwrap();
+        assert_eq!((&*got.labels["app"], &*got.sandboxer), ("two", "orlop"));
+        let refused = update(&store, "n", change("a", "x", "id")).unwrap_err();
         assert_eq!(refused.code(), Code::InvalidArgument);
 
-        create(&store, "n", &ask(&sandbox("b", "three"))).unwrap();
-        let of = |filter: &str| {
-            let asked = Writer::default().text(1, filter).done().into();
-            let answer = list(&store, "n", &asked).unwrap();
-            fields(&answer).count()
+        create(&store, "n", ask("b", "three")).unwrap();
+        let of = |filters: &[&str]| {
+            let filters = filters.iter().map(|&filter| filter.to_owned()).collect();
+            let answer = list(&store, "n", StoreListRequest { filters }).unwrap();
+            answer.list.len()
         };
-        assert_eq!(
-            fields(&list(&store, "n", &Bytes::new()).unwrap()).count(),
-            2
-        );
-        assert_eq!(of("labels.\"app\"==three"), 1);
-        assert_eq!(of("id==a,labels.app==three"), 0);
-        assert_eq!(of("sandboxer==orlop"), 2);
+        assert_eq!(of(&[]), 2);
+        assert_eq!(of(&["labels.\"app\"==three"]), 1);
+        assert_eq!(of(&["id==a,labels.app==three"]), 0);
+        assert_eq!(of(&["sandboxer==orlop"]), 2);
 
-        delete(&store, "n", &named("a")).unwrap();
+        let sandbox_id = "a".to_owned();
+        let gone = StoreDeleteRequest { sandbox_id };
+        delete(&store, "n", gone.clone()).unwrap();
         assert_eq!(
-            delete(&store, "n", &named("a")).unwrap_err().code(),
+            delete(&store, "n", gone).unwrap_err().code(),
             Code::NotFound
         );
     }
@@ -335,11 +347,11 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let store = Store::new(dir.path());
         for id in ["../a", "", "a/b"] {
-            let refused = create(&store, "n", &ask(&sandbox(id, "x"))).unwrap_err();
+            let refused = create(&store, "n", ask(id, "x")).unwrap_err();
             assert_eq!(refused.code(), Code::InvalidArgument, "{id}");
         }
-        assert!(create(&store, "n", &Bytes::new()).is_err());
-        assert!(get(&store, "..", &named("a")).is_err());
+        assert!(create(&store, "n", StoreCreateRequest::default()).is_err());
+        assert!(get(&store, "..", named("a")).is_err());
         for filter in ["id~=a", "spec==x", "id"] {
             assert!(Filter::parse(filter).is_err(), "{filter}");
         }

@@ -15,7 +15,7 @@ pub(crate) enum Error {
     #[error("the shim refused {method}: {message} (code {code})")]
     Refused {
         method: String,
-        code: u64,
+        code: i32,
         message: String,
     },
     #[error("container {0} does not exist")]

@@ -3,8 +3,12 @@
 
 use std::os::unix::net::UnixStream;
 
+use orlop_containerd_api::Message;
+use orlop_containerd_api::events::TaskOom;
+use orlop_containerd_api::services::events::{ForwardRequest, SubscribeRequest};
+use orlop_containerd_api::types::Envelope;
+
 use crate::error::Result;
-use crate::proto::{Writer, field};
 use crate::rpc::Stream;
 use crate::state_dir::{PodDir, StateDir, TaskDir};
 use crate::task::Endpoint;
@@ -15,9 +19,12 @@ const WANT_OF_MEMORY: &str = "/tasks/oom";
 /// Hears all that a shim tells on a connection; most of it is known otherwise.
 pub(crate) fn hear(state: &StateDir, pod: &PodDir, mut socket: UnixStream) {
     orlop_ttrpc::answer_all(&mut socket, |request| {
-        // A request's third field is its message, whose first is the envelope.
-        let envelope = message(request, 3).and_then(|forward| message(forward, 1));
-        note(state, pod, envelope.unwrap_or_default());
+        if let Ok(ForwardRequest {
+            envelope: Some(envelope),
+        }) = ForwardRequest::decode(request)
+        {
+            note(state, pod, &envelope);
+        }
     });
 }
 
@@ -27,7 +34,9 @@ pub(crate) fn subscribe(state: &StateDir, pod: &PodDir, controller: &Endpoint) -
     let service = "containerd.services.events.v1.Events";
     let mut told = Stream::open(controller, service, "Subscribe")?;
     let filter = format!("topic==\"{WANT_OF_MEMORY}\"");
-    told.send(&Writer::default().text(1, &filter).done())?;
+    told.send(&SubscribeRequest {
+        filters: vec![filter],
+    })?;
     told.close()?;
     while let Some(envelope) = told.receive(None)? {
         note(state, pod, &envelope);
@@ -35,7 +44,7 @@ pub(crate) fn subscribe(state: &StateDir, pod: &PodDir, controller: &Endpoint) -
     Ok(())
 }
 
-fn note(state: &StateDir, pod: &PodDir, envelope: &[u8]) {
+fn note(state: &StateDir, pod: &PodDir, envelope: &Envelope) {
     let Some(id) = out_of_memory(envelope) else {
         return;
     };
@@ -47,37 +56,33 @@ fn note(state: &StateDir, pod: &PodDir, envelope: &[u8]) {
     }
 }
 
-/// The container of `/tasks/oom`. An envelope's third field is the topic, its fourth the event, of which the
-/// second is a `TaskOOM`.
-fn out_of_memory(envelope: &[u8]) -> Option<String> {
-    if message(envelope, 3)? != WANT_OF_MEMORY.as_bytes() {
+/// The container of `/tasks/oom`.
+fn out_of_memory(envelope: &Envelope) -> Option<String> {
+    if envelope.topic != WANT_OF_MEMORY {
         return None;
     }
-    let event = message(message(envelope, 4)?, 2)?;
-    let id = message(event, 1)?;
-    Some(String::from_utf8_lossy(id).into_owned())
-}
-
-fn message(of: &[u8], number: u32) -> Option<&[u8]> {
-    field(of, number).map(|field| field.as_bytes())
+    let event = TaskOom::decode(&*envelope.event.as_ref()?.value).ok()?;
+    Some(event.container_id)
 }
 
 #[cfg(test)]
 mod tests {
-    use super::out_of_memory;
-    use crate::proto::Writer;
+    use orlop_containerd_api::events::TaskOom;
+    use orlop_containerd_api::types::Envelope;
+    use orlop_containerd_api::{Any, Message, Timestamp};
 
-    fn told(topic: &str) -> Vec<u8> {
-        let event = Writer::default().text(1, "c1").done();
-        let event = Writer::default()
-            .text(1, "containerd.events.TaskOOM")
-            .message(2, &event);
-        let envelope = Writer::default()
-            .message(1, &[])
-            .text(2, "orlop")
-            .text(3, topic)
-            .message(4, &event.done());
-        envelope.done()
+    use super::out_of_memory;
+
+    fn told(topic: &str) -> Envelope {
+        let event = TaskOom {
+            container_id: "c1".into(),
+        };
+        Envelope {
+            timestamp: Some(Timestamp::default()),
+            namespace: "orlop".into(),
+            topic: topic.into(),
+            event: Some(Any::pack(&event)),
+        }
     }
 
     #[test]
@@ -89,7 +94,11 @@ mod tests {
     #[test]
     fn fuzzed_events_do_not_break_the_reader() {
         orlop_testkit::Fuzz::new()
-            .example(told("/tasks/oom"))
-            .run(|input| drop(out_of_memory(input)));
+            .example(told("/tasks/oom").encode_to_vec())
+            .run(|input| {
+                if let Ok(envelope) = Envelope::decode(input) {
+                    drop(out_of_memory(&envelope));
+                }
+            });
     }
 }

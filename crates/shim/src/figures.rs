@@ -3,10 +3,8 @@
 
 use std::fmt;
 
-use crate::proto::fields;
-
-const V1: &str = "io.containerd.cgroups.v1.Metrics";
-const V2: &str = "io.containerd.cgroups.v2.Metrics";
+use orlop_containerd_api::Any;
+use orlop_containerd_api::cgroups::{v1, v2};
 
 /// How much is used, now and so far.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -42,40 +40,37 @@ impl fmt::Display for Figures {
 
 impl Figures {
     /// Of the metrics of a cgroup, as shims answer them; of some other type nothing is known.
-    pub(crate) fn of_metrics(kind: &str, metrics: &[u8]) -> Option<Self> {
-        // A type may be named by an address.
-        match kind.rsplit('/').next() {
-            Some(V1) => Self::of_v1(metrics),
-            Some(V2) => Self::of_v2(metrics),
-            _ => None,
+    pub(crate) fn of_metrics(metrics: &Any) -> Option<Self> {
+        let first = || metrics.unpack().map(Self::of_v1);
+        first().or_else(|| metrics.unpack().map(Self::of_v2))
+    }
+
+    fn of_v1(metrics: v1::Metrics) -> Self {
+        let cpu = metrics.cpu.unwrap_or_default();
+        let memory = metrics.memory.unwrap_or_default();
+        Self {
+            cpu_ns: cpu.usage.unwrap_or_default().total,
+            memory: memory.usage.unwrap_or_default().usage,
+            inactive_file: memory.total_inactive_file,
+            rss: memory.total_rss,
+            page_faults: memory.total_pg_fault,
+            major_page_faults: memory.total_pg_maj_fault,
+            processes: metrics.pids.unwrap_or_default().current,
         }
     }
 
-    fn of_v1(metrics: &[u8]) -> Option<Self> {
-        let at = |path: &[u32]| number_at(metrics, path);
-        Some(Self {
-            cpu_ns: at(&[3, 1, 1])?,
-            memory: at(&[4, 33, 2])?,
-            inactive_file: at(&[4, 30])?,
-            rss: at(&[4, 19])?,
-            page_faults: at(&[4, 26])?,
-            major_page_faults: at(&[4, 27])?,
-            processes: at(&[2, 1])?,
-        })
-    }
-
-    fn of_v2(metrics: &[u8]) -> Option<Self> {
-        let at = |path: &[u32]| number_at(metrics, path);
-        Some(Self {
-            // Microseconds.
-            cpu_ns: at(&[2, 1])?.saturating_mul(1000),
-            memory: at(&[4, 32])?,
-            inactive_file: at(&[4, 13])?,
-            rss: at(&[4, 1])?,
-            page_faults: at(&[4, 18])?,
-            major_page_faults: at(&[4, 19])?,
-            processes: at(&[1, 1])?,
-        })
+    fn of_v2(metrics: v2::Metrics) -> Self {
+        let cpu = metrics.cpu.unwrap_or_default();
+        let memory = metrics.memory.unwrap_or_default();
+        Self {
+            cpu_ns: cpu.usage_usec.saturating_mul(1000),
+            memory: memory.usage,
+            inactive_file: memory.inactive_file,
+            rss: memory.anon,
+            page_faults: memory.pgfault,
+            major_page_faults: memory.pgmajfault,
+            processes: metrics.pids.unwrap_or_default().current,
+        }
     }
 
     /// Of what `events --stats` prints, as runc does.
@@ -91,36 +86,12 @@ impl Figures {
     }
 }
 
-/// A number within messages, by the fields that lead to it; 0 is left out there. `None` where one of them is
-/// garbled.
-fn number_at(message: &[u8], path: &[u32]) -> Option<u64> {
-    let (first, rest) = path.split_first()?;
-    let mut found = 0;
-    for field in fields(message) {
-        let field = field?;
-        if field.number == *first {
-            found = if rest.is_empty() {
-                field.as_number()
-            } else {
-                number_at(field.as_bytes(), rest)?
-            };
-        }
-    }
-    Some(found)
-}
-
 #[cfg(test)]
 mod tests {
-    use super::{Figures, V1, V2};
-    use crate::proto::Writer;
+    use orlop_containerd_api::cgroups::{v1, v2};
+    use orlop_containerd_api::{Any, Message};
 
-    fn message(numbers: &[(u32, u64)]) -> Vec<u8> {
-        let mut message = Writer::default();
-        for &(number, value) in numbers {
-            message = message.number(number, value);
-        }
-        message.done()
-    }
+    use super::Figures;
 
     const READ: Figures = Figures {
         cpu_ns: 5000,
@@ -134,42 +105,83 @@ mod tests {
 
     #[test]
     fn both_versions_tell_the_same() {
-        let usage = message(&[(1, 8192), (2, 4096)]);
-        let memory = Writer::default()
-            .number(2, 1)
-            .number(19, 2048)
-            .number(26, 7)
-            .number(27, 1)
-            .number(30, 1024)
-            .message(33, &usage);
-        let cpu = Writer::default().message(1, &message(&[(1, 5000), (2, 9)]));
-        let first = Writer::default()
-            .message(2, &message(&[(1, 3)]))
-            .message(3, &cpu.done())
-            .message(4, &memory.done())
-            .done();
-        assert_eq!(Figures::of_metrics(V1, &first), Some(READ));
-        let memory = message(&[(1, 2048), (13, 1024), (18, 7), (19, 1), (32, 4096)]);
-        let second = Writer::default()
-            .message(1, &message(&[(1, 3)]))
-            .message(2, &message(&[(1, 5)]))
-            .message(4, &memory)
-            .done();
-        let named = format!("types.containerd.io/{V2}");
-        assert_eq!(Figures::of_metrics(&named, &second), Some(READ));
-        assert_eq!(Figures::of_metrics("some.other.Metrics", &second), None);
-        assert_eq!(Figures::of_metrics(V1, &first[..first.len() - 1]), None);
+        let first = v1::Metrics {
+            pids: Some(v1::PidsStat {
+                current: 3,
+                limit: 0,
+            }),
+            cpu: Some(v1::CpuStat {
+                usage: Some(v1::CpuUsage {
+                    total: 5000,
+                    kernel: 9,
+                    user: 0,
+                }),
+                ..v1::CpuStat::default()
+            }),
+            memory: Some(v1::MemoryStat {
+                rss: 1,
+                total_rss: 2048,
+                total_pg_fault: 7,
+                total_pg_maj_fault: 1,
+                total_inactive_file: 1024,
+                usage: Some(v1::MemoryEntry {
+                    limit: 8192,
+                    usage: 4096,
+                    ..v1::MemoryEntry::default()
+                }),
+                ..v1::MemoryStat::default()
+            }),
+            ..v1::Metrics::default()
+        };
+        let mut first = Any::pack(&first);
+        assert_eq!(Figures::of_metrics(&first), Some(READ));
+        let second = v2::Metrics {
+            pids: Some(v2::PidsStat {
+                current: 3,
+                limit: 0,
+            }),
+            cpu: Some(v2::CpuStat {
+                usage_usec: 5,
+                ..v2::CpuStat::default()
+            }),
+            memory: Some(v2::MemoryStat {
+                anon: 2048,
+                inactive_file: 1024,
+                pgfault: 7,
+                pgmajfault: 1,
+                usage: 4096,
+                ..v2::MemoryStat::default()
+            }),
+            ..v2::Metrics::default()
+        };
+        let mut second = Any::pack(&second);
+        second.type_url.insert_str(0, "types.containerd.io/");
+        assert_eq!(Figures::of_metrics(&second), Some(READ));
+        second.type_url = "some.other.Metrics".into();
+        assert_eq!(Figures::of_metrics(&second), None);
+        first.value.pop();
+        assert_eq!(Figures::of_metrics(&first), None);
         assert_eq!(READ.to_string(), "5000 4096 1024 2048 7 1 3\n");
     }
 
     #[test]
     fn fuzzed_metrics_do_not_break_the_reader() {
-        let example = Writer::default().message(4, &message(&[(32, 4096)]));
+        let example = v2::Metrics {
+            memory: Some(v2::MemoryStat {
+                usage: 4096,
+                ..v2::MemoryStat::default()
+            }),
+            ..v2::Metrics::default()
+        };
         orlop_testkit::Fuzz::new()
-            .example(example.done())
+            .example(example.encode_to_vec())
             .run(|input| {
-                let _ = Figures::of_metrics(V1, input);
-                let _ = Figures::of_metrics(V2, input);
+                for version in ["v1", "v2"] {
+                    let _ = Figures::of_metrics(&Any {
+                        type_url: format!("io.containerd.cgroups.{version}.Metrics"),
+                        value: input.to_vec(),
+                    });
+                }
             });
     }
 

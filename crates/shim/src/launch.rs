@@ -7,14 +7,15 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
+use orlop_containerd_api::bootstrap::{BootstrapParams, BootstrapResult, Extension};
+use orlop_containerd_api::{Any, Message, runc, runtimeoptions};
 use serde::Deserialize;
 
 use crate::arguments::{Sandboxer, Settings};
 use crate::error::{Error, Result};
-use crate::proto::{Writer, fields};
 use crate::state_dir::PodDir;
 use crate::supervisor;
-use crate::task::{Any, Endpoint};
+use crate::task::Endpoint;
 
 /// The namespace that the shim is told; it keeps apart what several clients have.
 pub(crate) const NAMESPACE: &str = "orlop";
@@ -37,11 +38,11 @@ const LONGEST_ANSWER: u64 = 64 * 1024;
 /// it, but some take it for their options and fail.
 pub(crate) fn start(settings: &Settings, pod: &PodDir) -> Result<Endpoint> {
     let options = options(settings)?;
-    let told = start_with(settings, pod, &parameters(pod, options.as_ref()));
+    let told = start_with(settings, pod, &parameters(pod, options.clone()));
     let Err(newer) = told else {
         return told;
     };
-    let options = options.map(|options| options.encode());
+    let options = options.map(|options| options.encode_to_vec());
     start_with(settings, pod, &options.unwrap_or_default()).map_err(|older| {
         let (newer, older) = (newer.to_string(), older.to_string());
         Error::Failed(if newer == older {
@@ -120,48 +121,44 @@ pub(crate) fn options(settings: &Settings) -> Result<Option<Any>> {
     let config = settings.shim_config.as_deref();
     if kind == OF_RUNC {
         let program = config.unwrap_or(Path::new("")).to_string_lossy();
-        // BinaryName is 6, SystemdCgroup 9.
-        let value = Writer::default()
-            .text(6, &program)
-            .number(9, settings.systemd_cgroup.into())
-            .done();
-        return Ok(Some(Any {
-            kind: OF_RUNC,
-            value,
-        }));
+        return Ok(Some(Any::pack(&runc::Options {
+            binary_name: program.into_owned(),
+            systemd_cgroup: settings.systemd_cgroup,
+            ..runc::Options::default()
+        })));
     }
     let Some(config) = config else {
         return Ok(None);
     };
-    // Some look at the type_url, which is 1, before config_path, 2, and config_body, 3.
-    let options = Writer::default().text(1, if kind == OF_ANY { "" } else { kind });
-    let options = if settings.config_body {
-        let body = orlop_disk::read_file(config, LARGEST_BODY);
-        options.bytes(3, &body.map_err(Error::file("reading", config))?)
-    } else {
-        options.text(2, &config.to_string_lossy())
+    // Some look at the type before the configuration.
+    let mut options = runtimeoptions::Options {
+        type_url: if kind == OF_ANY { "" } else { kind }.into(),
+        ..runtimeoptions::Options::default()
     };
-    Ok(Some(Any {
-        kind: OF_ANY,
-        value: options.done(),
-    }))
+    if settings.config_body {
+        let body = orlop_disk::read_file(config, LARGEST_BODY);
+        options.config_body = body.map_err(Error::file("reading", config))?;
+    } else {
+        options.config_path = config.to_string_lossy().into_owned();
+    }
+    Ok(Some(Any::pack(&options)))
 }
 
-/// `containerd.runtime.bootstrap.v1.BootstrapParams`.
-fn parameters(pod: &PodDir, options: Option<&Any>) -> Vec<u8> {
-    let events = pod.events();
-    let parameters = Writer::default()
-        .text(1, &pod.id)
-        .text(2, NAMESPACE)
-        .text(4, env!("CARGO_PKG_VERSION"))
-        .text(5, &events.to_string_lossy())
-        .text(6, &events.to_string_lossy())
-        .text(7, &ourselves().to_string_lossy());
-    let Some(options) = options else {
-        return parameters.done();
+fn parameters(pod: &PodDir, options: Option<Any>) -> Vec<u8> {
+    let events = pod.events().to_string_lossy().into_owned();
+    let extension = |options| Extension {
+        value: Some(options),
     };
-    let extension = Writer::default().message(1, &options.encode());
-    parameters.message(8, &extension.done()).done()
+    let parameters = BootstrapParams {
+        instance_id: pod.id.clone(),
+        namespace: NAMESPACE.into(),
+        containerd_version: env!("CARGO_PKG_VERSION").into(),
+        containerd_ttrpc_address: events.clone(),
+        containerd_grpc_address: events,
+        containerd_binary: ourselves().to_string_lossy().into_owned(),
+        extensions: options.map(extension).into_iter().collect(),
+    };
+    parameters.encode_to_vec()
 }
 
 fn ourselves() -> PathBuf {
@@ -288,35 +285,23 @@ pub(crate) fn parse(answer: &[u8]) -> Result<Endpoint> {
 }
 
 fn message(answer: &[u8]) -> Option<Answer> {
-    let mut read = Answer {
-        version: 0,
-        address: String::new(),
-        protocol: String::new(),
-    };
-    for field in fields(answer) {
-        let field = field?;
-        match field.number {
-            1 => read.version = field.as_number() as u32,
-            2 => read.address = field.as_text(),
-            3 => read.protocol = field.as_text(),
-            _ => {}
-        }
-    }
-    Some(read)
+    let result = BootstrapResult::decode(answer).ok()?;
+    Some(Answer {
+        version: u32::try_from(result.version).ok()?,
+        address: result.address,
+        protocol: result.protocol,
+    })
 }
 
 #[cfg(test)]
 mod tests {
+    use orlop_containerd_api::{Any, runc, runtimeoptions};
+
     use super::{options, parse};
     use crate::arguments::Settings;
-    use crate::proto::fields;
 
-    /// The type of the options, and their fields as text.
-    fn told(settings: &Settings) -> (&'static str, Vec<(u32, String)>) {
-        let any = options(settings).unwrap().unwrap();
-        let fields = fields(&any.value).map(Option::unwrap);
-        let fields = fields.map(|field| (field.number, field.as_text()));
-        (any.kind, fields.collect())
+    fn told(settings: &Settings) -> Any {
+        options(settings).unwrap().unwrap()
     }
 
     #[test]
@@ -332,25 +317,28 @@ mod tests {
             config_body,
             ..Settings::default()
         };
-        let (runc, any) = ("containerd.runc.v1.Options", "runtimeoptions.v1.Options");
+        let (of_runc, of_any) = ("containerd.runc.v1.Options", "runtimeoptions.v1.Options");
         let (runcs, katas) = ("/bin/containerd-shim-runc-v2", "containerd-shim-kata-v2");
-        assert_eq!(
-            told(&of(runcs, None, false)),
-            (runc, vec![(6, path.clone())])
-        );
-        assert_eq!(
-            told(&of(katas, None, false)),
-            (any, vec![(2, path.clone())])
-        );
-        assert_eq!(told(&of(katas, Some(runc), false)).0, runc);
-        assert_eq!(
-            told(&of(runcs, Some(any), false)),
-            (any, vec![(2, path.clone())])
-        );
+        let options_of_runc: runc::Options = told(&of(runcs, None, false)).unpack().unwrap();
+        assert_eq!(options_of_runc.binary_name, path);
+        assert!(told(&of(katas, Some(of_runc), false)).is::<runc::Options>());
+        let with_path = |type_url: &str| {
+            Any::pack(&runtimeoptions::Options {
+                type_url: type_url.into(),
+                config_path: path.clone(),
+                ..runtimeoptions::Options::default()
+            })
+        };
+        assert_eq!(told(&of(katas, None, false)), with_path(""));
+        assert_eq!(told(&of(runcs, Some(of_any), false)), with_path(""));
         let typed = of("containerd-shim-runsc-v1", Some("io.runsc"), false);
-        assert_eq!(told(&typed), (any, vec![(1, "io.runsc".into()), (2, path)]));
+        assert_eq!(told(&typed), with_path("io.runsc"));
         let body = of(katas, None, true);
-        assert_eq!(told(&body), (any, vec![(3, "a = 1".into())]));
+        let told: runtimeoptions::Options = told(&body).unpack().unwrap();
+        assert_eq!(
+            (&*told.config_path, &*told.config_body),
+            ("", &b"a = 1"[..])
+        );
         std::fs::remove_file(&file).unwrap();
         assert!(options(&body).unwrap_err().to_string().contains("file"));
     }

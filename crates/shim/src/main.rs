@@ -44,7 +44,6 @@ use std::process::ExitCode;
 
 use arguments::{Settings, Words};
 use error::{Error, Result};
-use orlop_ttrpc as proto;
 use state_dir::StateDir;
 
 fn main() -> ExitCode {

@@ -10,6 +10,7 @@ use std::os::fd::OwnedFd;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
+use orlop_containerd_api::task_types::Status;
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::process::{Pid, PidfdFlags, pidfd_open};
 use rustix::time::Timespec;
@@ -18,7 +19,7 @@ use serde::{Deserialize, Serialize};
 use crate::error::{Error, Result};
 use crate::spec::Spec;
 use crate::state_dir::{PodDir, StateDir, TaskDir};
-use crate::task::{Status, Tasks};
+use crate::task::Tasks;
 use crate::verb::end_pod::tasks_of;
 
 pub(crate) const PID: &str = "pid";
@@ -116,7 +117,7 @@ pub(crate) fn for_shim(
     let process = process.ok_or_else(gone)?;
     // The shim has not reaped it: what we hold is it.
     let after = tasks.state(&id, "")?;
-    if after.pid != before || matches!(after.status, Status::Stopped | Status::Unknown) {
+    if after.pid != before || matches!(after.status(), Status::Stopped | Status::Unknown) {
         return Err(gone());
     }
     let spec = spec.with_namespace(PID, Some(&of_process(before)));

@@ -11,7 +11,7 @@ use crate::background::background;
 use crate::error::{Error, Result};
 use crate::processes::{for_shim, note_stands};
 use crate::ready::Ready;
-use crate::rootfs::Rootfs;
+use crate::rootfs;
 use crate::signals::All;
 use crate::spec::{Spec, read};
 use crate::state_dir::{PodDir, StateDir, TaskDir};
@@ -118,11 +118,11 @@ fn create(
     let path = task.dir.to_string_lossy().into_owned();
     let options = launch::options(settings)?;
     let rootfs = if settings.guest_pull {
-        Rootfs::in_guest(&spec)?
+        rootfs::in_guest(&spec)?
     } else {
-        Rootfs::bind(&words.needed("--rootfs")?)
+        rootfs::bind(&words.needed("--rootfs")?)
     };
-    tasks.create(&task.id, &path, Some(&rootfs), stdio, options.as_ref())?;
+    tasks.create(&task.id, &path, Some(rootfs), stdio, options)?;
     joined.check().inspect_err(|_| {
         // It has seen nothing yet, and will not.
         let _ = end(settings, pod, tasks, &task.id, &task.dir);

@@ -1,6 +1,8 @@
 //! What the daemon asks who watches over a pod, at the socket where those announce themselves that stand for
 //! processes.
 
+use orlop_containerd_api::Message;
+use orlop_cri::v1::UpdatePodSandboxResourcesRequest;
 use serde_json::{Map, Value, json};
 
 use crate::arguments::{Sandboxer, Settings};
@@ -101,8 +103,9 @@ fn status(settings: &Settings, pod: &PodDir) -> Result<String> {
 }
 
 fn update(settings: &Settings, pod: &PodDir, request: &str) -> Result<()> {
-    let request =
-        bytes_of(request).ok_or_else(|| Error::Garbled("the resources of the pod".into()))?;
+    let request = bytes_of(request)
+        .and_then(|bytes| UpdatePodSandboxResourcesRequest::decode(&*bytes).ok())
+        .ok_or_else(|| Error::Garbled("the resources of the pod".into()))?;
     let told = controller::of(settings).update(pod, &pod.endpoint()?, &request);
     told.or_else(|error| match error {
         // Those of before containerd 2 do not know it, and never were told.

@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use orlop_containerd_api::Message;
+
 use crate::connect::connect;
 use crate::error::{Error, Result};
 use crate::grpc;
@@ -27,17 +29,19 @@ impl Client {
     }
 
     /// Calls a method and waits for its answer: for ever where there is no limit.
-    pub(crate) fn call(
+    pub(crate) fn call<R: Message + Default>(
         &mut self,
         service: &str,
         method: &str,
-        payload: &[u8],
+        request: &impl Message,
         limit: Option<Duration>,
-    ) -> Result<Vec<u8>> {
-        match self {
-            Self::Ttrpc(client) => Ok(client.call(service, method, payload, limit)?),
-            Self::Grpc(client) => client.call(service, method, payload, limit),
-        }
+    ) -> Result<R> {
+        let request = request.encode_to_vec();
+        let response = match self {
+            Self::Ttrpc(client) => client.call(service, method, &request, limit)?,
+            Self::Grpc(client) => client.call(service, method, &request, limit)?,
+        };
+        decode(&response, method)
     }
 }
 
@@ -46,6 +50,11 @@ impl Client {
 pub(crate) enum Stream {
     Ttrpc(orlop_ttrpc::Stream),
     Grpc(Box<grpc::Stream>),
+}
+
+/// A response is at most 4 MiB long, and takes memory in proportion to that.
+fn decode<R: Message + Default>(response: &[u8], method: &str) -> Result<R> {
+    R::decode(response).map_err(|_| Error::Garbled(format!("the response to {method}")))
 }
 
 impl Stream {
@@ -60,10 +69,11 @@ impl Stream {
     }
 
     /// Says something.
-    pub(crate) fn send(&mut self, message: &[u8]) -> Result<()> {
+    pub(crate) fn send(&mut self, message: &impl Message) -> Result<()> {
+        let message = message.encode_to_vec();
         match self {
-            Self::Ttrpc(stream) => Ok(stream.send(message)?),
-            Self::Grpc(stream) => stream.send(message),
+            Self::Ttrpc(stream) => Ok(stream.send(&message)?),
+            Self::Grpc(stream) => stream.send(&message),
         }
     }
 
@@ -76,11 +86,16 @@ impl Stream {
     }
 
     /// What is said next over there; nothing where that was all.
-    pub(crate) fn receive(&mut self, limit: Option<Duration>) -> Result<Option<Vec<u8>>> {
-        match self {
-            Self::Ttrpc(stream) => Ok(stream.receive(limit)?),
-            Self::Grpc(stream) => stream.receive(limit),
-        }
+    pub(crate) fn receive<M: Message + Default>(
+        &mut self,
+        limit: Option<Duration>,
+    ) -> Result<Option<M>> {
+        let message = match self {
+            Self::Ttrpc(stream) => stream.receive(limit)?,
+            Self::Grpc(stream) => stream.receive(limit)?,
+        };
+        let message = message.map(|message| decode(&message, "a streaming call"));
+        message.transpose()
     }
 
     /// Gives the connection a turn while nothing is said.

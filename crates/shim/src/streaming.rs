@@ -5,7 +5,9 @@ use std::fs::File;
 use std::io::Read;
 use std::time::{Duration, Instant};
 
-use orlop_ttrpc::{Writer, number};
+use orlop_containerd_api::Any;
+use orlop_containerd_api::services::streaming::StreamInit;
+use orlop_containerd_api::transfer::{Data, WindowUpdate};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 use crate::error::{Error, Result};
@@ -13,9 +15,6 @@ use crate::rpc;
 use crate::task::Endpoint;
 
 const SERVICE: &str = "containerd.services.streaming.v1.Streaming";
-const INIT: &str = "containerd.services.streaming.v1.StreamInit";
-const DATA: &str = "containerd.types.transfer.Data";
-const UPDATE: &str = "containerd.types.transfer.WindowUpdate";
 
 /// One that serves streams has this one by then.
 const LIMIT: Duration = Duration::from_secs(10);
@@ -36,10 +35,9 @@ impl Stream {
     pub(crate) fn open(endpoint: &Endpoint, id: &str) -> Result<Self> {
         let opened = || {
             let mut stream = rpc::Stream::open(endpoint, SERVICE, "Stream")?;
-            let init = Writer::default().text(1, id).done();
-            stream.send(&message(INIT, &init))?;
+            stream.send(&Any::pack(&StreamInit { id: id.into() }))?;
             // It says something itself once it has taken note.
-            match stream.receive(Some(LIMIT))? {
+            match stream.receive::<Any>(Some(LIMIT))? {
                 Some(_) => Ok(Self(stream)),
                 None => Err(Error::Garbled("an empty response".into())),
             }
@@ -57,21 +55,21 @@ impl Stream {
         let mut room = 0;
         loop {
             if room < WINDOW {
-                let update = Writer::default().number(1, WINDOW as u64).done();
+                let update = WindowUpdate {
+                    update: WINDOW as i32,
+                };
                 // One that has said all does not hear it; what it has said comes nevertheless.
-                let _ = self.0.send(&message(UPDATE, &update));
+                let _ = self.0.send(&Any::pack(&update));
                 room += WINDOW;
             }
-            let Ok(Some(said)) = self.0.receive(None) else {
+            let Ok(Some(said)) = self.0.receive::<Any>(None) else {
                 return;
             };
-            let Some(data) = held(&said, DATA) else {
+            let Some(Data { data }) = said.unpack() else {
                 continue;
             };
-            let data = orlop_ttrpc::field(data, 1);
-            let data = data.map_or(&[][..], |field| field.as_bytes());
             room = room.saturating_sub(data.len());
-            if !to(data) {
+            if !to(&data) {
                 return;
             }
         }
@@ -83,11 +81,11 @@ impl Stream {
         let mut bytes = vec![0; MOST_READ];
         loop {
             while room == 0 {
-                let Ok(Some(said)) = self.0.receive(None) else {
+                let Ok(Some(said)) = self.0.receive::<Any>(None) else {
                     return;
                 };
-                if let Some(update) = held(&said, UPDATE) {
-                    room += (number(update, 1) as usize).min(WINDOW);
+                if let Some(WindowUpdate { update }) = said.unpack() {
+                    room += usize::try_from(update).unwrap_or(0).min(WINDOW);
                 }
             }
             if !self.await_input(&from) {
@@ -99,8 +97,8 @@ impl Stream {
                 Ok(0) | Err(_) => break,
                 Ok(read) => {
                     room -= read;
-                    let data = Writer::default().bytes(1, &bytes[..read]).done();
-                    if self.0.send(&message(DATA, &data)).is_err() {
+                    let data = bytes[..read].to_vec();
+                    if self.0.send(&Any::pack(&Data { data })).is_err() {
                         return;
                     }
                 }
@@ -112,7 +110,7 @@ impl Stream {
         // A connection that is closed takes along what they have not read yet over there.
         let end = Instant::now() + LIMIT;
         while let Some(left) = end.checked_duration_since(Instant::now()) {
-            if !matches!(self.0.receive(Some(left)), Ok(Some(_))) {
+            if !matches!(self.0.receive::<Any>(Some(left)), Ok(Some(_))) {
                 return;
             }
         }
@@ -130,17 +128,4 @@ impl Stream {
             }
         }
     }
-}
-
-/// A message of a schema that its type names.
-fn message(kind: &str, value: &[u8]) -> Vec<u8> {
-    Writer::default().text(1, kind).bytes(2, value).done()
-}
-
-/// What such a message holds, if it is of this type.
-fn held<'a>(said: &'a [u8], kind: &str) -> Option<&'a [u8]> {
-    let told = orlop_ttrpc::text(said, 1);
-    // A type may be named by an address.
-    let is = told.rsplit('/').next() == Some(kind);
-    is.then(|| orlop_ttrpc::field(said, 2).map_or(&[][..], |value| value.as_bytes()))
 }

@@ -10,6 +10,7 @@ use std::path::{Path, PathBuf};
 use std::thread;
 use std::time::Duration;
 
+use orlop_containerd_api::Any;
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::fs::{CWD, FileType, Mode, mknodat};
 use rustix::io::{FdFlags, fcntl_setfd};
@@ -25,7 +26,7 @@ use crate::questions::{self, Question};
 use crate::ready::{Ready, Streams, inherited, spawn};
 use crate::spec::Spec;
 use crate::state_dir::{PodDir, StateDir, private};
-use crate::task::{Any, Endpoint, Tasks};
+use crate::task::{Endpoint, Tasks};
 use crate::{events, hostname, launch, pause, proxy};
 
 /// The most that is kept of what a shim says.
@@ -182,9 +183,9 @@ fn begin(
         network: spec
             .namespace("network")
             .map_or_else(String::new, |path| path.to_string_lossy().into_owned()),
-        annotations: spec.annotations(),
+        annotations: spec.annotations().into_iter().collect(),
         config: config.map(|value| Any {
-            kind: "runtime.v1.PodSandboxConfig",
+            type_url: "runtime.v1.PodSandboxConfig".into(),
             value,
         }),
     };

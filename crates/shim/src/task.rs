@@ -5,14 +5,20 @@ use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use orlop_containerd_api::task::{
+    CloseIoRequest, ConnectRequest, ConnectResponse, CreateTaskRequest, CreateTaskResponse,
+    DeleteRequest, ExecProcessRequest, KillRequest, PauseRequest, PidsRequest, PidsResponse,
+    ResizePtyRequest, ResumeRequest, ShutdownRequest, StartRequest, StateRequest, StateResponse,
+    StatsRequest, StatsResponse, UpdateTaskRequest, WaitRequest, WaitResponse,
+};
+use orlop_containerd_api::types::Mount;
+use orlop_containerd_api::{Any, Message};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::{Pid, PidfdFlags, pidfd_open};
 
 use crate::connect::{self, Guest};
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::figures::Figures;
-use crate::proto::{Writer, fields};
-use crate::rootfs::Rootfs;
 use crate::rpc::Client;
 
 /// What a shim does at once takes no longer.
@@ -139,39 +145,6 @@ pub(crate) struct Stdio {
     pub(crate) terminal: bool,
 }
 
-/// A message of some other schema, which its type names.
-#[derive(Clone, Debug, Default)]
-pub(crate) struct Any {
-    pub(crate) kind: &'static str,
-    pub(crate) value: Vec<u8>,
-}
-
-impl Any {
-    pub(crate) fn encode(&self) -> Vec<u8> {
-        Writer::default()
-            .text(1, self.kind)
-            .bytes(2, &self.value)
-            .done()
-    }
-}
-
-/// Where a task or a command in it stands.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Status {
-    Created,
-    Running,
-    Stopped,
-    Paused,
-    Unknown,
-}
-
-/// What a shim knows of a task.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct State {
-    pub(crate) pid: u32,
-    pub(crate) status: Status,
-}
-
 /// The tasks of one shim.
 #[derive(Debug)]
 pub(crate) struct Tasks {
@@ -194,24 +167,29 @@ impl Tasks {
         &mut self,
         id: &str,
         bundle: &str,
-        rootfs: Option<&Rootfs>,
+        rootfs: Option<Mount>,
         stdio: &Stdio,
-        options: Option<&Any>,
+        options: Option<Any>,
     ) -> Result<u32> {
-        let mut request = Writer::default().text(1, id).text(2, bundle);
-        if let Some(rootfs) = rootfs {
-            request = request.message(3, &rootfs.encode());
-        }
-        request = request
-            .number(4, stdio.terminal.into())
-            .text(5, &stdio.stdin)
-            .text(6, &stdio.stdout)
-            .text(7, &stdio.stderr);
-        if let Some(options) = options {
-            request = request.message(10, &options.encode());
-        }
-        let answer = self.call("Create", request, Some(CREATE_LIMIT))?;
-        number(&answer, 1, "Create").map(|pid| pid as u32)
+        let Stdio {
+            stdin,
+            stdout,
+            stderr,
+            terminal,
+        } = stdio.clone();
+        let request = CreateTaskRequest {
+            id: id.into(),
+            bundle: bundle.into(),
+            rootfs: rootfs.into_iter().collect(),
+            terminal,
+            stdin,
+            stdout,
+            stderr,
+            options,
+            ..CreateTaskRequest::default()
+        };
+        let created: CreateTaskResponse = self.call("Create", &request, Some(CREATE_LIMIT))?;
+        Ok(created.pid)
     }
 
     /// Prepares a command in a task.
@@ -222,149 +200,144 @@ impl Tasks {
         stdio: &Stdio,
         process: Vec<u8>,
     ) -> Result<()> {
-        let spec = Any {
-            kind: "types.containerd.io/opencontainers/runtime-spec/1/Process",
-            value: process,
+        let Stdio {
+            stdin,
+            stdout,
+            stderr,
+            terminal,
+        } = stdio.clone();
+        let request = ExecProcessRequest {
+            id: id.into(),
+            exec_id: exec.into(),
+            terminal,
+            stdin,
+            stdout,
+            stderr,
+            spec: Some(Any {
+                type_url: "types.containerd.io/opencontainers/runtime-spec/1/Process".into(),
+                value: process,
+            }),
         };
-        let request = Writer::default()
-            .text(1, id)
-            .text(2, exec)
-            .number(3, stdio.terminal.into())
-            .text(4, &stdio.stdin)
-            .text(5, &stdio.stdout)
-            .text(6, &stdio.stderr)
-            .message(7, &spec.encode());
-        self.call("Exec", request, Some(LIMIT)).map(drop)
+        self.call("Exec", &request, Some(LIMIT))
     }
 
     /// Starts a task, or a command in it.
     pub(crate) fn start(&mut self, id: &str, exec: &str) -> Result<()> {
-        let request = of(id, exec);
-        self.call("Start", request, Some(CREATE_LIMIT)).map(drop)
+        let request = StartRequest {
+            id: id.into(),
+            exec_id: exec.into(),
+        };
+        self.call("Start", &request, Some(CREATE_LIMIT))
     }
 
     /// Waits for the end of a task, or of a command in it, and answers its exit code.
     pub(crate) fn wait(&mut self, id: &str, exec: &str) -> Result<u32> {
-        let answer = self.call("Wait", of(id, exec), None)?;
-        number(&answer, 1, "Wait").map(|code| code as u32)
+        let request = WaitRequest {
+            id: id.into(),
+            exec_id: exec.into(),
+        };
+        let waited: WaitResponse = self.call("Wait", &request, None)?;
+        Ok(waited.exit_status)
     }
 
     pub(crate) fn kill(&mut self, id: &str, exec: &str, signal: u32, all: bool) -> Result<()> {
-        let request = of(id, exec).number(3, signal.into()).number(4, all.into());
-        self.call("Kill", request, Some(LIMIT)).map(drop)
+        let request = KillRequest {
+            id: id.into(),
+            exec_id: exec.into(),
+            signal,
+            all,
+        };
+        self.call("Kill", &request, Some(LIMIT))
     }
 
     /// Forgets a task, or a command, that has ended.
     pub(crate) fn delete(&mut self, id: &str, exec: &str) -> Result<()> {
-        self.call("Delete", of(id, exec), Some(LIMIT)).map(drop)
+        let request = DeleteRequest {
+            id: id.into(),
+            exec_id: exec.into(),
+        };
+        self.call("Delete", &request, Some(LIMIT))
     }
 
-    pub(crate) fn state(&mut self, id: &str, exec: &str) -> Result<State> {
-        let answer = self.call("State", of(id, exec), Some(LIMIT))?;
-        let status = match number(&answer, 4, "State")? {
-            1 => Status::Created,
-            2 => Status::Running,
-            3 => Status::Stopped,
-            4 | 5 => Status::Paused,
-            _ => Status::Unknown,
+    pub(crate) fn state(&mut self, id: &str, exec: &str) -> Result<StateResponse> {
+        let request = StateRequest {
+            id: id.into(),
+            exec_id: exec.into(),
         };
-        let pid = number(&answer, 3, "State")? as u32;
-        Ok(State { pid, status })
+        self.call("State", &request, Some(LIMIT))
     }
 
     pub(crate) fn resize(&mut self, id: &str, exec: &str, size: (u16, u16)) -> Result<()> {
-        let (width, height) = size;
-        let request = of(id, exec)
-            .number(3, width.into())
-            .number(4, height.into());
-        self.call("ResizePty", request, Some(LIMIT)).map(drop)
+        let request = ResizePtyRequest {
+            id: id.into(),
+            exec_id: exec.into(),
+            width: size.0.into(),
+            height: size.1.into(),
+        };
+        self.call("ResizePty", &request, Some(LIMIT))
     }
 
     pub(crate) fn close_stdin(&mut self, id: &str, exec: &str) -> Result<()> {
-        let request = of(id, exec).number(3, 1);
-        self.call("CloseIO", request, Some(LIMIT)).map(drop)
+        let request = CloseIoRequest {
+            id: id.into(),
+            exec_id: exec.into(),
+            stdin: true,
+        };
+        self.call("CloseIO", &request, Some(LIMIT))
     }
 
     pub(crate) fn pids(&mut self, id: &str) -> Result<Vec<u32>> {
-        let answer = self.call("Pids", of(id, ""), Some(LIMIT))?;
-        let processes = fields(&answer).map(|field| field.ok_or_else(|| garbled("Pids")));
-        processes
-            .filter(|field| !matches!(field, Ok(field) if field.number != 1))
-            .map(|field| number(field?.as_bytes(), 1, "Pids").map(|pid| pid as u32))
-            .collect()
+        let request = PidsRequest { id: id.into() };
+        let listed: PidsResponse = self.call("Pids", &request, Some(LIMIT))?;
+        Ok(listed.processes.iter().map(|it| it.pid).collect())
     }
 
     pub(crate) fn pause(&mut self, id: &str) -> Result<()> {
-        self.call("Pause", of(id, ""), Some(LIMIT)).map(drop)
+        self.call("Pause", &PauseRequest { id: id.into() }, Some(LIMIT))
     }
 
     pub(crate) fn resume(&mut self, id: &str) -> Result<()> {
-        self.call("Resume", of(id, ""), Some(LIMIT)).map(drop)
+        self.call("Resume", &ResumeRequest { id: id.into() }, Some(LIMIT))
     }
 
     /// Sets resources, an OCI `linux.resources` object.
     pub(crate) fn update(&mut self, id: &str, resources: Vec<u8>) -> Result<()> {
-        let resources = Any {
-            kind: "types.containerd.io/opencontainers/runtime-spec/1/LinuxResources",
-            value: resources,
+        let request = UpdateTaskRequest {
+            id: id.into(),
+            resources: Some(Any {
+                type_url: "types.containerd.io/opencontainers/runtime-spec/1/LinuxResources".into(),
+                value: resources,
+            }),
         };
-        let request = Writer::default()
-            .text(1, id)
-            .message(2, &resources.encode());
-        self.call("Update", request, Some(LIMIT)).map(drop)
+        self.call("Update", &request, Some(LIMIT))
     }
 
     /// What a task uses; nothing where it is told in unknown terms.
     pub(crate) fn figures(&mut self, id: &str) -> Result<Option<Figures>> {
-        let answer = self.call("Stats", of(id, ""), Some(LIMIT))?;
-        let (mut kind, mut metrics) = (String::new(), &[][..]);
-        for any in fields(&answer) {
-            let any = any.ok_or_else(|| garbled("Stats"))?;
-            for field in fields(any.as_bytes()).filter(|_| any.number == 1) {
-                let field = field.ok_or_else(|| garbled("Stats"))?;
-                match field.number {
-                    1 => kind = field.as_text(),
-                    2 => metrics = field.as_bytes(),
-                    _ => {}
-                }
-            }
-        }
-        Ok(Figures::of_metrics(&kind, metrics))
+        let request = StatsRequest { id: id.into() };
+        let told: StatsResponse = self.call("Stats", &request, Some(LIMIT))?;
+        Ok(told.stats.as_ref().and_then(Figures::of_metrics))
     }
 
     /// The shim's own process.
     pub(crate) fn shim_pid(&mut self, id: &str) -> Result<u32> {
-        let answer = self.call("Connect", of(id, ""), Some(LIMIT))?;
-        number(&answer, 1, "Connect").map(|pid| pid as u32)
+        let request = ConnectRequest { id: id.into() };
+        let connected: ConnectResponse = self.call("Connect", &request, Some(LIMIT))?;
+        Ok(connected.shim_pid)
     }
 
     /// Asks a shim without tasks to end. Its answer may get lost with it.
     pub(crate) fn shutdown(&mut self, id: &str) {
-        let _ = self.call("Shutdown", of(id, ""), Some(Duration::from_secs(3)));
+        let request = ShutdownRequest { id: id.into() };
+        let _: Result<()> = self.call("Shutdown", &request, Some(Duration::from_secs(3)));
     }
 
-    fn call(&mut self, method: &str, request: Writer, limit: Option<Duration>) -> Result<Vec<u8>> {
-        self.client
-            .call(self.service, method, &request.done(), limit)
+    fn call<R: Message + Default>(
+        &mut self,
+        method: &str,
+        request: &impl Message,
+        limit: Option<Duration>,
+    ) -> Result<R> {
+        self.client.call(self.service, method, request, limit)
     }
-}
-
-fn of(id: &str, exec: &str) -> Writer {
-    Writer::default().text(1, id).text(2, exec)
-}
-
-/// A number in a message; 0 is left out there.
-pub(crate) fn number(message: &[u8], wanted: u32, method: &str) -> Result<u64> {
-    let mut found = 0;
-    for field in fields(message) {
-        let field = field.ok_or_else(|| garbled(method))?;
-        if field.number == wanted {
-            found = field.as_number();
-        }
-    }
-    Ok(found)
-}
-
-fn garbled(method: &str) -> Error {
-    Error::Garbled(format!("the shim's response to {method}"))
 }

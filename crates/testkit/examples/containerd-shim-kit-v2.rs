@@ -20,10 +20,13 @@ use std::process::{Command, Stdio};
 use std::sync::{Arc, Condvar, Mutex};
 use std::time::Duration;
 
+use orlop_containerd_api::Message;
+use orlop_containerd_api::bootstrap::{BootstrapParams, BootstrapResult};
+use orlop_containerd_api::sandbox::{CreateSandboxRequest, StartSandboxResponse};
+use orlop_containerd_api::task::{ConnectResponse, ShutdownRequest};
 use orlop_testkit::task_front::{keep_apart, start_shim};
-use orlop_testkit::{Any, TaskFront, sandbox_facts as facts};
-use orlop_ttrpc::{Client, Writer, bytes, read_whole_frame, respond, text};
-use prost::Message;
+use orlop_testkit::{TaskFront, sandbox_facts as facts};
+use orlop_ttrpc::{Client, Request, read_whole_frame, respond};
 use rustix::process::{Pid, Signal, kill_process, setsid};
 
 const GUEST: &str = "containerd-shim-runc-v2";
@@ -102,9 +105,13 @@ fn start(id: &str) {
 fn check_parameters(id: &str) {
     let mut told = Vec::new();
     io::stdin().read_to_end(&mut told).expect("parameters");
-    let told = Parameters::decode(&*told).unwrap_or_default();
-    let there = [&told.events, &told.events_grpc].map(|path| Path::new(path).exists());
-    if told.id != id || told.namespace.is_empty() || there != [true, true] {
+    let told = BootstrapParams::decode(&*told).unwrap_or_default();
+    let there = [
+        &told.containerd_ttrpc_address,
+        &told.containerd_grpc_address,
+    ]
+    .map(|path| Path::new(path).exists());
+    if told.instance_id != id || told.namespace.is_empty() || there != [true, true] {
         println!("these are no parameters: {told:?}");
         std::process::exit(1);
     }
@@ -118,7 +125,7 @@ fn bootstrapped(id: &str) -> Vec<u8> {
         return format!("{address}\n").into();
     }
     if is_called("-proto-v2") {
-        let result = Bootstrapped {
+        let result = BootstrapResult {
             version: 3,
             address: newer,
             protocol: "grpc".into(),
@@ -140,54 +147,15 @@ fn bootstrapped(id: &str) -> Vec<u8> {
 fn delete(words: &[String]) {
     if let Ok(address) = fs::read_to_string("guest") {
         let connected = call(&address, "Connect", &[]);
-        let pid = connected.map(|answer| orlop_ttrpc::number(&answer, 1));
-        if let Some(pid) = pid.and_then(|pid| Pid::from_raw(pid as i32)) {
+        let connected = connected.and_then(|answer| ConnectResponse::decode(&*answer).ok());
+        let pid = connected.and_then(|connected| Pid::from_raw(connected.shim_pid as i32));
+        if let Some(pid) = pid {
             let _ = kill_process(pid, Signal::KILL);
             let _ = fs::remove_file(address);
         }
     }
     let status = Command::new(GUEST).args(words).status();
     std::process::exit(status.ok().and_then(|status| status.code()).unwrap_or(1));
-}
-
-/// `containerd.runtime.bootstrap.v1.BootstrapParams`.
-#[derive(Clone, PartialEq, Message)]
-struct Parameters {
-    #[prost(string, tag = "1")]
-    id: String,
-    #[prost(string, tag = "2")]
-    namespace: String,
-    #[prost(string, tag = "5")]
-    events: String,
-    #[prost(string, tag = "6")]
-    events_grpc: String,
-}
-
-/// `containerd.runtime.bootstrap.v1.BootstrapResult`.
-#[derive(Clone, PartialEq, Message)]
-struct Bootstrapped {
-    #[prost(int32, tag = "1")]
-    version: i32,
-    #[prost(string, tag = "2")]
-    address: String,
-    #[prost(string, tag = "3")]
-    protocol: String,
-    #[prost(btree_map = "string, string", tag = "5")]
-    metadata: std::collections::BTreeMap<String, String>,
-}
-
-#[derive(Clone, PartialEq, Message)]
-struct Create {
-    #[prost(string, tag = "1")]
-    id: String,
-    #[prost(string, tag = "2")]
-    bundle: String,
-    #[prost(message, optional, tag = "4")]
-    options: Option<Any>,
-    #[prost(string, tag = "5")]
-    network: String,
-    #[prost(btree_map = "string, string", tag = "6")]
-    annotations: std::collections::BTreeMap<String, String>,
 }
 
 /// The sandbox.
@@ -226,8 +194,12 @@ fn answer(sandbox: &Arc<Sandbox>, id: &str, mut client: UnixStream) -> Option<()
     let answers = Arc::new(Mutex::new(client.try_clone().ok()?));
     let mut guest: Option<UnixStream> = None;
     while let Ok(frame) = read_whole_frame(&mut client) {
-        let (service, method) = (text(&frame.payload, 1), text(&frame.payload, 2));
-        let payload = bytes(&frame.payload, 3).to_vec();
+        let Request {
+            service,
+            method,
+            payload,
+            ..
+        } = Request::decode(&*frame.payload).ok()?;
         if service == "containerd.runtime.sandbox.v1.Sandbox" {
             let (sandbox, answers) = (Arc::clone(sandbox), Arc::clone(&answers));
             let id = id.to_owned();
@@ -291,16 +263,17 @@ impl Sandbox {
     fn call(self: &Arc<Self>, id: &str, method: &str, payload: &[u8]) -> Vec<u8> {
         match method {
             "CreateSandbox" => {
-                let asked = Create::decode(payload).expect("a request");
+                let asked = CreateSandboxRequest::decode(payload).expect("a request");
                 let options = asked.options.unwrap_or_default();
                 let config = orlop_cri::v1::PodSandboxConfig::decode(&*options.value);
                 let name = config.ok().and_then(|config| config.metadata);
                 let name = name.map(|metadata| metadata.name).unwrap_or_default();
-                tell(&format!("create {}", asked.id));
-                tell(&format!("bundle {}", asked.bundle));
-                tell(&format!("network {}", asked.network));
-                tell(&format!("options {} {name}", options.kind));
-                let spec = fs::read(Path::new(&asked.bundle).join("config.json")).expect("a spec");
+                tell(&format!("create {}", asked.sandbox_id));
+                tell(&format!("bundle {}", asked.bundle_path));
+                tell(&format!("network {}", asked.netns_path));
+                tell(&format!("options {} {name}", options.type_url));
+                let spec =
+                    fs::read(Path::new(&asked.bundle_path).join("config.json")).expect("a spec");
                 let spec: serde_json::Value = serde_json::from_slice(&spec).expect("JSON");
                 tell(&format!(
                     "hostname {}",
@@ -318,8 +291,11 @@ impl Sandbox {
                 fs::write("guest", &address).expect("write");
                 let guest = UnixStream::connect(address).expect("the guest");
                 self.watch(guest);
-                let number = std::process::id().into();
-                Writer::default().number(1, number).done()
+                let started = StartSandboxResponse {
+                    pid: std::process::id(),
+                    ..StartSandboxResponse::default()
+                };
+                started.encode_to_vec()
             }
             "WaitSandbox" => {
                 let mut ended = self.ended.lock().expect("the sandbox");
@@ -347,9 +323,8 @@ impl Sandbox {
             }
             "ShutdownSandbox" => {
                 if let Ok(guest) = fs::read_to_string("guest") {
-                    // Its first field is the task, as in all requests of that service.
-                    let request = Writer::default().text(1, id).done();
-                    let _ = call(&guest, "Shutdown", &request);
+                    let request = ShutdownRequest { id: id.into() };
+                    let _ = call(&guest, "Shutdown", &request.encode_to_vec());
                 }
                 Vec::new()
             }

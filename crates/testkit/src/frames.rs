@@ -4,17 +4,6 @@ use std::io;
 use std::os::unix::net::UnixListener;
 use std::path::Path;
 
-/// A message of some other schema, which its type names.
-#[derive(Clone, PartialEq, prost::Message)]
-pub struct Any {
-    /// Its type.
-    #[prost(string, tag = "1")]
-    pub kind: String,
-    /// As it is encoded.
-    #[prost(bytes = "vec", tag = "2")]
-    pub value: Vec<u8>,
-}
-
 /// Answers all calls at a socket with an empty message, once they were heard, for as long as this process
 /// lives: shims tell their events so, and do not come up without it.
 pub(crate) fn hear_events(

@@ -79,7 +79,6 @@ pub mod web_proxy;
 pub use browser::{Browser, BrowserOptions};
 pub use cri::{ContainerSpec, Cri, PodSpec};
 pub use docker::DockerEngine;
-pub use frames::Any;
 pub use gpg::Gpg;
 pub use hanging_network::HangingNetwork;
 pub use hostile_files::{most_memory, said_of_hostile_files};

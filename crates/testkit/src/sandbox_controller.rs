@@ -1,7 +1,6 @@
 //! A Controller of containerd's Sandbox API behind a socket. Its sandboxes are runc's shims, which serve
 //! the tasks; it can be told to misbehave.
 
-use std::collections::BTreeMap;
 use std::convert::Infallible;
 use std::fs::File;
 use std::future::pending;
@@ -13,7 +12,13 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 
 use futures_util::future::BoxFuture;
-use prost::Message;
+use orlop_containerd_api::Message;
+use orlop_containerd_api::services::events::{ForwardRequest, SubscribeRequest};
+use orlop_containerd_api::services::sandbox::{
+    ControllerCreateRequest, ControllerStartRequest, ControllerStartResponse,
+    ControllerUpdateRequest,
+};
+use prost::DecodeError;
 use rustix::fs::{CWD, FileType, Mode, mknodat};
 use rustix::process::{Pid, Signal, kill_process};
 use tokio::net::UnixListener;
@@ -23,7 +28,7 @@ use tonic::server::{Grpc, NamedService, ServerStreamingService, UnaryService};
 use tonic::{Request, Response, Status};
 use tower::Service;
 
-use crate::frames::{Any, hear_events};
+use crate::frames::hear_events;
 use crate::process::processes;
 use crate::raw::Raw;
 use crate::sandbox_facts as facts;
@@ -139,42 +144,6 @@ impl Drop for SandboxController {
     }
 }
 
-#[derive(Clone, PartialEq, Message)]
-struct Sandbox {
-    #[prost(string, tag = "1")]
-    id: String,
-    #[prost(message, optional, tag = "3")]
-    spec: Option<Any>,
-}
-
-/// What the requests of all methods have that matters here.
-#[derive(Clone, PartialEq, Message)]
-struct Ask {
-    #[prost(string, tag = "1")]
-    id: String,
-    #[prost(message, optional, tag = "3")]
-    options: Option<Any>,
-    #[prost(string, tag = "4")]
-    network: String,
-    #[prost(btree_map = "string, string", tag = "5")]
-    annotations: BTreeMap<String, String>,
-    #[prost(message, optional, tag = "6")]
-    sandbox: Option<Sandbox>,
-    #[prost(string, tag = "10")]
-    controller: String,
-}
-
-/// The answer to `Start`; those to all others may be empty.
-#[derive(Clone, PartialEq, Message)]
-struct Started {
-    #[prost(string, tag = "1")]
-    id: String,
-    #[prost(string, tag = "5")]
-    address: String,
-    #[prost(uint32, tag = "6")]
-    version: u32,
-}
-
 /// A service of the controller, by its name and how it answers.
 macro_rules! service {
     ($service:ident, $name:literal, |$state:ident, $request:ident| $answer:expr) => {
@@ -236,7 +205,8 @@ impl ServerStreamingService<Vec<u8>> for Subscription {
     type Future = BoxFuture<'static, Result<Response<Told>, Status>>;
 
     fn call(&mut self, request: Request<Vec<u8>>) -> Self::Future {
-        let filter = orlop_ttrpc::text(&request.into_inner(), 1);
+        let request = SubscribeRequest::decode(&*request.into_inner()).expect("a request");
+        let filter = request.filters.concat();
         let (to, mut told) = unbounded_channel();
         let subscribers = self.0.subscribers.lock();
         subscribers.unwrap_or_else(PoisonError::into_inner).push(to);
@@ -271,8 +241,17 @@ impl UnaryService<Vec<u8>> for Call {
             if let Some(told) = state.told_of(&method, &ask) {
                 return told.map(Response::new);
             }
-            let ask = Ask::decode(&*ask).map_err(|error| Status::internal(error.to_string()))?;
-            let answer = state.answer(&method, ask).await?;
+            let create = match method.as_str() {
+                "Create" => Some(ControllerCreateRequest::decode(&*ask)),
+                _ => None,
+            };
+            let garbled = |error: DecodeError| Status::internal(error.to_string());
+            let create = create.transpose().map_err(garbled)?;
+            // The requests of all methods have these fields in common.
+            let ask = ControllerStartRequest::decode(&*ask).map_err(garbled)?;
+            let answer = state
+                .answer(&method, ask, create.unwrap_or_default())
+                .await?;
             Ok(Response::new(answer.encode_to_vec()))
         })
     }
@@ -281,12 +260,10 @@ impl UnaryService<Vec<u8>> for Call {
 impl State {
     /// Passes on what a shim tells to those who asked for it.
     fn pass_on(&self, request: &[u8]) {
-        let message = |of: &[u8], number| {
-            let field = orlop_ttrpc::field(of, number);
-            field.map_or_else(Vec::new, |field| field.as_bytes().to_vec())
-        };
-        let envelope = message(&message(request, 3), 1);
-        if orlop_ttrpc::text(&envelope, 3) == "/tasks/oom" {
+        let forwarded = ForwardRequest::decode(request).expect("an event");
+        let envelope = forwarded.envelope.unwrap_or_default();
+        if envelope.topic == "/tasks/oom" {
+            let envelope = envelope.encode_to_vec();
             let subscribers = self.subscribers.lock();
             let mut subscribers = subscribers.unwrap_or_else(PoisonError::into_inner);
             subscribers.retain(|to| to.send(envelope.clone()).is_ok());
@@ -295,7 +272,8 @@ impl State {
 
     /// What is told of a sandbox, or to it: of another kind than what makes and ends it.
     fn told_of(&self, method: &str, ask: &[u8]) -> Option<Result<Vec<u8>, Status>> {
-        let bundle = self.dir.join(orlop_ttrpc::text(ask, 1));
+        let request = ControllerStartRequest::decode(ask).unwrap_or_default();
+        let bundle = self.dir.join(&request.sandbox_id);
         Some(Ok(match method {
             "Platform" => return Some(Err(Status::unimplemented(method))),
             _ if !matches!(method, "Status" | "Metrics" | "Update") => return None,
@@ -303,7 +281,8 @@ impl State {
             "Status" => facts::status(!bundle.join("down").exists(), "remote"),
             "Metrics" => facts::metrics(),
             _ => {
-                let line = format!("Update {}", updated(ask));
+                let request = ControllerUpdateRequest::decode(ask).expect("a request");
+                let line = format!("Update {}", updated(request));
                 let told = self.told.lock();
                 told.unwrap_or_else(PoisonError::into_inner).push(line);
                 Vec::new()
@@ -311,27 +290,35 @@ impl State {
         }))
     }
 
-    async fn answer(&self, method: &str, ask: Ask) -> Result<Started, Status> {
-        let kind = ask.options.as_ref().map_or("", |options| &options.kind);
-        let line = format!("{method} {} {} {kind}", ask.id, ask.controller);
+    async fn answer(
+        &self,
+        method: &str,
+        ask: ControllerStartRequest,
+        create: ControllerCreateRequest,
+    ) -> Result<ControllerStartResponse, Status> {
+        let kind = create
+            .options
+            .as_ref()
+            .map_or("", |options| &options.type_url);
+        let line = format!("{method} {} {} {kind}", ask.sandbox_id, ask.sandboxer);
         let told = self.told.lock();
         told.unwrap_or_else(PoisonError::into_inner)
             .push(line.trim().to_owned());
-        let id = &ask.id;
+        let id = &ask.sandbox_id;
         match (method, self.whims) {
             ("Create", Whims::Hangs) => pending().await,
             ("Create", Whims::Refuses) => Err(Status::resource_exhausted("no room for a machine")),
-            ("Create", _) => self.create(&ask).map_err(failed),
-            ("Start", Whims::TalksNonsense) => Ok(Started {
+            ("Create", _) => self.create(&create).map_err(failed),
+            ("Start", Whims::TalksNonsense) => Ok(ControllerStartResponse {
                 address: "carrier-pigeon://dovecote".into(),
-                ..Started::default()
+                ..ControllerStartResponse::default()
             }),
             ("Start", _) => self.started(id),
             ("Wait", _) => {
                 while self.lives(id) {
                     tokio::time::sleep(Duration::from_millis(20)).await;
                 }
-                Ok(Started::default())
+                Ok(ControllerStartResponse::default())
             }
             ("Stop", _) => {
                 let bundle = self.dir.join(id);
@@ -339,18 +326,18 @@ impl State {
                     return Err(Status::not_found("no such sandbox"));
                 }
                 self.end(id);
-                Ok(Started::default())
+                Ok(ControllerStartResponse::default())
             }
             ("Shutdown", _) => {
                 let _ = std::fs::remove_dir_all(self.dir.join(id));
-                Ok(Started::default())
+                Ok(ControllerStartResponse::default())
             }
             _ => Err(Status::unimplemented(method.to_owned())),
         }
     }
 
-    fn create(&self, ask: &Ask) -> std::io::Result<Started> {
-        let bundle = self.dir.join(&ask.id);
+    fn create(&self, ask: &ControllerCreateRequest) -> std::io::Result<ControllerStartResponse> {
+        let bundle = self.dir.join(&ask.sandbox_id);
         std::fs::create_dir_all(&bundle)?;
         let spec = ask.sandbox.clone().unwrap_or_default().spec;
         std::fs::write(bundle.join("config.json"), spec.unwrap_or_default().value)?;
@@ -360,7 +347,7 @@ impl State {
         let log = File::options().read(true).write(true).open(log)?;
         let logs = self.logs.lock();
         logs.unwrap_or_else(PoisonError::into_inner).push(log);
-        Ok(Started::default())
+        Ok(ControllerStartResponse::default())
     }
 
     fn shim(&self, id: &str, action: &str) -> Command {
@@ -377,7 +364,7 @@ impl State {
         shim
     }
 
-    fn started(&self, id: &str) -> Result<Started, Status> {
+    fn started(&self, id: &str) -> Result<ControllerStartResponse, Status> {
         let started = self.shim(id, "start").output().map_err(failed)?;
         let said = String::from_utf8_lossy(&started.stdout).trim().to_owned();
         if !started.status.success() || !said.starts_with("unix://") {
@@ -389,10 +376,11 @@ impl State {
             Whims::ServesGrpc => (self.front(id, Path::new(&said["unix://".len()..])), 3),
             _ => (format!("ttrpc+{said}"), 2),
         };
-        Ok(Started {
-            id: id.to_owned(),
+        Ok(ControllerStartResponse {
+            sandbox_id: id.to_owned(),
             address,
             version,
+            ..ControllerStartResponse::default()
         })
     }
 
@@ -431,16 +419,12 @@ impl State {
     }
 }
 
-/// The resources of a `ControllerUpdateRequest`, if it says that it is about extensions.
-fn updated(ask: &[u8]) -> String {
-    let of = |message: &[u8], number| {
-        let field = orlop_ttrpc::field(message, number);
-        field.map_or_else(Vec::new, |field| field.as_bytes().to_vec())
-    };
-    let entry = of(&of(ask, 3), 7);
-    let (fields, name) = (orlop_ttrpc::text(ask, 4), orlop_ttrpc::text(&entry, 1));
-    let said = of(&of(&entry, 2), 2);
-    format!("{fields} {name} {}", String::from_utf8_lossy(&said))
+/// The fields that change, and the first extension.
+fn updated(request: ControllerUpdateRequest) -> String {
+    let extensions = request.sandbox.unwrap_or_default().extensions;
+    let (name, said) = extensions.into_iter().next().unwrap_or_default();
+    let (fields, said) = (request.fields.concat(), String::from_utf8(said.value));
+    format!("{fields} {name} {}", said.expect("a text"))
 }
 
 fn failed(error: std::io::Error) -> Status {

@@ -5,9 +5,11 @@ use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::time::Duration;
 
+use prost::Message;
+
 use crate::error::{Error, Result};
 use crate::frame::{REQUEST, RESPONSE, read_frame, write_frame};
-use crate::proto::{Writer, fields};
+use crate::messages::{Request, Response};
 
 /// A connection on which calls are made one after the other.
 #[derive(Debug)]
@@ -39,16 +41,17 @@ impl Client {
             method: method.to_owned(),
             source,
         };
-        let request = Writer::default()
-            .text(1, service)
-            .text(2, method)
-            .bytes(3, payload)
-            .number(4, limit.map_or(0, |limit| limit.as_nanos() as u64))
-            .done();
+        let request = Request {
+            service: service.to_owned(),
+            method: method.to_owned(),
+            payload: payload.to_vec(),
+            timeout_nano: limit.map_or(0, |limit| limit.as_nanos() as i64),
+            ..Request::default()
+        };
         let call = self.next;
         self.next += 2;
         self.socket.set_read_timeout(limit).map_err(failed)?;
-        write_frame(&mut self.socket, call, REQUEST, &request).map_err(failed)?;
+        write_frame(&mut self.socket, call, REQUEST, &request.encode_to_vec()).map_err(failed)?;
         loop {
             let (answered, kind, payload) = read_frame(&mut self.socket).map_err(failed)?;
             if answered == call && kind == RESPONSE {
@@ -60,34 +63,15 @@ impl Client {
 
 /// What an answer holds, or why there is none.
 pub fn parse_response(method: &str, response: &[u8]) -> Result<Vec<u8>> {
-    let garbled = || Error::Garbled(method.to_owned());
-    let mut payload = Vec::new();
-    let (mut code, mut message) = (0, String::new());
-    for field in fields(response) {
-        let field = field.ok_or_else(garbled)?;
-        match field.number {
-            1 => {
-                for field in fields(field.as_bytes()) {
-                    let field = field.ok_or_else(garbled)?;
-                    match field.number {
-                        1 => code = field.as_number(),
-                        2 => message = field.as_text(),
-                        _ => {}
-                    }
-                }
-            }
-            2 => payload = field.as_bytes().to_vec(),
-            _ => {}
-        }
+    let response = Response::decode(response).map_err(|_| Error::Garbled(method.to_owned()))?;
+    match response.status {
+        Some(status) if status.code != 0 => Err(Error::Refused {
+            method: method.to_owned(),
+            code: status.code,
+            message: status.message,
+        }),
+        _ => Ok(response.payload),
     }
-    if code == 0 {
-        return Ok(payload);
-    }
-    Err(Error::Refused {
-        method: method.to_owned(),
-        code,
-        message,
-    })
 }
 
 #[cfg(test)]
@@ -96,10 +80,12 @@ mod tests {
     use std::os::unix::net::{UnixListener, UnixStream};
     use std::time::Duration;
 
+    use prost::Message;
+
     use super::{Client, parse_response};
     use crate::error::Error;
     use crate::frame::{LARGEST, RESPONSE, read_frame, write_frame};
-    use crate::proto::{Writer, fields};
+    use crate::messages::{Request, Response, Status};
     use crate::server::code::NOT_FOUND;
 
     const LIMIT: Option<Duration> = Some(Duration::from_secs(5));
@@ -107,9 +93,11 @@ mod tests {
     /// Whatever a shim sends is a frame within its limit, or ends the connection.
     #[test]
     fn fuzzed_bytes_of_a_shim_do_not_break_the_connection() {
-        let status = Writer::default().number(1, NOT_FOUND).text(2, "no such");
-        let answer = Writer::default().message(1, &status.done()).text(2, "told");
-        let answer = answer.done();
+        let answer = Response {
+            status: Some(Status::new(NOT_FOUND, "no such")),
+            payload: b"told".into(),
+        };
+        let answer = answer.encode_to_vec();
         let mut frame = vec![0, 0, 0, answer.len() as u8, 0, 0, 0, 1, RESPONSE, 0];
         frame.extend(&answer);
         orlop_testkit::Fuzz::new()
@@ -141,22 +129,23 @@ mod tests {
         let server = std::thread::spawn(move || {
             let (mut socket, _) = listener.accept().unwrap();
             let (call, _, request) = read_frame(&mut socket).unwrap();
-            let texts: Vec<_> = fields(&request)
-                .map(|field| field.unwrap().as_text())
-                .collect();
-            assert_eq!(texts[..3], ["service", "Method", "asked"]);
+            let request = Request::decode(&*request).unwrap();
+            assert_eq!((&*request.service, &*request.method), ("service", "Method"));
+            assert_eq!(request.payload, b"asked");
             // An answer to a call that nobody waits for any more comes in between.
             write_frame(&mut socket, call + 2, RESPONSE, b"").unwrap();
-            let answer = Writer::default().message(1, &[]).text(2, "told").done();
-            write_frame(&mut socket, call, RESPONSE, &answer).unwrap();
+            let answer = Response {
+                status: Some(Status::default()),
+                payload: b"told".into(),
+            };
+            write_frame(&mut socket, call, RESPONSE, &answer.encode_to_vec()).unwrap();
             let (call, _, _) = read_frame(&mut socket).unwrap();
             assert_eq!(call, 3);
-            let status = Writer::default()
-                .number(1, NOT_FOUND)
-                .text(2, "no such")
-                .done();
-            let refusal = Writer::default().message(1, &status).done();
-            write_frame(&mut socket, call, RESPONSE, &refusal).unwrap();
+            let refusal = Response {
+                status: Some(Status::new(NOT_FOUND, "no such")),
+                ..Response::default()
+            };
+            write_frame(&mut socket, call, RESPONSE, &refusal.encode_to_vec()).unwrap();
         });
         let mut client = Client::connect(&path).unwrap();
         let answer = client.call("service", "Method", b"asked", LIMIT).unwrap();

@@ -22,7 +22,7 @@ pub enum Error {
         /// What was called.
         method: String,
         /// One of gRPC's.
-        code: u64,
+        code: i32,
         /// Why.
         message: String,
     },

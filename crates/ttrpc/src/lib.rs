@@ -1,10 +1,8 @@
-//! ttrpc, the calls between containerd and its shims: frames over a unix socket, and the messages in
-//! them as far as both need them.
+//! ttrpc, the calls between containerd and its shims: frames over a unix socket.
 
 mod client;
 mod error;
 mod frame;
-mod proto;
 mod server;
 mod stream;
 
@@ -14,8 +12,13 @@ pub use frame::{
     CLOSED, DATA, Frame, LARGEST, NO_DATA, OPEN, REQUEST, RESPONSE, read_frame, read_whole_frame,
     write_frame,
 };
-pub use proto::{
-    Any, Field, Value, Writer, all, any, bytes, field, fields, number, text, whole_fields,
-};
-pub use server::{Call, Status, answer_all, code, respond};
+pub use messages::{Request, Response, Status};
+pub use server::{Call, answer_all, code, decode, respond};
 pub use stream::Stream;
+
+/// The payloads of frames, generated from `proto/ttrpc`. A frame has at most [`LARGEST`] bytes, and so has all that
+/// is decoded from it.
+#[allow(missing_docs, unreachable_pub, clippy::all, clippy::pedantic)]
+mod messages {
+    include!(concat!(env!("OUT_DIR"), "/ttrpc.rs"));
+}

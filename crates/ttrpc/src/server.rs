@@ -3,41 +3,34 @@
 use std::io;
 use std::os::unix::net::UnixStream;
 
-use crate::frame::{REQUEST, RESPONSE, read_frame, write_frame};
-use crate::proto::{Writer, fields};
+use prost::Message;
 
-/// Why a call is not carried out.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Status {
-    /// One of [`code`].
-    pub code: u64,
-    /// In words.
-    pub message: String,
-}
+use crate::frame::{REQUEST, RESPONSE, read_frame, write_frame};
+use crate::messages::{Request, Response, Status};
 
 /// Codes of statuses: gRPC's.
 pub mod code {
     /// Of no better code.
-    pub const UNKNOWN: u64 = 2;
+    pub const UNKNOWN: i32 = 2;
     /// What is asked makes no sense.
-    pub const INVALID_ARGUMENT: u64 = 3;
+    pub const INVALID_ARGUMENT: i32 = 3;
     /// It took too long.
-    pub const DEADLINE_EXCEEDED: u64 = 4;
+    pub const DEADLINE_EXCEEDED: i32 = 4;
     /// There is nothing of that name.
-    pub const NOT_FOUND: u64 = 5;
+    pub const NOT_FOUND: i32 = 5;
     /// There is something of that name.
-    pub const ALREADY_EXISTS: u64 = 6;
+    pub const ALREADY_EXISTS: i32 = 6;
     /// There is not enough of something.
-    pub const RESOURCE_EXHAUSTED: u64 = 8;
+    pub const RESOURCE_EXHAUSTED: i32 = 8;
     /// Not in this state.
-    pub const FAILED_PRECONDITION: u64 = 9;
+    pub const FAILED_PRECONDITION: i32 = 9;
     /// Nobody here can do that.
-    pub const UNIMPLEMENTED: u64 = 12;
+    pub const UNIMPLEMENTED: i32 = 12;
 }
 
 impl Status {
     /// A status of this code.
-    pub fn new(code: u64, message: impl Into<String>) -> Self {
+    pub fn new(code: i32, message: impl Into<String>) -> Self {
         Self {
             code,
             message: message.into(),
@@ -71,23 +64,19 @@ impl Call {
     }
 
     fn parse(number: u32, request: &[u8]) -> Option<Self> {
-        let mut call = Self {
+        let request = Request::decode(request).ok()?;
+        Some(Self {
             number,
-            service: String::new(),
-            method: String::new(),
-            payload: Vec::new(),
-        };
-        for field in fields(request) {
-            let field = field?;
-            match field.number {
-                1 => call.service = field.as_text(),
-                2 => call.method = field.as_text(),
-                3 => call.payload = field.as_bytes().to_vec(),
-                _ => {}
-            }
-        }
-        Some(call)
+            service: request.service,
+            method: request.method,
+            payload: request.payload,
+        })
     }
+}
+
+/// Decodes the argument or the result of a call, of at most [`crate::LARGEST`] bytes.
+pub fn decode<M: Message + Default>(message: &[u8]) -> Result<M, Status> {
+    M::decode(message).map_err(|error| Status::new(code::INVALID_ARGUMENT, error.to_string()))
 }
 
 /// Answers a call.
@@ -96,25 +85,24 @@ pub fn respond(
     number: u32,
     outcome: &Result<Vec<u8>, Status>,
 ) -> io::Result<()> {
-    let response = match outcome {
-        Ok(payload) => Writer::default().bytes(2, payload),
-        Err(Status { code, message }) => {
-            let status = Writer::default().number(1, *code).text(2, message);
-            Writer::default().message(1, &status.done())
-        }
+    let response = match outcome.clone() {
+        Ok(payload) => Response {
+            payload,
+            ..Response::default()
+        },
+        Err(status) => Response {
+            status: Some(status),
+            ..Response::default()
+        },
     };
-    write_frame(socket, number, RESPONSE, &response.done())
+    write_frame(socket, number, RESPONSE, &response.encode_to_vec())
 }
 
-/// Answers every call of a connection with an empty message until it ends, once it was looked at.
+/// Passes the argument of each call of a connection on, and answers it with an empty message.
 pub fn answer_all(socket: &mut UnixStream, mut look: impl FnMut(&[u8])) {
-    let empty = Writer::default().message(1, &[]).message(2, &[]).done();
-    while let Ok((call, kind, request)) = read_frame(socket) {
-        if kind != REQUEST {
-            continue;
-        }
-        look(&request);
-        if write_frame(socket, call, RESPONSE, &empty).is_err() {
+    while let Ok(call) = Call::read(socket) {
+        look(&call.payload);
+        if respond(socket, call.number, &Ok(Vec::new())).is_err() {
             return;
         }
     }
@@ -134,9 +122,9 @@ mod tests {
     fn events_are_acknowledged() {
         let (mut ours, mut theirs) = UnixStream::pair().unwrap();
         let served = std::thread::spawn(move || {
-            answer_all(&mut ours, |request| assert_eq!(request, b"\x0a\x01x"));
+            answer_all(&mut ours, |payload| assert_eq!(payload, b"x"));
         });
-        write_frame(&mut theirs, 1, REQUEST, b"\x0a\x01x").unwrap();
+        write_frame(&mut theirs, 1, REQUEST, b"\x1a\x01x").unwrap();
         let (call, kind, _) = read_frame(&mut theirs).unwrap();
         assert_eq!((call, kind), (1, RESPONSE));
         drop(theirs);

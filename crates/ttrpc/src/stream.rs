@@ -4,10 +4,12 @@ use std::io;
 use std::os::unix::net::UnixStream;
 use std::time::Duration;
 
+use prost::Message;
+
 use crate::client::parse_response;
 use crate::error::{Error, Result};
 use crate::frame::{CLOSED, DATA, Frame, NO_DATA, OPEN, REQUEST, RESPONSE, read_whole_frame};
-use crate::proto::Writer;
+use crate::messages::Request;
 
 /// The first call of a connection, which has no other.
 const CALL: u32 = 1;
@@ -24,12 +26,16 @@ impl Stream {
     /// Begins a call on a connection that nothing else is said on.
     pub fn open(mut socket: UnixStream, service: &str, method: &str) -> Result<Self> {
         let failed = failed(method);
-        let payload = Writer::default().text(1, service).text(2, method).done();
+        let request = Request {
+            service: service.to_owned(),
+            method: method.to_owned(),
+            ..Request::default()
+        };
         let request = Frame {
             call: CALL,
             kind: REQUEST,
             flags: OPEN,
-            payload,
+            payload: request.encode_to_vec(),
         };
         request.write(&mut socket).map_err(failed)?;
         Ok(Self {
@@ -98,10 +104,12 @@ mod tests {
     use std::os::unix::net::{UnixListener, UnixStream};
     use std::time::Duration;
 
+    use prost::Message;
+
     use super::{CALL, Stream};
     use crate::error::Error;
     use crate::frame::{CLOSED, DATA, Frame, NO_DATA, OPEN, RESPONSE, read_whole_frame};
-    use crate::proto::{Writer, text};
+    use crate::messages::{Request, Response, Status};
 
     const LIMIT: Option<Duration> = Some(Duration::from_secs(5));
 
@@ -145,10 +153,8 @@ mod tests {
         stream.close().unwrap();
         drop(stream);
         let said = server.join().unwrap();
-        assert_eq!(
-            (said[0].flags, text(&said[0].payload, 2)),
-            (OPEN, "Method".into())
-        );
+        let request = Request::decode(&*said[0].payload).unwrap();
+        assert_eq!((said[0].flags, &*request.method), (OPEN, "Method"));
         assert_eq!(
             said[1..],
             [frame(DATA, 0, b"asked"), frame(DATA, CLOSED | NO_DATA, b"")]
@@ -157,9 +163,11 @@ mod tests {
 
     #[test]
     fn a_refusal_is_told() {
-        let status = Writer::default().number(1, 12).text(2, "no such").done();
-        let refusal = Writer::default().message(1, &status).done();
-        let (mut stream, _server) = against(vec![frame(RESPONSE, 0, &refusal)]);
+        let refusal = Response {
+            status: Some(Status::new(12, "no such")),
+            ..Response::default()
+        };
+        let (mut stream, _server) = against(vec![frame(RESPONSE, 0, &refusal.encode_to_vec())]);
         let error = stream.receive(LIMIT).unwrap_err();
         assert!(
             matches!(error, Error::Refused { code: 12, .. }),

@@ -3,7 +3,9 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use orlop_ttrpc::{any, text};
+use orlop_containerd_api::sandbox::CreateSandboxRequest;
+use orlop_cri::v1::PodSandboxConfig;
+use orlop_ttrpc::decode;
 
 use super::config;
 use super::files::write_files;
@@ -14,15 +16,14 @@ use crate::pod;
 use crate::shim::Shim;
 use crate::shm::Rules;
 
-pub(super) fn call(shim: &Arc<Shim>, request: &[u8]) -> Result<Vec<u8>> {
-    let id = text(request, 1);
+pub(super) fn call(shim: &Arc<Shim>, request: CreateSandboxRequest) -> Result<()> {
+    let id = request.sandbox_id;
     checked(&id)?;
-    let bundle = PathBuf::from(text(request, 2));
-    let asked = any(request, 4);
+    let bundle = PathBuf::from(request.bundle_path);
     // A sandbox that no kubelet has asked for has all of its own.
-    let asked = asked.as_ref().map_or(&[][..], |any| any.value);
-    let shm_size = Rules::told().size(asked, &bundle)?;
-    let wanted = config::wanted(&id, asked, &text(request, 5), shm_size)?;
+    let config: PodSandboxConfig = decode(&request.options.unwrap_or_default().value)?;
+    let shm_size = Rules::told().size(&config, &bundle)?;
+    let wanted = config::wanted(&id, &config, &request.netns_path, shm_size)?;
     let options = Options {
         systemd_cgroup: wanted.cgroups_path.contains(':'),
         ..Options::default()
@@ -30,10 +31,8 @@ pub(super) fn call(shim: &Arc<Shim>, request: &[u8]) -> Result<Vec<u8>> {
     shim.tasks.lock().add(&id, pod::task(&bundle))?;
     let made = shim
         .make_pod(&id, &wanted, &options)
-        .and_then(|_| write_files(shim, asked, &wanted.hostname));
-    if let Err(status) = made {
+        .and_then(|_| write_files(shim, config.dns_config.as_ref(), &wanted.hostname));
+    made.inspect_err(|_| {
         shim.forget(&id);
-        return Err(status);
-    }
-    Ok(Vec::new())
+    })
 }

@@ -4,10 +4,11 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use orlop_cri::v1::DnsConfig;
 use orlop_disk::SMALL_FILE;
 use serde_json::{Value, json};
 
-use super::config::Dns;
+use super::config::resolv_conf;
 use crate::Result;
 use crate::files::failed;
 use crate::place::make_private;
@@ -16,11 +17,11 @@ use crate::shim::Shim;
 const SHM: &str = "/dev/shm";
 
 /// Writes them, and notes where they belong.
-pub(super) fn write_files(shim: &Shim, config: &[u8], hostname: &str) -> Result<()> {
+pub(super) fn write_files(shim: &Shim, dns: Option<&DnsConfig>, hostname: &str) -> Result<()> {
     let dir = shim.place.shared();
     make_private(&dir)?;
     let hosts = |path: &str| orlop_disk::read_text(path, SMALL_FILE).unwrap_or_default();
-    let dns = Dns::of(config).and_then(|dns| dns.text());
+    let dns = dns.and_then(resolv_conf);
     let mut files: Vec<(&'static str, String)> = vec![
         (
             "/etc/resolv.conf",

@@ -14,10 +14,12 @@ mod wait_sandbox;
 
 use std::sync::Arc;
 
+use orlop_ttrpc::decode;
+
 pub(crate) use files::share_files;
 
 use crate::Result;
-use crate::serve::{Caller, unimplemented};
+use crate::serve::{Caller, unary, unimplemented};
 use crate::shim::Shim;
 
 /// Answers a call, unless that is answered later.
@@ -27,17 +29,16 @@ pub(crate) fn call(
     request: &[u8],
     caller: &Caller,
 ) -> Result<Option<Vec<u8>>> {
-    let answer = match method {
-        "CreateSandbox" => create_sandbox::call(shim, request),
-        "StartSandbox" => start_sandbox::call(shim, request),
-        "Platform" => Ok(platform::answer()),
-        "StopSandbox" => stop_sandbox::call(shim, request),
-        "WaitSandbox" => return wait_sandbox::call(shim, request, caller),
-        "SandboxStatus" => sandbox_status::call(shim, request),
-        "PingSandbox" => ping_sandbox::call(shim, request),
-        "ShutdownSandbox" => return shutdown_sandbox::call(shim, request, caller),
-        "SandboxMetrics" => sandbox_metrics::call(shim, request),
+    match method {
+        "CreateSandbox" => unary(shim, request, create_sandbox::call),
+        "StartSandbox" => unary(shim, request, start_sandbox::call),
+        "Platform" => unary(shim, request, platform::call),
+        "StopSandbox" => unary(shim, request, stop_sandbox::call),
+        "WaitSandbox" => wait_sandbox::call(shim, &decode(request)?, caller),
+        "SandboxStatus" => unary(shim, request, sandbox_status::call),
+        "PingSandbox" => unary(shim, request, ping_sandbox::call),
+        "ShutdownSandbox" => shutdown_sandbox::call(shim, &decode(request)?, caller),
+        "SandboxMetrics" => unary(shim, request, sandbox_metrics::call),
         _ => Err(unimplemented("Sandbox", method)),
-    };
-    answer.map(Some)
+    }
 }

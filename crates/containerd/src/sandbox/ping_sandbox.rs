@@ -2,12 +2,11 @@
 
 use std::sync::Arc;
 
-use orlop_ttrpc::text;
+use orlop_containerd_api::sandbox::PingRequest;
 
 use crate::Result;
 use crate::shim::Shim;
 
-pub(super) fn call(shim: &Arc<Shim>, request: &[u8]) -> Result<Vec<u8>> {
-    let id = text(request, 1);
-    shim.tasks.lock().get(&id).map(|_| Vec::new())
+pub(super) fn call(shim: &Arc<Shim>, request: PingRequest) -> Result<()> {
+    shim.tasks.lock().get(&request.sandbox_id).map(drop)
 }

@@ -1,14 +1,24 @@
 //! `Platform`: what containers of this pod run on.
 
-use orlop_ttrpc::Writer;
+use std::sync::Arc;
 
-pub(super) fn answer() -> Vec<u8> {
+use orlop_containerd_api::sandbox::{PlatformRequest, PlatformResponse};
+use orlop_containerd_api::types::Platform;
+
+use crate::Result;
+use crate::shim::Shim;
+
+pub(super) fn call(_: &Arc<Shim>, _: PlatformRequest) -> Result<PlatformResponse> {
     // As Go calls it.
     let architecture = match std::env::consts::ARCH {
         "x86_64" => "amd64",
         "aarch64" => "arm64",
         other => other,
     };
-    let platform = Writer::default().text(1, "linux").text(2, architecture);
-    Writer::default().message(1, &platform.done()).done()
+    Ok(PlatformResponse {
+        platform: Some(Platform {
+            os: "linux".into(),
+            architecture: architecture.into(),
+        }),
+    })
 }

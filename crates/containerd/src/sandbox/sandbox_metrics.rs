@@ -2,20 +2,27 @@
 
 use std::sync::Arc;
 
-use orlop_ttrpc::{Writer, text};
+use orlop_containerd_api::Timestamp;
+use orlop_containerd_api::sandbox::{SandboxMetricsRequest, SandboxMetricsResponse};
+use orlop_containerd_api::types::Metric;
 
 use crate::Result;
 use crate::metrics;
 use crate::shim::Shim;
-use crate::tasks::{now, timestamp};
+use crate::tasks::now;
 
-pub(super) fn call(shim: &Arc<Shim>, request: &[u8]) -> Result<Vec<u8>> {
-    let id = text(request, 1);
+pub(super) fn call(
+    shim: &Arc<Shim>,
+    request: SandboxMetricsRequest,
+) -> Result<SandboxMetricsResponse> {
+    let id = request.sandbox_id;
     let cgroup = shim.tasks.lock().get(&id)?.cgroup.clone();
-    let any = metrics::of(cgroup.as_ref())?;
-    let metric = Writer::default()
-        .message(1, &timestamp(now()))
-        .text(2, &id)
-        .message(3, &any);
-    Ok(Writer::default().message(1, &metric.done()).done())
+    let data = Some(metrics::of(cgroup.as_ref())?);
+    Ok(SandboxMetricsResponse {
+        metrics: Some(Metric {
+            timestamp: Some(Timestamp::from_nanos(now())),
+            id,
+            data,
+        }),
+    })
 }

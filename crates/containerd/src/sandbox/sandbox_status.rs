@@ -2,18 +2,22 @@
 
 use std::sync::Arc;
 
-use orlop_ttrpc::{Writer, number, text};
+use orlop_containerd_api::Timestamp;
+use orlop_containerd_api::sandbox::{SandboxStatusRequest, SandboxStatusResponse};
 
 use crate::Result;
 use crate::shim::Shim;
-use crate::tasks::timestamp;
+use crate::tasks::Exit;
 
 /// States in containerd's words.
 const READY: &str = "SANDBOX_READY";
 const NOT_READY: &str = "SANDBOX_NOTREADY";
 
-pub(super) fn call(shim: &Arc<Shim>, request: &[u8]) -> Result<Vec<u8>> {
-    let (id, verbose) = (text(request, 1), number(request, 2) != 0);
+pub(super) fn call(
+    shim: &Arc<Shim>,
+    request: SandboxStatusRequest,
+) -> Result<SandboxStatusResponse> {
+    let id = request.sandbox_id;
     let mut tasks = shim.tasks.lock();
     let task = tasks.get(&id)?;
     let state = if task.process.is_alive() {
@@ -21,18 +25,17 @@ pub(super) fn call(shim: &Arc<Shim>, request: &[u8]) -> Result<Vec<u8>> {
     } else {
         NOT_READY
     };
-    let mut answer = Writer::default()
-        .text(1, &id)
-        .number(2, task.process.pid.into())
-        .text(3, state);
-    if verbose {
-        let entry = Writer::default().text(1, "keeper");
+    let mut response = SandboxStatusResponse {
+        sandbox_id: id,
+        pid: task.process.pid,
+        state: state.into(),
+        created_at: Some(Timestamp::from_nanos(task.created_ns)),
+        exited_at: task.process.exit.map(Exit::time),
+        ..SandboxStatusResponse::default()
+    };
+    if request.verbose {
         let keeper = shim.keeper().map_or(0, |keeper| keeper.pid);
-        answer = answer.message(4, &entry.text(2, &keeper.to_string()).done());
+        response.info = [("keeper".to_owned(), keeper.to_string())].into();
     }
-    answer = answer.message(5, &timestamp(task.created_ns));
-    if let Some(exit) = task.process.exit {
-        answer = answer.message(6, &timestamp(exit.at_ns));
-    }
-    Ok(answer.done())
+    Ok(response)
 }

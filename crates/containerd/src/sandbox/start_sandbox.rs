@@ -2,18 +2,19 @@
 
 use std::sync::Arc;
 
-use orlop_ttrpc::{Writer, text};
+use orlop_containerd_api::sandbox::{StartSandboxRequest, StartSandboxResponse};
+use orlop_containerd_api::{Any, Timestamp};
 use serde_json::json;
 
 use crate::Result;
 use crate::files::too_soon;
 use crate::shim::Shim;
-use crate::tasks::{Phase, timestamp};
+use crate::tasks::Phase;
 
 const SPEC: &str = "types.containerd.io/opencontainers/runtime-spec/1/Spec";
 
-pub(super) fn call(shim: &Arc<Shim>, request: &[u8]) -> Result<Vec<u8>> {
-    let id = text(request, 1);
+pub(super) fn call(shim: &Arc<Shim>, request: StartSandboxRequest) -> Result<StartSandboxResponse> {
+    let id = request.sandbox_id;
     let mut tasks = shim.tasks.lock();
     let task = tasks.get(&id)?;
     if !task.process.is_alive() {
@@ -26,10 +27,12 @@ pub(super) fn call(shim: &Arc<Shim>, request: &[u8]) -> Result<Vec<u8>> {
         "annotations": {"io.kubernetes.cri.container-type": "sandbox"},
         "linux": {"cgroupsPath": task.cgroup.as_ref().map_or("", |cgroup| cgroup.path().as_str())},
     });
-    let spec = Writer::default().text(1, SPEC).text(2, &spec.to_string());
-    let answer = Writer::default()
-        .number(1, task.process.pid.into())
-        .message(2, &timestamp(task.created_ns))
-        .message(3, &spec.done());
-    Ok(answer.done())
+    Ok(StartSandboxResponse {
+        pid: task.process.pid,
+        created_at: Some(Timestamp::from_nanos(task.created_ns)),
+        spec: Some(Any {
+            type_url: SPEC.into(),
+            value: spec.to_string().into(),
+        }),
+    })
 }

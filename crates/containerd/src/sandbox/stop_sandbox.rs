@@ -2,15 +2,15 @@
 
 use std::sync::Arc;
 
-use orlop_ttrpc::text;
+use orlop_containerd_api::sandbox::StopSandboxRequest;
 use orlop_wire::Kill;
 
 use crate::Result;
 use crate::keeper::LIMIT;
 use crate::shim::Shim;
 
-pub(super) fn call(shim: &Arc<Shim>, request: &[u8]) -> Result<Vec<u8>> {
-    let id = text(request, 1);
+pub(super) fn call(shim: &Arc<Shim>, request: StopSandboxRequest) -> Result<()> {
+    let id = request.sandbox_id;
     let alive: Vec<String> = {
         let mut tasks = shim.tasks.lock();
         tasks.get(&id)?;
@@ -30,5 +30,5 @@ pub(super) fn call(shim: &Arc<Shim>, request: &[u8]) -> Result<Vec<u8>> {
             .call("killing a container", &request, &[], LIMIT);
     }
     shim.kill_pod(&id, libc::SIGKILL as u32);
-    Ok(Vec::new())
+    Ok(())
 }

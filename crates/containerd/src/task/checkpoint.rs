@@ -4,7 +4,7 @@ use std::ffi::OsStr;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use orlop_ttrpc::{any, text};
+use orlop_containerd_api::task::CheckpointTaskRequest;
 
 use crate::Result;
 use crate::events::Event;
@@ -12,9 +12,9 @@ use crate::files::too_soon;
 use crate::options::CheckpointOptions;
 use crate::shim::Shim;
 
-pub(super) fn call(shim: &Arc<Shim>, request: &[u8]) -> Result<Vec<u8>> {
-    let (id, path) = (text(request, 1), text(request, 2));
-    let options = CheckpointOptions::of(any(request, 3).as_ref());
+pub(super) fn call(shim: &Arc<Shim>, request: CheckpointTaskRequest) -> Result<()> {
+    let CheckpointTaskRequest { id, path, options } = request;
+    let options = CheckpointOptions::of(options.as_ref())?;
     let (runtime, bundle) = {
         let mut tasks = shim.tasks.lock();
         let task = tasks.get(&id)?;
@@ -43,5 +43,5 @@ pub(super) fn call(shim: &Arc<Shim>, request: &[u8]) -> Result<Vec<u8>> {
         id: &id,
         path: &path,
     });
-    Ok(Vec::new())
+    Ok(())
 }

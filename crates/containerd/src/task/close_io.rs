@@ -2,17 +2,18 @@
 
 use std::sync::Arc;
 
-use orlop_ttrpc::number;
+use orlop_containerd_api::task::CloseIoRequest;
 
-use super::names;
 use crate::Result;
 use crate::shim::Shim;
 
-pub(super) fn call(shim: &Arc<Shim>, request: &[u8]) -> Result<Vec<u8>> {
-    let (id, exec) = names(request);
-    if number(request, 3) != 0 {
+pub(super) fn call(shim: &Arc<Shim>, request: CloseIoRequest) -> Result<()> {
+    if request.stdin {
         // It ends when the client, too, lets go of its end.
-        shim.tasks.lock().process(&id, &exec)?.stdin = None;
+        shim.tasks
+            .lock()
+            .process(&request.id, &request.exec_id)?
+            .stdin = None;
     }
-    Ok(Vec::new())
+    Ok(())
 }

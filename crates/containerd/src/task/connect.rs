@@ -2,21 +2,17 @@
 
 use std::sync::Arc;
 
-use orlop_ttrpc::{Writer, text};
+use orlop_containerd_api::task::{ConnectRequest, ConnectResponse};
 
 use crate::Result;
 use crate::shim::Shim;
 
-pub(super) fn call(shim: &Arc<Shim>, request: &[u8]) -> Result<Vec<u8>> {
-    let id = text(request, 1);
-    let pid = shim
-        .tasks
-        .lock()
-        .process(&id, "")
-        .map_or(0, |process| process.pid);
-    let answer = Writer::default()
-        .number(1, std::process::id().into())
-        .number(2, pid.into())
-        .text(3, env!("CARGO_PKG_VERSION"));
-    Ok(answer.done())
+pub(super) fn call(shim: &Arc<Shim>, request: ConnectRequest) -> Result<ConnectResponse> {
+    let mut tasks = shim.tasks.lock();
+    let process = tasks.process(&request.id, "");
+    Ok(ConnectResponse {
+        shim_pid: std::process::id(),
+        task_pid: process.map_or(0, |process| process.pid),
+        version: env!("CARGO_PKG_VERSION").into(),
+    })
 }

@@ -4,7 +4,8 @@ use std::os::fd::AsFd;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use orlop_ttrpc::{Writer, any, number, text};
+use orlop_containerd_api::task::{CreateTaskRequest, CreateTaskResponse};
+use orlop_containerd_api::types::Mount;
 use orlop_wire::{Attach, Create};
 
 use crate::Result;
@@ -14,17 +15,17 @@ use crate::keeper::{Keeper, LIMIT};
 use crate::options::Options;
 use crate::place::{Made, checked};
 use crate::pod::Wanted;
-use crate::rootfs::{self, Mount};
+use crate::rootfs;
 use crate::runtime::{self, Runtime};
 use crate::shim::Shim;
 use crate::spec::Spec;
 use crate::stdio::{Opened, Owner, Streams};
 use crate::tasks::{Checkpoint, Phase, Task};
 
-pub(super) fn call(shim: &Arc<Shim>, request: &[u8]) -> Result<Vec<u8>> {
-    let id = text(request, 1);
+pub(super) fn call(shim: &Arc<Shim>, request: CreateTaskRequest) -> Result<CreateTaskResponse> {
+    let (id, checkpoint) = (request.id, request.checkpoint);
     checked(&id)?;
-    let bundle = PathBuf::from(text(request, 2));
+    let bundle = PathBuf::from(request.bundle);
     if !bundle.is_absolute() {
         return Err(invalid(format!(
             "the bundle path {} is not absolute",
@@ -32,13 +33,12 @@ pub(super) fn call(shim: &Arc<Shim>, request: &[u8]) -> Result<Vec<u8>> {
         )));
     }
     let streams = Streams {
-        terminal: number(request, 4) != 0,
-        stdin: text(request, 5),
-        stdout: text(request, 6),
-        stderr: text(request, 7),
+        terminal: request.terminal,
+        stdin: request.stdin,
+        stdout: request.stdout,
+        stderr: request.stderr,
     };
-    let options = Options::of(any(request, 10).as_ref())?;
-    let checkpoint = text(request, 8);
+    let options = Options::of(request.options.as_ref())?;
     shim.tasks
         .lock()
         .add(&id, Task::making(bundle.clone(), streams.clone()))?;
@@ -46,7 +46,7 @@ pub(super) fn call(shim: &Arc<Shim>, request: &[u8]) -> Result<Vec<u8>> {
         id: &id,
         bundle: &bundle,
         streams: &streams,
-        mounts: Mount::all_in(request, 3),
+        mounts: request.rootfs,
         options: &options,
         checkpoint: &checkpoint,
     };
@@ -61,7 +61,7 @@ pub(super) fn call(shim: &Arc<Shim>, request: &[u8]) -> Result<Vec<u8>> {
         checkpoint: &checkpoint,
         pid,
     });
-    Ok(Writer::default().number(1, pid.into()).done())
+    Ok(CreateTaskResponse { pid })
 }
 
 struct Asked<'a> {

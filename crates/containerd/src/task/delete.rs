@@ -2,9 +2,9 @@
 
 use std::sync::Arc;
 
+use orlop_containerd_api::task::{DeleteRequest, DeleteResponse};
 use orlop_wire::{Delete, ForgetExec};
 
-use super::names;
 use crate::Result;
 use crate::events::Event;
 use crate::files::too_soon;
@@ -14,14 +14,14 @@ use crate::runtime;
 use crate::shim::Shim;
 use crate::tasks::{Exit, Phase};
 
-pub(super) fn call(shim: &Arc<Shim>, request: &[u8]) -> Result<Vec<u8>> {
-    let (id, exec) = names(request);
+pub(super) fn call(shim: &Arc<Shim>, request: DeleteRequest) -> Result<DeleteResponse> {
+    let DeleteRequest { id, exec_id: exec } = request;
     let (pid, exit) = if exec.is_empty() {
         container(shim, &id)?
     } else {
         command(shim, &id, &exec)?
     };
-    Ok(exit.encode_with(pid))
+    Ok(exit.delete_response(pid))
 }
 
 fn container(shim: &Arc<Shim>, id: &str) -> Result<(u32, Exit)> {

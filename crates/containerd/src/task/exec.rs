@@ -3,9 +3,9 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use orlop_ttrpc::{Status, any, code, number, text};
+use orlop_containerd_api::task::ExecProcessRequest;
+use orlop_ttrpc::{Status, code};
 
-use super::names;
 use crate::Result;
 use crate::events::Event;
 use crate::files::{failed, invalid, too_soon};
@@ -17,16 +17,16 @@ use crate::tasks::{Command, Phase, Process};
 /// Directories of commands have numbers: names are whatever a client likes.
 static NEXT: AtomicU64 = AtomicU64::new(1);
 
-pub(super) fn call(shim: &Arc<Shim>, request: &[u8]) -> Result<Vec<u8>> {
-    let (id, exec) = names(request);
+pub(super) fn call(shim: &Arc<Shim>, request: ExecProcessRequest) -> Result<()> {
+    let (id, exec) = (request.id, request.exec_id);
     checked(&exec)?;
     let streams = Streams {
-        terminal: number(request, 3) != 0,
-        stdin: text(request, 4),
-        stdout: text(request, 5),
-        stderr: text(request, 6),
+        terminal: request.terminal,
+        stdin: request.stdin,
+        stdout: request.stdout,
+        stderr: request.stderr,
     };
-    let process = any(request, 7).filter(|any| !any.value.is_empty());
+    let process = request.spec.filter(|any| !any.value.is_empty());
     let process = process.ok_or_else(|| invalid("the process specification is missing"))?;
     {
         let mut tasks = shim.tasks.lock();
@@ -67,5 +67,5 @@ pub(super) fn call(shim: &Arc<Shim>, request: &[u8]) -> Result<Vec<u8>> {
         id: &id,
         exec: &exec,
     });
-    Ok(Vec::new())
+    Ok(())
 }

@@ -2,10 +2,10 @@
 
 use std::sync::Arc;
 
-use orlop_ttrpc::{Status, code, number};
+use orlop_containerd_api::task::KillRequest;
+use orlop_ttrpc::{Status, code};
 use orlop_wire::{Kill, KillExec};
 
-use super::names;
 use crate::Result;
 use crate::files::{not_found, too_soon};
 use crate::keeper::LIMIT;
@@ -13,9 +13,13 @@ use crate::runtime;
 use crate::shim::Shim;
 use crate::tasks::{Exit, Phase};
 
-pub(super) fn call(shim: &Arc<Shim>, request: &[u8]) -> Result<Vec<u8>> {
-    let (id, exec) = names(request);
-    let (signal, all) = (number(request, 3) as u32, number(request, 4) != 0);
+pub(super) fn call(shim: &Arc<Shim>, request: KillRequest) -> Result<()> {
+    let KillRequest {
+        id,
+        exec_id: exec,
+        signal,
+        all,
+    } = request;
     let (runtime, bundle, phase, is_alive) = {
         let mut tasks = shim.tasks.lock();
         let process = tasks.process(&id, &exec)?;
@@ -28,7 +32,7 @@ pub(super) fn call(shim: &Arc<Shim>, request: &[u8]) -> Result<Vec<u8>> {
     }
     let Some(runtime) = runtime else {
         shim.kill_pod(&id, signal);
-        return Ok(Vec::new());
+        return Ok(());
     };
     // What a dead keeper had was ended with it.
     let keeper = shim
@@ -38,7 +42,7 @@ pub(super) fn call(shim: &Arc<Shim>, request: &[u8]) -> Result<Vec<u8>> {
         if phase == Phase::Created {
             // It was never started.
             shim.ended(&id, &exec, Exit::now(128 + signal));
-            return Ok(Vec::new());
+            return Ok(());
         }
         let request = KillExec {
             exec: format!("{id}/{exec}"),
@@ -47,7 +51,7 @@ pub(super) fn call(shim: &Arc<Shim>, request: &[u8]) -> Result<Vec<u8>> {
             alone: signal != libc::SIGKILL as u32,
         };
         keeper.call("signalling an exec process", &request, &[], LIMIT)?;
-        return Ok(Vec::new());
+        return Ok(());
     }
     if phase == Phase::Paused && signal == libc::SIGKILL as u32 {
         // What stands still does not die, with version 1 of cgroups.
@@ -61,7 +65,7 @@ pub(super) fn call(shim: &Arc<Shim>, request: &[u8]) -> Result<Vec<u8>> {
     };
     let limit = if all { runtime::LIMIT } else { LIMIT };
     match keeper.call("signalling a container", &request, &[], limit) {
-        Ok(_) => Ok(Vec::new()),
+        Ok(_) => Ok(()),
         Err(status) => Err(as_known(status)),
     }
 }

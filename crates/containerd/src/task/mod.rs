@@ -20,10 +20,10 @@ pub(crate) mod wait;
 
 use std::sync::Arc;
 
-use orlop_ttrpc::text;
+use orlop_ttrpc::decode;
 
 use crate::Result;
-use crate::serve::{Caller, unimplemented};
+use crate::serve::{Caller, unary, unimplemented};
 use crate::shim::Shim;
 
 /// Answers a call, unless that is answered later.
@@ -33,30 +33,24 @@ pub(crate) fn call(
     request: &[u8],
     caller: &Caller,
 ) -> Result<Option<Vec<u8>>> {
-    let answer = match method {
-        "State" => state::call(shim, request),
-        "Create" => create::call(shim, request),
-        "Start" => return start::call(shim, request, caller),
-        "Delete" => delete::call(shim, request),
-        "Pids" => pids::call(shim, request),
-        "Pause" => pause::call(shim, request),
-        "Resume" => resume::call(shim, request),
-        "Checkpoint" => checkpoint::call(shim, request),
-        "Kill" => kill::call(shim, request),
-        "Exec" => exec::call(shim, request),
-        "ResizePty" => resize_pty::call(shim, request),
-        "CloseIO" => close_io::call(shim, request),
-        "Update" => update::call(shim, request),
-        "Wait" => return wait::call(shim, request, caller),
-        "Stats" => stats::call(shim, request),
-        "Connect" => connect::call(shim, request),
-        "Shutdown" => return shutdown::call(shim, caller),
+    match method {
+        "State" => unary(shim, request, state::call),
+        "Create" => unary(shim, request, create::call),
+        "Start" => start::call(shim, &decode(request)?, caller),
+        "Delete" => unary(shim, request, delete::call),
+        "Pids" => unary(shim, request, pids::call),
+        "Pause" => unary(shim, request, pause::call),
+        "Resume" => unary(shim, request, resume::call),
+        "Checkpoint" => unary(shim, request, checkpoint::call),
+        "Kill" => unary(shim, request, kill::call),
+        "Exec" => unary(shim, request, exec::call),
+        "ResizePty" => unary(shim, request, resize_pty::call),
+        "CloseIO" => unary(shim, request, close_io::call),
+        "Update" => unary(shim, request, update::call),
+        "Wait" => wait::call(shim, &decode(request)?, caller),
+        "Stats" => unary(shim, request, stats::call),
+        "Connect" => unary(shim, request, connect::call),
+        "Shutdown" => shutdown::call(shim, caller),
         _ => Err(unimplemented("Task", method)),
-    };
-    answer.map(Some)
-}
-
-/// A container, and a command in it or none: the first fields of most requests.
-fn names(request: &[u8]) -> (String, String) {
-    (text(request, 1), text(request, 2))
+    }
 }

@@ -3,7 +3,7 @@
 use std::ffi::OsStr;
 use std::sync::Arc;
 
-use orlop_ttrpc::text;
+use orlop_containerd_api::task::PauseRequest;
 
 use crate::Result;
 use crate::events::Event;
@@ -11,11 +11,11 @@ use crate::files::too_soon;
 use crate::shim::Shim;
 use crate::tasks::Phase;
 
-pub(super) fn call(shim: &Arc<Shim>, request: &[u8]) -> Result<Vec<u8>> {
-    let id = text(request, 1);
+pub(super) fn call(shim: &Arc<Shim>, request: PauseRequest) -> Result<()> {
+    let id = request.id;
     change(shim, &id, Phase::Running, Phase::Paused, "pause")?;
     shim.publisher.tell(&Event::Paused { id: &id });
-    Ok(Vec::new())
+    Ok(())
 }
 
 /// Has the runtime take a container from one state to another.

@@ -4,15 +4,18 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use orlop_cgroup::{Cgroup, CgroupPath, Hierarchies};
+use orlop_containerd_api::Any;
+use orlop_containerd_api::runc::ProcessDetails;
+use orlop_containerd_api::task::{PidsRequest, PidsResponse};
+use orlop_containerd_api::task_types::ProcessInfo;
 use orlop_disk::Membership;
-use orlop_ttrpc::{Writer, text};
 
 use crate::Result;
 use crate::files::unknown;
 use crate::shim::Shim;
 
-pub(super) fn call(shim: &Arc<Shim>, request: &[u8]) -> Result<Vec<u8>> {
-    let id = text(request, 1);
+pub(super) fn call(shim: &Arc<Shim>, request: PidsRequest) -> Result<PidsResponse> {
+    let id = request.id;
     let (pid, lives_in_container, commands) = {
         let mut tasks = shim.tasks.lock();
         let task = tasks.get(&id)?;
@@ -30,17 +33,18 @@ pub(super) fn call(shim: &Arc<Shim>, request: &[u8]) -> Result<Vec<u8>> {
     } else {
         vec![pid]
     };
-    let mut answer = Writer::default();
-    for pid in pids {
-        let mut process = Writer::default().number(1, pid.into());
-        if let Some(name) = commands.get(&pid) {
-            let details = Writer::default().text(1, name).done();
-            let any = Writer::default().text(1, "containerd.runc.v1.ProcessDetails");
-            process = process.message(2, &any.bytes(2, &details).done());
-        }
-        answer = answer.message(1, &process.done());
-    }
-    Ok(answer.done())
+    let details = |exec_id: &String| {
+        Any::pack(&ProcessDetails {
+            exec_id: exec_id.clone(),
+        })
+    };
+    let processes = pids.into_iter().map(|pid| ProcessInfo {
+        pid,
+        info: commands.get(&pid).map(details),
+    });
+    Ok(PidsResponse {
+        processes: processes.collect(),
+    })
 }
 
 /// All that is in the cgroup of a container's first process. Until its end is reported the process itself is

@@ -2,17 +2,16 @@
 
 use std::sync::Arc;
 
-use orlop_ttrpc::number;
+use orlop_containerd_api::task::ResizePtyRequest;
 use orlop_wire::Resize;
 
-use super::names;
 use crate::Result;
 use crate::keeper::LIMIT;
 use crate::shim::Shim;
 
-pub(super) fn call(shim: &Arc<Shim>, request: &[u8]) -> Result<Vec<u8>> {
-    let (id, exec) = names(request);
-    let (columns, rows) = (number(request, 3) as u16, number(request, 4) as u16);
+pub(super) fn call(shim: &Arc<Shim>, request: ResizePtyRequest) -> Result<()> {
+    let (id, exec) = (request.id, request.exec_id);
+    let (columns, rows) = (request.width as u16, request.height as u16);
     {
         let mut tasks = shim.tasks.lock();
         let process = tasks.process(&id, &exec)?;
@@ -20,7 +19,7 @@ pub(super) fn call(shim: &Arc<Shim>, request: &[u8]) -> Result<Vec<u8>> {
             terminal.resize(rows, columns)?;
         }
         if !exec.is_empty() || !process.streams.terminal {
-            return Ok(Vec::new());
+            return Ok(());
         }
     }
     let request = Resize {
@@ -30,5 +29,5 @@ pub(super) fn call(shim: &Arc<Shim>, request: &[u8]) -> Result<Vec<u8>> {
     };
     shim.keeper()?
         .call("resizing a terminal", &request, &[], LIMIT)?;
-    Ok(Vec::new())
+    Ok(())
 }

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use orlop_ttrpc::text;
+use orlop_containerd_api::task::ResumeRequest;
 
 use super::pause::change;
 use crate::Result;
@@ -10,9 +10,9 @@ use crate::events::Event;
 use crate::shim::Shim;
 use crate::tasks::Phase;
 
-pub(super) fn call(shim: &Arc<Shim>, request: &[u8]) -> Result<Vec<u8>> {
-    let id = text(request, 1);
+pub(super) fn call(shim: &Arc<Shim>, request: ResumeRequest) -> Result<()> {
+    let id = request.id;
     change(shim, &id, Phase::Paused, Phase::Running, "resume")?;
     shim.publisher.tell(&Event::Resumed { id: &id });
-    Ok(Vec::new())
+    Ok(())
 }

@@ -3,11 +3,11 @@
 use std::os::fd::AsFd;
 use std::sync::Arc;
 
-use orlop_ttrpc::Writer;
+use orlop_containerd_api::Message;
+use orlop_containerd_api::task::{StartRequest, StartResponse};
 use orlop_wire::{Create, Exec, Start};
 
 use super::create::make;
-use super::names;
 use crate::Result;
 use crate::events::Event;
 use crate::files::{too_soon, unknown};
@@ -19,18 +19,22 @@ use crate::stdio::Owner;
 use crate::tasks::{Phase, now};
 use crate::terminal::Terminal;
 
-pub(super) fn call(shim: &Arc<Shim>, request: &[u8], caller: &Caller) -> Result<Option<Vec<u8>>> {
-    let (id, exec) = names(request);
-    begin(shim, &id, &exec)?;
+pub(super) fn call(
+    shim: &Arc<Shim>,
+    request: &StartRequest,
+    caller: &Caller,
+) -> Result<Option<Vec<u8>>> {
+    let (id, exec) = (&request.id, &request.exec_id);
+    begin(shim, id, exec)?;
     let started = if exec.is_empty() {
-        container(shim, &id)
+        container(shim, id)
     } else {
-        command(shim, &id, &exec)
+        command(shim, id, exec)
     };
-    let pid = end(shim, &id, &exec, started);
-    caller.answer(&pid.map(|pid| Writer::default().number(1, pid.into()).done()));
+    let pid = end(shim, id, exec, started);
+    caller.answer(&pid.map(|pid| StartResponse { pid }.encode_to_vec()));
     // Its end may have come meanwhile, and comes after its start to whoever has asked for that.
-    settle(shim, &id, &exec);
+    settle(shim, id, exec);
     Ok(None)
 }
 

@@ -2,31 +2,35 @@
 
 use std::sync::Arc;
 
-use orlop_ttrpc::Writer;
+use orlop_containerd_api::task::{StateRequest, StateResponse};
 
-use super::names;
 use crate::Result;
 use crate::shim::Shim;
-use crate::tasks::timestamp;
+use crate::tasks::Exit;
 
-pub(super) fn call(shim: &Arc<Shim>, request: &[u8]) -> Result<Vec<u8>> {
-    let (id, exec) = names(request);
+pub(super) fn call(shim: &Arc<Shim>, request: StateRequest) -> Result<StateResponse> {
+    let StateRequest { id, exec_id } = request;
     let mut tasks = shim.tasks.lock();
-    let bundle = tasks.get(&id)?.bundle.clone();
-    let process = tasks.process(&id, &exec)?;
-    let mut answer = Writer::default()
-        .text(1, if exec.is_empty() { &id } else { &exec })
-        .text(2, &bundle.to_string_lossy())
-        .number(3, process.pid.into())
-        .number(4, process.phase.number())
-        .text(5, &process.streams.stdin)
-        .text(6, &process.streams.stdout)
-        .text(7, &process.streams.stderr)
-        .number(8, process.streams.terminal.into());
-    if let Some(exit) = process.exit {
-        answer = answer
-            .number(9, exit.code.into())
-            .message(10, &timestamp(exit.at_ns));
-    }
-    Ok(answer.text(11, &exec).done())
+    let bundle = tasks.get(&id)?.bundle.to_string_lossy().into_owned();
+    let process = tasks.process(&id, &exec_id)?;
+    let streams = process.streams.clone();
+    let mut response = StateResponse {
+        id: if exec_id.is_empty() {
+            id
+        } else {
+            exec_id.clone()
+        },
+        bundle,
+        pid: process.pid,
+        stdin: streams.stdin,
+        stdout: streams.stdout,
+        stderr: streams.stderr,
+        terminal: streams.terminal,
+        exit_status: process.exit.map_or(0, |exit| exit.code),
+        exited_at: process.exit.map(Exit::time),
+        exec_id,
+        ..StateResponse::default()
+    };
+    response.set_status(process.phase.status());
+    Ok(response)
 }

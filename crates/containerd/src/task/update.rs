@@ -3,20 +3,20 @@
 use std::ffi::OsStr;
 use std::sync::Arc;
 
-use orlop_ttrpc::{any, text};
+use orlop_containerd_api::task::UpdateTaskRequest;
 
 use crate::Result;
 use crate::files::{failed, invalid};
 use crate::shim::Shim;
 
-pub(super) fn call(shim: &Arc<Shim>, request: &[u8]) -> Result<Vec<u8>> {
-    let id = text(request, 1);
-    let resources = any(request, 2).filter(|any| !any.value.is_empty());
+pub(super) fn call(shim: &Arc<Shim>, request: UpdateTaskRequest) -> Result<()> {
+    let id = request.id;
+    let resources = request.resources.filter(|any| !any.value.is_empty());
     let resources = resources.ok_or_else(|| invalid("the resources are missing"))?;
     let runtime = shim.tasks.lock().get(&id)?.runtime.clone();
     let Some(runtime) = runtime else {
         // A pod's limits are those of the cgroup above it.
-        return Ok(Vec::new());
+        return Ok(());
     };
     let path = shim.place.dir().join(format!("{id}.resources.json"));
     std::fs::write(&path, resources.value).map_err(failed("writing", &path))?;
@@ -28,5 +28,5 @@ pub(super) fn call(shim: &Arc<Shim>, request: &[u8]) -> Result<Vec<u8>> {
     ];
     let updated = runtime.direct(&words);
     let _ = std::fs::remove_file(&path);
-    updated.map(|_| Vec::new())
+    updated.map(drop)
 }

@@ -2,14 +2,19 @@
 
 use std::sync::Arc;
 
-use super::names;
+use orlop_containerd_api::Message;
+use orlop_containerd_api::task::WaitRequest;
+
 use crate::Result;
 use crate::serve::Caller;
 use crate::shim::Shim;
 
-pub(super) fn call(shim: &Arc<Shim>, request: &[u8], caller: &Caller) -> Result<Option<Vec<u8>>> {
-    let (id, exec) = names(request);
-    wait(shim, &id, &exec, caller)
+pub(super) fn call(
+    shim: &Arc<Shim>,
+    request: &WaitRequest,
+    caller: &Caller,
+) -> Result<Option<Vec<u8>>> {
+    wait(shim, &request.id, &request.exec_id, caller)
 }
 
 /// The answer if it has ended; else the caller is answered when it does.
@@ -20,5 +25,5 @@ pub(crate) fn wait(shim: &Shim, id: &str, exec: &str, caller: &Caller) -> Result
     if exit.is_none() {
         process.waiting.push(caller.clone());
     }
-    Ok(exit.map(crate::tasks::Exit::encode))
+    Ok(exit.map(|exit| exit.wait_response().encode_to_vec()))
 }

@@ -63,7 +63,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
     ("cgroup", &["disk"]),
     ("stream", &["causes", "door"]),
     ("yaml", &[]),
-    ("nri", &["yaml", "disk", "door", "pool", "order"]),
+    ("nri", &["yaml", "disk", "door", "pool", "order", "ttrpc"]),
     ("rdt", &["yaml", "disk", "order"]),
     ("oci", &[]),
     (
@@ -85,7 +85,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
         &["oci", "seccomp", "cgroup", "disk", "duration", "processor"],
     ),
     // Of the containerds that have us make their sandboxes.
-    ("sandbox-api", &["disk", "pool", "ttrpc"]),
+    ("sandbox-api", &["disk", "pool", "ttrpc", "containerd-api"]),
     // The keeper shares the words that it exchanges with the daemon, and a page of how to make a process.
     ("wire", &[]),
     ("keeper", &["wire", "processor"]),
@@ -93,12 +93,24 @@ const MAY_USE: &[(&str, &[&str])] = &[
     ("lazy", &["wire", "disk"]),
     // What stands for runc on a keeper's command lines knows nobody here.
     ("ttrpc", &[]),
-    ("shim", &["disk", "orphans", "ttrpc"]),
+    ("containerd-api", &[]),
+    (
+        "shim",
+        &["disk", "orphans", "ttrpc", "containerd-api", "cri"],
+    ),
     // What stands for a runtime of containerd's: another daemon of the keeper's.
     (
         "containerd",
         &[
-            "wire", "ttrpc", "cgroup", "disk", "hex", "orphans", "quantity",
+            "wire",
+            "ttrpc",
+            "containerd-api",
+            "cri",
+            "cgroup",
+            "disk",
+            "hex",
+            "orphans",
+            "quantity",
         ],
     ),
     // The contract and the two sides of it.
@@ -208,7 +220,10 @@ const MAY_USE: &[(&str, &[&str])] = &[
         ],
     ),
     // A plugin of a test speaks the interface from its other end.
-    ("testkit", &["cri", "nri", "ttrpc", "disk"]),
+    (
+        "testkit",
+        &["cri", "nri", "ttrpc", "containerd-api", "disk"],
+    ),
     // Tools that start a node as tests do.
     ("conformance", &["testkit", "cri"]),
     // The rules themselves, which are checked before anything else is built.

@@ -6,7 +6,7 @@ use std::time::Duration;
 use anyhow::{Context, anyhow};
 use orlop_cri::server::V1Alpha2Layer;
 use orlop_door::{ConnectionLimits, Connections, Listener};
-use orlop_sandbox_api::{Controller, Sandboxes, Store};
+use orlop_sandbox_api::{Controller, ControllerServer, Sandboxes, Store, StoreServer};
 use prometheus_client::registry::Registry;
 use tokio::sync::watch;
 use tokio::task::{JoinError, JoinHandle};
@@ -107,8 +107,8 @@ impl Serving {
         let sandboxes = Sandboxes::new(&control.config().daemon.state.join("sandboxes"));
         let kept = control.config().daemon.root.join("sandboxes");
         let services = services
-            .add_service(Controller::new(sandboxes))
-            .add_service(Store::new(&kept));
+            .add_service(ControllerServer::new(Controller::new(sandboxes)))
+            .add_service(StoreServer::new(Store::new(&kept)));
 
         for listener in &endpoints.grpc {
             tracing::info!(address = listener.address(), "serving the CRI");

@@ -6,15 +6,18 @@ mod resources;
 mod sandbox_state;
 mod shim;
 
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
+
+use orlop_containerd_api::Any;
+use orlop_cri::v1::UpdatePodSandboxResourcesRequest;
 
 use crate::arguments::{Sandboxer, Settings};
 use crate::error::Result;
 use crate::figures::Figures;
-use crate::proto::Writer;
 use crate::state_dir::PodDir;
-use crate::task::{Any, Endpoint};
+use crate::task::Endpoint;
 
 pub(crate) use proxy::is_one;
 pub(crate) use sandbox_state::{SandboxState, our_platform};
@@ -50,8 +53,13 @@ pub(crate) trait Controller {
     /// What it uses as a whole, if that is told in known terms.
     fn metrics(&self, pod: &PodDir, endpoint: &Endpoint) -> Result<Option<Figures>>;
 
-    /// Hears what its pod gets from now on, of a CRI `UpdatePodSandboxResourcesRequest`.
-    fn update(&self, pod: &PodDir, endpoint: &Endpoint, request: &[u8]) -> Result<()>;
+    /// Hears what its pod gets from now on.
+    fn update(
+        &self,
+        pod: &PodDir,
+        endpoint: &Endpoint,
+        request: &UpdatePodSandboxResourcesRequest,
+    ) -> Result<()>;
 
     /// Ends what runs in it. One that is not there is ended.
     fn stop(&self, pod: &PodDir, endpoint: &Endpoint) -> Result<()>;
@@ -61,29 +69,13 @@ pub(crate) trait Controller {
 }
 
 /// What a pod is to whoever makes its sandbox, beside the bundle.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(crate) struct Asked {
     /// The path of its network namespace; empty where that is the host's.
     pub(crate) network: String,
-    pub(crate) annotations: Vec<(String, String)>,
+    pub(crate) annotations: BTreeMap<String, String>,
     /// The pod as its client has asked for it.
     pub(crate) config: Option<Any>,
-}
-
-impl Asked {
-    /// Writes it into a request: three fields in a row, which both services have, of which this is the
-    /// first.
-    fn write(&self, mut request: Writer, first: u32) -> Writer {
-        if let Some(config) = &self.config {
-            request = request.message(first, &config.encode());
-        }
-        request = request.text(first + 1, &self.network);
-        for (name, value) in &self.annotations {
-            let entry = Writer::default().text(1, name).text(2, value);
-            request = request.message(first + 2, &entry.done());
-        }
-        request
-    }
 }
 
 /// The file, beside the specification, with the pod as its client has asked for it.

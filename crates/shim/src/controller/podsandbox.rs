@@ -1,13 +1,16 @@
 //! A task of a shim that only waits, as containerd's own controller makes it.
 
+use orlop_containerd_api::task_types::Status;
+use orlop_cri::v1::UpdatePodSandboxResourcesRequest;
+
 use super::{Asked, Controller, SandboxState};
 use crate::arguments::Settings;
 use crate::error::Result;
 use crate::figures::Figures;
 use crate::launch;
-use crate::rootfs::Rootfs;
+use crate::rootfs;
 use crate::state_dir::PodDir;
-use crate::task::{Endpoint, Status, Stdio, Tasks};
+use crate::task::{Endpoint, Stdio, Tasks};
 use crate::verb::delete;
 
 pub(super) struct Podsandbox<'s>(pub(super) &'s Settings);
@@ -20,10 +23,10 @@ impl Controller for Podsandbox<'_> {
     fn create(&self, pod: &PodDir, endpoint: &Endpoint, _: &Asked) -> Result<()> {
         let path = pod.bundle().to_string_lossy().into_owned();
         let options = launch::options(self.0)?;
-        let rootfs = self.0.guest_pull.then(Rootfs::of_sandbox);
+        let rootfs = self.0.guest_pull.then(rootfs::of_sandbox);
         let stdio = Stdio::default();
         Tasks::connect(endpoint)?
-            .create(&pod.id, &path, rootfs.as_ref(), &stdio, options.as_ref())
+            .create(&pod.id, &path, rootfs, &stdio, options)
             .map(drop)
     }
 
@@ -45,7 +48,7 @@ impl Controller for Podsandbox<'_> {
 
     fn status(&self, pod: &PodDir, endpoint: &Endpoint) -> Result<SandboxState> {
         let task = Tasks::connect(endpoint)?.state(&pod.id, "")?;
-        Ok(match task.status {
+        Ok(match task.status() {
             Status::Stopped => SandboxState::gone(),
             _ => SandboxState::default(),
         })
@@ -56,7 +59,7 @@ impl Controller for Podsandbox<'_> {
     }
 
     /// Its limits are those of its cgroup.
-    fn update(&self, _: &PodDir, _: &Endpoint, _: &[u8]) -> Result<()> {
+    fn update(&self, _: &PodDir, _: &Endpoint, _: &UpdatePodSandboxResourcesRequest) -> Result<()> {
         Ok(())
     }
 

@@ -6,6 +6,17 @@ use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use orlop_containerd_api::services::sandbox::{
+    ControllerCreateRequest, ControllerMetricsRequest, ControllerMetricsResponse,
+    ControllerPlatformRequest, ControllerPlatformResponse, ControllerShutdownRequest,
+    ControllerStartRequest, ControllerStartResponse, ControllerStatusRequest,
+    ControllerStatusResponse, ControllerStopRequest, ControllerUpdateRequest,
+    ControllerWaitRequest,
+};
+use orlop_containerd_api::types::Sandbox;
+use orlop_containerd_api::types::sandbox::Runtime;
+use orlop_containerd_api::{Any, Message};
+use orlop_cri::v1::UpdatePodSandboxResourcesRequest;
 use orlop_ttrpc::code::UNIMPLEMENTED;
 
 use super::{
@@ -16,11 +27,10 @@ use crate::arguments::Settings;
 use crate::error::{Error, Result};
 use crate::figures::Figures;
 use crate::launch;
-use crate::proto::{Writer, fields};
 use crate::rpc::Client;
 use crate::spec::Spec;
 use crate::state_dir::PodDir;
-use crate::task::{Any, Endpoint, Tasks};
+use crate::task::{Endpoint, Tasks};
 
 /// What a sandbox is told to be may be its shim, or the first process in that.
 const GENERATIONS: usize = 2;
@@ -39,17 +49,30 @@ impl Proxy<'_> {
         Endpoint::of_controller(self.address)
     }
 
-    fn of(&self, pod: &PodDir) -> Writer {
-        Writer::default().text(1, &pod.id).text(10, self.name)
+    fn sandboxer(&self) -> String {
+        self.name.to_owned()
     }
 
-    fn call(&self, method: &str, request: Writer, limit: Option<Duration>) -> Result<Vec<u8>> {
+    fn sandbox(&self, pod: &PodDir) -> Sandbox {
+        Sandbox {
+            sandbox_id: pod.id.clone(),
+            sandboxer: self.sandboxer(),
+            ..Sandbox::default()
+        }
+    }
+
+    fn call<R: Message + Default>(
+        &self,
+        method: &str,
+        request: &impl Message,
+        limit: Option<Duration>,
+    ) -> Result<R> {
         let named = |error| {
             let at = self.address.display();
             Error::Failed(format!("the sandbox controller at {at}: {error}"))
         };
         let mut client = Client::connect(&self.itself()).map_err(named)?;
-        match client.call(SERVICE, method, &request.done(), limit) {
+        match client.call(SERVICE, method, request, limit) {
             // Its code tells what to make of it.
             Err(error @ Error::Refused { .. }) => Err(error),
             answer => answer.map_err(named),
@@ -66,35 +89,46 @@ impl Controller for Proxy<'_> {
 
     fn create(&self, pod: &PodDir, _: &Endpoint, asked: &Asked) -> Result<()> {
         let spec = Any {
-            kind: "types.containerd.io/opencontainers/runtime-spec/1/Spec",
+            type_url: "types.containerd.io/opencontainers/runtime-spec/1/Spec".into(),
             value: Spec::text(&pod.bundle())?,
         };
-        let mut sandbox = self.of(pod).message(3, &spec.encode());
-        if self.settings.shim.is_absolute() {
-            let program = self.settings.shim.to_string_lossy();
-            let mut runtime = Writer::default().text(1, &program);
-            if let Some(options) = launch::options(self.settings)? {
-                runtime = runtime.message(2, &options.encode());
-            }
-            sandbox = sandbox.message(2, &runtime.done());
-        }
-        let request = asked.write(self.of(pod), 3).message(6, &sandbox.done());
-        self.call("Create", request, Some(BOOT_LIMIT)).map(drop)
+        let runtime = if self.settings.shim.is_absolute() {
+            Some(Runtime {
+                name: self.settings.shim.to_string_lossy().into_owned(),
+                options: launch::options(self.settings)?,
+            })
+        } else {
+            None
+        };
+        let asked = asked.clone();
+        let request = ControllerCreateRequest {
+            sandbox_id: pod.id.clone(),
+            options: asked.config,
+            netns_path: asked.network,
+            annotations: asked.annotations,
+            sandbox: Some(Sandbox {
+                runtime,
+                spec: Some(spec),
+                ..self.sandbox(pod)
+            }),
+            sandboxer: self.sandboxer(),
+            ..ControllerCreateRequest::default()
+        };
+        self.call("Create", &request, Some(BOOT_LIMIT))
     }
 
     fn start(&self, pod: &PodDir, _: &Endpoint) -> Result<Endpoint> {
-        let answer = self.call("Start", self.of(pod), Some(BOOT_LIMIT))?;
-        let garbled = || Error::Garbled("the controller's response to Start".into());
-        let (mut pid, mut version, mut address) = (0, 0, String::new());
-        for field in fields(&answer) {
-            let field = field.ok_or_else(garbled)?;
-            match field.number {
-                2 => pid = field.as_number() as u32,
-                5 => address = field.as_text(),
-                6 => version = field.as_number() as u32,
-                _ => {}
-            }
-        }
+        let request = ControllerStartRequest {
+            sandbox_id: pod.id.clone(),
+            sandboxer: self.sandboxer(),
+        };
+        let started = self.call("Start", &request, Some(BOOT_LIMIT))?;
+        let ControllerStartResponse {
+            pid,
+            version,
+            address,
+            ..
+        } = started;
         let endpoint = if address.is_empty() {
             bootstrapped(pod, pid)
         } else {
@@ -111,42 +145,78 @@ impl Controller for Proxy<'_> {
     }
 
     fn wait(&self, pod: &PodDir, _: &Endpoint) -> Result<()> {
-        self.call("Wait", self.of(pod), None).map(drop)
+        let request = ControllerWaitRequest {
+            sandbox_id: pod.id.clone(),
+            sandboxer: self.sandboxer(),
+        };
+        self.call("Wait", &request, None)
     }
 
     fn platform(&self, pod: &PodDir, _: &Endpoint) -> Result<Option<String>> {
-        let answer = self.call("Platform", self.of(pod), Some(LIMIT))?;
-        Ok(sandbox_state::platform(&answer))
+        let request = ControllerPlatformRequest {
+            sandbox_id: pod.id.clone(),
+            sandboxer: self.sandboxer(),
+        };
+        let told: ControllerPlatformResponse = self.call("Platform", &request, Some(LIMIT))?;
+        Ok(sandbox_state::platform(told.platform))
     }
 
     fn status(&self, pod: &PodDir, _: &Endpoint) -> Result<SandboxState> {
-        let request = self.of(pod).number(2, 1);
-        let answer = self.call("Status", request, Some(ANSWER_LIMIT))?;
-        Ok(SandboxState::of(&answer))
+        let request = ControllerStatusRequest {
+            sandbox_id: pod.id.clone(),
+            verbose: true,
+            sandboxer: self.sandboxer(),
+        };
+        let told: ControllerStatusResponse = self.call("Status", &request, Some(ANSWER_LIMIT))?;
+        Ok(SandboxState {
+            state: told.state,
+            info: told.info,
+        })
     }
 
     fn metrics(&self, pod: &PodDir, _: &Endpoint) -> Result<Option<Figures>> {
-        let answer = self.call("Metrics", self.of(pod), Some(ANSWER_LIMIT))?;
-        Ok(sandbox_state::metrics(&answer))
+        let request = ControllerMetricsRequest {
+            sandbox_id: pod.id.clone(),
+            sandboxer: self.sandboxer(),
+        };
+        let told: ControllerMetricsResponse = self.call("Metrics", &request, Some(ANSWER_LIMIT))?;
+        Ok(sandbox_state::metrics(told.metrics))
     }
 
-    fn update(&self, pod: &PodDir, _: &Endpoint, request: &[u8]) -> Result<()> {
-        let sandbox = self.of(pod).message(7, &resources::extension(request));
-        let request = Writer::default()
-            .text(1, &pod.id)
-            .text(2, self.name)
-            .message(3, &sandbox.done())
-            .text(4, "extensions");
-        self.call("Update", request, Some(LIMIT)).map(drop)
+    fn update(
+        &self,
+        pod: &PodDir,
+        _: &Endpoint,
+        request: &UpdatePodSandboxResourcesRequest,
+    ) -> Result<()> {
+        let request = ControllerUpdateRequest {
+            sandbox_id: pod.id.clone(),
+            sandboxer: self.sandboxer(),
+            sandbox: Some(Sandbox {
+                extensions: [resources::extension(request)].into(),
+                ..self.sandbox(pod)
+            }),
+            fields: vec!["extensions".into()],
+        };
+        self.call("Update", &request, Some(LIMIT))
     }
 
     fn stop(&self, pod: &PodDir, _: &Endpoint) -> Result<()> {
-        let request = self.of(pod).number(2, GRACE.as_secs());
-        Error::unless_gone(self.call("Stop", request, Some(LIMIT)))
+        let request = ControllerStopRequest {
+            sandbox_id: pod.id.clone(),
+            timeout_secs: GRACE.as_secs() as u32,
+            sandboxer: self.sandboxer(),
+        };
+        let stopped: Result<()> = self.call("Stop", &request, Some(LIMIT));
+        Error::unless_gone(stopped)
     }
 
     fn shutdown(&self, pod: &PodDir, _: &Endpoint) {
-        let _ = self.call("Shutdown", self.of(pod), Some(GRACE));
+        let request = ControllerShutdownRequest {
+            sandbox_id: pod.id.clone(),
+            sandboxer: self.sandboxer(),
+        };
+        let _: Result<()> = self.call("Shutdown", &request, Some(GRACE));
     }
 }
 
@@ -167,12 +237,13 @@ pub(crate) fn is_one(address: &Path, name: &str, limit: Duration) -> Result<()> 
         return wrong(format!("no process listens at {at}"));
     }
     // Nobody has a sandbox of that name; who makes any says so.
-    let ask = Writer::default()
-        .text(1, "orlop-asks")
-        .text(10, name)
-        .done();
-    let called = Client::connect(&endpoint)
-        .and_then(|mut client| client.call(SERVICE, "Status", &ask, Some(limit)));
+    let request = ControllerStatusRequest {
+        sandbox_id: "orlop-asks".into(),
+        sandboxer: name.into(),
+        ..ControllerStatusRequest::default()
+    };
+    let called: Result<()> = Client::connect(&endpoint)
+        .and_then(|mut client| client.call(SERVICE, "Status", &request, Some(limit)));
     match called {
         Err(Error::Refused { code, .. }) if code == UNIMPLEMENTED => wrong(format!(
             "the process that listens at {at} does not serve {SERVICE}"

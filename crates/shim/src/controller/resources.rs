@@ -1,96 +1,93 @@
 //! What a pod as a whole gets, as containerd tells controllers of it: as the Go structures of CRI in JSON.
 
-use orlop_ttrpc::{Writer, all, field, number, text};
-use serde_json::{Map, Value};
+use orlop_containerd_api::Any;
+use orlop_cri::v1::{LinuxContainerResources, UpdatePodSandboxResourcesRequest};
+use serde_json::{Map, Value, json};
 
 /// Its name among a sandbox's extensions, and its type there.
 const NAME: &str = "updated-resources";
 const KIND: &str = "io.containerd.cri.v1/UpdatedResources";
 
-const NUMBERS: [(u32, &str); 6] = [
-    (1, "cpu_period"),
-    (2, "cpu_quota"),
-    (3, "cpu_shares"),
-    (4, "memory_limit_in_bytes"),
-    (5, "oom_score_adj"),
-    (10, "memory_swap_limit_in_bytes"),
-];
-const TEXTS: [(u32, &str); 2] = [(6, "cpuset_cpus"), (7, "cpuset_mems")];
-
-/// The entry of the extensions that says so, of a CRI `UpdatePodSandboxResourcesRequest`.
-pub(super) fn extension(request: &[u8]) -> Vec<u8> {
-    let of = |wanted| {
-        let resources = field(request, wanted);
-        resources.map_or(Value::Null, |field| resources_in(field.as_bytes()))
+/// The entry of the extensions that says so.
+pub(super) fn extension(request: &UpdatePodSandboxResourcesRequest) -> (String, Any) {
+    let of = |resources: &Option<_>| resources.as_ref().map_or(Value::Null, resources_in);
+    let said = json!({"Overhead": of(&request.overhead), "Resources": of(&request.resources)});
+    let any = Any {
+        type_url: KIND.into(),
+        value: said.to_string().into(),
     };
-    let said = serde_json::json!({"Overhead": of(2), "Resources": of(3)});
-    let any = Writer::default()
-        .text(1, KIND)
-        .text(2, &said.to_string())
-        .done();
-    Writer::default().text(1, NAME).message(2, &any).done()
+    (NAME.into(), any)
 }
 
-/// `LinuxContainerResources`.
-fn resources_in(message: &[u8]) -> Value {
+fn resources_in(resources: &LinuxContainerResources) -> Value {
     let mut said = Map::new();
-    for (wanted, name) in NUMBERS {
-        // Negative ones are there as large ones.
-        let value = number(message, wanted) as i64;
+    for (name, value) in [
+        ("cpu_period", resources.cpu_period),
+        ("cpu_quota", resources.cpu_quota),
+        ("cpu_shares", resources.cpu_shares),
+        ("memory_limit_in_bytes", resources.memory_limit_in_bytes),
+        ("oom_score_adj", resources.oom_score_adj),
+        (
+            "memory_swap_limit_in_bytes",
+            resources.memory_swap_limit_in_bytes,
+        ),
+    ] {
         if value != 0 {
             said.insert(name.into(), value.into());
         }
     }
-    for (wanted, name) in TEXTS {
-        let value = text(message, wanted);
+    for (name, value) in [
+        ("cpuset_cpus", &resources.cpuset_cpus),
+        ("cpuset_mems", &resources.cpuset_mems),
+    ] {
         if !value.is_empty() {
-            said.insert(name.into(), value.into());
+            said.insert(name.into(), value.clone().into());
         }
     }
-    let pages: Vec<Value> = all(message, 8)
-        .map(|page| {
-            let page = page.as_bytes();
-            serde_json::json!({"page_size": text(page, 1), "limit": number(page, 2)})
-        })
+    let pages: Vec<Value> = resources
+        .hugepage_limits
+        .iter()
+        .map(|page| json!({"page_size": page.page_size, "limit": page.limit}))
         .collect();
     if !pages.is_empty() {
         said.insert("hugepage_limits".into(), pages.into());
     }
-    let unified: Map<_, _> = all(message, 9)
-        .map(|entry| (text(entry.as_bytes(), 1), text(entry.as_bytes(), 2).into()))
-        .collect();
-    if !unified.is_empty() {
-        said.insert("unified".into(), unified.into());
+    if !resources.unified.is_empty() {
+        said.insert("unified".into(), json!(resources.unified));
     }
     said.into()
 }
 
 #[cfg(test)]
 mod tests {
-    use orlop_ttrpc::{Writer, any, text};
+    use orlop_containerd_api::Message;
+    use orlop_cri::v1::{HugepageLimit, LinuxContainerResources, UpdatePodSandboxResourcesRequest};
 
     use super::extension;
 
-    fn request() -> Vec<u8> {
-        let page = Writer::default().text(1, "2MB").number(2, 7).done();
-        let resources = Writer::default()
-            .number(2, -1_i64 as u64)
-            .number(4, 64 << 20)
-            .text(6, "0-1")
-            .message(8, &page);
-        Writer::default()
-            .text(1, "p1")
-            .message(3, &resources.done())
-            .done()
+    fn request() -> UpdatePodSandboxResourcesRequest {
+        UpdatePodSandboxResourcesRequest {
+            pod_sandbox_id: "p1".into(),
+            resources: Some(LinuxContainerResources {
+                cpu_quota: -1,
+                memory_limit_in_bytes: 64 << 20,
+                cpuset_cpus: "0-1".into(),
+                hugepage_limits: vec![HugepageLimit {
+                    page_size: "2MB".into(),
+                    limit: 7,
+                }],
+                ..LinuxContainerResources::default()
+            }),
+            ..UpdatePodSandboxResourcesRequest::default()
+        }
     }
 
     #[test]
     fn resources_are_told_in_the_words_of_go() {
-        let told = extension(&request());
-        assert_eq!(text(&told, 1), "updated-resources");
-        let told = any(&told, 2).unwrap();
-        assert_eq!(told.kind, "io.containerd.cri.v1/UpdatedResources");
-        let said: serde_json::Value = serde_json::from_slice(told.value).unwrap();
+        let (name, told) = extension(&request());
+        assert_eq!(name, "updated-resources");
+        assert_eq!(told.type_url, "io.containerd.cri.v1/UpdatedResources");
+        let said: serde_json::Value = serde_json::from_slice(&told.value).unwrap();
         let wanted = serde_json::json!({"Overhead": null, "Resources": {
             "cpu_quota": -1, "memory_limit_in_bytes": 67_108_864, "cpuset_cpus": "0-1",
             "hugepage_limits": [{"page_size": "2MB", "limit": 7}],
@@ -101,7 +98,11 @@ mod tests {
     #[test]
     fn fuzzed_resources_do_not_break_the_reader() {
         orlop_testkit::Fuzz::new()
-            .example(request())
-            .run(|input| drop(extension(input)));
+            .example(request().encode_to_vec())
+            .run(|input| {
+                if let Ok(request) = UpdatePodSandboxResourcesRequest::decode(input) {
+                    drop(extension(&request));
+                }
+            });
     }
 }

@@ -2,6 +2,14 @@
 
 use std::time::Duration;
 
+use orlop_containerd_api::Message;
+use orlop_containerd_api::sandbox::{
+    CreateSandboxRequest, PlatformRequest, PlatformResponse, SandboxMetricsRequest,
+    SandboxMetricsResponse, SandboxStatusRequest, SandboxStatusResponse, ShutdownSandboxRequest,
+    StartSandboxRequest, StartSandboxResponse, StopSandboxRequest, WaitSandboxRequest,
+};
+use orlop_cri::v1::UpdatePodSandboxResourcesRequest;
+
 use super::{
     ANSWER_LIMIT, Asked, BOOT_LIMIT, Controller, GRACE, LIMIT, SandboxState, sandbox_state,
 };
@@ -9,10 +17,9 @@ use crate::arguments::Settings;
 use crate::error::{Error, Result};
 use crate::figures::Figures;
 use crate::launch;
-use crate::proto::Writer;
 use crate::rpc::Client;
 use crate::state_dir::PodDir;
-use crate::task::{Endpoint, Tasks, number};
+use crate::task::{Endpoint, Tasks};
 
 const SERVICE: &str = "containerd.runtime.sandbox.v1.Sandbox";
 
@@ -24,17 +31,28 @@ impl Controller for Shim<'_> {
     }
 
     fn create(&self, pod: &PodDir, endpoint: &Endpoint, asked: &Asked) -> Result<()> {
-        let request = asked.write(of(pod).text(2, &pod.bundle().to_string_lossy()), 4);
-        call(endpoint, "CreateSandbox", request, Some(BOOT_LIMIT)).map(drop)
+        let asked = asked.clone();
+        let request = CreateSandboxRequest {
+            sandbox_id: pod.id.clone(),
+            bundle_path: pod.bundle().to_string_lossy().into_owned(),
+            options: asked.config,
+            netns_path: asked.network,
+            annotations: asked.annotations,
+            ..CreateSandboxRequest::default()
+        };
+        call(endpoint, "CreateSandbox", &request, Some(BOOT_LIMIT))
     }
 
     fn start(&self, pod: &PodDir, endpoint: &Endpoint) -> Result<Endpoint> {
-        let started = call(endpoint, "StartSandbox", of(pod), Some(BOOT_LIMIT))?;
+        let sandbox_id = pod.id.clone();
+        let request = StartSandboxRequest { sandbox_id };
+        let started: StartSandboxResponse =
+            call(endpoint, "StartSandbox", &request, Some(BOOT_LIMIT))?;
         // The sandbox's process may be a guest's; what matters is who mounts for its tasks.
         let pid = match Tasks::connect(endpoint)?.shim_pid(&pod.id) {
             // One in a guest has a number, too, which is none of ours.
             Ok(pid) if pid > 0 && endpoint.guest.is_none() => pid,
-            _ => number(&started, 1, "StartSandbox")? as u32,
+            _ => started.pid,
         };
         if pid > 1 {
             return Ok(endpoint.with_pid(pid));
@@ -45,49 +63,65 @@ impl Controller for Shim<'_> {
     }
 
     fn wait(&self, pod: &PodDir, endpoint: &Endpoint) -> Result<()> {
-        call(endpoint, "WaitSandbox", of(pod), None).map(drop)
+        let sandbox_id = pod.id.clone();
+        let request = WaitSandboxRequest { sandbox_id };
+        call(endpoint, "WaitSandbox", &request, None)
     }
 
     fn platform(&self, pod: &PodDir, endpoint: &Endpoint) -> Result<Option<String>> {
-        let answer = call(endpoint, "Platform", of(pod), Some(LIMIT))?;
-        Ok(sandbox_state::platform(&answer))
+        let sandbox_id = pod.id.clone();
+        let request = PlatformRequest { sandbox_id };
+        let told: PlatformResponse = call(endpoint, "Platform", &request, Some(LIMIT))?;
+        Ok(sandbox_state::platform(told.platform))
     }
 
     fn status(&self, pod: &PodDir, endpoint: &Endpoint) -> Result<SandboxState> {
-        let request = of(pod).number(2, 1);
-        let answer = call(endpoint, "SandboxStatus", request, Some(ANSWER_LIMIT))?;
-        Ok(SandboxState::of(&answer))
+        let request = SandboxStatusRequest {
+            sandbox_id: pod.id.clone(),
+            verbose: true,
+        };
+        let told: SandboxStatusResponse =
+            call(endpoint, "SandboxStatus", &request, Some(ANSWER_LIMIT))?;
+        Ok(SandboxState {
+            state: told.state,
+            info: told.info,
+        })
     }
 
     fn metrics(&self, pod: &PodDir, endpoint: &Endpoint) -> Result<Option<Figures>> {
-        let answer = call(endpoint, "SandboxMetrics", of(pod), Some(ANSWER_LIMIT))?;
-        Ok(sandbox_state::metrics(&answer))
+        let sandbox_id = pod.id.clone();
+        let request = SandboxMetricsRequest { sandbox_id };
+        let told: SandboxMetricsResponse =
+            call(endpoint, "SandboxMetrics", &request, Some(ANSWER_LIMIT))?;
+        Ok(sandbox_state::metrics(told.metrics))
     }
 
     /// The service has no method for it.
-    fn update(&self, _: &PodDir, _: &Endpoint, _: &[u8]) -> Result<()> {
+    fn update(&self, _: &PodDir, _: &Endpoint, _: &UpdatePodSandboxResourcesRequest) -> Result<()> {
         Ok(())
     }
 
     fn stop(&self, pod: &PodDir, endpoint: &Endpoint) -> Result<()> {
-        let request = of(pod).number(2, GRACE.as_secs());
-        Error::unless_gone(call(endpoint, "StopSandbox", request, Some(LIMIT)))
+        let request = StopSandboxRequest {
+            sandbox_id: pod.id.clone(),
+            timeout_secs: GRACE.as_secs() as u32,
+        };
+        let stopped: Result<()> = call(endpoint, "StopSandbox", &request, Some(LIMIT));
+        Error::unless_gone(stopped)
     }
 
     fn shutdown(&self, pod: &PodDir, endpoint: &Endpoint) {
-        let _ = call(endpoint, "ShutdownSandbox", of(pod), Some(GRACE));
+        let sandbox_id = pod.id.clone();
+        let request = ShutdownSandboxRequest { sandbox_id };
+        let _: Result<()> = call(endpoint, "ShutdownSandbox", &request, Some(GRACE));
     }
 }
 
-fn of(pod: &PodDir) -> Writer {
-    Writer::default().text(1, &pod.id)
-}
-
-fn call(
+fn call<R: Message + Default>(
     endpoint: &Endpoint,
     method: &str,
-    request: Writer,
+    request: &impl Message,
     limit: Option<Duration>,
-) -> Result<Vec<u8>> {
-    Client::connect(endpoint)?.call(SERVICE, method, &request.done(), limit)
+) -> Result<R> {
+    Client::connect(endpoint)?.call(SERVICE, method, request, limit)
 }

@@ -164,7 +164,7 @@ fn plain(escaped: &[u8]) -> String {
     bytes.decode_utf8_lossy().into_owned()
 }
 
-fn code(status: &HeaderMap) -> Option<u64> {
+fn code(status: &HeaderMap) -> Option<i32> {
     status.get("grpc-status")?.to_str().ok()?.parse().ok()
 }
 

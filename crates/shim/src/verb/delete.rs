@@ -4,11 +4,13 @@ use std::path::Path;
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
+use orlop_containerd_api::task_types::Status;
+
 use super::end_pod;
 use crate::arguments::{Sandboxer, Settings, Words};
 use crate::error::{Error, Result};
 use crate::state_dir::{PodDir, StateDir, TaskDir};
-use crate::task::{Status, Tasks};
+use crate::task::Tasks;
 use crate::{launch, mounts};
 
 const SIGKILL: u32 = 9;
@@ -56,7 +58,7 @@ pub(crate) fn run(settings: &Settings, state: &StateDir, words: &Words) -> Resul
 
 fn has_ended(tasks: &mut Tasks, id: &str) -> Result<bool> {
     match tasks.state(id, "") {
-        Ok(state) => Ok(matches!(state.status, Status::Stopped | Status::Created)),
+        Ok(state) => Ok(matches!(state.status(), Status::Stopped | Status::Created)),
         Err(error) if error.is_not_found() => Ok(true),
         Err(error) => Err(error),
     }
@@ -75,7 +77,7 @@ pub(crate) fn end(
         match tasks.state(id, "") {
             Err(error) if error.is_not_found() => return Ok(()),
             Err(error) => return Err(error),
-            Ok(state) if state.status == Status::Stopped => break,
+            Ok(state) if state.status() == Status::Stopped => break,
             Ok(_) if Instant::now() > deadline => {
                 let problem = format!("{id} still exists {LIMIT:?} after SIGKILL");
                 return Err(Error::Failed(problem));
@@ -84,7 +86,7 @@ pub(crate) fn end(
                 // It may end in this moment; then the next look shows it.
                 let killed = tasks.kill(id, "", SIGKILL, true);
                 let is_refused = killed.is_err_and(|error| !error.is_not_found());
-                if is_refused && state.status == Status::Created {
+                if is_refused && state.status() == Status::Created {
                     // runwasi's shims kill nothing that was not started, but they forget it.
                     break;
                 }

@@ -3,9 +3,11 @@
 use std::io::Write;
 use std::process::{Command, Stdio};
 
+use orlop_containerd_api::Message;
+use orlop_containerd_api::types::RuntimeInfo;
+
 use crate::arguments::Settings;
 use crate::launch;
-use crate::proto::fields;
 
 /// As much as any shim has to say.
 const LONGEST: u64 = 1 << 20;
@@ -32,34 +34,39 @@ fn ask(settings: &Settings) -> Option<Vec<u8>> {
         .ok()?;
     if let (Some(mut stdin), Some(options)) = (child.stdin.take(), launch::options(settings).ok()?)
     {
-        let _ = stdin.write_all(&options.encode());
+        let _ = stdin.write_all(&options.encode_to_vec());
     }
     let answer = orlop_disk::read_start(child.stdout.take()?, LONGEST);
     let status = child.wait().ok()?;
     answer.ok().filter(|_| status.success())
 }
 
-/// `containerd.types.RuntimeInfo`: its fourth field is a message that holds JSON in its second.
+/// The features are JSON.
 fn of_info(info: &[u8]) -> Option<String> {
-    let features = fields(info).flatten().find(|field| field.number == 4)?;
-    let value = fields(features.as_bytes())
-        .flatten()
-        .find(|field| field.number == 2)?;
-    let json: serde_json::Value = serde_json::from_slice(value.as_bytes()).ok()?;
+    let features = RuntimeInfo::decode(info).ok()?.features?;
+    let json: serde_json::Value = serde_json::from_slice(&features.value).ok()?;
     json.is_object().then(|| json.to_string())
 }
 
 #[cfg(test)]
 mod tests {
+    use orlop_containerd_api::types::RuntimeInfo;
+    use orlop_containerd_api::{Any, Message};
+
     use super::of_info;
-    use crate::proto::Writer;
 
     #[test]
     fn features_are_found_in_what_a_shim_says_of_itself() {
         let info = |json: &str| {
-            let features = Writer::default().text(1, "a type").text(2, json).done();
-            let info = Writer::default().text(1, "io.containerd.runc.v2");
-            info.message(4, &features).done()
+            let info = RuntimeInfo {
+                name: "io.containerd.runc.v2".into(),
+                features: Some(Any {
+                    type_url: "a type".into(),
+                    value: json.into(),
+                }),
+                ..RuntimeInfo::default()
+            };
+            info.encode_to_vec()
         };
         let told = of_info(&info(r#"{"ociVersionMax": "1.2.0"}"#));
         assert_eq!(told.as_deref(), Some(r#"{"ociVersionMax":"1.2.0"}"#));

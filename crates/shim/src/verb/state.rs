@@ -1,18 +1,19 @@
 //! `state`: what is known of a container.
 
+use orlop_containerd_api::task_types::Status;
+
 use crate::arguments::Words;
 use crate::error::Result;
 use crate::state_dir::StateDir;
-use crate::task::Status;
 
 pub(crate) fn run(state: &StateDir, words: &Words) -> Result<()> {
     let task = state.task(&words.word(0)?)?;
     let state = task.tasks(state)?.state(&task.id, "")?;
-    let status = match state.status {
+    let status = match state.status() {
         Status::Created => "created",
         Status::Running => "running",
         Status::Stopped => "stopped",
-        Status::Paused => "paused",
+        Status::Paused | Status::Pausing => "paused",
         Status::Unknown => "unknown",
     };
     let state = serde_json::json!({

@@ -4,10 +4,11 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
+use orlop_containerd_api::services::version::VersionResponse;
+
 use crate::arguments::{Sandboxer, Settings};
 use crate::controller;
 use crate::error::{Error, Result};
-use crate::proto::fields;
 use crate::rpc::Client;
 use crate::task::Endpoint;
 
@@ -38,12 +39,11 @@ fn of_controller(address: &Path, name: &str) -> Result<String> {
     controller::is_one(address, name, LIMIT)?;
     let mut client = Client::connect(&Endpoint::of_controller(address))?;
     let service = "containerd.services.version.v1.Version";
-    let answer = client.call(service, "Version", &[], Some(LIMIT));
-    let told = answer.unwrap_or_default();
-    let version = fields(&told).flatten().find(|field| field.number == 1);
-    Ok(version.map_or_else(String::new, |version| {
-        format!("of containerd {}", version.as_text())
-    }))
+    let told = client.call(service, "Version", &(), Some(LIMIT));
+    Ok(told.map_or_else(
+        |_| String::new(),
+        |told: VersionResponse| format!("of containerd {}", told.version),
+    ))
 }
 
 /// `-v` prints the name and then, line by line, what it is made of.

@@ -5,26 +5,26 @@ use std::path::Path;
 
 use base64::Engine as _;
 use base64::prelude::{BASE64_STANDARD, BASE64_URL_SAFE};
-use orlop_testkit::Any;
-use prost::Message;
+use orlop_containerd_api::types::Mount;
+use orlop_containerd_api::{Any, Message, runtimeoptions};
 use serde_json::{Value, json};
 
-use crate::messages::{Answer, Mount, Options, refused};
+use crate::{Answer, refused};
 
 const DIRECT: &str = "/run/kata-containers/shared/direct-volumes";
 const VOLUME: &str = "io.katacontainers.volume=";
 
 /// The options as such a shim reads them: those of runc's it passes over, of others it knows nothing.
 pub(crate) fn understood(options: &Any) -> Answer<Value> {
-    match options.kind.as_str() {
+    match options.type_url.as_str() {
         "" => Ok(Value::Null),
-        "containerd.runc.v1.Options" => Ok(json!({"type": options.kind})),
+        "containerd.runc.v1.Options" => Ok(json!({"type": options.type_url})),
         "runtimeoptions.v1.Options" => {
-            let read = Options::decode(&*options.value).expect("options");
-            let config = fs::read_to_string(&read.path).unwrap_or_default();
+            let read = runtimeoptions::Options::decode(&*options.value).expect("options");
+            let config = fs::read_to_string(&read.config_path).unwrap_or_default();
             Ok(json!({
-                "type": options.kind, "type_url": read.type_url, "path": read.path,
-                "body": read.body, "config": config,
+                "type": options.type_url, "type_url": read.type_url, "path": read.config_path,
+                "body": String::from_utf8_lossy(&read.config_body), "config": config,
             }))
         }
         other => Err(refused(format!("{other} is no type that is registered"))),
@@ -44,7 +44,7 @@ pub(crate) fn image_of(rootfs: &[Mount], spec: &Value) -> Answer<Option<String>>
     let Some(volume) = volumes.next() else {
         return Ok(None);
     };
-    if mount.kind != "fuse.nydus-overlayfs" {
+    if mount.r#type != "fuse.nydus-overlayfs" {
         return Err(refused("it would be mounted on the host"));
     }
     let volume = BASE64_STANDARD.decode(volume).expect("base64");

@@ -16,7 +16,6 @@
 )]
 
 mod asked;
-mod messages;
 mod pull;
 
 use std::collections::BTreeSet;
@@ -28,15 +27,26 @@ use std::process::{Command, Stdio};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use orlop_containerd_api::Message;
+use orlop_containerd_api::task::{
+    ConnectRequest, ConnectResponse, CreateTaskRequest, CreateTaskResponse, DeleteRequest,
+    PidsResponse, ShutdownRequest, StartResponse, StateResponse, UpdateTaskRequest,
+};
+use orlop_containerd_api::task_types::ProcessInfo;
+use orlop_containerd_api::types::Mount;
 use orlop_testkit::task_front::start_shim;
 use orlop_ttrpc::{Call, Client, Error, Status, code, respond};
-use prost::Message;
 use rustix::process::{Pid, Signal, kill_process, setsid};
 use serde_json::{Value, json};
 
 use asked::{image_of, mount_volumes, understood};
-use messages::{Answer, Connected, Create, Mount, Numbered, Of, Processes, State, Update, refused};
 use pull::pull;
+
+type Answer<T> = Result<T, Status>;
+
+fn refused(message: impl Into<String>) -> Status {
+    Status::new(code::UNKNOWN, message)
+}
 
 const GUEST: &str = "containerd-shim-runc-v2";
 const BOOT: Duration = Duration::from_millis(300);
@@ -96,9 +106,10 @@ fn is_hybrid() -> bool {
 fn delete(id: &str, words: &[String]) {
     if let Ok(address) = fs::read_to_string("guest") {
         let _ = fs::remove_file(socket(id));
-        let connected = Guest::at(&address).and_then(|mut guest| guest.ask("Connect", &[]));
-        let pid = connected.map(|answer| orlop_ttrpc::number(&answer, 1));
-        kill(pid.unwrap_or_default() as u32);
+        let request = ConnectRequest::default().encode_to_vec();
+        let connected = Guest::at(&address).and_then(|mut guest| guest.ask("Connect", &request));
+        let connected = ConnectResponse::decode(&*connected.unwrap_or_default());
+        kill(connected.expect("a response").shim_pid);
         let _ = fs::remove_file(address);
         let machine = fs::read_to_string("machine").unwrap_or_default();
         kill(machine.parse().unwrap_or_default());
@@ -202,7 +213,7 @@ impl Machine {
             respond(&mut client, call.number, &answer).ok()?;
             if call.method == "Shutdown" && self.tasks.lock().unwrap().is_empty() {
                 kill(*self.monitor.lock().unwrap());
-                let id = Of::decode(&*call.payload).ok()?.id;
+                let id = ShutdownRequest::decode(&*call.payload).ok()?.id;
                 let _ = fs::remove_file(socket(&id));
                 std::process::exit(0);
             }
@@ -212,14 +223,15 @@ impl Machine {
 
     fn call(&self, guest: &mut Option<Guest>, method: &str, payload: &[u8]) -> Answer<Vec<u8>> {
         if method == "Create" {
-            let created = Create::decode(payload).expect("a request");
+            let created = CreateTaskRequest::decode(payload).expect("a request");
             return self.create(guest, created);
         }
         let monitor = *self.monitor.lock().unwrap();
         if method == "Connect" {
-            let connected = Connected {
-                shim: std::process::id(),
-                task: monitor,
+            let connected = ConnectResponse {
+                shim_pid: std::process::id(),
+                task_pid: monitor,
+                ..ConnectResponse::default()
             };
             return Ok(connected.encode_to_vec());
         }
@@ -227,11 +239,11 @@ impl Machine {
             return Err(Status::new(code::NOT_FOUND, "there is no machine"));
         }
         if method == "Update" {
-            let asked = Update::decode(payload).expect("a request");
+            let asked = UpdateTaskRequest::decode(payload).expect("a request");
             let resources = asked.resources.unwrap_or_default();
             let limits: Value = serde_json::from_slice(&resources.value).expect("JSON");
             tell(
-                &json!({"call": "Update", "id": asked.id, "type": resources.kind, "limits": limits}),
+                &json!({"call": "Update", "id": asked.id, "type": resources.type_url, "limits": limits}),
             );
         }
         if guest.is_none() {
@@ -241,19 +253,23 @@ impl Machine {
         let answer = guest.as_mut().expect("a guest").ask(method, payload)?;
         // All that is seen from outside is the machine.
         Ok(match method {
-            "Start" => Numbered { number: monitor }.encode_to_vec(),
+            "Start" => StartResponse { pid: monitor }.encode_to_vec(),
             "State" => {
-                let mut state = State::decode(&*answer).expect("a state");
+                let mut state = StateResponse::decode(&*answer).expect("a state");
                 state.pid = monitor;
                 state.encode_to_vec()
             }
             "Pids" => {
-                let processes = vec![Numbered { number: monitor }];
-                Processes { processes }.encode_to_vec()
+                let process = ProcessInfo {
+                    pid: monitor,
+                    ..ProcessInfo::default()
+                };
+                let processes = vec![process];
+                PidsResponse { processes }.encode_to_vec()
             }
             "Delete" => {
-                let of = Of::decode(payload).expect("a request");
-                if of.exec.is_empty() {
+                let of = DeleteRequest::decode(payload).expect("a request");
+                if of.exec_id.is_empty() {
                     tell(&json!({"call": "Delete", "id": of.id}));
                     self.tasks.lock().unwrap().remove(&of.id);
                 }
@@ -263,7 +279,7 @@ impl Machine {
         })
     }
 
-    fn create(&self, guest: &mut Option<Guest>, mut asked: Create) -> Answer<Vec<u8>> {
+    fn create(&self, guest: &mut Option<Guest>, mut asked: CreateTaskRequest) -> Answer<Vec<u8>> {
         let path = Path::new(&asked.bundle).join("config.json");
         let mut spec: Value = serde_json::from_slice(&fs::read(&path).unwrap()).expect("JSON");
         let options = asked.options.take().unwrap_or_default();
@@ -271,7 +287,7 @@ impl Machine {
             .rootfs
             .iter()
             .map(|mount| {
-                json!({"type": mount.kind, "source": mount.source, "options": mount.options})
+                json!({"type": mount.r#type, "source": mount.source, "options": mount.options})
             })
             .collect();
         tell(&json!({
@@ -298,7 +314,7 @@ impl Machine {
                 pull(&image, &root)
                     .map_err(|error| refused(format!("pulling {image}: {error}")))?;
                 vec![Mount {
-                    kind: "bind".into(),
+                    r#type: "bind".into(),
                     source: root.to_string_lossy().into_owned(),
                     options: vec!["rbind".into(), "rw".into()],
                     ..Mount::default()
@@ -317,8 +333,8 @@ impl Machine {
         connected.ask("Create", &asked.encode_to_vec())?;
         *guest = Some(connected);
         self.tasks.lock().unwrap().insert(asked.id);
-        let number = *self.monitor.lock().unwrap();
-        Ok(Numbered { number }.encode_to_vec())
+        let pid = *self.monitor.lock().unwrap();
+        Ok(CreateTaskResponse { pid }.encode_to_vec())
     }
 
     fn boot(&self) {

@@ -76,7 +76,7 @@ impl UnaryService<Vec<u8>> for Call {
             let called = called
                 .await
                 .map_err(|error| Status::internal(error.to_string()))?;
-            let refused = |(code, message)| Status::new(Code::from_i32(code as i32), message);
+            let refused = |(code, message)| Status::new(Code::from_i32(code), message);
             called.map(Response::new).map_err(refused)
         })
     }

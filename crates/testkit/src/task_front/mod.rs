@@ -12,8 +12,10 @@ use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
+use orlop_containerd_api::services::streaming::StreamInit;
+use orlop_containerd_api::task::{CreateTaskRequest, ExecProcessRequest};
+use orlop_containerd_api::{Any, Message};
 use orlop_ttrpc::{Client, Error};
-use prost::Message;
 
 use streams::{Stream, Streams};
 
@@ -38,7 +40,8 @@ pub struct TaskFront {
 
 /// The host has no cgroup of a container in a machine: here it is one that the host does not know of.
 pub fn keep_apart(create: &[u8]) {
-    let path = Path::new(&orlop_ttrpc::text(create, 2)).join("config.json");
+    let request = CreateTaskRequest::decode(create).expect("a request");
+    let path = Path::new(&request.bundle).join("config.json");
     let text = std::fs::read(&path).expect("a specification");
     let mut spec: serde_json::Value = serde_json::from_slice(&text).expect("JSON");
     let place = spec["linux"]["cgroupsPath"].as_str().expect("a cgroup");
@@ -58,7 +61,7 @@ pub fn start_shim(program: &str, words: &[String]) -> String {
 }
 
 /// Why a call is refused.
-type Refusal = (u64, String);
+type Refusal = (i32, String);
 
 impl TaskFront {
     /// In front of the shim at this socket; its fifos are made in a directory.
@@ -114,8 +117,8 @@ impl TaskFront {
             keep_apart(&payload);
         }
         let payload = match method {
-            "Create" => self.with_fifos::<Create>(&payload),
-            "Exec" => self.with_fifos::<Exec>(&payload),
+            "Create" => self.with_fifos::<CreateTaskRequest>(&payload),
+            "Exec" => self.with_fifos::<ExecProcessRequest>(&payload),
             _ => payload,
         };
         let unavailable = |error: std::io::Error| (14, error.to_string());
@@ -146,8 +149,8 @@ impl TaskFront {
     /// Registers a stream by the first message on it.
     fn register(&self, init: &[u8], stream: Stream) {
         self.note(STREAMING);
-        let init = orlop_ttrpc::field(init, 2).expect("a message");
-        let id = orlop_ttrpc::text(init.as_bytes(), 1);
+        let init = Any::decode(init).expect("a message");
+        let StreamInit { id } = init.unpack().expect("a name");
         self.streams.register(id, stream);
     }
 }
@@ -158,51 +161,13 @@ trait WithStreams: Message + Default {
     fn stdio(&mut self) -> [&mut String; 3];
 }
 
-#[derive(Clone, PartialEq, Message)]
-struct Create {
-    #[prost(string, tag = "1")]
-    id: String,
-    #[prost(string, tag = "2")]
-    bundle: String,
-    #[prost(bytes = "vec", repeated, tag = "3")]
-    rootfs: Vec<Vec<u8>>,
-    #[prost(bool, tag = "4")]
-    terminal: bool,
-    #[prost(string, tag = "5")]
-    stdin: String,
-    #[prost(string, tag = "6")]
-    stdout: String,
-    #[prost(string, tag = "7")]
-    stderr: String,
-    #[prost(bytes = "vec", optional, tag = "10")]
-    options: Option<Vec<u8>>,
-}
-
-#[derive(Clone, PartialEq, Message)]
-struct Exec {
-    #[prost(string, tag = "1")]
-    id: String,
-    #[prost(string, tag = "2")]
-    exec: String,
-    #[prost(bool, tag = "3")]
-    terminal: bool,
-    #[prost(string, tag = "4")]
-    stdin: String,
-    #[prost(string, tag = "5")]
-    stdout: String,
-    #[prost(string, tag = "6")]
-    stderr: String,
-    #[prost(bytes = "vec", optional, tag = "7")]
-    spec: Option<Vec<u8>>,
-}
-
-impl WithStreams for Create {
+impl WithStreams for CreateTaskRequest {
     fn stdio(&mut self) -> [&mut String; 3] {
         [&mut self.stdin, &mut self.stdout, &mut self.stderr]
     }
 }
 
-impl WithStreams for Exec {
+impl WithStreams for ExecProcessRequest {
     fn stdio(&mut self) -> [&mut String; 3] {
         [&mut self.stdin, &mut self.stdout, &mut self.stderr]
     }

@@ -9,11 +9,10 @@ use std::sync::{Condvar, Mutex};
 use std::thread;
 use std::time::Duration;
 
-use orlop_ttrpc::{Writer, number, text};
+use orlop_containerd_api::transfer::{Data, WindowUpdate};
+use orlop_containerd_api::{Any, Message};
 use rustix::fs::{CWD, FileType, Mode, mknodat};
 
-const DATA: &str = "containerd.types.transfer.Data";
-const UPDATE: &str = "containerd.types.transfer.WindowUpdate";
 const WINDOW: usize = 64 << 10;
 const LIMIT: Duration = Duration::from_secs(10);
 
@@ -43,7 +42,11 @@ impl Streams {
         let mut waiting = self.waiting.lock().expect("the streams");
         assert!(!waiting.contains_key(&id), "there is a stream {id}");
         // Whoever opens it waits for a word.
-        (stream.say)(message("google.protobuf.Empty", &[]));
+        let empty = Any {
+            type_url: "google.protobuf.Empty".into(),
+            ..Any::default()
+        };
+        (stream.say)(empty.encode_to_vec());
         waiting.insert(id, stream);
         self.more.notify_all();
     }
@@ -55,10 +58,6 @@ impl Streams {
             .remove(id)
             .unwrap_or_else(|| panic!("no stream {id}"))
     }
-}
-
-fn message(kind: &str, value: &[u8]) -> Vec<u8> {
-    Writer::default().text(1, kind).bytes(2, value).done()
 }
 
 /// Has a fifo's other end be a stream.
@@ -93,8 +92,8 @@ fn give(mut stream: Stream, mut from: File) {
             Ok(0) | Err(_) => return,
             Ok(read) => {
                 room -= read;
-                let data = Writer::default().bytes(1, &bytes[..read]).done();
-                if !(stream.say)(message(DATA, &data)) {
+                let data = bytes[..read].to_vec();
+                if !(stream.say)(Any::pack(&Data { data }).encode_to_vec()) {
                     return;
                 }
             }
@@ -108,17 +107,19 @@ fn give(mut stream: Stream, mut from: File) {
 }
 
 fn update_in(said: &[u8]) -> usize {
-    assert_eq!(text(said, 1), UPDATE);
-    let any = wrapped(said);
-    number(any, 1) as usize
+    let said = Any::decode(said).expect("a message");
+    let WindowUpdate { update } = said.unpack().expect("an update");
+    update as usize
 }
 
 fn take(mut stream: Stream, mut to: File) {
     let mut room = 0;
     loop {
         if room < WINDOW {
-            let update = Writer::default().number(1, WINDOW as u64).done();
-            if !(stream.say)(message(UPDATE, &update)) {
+            let update = WindowUpdate {
+                update: WINDOW as i32,
+            };
+            if !(stream.say)(Any::pack(&update).encode_to_vec()) {
                 return;
             }
             room += WINDOW;
@@ -126,18 +127,12 @@ fn take(mut stream: Stream, mut to: File) {
         let Ok(said) = stream.hear.recv() else {
             return;
         };
-        assert_eq!(text(&said, 1), DATA);
-        let data = orlop_ttrpc::field(wrapped(&said), 1);
-        let data = data.map_or(&[][..], |data| data.as_bytes());
+        let said = Any::decode(&*said).expect("a message");
+        let Data { data } = said.unpack().expect("data");
         assert!(data.len() <= room, "more than there is room for");
         room -= data.len();
-        if to.write_all(data).is_err() {
+        if to.write_all(&data).is_err() {
             return;
         }
     }
-}
-
-/// What a message of some other schema holds.
-fn wrapped(said: &[u8]) -> &[u8] {
-    orlop_ttrpc::field(said, 2).map_or(&[], |value| value.as_bytes())
 }

@@ -7,8 +7,9 @@ use std::sync::mpsc::{Sender, channel};
 use std::sync::{Arc, Mutex};
 use std::thread;
 
+use orlop_containerd_api::Message;
 use orlop_ttrpc::{
-    CLOSED, DATA, Frame, NO_DATA, OPEN, REQUEST, Status, field, read_whole_frame, respond, text,
+    CLOSED, DATA, Frame, NO_DATA, OPEN, REQUEST, Request, Status, read_whole_frame, respond,
 };
 
 use super::streams::Stream;
@@ -53,7 +54,12 @@ fn answer(front: &Arc<TaskFront>, mut client: UnixStream) -> io::Result<()> {
             continue;
         }
         assert_eq!(frame.kind, REQUEST);
-        let (service, method) = (text(&frame.payload, 1), text(&frame.payload, 2));
+        let Request {
+            service,
+            method,
+            payload,
+            ..
+        } = Request::decode(&*frame.payload)?;
         if frame.flags == OPEN && service == STREAMING {
             let (to, hear) = channel();
             let say = Answers {
@@ -64,8 +70,6 @@ fn answer(front: &Arc<TaskFront>, mut client: UnixStream) -> io::Result<()> {
             streams.insert(call, Begun::Nameless(Stream { say, hear }, to));
             continue;
         }
-        let payload = field(&frame.payload, 3).map_or(&[][..], |field| field.as_bytes());
-        let payload = payload.to_vec();
         let (front, answers) = (Arc::clone(front), Arc::clone(&answers));
         thread::spawn(move || {
             let called = front.call(&service, &method, payload);
