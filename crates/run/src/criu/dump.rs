@@ -8,9 +8,9 @@ use std::path::Path;
 
 use orlop_disk::Outlives;
 
-use super::external::{tell_mounts, tell_namespaces};
+use super::external::{external_namespaces, tell_mounts};
 use super::quote::quote;
-use super::request::{Kind, Opts};
+use super::rpc::{CriuFeatures, CriuOpts, CriuPageServerInfo, CriuReq, CriuReqType};
 use super::session::{Notice, Session, require};
 use super::{DESCRIPTORS, Options};
 use crate::bundle::Bundle;
@@ -20,50 +20,50 @@ use crate::state::State;
 
 const LOG_FILE: &str = "dump.log";
 
-/// What CRIU and the kernel have to be able to do, by the number in CRIU's answer.
-const MEM_TRACK: u32 = 1;
-const LAZY_PAGES: u32 = 2;
-
 /// Has CRIU write a container out. What ends by it is ended when this returns.
 pub(crate) fn dump(state: &State, bundle: &Bundle, options: &Options, log: &Log) -> Result<()> {
     let linux = bundle.linux()?;
     let images = directory(&options.images)?;
     let work = options.work.as_deref().map(directory).transpose()?;
-    let annotations = &state.annotations;
-    let mut opts = Opts::new(options, LOG_FILE, annotations);
-    opts.directories(images.as_raw_fd(), work.as_ref().map(AsRawFd::as_raw_fd));
     let rootfs = &state.rootfs;
     let rootfs = rootfs.canonicalize().unwrap_or_else(|_| rootfs.clone());
-    opts.0.text(13, &rootfs.to_string_lossy());
-    opts.0.int(2, state.pid);
-    opts.0.flag(3, options.leave_running);
-    opts.0.flag(46, options.tcp_skip_in_flight);
-    opts.0.flag(18, options.link_remap);
-    tell_namespaces(&mut opts, linux)?;
-    if let Some(freezer) = state.cgroup.freezer() {
-        opts.0.text(44, &freezer.to_string_lossy());
-    }
-    if let Some((address, port)) = &options.page_server {
-        opts.0.message(11, |server| {
-            server.text(1, address);
-            server.int(2, *port);
-        });
-    }
-    if let Some(parent) = &options.parent {
-        opts.0.text(14, parent);
-        opts.0.flag(15, true);
-    }
+    let freezer = state.cgroup.freezer();
+    let mut opts = CriuOpts {
+        images_dir_fd: Some(images.as_raw_fd()),
+        work_dir_fd: work.as_ref().map(AsRawFd::as_raw_fd),
+        root: Some(rootfs.to_string_lossy().into_owned()),
+        pid: Some(state.pid),
+        leave_running: Some(options.leave_running),
+        tcp_skip_in_flight: Some(options.tcp_skip_in_flight),
+        link_remap: Some(options.link_remap),
+        external: external_namespaces(linux)?,
+        freeze_cgroup: freezer.map(|freezer| freezer.to_string_lossy().into_owned()),
+        ps: options
+            .page_server
+            .clone()
+            .map(|(address, port)| CriuPageServerInfo {
+                address: Some(address),
+                port: Some(port),
+            }),
+        track_mem: options.parent.is_some().then_some(true),
+        parent_img: options.parent.clone(),
+        ..CriuOpts::new(options, LOG_FILE, &state.annotations)
+    };
     let kind = if options.pre_dump {
-        require(MEM_TRACK, "MemTrack")?;
-        Kind::PRE_DUMP
+        let features = CriuFeatures {
+            mem_track: Some(true),
+            ..CriuFeatures::default()
+        };
+        require(features, "MemTrack")?;
+        CriuReqType::PreDump
     } else {
         tell_mounts(&mut opts, bundle, &state.cgroup, state.pid)?;
         write_descriptors(&options.images, &state.descriptors)?;
-        Kind::DUMP
+        CriuReqType::Dump
     };
     let mut status = Status::of(options)?;
     let session = Session::start()?;
-    let done = ask(session, &opts.request(kind), kind, &mut status);
+    let done = ask(session, &opts.request(kind), &mut status);
     done.map_err(|error| {
         let file = options.log_dir().join(LOG_FILE);
         quote(log, &file);
@@ -71,14 +71,14 @@ pub(crate) fn dump(state: &State, bundle: &Bundle, options: &Options, log: &Log)
     })
 }
 
-fn ask(session: Session, request: &[u8], kind: Kind, status: &mut Status) -> Result<()> {
+fn ask(session: Session, request: &CriuReq, status: &mut Status) -> Result<()> {
     session.ask(request, &mut |notice| {
         status.notice(&notice);
         Ok(())
     })?;
     let code = session.end()?;
     // After a dump of memory alone it waits for the next, and is told that there is none.
-    if code != 0 && kind != Kind::PRE_DUMP {
+    if code != 0 && request.r#type() != CriuReqType::PreDump {
         return Err(Error::new(format!("criu failed: exit status {code}")));
     }
     Ok(())
@@ -92,7 +92,11 @@ impl Status {
         if !options.lazy_pages {
             return Ok(Self(None));
         }
-        require(LAZY_PAGES, "LazyPages")?;
+        let features = CriuFeatures {
+            lazy_pages: Some(true),
+            ..CriuFeatures::default()
+        };
+        require(features, "LazyPages")?;
         let Some(fd) = options.status_fd else {
             return Ok(Self(None));
         };

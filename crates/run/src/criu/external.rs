@@ -9,7 +9,7 @@ use std::path::{Component, Path, PathBuf};
 use orlop_oci::{Linux, Mount, NamespaceKind};
 use rustix::fs::{CWD, FileType, Mode, OFlags, ResolveFlags, fstat, open, openat2};
 
-use super::request::Opts;
+use super::rpc::{CriuOpts, JoinNamespace};
 use crate::bundle::Bundle;
 use crate::cgroup::Cgroup;
 use crate::error::{Error, Result, While};
@@ -61,7 +61,7 @@ pub(super) fn trees(bundle: &Bundle, cgroup: &Cgroup) -> Result<Vec<(String, Pat
 
 /// Tells what is mounted in a running container that is not its own.
 pub(super) fn tell_mounts(
-    opts: &mut Opts,
+    opts: &mut CriuOpts,
     bundle: &Bundle,
     cgroup: &Cgroup,
     pid: i32,
@@ -72,7 +72,7 @@ pub(super) fn tell_mounts(
     for (name, _) in trees(bundle, cgroup)? {
         // Where a link on the way lies in a mount, it is elsewhere.
         let place = seen(&root, &name).map_or_else(|| name.clone(), |(place, _)| place);
-        opts.mount(&place, &name);
+        opts.mount(place, name);
     }
     let masked = bundle
         .spec
@@ -84,7 +84,7 @@ pub(super) fn tell_mounts(
         if let Some((place, kind)) = seen(&root, path)
             && kind != FileType::Directory
         {
-            opts.mount(&place, NOTHING);
+            opts.mount(place, NOTHING);
         }
     }
     Ok(())
@@ -146,22 +146,23 @@ pub(super) fn has(linux: &Linux, kind: NamespaceKind) -> bool {
     linux.namespaces.iter().any(|it| it.kind == kind)
 }
 
-/// Tells which namespaces of a running container were there before it. CRIU takes two kinds so.
-pub(super) fn tell_namespaces(opts: &mut Opts, linux: &Linux) -> Result<()> {
+/// The namespaces of a running container that were there before it. CRIU takes two kinds so.
+pub(super) fn external_namespaces(linux: &Linux) -> Result<Vec<String>> {
+    let mut external = Vec::new();
     for namespace in &linux.namespaces {
         let Some((name, key)) = kept(namespace.kind) else {
             continue;
         };
         if !namespace.path.is_empty() {
             let look = std::fs::metadata(&namespace.path).doing(|| namespace.path.clone())?;
-            opts.external(&format!("{name}[{}]:{key}", look.ino()));
+            external.push(format!("{name}[{}]:{key}", look.ino()));
         }
     }
-    Ok(())
+    Ok(external)
 }
 
 /// Tells which namespaces a container is restored into. Some CRIU has to have, open.
-pub(super) fn give_namespaces(opts: &mut Opts, linux: &Linux) -> Result<Vec<OwnedFd>> {
+pub(super) fn give_namespaces(opts: &mut CriuOpts, linux: &Linux) -> Result<Vec<OwnedFd>> {
     let mut open_ones = Vec::new();
     for (index, namespace) in linux.namespaces.iter().enumerate() {
         let path = &namespace.path;
@@ -187,7 +188,10 @@ pub(super) fn give_namespaces(opts: &mut Opts, linux: &Linux) -> Result<Vec<Owne
                 return Err(Error::new(problem).within(told()));
             }
         };
-        opts.join(name, path);
+        opts.join_ns.push(JoinNamespace {
+            ns: name.into(),
+            ns_file: path.clone(),
+        });
     }
     Ok(open_ones)
 }

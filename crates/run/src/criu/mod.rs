@@ -5,7 +5,7 @@
 //! restore: cgroup ─► criu, in it and in mounts of its own ─► processes, of which we are the parent
 //! ```
 //!
-//! CRIU is told what to do by messages ([`wire`], [`request`]) over a pair of sockets ([`session`]), and
+//! CRIU is told what to do by messages ([`rpc`], [`request`]) over a pair of sockets ([`session`]), and
 //! says where it is by notices, each of which waits for an answer.
 
 mod dump;
@@ -15,13 +15,19 @@ mod request;
 mod restore;
 mod session;
 mod stage;
-mod wire;
+
+/// The messages, generated from `proto/criu`.
+#[allow(missing_docs, unreachable_pub, clippy::all, clippy::pedantic)]
+mod rpc {
+    include!(concat!(env!("OUT_DIR"), "/criu.rs"));
+}
 
 use std::path::PathBuf;
 
 pub(crate) use dump::{directory, dump};
 pub(crate) use request::CGROUP_MODES;
 pub(crate) use restore::restore;
+pub(crate) use rpc::CriuCgMode;
 
 /// What is asked for when a container is written out or restored.
 #[derive(Debug, Default)]
@@ -48,8 +54,8 @@ pub(crate) struct Options {
     pub(crate) page_server: Option<(String, i32)>,
     pub(crate) lsm_profile: String,
     pub(crate) lsm_mount_context: String,
-    /// What is done about cgroups, by CRIU's number.
-    pub(crate) cgroups_mode: u64,
+    /// What is done about cgroups.
+    pub(crate) cgroups_mode: CriuCgMode,
 }
 
 impl Options {

@@ -10,7 +10,7 @@ use orlop_oci::{Hooks, Linux};
 
 use super::external::{NOTHING, give_namespaces, trees};
 use super::quote::quote;
-use super::request::{Kind, Opts};
+use super::rpc::{CgroupRoot, CriuOpts, CriuReq, CriuReqType};
 use super::session::{Notice, Session};
 use super::stage::Stage;
 use super::{DESCRIPTORS, DESCRIPTORS_MAX, Options};
@@ -121,23 +121,21 @@ impl Restoring<'_> {
         if let (Some(rdt), Some(wanted)) = (&mut self.state.rdt, &linux.intel_rdt) {
             rdt.make(wanted)?;
         }
-        let annotations = &bundle.spec.annotations;
-        let mut opts = Opts::new(options, LOG_FILE, annotations);
         let root = self.dir.path().join(ROOT);
         fs::create_dir(&root).doing(|| root.display().to_string())?;
         let root = root.canonicalize().doing(|| root.display().to_string())?;
-        opts.0.text(13, &root.to_string_lossy());
-        opts.0.flag(6, true);
-        // The container's process is our child, not CRIU's.
-        opts.0.flag(26, true);
-        if !options.lsm_profile.is_empty() {
-            opts.0.text(53, &options.lsm_profile);
-        }
-        if !options.lsm_mount_context.is_empty() {
-            opts.0.text(63, &options.lsm_mount_context);
-        }
+        let unless_empty = |text: &String| (!text.is_empty()).then(|| text.clone());
+        let mut opts = CriuOpts {
+            root: Some(root.to_string_lossy().into_owned()),
+            evasive_devices: Some(true),
+            // The container's process is our child, not CRIU's.
+            rst_sibling: Some(true),
+            lsm_profile: unless_empty(&options.lsm_profile),
+            lsm_mount_context: unless_empty(&options.lsm_mount_context),
+            ..CriuOpts::new(options, LOG_FILE, &bundle.spec.annotations)
+        };
         for (place, source) in trees(bundle, &self.state.cgroup)? {
-            opts.mount(&place, &source.to_string_lossy());
+            opts.mount(place, source.to_string_lossy());
         }
         if !linux.masked_paths.is_empty() {
             opts.mount(NOTHING, NOTHING);
@@ -153,9 +151,10 @@ impl Restoring<'_> {
             work: options.work.as_deref(),
         };
         let (session, [images, work]) = stage.start()?;
-        opts.directories(images, options.work.is_some().then_some(work));
-        give_cgroups(&mut opts, session.pid())?;
-        let done = self.ask(session, &opts.request(Kind::RESTORE));
+        opts.images_dir_fd = Some(images);
+        opts.work_dir_fd = options.work.is_some().then_some(work);
+        opts.cg_root = cgroup_roots(session.pid())?;
+        let done = self.ask(session, &opts.request(CriuReqType::Restore));
         let _ = fs::remove_dir(&root);
         done.map_err(|error| {
             let file = options.log_dir().join(LOG_FILE);
@@ -169,7 +168,7 @@ impl Restoring<'_> {
         Ok(())
     }
 
-    fn ask(&mut self, session: Session, request: &[u8]) -> Result<()> {
+    fn ask(&mut self, session: Session, request: &CriuReq) -> Result<()> {
         session.ask(request, &mut |notice| self.notice(notice))?;
         match session.end()? {
             0 => Ok(()),
@@ -228,28 +227,32 @@ fn has_own_time(pid: i32) -> bool {
 }
 
 /// Gives the pipes that standard streams were those that they are now.
-fn give_pipes(opts: &mut Opts, file: &std::path::Path) -> Result<()> {
+fn give_pipes(opts: &mut CriuOpts, file: &std::path::Path) -> Result<()> {
     let told = || file.display().to_string();
     let text = orlop_disk::read_file(file, DESCRIPTORS_MAX).doing(told)?;
     let streams: Vec<String> = serde_json::from_slice(&text).doing(told)?;
     for (fd, stream) in (0..3).zip(streams) {
         if stream.contains("pipe:") {
-            opts.inherit(&stream, fd);
+            opts.inherit(stream, fd);
         }
     }
     Ok(())
 }
 
-/// Tells where the container's cgroups begin: where CRIU is.
-fn give_cgroups(opts: &mut Opts, pid: i32) -> Result<()> {
+/// Where the container's cgroups begin: where CRIU is.
+fn cgroup_roots(pid: i32) -> Result<Vec<CgroupRoot>> {
     let told = || "cannot read CRIU's cgroup".to_owned();
     let membership = Membership::of(pid.unsigned_abs()).doing(told)?;
+    let mut roots = Vec::new();
     for controllers in membership.controllers() {
         for controller in controllers {
             if let Some(path) = membership.path(controller) {
-                opts.cgroup(controller, path);
+                roots.push(CgroupRoot {
+                    ctrl: Some(controller.to_string()),
+                    path: path.into(),
+                });
             }
         }
     }
-    Ok(())
+    Ok(roots)
 }

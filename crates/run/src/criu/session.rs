@@ -5,18 +5,20 @@ use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
 
+use prost::Message;
 use rustix::io::{Errno, FdFlags, IoSliceMut, fcntl_setfd};
 use rustix::net::{
     AddressFamily, RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendFlags, SocketFlags,
     SocketType, recvmsg, send, socketpair,
 };
 
-use super::request::{Answer, Kind, feature_check, noticed};
+use super::request::{feature_check, noticed};
+use super::rpc::{CriuFeatures, CriuReq, CriuReqType, CriuResp};
 use crate::error::{Error, Result, While};
 use crate::search;
 use crate::sys::wait_for;
 
-/// The longest answer.
+/// The longest answer. What is decoded takes memory in proportion to it.
 const ANSWER_MAX: usize = 40 << 10;
 
 /// A CRIU that takes requests, and is waited for when this is dropped.
@@ -79,24 +81,25 @@ impl Session {
     /// Asks for something, and hears notices until it is done.
     pub(super) fn ask(
         &self,
-        request: &[u8],
+        request: &CriuReq,
         on_notice: &mut dyn FnMut(Notice) -> Result<()>,
-    ) -> Result<Answer> {
+    ) -> Result<CriuResp> {
         self.send(request)?;
         loop {
             let (answer, file) = self.receive()?;
             if !answer.success {
-                let (kind, errno) = (answer.kind.name(), answer.errno);
+                let (kind, errno) = (kind_of(&answer), answer.cr_errno());
                 // Its own text is the first thing that it noticed, rarely what it failed by.
                 let text = format!("criu failed: type {kind} errno {errno}");
                 return Err(Error::new(text));
             }
-            if answer.kind != Kind::NOTIFY {
+            if answer.r#type() != CriuReqType::Notify {
                 return Ok(answer);
             }
+            let notify = answer.notify.unwrap_or_default();
             on_notice(Notice {
-                name: answer.notice,
-                pid: answer.pid,
+                pid: notify.pid(),
+                name: notify.script.unwrap_or_default(),
                 file,
             })?;
             self.send(&noticed())?;
@@ -110,16 +113,17 @@ impl Session {
         wait_for(pid).doing(|| "waiting for CRIU".to_owned())
     }
 
-    fn send(&self, message: &[u8]) -> Result<()> {
+    fn send(&self, request: &CriuReq) -> Result<()> {
+        let message = request.encode_to_vec();
         let socket = self.socket.as_ref().map(AsFd::as_fd);
         let sent = socket.map_or(Err(Errno::PIPE), |socket| {
-            send(socket, message, SendFlags::NOSIGNAL)
+            send(socket, &message, SendFlags::NOSIGNAL)
         });
         sent.doing(|| "sending a request to CRIU".to_owned())
             .map(drop)
     }
 
-    fn receive(&self) -> Result<(Answer, Option<OwnedFd>)> {
+    fn receive(&self) -> Result<(CriuResp, Option<OwnedFd>)> {
         let told = || "reading a response from CRIU".to_owned();
         let socket = self.socket.as_ref().ok_or(Errno::PIPE).doing(told)?;
         let mut message = vec![0; ANSWER_MAX];
@@ -139,7 +143,7 @@ impl Session {
             RecvAncillaryMessage::ScmRights(mut fds) => fds.next(),
             _ => None,
         });
-        Ok((Answer::parse(&message[..count])?, file))
+        Ok((parse(&message[..count])?, file))
     }
 }
 
@@ -153,13 +157,60 @@ impl Drop for Session {
     }
 }
 
-/// Refuses what CRIU or the kernel cannot do: a feature by the number of its field, and its name.
-pub(super) fn require(feature: u32, name: &str) -> Result<()> {
+fn parse(answer: &[u8]) -> Result<CriuResp> {
+    CriuResp::decode(answer)
+        .map_err(|error| Error::new(format!("unable to parse the response of CRIU: {error}")))
+}
+
+/// The name of what an answer is about; its number if this program does not know it.
+fn kind_of(answer: &CriuResp) -> String {
+    match CriuReqType::try_from(answer.r#type) {
+        Ok(kind) => kind.as_str_name().to_owned(),
+        Err(_) => answer.r#type.to_string(),
+    }
+}
+
+/// Refuses what CRIU or the kernel cannot do: features, and their name for the error.
+pub(super) fn require(features: CriuFeatures, name: &str) -> Result<()> {
     let session = Session::start()?;
-    let answer = session.ask(&feature_check(feature), &mut |_| Ok(()));
+    let answer = session.ask(&feature_check(features), &mut |_| Ok(()));
     let answer = answer.map_err(|error| error.within("CRIU feature check failed"))?;
-    if answer.features.contains(&feature) {
+    let found = answer.features.unwrap_or_default();
+    if found.mem_track() >= features.mem_track() && found.lazy_pages() >= features.lazy_pages() {
         return Ok(());
     }
     Err(Error::new(format!("criu is missing features: [{name}]")))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::criu::rpc::CriuNotify;
+
+    #[test]
+    fn an_answer_is_understood() {
+        let notice = CriuResp {
+            r#type: CriuReqType::Notify.into(),
+            success: true,
+            notify: Some(CriuNotify {
+                script: Some("post-restore".into()),
+                pid: Some(4711),
+            }),
+            ..CriuResp::default()
+        };
+        let bytes = notice.encode_to_vec();
+        // Field 9 is the error text, and field 99 is one of a later version.
+        let with_more = [&bytes[..], b"\x4a\x02no\x98\x06\x01"].concat();
+        assert_eq!(parse(&with_more).unwrap(), notice);
+        assert!(parse(&bytes[..bytes.len() - 1]).is_err());
+        assert!(parse(&[0x80; 20]).is_err());
+        let kind = |number| {
+            kind_of(&CriuResp {
+                r#type: number,
+                ..CriuResp::default()
+            })
+        };
+        assert_eq!(kind(13), "SINGLE_PRE_DUMP");
+        assert_eq!(kind(99), "99");
+    }
 }

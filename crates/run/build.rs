@@ -1,0 +1,8 @@
+//! Compiles the messages of CRIU with protox: no protoc is needed.
+
+fn main() -> Result<(), Box<dyn std::error::Error>> {
+    println!("cargo:rerun-if-changed=proto");
+    let descriptors = protox::compile(["proto/criu/rpc.proto"], ["proto"])?;
+    prost_build::Config::new().compile_fds(descriptors)?;
+    Ok(())
+}
