@@ -10,6 +10,7 @@ use std::time::Duration;
 use orlop_wire::{Event, Hello, SOCKET_NAME, Subscribe, VERSION, Welcome};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fs::{Mode, OFlags, open};
+use rustix::io::retry_on_intr;
 use rustix::net::sockopt::socket_peercred;
 use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType, connect, socket_with};
 use tokio::sync::mpsc;
@@ -168,7 +169,7 @@ fn listener_of(socket: &UnixStream) -> io::Result<Held> {
     // The connection ends with the process: while it stands, the number is that of no other.
     let mut polled = [PollFd::from_borrowed_fd(socket.as_fd(), PollFlags::RDHUP)];
     let now = Timespec::default();
-    poll(&mut polled, Some(&now))?;
+    retry_on_intr(|| poll(&mut polled, Some(&now)))?;
     let over = PollFlags::HUP | PollFlags::RDHUP | PollFlags::ERR;
     if polled[0].revents().intersects(over) {
         return Err(io::ErrorKind::ConnectionReset.into());

@@ -5,6 +5,7 @@ use std::os::fd::OwnedFd;
 use std::time::Duration;
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::io::retry_on_intr;
 use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
 use tokio::io::Interest;
 use tokio::io::unix::AsyncFd;
@@ -28,7 +29,7 @@ impl Held {
     pub fn has_ended(&self) -> bool {
         let mut polled = [PollFd::new(&self.0, PollFlags::IN)];
         let now = Timespec::default();
-        poll(&mut polled, Some(&now)).is_ok_and(|ready| ready > 0)
+        retry_on_intr(|| poll(&mut polled, Some(&now))).is_ok_and(|ready| ready > 0)
     }
 
     /// Waits for its end.

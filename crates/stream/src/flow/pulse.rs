@@ -4,6 +4,7 @@ use std::os::fd::{BorrowedFd, OwnedFd};
 use std::time::Duration;
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::io::retry_on_intr;
 
 /// How often a peer that is held back is looked at.
 const INTERVAL: Duration = Duration::from_secs(5);
@@ -44,5 +45,5 @@ fn hung_up(socket: &OwnedFd) -> bool {
         tv_sec: 0,
         tv_nsec: 0,
     };
-    poll(&mut fds, Some(&now)).is_ok() && fds[0].revents().intersects(signs)
+    retry_on_intr(|| poll(&mut fds, Some(&now))).is_ok() && fds[0].revents().intersects(signs)
 }
