@@ -16,6 +16,7 @@ mod log;
 mod memory;
 mod metrics;
 mod otlp;
+mod profile;
 mod rpc;
 mod serve;
 mod service_manager;

@@ -192,8 +192,6 @@ const MAY_USE: &[(&str, &[&str])] = &[
     ("web", &["cri", "disk", "door", "hex", "pool", "order"]),
     // What others left, read from their files.
     ("migrate", &["disk", "hex", "yaml", "order"]),
-    // What a process does, seen from outside.
-    ("profile", &["disk", "hex", "order"]),
     // The binary ties backends together.
     (
         "orlop",
@@ -205,7 +203,6 @@ const MAY_USE: &[(&str, &[&str])] = &[
             "service",
             "sandbox-api",
             "migrate",
-            "profile",
             "cli",
             "web",
             "cri",

@@ -2,6 +2,8 @@
 
 mod profile;
 
+use std::time::Duration;
+
 use clap::Subcommand;
 use orlop_cli::reactor;
 use serde_json::Value;
@@ -25,16 +27,21 @@ pub(crate) enum DebugCommand {
 impl DebugCommand {
     pub(crate) fn run(self) -> anyhow::Result<()> {
         let found = match &self {
-            Self::Tasks(daemon) => ask(daemon, "Tasks")?,
-            Self::Memory(daemon) => ask(daemon, "Memory")?,
+            Self::Tasks(daemon) => ask(daemon, "Tasks", String::new(), admin_client::LIMIT)?,
+            Self::Memory(daemon) => ask(daemon, "Memory", String::new(), admin_client::LIMIT)?,
             Self::Profile(args) => return args.run(),
         };
         Ok(print(&format!("{found:#}\n"))?)
     }
 }
 
-fn ask(daemon: &DaemonArgs, method: &'static str) -> anyhow::Result<Value> {
-    let call = admin_client::call(daemon.socket(), method, String::new());
+fn ask(
+    daemon: &DaemonArgs,
+    method: &'static str,
+    text: String,
+    limit: Duration,
+) -> anyhow::Result<Value> {
+    let call = admin_client::call_within(daemon.socket(), method, text, limit);
     let found = reactor::client()?.block_on(call)?;
     Ok(serde_json::from_slice(found.as_bytes())?)
 }

@@ -100,7 +100,8 @@ impl Policy {
         &self.answers
     }
 
-    pub(super) fn closing(&self) -> &CancellationToken {
+    /// Cancelled when the daemon stops.
+    pub(crate) fn closing(&self) -> &CancellationToken {
         &self.closing
     }
 
@@ -125,7 +126,7 @@ impl Policy {
             begun: std::time::Instant::now(),
         });
         let in_work = (in_work, listed);
-        let slow_call = *self.slow_call.read();
+        let slow_call = self.slow_call.read().filter(|_| !method.lasts_as_asked());
         let settling = method.takes_memory().then(|| Arc::clone(&self.settling));
         Call::begin(
             method,

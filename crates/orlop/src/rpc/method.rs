@@ -43,7 +43,14 @@ const EXTENSIONS: [(&str, &[&str]); 7] = [
     ),
     (
         "orlop.v1.Admin",
-        &["GetLogLevel", "SetLogLevel", "Reload", "Tasks", "Memory"],
+        &[
+            "GetLogLevel",
+            "SetLogLevel",
+            "Reload",
+            "Tasks",
+            "Memory",
+            "Profile",
+        ],
     ),
     (
         "containerd.services.sandbox.v1.Controller",
@@ -107,6 +114,11 @@ impl Method {
     /// and states, and run commands, every other second: these are not among them.
     pub(super) fn takes_memory(self) -> bool {
         DOING.iter().any(|doing| self.name.starts_with(doing))
+    }
+
+    /// Whether the client says how long a call of it takes: that is not slow.
+    pub(super) fn lasts_as_asked(self) -> bool {
+        self.name == "Profile"
     }
 }
 

@@ -14,6 +14,7 @@ use crate::config::{Changes, Config, Flags, Location, changes, load, reloaded};
 use crate::log::Levels;
 use crate::metrics::Running;
 use crate::otlp::{Collector, Traced};
+use crate::profile::record;
 use crate::rpc::Policy;
 
 /// The handle on a running daemon, for signals and the admin service.
@@ -88,6 +89,12 @@ impl Control {
             }
         });
         Ok(looking.await?.to_string())
+    }
+
+    /// Where the daemon's processor time goes for some seconds, as JSON. A daemon that stops ends it early.
+    pub(super) async fn profile(&self, seconds: u64) -> anyhow::Result<String> {
+        let profile = record(seconds, self.0.parts.policy.closing()).await?;
+        Ok(serde_json::to_string(&profile)?)
     }
 
     pub(super) fn log_level(&self) -> LevelFilter {

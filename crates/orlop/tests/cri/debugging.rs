@@ -66,3 +66,49 @@ async fn who_looks_sees_the_call_that_waits_and_for_how_long() {
     );
     world.finish().await;
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn pods_and_commands_work_while_a_profile_is_recorded() {
+    let world = ours!();
+    let place = tempfile::tempdir().unwrap();
+    let file = place.path().join("p.folded");
+    let mut profile = Command::new(node::binary());
+    profile
+        .args(["debug", "profile", "--seconds", "600", "--socket"])
+        .arg(world.node.socket())
+        .arg("--output")
+        .arg(&file);
+    let mut profile = profile.spawn().expect("orlop");
+    let until = Instant::now() + Duration::from_secs(10);
+    let signals = |pid: u32, name: &str| {
+        let line = orlop_testkit::process::status(pid, name);
+        let set = line.split_whitespace().nth(1).expect("a set of signals");
+        u64::from_str_radix(set, 16).expect("hexadecimal") >> (libc::SIGPROF - 1) & 1
+    };
+    while signals(world.node.pid(), "SigCgt:") == 0 {
+        assert!(Instant::now() < until, "no handler");
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+    for round in 0..3 {
+        let name = format!("busy-{round}");
+        let spec = world.container("main").command(&["sleep", "600"]);
+        let running = world.run_container(&name, &spec).await;
+        // A timer of the daemon's would end this program: it has no handler.
+        let line =
+            "i=0; while [ $i -lt 30000 ]; do i=$((i+1)); done; grep SigIgn /proc/self/status";
+        let done = world.cri.exec(&running.id, &["sh", "-c", line]).await;
+        let done = done.expect("a command runs");
+        let said = String::from_utf8_lossy(&done.stdout);
+        assert_eq!(done.exit_code, 0, "{said}{:?}", done.stderr);
+        let set = said.split_whitespace().nth(1).expect("a set of signals");
+        let ignored = u64::from_str_radix(set, 16).expect("hexadecimal");
+        assert_eq!(ignored >> (libc::SIGPROF - 1) & 1, 0, "{said}");
+    }
+    let keepers = orlop_testkit::process::processes(&["orlop-keeper"]);
+    for keeper in keepers {
+        assert_eq!(signals(keeper as u32, "SigIgn:"), 0);
+    }
+    let _ = profile.kill();
+    let _ = profile.wait();
+    world.finish().await;
+}

@@ -15,7 +15,10 @@ use tower::service_fn;
 
 use super::SERVICE;
 
-const DEADLINE: Duration = Duration::from_secs(10);
+/// How long a daemon may take to answer.
+pub(crate) const LIMIT: Duration = Duration::from_secs(10);
+/// Bytes of an answer: profiles are the longest.
+const LONGEST_ANSWER: usize = 64 << 20;
 
 /// Calls one method of the daemon at the socket.
 pub(crate) async fn call(
@@ -23,18 +26,28 @@ pub(crate) async fn call(
     method: &'static str,
     text: String,
 ) -> anyhow::Result<String> {
+    call_within(socket, method, text, LIMIT).await
+}
+
+/// Calls a method whose answer takes its time.
+pub(crate) async fn call_within(
+    socket: &Path,
+    method: &'static str,
+    text: String,
+    limit: Duration,
+) -> anyhow::Result<String> {
     let shown = socket.display();
     let path: PathBuf = socket.to_owned();
     let channel = Endpoint::from_static("http://localhost")
-        .timeout(DEADLINE)
-        .connect_timeout(DEADLINE)
+        .timeout(limit)
+        .connect_timeout(LIMIT)
         .connect_with_connector(service_fn(move |_: Uri| {
             let path = path.clone();
             async move { UnixStream::connect(path).await.map(TokioIo::new) }
         }))
         .await
         .map_err(|error| unanswered(socket, &error))?;
-    let mut client = Grpc::new(channel);
+    let mut client = Grpc::new(channel).max_decoding_message_size(LONGEST_ANSWER);
     client
         .ready()
         .await

@@ -10,6 +10,7 @@
 //! | `Reload` | nothing | what was read and what waits for a restart |
 //! | `Tasks` | nothing | what is in work and what it waits for, as JSON |
 //! | `Memory` | nothing | who holds memory, as JSON |
+//! | `Profile` | a number of seconds | where processor time went meanwhile, as JSON |
 
 pub(crate) mod client;
 mod daemon;

@@ -26,6 +26,7 @@ enum Method {
     SetLogLevel,
     Reload,
     Look(Look),
+    Profile,
 }
 
 impl Admin {
@@ -44,6 +45,13 @@ impl Admin {
             Method::Look(at) => {
                 let found = control.look(at).await;
                 return found.map_err(|error| Status::internal(error.to_string()));
+            }
+            Method::Profile => {
+                let seconds = text.parse().map_err(|_| {
+                    Status::invalid_argument("the duration is not a number of seconds")
+                })?;
+                let recorded = control.profile(seconds).await;
+                return recorded.map_err(|error| Status::failed_precondition(format!("{error:#}")));
             }
         }
         Ok(control.log_level().to_string())
@@ -101,6 +109,7 @@ impl Service<Request<Body>> for Admin {
                 "Reload" => Method::Reload,
                 "Tasks" => Method::Look(Look::Tasks),
                 "Memory" => Method::Look(Look::Memory),
+                "Profile" => Method::Profile,
                 other => return Ok(orlop_cri::server::unimplemented(other).into_http()),
             };
             let mut grpc = Grpc::new(ProstCodec::<String, String>::default());

@@ -1,10 +1,9 @@
 //! A picture of who called whom: threads at the bottom, the wider the more time.
 
-use std::io::{self, Write};
+use std::fmt::Write as _;
 
-use super::lines::lines;
-use crate::text::plain;
-use crate::{Names, Profile};
+use super::lines;
+use crate::profile::Profile;
 
 /// The picture's width, the height of a row, the room above them.
 const WIDTH: f64 = 1600.0;
@@ -16,94 +15,74 @@ const NARROWEST: f64 = 0.3;
 const LETTER: f64 = 6.6;
 
 /// What is drawn of one function.
-#[derive(Debug, PartialEq)]
-struct Block<N> {
-    name: N,
+struct Block<'a> {
+    name: &'a str,
     depth: usize,
     /// Samples before it, and its own with all that it called.
     before: u64,
     count: u64,
 }
 
-pub(super) fn write(profile: &Profile, names: &Names, into: &mut dyn Write) -> io::Result<()> {
-    let lines = lines(profile, names);
-    let total: u64 = lines.iter().map(|(_, count)| count).sum();
-    let blocks = blocks(lines.iter());
-    let scale = WIDTH / total.max(1) as f64;
-    let drawn = blocks
-        .iter()
-        .filter(|block| block.count as f64 * scale >= NARROWEST);
-    let rows = drawn
-        .clone()
-        .map(|block| block.depth + 1)
-        .max()
-        .unwrap_or(0);
-    let height = ABOVE + rows * ROW + ROW;
-    let title = format!(
-        "{} (process {}): {:.1} s of CPU time in {:.1} s",
-        plain(&profile.program.to_string_lossy()),
-        profile.pid,
-        profile.busy().as_secs_f64(),
-        profile.took.as_secs_f64(),
-    );
-    writeln!(
-        into,
+pub(super) fn write(profile: &Profile) -> String {
+    let total = profile.samples().max(1) as f64;
+    let scale = WIDTH / total;
+    let mut blocks = blocks(lines(profile));
+    blocks.retain(|block| block.count as f64 * scale >= NARROWEST);
+    let rows = blocks.iter().map(|block| block.depth + 1).max();
+    let height = ABOVE + rows.unwrap_or(0) * ROW + ROW;
+    let mut picture = format!(
         r##"<?xml version="1.0" encoding="UTF-8"?>
 <svg xmlns="http://www.w3.org/2000/svg" width="{WIDTH}" height="{height}" viewBox="0 0 {WIDTH} {height}">
 <style>text{{font:11px monospace}}rect{{stroke:#fff;stroke-width:.5}}g:hover rect{{stroke:#000}}</style>
 <rect width="100%" height="100%" fill="#fafafa"/>
-<text x="8" y="20" style="font-size:14px">{}</text>
-<text x="8" y="38">The width of a box is its CPU time; callers are below. Point at a box to see the full name.</text>"##,
-        escaped(&title)
-    )?;
-    for block in drawn {
+<text x="8" y="20" style="font-size:14px">orlop (process {}): {:.1} s of CPU time in {:.1} s</text>
+<text x="8" y="38">The width of a box is its CPU time; callers are below. Point at a box to see the full name.</text>
+"##,
+        profile.pid,
+        profile.busy().as_secs_f64(),
+        profile.took().as_secs_f64(),
+    );
+    for block in blocks {
         let x = block.before as f64 * scale;
         let width = block.count as f64 * scale;
         let y = height - ROW * (block.depth + 2);
-        let part = block.count as f64 * 100.0 / total.max(1) as f64;
-        let name = lines.name(block.name);
-        write!(
-            into,
+        let part = block.count as f64 * 100.0 / total;
+        let _ = write!(
+            picture,
             r#"<g><title>{}: {} samples, {part:.1} %</title><rect x="{x:.1}" y="{y}" width="{width:.1}" height="{ROW}" fill="{}"/>"#,
-            escaped(name),
+            escaped(block.name),
             block.count,
-            color(name),
-        )?;
+            color(block.name),
+        );
         let room = ((width - 4.0) / LETTER) as usize;
         if room >= 3 {
-            let text = escaped(&fitting(name, room));
-            write!(
-                into,
-                r#"<text x="{:.1}" y="{}">{text}</text>"#,
-                x + 2.0,
-                y + 12
-            )?;
+            let text = escaped(&fitting(block.name, room));
+            let (x, y) = (x + 2.0, y + 12);
+            let _ = write!(picture, r#"<text x="{x:.1}" y="{y}">{text}</text>"#);
         }
-        writeln!(into, "</g>")?;
+        picture.push_str("</g>\n");
     }
-    writeln!(into, "</svg>")
+    picture.push_str("</svg>\n");
+    picture
 }
 
 /// Neighbours that begin with the same callers share these. The lines are in order.
-fn blocks<'a, N: Copy + PartialEq + 'a>(
-    lines: impl Iterator<Item = (&'a [N], u64)>,
-) -> Vec<Block<N>> {
-    let mut open: Vec<Block<N>> = Vec::new();
+fn blocks(lines: Vec<(Vec<&str>, u64)>) -> Vec<Block<'_>> {
+    let mut open: Vec<Block<'_>> = Vec::new();
     let mut done = Vec::new();
     let mut at = 0;
     for (line, count) in lines {
-        let shared = open
-            .iter()
-            .zip(line)
-            .take_while(|(block, name)| block.name == **name);
-        let shared = shared.count();
+        let same = open.iter().zip(&line);
+        let shared = same
+            .take_while(|(block, name)| block.name == **name)
+            .count();
         done.extend(open.drain(shared..).rev());
         for block in &mut open {
             block.count += count;
         }
-        for (depth, name) in line.iter().enumerate().skip(shared) {
+        for (depth, name) in line.into_iter().enumerate().skip(shared) {
             open.push(Block {
-                name: *name,
+                name,
                 depth,
                 before: at,
                 count,
@@ -135,21 +114,8 @@ fn color(name: &str) -> String {
 }
 
 fn escaped(text: &str) -> String {
-    let mut escaped = String::with_capacity(text.len());
-    for letter in text.chars() {
-        match letter {
-            '&' => escaped.push_str("&amp;"),
-            '<' => escaped.push_str("&lt;"),
-            '>' => escaped.push_str("&gt;"),
-            '"' => escaped.push_str("&quot;"),
-            // XML has no such characters.
-            letter if letter.is_control() || matches!(letter, '\u{fffe}' | '\u{ffff}') => {
-                escaped.push('?');
-            }
-            letter => escaped.push(letter),
-        }
-    }
-    escaped
+    let text = text.replace('&', "&amp;");
+    text.replace('<', "&lt;").replace('>', "&gt;")
 }
 
 #[cfg(test)]
@@ -160,7 +126,7 @@ mod tests {
     fn neighbours_share_their_callers() {
         let line = |text: &'static str| text.split(' ').collect::<Vec<_>>();
         let lines = [(line("a b"), 2), (line("a b c"), 3), (line("a d c"), 1)];
-        let mut blocks = blocks(lines.iter().map(|(line, count)| (line.as_slice(), *count)));
+        let mut blocks = blocks(lines.into());
         blocks.sort_by_key(|block| (block.depth, block.before));
         let shown: Vec<_> = blocks
             .iter()
@@ -179,9 +145,11 @@ mod tests {
     #[test]
     fn names_are_text_in_the_picture() {
         assert_eq!(
-            escaped("<Vec<T> as \"X\">::f & g\u{1}"),
-            "&lt;Vec&lt;T&gt; as &quot;X&quot;&gt;::f &amp; g?"
+            escaped("<Vec<T>>::f & g"),
+            "&lt;Vec&lt;T&gt;&gt;::f &amp; g"
         );
+        let picture = write(&super::super::example());
+        assert!(picture.contains("<title>&lt;Vec&lt;T&gt;&gt;::push; x: 3 samples, 42.9 %"));
         assert_eq!(fitting("core::fmt::write", 6), "…write");
         assert_eq!(fitting("write", 5), "write");
     }

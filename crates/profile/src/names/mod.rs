@@ -1,7 +1,0 @@
-//! From places to the names of functions.
-
-mod files;
-mod kernel;
-mod symbols;
-
-pub use symbols::{Named, Names};
