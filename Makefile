@@ -46,17 +46,15 @@ STATIC_FLAGS = -C target-feature=+crt-static -C relocation-model=static -C strip
 	$(shell $(HAS_MUSL) && echo -C link-arg=-B$(SYSROOT)/lib/rustlib/$(HOST)/bin/gcc-ld \
 		-C link-arg=-fuse-ld=lld -C link-arg=-Wl,--icf=all)
 
-# Frames have a register of their own: the tables by which stacks are unwound need not follow each push
-# then, and the program is 1 MB smaller at the same speed. Of zstd's ways to compress one is used, that of
+# Frames have a register of their own: `orlop debug profile` follows it. The tables by which stacks are unwound need not
+# follow each push then, and the program is 1 MB smaller at the same speed. Of zstd's ways to compress one is used, that of
 # level 1 (crates/image/src/tape/recorder.rs): without the others it is 270 kB smaller.
 SMALL_RUST = $(RUSTFLAGS) -C force-frame-pointers=yes
 SMALL_C = $(CFLAGS) $(foreach way,DFAST GREEDY LAZY LAZY2 BTLAZY2 BTOPT BTULTRA,-DZSTD_EXCLUDE_$(way)_BLOCK_COMPRESSOR)
 SMALL = RUSTFLAGS='$(strip $(SMALL_RUST))' CFLAGS='$(strip $(SMALL_C))'
 
-# The names of its functions are kept beside it: `orlop debug profile` needs them.
 release: static ## build all programs, optimised
 	$(SMALL) $(CARGO) rustc --locked --release -p orlop --bin orlop -- $(FOLD) -C strip=debuginfo
-	contrib/packages/symbols $(RELEASE)/orlop $(RELEASE)/orlop.debug
 
 static: ## build the static programs, optimised
 	@$(HAS_MUSL) || timeout 120 rustup target add $(MUSL) || echo "no $(MUSL) here: linked with glibc"
@@ -195,9 +193,6 @@ install-files:
 		orlop-shim containerd-shim-orlop-v1 orlop-run)
 	sed 's|@PREFIX@|$(PREFIX)|g' contrib/systemd/orlop.service > $(DESTDIR)$(UNITDIR)/orlop.service
 	install -m 0644 contrib/systemd/orlop.socket $(DESTDIR)$(UNITDIR)/orlop.socket
-	[ ! -e $(PROGRAMS)/orlop.debug ] || contrib/packages/symbols --check $(PROGRAMS)/orlop $(PROGRAMS)/orlop.debug
-	[ ! -e $(PROGRAMS)/orlop.debug ] || install -D -m 0644 $(PROGRAMS)/orlop.debug \
-		$(DESTDIR)$(PREFIX)/lib/debug/$$(contrib/packages/symbols --place $(PROGRAMS)/orlop)
 	$(PROGRAMS)/orlop man $(DESTDIR)$(PREFIX)/share/man/man1
 	install -D -m 0644 -t $(DESTDIR)$(PREFIX)/share/man/man8 contrib/man/*.8
 	install -D -m 0644 -t $(DESTDIR)$(PREFIX)/share/orlop contrib/prometheus/rules.yml contrib/grafana/orlop.json
@@ -223,8 +218,6 @@ package: ## build a deb, an rpm and a tarball in target/package
 	contrib/packages/build $(PACKAGES)/build/release $(PACKAGES)
 
 uninstall: ## remove what `make install` installed; images and pods stay
-	[ ! -e $(DESTDIR)$(PREFIX)/bin/orlop ] || \
-		rm -f $(DESTDIR)$(PREFIX)/lib/debug/$$(contrib/packages/symbols --place $(DESTDIR)$(PREFIX)/bin/orlop)
 	rm -f $(DESTDIR)$(PREFIX)/bin/orlop $(DESTDIR)$(PREFIX)/bin/orlop-keeper \
 		$(DESTDIR)$(PREFIX)/bin/orlop-lazy $(DESTDIR)$(PREFIX)/bin/orlop-shim \
 		$(DESTDIR)$(PREFIX)/bin/containerd-shim-orlop-v1 $(DESTDIR)$(PREFIX)/bin/orlop-run
