@@ -39,8 +39,8 @@ pub use mountinfo::{Mount, Mountinfo, unescape};
 pub use mounts::{MountTable, Stranger};
 pub use probe::{prepare_probe, probe};
 pub use read::{
-    KERNEL_FILE, SMALL_FILE, open_file, open_file_in_root, read_end, read_file, read_kernel_file,
-    read_kernel_text, read_start, read_tail, read_text, read_whole, read_whole_text,
+    KERNEL_FILE, SMALL_FILE, open_file, read_end, read_file, read_kernel_file, read_kernel_text,
+    read_start, read_tail, read_text, read_whole, read_whole_text,
 };
 pub use remove::{remove_tree, remove_tree_at};
 pub use room::Room;
