@@ -53,7 +53,7 @@ impl Place {
             hash.update(word);
             hash.update([0]);
         }
-        let name = orlop_hex::encode(&hash.finalize()[..NAME]);
+        let name = orlop_text::hex::encode(&hash.finalize()[..NAME]);
         Self {
             dir: Path::new(ROOT).join(name),
         }

@@ -155,7 +155,7 @@ impl Runtime {
     /// Ends and forgets a container whose keeper is dead.
     pub(crate) fn delete_directly(&self, id: &str) -> Result<()> {
         // A runtime that the keeper called may outlive it by a moment, and still make things.
-        orlop_orphans::end(&self.root, id, ORPHANS)
+        orlop_process::orphans::end(&self.root, id, ORPHANS)
             .map_err(failed("stopping the runtime processes of", Path::new(id)))?;
         let words = ["delete", "--force", id].map(OsStr::new);
         self.direct(&words).map(drop)

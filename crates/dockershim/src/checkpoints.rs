@@ -5,7 +5,6 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use orlop_disk::Outlives;
-use orlop_order::Order as _;
 
 use crate::checkpoint::{Checkpoint, is_id};
 use crate::error::{Error, Result};
@@ -134,7 +133,7 @@ fn ids(dir: &Path) -> io::Result<Vec<String>> {
             ids.push(name);
         }
     }
-    ids.order();
+    ids.sort();
     Ok(ids)
 }
 

@@ -4,7 +4,6 @@ use std::net::IpAddr;
 
 use orlop_cri::v1::PodSandboxConfig;
 use orlop_network::{Attachment, ContainerId, PortMapping, Protocol};
-use orlop_order::Order as _;
 use orlop_service::attachment::attachment;
 
 use crate::checkpoint::{Checkpoint, Port};
@@ -134,7 +133,7 @@ fn of_engine(found: &Container) -> Vec<IpAddr> {
     addresses.dedup();
     let mut seen = std::collections::HashSet::new();
     addresses.retain(|address| seen.insert(*address));
-    addresses.order_by_key(IpAddr::is_ipv6);
+    addresses.sort_by_key(IpAddr::is_ipv6);
     addresses
 }
 

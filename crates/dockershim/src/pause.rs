@@ -8,8 +8,8 @@ use std::time::{Duration, Instant};
 
 use aws_lc_rs::digest::{SHA256, digest};
 use bytes::Bytes;
-use orlop_hex::encode as hex;
 use orlop_image::ForeignImage;
+use orlop_text::hex::encode as hex;
 use serde_json::json;
 
 use crate::docker::types::{CreateBody, Image as Found};

@@ -42,7 +42,7 @@ impl Asked {
             return Err(error);
         }
         tracing::debug!(name = self.name, %error, "cannot pull a short name from one registry; trying the next");
-        self.reasons.push(orlop_causes::with_causes(&error));
+        self.reasons.push(orlop_text::with_causes(&error));
         self.last = Some(error);
         Ok(())
     }

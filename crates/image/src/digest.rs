@@ -73,14 +73,14 @@ impl Digest {
             Value::Sha256(bytes) => bytes,
             Value::Sha512(bytes) => bytes,
         };
-        orlop_hex::encode(bytes)
+        orlop_text::hex::encode(bytes)
     }
 
     /// Parses the hex digits alone, which registries only ever write in lower case.
     pub fn from_hex(hex: &str) -> Result<Self, InvalidDigest> {
         let value = match hex.len() {
-            64 => orlop_hex::decode(hex).map(Value::Sha256),
-            128 => orlop_hex::decode(hex).map(Value::Sha512),
+            64 => orlop_text::hex::decode(hex).map(Value::Sha256),
+            128 => orlop_text::hex::decode(hex).map(Value::Sha512),
             _ => None,
         };
         value.map(Self).ok_or_else(|| InvalidDigest(shorten(hex)))

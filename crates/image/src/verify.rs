@@ -61,9 +61,9 @@ pub(crate) fn check(store: &Store, layer: &LayerRecord) -> Verdict {
     let root = match store.mounted(&layer.key, &layer.form) {
         Ok(root) => root,
         Err(error @ Error::Unlabelled { .. }) => {
-            return Verdict::Unlabelled(orlop_causes::with_causes(&error));
+            return Verdict::Unlabelled(orlop_text::with_causes(&error));
         }
-        Err(error) => return Verdict::Broken(orlop_causes::with_causes(&error)),
+        Err(error) => return Verdict::Broken(orlop_text::with_causes(&error)),
     };
     if !root.is_dir() {
         return Verdict::Broken("its directory is missing".to_owned());
@@ -82,7 +82,7 @@ pub(crate) fn check(store: &Store, layer: &LayerRecord) -> Verdict {
     match archive_digest(store, layer) {
         Ok(digest) if digest == layer.diff_id => Verdict::Sound,
         Ok(digest) => Verdict::Broken(format!("its files have the digest {digest}")),
-        Err(error) => Verdict::Broken(orlop_causes::with_causes(&error)),
+        Err(error) => Verdict::Broken(orlop_text::with_causes(&error)),
     }
 }
 

@@ -102,7 +102,7 @@ pub(crate) fn measure(file: &File) -> io::Result<Option<String>> {
         };
     }
     let length = usize::from(measured.size).min(MAX_DIGEST);
-    Ok(Some(orlop_hex::encode(&measured.digest[..length])))
+    Ok(Some(orlop_text::hex::encode(&measured.digest[..length])))
 }
 
 #[cfg(test)]

@@ -64,7 +64,7 @@ pub fn fnv64a(bytes: &[u8]) -> u64 {
 
 /// SHA-256 in hexadecimal digits.
 pub fn sha256(bytes: &[u8]) -> String {
-    orlop_hex::encode(digest(&SHA256, bytes).as_ref())
+    orlop_text::hex::encode(digest(&SHA256, bytes).as_ref())
 }
 
 #[cfg(test)]

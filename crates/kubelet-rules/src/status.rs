@@ -4,7 +4,6 @@ use std::cmp::Reverse;
 use std::net::IpAddr;
 
 use orlop_cri::v1;
-use orlop_order::Order as _;
 
 use crate::Timestamp;
 use crate::hash::ContainerHash;
@@ -19,7 +18,7 @@ pub struct PodStatus {
 impl PodStatus {
     /// Puts both lists into the order the decisions rely on: the newest first.
     pub fn new(mut sandboxes: Vec<SandboxStatus>, mut containers: Vec<ContainerStatus>) -> Self {
-        sandboxes.order_by(|a, b| {
+        sandboxes.sort_by(|a, b| {
             (Reverse(a.attempt), Reverse(a.created_at), &a.id).cmp(&(
                 Reverse(b.attempt),
                 Reverse(b.created_at),
@@ -27,7 +26,7 @@ impl PodStatus {
             ))
         });
         containers
-            .order_by(|a, b| (Reverse(a.created_at), &a.id).cmp(&(Reverse(b.created_at), &b.id)));
+            .sort_by(|a, b| (Reverse(a.created_at), &a.id).cmp(&(Reverse(b.created_at), &b.id)));
         Self {
             sandboxes,
             containers,

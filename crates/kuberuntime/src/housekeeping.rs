@@ -16,7 +16,6 @@ use orlop_kubelet_rules::labels::{self, stop_record};
 use orlop_kubelet_rules::pod::Container;
 use orlop_kubelet_rules::status::ContainerState;
 use orlop_kubelet_rules::termination::MINIMUM_GRACE;
-use orlop_order::Order as _;
 
 use crate::clock::now;
 use crate::image_manager::ImageCollector;
@@ -79,7 +78,7 @@ pub(crate) async fn ask_runtime(ctx: &Context) {
             }
         })
         .collect();
-    handlers.order();
+    handlers.sort();
     ctx.note_runtime(RuntimeState {
         runtime_error: condition("RuntimeReady"),
         network_error: condition("NetworkReady"),

@@ -31,7 +31,7 @@ impl Digest {
 
     /// The SHA-256 of bytes.
     pub(crate) fn of(bytes: &[u8]) -> Self {
-        let digits = orlop_hex::encode(digest(&SHA256, bytes).as_ref());
+        let digits = orlop_text::hex::encode(digest(&SHA256, bytes).as_ref());
         Self {
             text: format!("sha256:{digits}"),
             colon: "sha256".len(),

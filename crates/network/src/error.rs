@@ -125,7 +125,7 @@ impl Error {
 
     /// The message with those of its causes, for a single line.
     pub fn with_causes(&self) -> String {
-        orlop_causes::with_causes(self)
+        orlop_text::with_causes(self)
     }
 }
 

@@ -5,7 +5,6 @@ use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 
 use orlop_disk::Outlives;
-use orlop_order::Order as _;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
@@ -141,7 +140,7 @@ impl Journal {
             io::Result::Ok(ids)
         };
         let mut ids = list().map_err(|source| failed("list", &self.dir, source))?;
-        ids.order();
+        ids.sort();
         Ok(ids)
     }
 

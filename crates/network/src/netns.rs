@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use std::sync::mpsc::{Sender, channel};
 
 use orlop_pool::started;
-use orlop_processor::Here;
+use orlop_process::processor::Here;
 use rustix::mount::{MountPropagationFlags, UnmountFlags, mount_bind, mount_change, unmount};
 use rustix::process::getpid;
 use rustix::thread::{

@@ -325,7 +325,7 @@ impl Inner {
             let network = default.conf().map_err(|error| {
                 Error::Invalid(format!(
                     "the default network: {}",
-                    orlop_causes::with_causes(&error)
+                    orlop_text::with_causes(&error)
                 ))
             })?;
             return Ok(vec![network]);
@@ -410,7 +410,7 @@ impl Inner {
         };
         for network in &networks {
             if let Err(error) = Chain::new(network, &config).and_then(|chain| chain.status()) {
-                let message = orlop_causes::with_causes(&*error);
+                let message = orlop_text::with_causes(&*error);
                 return Status::NotReady {
                     reason: "NetworkPluginNotReady",
                     message,

@@ -74,7 +74,7 @@ pub(crate) fn render(template: &str, cidrs: &[Cidr]) -> Result<String, Error> {
     NetworkConf::from_bytes(rendered.as_bytes(), None).map_err(|error| {
         invalid(format!(
             "the rendered template cannot be used: {}",
-            orlop_causes::with_causes(&error)
+            orlop_text::with_causes(&error)
         ))
     })?;
     Ok(rendered)

@@ -2,7 +2,6 @@
 
 use std::net::IpAddr;
 
-use orlop_order::Order as _;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
@@ -100,8 +99,8 @@ impl PodNetwork {
         }
         match preference {
             IpPreference::Cni => {}
-            IpPreference::Ipv4 => gathered.ips.order_by_key(|ip| !ip.is_ipv4()),
-            IpPreference::Ipv6 => gathered.ips.order_by_key(IpAddr::is_ipv4),
+            IpPreference::Ipv4 => gathered.ips.sort_by_key(|ip| !ip.is_ipv4()),
+            IpPreference::Ipv6 => gathered.ips.sort_by_key(IpAddr::is_ipv4),
         }
         gathered
     }

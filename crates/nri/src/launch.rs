@@ -7,7 +7,6 @@ use std::process::Stdio;
 use std::time::Duration;
 
 use futures_util::future::join_all;
-use orlop_order::Order as _;
 use tokio::io::{AsyncBufReadExt as _, AsyncRead, AsyncReadExt as _, BufReader};
 use tokio::net::UnixStream;
 use tokio::process::{Child, Command};
@@ -171,7 +170,7 @@ fn discover(config: &Config) -> Vec<Found> {
             }
         }
     }
-    found.order_by(|one, other| one.path.cmp(&other.path));
+    found.sort_by(|one, other| one.path.cmp(&other.path));
     found
 }
 

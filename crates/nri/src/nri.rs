@@ -10,7 +10,6 @@ use std::time::Duration;
 
 use futures_util::future::join_all;
 use orlop_door::SocketFile;
-use orlop_order::Order as _;
 use parking_lot::{Mutex, MutexGuard, RwLock};
 use prost::Message;
 use tokio::sync::OwnedRwLockReadGuard;
@@ -515,7 +514,7 @@ impl Nri {
         }
         plugins.push(Arc::clone(plugin));
         // Of several with one index, the older ones first.
-        plugins.order_by(|one, other| one.identity.index.cmp(&other.identity.index));
+        plugins.sort_by(|one, other| one.identity.index.cmp(&other.identity.index));
         self.count(&plugins);
         Ok(())
     }

@@ -2,7 +2,6 @@
 
 use std::path::{Path, PathBuf};
 
-use orlop_order::Order as _;
 use orlop_yaml::{Content, Document, Entry, Node};
 
 use crate::error::{Error, Result};
@@ -123,9 +122,9 @@ impl Partitions {
             }
         }
         // By their names, as their ways are given out.
-        self.partitions.order_by(|a, b| a.name.cmp(&b.name));
+        self.partitions.sort_by(|a, b| a.name.cmp(&b.name));
         let mut classes: Vec<&Class> = self.classes().collect();
-        classes.order_by(|a, b| (&a.name, a.line).cmp(&(&b.name, b.line)));
+        classes.sort_by(|a, b| (&a.name, a.line).cmp(&(&b.name, b.line)));
         for pair in classes.windows(2) {
             if let [first, second] = pair
                 && first.name == second.name

@@ -2,8 +2,6 @@
 
 use std::collections::BTreeMap;
 
-use orlop_order::Order as _;
-
 use crate::error::{Error, Result};
 use crate::file::{Class, Given, Partition, Partitions};
 use crate::machine::{Bandwidth, Cache, Machine, UNBOUNDED, Unit};
@@ -97,7 +95,7 @@ fn enough_groups(wanted: &Partitions, machine: &Machine) -> Result<()> {
     // The root has one as well.
     let left = most.saturating_sub(others + 1);
     let mut classes: Vec<&Class> = wanted.classes().filter(|own| !own.is_root()).collect();
-    classes.order_by_key(|class| class.line);
+    classes.sort_by_key(|class| class.line);
     match classes.get(left) {
         None => Ok(()),
         Some(class) => {
@@ -307,7 +305,7 @@ fn by_hundredths(
     let all = total * u64::from(width(cache.full)) / 100;
     let least = u64::from(cache.least);
     let mut order: Vec<usize> = (0..asked.len()).collect();
-    order.order_by_key(|at| percents[*at]);
+    order.sort_by_key(|at| percents[*at]);
     let mut counts = vec![0; asked.len()];
     let mut left = all;
     for (nth, at) in order.iter().enumerate() {

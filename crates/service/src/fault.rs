@@ -3,8 +3,8 @@
 use std::error::Error as StdError;
 use std::io;
 
-pub use orlop_causes::with_causes as chain;
 use orlop_pool::NoThread;
+pub use orlop_text::with_causes as chain;
 use tonic::{Code, Status};
 
 /// What a backend's call can fail with.

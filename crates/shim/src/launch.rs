@@ -65,7 +65,7 @@ fn start_with(settings: &Settings, pod: &PodDir, input: &[u8]) -> Result<Endpoin
 
 /// Ends runtimes below a directory that were called for `id`, and that nobody waits for any more.
 pub(crate) fn end_orphans(below: &Path, id: &str) -> Result<()> {
-    let ended = orlop_orphans::end(below, id, ORPHAN_LIMIT);
+    let ended = orlop_process::orphans::end(below, id, ORPHAN_LIMIT);
     ended.map_err(|source| Error::Io {
         doing: format!("stopping the runtime processes of {id}"),
         source,

@@ -45,7 +45,7 @@ impl Entry {
             log.id() == self.log[..] || named.is_some_and(|id| id == self.log[..])
         };
         let log = logs.iter().find(is_meant);
-        let log = log.ok_or_else(|| Refusal::OtherLog(orlop_hex::encode(&self.log)))?;
+        let log = log.ok_or_else(|| Refusal::OtherLog(orlop_text::hex::encode(&self.log)))?;
         if self.promise.is_none() && self.proof.is_none() {
             return Err(Refusal::NotLogged(
                 "its log entry has neither a timestamp of the log nor a proof".to_owned(),
@@ -71,7 +71,7 @@ impl Entry {
     /// What a log signs when it takes an entry: JSON in the canonical form of RFC 8785.
     fn promised(&self) -> String {
         let body = BASE64_STANDARD.encode(&self.body);
-        let log = orlop_hex::encode(&self.log);
+        let log = orlop_text::hex::encode(&self.log);
         let (moment, number) = (self.moment, self.number);
         format!(
             r#"{{"body":"{body}","integratedTime":{moment},"logID":"{log}","logIndex":{number}}}"#

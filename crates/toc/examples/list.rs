@@ -105,7 +105,7 @@ fn list(layer: &File, index: &Index<Vec<u8>>) -> Anything<()> {
         for xattr in index.xattrs(&node)? {
             let xattr = xattr?;
             let name = String::from_utf8_lossy(xattr.name);
-            write!(xattrs, " {name}={}", orlop_hex::encode(xattr.value))?;
+            write!(xattrs, " {name}={}", orlop_text::hex::encode(xattr.value))?;
         }
         writeln!(
             out,
@@ -154,5 +154,5 @@ fn content(
             }
         }
     }
-    Ok(orlop_hex::encode(hasher.finish().as_ref()))
+    Ok(orlop_text::hex::encode(hasher.finish().as_ref()))
 }

@@ -25,13 +25,13 @@ impl Digest {
 
     /// The digest that a text names.
     pub fn parse(text: &str) -> Option<Self> {
-        orlop_hex::decode(text.strip_prefix("sha256:")?).map(Self)
+        orlop_text::hex::decode(text.strip_prefix("sha256:")?).map(Self)
     }
 }
 
 impl fmt::Display for Digest {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "sha256:{}", orlop_hex::encode(&self.0))
+        write!(f, "sha256:{}", orlop_text::hex::encode(&self.0))
     }
 }
 

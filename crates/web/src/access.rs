@@ -28,7 +28,7 @@ pub enum Token {
 impl Token {
     /// One that nobody can guess.
     pub fn random() -> Self {
-        Self::Given(orlop_hex::encode(&rand::random::<[u8; 32]>()))
+        Self::Given(orlop_text::hex::encode(&rand::random::<[u8; 32]>()))
     }
 
     /// The token of this moment. None where the file cannot be read or is empty: then nobody is let in.
@@ -174,7 +174,7 @@ impl Access {
         let mut digest = Context::new(&SHA256);
         digest.update(&self.key);
         digest.update(token);
-        orlop_hex::encode(digest.finish().as_ref())
+        orlop_text::hex::encode(digest.finish().as_ref())
     }
 
     /// An address cannot be made to lead elsewhere, as a name can.

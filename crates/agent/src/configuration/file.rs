@@ -3,7 +3,6 @@
 use std::path::{Path, PathBuf};
 
 use orlop_kuberuntime::text_file::read_text;
-use orlop_order::Order as _;
 use orlop_yaml::{Content, Document, documents};
 use serde::Deserialize;
 use thiserror::Error;
@@ -119,7 +118,7 @@ fn parse(
         .collect();
     let mistakes = checked.wrong.into_iter();
     problems.extend(mistakes.map(|it| remark(it.at.line, format!("{}: {}", it.path, it.text))));
-    problems.order_by_key(|it| it.line);
+    problems.sort_by_key(|it| it.line);
     if !problems.is_empty() {
         return Err(ConfigurationError::Wrong(problems));
     }

@@ -6,8 +6,8 @@ use std::net::{IpAddr, Ipv4Addr};
 use std::sync::LazyLock;
 use std::time::Duration;
 
-use orlop_flag::{Flag, flag};
 use orlop_kubelet_rules::pod::Quantity;
+use orlop_text::flag::{Flag, flag};
 
 use super::setting::{Setting, kubelet_config, own_thresholds, thresholds};
 use crate::document::Schema;

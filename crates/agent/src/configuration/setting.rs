@@ -8,8 +8,8 @@ use std::net::IpAddr;
 use std::str::FromStr;
 use std::time::Duration;
 
-use orlop_flag::{Flag, FlagForm};
 use orlop_kubelet_rules::pod::Quantity;
+use orlop_text::flag::{Flag, FlagForm};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use crate::document::{Schema, Type};
@@ -398,9 +398,9 @@ macro_rules! kubelet_config {
                 )* }
             }
 
-            fn flags(into: &mut Vec<orlop_flag::Flag>) {
+            fn flags(into: &mut Vec<orlop_text::flag::Flag>) {
                 $(
-                    $(into.push(orlop_flag::Flag {
+                    $(into.push(orlop_text::flag::Flag {
                         form: <$kind as Setting>::FORM,
                         check: |text| {
                             if <$kind as Setting>::IS_WORD {

@@ -5,7 +5,6 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use orlop_kubelet_rules::Timestamp;
-use orlop_order::Order as _;
 
 use super::thresholds::{Crossed, Observation, Signal, Thresholds};
 
@@ -93,7 +92,7 @@ impl Pressure {
             now.since(condition.last_seen) < transition || condition.last_seen == now
         });
         // Memory first: nothing else kills a node as fast. Hard thresholds before soft ones.
-        due.order_by_key(|it| (it.signal, it.after.is_some()));
+        due.sort_by_key(|it| (it.signal, it.after.is_some()));
         due.first().map(|it| Verdict {
             signal: it.signal,
             graceful: it.after.is_some(),

@@ -2,8 +2,6 @@
 
 use std::cmp::Reverse;
 
-use orlop_order::Order as _;
-
 /// A pod that might have to go.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Candidate {
@@ -23,7 +21,7 @@ const CRITICAL: i32 = 2_000_000_000;
 /// not; then the less important; then who uses most beyond the promise. Critical pods never go.
 pub(crate) fn rank(mut candidates: Vec<Candidate>) -> Vec<Candidate> {
     candidates.retain(|it| it.priority < CRITICAL);
-    candidates.order_by_key(|it| {
+    candidates.sort_by_key(|it| {
         let within = it.usage <= it.request;
         let beyond = i128::from(it.usage) - i128::from(it.request);
         (within, it.priority, Reverse(beyond), it.uid.clone())

@@ -86,7 +86,7 @@ fn sum(manifest: &Value, identity: Identity<'_>) -> String {
         }
     }
     let sum = hasher.finish();
-    orlop_hex::encode(&sum.as_ref()[..16])
+    orlop_text::hex::encode(&sum.as_ref()[..16])
 }
 
 #[cfg(test)]

@@ -91,7 +91,7 @@ impl LastGood {
 
     fn path(&self, origin: &str) -> PathBuf {
         let sum = digest(&SHA256, origin.as_bytes());
-        let name = orlop_hex::encode(&sum.as_ref()[..16]);
+        let name = orlop_text::hex::encode(&sum.as_ref()[..16]);
         self.directory.join(name + ".json")
     }
 }

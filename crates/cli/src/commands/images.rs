@@ -7,7 +7,6 @@ use std::str::FromStr;
 use orlop_cri::client::ImageClient;
 use orlop_cri::images::ImageHere;
 use orlop_cri::v1::{Image, ImageFilter, ImageSpec, ListImagesResponse};
-use orlop_order::Order as _;
 use regex_lite::Regex;
 
 use crate::connect::{Dialect, Session};
@@ -222,7 +221,7 @@ impl ImageFlags {
         let mut images = client
             .list_images(Some(ImageFilter { image: Some(spec) }))
             .await?;
-        images.order_by(|a, b| key(a, b).cmp(key(b, a)));
+        images.sort_by(|a, b| key(a, b).cmp(key(b, a)));
         for condition in &self.filter {
             condition.apply(&mut images);
         }

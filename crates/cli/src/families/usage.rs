@@ -5,7 +5,6 @@ use std::io::{IsTerminal, Write};
 use std::time::Duration;
 
 use orlop_cri::v1::{CpuUsage, UInt64Value};
-use orlop_order::Order as _;
 
 use crate::connect::{Dialect, Session};
 use crate::output::{self, Format, FormatFlags, Table, stdout};
@@ -59,7 +58,7 @@ pub(crate) async fn show<S: Statistics>(
 ) -> anyhow::Result<()> {
     let sorted = async || -> anyhow::Result<Vec<S>> {
         let mut all = read().await?;
-        all.order_by(|a, b| a.id().cmp(b.id()));
+        all.sort_by(|a, b| a.id().cmp(b.id()));
         Ok(all)
     };
     let mut out = stdout();

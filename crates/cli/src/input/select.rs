@@ -8,7 +8,6 @@ use orlop_cri::v1::{
     Container, ContainerFilter, ContainerState, ContainerStateValue, ImageSpec, PodSandbox,
     PodSandboxFilter, PodSandboxState, PodSandboxStateValue,
 };
-use orlop_order::Order as _;
 use regex_lite::Regex;
 
 use crate::input::{Pair, map};
@@ -275,7 +274,7 @@ impl ContainerFlags {
         if let Some(image) = &self.image {
             found = of_image(found, images, image).await?;
         }
-        found.order_by_key(|container| std::cmp::Reverse(container.created_at));
+        found.sort_by_key(|container| std::cmp::Reverse(container.created_at));
         found.truncate(limit(self.latest, self.last));
         Ok(found)
     }
@@ -332,7 +331,7 @@ impl PodFlags {
                 fits(name.as_ref(), &metadata.name) && fits(namespace.as_ref(), &metadata.namespace)
             })
         });
-        found.order_by_key(|pod| std::cmp::Reverse(pod.created_at));
+        found.sort_by_key(|pod| std::cmp::Reverse(pod.created_at));
         found.truncate(limit(self.latest, self.last));
         Ok(found)
     }

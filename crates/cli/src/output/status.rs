@@ -3,7 +3,6 @@
 use std::collections::HashMap;
 use std::io::{self, Write};
 
-use orlop_order::Order as _;
 use serde_json::{Map, Value};
 
 use super::document;
@@ -78,7 +77,7 @@ pub(crate) fn labels(
     }
     writeln!(out, "{heading}:")?;
     let mut sorted: Vec<_> = labels.iter().collect();
-    sorted.order();
+    sorted.sort();
     for (key, value) in sorted {
         writeln!(out, "\t{key} -> {value}")?;
     }

@@ -8,7 +8,6 @@ use std::time::{Duration, Instant};
 
 use orlop_cri::images::images_client::ImagesClient;
 use orlop_cri::images::{LayerProgress, PullProgress, PullStage, WatchPullsRequest};
-use orlop_order::Order as _;
 use rustix::termios::tcgetwinsize;
 use tokio::task::JoinHandle;
 use tokio::time::timeout;
@@ -154,7 +153,7 @@ impl Painter {
             };
             let done = lines.iter().filter(|(layer, _)| is_done(layer)).count();
             summary = Some(format!("{done} of {} layers complete", lines.len()));
-            lines.order_by_key(|(layer, _)| match layer.stage() {
+            lines.sort_by_key(|(layer, _)| match layer.stage() {
                 PullStage::Downloading | PullStage::Unpacking => 0,
                 PullStage::Waiting | PullStage::Resolving => 1,
                 _ => 2,

@@ -9,7 +9,6 @@ use std::path::{Component, Path, PathBuf};
 
 use orlop_disk::{Draft, Outlives};
 use orlop_image::{Limits, plain};
-use orlop_order::Order as _;
 use tar::{Archive, Builder, EntryType, Header};
 use tokio_util::sync::CancellationToken;
 
@@ -42,7 +41,7 @@ fn write_to(dir: &Path, file: &File, stop: &CancellationToken) -> io::Result<()>
     let mut names: Vec<OsString> = std::fs::read_dir(&images)?
         .map(|entry| Ok(entry?.file_name()))
         .collect::<io::Result<_>>()?;
-    names.order();
+    names.sort();
     directory(&mut builder, IMAGES)?;
     for name in names {
         append(

@@ -6,7 +6,6 @@ use std::sync::Arc;
 
 use orlop_launch::Restore;
 use orlop_oci as oci;
-use orlop_order::Order as _;
 
 use super::options::Options;
 use super::source::Facts;
@@ -120,7 +119,7 @@ fn same_process(made: &oci::Process, was: &oci::Process) -> Result<()> {
     }
     let sorted = |env: &[String]| {
         let mut env: Vec<String> = env.to_vec();
-        env.order();
+        env.sort();
         env
     };
     let (made, was) = (sorted(&made.env), sorted(&was.env));

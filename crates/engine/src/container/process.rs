@@ -381,7 +381,7 @@ async fn end_orphans(cgroups: &Cgroups, container: &Arc<Container>, handler: &Ha
     }
     let (root, of) = (handler.runtime.root.clone(), id.clone());
     let ended = waiting(&ENDING, &id, move || {
-        let ended = orlop_orphans::end(&root, &of, ORPHAN_LIMIT);
+        let ended = orlop_process::orphans::end(&root, &of, ORPHAN_LIMIT);
         ended.map_err(|error| Error::Internal(error.to_string()).into())
     });
     if let Err(error) = ended.await {

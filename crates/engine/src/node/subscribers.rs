@@ -1,7 +1,6 @@
 //! Subscribers of events hear what happens to pods and containers.
 
 use orlop_cri::v1::{ContainerEventResponse, ContainerEventType};
-use orlop_order::Order as _;
 
 use crate::clock;
 use crate::node::Node;
@@ -55,7 +54,7 @@ impl Node {
             let known = times.into_iter().filter(|(at, _)| *at > 0);
             earlier.extend(known.map(|(at, what)| (at, what, container.clone())));
         }
-        earlier.order_by_key(|(at, what, _)| (*at, *what as i32));
+        earlier.sort_by_key(|(at, what, _)| (*at, *what as i32));
         for (at, what, container) in earlier {
             let pod = &container.pod;
             let event = event(pod, Some(&container), what, at);

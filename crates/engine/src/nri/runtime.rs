@@ -5,7 +5,6 @@ use std::sync::{Arc, Weak};
 use futures_util::stream::{self, StreamExt as _};
 use orlop_nri::v1alpha1::{Container, ContainerEviction, ContainerUpdate, PodSandbox};
 use orlop_nri::{BoxFuture, Runtime};
-use orlop_order::Order as _;
 
 use super::{hooks, view};
 use crate::node::Node;
@@ -27,10 +26,10 @@ impl Runtime for PluginRuntime {
             };
             let mut pods = node.pods.all();
             pods.retain(|one| matches!(one.phase(), pod::Phase::Ready | pod::Phase::NotReady));
-            pods.order_by_key(|one| one.created_at);
+            pods.sort_by_key(|one| one.created_at);
             let mut containers = node.containers.all();
             containers.retain(|one| matches!(one.phase(), Phase::Created | Phase::Running));
-            containers.order_by_key(|one| one.created_at);
+            containers.sort_by_key(|one| one.created_at);
             let pods = pods
                 .iter()
                 .map(|one| view::pod(&node.cgroups, &node.paths, one))

@@ -3,7 +3,6 @@
 use std::sync::Arc;
 
 use orlop_cri::v1::{ContainerFilter, ContainerStatus};
-use orlop_order::Order as _;
 
 use crate::clock;
 use crate::error::{Error, Result};
@@ -20,7 +19,7 @@ impl Containers {
     pub fn chosen(&self, filter: Option<&ContainerFilter>) -> Vec<Arc<Container>> {
         let mut containers = self.all();
         containers.retain(|one| one.visible() && container_matches(one, filter));
-        containers.order_by_key(|container| std::cmp::Reverse(container.created_at));
+        containers.sort_by_key(|container| std::cmp::Reverse(container.created_at));
         containers
     }
 
@@ -34,7 +33,7 @@ impl Containers {
     pub fn statuses_of(&self, pod: &Pod) -> Vec<ContainerStatus> {
         let mut containers = self.of(pod);
         containers.retain(|container| container.visible());
-        containers.order_by_key(|container| std::cmp::Reverse(container.created_at));
+        containers.sort_by_key(|container| std::cmp::Reverse(container.created_at));
         let statuses = containers.iter().map(|one| container_status(one));
         statuses.collect()
     }

@@ -12,7 +12,7 @@ macro_rules! id_type {
         impl $name {
             /// A new random identifier.
             pub fn random() -> Self {
-                Self(orlop_hex::encode(&rand::random::<[u8; 32]>()).into())
+                Self(orlop_text::hex::encode(&rand::random::<[u8; 32]>()).into())
             }
 
             /// Takes over an identifier read from disk; `None` if it isn't one of ours.

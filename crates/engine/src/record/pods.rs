@@ -3,7 +3,6 @@
 use std::sync::Arc;
 
 use orlop_cri::v1::{PodSandboxFilter, PodSandboxMetadata};
-use orlop_order::Order as _;
 
 use crate::clock;
 use crate::error::{Error, Result};
@@ -19,7 +18,7 @@ impl Pods {
     pub fn chosen(&self, filter: Option<&PodSandboxFilter>) -> Vec<Arc<Pod>> {
         let mut pods = self.all();
         pods.retain(|pod| pod.visible() && pod_matches(pod, filter));
-        pods.order_by_key(|pod| std::cmp::Reverse(pod.created_at));
+        pods.sort_by_key(|pod| std::cmp::Reverse(pod.created_at));
         pods
     }
 

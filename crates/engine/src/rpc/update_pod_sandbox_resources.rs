@@ -66,7 +66,10 @@ async fn tell_controller(
     if !node.runtimes.of(pod)?.settings.has_controller() {
         return Ok(());
     }
-    let question = format!("?update\n{}\n", orlop_hex::encode(&request.encode_to_vec()));
+    let question = format!(
+        "?update\n{}\n",
+        orlop_text::hex::encode(&request.encode_to_vec())
+    );
     let (node, pod) = (Arc::clone(node), Arc::clone(pod));
     blocking(move || {
         // A sandbox that nobody watches over is down, and told so elsewhere.

@@ -9,7 +9,6 @@ use std::collections::HashMap;
 
 use orlop_cri::v1;
 use orlop_oci::Spec;
-use orlop_order::Order as _;
 
 use super::Error;
 use super::input::Policy;
@@ -75,7 +74,7 @@ fn requested<'a>(
         .iter()
         .filter(|(name, _)| name.starts_with(ANNOTATION))
         .collect();
-    annotated.order();
+    annotated.sort();
     for (_, value) in annotated {
         for name in value.split(',') {
             add(name);

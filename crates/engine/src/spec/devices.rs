@@ -7,7 +7,6 @@ use std::path::{Path, PathBuf};
 
 use orlop_cri::v1;
 use orlop_oci::{Device, DeviceKind, DeviceRule};
-use orlop_order::Order as _;
 use rustix::fs::{major, minor};
 
 use super::Error;
@@ -190,7 +189,7 @@ fn walk(host: &Path, container: &str, depth: usize, found: &mut Vec<Device>) -> 
         return Ok(());
     }
     let mut names: Vec<_> = fs::read_dir(host)?.collect::<Result<_, _>>()?;
-    names.order_by_key(fs::DirEntry::file_name);
+    names.sort_by_key(fs::DirEntry::file_name);
     for entry in names {
         let name = entry.file_name();
         let Some(name) = name.to_str() else { continue };

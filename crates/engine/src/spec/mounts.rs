@@ -8,7 +8,6 @@ use base64::Engine as _;
 use base64::prelude::BASE64_URL_SAFE;
 use orlop_cri::v1;
 use orlop_oci::{Features, IdMapping, Mount};
-use orlop_order::Order as _;
 
 use super::clean_path::clean;
 use super::default_mounts::{self, Situation};
@@ -146,7 +145,7 @@ pub(super) fn plan(
         }
     }
     // What lies deeper comes later, or it would be hidden by what lies above it.
-    binds.order_by_key(|bind| bind.destination.matches('/').count());
+    binds.sort_by_key(|bind| bind.destination.matches('/').count());
 
     let mut mounts = Mounts::default();
     let replaced = |path: &str| binds.iter().any(|bind| bind.destination == path);

@@ -7,26 +7,22 @@ use crate::files::read;
 
 /// Each crate and the crates of the house that it may depend on.
 const MAY_USE: &[(&str, &[&str])] = &[
-    ("processor", &[]),
     // The ground floor, which all but the keeper may build on.
     ("disk", &[]),
     ("door", &["pool"]),
     ("erofs", &[]),
     ("duration", &[]),
-    ("flag", &[]),
-    ("causes", &[]),
-    ("hex", &[]),
-    ("order", &[]),
+    ("process", &[]),
     ("quantity", &[]),
+    ("text", &[]),
     ("template", &[]),
     ("pool", &[]),
     ("credentials", &["disk", "pool"]),
-    ("orphans", &["disk"]),
     // What knows no CRI message and not each other.
     (
         "image",
         &[
-            "causes",
+            "text",
             "decrypt",
             "disk",
             "duration",
@@ -36,59 +32,42 @@ const MAY_USE: &[(&str, &[&str])] = &[
             "toc",
             "openpgp",
             "yaml",
-            "hex",
             "pool",
             "credentials",
-            "order",
         ],
     ),
     ("openpgp", &[]),
     ("decrypt", &["der"]),
     ("der", &[]),
-    ("toc", &["hex"]),
-    ("sigstore", &["der", "hex"]),
+    ("toc", &["text"]),
+    ("sigstore", &["der", "text"]),
     (
         "network",
-        &[
-            "causes",
-            "disk",
-            "hex",
-            "processor",
-            "quantity",
-            "pool",
-            "template",
-            "order",
-        ],
+        &["text", "disk", "process", "quantity", "pool", "template"],
     ),
     ("cgroup", &["disk"]),
-    ("stream", &["causes", "door"]),
+    ("stream", &["text", "door"]),
     ("yaml", &[]),
-    ("nri", &["yaml", "disk", "door", "pool", "order", "ttrpc"]),
-    ("rdt", &["yaml", "disk", "order"]),
+    ("nri", &["yaml", "disk", "door", "pool", "ttrpc"]),
+    ("rdt", &["yaml", "disk"]),
     ("oci", &[]),
     (
         "launch",
         &[
-            "wire",
-            "cgroup",
-            "disk",
-            "duration",
-            "oci",
-            "pool",
-            "processor",
+            "wire", "cgroup", "disk", "duration", "oci", "pool", "process",
         ],
     ),
     // An OCI runtime, which knows nobody here: what it is told is on its command line.
     ("seccomp", &["oci"]),
     (
         "run",
-        &["oci", "seccomp", "cgroup", "disk", "duration", "processor"],
+        &["oci", "seccomp", "cgroup", "disk", "duration", "process"],
     ),
     // Of the containerds that have us make their sandboxes.
     ("sandbox-api", &["disk", "pool", "ttrpc", "containerd-api"]),
     // The keeper shares the words that it exchanges with the daemon, and a page of how to make a process.
     ("wire", &[]),
-    ("keeper", &["wire", "processor"]),
+    ("keeper", &["wire", "process"]),
     // So does the server of layers of which parts are not here.
     ("lazy", &["wire", "disk"]),
     // What stands for runc on a keeper's command lines knows nobody here.
@@ -96,7 +75,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
     ("containerd-api", &[]),
     (
         "shim",
-        &["disk", "orphans", "ttrpc", "containerd-api", "cri"],
+        &["disk", "process", "ttrpc", "containerd-api", "cri"],
     ),
     // What stands for a runtime of containerd's: another daemon of the keeper's.
     (
@@ -108,8 +87,8 @@ const MAY_USE: &[(&str, &[&str])] = &[
             "cri",
             "cgroup",
             "disk",
-            "hex",
-            "orphans",
+            "text",
+            "process",
             "quantity",
         ],
     ),
@@ -118,15 +97,13 @@ const MAY_USE: &[(&str, &[&str])] = &[
     // What its backends share.
     (
         "service",
-        &[
-            "causes", "cri", "cgroup", "network", "stream", "disk", "hex", "pool", "order",
-        ],
+        &["text", "cri", "cgroup", "network", "stream", "disk", "pool"],
     ),
     (
         "engine",
         &[
             "image", "network", "cgroup", "launch", "oci", "nri", "stream", "service", "cri",
-            "yaml", "disk", "duration", "hex", "orphans", "quantity", "pool", "rdt", "order",
+            "yaml", "disk", "duration", "text", "process", "quantity", "pool", "rdt",
         ],
     ),
     (
@@ -147,7 +124,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
         ],
     ),
     // The kubelet's side: what it decides, and who carries that out.
-    ("kubelet-rules", &["cri", "hex", "quantity", "order"]),
+    ("kubelet-rules", &["cri", "text", "quantity"]),
     (
         "kuberuntime",
         &[
@@ -161,7 +138,6 @@ const MAY_USE: &[(&str, &[&str])] = &[
             "duration",
             "pool",
             "credentials",
-            "order",
         ],
     ),
     // Who says which pods there are.
@@ -176,22 +152,20 @@ const MAY_USE: &[(&str, &[&str])] = &[
             "disk",
             "door",
             "duration",
-            "flag",
-            "hex",
+            "text",
             "pool",
-            "order",
         ],
     ),
     // Clients of any runtime, who see no more of ours than of others.
     (
         "cli",
         &[
-            "web", "cri", "stream", "yaml", "disk", "door", "duration", "template", "order",
+            "web", "cri", "stream", "yaml", "disk", "door", "duration", "template",
         ],
     ),
-    ("web", &["cri", "disk", "door", "hex", "pool", "order"]),
+    ("web", &["cri", "disk", "door", "text", "pool"]),
     // What others left, read from their files.
-    ("migrate", &["disk", "hex", "yaml", "order"]),
+    ("migrate", &["disk", "text", "yaml"]),
     // The binary ties backends together.
     (
         "orlop",
@@ -210,10 +184,8 @@ const MAY_USE: &[(&str, &[&str])] = &[
             "disk",
             "door",
             "duration",
-            "flag",
-            "hex",
+            "text",
             "pool",
-            "order",
         ],
     ),
     // A plugin of a test speaks the interface from its other end.

@@ -7,7 +7,6 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use orlop_decrypt::{KeyError, PrivateKey};
-use orlop_order::Order as _;
 use parking_lot::Mutex;
 use zeroize::Zeroizing;
 
@@ -103,7 +102,7 @@ pub(super) fn keys_in(dir: &Path) -> Result<Vec<KeysOfFile>> {
         }
         files.push(path);
     }
-    files.order();
+    files.sort();
     let keys = files.iter().map(|path| keys_of(path));
     keys.collect()
 }

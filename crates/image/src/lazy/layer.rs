@@ -334,7 +334,7 @@ impl Layer {
             let content = chunk.open(fetched).map_err(|error| Error::Protocol {
                 what: format!("a part of layer {}", self.blob.0),
                 host: host.to_owned(),
-                reason: orlop_causes::with_causes(&error),
+                reason: orlop_text::with_causes(&error),
             })?;
             for (stretch, at) in of_chunks.remove(number).unwrap_or_default() {
                 let length = stretch.image.end - stretch.image.start;

@@ -178,7 +178,7 @@ impl Lazies {
         });
         blocking(move || {
             let found = serving.find().unwrap_or_else(|error| {
-                let error = orlop_causes::with_causes(&error);
+                let error = orlop_text::with_causes(&error);
                 tracing::warn!(error, "cannot use the running lazy layer server; starting a new one");
                 false
             });
@@ -204,7 +204,7 @@ impl Lazies {
         self.spawn(async move {
             for record in lazy {
                 if let Err(error) = lazies.open(&record).await {
-                    let error = orlop_causes::with_causes(&error);
+                    let error = orlop_text::with_causes(&error);
                     tracing::warn!(layer = %record.key, error, "cannot continue to fetch a lazy layer");
                 }
             }
@@ -378,7 +378,7 @@ impl Lazies {
         let brought = tokio::time::timeout(patience, self.bring_in_the_end(&fetch)).await;
         let answered = match brought {
             Ok(Ok(())) => answers.is_here(fetch.id),
-            Ok(Err(error)) => answers.failed(fetch.id, &orlop_causes::with_causes(&error)),
+            Ok(Err(error)) => answers.failed(fetch.id, &orlop_text::with_causes(&error)),
             Err(_) => {
                 let reason = format!("the registry sent no usable data within {patience:?}");
                 answers.failed(fetch.id, &reason)

@@ -88,7 +88,7 @@ impl Lazies {
                         Ok(true) => return,
                         Ok(false) => tokio::time::sleep(PAUSE).await,
                         Err(error) => {
-                            let error = orlop_causes::with_causes(&error);
+                            let error = orlop_text::with_causes(&error);
                             tracing::warn!(layer = %key, error, "cannot convert a completely fetched lazy layer; it stays lazy until the next start");
                             return;
                         }
@@ -115,7 +115,7 @@ impl Lazies {
                     unsynced += fetched;
                 }
                 Err(error) => {
-                    let error = orlop_causes::with_causes(&error);
+                    let error = orlop_text::with_causes(&error);
                     tracing::info!(layer = %key, error, pause = ?pause, "cannot fetch more of a lazy layer; retrying after a pause");
                     drop((layer, turn));
                     tokio::time::sleep(pause).await;

@@ -261,7 +261,7 @@ impl Listener {
                     }
                     Err(error) => {
                         tracing::error!(
-                            error = %orlop_causes::with_causes(&error),
+                            error = %orlop_text::with_causes(&error),
                             "the lazy layer server has exited and cannot be restarted; reads of data that is not cached wait"
                         );
                     }

@@ -17,7 +17,7 @@ pub(crate) fn check(store: &Store, record: &LayerRecord) -> Verdict {
     let dir = store.layout().layer(&record.key);
     let layer = match Layer::open(record.key, &dir, (lazy.blob, lazy.blob_bytes)) {
         Ok(layer) => layer,
-        Err(error) => return Verdict::Broken(orlop_causes::with_causes(&error)),
+        Err(error) => return Verdict::Broken(orlop_text::with_causes(&error)),
     };
     match compare(&layer) {
         Ok(Compared::Same) => Verdict::Sound,
@@ -25,7 +25,7 @@ pub(crate) fn check(store: &Store, record: &LayerRecord) -> Verdict {
         Ok(Compared::Different(chunk)) => {
             Verdict::Broken(format!("chunk {chunk} of it differs from the fetched data"))
         }
-        Err(error) => Verdict::Broken(orlop_causes::with_causes(&error)),
+        Err(error) => Verdict::Broken(orlop_text::with_causes(&error)),
     }
 }
 

@@ -5,7 +5,6 @@ use std::collections::BTreeMap;
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
-use orlop_order::Order as _;
 use reqwest::Url;
 
 use super::document::{Said, Section, is_settings, parse};
@@ -112,7 +111,7 @@ fn listed(dir: &Path) -> Result<Vec<PathBuf>> {
         }
     }
     // Complaints are the same each time.
-    files.order();
+    files.sort();
     Ok(files)
 }
 

@@ -5,8 +5,6 @@ use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use orlop_order::Order as _;
-
 use super::document::Policy;
 use crate::namespace::{is_plain, shown};
 use crate::{Error, Result};
@@ -110,7 +108,7 @@ fn listed(dir: &Path) -> std::io::Result<Vec<PathBuf>> {
             files.push(path);
         }
     }
-    files.order();
+    files.sort();
     Ok(files)
 }
 

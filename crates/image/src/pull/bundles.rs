@@ -1,7 +1,6 @@
 //! Bundles that are attached to a manifest, where cosign puts signatures and attestations since its third version.
 
 use futures_util::future::try_join_all;
-use orlop_order::Order as _;
 use serde::Deserialize;
 
 use super::signatures;
@@ -35,7 +34,7 @@ pub(super) async fn attached(
 ) -> Result<(Vec<String>, Vec<Signature>)> {
     let mut found = remote.referrers(digest, is_wanted).await?;
     // Signatures first: others must not crowd them out.
-    found.order_by_key(|one| !is_signature(one));
+    found.sort_by_key(|one| !is_signature(one));
     if found.len() > MAX_FETCHED {
         let count = found.len();
         tracing::debug!(%digest, count, "too many artifacts are attached to an image; reading only the first ones");

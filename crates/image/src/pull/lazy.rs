@@ -109,7 +109,7 @@ pub(super) async fn soci_index(remote: &Remote, manifest: &Manifest) -> Option<s
         })?;
         let fetched = remote.manifest(named, Some(digest)).await?;
         let index = soci::Manifest::parse(&fetched.bytes, expected);
-        index.map_err(|error| Error::invalid("a SOCI index", orlop_causes::with_causes(&error)))
+        index.map_err(|error| Error::invalid("a SOCI index", orlop_text::with_causes(&error)))
     };
     match found.await {
         Ok(index) => Some(index),
@@ -145,7 +145,7 @@ impl LayerJob<'_> {
                 error @ (Error::TooLarge { .. } | Error::DiskFull { .. } | Error::Cancelled(_)),
             ) => Err(error),
             Err(error) => {
-                let error = orlop_causes::with_causes(&error);
+                let error = orlop_text::with_causes(&error);
                 tracing::info!(
                     what = self.what,
                     error,
@@ -170,7 +170,7 @@ impl LayerJob<'_> {
         let blob = self.blob.size;
         let what = self.what.clone();
         let malformed = move |error: orlop_toc::Error| {
-            let reason = orlop_causes::with_causes(&error);
+            let reason = orlop_text::with_causes(&error);
             Error::invalid(format!("the table of contents of {what}"), reason)
         };
         let (digest, size, toc) = match &lazily.way {

@@ -7,7 +7,6 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use orlop_order::Order as _;
 use parking_lot::Mutex;
 
 use super::document::Document;
@@ -142,7 +141,7 @@ fn paths(path: &Path) -> Result<Vec<PathBuf>> {
         Err(error) if error.kind() == ErrorKind::NotFound => {}
         Err(error) => return Err(wrong(&dir, &error)),
     }
-    more.order();
+    more.sort();
     more.insert(0, path.to_owned());
     Ok(more)
 }

@@ -29,7 +29,7 @@ impl Body {
             |came: &reqwest::Result<Option<Bytes>>| came.as_ref().ok()?.as_ref().map(Bytes::len);
         let (reason, is_trickle) = match self.pace.wait(next, size).await {
             Ok(Ok(bytes)) => return Ok(bytes),
-            Ok(Err(error)) => (orlop_causes::with_causes(&error.without_url()), false),
+            Ok(Err(error)) => (orlop_text::with_causes(&error.without_url()), false),
             Err(slow) => (slow.to_string(), matches!(slow, Slow::Trickle { .. })),
         };
         let error = unavailable(&self.what, &self.host, reason);

@@ -93,7 +93,7 @@ async fn explain(config: &Config, text: &str, namespace: &str) -> Result<Explain
         };
         names.push(ExplainedName {
             name,
-            refusal: refusal.map(|error| orlop_causes::with_causes(&error)),
+            refusal: refusal.map(|error| orlop_text::with_causes(&error)),
             hosts,
         });
     }

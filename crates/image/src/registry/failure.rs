@@ -22,7 +22,7 @@ pub(super) enum Failure {
 impl Failure {
     pub(super) fn of(error: reqwest::Error) -> Self {
         let error = error.without_url();
-        let reason = orlop_causes::with_causes(&error);
+        let reason = orlop_text::with_causes(&error);
         if let Some(tls) = find_tls(&error) {
             return Self::Untrusted(match tls {
                 rustls::Error::InvalidCertificate(_) => format!(

@@ -6,7 +6,6 @@ use std::sync::Arc;
 
 use http::{HeaderMap, HeaderName, HeaderValue};
 use orlop_credentials::same_registry;
-use orlop_order::Order as _;
 use reqwest::Url;
 use serde::Deserialize;
 use toml::Spanned;
@@ -168,7 +167,7 @@ pub(crate) fn parse(text: &str, dir: &Path, domain: &str) -> Result<Vec<Host>, S
     let file: File = toml::from_str(text).map_err(|error| error.message().to_owned())?;
     // The order of the file is the order of the hosts; tables come sorted by name.
     let mut entries: Vec<_> = file.host.into_iter().collect();
-    entries.order_by_key(|(name, _)| name.span().start);
+    entries.sort_by_key(|(name, _)| name.span().start);
     let lines = Lines::of(&dir.join("hosts.toml"), text);
     let place = |at| Some(lines.place(at).to_string());
     let mut hosts = Vec::new();
@@ -294,7 +293,7 @@ fn docker_style(dir: &Path) -> Tls {
         .flatten()
         .map(|entry| entry.path())
         .collect();
-    paths.order();
+    paths.sort();
     for path in paths {
         match path.extension().and_then(|extension| extension.to_str()) {
             Some("crt") => tls.authorities.push(path),

@@ -3,8 +3,6 @@
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
-use orlop_order::Order as _;
-
 use super::credentials::Credentials;
 use crate::namespace::is_plain;
 use crate::{Digest, Error, Reference, Result};
@@ -69,7 +67,7 @@ impl NamespaceCredentials {
                 files.push(path);
             }
         }
-        files.order();
+        files.sort();
         Ok(files)
     }
 }

@@ -120,7 +120,7 @@ impl Remote {
                     Error::too_large(format!("one of {what}"), format!("{limit} bytes")),
                 )),
                 Err(super::body::ReadError::Http(error)) => {
-                    let reason = orlop_causes::with_causes(&error.without_url());
+                    let reason = orlop_text::with_causes(&error.without_url());
                     Err(Attempt::Transient(unavailable(what, &name, reason), None))
                 }
             };

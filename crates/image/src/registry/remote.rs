@@ -495,7 +495,7 @@ impl Remote {
                 unavailable(
                     what,
                     &host.name(),
-                    orlop_causes::with_causes(&error.without_url()),
+                    orlop_text::with_causes(&error.without_url()),
                 ),
                 None,
             )),

@@ -137,7 +137,7 @@ impl Transport {
             .await?
             .map_err(|error| Error::Configuration {
                 path: format!("TLS settings for {}", super::host::authority(url)),
-                reason: orlop_causes::with_causes(&error),
+                reason: orlop_text::with_causes(&error),
             })?;
         let mut clients = self.clients();
         if clients.len() >= MAX_CLIENTS {
@@ -237,7 +237,7 @@ mod tests {
         let tls = Tls::default();
         let client = transport.client(&url, Some(&public), &tls, None);
         let asked = client.await.unwrap().get(url).send().await;
-        let reason = orlop_causes::with_causes(&asked.unwrap_err());
+        let reason = orlop_text::with_causes(&asked.unwrap_err());
         assert!(reason.contains("loopback address"), "{reason}");
     }
 }

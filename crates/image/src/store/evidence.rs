@@ -12,7 +12,6 @@ mod tests;
 use std::collections::{BTreeSet, HashSet};
 use std::hash::Hash;
 
-use orlop_order::Order as _;
 use serde::{Deserialize, Serialize};
 
 pub(crate) use self::accepted::{Accepted, KnownBy, MAX_KEYS};
@@ -170,7 +169,7 @@ impl Kept {
     /// in this order, as far as there is room.
     fn evict(&mut self, named: &BTreeSet<String>) {
         let mut order: Vec<usize> = (0..self.groups.len()).collect();
-        order.order_by_key(|at| {
+        order.sort_by_key(|at| {
             let group = &self.groups[*at];
             let is_new = *at == 0;
             let is_named = named.contains(&group.repository);

@@ -13,7 +13,7 @@ use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::PathBuf;
 use std::ptr;
 
-use orlop_processor::Here;
+use orlop_process::processor::Here;
 use rustix::fs::{fstat, stat};
 use rustix::io::Errno;
 use rustix::process::{

@@ -4,8 +4,6 @@ use std::cmp::Reverse;
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use orlop_order::Order as _;
-
 use crate::Timestamp;
 
 /// How many dead containers are kept.
@@ -77,7 +75,7 @@ pub fn containers_to_remove(
         }
     }
     for unit in units.values_mut() {
-        unit.order_by_key(|c| (Reverse(c.created_at), c.id.as_str()));
+        unit.sort_by_key(|c| (Reverse(c.created_at), c.id.as_str()));
     }
     let cut = |units: &mut BTreeMap<_, Vec<&DeadContainer>>,
                keep: usize,
@@ -99,7 +97,7 @@ pub fn containers_to_remove(
             let share = (max / units.len().max(1)).max(1);
             cut(&mut units, share, &mut remove);
             let mut left: Vec<_> = units.into_values().flatten().collect();
-            left.order_by_key(|c| (Reverse(c.created_at), c.id.as_str()));
+            left.sort_by_key(|c| (Reverse(c.created_at), c.id.as_str()));
             let from = max.min(left.len());
             remove.extend(left.drain(from..).rev().cloned());
         }

@@ -2,8 +2,6 @@
 
 use std::time::Duration;
 
-use orlop_order::Order as _;
-
 use crate::Timestamp;
 
 /// When unused images go.
@@ -80,7 +78,7 @@ pub fn images_to_remove<'a>(
     now: Timestamp,
 ) -> Vec<&'a ImageRecord> {
     let mut unused: Vec<_> = images.iter().filter(|i| !i.in_use && !i.pinned).collect();
-    unused.order_by_key(|i| (i.last_used, i.first_detected, i.id.as_str()));
+    unused.sort_by_key(|i| (i.last_used, i.first_detected, i.id.as_str()));
 
     let mut left = to_free.unwrap_or(0);
     let mut remove = Vec::new();

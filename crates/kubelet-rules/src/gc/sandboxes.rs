@@ -3,8 +3,6 @@
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
-use orlop_order::Order as _;
-
 use super::PodFate;
 use crate::Timestamp;
 
@@ -32,7 +30,7 @@ pub fn sandboxes_to_remove(sandboxes: &[Sandbox]) -> Vec<Sandbox> {
     }
     let mut remove = Vec::new();
     for mut of_pod in pods.into_values() {
-        of_pod.order_by_key(|s| (Reverse(s.created_at), s.id.as_str()));
+        of_pod.sort_by_key(|s| (Reverse(s.created_at), s.id.as_str()));
         let wanted = of_pod.iter().any(|s| s.fate == PodFate::Wanted);
         let dead = of_pod
             .iter()

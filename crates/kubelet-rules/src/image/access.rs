@@ -3,7 +3,6 @@
 
 use std::collections::BTreeMap;
 
-use orlop_order::Order as _;
 use serde::{Deserialize, Serialize};
 
 /// The kind of a record's file, as the kubelet writes it: records move between the two.
@@ -211,7 +210,7 @@ impl PulledRecord {
         }
         known
             .kubernetes_secrets
-            .order_by(|a, b| (&a.namespace, &a.name, &a.uid).cmp(&(&b.namespace, &b.name, &b.uid)));
+            .sort_by(|a, b| (&a.namespace, &a.name, &a.uid).cmp(&(&b.namespace, &b.name, &b.uid)));
         changed
     }
 }

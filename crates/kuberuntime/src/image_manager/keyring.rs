@@ -7,7 +7,6 @@ use std::path::PathBuf;
 use orlop_credentials::{ConfigFile, Paths, Pattern, Unreadable, split_name};
 use orlop_cri::v1::AuthConfig;
 use orlop_kubelet_rules::image::SecretRecord;
-use orlop_order::Order as _;
 
 use super::credential::{Credential, credential_hash};
 use crate::manager::Secret;
@@ -106,7 +105,7 @@ impl Keyring {
             .iter()
             .filter(|(pattern, _)| is_for(pattern, image))
             .collect();
-        found.order_by_key(|(pattern, _)| Reverse(pattern));
+        found.sort_by_key(|(pattern, _)| Reverse(pattern));
         found.into_iter().map(|(_, it)| it.clone()).collect()
     }
 

@@ -6,7 +6,6 @@ use std::time::Duration;
 use orlop_cri::client::{ClientOptions, Connection, ImageClient, RuntimeClient};
 use orlop_cri::v1;
 use orlop_kubelet_rules::cri_config::SwapFacts;
-use orlop_order::Order as _;
 use tonic::Code;
 
 use super::context::{Context, Parts};
@@ -201,8 +200,7 @@ impl Manager {
             let views = workers.values().filter_map(|worker| worker.view());
             views.collect()
         });
-        views
-            .order_by(|a, b| (&a.namespace, &a.name, &a.uid).cmp(&(&b.namespace, &b.name, &b.uid)));
+        views.sort_by(|a, b| (&a.namespace, &a.name, &a.uid).cmp(&(&b.namespace, &b.name, &b.uid)));
         views
     }
 

@@ -7,7 +7,6 @@ use orlop_kubelet_rules::cri_config::{QosClass, pod_request, qos_class};
 use orlop_kubelet_rules::phase::{ContainerView, PodPhase, pod_phase};
 use orlop_kubelet_rules::pod::{Pod, PodSpec, Quantity};
 use orlop_kubelet_rules::waiting::WaitingReason;
-use orlop_order::Order as _;
 use serde_json::{Map, Value, json};
 
 use super::conditions::Come;
@@ -279,7 +278,7 @@ fn list(shown: &[Shown]) -> Value {
 /// Containers of initialisation have an order of their own.
 fn list_by_name(shown: &[Shown]) -> Value {
     let mut shown: Vec<_> = shown.iter().map(|s| s.json.clone()).collect();
-    shown.order_by(|a, b| a["name"].as_str().cmp(&b["name"].as_str()));
+    shown.sort_by(|a, b| a["name"].as_str().cmp(&b["name"].as_str()));
     Value::Array(shown)
 }
 

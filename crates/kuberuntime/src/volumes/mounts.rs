@@ -8,7 +8,6 @@ use std::path::{Path, PathBuf};
 use orlop_cri::v1;
 use orlop_kubelet_rules::cri_config::expand;
 use orlop_kubelet_rules::pod::{Container, VolumeMount};
-use orlop_order::Order as _;
 
 use super::dirs::make_dir;
 use super::sub_path;
@@ -170,7 +169,7 @@ fn remove_older(dir: &Path) {
         .flatten()
         .filter_map(|entry| Some((entry.metadata().ok()?.modified().ok()?, entry.path())))
         .collect();
-    files.order();
+    files.sort();
     files.pop();
     files.pop();
     for (_, path) in files {

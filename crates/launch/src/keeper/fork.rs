@@ -14,7 +14,7 @@ use std::io;
 use std::os::fd::{AsRawFd, OwnedFd, RawFd};
 use std::ptr;
 
-use orlop_processor::Here;
+use orlop_process::processor::Here;
 use parking_lot::Mutex;
 use rustix::fs::{Mode, OFlags, open};
 use rustix::process::Pid;

@@ -4,7 +4,6 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use orlop_order::Order as _;
 use toml::Value;
 
 use super::containerd_rules::RULES;
@@ -147,7 +146,7 @@ pub fn containerd_plan(file: &Path, machine: Machine<'_>) -> Result<Plan> {
     }
     registries::containerd(&mut plan, machine, registry);
     plan.notes
-        .order_by(|a, b| (&a.file, a.line).cmp(&(&b.file, b.line)));
+        .sort_by(|a, b| (&a.file, a.line).cmp(&(&b.file, b.line)));
     Ok(plan)
 }
 
@@ -220,7 +219,7 @@ fn matching(pattern: &Path) -> Result<Vec<PathBuf>> {
             found.push(entry.path());
         }
     }
-    found.order();
+    found.sort();
     Ok(found)
 }
 

@@ -3,7 +3,6 @@
 use std::net::{IpAddr, SocketAddr};
 use std::path::{Path, PathBuf};
 
-use orlop_order::Order as _;
 use toml::Value;
 
 use super::line::{LARGEST, Line};
@@ -133,7 +132,7 @@ impl CriDockerd {
                 }
             }
         }
-        dropped.order_by(|a, b| a.file_name().cmp(&b.file_name()));
+        dropped.sort_by(|a, b| a.file_name().cmp(&b.file_name()));
         for file in dropped {
             let laid_over = Self::of_text(&file, &read(&file)?);
             if !laid_over.words.is_empty() {

@@ -4,7 +4,6 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use orlop_order::Order as _;
 use toml::Value;
 
 use super::crio_rules::RULES;
@@ -29,7 +28,7 @@ pub fn crio_plan(file: &Path, machine: Machine<'_>) -> Result<Plan> {
     }
     let mut runtimes: BTreeMap<String, Vec<Line>> = BTreeMap::new();
     let mut lines: Vec<Line> = last.into_values().collect();
-    lines.order_by(|a, b| (&a.file, a.line).cmp(&(&b.file, b.line)));
+    lines.sort_by(|a, b| (&a.file, a.line).cmp(&(&b.file, b.line)));
     for line in lines {
         if apply(&mut plan, RULES, &line.segments(), &line) {
             continue;
@@ -137,7 +136,7 @@ pub fn crio_plan(file: &Path, machine: Machine<'_>) -> Result<Plan> {
         plan.programs.push(path);
     }
     plan.notes
-        .order_by(|a, b| (&a.file, a.line).cmp(&(&b.file, b.line)));
+        .sort_by(|a, b| (&a.file, a.line).cmp(&(&b.file, b.line)));
     Ok(plan)
 }
 
@@ -161,7 +160,7 @@ fn files(file: &Path) -> Result<Vec<PathBuf>> {
             }
         }
     }
-    found.order();
+    found.sort();
     if file.exists() || found.is_empty() {
         found.insert(0, file.to_owned());
     }

@@ -3,7 +3,6 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-use orlop_order::Order as _;
 use orlop_yaml::{Content, Document, Node, documents};
 use toml::Value;
 
@@ -366,7 +365,7 @@ fn lines(file: &Path, text: &str) -> Result<Vec<Line>> {
             }),
         }
     }
-    lines.order_by_key(|line| line.line);
+    lines.sort_by_key(|line| line.line);
     Ok(lines)
 }
 

@@ -2,7 +2,6 @@
 
 use std::path::{Path, PathBuf};
 
-use orlop_order::Order as _;
 use toml::Value;
 use toml::de::{DeTable, DeValue};
 
@@ -86,7 +85,7 @@ pub(super) fn lines(file: &Path, text: &str) -> Result<Vec<Line>> {
             }
         }
     }
-    lines.order_by_key(|line| line.line);
+    lines.sort_by_key(|line| line.line);
     Ok(lines)
 }
 

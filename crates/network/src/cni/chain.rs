@@ -117,7 +117,7 @@ impl<'a> Chain<'a> {
         };
         let printed = printed.ok_or_else(|| fail("nothing".to_owned(), &json!("")))?;
         let parsed = CniResult::parse(&printed, self.network.cni_version)
-            .map_err(|error| fail(orlop_causes::with_causes(&error), &printed))?;
+            .map_err(|error| fail(orlop_text::with_causes(&error), &printed))?;
         let same = printed.get("cniVersion").and_then(Value::as_str)
             == Some(self.network.cni_version.as_str());
         // The next plugin reads the version it was configured with.
@@ -329,7 +329,7 @@ impl PluginFailure {
     /// A result of the whole chain that cannot be used.
     pub(crate) fn from_result(error: &ResultError, shown: &Value) -> Self {
         Self::Garbage {
-            problem: orlop_causes::with_causes(error),
+            problem: orlop_text::with_causes(error),
             output: shown.to_string().chars().take(256).collect(),
         }
     }

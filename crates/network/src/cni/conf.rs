@@ -3,7 +3,6 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-use orlop_order::Order as _;
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
@@ -204,7 +203,7 @@ impl NetworkConf {
                     .is_some_and(|extension| extension == "conf")
             })
             .collect();
-        files.order();
+        files.sort();
         for file in files {
             let bytes = super::conf_dir::read_bounded(&file)
                 .map_err(|error| ConfError::Malformed(serde_json::Error::io(error)))?;

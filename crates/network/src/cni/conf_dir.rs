@@ -4,8 +4,6 @@ use std::collections::BTreeMap;
 use std::io;
 use std::path::{Path, PathBuf};
 
-use orlop_order::Order as _;
-
 use super::conf::NetworkConf;
 
 /// No configuration file is larger than this.
@@ -90,7 +88,7 @@ impl ConfDir {
     fn load_file(&self, file: &Path) -> Result<NetworkConf, String> {
         let bytes = read_bounded(file).map_err(|error| error.to_string())?;
         NetworkConf::from_bytes(&bytes, Some(&self.path))
-            .map_err(|error| orlop_causes::with_causes(&error))
+            .map_err(|error| orlop_text::with_causes(&error))
     }
 }
 
@@ -107,7 +105,7 @@ fn configuration_files(dir: &Path) -> io::Result<Vec<PathBuf>> {
             files.push(path);
         }
     }
-    files.order();
+    files.sort();
     Ok(files)
 }
 

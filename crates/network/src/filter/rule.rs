@@ -101,7 +101,7 @@ pub(crate) fn chain_name(prefix: &str, network: &str, container_id: &str) -> Str
 /// them: to be cut to the length that fits.
 pub(crate) fn hash_name(prefix: &str, network: &str, container_id: &str) -> String {
     let digest = digest(&SHA512, format!("{network}{container_id}").as_bytes());
-    format!("{prefix}{}", orlop_hex::encode(digest.as_ref()))
+    format!("{prefix}{}", orlop_text::hex::encode(digest.as_ref()))
 }
 
 impl Family {

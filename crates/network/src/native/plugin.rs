@@ -95,7 +95,7 @@ impl Call<'_> {
             .map(|value| CniResult::parse(value, self.version))
             .transpose()
             .map_err(|error| {
-                NativeError::Config(format!("prevResult: {}", orlop_causes::with_causes(&error)))
+                NativeError::Config(format!("prevResult: {}", orlop_text::with_causes(&error)))
             })
     }
 

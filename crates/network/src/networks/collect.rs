@@ -3,8 +3,6 @@
 use std::net::IpAddr;
 use std::path::Path;
 
-use orlop_order::Order as _;
-
 use super::Inner;
 use crate::cni::{CachedAttachment, Chain, NetworkConf, Target};
 use crate::journal::JournalEntry;
@@ -157,7 +155,7 @@ impl Inner {
                 }
                 Err(error) => report
                     .failed
-                    .push((id.to_owned(), orlop_causes::with_causes(&*error))),
+                    .push((id.to_owned(), orlop_text::with_causes(&*error))),
             }
         }
         Ok(())
@@ -214,7 +212,7 @@ impl Inner {
                 .filter(|cached| cached.network.name == network)
                 .map(|cached| (cached.container_id, cached.if_name)),
         );
-        attached.order();
+        attached.sort();
         attached.dedup();
         Ok(attached)
     }

@@ -129,7 +129,7 @@ pub(super) fn conf_of(attached: &AttachedNetwork) -> Result<NetworkConf, Error> 
         Error::Invalid(format!(
             "the record of network {:?} is damaged: {}",
             attached.name,
-            orlop_causes::with_causes(&error)
+            orlop_text::with_causes(&error)
         ))
     })
 }

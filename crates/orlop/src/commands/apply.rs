@@ -8,7 +8,6 @@ use std::process::ExitCode;
 use anyhow::{Context, bail};
 use orlop_agent::Weight;
 use orlop_cli::{say, stdout};
-use orlop_order::Order as _;
 
 use super::node::socket::{AgentArgs, Outcome, encoded};
 
@@ -63,7 +62,7 @@ pub(super) fn manifests(paths: &[PathBuf]) -> anyhow::Result<Vec<PathBuf>> {
         if within.is_empty() {
             bail!("no *.yaml, *.yml or *.json files in {}", path.display());
         }
-        within.order();
+        within.sort();
         files.extend(within);
     }
     Ok(files)

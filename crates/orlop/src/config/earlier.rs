@@ -2,7 +2,6 @@
 
 use std::ops::Range;
 
-use orlop_order::Order as _;
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
@@ -81,7 +80,7 @@ pub(crate) fn migrate(text: &str, earlier: &[(&str, Became)]) -> Option<Migrated
     let mut found = Vec::new();
     collect(document.get_ref(), "", earlier, &mut found);
     // From the end: what is before keeps its place.
-    found.order_by_key(|found| std::cmp::Reverse(found.key.start));
+    found.sort_by_key(|found| std::cmp::Reverse(found.key.start));
     let mut migrated = Migrated {
         text: text.to_owned(),
         ..Migrated::default()

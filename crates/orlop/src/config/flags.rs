@@ -5,7 +5,7 @@ use std::net::SocketAddr;
 
 use clap::builder::PossibleValuesParser;
 use clap::{Arg, ArgAction, ArgMatches, Args, Command, FromArgMatches};
-use orlop_flag::{Flag, FlagForm};
+use orlop_text::flag::{Flag, FlagForm};
 
 use super::load::dotted;
 use super::schema::{Config, DOCKER};

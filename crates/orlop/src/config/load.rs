@@ -5,7 +5,6 @@ use std::fs::{self, File};
 use std::io;
 use std::path::{Path, PathBuf};
 
-use orlop_order::Order as _;
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
@@ -235,7 +234,7 @@ impl Reader {
                 files: self.files,
             })
         } else {
-            self.problems.order_by(|a, b| a.origin.cmp(&b.origin));
+            self.problems.sort_by(|a, b| a.origin.cmp(&b.origin));
             Err(Problems(self.problems))
         }
     }
@@ -297,6 +296,6 @@ fn list_drop_ins(dir: &Path) -> io::Result<Vec<PathBuf>> {
             files.push(path);
         }
     }
-    files.order();
+    files.sort();
     Ok(files)
 }

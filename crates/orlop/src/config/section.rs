@@ -7,7 +7,7 @@
 use std::any::Any;
 use std::ops::Range;
 
-use orlop_flag::Flag;
+use orlop_text::flag::Flag;
 use toml::Spanned;
 use toml::de::DeValue;
 
@@ -105,7 +105,7 @@ macro_rules! section {
             fn keys(&self) -> Vec<$crate::config::section::Key> {
                 use $crate::config::values::Value;
                 #[allow(unused_imports, reason = "a table may have no flags")]
-                use orlop_flag::{Flag, flag};
+                use orlop_text::flag::{Flag, flag};
                 vec![$(
                     $crate::config::section::Key {
                         name: stringify!($key),

@@ -88,7 +88,7 @@ pub(super) fn scheduling(process: &ProcessPlan) -> Result<(), Fault> {
     if let Some(cpus) = &process.affinity {
         sched_setaffinity(None, cpus).at(Step::Affinity)?;
     } else {
-        let _ = orlop_processor::anywhere();
+        let _ = orlop_process::processor::anywhere();
     }
     if let Some(attr) = &process.scheduler {
         set_scheduler(attr).at(Step::Scheduler)?;

@@ -63,7 +63,7 @@ impl Stage<'_> {
             Side::Parent(process) => process,
             Side::Child => {
                 // What it restores is born where it is.
-                let _ = orlop_processor::anywhere();
+                let _ = orlop_process::processor::anywhere();
                 let error = match self.become_criu(&program, &env, &tell) {
                     Ok(never) => match never {},
                     Err(error) => error.to_string(),

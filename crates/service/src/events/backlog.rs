@@ -6,7 +6,6 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use orlop_cri::v1::{ContainerEventResponse, ContainerStatus, PodSandboxStatus};
-use orlop_order::Order as _;
 use prost::Message as _;
 
 /// Events that are kept at most.
@@ -158,7 +157,7 @@ impl Backlog {
                 })
             })
             .collect();
-        missed.order_by_key(|missed| missed.entry.at);
+        missed.sort_by_key(|missed| missed.entry.at);
         missed.into()
     }
 

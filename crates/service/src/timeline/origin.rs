@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use crate::events::Caller;
-use orlop_hex::{decode, is_hex};
+use orlop_text::hex::{decode, is_hex};
 
 /// When a call arrived: put into the extensions of a request by whoever took it in.
 #[derive(Debug, Clone, Copy)]

@@ -66,7 +66,7 @@ impl TraceFacts {
     /// the pod's id.
     fn trace_id(&self) -> [u8; 16] {
         let of_pod = match self.kind {
-            Kind::Pod => self.id.get(..32).and_then(orlop_hex::decode),
+            Kind::Pod => self.id.get(..32).and_then(orlop_text::hex::decode),
             Kind::Pull => None,
         };
         of_pod.unwrap_or_else(rand::random)

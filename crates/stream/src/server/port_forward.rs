@@ -183,6 +183,6 @@ pub(super) fn failure(
 ) -> String {
     format!(
         "error forwarding port {port} to pod {pod_id}: {}",
-        orlop_causes::with_causes(cause)
+        orlop_text::with_causes(cause)
     )
 }

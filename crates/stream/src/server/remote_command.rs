@@ -118,5 +118,5 @@ fn attach_status(result: Result<(), BackendError>) -> Option<Status> {
 }
 
 fn failed(what: &str, error: &(dyn std::error::Error + Send + Sync + 'static)) -> Status {
-    Status::internal_error(&format!("{what}: {}", orlop_causes::with_causes(error)))
+    Status::internal_error(&format!("{what}: {}", orlop_text::with_causes(error)))
 }

@@ -8,7 +8,6 @@ use orlop_cri::v1::{
     Container, ContainerState, ContainerStatus, NamespaceMode, PodSandbox, PodSandboxState,
     PodSandboxStatus, RuntimeHandler,
 };
-use orlop_order::Order as _;
 use serde_json::{Value, json};
 
 use super::late::Late;
@@ -66,7 +65,7 @@ impl Pods {
     pub(super) async fn look(&mut self) -> Result<(String, Seen), AskError> {
         let mut pods = self.client.list_pod_sandbox(None).await?;
         let containers = self.client.list_containers(None).await?;
-        pods.order_by(|a, b| a.created_at.cmp(&b.created_at).then(a.id.cmp(&b.id)));
+        pods.sort_by(|a, b| a.created_at.cmp(&b.created_at).then(a.id.cmp(&b.id)));
         pods.truncate(MOST_PODS);
         let mut seen = Seen {
             pods: pods.len(),
@@ -91,7 +90,7 @@ impl Pods {
         for pod in &pods {
             let network = self.network(pod).await?;
             let mut own = by_pod.remove(pod.id.as_str()).unwrap_or_default();
-            own.order_by(|a, b| a.created_at.cmp(&b.created_at).then(a.id.cmp(&b.id)));
+            own.sort_by(|a, b| a.created_at.cmp(&b.created_at).then(a.id.cmp(&b.id)));
             // Of many instances the latest.
             let from = own.len().saturating_sub(MOST);
             let mut containers = Vec::new();

@@ -5,7 +5,6 @@ use std::collections::{BTreeSet, HashMap};
 use orlop_cri::client::Connection;
 use orlop_cri::images::CollectGarbageRequest;
 use orlop_cri::v1::{Container, FilesystemUsage, Image, ImageSpec, ImageStatusResponse};
-use orlop_order::Order as _;
 use serde_json::{Value, json};
 
 use super::Told;
@@ -20,7 +19,7 @@ const MOST_ASKED: usize = 1000;
 pub(crate) async fn images(cri: &Connection) -> Told {
     let client = cri.images();
     let mut images = client.list_images(None).await?;
-    images.order_by(|a, b| b.size.cmp(&a.size).then(a.id.cmp(&b.id)));
+    images.sort_by(|a, b| b.size.cmp(&a.size).then(a.id.cmp(&b.id)));
     images.truncate(MOST_PODS);
     let disk = match client.image_fs_info().await.map_err(AskError::from) {
         Ok(info) => info.image_filesystems,

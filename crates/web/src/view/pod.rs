@@ -8,7 +8,6 @@ use orlop_cri::v1::{
     ContainerFilter, ContainerState, ContainerStatus, LinuxContainerResources, Mount,
     MountPropagation, PodSandbox, PodSandboxStatus, Signal,
 };
-use orlop_order::Order as _;
 use serde_json::{Value, json};
 
 use super::Told;
@@ -30,7 +29,7 @@ pub(crate) async fn pod(cri: &Connection, id: &str) -> Told {
         ..ContainerFilter::default()
     };
     let mut listed = client.list_containers(Some(filter)).await?;
-    listed.order_by(|a, b| a.created_at.cmp(&b.created_at).then(a.id.cmp(&b.id)));
+    listed.sort_by(|a, b| a.created_at.cmp(&b.created_at).then(a.id.cmp(&b.id)));
     let from = listed.len().saturating_sub(MOST);
     let (mut short, mut containers) = (Vec::new(), Vec::new());
     let (mut logs, mut cgroup) = (None, None);

@@ -5,7 +5,6 @@ use std::sync::Arc;
 
 use orlop_cri::client::Connection;
 use orlop_cri::v1::PodSandbox;
-use orlop_order::Order as _;
 use serde_json::{Map, Value, json};
 
 use super::info::Info;
@@ -99,7 +98,7 @@ pub(crate) async fn manifests(cri: &Connection, extras: Option<Arc<dyn Extras>>)
         return Err(AskError::Unknown(what.to_owned()));
     };
     let mut pods = cri.runtime().list_pod_sandbox(None).await?;
-    pods.order_by_key(|pod| pod.created_at);
+    pods.sort_by_key(|pod| pod.created_at);
     let uid = |pod: PodSandbox| Some((pod.metadata?.uid, pod.id));
     // The latest sandbox of a pod is its own.
     let ids: HashMap<String, String> = pods.into_iter().filter_map(uid).collect();

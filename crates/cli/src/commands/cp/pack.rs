@@ -9,7 +9,6 @@ use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, bail};
-use orlop_order::Order as _;
 use rustix::fs::{
     AtFlags, CWD, Dir, FileType, Mode, OFlags, Stat, fstat, openat, readlinkat, statat,
 };
@@ -154,7 +153,7 @@ fn names(directory: &OwnedFd) -> rustix::io::Result<Vec<CString>> {
         .map(|entry| Ok(entry?.file_name().to_owned()))
         .filter(|name| !matches!(name, Ok(name) if matches!(name.to_bytes(), b"." | b"..")))
         .collect::<Result<Vec<_>, Errno>>()?;
-    names.order();
+    names.sort();
     Ok(names)
 }
 

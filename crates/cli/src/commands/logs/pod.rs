@@ -10,7 +10,6 @@ use orlop_cri::client::RuntimeClient;
 use orlop_cri::log::{Line as FileLine, Stream};
 use orlop_cri::v1::{Container, ContainerFilter, ContainerState, PodSandboxState};
 use orlop_disk::FollowedLog as Log;
-use orlop_order::Order as _;
 
 use super::{Args, GLANCE, GLANCES_PER_STATUS, Part, open};
 use crate::output::{Style, stdout};
@@ -198,13 +197,13 @@ impl Merged {
 
 /// Of containers with one name the one created last: the others' logs are `--previous`.
 fn newest_of_each_name(mut containers: Vec<Container>) -> Vec<Container> {
-    containers.order_by_key(|container| std::cmp::Reverse(container.created_at));
+    containers.sort_by_key(|container| std::cmp::Reverse(container.created_at));
     let mut names = HashSet::new();
     containers.retain(|container| {
         let name = container.metadata.clone().unwrap_or_default().name;
         names.insert(name)
     });
-    containers.order_by_key(|container| container.created_at);
+    containers.sort_by_key(|container| container.created_at);
     containers
 }
 

@@ -8,7 +8,6 @@ use orlop_cri::images::images_client::ImagesClient;
 use orlop_cri::v1::{
     Container, ContainerState, ContainerStats, PodSandboxMetrics, PodSandboxState, PodSandboxStats,
 };
-use orlop_order::Order as _;
 use tonic::Code;
 use tonic::transport::Channel;
 
@@ -145,7 +144,7 @@ impl Sampler {
                     self.container(container, stats, io.get(container.id.as_str()).copied())
                 })
                 .collect();
-            ones.order_by(|a, b| a.name.cmp(&b.name).then(b.attempt.cmp(&a.attempt)));
+            ones.sort_by(|a, b| a.name.cmp(&b.name).then(b.attempt.cmp(&a.attempt)));
             let usage = self.pod(&pod.id, pod_stats.get(pod.id.as_str()).copied(), &ones);
             node.pods.push(Pod {
                 ready: pod.state() == PodSandboxState::SandboxReady,
@@ -169,7 +168,7 @@ impl Sampler {
         };
         match here::look(client, "").await {
             Ok(mut images) => {
-                images.order_by(|a, b| here::name(a).cmp(here::name(b)));
+                images.sort_by(|a, b| here::name(a).cmp(here::name(b)));
                 images
             }
             Err(Code::Unimplemented) => {

@@ -1,7 +1,5 @@
 //! What is shown of the node, and what keys do to that.
 
-use orlop_order::Order as _;
-
 use super::keys::Key;
 use super::sample::{Node, Usage};
 
@@ -150,12 +148,12 @@ impl View {
                 groups.push(rows);
             }
         }
-        groups.order_by(|a, b| self.compare(&a[0], &b[0]));
+        groups.sort_by(|a, b| self.compare(&a[0], &b[0]));
         groups.into_iter().flatten().collect()
     }
 
     fn order(&self, rows: &mut [Row]) {
-        rows.order_by(|a, b| self.compare(a, b));
+        rows.sort_by(|a, b| self.compare(a, b));
     }
 
     /// The largest first, names from the beginning, the youngest first.

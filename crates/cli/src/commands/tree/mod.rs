@@ -7,7 +7,6 @@ use std::io::Write as _;
 
 use orlop_cri::client::RuntimeClient;
 use orlop_cri::v1::{Container, ContainerState, PodSandbox, PodSandboxState};
-use orlop_order::Order as _;
 use serde_json::{Value, json};
 
 use self::machine::{Cgroup, Hierarchy, Process, hierarchies, processes};
@@ -88,7 +87,7 @@ pub(super) async fn run(args: Args, session: &Session) -> anyhow::Result<()> {
 async fn branches(args: &Args, client: &RuntimeClient) -> anyhow::Result<Vec<Branch>> {
     let mut pods = args.which.list(client, None).await?;
     let mut containers = client.list_containers(None).await?;
-    containers.order_by_key(|container| container.created_at);
+    containers.sort_by_key(|container| container.created_at);
     let mut wanted = Vec::new();
     for word in &args.things {
         wanted.push(match select::thing(client, word).await? {

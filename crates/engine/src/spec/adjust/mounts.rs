@@ -5,7 +5,6 @@ use std::path::Path;
 use orlop_cri::v1::MountPropagation;
 use orlop_nri::v1alpha1 as nri;
 use orlop_oci::{Mount, Spec};
-use orlop_order::Order as _;
 
 use super::field;
 use crate::spec::Error;
@@ -29,7 +28,7 @@ pub(super) fn adjust(wanted: &[nri::Mount], spec: &mut Spec) -> Result<(), Error
     if !wanted.is_empty() {
         // What lies deeper comes later, or it would be hidden by what lies above it.
         spec.mounts
-            .order_by_key(|mount| mount.destination.matches('/').count());
+            .sort_by_key(|mount| mount.destination.matches('/').count());
     }
     Ok(())
 }

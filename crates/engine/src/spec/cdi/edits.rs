@@ -7,7 +7,6 @@ use orlop_oci as oci;
 use orlop_oci::{
     self, Device, DeviceKind, DeviceRule, Hooks, IntelRdt, Linux, NetDevice, Process, Spec,
 };
-use orlop_order::Order as _;
 use rustix::fs::{major, minor};
 
 use super::FIELD;
@@ -59,7 +58,7 @@ pub(super) fn apply(edits: &Edits, name: &str, spec: &mut Spec) -> Result<(), Er
     if !edits.mounts.is_empty() {
         // What lies deeper comes later, or it would be hidden by what lies above it.
         spec.mounts
-            .order_by_key(|mount| mount.destination.matches('/').count());
+            .sort_by_key(|mount| mount.destination.matches('/').count());
     }
     for hook in &edits.hooks {
         add_hook(hook, name, spec.hooks.get_or_insert_default())?;

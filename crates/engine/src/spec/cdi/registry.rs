@@ -5,8 +5,6 @@ use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
-use orlop_order::Order as _;
-
 use super::FIELD;
 use super::schema::{Edits, File};
 use crate::spec::Error;
@@ -65,7 +63,7 @@ impl Registry {
                 path.extension()
                     .is_some_and(|end| end == "json" || end == "yaml")
             });
-            paths.order();
+            paths.sort();
             for path in paths {
                 match read(&path) {
                     Ok(content) => registry.add(Known {

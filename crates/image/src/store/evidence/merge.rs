@@ -8,8 +8,6 @@ use std::collections::HashMap;
 use std::fmt::Debug;
 use std::hash::Hash;
 
-use orlop_order::Order as _;
-
 use super::{
     Accepted, Attestation, Evidence, Findings, Group, KnownBy, MAX_KEYS, Signature, distinct,
 };
@@ -122,7 +120,7 @@ fn fitting<const KINDS: usize>(sizes: [Vec<usize>; KINDS], room: &mut usize) -> 
     let mut places: Vec<_> = places
         .flat_map(|(sizes, fit)| sizes.iter().zip(fit))
         .collect();
-    places.order_by_key(|(bytes, _)| **bytes);
+    places.sort_by_key(|(bytes, _)| **bytes);
     for (bytes, fits) in places {
         let Some(left) = room.checked_sub(*bytes) else {
             break;

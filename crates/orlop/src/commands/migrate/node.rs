@@ -9,7 +9,6 @@ use orlop_cri::inspection::Finding;
 use orlop_disk::{SMALL_FILE, read_text};
 use orlop_engine::config::{PROGRAM_DIRS, PolicyFiles, RegistriesFile};
 use orlop_migrate::{Plan, kubelet_advice};
-use orlop_order::Order as _;
 
 use super::From;
 
@@ -203,6 +202,6 @@ fn names_in(dir: &Path) -> Vec<String> {
     let entries = fs::read_dir(dir).into_iter().flatten().flatten();
     let names = entries.map(|entry| entry.file_name().to_string_lossy().into_owned());
     let mut names: Vec<String> = names.take(1000).collect();
-    names.order();
+    names.sort();
     names
 }

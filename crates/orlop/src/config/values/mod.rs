@@ -32,7 +32,7 @@ pub(crate) use path::AbsolutePath;
 pub(crate) use size::ByteSize;
 pub(crate) use ulimit::resource;
 
-use orlop_flag::FlagForm;
+use orlop_text::flag::FlagForm;
 use toml::Spanned;
 use toml::de::DeValue;
 

@@ -2,7 +2,7 @@
 
 use std::net::IpAddr;
 
-use orlop_flag::FlagForm;
+use orlop_text::flag::FlagForm;
 use toml::Spanned;
 use toml::de::DeValue;
 

@@ -4,7 +4,7 @@
 //! a cgroup, a file or a directory: who clears up by then clears up too early.
 
 use std::fs::{self, File};
-use std::io;
+use std::io::{self, Read as _};
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
@@ -62,10 +62,12 @@ fn find(root: &Path, id: &str) -> io::Result<Vec<OwnedFd>> {
     Ok(found)
 }
 
+#[expect(clippy::disallowed_methods, reason = "`take` limits it")]
 fn command_line(path: &Path) -> Vec<u8> {
-    let file = File::open(path);
-    let read = file.and_then(|file| orlop_disk::read_start(file, LONGEST));
-    read.unwrap_or_default()
+    let mut words = Vec::new();
+    // What was read before an error is enough.
+    let _ = File::open(path).and_then(|file| file.take(LONGEST).read_to_end(&mut words));
+    words
 }
 
 fn is_about(command_line: &[u8], root: &Path, id: &str) -> bool {
