@@ -58,9 +58,14 @@ pub(super) fn metrics(metric: Option<Metric>) -> Option<Figures> {
 
 #[cfg(test)]
 mod tests {
+    use orlop_containerd_api::Message;
+    use orlop_containerd_api::sandbox::{
+        PlatformResponse, SandboxMetricsResponse, SandboxStatusResponse,
+    };
     use orlop_containerd_api::types::Platform;
+    use orlop_testkit::sandbox_facts;
 
-    use super::{SandboxState, platform};
+    use super::{SandboxState, metrics, platform};
 
     #[test]
     fn states_and_platforms_are_read() {
@@ -85,5 +90,18 @@ mod tests {
         assert_eq!(linux("arm64").as_deref(), Some("linux/arm64"));
         assert_eq!(linux(""), None);
         assert_eq!(platform(None), None);
+    }
+
+    #[test]
+    fn fuzzed_answers_of_a_controller_do_not_break_the_reader() {
+        orlop_testkit::Fuzz::new()
+            .example(sandbox_facts::status(true, "kit"))
+            .example(sandbox_facts::platform("arm64"))
+            .example(sandbox_facts::metrics())
+            .run(|input| {
+                let _ = SandboxStatusResponse::decode(input);
+                let _ = PlatformResponse::decode(input).map(|told| platform(told.platform));
+                let _ = SandboxMetricsResponse::decode(input).map(|told| metrics(told.metrics));
+            });
     }
 }
