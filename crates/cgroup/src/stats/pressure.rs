@@ -43,7 +43,7 @@ pub(super) fn read(files: &mut Files, buffer: &mut Vec<u8>) -> Result<PressureSt
     }
     let mut one = |name| -> Result<Option<Pressure>, Error> {
         match files.text(name, buffer) {
-            Ok(text) => Ok(text.map(|text| parse(&String::from_utf8_lossy(text)))),
+            Ok(text) => Ok(text.map(|text| Pressure::parse(&String::from_utf8_lossy(text)))),
             // Switched off for this kernel or this cgroup.
             Err(Error::Io { source, .. }) if source.raw_os_error() == Some(libc::EOPNOTSUPP) => {
                 Ok(None)
@@ -58,28 +58,30 @@ pub(super) fn read(files: &mut Files, buffer: &mut Vec<u8>) -> Result<PressureSt
     })
 }
 
-/// `some avg10=0.00 avg60=0.00 avg300=0.00 total=0` and the same for `full`.
-fn parse(text: &str) -> Pressure {
-    let mut pressure = Pressure::default();
-    for line in text.lines() {
-        let mut words = line.split_whitespace();
-        let stall = match words.next() {
-            Some("some") => &mut pressure.some,
-            Some("full") => &mut pressure.full,
-            _ => continue,
-        };
-        for (name, value) in words.filter_map(|word| word.split_once('=')) {
-            let percent = || value.parse().unwrap_or_default();
-            match name {
-                "avg10" => stall.avg10 = percent(),
-                "avg60" => stall.avg60 = percent(),
-                "avg300" => stall.avg300 = percent(),
-                "total" => stall.total_us = value.parse().unwrap_or_default(),
-                _ => {}
+impl Pressure {
+    /// Parses `some avg10=0.00 avg60=0.00 avg300=0.00 total=0` and the same for `full`.
+    pub fn parse(text: &str) -> Self {
+        let mut pressure = Self::default();
+        for line in text.lines() {
+            let mut words = line.split_whitespace();
+            let stall = match words.next() {
+                Some("some") => &mut pressure.some,
+                Some("full") => &mut pressure.full,
+                _ => continue,
+            };
+            for (name, value) in words.filter_map(|word| word.split_once('=')) {
+                let percent = || value.parse().unwrap_or_default();
+                match name {
+                    "avg10" => stall.avg10 = percent(),
+                    "avg60" => stall.avg60 = percent(),
+                    "avg300" => stall.avg300 = percent(),
+                    "total" => stall.total_us = value.parse().unwrap_or_default(),
+                    _ => {}
+                }
             }
         }
+        pressure
     }
-    pressure
 }
 
 #[cfg(test)]
@@ -90,7 +92,7 @@ mod tests {
     fn both_lines_are_read() {
         let text = "some avg10=1.50 avg60=0.10 avg300=0.00 total=77\n\
                     full avg10=0.25 avg60=0.00 avg300=0.00 total=5\n";
-        let pressure = parse(text);
+        let pressure = Pressure::parse(text);
         assert!((pressure.some.avg10 - 1.5).abs() < 1e-9);
         assert_eq!((pressure.some.total_us, pressure.full.total_us), (77, 5));
     }

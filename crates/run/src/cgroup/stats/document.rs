@@ -175,6 +175,18 @@ pub(super) struct Stall {
     pub(super) total: u64,
 }
 
+impl From<orlop_cgroup::Pressure> for Pressure {
+    fn from(pressure: orlop_cgroup::Pressure) -> Self {
+        let [some, full] = [pressure.some, pressure.full].map(|stall| Stall {
+            avg10: stall.avg10,
+            avg60: stall.avg60,
+            avg300: stall.avg300,
+            total: stall.total_us,
+        });
+        Self { some, full }
+    }
+}
+
 fn is_nothing<T: Default + PartialEq>(value: &T) -> bool {
     *value == T::default()
 }

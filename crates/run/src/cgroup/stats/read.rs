@@ -1,6 +1,6 @@
 //! How the kernel writes numbers.
 
-use super::document::{Pressure, Stall};
+use super::document::Pressure;
 use super::if_there;
 use crate::cgroup::files::{Dir, Failed};
 
@@ -43,28 +43,5 @@ pub(super) fn list(text: &str) -> Vec<u16> {
 /// Time lost waiting; none where the kernel does not count it.
 pub(super) fn pressure(dir: &Dir, file: &str) -> Option<Pressure> {
     let text = dir.read(file).ok()?;
-    let mut pressure = Pressure::default();
-    for line in text.lines() {
-        let mut words = line.split_whitespace();
-        let stall = match words.next() {
-            Some("some") => &mut pressure.some,
-            Some("full") => &mut pressure.full,
-            _ => continue,
-        };
-        for (key, value) in words.filter_map(|word| word.split_once('=')) {
-            set(stall, key, value);
-        }
-    }
-    Some(pressure)
-}
-
-fn set(stall: &mut Stall, key: &str, value: &str) {
-    let share = || value.parse().unwrap_or_default();
-    match key {
-        "avg10" => stall.avg10 = share(),
-        "avg60" => stall.avg60 = share(),
-        "avg300" => stall.avg300 = share(),
-        "total" => stall.total = value.parse().unwrap_or_default(),
-        _ => {}
-    }
+    Some(orlop_cgroup::Pressure::parse(&text).into())
 }
