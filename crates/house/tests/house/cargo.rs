@@ -1,5 +1,6 @@
 //! What cargo says of the workspace and of all that it builds with.
 
+use std::collections::BTreeSet;
 use std::process::Command;
 
 use serde::Deserialize;
@@ -83,6 +84,32 @@ pub fn metadata<T: DeserializeOwned>(options: &[&str]) -> T {
         String::from_utf8_lossy(&output.stderr)
     );
     serde_json::from_slice(&output.stdout).expect("cargo's answer has the fields used here")
+}
+
+/// The names of all packages that are compiled with these options, tests included. `cargo metadata` also names
+/// packages that only a weak feature (`ring?/alloc`) mentions.
+pub fn built_in(options: &[&str]) -> BTreeSet<String> {
+    let output = Command::new(env!("CARGO"))
+        .args([
+            "tree",
+            "--locked",
+            "--workspace",
+            "--prefix=none",
+            "--format={p}",
+        ])
+        .args(["--edges=normal,build,dev"])
+        .args(options)
+        .current_dir(env!("CARGO_MANIFEST_DIR"))
+        .output()
+        .expect("run cargo");
+    assert!(
+        output.status.success(),
+        "{}",
+        String::from_utf8_lossy(&output.stderr)
+    );
+    let lines = String::from_utf8(output.stdout).expect("UTF-8");
+    let names = lines.lines().filter_map(|line| line.split(' ').next());
+    names.map(str::to_owned).collect()
 }
 
 impl Graph {

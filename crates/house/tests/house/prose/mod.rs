@@ -37,7 +37,7 @@ fn messages_are_in_plain_english() {
     assert_plain(
         shipped_sources(),
         |_, text| strings::literals(text),
-        4900,
+        4500,
         "rs",
     );
 }
