@@ -98,11 +98,17 @@ pub fn respond(
     write_frame(socket, number, RESPONSE, &response.encode_to_vec())
 }
 
-/// Passes the argument of each call of a connection on, and answers it with an empty message.
+/// Passes the argument of each call of a connection on, and answers it with an empty message. The status is explicit,
+/// because a frame without any bytes may surprise a client.
 pub fn answer_all(socket: &mut UnixStream, mut look: impl FnMut(&[u8])) {
+    let done = Response {
+        status: Some(Status::default()),
+        ..Response::default()
+    };
+    let done = done.encode_to_vec();
     while let Ok(call) = Call::read(socket) {
         look(&call.payload);
-        if respond(socket, call.number, &Ok(Vec::new())).is_err() {
+        if write_frame(socket, call.number, RESPONSE, &done).is_err() {
             return;
         }
     }
@@ -125,8 +131,9 @@ mod tests {
             answer_all(&mut ours, |payload| assert_eq!(payload, b"x"));
         });
         write_frame(&mut theirs, 1, REQUEST, b"\x1a\x01x").unwrap();
-        let (call, kind, _) = read_frame(&mut theirs).unwrap();
+        let (call, kind, answer) = read_frame(&mut theirs).unwrap();
         assert_eq!((call, kind), (1, RESPONSE));
+        assert_eq!(answer, b"\x0a\x00", "a status of no content");
         drop(theirs);
         served.join().unwrap();
     }
