@@ -38,9 +38,11 @@ mod throughput;
 mod traced;
 
 use std::path::PathBuf;
+use std::time::Duration;
 
 use orlop_testkit::{ContainerSpec, Cri, Node, NodeBuilder, Registry, machine, node};
 
+use crate::floor::Floor;
 use crate::report::Report;
 
 /// What is asked for.
@@ -203,10 +205,38 @@ async fn measure(size: Size) -> Report {
 
 /// Measures the floor. If it cannot be made here, the promises that are held to it are broken.
 fn floor(size: Size, report: &mut Report) {
-    let done = floor::Floor::new().and_then(|floor| floor.measure(size, report));
+    let done = Floor::new().and_then(|floor| measure_floor(&floor, size, report));
     if let Err(error) = done {
         println!("the floor cannot be measured: {error}");
     }
+}
+
+/// One pod after the other, timed like those of the other subjects.
+fn measure_floor(floor: &Floor, size: Size, report: &mut Report) -> std::io::Result<()> {
+    for round in 0..=size.rounds {
+        let life = floor.cycle(&format!("round-{round}"))?;
+        std::thread::sleep(life::PACE);
+        // The first one warms up.
+        if round > 0 {
+            let up = life.run + life.start;
+            report.time(rows::NETWORK, report::FLOOR, life.network);
+            report.time(rows::RUN, report::FLOOR, life.run);
+            report.time(rows::START, report::FLOOR, life.start);
+            report.time(rows::POD_UP, report::FLOOR, up);
+            report.time(rows::EXEC, report::FLOOR, life.exec);
+            report.time(rows::POD_DOWN, report::FLOOR, life.down);
+        }
+    }
+    for _ in 0..size.runs {
+        for (row, clients) in [(rows::ONE_CLIENT, 1), (rows::FOUR_CLIENTS, 4)] {
+            std::thread::sleep(Duration::from_secs(1));
+            let lives = size.lives.div_ceil(clients);
+            let took = floor.throughput(clients, lives)?;
+            let done = (clients * lives) as f64;
+            report.number(row, "pods/s", report::FLOOR, done / took.as_secs_f64());
+        }
+    }
+    Ok(())
 }
 
 async fn measure_statistics(size: Size) -> Report {

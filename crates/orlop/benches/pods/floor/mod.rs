@@ -22,9 +22,6 @@ use rustix::thread::{
     ThreadNameSpaceType, UnshareFlags, move_into_thread_name_spaces, unshare_unsafe,
 };
 
-use crate::life::Life;
-use crate::report::{self, Report};
-use crate::{Size, rows};
 use cgroup::Cgroups;
 use link::Route;
 
@@ -32,6 +29,17 @@ use link::Route;
 pub(crate) struct Floor {
     scratch: Scratch,
     bridge: u32,
+}
+
+/// How long the steps of a pod's life took.
+#[derive(Debug, Default)]
+pub(crate) struct Life {
+    /// A part of `run`.
+    pub(crate) network: Duration,
+    pub(crate) run: Duration,
+    pub(crate) start: Duration,
+    pub(crate) exec: Duration,
+    pub(crate) down: Duration,
 }
 
 /// A pod that runs.
@@ -55,47 +63,26 @@ impl Floor {
         Ok(Self { scratch, bridge })
     }
 
-    /// One pod after the other, timed like those of the other subjects.
-    pub(crate) fn measure(&self, size: Size, report: &mut Report) -> io::Result<()> {
-        for round in 0..=size.rounds {
-            let life = self.cycle(&format!("round-{round}"))?;
-            std::thread::sleep(crate::life::PACE);
-            // The first one warms up.
-            if round > 0 {
-                life.tell(report::FLOOR, report, |step| step);
-            }
-        }
-        for _ in 0..size.runs {
-            for (row, clients) in [(rows::ONE_CLIENT, 1), (rows::FOUR_CLIENTS, 4)] {
-                std::thread::sleep(Duration::from_secs(1));
-                let lives = size.lives.div_ceil(clients);
-                let took = self.throughput(clients, lives)?;
-                let done = (clients * lives) as f64;
-                report.number(row, "pods/s", report::FLOOR, done / took.as_secs_f64());
-            }
-        }
-        Ok(())
-    }
-
-    fn cycle(&self, name: &str) -> io::Result<Life> {
-        let mut life = Life::new();
-        let mut pod = self.up(name, &mut life)?;
-        life.add_sum(rows::POD_UP, &[rows::RUN, rows::START]);
-        life.go_on();
+    /// One pod's life.
+    pub(crate) fn cycle(&self, name: &str) -> io::Result<Life> {
+        let (mut pod, mut life) = self.up(name)?;
+        let begin = Instant::now();
         pod.exec()?;
-        life.lap(rows::EXEC);
+        life.exec = begin.elapsed();
+        let begin = Instant::now();
         pod.down()?;
-        life.lap(rows::POD_DOWN);
+        life.down = begin.elapsed();
         Ok(life)
     }
 
-    fn throughput(&self, clients: usize, lives: usize) -> io::Result<Duration> {
+    /// How long it takes so many clients at once to run and remove so many pods each.
+    pub(crate) fn throughput(&self, clients: usize, lives: usize) -> io::Result<Duration> {
         let start = Instant::now();
         std::thread::scope(|scope| {
             let live = |client| {
                 (0..lives).try_for_each(|n| {
-                    let pod = self.up(&format!("life-{client}-{n}"), &mut Life::new());
-                    pod?.down()
+                    let (pod, _) = self.up(&format!("life-{client}-{n}"))?;
+                    pod.down()
                 })
             };
             let clients: Vec<_> = (0..clients)
@@ -106,30 +93,31 @@ impl Floor {
         Ok(start.elapsed())
     }
 
-    fn up(&self, name: &str, life: &mut Life) -> io::Result<Pod> {
-        let pod = std::thread::scope(|scope| {
-            joined(scope.spawn(|| self.up_in_this_thread(name, &mut *life)))
-        })?;
+    fn up(&self, name: &str) -> io::Result<(Pod, Life)> {
+        let (pod, mut life, begin) =
+            std::thread::scope(|scope| joined(scope.spawn(|| self.up_in_this_thread(name))))?;
         pod.cgroups.join(pod.process.id())?;
-        life.lap(rows::START);
-        Ok(pod)
+        life.start = begin.elapsed();
+        Ok((pod, life))
     }
 
-    fn up_in_this_thread(&self, name: &str, life: &mut Life) -> io::Result<Pod> {
+    /// Also returns when the start of the container began.
+    fn up_in_this_thread(&self, name: &str) -> io::Result<(Pod, Life, Instant)> {
         let dir = self.scratch.subdir(name);
         let netns = dir.join("netns");
         File::create(&netns)?;
         let (mut node, input) = (Route::open()?, no_input()?);
-        life.go_on();
+        let mut life = Life::default();
+        let begin = Instant::now();
         unshare(UnshareFlags::NEWNET | UnshareFlags::NEWIPC | UnshareFlags::NEWUTS)?;
         mount_bind(OWN_NETWORK, &netns)?;
         node.make_pair(self.bridge, &File::open(&netns)?)?;
         Route::open()?.configure()?;
-        life.lap(rows::NETWORK);
+        life.network = begin.elapsed();
         let cgroups = Cgroups::new(&format!("{}/{name}", self.scratch.id()));
         cgroups.make()?;
-        life.lap("cgroups");
-        life.add_sum(rows::RUN, &[rows::NETWORK, "cgroups"]);
+        life.run = begin.elapsed();
+        let begin = Instant::now();
         for part in ["upper", "work", "root"] {
             fs::create_dir(dir.join(part))?;
         }
@@ -138,12 +126,13 @@ impl Floor {
         cgroups.join_this_thread()?;
         enter_root(&dir, &self.scratch.path("lower"))?;
         let process = busybox(&["sleep", "86399"], input).spawn()?;
-        Ok(Pod {
+        let pod = Pod {
             dir,
             netns,
             cgroups,
             process,
-        })
+        };
+        Ok((pod, life, begin))
     }
 }
 
@@ -183,7 +172,7 @@ impl Pod {
         self.process.wait()?;
         unmount(&self.netns, UnmountFlags::DETACH)?;
         self.cgroups.remove()?;
-        fs::remove_dir_all(&self.dir)
+        orlop_disk::remove_tree(&self.dir)
     }
 }
 
