@@ -195,7 +195,7 @@ impl Roster {
                 let name = wanted.input.full_name();
                 if let Some(other) = names.get(&name) {
                     remarks.push(wanted.remark(format!(
-                        "{other} defines another pod with this name: the node uses that pod and \
+                        "{other} defines another pod with this name; the node uses that pod and \
                          ignores this one"
                     )));
                 } else if !uids.insert(wanted.input.uid().to_owned()) {

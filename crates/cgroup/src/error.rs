@@ -29,7 +29,8 @@ pub enum Error {
     NoController(&'static str),
     /// Processes are left in the cgroup although it was killed.
     #[error(
-        "the cgroup {path} still contains {count} processes (first PID: {first}); they may be blocked on a device that does not respond"
+        "the cgroup {path} still contains processes ({count}; first PID: {first}), which may be \
+         blocked on a device that does not respond"
     )]
     Busy {
         /// The cgroup.

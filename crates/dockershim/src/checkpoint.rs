@@ -86,7 +86,7 @@ impl Checkpoint {
     pub(crate) fn read(text: &[u8]) -> Result<Self, String> {
         let read: Self = serde_json::from_slice(text).map_err(|error| error.to_string())?;
         if read.checksum != read.data.checksum() {
-            return Err("the checksum is wrong".to_owned());
+            return Err("the checksum does not match".to_owned());
         }
         Ok(read)
     }

@@ -130,7 +130,10 @@ impl Running {
                     Killed::NotBegun => REACHING,
                 };
                 if asked.elapsed() >= patience {
-                    tracing::debug!(container, "cannot kill an exec process: it never started");
+                    tracing::debug!(
+                        container,
+                        "cannot kill an exec process, because it never started"
+                    );
                     return;
                 }
                 tokio::select! {

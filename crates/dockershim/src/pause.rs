@@ -90,7 +90,7 @@ async fn find_or_get(shim: &Shim, wanted: &str) -> Result<Image> {
             Err(error) => tracing::debug!(
                 image = wanted,
                 error = %chain(&*error),
-                "the policy rejects the present pause image",
+                "the policy rejects the current pause image",
             ),
         },
         Err(error) if error.is_not_found() => {}

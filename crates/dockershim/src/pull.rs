@@ -120,7 +120,7 @@ async fn follow(mut reply: Reply, patience: Duration) -> Result<u64, String> {
 /// A name as the engine's pull wants it: without a tag it would pull all there are.
 pub(crate) fn parted(image: &str) -> Result<(&str, &str)> {
     if image.is_empty() {
-        return Err(Error::invalid("image.image", "is empty; name an image").into());
+        return Err(Error::invalid("image.image", "is empty; specify an image").into());
     }
     if let Some((repository, digest)) = image.split_once('@') {
         // Name, tag and digest: the digest says it all.

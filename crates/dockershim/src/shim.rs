@@ -95,8 +95,9 @@ impl Shim {
     pub async fn start(config: Config, metrics: Metrics) -> Result<Self> {
         let opening = config.clone();
         let opened = orlop_pool::blocking(move || open(&opening)).await;
-        let (checkpoints, networks, hierarchies) = opened
-            .map_err(|_| Error::Internal("reading the sandbox records panicked".to_owned()))??;
+        let (checkpoints, networks, hierarchies) = opened.map_err(|_| {
+            Error::Internal("a task panicked while reading the sandbox records".to_owned())
+        })??;
         let policies = match &config.policies {
             Some(images) => {
                 let opened = ForeignImages::open(images.clone()).await;
@@ -140,9 +141,9 @@ impl Shim {
             let file = &shim_too.config.listeners;
             shim_too.events.subscribers.survive_in(file);
         });
-        known
-            .await
-            .map_err(|_| Error::Internal("reading the event listeners panicked".to_owned()))?;
+        known.await.map_err(|_| {
+            Error::Internal("a task panicked while reading the event listeners".to_owned())
+        })?;
         shim.check_engine().await?;
         network::remember(&shim).await;
         let streams = streaming::listen(&shim).await?;

@@ -30,7 +30,7 @@ where
         Ok(done) => done,
         Err(full @ Refused::Full { .. }) => Err(Error::Exhausted(full.to_string()).into()),
         Err(Refused::NoThread { place, source }) => {
-            let doing = format!("cannot start a thread: {place}");
+            let doing = format!("cannot start a thread for {place}");
             Err(Error::Io { doing, source }.into())
         }
         Err(failure @ Refused::Panicked { .. }) => Err(Error::Internal(failure.to_string()).into()),

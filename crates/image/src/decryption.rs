@@ -208,7 +208,7 @@ impl Tried {
             let mut named = self.providers.iter().filter_map(|all| all.get(name));
             let mut next = named.next();
             if next.is_none() {
-                let how = "add it to the file that images.key_providers names";
+                let how = "add it to the file that images.key_providers specifies";
                 reasons.push(format!("key provider {name:?} is not configured; {how}"));
             }
             while let Some(provider) = next {
@@ -225,7 +225,7 @@ impl Tried {
         }
         let count: usize = self.keys.iter().map(|file| file.len()).sum();
         let place = self.place.as_deref().map_or_else(String::new, |dir| {
-            format!(" (tried {count} keys from {})", dir.display())
+            format!(" (keys tried: {count}, from {})", dir.display())
         });
         Err(format!("{}{place}", reasons.join("; ")))
     }

@@ -573,7 +573,7 @@ impl Images {
         let taken = match blocking(move || store.take_out(key)).await {
             Ok(taken) => taken,
             Err(error) => {
-                tracing::warn!(layer = %key, %error, "cannot remove a broken layer");
+                tracing::warn!(layer = %key, %error, "cannot remove a damaged layer");
                 return false;
             }
         };
@@ -595,13 +595,13 @@ impl Images {
                 }
                 Ok(_) => {}
                 Err(error) => {
-                    tracing::warn!(layer = %key, name, %error, "cannot pull a broken layer again");
+                    tracing::warn!(layer = %key, name, %error, "cannot pull a damaged layer again");
                 }
             }
         }
         let (store, layer) = (Arc::clone(self.store()), layer.clone());
         if let Err(error) = blocking(move || store.put_back(taken, layer)).await {
-            tracing::warn!(layer = %key, %error, "cannot restore a broken layer");
+            tracing::warn!(layer = %key, %error, "cannot restore a damaged layer");
         }
         false
     }

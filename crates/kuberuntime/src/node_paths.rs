@@ -87,7 +87,7 @@ where
     match timeout(PATIENCE, WORKING.run_for(&owner, work)).await {
         Ok(done) => done.map_err(|refused| refused.to_string()),
         Err(_) => Err(format!(
-            "{}: the file system no longer responds: repair or unmount it",
+            "{}: the file system no longer responds; repair or unmount it",
             listed(&all)
         )),
     }
@@ -105,7 +105,7 @@ async fn answers((stranger, paths): (Stranger, Vec<PathBuf>)) -> Result<(), Stri
     match timeout(PATIENCE, looking).await {
         Ok(looked) => looked.map_err(|refused| format!("{named}: {refused}")),
         Err(_) => Err(format!(
-            "{named}: the file system ({} mounted on {}) has not responded for {PATIENCE:?}: \
+            "{named}: the file system ({} mounted on {}) has not responded for {PATIENCE:?}; \
              repair or unmount it",
             stranger.kind,
             stranger.point.display()

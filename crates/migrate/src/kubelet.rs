@@ -69,7 +69,7 @@ pub fn kubelet_advice(
         if !matches!(gate.map(|gate| &gate.content), Some(Content::Bool(true))) {
             say(
                 format!("{file}: the kubelet reads container statistics from cAdvisor"),
-                "set featureGates: {PodAndContainerStatsFromCRI: true}: cAdvisor supports the \
+                "set featureGates: {PodAndContainerStatsFromCRI: true}; cAdvisor supports the \
                  sockets of containerd and CRI-O, but not of orlop"
                     .to_owned(),
             );

@@ -216,7 +216,8 @@ impl FromStr for ContainerId {
         Err(InvalidName {
             what: "a pod's identity",
             value: text.chars().take(64).collect(),
-            rule: "it must start with a letter or digit and hold only letters, digits, '_', '.' and '-'",
+            rule: "it must start with a letter or digit and contain only letters, digits, '_', '.' \
+                   and '-'",
         })
     }
 }

@@ -33,8 +33,8 @@ pub struct Bandwidth {
 /// A bandwidth annotation cannot be honoured.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error(
-    "annotation {key}: {value:?} is not a bandwidth: use a quantity of bits per second \
-     between 1k and 1P, such as 10M"
+    "annotation {key}: {value:?} is not a bandwidth; use a quantity of bits per second between 1k \
+     and 1P, such as 10M"
 )]
 pub struct InvalidBandwidth {
     key: &'static str,

@@ -30,7 +30,7 @@ pub enum Error {
     Name(#[from] InvalidName),
     /// A port of the node is taken by another pod.
     #[error(
-        "host port {port} is already used by pod {holder}: remove that pod or use another port"
+        "host port {port} is already used by pod {holder}; remove that pod or use another port"
     )]
     HostPortInUse {
         /// The port with protocol and, if any, address: `127.0.0.1:80/tcp`.
@@ -39,7 +39,7 @@ pub enum Error {
         holder: String,
     },
     /// The pod is attached already, with other settings.
-    #[error("pod {id} is already attached with other settings: detach it first")]
+    #[error("pod {id} is already attached with different settings; detach it first")]
     Mismatch {
         /// The pod's identity.
         id: String,
@@ -75,13 +75,13 @@ pub enum Error {
         problem: String,
     },
     /// Somebody else collects garbage all the time.
-    #[error("a garbage collection is already running: try again later")]
+    #[error("a garbage collection is already running; try again later")]
     Collecting,
     /// More operations wait for plugins than may.
     #[error(transparent)]
     Refused(#[from] orlop_pool::Refused),
     /// The worker of an operation went away (the daemon is stopping).
-    #[error("the network operation was interrupted: the daemon is stopping")]
+    #[error("the network operation was interrupted, because the daemon is stopping")]
     Interrupted,
 }
 
@@ -162,7 +162,7 @@ impl PluginError {
 pub enum PluginFailure {
     /// There is no such program.
     #[error(
-        "no such program in {}: install it or correct the plugin's type",
+        "no such program in {}; install it or correct the plugin's type",
         dirs(searched)
     )]
     Missing {
@@ -211,7 +211,7 @@ pub enum PluginFailure {
         output: String,
     },
     /// Its result holds no address for the pod.
-    #[error("its result holds no IP address for the pod")]
+    #[error("its result contains no IP address for the pod")]
     NoAddress,
     /// A plugin done in process failed.
     #[error(transparent)]

@@ -271,7 +271,10 @@ fn watch(config: &Config, store: &Arc<Store>) -> Option<Watch> {
     dirs.extend(config.handler_conf_dirs.iter().cloned());
     let watch = Watch::start(dirs.clone(), store)
         .inspect_err(|error| {
-            tracing::warn!(%error, "cannot watch the network configuration: changes need a restart");
+            tracing::warn!(
+                %error,
+                "cannot watch the network configuration; changes take effect only after a restart"
+            );
         })
         .ok();
     for dir in &dirs {

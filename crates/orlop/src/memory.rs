@@ -32,7 +32,10 @@ pub(crate) fn tune_allocator() {
 pub(crate) fn disable_core_dumps() {
     let set = rustix::process::set_dumpable_behavior(DumpableBehavior::NotDumpable);
     if let Err(error) = set {
-        tracing::warn!(%error, "cannot disable core dumps: a core dump of the daemon would contain secrets");
+        tracing::warn!(
+            %error,
+            "cannot disable core dumps; a core dump of the daemon would contain secrets"
+        );
     }
 }
 

@@ -35,7 +35,7 @@ pub enum Refused {
         threads: usize,
     },
     /// No thread could be started.
-    #[error("cannot start a thread: {place}")]
+    #[error("cannot start a thread for {place}")]
     NoThread {
         /// The place's name.
         place: &'static str,

@@ -61,10 +61,10 @@ pub enum Unreadable {
     #[error("not a seccomp program of this version and architecture")]
     Foreign,
     /// They are fewer or more than they say themselves.
-    #[error("the length of the seccomp program is wrong")]
+    #[error("the length of the seccomp program does not match its header")]
     Length,
     /// They were changed.
-    #[error("the checksum of the seccomp program is wrong")]
+    #[error("the checksum of the seccomp program does not match")]
     Checksum,
     /// An instruction is none that a program of ours has.
     #[error("instruction {0} of the seccomp program is invalid")]

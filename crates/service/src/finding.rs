@@ -15,7 +15,7 @@ pub fn of_network(status: &Status) -> Finding {
             Finding::warning(AREA, warnings.join("; "), remedy)
         }
         Status::NotReady { message, .. } => {
-            let remedy = "fix the CNI configuration, or install the plugins that it names";
+            let remedy = "fix the CNI configuration, or install the plugins that it uses";
             Finding::problem(AREA, message, remedy)
         }
     }

@@ -42,7 +42,9 @@ pub enum Failure {
     #[error("the operation panicked or was cancelled: {0}")]
     Broken(JoinError),
     /// Somebody asks for another thing under this identity.
-    #[error("{0} is being created with another configuration; wait until that request finishes")]
+    #[error(
+        "{0} is being created with a different configuration; wait until that request finishes"
+    )]
     Another(String),
 }
 

@@ -106,7 +106,7 @@ impl Bundle {
                 (Cow::Borrowed(message), None, signature)
             }
             (Content::Message(_), None) => {
-                let problem = "it is the signature of a message, not of a statement".to_owned();
+                let problem = "it signs a message instead of an in-toto statement".to_owned();
                 return Err(Refusal::Unsupported(problem));
             }
         };

@@ -38,7 +38,7 @@ pub(crate) fn check(stamp: &[u8], of: &[u8], authorities: &Authorities) -> Resul
     }
     let signed = &info.signed;
     if !signed.digest.is_of(info.bytes) {
-        return Err(refuse("its signed content is wrong"));
+        return Err(refuse("its content does not match the signed digest"));
     }
     let came = || info.certificates.iter().copied();
     let known = authorities.known();

@@ -84,7 +84,7 @@ pub enum Problem {
     #[error("it is nested in more directories than allowed")]
     TooDeep,
     /// A whiteout of no name.
-    #[error("the whiteout names no file")]
+    #[error("the whiteout has no file name")]
     Whiteout,
     /// There is something else where a directory has to be, or the other way round.
     #[error("it has two entries: one is a directory, and the other is not")]

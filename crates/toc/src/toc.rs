@@ -118,7 +118,9 @@ fn estargz<'a>(fetched: &'a [u8], limits: &Limits) -> Result<impl Read + use<'a>
     let until_nul = |field: Range<usize>| header[field].split(|byte| *byte == 0).next();
     let regular = matches!(header[TYPE], 0 | b'0');
     if !regular || until_nul(NAME) != Some(FILE) {
-        return Err(Error::Table("is not at the position that the footer gives"));
+        return Err(Error::Table(
+            "is not at the position that the footer specifies",
+        ));
     }
     let digits = until_nul(SIZE).and_then(|digits| str::from_utf8(digits).ok());
     let size = digits.and_then(|digits| u64::from_str_radix(digits.trim(), 8).ok());

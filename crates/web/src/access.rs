@@ -68,7 +68,7 @@ pub(crate) struct Access {
 pub(crate) enum Refusal {
     /// It may be one of a name that leads here for an attack.
     #[error(
-        "the Host header of the request does not name this server: use the address that it \
+        "the Host header of the request is not a name of this server; use the address that it \
          listens on, localhost, or a name that it was started with"
     )]
     Host,
@@ -77,12 +77,11 @@ pub(crate) enum Refusal {
     Origin,
     /// It has no session.
     #[error(
-        "no session: open the address with ?token= that the server printed or saved when it \
-         started"
+        "no session; open the address with ?token= that the server printed or saved when it started"
     )]
     Stranger,
     /// It has a token that is not this one.
-    #[error("wrong token: use the address that the server printed or saved when it last started")]
+    #[error("wrong token; use the address that the server printed or saved when it last started")]
     WrongToken,
 }
 

@@ -15,7 +15,7 @@ pub(crate) async fn answer(node: &Node, head: &Parts) -> Answer {
     if !matches!(head.method, Method::GET | Method::HEAD) {
         let mut answer = answer::failure(
             StatusCode::METHOD_NOT_ALLOWED,
-            "this server is read-only: only GET and HEAD are allowed",
+            "this server is read-only; only GET and HEAD are allowed",
         );
         let allowed = http::HeaderValue::from_static("GET, HEAD");
         answer.headers_mut().insert(http::header::ALLOW, allowed);
@@ -65,7 +65,7 @@ async fn api(node: &Node, head: &Parts, path: &str, query: &Query) -> Answer {
         ["pod", _, "environment"] if !node.shows_environment => {
             return answer::failure(
                 StatusCode::FORBIDDEN,
-                "environment variables may contain secrets and are hidden: start the server with \
+                "environment variables may contain secrets and are hidden; start the server with \
                  --show-environment",
             );
         }

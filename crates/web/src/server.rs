@@ -58,7 +58,7 @@ pub struct WebOptions {
 pub enum WebError {
     /// Others could read along.
     #[error(
-        "{0} is reachable from other machines, which requires TLS: configure a certificate (a PEM \
+        "{0} is reachable from other machines, which requires TLS; configure a certificate (a PEM \
          file and its key), or listen on a loopback address and connect through `ssh -L`"
     )]
     Open(String),

@@ -99,7 +99,7 @@ fn parse(
         }
         (None, _) => return Err(wrong(1, "the file is empty".to_owned())),
         (_, Some(Document::Good(second))) => {
-            let text = "a configuration file must hold exactly one document".to_owned();
+            let text = "a configuration file must contain exactly one document".to_owned();
             return Err(wrong(second.at.line, text));
         }
     };
@@ -131,7 +131,10 @@ fn parse(
             let is_idle = !KubeletConfiguration::has_effect(&entry.key)
                 && HEAD.iter().all(|(field, _)| *field != entry.key);
             if is_idle && entry.value.content != Content::Null {
-                let text = format!("the kubelet field {} has no effect here", entry.key);
+                let text = format!(
+                    "the kubelet field {} has no effect on a standalone node",
+                    entry.key
+                );
                 idle.push(remark(entry.at.line, text));
             }
             if entry.key == "featureGates"
@@ -139,7 +142,10 @@ fn parse(
             {
                 let idle_gates = gates.iter().filter(|gate| !has_effect(&gate.key));
                 idle.extend(idle_gates.map(|gate| {
-                    let text = format!("the feature gate {} has no effect here", gate.key);
+                    let text = format!(
+                        "the feature gate {} has no effect on a standalone node",
+                        gate.key
+                    );
                     remark(gate.at.line, text)
                 }));
             }

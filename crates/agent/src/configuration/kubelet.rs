@@ -21,7 +21,7 @@ kubelet_config! {
         /// Whether the agent serves the kubelet API over HTTPS.
         enable_server as "enableServer": bool = true => unset
             @ flag("enable-server", "BOOL", "Serve the kubelet API over HTTPS [default: true]"),
-        /// The directory or the file that holds manifests of static pods.
+        /// The directory or the file with the manifests of static pods.
         static_pod_path as "staticPodPath": String = String::new() => unset
             @ flag("pod-manifest-path", "PATH",
                 "Read static pod manifests from a directory or a file; - is the standard input"),
@@ -201,7 +201,7 @@ kubelet_config! {
             = BTreeMap::new() => unset
             @ flag("eviction-minimum-reclaim", "LIST",
                 "Amount to reclaim beyond a threshold, such as imagefs.available=2Gi"),
-        /// Whether eviction signals that `evictionHard` does not name keep their defaults.
+        /// Whether eviction signals that are not in `evictionHard` keep their defaults.
         merge_default_eviction_settings as "mergeDefaultEvictionSettings": bool = false => unset,
         /// The largest number of pods for each CPU core; 0 means no limit.
         pods_per_core as "podsPerCore": u32 = 0 => unset
@@ -316,7 +316,7 @@ kubelet_config! {
     Authentication as "KubeletAuthentication" {
         /// Authentication with client certificates.
         x509 as "x509": X509 = X509::default() => unset,
-        /// Authentication by an API server, which is not supported here.
+        /// Authentication by an API server, which the agent does not support.
         webhook as "webhook": Webhook = Webhook::default() => unset,
         /// Access without credentials.
         anonymous as "anonymous": Anonymous = Anonymous::default() => unset,
@@ -355,7 +355,7 @@ kubelet_config! {
 kubelet_config! {
     /// The permissions of authenticated clients.
     Authorization as "KubeletAuthorization" {
-        /// The authorization mode. It must be `AlwaysAllow`; `Webhook` is not supported here.
+        /// The authorization mode. It must be `AlwaysAllow`; the agent does not support `Webhook`.
         mode as "mode": String = "AlwaysAllow".to_owned() => unset
             @ flag("authorization-mode", "MODE",
                 "Permissions of authenticated clients: AlwaysAllow"),
@@ -511,7 +511,7 @@ mod tests {
             "# Kubelet configuration\n\nFields of a `KubeletConfiguration` (`kubelet.config.k8s.io/v1beta1`) of Kubernetes 1.36 that\n\
              `orlop node --config` and `orlop up --node-config` support.\n\n\
              - A flag takes precedence over its field.\n\
-             - A known field without an effect is allowed; the log names it.\n\
+             - A known field without an effect is allowed; the log lists it.\n\
              - An unknown field is an error.\n\n\
              This page is generated from the table of the fields in the code.\n",
         );

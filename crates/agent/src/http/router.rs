@@ -65,8 +65,8 @@ impl Router {
         if door == Door::ReadOnly {
             let names = [self.shared.options().node_name.clone()];
             if !is_for_this_node(request.uri(), request.headers(), &names) {
-                let text = "the Host header of the request does not name this node: use an IP address, \
-                     localhost, the node's name or its host name\n";
+                let text = "the Host header of the request is not a name of this node; use an IP \
+                            address, localhost, the node's name or its host name\n";
                 return answer::text(StatusCode::MISDIRECTED_REQUEST, text);
             }
         }
@@ -87,7 +87,7 @@ impl Router {
             return answer;
         }
         if door == Door::ReadOnly {
-            let text = "404 page not found: this port is read-only\n";
+            let text = "404 page not found; this port is read-only\n";
             return answer::text(StatusCode::NOT_FOUND, text);
         }
         if let ["orlop", "v1", order] = parts[..] {
@@ -151,8 +151,8 @@ impl Router {
             return answer::json(&running_pods(&shared.manager().pods()));
         }
         if let ["logs", ..] = parts {
-            let text = "the node's own log files are not served: enableSystemLogHandler has no \
-                        effect here\n";
+            let text = "the log files of the node are not served; enableSystemLogHandler has no \
+                        effect on a standalone node\n";
             return answer::text(StatusCode::METHOD_NOT_ALLOWED, text);
         }
         let enters = matches!(
@@ -168,7 +168,7 @@ impl Router {
         // A kubelet serves checkpoints without its debugging handlers, too.
         let debugs = parts[0] != "checkpoint";
         if debugs && !shared.configuration().enable_debugging_handlers && door != Door::Root {
-            let text = "Debug endpoints are disabled: enableDebuggingHandlers is false\n";
+            let text = "Debug endpoints are disabled, because enableDebuggingHandlers is false\n";
             return answer::text(StatusCode::METHOD_NOT_ALLOWED, text);
         }
         // A uid may stand between the pod's name and the container's.

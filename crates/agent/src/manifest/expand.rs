@@ -49,7 +49,8 @@ pub(super) fn pods(kind: &str, object: &Value) -> Expanded {
     };
     let name = object["metadata"]["name"].as_str().unwrap_or_default();
     if name.is_empty() {
-        expanded.wrong = Some("metadata.name: is missing; the pods are named after it".to_owned());
+        expanded.wrong =
+            Some("metadata.name: is missing; the names of the pods are derived from it".to_owned());
         return expanded;
     }
     if !template.is_object() {
@@ -82,7 +83,7 @@ pub(super) fn pods(kind: &str, object: &Value) -> Expanded {
                 stateful_set(spec, &mut expanded);
             } else if kind == "Deployment" {
                 expanded.reduced.push(
-                    "a standalone node does no rolling updates: when the template changes, it \
+                    "a standalone node does no rolling updates; if the template changes, it \
                      replaces all pods at once"
                         .to_owned(),
                 );
@@ -161,13 +162,13 @@ fn job(spec: &Value, template: &Value, expanded: &mut Expanded) {
     let at_once = spec["parallelism"].as_i64().unwrap_or(1);
     if let Some(completions) = spec["completions"].as_i64().filter(|it| *it > at_once) {
         expanded.reduced.push(format!(
-            "a standalone node does not count completions: it runs {at_once} pods once, not \
-             {completions} pods one after the other"
+            "a standalone node does not count completions; it runs as many pods as parallelism \
+             ({at_once}) and ignores completions ({completions})"
         ));
     }
     if policy == "Never" && spec["backoffLimit"].as_i64() != Some(0) {
         expanded.reduced.push(
-            "a standalone node does not replace the failed pods of a Job: set restartPolicy: \
+            "a standalone node does not replace the failed pods of a Job; set restartPolicy: \
              OnFailure to restart their containers"
                 .to_owned(),
         );

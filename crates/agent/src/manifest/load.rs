@@ -90,7 +90,7 @@ impl Loader<'_> {
         let (version, kind) = (text("apiVersion"), text("kind"));
         if version.is_empty() || kind.is_empty() {
             let text =
-                "apiVersion and kind are missing: a pod has `apiVersion: v1` and `kind: Pod`";
+                "apiVersion and kind are missing; a pod has `apiVersion: v1` and `kind: Pod`";
             return self.remark(Weight::Error, node.at, "", text.to_owned());
         }
         let name = node
@@ -239,8 +239,8 @@ fn known(version: &str, kind: &str) -> Result<Kind, (Weight, String)> {
         "Secret" => (Kind::Values("Secret"), "v1"),
         "RuntimeClass" => (Kind::Values("RuntimeClass"), "node.k8s.io/v1"),
         "CronJob" => {
-            let text = "a CronJob needs a controller, which a standalone node does not have: run a Job \
-                 from the host's cron";
+            let text = "a CronJob needs a controller, which a standalone node does not have; run a \
+                        Job from the host's cron";
             return Err((Weight::Warning, text.to_owned()));
         }
         _ if is_slip(version, kind) => {

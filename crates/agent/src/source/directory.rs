@@ -174,7 +174,7 @@ fn stamp(metadata: &fs::Metadata) -> Stamp {
 fn read(path: &Path) -> Result<String, String> {
     read_text(path, LARGEST).map_err(|error| match error.kind() {
         io::ErrorKind::FileTooLarge => format!(
-            "is larger than {LARGEST} bytes, the limit for a manifest: split it, or move it to \
+            "is larger than {LARGEST} bytes, the limit for a manifest; split it, or move it to \
              another directory"
         ),
         _ => format!("cannot be read: {error}"),

@@ -66,7 +66,7 @@ pub(super) fn run(args: Args, flags: &ClientFlags) -> anyhow::Result<()> {
             changes.push((option, value));
         }
         if changes.is_empty() {
-            bail!("no action given: use --get OPTION, --set OPTION=VALUE or --list");
+            bail!("no action given; use --get OPTION, --set OPTION=VALUE or --list");
         }
         let mut text = text;
         for (option, value) in changes {

@@ -83,8 +83,8 @@ async fn foreign(client: &RuntimeClient, id: &str, printer: &mut Printer) -> any
     };
     let mounts = Mountinfo::of(pid).with_context(|| {
         format!(
-            "{why}; and its process {pid} cannot be read from here: run this command on its node, \
-             as root"
+            "{why}; process {pid} of the container cannot be read from here; run this command on \
+             its node, as root"
         )
     })?;
     let overlay = Overlay::of_root(&mounts).with_context(|| why.to_owned())?;
@@ -99,7 +99,7 @@ async fn foreign(client: &RuntimeClient, id: &str, printer: &mut Printer) -> any
     let found = walked
         .await
         .context("the comparison of the layers failed")?;
-    for change in found.context("cannot compare the layers: run this command as root")? {
+    for change in found.context("cannot compare the layers; run this command as root")? {
         printer.take(&Change {
             path: change.path.as_os_str().as_bytes().to_vec(),
             kind: match change.kind {
@@ -133,7 +133,8 @@ impl Overlay {
         let kind = root.kind();
         if kind != "overlay" {
             bail!(
-                "its root filesystem is {kind}, not an overlay: its changes cannot be distinguished from the image"
+                "its root filesystem is {kind} instead of an overlay, so its changes cannot be \
+                 distinguished from the image"
             );
         }
         let mut upper = None;
@@ -150,7 +151,8 @@ impl Overlay {
         let upper = upper.context("its root filesystem is read-only")?;
         if lower.iter().chain([&upper]).any(|path| !path.is_absolute()) {
             bail!(
-                "its overlay mount names layers relative to a directory that only the runtime knows"
+                "its overlay mount specifies layers relative to a directory that only the runtime \
+                 knows"
             );
         }
         Ok(Self { upper, lower })

@@ -103,7 +103,7 @@ async fn ask_daemon(socket: &str, args: &Args) -> Vec<Finding> {
         Err(problem) => vec![Finding::problem(
             "daemon",
             format!("{problem}; orphaned resources cannot be detected without the daemon"),
-            "start it with `orlop serve`, or give its socket with --socket",
+            "start the daemon with `orlop serve`, or give its socket with --socket",
         )],
     }
 }
@@ -117,7 +117,10 @@ async fn examine(socket: &str, request: ExamineRequest) -> Result<Vec<Finding>, 
     let connection = Connection::new(endpoint, options);
     let answer = connection.orlop_inspection().examine(request).await;
     let refused = |status: Status| match status.code() {
-        Code::Unimplemented => format!("the server on {socket} is not this version of orlop"),
+        Code::Unimplemented => format!(
+            "the server on {socket} does not support this command; it is another runtime or \
+             another version of orlop"
+        ),
         Code::Unavailable => format!("no daemon answers on {socket}"),
         _ => format!("the daemon on {socket} reports: {}", status.message()),
     };

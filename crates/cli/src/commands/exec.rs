@@ -17,7 +17,7 @@ use crate::terminal::Side;
 /// What to run, and where.
 #[derive(Debug, clap::Args)]
 pub struct Args {
-    /// Container (not with flags that select containers), command and arguments
+    /// Container, command and arguments; omit the container if flags select the containers
     #[arg(
         value_name = "CONTAINER] [COMMAND",
         required = true,
@@ -126,7 +126,7 @@ pub(super) async fn run(args: Args, session: &Session) -> anyhow::Result<ExitCod
     }
     if ids.len() > 1 && args.interactive {
         bail!(
-            "several containers cannot share standard input: select one container, or leave out -i"
+            "several containers cannot share standard input; select one container, or leave out -i"
         );
     }
     let run = async |id: &String| {

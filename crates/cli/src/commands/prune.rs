@@ -20,7 +20,7 @@ use crate::output::{Table, ago, short_bytes, short_id, stdout, write_all};
 /// What to remove.
 #[derive(Debug, clap::Args)]
 pub struct Args {
-    /// Remove exited containers (the default without --pods and --images)
+    /// Remove exited containers
     #[arg(long)]
     containers: bool,
 
@@ -213,11 +213,11 @@ impl Doomed {
 fn agreed() -> anyhow::Result<bool> {
     if !io::stdin().is_terminal() {
         bail!(
-            "cannot ask for confirmation without a terminal: use --yes to remove this, or \
-             --dry-run to only list it"
+            "cannot ask for confirmation without a terminal; use --yes to remove the objects, or \
+             --dry-run to only list them"
         );
     }
-    eprint!("Remove all of this? [y/N] ");
+    eprint!("Remove all these objects? [y/N] ");
     let mut answer = String::new();
     io::stdin().lock().read_line(&mut answer)?;
     Ok(matches!(answer.trim(), "y" | "Y" | "yes"))

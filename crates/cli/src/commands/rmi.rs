@@ -47,7 +47,25 @@ pub(super) async fn run(args: Args, session: &Session) -> anyhow::Result<()> {
     if names.is_empty() {
         say!("no image to remove");
     }
+    if !args.images.is_empty() {
+        names = distinct(&client, names).await;
+    }
     side_by_side::each(names, |name| remove(client.clone(), name, args.prune)).await
+}
+
+/// One name of each image: an image that is given by several names is removed once.
+async fn distinct(client: &ImageClient, names: BTreeSet<String>) -> BTreeSet<String> {
+    let mut ids = BTreeSet::new();
+    let mut distinct = BTreeSet::new();
+    for name in names {
+        // If its image is unknown, its removal reports that.
+        let status = client.image_status(spec(&name), false).await;
+        let image = status.ok().and_then(|status| status.image);
+        if image.is_none_or(|image| ids.insert(image.id)) {
+            distinct.insert(name);
+        }
+    }
+    distinct
 }
 
 /// The ids of images that containers use, as far as `counts` lets them.

@@ -61,7 +61,7 @@ pub(super) async fn run(args: Args, session: &Session) -> anyhow::Result<()> {
     }
     if answer.traces.is_empty() {
         if let Some(word) = args.pod {
-            bail!("no trace of the start of pod {word:?}: the daemon keeps only the latest traces");
+            bail!("no trace of the start of pod {word:?}; the daemon keeps only the latest traces");
         }
         return Ok(write_all(
             "no pod was started since the start of the daemon\n",
@@ -130,7 +130,11 @@ fn waterfall(trace: &Trace, text: &mut String) {
         before += call.took_us;
     }
     if trace.left_out > 0 {
-        let _ = writeln!(text, "({} more were not kept)", trace.left_out);
+        let _ = writeln!(
+            text,
+            "(further calls that were not kept: {})",
+            trace.left_out
+        );
     }
 }
 

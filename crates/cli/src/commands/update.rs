@@ -63,7 +63,10 @@ pub struct Args {
 
 pub(super) async fn run(args: Args, session: &Session) -> anyhow::Result<()> {
     if args.cpu_count.or(args.cpu_maximum).is_some() {
-        say!("warning: --cpu-count and --cpu-maximum have no effect: they are for Windows");
+        say!(
+            "warning: --cpu-count and --cpu-maximum have no effect, because they are only for \
+             Windows"
+        );
     }
     let client = session.patient_runtime(None).await?;
     let limits = LinuxContainerResources {

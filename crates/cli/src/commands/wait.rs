@@ -122,11 +122,11 @@ pub(super) async fn run(args: Args, session: &Session) -> anyhow::Result<ExitCod
 fn check(state: Option<State>, thing: &Thing, word: &str) -> anyhow::Result<()> {
     match (thing, state) {
         (Thing::Pod(_), Some(State::Created | State::Running | State::Exited)) => bail!(
-            "`{word}` is a pod: wait for ready, notready or gone (or give a container, as in \
-             {word}/CONTAINER)"
+            "`{word}` is a pod; wait for ready, notready or gone, or give a container as in \
+             {word}/CONTAINER"
         ),
         (Thing::Container(_), Some(State::Ready | State::NotReady)) => {
-            bail!("`{word}` is a container: wait for created, running, exited or gone")
+            bail!("`{word}` is a container; wait for created, running, exited or gone")
         }
         _ => Ok(()),
     }

@@ -10,24 +10,26 @@ pub(crate) fn on(error: &anyhow::Error) -> Option<&'static str> {
         .find_map(|cause| cause.downcast_ref::<ClientError>())?;
     Some(match call {
         ClientError::Deadline { .. } => {
-            "the runtime listens but does not answer in time: increase --timeout, or check the log \
+            "the runtime listens but does not answer in time; increase --timeout, or check the log \
              of the runtime"
         }
         ClientError::Call { status, .. } => match status.code() {
             Code::NotFound => {
-                "`orlop ps -a`, `orlop pods` and `orlop images` list the existing objects"
+                "to list the existing objects, run `orlop ps -a`, `orlop pods` or `orlop images`"
             }
             Code::Unimplemented => {
-                "the runtime is too old for this call or does not support it: `orlop version` \
-                 shows its name and version"
+                "the runtime is too old for this call or does not support it; run `orlop version` \
+                 to see its name and version"
             }
             Code::Unavailable => {
-                "the runtime closed the connection during the call: check that it is running, and try again"
+                "the runtime closed the connection during the call; check that it is running, and \
+                 try again"
             }
             _ => return None,
         },
         ClientError::Incomplete { .. } => {
-            "the runtime uses another version of the CRI: `orlop version` shows its name and version"
+            "the runtime uses another version of the CRI; run `orlop version` to see its name and \
+             version"
         }
         _ => return None,
     })

@@ -247,7 +247,7 @@ fn found(quiet: bool) -> anyhow::Result<Endpoint> {
     for (place, path) in KNOWN.iter().enumerate() {
         if answers(Path::new(path)) {
             if place > 0 && !quiet {
-                say!("found {path}; select one with --runtime-endpoint");
+                say!("using {path}; select another endpoint with --runtime-endpoint");
             }
             return path.parse().context("cannot use a default endpoint");
         }
@@ -258,10 +258,10 @@ fn found(quiet: bool) -> anyhow::Result<Endpoint> {
     });
     match denied {
         Some(path) => bail!(
-            "permission denied to connect to {path}: run as root, or join the group of the socket"
+            "permission denied to connect to {path}; run as root, or join the group of the socket"
         ),
         None => bail!(
-            "no container runtime answers on {}: start one, or give its socket with \
+            "no container runtime answers on {}; start one, or give its socket with \
              --runtime-endpoint unix:///path",
             KNOWN.join(", ")
         ),
@@ -277,10 +277,11 @@ fn answers(path: &Path) -> bool {
 pub(crate) fn refused(status: Status) -> anyhow::Error {
     match status.code() {
         Code::Unimplemented if is_unknown(status.message()) => anyhow!(
-            "the runtime on this endpoint does not support this call: it is not orlop, or an older version"
+            "the runtime on this endpoint does not support this call; it is another runtime or an \
+             older version of orlop"
         ),
         Code::Unavailable => anyhow!(
-            "the runtime does not answer: {} (is it running? `systemctl status orlop`)",
+            "the runtime does not answer: {}; check that it is running (`systemctl status orlop`)",
             status.message()
         ),
         _ => anyhow!("{} ({:?})", status.message(), status.code()),

@@ -51,7 +51,7 @@ async fn one<K: Removable>(kind: &K, id: String, force: bool) -> anyhow::Result<
     let status = status.with_context(|| format!("cannot get the status of {name} {id}"))?;
     if K::runs(&status) {
         if !force {
-            bail!("{name} {id} is running: stop it first, or use --force");
+            bail!("{name} {id} is running; stop it first, or use --force");
         }
         let stopped = kind.stop(&id).await;
         stopped.with_context(|| format!("cannot stop {name} {id}"))?;

@@ -15,7 +15,7 @@ pub(crate) fn pod(path: &Path) -> anyhow::Result<PodSandboxConfig> {
     let mut config: PodSandboxConfig = read(path)?;
     let Some(metadata) = &mut config.metadata else {
         bail!(
-            "{} has no metadata: a pod needs a name and a namespace",
+            "{} has no metadata; a pod needs a name and a namespace",
             path.display()
         );
     };
@@ -49,7 +49,7 @@ pub(crate) fn container(path: &Path) -> anyhow::Result<ContainerConfig> {
         .as_mut()
         .filter(|image| !image.image.is_empty())
     else {
-        bail!("{} has no image: set image.image", path.display());
+        bail!("{} has no image; set image.image", path.display());
     };
     if image.user_specified_image.is_empty() {
         image.user_specified_image.clone_from(&image.image);

@@ -27,7 +27,8 @@ pub(crate) fn moment(text: &str) -> anyhow::Result<Timestamp> {
         (Ok(seconds), Ok(nanoseconds)) => Ok(Timestamp::new(seconds, nanoseconds)?),
         _ => {
             bail!(
-                "`{text}` is not a valid time: write 42m, 2026-01-02T13:23:37 or seconds since the epoch"
+                "`{text}` is not a valid time; write 42m, 2026-01-02T13:23:37 or seconds since the \
+                 epoch"
             )
         }
     }

@@ -83,7 +83,7 @@ pub(crate) async fn thing(client: &RuntimeClient, word: &str) -> anyhow::Result<
     if pods.iter().any(|pod| pod.id == id) {
         return Ok(Thing::Pod(id));
     }
-    bail!("no container and no pod `{word}`: `orlop ps -a` and `orlop pods` list them")
+    bail!("no container or pod matches `{word}`; run `orlop ps -a` and `orlop pods` to list them")
 }
 
 /// The first process of a container, where the runtime tells it: orlop, containerd and CRI-O do,

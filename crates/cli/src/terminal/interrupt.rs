@@ -34,12 +34,12 @@ where
         interrupt = received() => interrupt?,
     }
     say!(
-        "interrupted: waiting for the runtime to finish; the new object is then removed \
-         (interrupt again to exit now)"
+        "interrupted; waiting for the runtime to finish, then removing the new object (interrupt \
+         again to exit now)"
     );
     let made = tokio::select! {
         made = &mut make => made,
-        _ = received() => bail!("interrupted; the runtime may still create it"),
+        _ = received() => bail!("interrupted; the runtime may still create the object"),
     };
     let Ok(made) = made else {
         bail!("interrupted; nothing was created");

@@ -24,7 +24,7 @@ impl Side {
             bail!("a TTY (-t) also needs standard input (-i)");
         }
         if tty && !io::stdin().is_terminal() {
-            bail!("standard input is not a terminal: leave out -t");
+            bail!("standard input is not a terminal; leave out -t");
         }
         let mut side = Self {
             raw: None,

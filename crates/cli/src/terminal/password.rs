@@ -44,7 +44,7 @@ impl CredentialFlags {
             (Some(creds), None) => {
                 let (username, password) = creds.split_once(':').unwrap_or((&creds, ""));
                 if username.is_empty() {
-                    bail!("the credentials have no user name: write USERNAME[:PASSWORD]");
+                    bail!("the credentials have no user name; write USERNAME[:PASSWORD]");
                 }
                 Some(AuthConfig {
                     username: username.to_owned(),

@@ -49,7 +49,7 @@ pub(crate) fn container(
     let spaces = namespaces::of_container(secured.namespace_options.as_ref(), sandbox_id)?;
     let image = config.image.as_ref().map_or("", |image| &image.image);
     if image.is_empty() {
-        return Err(Error::invalid("config.image.image", "is empty; name an image").into());
+        return Err(Error::invalid("config.image.image", "is empty; specify an image").into());
     }
 
     let mut all_labels = labels::joined(&config.labels, &config.annotations);

@@ -11,7 +11,7 @@ pub(super) fn mappings(config: &ContainerConfig) -> Result<Vec<DeviceMapping>> {
     for (index, device) in config.devices.iter().enumerate() {
         let field = |name: &str| format!("config.devices[{index}].{name}");
         if !device.host_path.starts_with('/') {
-            let problem = format!("{:?} is not absolute", device.host_path);
+            let problem = format!("{:?} is not an absolute path", device.host_path);
             return Err(Error::invalid(field("host_path"), problem).into());
         }
         if device.permissions.chars().any(|c| !"rwm".contains(c)) {

@@ -37,7 +37,7 @@ pub(super) fn mounts(config: &ContainerConfig, abilities: Abilities) -> Result<M
     for (index, mount) in config.mounts.iter().enumerate() {
         let field = |name: &str| format!("config.mounts[{index}].{name}");
         if !mount.container_path.starts_with('/') {
-            let problem = format!("{:?} is not absolute", mount.container_path);
+            let problem = format!("{:?} is not an absolute path", mount.container_path);
             return Err(Error::invalid(field("container_path"), problem).into());
         }
         if !mount.mount_options.is_empty() {
@@ -59,7 +59,7 @@ pub(super) fn mounts(config: &ContainerConfig, abilities: Abilities) -> Result<M
             continue;
         }
         if !mount.host_path.starts_with('/') {
-            let problem = format!("{:?} is not absolute", mount.host_path);
+            let problem = format!("{:?} is not an absolute path", mount.host_path);
             return Err(Error::invalid(field("host_path"), problem).into());
         }
         if mount.recursive_read_only {

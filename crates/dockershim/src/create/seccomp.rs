@@ -41,7 +41,7 @@ pub(super) fn option(
 fn read(path: &str) -> Result<String> {
     const FIELD: &str = "config.linux.security_context.seccomp.localhost_ref";
     if !Path::new(path).is_absolute() {
-        return Err(Error::invalid(FIELD, format!("{path:?} is not absolute")).into());
+        return Err(Error::invalid(FIELD, format!("{path:?} is not an absolute path")).into());
     }
     let text = match orlop_disk::read_file(path, LARGEST) {
         Err(error) if error.kind() == io::ErrorKind::FileTooLarge => {

@@ -25,8 +25,8 @@ pub(super) fn apply(
         .collect();
     if security.supplemental_groups_policy() == SupplementalGroupsPolicy::Strict {
         return Err(Error::Unimplemented(
-            "supplementalGroupsPolicy: Strict: the Docker Engine always adds the groups of the \
-             image's /etc/group"
+            "supplementalGroupsPolicy Strict is not supported, because the Docker Engine always \
+             adds the groups of the image's /etc/group"
                 .to_owned(),
         )
         .into());
@@ -34,7 +34,7 @@ pub(super) fn apply(
     if let Some(capabilities) = &security.capabilities {
         if !capabilities.add_ambient_capabilities.is_empty() {
             return Err(Error::Unimplemented(
-                "ambient capabilities: the Docker Engine's API does not support them".to_owned(),
+                "ambient capabilities are not supported by the API of the Docker Engine".to_owned(),
             )
             .into());
         }

@@ -133,7 +133,11 @@ async fn create(
     });
     let configuring = async {
         let body = configuring.await;
-        body.map_err(|_| Arc::new(Error::Internal("preparing a container panicked".to_owned())))?
+        body.map_err(|_| {
+            Arc::new(Error::Internal(
+                "a task panicked while preparing a container".to_owned(),
+            ))
+        })?
     };
     let mut body = trace.step("config", container, configuring).await?;
     if !images.is_empty()
@@ -145,7 +149,11 @@ async fn create(
     let creating = trace.step("create", container, conflict::create(shim, name, &body));
     let created = creating.await.map_err(failed())?;
     for warning in created.warnings {
-        tracing::debug!(container = created.id, warning, "warning of the engine");
+        tracing::debug!(
+            container = created.id,
+            warning,
+            "the engine reported a warning"
+        );
     }
     let made = start_container::made(&created.id, name, &body.config);
     shim.remembered.made(&created.id, made);

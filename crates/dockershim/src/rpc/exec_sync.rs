@@ -25,7 +25,7 @@ pub(crate) async fn call(shim: &Shim, request: ExecSyncRequest) -> Result<ExecSy
         Error::invalid("timeout", problem)
     })?;
     if request.cmd.first().is_none_or(String::is_empty) {
-        return Err(Error::invalid("cmd", "is empty; name a program").into());
+        return Err(Error::invalid("cmd", "is empty; specify a command").into());
     }
     let container = find::running_container(shim, &request.container_id).await?;
     let failed = || Error::engine(format!("running a command in container {}", container.id));

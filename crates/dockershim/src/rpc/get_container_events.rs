@@ -19,9 +19,9 @@ pub(crate) async fn call(
     if listener.is_some() {
         let shim = shim.clone();
         let written = orlop_pool::blocking(move || shim.events.subscribers.write_down());
-        written
-            .await
-            .map_err(|_| Error::Internal("recording an event listener panicked".to_owned()))?;
+        written.await.map_err(|_| {
+            Error::Internal("a task panicked while recording an event listener".to_owned())
+        })?;
     }
     Ok(events.boxed())
 }

@@ -15,7 +15,7 @@ use crate::{policy, view};
 pub(crate) async fn call(shim: &Shim, request: ImageStatusRequest) -> Result<ImageStatusResponse> {
     let name = request.image.map(|image| image.image).unwrap_or_default();
     if name.is_empty() {
-        return Err(Error::invalid("image.image", "is empty; name an image").into());
+        return Err(Error::invalid("image.image", "is empty; specify an image").into());
     }
     let found = match policy::find(shim, &name).await {
         Ok(found) => found,

@@ -14,7 +14,7 @@ use crate::{policy, pull};
 pub(crate) async fn call(shim: &Shim, request: PullImageRequest) -> Result<PullImageResponse> {
     let name = request.image.map(|image| image.image).unwrap_or_default();
     if name.is_empty() {
-        return Err(Error::invalid("image.image", "is empty; name an image").into());
+        return Err(Error::invalid("image.image", "is empty; specify an image").into());
     }
     let pod = request.sandbox_config.and_then(|pod| pod.metadata);
     let namespace = pod.unwrap_or_default().namespace;

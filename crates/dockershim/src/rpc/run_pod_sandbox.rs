@@ -130,7 +130,11 @@ async fn create(
     };
     let created = created.map_err(failed())?;
     for warning in created.warnings {
-        tracing::debug!(sandbox = created.id, warning, "warning of the engine");
+        tracing::debug!(
+            sandbox = created.id,
+            warning,
+            "the engine reported a warning"
+        );
     }
     Ok(Made {
         id: created.id,

@@ -98,9 +98,10 @@ async fn apply(shim: &Shim, id: &str, extra: Extra) -> Result<()> {
     });
     let applied = match applied.await {
         Ok(applied) => applied,
-        Err(_) => {
-            Err(Error::Internal("setting the limits of a container panicked".to_owned()).into())
-        }
+        Err(_) => Err(Error::Internal(
+            "a task panicked while setting the limits of a container".to_owned(),
+        )
+        .into()),
     };
     if let Err(error) = applied {
         let _ = shim

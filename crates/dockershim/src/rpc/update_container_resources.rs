@@ -54,7 +54,7 @@ pub(crate) async fn call(
             cgroup_of(&hierarchies, pid, &id).map_or(Ok(()), |cgroup| extra.apply(&cgroup))
         });
         applied.await.map_err(|_| {
-            Error::Internal("setting the limits of a container panicked".to_owned())
+            Error::Internal("a task panicked while setting the limits of a container".to_owned())
         })??;
     }
     Ok(UpdateContainerResourcesResponse {})

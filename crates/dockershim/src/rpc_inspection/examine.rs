@@ -6,6 +6,7 @@ use orlop_cri::inspection::{ExamineRequest, ExamineResponse, Finding};
 use orlop_cri::v1::StopPodSandboxRequest;
 use orlop_service::finding::of_network;
 
+use crate::config::NetworkPlugin;
 use crate::docker::Which;
 use crate::error::{Result, chain};
 use crate::labels;
@@ -67,10 +68,13 @@ async fn engine(shim: &Shim) -> Vec<Finding> {
 
 async fn network(shim: &Shim) -> Finding {
     let Some(networks) = &shim.networks else {
-        return Finding::ok(
-            "network",
-            "the Docker Engine manages the pod networks, or pods have no network",
-        );
+        let text = match shim.config.plugin {
+            NetworkPlugin::None => "pods have no network: `docker.network_plugin` is \"none\"",
+            NetworkPlugin::Bridge | NetworkPlugin::Cni => {
+                "the Docker Engine manages the pod networks"
+            }
+        };
+        return Finding::ok("network", text);
     };
     of_network(&networks.status().await)
 }
@@ -91,7 +95,8 @@ async fn checkpoints(shim: &Shim, repair: bool) -> Result<Vec<Finding>> {
             continue;
         }
         let text = format!("another program removed the sandbox {id}");
-        let remedy = "the kubelet stops and removes the sandbox; without a kubelet use --repair";
+        let remedy = "no action is needed if a kubelet runs, because it removes the sandbox; \
+                      otherwise, run `orlop doctor --repair`";
         let mut found = Finding::warning(AREA, text, remedy);
         if repair {
             let request = StopPodSandboxRequest { pod_sandbox_id: id };

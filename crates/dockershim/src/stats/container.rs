@@ -105,7 +105,7 @@ async fn read(
             .collect::<Vec<_>>()
     })
     .await
-    .map_err(|_| Error::Internal("reading the statistics panicked".to_owned()))?;
+    .map_err(|_| Error::Internal("a task panicked while reading the statistics".to_owned()))?;
     for (stats, place) in &mut all {
         if place.upper.is_none()
             && let Some(attributes) = &stats.attributes

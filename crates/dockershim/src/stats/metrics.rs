@@ -38,7 +38,7 @@ pub(crate) async fn all(shim: &Shim) -> Result<Vec<PodSandboxMetrics>> {
     let read = orlop_pool::blocking(move || gathered(&places, Path::new(&root)));
     Ok(read
         .await
-        .map_err(|_| Error::Internal("reading the metrics panicked".to_owned()))?)
+        .map_err(|_| Error::Internal("a task panicked while reading the metrics".to_owned()))?)
 }
 
 fn gathered(places: &[(ContainerSummary, Arc<Place>)], root: &Path) -> Vec<PodSandboxMetrics> {

@@ -93,7 +93,7 @@ async fn all(
     });
     Ok(read
         .await
-        .map_err(|_| Error::Internal("reading the statistics panicked".to_owned()))?)
+        .map_err(|_| Error::Internal("a task panicked while reading the statistics".to_owned()))?)
 }
 
 fn grouped(

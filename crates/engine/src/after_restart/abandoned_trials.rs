@@ -41,7 +41,11 @@ pub async fn end(state: &Path, runtimes: &[OciRuntime]) {
         }
         let removed = bundle.clone();
         if let Err(error) = blocking(move || remove_tree(&removed)).await {
-            tracing::warn!(id, error = chain(&*error), "cannot remove a trial bundle");
+            tracing::warn!(
+                id,
+                error = chain(&*error),
+                "cannot remove the bundle of a runtime test"
+            );
         }
     }
 }

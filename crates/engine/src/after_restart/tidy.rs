@@ -43,7 +43,7 @@ pub async fn run(node: &Arc<Node>, left: Leftovers) {
         tracing::warn!(path = %directory.display(), "a pod or container directory has no readable record; removing it");
         report(
             remove(directory).await,
-            "cannot remove a directory without a record",
+            "cannot remove a directory that has no record",
         );
     }
     for container in half_started {
@@ -176,7 +176,7 @@ async fn release_leftovers(node: &Arc<Node>, unread: HashSet<String>, runs: Vec<
     if unread.is_empty() {
         report(
             release_leases(node).await,
-            "cannot release image leases without a container",
+            "cannot release image leases of containers that no longer exist",
         );
     } else {
         // Nobody can tell which containers the unread pods have.

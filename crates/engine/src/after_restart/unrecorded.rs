@@ -40,7 +40,7 @@ pub fn end_in(node: &Arc<Node>, pod: &Arc<Pod>, keeper: &Keeper, listing: &[Cont
                 tracing::error!(
                     container = id,
                     error,
-                    "cannot stop a container without a record"
+                    "cannot stop a container that has no record"
                 );
             }
         });

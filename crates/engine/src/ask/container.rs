@@ -46,7 +46,7 @@ fn check(config: &ContainerConfig) -> Result<()> {
     }
     if config.envs.len() > MAX_ENVS {
         let problem = format!(
-            "{} variables; at most {MAX_ENVS} are allowed",
+            "{} environment variables; at most {MAX_ENVS} are allowed",
             config.envs.len()
         );
         return Err(Error::invalid("config.envs", problem).into());

@@ -35,7 +35,7 @@ fn hostname(name: &str) -> Result<String> {
         return Err(Error::invalid(
             "config.hostname",
             format!(
-                "{name:?} is not a host name; it is limited to {HOSTNAME_MAX} characters without \
+                "{name:?} is not a valid host name; use at most {HOSTNAME_MAX} characters without \
                  spaces"
             ),
         )

@@ -91,7 +91,7 @@ pub async fn check(container: &Arc<Container>, facts: &Facts, strict: Match) -> 
             "no terminal"
         };
         let problem = format!(
-            "must be {}: the checkpointed container has {had}",
+            "must be {}, because the checkpointed container has {had}",
             was.terminal
         );
         return Err(Error::invalid("config.tty", problem).into());

@@ -32,14 +32,16 @@ pub(super) fn examine() -> Vec<Finding> {
             let remedy = format!("boot with the {controller} controller enabled");
             Finding::problem(AREA, text, remedy)
         } else {
-            Finding::warning(AREA, text, "runtimes refuse pods that request it")
+            let remedy =
+                format!("to run pods that use it, boot with the {controller} controller enabled");
+            Finding::warning(AREA, text, remedy)
         });
     }
     if !hierarchies.swap_accounting() {
         findings.push(Finding::warning(
             AREA,
-            "swap accounting is disabled",
-            "memory limits do not include swap; boot with swapaccount=1 if the kernel requires it",
+            "swap accounting is disabled; memory limits do not include swap",
+            "boot with swapaccount=1 if the kernel supports this parameter",
         ));
     }
     findings

@@ -21,7 +21,7 @@ pub(super) fn examine() -> Vec<Finding> {
         Err(errno) => Finding::problem(
             AREA,
             format!("pidfd_open: {errno}"),
-            "run kernel 5.12 or later, outside of sandboxes that block the system call",
+            "run Linux 5.12 or later, outside of sandboxes that block this system call",
         ),
     });
     for (name, used_for) in [
@@ -84,7 +84,8 @@ fn overlay() -> Finding {
 
 fn selinux() -> Option<Finding> {
     let problem = selinux_problem()?;
-    let remedy = "no pod can be created until this is fixed (docs/guides/selinux.md)";
+    let remedy =
+        "fix the SELinux policy (docs/guides/selinux.md); no pod can be created until then";
     Some(Finding::problem(AREA, problem, remedy))
 }
 

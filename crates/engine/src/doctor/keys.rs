@@ -13,7 +13,7 @@ pub(super) fn examine(files: &KeyFiles) -> Vec<Finding> {
     }
     let (count, wrong) = files.check();
     if wrong.is_empty() {
-        let text = format!("{count} keys for encrypted images are valid");
+        let text = format!("all keys for encrypted images are valid (keys: {count})");
         return vec![Finding::ok(AREA, text)];
     }
     let problem = |error| {

@@ -75,7 +75,7 @@ pub(crate) async fn examine(node: &Arc<Node>, repair: bool) -> Result<Vec<Findin
     if findings.is_empty() {
         findings.push(Finding::ok(
             AREA,
-            "no leftovers: everything belongs to a pod",
+            "no orphaned resources; everything belongs to a pod",
         ));
     }
     Ok(findings)
@@ -99,7 +99,9 @@ async fn find(node: &Arc<Node>) -> Result<BTreeSet<Orphan>> {
                 .map(|orphan| Orphan::Network(orphan.id.as_str().to_owned()));
             orphans.extend(networks);
         }
-        Err(error) => tracing::warn!(%error, "cannot list network attachments without a pod"),
+        Err(error) => {
+            tracing::warn!(%error, "cannot list network attachments that belong to no pod")
+        }
     }
     Ok(orphans)
 }

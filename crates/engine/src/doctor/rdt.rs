@@ -28,7 +28,7 @@ fn looked(mount: Option<&Mount>, classes: &RdtClasses) -> Result<Vec<Finding>, S
     let machine = Machine::read(mount).map_err(|error| error.to_string())?;
     let plan = plan(&classes.partitions, &machine).map_err(|error| error.to_string())?;
     let count = plan.groups.len();
-    let text = format!("{count} classes of containers.rdt_config are available");
+    let text = format!("all classes of containers.rdt_config are available (classes: {count})");
     let notes = plan.notes.iter().map(|note| {
         let remedy = "no action is needed if this is intended";
         Finding::warning(AREA, note.to_string(), remedy)

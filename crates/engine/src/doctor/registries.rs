@@ -23,7 +23,7 @@ pub(super) fn examine(images: &Config) -> Vec<Finding> {
         }
     }
     if findings.is_empty() {
-        let text = format!("{good} registries have valid host configurations");
+        let text = format!("all host configurations of registries are valid (registries: {good})");
         findings.push(Finding::ok(AREA, text));
     }
     findings.extend(names(images));
@@ -43,7 +43,7 @@ fn names(images: &Config) -> Option<Finding> {
     let path = images.registries.path()?.display();
     Some(match images.registries.check() {
         Ok((registries, aliases)) => {
-            let text = format!("{path} has {registries} registries and {aliases} aliases");
+            let text = format!("{path} is valid (registries: {registries}, aliases: {aliases})");
             Finding::ok(AREA, text)
         }
         Err(error) => {

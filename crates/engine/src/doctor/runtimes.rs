@@ -17,7 +17,7 @@ pub(super) async fn examine(config: &Config) -> Vec<Finding> {
     let driver = match Cgroups::find(config) {
         Ok(cgroups) => cgroups.driver(),
         Err(error) => {
-            let remedy = "fix the cgroups first";
+            let remedy = "fix the reported cgroup problems first";
             return vec![Finding::problem(AREA, chain(&*error), remedy)];
         }
     };
@@ -51,7 +51,7 @@ pub(super) async fn examine(config: &Config) -> Vec<Finding> {
                 ));
             }
             Err(error) => {
-                let text = format!("{name} does not work here: {}", chain(&error));
+                let text = format!("{name} does not work on this host: {}", chain(&error));
                 findings.push(if configured {
                     let remedy = format!("fix or remove [runtimes.{name}]");
                     Finding::problem(AREA, text, remedy)

@@ -16,7 +16,7 @@ pub(super) fn examine(images: &Config) -> Vec<Finding> {
     }
     let (right, wrong) = images.policies.check();
     let mut findings = if wrong.is_empty() {
-        let text = format!("{right} signature policies and their keys are valid");
+        let text = format!("all signature policies and their keys are valid (policies: {right})");
         vec![Finding::ok(AREA, text)]
     } else {
         let problem = |error| {
@@ -33,13 +33,13 @@ pub(super) fn examine(images: &Config) -> Vec<Finding> {
     };
     let doubts = images.policies.doubts().into_iter().map(|doubt| {
         let text = format!(
-            "a rule of a signature policy matches no image: {}",
+            "a rule of a signature policy has no effect: {}",
             chain(&doubt)
         );
         Finding::warning(
             AREA,
             text,
-            "write the name in the form that image names have",
+            "write the scope as a full image name, such as registry.example.com/repository",
         )
     });
     findings.extend(doubts);

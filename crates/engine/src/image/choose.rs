@@ -57,8 +57,8 @@ pub fn check_whole(image: &Image) -> Result<()> {
     }
     let guests: Vec<&str> = image.handlers.iter().map(String::as_str).collect();
     Err(Error::Precondition(format!(
-        "image {} was pulled only for {}, whose guests pull the layers themselves; pull it again \
-         without a runtime handler",
+        "image {} was pulled only for runtimes whose guests pull the layers themselves ({}); pull \
+         it again without a runtime handler",
         image.id,
         guests.join(", ")
     ))

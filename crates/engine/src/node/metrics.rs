@@ -62,7 +62,7 @@ impl Metrics {
         );
         registry.register(
             "orlop_leaks_found",
-            "Leftovers without a pod, found at the start of the daemon, by kind",
+            "Leftover resources that belong to no pod, found at the start of the daemon, by kind",
             inner.leaks.clone(),
         );
         registry.register(

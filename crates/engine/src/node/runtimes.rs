@@ -259,7 +259,7 @@ async fn first_that_works(
 
 fn none_works(reasons: &[String]) -> Arc<Error> {
     Error::Internal(format!(
-        "no usable runtime: install orlop-run, crun or runc, or configure another runtime ({})",
+        "no usable runtime ({}); install orlop-run, crun or runc, or configure another runtime",
         reasons.join("; ")
     ))
     .into()

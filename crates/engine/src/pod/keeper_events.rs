@@ -209,7 +209,11 @@ pub async fn note_loss(node: &Node, pod: &Arc<Pod>) {
     for container in node.containers.of(pod) {
         let _turn = container.turn.lock().await;
         if let Err(error) = without_keeper::end(node, &container).await {
-            tracing::error!(container = %container.id, %error, "cannot stop a container without its keeper");
+            tracing::error!(
+                container = %container.id,
+                %error,
+                "cannot stop a container whose keeper has exited"
+            );
         }
     }
     for container in node.containers.of(pod) {

@@ -79,7 +79,7 @@ fn tell(report: &GcReport) {
         tracing::warn!(
             id,
             problem,
-            "cannot release a network attachment without a pod"
+            "cannot release a network attachment that belongs to no pod"
         );
     }
 }

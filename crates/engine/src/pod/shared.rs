@@ -175,7 +175,7 @@ pub async fn end_with(handler: &Handler, pod: &str) -> Result<()> {
         Error::Launch { doing, source }
     })?;
     if !left.is_empty() {
-        tracing::warn!(pod, left, "cannot remove all parts of the pod's sandbox");
+        tracing::warn!(pod, left, "the pod's sandbox was not removed completely");
     }
     Ok(())
 }

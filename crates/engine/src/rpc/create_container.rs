@@ -114,7 +114,7 @@ async fn find_or_make(
     }
     let id = &container.id;
     Err(Error::Exists(format!(
-        "the name {name} is already used by container {id}, which has run or has another \
+        "the name {name} is already used by container {id}, which has run or has a different \
          configuration; remove it or use another metadata.attempt"
     ))
     .into())

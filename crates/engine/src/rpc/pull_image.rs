@@ -68,9 +68,14 @@ pub async fn call(Engine(node): &Engine, request: PullImageRequest) -> Result<Pu
         metrics
             .timeline
             .pulled(Outcome::of(&pulled), begin.elapsed(), bytes);
-        let pulled = pulled.map_err(|source| Error::Image {
-            doing: format!("pulling image {name:?}"),
-            source,
+        let pulled = pulled.map_err(|source| {
+            // Most failures name the image themselves, and clients put its name before them.
+            let doing = if source.to_string().contains(&name) {
+                "the pull failed".to_owned()
+            } else {
+                format!("pulling image {name:?}")
+            };
+            Error::Image { doing, source }
         });
         work.end(&pulled);
         Ok(pulled?)

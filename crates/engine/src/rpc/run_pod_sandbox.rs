@@ -65,7 +65,7 @@ async fn find_or_make(node: &Arc<Node>, asked: Box<PodAsk>, origin: Origin) -> R
     }
     if pod.config != record.config || pod.handler != record.handler {
         let problem = format!(
-            "the name {name} is already used by pod sandbox {id} with another configuration; \
+            "the name {name} is already used by pod sandbox {id} with a different configuration; \
              {hint}"
         );
         return Err(Error::Exists(problem).into());

@@ -59,9 +59,9 @@ pub async fn call(
         if let Err(source) = images.export(&names, format, out).await {
             let doing = "exporting images";
             let error = match given_up.get() {
-                Some(slow) => {
-                    Error::Timeout(format!("{doing}: stopped waiting for the client: {slow}"))
-                }
+                Some(slow) => Error::Timeout(format!(
+                    "{doing} was cancelled, because the client is too slow: {slow}"
+                )),
                 None => Error::Image {
                     doing: doing.into(),
                     source,

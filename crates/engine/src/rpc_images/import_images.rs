@@ -112,7 +112,9 @@ impl Parts {
     async fn next(&mut self) -> Result<Option<Part>> {
         let message = self.pace.wait(self.stream.message(), size).await;
         let message = message.map_err(|slow| {
-            let text = format!("importing an archive: stopped waiting for the client: {slow}");
+            let text = format!(
+                "importing an archive was cancelled, because the client is too slow: {slow}"
+            );
             Error::Timeout(text)
         })?;
         let message = message.map_err(|broken| {

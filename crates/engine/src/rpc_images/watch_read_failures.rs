@@ -20,7 +20,7 @@ pub async fn call(
         let answer = match failures.recv().await {
             Ok(failure) => Ok(told(failure)),
             Err(RecvError::Lagged(missed)) => Err(Status::data_loss(format!(
-                "the subscriber missed {missed} failures; subscribe again"
+                "the subscriber was too slow and missed failures ({missed}); subscribe again"
             ))),
             Err(RecvError::Closed) => return None,
         };

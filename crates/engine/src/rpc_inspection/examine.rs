@@ -63,7 +63,7 @@ async fn images(images: &Images, repair: bool) -> Result<Vec<Finding>> {
     let (sound, unchecked) = (verified.sound, verified.unchecked);
     let mut findings = vec![Finding::ok(
         AREA,
-        format!("{sound} layers are intact, {unchecked} cannot be checked"),
+        format!("layers: {sound} intact, {unchecked} cannot be checked"),
     )];
     for layer in verified.unlabelled {
         let text = format!(

@@ -18,7 +18,7 @@ pub async fn call(
 ) -> Result<CollectNetworkGarbageResponse> {
     let orphans = node.networks.orphans(network_gc::has_pod(node)).await;
     let orphans = orphans.map_err(|source| Error::Network {
-        doing: "listing network attachments without a pod".into(),
+        doing: "listing network attachments that belong to no pod".into(),
         source,
     })?;
     if request.dry_run {

@@ -75,8 +75,8 @@ impl BaseSpec {
         ] {
             if is_set {
                 return Err(format!(
-                    "a base specification cannot set {what} (of resources, only devices, pids and \
-                     unified); remove it"
+                    "a base specification cannot set {what}; remove it (of linux.resources, only \
+                     devices, pids and unified are allowed)"
                 ));
             }
         }
@@ -92,7 +92,7 @@ impl BaseSpec {
         check_limits(&process.rlimits)?;
         check_hooks(&hooks)?;
         if process.user.umask.is_some_and(|umask| umask > 0o777) {
-            return Err("process.user.umask: is greater than 511 (octal 777)".to_owned());
+            return Err("process.user.umask: must be at most 511 (octal 777)".to_owned());
         }
         for device in &linux.devices {
             check_path("linux.devices", &device.path)?;

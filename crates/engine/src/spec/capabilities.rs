@@ -84,8 +84,8 @@ pub(super) fn sets(
         .collect();
     if !missing.is_empty() {
         warnings.push(format!(
-            "{FIELD}.add_capabilities: {} is omitted: the container runtime itself does not have \
-             it",
+            "{FIELD}.add_capabilities: {} is omitted, because the container runtime itself does \
+             not have this capability",
             missing.join(", ")
         ));
     }

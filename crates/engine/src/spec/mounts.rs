@@ -355,7 +355,7 @@ fn check_recursive_read_only(
     }
     let field = format!("{field}.recursive_read_only");
     if !mount.readonly {
-        return Err(Error::invalid(field, "is set without readonly"));
+        return Err(Error::invalid(field, "is set, but readonly is not"));
     }
     if propagation != v1::MountPropagation::PropagationPrivate {
         return Err(Error::invalid(field, "requires private propagation"));

@@ -21,7 +21,7 @@ pub(super) fn score_adj(
     match floor {
         Some(floor) if asked < floor => {
             warnings.push(format!(
-                "{FIELD}: {asked} raised to {floor}: lowering it needs CAP_SYS_RESOURCE"
+                "{FIELD}: {asked} was raised to {floor}; lower values require CAP_SYS_RESOURCE"
             ));
             Ok(floor)
         }

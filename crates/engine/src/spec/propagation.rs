@@ -54,7 +54,10 @@ impl HostMounts {
             .filter(|entry| path.starts_with(&entry.point))
             .max_by_key(|entry| entry.point.components().count());
         let Some(entry) = entry else {
-            let problem = format!("{} is not on a mount of the node", path.display());
+            let problem = format!(
+                "the node has no mount point that contains {}",
+                path.display()
+            );
             return Err(Error::unmet(field, problem));
         };
         let (fits, needed) = match mode {

@@ -123,7 +123,8 @@ fn allowed(class: &Class, asker: Asker) -> Result<(), String> {
     if is_denied {
         let name = &class.name;
         return Err(format!(
-            "annotations of {who} cannot use class {name:?}: containers.rdt_config sets {key}"
+            "annotations of {who} must not select class {name:?}, because containers.rdt_config \
+             sets {key}"
         ));
     }
     Ok(())

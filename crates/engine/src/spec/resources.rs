@@ -220,8 +220,8 @@ pub(super) fn hugepages(
             });
         } else if limit.limit != 0 {
             warnings.push(format!(
-                "{field}.hugepage_limits: pages of {size} are not limited: the node has no \
-                 hugetlb controller for them"
+                "{field}.hugepage_limits: pages of {size} are not limited, because the node has no \
+                 hugetlb controller for this size"
             ));
         }
     }

@@ -23,7 +23,7 @@ pub(super) fn list(
     let fit = |limit: &Rlimit| match ceilings.get(&limit.kind) {
         Some(&ceiling) if limit.hard > ceiling => {
             warnings.push(format!(
-                "{}: {} lowered to {ceiling}: raising it needs CAP_SYS_RESOURCE",
+                "{}: {} was lowered to {ceiling}; higher values require CAP_SYS_RESOURCE",
                 limit.kind, limit.hard
             ));
             Rlimit {

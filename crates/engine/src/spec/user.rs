@@ -138,7 +138,7 @@ impl Wish {
         let group = match &security.run_as_group {
             Some(_) if !named && security.run_as_user.is_none() => {
                 let field = format!("{SECURITY}.run_as_group");
-                return Err(Error::invalid(field, "is set without run_as_user"));
+                return Err(Error::invalid(field, "is set, but run_as_user is not"));
             }
             Some(group) => Some(Who::Id(id(group.value, "run_as_group")?)),
             None => None,

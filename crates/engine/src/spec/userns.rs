@@ -64,7 +64,7 @@ pub(super) fn mount_ranges(
             let past_end = |first: u32| first.checked_add(mapping.length).is_none();
             if mapping.length == 0 || past_end(mapping.host_id) || past_end(mapping.container_id) {
                 let problem = format!(
-                    "{} IDs from {} to {} are not a valid range",
+                    "the mapping of {} IDs from {} to {} is not a valid range",
                     mapping.length, mapping.container_id, mapping.host_id
                 );
                 return Err(Error::invalid(field, problem));

@@ -39,7 +39,7 @@ pub(super) fn asked(config: &v1::ContainerConfig, image: &ImageFacts<'_>) -> Res
 /// Refuses a directory that leads where the runtime's own files are.
 pub(super) fn check(rootfs: BorrowedFd<'_>, dir: &str) -> Result<(), Error> {
     if enters_open_files(rootfs, dir) {
-        let problem = format!("{dir:?} leads through open files of the container runtime");
+        let problem = format!("{dir:?} resolves to open files of the container runtime");
         return Err(Error::invalid(FIELD, problem));
     }
     Ok(())

@@ -214,7 +214,7 @@ impl Source {
         }
         Err(Error::invalid(
             "index.json",
-            "its indexes are nested too deep",
+            "its indexes are nested too deeply",
         ))
     }
 

@@ -118,7 +118,7 @@ impl Provider {
 
     /// What it makes of the keys that are wrapped for it, or why it makes nothing of them.
     pub(super) async fn open(&self, name: &str, wrapped: &Wrapped) -> Result<Options, String> {
-        let mut last = "the layer has no key that is wrapped for it".to_owned();
+        let mut last = "the layer has no key that is wrapped for this key provider".to_owned();
         let scheme = Scheme::Provider(name.to_owned());
         for bytes in wrapped.by(&scheme).take(MOST_WRAPPINGS) {
             let question = orlop_decrypt::question(bytes);

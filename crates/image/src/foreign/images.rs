@@ -16,8 +16,9 @@ use crate::store::Evidence;
 use crate::{Config, Digest, Error, Platform, PolicyFor, PullRequest, Reference, Result, Verdict};
 
 /// What to do about an image that no signature is known of.
-const WAY_OUT: &str = "this node stores no signature of it: it was pulled before a policy required a \
-                       signature, or was not pulled over CRI; pull it over CRI";
+const WAY_OUT: &str = "this node stores no signature of the image, because the image was pulled \
+                       before a policy required a signature or was not pulled over the CRI; pull \
+                       it over the CRI";
 
 /// Judges the images of another, and keeps what was found out of their signatures. A handle: clones share it.
 #[derive(Clone)]

@@ -166,7 +166,10 @@ pub(crate) async fn from_any<J: Judge>(
         }
     }
     Err(last.unwrap_or_else(|| {
-        Error::Cancelled(format!("fetching {} without a known registry", part.what))
+        Error::Cancelled(format!(
+            "fetching {}, whose registry is not known,",
+            part.what
+        ))
     }))
 }
 

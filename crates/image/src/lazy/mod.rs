@@ -385,7 +385,10 @@ impl Lazies {
             }
         };
         if let Err(error) = answered {
-            tracing::debug!(%error, "cannot answer a fetch request; the lazy layer server asks again");
+            tracing::debug!(
+                %error,
+                "cannot answer a fetch request; the lazy layer server repeats it"
+            );
         }
     }
 

@@ -103,7 +103,8 @@ fn base(entry: &Entry) -> Result<Option<Base>, String> {
         "http" | "https" => Ok(Some(Base::Web(url))),
         "file" => {
             let path = url.to_file_path();
-            let path = path.map_err(|()| wrong(entry, "the URL must name a path on this node"))?;
+            let path = path
+                .map_err(|()| wrong(entry, "a file URL must have an absolute path and no host"))?;
             Ok(Some(Base::Directory(path)))
         }
         other => {
@@ -197,7 +198,7 @@ docker:
             ),
             (
                 "default-docker:\n  lookaside: file://host/b\n",
-                "must name a path on this node",
+                "must have an absolute path and no host",
             ),
             (
                 "default-docker:\n  lookaside: http://a/?b\n",

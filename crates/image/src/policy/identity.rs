@@ -110,8 +110,8 @@ impl SignedIdentity {
             return Ok(());
         }
         Err(
-            "it names only a digest and no repository, like the bundles of cosign; to accept it, \
-             set \"signedIdentity\": {\"type\": \"matchDigest\"}"
+            "it contains only a digest and no repository, like the bundles of cosign; to accept \
+             it, set \"signedIdentity\": {\"type\": \"matchDigest\"}"
                 .to_owned(),
         )
     }

@@ -73,7 +73,10 @@ pub(crate) fn unused(scope: &str) -> Option<String> {
         // A registry alone is no name, whatever else it looks like.
         [Err(error), own] if own.is_ok() || !scope.contains('/') => reason(error),
         [_, Err(error)] | [Err(error), _] => reason(error),
-        [_, Ok(name)] => format!("the name of such an image is {}…", name.repository()),
+        [_, Ok(name)] => format!(
+            "the full name of such an image begins with {}",
+            name.repository()
+        ),
     })
 }
 
@@ -208,9 +211,9 @@ mod tests {
             ("*.a_b.example", "host name"),
             ("[::1", "']'"),
             ("10.5", "address"),
-            ("busybox", "is docker.io/library/busybox…"),
-            ("team/app", "is docker.io/team/app…"),
-            ("index.docker.io", "is docker.io/"),
+            ("busybox", "begins with docker.io/library/busybox"),
+            ("team/app", "begins with docker.io/team/app"),
+            ("index.docker.io", "begins with docker.io/"),
         ] {
             let told = unused(&normal(bad).unwrap());
             let told = told.unwrap_or_else(|| panic!("{bad} is used"));

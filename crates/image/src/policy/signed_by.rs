@@ -94,8 +94,8 @@ impl SignedBy {
             let reason = if subject.evidence.manifests.is_empty() {
                 "it must be signed, but this node stores no signature of it; pull it again"
             } else {
-                "it must be signed with GPG, but has no signature: the signature store for its name \
-                 has no signature, or images.signature_stores names no store"
+                "it must be signed with GPG, but has no signature: images.signature_stores \
+                 configures no store for its name, or the store has no signature of it"
             };
             return Ok(Err(reason.to_owned()));
         }

@@ -379,7 +379,7 @@ fn a_signature_counts_for_its_image_its_name_and_its_key_only() {
         (
             &exact,
             vec![],
-            "it must be signed, but has no signature: none at sha256-",
+            "it must be signed, but has no signature: no signature was found at sha256-",
         ),
         (
             &exact,

@@ -38,8 +38,9 @@ impl Named {
         };
         if is_other {
             return Err(Error::Crowded(format!(
-                "this node stores another image with the configuration {} whose layers were pulled \
-                 lazily and not verified; pull it again or remove the other one",
+                "this node stores another image with the same configuration ({}), and the layers \
+                 of one of them were pulled lazily and not verified; pull this image again, or \
+                 remove the other image",
                 known.id
             )));
         }

@@ -322,7 +322,7 @@ pub(crate) fn check(
         return Err(Error::invalid(
             format!("manifest of {what}"),
             format!(
-                "it has {} layers, but the configuration has {}",
+                "the manifest and the configuration have different numbers of layers: {} and {}",
                 manifest.layers.len(),
                 config.diff_ids.len()
             ),
@@ -485,9 +485,7 @@ async fn check_space(context: &Context, what: &str, jobs: &[&LayerJob<'_>]) -> R
     .await?;
     if needed > free {
         return Err(Error::DiskFull {
-            doing: format!(
-                "pulling {what}, which needs {needed} bytes to download; {free} bytes are free"
-            ),
+            doing: format!("pulling {what} ({needed} bytes to download, {free} bytes free)"),
         });
     }
     Ok(())

@@ -257,7 +257,7 @@ impl Reader {
         let location = Location::parse(text.get_ref()).map_err(|reason| wrong(&reason))?;
         if !location.is_a_host() {
             let reason = format!(
-                "{:?} does not name a host; a host has a dot or a port, or is localhost",
+                "{:?} does not begin with a host; a host has a dot or a port, or is localhost",
                 text.get_ref()
             );
             return Err(wrong(&reason));
@@ -279,7 +279,7 @@ impl Reader {
             return Ok(text.to_owned());
         }
         let reason = format!(
-            "{:?} is not a registry to search; name a host, with its port if it has one",
+            "{:?} is not a valid registry; use a host name, with a port if needed",
             host.get_ref()
         );
         Err(self.wrong(host.span().start, &reason))
@@ -292,7 +292,7 @@ impl Reader {
             Ok(target) if location.is_a_host() && location.selector().is_empty() => Ok(target),
             _ => {
                 let reason = format!(
-                    "{text:?} is not a valid alias target; name a registry and a repository, \
+                    "{text:?} is not a valid alias target; specify a registry and a repository, \
                      without a tag or digest"
                 );
                 Err(self.wrong(at, &reason))

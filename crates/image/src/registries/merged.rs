@@ -310,7 +310,7 @@ mod tests {
             (
                 "[[registry]]\nprefix = \"a.b\"\nlocation = \"b/c\"",
                 3,
-                "does not name a host",
+                "does not begin with a host",
             ),
             (
                 "[[registry]]\nlocation = \"a.b\"\n\n[[registry]]\nprefix = \"A.b/\"",
@@ -351,12 +351,12 @@ mod tests {
             (
                 "unqualified-search-registries = [\n\"a.b\",\n\"a.b/c\"]",
                 3,
-                "is not a registry",
+                "is not a valid registry",
             ),
             (
                 "unqualified-search-registries = [\"hub\"]",
                 1,
-                "is not a registry",
+                "is not a valid registry",
             ),
             (
                 "[aliases]\n\"a.b/c\" = \"d.e/f\"",

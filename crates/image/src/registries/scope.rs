@@ -32,8 +32,8 @@ impl Location {
     pub(crate) fn parse(text: &str) -> Result<Self, String> {
         if text.contains("://") {
             return Err(format!(
-                "{text:?} has a scheme; name only the host, and set `insecure = true` if it does \
-                 not use TLS"
+                "{text:?} has a scheme; specify only the host, and set `insecure = true` if it \
+                 does not use TLS"
             ));
         }
         let text = text.trim_end_matches('/');
@@ -99,8 +99,9 @@ impl Location {
                 "it turns the name into {name:?}, which is only a host"
             ));
         }
-        Repository::parse(&name)
-            .map_err(|reason| format!("it turns the name into {name:?}: {reason}"))
+        Repository::parse(&name).map_err(|reason| {
+            format!("it turns the name into {name:?}, which is not valid: {reason}")
+        })
     }
 }
 

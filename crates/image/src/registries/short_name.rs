@@ -96,13 +96,13 @@ impl Registries {
             Some((_, place)) => {
                 return Err(refuse(format!(
                     "it is not an alias, and `unqualified-search-registries` ({place}) is empty; \
-                     name the registry, as in \"docker.io/library/busybox\""
+                     specify the registry, as in \"docker.io/library/busybox\""
                 )));
             }
             None => {
                 return Err(refuse(
                     "it is not an alias, and images.registries_conf has no \
-                     `unqualified-search-registries`; name the registry, as in \
+                     `unqualified-search-registries`; specify the registry, as in \
                      \"docker.io/library/busybox\""
                         .to_owned(),
                 ));
@@ -118,8 +118,8 @@ impl Registries {
         if let (Some((Mode::Enforcing, mode)), [_, _, ..]) = (&self.mode, &names[..]) {
             let list: Vec<String> = names.iter().map(ToString::to_string).collect();
             return Err(refuse(format!(
-                "it can be {} ({place}), and `short-name-mode` ({mode}) forbids trying them; name \
-                 the registry or define an alias",
+                "it can be {} ({place}), and `short-name-mode` ({mode}) does not allow trying them \
+                 one after the other; specify the registry or define an alias",
                 list.join(" or ")
             )));
         }

@@ -115,8 +115,8 @@ async fn hosts(
         let hosts = blocking(move || hosts_of_one(&dirs, &of)).await?;
         let not_asked = match source.pulls {
             _ if source.serves(asking) => None,
-            Pulls::ByTag => Some("it serves only tags"),
-            _ => Some("it serves only digests"),
+            Pulls::ByTag => Some("it serves only pulls by tag"),
+            _ => Some("it serves only pulls by digest"),
         };
         for (number, host) in hosts.iter().enumerate() {
             let mut one = asked_host(host, &source);

@@ -34,8 +34,8 @@ impl Failure {
                      \"client\" in the registry's hosts.toml"
                 ),
                 rustls::Error::InvalidMessage(_) => format!(
-                    "it does not speak TLS: {tls}; if it uses plain HTTP, name it as \"http://…\" \
-                     in the registry's hosts.toml"
+                    "it does not speak TLS: {tls}; if it uses plain HTTP, specify it as \
+                     \"http://…\" in the registry's hosts.toml"
                 ),
                 _ => format!("cannot establish a TLS connection: {tls}"),
             });

@@ -215,7 +215,7 @@ fn open_database(path: &Path) -> Result<Database> {
 /// who knows the node can decide this.
 fn unreadable(path: &Path) -> String {
     format!(
-        "the image index {} (if it is damaged, move it to another directory: layers are found \
+        "the image index {} (if it is damaged, move it to another directory; layers are found \
          again, but images must be pulled again)",
         path.display()
     )

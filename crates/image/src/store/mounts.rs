@@ -179,8 +179,8 @@ fn kernel_has(kind: &str) -> Result<()> {
         return Ok(());
     }
     Err(Error::Unsupported(format!(
-        "cannot store layers as file system images: the kernel has no file system {kind}; set \
-         images.store = \"files\""
+        "cannot store layers as file system images, because the kernel has no file system {kind}; \
+         set images.store = \"files\""
     )))
 }
 

@@ -48,7 +48,7 @@ impl Publisher {
                     publish(&layout, &dir, &index, &moves, &strays, batch);
                 }
             })
-            .map_err(|error| Error::io("starting the publishing thread", error))?;
+            .map_err(|error| Error::io("starting the thread that stores layers", error))?;
         Ok(Self {
             jobs: Mutex::new(Some(sender)),
             thread: Mutex::new(Some(thread)),

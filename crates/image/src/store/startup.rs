@@ -127,7 +127,7 @@ fn layer_dirs(layout: &Layout, index: &Index) -> Result<Vec<(Digest, LayerRecord
         if let (Some(record), Some(true)) = (record, there.transpose()?) {
             unknown.push((record.key, record));
         } else {
-            tracing::warn!(path = %path.display(), "removing a layer directory without a record");
+            tracing::warn!(path = %path.display(), "removing a layer directory that has no record");
             remove_path(&path).map_err(|error| Error::at("removing", &path, error))?;
         }
     }

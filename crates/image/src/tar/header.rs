@@ -45,7 +45,7 @@ impl<'a> Header<'a> {
         if stated == sum {
             Ok(Self(block))
         } else {
-            Err("a header's checksum is wrong".to_owned())
+            Err("the checksum of a header does not match".to_owned())
         }
     }
 

@@ -43,7 +43,7 @@ impl Extended {
     fn apply(&mut self, key: &[u8], value: &[u8], offset: &mut Option<u64>) -> Result<(), String> {
         let wrong = || {
             format!(
-                "pax record {:?} has a bad value",
+                "pax record {:?} has an invalid value",
                 String::from_utf8_lossy(key)
             )
         };

@@ -271,7 +271,7 @@ impl<T: Target> Extractor<'_, T> {
         }
         let hidden = &name[WHITEOUT.len()..];
         if matches!(hidden, b"" | b"." | b"..") {
-            return Err(self.refuse(path, "it is a whiteout that names no file"));
+            return Err(self.refuse(path, "it is a whiteout without a file name"));
         }
         let made = self.target.whiteout(&[parent, hidden].concat());
         made.map_err(|error| self.failed(path, error))

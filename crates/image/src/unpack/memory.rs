@@ -82,7 +82,10 @@ struct WindowTooLarge {
 
 /// A layer must give up its memory. It starts again when its download is complete.
 #[derive(Debug, thiserror::Error)]
-#[error("unpacking restarts when the layer is downloaded, because other layers need its memory")]
+#[error(
+    "unpacking restarts when the download of the layer is complete, because other layers need the \
+     memory"
+)]
 struct Displaced;
 
 impl MemoryBudget {

@@ -242,7 +242,7 @@ pub(crate) fn open_beneath(
 /// NUL, which no honest archive has.
 pub(crate) fn clean(path: &[u8]) -> Result<Cow<'_, [u8]>, &'static str> {
     if path.contains(&0) {
-        return Err("its name contains a zero byte");
+        return Err("its name contains a NUL byte");
     }
     let plain = |part: &[u8]| !matches!(part, b"" | b"." | b"..");
     if path.split(|byte| *byte == b'/').all(plain) {

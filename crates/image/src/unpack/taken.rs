@@ -33,7 +33,11 @@ pub(crate) fn take(
         )),
         fault => Error::invalid(layer.what, fault),
     })?;
-    tracing::debug!(what = layer.what, ?census, "a layer was published as EROFS");
+    tracing::debug!(
+        what = layer.what,
+        ?census,
+        "the layer is an EROFS image already; using it without conversion"
+    );
     Ok(Unpacked {
         diff_id: Some(written.digest),
         archive_bytes: written.bytes,

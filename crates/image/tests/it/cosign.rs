@@ -199,7 +199,7 @@ async fn a_key_s_signatures_count_as_they_were_and_as_bundles() {
     scene.pull(&requirement, "matchDigest").await.unwrap();
     assert_refused(
         scene.pull(&requirement, "matchRepository").await,
-        "it names only a digest and no repository",
+        "it contains only a digest and no repository",
     );
     let mut logged = requirement.clone();
     logged["rekorPublicKeyPath"] = requirement["keyPath"].clone();
@@ -442,7 +442,7 @@ async fn a_signature_of_the_manifest_as_a_file_does_not_count() {
     let requirement = json!({ "keyPath": public });
     assert_refused(
         scene.pull(&requirement, "matchDigest").await,
-        "it is the signature of a message, not of a statement",
+        "it signs a message instead of an in-toto statement",
     );
     // Beside one that counts it is no obstacle.
     scene.sign(true, &["--key", &private, "--tlog-upload=false"], &[]);

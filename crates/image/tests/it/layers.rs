@@ -336,7 +336,7 @@ async fn hostile_archives_are_refused_by_name_and_leave_nothing() {
         (
             "a whiteout that names no file",
             raw(Regular, b"d/.wh.", b""),
-            "a whiteout that names no file",
+            "a whiteout without a file name",
         ),
         (
             "whiteout of the parent",

@@ -64,7 +64,7 @@ async fn impossible_manifests_are_refused() {
         (
             "layers that don't add up",
             manifest(&one, &[layer(1), layer(2)]),
-            "has 2 layers, but the configuration has 1",
+            "have different numbers of layers: 2 and 1",
         ),
         ("strange layers", manifest(&one, &[strange]), "unknown type"),
         ("encrypted layers", manifest(&one, &[locked]), "encrypted"),

@@ -110,7 +110,10 @@ pub(crate) fn accept() -> Value {
 #[tokio::test]
 async fn an_image_is_pulled_once_it_is_signed_and_no_layer_before() {
     let scene = Scene::new().await;
-    assert_refused(scene.pull().await, "has no signature: none at sha256-");
+    assert_refused(
+        scene.pull().await,
+        "has no signature: no signature was found at sha256-",
+    );
     assert_eq!(scene.place.layer_dirs(), 0);
     assert!(
         scene.place.entries("ingest").is_empty(),
@@ -128,7 +131,10 @@ async fn an_artifact_of_webassembly_is_pulled_once_it_is_signed() {
     let scene = Scene::new().await;
     let artifact = BuiltImage::wasm_artifact(b"\0asm\x01\0\0\0");
     let name = scene.registry.push(&artifact, "team/app:1").await;
-    assert_refused(scene.pull().await, "has no signature: none at sha256-");
+    assert_refused(
+        scene.pull().await,
+        "has no signature: no signature was found at sha256-",
+    );
     assert_eq!(scene.place.layer_dirs(), 0);
     scene.sign(artifact.digest(), &name).await;
     let image = scene.pull().await.unwrap();

@@ -111,7 +111,7 @@ fn key(
 }
 
 fn not_found(kind: &str, name: &str) -> String {
-    format!("{kind} {name:?} not found beside the pod's manifest")
+    format!("{kind} {name:?} not found; define it in the same manifest source as the pod")
 }
 
 /// Kubernetes takes any printable name without `=`; the rest of an object's keys is passed over.
@@ -171,7 +171,10 @@ mod tests {
             ),
             (
                 json!({"envFrom": [{"configMapRef": {"name": "none"}}]}),
-                Err("configmap \"none\" not found beside the pod's manifest"),
+                Err(
+                    "configmap \"none\" not found; define it in the same manifest source as the \
+                     pod",
+                ),
             ),
             (
                 json!({"envFrom": [{"configMapRef": {"name": "none", "optional": true}}]}),

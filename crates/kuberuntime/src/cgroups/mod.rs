@@ -34,8 +34,8 @@ pub(crate) enum CgroupError {
     #[error("the cgroup operation was interrupted")]
     BrokenOff,
     #[error(
-        "slice {slice}: {why}; on a node without systemd, set cgroupDriver to cgroupfs here and \
-         in the runtime"
+        "slice {slice}: {why}; on a node without systemd, set cgroupDriver to cgroupfs in the \
+         agent and in the runtime"
     )]
     Systemd { slice: String, why: String },
 }

@@ -112,7 +112,8 @@ impl Providers {
             let name = &provider.name;
             if name.is_empty() || name.contains(['/', ' ']) || name.starts_with('.') {
                 return Err(format!(
-                    "{shown} names a provider {name:?}, which is not a plain file name"
+                    "{shown} contains a provider with the name {name:?}, which is not a plain file \
+                     name"
                 ));
             }
             if provider.token_attributes.is_some() {

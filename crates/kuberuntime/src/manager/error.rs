@@ -58,7 +58,7 @@ pub enum RequestError {
     Runtime(#[from] ClientError),
     /// As many logs are read as may be.
     #[error(
-        "the limit of concurrent log reads is reached ({of_pod} per pod, {of_node} in total): try \
+        "the limit of concurrent log reads is reached ({of_pod} per pod, {of_node} in total); try \
          again later"
     )]
     Crowded {

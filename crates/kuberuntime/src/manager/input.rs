@@ -72,7 +72,7 @@ pub enum InputError {
         source: serde_json::Error,
     },
     /// The pod cannot be told from others.
-    #[error("the pod's {field} is empty or not a plain name; set it to a plain name")]
+    #[error("the pod's {field} must not be empty, contain a slash, or be . or ..")]
     Identity {
         /// The field.
         field: &'static str,

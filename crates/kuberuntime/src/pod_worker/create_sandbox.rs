@@ -168,8 +168,8 @@ impl Life {
             return Ok(name.to_owned());
         }
         let message = format!(
-            "RuntimeClass {name:?} not found: put it beside the pod's manifest, or use the name \
-             of a runtime handler"
+            "RuntimeClass {name:?} not found; define it in the same manifest source as the pod, or \
+             use the name of a runtime handler"
         );
         Err(Problem::new("FailedCreatePodSandBox", message))
     }

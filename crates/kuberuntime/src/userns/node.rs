@@ -127,7 +127,9 @@ fn range(first: &str, length: &str) -> Result<IdRange, String> {
     let (first, length) = (number(first)?, number(length)?);
     // The last id may be the last there is.
     if u64::from(first) + u64::from(length) > u64::from(u32::MAX) + 1 {
-        return Err(format!("{length} IDs from {first} exceed the largest ID"));
+        return Err(format!(
+            "the range of {length} IDs from {first} exceeds the largest ID"
+        ));
     }
     Ok(IdRange { first, length })
 }
@@ -160,7 +162,7 @@ mod tests {
             ("0: kubelet x 4\n", Err("\"x\"")),
             (
                 "0: kubelet 65537 4294901760\n",
-                Err("exceed the largest ID"),
+                Err("exceeds the largest ID"),
             ),
         ] {
             match (spoken(text), expected) {

@@ -135,7 +135,8 @@ fn pick(
         if optional {
             return Ok(Payload::new());
         }
-        let why = format!("{kind} {name:?} not found beside the pod's manifest");
+        let why =
+            format!("{kind} {name:?} not found; define it in the same manifest source as the pod");
         return Err(VolumeError::volume(volume, why));
     };
     let file = |content: &Vec<u8>, mode| File {

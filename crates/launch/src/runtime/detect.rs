@@ -144,7 +144,7 @@ impl Bundle {
 impl Drop for Bundle {
     fn drop(&mut self) {
         if let Err(error) = orlop_disk::remove_tree(&self.0) {
-            tracing::warn!(path = ?self.0, %error, "cannot remove a trial bundle");
+            tracing::warn!(path = ?self.0, %error, "cannot remove the bundle of a runtime test");
         }
     }
 }

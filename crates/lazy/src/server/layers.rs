@@ -113,20 +113,20 @@ impl Layers {
         let invalid = |what: &str| Err(failure(FailureKind::Invalid, format!("adding: {what}")));
         let dots = key == "." || key == "..";
         if key.is_empty() || key.len() > KEY_MOST || key.contains(['/', '\0']) || dots {
-            return invalid("the layer name is not a file name");
+            return invalid("the layer name is not a valid file name");
         }
         if !directory.is_absolute() || directory.as_os_str().len() > DIRECTORY_MOST {
             return invalid("the layer directory is not an absolute path or is too long");
         }
         if timeout_ms == 0 || timeout_ms > TIMEOUT_MOST {
-            return invalid("the layer timeout is zero or more than a day");
+            return invalid("the layer timeout must be greater than 0 and at most one day");
         }
         let known = self
             .by_key
             .get(&key)
             .and_then(|node| self.by_node.get(node));
         if known.is_some_and(|layer| layer.entry.size != size) {
-            let what = format!("adding layer {key}: it exists with another size");
+            let what = format!("adding layer {key}: it already exists with a different size");
             return Err(failure(FailureKind::Exists, what));
         }
         if known.is_none() && self.by_node.len() >= LAYERS_MOST {

@@ -52,11 +52,11 @@ pub fn containerd_plan(file: &Path, machine: Machine<'_>) -> Result<Plan> {
             ["imports"] => Outcome::Needless("orlop read these files for the migration".to_owned()),
             ["root"] => {
                 plan.root = line.text().map(PathBuf::from);
-                Outcome::Needless("orlop has its own directory: `root`".to_owned())
+                Outcome::Needless("orlop has its own directory (`root`)".to_owned())
             }
             ["state"] => {
                 plan.state = line.text().map(PathBuf::from);
-                Outcome::Needless("orlop has its own directory: `state`".to_owned())
+                Outcome::Needless("orlop has its own directory (`state`)".to_owned())
             }
             ["grpc", "gid"] => number(&mut plan, &line, "grpc", "group", |gid| {
                 (gid > 0).then(|| Value::String(gid.to_string()))
@@ -95,7 +95,7 @@ pub fn containerd_plan(file: &Path, machine: Machine<'_>) -> Result<Plan> {
                     plan.set("containers", "seccomp_when_unset", Value::Boolean(true))
                 }
                 _ => Outcome::Lost(
-                    "containers that request no profile can only get the default profile: set \
+                    "containers that request no profile can only get the default profile; set \
                      `containers.seccomp_when_unset`"
                         .to_owned(),
                 ),
@@ -129,8 +129,8 @@ pub fn containerd_plan(file: &Path, machine: Machine<'_>) -> Result<Plan> {
             }
             ["cri", "containerd", "default_runtime", ..] if line.is_nothing() => not_said(),
             ["cri", "containerd", "default_runtime", ..] => Outcome::Lost(
-                "this table is from before named runtimes: create a table [runtimes.NAME], and set \
-                 `default_runtime` to its name"
+                "this table is obsolete, because runtimes have names; create a table \
+                 [runtimes.NAME], and set `default_runtime` to its name"
                     .to_owned(),
             ),
             _ => {
@@ -302,7 +302,7 @@ fn metrics(plan: &mut Plan, line: &Line) -> Outcome {
             plan.set("metrics", "listen", line.value.clone())
         }
         _ => Outcome::Lost(
-            "metrics for other machines need TLS and authentication: set `metrics.listen`, \
+            "metrics for other machines need TLS and authentication; set `metrics.listen`, \
              `tls_cert`, `tls_key`, and `client_ca` or `token_file`"
                 .to_owned(),
         ),
@@ -419,18 +419,16 @@ fn runtime(
             [key @ ("pod_annotations" | "container_annotations")] if !line.is_nothing() => {
                 plan.set(&table, key, line.value.clone())
             }
-            [key @ "privileged_without_host_devices"] => {
-                plan.set(&table, key, line.value.clone())
-            }
+            [key @ "privileged_without_host_devices"] => plan.set(&table, key, line.value.clone()),
             [key @ "cni_conf_dir"] if !line.is_nothing() => {
                 plan.set(&table, key, line.value.clone())
             }
             ["sandboxer"] if is_shim && line.text() == Some("shim") => {
                 plan.set(&table, "sandboxer", line.value.clone())
             }
-            ["sandboxer"] if matches!(line.text(), Some("" | "podsandbox")) => Outcome::Needless(
-                "this is also the default of orlop".to_owned(),
-            ),
+            ["sandboxer"] if matches!(line.text(), Some("" | "podsandbox")) => {
+                Outcome::Needless("this is also the default of orlop".to_owned())
+            }
             ["io_type"] if is_shim && line.text() == Some("streaming") => {
                 plan.set(&table, "io", line.value.clone())
             }
@@ -455,11 +453,14 @@ fn runtime(
                 plan.set(&table, key, line.value.clone())
             }
             ["privileged_without_host_devices_all_devices_allowed"] => Outcome::Lost(
-                "such containers can use only devices that the pod lists: add the devices to the pod".to_owned(),
+                "such containers can use only devices that the pod lists; add the devices to the \
+                 pod"
+                .to_owned(),
             ),
             _ => Outcome::Lost(
-                "this runtime option has no equivalent: pass it with `args`, or to a shim with \
-                 `shim_config`".to_owned(),
+                "this runtime option has no equivalent; pass it with `args`, or to a shim with \
+                 `shim_config`"
+                    .to_owned(),
             ),
         };
         note(plan, line, outcome);

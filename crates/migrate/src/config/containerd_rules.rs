@@ -9,7 +9,10 @@ const ARCHIVES: &str =
 const NEVER: &str = "orlop uses no pause containers";
 
 pub(super) const RULES: Rules = &[
-    ("version", Needless("this is the version of the file")),
+    (
+        "version",
+        Needless("this is the version of the file format"),
+    ),
     ("imports", Apart),
     ("root", Apart),
     ("state", Apart),
@@ -28,7 +31,7 @@ pub(super) const RULES: Rules = &[
     (
         "grpc/address",
         Needless(
-            "orlop listens on its own socket: start the kubelet with \
+            "orlop listens on its own socket; start the kubelet with \
              --container-runtime-endpoint=unix:///run/orlop/orlop.sock",
         ),
     ),
@@ -43,15 +46,15 @@ pub(super) const RULES: Rules = &[
     ("grpc/gid", Apart),
     (
         "grpc/uid",
-        Lost("the socket belongs to root: set a group in `grpc.group`"),
+        Lost("the socket belongs to root; set a group in `grpc.group`"),
     ),
     (
         "grpc/tcp_address",
-        Lost("orlop does not serve the CRI on TCP: let clients use its unix socket"),
+        Lost("orlop does not serve the CRI on TCP; let clients use its unix socket"),
     ),
     (
         "grpc/*",
-        Needless("it is for TCP, and orlop does not serve the CRI on TCP"),
+        Needless("this setting is for TCP; orlop does not serve the CRI on TCP"),
     ),
     ("ttrpc/*", Needless(OWN)),
     ("debug/level", Apart),
@@ -71,7 +74,7 @@ pub(super) const RULES: Rules = &[
     (
         "proxy_plugins/*",
         Lost(
-            "orlop does not support proxy plugins of containerd, such as snapshotters: \
+            "orlop does not support proxy plugins of containerd, such as snapshotters; \
              `images.lazy` replaces lazy snapshotters",
         ),
     ),
@@ -154,12 +157,14 @@ pub(super) const RULES: Rules = &[
     ),
     (
         "cri/disable_proc_mount",
-        Lost("pods that request an unmasked /proc get it: forbid it with an admission policy"),
+        Lost(
+            "pods that request an unmasked /proc get it; to prevent this, use an admission policy",
+        ),
     ),
     (
         "cri/restrict_oom_score_adj",
         Lost(
-            "a daemon that cannot lower the OOM score of containers fails to start them: give it \
+            "a daemon that cannot lower the OOM score of containers fails to start them; give it \
              CAP_SYS_RESOURCE",
         ),
     ),
@@ -224,7 +229,8 @@ pub(super) const RULES: Rules = &[
     (
         "cri/containerd/no_pivot",
         Lost(
-            "orlop-run always uses pivot_root: use another runtime if the root filesystem is an initramfs",
+            "orlop-run always uses pivot_root; use another runtime if the root filesystem is an \
+             initramfs",
         ),
     ),
     ("cri/containerd/runtimes/*", Apart),
@@ -239,7 +245,7 @@ pub(super) const RULES: Rules = &[
     ),
     (
         "cri/image_decryption/key_model",
-        Needless("keys belong to the node or to pod namespaces: docs/guides/encryption.md"),
+        Needless("keys belong to the node or to pod namespaces (docs/guides/encryption.md)"),
     ),
     ("cri/registry/*", Apart),
     ("cri/use_local_image_pull", Needless(OWN)),

@@ -11,7 +11,7 @@ use super::rule::{Rules, apply, not_said, note, unfit};
 use super::{Outcome, Plan};
 use crate::{Error, Result};
 
-const CNI: &str = "pods use CNI networks: set it in the CNI configuration";
+const CNI: &str = "pods use CNI networks; configure this in the CNI configuration";
 
 const RULES: Rules = &[
     ("network-plugin", Apart),
@@ -39,7 +39,7 @@ const RULES: Rules = &[
     ("streaming-bind-addr", Apart),
     (
         "cri-dockerd-root-directory",
-        Needless("orlop has its own directory: `root`"),
+        Needless("orlop has its own directory (`root`)"),
     ),
     (
         "runtime-cgroups",
@@ -52,7 +52,7 @@ const RULES: Rules = &[
     (
         "container-runtime-endpoint",
         Needless(
-            "orlop listens on its own socket: start the kubelet with \
+            "orlop listens on its own socket; start the kubelet with \
              --container-runtime-endpoint=unix:///run/orlop/orlop.sock",
         ),
     ),
@@ -250,7 +250,7 @@ pub(super) fn take(plan: &mut Plan, flags: &CriDockerd) {
     for line in flags.lines() {
         let text = line.text().unwrap_or_default();
         if text.contains('$') || line.path.iter().any(|word| word.contains('$')) {
-            let why = "the value of this variable is unknown: pass the flags themselves with \
+            let why = "the value of this variable is unknown; pass the flags themselves with \
                        --cri-dockerd-flags";
             note(plan, &line, Outcome::Lost(why.to_owned()));
             continue;
@@ -268,12 +268,12 @@ pub(super) fn take(plan: &mut Plan, flags: &CriDockerd) {
             }
             ("network-plugin", "cni") => Outcome::Needless("pods use CNI networks".to_owned()),
             ("network-plugin", "kubenet") => Outcome::Lost(
-                "pods use CNI networks: use `network.conf_template` with the bridge plugin to \
+                "pods use CNI networks; use `network.conf_template` with the bridge plugin to \
                  create one from the pod CIDR of the kubelet"
                     .to_owned(),
             ),
             ("network-plugin", _) => Outcome::Lost(
-                "pods use CNI networks instead of Docker networks: put a configuration into \
+                "pods use CNI networks instead of Docker networks; put a configuration into \
                  `network.conf_dir`, or set `network.default_subnets`"
                     .to_owned(),
             ),

@@ -39,14 +39,14 @@ pub fn crio_plan(file: &Path, machine: Machine<'_>) -> Result<Plan> {
                 if let Some(root) = line.text().filter(|root| !root.is_empty()) {
                     plan.root = Some(root.into());
                 }
-                Outcome::Needless("orlop has its own directory: `root`".to_owned())
+                Outcome::Needless("orlop has its own directory (`root`)".to_owned())
             }
             ["crio", "runroot"] => {
                 plan.state = line
                     .text()
                     .filter(|root| !root.is_empty())
                     .map(PathBuf::from);
-                Outcome::Needless("orlop has its own directory: `state`".to_owned())
+                Outcome::Needless("orlop has its own directory (`state`)".to_owned())
             }
             ["crio", "runtime", "log_level"] => match line.text() {
                 Some(level @ ("trace" | "debug" | "info" | "warn" | "error")) => {
@@ -93,7 +93,7 @@ pub fn crio_plan(file: &Path, machine: Machine<'_>) -> Result<Plan> {
                     Outcome::Needless("the daemon creates directories for image volumes".to_owned())
                 }
                 _ => Outcome::Lost(
-                    "image volumes are directories in the pod directory: `bind` has no equivalent"
+                    "image volumes are directories in the pod directory; `bind` has no equivalent"
                         .to_owned(),
                 ),
             },
@@ -212,8 +212,8 @@ fn without_main_file(plan: &mut Plan, file: &str, there: &Path) {
         value: Value::String(dir),
     };
     let why = format!(
-        "its registries, mirrors and aliases are read after {file}, which does not exist: create \
-         that file (it may be empty), and set `images.registries_conf` to it"
+        "orlop reads the registries, mirrors and aliases of this directory after {file}, which \
+         does not exist; create that file (it may be empty), and set `images.registries_conf` to it"
     );
     note(plan, &line, Outcome::Lost(why));
 }
@@ -289,7 +289,7 @@ fn runtime(
     for line in lines {
         let outcome = match line.path.last().map(String::as_str) {
             Some(key) if inherits && INHERITED.contains(&key) => Outcome::Needless(
-                "`inherit_default_runtime` is set: the value of the default runtime is used"
+                "`inherit_default_runtime` is set, so the value of the default runtime is used"
                     .to_owned(),
             ),
             Some("inherit_default_runtime") if inherits => taken("path"),

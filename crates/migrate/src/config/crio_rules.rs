@@ -12,15 +12,15 @@ pub(super) const RULES: Rules = &[
     ("crio/runroot", Apart),
     (
         "crio/imagestore",
-        Lost("orlop has a single image store: `root`"),
+        Lost("orlop has a single image store (`root`)"),
     ),
     (
         "crio/storage_driver",
-        Needless("layers are directories or EROFS images: `images.store`"),
+        Needless("layers are directories or EROFS images (`images.store`)"),
     ),
     (
         "crio/storage_option",
-        Needless("layers are directories or EROFS images: `images.store`"),
+        Needless("layers are directories or EROFS images (`images.store`)"),
     ),
     (
         "crio/log_dir",
@@ -40,14 +40,14 @@ pub(super) const RULES: Rules = &[
     (
         "crio/api/listen",
         Needless(
-            "orlop listens on its own socket: start the kubelet with \
+            "orlop listens on its own socket; start the kubelet with \
              --container-runtime-endpoint=unix:///run/orlop/orlop.sock",
         ),
     ),
     ("crio/api/stream_address", As("streaming", "address")),
     (
         "crio/api/stream_port",
-        Lost("orlop uses any free port: set `streaming.port` if a firewall needs a fixed port"),
+        Lost("orlop uses any free port; set `streaming.port` if a firewall needs a fixed port"),
     ),
     (
         "crio/api/stream_enable_tls",
@@ -100,7 +100,8 @@ pub(super) const RULES: Rules = &[
     (
         "crio/runtime/default_env",
         Lost(
-            "environment variables for all containers have no equivalent: add them with an NRI plugin",
+            "environment variables for all containers have no equivalent; add them with an NRI \
+             plugin",
         ),
     ),
     (
@@ -109,7 +110,7 @@ pub(super) const RULES: Rules = &[
     ),
     (
         "crio/runtime/seccomp_profile",
-        Lost("the default profile is built in: select your own profile in pods (localhostProfile)"),
+        Lost("the default profile is built in; select your own profile in pods (localhostProfile)"),
     ),
     (
         "crio/runtime/seccomp_use_default_when_empty",
@@ -133,7 +134,7 @@ pub(super) const RULES: Rules = &[
     ),
     (
         "crio/runtime/irqbalance_config_file",
-        Lost("the runtime does not balance interrupts: use an NRI plugin"),
+        Lost("the runtime does not balance interrupts; use an NRI plugin"),
     ),
     (
         "crio/runtime/irqbalance_config_restore_file",
@@ -147,7 +148,8 @@ pub(super) const RULES: Rules = &[
     (
         "crio/runtime/default_capabilities",
         Lost(
-            "containers get the default capabilities of CRI runtimes: add or drop others in the pods",
+            "containers get the default capabilities of CRI runtimes; add or drop others in the \
+             pods",
         ),
     ),
     (
@@ -157,11 +159,11 @@ pub(super) const RULES: Rules = &[
     ("crio/runtime/default_sysctls", Apart),
     (
         "crio/runtime/allowed_devices",
-        Lost("devices by annotation have no equivalent: use a device plugin or CDI"),
+        Lost("devices by annotation have no equivalent; use a device plugin or CDI"),
     ),
     (
         "crio/runtime/additional_devices",
-        Lost("devices for all containers have no equivalent: use CDI, or an NRI plugin"),
+        Lost("devices for all containers have no equivalent; use CDI, or an NRI plugin"),
     ),
     ("crio/runtime/cdi_spec_dirs", As("containers", "cdi_dirs")),
     (
@@ -171,7 +173,7 @@ pub(super) const RULES: Rules = &[
     ("crio/runtime/hooks_dir", As("hooks", "dirs")),
     (
         "crio/runtime/default_mounts_file",
-        Lost("mounts for all containers have no equivalent: add them with an NRI plugin"),
+        Lost("mounts for all containers have no equivalent; add them with an NRI plugin"),
     ),
     (
         "crio/runtime/absent_mount_sources_to_reject",
@@ -180,12 +182,12 @@ pub(super) const RULES: Rules = &[
     ("crio/runtime/pids_limit", Apart),
     (
         "crio/runtime/log_filter",
-        Lost("log filters have no equivalent: use `log.level`"),
+        Lost("log filters have no equivalent; use `log.level`"),
     ),
     ("crio/runtime/log_size_max", Apart),
     (
         "crio/runtime/log_to_journald",
-        Lost("container logs are only written to files: use a log agent"),
+        Lost("container logs are only written to files; use a log agent"),
     ),
     ("crio/runtime/container_exits_dir", Needless(OWN)),
     ("crio/runtime/container_attach_socket_dir", Needless(OWN)),
@@ -196,7 +198,8 @@ pub(super) const RULES: Rules = &[
     (
         "crio/runtime/read_only",
         Lost(
-            "pods choose whether the root filesystem is writable: forbid it with an admission policy",
+            "each container sets readOnlyRootFilesystem itself; to enforce it, use an admission \
+             policy",
         ),
     ),
     ("crio/runtime/log_level", Apart),
@@ -224,7 +227,7 @@ pub(super) const RULES: Rules = &[
     ("crio/runtime/infra_ctr_cpuset", Needless(PAUSE)),
     (
         "crio/runtime/shared_cpuset",
-        Lost("shared processors by annotation have no equivalent: use an NRI plugin"),
+        Lost("shared processors by annotation have no equivalent; use an NRI plugin"),
     ),
     (
         "crio/runtime/namespaces_dir",
@@ -244,11 +247,11 @@ pub(super) const RULES: Rules = &[
     ),
     (
         "crio/runtime/additional_artifact_stores",
-        Lost("orlop has a single artifact store: `root`"),
+        Lost("orlop has a single artifact store (`root`)"),
     ),
     (
         "crio/runtime/separate_pull_cgroup",
-        Lost("pulls run in the cgroup of the daemon: set limits in orlop.service"),
+        Lost("pulls run in the cgroup of the daemon; set limits in orlop.service"),
     ),
     (
         "crio/runtime/enable_pod_events",
@@ -266,12 +269,12 @@ pub(super) const RULES: Rules = &[
     ),
     (
         "crio/runtime/disable_hostport_mapping",
-        Lost("the CNI network maps host ports: remove `portmap` from its configuration"),
+        Lost("the CNI network maps host ports; remove `portmap` from its configuration"),
     ),
     ("crio/runtime/runtimes/*", Apart),
     (
         "crio/runtime/workloads/*",
-        Lost("workloads by annotation have no equivalent: use an NRI plugin"),
+        Lost("workloads by annotation have no equivalent; use an NRI plugin"),
     ),
     (
         "crio/image/default_transport",
@@ -297,14 +300,14 @@ pub(super) const RULES: Rules = &[
     (
         "crio/image/insecure_registries",
         Lost(
-            "create a hosts.toml with `skip_verify` for each, or list them in registries.conf: \
-             docs/guides/registries.md",
+            "create a hosts.toml with `skip_verify` for each registry, or list the registries in \
+             registries.conf (docs/guides/registries.md)",
         ),
     ),
     (
         "crio/image/registries",
         Lost(
-            "list them as unqualified-search-registries in registries.conf, and set \
+            "list these registries as unqualified-search-registries in registries.conf, and set \
              `images.registries_conf` to that file",
         ),
     ),
@@ -323,7 +326,7 @@ pub(super) const RULES: Rules = &[
     ),
     (
         "crio/image/oci_artifact_mount_support",
-        Needless("artifact mounts are always enabled: docs/guides/images.md"),
+        Needless("artifact mounts are always enabled (docs/guides/images.md)"),
     ),
     (
         "crio/image/short_name_mode",
@@ -332,8 +335,8 @@ pub(super) const RULES: Rules = &[
     (
         "crio/network/cni_default_network",
         Lost(
-            "the first file in `network.conf_dir` is the network: rename the file of this network \
-             accordingly",
+            "orlop uses the first file in `network.conf_dir`; rename the file of this network so \
+             that it is the first",
         ),
     ),
     ("crio/network/cni_status_grace_period", Apart),
@@ -380,7 +383,7 @@ pub(super) const RULES: Rules = &[
     ),
     (
         "crio/nri/*",
-        Lost("set the matching key of [nri]: docs/guides/nri.md"),
+        Lost("set the matching key of [nri] (docs/guides/nri.md)"),
     ),
     ("crio/stats/*", Needless("statistics are read on request")),
 ];

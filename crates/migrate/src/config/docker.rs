@@ -32,16 +32,16 @@ pub(super) const RULES: Rules = &[
     ("cdi-spec-dirs", As("containers", "cdi_dirs")),
     (
         "metrics-addr",
-        Lost("set `metrics.listen`: an address for other machines needs TLS and authentication"),
+        Lost("set `metrics.listen`; an address for other machines needs TLS and authentication"),
     ),
     ("default-shm-size", Apart),
     (
         "seccomp-profile",
-        Lost("the default profile is built in: select your own profile in pods (localhostProfile)"),
+        Lost("the default profile is built in; select your own profile in pods (localhostProfile)"),
     ),
     (
         "userns-remap",
-        Lost("the kubelet assigns user namespaces: set hostUsers: false in pods"),
+        Lost("the kubelet assigns user namespaces; set hostUsers: false in pods"),
     ),
     (
         "no-new-privileges",
@@ -54,19 +54,20 @@ pub(super) const RULES: Rules = &[
     (
         "init",
         Lost(
-            "orlop adds no init process to containers: use shareProcessNamespace, or an image with \
+            "orlop adds no init process to containers; use shareProcessNamespace, or an image with \
              an init process",
         ),
     ),
     (
         "log-driver",
         Lost(
-            "container logs are files of the kubelet: use a log agent that reads /var/log/containers",
+            "container logs are files of the kubelet; use a log agent that reads \
+             /var/log/containers",
         ),
     ),
     (
         "log-opts/*",
-        Lost("the kubelet rotates logs: containerLogMaxSize, containerLogMaxFiles"),
+        Lost("the kubelet rotates logs (containerLogMaxSize, containerLogMaxFiles)"),
     ),
     (
         "live-restore",
@@ -74,16 +75,16 @@ pub(super) const RULES: Rules = &[
     ),
     (
         "storage-driver",
-        Needless("layers are directories or EROFS images: `images.store`"),
+        Needless("layers are directories or EROFS images (`images.store`)"),
     ),
     (
         "storage-opts",
-        Lost("container quotas have no equivalent: set limits of ephemeral-storage"),
+        Lost("container quotas have no equivalent; set limits of ephemeral-storage"),
     ),
     (
         "hosts",
         Needless(
-            "orlop listens on its own socket: start the kubelet with \
+            "orlop listens on its own socket; start the kubelet with \
              --container-runtime-endpoint=unix:///run/orlop/orlop.sock",
         ),
     ),
@@ -129,7 +130,7 @@ pub(super) const RULES: Rules = &[
     ("pidfile", Needless(OWN)),
     (
         "group",
-        Needless("the socket of orlop belongs to root: set a group in `grpc.group`"),
+        Needless("the socket of orlop belongs to root; set a group in `grpc.group`"),
     ),
     ("features/*", Needless(OWN)),
     ("builder/*", Needless("orlop does not build images")),
@@ -182,7 +183,7 @@ pub fn docker_plan(
         let outcome = match path.as_slice() {
             ["data-root"] => {
                 plan.root = line.text().map(PathBuf::from);
-                Outcome::Needless("orlop has its own directory: `root`".to_owned())
+                Outcome::Needless("orlop has its own directory (`root`)".to_owned())
             }
             ["exec-root"] => {
                 plan.state = line.text().map(PathBuf::from);
@@ -294,7 +295,7 @@ fn runtime(
         ["runtimeArgs"] if !line.is_nothing() => plan.set(&table, "args", line.value.clone()),
         _ if line.is_nothing() => not_said(),
         _ => Outcome::Lost(
-            "define a runtime of `kind = \"shim\"` for it: docs/guides/runtimes.md".to_owned(),
+            "define a runtime of `kind = \"shim\"` for it (docs/guides/runtimes.md)".to_owned(),
         ),
     }
 }

@@ -32,7 +32,7 @@ impl Registries {
             _ if line.is_nothing() => not_said(),
             Some(file) if are_all => Outcome::Taken(target.join(file).display().to_string()),
             _ => Outcome::Lost(format!(
-                "a mirror is not an HTTP address: add it to the hosts.toml of {}",
+                "a mirror is not an HTTP address; add it to the hosts.toml of {}",
                 HUB.0
             )),
         }
@@ -55,9 +55,9 @@ impl Registries {
             _ if line.is_nothing() => not_said(),
             [] => Outcome::Taken(dir),
             others => Outcome::Lost(format!(
-                "{}: only host names can be insecure registries, in {dir}: for a range of \
-                 addresses, create a hosts.toml with `skip_verify` for each registry, and with \
-                 `server = \"http://…\"` if it has no TLS",
+                "cannot convert {}: only single hosts can be converted to insecure registries. For \
+                 an address range, create a hosts.toml in {dir} for each registry with \
+                 `skip_verify`, and with `server = \"http://…\"` if it has no TLS",
                 others.join(", ")
             )),
         }

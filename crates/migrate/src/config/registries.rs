@@ -54,7 +54,8 @@ pub(super) fn containerd(plan: &mut Plan, machine: Machine<'_>, lines: Vec<Line>
                     (Some(file), true) => taken(&file),
                     (None, _) => unfit(),
                     (_, false) => Outcome::Lost(
-                        "an address is not an HTTP address: add it to the hosts.toml of the registry"
+                        "an address is not an HTTP address; add it to the hosts.toml of the \
+                         registry"
                             .to_owned(),
                     ),
                 }
@@ -77,7 +78,7 @@ pub(super) fn containerd(plan: &mut Plan, machine: Machine<'_>, lines: Vec<Line>
                 match file_of(registry_of(host)) {
                     Some(file) if found.tls(host, key, is_pair, &line.value) => taken(&file),
                     Some(_) if matches!(*key, "cert_file" | "key_file") => Outcome::Lost(
-                        "a client certificate needs its key: set both or neither".to_owned(),
+                        "a client certificate needs its key; set both or neither".to_owned(),
                     ),
                     _ => unfit(),
                 }
@@ -100,10 +101,10 @@ pub(super) fn containerd(plan: &mut Plan, machine: Machine<'_>, lines: Vec<Line>
                 }
             }
             ["headers", ..] => Outcome::Lost(
-                "set headers in the hosts.toml of each registry: docs/guides/registries.md"
+                "set headers in the hosts.toml of each registry (docs/guides/registries.md)"
                     .to_owned(),
             ),
-            _ => Outcome::Lost("unknown key: check whether the node needs it".to_owned()),
+            _ => Outcome::Lost("unknown key; check whether the node needs it".to_owned()),
         };
         note(plan, &line, outcome);
     }

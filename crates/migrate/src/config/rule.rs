@@ -43,7 +43,7 @@ pub(super) fn apply(plan: &mut Plan, rules: Rules, path: &[&str], line: &Line) -
         Some(Rule::Needless(why)) => Outcome::Needless((*why).to_owned()),
         Some(Rule::Lost(_)) | None if line.is_nothing() => not_said(),
         Some(Rule::Lost(what)) => Outcome::Lost((*what).to_owned()),
-        None => Outcome::Lost("unknown key: check whether the node needs it".to_owned()),
+        None => Outcome::Lost("unknown key; check whether the node needs it".to_owned()),
     };
     note(plan, line, outcome);
     true
@@ -73,7 +73,7 @@ pub(super) fn not_said() -> Outcome {
 }
 
 pub(super) fn unfit() -> Outcome {
-    Outcome::Lost("the value has an unsupported type: set the key manually".to_owned())
+    Outcome::Lost("the value has an unsupported type; set the key manually".to_owned())
 }
 
 fn fits(pattern: &str, path: &[&str]) -> bool {

@@ -464,7 +464,7 @@ capabilities = ["pull", "resolve"]
         unreachable!("it was looked at above");
     };
     assert!(
-        why.starts_with("(an address with credentials), 10.0.0.0/8: "),
+        why.starts_with("cannot convert (an address with credentials), 10.0.0.0/8: "),
         "{why}"
     );
     assert!(!written(&plan)["images"].as_table().unwrap().is_empty());

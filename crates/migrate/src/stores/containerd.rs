@@ -62,7 +62,7 @@ fn names(database: &Path, namespace: &str) -> Result<Option<Names>> {
         }
     }
     let what = database.display().to_string();
-    let why = "the database changes during the read: stop containerd, and try again";
+    let why = "the database changes during the read; stop containerd, and try again";
     Err(Error::invalid(what, why))
 }
 
@@ -170,12 +170,12 @@ pub(super) fn image(content: &Path, top: &Digest, names: &[String]) -> Result<Ar
     match (whole, missing) {
         (0, Some(lost)) => Err(Error::invalid(
             lost,
-            "is missing: containerd discarded the compressed layers (discard_unpacked_layers); \
-             pull the image again",
+            "is missing, because containerd discarded the compressed layers \
+             (discard_unpacked_layers); pull the image again",
         )),
         (0, None) => Err(Error::invalid(
             top.to_string(),
-            "all its manifests are missing: pull the image again",
+            "all its manifests are missing; pull the image again",
         )),
         _ => Ok(archive),
     }

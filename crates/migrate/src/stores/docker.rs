@@ -159,7 +159,7 @@ fn files_of(root: &Path, driver: &str, cache: &str) -> Result<PathBuf> {
         "vfs" => root.join("vfs/dir").join(cache),
         "btrfs" => root.join("btrfs/subvolumes").join(cache),
         other => {
-            let why = "its layers are not directories: pull the image again";
+            let why = "its layers are not directories; pull the image again";
             return Err(Error::invalid(format!("the storage driver {other}"), why));
         }
     };

@@ -119,7 +119,7 @@ impl Store {
             serde_json::from_slice(&bytes).map_err(|e| wrong(&e.to_string()))?;
         let Some(config) = manifest.config.and_then(|it| Digest::parse(&it.digest)) else {
             return Err(wrong(
-                "its manifest has an old format without a configuration: pull the image again",
+                "its manifest has an old format without a configuration; pull the image again",
             ));
         };
         let top = Digest::of(&bytes);
@@ -138,7 +138,7 @@ impl Store {
         }
         for layer in chain {
             let diff_id = Digest::parse(&layer.diff_digest).ok_or_else(|| {
-                wrong("a layer has no digest (partial pull): pull the image again")
+                wrong("a layer has no digest (partial pull); pull the image again")
             })?;
             let id = plain(&layer.id).ok_or_else(|| wrong("a layer has no directory name"))?;
             if !archive.has(&diff_id.blob_path()) {
@@ -175,7 +175,7 @@ impl Store {
             "vfs" => self.root.join("vfs/dir").join(id),
             "btrfs" => self.root.join("btrfs/subvolumes").join(id),
             other => {
-                let why = "its layers are not directories: pull the image again";
+                let why = "its layers are not directories; pull the image again";
                 return Err(Error::invalid(format!("the storage driver {other}"), why));
             }
         };

@@ -43,7 +43,7 @@ pub enum ConfError {
     #[error("not a CNI network configuration")]
     Malformed(#[source] serde_json::Error),
     /// The network's name is missing or not allowed.
-    #[error("the network name {0:?} is not valid: use only letters, digits, '_', '.' and '-'")]
+    #[error("the network name {0:?} is not valid; use only letters, digits, '_', '.' and '-'")]
     Name(String),
     /// A plugin has no type, or one that is no plain file name.
     #[error("plugin {index} has the type {kind:?}, which is not a program name")]

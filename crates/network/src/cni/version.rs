@@ -27,7 +27,7 @@ pub enum SpecVersion {
 
 /// A version this crate does not speak.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("CNI version {0:?} is not supported: use 0.1.0 to 1.1.0")]
+#[error("CNI version {0:?} is not supported; use 0.1.0 to 1.1.0")]
 pub struct UnknownVersion(String);
 
 const NAMES: [(SpecVersion, &str); 7] = [

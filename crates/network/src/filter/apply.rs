@@ -212,7 +212,7 @@ fn in_own_table(
 ) -> Result<(), FilterError> {
     let mut line = GATE.lock();
     if *WAY != Way::Direct {
-        let why = format!("cannot {what} with sets: legacy iptables does not support them");
+        let why = format!("cannot {what} with nftables sets: this node uses legacy iptables");
         return Err(FilterError::Unsupported(why));
     }
     match work(connect(&mut line)?) {

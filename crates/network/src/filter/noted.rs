@@ -56,7 +56,11 @@ impl Noted<'_> {
         // What is not noted is looked for: this comes first.
         let handles = change.commit()?;
         if let Err(error) = self.take_note(socket, stale.is_some(), &handles) {
-            tracing::debug!(%error, address = %self.address, "cannot record rules: the next removal searches for them");
+            tracing::debug!(
+                %error,
+                address = %self.address,
+                "cannot record rules; the next removal searches for them"
+            );
         }
         Ok(())
     }

@@ -28,7 +28,7 @@ pub(super) fn ensure(
             // Not changed: what else is on it may rely on that.
             tracing::warn!(
                 bridge = name,
-                "this bridge ignores VLAN tags: pods are not separated by VLAN"
+                "this bridge ignores VLAN tags; pods are not separated by VLAN"
             );
         }
         return Ok(link);

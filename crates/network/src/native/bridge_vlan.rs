@@ -104,8 +104,8 @@ impl Vlans {
         let name = format!("{}.{}", bridge.name, id.number());
         if name.parse::<InterfaceName>().is_err() {
             return Err(NativeError::Config(format!(
-                "{name:?} is too long for an interface name: use a shorter name for the bridge of a \
-                 VLAN gateway"
+                "{name:?} is too long for an interface name; use a shorter name for the bridge of \
+                 a VLAN gateway"
             )));
         }
         let action = format!("create the gateway interface {name}");

@@ -8,7 +8,7 @@ use crate::ErrorKind;
 #[derive(Debug, thiserror::Error)]
 pub enum NativeError {
     /// The plugin's configuration is wrong.
-    #[error("its configuration is wrong: {0}")]
+    #[error("its configuration is not valid: {0}")]
     Config(String),
     /// The configuration asks for what only the plugin's program can do.
     #[error("it requires the plugin's executable: {0}")]

@@ -150,7 +150,8 @@ fn check(call: &Call<'_>, conf: &Conf) -> Result<(), NativeError> {
             && !filter::chain_exists(family, Table::Nat, &chain)?
         {
             return Err(NativeError::Check(format!(
-                "the port mapping chain {chain} is missing, and the maps do not have all ports of the pod"
+                "the port mapping chain {chain} is missing, and the nftables maps do not contain \
+                 all ports of the pod"
             )));
         }
     }

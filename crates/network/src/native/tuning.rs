@@ -133,13 +133,13 @@ fn check(call: &Call<'_>, conf: Conf) -> Result<(), NativeError> {
             .ok_or(io::ErrorKind::NotFound)?;
         if settings.mac.is_some_and(|mac| Some(mac) != link.mac) {
             return Ok(Some(format!(
-                "the MAC address {} is not the configured one",
+                "the MAC address {} differs from the configured one",
                 link.mac_text()
             )));
         }
         if settings.mtu.is_some_and(|mtu| mtu != link.mtu) {
             return Ok(Some(format!(
-                "the MTU {} is not the configured one",
+                "the MTU {} differs from the configured one",
                 link.mtu
             )));
         }
@@ -148,7 +148,7 @@ fn check(call: &Call<'_>, conf: Conf) -> Result<(), NativeError> {
             .is_some_and(|length| length != link.tx_queue)
         {
             return Ok(Some(format!(
-                "the transmit queue length {} is not the configured one",
+                "the transmit queue length {} differs from the configured one",
                 link.tx_queue
             )));
         }

@@ -58,7 +58,7 @@ impl Inner {
             tracing::warn!(
                 pod = %entry.attachment.id,
                 error = %undo.with_causes(),
-                "could not undo a failed attachment; it is retried"
+                "cannot undo a failed attachment; the daemon tries again"
             );
         }
         done
@@ -184,7 +184,7 @@ fn warn_of_ignored_wishes(pod: &Attachment, networks: &[NetworkConf], args: &Run
         if args.capability_args.contains_key(wish) && !handled.contains(&wish) {
             tracing::warn!(
                 pod = %pod.id, capability = wish,
-                "no plugin of the network has this capability: the pod's request is ignored"
+                "no plugin of the network has this capability; the pod's request is ignored"
             );
         }
     }

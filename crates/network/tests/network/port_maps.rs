@@ -72,7 +72,7 @@ fn all_pods_share_the_rules() {
     assert!(
         error
             .with_causes()
-            .contains("the maps do not have all ports"),
+            .contains("the nftables maps do not contain all ports"),
         "{error:?}"
     );
     sh("nft add element ip orlop hostports '{ tcp . 8082 comment \"b eth0\" : 10.77.0.3 . 80 }'");

@@ -45,7 +45,7 @@ fn keeper(config: &Config) -> anyhow::Result<PathBuf> {
     let keeper = own.with_file_name("orlop-keeper");
     if !keeper.is_file() {
         anyhow::bail!(
-            "{} is missing: install it in the directory of {}, or set keeper.path",
+            "{} is missing; install it in the directory of {}, or set keeper.path",
             keeper.display(),
             own.display()
         );
@@ -269,7 +269,7 @@ fn categories(range: u16) -> anyhow::Result<u16> {
     let all = 2..=engine::SELINUX_CATEGORIES;
     anyhow::ensure!(
         all.contains(&range),
-        "containers.selinux_category_range: {range} is out of range: it must be between {} and {}",
+        "containers.selinux_category_range: {range} is out of range; it must be between {} and {}",
         all.start(),
         all.end()
     );

@@ -82,7 +82,7 @@ impl ConfigCommand {
 fn check(args: FileArgs) -> anyhow::Result<ExitCode> {
     match load(&Location::new(args.config), &Flags::default()) {
         Ok(loaded) if loaded.files.is_empty() => {
-            print("no configuration files: all keys have their defaults\n")?;
+            print("no configuration files; all keys have their default values\n")?;
         }
         Ok(loaded) => {
             for file in &loaded.files {
@@ -108,7 +108,7 @@ fn migrate_all(args: &MigrateArgs) -> anyhow::Result<ExitCode> {
         let name = file.display();
         let text = read(&file).with_context(|| format!("{name}: cannot read the file"))?;
         let Some(migrated) = migrate(&text, EARLIER) else {
-            say!("{name}: not valid TOML: `orlop config check` shows the line");
+            say!("{name}: not valid TOML; run `orlop config check` to see the line");
             is_left = true;
             continue;
         };
@@ -149,7 +149,8 @@ fn replace(file: &Path, before: &str, text: &str) -> anyhow::Result<()> {
     let outlives = Outlives::PowerCut;
     write_new_file(&kept, mode, outlives, before.as_bytes()).with_context(|| {
         format!(
-            "cannot keep the original file as {}: remove that file first; nothing was changed",
+            "nothing was changed, because the original file cannot be kept as {}; remove that file \
+             first",
             kept.display()
         )
     })?;

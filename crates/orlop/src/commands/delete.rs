@@ -79,7 +79,7 @@ fn named(objects: &[String]) -> anyhow::Result<Vec<(String, String)>> {
         return Ok(pairs);
     }
     if objects.len() < 2 {
-        bail!("no object name given: write `{first} NAME` or `{first}/NAME`");
+        bail!("no object name given; write `{first} NAME` or `{first}/NAME`");
     }
     let names = objects[1..].iter();
     Ok(names.map(|name| (kind_of(first), name.clone())).collect())

@@ -61,8 +61,8 @@ pub(crate) fn reloaded(old: &Config, new: &Config) -> Result<Config, String> {
     }
     let waiting = changes(old, new).pending.join(", ");
     Err(format!(
-        "a restart is required: {waiting} would apply only after a restart, and the current value \
-         conflicts with the new configuration: {}",
+        "a restart is required, because changes of {waiting} apply only after a restart and the \
+         rest of the new configuration conflicts with the current values: {}",
         problems.join("; ")
     ))
 }
@@ -130,7 +130,7 @@ mod tests {
         // The address waits: without TLS all that it serves would be open.
         let error = reloaded(&old, &new).unwrap_err();
         assert!(
-            error.contains("streaming.address would apply only after a restart"),
+            error.contains("changes of streaming.address apply only after a restart"),
             "{error}"
         );
         assert!(error.contains("open to other machines"), "{error}");

@@ -110,7 +110,7 @@ pub(crate) fn migrate(text: &str, earlier: &[(&str, Became)]) -> Option<Migrated
                 }
                 None => migrated.left.push((
                     line,
-                    format!("{name} shares its line with other keys: remove it manually ({why})"),
+                    format!("{name} shares its line with other keys; remove it manually ({why})"),
                 )),
             },
         }

@@ -58,10 +58,10 @@ impl fmt::Display for Problems {
         first.fmt(f)?;
         match others.len() {
             0 => Ok(()),
-            1 => f.write_str(" (and one more problem: `orlop config check` lists all)"),
+            1 => f.write_str(" (and one more problem; run `orlop config check` to list all)"),
             more => write!(
                 f,
-                " (and {more} more problems: `orlop config check` lists all)"
+                " (and {more} more problems; run `orlop config check` to list all)"
             ),
         }
     }

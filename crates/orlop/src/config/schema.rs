@@ -100,7 +100,8 @@ section! {
         backend: Backend = Backend::Native => restart
             @ flag("backend", "NAME", "Backend that runs the pods: native or docker [default: native]"),
         /// The runtime of a pod that does not request one. Empty: the first of orlop-run, crun and
-        /// runc that has a table, or else the first of them that works on this host.
+        /// runc that has a `[runtimes.NAME]` table; if none has one, the first that works on this
+        /// host.
         default_runtime: Option<String> = None => live,
         /// The cgroup driver. `auto` selects systemd if systemd is the init system of a host with
         /// cgroup v2, else cgroupfs.
@@ -124,9 +125,9 @@ section! {
         /// Maximum size of a message that the daemon receives or sends.
         max_message_size: ByteSize = ByteSize::mib(16) => restart,
         /// Maximum number of open connections. If the limit is reached, a new connection replaces
-        /// an idle one: first one that never made a call, then one of the process with the most
-        /// idle connections. If no connection is idle, the new one waits. One process may hold at
-        /// most half of the limit as idle connections.
+        /// an idle one: preferably one that never made a call, otherwise one from the process with
+        /// the most idle connections. If no connection is idle, the new one waits. One process may
+        /// hold at most half of the limit as idle connections.
         max_connections: NonZeroU32 = count(512) => restart,
         /// Maximum number of concurrent calls over all connections. The same number of calls may
         /// wait in the queue. The daemon rejects further calls with RESOURCE_EXHAUSTED.
@@ -137,8 +138,8 @@ section! {
         /// calls.
         max_streams: NonZeroU32 = count(128) => live,
         /// How long the daemon keeps events of pods and containers for clients that reconnect, such
-        /// as a kubelet after a restart of the daemon: `docs/guides/monitoring.md`. 0s: it keeps no
-        /// events.
+        /// as a kubelet after a restart of the daemon. 0s: it keeps no events. See
+        /// `docs/guides/monitoring.md`.
         event_backlog: Interval = Interval::from_secs(300) => live,
         /// Idle time after which the daemon pings a connection. 0s: never.
         keepalive: Interval = Interval::from_secs(120) => restart,
@@ -173,7 +174,7 @@ section! {
         /// `tls_cert`, `tls_key`, and `client_ca` or `token_file`. Empty: no endpoint.
         listen: Option<MetricsEndpoint> = None => live
             @ flag("metrics-listen", "ENDPOINT", "Endpoint for metrics: an address or unix:///path [default: none]"),
-        /// The TLS certificate chain (PEM) of the address. The daemon reloads it when the file
+        /// The TLS certificate chain (PEM) for `listen`. The daemon reloads it when the file
         /// changes. Empty: no TLS.
         tls_cert: Option<AbsolutePath> = None => live,
         /// The private key (PEM) of the certificate.
@@ -198,13 +199,13 @@ section! {
 }
 
 section! {
-    /// The web page of the node: `docs/guides/web.md`.
+    /// The web page of the node. See `docs/guides/web.md`.
     Web {
-        /// The endpoint of the web page: an address such as `127.0.0.1:9274`, or `unix:///path` for
-        /// port forwarding. An address that other machines can reach needs `tls_cert` and
-        /// `tls_key`. Empty: no web page.
+        /// The endpoint of the web page: an address such as `127.0.0.1:9274`, or `unix:///path`,
+        /// for access through `ssh -L`. An address that other machines can reach needs `tls_cert`
+        /// and `tls_key`. Empty: no web page.
         listen: Option<MetricsEndpoint> = None => live,
-        /// The TLS certificate chain (PEM) of the address. The daemon reloads it when the file
+        /// The TLS certificate chain (PEM) for `listen`. The daemon reloads it when the file
         /// changes. Empty: no TLS.
         tls_cert: Option<AbsolutePath> = None => live,
         /// The private key (PEM) of the certificate.
@@ -228,8 +229,8 @@ section! {
         /// The OTLP protocol: `http` or `grpc`, both with protobuf.
         protocol: TraceProtocol = TraceProtocol::Http => live,
         /// The fraction of traces that the daemon sends for clients without tracing: 0.01 is one in
-        /// a hundred. If a client traces a call, the daemon sends its spans if the client sampled
-        /// the trace.
+        /// a hundred. For calls that a client traces, the client's sampling decision applies
+        /// instead.
         sample: Share = Share::ALL => live,
         /// The certificate authority (PEM) of an `https://` collector. Empty: the authorities of
         /// the system.
@@ -247,11 +248,11 @@ section! {
         /// Directories with a `hosts.toml` per registry host. The daemon reads them at each pull.
         hosts_dirs: Vec<AbsolutePath> = vec![built_in("/etc/orlop/certs.d"), built_in("/etc/containerd/certs.d")] => live,
         /// The registries configuration file, such as `/etc/containers/registries.conf`: mirrors,
-        /// blocked registries and short names. The files of its `.d` directory are read after it:
-        /// `docs/guides/registries.md`. The daemon reads them at each pull. Empty: each image comes
-        /// from the registry in its name, and short names belong to Docker Hub. With the docker
-        /// backend, the daemon uses the file only to check images against a policy, so it needs
-        /// `signature_policy`: `docs/guides/docker.md`.
+        /// blocked registries and short names. The files of its `.d` directory are read after it.
+        /// The daemon reads them at each pull. Empty: each image comes from the registry in its
+        /// name, and short names belong to Docker Hub. See `docs/guides/registries.md`. With the
+        /// docker backend, this file is used only for policy checks and requires
+        /// `signature_policy`. See `docs/guides/docker.md`.
         registries_conf: Option<AbsolutePath> = None => live,
         /// Files with the registry credentials of the node, in the format of the `config.json` of
         /// Docker. The word `podman` means the default locations of the `auth.json` of podman. A
@@ -261,12 +262,13 @@ section! {
         /// format. They take precedence over those of the node. Only pods of that namespace use
         /// them. Empty: namespaces have no credentials.
         credentials_dir: Option<AbsolutePath> = None => live,
-        /// Hosts that a registry may refer the node to (for tokens or redirects) although their
-        /// address is loopback, link-local, or private when the address of the registry is not.
+        /// Hosts with internal addresses that any registry may redirect the node to or name as its
+        /// token server. Other hosts are refused if their address is link-local, loopback (unless
+        /// the registry is on loopback), or private (if the registry has a public address).
         internal_hosts: Vec<String> = Vec::new() => live,
         /// The signature policy file, which defines the allowed images, such as
-        /// `/etc/containers/policy.json`: `docs/guides/signatures.md`. The daemon reads it for each
-        /// pull and each container. Empty: all images are allowed.
+        /// `/etc/containers/policy.json`. The daemon reads it for each pull and each container.
+        /// Empty: all images are allowed. See `docs/guides/signatures.md`.
         signature_policy: Option<AbsolutePath> = None => live,
         /// A directory with the policies of pod namespaces: `NAMESPACE.json`. The policy of a
         /// namespace replaces `signature_policy`. Empty: namespaces have no policy.
@@ -276,9 +278,9 @@ section! {
         /// set.
         signature_stores: Option<AbsolutePath> = Some(built_in("/etc/containers/registries.d")) => live,
         /// A directory with private keys (PEM) for encrypted images. It may contain a
-        /// directory for each pod namespace with keys and key providers of that namespace:
-        /// `docs/guides/encryption.md`. The daemon reads the keys for each pull and each container.
-        /// Empty: the daemon rejects encrypted images.
+        /// directory for each pod namespace with keys and key providers of that namespace. The
+        /// daemon reads the keys for each pull and each container. Empty: the daemon rejects
+        /// encrypted images. See `docs/guides/encryption.md`.
         decryption_keys: Option<AbsolutePath> = None => live,
         /// The key provider configuration of ocicrypt, for encrypted images of all pods. Empty: no
         /// key providers.
@@ -288,9 +290,9 @@ section! {
         /// device. Existing layers keep their format.
         store: ImageStore = ImageStore::Files => live,
         /// Whether layers in the formats eStargz, zstd:chunked and SOCI are mounted while they are
-        /// downloaded, so that containers start before the pull is complete (`auto`):
-        /// `docs/guides/lazy-images.md`. Such a container reads from the registry while it runs.
-        /// Its reads fail if the registry is not reachable.
+        /// downloaded, so that containers start before the pull is complete (`auto`). Such a
+        /// container reads from the registry while it runs. Its reads fail if the registry is not
+        /// reachable. See `docs/guides/lazy-images.md`.
         lazy: Laziness = Laziness::Never => live,
         /// The repositories whose layers may be lazy, such as `registry.example.com/*`. `*` at the
         /// beginning or end matches any text. Empty: all repositories.
@@ -375,8 +377,8 @@ section! {
         conf_template: Option<AbsolutePath> = None => live,
         /// Maximum time for one call of a plugin.
         plugin_timeout: Interval = Interval::from_secs(60) => live,
-        /// How often the daemon releases addresses and interfaces that belong to no pod, in
-        /// addition to its start. 0: never.
+        /// Interval at which the daemon releases addresses and interfaces that belong to no pod. It
+        /// also does so when it starts. 0: only at start.
         gc_interval: Interval = Interval::from_secs(600) => live,
     }
 }
@@ -394,7 +396,8 @@ section! {
         /// The private key (PEM) of the certificate.
         tls_key: Option<AbsolutePath> = None => live,
         /// The certificate authority (PEM) of client certificates, which are then required.
-        /// Kubelets present no certificate. Empty: no client certificate is required.
+        /// Kubelets have no client certificate and cannot connect if this is set; use it only for
+        /// other clients. Empty: no client certificate is required.
         client_ca: Option<AbsolutePath> = None => live,
         /// The minimum TLS version.
         tls_min_version: TlsVersion = TlsVersion::default() => live,
@@ -412,7 +415,7 @@ section! {
     Containers {
         /// The directory for the records and writable layers of pods and containers, for example on
         /// another disk than the images. Empty: inside `root`. It can be changed only if the node
-        /// has no pods: `docs/guides/images.md`.
+        /// has no pods. See `docs/guides/images.md`.
         root: Option<AbsolutePath> = None => restart,
         /// Maximum length of a line in the log file. Longer lines of output are split.
         max_log_line: ByteSize = ByteSize::kib(16) => live,
@@ -434,7 +437,7 @@ section! {
         ulimits: Vec<Rlimit> = Vec::new() => live,
         /// Annotations in the OCI specification of all containers. Annotations of the runtime and
         /// passed-on annotations of pods and containers take precedence. Annotations for
-        /// `/dev/shm`, the umask and cgroups take effect as well: `docs/guides/runtimes.md`.
+        /// `/dev/shm`, the umask and cgroups take effect as well. See `docs/guides/runtimes.md`.
         default_annotations: BTreeMap<String, String> = BTreeMap::new() => live,
         /// The size of `/dev/shm` of a pod. Its contents count as memory of the container that
         /// wrote them.
@@ -469,10 +472,11 @@ section! {
         /// Apply the default seccomp profile to containers that request no profile. Otherwise such
         /// containers run without a profile.
         seccomp_when_unset: bool = false => live,
-        /// Deny `socketcall` in the default seccomp profile. 32-bit x86 programs of glibc or Go
-        /// create all sockets with it and then fail with `ENOSYS`. A seccomp filter cannot see the
-        /// address family of this call. On a node without AppArmor, only this key prevents 32-bit
-        /// programs from using `AF_ALG` and `AF_VSOCK`. On s390x all programs need `socketcall`.
+        /// Deny `socketcall` in the default seccomp profile. 32-bit x86 programs that use glibc or
+        /// Go create sockets with it; with this setting they fail with `ENOSYS`. A seccomp filter
+        /// cannot see the address family of this call. On a node without AppArmor, only this key
+        /// prevents 32-bit programs from using `AF_ALG` and `AF_VSOCK`. On s390x all programs need
+        /// `socketcall`.
         seccomp_deny_socketcall: bool = false => live,
         /// Run containers of pods in the host network without SELinux confinement, unless they
         /// request an SELinux context.
@@ -518,7 +522,7 @@ section! {
 
 section! {
     /// Plugins of the Node Resource Interface (NRI), which can adjust and update containers. They
-    /// have root privileges on this node: `docs/guides/nri.md`.
+    /// have root privileges on this node. See `docs/guides/nri.md`.
     Nri {
         /// Whether NRI plugins are enabled.
         enable: bool = true => live,
@@ -537,7 +541,7 @@ section! {
         /// Maximum time for a plugin to answer a request. The daemon disconnects a slower plugin
         /// and continues without it.
         request_timeout: Interval = Interval::from_secs(2) => live,
-        /// Whether the following keys take effect, and pods may require plugins with the annotation
+        /// Enable the keys below, and allow pods to require plugins with the annotation
         /// `required-plugins.noderesource.dev`.
         validator: bool = false => live,
         /// Reject containers to which plugins add OCI hooks.
@@ -553,7 +557,8 @@ section! {
         /// Reject sysctls.
         reject_sysctls: bool = false => live,
         /// Plugins that are required to create a container, as `name` or `NN-name`. Static pods
-        /// need the following annotation; otherwise they cannot start before the plugins.
+        /// that must start before the plugins need the annotation set in
+        /// `tolerate_missing_annotation`.
         required_plugins: Vec<String> = Vec::new() => live,
         /// The annotation with which a pod opts out of required plugins (`"true"`). Empty: no
         /// annotation.
@@ -610,20 +615,24 @@ section! {
 section! {
     /// A runtime that pods can request by name (`runtimeClassName`, through its handler).
     Runtime {
-        /// The kind of the runtime. `oci`: a command line compatible with runc. `sandboxed`: the
-        /// same, but a container is the sandbox of the pod; a program named `runsc` is always of
-        /// this kind. `shim`: a containerd shim of version 2.
+        /// The kind of the runtime. `oci`: a command line compatible with runc. `sandboxed`: a
+        /// command line compatible with runc that runs all containers of a pod in one sandbox, such
+        /// as gVisor; a program named `runsc` is always of this kind. `shim`: a containerd shim of
+        /// version 2.
         kind: RuntimeKind = RuntimeKind::Oci => live,
-        /// The runtime binary, or the binary that a Controller starts. Empty: the binary with the
-        /// name of the table in `/usr/local/sbin`, `/usr/local/bin`, `/usr/sbin`, `/usr/bin`,
-        /// `/sbin` or `/bin`. The daemon ignores its PATH.
+        /// The runtime binary, or with `sandboxer = "proxy"` the binary that the sandbox controller
+        /// starts. Empty: the binary with the name of the table in `/usr/local/sbin`,
+        /// `/usr/local/bin`, `/usr/sbin`, `/usr/bin`, `/sbin` or `/bin`. The daemon ignores its
+        /// PATH.
         path: Option<AbsolutePath> = None => live,
         /// The configuration of a shim: its configuration file or, for the shim of runc, the
         /// runtime binary to call. Empty: the default of the shim.
         shim_config: Option<AbsolutePath> = None => live,
-        /// The type of the options that carry `shim_config` to the shim:
-        /// `containerd.runc.v1.Options`, or the type name in `runtimeoptions.v1.Options`. Empty:
-        /// the first for the shim of runc, the second without a type name for other shims.
+        /// The type of the options message that passes `shim_config` to the shim.
+        /// `containerd.runc.v1.Options`: this message. `runtimeoptions.v1.Options`: this message
+        /// without a `type_url`. Any other value: `runtimeoptions.v1.Options` with the value as
+        /// `type_url`. Empty: `containerd.runc.v1.Options` for the shim of runc, else
+        /// `runtimeoptions.v1.Options` without a `type_url`.
         shim_config_type: String = String::new() => live,
         /// Whether the daemon sends the contents of the configuration file to the shim instead of
         /// its path.
@@ -633,11 +642,11 @@ section! {
         guest_pull: bool = false => live,
         /// How the sandbox of a pod is created if the runtime is a shim. `podsandbox`: a task that
         /// only waits. `shim`: the Sandbox service of the shim, for example to boot a virtual
-        /// machine. `proxy`: a Controller behind a socket, which needs no local shim.
+        /// machine. `proxy`: a sandbox controller behind a socket, which needs no local shim.
         sandboxer: Sandboxer = Sandboxer::Podsandbox => live,
-        /// The socket of the Controller.
+        /// The socket of the sandbox controller.
         address: Option<AbsolutePath> = None => live,
-        /// The name of the runtime at the Controller. Empty: the name of this table.
+        /// The name of the runtime at the sandbox controller. Empty: the name of this table.
         controller: String = String::new() => live,
         /// How a shim provides the standard streams of its processes: as FIFOs (`fifo`), or as
         /// streams that the shim serves (`streaming`; the `io_type` of containerd).
@@ -650,15 +659,15 @@ section! {
         pod_annotations: Vec<String> = Vec::new() => live,
         /// Container annotations to pass to the runtime. `*` at the end matches any text.
         container_annotations: Vec<String> = Vec::new() => live,
-        /// Pod annotations that the daemon applies, such as `io.kubernetes.cri-o.ShmSize`:
-        /// `docs/guides/runtimes.md` lists them. `*` at the end matches any text.
+        /// Pod annotations that the daemon applies, such as `io.kubernetes.cri-o.ShmSize`. `*` at
+        /// the end matches any text. See `docs/guides/runtimes.md` for the list.
         allowed_annotations: Vec<String> = Vec::new() => live,
         /// Annotations in the OCI specification of containers of this runtime. They take precedence
         /// over `containers.default_annotations`; passed-on annotations of pods and containers take
         /// precedence over them.
         default_annotations: BTreeMap<String, String> = BTreeMap::new() => live,
         /// A JSON file with the base OCI specification of the containers. Settings of the pod
-        /// replace its values: `docs/guides/runtimes.md`. Empty: the built-in specification.
+        /// replace its values. Empty: the built-in specification. See `docs/guides/runtimes.md`.
         base_runtime_spec: Option<AbsolutePath> = None => live,
         /// Allow containers to create child cgroups, if the node has cgroup v2 with `nsdelegate`.
         cgroup_writable: bool = false => live,

@@ -123,7 +123,10 @@ fn mistakes_name_line_key_and_remedy() {
             "backend = \"docker\"\n[images]\ndecryption_keys = \"/k\"",
             "config.toml:3: images.decryption_keys: the docker backend does not support this key",
         ),
-        ("root = \"/run/orlop/x\"", "state: /run/orlop and the root"),
+        (
+            "root = \"/run/orlop/x\"",
+            "state: the state directory /run/orlop and the root",
+        ),
         ("a = [\n1,\n", "config.toml:"),
         (
             "root = \"/a\"\nroot = \"/b\"",
@@ -155,7 +158,7 @@ fn a_policy_of_the_docker_backend_makes_a_file_of_registries_worth_reading() {
 fn every_mistake_is_counted() {
     assert!(
         complaint("a = 1\nb = 2\nc = 3")
-            .ends_with("(and 2 more problems: `orlop config check` lists all)")
+            .ends_with("(and 2 more problems; run `orlop config check` to list all)")
     );
 }
 

@@ -16,7 +16,8 @@ pub(super) fn validate(config: &Config) -> Vec<(String, String)> {
         problem(
             "state",
             format!(
-                "{} and the root {} are nested: one must survive a reboot, the other must not",
+                "the state directory {} and the root directory {} must not contain each other: the \
+                 root must survive a reboot, the state must not",
                 daemon.state, daemon.root,
             ),
         );
@@ -26,13 +27,14 @@ pub(super) fn validate(config: &Config) -> Vec<(String, String)> {
             problem(
                 "containers.root",
                 format!(
-                    "{root} and the state {} are nested: one must survive a reboot, the other must not",
+                    "the root directory {root} and the state directory {} must not contain each \
+                     other: the root must survive a reboot, the state must not",
                     daemon.state,
                 ),
             );
         }
         if daemon.backend == Backend::Docker {
-            let message = "the Docker Engine chooses where it stores containers: remove this key, \
+            let message = "the Docker Engine chooses where it stores containers; remove this key, \
                            or use the backend `native`";
             problem("containers.root", message.to_owned());
         }
@@ -53,16 +55,17 @@ pub(super) fn validate(config: &Config) -> Vec<(String, String)> {
     if let Some(to) = &traces.otlp {
         if traces.protocol == TraceProtocol::Grpc && to.has_path() {
             let message =
-                format!("{to} has a path, which gRPC does not allow: write http://HOST:PORT");
+                format!("{to} has a path, which gRPC does not allow; write http://HOST:PORT");
             problem("traces.otlp", message);
         }
         if traces.ca.is_some() && !to.is_tls {
-            let message = format!("{to} does not use TLS: write https://, or remove this key");
+            let message = format!("{to} does not use TLS; write https://, or remove this key");
             problem("traces.ca", message);
         }
         if traces.headers_file.is_some() && !to.is_tls && !to.is_loopback() {
             let message = format!(
-                "the headers would go to {to} without encryption: write https://, or remove this key"
+                "the headers would go to {to} without encryption; write https://, or remove this \
+                 key"
             );
             problem("traces.headers_file", message);
         }
@@ -74,7 +77,7 @@ pub(super) fn validate(config: &Config) -> Vec<(String, String)> {
         problem("metrics.tls_cert", message.to_owned());
     }
     if metrics.client_ca.is_some() && !is_tls {
-        let message = "client certificates need TLS: set `tls_cert` and `tls_key`";
+        let message = "client certificates need TLS; set `tls_cert` and `tls_key`";
         problem("metrics.client_ca", message.to_owned());
     }
     if let Some(MetricsEndpoint::Tcp(address)) = &metrics.listen
@@ -82,7 +85,7 @@ pub(super) fn validate(config: &Config) -> Vec<(String, String)> {
         && !(is_tls && (metrics.client_ca.is_some() || metrics.token_file.is_some()))
     {
         let message = format!(
-            "{address} is open to other machines: set `tls_cert` and `tls_key`, and `client_ca` or \
+            "{address} is open to other machines; set `tls_cert` and `tls_key`, and `client_ca` or \
              `token_file`; or use a loopback address or a unix socket"
         );
         problem("metrics.listen", message);
@@ -97,7 +100,7 @@ pub(super) fn validate(config: &Config) -> Vec<(String, String)> {
         && web.tls_cert.is_none()
     {
         let message = format!(
-            "{address} is open to other machines: set `tls_cert` and `tls_key`, or use a loopback \
+            "{address} is open to other machines; set `tls_cert` and `tls_key`, or use a loopback \
              address, which remote users can reach with `ssh -L`"
         );
         problem("web.listen", message);
@@ -109,7 +112,7 @@ pub(super) fn validate(config: &Config) -> Vec<(String, String)> {
         (None, None) if !streaming.address.is_loopback() => problem(
             "streaming.address",
             format!(
-                "{} is open to other machines: set `tls_cert` and `tls_key`, or use a loopback \
+                "{} is open to other machines; set `tls_cert` and `tls_key`, or use a loopback \
                  address",
                 streaming.address,
             ),
@@ -117,24 +120,24 @@ pub(super) fn validate(config: &Config) -> Vec<(String, String)> {
         _ => {}
     }
     if streaming.client_ca.is_some() && streaming.tls_cert.is_none() {
-        let message = "client certificates need TLS: set `tls_cert` and `tls_key`";
+        let message = "client certificates need TLS; set `tls_cert` and `tls_key`";
         problem("streaming.client_ca", message.to_owned());
     }
     if config.containers.shm_size.get() == 0 {
-        let message = "must be greater than 0: the kernel treats 0 as no limit";
+        let message = "must be greater than 0, because the kernel treats 0 as no limit";
         problem("containers.shm_size", message.to_owned());
     }
     if daemon.backend == Backend::Docker {
         let images = &config.images;
         if images.credentials_dir.is_some() {
-            let message = "with the docker backend, images are available to all namespaces: remove \
+            let message = "with the docker backend, images are available to all namespaces; remove \
                            this key, or use the backend `native`";
             problem("images.credentials_dir", message.to_owned());
         }
         let is_judged = images.signature_policy.is_some() || images.signature_policy_dir.is_some();
         if images.registries_conf.is_some() && !is_judged {
             let message = "with the docker backend, this key is only used to check images against \
-                           a policy: remove it, also set `signature_policy`, or use the backend \
+                           a policy; remove it, set `signature_policy` too, or use the backend \
                            `native`";
             problem("images.registries_conf", message.to_owned());
         }
@@ -143,7 +146,7 @@ pub(super) fn validate(config: &Config) -> Vec<(String, String)> {
             ("images.key_providers", &images.key_providers),
         ] {
             if path.is_some() {
-                let message = "the docker backend does not support this key: remove it, or use the \
+                let message = "the docker backend does not support this key; remove it, or use the \
                                backend `native`";
                 problem(key, message.to_owned());
             }
@@ -156,7 +159,7 @@ pub(super) fn validate(config: &Config) -> Vec<(String, String)> {
         if timeout.nonzero().is_none() {
             problem(
                 key,
-                "must be greater than 0: otherwise no plugin could answer in time".to_owned(),
+                "must be greater than 0; otherwise no plugin can answer in time".to_owned(),
             );
         }
     }
@@ -187,13 +190,13 @@ pub(super) fn validate(config: &Config) -> Vec<(String, String)> {
             && (runtime.shim_config.is_none()
                 || runtime.shim_config_type == "containerd.runc.v1.Options")
         {
-            let message = "needs `shim_config`; options of type `containerd.runc.v1.Options` \
-                           cannot carry it";
+            let message = "needs `shim_config`, and does not work with options of the type \
+                           `containerd.runc.v1.Options`";
             problem(&key("shim_config_body"), message.to_owned());
         }
         if (runtime.sandboxer == Sandboxer::Proxy) != runtime.address.is_some() {
-            let message = "is the socket of a controller: `address` and `sandboxer = \"proxy\"` \
-                           must be set together";
+            let message = "is the socket of a sandbox controller; `address` and `sandboxer = \
+                           \"proxy\"` must be set together";
             problem(&key("address"), message.to_owned());
         }
     }

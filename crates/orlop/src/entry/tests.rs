@@ -10,8 +10,8 @@ use orlop_cli::Crictl;
 use super::Cli;
 
 const HEAD: &str = "# Help texts\n\n\
-    All help texts of `orlop`, and of `crictl` as the same program prints them under that name. [Commands](commands.md)\n\
-    explains how the commands work together. A test compares this page with the program.\n";
+    The help texts of `orlop`, and of the same program when it is called as `crictl`. [Commands](commands.md) explains\n\
+    how the commands work together. A test compares this page with the program.\n";
 
 #[test]
 fn the_help_reference_is_up_to_date() {

@@ -10,7 +10,7 @@ pub(crate) fn log_panics() {
         tracing::error!(
             panic = message,
             location,
-            "a handler panicked; this is a bug in orlop"
+            "a request handler panicked; this is a bug in orlop"
         );
     }));
 }

@@ -99,12 +99,12 @@ impl Collector for EngineGauges {
             ),
             (
                 "orlop_lazy_reads_failed",
-                "Number of failed reads of lazy layers, because the data could not be fetched",
+                "Number of reads of lazy layers that failed because the data could not be fetched",
                 gauges.lazy_reads_failed,
             ),
             (
                 "orlop_lazy_reads_timed_out",
-                "Number of failed reads of lazy layers because of a timeout",
+                "Number of reads of lazy layers that failed because of a timeout",
                 gauges.lazy_reads_timed_out,
             ),
         ] {

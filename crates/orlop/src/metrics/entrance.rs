@@ -95,8 +95,11 @@ fn has_token(path: &Path, headers: &HeaderMap) -> bool {
     let token = match orlop_disk::read_file(path, LONGEST_TOKEN) {
         Ok(token) => token,
         Err(error) => {
-            tracing::warn!(path = %path.display(), %error, "cannot read the token: all metrics requests are \
-                                                            rejected");
+            tracing::warn!(
+                path = %path.display(),
+                %error,
+                "cannot read the token; all metrics requests are rejected"
+            );
             return false;
         }
     };

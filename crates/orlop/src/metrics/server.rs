@@ -88,7 +88,7 @@ impl Exporter {
             },
             _ => plain(
                 StatusCode::NOT_FOUND,
-                "not found: the paths are /metrics, /healthz and /debug/state\n",
+                "not found; the paths are /metrics, /healthz and /debug/state\n",
             ),
         })
     }
@@ -209,13 +209,13 @@ fn refused(refusal: Refusal) -> Response<Full<Bytes>> {
     if refusal == Refusal::Host {
         return plain(
             StatusCode::MISDIRECTED_REQUEST,
-            "the Host header is not a known name of this node: use an IP address, localhost or the \
+            "the Host header is not a known name of this node; use an IP address, localhost or the \
              host name of the node, or add the name to metrics.names\n",
         );
     }
     let mut response = plain(
         StatusCode::UNAUTHORIZED,
-        "authentication required: send the token of metrics.token_file, or a client certificate of \
+        "authentication required; send the token of metrics.token_file, or a client certificate of \
          metrics.client_ca\n",
     );
     let kind = header::HeaderValue::from_static("Bearer");

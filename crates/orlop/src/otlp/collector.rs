@@ -208,7 +208,7 @@ fn judge(headers: &HeaderMap, trailers: &HeaderMap) -> anyhow::Result<()> {
     let status = |map: &HeaderMap| tonic::Status::from_header_map(map);
     let status = status(trailers).or_else(|| status(headers));
     let Some(status) = status else {
-        bail!("the collector sent no gRPC status: check that the endpoint supports OTLP over gRPC");
+        bail!("the collector sent no gRPC status; check that the endpoint supports OTLP over gRPC");
     };
     if status.code() != tonic::Code::Ok {
         let why: String = status.message().chars().take(200).collect();

@@ -70,7 +70,9 @@ impl Traced {
             return;
         };
         if timeout(LAST, &mut sending).await.is_err() {
-            tracing::warn!("dropped the last traces: the collector did not accept them in time");
+            tracing::warn!(
+                "dropped the last traces, because the collector did not accept them in time"
+            );
             sending.abort();
         }
     }
@@ -165,7 +167,7 @@ impl Overrun {
         if let Some(spans) = self.add(spans, now) {
             tracing::warn!(
                 spans,
-                "dropping traces: the collector is too slow for the number of calls; lower \
+                "dropping traces, because the collector is too slow for the number of calls; lower \
                  traces.sample, or use a closer collector"
             );
         }
@@ -193,7 +195,7 @@ impl Spell {
         } else {
             tracing::warn!(
                 why,
-                "dropping traces until the collector accepts them: check traces.otlp, and \
+                "dropping traces until the collector accepts them; check traces.otlp, and \
                  orlop_trace_spans_total in /metrics"
             );
         }

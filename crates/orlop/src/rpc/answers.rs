@@ -76,12 +76,13 @@ impl Answers {
         }
         if is_large && is_too_much_of_one {
             return Err(Status::resource_exhausted(format!(
-                "{own} bytes of responses to this client are unread: read them before sending more requests"
+                "{own} bytes of responses to this client are unread; read them before sending more \
+                 requests"
             )));
         }
         if is_large && is_too_much {
             return Err(Status::resource_exhausted(
-                "unread responses use all the memory for responses: try again later",
+                "unread responses use all the memory for responses; try again later",
             ));
         }
         if own + bytes > ALL {
@@ -136,7 +137,7 @@ impl Answer {
             tracing::warn!(
                 pid,
                 bytes,
-                "closing a connection: the client does not read its responses"
+                "closing a connection, because the client does not read its responses"
             );
             self.peer.leave();
         }

@@ -154,7 +154,7 @@ impl CallBody {
         };
         stream.closing.as_mut().poll(context).map(|()| {
             Err(Status::unavailable(
-                "the daemon is stopping: reconnect to continue",
+                "the daemon is stopping; reconnect to continue",
             ))
         })
     }

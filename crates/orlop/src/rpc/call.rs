@@ -72,7 +72,7 @@ impl Call {
     pub(super) fn still_going(&self) {
         tracing::warn!(
             seconds = self.started.elapsed().as_secs(),
-            "slow call is still running"
+            "a slow call is still running"
         );
     }
 
@@ -119,7 +119,7 @@ impl Drop for Call {
         );
         if code == Code::Ok {
             if self.slow.is_some_and(|slow| elapsed >= slow) && !self.streaming {
-                tracing::warn!(ms, "slow call finished");
+                tracing::warn!(ms, "a slow call finished");
             } else {
                 tracing::debug!(ms, "done");
             }

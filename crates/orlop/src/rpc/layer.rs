@@ -242,7 +242,7 @@ where
 pub(super) fn panicked() -> Status {
     Status::new(
         Code::Internal,
-        "the handler panicked; this is a bug in orlop: see the log of the daemon",
+        "the request handler panicked; this is a bug in orlop (see the log of the daemon)",
     )
 }
 

@@ -35,7 +35,7 @@ impl Limits {
         let place = Place::take(&self.waiting);
         if place.number >= self.max_calls {
             return Err(Status::resource_exhausted(format!(
-                "{} calls are running and the queue is full (grpc.max_calls): try again later",
+                "{} calls are running and the queue is full (grpc.max_calls); try again later",
                 self.max_calls,
             )));
         }

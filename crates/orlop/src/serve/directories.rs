@@ -58,7 +58,7 @@ fn check_pods(root: &Path, wanted: &Path) -> anyhow::Result<()> {
     let kept = kept(&last)?;
     if last != root && kept.is_none() {
         bail!(
-            "the pod directory {} is missing: mount its disk or, if the disk is lost, remove {}",
+            "the pod directory {} is missing; mount its disk or, if the disk is lost, remove {}",
             last.join(PODS).display(),
             note.display(),
         );
@@ -68,8 +68,8 @@ fn check_pods(root: &Path, wanted: &Path) -> anyhow::Result<()> {
     }
     match kept {
         Some(count) if count > 0 => bail!(
-            "containers.root was changed to {}, but {count} pods still have their records and \
-             files in {}: set it back to {}, stop the kubelet, remove the pods (`orlop rmp --all \
+            "containers.root was changed to {}, but pods ({count}) still have their records and \
+             files in {}; set it back to {}, stop the kubelet, remove the pods (`orlop rmp --all \
              --force`), and then change it",
             wanted.display(),
             last.join(PODS).display(),
@@ -124,7 +124,7 @@ mod tests {
         fs::create_dir_all(root.join("pods/one")).unwrap();
         let error = refused(&fast);
         assert!(
-            error.contains("1 pods still have their records and files in"),
+            error.contains("pods (1) still have their records and files in"),
             "{error}"
         );
         assert!(

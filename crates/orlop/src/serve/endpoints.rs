@@ -79,7 +79,7 @@ impl Endpoints {
             if name == METRICS {
                 if !listener.is_local() && !is_guarded {
                     bail!(
-                        "the socket passed for metrics, {}, is open to other machines: set \
+                        "the socket passed for metrics, {}, is open to other machines; set \
                          metrics.tls_cert and tls_key, and client_ca or token_file, or use a \
                          loopback address or a unix socket",
                         listener.address(),
@@ -93,8 +93,8 @@ impl Endpoints {
                 endpoints.grpc.push(listener);
             } else {
                 bail!(
-                    "the socket passed by the service manager, {}, is not a unix socket: CRI \
-                     clients have full control of the node",
+                    "the socket passed by the service manager, {}, is not a unix socket; use a \
+                     unix socket, because CRI clients have full control of the node",
                     listener.address(),
                 );
             }

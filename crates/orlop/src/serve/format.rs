@@ -30,7 +30,7 @@ pub(super) fn check(root: &Path) -> anyhow::Result<()> {
         Ok(CURRENT) => Ok(()),
         Ok(newer) if newer > CURRENT => bail!(
             "the root directory {shown} has format {newer} of a newer orlop; this version supports \
-             format {CURRENT}: upgrade orlop or choose another --root",
+             format {CURRENT}; upgrade orlop or choose another --root",
         ),
         _ => bail!(
             "{} does not contain a valid format number: {text:?}",

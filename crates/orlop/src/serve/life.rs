@@ -44,7 +44,7 @@ pub(super) async fn live(
 
     notifier.tell(State::Stopping);
     if outcome.is_ok() {
-        tracing::info!("stopping the daemon: waiting for running calls");
+        tracing::info!("stopping the daemon; waiting for running calls");
         serving.finish(stop_asked(&mut signals)).await?;
         tracing::info!("stopped the daemon; pods keep running");
     }

@@ -52,7 +52,7 @@ impl Lock {
                 let holder =
                     orlop_disk::read_text(&path, orlop_disk::SMALL_FILE).unwrap_or_default();
                 bail!(
-                    "another daemon (pid {}) uses the {what} directory {shown}: stop it or choose \
+                    "another daemon (pid {}) uses the {what} directory {shown}; stop it or choose \
                      another directory",
                     holder.trim(),
                 );
@@ -86,12 +86,12 @@ fn refuse_strangers(dir: &Path) -> anyhow::Result<()> {
     let found = fs::metadata(dir)?;
     if found.uid() != geteuid().as_raw() {
         bail!(
-            "it belongs to user {} instead of the user of the daemon: change its owner",
+            "it belongs to user {} instead of the user of the daemon; change its owner",
             found.uid()
         );
     }
     if found.mode() & 0o002 != 0 {
-        bail!("it is world-writable: run `chmod o-w` on it, or choose another directory");
+        bail!("it is world-writable; run `chmod o-w` on it, or choose another directory");
     }
     Ok(())
 }

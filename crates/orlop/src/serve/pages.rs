@@ -110,9 +110,9 @@ impl Pages {
         }
         let Some(endpoint) = self.endpoint.clone() else {
             tracing::warn!(
-                "the web page is disabled: the CRI socket that the service manager passed has no \
-                 path for clients; configure a path in the socket unit, or let the daemon open the \
-                 socket"
+                "the web page is disabled, because the CRI socket that the service manager passed \
+                 has no path for clients; configure a path in the socket unit, or let the daemon \
+                 open the socket"
             );
             return Ok(None);
         };

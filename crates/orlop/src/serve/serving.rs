@@ -160,7 +160,8 @@ impl Serving {
             () = sleep(drain_timeout) => {
                 tracing::warn!("cancelling the calls that are still running");
             }
-            () = hurry => tracing::warn!("received a second stop signal: cancelling the running calls"),
+            () = hurry => tracing::warn!(
+                "received a second stop signal; cancelling the running calls"),
         }
         self.server.abort();
         self.pages.finish().await;

@@ -42,7 +42,7 @@ pub(crate) fn run(args: ServeArgs, inherited: Inherited) -> anyhow::Result<()> {
     if !is_tmpfs(&config.daemon.state) {
         tracing::warn!(
             state = %config.daemon.state,
-            "the state directory is not on a tmpfs: its contents survive a reboot, although they must not",
+            "the state directory is not on a tmpfs; its contents must not survive a reboot",
         );
     }
 

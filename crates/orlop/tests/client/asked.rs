@@ -149,7 +149,7 @@ async fn round(node: NodeBuilder, native: bool) {
         assert_eq!(orphans["released"], serde_json::json!([]));
     } else {
         for words in [&["network", "ls"][..], &["trace"]] {
-            assert!(client.error(words).contains("not orlop"), "{words:?}");
+            assert!(client.error(words).contains("another runtime"), "{words:?}");
         }
     }
 

@@ -236,7 +236,10 @@ fn without_a_runtime_it_says_what_to_do() {
         .output()
         .unwrap();
     let error = String::from_utf8(output.stderr).unwrap();
-    assert!(error.contains("is the daemon running?"), "{error}");
+    assert!(
+        error.contains("check that the daemon is running"),
+        "{error}"
+    );
 }
 
 #[test]

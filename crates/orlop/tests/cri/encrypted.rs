@@ -75,7 +75,7 @@ async fn only_pods_of_a_namespace_with_the_key_run_an_encrypted_image() {
         serde_json::from_str(&world.node.client().out(&["inspecti", &name])).expect("JSON");
     assert_eq!(info["info"]["encrypted"], true, "{info}");
     let doctor = world.doctor().await;
-    assert_contains!(doctor, "1 keys for encrypted images are valid");
+    assert_contains!(doctor, "all keys for encrypted images are valid (keys: 1)");
 
     let spec = ContainerSpec::new("main", &id).shell("cat /cargo");
     let pod_id = world.run_pod(&team).await;

@@ -285,7 +285,9 @@ async fn guests_pull_their_images_by_themselves() {
     let refused = refused.expect_err("there are no layers");
     assert_eq!(refused.code(), Code::FailedPrecondition);
     assert!(
-        refused.message().contains("pulled only for kata"),
+        refused
+            .message()
+            .contains("pull the layers themselves (kata)"),
         "{refused}"
     );
     let volume = world.container("volume").with(|config| {
@@ -298,7 +300,9 @@ async fn guests_pull_their_images_by_themselves() {
     let refused = world.cri.create(&other_id, &other, &volume).await;
     let refused = refused.expect_err("there are no layers");
     assert!(
-        refused.message().contains("pulled only for kata"),
+        refused
+            .message()
+            .contains("pull the layers themselves (kata)"),
         "{refused}"
     );
     pull(&world, &name, "").await.expect("pull");

@@ -111,7 +111,7 @@ async fn containers_are_moved_while_there_are_none() {
         assert!(!refused.status.success(), "{refused:?}");
         let said = String::from_utf8_lossy(&refused.stderr).into_owned();
         let named = format!(
-            "1 pods still have their records and files in {}",
+            "pods (1) still have their records and files in {}",
             first.join("pods").display()
         );
         assert!(said.contains(&named), "{said}");

@@ -108,7 +108,7 @@ async fn one_claim_on_an_image_that_cannot_be_released_keeps_no_other() {
         world
             .node
             .log()
-            .contains("cannot release image leases without a container")
+            .contains("cannot release image leases of containers that no longer exist")
     };
     while of("aaa").exists() || of("zzz").exists() || !told() {
         assert!(

@@ -425,7 +425,7 @@ async fn an_imported_image_brings_no_signatures() {
     let done = guarded.run(&["image", "import", archive]);
     assert!(done.0, "{}", done.1);
     let done = guarded.create(&pod, &id, &name).await;
-    done.expect("it was pulled before");
+    done.expect("the image was pulled before");
     cri.remove_image(&name).await.expect("remove");
     let done = guarded.run(&["image", "import", archive]);
     assert!(done.0, "{}", done.1);

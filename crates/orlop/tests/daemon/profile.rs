@@ -104,7 +104,7 @@ async fn a_profile_names_the_functions_at_work_in_each_of_its_forms() {
     let (file, said) = asked.profile("p.folded");
     let folded = fs::read_to_string(&file).unwrap();
     assert!(seen(&folded) > 20, "{said}{folded}");
-    assert!(said.contains("samples in 3."), "{said}");
+    assert!(said.contains("duration: 3."), "{said}");
     let mode = fs::metadata(&file).unwrap().permissions().mode();
     assert_eq!(mode & 0o777, 0o600);
     assert!(folded.starts_with("orlop"), "threads have names: {folded}");
@@ -261,12 +261,12 @@ async fn one_profile_at_a_time_ends_with_its_client_or_its_daemon() {
         std::thread::sleep(Duration::from_millis(20));
     }
     let said = succeeded(&command(&node, 1, &file).output().unwrap());
-    assert!(said.contains("samples in 1."), "{said}");
+    assert!(said.contains("duration: 1."), "{said}");
 
     let last = begin(&node, &file);
     node.stop();
     let said = succeeded(&last.wait_with_output().unwrap());
-    assert!(said.contains("samples in "), "{said}");
+    assert!(said.contains("duration: "), "{said}");
     assert!(!node.log().contains("slow call"), "{}", node.log());
     node.start_again().await;
     node.finish().await;

@@ -406,7 +406,7 @@ fn a_configuration_of_an_earlier_version_is_brought_up_to_date() {
     let refused = config(&["migrate", "--write"]);
     assert_eq!(refused.status.code(), Some(1), "{refused:?}");
     assert!(
-        said(&refused).contains("old.toml.before: remove that file first"),
+        said(&refused).contains("old.toml.before; remove that file first"),
         "{refused:?}"
     );
     assert!(fs::read_to_string(&file).unwrap().contains("\nlog_buffer"));

@@ -69,7 +69,7 @@ async fn only_signed_images_reach_the_engine_and_run() {
     for asked in [&*unsigned, &*loaded] {
         let spec = ContainerSpec::new("loaded", asked).shell("true");
         let refused = cri.create(&pod.1, &pod.0, &spec).await;
-        assert_refused(refused, "pull it over CRI");
+        assert_refused(refused, "pull it over the CRI");
     }
     let elsewhere = guarded.create(&pod, "else", &id, "elsewhere.example/signed:1");
     assert_refused(elsewhere.await, "(default)");
@@ -144,7 +144,7 @@ async fn a_tag_that_moves_while_it_is_pulled_brings_what_was_judged() {
     guarded.world.engine.load(&other, &name);
     let spec = ContainerSpec::new("renamed", &name).shell("true");
     let refused = cri.create(&pod.1, &pod.0, &spec).await;
-    assert_refused(refused, "pull it over CRI");
+    assert_refused(refused, "pull it over the CRI");
     guarded.world.node.finish().await;
 }
 
@@ -288,7 +288,7 @@ async fn an_image_of_two_names_may_be_used_by_the_one_that_is_signed_until_it_is
     assert!(guarded.records().is_empty());
     guarded.world.engine.load(&image, &name);
     let refused = guarded.create(&pod, "back", &id, &name).await;
-    assert_refused(refused, "pull it over CRI");
+    assert_refused(refused, "pull it over the CRI");
     assert_eq!(cri.pull(&name).await.expect("pull"), id);
     let created = guarded.create(&pod, "back", &id, &name).await;
     created.expect("its signature is known again");

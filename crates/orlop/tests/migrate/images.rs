@@ -98,7 +98,7 @@ async fn containerd_s_images_come_over_while_it_runs_with_their_names_and_digest
     assert_contains!(error, &format!("cannot import {}", names[2]));
     assert!(error.contains("discard_unpacked_layers"), "{error}");
     // Theirs and the one of the pause process.
-    assert!(error.contains("imported 3 images"), "{error}");
+    assert!(error.contains("images: 3 imported"), "{error}");
     assert_eq!(verified(&ours).matches(" sound ").count(), 3);
 }
 

@@ -79,7 +79,7 @@ fn without_an_agent_that_is_said() {
         .unwrap();
     assert!(!output.status.success());
     assert!(
-        text(&output).contains("start it with `orlop node`"),
+        text(&output).contains("start the node agent with `orlop node`"),
         "{}",
         text(&output)
     );

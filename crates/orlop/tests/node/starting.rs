@@ -68,7 +68,7 @@ fn each_mistake_is_named() {
         (
             "registerNode: false\n",
             &[],
-            &["the kubelet field registerNode has no effect here"],
+            &["the kubelet field registerNode has no effect on a standalone node"],
         ),
     ] {
         let found = complaint(configuration, args);

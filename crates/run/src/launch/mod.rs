@@ -192,7 +192,7 @@ fn start(
             meaning(errno.raw_os_error())
         )),
         _ => Error::new(format!(
-            "clone3: unable to start unshare: {}",
+            "cannot create the container process (clone3): {}",
             meaning(errno.raw_os_error())
         )),
     };

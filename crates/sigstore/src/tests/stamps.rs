@@ -90,7 +90,7 @@ fn what_is_wrong_with_a_timestamp_refuses_it() {
                 digest: Some(b"other"),
                 ..good.clone()
             },
-            "its signed content is wrong",
+            "its content does not match the signed digest",
         ),
         (
             StampWish {

@@ -29,7 +29,7 @@ pub enum ClientError {
     #[error("requesting a connection upgrade from the streaming server")]
     Http(#[source] Box<dyn std::error::Error + Send + Sync>),
     /// The server answered with something else than an upgrade.
-    #[error("the streaming server refused with {status}: {message}")]
+    #[error("the streaming server rejected the request with {status}: {message}")]
     Refused {
         /// The HTTP status.
         status: StatusCode,

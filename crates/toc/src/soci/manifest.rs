@@ -67,8 +67,9 @@ impl Manifest {
             CONFIG_V2 => Version::V2,
             _ => return Err(Error::Soci("has an unknown version")),
         };
-        let digest =
-            |text| Digest::parse(text).ok_or(Error::Soci("names a blob without a sha256 digest"));
+        let digest = |text| {
+            Digest::parse(text).ok_or(Error::Soci("contains a blob without a sha256 digest"))
+        };
         let mut ztocs = Vec::new();
         for blob in json.layers.iter().filter(|blob| blob.media_type == ZTOC) {
             let layer = blob.annotations.as_ref().and_then(|all| all.layer);

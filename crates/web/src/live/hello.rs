@@ -57,7 +57,7 @@ fn knows<T>(answer: Result<T, AskError>) -> Result<bool, AskError> {
 
 /// The first that a page is told.
 pub(super) fn hello(hub: &Hub, version: &VersionResponse, can: Can) -> String {
-    let ours = "only orlop reports it";
+    let ours = "only orlop reports this information";
     let missing = [
         (
             can.usage,
@@ -67,7 +67,7 @@ pub(super) fn hello(hub: &Hub, version: &VersionResponse, can: Can) -> String {
         (
             can.events,
             "events",
-            "the endpoint sends no container events: the server polls it every two seconds",
+            "the endpoint sends no container events; the server polls it every two seconds",
         ),
         (can.traces, "traces", ours),
         (can.is_ours, "pulls", ours),

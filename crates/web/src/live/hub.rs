@@ -106,7 +106,7 @@ impl Hub {
             Some((receiver, page)) => answer::events(events::body(receiver, page)),
             None => answer::failure(
                 StatusCode::SERVICE_UNAVAILABLE,
-                &format!("the limit of {MOST} open pages is reached: close one of them"),
+                &format!("the limit of {MOST} open pages is reached; close one of them"),
             ),
         }
     }

@@ -47,14 +47,15 @@ const LOOK: Duration = Duration::from_secs(2);
 pub(crate) fn open(node: &Node, query: &Query, is_head: bool) -> Answer {
     let ids = named(query);
     if ids.is_empty() || ids.len() > MOST_CONTAINERS {
-        let text = format!("name 1 to {MOST_CONTAINERS} containers: /api/logs?container=ID");
+        let text =
+            format!("specify 1 to {MOST_CONTAINERS} containers, as in /api/logs?container=ID");
         return answer::failure(StatusCode::BAD_REQUEST, &text);
     }
     if is_head {
         return answer::events(events::none());
     }
     let Ok(place) = node.logs.clone().try_acquire_owned() else {
-        let text = format!("the limit of {MOST_LOGS} followed logs is reached: close one of them");
+        let text = format!("the limit of {MOST_LOGS} followed logs is reached; close one of them");
         return answer::failure(StatusCode::SERVICE_UNAVAILABLE, &text);
     };
     let tail = query.number("tail").unwrap_or(USUAL_TAIL).min(LONGEST_TAIL);
@@ -190,8 +191,8 @@ async fn begin(client: &RuntimeClient, id: &str, tail: u32) -> Result<Log, Strin
     let status = answer.map_err(|error| error.to_string())?.status;
     let status = status.unwrap_or_default();
     if status.log_path.is_empty() {
-        let why =
-            "the container has no log: the pod or the container was created without a log path";
+        let why = "the container has no log, because the pod or the container was created without \
+                   a log path";
         return Err(why.to_owned());
     }
     let is_last = status.state() == ContainerState::ContainerExited;

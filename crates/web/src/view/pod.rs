@@ -81,7 +81,7 @@ pub(crate) async fn pod(cri: &Connection, id: &str) -> Told {
 /// The environment of a container of the pod.
 pub(crate) async fn environment(cri: &Connection, pod: &str, container: &str) -> Told {
     if container.is_empty() {
-        let what = "the container is missing: use environment?container=ID";
+        let what = "the container is missing; use environment?container=ID";
         return Err(AskError::Wrong(what.to_owned()));
     }
     let client = cri.runtime();

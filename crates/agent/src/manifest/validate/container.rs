@@ -301,10 +301,7 @@ pub(super) fn field_reference(field: &Place<'_>, environment: bool) {
         _ => false,
     };
     if !fine {
-        path.wrong(format!(
-            "{:?} is not a field that can be used here",
-            path.text()
-        ));
+        path.wrong(format!("{:?} is not a supported field path", path.text()));
     }
 }
 
@@ -353,7 +350,7 @@ pub(super) fn resources(resources: &Place<'_>) {
         }
     }
     if !resources.at("claims").items().is_empty() {
-        let text = "needs a cluster: a standalone node cannot allocate resource claims";
+        let text = "needs a cluster; a standalone node cannot allocate resource claims";
         resources.at("claims").wrong(text);
     }
 }

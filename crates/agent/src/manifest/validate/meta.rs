@@ -14,7 +14,7 @@ pub(super) fn check(metadata: &Place<'_>) {
     if metadata.at("generateName").is_there() {
         metadata
             .at("generateName")
-            .doubt("has no effect on a standalone node: set metadata.name");
+            .doubt("has no effect on a standalone node; set metadata.name");
     }
     for field in ["ownerReferences", "finalizers"] {
         if metadata.at(field).is_there() {

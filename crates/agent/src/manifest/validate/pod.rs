@@ -64,7 +64,7 @@ fn dns(spec: &Place<'_>) {
     if spec.at("dnsPolicy").text() == "None" && servers.is_empty() {
         config
             .at("nameservers")
-            .wrong("must name a server when dnsPolicy is None");
+            .wrong("must contain a server if dnsPolicy is None");
     }
     // The limits of resolv.conf(5), as Kubernetes has them.
     if servers.len() > 3 {
@@ -113,24 +113,25 @@ fn without_cluster(spec: &Place<'_>) {
     let os = spec.at("os").at("name");
     os.one_of(&["linux", "windows"]);
     if os.text() == "windows" {
-        os.wrong("must be linux: this node runs Linux");
+        os.wrong("must be linux, because this node runs Linux");
     }
     for field in ["serviceAccountName", "serviceAccount"] {
         let account = spec.at(field);
         if !matches!(account.text(), "" | "default") {
-            account.doubt("has no effect: a node without a cluster has no service accounts");
+            account
+                .doubt("has no effect, because a node without a cluster has no service accounts");
         }
     }
     for field in ["resourceClaims", "schedulingGates", "readinessGates"] {
         let list = spec.at(field);
         if !list.items().is_empty() {
-            list.wrong("needs a cluster: a standalone node cannot fulfil it");
+            list.wrong("needs a cluster; a standalone node does not support this field");
         }
     }
     let affinity = spec.at("affinity").at("nodeAffinity");
     let required = affinity.at("requiredDuringSchedulingIgnoredDuringExecution");
     if required.is_there() {
-        required.doubt("has no effect: the pod runs on the node that has its manifest");
+        required.doubt("has no effect, because the pod runs on the node that has its manifest");
     }
     let mut seen = BTreeSet::new();
     for (key, value) in spec.at("nodeSelector").entries() {

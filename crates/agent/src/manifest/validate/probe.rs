@@ -71,7 +71,7 @@ fn handler(handler: &Place<'_>, kinds: &[&str]) {
     let action = handler.at(kind);
     match kind {
         "exec" if action.at("command").items().is_empty() => {
-            action.at("command").wrong("must name a command");
+            action.at("command").wrong("must contain a command");
         }
         "httpGet" => {
             port(&action.at("port"));

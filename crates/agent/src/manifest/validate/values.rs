@@ -38,7 +38,7 @@ pub(super) fn check(kind: &str, object: &Place<'_>) {
                 value.wrong(format!("the key {key:?} {why}"));
             }
             if !seen.insert(key) {
-                value.wrong(format!("the key {key:?} is in data, too"));
+                value.wrong(format!("the key {key:?} is also in data"));
             }
             size += value.text().len();
         }

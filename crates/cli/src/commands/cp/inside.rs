@@ -244,7 +244,7 @@ impl Inside {
         let own = here.canonicalize()?;
         let own = own
             .file_name()
-            .context("cannot copy the local root directory: give a path below /")?;
+            .context("cannot copy the local root directory; give a path below /")?;
         let own = own.to_string_lossy().into_owned();
         let looked = ["sh", "-c", LOOK, "sh", path, &own];
         let looked = self.run(&looked, ClientStreams::default()).await?;

@@ -24,8 +24,9 @@ pub struct Args {
     #[arg(value_name = "SOURCE|CONTAINER")]
     source: Place,
 
-    /// Target: CONTAINER:PATH or a local path; - writes a tar archive to standard output. An
-    /// existing directory receives the files; otherwise they are created under this name
+    /// Target: CONTAINER:PATH or a local path; - writes a tar archive to standard output. If the
+    /// target is an existing directory, the files are copied into it; otherwise they are created
+    /// with this name
     #[arg(value_name = "TARGET|CONTAINER")]
     target: Place,
 
@@ -66,16 +67,16 @@ pub(super) async fn run(args: Args, session: &Session) -> anyhow::Result<()> {
     let (word, path, other, out) = match (&args.source, &args.target) {
         (Place::Container(..), Place::Container(..)) => {
             bail!(
-                "cannot copy from container to container: one of the two paths must be local; copy \
-                 in two steps"
+                "cannot copy from container to container, because one of the two paths must be \
+                 local; copy in two steps"
             )
         }
         (Place::Container(word, path), other) => (word, path, other, true),
         (other, Place::Container(word, path)) => (word, path, other, false),
-        _ => bail!("neither path is in a container: write one of them as CONTAINER:PATH"),
+        _ => bail!("neither path is in a container; write one of them as CONTAINER:PATH"),
     };
     if !path.starts_with('/') {
-        bail!("the path in the container must be absolute: write {word}:/{path}");
+        bail!("the path in the container must be absolute; write {word}:/{path}");
     }
     let id = select::container(&client, word).await?;
     let inside = Inside::new(client, id);

@@ -68,13 +68,14 @@ pub(super) async fn from(inside: &Inside, path: &str, here: &Path) -> anyhow::Re
     let (ended, bytes) = tokio::select! {
         copied = copying => copied,
         () = silence(begun) => {
-            bail!("`cat` has sent no data of {path} for {SILENCE:?}: the path may be a pipe \
-                   instead of a regular file")
+            bail!(
+                "`cat` has sent no data of {path} for {SILENCE:?}; the path may be a pipe instead \
+                 of a regular file")
         }
     };
     let ended = ended?;
     if ended.is_missing() {
-        bail!("it has no `cat` either: no command in the container can read the file");
+        bail!("it has no `cat` either, so no command in the container can read the file");
     }
     ended.check(&format!("cannot read {path} in the container"))?;
     let bytes = bytes?;
@@ -113,8 +114,9 @@ pub(super) async fn to(inside: &Inside, here: &Path, path: &str) -> anyhow::Resu
         let ended = tokio::select! {
             ended = inside.run(words, streams) => ended?,
             () = silence(begun) => {
-                bail!("the container did not open {path} within {SILENCE:?}: the path may be a \
-                       pipe instead of a regular file")
+                bail!(
+                    "the container did not open {path} within {SILENCE:?}; the path may be a pipe \
+                     instead of a regular file")
             }
         };
         if ended.code == 0 {
@@ -133,7 +135,8 @@ pub(super) async fn to(inside: &Inside, here: &Path, path: &str) -> anyhow::Resu
         });
     }
     bail!(
-        "it has no `tee`, and no `sh` with `cat` either: no command in the container can write the file"
+        "it has no `tee` and no `sh` with `cat` either, so no command in the container can write \
+         the file"
     )
 }
 

@@ -24,12 +24,13 @@ pub struct Args {
     format: FormatFlags,
 
     /// Filter events: type=created|started|stopped|deleted|unreadable, pod=NAME or ID,
-    /// namespace=NAME, container=NAME or ID, label=KEY=VALUE (of the pod). Conditions of the same
-    /// kind are alternatives
+    /// namespace=NAME, container=NAME or ID, label=KEY=VALUE (of the pod). If a filter is repeated,
+    /// one of its values must match; different filters and labels must all match
     #[arg(short, long, value_name = "CONDITION")]
     filter: Vec<Condition>,
 
-    /// Show also past events since TIME (10m, 2026-01-02T13:23:37Z); only orlop keeps past events
+    /// Also show past events since TIME (10m, 2026-01-02T13:23:37Z); other runtimes do not keep
+    /// past events
     #[arg(long, value_name = "TIME")]
     since: Option<String>,
 

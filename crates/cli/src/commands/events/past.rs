@@ -29,8 +29,8 @@ impl Past {
         let answer = match answer {
             Ok(answer) => answer.into_inner(),
             Err(status) if status.code() == Code::Unimplemented => bail!(
-                "the runtime on this endpoint does not keep past events: it is not orlop, or an \
-                 older version; leave out --since to follow new events"
+                "the runtime on this endpoint does not keep past events (it is another runtime or \
+                 an older version of orlop); omit --since to follow new events"
             ),
             Err(status) => return Err(refused(status)),
         };

@@ -40,11 +40,11 @@ enum Format {
 pub(super) async fn run(args: Args, session: &Session) -> anyhow::Result<()> {
     let to_stdout = args.output.as_os_str() == "-";
     if to_stdout && io::stdout().is_terminal() {
-        bail!("standard output is a terminal: give a file with --output");
+        bail!("standard output is a terminal; give a file with --output");
     }
     let directory = args.output.is_dir() || ends_in_slash(&args.output);
     if directory && matches!(args.format, Format::Docker) {
-        bail!("only the format oci can be written to a directory: give a file with --output");
+        bail!("only the format oci can be written to a directory; give a file with --output");
     }
     let format = match args.format {
         Format::Oci => ArchiveFormat::Oci,

@@ -43,7 +43,8 @@ pub(super) async fn run(args: Args, session: &Session) -> anyhow::Result<()> {
     } else if args.file.as_os_str() == "-" {
         if io::stdin().is_terminal() {
             bail!(
-                "standard input is a terminal: give a file, or redirect an archive to standard input"
+                "standard input is a terminal; give a file, or redirect an archive to standard \
+                 input"
             );
         }
         Input::Archive(Box::new(io::stdin()))

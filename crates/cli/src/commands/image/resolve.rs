@@ -54,9 +54,9 @@ pub(super) async fn run(args: Args, session: &Session) -> anyhow::Result<ExitCod
 fn not_ours(status: Status) -> anyhow::Error {
     if status.code() == Code::Unimplemented {
         return anyhow!(
-            "the runtime on this endpoint does not resolve image names for clients: with the \
-             backend \"docker\" the Docker Engine resolves them (daemon.json, \
-             /etc/docker/certs.d); older versions of orlop do not have this call"
+            "the runtime on this endpoint cannot show how it resolves image names; with the docker \
+             backend, the Docker Engine resolves them (daemon.json, /etc/docker/certs.d), and \
+             older versions of orlop do not have this call"
         );
     }
     refused(status)
@@ -156,7 +156,7 @@ mod tests {
                     AskedHost {
                         url: "https://n.example/v2/app".into(),
                         mirror: true,
-                        not_asked: "it serves only digests".into(),
+                        not_asked: "it serves only pulls by digest".into(),
                         ..AskedHost::default()
                     },
                     AskedHost {
@@ -173,13 +173,11 @@ mod tests {
         };
         assert_eq!(
             report("app:1", &answer),
-            "app:1: alias (/r.conf:9)\n\
-             a.example/app:1\n  \
-             https://m.example/v2/app: tags and content, a mirror, certificate not verified, credentials of \
-             /auth.json (\"m.example\"), listed in /r.conf:3\n  \
-             https://n.example/v2/app: skipped: it serves only digests, a mirror\n  \
-             https://a.example/v2/app: content only, no credentials, configured in \
-             /certs.d/a.example/hosts.toml:1\n"
+            "app:1: alias (/r.conf:9)\na.example/app:1\n  https://m.example/v2/app: tags and \
+             content, a mirror, certificate not verified, credentials of /auth.json \
+             (\"m.example\"), listed in /r.conf:3\n  https://n.example/v2/app: skipped: it serves \
+             only pulls by digest, a mirror\n  https://a.example/v2/app: content only, no \
+             credentials, configured in /certs.d/a.example/hosts.toml:1\n"
         );
         assert!(is_served(&answer));
         answer.names[0].hosts.clear();

@@ -165,7 +165,7 @@ async fn open(
 fn log_path(status: &ContainerStatus, previous: bool) -> anyhow::Result<PathBuf> {
     if status.log_path.is_empty() {
         bail!(
-            "the container has no log: it was created without a log path, or its pod without a log \
+            "the container has no log; it was created without a log path, or its pod without a log \
              directory"
         );
     }

@@ -37,7 +37,7 @@ pub(super) async fn run(args: Args, session: &Session) -> anyhow::Result<()> {
         let attachments = answer.into_inner().attachments;
         if attachments.is_empty() {
             bail!(
-                "pod {id} is not attached to a network: it does not exist, or it uses the network \
+                "pod {id} is not attached to a network; it does not exist, or it uses the network \
                  of the host"
             );
         }

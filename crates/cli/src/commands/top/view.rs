@@ -303,7 +303,7 @@ impl View {
         match self.selected() {
             Some(row) if row.kind == Kind::Container && row.alive => Act::Exec(row.id),
             Some(_) => {
-                self.hint = Some("a shell needs a running container: select one");
+                self.hint = Some("a shell needs a running container; select one");
                 Act::Nothing
             }
             None => Act::Nothing,

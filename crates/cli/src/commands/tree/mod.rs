@@ -73,7 +73,7 @@ pub(super) async fn run(args: Args, session: &Session) -> anyhow::Result<()> {
             .any(|branch| branch.containers.iter().any(|leaf| leaf.elsewhere))
         {
             say!(
-                "processes cannot be shown: run this command on the node of the runtime, as root, \
+                "processes cannot be shown; run this command on the node of the runtime, as root, \
                  in the PID namespace of the host"
             );
         }

@@ -87,7 +87,7 @@ fn check_streams(
     if !(stdin || stdout || stderr) {
         return Err(ClientError::Argument {
             rpc,
-            reason: "the request names no stream",
+            reason: "at least one of stdin, stdout and stderr is required",
         });
     }
     Ok(())

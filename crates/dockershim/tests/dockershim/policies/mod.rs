@@ -128,7 +128,7 @@ async fn images_that_are_mounted_are_judged_as_well() {
     let refused = refused.unwrap_err();
     assert!(
         refused.message().starts_with("SignatureValidationFailed: ")
-            && refused.message().contains("pull it over CRI"),
+            && refused.message().contains("pull it over the CRI"),
         "{refused}"
     );
     assert_eq!(scene.engine.created().len(), count + 2);
@@ -145,7 +145,7 @@ async fn an_image_that_was_pulled_before_a_policy_wanted_signatures_is_to_be_pul
     scene.sign(image.digest(), &name).await;
     let refused = scene.create(container(&name, None)).await.unwrap_err();
     let message = refused.message();
-    assert!(message.contains("pull it over CRI"), "{message}");
+    assert!(message.contains("pull it over the CRI"), "{message}");
     scene.pull(&name).await.expect("pull it again");
     let created = scene.create(container(&name, None)).await;
     created.expect("its signature is known");

@@ -139,7 +139,7 @@ impl Trial<'_> {
             count => format!("the {count} bundles that are attached to it are not signatures"),
         };
         format!(
-            "it must be signed, but has no signature: none at {}, and {beside}",
+            "it must be signed, but has no signature: no signature was found at {}, and {beside}",
             places.join(" or ")
         )
     }
@@ -227,14 +227,14 @@ impl Trial<'_> {
     /// What somebody has said of the image, and by which digest; else why it is not of that. It is the signer who
     /// speaks.
     fn said(&self, by: &str, statement: &Statement) -> Result<(String, Digest), String> {
-        let mut reason = "it does not name an image".to_owned();
+        let mut reason = "it does not refer to an image".to_owned();
         for subject in &statement.subjects {
             let digests = subject.digests.iter();
             let mut digests = digests.filter_map(|digest| digest.parse().ok());
             let manifests = &self.subject.evidence.manifests;
             let Some(digest) = digests.find(|digest| manifests.contains(digest)) else {
                 let other = subject.digests.first();
-                let other = other.map_or("one without a digest", String::as_str);
+                let other = other.map_or("which has no digest", String::as_str);
                 reason = format!("it is for another image, {}", shortened(other));
                 continue;
             };
@@ -284,7 +284,7 @@ fn read(text: &str) -> Result<(Bundle, Statement), String> {
         let statement = match &bundle.content {
             Content::Envelope(envelope) => Statement::parse(envelope.statement()?)?,
             Content::Message(_) => {
-                let problem = "it is the signature of a message, not of a statement".to_owned();
+                let problem = "it signs a message instead of an in-toto statement".to_owned();
                 return Err(Refusal::Unsupported(problem));
             }
         };

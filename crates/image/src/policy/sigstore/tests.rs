@@ -192,7 +192,7 @@ fn a_bundle_for_no_name_is_accepted_only_where_the_policy_says_that_a_digest_is_
         if kind == "matchDigest" {
             outcome.unwrap();
         } else {
-            refused(outcome, "it names only a digest and no repository");
+            refused(outcome, "it contains only a digest and no repository");
         }
         for name in [
             "a.example/app",
@@ -284,7 +284,7 @@ fn a_bundle_counts_for_its_image_and_its_signer_only() {
         ),
         (
             person.bundle_of_message(b"x", None).to_string(),
-            "it is the signature of a message, not of a statement",
+            "it signs a message instead of an in-toto statement",
         ),
     ] {
         let reason = scene.judge_bundles(&requirement, vec![bundle.clone()]);

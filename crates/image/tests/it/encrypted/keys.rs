@@ -77,7 +77,7 @@ async fn a_passphrase_beside_a_key_opens_it_and_what_is_wrong_is_told() {
     // One that stays when its key goes harms nobody; nor is it a key itself.
     scene.put("", "node.pem.passphrase", b"open sesame");
     fs::remove_file(&file).expect("remove");
-    assert_no_key(scene.pull_for("", "secret:1").await, "(tried 0 keys from");
+    assert_no_key(scene.pull_for("", "secret:1").await, "(keys tried: 0, from");
     // The passphrase of another key is none of this one's.
     scene.put("", "another.pem", &pem);
     refused("it is protected by a passphrase; write the passphrase to").await;

@@ -178,12 +178,12 @@ async fn an_encrypted_image_is_for_who_has_its_key() {
 
     // A key that is taken away, or replaced by another, opens nothing that is here.
     fs::remove_file(&file).expect("remove");
-    assert_no_key(scene.admit(&image, "").await, "(tried 0 keys from");
+    assert_no_key(scene.admit(&image, "").await, "(keys tried: 0, from");
     let other = LayerKey::make(&scene.scratch.path("made"), "other", Curve("P-256"));
     scene.give("", &other);
     assert_no_key(
         scene.admit(&image, "").await,
-        "it is encrypted with JWE (tried 1 keys from",
+        "it is encrypted with JWE (keys tried: 1, from",
     );
     assert_no_key(
         scene.pull_for("", "secret:1").await,

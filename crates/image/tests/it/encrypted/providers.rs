@@ -168,5 +168,5 @@ async fn a_provider_of_a_namespace_opens_for_its_pods_alone() {
     // One for all stands elsewhere.
     of_namespace(&scene, "", &theirs.config("kit"));
     let error = scene.admit(&image, "others").await.unwrap_err().to_string();
-    assert_contains!(error, "the file that images.key_providers names");
+    assert_contains!(error, "the file that images.key_providers specifies");
 }

@@ -107,7 +107,7 @@ async fn a_pull_for_guests_lends_nothing_to_what_was_not_hashed() {
             scene.pull("lie:1").await.expect("nothing else is known");
             let error = scene.place.images.pull(guests).await.unwrap_err();
             let error = error.to_string();
-            assert!(error.contains("pull it again"), "{error}");
+            assert!(error.contains("pull this image again"), "{error}");
         }
     }
 }

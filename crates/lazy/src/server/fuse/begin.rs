@@ -45,7 +45,8 @@ pub(crate) fn agree(fuse: impl AsFd, may_resend: bool) -> io::Result<Agreed> {
         }
         if major < MAJOR || minor < MINOR_LEAST {
             Reply::error(unique, Errno::PROTO).send(&fuse);
-            let what = format!("the kernel speaks FUSE {major}.{minor}; 7.31 is needed");
+            let what =
+                format!("the kernel supports only FUSE {major}.{minor}; version 7.31 is required");
             return Err(io::Error::new(io::ErrorKind::Unsupported, what));
         }
         let mut offered = u64::from(flags);

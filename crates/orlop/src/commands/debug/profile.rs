@@ -42,7 +42,7 @@ impl ProfileArgs {
         let is_stdout = [Path::new("-"), Path::new("/dev/stdout")].contains(&to.as_path());
         if is_stdout && matches!(format, Format::Pprof) && io::stdout().is_terminal() {
             bail!(
-                "cannot write the pprof format to a terminal: give a file with --output, or use \
+                "cannot write the pprof format to a terminal; give a file with --output, or use \
                  --format folded"
             );
         }
@@ -84,15 +84,15 @@ fn default_file(format: Format) -> &'static str {
 fn tell(profile: &Profile, to: Option<&PathBuf>) {
     let place = to.map_or_else(String::new, |to| format!(", in {}", to.display()));
     say!(
-        "{} samples in {:.1} s: {:.2} s of CPU time{place}",
+        "samples: {}, duration: {:.1} s, CPU time: {:.2} s{place}",
         profile.samples(),
         profile.took().as_secs_f64(),
         profile.busy().as_secs_f64(),
     );
     if profile.samples() == 0 {
-        say!("the daemon was idle: `orlop debug tasks` shows what it waits for");
+        say!("the daemon was idle; run `orlop debug tasks` to see what it waits for");
     }
     if profile.lost > 0 {
-        say!("{} samples were lost", profile.lost);
+        say!("lost samples: {}", profile.lost);
     }
 }

@@ -56,7 +56,7 @@ pub(super) async fn take_over(from: From, root: &Path, socket: &Path) -> anyhow:
         }
     }
     say!(
-        "imported {taken} images ({} MiB), {left} failed",
+        "images: {taken} imported ({} MiB), {left} failed",
         bytes >> 20
     );
     Ok(left == 0)
@@ -67,8 +67,8 @@ fn stored(from: From, root: &Path) -> anyhow::Result<Vec<StoredImage>> {
         From::Containerd => match containerd_images(root, "k8s.io")? {
             Some(images) => images,
             None => bail!(
-                "the containerd namespace k8s.io does not exist: did a kubelet use this \
-                 containerd?"
+                "the containerd namespace k8s.io does not exist; check that a kubelet used this \
+                 containerd"
             ),
         },
         From::Crio => storage_images(root)?,

@@ -72,7 +72,7 @@ async fn version(from: From) -> Finding {
         Err(error) => Finding::warning(
             "version",
             format!("{} --version: {error}", path.display()),
-            "the migration does not need this program",
+            "no action needed: the migration does not use this program",
         ),
     }
 }
@@ -94,8 +94,8 @@ fn networks(plan: &Plan) -> Finding {
         None => Finding::warning(
             "network",
             format!("no CNI network is configured in {dir}"),
-            "until then, pods use the built-in bridge network: set `network.default_subnets`, or \
-             install the network plugin of the cluster",
+            "install the network plugin of the cluster, or set `network.default_subnets` for the \
+             built-in bridge network, which pods use until then",
         ),
     }
 }
@@ -108,13 +108,14 @@ fn files_of_images(plan: &Plan) -> Vec<Finding> {
         findings.push(match RegistriesFile::at(&file).check() {
             Ok((registries, aliases)) => {
                 let file = file.display();
-                let text = format!("{file} has {registries} registries and {aliases} aliases");
+                let text =
+                    format!("{file} is valid (registries: {registries}, aliases: {aliases})");
                 Finding::ok("registries", text)
             }
             Err(error) => Finding::problem(
                 "registries",
                 format!("all pulls would fail: {}", orlop_engine::chain(&error)),
-                "fix the file: docs/guides/registries.md lists the supported settings",
+                "fix the file; docs/guides/registries.md lists the supported settings",
             ),
         });
     }
@@ -127,13 +128,13 @@ fn files_of_images(plan: &Plan) -> Vec<Finding> {
     }
     let (right, wrong) = policies.check();
     if wrong.is_empty() {
-        let text = format!("{right} signature policies and their keys are valid");
+        let text = format!("all signature policies and their keys are valid (policies: {right})");
         findings.push(Finding::ok("signatures", text));
     }
     let problem = |error| {
         let why = orlop_engine::chain(&error);
         let text = format!("images of this signature policy cannot be used: {why}");
-        let remedy = "fix the file: docs/guides/signatures.md lists the supported settings";
+        let remedy = "fix the file; docs/guides/signatures.md lists the supported settings";
         Finding::problem("signatures", text, remedy)
     };
     findings.extend(wrong.into_iter().map(problem));
@@ -192,8 +193,8 @@ fn running(from: From, plan: &Plan) -> Option<Finding> {
     (count > 0).then(|| {
         Finding::warning(
             "pods",
-            format!("{count} containers of {} exist", from.name()),
-            "drain the node and stop them: docs/guides/migrate.md",
+            format!("containers of {} exist (number: {count})", from.name()),
+            "drain the node and stop the containers (docs/guides/migrate.md)",
         )
     })
 }

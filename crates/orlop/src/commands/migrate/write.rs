@@ -19,7 +19,7 @@ pub(super) fn write(file: &Path, plan: &Plan, from: &str) -> anyhow::Result<()> 
     for there in std::iter::once(file.to_owned()).chain(beside) {
         if there.symlink_metadata().is_ok() {
             bail!(
-                "{} already exists and is not overwritten: move it, or give another file",
+                "{} already exists and is not overwritten; move it, or give another file",
                 there.display()
             );
         }
@@ -35,7 +35,7 @@ pub(super) fn write(file: &Path, plan: &Plan, from: &str) -> anyhow::Result<()> 
     }
     put(file, 0o644, &text)?;
     say!(
-        "wrote {}: check it with `orlop config check --config {0}`",
+        "wrote {}; check it with `orlop config check --config {0}`",
         file.display()
     );
     Ok(())
@@ -52,7 +52,7 @@ fn check(dir: &Path, text: &str) -> anyhow::Result<()> {
             say!("{problem}");
         }
         bail!(
-            "the migrated configuration is not valid: fix the settings above in the configuration \
+            "the migrated configuration is not valid; fix the settings above in the configuration \
              of the other runtime, or remove them from a copy (--config)"
         );
     }
@@ -62,7 +62,7 @@ fn check(dir: &Path, text: &str) -> anyhow::Result<()> {
 fn put(path: &Path, mode: u32, text: &str) -> anyhow::Result<()> {
     match write_new_file(path, mode, Outlives::PowerCut, text.as_bytes()) {
         Err(error) if error.kind() == ErrorKind::AlreadyExists => bail!(
-            "{} already exists and is not overwritten: move it, or give another file",
+            "{} already exists and is not overwritten; move it, or give another file",
             path.display()
         ),
         written => written.with_context(|| format!("cannot write {}", path.display())),

@@ -62,7 +62,7 @@ impl LogFlags {
             "" => None,
             "text" => Some(Lines::Text),
             "json" => Some(Lines::Json),
-            other => bail!("logging.format is {other:?}: it must be text or json"),
+            other => bail!("logging.format must be text or json, not {other:?}"),
         };
         if let Some(lines) = self.logging_format.or(written_lines) {
             log.format = match lines {

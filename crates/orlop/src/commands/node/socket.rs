@@ -87,9 +87,12 @@ async fn ask(
         let shown = socket.display();
         let hint = match error.kind() {
             io::ErrorKind::PermissionDenied => "run this command as root",
-            _ => "start it with `orlop node` or `orlop up`, or give its socket with --socket",
+            _ => {
+                "start the node agent with `orlop node` or `orlop up`, or give its socket with \
+                 --socket"
+            }
         };
-        anyhow::anyhow!("no node agent answers on {shown} ({error}): {hint}")
+        anyhow::anyhow!("no node agent answers on {shown} ({error}); {hint}")
     })?;
     let (mut sender, connection) = http1::handshake(TokioIo::new(stream)).await?;
     let driving = tokio::spawn(connection);

@@ -93,8 +93,10 @@ async fn live(options: AgentOptions, notifier: Notifier, page: PageFlags) -> any
     stop.cancel();
     tokio::select! {
         ended = &mut running => ended.context("the node agent panicked")?,
-        _ = terminate.recv() => tracing::warn!("received a second stop signal: not waiting for the pods"),
-        _ = interrupt.recv() => tracing::warn!("received a second stop signal: not waiting for the pods"),
+        _ = terminate.recv() => tracing::warn!(
+            "received a second stop signal; not waiting for the pods"),
+        _ = interrupt.recv() => tracing::warn!(
+            "received a second stop signal; not waiting for the pods"),
     }
     Ok(())
 }
@@ -106,7 +108,7 @@ fn fits(options: &AgentOptions) -> anyhow::Result<()> {
         let swaps = orlop_disk::read_kernel_text("/proc/swaps").unwrap_or_default();
         if swaps.lines().count() > 1 {
             bail!(
-                "swap is enabled on the node and failSwapOn is true: disable swap (swapoff -a), or \
+                "swap is enabled on the node and failSwapOn is true; disable swap (swapoff -a), or \
                  set failSwapOn to false"
             );
         }
@@ -114,7 +116,7 @@ fn fits(options: &AgentOptions) -> anyhow::Result<()> {
     // CGROUP2_SUPER_MAGIC of statfs(2).
     let is_v2 = statfs("/sys/fs/cgroup").is_ok_and(|found| found.f_type == 0x6367_7270);
     if written.fail_cgroup_v1 && !is_v2 {
-        bail!("the node uses cgroup v1 and failCgroupV1 is true: set failCgroupV1 to false");
+        bail!("the node uses cgroup v1 and failCgroupV1 is true; set failCgroupV1 to false");
     }
     Ok(())
 }

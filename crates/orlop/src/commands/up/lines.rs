@@ -30,7 +30,7 @@ pub(super) async fn show(
         };
         match change {
             None => return Ok(()),
-            Some(Err(missed)) => writeln!(io::stdout(), "({missed} changes were not shown)")?,
+            Some(Err(missed)) => writeln!(io::stdout(), "(changes that were not shown: {missed})")?,
             Some(Ok(Change::Pod { uid })) => tell(handle, &uid, &mut last)?,
             Some(Ok(Change::Gone { uid })) => {
                 if let Some(line) = last.remove(&uid) {

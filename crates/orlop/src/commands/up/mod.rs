@@ -70,7 +70,7 @@ impl UpArgs {
     pub(crate) fn run(mut self, inherited: Inherited) -> anyhow::Result<ExitCode> {
         if !self.manifests.exists() {
             bail!(
-                "{} does not exist: create the directory and put manifests into it",
+                "{} does not exist; create the directory and put manifests into it",
                 self.manifests.display()
             );
         }

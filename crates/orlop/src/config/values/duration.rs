@@ -36,7 +36,7 @@ impl FromStr for Interval {
     fn from_str(text: &str) -> Result<Self, String> {
         let length = orlop_duration::parse(text);
         if length.is_ok_and(|it| it > LONGEST) || length == Err(Wrong::TooLong) {
-            return Err(format!("{text:?} is too long: the maximum is ten years"));
+            return Err(format!("{text:?} is too long; the maximum is ten years"));
         }
         length
             .map(Self)

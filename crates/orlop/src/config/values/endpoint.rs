@@ -23,7 +23,7 @@ impl FromStr for SocketPath {
         let path = text.strip_prefix("unix://").unwrap_or(text);
         if path.contains("://") {
             return Err(format!(
-                "{text:?} is not a unix socket: clients of this API have full control of the node, \
+                "{text:?} is not a unix socket; clients of this API have full control of the node, \
                  so it is served only on unix:///path",
             ));
         }

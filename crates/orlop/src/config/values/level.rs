@@ -49,7 +49,7 @@ impl FromStr for LevelFilter {
                     let level = level(word)?;
                     if level > Level::DEBUG && !module.starts_with(OWN) {
                         return Err(format!(
-                            "{module:?} is a library that logs secrets at level {word}: debug is \
+                            "{module:?} is a library that logs secrets at level {word}; debug is \
                              the maximum",
                         ));
                     }

@@ -18,7 +18,8 @@ macro_rules! whole_number {
             fn from_toml(value: &Spanned<DeValue<'_>>) -> Result<Self, BadValue> {
                 let number = integer::<Self>(value)?;
                 <$type>::try_from(number).map_err(|_| {
-                    bad(value, format!("{number} is out of range: it must be between {} and {}", $low, $high))
+                    bad(value, format!(
+                        "{number} is out of range; it must be between {} and {}", $low, $high))
                 })
             }
 
@@ -48,7 +49,7 @@ impl Value for NonZeroU32 {
                 bad(
                     value,
                     format!(
-                        "{number} is out of range: it must be between 1 and {}",
+                        "{number} is out of range; it must be between 1 and {}",
                         u32::MAX
                     ),
                 )
@@ -69,7 +70,7 @@ fn integer<T: Value>(value: &Spanned<DeValue<'_>>) -> Result<i64, BadValue> {
         bad(
             value,
             format!(
-                "{} is out of range: it does not fit a 64-bit number",
+                "{} is out of range; it must fit into 64 bits",
                 number.as_str()
             ),
         )

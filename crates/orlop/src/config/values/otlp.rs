@@ -145,7 +145,7 @@ impl Value for Share {
         };
         let number: f64 = text.replace('_', "").parse().unwrap_or(f64::NAN);
         if !(0.0..=1.0).contains(&number) {
-            let message = format!("{text} is out of range: it must be between 0 and 1");
+            let message = format!("{text} is out of range; it must be between 0 and 1");
             return Err(bad(value, message));
         }
         Ok(Self((number * f64::from(MILLION)).round() as u32))

@@ -10,7 +10,7 @@ fn read(text: &str) -> Result<Cidr, String> {
     if subnet.network() != subnet {
         let prefix = subnet.prefix();
         return Err(format!(
-            "{text:?} has host bits set: they must be zero after the prefix /{prefix}"
+            "{text:?} has host bits; all bits after the prefix /{prefix} must be zero"
         ));
     }
     Ok(subnet)

@@ -36,7 +36,7 @@ fn read(text: &str) -> Result<Rlimit, String> {
         .find(|resource| *resource == name)
         .ok_or_else(|| {
             format!(
-                "{name:?} is not a known resource limit: use one of {}",
+                "{name:?} is not a known resource limit; use one of {}",
                 RESOURCES.join(", ")
             )
         })?;

@@ -62,6 +62,7 @@ pub(crate) async fn call_within(
 
 /// Why nobody answered, without the layers in between, and what to do about it.
 fn unanswered(socket: &Path, error: &tonic::transport::Error) -> anyhow::Error {
+    const RUNNING: &str = "check that the daemon is running (`systemctl status orlop`)";
     let mut cause: Option<&(dyn std::error::Error + 'static)> = Some(error);
     let mut kind = None;
     while let Some(error) = cause {
@@ -70,10 +71,10 @@ fn unanswered(socket: &Path, error: &tonic::transport::Error) -> anyhow::Error {
     }
     let shown = socket.display();
     let (problem, way_out) = match kind {
-        Some(io::ErrorKind::NotFound) => ("the socket does not exist", "is the daemon running?"),
-        Some(io::ErrorKind::ConnectionRefused) => ("connection refused", "is the daemon stopped?"),
+        Some(io::ErrorKind::NotFound) => ("the socket does not exist", RUNNING),
+        Some(io::ErrorKind::ConnectionRefused) => ("connection refused", RUNNING),
         Some(io::ErrorKind::PermissionDenied) => ("permission denied", "run as root"),
         _ => return anyhow!("no daemon answers on unix://{shown}: {error}"),
     };
-    anyhow!("no daemon answers on unix://{shown}: {problem}: {way_out} (`systemctl status orlop`)")
+    anyhow!("no daemon answers on unix://{shown}: {problem}; {way_out}")
 }
