@@ -136,7 +136,7 @@ impl Wrapped {
     pub fn of(annotations: &BTreeMap<String, String>) -> Result<Self, Refused> {
         let public = annotations.get(PUBLIC_OPTIONS).cloned();
         let public = public.ok_or(Refused::Malformed(
-            "an encrypted layer without public options",
+            "its annotation with the public encryption options",
         ))?;
         let mut wrappings = Vec::new();
         for (name, value) in annotations {

@@ -130,7 +130,8 @@ where
     let working = waiting(&WORKING, &owner, work);
     timeout(LONGEST, working).await.unwrap_or_else(|_| {
         let problem = format!(
-            "a file system on a path of the request did not finish the operation within {LONGEST:?}"
+            "the operation did not finish within {LONGEST:?}; it may be waiting for a file system that a \
+             path in the request leads to"
         );
         Err(Error::Timeout(problem).into())
     })

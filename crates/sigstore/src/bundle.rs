@@ -61,7 +61,7 @@ impl Bundle {
         let content = match (raw.envelope, raw.message) {
             (Some(envelope), None) => Content::Envelope(envelope.read()?),
             (None, Some(message)) => Content::Message(message.signature.0),
-            _ => return Err(wrong("it does not have exactly one signed content")),
+            _ => return Err(wrong("it needs either dsseEnvelope or messageSignature")),
         };
         let material = raw.material;
         let certificates = match (material.certificate, material.chain, material.key) {

@@ -35,7 +35,7 @@ pub(crate) async fn find(shim: &Shim, text: &str) -> Result<Image> {
         return Ok(found);
     }
     let message =
-        "the engine has no image with one of the full names of this short name".to_owned();
+        "the engine has no image with any of the full names of this short name".to_owned();
     let status = 404;
     Err(failed()(DockerError::Refused { status, message }).into())
 }

@@ -48,8 +48,8 @@ fn fuse(path: &Path) -> Finding {
         return Finding::problem(
             AREA,
             format!("{shown} is missing; images are pulled completely"),
-            "load the module (`modprobe fuse`), or run a kernel with CONFIG_FUSE_FS; in a \
-             container, add the device to it",
+            "load the module (`modprobe fuse`), or run a kernel with CONFIG_FUSE_FS; if \
+             orlop runs in a container, add the device to that container",
         );
     }
     Finding::problem(

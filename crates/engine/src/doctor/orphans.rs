@@ -100,7 +100,7 @@ async fn find(node: &Arc<Node>) -> Result<BTreeSet<Orphan>> {
             orphans.extend(networks);
         }
         Err(error) => {
-            tracing::warn!(%error, "cannot list network attachments that belong to no pod")
+            tracing::warn!(%error, "cannot list network attachments that belong to no pod");
         }
     }
     Ok(orphans)

@@ -183,7 +183,7 @@ impl Cgroups {
         if let Some(cgroup) = self.of_container(container)
             && let Ok(Err(error)) = blocking(move || Ok(cgroup.create_directories())).await
         {
-            tracing::debug!(%error, "cannot create a container's cgroup before the runtime does");
+            tracing::debug!(%error, "cannot create a container's cgroup in advance; the runtime will try");
         }
     }
 

@@ -23,7 +23,7 @@ pub(crate) fn check(store: &Store, record: &LayerRecord) -> Verdict {
         Ok(Compared::Same) => Verdict::Sound,
         Ok(Compared::Unknown) => Verdict::Unchecked,
         Ok(Compared::Different(chunk)) => {
-            Verdict::Broken(format!("chunk {chunk} of it differs from the fetched data"))
+            Verdict::Broken(format!("chunk {chunk} does not match its digest"))
         }
         Err(error) => Verdict::Broken(orlop_text::with_causes(&error)),
     }

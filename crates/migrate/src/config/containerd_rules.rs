@@ -37,11 +37,11 @@ pub(super) const RULES: Rules = &[
     ),
     (
         "grpc/max_recv_message_size",
-        Needless("`grpc.max_message_size` has its own default"),
+        Needless("orlop uses its own default of `grpc.max_message_size`"),
     ),
     (
         "grpc/max_send_message_size",
-        Needless("`grpc.max_message_size` has its own default"),
+        Needless("orlop uses its own default of `grpc.max_message_size`"),
     ),
     ("grpc/gid", Apart),
     (

@@ -79,11 +79,11 @@ pub(super) const RULES: Rules = &[
     ),
     (
         "crio/api/grpc_max_send_msg_size",
-        Needless("`grpc.max_message_size` has its own default"),
+        Needless("orlop uses its own default of `grpc.max_message_size`"),
     ),
     (
         "crio/api/grpc_max_recv_msg_size",
-        Needless("`grpc.max_message_size` has its own default"),
+        Needless("orlop uses its own default of `grpc.max_message_size`"),
     ),
     ("crio/runtime/default_ulimits", As("containers", "ulimits")),
     (

@@ -320,9 +320,9 @@ section! {
         /// unpacked. The daemon rejects a layer with a larger window. One registry may use two
         /// thirds of the memory and one pull half of it.
         unpack_memory: ByteSize = ByteSize::mib(40) => live,
-        /// The daemon retries a download that receives no data for this time. It also closes the
-        /// connection of a client that sends no data of an import, or receives no data of an
-        /// export, for this time.
+        /// The daemon retries a download that receives no data for this long. It also closes the
+        /// connection of a client that sends no data for this long during an import, or receives
+        /// none for this long during an export.
         progress_timeout: Interval = Interval::from_secs(60) => live
             @ flag("image-pull-progress-deadline", "DURATION", "Cancel a pull that receives no data for this time [default: 60s]").below(DOCKER),
         /// Minimum bytes per second of each download, on average over `progress_timeout`. The

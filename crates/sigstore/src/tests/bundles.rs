@@ -385,7 +385,7 @@ const CASES: &[Case] = &[
     (
         "two things that are signed",
         |_, bundle| bundle["messageSignature"] = json!({ "signature": "" }),
-        "it does not have exactly one signed content",
+        "it needs either dsseEnvelope or messageSignature",
     ),
     (
         "other certificate",

@@ -81,6 +81,7 @@ struct Function {
     system_name: i64,
 }
 
+#[expect(clippy::expect_used, reason = "writing into memory does not fail")]
 pub(super) fn write(profile: &Profile) -> Vec<u8> {
     let message = message(profile).encode_to_vec();
     let pack = || -> io::Result<Vec<u8>> {
