@@ -256,7 +256,10 @@ fn what_was_changed_is_noticed_wherever_it_was() {
     let url = |text: &str| base64::prelude::BASE64_URL_SAFE_NO_PAD.encode(text);
     for (error, expected) in [
         (with(&jwe, None), "has no wrapped key"),
-        (with(PUBLIC_OPTIONS, None), "with the public encryption options"),
+        (
+            with(PUBLIC_OPTIONS, None),
+            "with the public encryption options",
+        ),
         (with(&jwe, Some("***".to_owned())), "malformed"),
         (
             with(&jwe, Some(BASE64_STANDARD.encode("{}"))),

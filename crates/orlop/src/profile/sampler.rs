@@ -83,7 +83,7 @@ impl Sampler {
 
     /// Takes the samples that there are.
     pub(super) fn drain(&mut self, into: &mut Stacks) {
-        let mut bytes = [0; 64 << 10];
+        let mut bytes = vec![0; 64 << 10];
         while let Ok(count @ 1..) = rustix::io::read(&self.samples, &mut bytes) {
             self.rest.extend_from_slice(&bytes[..count]);
             let (words, _) = self.rest.as_chunks::<WORD>();
@@ -141,16 +141,14 @@ fn install() -> io::Result<libc::sigaction> {
         let mut action: libc::sigaction = std::mem::zeroed();
         action.sa_sigaction = handle as *const () as libc::sighandler_t;
         action.sa_flags = libc::SA_SIGINFO | libc::SA_RESTART;
-        match libc::sigaction(libc::SIGPROF, &raw const action, before.as_mut_ptr()) {
-            0 => Ok(before.assume_init()),
-            _ => {
-                let error = io::Error::last_os_error();
-                PIPE.store(-1, SeqCst);
-                AT_WORK.store(false, SeqCst);
-                Err(error)
-            }
+        if libc::sigaction(libc::SIGPROF, &raw const action, before.as_mut_ptr()) == 0 {
+            return Ok(before.assume_init());
         }
     }
+    let error = io::Error::last_os_error();
+    PIPE.store(-1, SeqCst);
+    AT_WORK.store(false, SeqCst);
+    Err(error)
 }
 
 fn set_timer(period: Duration) -> io::Result<()> {
@@ -325,7 +323,7 @@ mod tests {
                 sampler.drain(&mut stacks);
             }
         });
-        let busy = used() - begun;
+        let busy = used().checked_sub(begun).unwrap();
         sampler.stop();
         sampler.drain(&mut stacks);
         assert_eq!(sampler.lost(), 0);
