@@ -157,12 +157,21 @@ async fn the_next_pods_network_namespace_is_made_ahead_and_let_go_of_where_none_
     let world = ours!();
     world.run_pod(&pod(&world, "first")).await;
     let held = || held_networks(&world);
-    wait_for(|| held().len() == 1).await;
-    let spare = held();
-    let second = world.run_pod(&pod(&world, "second")).await;
-    let inside = world.node.state().join("netns").join(&second);
-    let inside = in_network(&inside, &["readlink", "/proc/self/ns/net"]);
-    assert_eq!(spare, [Path::new(inside.trim())]);
+    let mut spare = Vec::new();
+    // On a busy machine the spare one may be let go before the next pod asks for it.
+    for attempt in 0..5 {
+        wait_for(|| held().len() == 1).await;
+        spare = held();
+        let next = world
+            .run_pod(&pod(&world, &format!("next-{attempt}")))
+            .await;
+        let inside = world.node.state().join("netns").join(&next);
+        let inside = in_network(&inside, &["readlink", "/proc/self/ns/net"]);
+        if spare == [Path::new(inside.trim())] {
+            break;
+        }
+        assert!(attempt < 4, "no pod gets {spare:?}, the last {inside}");
+    }
     wait_for(|| held().len() == 1 && held() != spare).await;
     wait_for(|| held().is_empty()).await;
     world.finish().await;
