@@ -159,7 +159,7 @@ impl KeyFiles {
                 if own != *dir {
                     all.push(Providers::read(&file)?);
                 } else if self.providers.as_ref() != Some(&file) {
-                    let reason = "key providers for all pods belong in the file that images.key_providers names";
+                    let reason = "key providers for all pods belong in the file that images.key_providers specifies";
                     return Err(wrong(&file, reason));
                 }
             }

@@ -117,10 +117,9 @@ const MAY_USE: &[(&str, &[&str])] = &[
             "service",
             "cri",
             "disk",
-            "hex",
+            "text",
             "pool",
             "credentials",
-            "order",
         ],
     ),
     // The kubelet's side: what it decides, and who carries that out.

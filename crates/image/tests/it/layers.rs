@@ -341,7 +341,7 @@ async fn hostile_archives_are_refused_by_name_and_leave_nothing() {
         (
             "whiteout of the parent",
             raw(Regular, b"d/.wh...", b""),
-            "a whiteout that names no file",
+            "a whiteout without a file name",
         ),
         (
             "unknown type",
