@@ -123,7 +123,7 @@ impl Access {
     }
 }
 
-/// What is kept of a token.
+/// The hash of a token. It is kept instead of the token.
 fn sum(token: &str) -> [u8; 32] {
     let mut sum = [0; 32];
     sum.copy_from_slice(digest(&SHA256, token.as_bytes()).as_ref());

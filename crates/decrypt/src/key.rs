@@ -87,7 +87,8 @@ impl PrivateKey {
         matches!(self.0, Kind::Rsa { .. })
     }
 
-    /// What was wrapped for this RSA key; nothing if it was wrapped for another. The library blinds what it decrypts.
+    /// Unwraps a key that was wrapped for this RSA key; `None` if it was wrapped for another. The library blinds the
+    /// decryption.
     pub(crate) fn unwrap_rsa(
         &self,
         padding: Padding,
@@ -109,8 +110,7 @@ impl PrivateKey {
         Some(opened)
     }
 
-    /// What this key and the public one of somebody have in common, if they are of the same curve. A point that is not
-    /// on the curve is refused.
+    /// The ECDH secret of this key and a public key on the same curve. A point that is not on the curve is refused.
     pub(crate) fn agree(&self, curve: &str, x: &[u8], y: &[u8]) -> Option<Zeroizing<Vec<u8>>> {
         let Kind::Curve(own, key) = &self.0 else {
             return None;

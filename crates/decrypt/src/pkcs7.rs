@@ -60,7 +60,7 @@ fn random(length: usize) -> Option<Zeroizing<Vec<u8>>> {
     Some(key)
 }
 
-/// What keeps a message from being read.
+/// Why a message cannot be read.
 enum Unread {
     Malformed,
     Refused(Refused),
