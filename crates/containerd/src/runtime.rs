@@ -144,19 +144,32 @@ impl Runtime {
 
     /// Ends and forgets what is left of a container whose making or deletion was broken off.
     pub(crate) fn delete_leftover(&self, id: &str) {
-        if !self.root.join(id).exists() {
-            return;
-        }
-        if let Err(status) = self.delete_directly(id) {
+        // First: a runtime that has just been started has no state yet, but may still create it.
+        let deleted = self.end_orphans(id).and_then(|()| {
+            if !self.root.join(id).exists() {
+                return Ok(());
+            }
+            self.force_delete(id)
+        });
+        if let Err(status) = deleted {
             crate::serve::log(&format!("deleting container {id}: {}", status.message));
         }
     }
 
     /// Ends and forgets a container whose keeper is dead.
     pub(crate) fn delete_directly(&self, id: &str) -> Result<()> {
-        // A runtime that the keeper called may outlive it by a moment, and still make things.
+        self.end_orphans(id)?;
+        self.force_delete(id)
+    }
+
+    /// Ends the runtimes that work on a container. They may outlive the keeper that called them by a moment and still
+    /// create files and cgroups.
+    fn end_orphans(&self, id: &str) -> Result<()> {
         orlop_process::orphans::end(&self.root, id, ORPHANS)
-            .map_err(failed("stopping the runtime processes of", Path::new(id)))?;
+            .map_err(failed("stopping the runtime processes of", Path::new(id)))
+    }
+
+    fn force_delete(&self, id: &str) -> Result<()> {
         let words = ["delete", "--force", id].map(OsStr::new);
         self.direct(&words).map(drop)
     }

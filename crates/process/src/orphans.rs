@@ -53,13 +53,30 @@ fn find(root: &Path, id: &str) -> io::Result<Vec<OwnedFd>> {
         else {
             continue;
         };
-        // Of one that is so far gone that it makes nothing any more, this is empty.
-        let words = command_line(&entry.path().join("cmdline"));
+        let words = words_of(&entry.path());
         if is_about(&words, root, id) && program(name.to_str().unwrap_or_default()) != own {
             found.push(process);
         }
     }
     Ok(found)
+}
+
+/// The command line of a process, or nothing if the process cannot make anything anymore.
+///
+/// The command line disappears with the first thread. After SIGKILL another thread may still finish a system call,
+/// for example `mkdir` of a cgroup, so its command line is read instead.
+fn words_of(process: &Path) -> Vec<u8> {
+    let words = command_line(&process.join("cmdline"));
+    if !words.is_empty() {
+        return words;
+    }
+    let threads = fs::read_dir(process.join("task")).into_iter().flatten();
+    let mut threads = threads.filter_map(Result::ok);
+    let words = threads.find_map(|thread| {
+        let words = command_line(&thread.path().join("cmdline"));
+        (!words.is_empty()).then_some(words)
+    });
+    words.unwrap_or_default()
 }
 
 #[expect(clippy::disallowed_methods, reason = "`take` limits it")]
@@ -159,6 +176,40 @@ mod tests {
             other.wait().unwrap();
         }
         end(root, id, PATIENCE).unwrap();
+    }
+
+    /// Makes this test's program, started under another name, a process whose first thread has exited.
+    const EXIT_FIRST_THREAD: &str = "ORLOP_TEST_EXIT_FIRST_THREAD";
+
+    #[test]
+    #[expect(unsafe_code, reason = "no library exits a single thread")]
+    fn a_runtime_whose_first_thread_has_exited_is_waited_for() {
+        if std::env::var_os(EXIT_FIRST_THREAD).is_some() {
+            std::thread::spawn(|| std::thread::sleep(PATIENCE * 3));
+            // SAFETY: the process is a child of this test that only waits to be killed.
+            unsafe { libc::syscall(libc::SYS_exit, 0) };
+        }
+        let root = tempfile::tempdir().unwrap();
+        let (root, id) = (root.path(), "c0ffee");
+        let runtime = root.join("runtime");
+        fs::copy(std::env::current_exe().unwrap(), &runtime).unwrap();
+        let mut child = Command::new(&runtime)
+            .env(EXIT_FIRST_THREAD, "yes")
+            // One thread: the test then runs on the first. What it does not know it takes for more filters.
+            .args(["--test-threads=1", "--exact"])
+            .arg("orphans::tests::a_runtime_whose_first_thread_has_exited_is_waited_for")
+            .args([root.to_str().unwrap(), "create", id])
+            .stdout(std::process::Stdio::null())
+            .spawn()
+            .unwrap();
+        let proc = Path::new("/proc").join(child.id().to_string());
+        let deadline = Instant::now() + PATIENCE;
+        while !command_line(&proc.join("cmdline")).is_empty() {
+            assert!(Instant::now() < deadline, "the first thread never exited");
+            std::thread::yield_now();
+        }
+        end(root, id, PATIENCE).unwrap();
+        assert!(!is_alive(&mut child));
     }
 
     #[test]
