@@ -61,7 +61,7 @@ fn find(root: &Path, id: &str) -> io::Result<Vec<OwnedFd>> {
     Ok(found)
 }
 
-/// The command line of a process, or nothing if the process cannot make anything anymore.
+/// The command line of a process, or nothing if none of its threads can run code anymore.
 ///
 /// The command line disappears with the first thread. After SIGKILL another thread may still finish a system call,
 /// for example `mkdir` of a cgroup, so its command line is read instead.
@@ -129,6 +129,7 @@ fn ends(process: &OwnedFd, deadline: Instant) -> bool {
 }
 
 #[cfg(test)]
+#[allow(unsafe_code)]
 mod tests {
     use std::process::{Child, Command};
 
@@ -178,16 +179,31 @@ mod tests {
         end(root, id, PATIENCE).unwrap();
     }
 
-    /// Makes this test's program, started under another name, a process whose first thread has exited.
+    /// Set in the process that the test below starts: its own program under another name.
     const EXIT_FIRST_THREAD: &str = "ORLOP_TEST_EXIT_FIRST_THREAD";
 
+    extern "C" fn exit_thread(_signal: libc::c_int) {
+        // SAFETY: ends the thread that received the signal, which only waits for the thread of the test.
+        unsafe { libc::syscall(libc::SYS_exit, 0) };
+    }
+
+    /// Exits the first thread of this process. This one, which runs the test, lives on.
+    fn exit_first_thread() {
+        let first = std::process::id();
+        let handler = exit_thread as *const () as libc::sighandler_t;
+        // SAFETY: the handler makes a single system call.
+        unsafe { libc::signal(libc::SIGUSR1, handler) };
+        // SAFETY: the signal goes to a thread of this process.
+        let sent = unsafe { libc::syscall(libc::SYS_tgkill, first, first, libc::SIGUSR1) };
+        assert_eq!(sent, 0);
+    }
+
     #[test]
-    #[expect(unsafe_code, reason = "no library exits a single thread")]
     fn a_runtime_whose_first_thread_has_exited_is_waited_for() {
         if std::env::var_os(EXIT_FIRST_THREAD).is_some() {
-            std::thread::spawn(|| std::thread::sleep(PATIENCE * 3));
-            // SAFETY: the process is a child of this test that only waits to be killed.
-            unsafe { libc::syscall(libc::SYS_exit, 0) };
+            exit_first_thread();
+            std::thread::sleep(PATIENCE * 3);
+            return;
         }
         let root = tempfile::tempdir().unwrap();
         let (root, id) = (root.path(), "c0ffee");
@@ -195,19 +211,22 @@ mod tests {
         fs::copy(std::env::current_exe().unwrap(), &runtime).unwrap();
         let mut child = Command::new(&runtime)
             .env(EXIT_FIRST_THREAD, "yes")
-            // One thread: the test then runs on the first. What it does not know it takes for more filters.
-            .args(["--test-threads=1", "--exact"])
+            .arg("--exact")
             .arg("orphans::tests::a_runtime_whose_first_thread_has_exited_is_waited_for")
+            // The test harness takes these for names of other tests.
             .args([root.to_str().unwrap(), "create", id])
             .stdout(std::process::Stdio::null())
             .spawn()
             .unwrap();
-        let proc = Path::new("/proc").join(child.id().to_string());
+        let status = Path::new("/proc")
+            .join(child.id().to_string())
+            .join("status");
         let deadline = Instant::now() + PATIENCE;
-        while !command_line(&proc.join("cmdline")).is_empty() {
+        while !String::from_utf8_lossy(&command_line(&status)).contains("State:\tZ") {
             assert!(Instant::now() < deadline, "the first thread never exited");
             std::thread::yield_now();
         }
+        assert!(is_alive(&mut child), "another thread lives");
         end(root, id, PATIENCE).unwrap();
         assert!(!is_alive(&mut child));
     }
