@@ -27,7 +27,7 @@ run: deps ## build orlop and run a pod on scratch directories
 	@$(TARGET_DIR)/debug/examples/first_pod
 
 build: ## build all programs, unoptimised
-	$(CARGO) build --locked -p orlop -p orlop-keeper -p orlop-lazy -p orlop-shim -p orlop-containerd -p orlop-run
+	$(CARGO) build --locked -p orlop -p orlop-keeper -p orlop-lazy -p orlop-shim -p orlop-containerd-shim -p orlop-run
 
 # Functions that are alike become one, where the linker can.
 FOLD = $(shell dir=$$(mktemp -d) && echo 'fn main() {}' | \
@@ -48,7 +48,7 @@ STATIC_FLAGS = -C target-feature=+crt-static -C relocation-model=static -C strip
 
 # Frames have a register of their own: `orlop debug profile` follows it. The tables by which stacks are unwound need not
 # follow each push then, and the program is 1 MB smaller at the same speed. Of zstd's ways to compress one is used, that of
-# level 1 (crates/image/src/tape/recorder.rs): without the others it is 270 kB smaller.
+# level 1 (crates/image/store/src/tape/recorder.rs): without the others it is 270 kB smaller.
 SMALL_RUST = $(RUSTFLAGS) -C force-frame-pointers=yes
 SMALL_C = $(CFLAGS) $(foreach way,DFAST GREEDY LAZY LAZY2 BTLAZY2 BTOPT BTULTRA,-DZSTD_EXCLUDE_$(way)_BLOCK_COMPRESSOR)
 SMALL = RUSTFLAGS='$(strip $(SMALL_RUST))' CFLAGS='$(strip $(SMALL_C))'
@@ -62,7 +62,7 @@ static: ## build the static programs, optimised
 
 static-programs:
 	RUSTFLAGS='$(STATIC_FLAGS) $(PLACELESS)' $(CARGO) build --locked --profile brief --target $(STATIC) \
-		-p orlop-keeper -p orlop-lazy -p orlop-shim -p orlop-containerd -p orlop-run --bins
+		-p orlop-keeper -p orlop-lazy -p orlop-shim -p orlop-containerd-shim -p orlop-run --bins
 	install -D -t $(RELEASE) $(addprefix $(TARGET_DIR)/$(STATIC)/brief/, \
 		orlop-keeper orlop-lazy orlop-shim containerd-shim-orlop-v1 orlop-run)
 	@[ $(STATIC) != $(MUSL) ] || [ $$(stat -c %s $(RELEASE)/orlop-run) -lt 2000000 ] || \
@@ -99,7 +99,7 @@ test-unit: ## run the unit tests, as any user and without Debian packages
 test-quarantine: deps test-build ## run the unreliable tests, which `make test` leaves out
 	@$(RUN_TESTS) --profile quarantine --no-tests pass
 
-test-tools: ## run the tests of the tools in crates/conformance
+test-tools: ## run the tests of the tools in crates/testing/conformance
 	@.ci/with-skips $(CARGO) nextest run --locked --workspace --features orlop-conformance/tools --lib --bins --profile tools
 
 test-peer: deps test-build ## run the behaviour tests on Debian's containerd, for comparison
@@ -127,7 +127,7 @@ test-gvisor: deps test-build ## run the behaviour tests on gVisor
 # What runwasi drags in is nothing that all who build should wait for: a workspace of its own.
 WASM_SHIM := $(abspath $(TARGET_DIR))/wasm-shim
 test-wasm: deps test-build ## run WebAssembly pods with a shim that is built for it (3 min)
-	$(CARGO) build --locked --manifest-path crates/testkit/wasm-shim/Cargo.toml --target-dir $(WASM_SHIM)
+	$(CARGO) build --locked --manifest-path crates/testing/testkit/wasm-shim/Cargo.toml --target-dir $(WASM_SHIM)
 	@ORLOP_TEST_WASM_SHIM=$(WASM_SHIM)/debug/containerd-shim-kitwasm-v1 $(RUN_TESTS) --profile wasm
 
 test-release: deps test-build release ## test the sizes and costs of the optimised build
@@ -165,9 +165,9 @@ chaos: deps test-build ## inject faults; KILLS=1000 FAULTS=1000 REBOOTS=200 DISK
 
 rules: # Formatting and the house rules: what needs no build.
 	$(CARGO) fmt --all --check
-	$(CARGO) fmt --manifest-path crates/testkit/wasm-shim/Cargo.toml --check
+	$(CARGO) fmt --manifest-path crates/testing/testkit/wasm-shim/Cargo.toml --check
 	$(CARGO) fmt --manifest-path fuzz/Cargo.toml --check
-	$(CARGO) nextest run --locked --package orlop-house --profile ci
+	$(CARGO) nextest run --locked --package orlop-house-rules --profile ci
 
 check: rules ## check formatting and house rules, run clippy
 	$(CARGO) clippy --locked --workspace --features orlop-conformance/tools --all-targets -- -D warnings

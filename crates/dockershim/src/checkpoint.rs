@@ -6,7 +6,7 @@
 
 use std::fmt::Write as _;
 
-use orlop_cri::v1::{NamespaceMode, PodSandboxConfig, Protocol};
+use orlop_cri_api::v1::{NamespaceMode, PodSandboxConfig, Protocol};
 use serde::{Deserialize, Serialize};
 
 /// One sandbox, as its file has it.
@@ -178,7 +178,7 @@ mod tests {
 
     #[test]
     fn a_sandbox_with_ports_gets_the_file_that_cri_dockerd_gives_it() {
-        use orlop_cri::v1::{PodSandboxMetadata, PortMapping};
+        use orlop_cri_api::v1::{PodSandboxMetadata, PortMapping};
         let port = |protocol: Protocol, container_port, host_port, host_ip: &str| PortMapping {
             protocol: protocol.into(),
             container_port,

@@ -4,7 +4,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use orlop_disk::Outlives;
+use orlop_fs::Outlives;
 
 use crate::checkpoint::{Checkpoint, is_id};
 use crate::error::{Error, Result};
@@ -98,13 +98,13 @@ impl Checkpoints {
 fn write(dir: &Path, id: &str, checkpoint: &Checkpoint) -> io::Result<()> {
     let path = path(dir, id)?;
     let bytes = serde_json::to_vec(checkpoint)?;
-    orlop_disk::write_file(&path, 0o666, Outlives::PowerCut, &bytes)
+    orlop_fs::write_file(&path, 0o666, Outlives::PowerCut, &bytes)
 }
 
 /// `None` if there is none; one that is damaged is an error.
 fn read(dir: &Path, id: &str) -> io::Result<Option<Checkpoint>> {
     let path = path(dir, id)?;
-    let text = match orlop_disk::read_file(&path, LARGEST) {
+    let text = match orlop_fs::read_file(&path, LARGEST) {
         Ok(text) => text,
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
         Err(error) => return Err(error),
@@ -163,7 +163,7 @@ mod tests {
         assert!(error.to_string().contains("checksum"), "{error}");
         assert_eq!(checkpoints.read("abc").await, None);
 
-        let good = Checkpoint::of(&orlop_cri::v1::PodSandboxConfig::default());
+        let good = Checkpoint::of(&orlop_cri_api::v1::PodSandboxConfig::default());
         checkpoints.write("abc", &good).await.unwrap();
         assert_eq!(checkpoints.read("abc").await, Some(good.clone()));
         assert_eq!(checkpoints.ids().await.unwrap(), ["abc"]);
@@ -185,7 +185,7 @@ mod tests {
         let checkpoints = Checkpoints::open(dir.path()).unwrap();
         // A directory of that name is in the way.
         std::fs::create_dir(dir.path().join("sandbox/abc")).unwrap();
-        let checkpoint = Checkpoint::of(&orlop_cri::v1::PodSandboxConfig::default());
+        let checkpoint = Checkpoint::of(&orlop_cri_api::v1::PodSandboxConfig::default());
         let error = checkpoints.write("abc", &checkpoint).await.unwrap_err();
         assert!(error.to_string().contains("checkpoint"), "{error}");
         let left = std::fs::read_dir(dir.path().join("sandbox")).unwrap();

@@ -2,7 +2,7 @@
 
 use jiff::Timestamp;
 
-pub(crate) use orlop_service::clock::now;
+pub(crate) use orlop_cri_server::clock::now;
 
 /// The engine's RFC 3339 as nanoseconds since the epoch; 0 for its "never" (the year 1).
 pub(crate) fn parse(text: &str) -> i64 {

@@ -5,9 +5,9 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 pub use orlop_cgroup::Driver as CgroupDriver;
-pub use orlop_image::{Config as Images, PolicyFiles, RegistriesFile};
+pub use orlop_cri_server::sessions::Streaming;
+pub use orlop_image_store::{Config as Images, PolicyFiles, RegistriesFile};
 pub use orlop_network::{Config as Network, DefaultNetwork, InProcess, IpPreference};
-pub use orlop_service::sessions::Streaming;
 
 /// Everything that decides how the service runs.
 #[derive(Debug, Clone)]

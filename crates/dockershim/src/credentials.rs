@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use orlop_credentials::{ConfigFile, Found, Helpers, decoded, split_name};
-use orlop_cri::v1::AuthConfig;
+use orlop_cri_api::v1::AuthConfig;
 
 use crate::docker::RegistryAuth;
 

@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use futures_util::{StreamExt as _, stream};
-use orlop_cri::v1::ContainerEventType as Type;
+use orlop_cri_api::v1::ContainerEventType as Type;
 use tokio::time::{sleep, timeout};
 
 use crate::docker::DockerError;

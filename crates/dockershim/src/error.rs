@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
-use orlop_service::fault::Fault;
-pub use orlop_service::fault::chain;
+use orlop_cri_server::fault::Fault;
+pub use orlop_cri_server::fault::chain;
 use tonic::Code;
 
 use crate::docker::DockerError;
@@ -11,7 +11,7 @@ use crate::docker::DockerError;
 /// Errors are shared, because several callers may have waited for one operation.
 pub type Result<T, E = Arc<Error>> = std::result::Result<T, E>;
 
-orlop_service::backend_error! {
+orlop_cri_server::backend_error! {
     /// The engine refused or is away.
     #[error("{doing}")]
     Engine {
@@ -36,7 +36,7 @@ orlop_service::backend_error! {
         doing: String,
         /// The library's answer.
         #[source]
-        source: orlop_image::Error,
+        source: orlop_image_store::Error,
     },
     /// Several things went wrong on the way to the end of one.
     #[error("{}", all.iter().map(|error| chain(&**error)).collect::<Vec<_>>().join("; "))]
@@ -68,7 +68,7 @@ impl Error {
     }
 
     /// The same for what is found out of images.
-    pub(crate) fn image(doing: impl Into<String>) -> impl FnOnce(orlop_image::Error) -> Self {
+    pub(crate) fn image(doing: impl Into<String>) -> impl FnOnce(orlop_image_store::Error) -> Self {
         let doing = doing.into();
         move |source| Self::Image { doing, source }
     }
@@ -154,8 +154,8 @@ fn registry_is_away(problem: &str) -> bool {
     .any(|sign| problem.contains(sign))
 }
 
-fn image_code(error: &orlop_image::Error) -> Code {
-    use orlop_image::Error as E;
+fn image_code(error: &orlop_image_store::Error) -> Code {
+    use orlop_image_store::Error as E;
     match error {
         E::Searched { last, .. } => image_code(last),
         E::InvalidReference { .. } | E::ShortName { .. } => Code::InvalidArgument,
@@ -200,7 +200,7 @@ fn pull_code(problem: &str) -> Code {
 mod tests {
     use std::io;
 
-    use orlop_service::fault::status;
+    use orlop_cri_server::fault::status;
 
     use super::*;
 

@@ -2,11 +2,11 @@
 
 use std::collections::BTreeMap;
 
-use orlop_cri::v1::{
+use orlop_cri_api::v1::{
     ContainerEventResponse, ContainerEventType, ContainerState, ContainerStatus,
     PodSandboxMetadata, PodSandboxState, PodSandboxStatus,
 };
-use orlop_service::events::Events as Subscribers;
+use orlop_cri_server::events::Events as Subscribers;
 use tokio::sync::watch;
 
 use crate::docker::types::Actor;
@@ -211,7 +211,7 @@ async fn pod(shim: &Shim, sandbox: &str, event: &mut ContainerEventResponse) -> 
 pub(crate) async fn statuses_of(
     shim: &Shim,
     sandbox: &str,
-) -> Result<Vec<orlop_cri::v1::ContainerStatus>> {
+) -> Result<Vec<orlop_cri_api::v1::ContainerStatus>> {
     let mut statuses = Vec::new();
     for listed in find::containers_of(shim, sandbox).await? {
         // One that is removed meanwhile is none of the pod's any more.

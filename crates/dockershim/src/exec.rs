@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use orlop_cgroup::Hierarchies;
-use orlop_disk::{Membership, children_of};
+use orlop_fs::{Membership, children_of};
 use parking_lot::Mutex;
 use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
 use tokio::sync::watch;
@@ -252,7 +252,7 @@ fn processes() -> Vec<i32> {
 
 /// The session that a process is in: the fourth field after its name, which may contain anything.
 fn session_of(pid: i32) -> Option<i32> {
-    let text = orlop_disk::read_kernel_text(format!("/proc/{pid}/stat")).ok()?;
+    let text = orlop_fs::read_kernel_text(format!("/proc/{pid}/stat")).ok()?;
     let (_, rest) = text.rsplit_once(')')?;
     rest.split_ascii_whitespace().nth(3)?.parse().ok()
 }

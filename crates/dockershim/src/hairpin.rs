@@ -35,10 +35,10 @@ pub(crate) async fn set(shim: &Shim, pid: i32) -> Result<()> {
 fn set_port(pid: i32, interfaces: &Path) -> io::Result<()> {
     // The pod's /sys is that of its own namespace.
     let link = PathBuf::from(format!("/proc/{pid}/root/sys/class/net/eth0/iflink"));
-    let peer = orlop_disk::read_kernel_text(link)?;
+    let peer = orlop_fs::read_kernel_text(link)?;
     for entry in std::fs::read_dir(interfaces)? {
         let interface = entry?.path();
-        let index = orlop_disk::read_kernel_text(interface.join("ifindex")).unwrap_or_default();
+        let index = orlop_fs::read_kernel_text(interface.join("ifindex")).unwrap_or_default();
         let mode = interface.join("brport/hairpin_mode");
         if index.trim() == peer.trim() && mode.exists() {
             return std::fs::write(mode, "1");

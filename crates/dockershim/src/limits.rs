@@ -6,8 +6,8 @@ use std::path::Path;
 use std::sync::Arc;
 
 use orlop_cgroup::{Cgroup, CgroupPath, Hierarchies};
-use orlop_cri::v1::LinuxContainerResources;
-use orlop_disk::Membership;
+use orlop_cri_api::v1::LinuxContainerResources;
+use orlop_fs::Membership;
 use serde::{Deserialize, Serialize};
 
 use crate::docker::types::Resources;
@@ -192,7 +192,7 @@ fn up_to<'a>(path: &'a str, id: &str) -> &'a str {
 /// asks for less would not start.
 pub(crate) fn oom_floor() -> Option<i64> {
     const CAP_SYS_RESOURCE: u32 = 24;
-    let status = orlop_disk::read_kernel_text("/proc/self/status").ok()?;
+    let status = orlop_fs::read_kernel_text("/proc/self/status").ok()?;
     let bounds = status
         .lines()
         .find_map(|line| line.strip_prefix("CapBnd:"))?;
@@ -200,7 +200,7 @@ pub(crate) fn oom_floor() -> Option<i64> {
     if bounds & 1 << CAP_SYS_RESOURCE != 0 {
         return None;
     }
-    let own = orlop_disk::read_kernel_text("/proc/self/oom_score_adj").ok()?;
+    let own = orlop_fs::read_kernel_text("/proc/self/oom_score_adj").ok()?;
     own.trim().parse().ok()
 }
 
@@ -225,7 +225,7 @@ pub(crate) fn oom_score_adj(asked: i64, floor: Option<i64>) -> Result<i64> {
 
 #[cfg(test)]
 mod tests {
-    use orlop_cri::v1::HugepageLimit;
+    use orlop_cri_api::v1::HugepageLimit;
 
     use super::*;
 
@@ -322,7 +322,7 @@ mod tests {
             tree.path().display()
         );
         let hierarchies =
-            Arc::new(Hierarchies::from_mounts(&orlop_disk::Mountinfo::from_text(mounts)).unwrap());
+            Arc::new(Hierarchies::from_mounts(&orlop_fs::Mountinfo::from_text(mounts)).unwrap());
         assert!(hierarchies.is_v2());
         let path = CgroupPath::parse("/a.slice/docker-1.scope").unwrap();
         let cgroup = Cgroup::new(hierarchies, path);

@@ -1,7 +1,7 @@
 //! The names of containers, which say whose they are:
 //! `k8s_CONTAINER_POD_NAMESPACE_UID_ATTEMPT`.
 
-use orlop_cri::v1::{ContainerMetadata, PodSandboxMetadata};
+use orlop_cri_api::v1::{ContainerMetadata, PodSandboxMetadata};
 
 const PREFIX: &str = "k8s";
 const SEPARATOR: char = '_';

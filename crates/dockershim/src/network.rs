@@ -2,9 +2,9 @@
 
 use std::net::IpAddr;
 
-use orlop_cri::v1::PodSandboxConfig;
+use orlop_cri_api::v1::PodSandboxConfig;
+use orlop_cri_server::attachment::attachment;
 use orlop_network::{Attachment, ContainerId, PortMapping, Protocol};
-use orlop_service::attachment::attachment;
 
 use crate::checkpoint::{Checkpoint, Port};
 use crate::config::NetworkPlugin;
@@ -140,7 +140,7 @@ fn of_engine(found: &Container) -> Vec<IpAddr> {
 /// The addresses in a process's network namespace, without entering it. Blocks.
 fn of_namespace(pid: i32) -> Vec<IpAddr> {
     let read = |name: &str| {
-        orlop_disk::read_kernel_text(format!("/proc/{pid}/net/{name}")).unwrap_or_default()
+        orlop_fs::read_kernel_text(format!("/proc/{pid}/net/{name}")).unwrap_or_default()
     };
     let mut addresses = local_v4(&read("fib_trie"));
     addresses.extend(global_v6(&read("if_inet6")));

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use aws_lc_rs::digest::{SHA256, digest};
 use bytes::Bytes;
-use orlop_image::ForeignImage;
+use orlop_image_store::ForeignImage;
 use orlop_text::hex::encode as hex;
 use serde_json::json;
 
@@ -178,7 +178,7 @@ fn is_refusal(error: &Error) -> bool {
     let Error::Image { source, .. } = error else {
         return false;
     };
-    matches!(source, orlop_image::Error::NotAllowed { .. })
+    matches!(source, orlop_image_store::Error::NotAllowed { .. })
 }
 
 /// What has been found out about the pause image.

@@ -12,7 +12,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use futures_util::{StreamExt as _, stream};
-use orlop_cri::v1::ContainerEventType as Type;
+use orlop_cri_api::v1::ContainerEventType as Type;
 use tokio::sync::{Notify, mpsc};
 use tokio::time::{Instant, sleep, sleep_until};
 

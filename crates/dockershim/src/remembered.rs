@@ -6,7 +6,7 @@
 
 use std::collections::HashMap;
 
-use orlop_cri::v1::PodSandboxMetadata;
+use orlop_cri_api::v1::PodSandboxMetadata;
 use parking_lot::Mutex;
 
 use crate::docker::types::Container;

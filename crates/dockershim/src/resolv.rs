@@ -4,7 +4,7 @@
 use std::io::Write as _;
 use std::path::Path;
 
-use orlop_cri::v1::DnsConfig;
+use orlop_cri_api::v1::DnsConfig;
 
 use crate::error::{Error, Result};
 

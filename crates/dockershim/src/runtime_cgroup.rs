@@ -44,6 +44,6 @@ fn put(wanted: &str, hierarchies: &Arc<Hierarchies>, endpoint: &Path) -> Result<
 fn engine_pid(endpoint: &Path) -> Option<i32> {
     let stream = UnixStream::connect(endpoint).ok()?;
     let pid = socket_peercred(&stream).ok()?.pid.as_raw_nonzero().get();
-    let name = orlop_disk::read_kernel_text(format!("/proc/{pid}/comm")).ok()?;
+    let name = orlop_fs::read_kernel_text(format!("/proc/{pid}/comm")).ok()?;
     (name.trim() == "dockerd").then_some(pid)
 }

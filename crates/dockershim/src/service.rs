@@ -1,15 +1,15 @@
 //! The services, each call handed to the file of its name in `rpc/` or `rpc_inspection/`.
 
-use orlop_service::frame::Backend;
-pub(crate) use orlop_service::frame::{Answers, in_batches};
+use orlop_cri_server::frame::Backend;
+pub(crate) use orlop_cri_server::frame::{Answers, in_batches};
 
 use crate::error::{Error, Result};
 use crate::shim::Shim;
 use crate::{rpc, rpc_images, rpc_inspection};
 
-orlop_service::serve_cri!(Shim);
-orlop_service::serve_images!(Shim);
-orlop_service::serve_inspection!(Shim);
+orlop_cri_server::serve_cri!(Shim);
+orlop_cri_server::serve_images!(Shim);
+orlop_cri_server::serve_inspection!(Shim);
 
 impl Backend for Shim {
     type Failure = Error;

@@ -4,11 +4,11 @@ use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr, TcpStream};
 use std::os::fd::{AsFd as _, OwnedFd};
 use std::time::Duration;
 
+use orlop_cri_server::sessions::Host;
+use orlop_cri_server::until_end::{UntilEnd, end_of};
 use orlop_network::netns;
 use orlop_pool::{Place, Refused};
-use orlop_service::sessions::Host;
-use orlop_service::until_end::{UntilEnd, end_of};
-use orlop_stream::{
+use orlop_streaming::{
     AttachRequest, Duplex, ExecRequest, ExitOutcome, Input, Output, Resizes, Server, Session,
 };
 use rustix::process::{Pid, PidfdFlags, pidfd_open};

@@ -109,6 +109,6 @@ struct Directory(PathBuf);
 
 impl Drop for Directory {
     fn drop(&mut self) {
-        let _ = orlop_disk::remove_tree(&self.0);
+        let _ = orlop_fs::remove_tree(&self.0);
     }
 }

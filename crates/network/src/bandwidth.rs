@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use orlop_quantity::Quantity;
+use orlop_text::quantity::Quantity;
 use serde::{Deserialize, Serialize};
 
 /// The burst used where an annotation names only a rate: as large as the

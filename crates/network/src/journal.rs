@@ -4,7 +4,7 @@ use std::io;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 
-use orlop_disk::Outlives;
+use orlop_fs::Outlives;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
@@ -57,7 +57,7 @@ impl Journal {
     pub(crate) fn open(state_dir: &Path) -> Result<Self, Error> {
         let dir = state_dir.join("attachments");
         std::fs::create_dir_all(&dir).map_err(|source| failed("create", &dir, source))?;
-        orlop_disk::remove_drafts(&dir)
+        orlop_fs::remove_drafts(&dir)
             .map_err(|source| failed("remove temporary files from", &dir, source))?;
         Ok(Self { dir })
     }
@@ -70,7 +70,7 @@ impl Journal {
     pub(crate) fn known(&self, id: &ContainerId) -> Result<Option<JournalEntry>, Error> {
         let intent = self.intent(id);
         let read_entry = || -> io::Result<JournalEntry> {
-            let bytes = orlop_disk::read_file(&intent, orlop_disk::SMALL_FILE)?;
+            let bytes = orlop_fs::read_file(&intent, orlop_fs::SMALL_FILE)?;
             Ok(serde_json::from_slice(&bytes)?)
         };
         let mut entry = match read_entry() {
@@ -166,12 +166,12 @@ impl Journal {
 fn write<T: Serialize>(path: &Path, value: &T) -> Result<(), Error> {
     serde_json::to_vec(value)
         .map_err(io::Error::other)
-        .and_then(|bytes| orlop_disk::write_file(path, 0o644, Outlives::Kill, &bytes))
+        .and_then(|bytes| orlop_fs::write_file(path, 0o644, Outlives::Kill, &bytes))
         .map_err(|source| failed("write", path, source))
 }
 
 fn read<T: serde::de::DeserializeOwned>(path: &Path) -> Option<T> {
-    serde_json::from_slice(&orlop_disk::read_file(path, orlop_disk::SMALL_FILE).ok()?).ok()
+    serde_json::from_slice(&orlop_fs::read_file(path, orlop_fs::SMALL_FILE).ok()?).ok()
 }
 
 fn identity(netns: &Path) -> Option<(u64, u64)> {

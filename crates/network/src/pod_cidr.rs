@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use orlop_disk::Outlives;
+use orlop_fs::Outlives;
 use orlop_template::Template;
 
 use crate::cni::NetworkConf;
@@ -90,16 +90,16 @@ pub(crate) fn write(template: &Path, conf_dir: &Path, cidrs: &[Cidr]) -> Result<
             source,
         }
     };
-    let text = orlop_disk::read_text(template, orlop_disk::SMALL_FILE)
-        .map_err(failed("read", template))?;
+    let text =
+        orlop_fs::read_text(template, orlop_fs::SMALL_FILE).map_err(failed("read", template))?;
     let rendered = render(&text, cidrs)?;
     let target = conf_dir.join(RENDERED);
-    if orlop_disk::read_text(&target, orlop_disk::SMALL_FILE).is_ok_and(|now| now == rendered) {
+    if orlop_fs::read_text(&target, orlop_fs::SMALL_FILE).is_ok_and(|now| now == rendered) {
         return Ok(());
     }
     std::fs::create_dir_all(conf_dir).map_err(failed("create", conf_dir))?;
     // The ending of its draft keeps that from being read as a configuration.
-    orlop_disk::write_file(&target, 0o644, Outlives::PowerCut, rendered.as_bytes())
+    orlop_fs::write_file(&target, 0o644, Outlives::PowerCut, rendered.as_bytes())
         .map_err(failed("write", &target))
 }
 

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use orlop_cli::{Examined, Host};
-use orlop_cri::inspection::Finding;
+use orlop_cri_api::inspection::Finding;
 use orlop_engine::doctor::{examine_host, examine_host_below_docker};
 
 use crate::backend::{engine_config, policies};

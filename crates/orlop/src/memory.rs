@@ -44,7 +44,7 @@ pub(crate) fn disable_core_dumps() {
 /// are needed again come from the page cache.
 pub(crate) fn forget_the_start() {
     for (start, length) in
-        untouchable(&orlop_disk::read_kernel_text("/proc/self/maps").unwrap_or_default())
+        untouchable(&orlop_fs::read_kernel_text("/proc/self/maps").unwrap_or_default())
     {
         // SAFETY: the range is a mapping of a file that nobody in this process can have
         // written to, so what is dropped here is read again as it was.

@@ -11,6 +11,6 @@ static SCRATCH: LazyLock<TempDir> = LazyLock::new(|| TempDir::new().unwrap());
 fuzz_target!(|data: &[u8]| {
     let dir = SCRATCH.path().join("one");
     std::fs::create_dir(&dir).unwrap();
-    orlop_image::fuzzing::layer(data, &dir).unwrap();
-    orlop_disk::remove_tree(&dir).unwrap();
+    orlop_image_store::fuzzing::layer(data, &dir).unwrap();
+    orlop_fs::remove_tree(&dir).unwrap();
 });

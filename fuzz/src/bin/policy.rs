@@ -1,4 +1,4 @@
 //! Signature policies, and what registries answer of signatures.
 #![no_main]
 
-libfuzzer_sys::fuzz_target!(|data: &[u8]| orlop_image::fuzzing::policy(data));
+libfuzzer_sys::fuzz_target!(|data: &[u8]| orlop_image_store::fuzzing::policy(data));

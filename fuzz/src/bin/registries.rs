@@ -2,7 +2,7 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use orlop_image::fuzzing;
+use orlop_image_store::fuzzing;
 
 fuzz_target!(|data: &[u8]| {
     fuzzing::registries(data);

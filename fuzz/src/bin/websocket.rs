@@ -8,5 +8,5 @@ fuzz_target!(|data: &[u8]| {
         .enable_time()
         .build()
         .unwrap();
-    runtime.block_on(orlop_stream::fuzzing::websocket(data));
+    runtime.block_on(orlop_streaming::fuzzing::websocket(data));
 });

@@ -4,7 +4,7 @@
 use std::fmt::Debug;
 
 use libfuzzer_sys::fuzz_target;
-use orlop_wire::{
+use orlop_keeper_protocol::{
     AddLayer, Body, Create, Created, Event, Exec, ExitStatus, Exited, Failure, FetchAnswer, Frame,
     FrameBuffer, LayerListing, Listing, MAX_PAYLOAD, Setup, Welcome,
 };

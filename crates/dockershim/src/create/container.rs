@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use orlop_cgroup::Driver;
-use orlop_cri::v1::{
+use orlop_cri_api::v1::{
     ContainerConfig as CriConfig, KeyValue, LinuxContainerConfig, LinuxContainerResources,
     LinuxContainerSecurityContext, PodSandboxConfig,
 };

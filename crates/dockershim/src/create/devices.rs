@@ -1,6 +1,6 @@
 //! Devices of the host, by path or by the names of their vendor.
 
-use orlop_cri::v1::ContainerConfig;
+use orlop_cri_api::v1::ContainerConfig;
 
 use crate::docker::types::{DeviceMapping, DeviceRequest};
 use crate::error::{Error, Result};

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use orlop_cri::v1::{ContainerConfig, MountPropagation};
+use orlop_cri_api::v1::{ContainerConfig, MountPropagation};
 
 use crate::docker::ApiVersion;
 use crate::docker::types::{BindOptions, ImageOptions, Mount};
@@ -86,7 +86,7 @@ fn unable(what: &str, why: &str) -> std::sync::Arc<Error> {
     Error::Unimplemented(format!("{what}: the Docker Engine's API {why}")).into()
 }
 
-fn bind(mount: &orlop_cri::v1::Mount, abilities: Abilities) -> Mount {
+fn bind(mount: &orlop_cri_api::v1::Mount, abilities: Abilities) -> Mount {
     let knows = abilities.api >= ApiVersion::RECURSIVE_READ_ONLY && mount.readonly;
     Mount {
         r#type: "bind".into(),
@@ -103,7 +103,7 @@ fn bind(mount: &orlop_cri::v1::Mount, abilities: Abilities) -> Mount {
     }
 }
 
-fn labelled(mount: &orlop_cri::v1::Mount, field: &str) -> Result<String> {
+fn labelled(mount: &orlop_cri_api::v1::Mount, field: &str) -> Result<String> {
     if mount.host_path.contains(':') || mount.container_path.contains(':') {
         let problem = "contains a colon, which the Docker Engine does not support in a mount with an SELinux \
             label";
@@ -126,7 +126,11 @@ fn propagation(propagation: MountPropagation) -> &'static str {
     }
 }
 
-fn image_mount(image: &str, mount: &orlop_cri::v1::Mount, abilities: Abilities) -> Result<Mount> {
+fn image_mount(
+    image: &str,
+    mount: &orlop_cri_api::v1::Mount,
+    abilities: Abilities,
+) -> Result<Mount> {
     if abilities.api < ApiVersion::IMAGE_MOUNTS {
         return Err(Error::Unimplemented(format!(
             "image volumes: the Docker Engine mounts images since API version {} (Docker 28), but \
@@ -162,7 +166,7 @@ fn make_missing(host_path: &str) -> Result<()> {
 
 #[cfg(test)]
 mod tests {
-    use orlop_cri::v1::{
+    use orlop_cri_api::v1::{
         ImageSpec, LinuxContainerConfig, LinuxContainerSecurityContext, Mount as CriMount,
         SeLinuxOption,
     };

@@ -1,6 +1,6 @@
 //! Which namespaces are shared with whom.
 
-use orlop_cri::v1::{NamespaceMode, NamespaceOption};
+use orlop_cri_api::v1::{NamespaceMode, NamespaceOption};
 
 use crate::checkpoint::is_id;
 use crate::config::NetworkPlugin;
@@ -96,7 +96,7 @@ fn no_user_namespace(options: &NamespaceOption) -> Result<()> {
 
 #[cfg(test)]
 mod tests {
-    use orlop_cri::v1::UserNamespace;
+    use orlop_cri_api::v1::UserNamespace;
 
     use super::*;
 

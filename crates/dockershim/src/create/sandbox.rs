@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use orlop_cgroup::Driver;
-use orlop_cri::v1::{
+use orlop_cri_api::v1::{
     LinuxContainerSecurityContext, LinuxPodSandboxConfig, LinuxSandboxSecurityContext,
     PodSandboxConfig, PortMapping, Protocol,
 };

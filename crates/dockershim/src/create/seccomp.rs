@@ -3,7 +3,7 @@
 use std::io;
 use std::path::Path;
 
-use orlop_cri::v1::LinuxContainerSecurityContext;
+use orlop_cri_api::v1::LinuxContainerSecurityContext;
 
 use super::security::Profile;
 use crate::error::{Error, Result};
@@ -43,7 +43,7 @@ fn read(path: &str) -> Result<String> {
     if !Path::new(path).is_absolute() {
         return Err(Error::invalid(FIELD, format!("{path:?} is not an absolute path")).into());
     }
-    let text = match orlop_disk::read_file(path, LARGEST) {
+    let text = match orlop_fs::read_file(path, LARGEST) {
         Err(error) if error.kind() == io::ErrorKind::FileTooLarge => {
             return Err(Error::invalid(FIELD, format!("{path} is {error}")).into());
         }
@@ -57,8 +57,8 @@ fn read(path: &str) -> Result<String> {
 
 #[cfg(test)]
 mod tests {
-    use orlop_cri::v1::SecurityProfile;
-    use orlop_cri::v1::security_profile::ProfileType;
+    use orlop_cri_api::v1::SecurityProfile;
+    use orlop_cri_api::v1::security_profile::ProfileType;
 
     use super::*;
 

@@ -1,7 +1,7 @@
 //! What a container's process may do.
 
-use orlop_cri::v1::security_profile::ProfileType;
-use orlop_cri::v1::{
+use orlop_cri_api::v1::security_profile::ProfileType;
+use orlop_cri_api::v1::{
     LinuxContainerSecurityContext, SeLinuxOption, SecurityProfile, SupplementalGroupsPolicy,
 };
 
@@ -164,7 +164,7 @@ impl<'a> Profile<'a> {
 
 #[cfg(test)]
 mod tests {
-    use orlop_cri::v1::{Capability, Int64Value};
+    use orlop_cri_api::v1::{Capability, Int64Value};
 
     use super::*;
 

@@ -1,6 +1,6 @@
 //! Signals: the CRI's numbers, the engine's names.
 
-use orlop_cri::v1::Signal;
+use orlop_cri_api::v1::Signal;
 
 /// The engine's name of a signal; `None` for the runtime's default.
 pub(crate) fn named(signal: Signal) -> Option<String> {

@@ -6,8 +6,8 @@ use std::fs::File;
 use std::io;
 use std::path::Path;
 
-use orlop_cri::log::Entry;
-use orlop_disk::LogPlace;
+use orlop_cri_api::log::Entry;
+use orlop_fs::LogPlace;
 
 use super::lines::Piece;
 use crate::clock;
@@ -76,7 +76,7 @@ impl Cursor {
     }
 
     fn of_file(file: File) -> io::Result<Self> {
-        Ok(Self::of_text(&orlop_disk::read_end(file, TAIL)?))
+        Ok(Self::of_text(&orlop_fs::read_end(file, TAIL)?))
     }
 
     fn of_text(text: &[u8]) -> Self {
@@ -173,7 +173,7 @@ fn newest_rotated(place: &LogPlace) -> io::Result<Option<OsString>> {
 #[cfg(test)]
 mod tests {
     use bytes::Bytes;
-    use orlop_cri::log::Stream;
+    use orlop_cri_api::log::Stream;
 
     use super::*;
 

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use jiff::Timestamp;
-use orlop_disk::LogPlace;
+use orlop_fs::LogPlace;
 use tokio::time::sleep;
 
 use super::lines::Piece;
@@ -132,7 +132,7 @@ pub(super) fn format(piece: &Piece, longest: usize, into: &mut Vec<u8>) {
 #[cfg(test)]
 mod tests {
     use bytes::Bytes;
-    use orlop_cri::log::Stream;
+    use orlop_cri_api::log::Stream;
 
     use super::*;
 

@@ -6,7 +6,7 @@
 //! the length at which the engine cuts lines.
 
 use bytes::{Buf as _, Bytes, BytesMut};
-use orlop_cri::log::Stream;
+use orlop_cri_api::log::Stream;
 
 use crate::clock;
 use crate::docker::{Frames, Source};

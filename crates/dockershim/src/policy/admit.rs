@@ -1,7 +1,7 @@
 //! Images that containers want to use: whether they may, by the policy as it is now. No registry is asked.
 
-use orlop_cri::v1::{ContainerConfig, ImageSpec};
-use orlop_image::{Digest, ForeignImage, ForeignImages};
+use orlop_cri_api::v1::{ContainerConfig, ImageSpec};
+use orlop_image_store::{Digest, ForeignImage, ForeignImages};
 
 use super::find::{find, is_id, of_engine};
 use crate::error::{Error, Result};

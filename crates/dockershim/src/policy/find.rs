@@ -1,6 +1,6 @@
 //! The engine's images, by the names that requests mean.
 
-use orlop_image::{Digest, ForeignImage};
+use orlop_image_store::{Digest, ForeignImage};
 
 use crate::docker::DockerError;
 use crate::docker::types::Image;

@@ -3,8 +3,8 @@
 use std::collections::HashSet;
 
 use orlop_credentials::{host_of, same_registry};
-use orlop_cri::v1::AuthConfig;
-use orlop_image::{
+use orlop_cri_api::v1::AuthConfig;
+use orlop_image_store::{
     Credentials, Digest, Examined, ForeignIds, ForeignImages, Leave, OnItsWay, Platform, PolicyFor,
     PullRequest, Reference, Target,
 };

@@ -1,7 +1,7 @@
 //! `Attach`: a URL under which a container's own streams can be joined, once and soon.
 
-use orlop_cri::v1::{AttachRequest, AttachResponse};
-use orlop_service::sessions;
+use orlop_cri_api::v1::{AttachRequest, AttachResponse};
+use orlop_cri_server::sessions;
 
 use crate::error::{Error, Result};
 use crate::find;

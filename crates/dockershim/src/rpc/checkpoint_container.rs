@@ -1,6 +1,6 @@
 //! `CheckpointContainer`: nothing that an engine can do.
 
-use orlop_cri::v1::{CheckpointContainerRequest, CheckpointContainerResponse};
+use orlop_cri_api::v1::{CheckpointContainerRequest, CheckpointContainerResponse};
 
 use crate::error::{Error, Result};
 use crate::shim::Shim;

@@ -1,6 +1,6 @@
 //! `CheckpointPod`: nothing that an engine can do.
 
-use orlop_cri::v1::{CheckpointPodRequest, CheckpointPodResponse};
+use orlop_cri_api::v1::{CheckpointPodRequest, CheckpointPodResponse};
 
 use crate::error::{Error, Result};
 use crate::shim::Shim;

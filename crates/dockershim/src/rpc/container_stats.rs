@@ -1,6 +1,6 @@
 //! `ContainerStats`: what a container uses.
 
-use orlop_cri::v1::{ContainerStatsRequest, ContainerStatsResponse};
+use orlop_cri_api::v1::{ContainerStatsRequest, ContainerStatsResponse};
 
 use crate::error::Result;
 use crate::shim::Shim;

@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use orlop_cri::v1::{ContainerStatusRequest, ContainerStatusResponse};
+use orlop_cri_api::v1::{ContainerStatusRequest, ContainerStatusResponse};
 use serde_json::json;
 
 use crate::docker::types::Container;

@@ -3,11 +3,11 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use orlop_cri::v1::{
+use orlop_cri_api::v1::{
     ContainerConfig, CreateContainerRequest, CreateContainerResponse, PodSandboxConfig,
 };
-use orlop_image::ForeignImages;
-use orlop_service::timeline::{Early, Origin, Trace};
+use orlop_cri_server::timeline::{Early, Origin, Trace};
+use orlop_image_store::ForeignImages;
 
 use crate::create::{self, AroundContainer};
 use crate::error::{Error, Result};

@@ -1,7 +1,7 @@
 //! `Exec`: a URL under which a command can be run interactively, once and soon.
 
-use orlop_cri::v1::{ExecRequest, ExecResponse};
-use orlop_service::sessions;
+use orlop_cri_api::v1::{ExecRequest, ExecResponse};
+use orlop_cri_server::sessions;
 
 use crate::error::{Error, Result};
 use crate::find;

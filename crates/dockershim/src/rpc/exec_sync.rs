@@ -3,8 +3,8 @@
 
 use std::time::Duration;
 
-use orlop_cri::v1::{ExecSyncRequest, ExecSyncResponse};
-use orlop_service::exec_output::{ExecOutput, OutputStream};
+use orlop_cri_api::v1::{ExecSyncRequest, ExecSyncResponse};
+use orlop_cri_server::exec_output::{ExecOutput, OutputStream};
 use tokio::io::AsyncReadExt as _;
 use tokio::time::timeout;
 

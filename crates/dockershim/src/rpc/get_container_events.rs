@@ -1,9 +1,9 @@
 //! `GetContainerEvents`: what happens to pods and containers from now on, and what the client has missed.
 
 use futures_util::StreamExt as _;
-use orlop_cri::v1::{ContainerEventResponse, GetEventsRequest};
-use orlop_service::events::Listener;
-use orlop_service::timeline::Origin;
+use orlop_cri_api::v1::{ContainerEventResponse, GetEventsRequest};
+use orlop_cri_server::events::Listener;
+use orlop_cri_server::timeline::Origin;
 
 use crate::error::{Error, Result};
 use crate::service::Answers;

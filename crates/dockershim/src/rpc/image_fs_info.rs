@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use orlop_cri::v1::{
+use orlop_cri_api::v1::{
     FilesystemIdentifier, FilesystemUsage, ImageFsInfoRequest, ImageFsInfoResponse, UInt64Value,
 };
 use parking_lot::Mutex;

@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use orlop_cri::v1::{ImageStatusRequest, ImageStatusResponse};
+use orlop_cri_api::v1::{ImageStatusRequest, ImageStatusResponse};
 use serde_json::json;
 
 use crate::docker::types::Image;

@@ -1,6 +1,6 @@
 //! `ListContainerStats`: what the running containers use.
 
-use orlop_cri::v1::{ListContainerStatsRequest, ListContainerStatsResponse};
+use orlop_cri_api::v1::{ListContainerStatsRequest, ListContainerStatsResponse};
 
 use crate::error::Result;
 use crate::shim::Shim;

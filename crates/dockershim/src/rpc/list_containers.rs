@@ -1,6 +1,6 @@
 //! `ListContainers`: the containers that a filter lets through, with one call of the engine.
 
-use orlop_cri::v1::{
+use orlop_cri_api::v1::{
     Container, ContainerFilter, ContainerState, ListContainersRequest, ListContainersResponse,
 };
 

@@ -1,6 +1,6 @@
 //! `ListImages`: the images that a filter lets through.
 
-use orlop_cri::v1::{ListImagesRequest, ListImagesResponse};
+use orlop_cri_api::v1::{ListImagesRequest, ListImagesResponse};
 
 use crate::error::{Error, Result};
 use crate::shim::Shim;

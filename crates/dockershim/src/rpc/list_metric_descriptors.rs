@@ -1,7 +1,7 @@
 //! `ListMetricDescriptors`: the metrics there are.
 
-use orlop_cri::v1::{ListMetricDescriptorsRequest, ListMetricDescriptorsResponse};
-use orlop_service::usage;
+use orlop_cri_api::v1::{ListMetricDescriptorsRequest, ListMetricDescriptorsResponse};
+use orlop_cri_server::usage;
 
 use crate::error::Result;
 use crate::shim::Shim;

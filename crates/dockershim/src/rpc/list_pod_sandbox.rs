@@ -3,7 +3,7 @@
 
 use std::collections::HashSet;
 
-use orlop_cri::v1::{
+use orlop_cri_api::v1::{
     ListPodSandboxRequest, ListPodSandboxResponse, PodSandboxFilter, PodSandboxState,
 };
 

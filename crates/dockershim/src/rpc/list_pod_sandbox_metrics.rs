@@ -1,6 +1,6 @@
 //! `ListPodSandboxMetrics`: the metrics of all pods that run.
 
-use orlop_cri::v1::{ListPodSandboxMetricsRequest, ListPodSandboxMetricsResponse};
+use orlop_cri_api::v1::{ListPodSandboxMetricsRequest, ListPodSandboxMetricsResponse};
 
 use crate::error::Result;
 use crate::shim::Shim;

@@ -1,6 +1,6 @@
 //! `ListPodSandboxStats`: what the pods use.
 
-use orlop_cri::v1::{ListPodSandboxStatsRequest, ListPodSandboxStatsResponse};
+use orlop_cri_api::v1::{ListPodSandboxStatsRequest, ListPodSandboxStatsResponse};
 
 use crate::error::Result;
 use crate::shim::Shim;

@@ -1,6 +1,6 @@
 //! `PodSandboxStats`: what a pod uses.
 
-use orlop_cri::v1::{PodSandboxStatsRequest, PodSandboxStatsResponse};
+use orlop_cri_api::v1::{PodSandboxStatsRequest, PodSandboxStatsResponse};
 
 use crate::error::Result;
 use crate::shim::Shim;

@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use orlop_cri::v1::{PodSandboxStatusRequest, PodSandboxStatusResponse};
+use orlop_cri_api::v1::{PodSandboxStatusRequest, PodSandboxStatusResponse};
 use serde_json::json;
 
 use crate::error::Result;

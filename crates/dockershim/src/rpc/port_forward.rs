@@ -1,7 +1,7 @@
 //! `PortForward`: a URL under which ports of a pod can be reached, once and soon.
 
-use orlop_cri::v1::{PortForwardRequest, PortForwardResponse};
-use orlop_service::sessions;
+use orlop_cri_api::v1::{PortForwardRequest, PortForwardResponse};
+use orlop_cri_server::sessions;
 
 use crate::error::{Error, Result};
 use crate::find;

@@ -2,8 +2,8 @@
 
 use std::time::Instant;
 
-use orlop_cri::v1::{PullImageRequest, PullImageResponse};
-use orlop_service::timeline::{Origin, Outcome};
+use orlop_cri_api::v1::{PullImageRequest, PullImageResponse};
+use orlop_cri_server::timeline::{Origin, Outcome};
 
 use crate::credentials;
 use crate::error::{Error, Result};

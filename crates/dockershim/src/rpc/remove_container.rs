@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use orlop_cri::v1::{RemoveContainerRequest, RemoveContainerResponse};
+use orlop_cri_api::v1::{RemoveContainerRequest, RemoveContainerResponse};
 
 use crate::docker::Force;
 use crate::error::{Error, Result};

@@ -1,7 +1,7 @@
 //! `RemoveImage`: removes an image with all its names. One that is not there is a success.
 
-use orlop_cri::v1::{RemoveImageRequest, RemoveImageResponse};
-use orlop_image::ForeignImages;
+use orlop_cri_api::v1::{RemoveImageRequest, RemoveImageResponse};
+use orlop_image_store::ForeignImages;
 
 use crate::docker::DockerError;
 use crate::error::{Error, Result, chain};

@@ -1,6 +1,8 @@
 //! `RemovePodSandbox`: removes a pod with all its containers. May be repeated.
 
-use orlop_cri::v1::{RemoveContainerRequest, RemovePodSandboxRequest, RemovePodSandboxResponse};
+use orlop_cri_api::v1::{
+    RemoveContainerRequest, RemovePodSandboxRequest, RemovePodSandboxResponse,
+};
 
 use crate::checkpoint::is_id;
 use crate::docker::Force;

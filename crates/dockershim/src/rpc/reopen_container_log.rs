@@ -1,6 +1,6 @@
 //! `ReopenContainerLog`: goes on in a new file of the same name, the old one having been renamed.
 
-use orlop_cri::v1::{ReopenContainerLogRequest, ReopenContainerLogResponse};
+use orlop_cri_api::v1::{ReopenContainerLogRequest, ReopenContainerLogResponse};
 
 use crate::error::{Error, Result};
 use crate::log::{From, Source};

@@ -1,6 +1,6 @@
 //! `RestorePod`: nothing that an engine can do.
 
-use orlop_cri::v1::{RestorePodRequest, RestorePodResponse};
+use orlop_cri_api::v1::{RestorePodRequest, RestorePodResponse};
 
 use crate::error::{Error, Result};
 use crate::shim::Shim;

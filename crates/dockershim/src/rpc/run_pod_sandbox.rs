@@ -6,8 +6,8 @@
 
 use std::time::Duration;
 
-use orlop_cri::v1::{PodSandboxConfig, RunPodSandboxRequest, RunPodSandboxResponse};
-use orlop_service::timeline::{Early, Origin, Trace};
+use orlop_cri_api::v1::{PodSandboxConfig, RunPodSandboxRequest, RunPodSandboxResponse};
+use orlop_cri_server::timeline::{Early, Origin, Trace};
 
 use crate::checkpoint::Checkpoint;
 use crate::create::{self, AroundSandbox};

@@ -1,7 +1,7 @@
 //! `RuntimeConfig`: the engine's cgroup driver, which the kubelet takes over.
 
 use orlop_cgroup::Driver;
-use orlop_cri::v1::{
+use orlop_cri_api::v1::{
     CgroupDriver, LinuxRuntimeConfiguration, RuntimeConfigRequest, RuntimeConfigResponse,
 };
 

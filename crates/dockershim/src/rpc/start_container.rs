@@ -1,7 +1,7 @@
 //! `StartContainer`: runs a container that was created, and begins to read its log.
 
-use orlop_cri::v1::{StartContainerRequest, StartContainerResponse};
-use orlop_service::timeline::{Early, Origin, Trace};
+use orlop_cri_api::v1::{StartContainerRequest, StartContainerResponse};
+use orlop_cri_server::timeline::{Early, Origin, Trace};
 
 use crate::docker::DockerError;
 use crate::docker::types::ContainerConfig;
@@ -152,7 +152,7 @@ mod tests {
                 status: 500,
                 message: message.into(),
             };
-            orlop_service::fault::status(&start_failed("a", error)).code()
+            orlop_cri_server::fault::status(&start_failed("a", error)).code()
         };
         let missing = r#"exec: "nope": executable file not found in $PATH: unknown"#;
         assert_eq!(refused(missing), tonic::Code::InvalidArgument);

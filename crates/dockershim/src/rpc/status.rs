@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::time::Duration;
 
-use orlop_cri::v1::{
+use orlop_cri_api::v1::{
     RuntimeCondition, RuntimeFeatures, RuntimeStatus, StatusRequest, StatusResponse,
 };
 use serde_json::json;

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use orlop_cri::v1::{StopContainerRequest, StopContainerResponse};
+use orlop_cri_api::v1::{StopContainerRequest, StopContainerResponse};
 
 use crate::error::{Error, Result};
 use crate::find;

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::future::join_all;
-use orlop_cri::v1::{StopPodSandboxRequest, StopPodSandboxResponse};
+use orlop_cri_api::v1::{StopPodSandboxRequest, StopPodSandboxResponse};
 
 use crate::checkpoint::{Checkpoint, is_id};
 use crate::docker::types::Container;

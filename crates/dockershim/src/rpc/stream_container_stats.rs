@@ -1,6 +1,6 @@
 //! `StreamContainerStats`: what the running containers use, in parts.
 
-use orlop_cri::v1::{
+use orlop_cri_api::v1::{
     ListContainerStatsRequest, StreamContainerStatsRequest, StreamContainerStatsResponse,
 };
 

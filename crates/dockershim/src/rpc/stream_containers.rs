@@ -1,6 +1,6 @@
 //! `StreamContainers`: the containers, in parts.
 
-use orlop_cri::v1::{ListContainersRequest, StreamContainersRequest, StreamContainersResponse};
+use orlop_cri_api::v1::{ListContainersRequest, StreamContainersRequest, StreamContainersResponse};
 
 use crate::error::Result;
 use crate::rpc::list_containers;

@@ -1,6 +1,6 @@
 //! `StreamImages`: the images, in parts.
 
-use orlop_cri::v1::{ListImagesRequest, StreamImagesRequest, StreamImagesResponse};
+use orlop_cri_api::v1::{ListImagesRequest, StreamImagesRequest, StreamImagesResponse};
 
 use crate::error::Result;
 use crate::rpc::list_images;

@@ -1,6 +1,6 @@
 //! `StreamPodSandboxMetrics`: the metrics of all pods, in parts.
 
-use orlop_cri::v1::{
+use orlop_cri_api::v1::{
     ListPodSandboxMetricsRequest, StreamPodSandboxMetricsRequest, StreamPodSandboxMetricsResponse,
 };
 

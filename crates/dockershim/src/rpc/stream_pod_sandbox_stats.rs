@@ -1,6 +1,6 @@
 //! `StreamPodSandboxStats`: what the pods use, in parts.
 
-use orlop_cri::v1::{
+use orlop_cri_api::v1::{
     ListPodSandboxStatsRequest, StreamPodSandboxStatsRequest, StreamPodSandboxStatsResponse,
 };
 

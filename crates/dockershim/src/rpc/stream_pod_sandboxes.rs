@@ -1,6 +1,8 @@
 //! `StreamPodSandboxes`: the pod sandboxes, in parts.
 
-use orlop_cri::v1::{ListPodSandboxRequest, StreamPodSandboxesRequest, StreamPodSandboxesResponse};
+use orlop_cri_api::v1::{
+    ListPodSandboxRequest, StreamPodSandboxesRequest, StreamPodSandboxesResponse,
+};
 
 use crate::error::Result;
 use crate::rpc::list_pod_sandbox;

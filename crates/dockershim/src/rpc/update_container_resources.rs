@@ -1,6 +1,6 @@
 //! `UpdateContainerResources`: new limits for a container.
 
-use orlop_cri::v1::{UpdateContainerResourcesRequest, UpdateContainerResourcesResponse};
+use orlop_cri_api::v1::{UpdateContainerResourcesRequest, UpdateContainerResourcesResponse};
 
 use crate::docker::types::Resources;
 use crate::error::{Error, Result};

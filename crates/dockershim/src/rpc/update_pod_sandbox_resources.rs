@@ -1,7 +1,7 @@
 //! `UpdatePodSandboxResources`: tells that a pod's limits have changed. The pod's cgroup is the
 //! kubelet's own, and nothing of the sandbox depends on it.
 
-use orlop_cri::v1::{UpdatePodSandboxResourcesRequest, UpdatePodSandboxResourcesResponse};
+use orlop_cri_api::v1::{UpdatePodSandboxResourcesRequest, UpdatePodSandboxResourcesResponse};
 
 use crate::error::Result;
 use crate::find;

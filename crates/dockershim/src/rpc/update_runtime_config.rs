@@ -1,6 +1,6 @@
 //! `UpdateRuntimeConfig`: the node's pod CIDR, for the network.
 
-use orlop_cri::v1::{UpdateRuntimeConfigRequest, UpdateRuntimeConfigResponse};
+use orlop_cri_api::v1::{UpdateRuntimeConfigRequest, UpdateRuntimeConfigResponse};
 
 use crate::error::{Error, Result};
 use crate::shim::Shim;

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use orlop_cri::v1::{VersionRequest, VersionResponse};
+use orlop_cri_api::v1::{VersionRequest, VersionResponse};
 
 use crate::error::{Error, Result};
 use crate::shim::Shim;

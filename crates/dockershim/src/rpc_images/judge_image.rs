@@ -1,7 +1,7 @@
 //! `JudgeImage`: whether the signature policy lets an image be used, and why.
 
-use orlop_cri::images::{JudgeImageRequest, JudgeImageResponse, JudgedRequirement};
-use orlop_image::{ForeignImages, Verdict};
+use orlop_cri_api::images::{JudgeImageRequest, JudgeImageResponse, JudgedRequirement};
+use orlop_image_store::{ForeignImages, Verdict};
 
 use crate::error::{Error, Result};
 use crate::policy;

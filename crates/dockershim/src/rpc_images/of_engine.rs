@@ -1,6 +1,6 @@
 //! Calls about what the engine keeps and decides by itself.
 
-use orlop_cri::images::{
+use orlop_cri_api::images::{
     CollectGarbageRequest, CollectGarbageResponse, ExportImagesRequest, ExportImagesResponse,
     FetchImagesRequest, ImageHere, ImportImagesRequest, ImportImagesResponse,
     ListImagesHereRequest, ListImagesHereResponse, PullProgress, ReadFailure, ResolveImageRequest,

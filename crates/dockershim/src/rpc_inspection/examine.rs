@@ -2,9 +2,9 @@
 
 use std::time::Duration;
 
-use orlop_cri::inspection::{ExamineRequest, ExamineResponse, Finding};
-use orlop_cri::v1::StopPodSandboxRequest;
-use orlop_service::finding::of_network;
+use orlop_cri_api::inspection::{ExamineRequest, ExamineResponse, Finding};
+use orlop_cri_api::v1::StopPodSandboxRequest;
+use orlop_cri_server::finding::of_network;
 
 use crate::config::NetworkPlugin;
 use crate::docker::Which;

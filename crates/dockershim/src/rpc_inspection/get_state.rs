@@ -1,7 +1,7 @@
 //! `GetState`: all that is known, for people who debug it. Nothing of it is secret: whatever a
 //! client sent beyond names stays out.
 
-use orlop_cri::inspection::{GetStateRequest, GetStateResponse};
+use orlop_cri_api::inspection::{GetStateRequest, GetStateResponse};
 use serde_json::{Value, json};
 
 use crate::docker::Which;

@@ -1,6 +1,6 @@
 //! `ListEvents`: what has happened to pods and containers of late.
 
-use orlop_cri::inspection::{ListEventsRequest, ListEventsResponse};
+use orlop_cri_api::inspection::{ListEventsRequest, ListEventsResponse};
 
 use crate::error::Result;
 use crate::shim::Shim;

@@ -1,7 +1,7 @@
 //! `ListTraces`: where the time of the latest starts and pulls went.
 
-use orlop_cri::inspection::{ListTracesRequest, ListTracesResponse};
-use orlop_service::timeline;
+use orlop_cri_api::inspection::{ListTracesRequest, ListTracesResponse};
+use orlop_cri_server::timeline;
 
 use crate::error::Result;
 use crate::shim::Shim;

@@ -3,8 +3,8 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use orlop_cri::v1::{ContainerAttributes, ContainerStats, ContainerStatsFilter, MemoryUsage};
-use orlop_service::usage::{Reading, value};
+use orlop_cri_api::v1::{ContainerAttributes, ContainerStats, ContainerStatsFilter, MemoryUsage};
+use orlop_cri_server::usage::{Reading, value};
 
 use super::place::{self, Place};
 use crate::docker::Which;

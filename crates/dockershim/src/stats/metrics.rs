@@ -3,10 +3,10 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use orlop_cri::pod_metrics::Samples;
-use orlop_cri::v1::{ContainerMetrics, Metric, PodSandboxMetrics};
+use orlop_cri_api::pod_metrics::Samples;
+use orlop_cri_api::v1::{ContainerMetrics, Metric, PodSandboxMetrics};
+use orlop_cri_server::usage::{self, Disk, TABLE};
 use orlop_network::traffic_of;
-use orlop_service::usage::{self, Disk, TABLE};
 
 use super::place::{self, Place};
 use crate::docker::Which;

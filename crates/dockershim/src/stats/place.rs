@@ -5,8 +5,8 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use orlop_cgroup::Cgroup;
-use orlop_disk::Mountinfo;
-use orlop_service::usage::Meter;
+use orlop_cri_server::usage::Meter;
+use orlop_fs::Mountinfo;
 use parking_lot::Mutex;
 
 use crate::clock;
@@ -68,7 +68,7 @@ fn upper_in(table: &Mountinfo) -> Option<PathBuf> {
         .options()
         .filter(|_| root.kind() == "overlay")
         .find_map(|option| option.strip_prefix(b"upperdir="))?;
-    let upper = orlop_disk::unescape(upper);
+    let upper = orlop_fs::unescape(upper);
     let mut parts = upper
         .components()
         .rev()

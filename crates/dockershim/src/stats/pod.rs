@@ -3,12 +3,12 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use orlop_cri::v1::{
+use orlop_cri_api::v1::{
     ContainerStats, LinuxPodSandboxStats, PodSandboxAttributes, PodSandboxStats,
     PodSandboxStatsFilter,
 };
+use orlop_cri_server::usage::{Reading, of_interfaces};
 use orlop_network::traffic_of;
-use orlop_service::usage::{Reading, of_interfaces};
 
 use super::container::of_listed;
 use super::place::{self, Place};

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use orlop_cri::v1::{
+use orlop_cri_api::v1::{
     Container as CriContainer, ContainerResources, ContainerState, ContainerStatus, ContainerUser,
     ImageSpec, LinuxContainerUser, Mount, MountPropagation,
 };

@@ -1,6 +1,6 @@
 //! What the engine's runtimes can do.
 
-use orlop_cri::v1::{RuntimeHandler, RuntimeHandlerFeatures};
+use orlop_cri_api::v1::{RuntimeHandler, RuntimeHandlerFeatures};
 use serde::Deserialize;
 
 use crate::docker::ApiVersion;

@@ -1,6 +1,6 @@
 //! An image.
 
-use orlop_cri::v1::{Image as CriImage, ImageSpec, Int64Value};
+use orlop_cri_api::v1::{Image as CriImage, ImageSpec, Int64Value};
 
 use crate::docker::types::{Image, ImageSummary};
 

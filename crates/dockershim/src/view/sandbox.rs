@@ -2,7 +2,7 @@
 
 use std::net::IpAddr;
 
-use orlop_cri::v1::{
+use orlop_cri_api::v1::{
     LinuxPodSandboxStatus, Namespace, NamespaceMode, NamespaceOption, PodIp, PodSandbox,
     PodSandboxMetadata, PodSandboxNetworkStatus, PodSandboxState, PodSandboxStatus,
 };

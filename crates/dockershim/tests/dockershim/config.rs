@@ -29,7 +29,7 @@ pub(crate) fn config(scratch: &Scratch, endpoint: &Path) -> Config {
             listen: ([127, 0, 0, 1], 0).into(),
             tls: None,
             client_ca: None,
-            terms: orlop_stream::TlsTerms::default(),
+            terms: orlop_streaming::TlsTerms::default(),
             idle_timeout: Duration::from_secs(10),
         },
         containers: Containers {

@@ -3,12 +3,12 @@
 use std::time::{Duration, SystemTime};
 
 use futures_util::{Stream, StreamExt as _};
-use orlop_cri::inspection::ListEventsRequest;
-use orlop_cri::inspection::inspection_server::Inspection as _;
-use orlop_cri::v1::runtime_service_server::RuntimeService as _;
-use orlop_cri::v1::{ContainerEventResponse, ContainerEventType, GetEventsRequest};
+use orlop_cri_api::inspection::ListEventsRequest;
+use orlop_cri_api::inspection::inspection_server::Inspection as _;
+use orlop_cri_api::v1::runtime_service_server::RuntimeService as _;
+use orlop_cri_api::v1::{ContainerEventResponse, ContainerEventType, GetEventsRequest};
+use orlop_cri_server::events::{Caller, Events, Listener};
 use orlop_dockershim::Shim;
-use orlop_service::events::{Caller, Events, Listener};
 use orlop_testkit::Scratch;
 use orlop_testkit::docker::PretendedEngine;
 use serde_json::{Value, json};
@@ -58,7 +58,7 @@ async fn start_patiently(engine: &PretendedEngine, scratch: &Scratch, limit: Dur
     let mut config = crate::config::config(scratch, engine.socket());
     config.request_timeout = limit;
     config.event_backlog = Duration::from_mins(5);
-    let shim = Shim::start(config, orlop_service::timeline::Metrics::default());
+    let shim = Shim::start(config, orlop_cri_server::timeline::Metrics::default());
     shim.await.expect("start")
 }
 
@@ -74,7 +74,7 @@ fn happens(engine: &PretendedEngine, action: &str, one: &Value, padding: usize) 
     engine.happens(&json!({
         "Action": action,
         "Actor": { "ID": one["Id"], "Attributes": attributes },
-        "timeNano": orlop_service::clock::now(),
+        "timeNano": orlop_cri_server::clock::now(),
     }));
 }
 
@@ -208,14 +208,14 @@ async fn a_container_that_pretends_to_be_a_pod_s_is_not_in_the_state() {
     let state = shim.state().await.unwrap().to_string();
     assert!(state.contains(&id('b')), "{state}");
     assert!(!state.contains(&id('d')), "{state}");
-    let status = orlop_cri::v1::PodSandboxStatusRequest {
+    let status = orlop_cri_api::v1::PodSandboxStatusRequest {
         pod_sandbox_id: id('a'),
         verbose: false,
     };
     let status = shim.pod_sandbox_status(Request::new(status)).await;
     assert_eq!(status.unwrap().into_inner().status.unwrap().id, id('a'));
     let asked = |id: &str, what: &str| engine.asked(&format!("/containers/{id}/{what}"));
-    let stop = orlop_cri::v1::StopPodSandboxRequest {
+    let stop = orlop_cri_api::v1::StopPodSandboxRequest {
         pod_sandbox_id: id('a'),
     };
     let _ = shim.stop_pod_sandbox(Request::new(stop)).await;

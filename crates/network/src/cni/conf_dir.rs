@@ -111,7 +111,7 @@ fn configuration_files(dir: &Path) -> io::Result<Vec<PathBuf>> {
 
 /// Reads a configuration file, refusing one that is too large.
 pub(crate) fn read_bounded(file: &Path) -> io::Result<Vec<u8>> {
-    orlop_disk::read_file(file, MAX_FILE)
+    orlop_fs::read_file(file, MAX_FILE)
 }
 
 #[cfg(test)]

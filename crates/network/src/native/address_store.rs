@@ -8,7 +8,7 @@ use std::net::IpAddr;
 use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 
-use orlop_disk::Outlives;
+use orlop_fs::Outlives;
 use parking_lot::Mutex;
 use rustix::fs::{FlockOperation, flock};
 
@@ -76,7 +76,7 @@ impl Store {
         // Named when it is whole: a file cut short would have no owner, and
         // hold its address for ever.
         let reserved = format!("{id}\r\n{if_name}");
-        match orlop_disk::write_new_file(&path, 0o644, Outlives::Kill, reserved.as_bytes()) {
+        match orlop_fs::write_new_file(&path, 0o644, Outlives::Kill, reserved.as_bytes()) {
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
                 return Ok(false);
             }
@@ -124,8 +124,7 @@ impl Store {
     /// The address given last from a range set.
     pub(super) fn last_reserved(&self, range_set: usize) -> Option<IpAddr> {
         let text =
-            orlop_disk::read_text(self.last_reserved_file(range_set), orlop_disk::SMALL_FILE)
-                .ok()?;
+            orlop_fs::read_text(self.last_reserved_file(range_set), orlop_fs::SMALL_FILE).ok()?;
         text.trim().parse().ok()
     }
 
@@ -152,13 +151,13 @@ impl Drop for Store {
 /// could release them, and whoever writes one holds the lock.
 fn read_all(dir: &Path) -> io::Result<Owners> {
     let mut owners = Owners::new();
-    orlop_disk::remove_drafts(dir)?;
+    orlop_fs::remove_drafts(dir)?;
     for entry in std::fs::read_dir(dir)?.flatten() {
         let name = entry.file_name();
         let Some(address) = name.to_str().and_then(|name| name.parse().ok()) else {
             continue;
         };
-        let Ok(text) = orlop_disk::read_text(entry.path(), orlop_disk::SMALL_FILE) else {
+        let Ok(text) = orlop_fs::read_text(entry.path(), orlop_fs::SMALL_FILE) else {
             continue;
         };
         // An identity, and an interface on a second line. File systems fill up with zeros what

@@ -18,7 +18,7 @@ pub(super) fn configured(call: &Call<'_>) -> Option<Dns> {
 
 /// The settings in a file in the form of `/etc/resolv.conf`.
 pub(super) fn read_resolv_conf(path: &Path) -> Result<Dns, NativeError> {
-    let text = orlop_disk::read_text(path, orlop_disk::SMALL_FILE)
+    let text = orlop_fs::read_text(path, orlop_fs::SMALL_FILE)
         .map_err(NativeError::system(format!("read {}", path.display())))?;
     let mut dns = Dns::default();
     for line in text.lines() {

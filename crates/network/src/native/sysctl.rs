@@ -6,14 +6,14 @@ use std::path::PathBuf;
 /// Sets a value, unless it is that already.
 pub(super) fn set(name: &str, value: &str) -> io::Result<()> {
     let path = path(name);
-    if orlop_disk::read_kernel_text(&path).is_ok_and(|now| now.trim() == value) {
+    if orlop_fs::read_kernel_text(&path).is_ok_and(|now| now.trim() == value) {
         return Ok(());
     }
     std::fs::write(path, value)
 }
 
 pub(super) fn get(name: &str) -> io::Result<String> {
-    Ok(orlop_disk::read_kernel_text(path(name))?.trim().to_owned())
+    Ok(orlop_fs::read_kernel_text(path(name))?.trim().to_owned())
 }
 
 /// Sets a value that the kernel may not have (IPv6 can be absent).

@@ -182,7 +182,7 @@ fn the_configuration_is_watched_and_a_broken_one_keeps_the_last_good() {
     wait("the first one by name wins", &|| {
         networks.names() == ["second"]
     });
-    orlop_disk::remove_tree(&node.path("net.d")).unwrap();
+    orlop_fs::remove_tree(&node.path("net.d")).unwrap();
     wait("nothing is left", &|| networks.names().is_empty());
 }
 

@@ -59,7 +59,7 @@ pub(crate) async fn run(image: &str, size: Size, report: &mut Report) {
     });
     let up = crowd::bring_up(&subject, pods.collect()).await;
     assert_eq!(up.pods.len(), many, "all of the crowd are up");
-    let request = orlop_cri::v1::ListPodSandboxStatsRequest::default();
+    let request = orlop_cri_api::v1::ListPodSandboxStatsRequest::default();
     let stats = subject
         .cri
         .runtime

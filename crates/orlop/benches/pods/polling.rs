@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use orlop_cri::v1::{
+use orlop_cri_api::v1::{
     ImageFsInfoRequest, ListContainersRequest, ListImagesRequest, ListPodSandboxRequest,
     ListPodSandboxStatsRequest, StatusRequest,
 };

@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use orlop_cri::v1::{ListPodSandboxMetricsRequest, ListPodSandboxStatsRequest};
+use orlop_cri_api::v1::{ListPodSandboxMetricsRequest, ListPodSandboxStatsRequest};
 
 use crate::crowd::bring_up;
 use crate::report::Report;

@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use orlop_cri::inspection::ListTracesRequest;
-use orlop_cri::inspection::inspection_client::InspectionClient;
+use orlop_cri_api::inspection::ListTracesRequest;
+use orlop_cri_api::inspection::inspection_client::InspectionClient;
 use orlop_testkit::Cri;
 use tonic::Status;
 

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, VecDeque};
 use std::sync::Mutex;
 use std::time::{Duration, Instant};
 
-use orlop_cri::v1::{
+use orlop_cri_api::v1::{
     ListContainerStatsRequest, ListImagesRequest, ListPodSandboxStatsRequest, StatusRequest,
 };
 use orlop_testkit::{ContainerSpec, Cri, ImageBuilder, Layer, Node, Registry};

@@ -215,7 +215,7 @@ fn cgroup_of(node: &Node, container: &str) -> PathBuf {
 }
 
 fn available_kb() -> u64 {
-    let text = orlop_disk::read_kernel_text("/proc/meminfo").expect("the kernel's figures");
+    let text = orlop_fs::read_kernel_text("/proc/meminfo").expect("the kernel's figures");
     let line = text
         .lines()
         .find_map(|line| line.strip_prefix("MemAvailable:"));
@@ -226,11 +226,11 @@ fn available_kb() -> u64 {
 }
 
 fn number(path: &str) -> Option<u64> {
-    orlop_disk::read_kernel_text(path).ok()?.trim().parse().ok()
+    orlop_fs::read_kernel_text(path).ok()?.trim().parse().ok()
 }
 
 /// How many processes are in a cgroup.
 fn members(cgroup: &Path) -> u64 {
-    let text = orlop_disk::read_kernel_text(cgroup.join("cgroup.procs")).unwrap_or_default();
+    let text = orlop_fs::read_kernel_text(cgroup.join("cgroup.procs")).unwrap_or_default();
     text.lines().count() as u64
 }

@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::task::{Context, Poll};
 use std::time::Instant;
 
-use orlop_stream::client::{ClientStreams, Protocol, exec};
+use orlop_streaming::client::{ClientStreams, Protocol, exec};
 use orlop_testkit::process::memory;
 use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite, ReadBuf};
 use tokio::process::Command;

@@ -25,8 +25,8 @@ mod ports;
 mod report;
 mod sessions;
 
-use orlop_cri::v1::ExecRequest;
-use orlop_stream::client::{ClientOptions, ClientStreams, Protocol};
+use orlop_cri_api::v1::ExecRequest;
+use orlop_streaming::client::{ClientOptions, ClientStreams, Protocol};
 use orlop_testkit::{ContainerSpec, Cri, Node, Registry, machine};
 
 use crate::report::Report;

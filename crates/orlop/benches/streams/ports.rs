@@ -3,8 +3,8 @@
 use std::net::TcpListener;
 use std::time::{Duration, Instant};
 
-use orlop_cri::v1::PortForwardRequest;
-use orlop_stream::client::{Forward, Protocol, port_forward};
+use orlop_cri_api::v1::PortForwardRequest;
+use orlop_streaming::client::{Forward, Protocol, port_forward};
 use tokio::io::AsyncReadExt as _;
 use tokio::net::TcpStream;
 use tokio_util::sync::CancellationToken;

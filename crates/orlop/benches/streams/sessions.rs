@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use orlop_stream::client::{ClientStreams, Protocol, exec};
+use orlop_streaming::client::{ClientStreams, Protocol, exec};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 
 use crate::report::Report;

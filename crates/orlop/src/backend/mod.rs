@@ -7,8 +7,8 @@ mod start;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
-use orlop_service::sessions::Streaming;
-use orlop_stream::TlsTerms;
+use orlop_cri_server::sessions::Streaming;
+use orlop_streaming::TlsTerms;
 
 use orlop_engine::config as engine;
 

@@ -3,12 +3,12 @@
 use std::sync::Arc;
 
 use anyhow::Context as _;
-use orlop_cri::server::MessageLimits;
-use orlop_cri::v1::image_service_server::ImageService;
-use orlop_cri::v1::runtime_service_server::RuntimeService;
+use orlop_cri_api::server::MessageLimits;
+use orlop_cri_api::v1::image_service_server::ImageService;
+use orlop_cri_api::v1::runtime_service_server::RuntimeService;
+use orlop_cri_server::timeline::Traces;
 use orlop_dockershim::Shim;
 use orlop_engine::Engine;
-use orlop_service::timeline::Traces;
 use prometheus_client::registry::Registry;
 use tonic::service::Routes;
 

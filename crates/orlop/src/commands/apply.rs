@@ -71,11 +71,11 @@ pub(super) fn manifests(paths: &[PathBuf]) -> anyhow::Result<Vec<PathBuf>> {
 /// A manifest and what it is called in messages.
 pub(super) fn read(path: &Path) -> anyhow::Result<(String, String)> {
     let (name, read) = if path == Path::new("-") {
-        let read = orlop_disk::read_whole_text(std::io::stdin(), LARGEST);
+        let read = orlop_fs::read_whole_text(std::io::stdin(), LARGEST);
         ("stdin".to_owned(), read)
     } else {
         let file = fs::File::open(path);
-        let read = file.and_then(|file| orlop_disk::read_whole_text(file, LARGEST));
+        let read = file.and_then(|file| orlop_fs::read_whole_text(file, LARGEST));
         (path.display().to_string(), read)
     };
     match read {

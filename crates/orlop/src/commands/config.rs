@@ -8,8 +8,8 @@ use std::process::ExitCode;
 use anyhow::Context as _;
 use clap::{Args, Subcommand};
 use orlop_cli::{reactor, say};
-use orlop_disk::{Outlives, write_file, write_new_file};
 use orlop_engine::doctor::{registry_problems, runtime_problems};
+use orlop_fs::{Outlives, write_file, write_new_file};
 
 use crate::backend::engine_config;
 use crate::config::values::Backend;

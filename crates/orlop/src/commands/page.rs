@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use anyhow::Context as _;
 use orlop_agent::AgentHandle;
-use orlop_door::Listener;
+use orlop_listen::Listener;
 use orlop_web::{Extras, Token, Web, WebOptions};
 use serde_json::Value;
 use tokio::task::JoinHandle;

@@ -278,7 +278,7 @@ impl Source<'_> {
 /// A file's text, if it can be one of a configuration.
 pub(crate) fn read(path: &Path) -> io::Result<String> {
     // It may be a pipe of the user's shell.
-    orlop_disk::read_whole_text(File::open(path)?, LARGEST_FILE)
+    orlop_fs::read_whole_text(File::open(path)?, LARGEST_FILE)
 }
 
 fn list_drop_ins(dir: &Path) -> io::Result<Vec<PathBuf>> {

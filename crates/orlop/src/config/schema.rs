@@ -8,7 +8,7 @@ use orlop_engine::config::{
     CDI_DIRS, CgroupDriver, Cidr, ExecAffinity, ImageStore, InProcess, IpPreference, LogPolicy,
     Platform, Rlimit,
 };
-use orlop_stream::{CipherSuite, TlsVersion};
+use orlop_streaming::{CipherSuite, TlsVersion};
 
 use super::section::{Section, section};
 use super::values::{

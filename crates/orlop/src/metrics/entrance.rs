@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use http::header::AUTHORIZATION;
 use http::{HeaderMap, Uri};
-use orlop_door::{Tls, TlsError, TlsFiles, TlsRules, TlsTerms, is_for_this_node};
+use orlop_listen::{Tls, TlsError, TlsFiles, TlsRules, TlsTerms, is_for_this_node};
 
 use crate::config::Metrics;
 
@@ -92,7 +92,7 @@ impl Guard {
 }
 
 fn has_token(path: &Path, headers: &HeaderMap) -> bool {
-    let token = match orlop_disk::read_file(path, LONGEST_TOKEN) {
+    let token = match orlop_fs::read_file(path, LONGEST_TOKEN) {
         Ok(token) => token,
         Err(error) => {
             tracing::warn!(

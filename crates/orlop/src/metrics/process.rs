@@ -82,7 +82,7 @@ struct Usage {
 
 impl Usage {
     fn read() -> Option<Self> {
-        let status = orlop_disk::read_kernel_text("/proc/self/status").ok()?;
+        let status = orlop_fs::read_kernel_text("/proc/self/status").ok()?;
         let cpu = clock_gettime(ClockId::ProcessCPUTime);
         Some(Self {
             resident: field(&status, "VmRSS:")? << 10,
@@ -103,7 +103,7 @@ impl Usage {
 fn started_at() -> Option<f64> {
     static STARTED: OnceLock<Option<f64>> = OnceLock::new();
     *STARTED.get_or_init(|| {
-        let stat = orlop_disk::read_kernel_text("/proc/self/stat").ok()?;
+        let stat = orlop_fs::read_kernel_text("/proc/self/stat").ok()?;
         // The name of the program may hold anything.
         let (_, fields) = stat.rsplit_once(')')?;
         // `starttime` of proc_pid_stat(5): the 22nd field, of which two are gone.

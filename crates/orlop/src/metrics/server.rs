@@ -8,7 +8,7 @@ use bytes::Bytes;
 use http::{Method, Request, Response, StatusCode, header};
 use http_body_util::Full;
 use hyper::body::Incoming;
-use orlop_door::{AcceptLoop, Activity, Connection, HeadLimits, Listener, serve_http1};
+use orlop_listen::{AcceptLoop, Activity, Connection, HeadLimits, Listener, serve_http1};
 use parking_lot::RwLock;
 use prometheus_client::encoding::text::encode;
 use prometheus_client::metrics::info::Info;

@@ -189,7 +189,7 @@ fn read_headers(path: &Path) -> anyhow::Result<HeaderMap> {
 }
 
 fn read(path: &Path) -> anyhow::Result<Vec<u8>> {
-    orlop_disk::read_file(path, LONGEST_FILE)
+    orlop_fs::read_file(path, LONGEST_FILE)
         .with_context(|| format!("cannot read {}", path.display()))
 }
 

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use orlop_service::timeline::{FinishedCalls, Metrics, Sampling, Traces};
+use orlop_cri_server::timeline::{FinishedCalls, Metrics, Sampling, Traces};
 use parking_lot::Mutex;
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
@@ -215,7 +215,7 @@ mod tests {
     use std::io::{Read as _, Write as _};
     use std::net::TcpListener;
 
-    use orlop_service::timeline::Origin;
+    use orlop_cri_server::timeline::Origin;
 
     use super::*;
 

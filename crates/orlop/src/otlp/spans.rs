@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use orlop_service::timeline::{self, FinishedCall, Kind};
+use orlop_cri_server::timeline::{self, FinishedCall, Kind};
 
 use super::message::{
     AnyValue, ExportRequest, KeyValue, Resource, ResourceSpans, Scope, ScopeSpans, Span, SpanKind,

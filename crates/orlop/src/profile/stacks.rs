@@ -87,7 +87,7 @@ fn code(places: &[u64]) -> impl Iterator<Item = u64> {
 }
 
 fn thread_name(thread: u32) -> String {
-    let name = orlop_disk::read_kernel_text(format!("/proc/self/task/{thread}/comm"));
+    let name = orlop_fs::read_kernel_text(format!("/proc/self/task/{thread}/comm"));
     name.map_or_else(
         |_| "[ended]".to_owned(),
         |name| name.trim_end().replace(char::is_control, "?"),

@@ -11,7 +11,7 @@ use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 use std::time::Instant;
 
-use orlop_door::READ_TIMEOUT;
+use orlop_listen::READ_TIMEOUT;
 use parking_lot::Mutex;
 use tonic::Status;
 
@@ -163,7 +163,7 @@ impl Drop for Share {
 
 #[cfg(test)]
 mod tests {
-    use orlop_door::Activity;
+    use orlop_listen::Activity;
     use tokio_util::task::TaskTracker;
 
     use super::*;

@@ -10,7 +10,7 @@ use std::task::{Context, Poll};
 use bytes::Bytes;
 use http::HeaderMap;
 use hyper::body::{Body as HttpBody, Frame, SizeHint};
-use orlop_door::InProgress;
+use orlop_listen::InProgress;
 use tokio::sync::OwnedSemaphorePermit;
 use tokio_util::sync::{CancellationToken, WaitForCancellationFutureOwned};
 use tonic::Status;

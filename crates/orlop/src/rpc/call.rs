@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use orlop_door::InProgress;
+use orlop_listen::InProgress;
 use tokio_util::task::task_tracker::TaskTrackerToken;
 use tonic::Code;
 use tracing::Span;

@@ -9,8 +9,8 @@ use std::time::Duration;
 
 use futures_util::FutureExt;
 use http::{Request, Response};
-use orlop_service::events::Caller;
-use orlop_service::timeline::Arrival;
+use orlop_cri_server::events::Caller;
+use orlop_cri_server::timeline::Arrival;
 use parking_lot::RwLock;
 use tokio::time::{Instant, sleep, sleep_until};
 use tokio_util::sync::CancellationToken;

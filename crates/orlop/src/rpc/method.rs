@@ -1,6 +1,6 @@
 //! The method of a call, as metrics and logs name it.
 
-use orlop_cri::Rpc;
+use orlop_cri_api::Rpc;
 
 /// A method. Paths that no service has share one name, so that a client cannot
 /// fill the memory with metrics by making names up.
@@ -148,7 +148,7 @@ mod tests {
 
     #[test]
     fn methods_beside_the_cri_are_those_of_their_definitions() {
-        let definitions = concat!(env!("CARGO_MANIFEST_DIR"), "/../cri/proto/orlop/v1");
+        let definitions = concat!(env!("CARGO_MANIFEST_DIR"), "/../cri/api/proto/orlop/v1");
         let mut defined = BTreeSet::new();
         for file in std::fs::read_dir(definitions).unwrap() {
             let text = std::fs::read_to_string(file.unwrap().path()).unwrap();

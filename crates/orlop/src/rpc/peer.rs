@@ -1,6 +1,6 @@
 //! Who calls: what a connection hands to each of its calls.
 
-use orlop_door::{Activity, InProgress, Origin};
+use orlop_listen::{Activity, InProgress, Origin};
 use tokio::net::unix::UCred;
 
 /// The other end of a connection.

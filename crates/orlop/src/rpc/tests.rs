@@ -9,7 +9,7 @@ use futures_util::{StreamExt, stream};
 use http::{HeaderValue, Request, Response};
 use http_body_util::{BodyExt, StreamBody};
 use hyper::body::Frame;
-use orlop_door::Activity;
+use orlop_listen::Activity;
 use prometheus_client::encoding::text::encode;
 use prometheus_client::registry::Registry;
 use tokio::time::timeout;

@@ -6,7 +6,7 @@ use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, bail};
-use orlop_disk::Outlives;
+use orlop_fs::Outlives;
 
 use super::format;
 use super::lock::Lock;
@@ -48,7 +48,7 @@ impl Directories {
 /// Refuses to look for pods where they are not, and notes where they are from now on.
 fn check_pods(root: &Path, wanted: &Path) -> anyhow::Result<()> {
     let note = root.join(ELSEWHERE);
-    let last = match orlop_disk::read_text(&note, orlop_disk::SMALL_FILE) {
+    let last = match orlop_fs::read_text(&note, orlop_fs::SMALL_FILE) {
         Ok(text) => PathBuf::from(text.trim_end_matches('\n')),
         Err(error) if error.kind() == io::ErrorKind::NotFound => root.to_owned(),
         Err(error) => {
@@ -94,7 +94,7 @@ fn check_pods(root: &Path, wanted: &Path) -> anyhow::Result<()> {
         );
     };
     let text = format!("{path}\n");
-    orlop_disk::write_file(&note, 0o644, Outlives::PowerCut, text.as_bytes()).with_context(doing)
+    orlop_fs::write_file(&note, 0o644, Outlives::PowerCut, text.as_bytes()).with_context(doing)
 }
 
 /// How many pods are kept in a directory; nothing if none ever were.

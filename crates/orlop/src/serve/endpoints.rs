@@ -4,7 +4,7 @@
 use std::net::SocketAddr;
 
 use anyhow::{Context, bail};
-use orlop_door::Listener;
+use orlop_listen::Listener;
 
 use crate::config::Config;
 use crate::config::values::{Group, MetricsEndpoint};

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use anyhow::Context as _;
-use orlop_door::Listener;
+use orlop_listen::Listener;
 use parking_lot::Mutex;
 use tokio::task::JoinHandle;
 use tokio_util::sync::{CancellationToken, DropGuard};

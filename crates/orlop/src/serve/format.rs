@@ -5,7 +5,7 @@ use std::io;
 use std::path::Path;
 
 use anyhow::{Context, bail};
-use orlop_disk::Outlives;
+use orlop_fs::Outlives;
 
 /// The format that this daemon writes and reads.
 const CURRENT: u32 = 1;
@@ -16,7 +16,7 @@ const FILE: &str = "format";
 pub(super) fn check(root: &Path) -> anyhow::Result<()> {
     let path = root.join(FILE);
     let shown = root.display();
-    let text = match orlop_disk::read_text(&path, orlop_disk::SMALL_FILE) {
+    let text = match orlop_fs::read_text(&path, orlop_fs::SMALL_FILE) {
         Ok(text) => text,
         Err(error) if error.kind() == io::ErrorKind::NotFound => {
             return mark(root)
@@ -42,7 +42,7 @@ pub(super) fn check(root: &Path) -> anyhow::Result<()> {
 /// Written whole or not at all: it is looked at before everything else.
 fn mark(root: &Path) -> io::Result<()> {
     let text = format!("{CURRENT}\n");
-    orlop_disk::write_file(&root.join(FILE), 0o644, Outlives::PowerCut, text.as_bytes())
+    orlop_fs::write_file(&root.join(FILE), 0o644, Outlives::PowerCut, text.as_bytes())
 }
 
 #[cfg(test)]

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 
 use futures_util::stream::{self, Stream, StreamExt, select_all};
-use orlop_door::{Connection, Connections, Listener, Slot, enter};
+use orlop_listen::{Connection, Connections, Listener, Slot, enter};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::unix::UCred;
 use tokio_util::sync::{CancellationToken, WaitForCancellationFutureOwned};

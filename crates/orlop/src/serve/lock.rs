@@ -49,8 +49,7 @@ impl Lock {
         match wait_for(&file) {
             Ok(()) => {}
             Err(Errno::WOULDBLOCK) => {
-                let holder =
-                    orlop_disk::read_text(&path, orlop_disk::SMALL_FILE).unwrap_or_default();
+                let holder = orlop_fs::read_text(&path, orlop_fs::SMALL_FILE).unwrap_or_default();
                 bail!(
                     "another daemon (pid {}) uses the {what} directory {shown}; stop it or choose \
                      another directory",

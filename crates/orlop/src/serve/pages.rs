@@ -6,9 +6,9 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use anyhow::Context as _;
-use orlop_cri::Endpoint;
-use orlop_disk::{Draft, Outlives};
-use orlop_door::{Listener, Tls, TlsError, TlsFiles, TlsRules, TlsTerms};
+use orlop_cri_api::Endpoint;
+use orlop_fs::{Draft, Outlives};
+use orlop_listen::{Listener, Tls, TlsError, TlsFiles, TlsRules, TlsTerms};
 use orlop_web::{Extras, Token, Web, WebOptions};
 use parking_lot::Mutex;
 use tokio::sync::watch;

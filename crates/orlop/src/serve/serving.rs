@@ -4,8 +4,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Context, anyhow};
-use orlop_cri::server::V1Alpha2Layer;
-use orlop_door::{ConnectionLimits, Connections, Listener};
+use orlop_cri_api::server::V1Alpha2Layer;
+use orlop_listen::{ConnectionLimits, Connections, Listener};
 use orlop_sandbox_api::{Controller, ControllerServer, Sandboxes, Store, StoreServer};
 use prometheus_client::registry::Registry;
 use tokio::sync::watch;

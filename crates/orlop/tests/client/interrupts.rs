@@ -37,7 +37,7 @@ impl Scene {
     /// The files of a pod and a container in it.
     fn configurations(&self, name: &str) -> (String, String) {
         let pod = self.world.node.pod(name).own_network().config();
-        let pod = serde_json::to_string(&orlop_cri::json::view(&pod)).unwrap();
+        let pod = serde_json::to_string(&orlop_cri_api::json::view(&pod)).unwrap();
         let container = format!(
             "metadata: {{name: {name}}}\nimage: {{image: '{}'}}\ncommand: [sleep, '600']\n\
              log_path: {name}.log\n",
@@ -253,7 +253,7 @@ async fn images_are_there_whole_or_not_at_all() {
             "round {round}: {found:?}"
         );
         let _ = fs::remove_file(archive);
-        let _ = orlop_disk::remove_tree(layout.as_ref());
+        let _ = orlop_fs::remove_tree(layout.as_ref());
     }
     scene.world.finish().await;
 }

@@ -31,7 +31,7 @@ async fn a_container_is_driven_by_crictls_words() {
     let pod_config = node.pod("words").config();
     let pod_file = file(
         "pod.json",
-        serde_json::to_string(&orlop_cri::json::view(&pod_config)).unwrap(),
+        serde_json::to_string(&orlop_cri_api::json::view(&pod_config)).unwrap(),
     );
     let container_file = file(
         "container.yaml",
@@ -192,7 +192,7 @@ async fn a_run_that_fails_leaves_no_pod() {
     let config = node.pod("failed").config();
     fs::write(
         &pod,
-        serde_json::to_string(&orlop_cri::json::view(&config)).unwrap(),
+        serde_json::to_string(&orlop_cri_api::json::view(&config)).unwrap(),
     )
     .unwrap();
     let container = directory.path().join("container.json");

@@ -1,6 +1,6 @@
 //! Artifacts as clients see them: pulled, listed and mounted as images are, and nothing to run.
 
-use orlop_cri::v1::{ImageSpec, ImageStatusRequest, Mount};
+use orlop_cri_api::v1::{ImageSpec, ImageStatusRequest, Mount};
 use orlop_testkit::BuiltImage;
 use orlop_testkit::image::ArtifactBlob;
 use serde_json::Value;

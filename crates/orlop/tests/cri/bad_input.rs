@@ -3,7 +3,7 @@
 use std::os::unix::fs::MetadataExt as _;
 use std::path::Path;
 
-use orlop_cri::v1::{
+use orlop_cri_api::v1::{
     ContainerConfig, Device, ImageSpec, Int64Value, KeyValue, Mount, NamespaceMode,
     NamespaceOption, PodSandboxConfig, PortMapping, UserNamespace,
 };
@@ -162,7 +162,9 @@ fn container_cases() -> Vec<Case<ContainerConfig>> {
     ]
 }
 
-fn security(container: &mut ContainerConfig) -> &mut orlop_cri::v1::LinuxContainerSecurityContext {
+fn security(
+    container: &mut ContainerConfig,
+) -> &mut orlop_cri_api::v1::LinuxContainerSecurityContext {
     container
         .linux
         .get_or_insert_default()
@@ -178,7 +180,7 @@ fn last_change(place: &Path) -> (i64, i64) {
 #[tokio::test]
 async fn an_unknown_handler_is_refused() {
     let world = world!();
-    let request = orlop_cri::v1::RunPodSandboxRequest {
+    let request = orlop_cri_api::v1::RunPodSandboxRequest {
         config: Some(world.node.pod("handled").config()),
         runtime_handler: "submarine".to_owned(),
     };

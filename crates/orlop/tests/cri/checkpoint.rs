@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
 
-use orlop_cri::v1::{
+use orlop_cri_api::v1::{
     CheckpointContainerRequest, CheckpointContainerResponse, CheckpointPodRequest,
     CheckpointPodResponse, ContainerState, ImageSpec, RestorePodRequest, RestorePodResponse,
 };

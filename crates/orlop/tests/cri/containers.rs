@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::time::Duration;
 
-use orlop_cri::v1::{ContainerState, MountPropagation};
+use orlop_cri_api::v1::{ContainerState, MountPropagation};
 use orlop_testkit::{ContainerSpec, ImageBuilder, Node};
 use serde_json::json;
 
@@ -281,9 +281,9 @@ pub(crate) async fn follows_its_limit(world: World) {
     };
     let limit = async || world.printed(&running.id, &["cat", file]).await;
     assert_eq!(limit().await, (64 << 20).to_string());
-    let request = orlop_cri::v1::UpdateContainerResourcesRequest {
+    let request = orlop_cri_api::v1::UpdateContainerResourcesRequest {
         container_id: running.id.clone(),
-        linux: Some(orlop_cri::v1::LinuxContainerResources {
+        linux: Some(orlop_cri_api::v1::LinuxContainerResources {
             memory_limit_in_bytes: 96 << 20,
             ..Default::default()
         }),

@@ -4,7 +4,7 @@
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use orlop_cri::v1::{ContainerState, RunPodSandboxRequest, StatusRequest};
+use orlop_cri_api::v1::{ContainerState, RunPodSandboxRequest, StatusRequest};
 use orlop_testkit::machine::has_program;
 use orlop_testkit::{Node, NodeBuilder, SandboxController, Whims, assert_contains, skip_unless};
 use rustix::process::{Pid, Signal, kill_process};

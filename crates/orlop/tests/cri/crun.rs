@@ -4,7 +4,7 @@
 
 use std::time::Duration;
 
-use orlop_cri::v1::{ContainerState, ExecSyncRequest};
+use orlop_cri_api::v1::{ContainerState, ExecSyncRequest};
 use orlop_testkit::machine::has_program;
 use orlop_testkit::{Node, skip_unless};
 

@@ -3,7 +3,7 @@
 use std::process::Command;
 use std::time::{Duration, Instant};
 
-use orlop_cri::v1::ExecSyncRequest;
+use orlop_cri_api::v1::ExecSyncRequest;
 use orlop_testkit::node;
 use orlop_testkit::process::run;
 use serde_json::Value;

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use orlop_cri::v1::PodSandboxState;
+use orlop_cri_api::v1::PodSandboxState;
 use orlop_testkit::machine::is_cgroup_v2;
 use orlop_testkit::skip_unless;
 use tonic::Code;

@@ -5,7 +5,7 @@
 
 use std::time::Duration;
 
-use orlop_cri::v1::ContainerState;
+use orlop_cri_api::v1::ContainerState;
 use orlop_testkit::machine::has_program;
 use orlop_testkit::{Node, Terminal, skip_unless};
 
@@ -91,9 +91,9 @@ async fn the_sandbox_has_the_limits_of_the_pod() {
     let name = std::fs::read_to_string("/proc/sys/kernel/hostname").expect("a name");
     assert_eq!(world.printed(&id, &["hostname"]).await, name.trim());
     // Those of one container can't be changed, and that is said.
-    let request = orlop_cri::v1::UpdateContainerResourcesRequest {
+    let request = orlop_cri_api::v1::UpdateContainerResourcesRequest {
         container_id: id,
-        linux: Some(orlop_cri::v1::LinuxContainerResources {
+        linux: Some(orlop_cri_api::v1::LinuxContainerResources {
             memory_limit_in_bytes: 96 << 20,
             ..Default::default()
         }),

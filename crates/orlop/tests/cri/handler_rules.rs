@@ -2,7 +2,7 @@
 
 use std::process::{Command, Stdio};
 
-use orlop_cri::v1::ExecRequest;
+use orlop_cri_api::v1::ExecRequest;
 use orlop_testkit::machine::is_cgroup_v2;
 use orlop_testkit::tls::{Authority, Pair};
 use orlop_testkit::{Node, PodSpec, assert_contains};

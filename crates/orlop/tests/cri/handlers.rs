@@ -8,7 +8,7 @@ use std::path::Path;
 use std::process::Command;
 use std::time::{Duration, Instant};
 
-use orlop_cri::v1::{RunPodSandboxRequest, StatusRequest};
+use orlop_cri_api::v1::{RunPodSandboxRequest, StatusRequest};
 use orlop_testkit::node::Start;
 use orlop_testkit::{Node, assert_contains, machine, skip_unless};
 

@@ -1,6 +1,6 @@
 //! What CRI says of images: names, ids, lists, removal.
 
-use orlop_cri::v1::{
+use orlop_cri_api::v1::{
     ImageFsInfoRequest, ImageSpec, ImageStatusRequest, ListImagesRequest, Mount,
     StreamImagesRequest,
 };
@@ -164,8 +164,8 @@ async fn the_list_has_each_image_once() {
     assert!(all.images.len() >= 2, "busybox is missing: {all:?}");
     // containerd 1.6 ignores the filter.
     if !world.node.is_peer() {
-        let filter = orlop_cri::v1::ImageFilter {
-            image: Some(orlop_cri::v1::ImageSpec {
+        let filter = orlop_cri_api::v1::ImageFilter {
+            image: Some(orlop_cri_api::v1::ImageSpec {
                 image: one.clone(),
                 ..Default::default()
             }),

@@ -1,13 +1,13 @@
 //! Pods whose runtime is the shim of a virtual machine, as Kata Containers has one. There is no such
 //! machine here: a shim of the tests' own takes and does what Kata's sources say that theirs does
-//! (`crates/testkit/examples/containerd-shim-machine-v2/`), and its guest is runc's.
+//! (`crates/testing/testkit/examples/containerd-shim-machine-v2/`), and its guest is runc's.
 
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use base64::Engine as _;
 use base64::prelude::BASE64_URL_SAFE;
-use orlop_cri::v1::{
+use orlop_cri_api::v1::{
     Device, Image, ImageSpec, ImageStatusRequest, LinuxContainerResources, ListImagesRequest,
     PullImageRequest, RemoveImageRequest, RunPodSandboxRequest, UpdateContainerResourcesRequest,
 };
@@ -291,7 +291,7 @@ async fn guests_pull_their_images_by_themselves() {
         "{refused}"
     );
     let volume = world.container("volume").with(|config| {
-        config.mounts.push(orlop_cri::v1::Mount {
+        config.mounts.push(orlop_cri_api::v1::Mount {
             container_path: "/image".into(),
             image: for_handler(&name, ""),
             ..Default::default()

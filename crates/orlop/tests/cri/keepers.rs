@@ -4,7 +4,7 @@ use std::os::fd::OwnedFd;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use orlop_cri::v1::{ContainerState, NamespaceMode, PodSandboxState};
+use orlop_cri_api::v1::{ContainerState, NamespaceMode, PodSandboxState};
 use orlop_testkit::process::status;
 use orlop_testkit::{ContainerSpec, ImageBuilder, Node, NodeBuilder, PodSpec};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -360,7 +360,9 @@ pub(crate) fn in_namespace_of(spec: ContainerSpec, target: &str) -> ContainerSpe
     })
 }
 
-fn namespaces(config: &mut orlop_cri::v1::ContainerConfig) -> &mut orlop_cri::v1::NamespaceOption {
+fn namespaces(
+    config: &mut orlop_cri_api::v1::ContainerConfig,
+) -> &mut orlop_cri_api::v1::NamespaceOption {
     let linux = config.linux.get_or_insert_default();
     let security = linux.security_context.get_or_insert_default();
     security.namespace_options.get_or_insert_default()

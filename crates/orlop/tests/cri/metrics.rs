@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, SystemTime};
 
-use orlop_cri::v1::{
+use orlop_cri_api::v1::{
     ContainerStatsFilter, ListContainerStatsRequest, ListMetricDescriptorsRequest,
     ListPodSandboxMetricsRequest, ListPodSandboxStatsRequest, Metric, MetricType,
     PodSandboxMetrics, PodSandboxStatsFilter, StreamContainerStatsRequest,
@@ -232,7 +232,7 @@ async fn statistics_are_listed_streamed_and_filtered_alike() {
         };
         let listed = client.list_container_stats(request).await.expect("stats");
         let listed = listed.into_inner().stats;
-        let ids = |stats: &[orlop_cri::v1::ContainerStats]| -> BTreeSet<String> {
+        let ids = |stats: &[orlop_cri_api::v1::ContainerStats]| -> BTreeSet<String> {
             let attributes = stats.iter().filter_map(|one| one.attributes.clone());
             attributes.map(|attributes| attributes.id).collect()
         };

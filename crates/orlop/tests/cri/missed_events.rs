@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use orlop_cri::v1::{ContainerEventResponse, ContainerEventType, GetEventsRequest};
+use orlop_cri_api::v1::{ContainerEventResponse, ContainerEventType, GetEventsRequest};
 use tonic::Streaming;
 
 use crate::world::{World, ours};
@@ -32,7 +32,7 @@ async fn end_of(
 }
 
 fn now() -> i64 {
-    orlop_service::clock::now()
+    orlop_cri_server::clock::now()
 }
 
 #[tokio::test]

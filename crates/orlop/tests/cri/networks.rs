@@ -3,7 +3,7 @@
 use std::net::IpAddr;
 use std::path::{Path, PathBuf};
 
-use orlop_cri::v1::{DnsConfig, ListPodSandboxRequest, StatusRequest};
+use orlop_cri_api::v1::{DnsConfig, ListPodSandboxRequest, StatusRequest};
 use orlop_testkit::{Node, PodSpec, skip};
 use serde_json::{Value, json};
 use tonic::Code;
@@ -364,7 +364,7 @@ async fn a_handler_has_networks_of_its_own_and_the_node_s_has_none_made() {
     world.run_pod(&world.node.pod("node")).await;
     assert!(!usual.path("ADD.json").exists(), "a plugin was called");
 
-    let request = orlop_cri::v1::RunPodSandboxRequest {
+    let request = orlop_cri_api::v1::RunPodSandboxRequest {
         config: Some(pod(&world, "special").config()),
         runtime_handler: "special".to_owned(),
     };

@@ -5,9 +5,9 @@ use std::path::Path;
 use std::process::{Command, Output};
 use std::time::Duration;
 
-use orlop_cri::inspection::inspection_client::InspectionClient;
-use orlop_cri::inspection::{ListTracesRequest, Trace};
-use orlop_cri::v1::GetEventsRequest;
+use orlop_cri_api::inspection::inspection_client::InspectionClient;
+use orlop_cri_api::inspection::{ListTracesRequest, Trace};
+use orlop_cri_api::v1::GetEventsRequest;
 use orlop_testkit::{Node, assert_contains, node};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::UnixStream;
@@ -133,7 +133,7 @@ async fn metrics_count_what_happened_and_pass_a_lint() {
         .container("main")
         .command(&["sleep", "600"])
         .with(|config| {
-            config.envs.push(orlop_cri::v1::KeyValue {
+            config.envs.push(orlop_cri_api::v1::KeyValue {
                 key: "SECRET".into(),
                 value: "hush-hush".into(),
             });

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::process::{Command, Output};
 use std::time::{Duration, Instant};
 
-use orlop_cri::v1::{ContainerState, PodSandboxState};
+use orlop_cri_api::v1::{ContainerState, PodSandboxState};
 use orlop_testkit::node::containerd_client;
 use orlop_testkit::{Node, NodeBuilder, assert_contains, machine};
 use rustix::fs::{CWD, FileType, Mode, mknodat};

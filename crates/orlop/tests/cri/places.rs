@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::process::Output;
 use std::time::Duration;
 
-use orlop_cri::v1::{
+use orlop_cri_api::v1::{
     FilesystemUsage, ImageFsInfoRequest, ImageFsInfoResponse, ListPodSandboxMetricsRequest,
 };
 use orlop_testkit::{ImageBuilder, Layer, Node, Scratch, assert_contains, node};

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use orlop_cri::v1::{
+use orlop_cri_api::v1::{
     ListPodSandboxRequest, NamespaceMode, PodSandboxFilter, PodSandboxState, PodSandboxStateValue,
 };
 use orlop_testkit::skip;
@@ -212,7 +212,7 @@ async fn resources_told(
     world: &crate::world::World,
     pod_id: &str,
 ) -> (serde_json::Value, serde_json::Value) {
-    let request = orlop_cri::v1::PodSandboxStatusRequest {
+    let request = orlop_cri_api::v1::PodSandboxStatusRequest {
         pod_sandbox_id: pod_id.to_owned(),
         verbose: true,
     };

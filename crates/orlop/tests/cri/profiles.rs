@@ -1,7 +1,7 @@
 //! AppArmor: the profile that was asked for is the one in force.
 
-use orlop_cri::v1::SecurityProfile;
-use orlop_cri::v1::security_profile::ProfileType;
+use orlop_cri_api::v1::SecurityProfile;
+use orlop_cri_api::v1::security_profile::ProfileType;
 use orlop_testkit::ContainerSpec;
 
 use crate::world::ours;

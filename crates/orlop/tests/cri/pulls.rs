@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use hyper::Method;
-use orlop_cri::v1::{AuthConfig, ImageSpec, PullImageRequest};
+use orlop_cri_api::v1::{AuthConfig, ImageSpec, PullImageRequest};
 use orlop_testkit::proxy::{Door, TokenRules};
 use orlop_testkit::{BuiltImage, Fault, FaultProxy, ImageBuilder, Layer, Login, Registry, Rule};
 use tonic::Code;

@@ -3,7 +3,7 @@
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
-use orlop_cri::v1::{ContainerState, PodSandboxState};
+use orlop_cri_api::v1::{ContainerState, PodSandboxState};
 use orlop_testkit::{machine, skip_unless};
 
 use crate::world::{World, world};

@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use orlop_cri::v1::{ImageFilter, ImageSpec, ListImagesRequest};
+use orlop_cri_api::v1::{ImageFilter, ImageSpec, ListImagesRequest};
 use orlop_testkit::proxy::Door;
 use orlop_testkit::registry::Login;
 use orlop_testkit::{

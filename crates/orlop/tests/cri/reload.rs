@@ -5,7 +5,7 @@ use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-use orlop_cri::v1::{ExecRequest, RunPodSandboxRequest};
+use orlop_cri_api::v1::{ExecRequest, RunPodSandboxRequest};
 use orlop_testkit::tls::{Authority, Pair};
 use orlop_testkit::{PodSpec, assert_contains};
 use tonic::Code;

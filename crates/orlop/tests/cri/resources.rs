@@ -3,7 +3,7 @@
 
 use std::collections::HashMap;
 
-use orlop_cri::v1::{LinuxContainerResources, UpdateContainerResourcesRequest};
+use orlop_cri_api::v1::{LinuxContainerResources, UpdateContainerResourcesRequest};
 use orlop_testkit::machine::{has_program, is_cgroup_v2};
 use orlop_testkit::{Node, Scratch};
 

@@ -1,6 +1,6 @@
 //! containerd's Sandbox API on our socket, asked for by another daemon of ours: what one serves the other calls.
 
-use orlop_cri::v1::PodSandboxState;
+use orlop_cri_api::v1::PodSandboxState;
 use orlop_testkit::{Node, NodeBuilder};
 use tonic::Code;
 

@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use orlop_cri::v1::{
+use orlop_cri_api::v1::{
     LinuxContainerResources, PodSandboxState, PodSandboxStatsRequest, PodSandboxStatusRequest,
     PodSandboxStatusResponse, UpdatePodSandboxResourcesRequest,
 };

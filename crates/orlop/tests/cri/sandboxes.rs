@@ -3,7 +3,7 @@
 
 use std::time::{Duration, Instant};
 
-use orlop_cri::v1::{
+use orlop_cri_api::v1::{
     ContainerEventType, ContainerState, GetEventsRequest, NamespaceMode, PodSandboxState,
 };
 use orlop_testkit::{ContainerSpec, Node, assert_contains};

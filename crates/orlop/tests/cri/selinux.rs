@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::process::Command;
 
-use orlop_cri::v1::{ContainerConfig, ImageSpec, Mount, SeLinuxOption};
+use orlop_cri_api::v1::{ContainerConfig, ImageSpec, Mount, SeLinuxOption};
 use orlop_testkit::{
     ContainerSpec, ImageBuilder, Layer, Node, NodeBuilder, PodSpec, assert_contains,
 };

@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use orlop_cri::v1::{ImageSpec, Mount};
+use orlop_cri_api::v1::{ImageSpec, Mount};
 use orlop_testkit::policy::{self, accept, assert_refused, by_id, reject};
 use orlop_testkit::{
     BuiltImage, ContainerSpec, Gpg, ImageBuilder, KeyKind, Layer, Node, PodSpec, Scratch, Signer,

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use futures_util::future::join_all;
-use orlop_cri::v1;
+use orlop_cri_api::v1;
 use orlop_testkit::cri::read_log;
 use orlop_testkit::{ContainerSpec, Node, assert_contains, nest};
 

@@ -3,13 +3,13 @@
 use std::time::{Duration, Instant};
 
 use futures_util::{StreamExt as _, stream};
-use orlop_cri::images::images_client::ImagesClient;
-use orlop_cri::images::import_images_request::Part;
-use orlop_cri::images::{
+use orlop_cri_api::images::images_client::ImagesClient;
+use orlop_cri_api::images::import_images_request::Part;
+use orlop_cri_api::images::{
     ArchiveFormat, ExportImagesRequest, ExportImagesResponse, ImportImagesRequest,
     ImportImagesResponse, ImportStart,
 };
-use orlop_cri::v1::{GetEventsRequest, ListImagesRequest, StatusRequest};
+use orlop_cri_api::v1::{GetEventsRequest, ListImagesRequest, StatusRequest};
 use orlop_testkit::cri::Cri;
 use orlop_testkit::{
     ContainerSpec, HangingNetwork, ImageBuilder, Layer, Node, SilentMount, machine, skip,

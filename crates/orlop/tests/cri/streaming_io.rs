@@ -1,8 +1,8 @@
 //! Streams that a shim serves itself, instead of fifos (`io = "streaming"`).
 
-use orlop_cri::v1::ExecRequest;
-use orlop_stream::TerminalSize;
-use orlop_stream::client::{ClientOptions, ClientStreams, exec};
+use orlop_cri_api::v1::ExecRequest;
+use orlop_streaming::TerminalSize;
+use orlop_streaming::client::{ClientOptions, ClientStreams, exec};
 use orlop_testkit::machine::has_program;
 use orlop_testkit::{Node, SandboxController, Whims, skip_unless};
 use tokio::io::AsyncReadExt as _;

@@ -7,8 +7,8 @@ use std::path::{Path, PathBuf};
 use std::process::Stdio;
 use std::time::{Duration, Instant};
 
-use orlop_cri::v1::{ExecRequest, PortForwardRequest};
-use orlop_stream::client::{
+use orlop_cri_api::v1::{ExecRequest, PortForwardRequest};
+use orlop_streaming::client::{
     ClientError, ClientOptions, ClientStreams, Forward, Protocol, exec, port_forward,
 };
 use orlop_testkit::process::memory;

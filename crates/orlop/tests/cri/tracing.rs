@@ -174,7 +174,7 @@ const PARENT: &str = "b7ad6b7169203331";
 
 /// Runs a pod for a client that traces, and keeps its trace or not.
 async fn run_traced(world: &World, name: &str, flags: &str) {
-    let mut request = tonic::Request::new(orlop_cri::v1::RunPodSandboxRequest {
+    let mut request = tonic::Request::new(orlop_cri_api::v1::RunPodSandboxRequest {
         config: Some(world.node.pod(name).config()),
         ..Default::default()
     });

@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use orlop_cri::v1::ContainerState;
+use orlop_cri_api::v1::ContainerState;
 use orlop_testkit::Node;
 use rustix::mount::{MountFlags, UnmountFlags, mount, unmount};
 

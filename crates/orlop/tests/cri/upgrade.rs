@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use orlop_cri::v1::{ContainerState, PodSandboxState};
+use orlop_cri_api::v1::{ContainerState, PodSandboxState};
 use orlop_testkit::{Chunked, ContainerSpec, ImageBuilder, Layer, Node, NodeBuilder, skip};
 
 use crate::world::{Running, World, ours, world};

@@ -5,7 +5,7 @@ use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use orlop_cri::v1::{IdMapping, NamespaceMode, StatusRequest, UserNamespace};
+use orlop_cri_api::v1::{IdMapping, NamespaceMode, StatusRequest, UserNamespace};
 use orlop_testkit::PodSpec;
 
 use crate::world::World;

@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use orlop_cri::Rpc;
-use orlop_cri::v1::{
+use orlop_cri_api::Rpc;
+use orlop_cri_api::v1::{
     AttachRequest, ContainerStatsRequest, ContainerStatsResponse, ContainerStatusRequest,
     CreateContainerRequest, ExecRequest, ExecResponse, ExecSyncRequest, ImageFsInfoResponse,
     ImageSpec, ImageStatusRequest, LinuxContainerResources, ListContainerStatsResponse,

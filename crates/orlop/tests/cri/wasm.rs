@@ -4,7 +4,7 @@
 use std::path::Path;
 use std::time::Duration;
 
-use orlop_cri::v1::ContainerState;
+use orlop_cri_api::v1::ContainerState;
 use orlop_testkit::image::{Ending, host_architecture, module};
 use orlop_testkit::machine::wasm_shim;
 use orlop_testkit::{BuiltImage, ImageBuilder, Layer, Node, skip_unless};

@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use orlop_cri::v1::ContainerState;
+use orlop_cri_api::v1::ContainerState;
 use orlop_testkit::machine::patience;
 use orlop_testkit::{BuiltImage, ContainerSpec, Cri, Node, NodeBuilder, PodSpec, Registry};
 

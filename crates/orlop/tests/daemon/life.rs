@@ -9,7 +9,7 @@ use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-use orlop_cri::v1::{GetEventsRequest, VersionRequest, VersionResponse};
+use orlop_cri_api::v1::{GetEventsRequest, VersionRequest, VersionResponse};
 use orlop_testkit::{Cri, Node, Registry, leaks};
 use rustix::process::{Pid, Resource, Rlimit, Signal, kill_process, prlimit};
 use tempfile::TempDir;

@@ -5,7 +5,7 @@ use std::os::unix::fs::MetadataExt;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-use orlop_cri::v1::{
+use orlop_cri_api::v1::{
     AuthConfig, ContainerConfig, CreateContainerRequest, ExecSyncRequest, ImageSpec, KeyValue,
     PodSandboxConfig, PullImageRequest,
 };
@@ -98,7 +98,7 @@ fn elsewhere_each_line_is_an_object() {
 async fn a_call_is_logged_with_its_id_and_its_caller() {
     let node = Node::orlop().arg("--log-level=debug").start().await;
     let cri = node.cri().await;
-    let mut request = tonic::Request::new(orlop_cri::v1::VersionRequest::default());
+    let mut request = tonic::Request::new(orlop_cri_api::v1::VersionRequest::default());
     request
         .metadata_mut()
         .insert("x-request-id", "from-the-test".parse().unwrap());

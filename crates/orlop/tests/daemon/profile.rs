@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
-use orlop_cri::v1::{VersionRequest, VersionResponse};
+use orlop_cri_api::v1::{VersionRequest, VersionResponse};
 use orlop_testkit::{Node, machine, node, process, skip_unless};
 use prost::Message;
 use tempfile::TempDir;

@@ -1,6 +1,6 @@
 //! What a daemon costs a node that does nothing, in memory and on the disk.
 
-use orlop_cri::v1::{ListContainersRequest, StatusRequest};
+use orlop_cri_api::v1::{ListContainersRequest, StatusRequest};
 use orlop_testkit::process::memory;
 use orlop_testkit::{Node, node};
 

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::{Duration, Instant};
 
-use orlop_cri::v1::{ContainerState, PodSandboxState};
+use orlop_cri_api::v1::{ContainerState, PodSandboxState};
 use orlop_testkit::machine::{can_run_pods, is_cgroup_v2, is_systemd};
 use orlop_testkit::{ContainerSpec, Cri, ImageBuilder, PodSpec, Registry, Scratch, skip_unless};
 use rustix::fs::{FlockOperation, flock};
@@ -222,7 +222,7 @@ impl Drop for Installed {
         let _ = Command::new("systemctl").arg("daemon-reload").status();
         for dir in OWN {
             orlop_testkit::scratch::unmount_below(Path::new(dir));
-            let _ = orlop_disk::remove_tree(dir.as_ref());
+            let _ = orlop_fs::remove_tree(dir.as_ref());
         }
     }
 }

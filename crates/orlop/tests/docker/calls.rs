@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use orlop_cri::v1::ListContainersRequest;
+use orlop_cri_api::v1::ListContainersRequest;
 use orlop_testkit::docker::EngineTap;
 use orlop_testkit::process::memory;
 use orlop_testkit::{ContainerSpec, DockerEngine};

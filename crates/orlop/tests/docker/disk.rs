@@ -66,7 +66,7 @@ async fn a_full_disk_of_the_engine_is_told_and_goes_by() {
     let status = world.cri.status(&running).await.unwrap();
     assert_eq!(
         status.state(),
-        orlop_cri::v1::ContainerState::ContainerRunning
+        orlop_cri_api::v1::ContainerState::ContainerRunning
     );
     drop(ballast);
     let pod = world.node.pod("full").attempt(1);

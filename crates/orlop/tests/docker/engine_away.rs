@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use orlop_cri::v1::{ContainerEventType, ContainerState, GetEventsRequest, PodSandboxState};
+use orlop_cri_api::v1::{ContainerEventType, ContainerState, GetEventsRequest, PodSandboxState};
 use orlop_testkit::DockerEngine;
 use rustix::process::Signal;
 

@@ -1,7 +1,7 @@
 //! A node that moves from cri-dockerd: its pods run on, known by their names, labels and
 //! checkpoints.
 
-use orlop_cri::v1::PodSandboxState;
+use orlop_cri_api::v1::PodSandboxState;
 
 use orlop_testkit::docker::{CriDockerd, Shared};
 
@@ -103,7 +103,7 @@ async fn a_sandbox_removed_behind_our_back_can_still_be_undone() {
         "only its checkpoint tells of it"
     );
     let mut runtime = world.cri.runtime();
-    let listed = runtime.list_pod_sandbox(orlop_cri::v1::ListPodSandboxRequest::default());
+    let listed = runtime.list_pod_sandbox(orlop_cri_api::v1::ListPodSandboxRequest::default());
     let listed = listed.await.unwrap().into_inner().items;
     assert_eq!(listed[0].state(), PodSandboxState::SandboxNotready);
     assert_eq!(listed[0].metadata.as_ref().unwrap().name, "ghost");
@@ -129,7 +129,7 @@ async fn pods_move_to_cri_dockerd_and_back_while_they_run() {
     if api == "1.41" {
         orlop_testkit::skip!("cri-dockerd wants a newer engine than one of API {api}");
     }
-    let dns = |config: &mut orlop_cri::v1::PodSandboxConfig| {
+    let dns = |config: &mut orlop_cri_api::v1::PodSandboxConfig| {
         let dns = config.dns_config.get_or_insert_default();
         dns.servers = vec!["10.9.8.7".into()];
     };

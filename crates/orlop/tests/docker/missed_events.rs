@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use orlop_cri::v1::{ContainerEventResponse, ContainerEventType, GetEventsRequest};
+use orlop_cri_api::v1::{ContainerEventResponse, ContainerEventType, GetEventsRequest};
 use tonic::Streaming;
 
 use crate::world::{World, world};
@@ -22,7 +22,7 @@ async fn an_end_while_the_daemon_is_away_reaches_who_listened_before() {
     world.node.kill9();
     drop(listening);
     tokio::time::sleep(Duration::from_secs(4)).await;
-    let returns = orlop_service::clock::now();
+    let returns = orlop_cri_server::clock::now();
     world.start_again().await;
     world.wait_ready(true).await;
     tokio::time::sleep(Duration::from_secs(1)).await;

@@ -3,7 +3,7 @@
 use std::net::{IpAddr, TcpStream};
 use std::time::Duration;
 
-use orlop_cri::v1::{PodSandboxNetworkStatus, StatusRequest};
+use orlop_cri_api::v1::{PodSandboxNetworkStatus, StatusRequest};
 use orlop_testkit::{DockerEngine, PodSpec, assert_contains};
 
 use crate::world::{World, eventually, world};
@@ -137,7 +137,7 @@ async fn the_hairpin_mode_in_force_is_the_one_that_the_bridge_shows() {
         let spec = spec.with(|config| {
             let linux = config.linux.get_or_insert_default();
             let security = linux.security_context.get_or_insert_default();
-            security.capabilities = Some(orlop_cri::v1::Capability {
+            security.capabilities = Some(orlop_cri_api::v1::Capability {
                 add_capabilities: vec!["NET_ADMIN".into()],
                 ..Default::default()
             });

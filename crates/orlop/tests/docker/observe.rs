@@ -5,8 +5,8 @@ use std::io::Write as _;
 use std::process::Output;
 use std::time::{Duration, Instant};
 
-use orlop_cri::inspection::inspection_client::InspectionClient;
-use orlop_cri::inspection::{GetStateRequest, ListTracesRequest, Trace};
+use orlop_cri_api::inspection::inspection_client::InspectionClient;
+use orlop_cri_api::inspection::{GetStateRequest, ListTracesRequest, Trace};
 use orlop_testkit::{DockerEngine, assert_contains};
 use rustix::process::Signal;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};

@@ -1,6 +1,6 @@
 //! Pods and containers, from their making to their removal.
 
-use orlop_cri::v1::{
+use orlop_cri_api::v1::{
     ContainerState, ListPodSandboxRequest, ListPodSandboxStatsRequest, PodSandboxState,
     RunPodSandboxRequest, StatusRequest, UpdateContainerResourcesRequest,
 };

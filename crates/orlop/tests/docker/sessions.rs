@@ -3,7 +3,7 @@
 use std::os::unix::fs::PermissionsExt as _;
 use std::time::{Duration, Instant};
 
-use orlop_cri::v1::RunPodSandboxRequest;
+use orlop_cri_api::v1::RunPodSandboxRequest;
 use orlop_testkit::{DockerEngine, machine};
 
 use crate::world::{eventually, world};

@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use orlop_cri::v1::{AuthConfig, ImageSpec, Mount};
+use orlop_cri_api::v1::{AuthConfig, ImageSpec, Mount};
 use orlop_testkit::image::Blob;
 use orlop_testkit::policy::{accept, assert_refused, by_id, reject};
 use orlop_testkit::{

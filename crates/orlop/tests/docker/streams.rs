@@ -4,8 +4,8 @@ use std::net::Ipv4Addr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use orlop_cri::v1::{AttachRequest, ExecRequest, PortForwardRequest};
-use orlop_stream::client::{
+use orlop_cri_api::v1::{AttachRequest, ExecRequest, PortForwardRequest};
+use orlop_streaming::client::{
     ClientOptions, ClientStreams, Forward, Protocol, attach, exec, port_forward,
 };
 use orlop_testkit::{Authority, DockerEngine, Scratch};

@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use orlop_cri::v1::{RuntimeCondition, StatusRequest};
+use orlop_cri_api::v1::{RuntimeCondition, StatusRequest};
 use orlop_testkit::{ContainerSpec, Cri, DockerEngine, ImageBuilder, Node, PodSpec};
 
 /// Begins a test: skips it where no engine can run, else gives a [`World`].

@@ -5,7 +5,7 @@ use std::net::{SocketAddr, TcpStream};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use orlop_stream::client::{ClientOptions, ClientStreams, Protocol, exec};
+use orlop_streaming::client::{ClientOptions, ClientStreams, Protocol, exec};
 use orlop_testkit::Authority;
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};

@@ -114,7 +114,7 @@ async fn streaming(world: &World, agent: &mut Agent) -> SocketAddr {
     let pod = agent.ready("a-n1").await;
     let id = pod["status"]["containerStatuses"][0]["containerID"].as_str();
     let id = id.and_then(|id| id.split("://").nth(1)).expect("an id");
-    let request = orlop_cri::v1::AttachRequest {
+    let request = orlop_cri_api::v1::AttachRequest {
         container_id: id.to_owned(),
         stdout: true,
         ..Default::default()

@@ -6,7 +6,7 @@ use std::os::unix::net::UnixStream;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-use orlop_stream::client::{
+use orlop_streaming::client::{
     ClientOptions, ClientStreams, Forward, Protocol, attach, exec, port_forward,
 };
 use tokio::io::{AsyncReadExt, AsyncWriteExt};

@@ -1,6 +1,6 @@
 //! What short names stand for.
 
-use orlop_image::RegistriesFile;
+use orlop_image_store::RegistriesFile;
 use orlop_testkit::{machine, skip_unless};
 
 use crate::policies::scene::{Scene, container, repository};

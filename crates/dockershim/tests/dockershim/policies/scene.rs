@@ -3,9 +3,9 @@
 use std::path::Path;
 use std::time::Duration;
 
-use orlop_cri::v1::image_service_server::ImageService as _;
-use orlop_cri::v1::runtime_service_server::RuntimeService as _;
-use orlop_cri::v1::{
+use orlop_cri_api::v1::image_service_server::ImageService as _;
+use orlop_cri_api::v1::runtime_service_server::RuntimeService as _;
+use orlop_cri_api::v1::{
     ContainerConfig, ContainerMetadata, CreateContainerRequest, ImageSpec, ImageStatusRequest,
     Mount, PodSandboxConfig, PodSandboxMetadata, PullImageRequest, RemoveImageRequest,
 };
@@ -60,7 +60,7 @@ impl Scene {
         images.retry_pause = Duration::from_millis(10);
         config.policies = Some(images);
         change(&mut config, &registry);
-        let shim = Shim::start(config, orlop_service::timeline::Metrics::default());
+        let shim = Shim::start(config, orlop_cri_server::timeline::Metrics::default());
         Self {
             shim: shim.await.expect("start"),
             engine,

@@ -16,7 +16,7 @@ const CONTAINER: &str = "container";
 
 impl Cgroups {
     pub(super) fn new(name: &str) -> Self {
-        let mounts = orlop_disk::read_kernel_text("/proc/self/mounts").unwrap_or_default();
+        let mounts = orlop_fs::read_kernel_text("/proc/self/mounts").unwrap_or_default();
         let of_type = |wanted: &str| -> Vec<PathBuf> {
             let lines = mounts.lines().map(|line| line.split(' '));
             lines
@@ -44,7 +44,7 @@ impl Cgroups {
             fs::create_dir(dir)?;
             for name in ["cpus", "mems"] {
                 let file = format!("cpuset.{name}");
-                if let Ok(all) = orlop_disk::read_kernel_text(dir.with_file_name(&file))
+                if let Ok(all) = orlop_fs::read_kernel_text(dir.with_file_name(&file))
                     && !self.is_version_2
                 {
                     fs::write(dir.join(file), all)?;

@@ -172,7 +172,7 @@ impl Pod {
         self.process.wait()?;
         unmount(&self.netns, UnmountFlags::DETACH)?;
         self.cgroups.remove()?;
-        orlop_disk::remove_tree(&self.dir)
+        orlop_fs::remove_tree(&self.dir)
     }
 }
 

@@ -54,7 +54,7 @@ impl ProfileArgs {
         if is_stdout {
             io::stdout().lock().write_all(&written)?;
         } else {
-            orlop_disk::write_output(&to, 0o600, &written)
+            orlop_fs::write_output(&to, 0o600, &written)
                 .with_context(|| format!("cannot write {}", to.display()))?;
         }
         tell(&profile, (!is_stdout).then_some(&to));

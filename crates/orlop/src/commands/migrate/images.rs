@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use anyhow::{Context, bail};
 use orlop_cli::{import_archive, say};
-use orlop_cri::Endpoint;
-use orlop_cri::client::{ClientOptions, Connection};
+use orlop_cri_api::Endpoint;
+use orlop_cri_api::client::{ClientOptions, Connection};
 use orlop_migrate::{StoredImage, containerd_images, docker_images, storage_images};
 
 use super::From;

@@ -5,9 +5,9 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use orlop_cri::inspection::Finding;
-use orlop_disk::{SMALL_FILE, read_text};
+use orlop_cri_api::inspection::Finding;
 use orlop_engine::config::{PROGRAM_DIRS, PolicyFiles, RegistriesFile};
+use orlop_fs::{SMALL_FILE, read_text};
 use orlop_migrate::{Plan, kubelet_advice};
 
 use super::From;

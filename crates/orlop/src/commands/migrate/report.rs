@@ -2,7 +2,7 @@
 
 use std::io::{self, Write};
 
-use orlop_cri::inspection::{Finding, FindingLevel};
+use orlop_cri_api::inspection::{Finding, FindingLevel};
 use orlop_migrate::{Note, Outcome, Plan};
 use serde_json::json;
 

@@ -7,7 +7,7 @@ use std::path::Path;
 
 use anyhow::{Context, anyhow, bail};
 use orlop_cli::say;
-use orlop_disk::{Outlives, write_new_file};
+use orlop_fs::{Outlives, write_new_file};
 use orlop_migrate::Plan;
 
 use crate::config::{Flags, Location, load};

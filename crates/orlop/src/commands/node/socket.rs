@@ -12,7 +12,7 @@ use http_body_util::Full;
 use hyper::client::conn::http1;
 use hyper_util::rt::TokioIo;
 use orlop_cli::reactor;
-use orlop_stream::read_body;
+use orlop_streaming::read_body;
 use serde::Deserialize;
 use serde_json::Value;
 use tokio::net::UnixStream;

@@ -105,7 +105,7 @@ async fn live(options: AgentOptions, notifier: Notifier, page: PageFlags) -> any
 fn fits(options: &AgentOptions) -> anyhow::Result<()> {
     let written = &options.configuration;
     if written.fail_swap_on {
-        let swaps = orlop_disk::read_kernel_text("/proc/swaps").unwrap_or_default();
+        let swaps = orlop_fs::read_kernel_text("/proc/swaps").unwrap_or_default();
         if swaps.lines().count() > 1 {
             bail!(
                 "swap is enabled on the node and failSwapOn is true; disable swap (swapoff -a), or \

@@ -4,7 +4,7 @@ use std::fmt;
 
 use orlop_dockershim::config::{Hairpin, NetworkPlugin};
 use orlop_engine::config::{CgroupDriver, ImageStore, InProcess, IpPreference, LogPolicy};
-use orlop_stream::TlsVersion;
+use orlop_streaming::TlsVersion;
 use toml::Spanned;
 use toml::de::DeValue;
 

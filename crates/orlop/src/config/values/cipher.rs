@@ -1,6 +1,6 @@
 //! Cipher suites of TLS, by name.
 
-use orlop_stream::CipherSuite;
+use orlop_streaming::CipherSuite;
 
 use super::text::text_value;
 

@@ -4,7 +4,7 @@ use std::fmt;
 use std::str::FromStr;
 use std::time::Duration;
 
-use orlop_duration::Wrong;
+use orlop_text::duration::Wrong;
 
 use super::text::text_value;
 
@@ -34,7 +34,7 @@ impl FromStr for Interval {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
-        let length = orlop_duration::parse(text);
+        let length = orlop_text::duration::parse(text);
         if length.is_ok_and(|it| it > LONGEST) || length == Err(Wrong::TooLong) {
             return Err(format!("{text:?} is too long; the maximum is ten years"));
         }
@@ -46,7 +46,7 @@ impl FromStr for Interval {
 
 impl fmt::Display for Interval {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&orlop_duration::short(self.0))
+        f.write_str(&orlop_text::duration::short(self.0))
     }
 }
 

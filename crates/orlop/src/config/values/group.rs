@@ -24,7 +24,7 @@ impl Group {
             Self::Id(id) => return Ok(*id),
             Self::Name(name) => name,
         };
-        let groups = orlop_disk::read_text("/etc/group", orlop_disk::SMALL_FILE)
+        let groups = orlop_fs::read_text("/etc/group", orlop_fs::SMALL_FILE)
             .map_err(|error| format!("cannot read /etc/group: {error}"))?;
         find(&groups, name).ok_or_else(|| format!("the group {name:?} is not in /etc/group"))
     }

@@ -110,7 +110,7 @@ impl Service<Request<Body>> for Admin {
                 "Tasks" => Method::Look(Look::Tasks),
                 "Memory" => Method::Look(Look::Memory),
                 "Profile" => Method::Profile,
-                other => return Ok(orlop_cri::server::unimplemented(other).into_http()),
+                other => return Ok(orlop_cri_api::server::unimplemented(other).into_http()),
             };
             let mut grpc = Grpc::new(ProstCodec::<String, String>::default());
             Ok(grpc.unary(Handler { admin, method }, request).await)

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;
 
-use orlop_service::timeline::Traces;
+use orlop_cri_server::timeline::Traces;
 use serde_json::{Value, json};
 
 use crate::memory::allocated;
@@ -55,7 +55,7 @@ fn timelines(traces: &Traces) -> Value {
 
 /// Bytes in memory by what they are: the program, its heap, stacks of threads, other anonymous memory, files.
 fn mapped() -> Value {
-    let Ok(text) = orlop_disk::read_file(Path::new("/proc/self/smaps"), LONGEST) else {
+    let Ok(text) = orlop_fs::read_file(Path::new("/proc/self/smaps"), LONGEST) else {
         return Value::Null;
     };
     let own = std::env::current_exe().unwrap_or_default();

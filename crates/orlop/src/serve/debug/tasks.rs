@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
+use orlop_cri_server::timeline::Traces;
 use orlop_engine::places;
-use orlop_service::timeline::Traces;
 use serde_json::{Value, json};
 
 use super::threads::threads;

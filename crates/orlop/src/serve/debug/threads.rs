@@ -15,7 +15,7 @@ pub(super) fn threads() -> Value {
     for task in tasks.flatten().take(MOST) {
         let path = task.path();
         let read = |name: &str| {
-            let text = orlop_disk::read_kernel_text(path.join(name)).unwrap_or_default();
+            let text = orlop_fs::read_kernel_text(path.join(name)).unwrap_or_default();
             text.trim().to_owned()
         };
         let stat = read("stat");

@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-use orlop_cri::v1::{
+use orlop_cri_api::v1::{
     Container, ContainerFilter, ContainerState, ListContainersRequest, ListPodSandboxRequest,
     PodSandbox, PodSandboxFilter, PodSandboxState,
 };

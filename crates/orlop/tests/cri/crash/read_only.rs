@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 use std::{fmt, fs};
 
-use orlop_cri::v1::{
+use orlop_cri_api::v1::{
     ContainerState, ListContainersRequest, PodSandboxState, RuntimeCondition, StatusRequest,
 };
 use orlop_testkit::node::Start;
@@ -131,7 +131,7 @@ impl Campaign {
             let state = self.world.node.state();
             for left in fs::read_dir(&state).expect("read the state directory") {
                 let left = left.expect("read the state directory").path();
-                orlop_disk::remove_tree(&left).expect("empty the state directory");
+                orlop_fs::remove_tree(&left).expect("empty the state directory");
             }
         }
         self.world.start_again().await;

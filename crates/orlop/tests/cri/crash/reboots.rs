@@ -4,7 +4,7 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use orlop_cri::v1::{
+use orlop_cri_api::v1::{
     Container, ContainerState, ListContainersRequest, ListPodSandboxRequest, PodSandbox,
     PodSandboxState,
 };

@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use orlop_cri::v1::PodSandboxState;
+use orlop_cri_api::v1::PodSandboxState;
 use rustix::mount::{MountFlags, UnmountFlags, mount, unmount};
 
 use crate::world::ours;

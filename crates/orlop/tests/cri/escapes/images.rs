@@ -3,7 +3,7 @@
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 
-use orlop_cri::v1::{ImageSpec, Mount};
+use orlop_cri_api::v1::{ImageSpec, Mount};
 use orlop_testkit::{ContainerSpec, ImageBuilder, Layer};
 use serde_json::json;
 

@@ -5,7 +5,7 @@ use std::fs;
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
-use orlop_cri::v1::{Capability, NamespaceMode, PodSandboxState};
+use orlop_cri_api::v1::{Capability, NamespaceMode, PodSandboxState};
 use orlop_testkit::ContainerSpec;
 
 use crate::users::{with_users, world_with_users};

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::fs;
 use std::time::Duration;
 
-use orlop_cri::v1::{Capability, LinuxPodSandboxConfig};
+use orlop_cri_api::v1::{Capability, LinuxPodSandboxConfig};
 use orlop_testkit::Node;
 use orlop_testkit::process::memory;
 use tonic::Code;

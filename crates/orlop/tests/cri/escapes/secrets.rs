@@ -4,7 +4,7 @@ use std::fs;
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
-use orlop_cri::v1::AuthConfig;
+use orlop_cri_api::v1::AuthConfig;
 use orlop_testkit::{Node, machine};
 
 use crate::world::world;

@@ -1,6 +1,6 @@
 //! Runs on orlop alone.
 
-use orlop_cri::v1::LinuxContainerResources;
+use orlop_cri_api::v1::LinuxContainerResources;
 
 use super::*;
 use crate::world::ours;

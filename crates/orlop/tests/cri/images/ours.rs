@@ -89,7 +89,7 @@ async fn the_image_file_system_is_reported() {
         .layer(Layer::new().noise("noise", size))
         .build();
     world.image(&image, "noise:1").await;
-    let used = |system: Option<orlop_cri::v1::UInt64Value>| system.expect("a number").value;
+    let used = |system: Option<orlop_cri_api::v1::UInt64Value>| system.expect("a number").value;
     let (old, new) = (used(before.used_bytes), used(info().await.used_bytes));
     assert!(
         new >= old + size as u64,

@@ -14,7 +14,7 @@ async fn metrics_are_cadvisors_by_name_labels_and_type() {
                   i=0; while [ $i -lt 100000 ]; do i=$((i+1)); done; echo done; exec sleep 600";
     let spec = world.container("main").shell(script).with(|config| {
         let linux = config.linux.get_or_insert_default();
-        linux.resources = Some(orlop_cri::v1::LinuxContainerResources {
+        linux.resources = Some(orlop_cri_api::v1::LinuxContainerResources {
             cpu_period: 100_000,
             cpu_quota: 90_000,
             cpu_shares: 512,

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use orlop_cri::v1::{LinuxContainerResources, UpdateContainerResourcesRequest};
+use orlop_cri_api::v1::{LinuxContainerResources, UpdateContainerResourcesRequest};
 use orlop_testkit::Manners;
 use orlop_testkit::machine::is_cgroup_v2;
 use orlop_testkit::nri::v1alpha1::{
@@ -70,7 +70,7 @@ async fn what_a_plugin_adjusts_is_seen_in_the_container() {
                   touch /given/x 2>/dev/null || echo read-only; ulimit -n; sleep 600";
     let spec = world.container("main").shell(script).with(|config| {
         for (key, value) in [("GONE", "here"), ("KEPT", "2")] {
-            config.envs.push(orlop_cri::v1::KeyValue {
+            config.envs.push(orlop_cri_api::v1::KeyValue {
                 key: key.to_owned(),
                 value: value.to_owned().into(),
             });

@@ -3,7 +3,7 @@
 use std::os::unix::fs::PermissionsExt as _;
 use std::time::{Duration, Instant};
 
-use orlop_cri::v1::{ContainerState, PodSandboxState};
+use orlop_cri_api::v1::{ContainerState, PodSandboxState};
 use orlop_testkit::{Manners, Node, assert_contains};
 
 use super::{HASTY, adds, names, plugin, taking_part};

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::os::unix::fs::PermissionsExt as _;
 use std::time::Duration;
 
-use orlop_cri::v1::{
+use orlop_cri_api::v1::{
     LinuxContainerResources, UpdateContainerResourcesRequest, UpdatePodSandboxResourcesRequest,
 };
 use orlop_testkit::nri::v1alpha1::{Container, SynchronizeResponse};
@@ -211,7 +211,7 @@ async fn a_pre_installed_plugin_is_there_before_the_first_container() {
 }
 
 async fn plugin_pid(world: &World) -> u64 {
-    let request = orlop_cri::v1::StatusRequest { verbose: true };
+    let request = orlop_cri_api::v1::StatusRequest { verbose: true };
     let status = world.cri.runtime().status(request).await;
     let info: HashMap<String, String> = status.expect("status").into_inner().info;
     let state: serde_json::Value = serde_json::from_str(&info["nri"]).expect("JSON");

@@ -41,7 +41,7 @@ async fn taking_part(world: &World, name: &str, expected: bool) {
 
 /// The plugins that the daemon says take part.
 async fn names(world: &World) -> Vec<String> {
-    let request = orlop_cri::v1::StatusRequest { verbose: true };
+    let request = orlop_cri_api::v1::StatusRequest { verbose: true };
     let status = world.cri.runtime().status(request).await;
     let info = status.expect("status").into_inner().info;
     let state: serde_json::Value = serde_json::from_str(&info["nri"]).expect("JSON");

@@ -29,14 +29,14 @@ async fn a_pod_s_resources_are_updated_kept_and_reported() {
     world.cri.run(&pod_id, &pod, &spec).await.expect("run");
     let before = resources_told(&world, &pod_id).await;
     assert!(before.0.is_null() && before.1.is_null(), "{before:?}");
-    let request = |memory, overhead| orlop_cri::v1::UpdatePodSandboxResourcesRequest {
+    let request = |memory, overhead| orlop_cri_api::v1::UpdatePodSandboxResourcesRequest {
         pod_sandbox_id: pod_id.clone(),
-        resources: Some(orlop_cri::v1::LinuxContainerResources {
+        resources: Some(orlop_cri_api::v1::LinuxContainerResources {
             memory_limit_in_bytes: memory,
             cpu_shares: 256,
             ..Default::default()
         }),
-        overhead: Some(orlop_cri::v1::LinuxContainerResources {
+        overhead: Some(orlop_cri_api::v1::LinuxContainerResources {
             memory_limit_in_bytes: overhead,
             ..Default::default()
         }),
@@ -47,10 +47,10 @@ async fn a_pod_s_resources_are_updated_kept_and_reported() {
         .await
         .expect("update");
     // systemd's pods without a cgroup of their client's have none of their own.
-    let driver = runtime.runtime_config(orlop_cri::v1::RuntimeConfigRequest {});
+    let driver = runtime.runtime_config(orlop_cri_api::v1::RuntimeConfigRequest {});
     let driver = driver.await.expect("configuration").into_inner().linux;
     let own_cgroup =
-        driver.expect("Linux").cgroup_driver() == orlop_cri::v1::CgroupDriver::Cgroupfs;
+        driver.expect("Linux").cgroup_driver() == orlop_cri_api::v1::CgroupDriver::Cgroupfs;
     let in_force = |memory: u64| {
         if !own_cgroup {
             return;
@@ -92,7 +92,7 @@ async fn a_pod_s_status_begins_with_the_last_attempt() {
         let id = world.cri.run(&pod_id, &pod, &spec).await.expect("run");
         world.cri.wait_exited(&id).await;
     }
-    let request = orlop_cri::v1::PodSandboxStatusRequest {
+    let request = orlop_cri_api::v1::PodSandboxStatusRequest {
         pod_sandbox_id: pod_id.clone(),
         verbose: false,
     };

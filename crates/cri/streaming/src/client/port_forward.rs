@@ -1,0 +1,144 @@
+//! Port-forwarding.
+
+use std::sync::Arc;
+
+use orlop_listen::{AcceptLoop, Activity};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::task::JoinSet;
+use tokio_util::sync::CancellationToken;
+
+use super::dial::{ClientOptions, Dialed, LIMITS, Protocol, dial};
+use super::error::ClientError;
+use crate::body::read_start;
+use crate::flow::{Role, relay};
+use crate::protocol::{PORT, PORT_FORWARD, REQUEST_ID, STREAM_TYPE, TUNNELLED_PORT_FORWARD};
+use crate::spdy::{Connection, Headers, Opener};
+use crate::ws::tunnel;
+
+/// An explanation longer than this is cut.
+const MAX_MESSAGE: u64 = 16 * 1024;
+/// Connections through one session at once: half of the streams that servers allow.
+const MAX_FORWARDS: usize = 500;
+
+/// A local listener and the pod's port behind it.
+#[derive(Debug)]
+pub struct Forward {
+    /// Where clients of the pod connect to.
+    pub listener: TcpListener,
+    /// The port in the pod.
+    pub port: u16,
+}
+
+/// What happens while ports are forwarded.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum ForwardEvent {
+    /// Someone connected.
+    Accepted {
+        /// The port in the pod.
+        port: u16,
+    },
+    /// A connection could not be forwarded.
+    Failed {
+        /// The port in the pod.
+        port: u16,
+        /// Why.
+        reason: String,
+    },
+}
+
+/// Forwards connections to the pod behind `url`, until `stop` is cancelled (which is success) or
+/// the connection to the server is lost. Every event is told to `report`, from any task.
+pub async fn port_forward(
+    url: &str,
+    options: &ClientOptions,
+    forwards: Vec<Forward>,
+    stop: CancellationToken,
+    report: impl Fn(ForwardEvent) + Send + Sync + 'static,
+) -> Result<(), ClientError> {
+    let offer = match options.protocol {
+        Protocol::Spdy => PORT_FORWARD,
+        Protocol::WebSocket => TUNNELLED_PORT_FORWARD,
+    };
+    let Dialed { transport, .. } = dial(url, options, &[offer]).await?;
+    // Held for as long as the connection: the tunnel ends with it.
+    let (transport, _bridge) = match options.protocol {
+        Protocol::Spdy => (transport, None),
+        Protocol::WebSocket => {
+            let (inner, bridge) = tunnel(transport, Role::Client, LIMITS);
+            (inner, Some(bridge))
+        }
+    };
+    let connection = Connection::start(transport, Role::Client, LIMITS);
+    let lost = connection.closed().clone();
+    let report: Report = Arc::new(report);
+    let mut tasks = JoinSet::new();
+    for (index, forward) in forwards.into_iter().enumerate() {
+        tasks.spawn(listen(index, forward, connection.opener(), report.clone()));
+    }
+    let result = tokio::select! {
+        () = stop.cancelled() => Ok(()),
+        () = lost.cancelled() => Err(ClientError::Lost),
+    };
+    tasks.shutdown().await;
+    connection.close().await;
+    result
+}
+
+type Report = Arc<dyn Fn(ForwardEvent) + Send + Sync>;
+
+async fn listen(index: usize, forward: Forward, opener: Opener, report: Report) {
+    let Forward { listener, port } = forward;
+    let doing = format!("accepting a connection to be forwarded to port {port}");
+    let accepting = AcceptLoop::new(&doing, MAX_FORWARDS);
+    let mut count = 0_u64;
+    let each = |(socket, _), activity: Activity| {
+        report(ForwardEvent::Accepted { port });
+        count += 1;
+        let id = format!("{index}.{count}");
+        let (opener, report) = (opener.clone(), report.clone());
+        // A connection may be silent for as long as it likes.
+        let in_progress = activity.request();
+        async move {
+            let _in_progress = in_progress;
+            if let Err(reason) = one(socket, port, &id, &opener).await {
+                report(ForwardEvent::Failed { port, reason });
+            }
+        }
+    };
+    // Ended with its task.
+    accepting
+        .run(listener, CancellationToken::new(), each)
+        .await;
+}
+
+async fn one(socket: TcpStream, port: u16, id: &str, opener: &Opener) -> Result<(), String> {
+    let port = port.to_string();
+    let headers = |kind| Headers::new(&[(STREAM_TYPE, kind), (PORT, &port), (REQUEST_ID, id)]);
+    let (error, data) =
+        tokio::try_join!(opener.open(headers("error")), opener.open(headers("data")))
+            .map_err(|error| error.to_string())?;
+    error.output.close();
+    let mut message = Vec::new();
+    let complaint = async {
+        // A connection that is lost is noticed by the one who owns it.
+        let _ = read_start(error.input, MAX_MESSAGE, &mut message).await;
+        if message.is_empty() {
+            std::future::pending::<()>().await;
+        }
+    };
+    let over = CancellationToken::new();
+    let mut relaying = std::pin::pin!(relay(data.input, data.output, socket, &over));
+    tokio::select! {
+        () = &mut relaying => {}
+        () = complaint => {
+            // What came before the complaint is still to be delivered.
+            over.cancel();
+            relaying.await;
+        }
+    }
+    if message.is_empty() {
+        Ok(())
+    } else {
+        Err(String::from_utf8_lossy(&message).into_owned())
+    }
+}

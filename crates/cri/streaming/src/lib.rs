@@ -1,0 +1,36 @@
+//! Exec, attach and port-forward for Kubernetes, over SPDY/3.1 and WebSocket: the server that a
+//! container runtime hands out URLs of, and the client that follows them.
+//!
+//! The crate knows neither CRI nor containers: a [`Backend`] runs what clients ask for.
+#![cfg_attr(
+    test,
+    allow(
+        clippy::disallowed_methods,
+        reason = "tests read what they wrote themselves"
+    )
+)]
+
+mod body;
+pub mod client;
+mod flow;
+#[doc(hidden)]
+pub mod fuzzing;
+mod protocol;
+pub mod server;
+mod session;
+mod spdy;
+mod status;
+pub mod terminal;
+pub mod translate;
+mod ws;
+
+pub use body::read_body;
+pub use flow::{Input, Output};
+pub use orlop_listen::{CipherSuite, TlsFiles, TlsTerms, TlsVersion};
+pub use server::{Change, Config, Server, ServerError, TooManyPending};
+pub use session::{
+    AttachRequest, Backend, BackendError, BoxFuture, Duplex, ExecRequest, ExitOutcome, Pipes,
+    PortForwardRequest, Resizes, ServeError, Session, TerminalSize,
+};
+pub use spdy::FrameError;
+pub use ws::WsError;

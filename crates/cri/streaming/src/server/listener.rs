@@ -1,0 +1,272 @@
+//! Listening, and the life of every connection.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use orlop_listen::{AcceptLoop, Activity, ConnectionLimits, Tls, TlsFiles, TlsRules, TlsTerms};
+use parking_lot::RwLock;
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::Semaphore;
+use tokio::task::JoinHandle;
+use tokio::time::Instant;
+use tokio_util::sync::CancellationToken;
+
+use super::config::Config;
+use super::error::ServerError;
+use super::http;
+use super::tokens::{Pending, Tokens, TooManyPending};
+use crate::session::{AttachRequest, Backend, ExecRequest, PortForwardRequest};
+
+/// Sessions get this long to end when the server shuts down.
+const FAREWELL: Duration = Duration::from_secs(5);
+
+/// A streaming server. Dropping it ends all its connections at once.
+pub struct Server {
+    address: SocketAddr,
+    context: Arc<Context>,
+    stop: CancellationToken,
+    accepting: Option<JoinHandle<()>>,
+}
+
+/// What all connections share.
+pub(crate) struct Context {
+    now: RwLock<Now>,
+    pub(crate) tokens: Arc<Tokens>,
+    pub(crate) backend: Arc<dyn Backend>,
+    pub(crate) stop: CancellationToken,
+    /// Room for sessions.
+    pub(crate) sessions: Arc<Semaphore>,
+}
+
+/// What holds for those who connect now.
+struct Now {
+    config: Arc<Config>,
+    tls: Option<Arc<Tls>>,
+}
+
+/// Other terms for those who connect, ready to hold.
+pub struct Change(Now);
+
+impl Context {
+    pub(crate) fn config(&self) -> Arc<Config> {
+        Arc::clone(&self.now.read().config)
+    }
+}
+
+/// Reads the files of a configuration.
+fn load(config: &Config) -> Result<Option<Arc<Tls>>, ServerError> {
+    let files = config.tls.clone();
+    let rules = TlsRules {
+        whom: "a streaming client",
+        certificate_is_optional: false,
+        terms: config.terms.clone(),
+    };
+    Ok(files
+        .map(|files| Tls::load(files, rules))
+        .transpose()?
+        .map(Arc::new))
+}
+
+impl Server {
+    /// Listens and serves in the background.
+    pub async fn bind(config: Config, backend: Arc<dyn Backend>) -> Result<Self, ServerError> {
+        let tls = load(&config)?;
+        let bind_error = |source| ServerError::Bind {
+            address: config.address,
+            source,
+        };
+        let listener = TcpListener::bind(config.address)
+            .await
+            .map_err(bind_error)?;
+        let address = listener.local_addr().map_err(bind_error)?;
+        let tokens = Arc::new(Tokens::new(config.token_life, config.max_pending));
+        let stop = CancellationToken::new();
+        let context = Arc::new(Context {
+            tokens,
+            sessions: Arc::new(Semaphore::new(config.max_sessions)),
+            now: RwLock::new(Now {
+                config: Arc::new(config),
+                tls,
+            }),
+            backend,
+            stop: stop.clone(),
+        });
+        let accepting = Some(tokio::spawn(accept(listener, Arc::clone(&context))));
+        Ok(Self {
+            address,
+            context,
+            stop,
+            accepting,
+        })
+    }
+
+    /// Gets other certificates and another patience ready, and changes nothing yet.
+    pub fn prepare(
+        &self,
+        tls: Option<TlsFiles>,
+        terms: TlsTerms,
+        idle_timeout: Duration,
+    ) -> Result<Change, ServerError> {
+        let old = self.context.config();
+        let config = Config {
+            tls,
+            terms,
+            idle_timeout,
+            ..Config::clone(&old)
+        };
+        let tls = load(&config)?;
+        let config = Arc::new(config);
+        Ok(Change(Now { config, tls }))
+    }
+
+    /// Has who connects from now on find what was prepared. Sessions that are open go on as they are.
+    pub fn change(&self, to: Change) {
+        let Change(now) = to;
+        *self.context.now.write() = now;
+    }
+
+    /// Where the server listens.
+    pub fn local_addr(&self) -> SocketAddr {
+        self.address
+    }
+
+    /// An URL under which the command can be run, once and soon.
+    pub fn exec_url(&self, request: ExecRequest) -> Result<String, TooManyPending> {
+        self.url("exec", Pending::Exec(request))
+    }
+
+    /// An URL under which the container can be attached to, once and soon.
+    pub fn attach_url(&self, request: AttachRequest) -> Result<String, TooManyPending> {
+        self.url("attach", Pending::Attach(request))
+    }
+
+    /// An URL under which the pod's ports can be reached, with one connection that begins soon.
+    pub fn port_forward_url(&self, request: PortForwardRequest) -> Result<String, TooManyPending> {
+        self.url("portforward", Pending::PortForward(request))
+    }
+
+    fn url(&self, verb: &str, request: Pending) -> Result<String, TooManyPending> {
+        let token = self.context.tokens.insert(request)?;
+        let base = base_url(&self.context.config(), self.address);
+        Ok(format!("{base}/{verb}/{token}"))
+    }
+
+    /// Stops listening, tells all sessions that they end, and waits a moment for them.
+    pub async fn shutdown(mut self) {
+        self.stop.cancel();
+        if let Some(accepting) = self.accepting.take() {
+            // A panic in there was reported where it happened.
+            let _ = accepting.await;
+        }
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        self.stop.cancel();
+        if let Some(accepting) = self.accepting.take() {
+            accepting.abort();
+        }
+    }
+}
+
+fn base_url(config: &Config, address: SocketAddr) -> String {
+    let scheme = if config.tls.is_some() {
+        "https"
+    } else {
+        "http"
+    };
+    match &config.advertise {
+        None => format!("{scheme}://{address}"),
+        Some(host) if has_port(host) => format!("{scheme}://{host}"),
+        Some(host) if host.contains(':') && !host.starts_with('[') => {
+            format!("{scheme}://[{host}]:{}", address.port())
+        }
+        Some(host) => format!("{scheme}://{host}:{}", address.port()),
+    }
+}
+
+fn has_port(host: &str) -> bool {
+    match host.rsplit_once(':') {
+        Some((name, port)) => {
+            (!name.contains(':') || name.ends_with(']')) && port.parse::<u16>().is_ok()
+        }
+        None => false,
+    }
+}
+
+async fn accept(listener: TcpListener, context: Arc<Context>) {
+    let config = context.config();
+    let accepting = AcceptLoop {
+        doing: "accepting a streaming client",
+        limits: ConnectionLimits {
+            all: config.max_sessions.saturating_add(config.max_idle),
+            idle: config.max_idle,
+            idle_per_peer: config.max_idle_per_peer,
+        },
+        first_request: config.negotiation_timeout,
+        farewell: FAREWELL,
+    };
+    let each = |(stream, peer): (TcpStream, SocketAddr), activity| {
+        let (tls, context) = (context.now.read().tls.clone(), context.clone());
+        async move {
+            tracing::trace!(%peer, "a streaming client connected");
+            connection(stream, activity, tls, context).await;
+        }
+    };
+    let expiring = async {
+        loop {
+            context.tokens.some_expire().await;
+        }
+    };
+    tokio::select! {
+        () = accepting.run(listener, context.stop.clone(), each) => {}
+        () = expiring => {}
+    }
+}
+
+async fn connection(
+    stream: TcpStream,
+    activity: Activity,
+    tls: Option<Arc<Tls>>,
+    context: Arc<Context>,
+) {
+    let end = Instant::now() + context.config().negotiation_timeout;
+    let Some(tls) = tls else {
+        return http::serve_plain(stream, (activity, end), &context).await;
+    };
+    let accepted = tokio::select! {
+        () = context.stop.cancelled() => None,
+        accepted = tls.accept(stream) => accepted,
+    };
+    if let Some(stream) = accepted {
+        http::serve_tls(stream, (activity, end), &context).await;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn urls_name_what_clients_can_reach() {
+        let address: SocketAddr = "0.0.0.0:1234".parse().expect("an address");
+        let url = |advertise: Option<&str>| {
+            let advertise = advertise.map(str::to_owned);
+            base_url(
+                &Config {
+                    advertise,
+                    ..Config::default()
+                },
+                address,
+            )
+        };
+        assert_eq!(url(None), "http://0.0.0.0:1234");
+        assert_eq!(url(Some("node1")), "http://node1:1234");
+        assert_eq!(url(Some("node1:80")), "http://node1:80");
+        assert_eq!(url(Some("fd00::1")), "http://[fd00::1]:1234");
+        assert_eq!(url(Some("[fd00::1]")), "http://[fd00::1]:1234");
+        assert_eq!(url(Some("[fd00::1]:80")), "http://[fd00::1]:80");
+    }
+}

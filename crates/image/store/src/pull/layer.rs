@@ -1,0 +1,607 @@
+//! One layer of a pull: found here, or downloaded and unpacked at once, then published.
+//!
+//! ```text
+//! look ──found──────────────────────────────────────────► key
+//!   └─missing─► lock blob ─► download + unpack ─► publish ─► key
+//!                                └─ has undescribed directories: look at the layers below ─┘
+//! ```
+
+use std::collections::{HashMap, HashSet};
+use std::fs::File;
+use std::io::Read;
+use std::os::fd::OwnedFd;
+use std::os::unix::fs::DirBuilderExt;
+use std::pin::pin;
+use std::sync::{Arc, LazyLock};
+use std::thread::available_parallelism;
+
+use orlop_encryption::Options;
+use orlop_pool::{Place, most_of};
+use parking_lot::Mutex;
+use rustix::fs::OFlags;
+use tokio::sync::watch;
+use tokio_util::task::TaskTracker;
+
+use super::allowance::{Allowance, Spent};
+use super::download::download;
+use super::ingest::{Ingest, IngestReader, Unpacking};
+use super::lazy::Lazily;
+use super::progress::{LayerState, LayerTracker};
+use super::task::Context;
+use crate::blocking::blocking;
+use crate::config::StoreForm;
+use crate::manifest::Descriptor;
+use crate::media_type::{self, Kind};
+use crate::registry::Remote;
+use crate::store::{
+    FS, Form, Hold, IMAGE, Inherited, LayerRecord, Scratch, Sealed, TAPE, inherited, now,
+};
+use crate::tape::Recorder;
+use crate::unpack::{
+    AsIs, Layer, LayerMemory, Owner, Spending as _, Unpacked, open_beneath, pack, take, unpack,
+};
+use crate::{Digest, Error, Result, verity};
+
+/// Where layers are unpacked while they arrive: mostly waiting for a registry. Each registry has a
+/// share of the threads, of which one pull leaves some to others.
+static UNPACKING: LazyLock<Place> = LazyLock::new(|| {
+    let share = available_parallelism().map_or(4, usize::from).clamp(4, 8);
+    Place::new("unpacking layers", 16 * share, share, MOST_WAITING).with_pieces(most_of(share))
+});
+/// More layers than images of many pods have together.
+const MOST_WAITING: usize = 100_000;
+
+/// Blobs that are being fetched. Each is fetched once from one source, whoever wants it: who has
+/// it from another registry doesn't wait for a slow one.
+#[derive(Default)]
+pub(crate) struct BlobLocks(Mutex<HashMap<(Digest, String), Lock>>);
+
+type Lock = Arc<tokio::sync::Mutex<()>>;
+
+impl BlobLocks {
+    async fn lock(&self, digest: Digest, source: &str) -> tokio::sync::OwnedMutexGuard<()> {
+        let lock = {
+            let mut locks = self.0.lock();
+            locks.retain(|_, lock| Arc::strong_count(lock) > 1);
+            Arc::clone(locks.entry((digest, source.to_owned())).or_default())
+        };
+        lock.lock_owned().await
+    }
+
+    /// The blobs that somebody fetches now.
+    pub(crate) fn in_use(&self) -> HashSet<Digest> {
+        let locks = self.0.lock();
+        locks
+            .iter()
+            .filter(|(_, lock)| Arc::strong_count(lock) > 1)
+            .map(|((digest, _), _)| *digest)
+            .collect()
+    }
+}
+
+/// Where a layer comes from.
+#[derive(Clone)]
+pub(crate) enum Origin<'a> {
+    Registry(&'a Remote),
+    /// A file beneath a directory.
+    File {
+        dir: Arc<OwnedFd>,
+        path: Vec<u8>,
+        /// Whether its bytes have the descriptor's digest.
+        named: bool,
+    },
+}
+
+impl Origin<'_> {
+    /// Whose slowness a layer suffers from.
+    fn source(&self) -> &str {
+        match self {
+            Self::Registry(remote) => remote.domain(),
+            Self::File { .. } => "",
+        }
+    }
+}
+
+/// What a layer's work needs to know.
+pub(super) struct LayerJob<'a> {
+    pub(super) what: String,
+    pub(super) origin: Origin<'a>,
+    pub(super) blob: Descriptor,
+    /// Its name on disk, unless what it looks like depends on the layers below.
+    pub(super) name: Digest,
+    /// The digest that its archive is to have, where one is promised.
+    pub(super) diff_id: Option<Digest>,
+    /// What opens it, if it is encrypted.
+    pub(super) secret: Option<Arc<Options>>,
+    /// Where it is to be put as it is and with which mode, if it is a file and no archive.
+    pub(super) file: Option<(String, u32)>,
+    pub(super) chain_id: Digest,
+    /// The keys of the layers below, base first, when they are known.
+    pub(super) below: Vec<watch::Receiver<Option<Digest>>>,
+    /// The pull that it is of, for its share of the threads.
+    pub(super) pull: u64,
+    /// What the image may bring, with all its layers.
+    pub(super) allowance: Arc<Allowance>,
+    /// How it can be had bit by bit.
+    pub(super) lazily: Option<Lazily>,
+    /// Keeps the names that the layer may get from being swept.
+    pub(super) _holds: Vec<Hold>,
+    pub(super) tracker: Arc<LayerTracker>,
+    /// What it takes of the disk before it is published, also when nobody waits for it any more.
+    pub(super) at_work: TaskTracker,
+}
+
+enum Look {
+    Found(Digest),
+    /// It is here by this name, and fits if the layers below leave these directories plain.
+    Depends(Digest, Vec<Vec<u8>>),
+    Missing,
+}
+
+impl LayerJob<'_> {
+    /// Gets the layer into the store and returns its key.
+    pub(super) async fn run(&self, context: &Context) -> Result<Digest> {
+        loop {
+            let mut misfit = false;
+            match self.look(context) {
+                Look::Found(key) => return self.present(context, key),
+                Look::Depends(key, implicit) => {
+                    if self.inherited(context, implicit).await?.is_empty() {
+                        return self.present(context, key);
+                    }
+                    misfit = true;
+                }
+                Look::Missing => {}
+            }
+            let source = self.origin.source();
+            let lock = context.blob_locks.lock(self.blob.digest, source).await;
+            match self.look(context) {
+                Look::Found(key) => return self.present(context, key),
+                // Published meanwhile. The layers below may themselves wait for this lock.
+                Look::Depends(..) if !misfit => continue,
+                _ => {}
+            }
+            if let (Origin::Registry(remote), Some(lazily)) = (&self.origin, &self.lazily)
+                && lazily.may_begin
+                && let Some(key) = self.begin(context, remote, lazily).await?
+            {
+                return Ok(key);
+            }
+            let fetched = match &self.origin {
+                Origin::Registry(remote) => self.fetch(context, remote).await?,
+                Origin::File { dir, path, named } => {
+                    let (dir, path) = (Arc::clone(dir), path.clone());
+                    let blob = named.then_some(self.blob.digest);
+                    self.tracker.enter(LayerState::Unpacking);
+                    let open = move || {
+                        open_beneath(&*dir, &path, OFlags::RDONLY | OFlags::CLOEXEC)
+                            .map(File::from)
+                            .map_err(|error| {
+                                let path = String::from_utf8_lossy(&path);
+                                Error::io(format!("opening {path:?} to import it"), error.into())
+                            })
+                    };
+                    let memory = LayerMemory::new(self.owner(), None);
+                    self.unpack(context, blob, memory, open, || {}).await?
+                }
+            };
+            let key = if fetched.unpacked.implicit.is_empty() || self.below.is_empty() {
+                let published = self.publish(context, fetched, self.name).await;
+                drop(lock);
+                published?
+            } else {
+                drop(lock);
+                let implicit = fetched.unpacked.implicit.clone();
+                let looks = self.inherited(context, implicit).await?;
+                if looks.is_empty() {
+                    self.publish(context, fetched, self.name).await?
+                } else {
+                    // It then looks as it must above these layers, and only these.
+                    let fetched = blocking(move || fetched.dressed(&looks)).await?;
+                    self.publish(context, fetched, self.chain_id).await?
+                }
+            };
+            self.tracker.enter(LayerState::Done);
+            return Ok(key);
+        }
+    }
+
+    /// A layer that is here counts like one that comes: else an image that is refused would get in
+    /// layer by layer.
+    fn present(&self, context: &Context, key: Digest) -> Result<Digest> {
+        let bytes = {
+            let state = context.store.state();
+            state.layers.get(&key).map_or(0, |record| record.bytes)
+        };
+        let spent = self.allowance.for_layer();
+        spent.spend(bytes)?;
+        spent.keep();
+        self.tracker.enter(LayerState::Present);
+        Ok(key)
+    }
+
+    /// The names on disk that it may have, each by itself before that above certain layers. An ordinary one is
+    /// better than one that may not be whole.
+    pub(super) fn names(&self) -> impl Iterator<Item = Digest> {
+        self.pairs()
+            .into_iter()
+            .flatten()
+            .flat_map(|(own, above)| [own, above])
+    }
+
+    fn pairs(&self) -> [Option<(Digest, Digest)>; 2] {
+        let lazily = self.lazily.as_ref();
+        let lazily = lazily.map(|lazily| (lazily.key, lazily.above(&self.chain_id)));
+        [Some((self.name, self.chain_id)), lazily]
+    }
+
+    /// Whether it is to be begun, not fetched.
+    pub(super) fn is_to_be_begun(&self) -> bool {
+        self.lazily.as_ref().is_some_and(|lazily| lazily.may_begin)
+    }
+
+    fn look(&self, context: &Context) -> Look {
+        let state = context.store.state();
+        let mut depends = None;
+        // A digest that is promised of an archive may be some other layer's name.
+        let fits = |record: &&LayerRecord| self.diff_id.is_none_or(|it| it == record.diff_id);
+        for (own, above) in self.pairs().into_iter().flatten() {
+            if above != own && state.layers.get(&above).is_some_and(|record| fits(&record)) {
+                return Look::Found(above);
+            }
+            match state.layers.get(&own).filter(fits) {
+                None => {}
+                Some(record) if record.implicit.is_empty() || self.below.is_empty() => {
+                    return Look::Found(own);
+                }
+                Some(record) => {
+                    depends.get_or_insert_with(|| Look::Depends(own, record.implicit.clone()));
+                }
+            }
+        }
+        depends.unwrap_or(Look::Missing)
+    }
+
+    /// What the layers below have to say about these directories.
+    pub(super) async fn inherited(
+        &self,
+        context: &Context,
+        implicit: Vec<Vec<u8>>,
+    ) -> Result<Vec<Inherited>> {
+        let mut keys = Vec::with_capacity(self.below.len());
+        for below in &self.below {
+            let key = *below
+                .clone()
+                .wait_for(Option::is_some)
+                .await
+                .map_err(|_| Error::Cancelled(format!("unpacking {}", self.what)))?;
+            keys.extend(key);
+        }
+        let lower = context.lazies.lower_dirs(keys).await?;
+        blocking(move || inherited(&implicit, &lower)).await
+    }
+
+    /// Downloads and unpacks. What an earlier try left is used; if it proves damaged, it is
+    /// thrown away and all is fetched anew.
+    async fn fetch(&self, context: &Context, remote: &Remote) -> Result<Fetched> {
+        loop {
+            let (store, blob) = (Arc::clone(&context.store), self.blob.clone());
+            let received = Arc::clone(&self.tracker.downloaded);
+            let source = remote.domain().to_owned();
+            let open = move || {
+                let layout = store.layout();
+                Ingest::open(layout, &blob.digest, &source, blob.size, received)
+            };
+            let ingest = blocking(open).await?;
+            let ingest = Arc::new(ingest);
+            let resumed = ingest.resumed() > 0;
+            let fetched = self.stream(context, remote, &ingest).await;
+            match &fetched {
+                Ok(_) if context.config.keep_blobs => {
+                    let target = context.store.layout().blob(&self.blob.digest);
+                    blocking(move || ingest.keep(&target)).await?;
+                }
+                // What the network owes is worth keeping for the next try.
+                Err(Error::RegistryUnavailable { .. } | Error::Cancelled(_)) => {}
+                _ => {
+                    blocking(move || {
+                        ingest.discard();
+                        Ok(())
+                    })
+                    .await?;
+                }
+            }
+            match fetched {
+                Err(Error::DigestMismatch { .. } | Error::InvalidImage { .. }) if resumed => {
+                    tracing::info!(
+                        what = self.what,
+                        "a resumed download is damaged; downloading it again"
+                    );
+                }
+                other => return other,
+            }
+        }
+    }
+
+    /// Downloads into the ingest and unpacks from it at the same time.
+    async fn stream(
+        &self,
+        context: &Context,
+        remote: &Remote,
+        ingest: &Arc<Ingest>,
+    ) -> Result<Fetched> {
+        let _abandon = Abandon(ingest);
+        self.tracker.enter(LayerState::Downloading);
+        let download = download(
+            &self.what,
+            remote,
+            &self.blob,
+            ingest,
+            context.config.connections_per_blob,
+        );
+        let mut downloading = pin!(self.tracker.steps.during("download", download));
+        let progress = Arc::clone(&self.tracker.unpacked);
+        let download = Unpacking::new(Arc::clone(ingest), Arc::clone(&context.unpacks));
+        let memory = LayerMemory::new(self.owner(), Some(Arc::clone(&download) as _));
+        let counted = Arc::clone(&memory);
+        let open = move || {
+            let (download, memory) = (Arc::clone(&download), Arc::clone(&counted));
+            Ok(IngestReader::new(download, memory, Arc::clone(&progress)))
+        };
+        let abandoned = Arc::clone(ingest);
+        let blob = Some(self.blob.digest);
+        let mut unpacking =
+            pin!(self.unpack(context, blob, memory, open, move || abandoned.abandon()));
+        let mut downloaded = false;
+        loop {
+            tokio::select! {
+                done = &mut downloading, if !downloaded => {
+                    // Without the bytes, what unpacking has to say is of no interest; unless
+                    // it was unpacking that ended the download.
+                    if !ingest.is_abandoned() {
+                        done?;
+                        self.tracker.enter(LayerState::Unpacking);
+                    }
+                    downloaded = true;
+                }
+                done = &mut unpacking => return done,
+            }
+        }
+    }
+
+    fn owner(&self) -> Owner {
+        Owner {
+            registry: self.origin.source().to_owned(),
+            pull: self.pull,
+        }
+    }
+
+    /// Unpacks what `open` gives, on threads of its own. `abandon` ends the reader.
+    async fn unpack<R: Read + Send>(
+        &self,
+        context: &Context,
+        blob: Option<Digest>,
+        memory: Arc<LayerMemory>,
+        open: impl Fn() -> Result<R> + Send + 'static,
+        abandon: impl Fn() + Sync + Send + 'static,
+    ) -> Result<Fetched> {
+        let (store, limits) = (Arc::clone(&context.store), context.config.limits.clone());
+        let form = context.config.store;
+        let kind = media_type::kind(&self.blob.media_type);
+        let is_erofs = self.file.is_none() && kind == Kind::ErofsLayer;
+        let what = self.what.clone();
+        let (diff_id, secret) = (self.diff_id, self.secret.clone());
+        let file = self.file.clone();
+        let file = file.map(|(path, mode)| AsIs {
+            path,
+            mode,
+            size: self.blob.size,
+        });
+        let at_work = self.at_work.token();
+        let allowance = Arc::clone(&self.allowance);
+        let attempt = move |memory: &Arc<LayerMemory>| -> Result<Fetched> {
+            let scratch = store.layout().scratch("layer")?.counted(at_work.clone());
+            let spent = allowance.for_layer();
+            let abandon = || {
+                if !memory.is_displaced() {
+                    abandon();
+                }
+            };
+            let layer = Layer {
+                what: &what,
+                blob,
+                diff_id,
+                secret: secret.as_deref(),
+                file: file.as_ref(),
+                abandon: &abandon,
+                spending: &spent,
+                memory,
+            };
+            let create = |path: &std::path::Path| {
+                let options = File::options()
+                    .read(true)
+                    .write(true)
+                    .create_new(true)
+                    .open(path);
+                options.map_err(|error| Error::at("creating", path, error))
+            };
+            if is_erofs {
+                let mut file = create(&scratch.path().join(IMAGE))?;
+                let unpacked = take(&layer, open()?, &mut file, &limits)?;
+                return Ok(Fetched {
+                    scratch,
+                    unpacked,
+                    written: Written::Taken,
+                    replayable: false,
+                    spent,
+                });
+            }
+            let recorder = Recorder::create(&scratch.path().join(TAPE))?;
+            let (unpacked, written, recorder) = match form {
+                StoreForm::Files => {
+                    let root = scratch.path().join(FS);
+                    std::fs::DirBuilder::new()
+                        .mode(0o755)
+                        .create(&root)
+                        .map_err(|error| Error::at("creating", &root, error))?;
+                    let done = unpack(&layer, open()?, recorder, &root, &limits)?;
+                    (done.0, Written::Files, done.1)
+                }
+                StoreForm::Erofs => {
+                    let file = create(&scratch.path().join(IMAGE))?;
+                    let done = pack(&layer, open()?, recorder, file, &limits)?;
+                    (done.0, Written::Packing(Box::new(done.1)), done.2)
+                }
+            };
+            let replayable = recorder.finish()?;
+            let unpacked = with_bookkeeping(unpacked, &scratch)?;
+            Ok(Fetched {
+                scratch,
+                unpacked,
+                written,
+                replayable,
+                spent,
+            })
+        };
+        let unpack = move || loop {
+            let fetched = attempt(&memory);
+            if fetched.is_ok() || !memory.is_to_start_again() {
+                return fetched;
+            }
+        };
+        let source = self.origin.source();
+        let unpacking = async {
+            let done = UNPACKING
+                .run_for_piece(source, &self.pull.to_string(), unpack)
+                .await;
+            done.map_err(|refused| Error::store(format!("unpacking {}", self.what), refused))?
+        };
+        self.tracker.steps.during("unpack", unpacking).await
+    }
+
+    async fn publish(&self, context: &Context, fetched: Fetched, key: Digest) -> Result<Digest> {
+        self.tracker.enter(LayerState::Publishing);
+        let publish = self.put_in_store(context, fetched, key);
+        self.tracker.steps.during("publish", publish).await
+    }
+
+    async fn put_in_store(
+        &self,
+        context: &Context,
+        fetched: Fetched,
+        key: Digest,
+    ) -> Result<Digest> {
+        let (fetched, form) = match fetched.written {
+            Written::Files => (fetched, Form::Files),
+            _ => blocking(move || fetched.sealed()).await?,
+        };
+        let Fetched {
+            scratch,
+            unpacked,
+            replayable,
+            spent,
+            ..
+        } = fetched;
+        let kept = context.config.keep_blobs && matches!(self.origin, Origin::Registry(_));
+        let blob = kept.then_some(self.blob.digest);
+        let record = LayerRecord {
+            key,
+            diff_id: unpacked.diff_id.unwrap_or(self.name),
+            archive_bytes: unpacked.archive_bytes,
+            bytes: unpacked.bytes,
+            disk_bytes: unpacked.disk_bytes + blob.map_or(0, |_| self.blob.size),
+            inodes: unpacked.inodes + u64::from(blob.is_some()),
+            implicit: unpacked.implicit,
+            blob,
+            replayable,
+            created: now(),
+            form,
+        };
+        context.store.publish(scratch, record).await?;
+        spent.keep();
+        Ok(key)
+    }
+}
+
+/// Counts what lies beside the files: the layer's directory, its tape and its record.
+fn with_bookkeeping(unpacked: Unpacked, scratch: &Scratch) -> Result<Unpacked> {
+    const BLOCK: u64 = 4096;
+    let tape = scratch.path().join(TAPE);
+    let look = std::fs::metadata(&tape).map_err(|error| Error::at("checking", &tape, error))?;
+    Ok(Unpacked {
+        disk_bytes: unpacked.disk_bytes + look.len().next_multiple_of(BLOCK) + BLOCK,
+        inodes: unpacked.inodes + 3,
+        ..unpacked
+    })
+}
+
+/// In which form a layer is written.
+enum Written {
+    Files,
+    /// As one file, until that is whole.
+    Packing(Box<orlop_erofs::Image>),
+    /// As the file that was published.
+    Taken,
+}
+
+/// A layer unpacked, but not published.
+struct Fetched {
+    scratch: Scratch,
+    unpacked: Unpacked,
+    written: Written,
+    /// Whether its archive can be put together again.
+    replayable: bool,
+    /// What it has had of what the image may bring.
+    spent: Spent,
+}
+
+impl Fetched {
+    /// Gives undescribed directories the look of those of the layers below. Blocks.
+    fn dressed(mut self, looks: &[Inherited]) -> Result<Self> {
+        let root = self.scratch.path().join(FS);
+        for look in looks {
+            match &mut self.written {
+                Written::Packing(image) => look.apply_to_image(image)?,
+                Written::Files | Written::Taken => look.apply(&root)?,
+            }
+        }
+        self.unpacked.implicit.clear();
+        Ok(self)
+    }
+
+    /// Has the file whole, if it is one, and the kernel guard it where it can. What the layer is then.
+    /// Blocks.
+    fn sealed(mut self) -> Result<(Self, Form)> {
+        let path = self.scratch.path().join(IMAGE);
+        let (bytes, digest) = match std::mem::replace(&mut self.written, Written::Taken) {
+            Written::Files => return Ok((self, Form::Files)),
+            Written::Taken => (self.unpacked.archive_bytes, self.unpacked.diff_id),
+            Written::Packing(image) => {
+                let summary = image.finish().map_err(|error| match error {
+                    orlop_erofs::Error::Write(error) => Error::at("writing", &path, error),
+                    error => Error::store(format!("finishing {}", path.display()), error),
+                })?;
+                (summary.bytes, None)
+            }
+        };
+        self.unpacked.disk_bytes += bytes;
+        // Nobody may have it open for writing.
+        let file = File::open(&path).map_err(|error| Error::at("opening", &path, error))?;
+        let verity = verity::seal(&file).map_err(|error| Error::at("sealing", &path, error))?;
+        let sealed = Sealed {
+            bytes,
+            verity,
+            digest,
+        };
+        Ok((self, Form::Erofs(sealed)))
+    }
+}
+
+/// Ends reader and writers when the work is dropped in the middle.
+struct Abandon<'a>(&'a Ingest);
+
+impl Drop for Abandon<'_> {
+    fn drop(&mut self) {
+        self.0.abandon();
+    }
+}

@@ -1,0 +1,109 @@
+//! Logs for those who ask the manager.
+
+use bytes::Bytes;
+use orlop_kubelet_rules::Timestamp;
+use orlop_kubelet_rules::status::ContainerState;
+use orlop_pool::{Place, Refused};
+use tokio::sync::mpsc;
+
+use super::{Manager, RequestError};
+use crate::logs::{Source, read};
+
+/// A log that is followed has a thread for as long as its reader likes.
+const OF_NODE: usize = 256;
+const OF_POD: usize = 32;
+static READING: Place = Place::new("reading containers' logs", OF_NODE, OF_POD, 0);
+
+/// Which part of a container's log.
+#[derive(Debug, Clone, Default)]
+pub struct LogQuery {
+    /// Go on with what comes until the container ends.
+    pub follow: bool,
+    /// The instance before the present one.
+    pub previous: bool,
+    /// Put the time before each line.
+    pub timestamps: bool,
+    /// Only what is younger.
+    pub since: Option<Timestamp>,
+    /// Only so many lines from the end.
+    pub tail_lines: Option<u64>,
+    /// No more than so many bytes.
+    pub limit_bytes: Option<u64>,
+    /// Only `Stdout` or `Stderr`; all if `None`.
+    pub stream: Option<orlop_cri_api::log::Stream>,
+}
+
+/// A log as it is read; the channel is short, so that a slow reader slows the reading.
+#[derive(Debug)]
+pub struct LogReader {
+    pub(super) parts: mpsc::Receiver<Result<Bytes, RequestError>>,
+}
+
+impl LogReader {
+    /// The next lines; `None` at the end.
+    pub async fn next(&mut self) -> Option<Result<Bytes, RequestError>> {
+        self.parts.recv().await
+    }
+}
+
+impl Manager {
+    /// Reads a container's log, over rotations.
+    #[allow(
+        clippy::unused_async,
+        reason = "as all that asks for something of a container"
+    )]
+    pub async fn container_logs(
+        &self,
+        uid: &str,
+        container: &str,
+        query: LogQuery,
+    ) -> Result<LogReader, RequestError> {
+        let worker = self.worker(uid)?;
+        let (_, seen) = worker.snapshot();
+        let instances = seen.status.containers().iter();
+        let mut instances = instances.filter(|c| c.name == container);
+        let mut found = instances.next();
+        if query.previous {
+            // The newest that has ended is meant, were it the present one's forerunner or not.
+            found = match found {
+                Some(c) if c.state == ContainerState::Exited => Some(c),
+                _ => instances.next(),
+            };
+        }
+        let found = found.filter(|c| c.state != ContainerState::Created);
+        let found = found.ok_or_else(|| RequestError::NoContainer {
+            pod: uid.to_owned(),
+            container: container.to_owned(),
+        })?;
+        let id = found.id.clone();
+        let source = Source {
+            id: id.clone(),
+            path: found.log_path.clone().into(),
+            is_running: Box::new(move || {
+                let seen = worker.observation();
+                let state = seen
+                    .status
+                    .containers()
+                    .iter()
+                    .find(|c| c.id == id)
+                    .map(|c| c.state);
+                matches!(
+                    state,
+                    Some(ContainerState::Running | ContainerState::Unknown)
+                )
+            }),
+        };
+        let (out, parts) = mpsc::channel(16);
+        // It goes on as fast as its reader.
+        let path = source.path.clone();
+        let reading = READING.begin_for(uid, move || read(&source, &query, &out));
+        reading.map_err(|refused| match refused {
+            Refused::NoThread { source, .. } => RequestError::Log { path, source },
+            Refused::Full { .. } | Refused::Panicked { .. } => RequestError::Crowded {
+                of_pod: OF_POD,
+                of_node: OF_NODE,
+            },
+        })?;
+        Ok(LogReader { parts })
+    }
+}

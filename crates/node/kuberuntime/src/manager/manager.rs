@@ -1,0 +1,353 @@
+//! The manager: a worker for each pod, and what is done for all of them.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use orlop_cri_api::client::{ClientOptions, Connection, ImageClient, RuntimeClient};
+use orlop_cri_api::v1;
+use orlop_kubelet_rules::cri_config::SwapFacts;
+use tonic::Code;
+
+use super::context::{Context, Parts};
+use super::local::Local;
+use super::{CgroupDriver, Options, PodInput, PodView, RequestError, Stage, StartError, Watch};
+use crate::image_manager::{Images, PullRecords};
+use crate::metrics::Metrics;
+use crate::pod_worker::{Cause, Ending, Mailbox, run};
+use crate::{housekeeping, pleg};
+
+/// The version of the interface, as runtimes tell it.
+pub(super) const VERSION: &str = "0.1.0";
+
+/// The kubelet's side of a runtime. Cheap to clone; clones are the same manager.
+#[derive(Debug, Clone)]
+pub struct Manager {
+    pub(super) ctx: Arc<Context>,
+}
+
+/// How the runtime is.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct RuntimeState {
+    /// The runtime's name and version.
+    pub name: String,
+    /// Its version.
+    pub version: String,
+    /// What keeps it from running pods; `None` if it can.
+    pub runtime_error: Option<String>,
+    /// What keeps it from running pods with a network; `None` if it can.
+    pub network_error: Option<String>,
+    /// Its handlers, by name. The default one has no name; an older runtime tells of none.
+    pub handlers: Vec<Handler>,
+}
+
+/// A handler of the runtime, as a RuntimeClass names it, and what it can do.
+#[derive(Debug, Clone, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Handler {
+    /// Its name; empty for the default one.
+    pub name: String,
+    /// Make all of a mount's own mounts read-only.
+    pub recursive_read_only: bool,
+    /// Run pods with a user namespace of their own.
+    pub user_namespaces: bool,
+}
+
+impl Manager {
+    /// Connects to the runtime, reads the checkpoints and goes on with the pods they tell of.
+    pub async fn start(options: Options) -> Result<Self, StartError> {
+        let metrics = Metrics::new();
+        let client = ClientOptions {
+            timeout: options.request_timeout,
+            observer: Some(metrics.observer()),
+            ..ClientOptions::default()
+        };
+        let connection = Connection::new(options.runtime_endpoint.clone(), client.clone());
+        let image_client = options.image_endpoint.clone().map_or_else(
+            || connection.images(),
+            |endpoint| Connection::new(endpoint, client).images(),
+        );
+        let runtime = connection.runtime();
+        let version = runtime.version().await.map_err(StartError::Runtime)?;
+        if version.version != VERSION {
+            return Err(StartError::Version(version.version));
+        }
+        image_client
+            .image_fs_info()
+            .await
+            .map_err(StartError::Images)?;
+        let mut options = options;
+        follow_driver(&mut options, &runtime).await?;
+        let local = {
+            let options = options.clone();
+            orlop_pool::blocking(move || Local::prepare(&options))
+        };
+        let local = local
+            .await
+            .map_err(|e| StartError::Setting(e.to_string()))??;
+        let pulls = Arc::new(local.pulls);
+        settle(&pulls, &image_client).await;
+        let ctx = Arc::new(Context::new(Parts {
+            images: Images::new(
+                image_client.clone(),
+                options.images.clone(),
+                options.root_dir.clone(),
+                local.providers,
+                Arc::clone(&pulls),
+            ),
+            pulls,
+            facts: local.machine.facts(&options.node),
+            memory: local.machine.memory,
+            swap: SwapFacts {
+                behavior: options.swap,
+                memory: local.machine.memory,
+                swap: local.machine.swap,
+                can_limit: local.machine.can_limit_swap,
+                unified: local.cgroups.unified(),
+            },
+            hugepage_sizes: local.machine.hugepage_sizes,
+            state: RuntimeState {
+                name: version.runtime_name,
+                version: version.runtime_version,
+                ..RuntimeState::default()
+            },
+            cgroups: local.cgroups,
+            user_namespaces: Arc::new(local.user_namespaces),
+            log_links: local.log_links,
+            options,
+            runtime,
+            image_client,
+            metrics,
+        }));
+        let prepared = ctx.cgroups.prepare(local.machine.cpu_milli).await;
+        prepared.map_err(|e| StartError::Setting(e.to_string()))?;
+        housekeeping::ask_runtime(&ctx).await;
+        let manager = Self { ctx };
+        for input in local.known {
+            manager.take(input, false);
+        }
+        manager.spawn(pleg::run(manager.ctx.clone()));
+        manager.spawn(housekeeping::watch_runtime(manager.ctx.clone()));
+        manager.spawn(housekeeping::collect(manager.ctx.clone()));
+        manager.spawn(housekeeping::collect_images(manager.ctx.clone()));
+        manager.spawn(housekeeping::rotate_logs(manager.ctx.clone()));
+        Ok(manager)
+    }
+
+    /// Wants a pod, or wants it otherwise than before. Its worker takes it from here; a pod of
+    /// this uid that is being ended is ended first, and so is another pod of its name.
+    pub fn set_pod(&self, input: PodInput) {
+        self.take(input, true);
+    }
+
+    /// All sources have been read once: what runs and has not been named is nobody's, and ends.
+    pub fn sources_ready(&self) {
+        let unnamed = self.ctx.with_workers(|workers| {
+            let unnamed = workers.values().filter(|worker| !worker.is_confirmed());
+            unnamed.cloned().collect::<Vec<_>>()
+        });
+        for mailbox in unnamed {
+            mailbox.end(Ending {
+                cause: Cause::Removed,
+                grace: None,
+            });
+        }
+        self.ctx.set_sources_ready();
+    }
+
+    /// Ends a pod, within `grace` instead of its own grace period if given, and forgets it. Said
+    /// again with less, the pod has less.
+    pub fn remove_pod(&self, uid: &str, grace: Option<Duration>) {
+        self.end(uid, Cause::Removed, grace);
+    }
+
+    /// Ends a pod, within `grace` instead of its own grace period if given, and shows it as
+    /// failed with this reason from now on.
+    pub fn fail_pod(&self, uid: &str, reason: &str, message: &str, grace: Option<Duration>) {
+        let cause = Cause::Failed {
+            reason: reason.to_owned(),
+            message: message.to_owned(),
+        };
+        self.end(uid, cause, grace);
+    }
+
+    /// Shows a pod as failed that is not let in: nothing of it is made.
+    pub fn reject_pod(&self, input: PodInput, reason: &str, message: &str) {
+        self.ctx.metrics.pods().rejected(reason);
+        let ending = Ending {
+            cause: Cause::Failed {
+                reason: reason.to_owned(),
+                message: message.to_owned(),
+            },
+            grace: None,
+        };
+        let fresh = self.ctx.with_workers(|workers| {
+            if let Some(mailbox) = workers.get(input.uid()) {
+                mailbox.end(ending.clone());
+                return None;
+            }
+            let mailbox = Arc::new(Mailbox::new(input, true));
+            mailbox.end(ending.clone());
+            workers.insert(mailbox.uid.clone(), mailbox.clone());
+            Some(mailbox)
+        });
+        if let Some(mailbox) = fresh {
+            self.ctx.tasks.spawn(run(self.ctx.clone(), mailbox));
+        }
+    }
+
+    /// All pods, by namespace and name.
+    pub fn pods(&self) -> Vec<Arc<PodView>> {
+        let mut views: Vec<_> = self.ctx.with_workers(|workers| {
+            let views = workers.values().filter_map(|worker| worker.view());
+            views.collect()
+        });
+        views.sort_by(|a, b| (&a.namespace, &a.name, &a.uid).cmp(&(&b.namespace, &b.name, &b.uid)));
+        views
+    }
+
+    /// One pod.
+    pub fn pod(&self, uid: &str) -> Option<Arc<PodView>> {
+        self.ctx.mailbox(uid)?.view()
+    }
+
+    /// One pod by its names; of two, the one that is not on its way out.
+    pub fn find_pod(&self, namespace: &str, name: &str) -> Option<Arc<PodView>> {
+        let pods = self.pods().into_iter();
+        pods.filter(|pod| pod.namespace == namespace && pod.name == name)
+            .min_by_key(|pod| pod.stage != Stage::Syncing)
+    }
+
+    /// What happens from now on.
+    pub fn watch(&self) -> Watch {
+        Watch(self.ctx.changes.subscribe())
+    }
+
+    /// Waits until each pod is ready or at its end and none is being ended, `limit` at the most;
+    /// says whether it came to that.
+    pub async fn settled(&self, limit: Duration) -> bool {
+        let mut watch = self.ctx.changes.subscribe();
+        let wait = async {
+            loop {
+                let all = self.ctx.with_workers(|workers| {
+                    workers.values().all(|worker| {
+                        let leaving = matches!(
+                            &*worker.ending().borrow(),
+                            Some(Ending {
+                                cause: Cause::Removed,
+                                ..
+                            })
+                        );
+                        let done =
+                            |view: Arc<PodView>| view.ready || view.stage == Stage::Terminated;
+                        !leaving && worker.view().is_some_and(done)
+                    })
+                });
+                if all
+                    || watch.recv().await == Err(tokio::sync::broadcast::error::RecvError::Closed)
+                {
+                    return;
+                }
+            }
+        };
+        tokio::time::timeout(limit, wait).await.is_ok()
+    }
+
+    /// The client of the runtime, for what the manager does not do itself.
+    pub fn runtime(&self) -> &RuntimeClient {
+        &self.ctx.runtime
+    }
+
+    /// The client of the image service.
+    pub fn images(&self) -> &ImageClient {
+        &self.ctx.image_client
+    }
+
+    /// What the manager was started with.
+    pub fn options(&self) -> &Options {
+        &self.ctx.options
+    }
+
+    /// How the runtime was when it was last asked: each 30 s while it is well, and each 5 s or
+    /// when it fails to answer while it is not.
+    pub fn runtime_state(&self) -> RuntimeState {
+        self.ctx.runtime_state()
+    }
+
+    /// What is wrong with the manager itself, for `/healthz`: the runtime not ready or silent for
+    /// longer than 30 s, no list of all pods for longer than 10 min.
+    pub fn health(&self) -> Result<(), String> {
+        self.ctx.health()
+    }
+
+    fn take(&self, input: PodInput, confirmed: bool) {
+        let fresh = self.ctx.with_workers(|workers| {
+            if let Some(mailbox) = workers.get(input.uid()) {
+                mailbox.set(input);
+                return None;
+            }
+            let mailbox = Arc::new(Mailbox::new(input, confirmed));
+            workers.insert(mailbox.uid.clone(), mailbox.clone());
+            Some(mailbox)
+        });
+        if let Some(mailbox) = fresh {
+            self.ctx.tasks.spawn(run(self.ctx.clone(), mailbox));
+        }
+    }
+
+    fn end(&self, uid: &str, cause: Cause, grace: Option<Duration>) {
+        if let Some(mailbox) = self.ctx.mailbox(uid) {
+            mailbox.end(Ending { cause, grace });
+        }
+    }
+
+    fn spawn(&self, task: impl Future<Output = ()> + Send + 'static) {
+        let stop = self.ctx.stop.clone();
+        self.ctx.tasks.spawn(async move {
+            tokio::select! {
+                () = task => {}
+                () = stop.cancelled() => {}
+            }
+        });
+    }
+
+    pub(super) fn worker(&self, uid: &str) -> Result<Arc<Mailbox>, RequestError> {
+        self.ctx
+            .mailbox(uid)
+            .ok_or_else(|| RequestError::NoPod(uid.to_owned()))
+    }
+}
+
+/// Images that came while nobody was there to note whose they are.
+async fn settle(pulls: &Arc<PullRecords>, images: &ImageClient) {
+    let list = match images.list_images(None).await {
+        Ok(list) => list,
+        Err(error) => {
+            tracing::warn!(%error, "cannot find out which earlier image pulls are complete");
+            return;
+        }
+    };
+    let pulls = Arc::clone(pulls);
+    // It only reads and writes small files.
+    let _ = orlop_pool::blocking(move || pulls.settle(&list)).await;
+}
+
+/// Pods' cgroups are made as the runtime makes those beneath them, if it tells.
+async fn follow_driver(options: &mut Options, runtime: &RuntimeClient) -> Result<(), StartError> {
+    let told = match runtime.runtime_config().await {
+        Ok(answer) => answer.linux.map(|linux| linux.cgroup_driver()),
+        // Runtimes from before Kubernetes 1.28 do not tell.
+        Err(error) if error.code() == Code::Unimplemented => None,
+        Err(error) => return Err(StartError::Runtime(error)),
+    };
+    let Some(told) = told else {
+        return Ok(());
+    };
+    let driver = match told {
+        v1::CgroupDriver::Systemd => CgroupDriver::Systemd,
+        v1::CgroupDriver::Cgroupfs => CgroupDriver::Cgroupfs,
+    };
+    if driver != options.cgroups.driver {
+        tracing::info!(?driver, "using the cgroup driver of the runtime");
+        options.cgroups.driver = driver;
+    }
+    Ok(())
+}

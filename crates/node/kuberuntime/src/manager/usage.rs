@@ -1,0 +1,110 @@
+//! What pods and containers use.
+
+use std::collections::BTreeMap;
+
+use orlop_cri_api::v1;
+use orlop_kubelet_rules::labels;
+use orlop_kubelet_rules::status::ContainerState;
+
+use super::{Manager, RequestError};
+use crate::cgroups::CgroupUsage;
+use crate::housekeeping;
+
+impl Manager {
+    /// What the sandboxes of the pods use, by uid, as the runtime says.
+    pub async fn pod_stats(&self) -> Result<BTreeMap<String, v1::PodSandboxStats>, RequestError> {
+        let all = self.ctx.runtime.list_pod_sandbox_stats(None).await?;
+        let mut by_uid = BTreeMap::new();
+        for stats in all {
+            let uid = stats
+                .attributes
+                .as_ref()
+                .and_then(|a| a.metadata.as_ref())
+                .map(|m| m.uid.clone());
+            if let Some(uid) = uid.filter(|uid| self.ctx.mailbox(uid).is_some()) {
+                by_uid.insert(uid, stats);
+            }
+        }
+        Ok(by_uid)
+    }
+
+    /// What the containers use, as the runtime says, by uid and container.
+    pub async fn container_stats(
+        &self,
+    ) -> Result<BTreeMap<(String, String), v1::ContainerStats>, RequestError> {
+        let all = self.ctx.runtime.list_container_stats(None).await?;
+        let mut by_name = BTreeMap::new();
+        for stats in all {
+            let Some(attributes) = &stats.attributes else {
+                continue;
+            };
+            let of = |label: &str| attributes.labels.get(label).cloned();
+            if let (Some(uid), Some(name)) = (of(labels::POD_UID), of(labels::CONTAINER_NAME)) {
+                by_name.insert((uid, name), stats);
+            }
+        }
+        Ok(by_name)
+    }
+
+    /// What all pods use together, by their cgroup. Blocks.
+    pub fn pods_usage(&self) -> Option<CgroupUsage> {
+        self.ctx.cgroups.usage()
+    }
+
+    /// The kubelet's metrics in the text format, for `/metrics`.
+    pub fn metrics(&self) -> String {
+        self.count_running();
+        self.ctx.metrics.text()
+    }
+
+    /// Counts what runs by what the workers have seen: where the runtime tells its events, nobody
+    /// lists all of it for minutes.
+    fn count_running(&self) {
+        let workers = |workers: &mut super::context::Workers| {
+            let seen = workers.values().map(|worker| worker.observation());
+            seen.collect::<Vec<_>>()
+        };
+        let (mut pods, mut counts) = (0, [0; 4]);
+        for seen in self.ctx.with_workers(workers) {
+            pods += usize::from(seen.status.sandboxes().iter().any(|it| it.ready));
+            for container in seen.status.containers() {
+                counts[match container.state {
+                    ContainerState::Created => 0,
+                    ContainerState::Running => 1,
+                    ContainerState::Exited => 2,
+                    ContainerState::Unknown => 3,
+                }] += 1;
+            }
+        }
+        self.ctx.metrics.running(pods, counts);
+    }
+
+    /// A pod was ended because the node is low on something.
+    pub fn count_eviction(&self, signal: &str) {
+        self.ctx.metrics.pods().evicted(signal);
+    }
+
+    /// The version of the node's cgroups.
+    pub fn cgroup_version(&self) -> u8 {
+        if self.ctx.cgroups.unified() { 2 } else { 1 }
+    }
+
+    /// The probes' metrics in the text format, for `/metrics/probes`.
+    pub fn probe_metrics(&self) -> String {
+        self.ctx.metrics.probe_text()
+    }
+
+    /// Removes dead containers and sandboxes now.
+    pub async fn reclaim_containers(&self) -> Result<(), RequestError> {
+        Ok(housekeeping::collect_once(&self.ctx).await?)
+    }
+
+    /// Removes dead containers, sandboxes and all unused images now, as under pressure on the
+    /// disk; answers how many bytes of images went.
+    pub async fn reclaim_disk(&self) -> Result<u64, RequestError> {
+        self.reclaim_containers().await?;
+        let mut collector = self.ctx.image_collector.lock().await;
+        let all = Some(u64::MAX);
+        Ok(housekeeping::collect_images_once(&self.ctx, &mut collector, all).await?)
+    }
+}

@@ -1,0 +1,94 @@
+//! The directory of a pod, laid out as the kubelet's.
+
+use std::fs::DirBuilder;
+use std::os::unix::fs::DirBuilderExt as _;
+use std::path::{Path, PathBuf};
+
+use orlop_fs::Mountinfo;
+use rustix::mount::{UnmountFlags, unmount};
+
+use super::VolumeError;
+
+/// The directory of one pod, laid out as the kubelet's.
+#[derive(Debug, Clone)]
+pub(crate) struct PodDirs {
+    root: PathBuf,
+}
+
+impl PodDirs {
+    /// `<root>/pods/<uid>`. The uid is a plain file name: [`crate::manager::PodInput`] sees to it.
+    pub(crate) fn new(root: &Path, uid: &str) -> Self {
+        Self {
+            root: root.join("pods").join(uid),
+        }
+    }
+
+    /// The directory of a volume, by the kind of volume.
+    pub(super) fn volume(&self, kind: &str, name: &str) -> PathBuf {
+        let kind = format!("kubernetes.io~{kind}");
+        self.root.join("volumes").join(kind).join(name)
+    }
+
+    /// Where a part of a volume is mounted for a container.
+    pub(super) fn sub_path(&self, volume: &str, container: &str, index: usize) -> PathBuf {
+        let base = self.root.join("volume-subpaths");
+        base.join(volume).join(container).join(index.to_string())
+    }
+
+    pub(crate) fn hosts(&self) -> PathBuf {
+        self.root.join("etc-hosts")
+    }
+
+    /// What is kept of a container outside of volumes.
+    pub(crate) fn container(&self, name: &str) -> PathBuf {
+        self.root.join("containers").join(name)
+    }
+
+    pub(crate) fn make(&self) -> Result<(), VolumeError> {
+        for dir in [&self.root, &self.root.join("volumes")] {
+            make_dir(dir, 0o750)?;
+        }
+        Ok(())
+    }
+
+    /// Ends all mounts beneath the pod's directory and removes it. What is a mount that cannot be
+    /// ended stays, with its files: they may be the node's.
+    pub(crate) fn remove(&self) -> Result<(), VolumeError> {
+        for point in mounts_beneath(&self.root) {
+            // A container of another pod may still have it in view: detached it goes later.
+            if let Err(source) = unmount(&point, UnmountFlags::DETACH) {
+                return Err(VolumeError::io("unmount", &point, source.into()));
+            }
+        }
+        orlop_fs::remove_tree(&self.root)
+            .map_err(|source| VolumeError::io("remove", &self.root, source))
+    }
+
+    /// Ends the mounts of parts of volumes for a container; its next instance gets new ones.
+    pub(crate) fn drop_sub_paths(&self, container: &str) {
+        let base = self.root.join("volume-subpaths");
+        if !base.is_dir() {
+            return;
+        }
+        for point in mounts_beneath(&base) {
+            let own = point.parent().and_then(Path::file_name);
+            if own.is_some_and(|name| name == container) {
+                let _ = unmount(&point, UnmountFlags::DETACH);
+            }
+        }
+    }
+}
+
+/// Makes a directory and what is missing above it; the mode is the last one's, whatever the umask.
+pub(super) fn make_dir(path: &Path, mode: u32) -> Result<(), VolumeError> {
+    let made = DirBuilder::new().recursive(true).mode(mode).create(path);
+    made.map_err(|source| VolumeError::io("create the directory", path, source))
+}
+
+/// The mount points beneath a directory, the last made first.
+pub(super) fn mounts_beneath(dir: &Path) -> Vec<PathBuf> {
+    let Ok(table) = Mountinfo::own() else {
+        return Vec::new();
+    };
+    table.points_beneath(dir).rev().collect()
+}

@@ -1,0 +1,367 @@
+//! Processes that are to end, and may use little of a processor: to die takes time of it, too. Of a
+//! hundredth of one, six hundred processes took 39 seconds.
+//!
+//! Where a kill takes long, the limits of what is killed are lifted, and that of the cgroup above, under which
+//! others live as well, is raised to a processor. What that was stands beside it, as an attribute of the cgroup's
+//! directory, which outlives whoever raised it: who kills next, or is asked to, gives it back. Of several who
+//! kill below one cgroup, the first that is done gives it back, and the others raise it again. Where that cannot be
+//! now, it is tried again (`owed.rs`): what was killed is killed all the same.
+
+use std::fs::{self, File};
+use std::io;
+use std::path::{Path, PathBuf};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use rustix::fs::{FlockOperation, XattrFlags, flock, getxattr, removexattr, setxattr};
+use rustix::io::Errno;
+
+use crate::cgroup::write_everywhere;
+use crate::owed::owe;
+use crate::{Cgroup, Error};
+
+/// What takes longer is helped. Most is gone within some milliseconds.
+const SLOW: Duration = Duration::from_millis(200);
+
+/// The attribute in which a cgroup's limit is kept while it is raised.
+const KEPT: &str = "trusted.orlop.cpu-limit";
+
+/// What holds the lock of a cgroup holds it for some system calls.
+const LOCK_LIMIT: Duration = Duration::from_millis(200);
+
+/// A kill that may need help.
+#[derive(Debug)]
+pub(crate) struct Hurry {
+    begun: Instant,
+    place: Option<Place>,
+    /// Its own limit, once that is lifted.
+    own: Option<String>,
+}
+
+/// Where the limits are.
+#[derive(Debug)]
+struct Place {
+    top: PathBuf,
+    above: Option<PathBuf>,
+    name: &'static str,
+    /// What stands there for no limit.
+    none: &'static str,
+}
+
+impl Place {
+    fn of(cgroup: &Cgroup) -> Option<Self> {
+        let (controller, name, none) = if cgroup.hierarchies().is_v2() {
+            ("cgroup", "cpu.max", "max")
+        } else {
+            ("cpu", "cpu.cfs_quota_us", "-1")
+        };
+        let top = cgroup.directory(controller)?;
+        let above = cgroup.path().parent().filter(|above| !above.is_root());
+        let above = above.and(top.parent()).map(Path::to_owned);
+        Some(Self {
+            top,
+            above,
+            name,
+            none,
+        })
+    }
+}
+
+impl Cgroup {
+    pub(crate) fn hurry(&self) -> Hurry {
+        Hurry {
+            begun: Instant::now(),
+            place: Place::of(self),
+            own: None,
+        }
+    }
+
+    /// Gives the cgroup the limit of processor time back that somebody raised who died while killing what is
+    /// below it. Where that fails it is tried again.
+    pub fn give_back_limit(&self) -> Result<(), Error> {
+        match Place::of(self) {
+            Some(Place { top, name, .. }) => give_back_or_owe(&top, name),
+            None => Ok(()),
+        }
+    }
+}
+
+impl Hurry {
+    /// Helps if it takes long by now, again if the help was taken. Where that fails it takes longer.
+    pub(crate) fn on(&mut self) {
+        let Some(place) = self.place.as_ref().filter(|_| self.begun.elapsed() >= SLOW) else {
+            return;
+        };
+        if let Ok(limit) = read(&place.top, place.name)
+            && (self.own.is_none() || !limit.starts_with(place.none))
+        {
+            let _ = write_everywhere(&place.top, place.name, place.none);
+            self.own = Some(limit);
+        }
+        if let Some(above) = &place.above {
+            let _ = raise(above, place.name);
+        }
+    }
+
+    /// Gives all of it back, and what others who died have not.
+    pub(crate) fn end(self) {
+        let Some(place) = &self.place else {
+            return;
+        };
+        if let Some(own) = &self.own
+            && read(&place.top, place.name).is_ok_and(|limit| limit.starts_with(place.none))
+        {
+            // What is killed is most often gone by now; what is not lives under it again.
+            let _ = fs::write(place.top.join(place.name), own);
+        }
+        if let Some(above) = &place.above {
+            let _ = give_back_or_owe(above, place.name);
+        }
+    }
+}
+
+/// A limit of processor time.
+struct Limit {
+    quota: i64,
+    period: i64,
+    /// As the kernel says it.
+    text: String,
+}
+
+impl Limit {
+    /// None if there is no limit.
+    fn read(dir: &Path, name: &str) -> io::Result<Option<Self>> {
+        let text = read(dir, name)?;
+        // Version 2 has both in one file.
+        let (quota, period) = match text.split_once(' ') {
+            Some((quota, period)) => (quota.to_owned(), period.to_owned()),
+            None => (text.clone(), read(dir, "cpu.cfs_period_us")?),
+        };
+        let both = (quota.parse(), period.parse());
+        let (Ok(quota), Ok(period)) = both else {
+            return Ok(None);
+        };
+        Ok((quota >= 0).then_some(Self {
+            quota,
+            period,
+            text,
+        }))
+    }
+
+    /// A processor, and a microsecond by which it is known: nobody sets that.
+    fn raised(&self) -> String {
+        let quota = self.period + 1;
+        match self.text.split_once(' ') {
+            Some((_, period)) => format!("{quota} {period}"),
+            None => quota.to_string(),
+        }
+    }
+}
+
+/// Raises a limit that is less than a processor, and keeps what it was.
+fn raise(dir: &Path, name: &str) -> io::Result<()> {
+    let _lock = lock(dir)?;
+    let Some(limit) = Limit::read(dir, name)?.filter(|limit| limit.quota < limit.period) else {
+        return Ok(());
+    };
+    setxattr(dir, KEPT, limit.text.as_bytes(), XattrFlags::empty())?;
+    fs::write(dir.join(name), limit.raised())
+}
+
+fn give_back_or_owe(dir: &Path, name: &'static str) -> Result<(), Error> {
+    give_back(dir, name).inspect_err(|_| owe(dir, name))
+}
+
+/// Gives back a limit that was raised, unless another was set meanwhile.
+pub(crate) fn give_back(dir: &Path, name: &str) -> Result<(), Error> {
+    let given = || {
+        if kept(dir)?.is_none() {
+            return Ok(());
+        }
+        let _lock = lock(dir)?;
+        let Some(before) = kept(dir)? else {
+            return Ok(());
+        };
+        if Limit::read(dir, name)?.is_some_and(|limit| limit.text == limit.raised()) {
+            fs::write(dir.join(name), before)?;
+        }
+        Ok(removexattr(dir, KEPT)?)
+    };
+    let failed = Error::io("restoring the CPU limit of", dir);
+    match given().map_err(failed) {
+        Err(error) if error.is_not_found() => Ok(()),
+        given => given,
+    }
+}
+
+/// The limit that a cgroup had; none if it has it.
+fn kept(dir: &Path) -> io::Result<Option<String>> {
+    let mut text = [0; 64];
+    match getxattr(dir, KEPT, &mut text) {
+        Ok(length) => Ok(Some(String::from_utf8_lossy(&text[..length]).into_owned())),
+        Err(Errno::NODATA | Errno::OPNOTSUPP | Errno::PERM) => Ok(None),
+        Err(error) => Err(error.into()),
+    }
+}
+
+/// Keeps others, in other processes too, from raising or giving back at the same time.
+fn lock(dir: &Path) -> io::Result<File> {
+    let held = File::open(dir)?;
+    let deadline = Instant::now() + LOCK_LIMIT;
+    while let Err(error) = flock(&held, FlockOperation::NonBlockingLockExclusive) {
+        if error != Errno::WOULDBLOCK || Instant::now() >= deadline {
+            return Err(error.into());
+        }
+        thread::sleep(Duration::from_millis(2));
+    }
+    Ok(held)
+}
+
+fn read(dir: &Path, name: &str) -> io::Result<String> {
+    let text = orlop_fs::read_kernel_text(dir.join(name))?;
+    Ok(text.trim().to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use orlop_testkit::skip;
+    use tempfile::TempDir;
+
+    use super::*;
+    use crate::{CgroupPath, Hierarchies};
+
+    /// Two cgroups of version 2 and what a container has made below, played by directories.
+    fn nested() -> (TempDir, Cgroup) {
+        let mount = tempfile::tempdir().unwrap();
+        fs::write(mount.path().join("cgroup.controllers"), "cpu memory pids").unwrap();
+        for dir in ["pod", "pod/container", "pod/container/own"] {
+            let dir = mount.path().join(dir);
+            fs::create_dir(&dir).unwrap();
+            fs::write(dir.join("cpu.max"), "1000 100000\n").unwrap();
+        }
+        let line = format!("1 0 0:1 / {} rw - cgroup2 x rw\n", mount.path().display());
+        let table = orlop_fs::Mountinfo::from_text(line.as_str());
+        let hierarchies = Arc::new(Hierarchies::from_mounts(&table).unwrap());
+        let path = CgroupPath::parse("/pod/container").unwrap();
+        (mount, Cgroup::new(hierarchies, path))
+    }
+
+    fn limit(mount: &TempDir, dir: &str) -> String {
+        read(&mount.path().join(dir), "cpu.max").unwrap()
+    }
+
+    fn has_attributes() -> bool {
+        let dir = tempfile::tempdir().unwrap();
+        setxattr(dir.path(), KEPT, b"", XattrFlags::empty()).is_ok()
+    }
+
+    #[test]
+    fn what_takes_long_is_helped_and_limited_as_before_when_it_is_given_up() {
+        if !has_attributes() {
+            skip!("needs trusted attributes");
+        }
+        let (mount, cgroup) = nested();
+        let limits = || {
+            ["pod", "pod/container", "pod/container/own"].map(|dir| match limit(&mount, dir) {
+                // What a file of the kernel's would have no more of.
+                none if none.starts_with("max") => "max".to_owned(),
+                limit => limit,
+            })
+        };
+        let little = "1000 100000";
+        let late = || Hurry {
+            begun: Instant::now().checked_sub(SLOW).unwrap(),
+            ..cgroup.hurry()
+        };
+        let mut soon = cgroup.hurry();
+        soon.on();
+        assert_eq!(limits(), [little; 3]);
+
+        let (mut one, mut other) = (late(), late());
+        one.on();
+        other.on();
+        let helped = ["100001 100000", "max", "max"];
+        assert_eq!(limits(), helped);
+        one.end();
+        assert_eq!(limits(), [little, little, "max"]);
+        other.on();
+        assert_eq!(limits(), helped);
+        soon.end();
+        other.on();
+        other.end();
+        assert_eq!(limits(), [little, little, "max"]);
+    }
+
+    #[test]
+    fn a_limit_that_was_set_meanwhile_stays() {
+        if !has_attributes() {
+            skip!("needs trusted attributes");
+        }
+        let (mount, _) = nested();
+        let pod = mount.path().join("pod");
+        for other in ["100000 100000", "20000 100000", "max 100000"] {
+            fs::write(pod.join("cpu.max"), "1000 100000\n").unwrap();
+            raise(&pod, "cpu.max").unwrap();
+            assert_eq!(limit(&mount, "pod"), "100001 100000");
+            fs::write(pod.join("cpu.max"), other).unwrap();
+            give_back(&pod, "cpu.max").unwrap();
+            assert_eq!(limit(&mount, "pod"), other);
+            assert_eq!(kept(&pod).unwrap(), None);
+        }
+        // A processor is enough.
+        fs::write(pod.join("cpu.max"), "100000 100000").unwrap();
+        raise(&pod, "cpu.max").unwrap();
+        assert_eq!(limit(&mount, "pod"), "100000 100000");
+    }
+
+    #[test]
+    fn a_limit_that_somebody_is_at_is_not_raised() {
+        let (mount, _) = nested();
+        let pod = mount.path().join("pod");
+        let held = File::open(&pod).unwrap();
+        flock(&held, FlockOperation::LockExclusive).unwrap();
+        raise(&pod, "cpu.max").unwrap_err();
+        assert_eq!(limit(&mount, "pod"), "1000 100000");
+    }
+
+    #[test]
+    fn a_limit_is_given_back_by_who_finds_nothing_to_kill() {
+        if !has_attributes() {
+            skip!("needs trusted attributes");
+        }
+        let (mount, cgroup) = nested();
+        raise(&mount.path().join("pod"), "cpu.max").unwrap();
+        cgroup.kill(Duration::ZERO).unwrap();
+        assert_eq!(limit(&mount, "pod"), "1000 100000");
+    }
+
+    #[test]
+    fn a_limit_that_could_not_be_given_back_is_given_back_later() {
+        if !has_attributes() {
+            skip!("needs trusted attributes");
+        }
+        let (mount, cgroup) = nested();
+        let pod = mount.path().join("pod");
+        raise(&pod, "cpu.max").unwrap();
+        let held = File::open(&pod).unwrap();
+        flock(&held, FlockOperation::LockExclusive).unwrap();
+        cgroup.kill(Duration::ZERO).unwrap();
+        assert_eq!(limit(&mount, "pod"), "100001 100000");
+        drop(held);
+        let deadline = Instant::now() + Duration::from_secs(30);
+        while limit(&mount, "pod") != "1000 100000" {
+            assert!(Instant::now() < deadline, "it was not tried again");
+            thread::sleep(Duration::from_millis(20));
+        }
+    }
+
+    #[test]
+    fn to_what_is_gone_nothing_is_given_back() {
+        let (mount, cgroup) = nested();
+        drop(mount);
+        cgroup.give_back_limit().unwrap();
+        cgroup.hurry().end();
+    }
+}

@@ -1,0 +1,61 @@
+//! Which devices a container may use.
+
+mod attach;
+mod program;
+mod rules;
+
+use orlop_oci_types::Resources;
+
+use super::make::Dirs;
+use super::place::Wanted;
+use crate::error::{Error, Result};
+pub(super) use rules::{Kind, Rules};
+
+/// Lets a container use the devices that it may, and no others.
+pub(super) fn set(dirs: &Dirs<'_>, resources: &Resources, wanted: &Wanted<'_>) -> Result<()> {
+    let rules = Rules::of(&resources.devices, wanted.devices)?;
+    let result = if dirs.is_v2() {
+        version_2(dirs, &rules)
+    } else {
+        version_1(dirs, &rules)
+    };
+    match result {
+        // Who has few rights cannot make device nodes either, nor use those of the host.
+        Err(_) if dirs.is_rootless() || is_in_user_namespace() => Ok(()),
+        result => result,
+    }
+}
+
+/// As few writes as say it: all or nothing first, then the exceptions.
+fn version_1(dirs: &Dirs<'_>, rules: &Rules) -> Result<()> {
+    let dir = dirs.of("devices")?;
+    let (first, then) = if rules.all_but {
+        ("devices.allow", "devices.deny")
+    } else {
+        ("devices.deny", "devices.allow")
+    };
+    dir.write(first, "a")?;
+    if rules.exceptions.is_empty() {
+        return Ok(());
+    }
+    let file = dir.file(then)?;
+    for (which, access) in &rules.exceptions {
+        file.write(format_args!("{which} {access}"))?;
+    }
+    Ok(())
+}
+
+fn version_2(dirs: &Dirs<'_>, rules: &Rules) -> Result<()> {
+    let dir = dirs.of("devices")?;
+    attach::replace(dir, &program::of(rules)).map_err(|(what, errno)| {
+        let reason = crate::error::meaning(errno.raw_os_error());
+        Error::new(format!("failed to call {what}: {reason}"))
+    })
+}
+
+/// Whether this process is root only to some.
+fn is_in_user_namespace() -> bool {
+    let map = orlop_fs::read_kernel_text("/proc/self/uid_map").unwrap_or_default();
+    let mut numbers = map.split_whitespace();
+    !map.is_empty() && !numbers.by_ref().eq(["0", "0", "4294967295"])
+}

@@ -1,0 +1,322 @@
+//! Making a cgroup, with all its limits before anybody is in it.
+
+use std::path::{Path, PathBuf};
+
+use orlop_oci_types::Resources;
+use rustix::fs::{AtFlags, CWD, Mode, mkdirat, unlinkat};
+use rustix::io::Errno;
+
+use super::entry::Entry;
+use super::files::{Dir, Failed, is_for_want_of_rights};
+use super::place::{Cgroup, Place, Wanted};
+use super::{State, devices, limits};
+use crate::error::{Error, Result, meaning};
+
+impl Cgroup {
+    /// Makes the directories and sets the limits, and opens the door; or has systemd do what is its.
+    ///
+    /// What was made goes again where this fails.
+    pub(crate) fn make(&self, wanted: &Wanted<'_>) -> Result<Entry> {
+        if let Some(unit) = &self.unit {
+            return self.make_unit(unit, wanted);
+        }
+        let mut made = Made::default();
+        let Some(dirs) = made.directories(self, wanted)? else {
+            return Ok(Entry::default());
+        };
+        if made.existed {
+            self.refuse_if_used()?;
+        }
+        let nothing = Resources::default();
+        let resources = wanted.resources.unwrap_or(&nothing);
+        made.inherit_cpuset(&dirs, resources)?;
+        limits::set(&dirs, resources).map_err(|error| error.within("linux.resources"))?;
+        devices::set(&dirs, resources, wanted)
+            .map_err(|error| error.within("linux.resources.devices"))?;
+        let entry = dirs.into_entry()?;
+        made.keep();
+        Ok(entry)
+    }
+
+    /// One with processes or a frozen one is somebody else's, or is left of something that went wrong.
+    /// Of version 1 one hierarchy is asked for processes, as others do.
+    fn refuse_if_used(&self) -> Result<()> {
+        let alive = self.alive();
+        let listed = match self.dir("devices") {
+            Some(dir) => orlop_cgroup::processes_below(dir),
+            None => alive.processes(),
+        };
+        let processes = match listed {
+            Err(error) if !error.is_not_found() => {
+                return Err(Error::new(format!("unable to get cgroup PIDs: {error}")));
+            }
+            listed => listed.unwrap_or_default(),
+        };
+        if !processes.is_empty() {
+            let count = processes.len();
+            return Err(Error::new(format!(
+                "container's cgroup is not empty: {count} process(es) found"
+            )));
+        }
+        match self.state()? {
+            State::Frozen => Err(Error::new("container's cgroup unexpectedly frozen")),
+            State::Thawed => Ok(()),
+        }
+    }
+}
+
+/// A cgroup's directories, open.
+#[derive(Debug)]
+pub(super) struct Dirs<'a> {
+    cgroup: &'a Cgroup,
+    /// For each place; none where a container that may do without could not have one.
+    open: Vec<Option<Dir>>,
+}
+
+impl<'a> Dirs<'a> {
+    /// Of a cgroup that was made.
+    pub(super) fn open(cgroup: &'a Cgroup) -> Result<Self> {
+        let one = |place: &Place| match Dir::open(&place.dir) {
+            Err(failed) if cgroup.optional && failed.is_not_found() => Ok(None),
+            opened => opened.map(Some),
+        };
+        let open = cgroup.places.iter().map(one).collect::<Result<_, _>>()?;
+        Ok(Self { cgroup, open })
+    }
+
+    /// Of a cgroup that systemd made: what it does not care for is made as well.
+    pub(super) fn complete(cgroup: &'a Cgroup, resources: &Resources) -> Result<Self> {
+        let mut made = Made::default();
+        let mut open = Vec::with_capacity(cgroup.places.len());
+        for place in &cgroup.places {
+            made.directory(&place.dir)
+                .map_err(|errno| refused(place, errno))?;
+            open.push(Some(Dir::open(&place.dir)?));
+        }
+        let dirs = Self { cgroup, open };
+        made.inherit_cpuset(&dirs, resources)?;
+        made.keep();
+        Ok(dirs)
+    }
+
+    pub(super) fn is_v2(&self) -> bool {
+        self.cgroup.is_v2()
+    }
+
+    pub(super) fn is_rootless(&self) -> bool {
+        self.cgroup.rootless
+    }
+
+    /// The one with a controller's files.
+    pub(super) fn of(&self, controller: &str) -> Result<&Dir> {
+        self.find(controller).ok_or_else(|| {
+            Error::new(format!(
+                "cannot set {controller} limit: container could not join or create cgroup"
+            ))
+        })
+    }
+
+    pub(super) fn find(&self, controller: &str) -> Option<&Dir> {
+        let has =
+            |place: &Place| self.is_v2() || place.controllers.iter().any(|it| it == controller);
+        let at = self.cgroup.places.iter().position(has)?;
+        self.open[at].as_ref()
+    }
+
+    /// Has another directory of version 2 be the door.
+    pub(super) fn replace(&mut self, dir: Dir) {
+        self.open = vec![Some(dir)];
+    }
+
+    /// The doors.
+    pub(super) fn into_entry(self) -> Result<Entry> {
+        let mut entry = Entry::default();
+        for (place, dir) in self.cgroup.places.iter().zip(self.open) {
+            if let Some(dir) = dir {
+                let is_v2 = place.controllers.iter().all(String::is_empty);
+                match entry.add(dir, is_v2) {
+                    Err(failed) if self.cgroup.optional && failed.is_for_want_of_rights() => {}
+                    added => added?,
+                }
+            }
+        }
+        Ok(entry)
+    }
+}
+
+/// What was made so far; gone again unless it is kept.
+#[derive(Debug, Default)]
+struct Made {
+    directories: Vec<PathBuf>,
+    existed: bool,
+}
+
+impl Made {
+    /// Makes all directories. None at all with version 2 where the container may do without.
+    fn directories<'a>(
+        &mut self,
+        cgroup: &'a Cgroup,
+        wanted: &Wanted<'_>,
+    ) -> Result<Option<Dirs<'a>>> {
+        let mut open = Vec::with_capacity(cgroup.places.len());
+        for place in &cgroup.places {
+            match self.directory(&place.dir) {
+                Ok(existed) => self.existed |= existed,
+                Err(errno) if cgroup.optional && is_for_want_of_rights(errno) => {
+                    if cgroup.is_v2() {
+                        return without(place, wanted, errno);
+                    }
+                    open.push(None);
+                    continue;
+                }
+                Err(errno) => return Err(refused(place, errno)),
+            }
+            open.push(Some(Dir::open(&place.dir)?));
+        }
+        let dirs = Dirs { cgroup, open };
+        if let (true, [place]) = (cgroup.is_v2(), &cgroup.places[..]) {
+            delegate(dirs.of("")?, place, wanted.resources)?;
+        }
+        Ok(Some(dirs))
+    }
+
+    /// Whether it was there.
+    fn directory(&mut self, path: &Path) -> Result<bool, Errno> {
+        let make = || mkdirat(CWD, path, Mode::from_raw_mode(0o755));
+        let made = match make() {
+            Err(Errno::NOENT) => {
+                let above = path.parent().ok_or(Errno::NOENT)?;
+                self.directory(above)?;
+                make()
+            }
+            made => made,
+        };
+        match made {
+            Ok(()) => {
+                self.directories.push(path.to_owned());
+                Ok(false)
+            }
+            Err(Errno::EXIST) => Ok(true),
+            Err(errno) => Err(errno),
+        }
+    }
+
+    /// With version 1 nobody can enter a cpuset of no CPUs or no memory nodes, as new ones are: what is
+    /// not said is as above.
+    fn inherit_cpuset(&self, dirs: &Dirs<'_>, resources: &Resources) -> Result<()> {
+        let Some(dir) = dirs.find("cpuset").filter(|_| !dirs.is_v2()) else {
+            return Ok(());
+        };
+        let cpu = resources.cpu.as_ref();
+        for (name, said) in [
+            ("cpuset.cpus", cpu.map_or("", |cpu| &cpu.cpus)),
+            ("cpuset.mems", cpu.map_or("", |cpu| &cpu.mems)),
+        ] {
+            // Above one that has none, too, as whoever makes one by hand leaves it: what is said has
+            // to be among what is above.
+            let above = as_above(dir.path(), name)?;
+            let is_new = self.directories.iter().any(|it| it == dir.path());
+            if said.is_empty() && (is_new || is_empty(&dir.read(name)?)) {
+                dir.write(name, above)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn keep(mut self) {
+        self.directories.clear();
+    }
+}
+
+impl Drop for Made {
+    fn drop(&mut self) {
+        for path in self.directories.iter().rev() {
+            let _ = unlinkat(CWD, path, AtFlags::REMOVEDIR);
+        }
+    }
+}
+
+fn refused(place: &Place, errno: Errno) -> Error {
+    let (dir, reason) = (place.dir.display(), meaning(errno.raw_os_error()));
+    Error::new(format!("mkdir {dir}: {reason}"))
+}
+
+fn without<T>(place: &Place, wanted: &Wanted<'_>, errno: Errno) -> Result<Option<T>> {
+    if wanted
+        .resources
+        .is_none_or(|it| !limits::need_controllers(it))
+    {
+        return Ok(None);
+    }
+    let refused = refused(place, errno);
+    Err(refused.within(
+        "rootless needs no limits + no cgrouppath when no permission is granted for cgroups",
+    ))
+}
+
+fn as_above(path: &Path, name: &str) -> Result<String, Failed> {
+    let above = Dir::open(path.parent().unwrap_or(path))?;
+    let value = above.read(name)?;
+    if !is_empty(&value) {
+        return Ok(value.trim_end().to_owned());
+    }
+    // The root's are never empty, so that this ends; one that is none of a cgroup has no such file.
+    let value = as_above(above.path(), name)?;
+    above.write(name, &value)?;
+    Ok(value)
+}
+
+fn is_empty(value: &str) -> bool {
+    value.trim().is_empty()
+}
+
+/// Version 2: has all controllers in a cgroup that there are, by switching them on all the way down.
+/// One that cannot be, for there are processes on the way or rights are missing, must not keep the
+/// others off: a limit that then has no file is an error of its own.
+pub(super) fn delegate(dir: &Dir, place: &Place, resources: Option<&Resources>) -> Result<()> {
+    let kind = dir.read("cgroup.type").unwrap_or_default();
+    let needs_domain = resources.is_some_and(limits::need_a_domain);
+    match kind.trim() {
+        "domain invalid" if needs_domain => {
+            let path = dir.path().display();
+            return Err(Error::new(format!(
+                "cannot enter cgroupv2 \"{path}\" with domain controllers -- it is in an invalid state"
+            )));
+        }
+        // Below threads there are only threads.
+        "domain invalid" => drop(dir.write("cgroup.type", "threaded")),
+        kind @ ("threaded" | "domain threaded") if needs_domain => {
+            let path = dir.path().display();
+            return Err(Error::new(format!(
+                "cannot enter cgroupv2 \"{path}\" with domain controllers -- it is in {kind} mode"
+            )));
+        }
+        _ => {}
+    }
+    let point = Dir::open(&place.point)?;
+    let all = point.read("cgroup.controllers").unwrap_or_default();
+    let own = dir.read("cgroup.controllers").unwrap_or_default();
+    let has = |name: &str| own.split_whitespace().any(|it| it == name);
+    if all.split_whitespace().all(has) {
+        return Ok(());
+    }
+    let mut above: Vec<&Path> = dir.path().ancestors().skip(1).collect();
+    above.retain(|it| it.starts_with(&place.point));
+    for path in above.into_iter().rev() {
+        enable(&Dir::open(path)?, &all);
+    }
+    Ok(())
+}
+
+fn enable(dir: &Dir, controllers: &str) {
+    let Ok(file) = dir.file("cgroup.subtree_control") else {
+        return;
+    };
+    let each = controllers.split_whitespace().map(|it| format!("+{it}"));
+    let each: Vec<String> = each.collect();
+    if file.write(each.join(" ")).is_err() {
+        for one in each {
+            let _ = file.write(one);
+        }
+    }
+}

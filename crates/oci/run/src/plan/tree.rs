@@ -1,0 +1,63 @@
+//! What is bound of the host's besides volumes: device nodes, cgroups.
+
+use std::ffi::CString;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
+
+use orlop_fs::detached;
+use rustix::io::{Errno, Result};
+use rustix::path::Arg;
+
+use super::mounts::name;
+use crate::sys::{MountAttr, set_mount_attributes};
+
+/// A file or a directory of the host's, without what is mounted below it.
+#[derive(Debug)]
+pub(crate) enum Tree {
+    /// A detached copy, made before the clone.
+    Copied(OwnedFd),
+    /// What is copied only in the container's mounts, as whoever may copy none elsewhere has it.
+    Named { path: CString, attr: MountAttr },
+}
+
+/// Where a copy is made.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Copied {
+    /// By the parent, before the clone.
+    Here,
+    /// By the child, in the container's mounts.
+    There,
+}
+
+impl Tree {
+    /// One with these attributes added.
+    pub(crate) fn open(path: &Path, attr: MountAttr, copied: Copied) -> Result<Self> {
+        if copied == Copied::There {
+            // What is not there at all is told with its name.
+            drop(name(path)?);
+            let path = CString::new(path.as_os_str().as_bytes()).map_err(|_| Errno::INVAL)?;
+            return Ok(Self::Named { path, attr });
+        }
+        copy(path, &attr).map(Self::Copied)
+    }
+
+    /// Does something with the copy, which is made for that where there is none. Allocates nothing.
+    pub(crate) fn using<T>(&self, work: impl FnOnce(BorrowedFd<'_>) -> Result<T>) -> Result<T> {
+        match self {
+            Self::Copied(tree) => work(tree.as_fd()),
+            Self::Named { path, attr } => work(copy(path.as_c_str(), attr)?.as_fd()),
+        }
+    }
+}
+
+fn copy(path: impl Arg, attr: &MountAttr) -> Result<OwnedFd> {
+    let tree = detached(path)?;
+    // What is mounted there in the container is not to be the host's as well.
+    let attr = MountAttr {
+        propagation: libc::MS_SLAVE,
+        ..*attr
+    };
+    set_mount_attributes(tree.as_fd(), false, &attr)?;
+    Ok(tree)
+}

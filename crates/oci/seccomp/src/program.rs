@@ -1,0 +1,267 @@
+//! A profile, ready for the kernel.
+
+use std::os::fd::OwnedFd;
+
+use orlop_oci_types::{Seccomp, SeccompAction};
+
+use crate::fates::Named;
+use crate::instruction::{Instruction, MAX_INSTRUCTIONS};
+use crate::ranges::{self, Asked};
+use crate::{Arch, Error, Unreadable, action, code, kernel, known};
+
+/// A filter that the kernel takes as it is.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Program {
+    instructions: Vec<Instruction>,
+    flags: u32,
+}
+
+/// A flag that a profile can name.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Flag {
+    /// All threads are filtered.
+    Tsync,
+    /// Speculation is not curbed.
+    SpecAllow,
+    /// What is not allowed is logged.
+    Log,
+    /// Who waits for an agent can only be killed.
+    WaitKillable,
+}
+
+impl Flag {
+    pub(crate) const ALL: [Self; 4] = [Self::Tsync, Self::SpecAllow, Self::Log, Self::WaitKillable];
+
+    /// Its name in a profile.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Tsync => "SECCOMP_FILTER_FLAG_TSYNC",
+            Self::SpecAllow => "SECCOMP_FILTER_FLAG_SPEC_ALLOW",
+            Self::Log => "SECCOMP_FILTER_FLAG_LOG",
+            Self::WaitKillable => "SECCOMP_FILTER_FLAG_WAIT_KILLABLE_RECV",
+        }
+    }
+
+    /// What is told to the kernel (`linux/seccomp.h`); nothing of threads, as there is one.
+    pub const fn bits(self) -> u32 {
+        match self {
+            Self::Tsync => 0,
+            Self::Log => 1 << 1,
+            Self::SpecAllow => 1 << 2,
+            Self::WaitKillable => 1 << 5,
+        }
+    }
+}
+
+impl Program {
+    /// Compiles a profile for processes of this machine.
+    pub fn compile(profile: &Seccomp) -> Result<Self, Error> {
+        let instructions = translate(profile, Arch::NATIVE)?;
+        for rule in &profile.syscalls {
+            check_action(rule.action)?;
+        }
+        check_action(profile.default_action)?;
+        Ok(Self {
+            instructions,
+            flags: flags(profile)?,
+        })
+    }
+
+    /// Names in a profile that no architecture knows: the rules say nothing of them.
+    pub fn unknown_names(profile: &Seccomp) -> Vec<&str> {
+        let default = action::answer(profile.default_action, profile.default_errno_ret);
+        Named::read(profile, default).map_or_else(|_| Vec::new(), |named| named.unknown)
+    }
+
+    /// Filters the calls of this thread from now on, and of what it becomes. The result is the
+    /// listener, if an agent is asked. Allocates nothing and takes no lock, so that it can be called
+    /// between a clone and an execve.
+    pub fn install(&self) -> rustix::io::Result<Option<OwnedFd>> {
+        kernel::install(&self.instructions, self.flags)
+    }
+
+    /// Whether an agent is asked of some calls.
+    pub fn has_listener(&self) -> bool {
+        self.flags & kernel::NEW_LISTENER != 0
+    }
+
+    /// The flags for the kernel.
+    pub fn flags(&self) -> u32 {
+        self.flags
+    }
+
+    /// The instructions.
+    pub fn instructions(&self) -> &[Instruction] {
+        &self.instructions
+    }
+
+    /// The program as bytes that [`Self::from_bytes`] reads.
+    pub fn to_bytes(&self) -> Vec<u8> {
+        let mut bytes = Vec::with_capacity(HEADER + SIZE * self.instructions.len());
+        bytes.extend(MAGIC);
+        for word in [
+            VERSION,
+            Arch::NATIVE.audit(),
+            self.flags,
+            self.instructions.len() as u32,
+        ] {
+            bytes.extend(word.to_le_bytes());
+        }
+        bytes.extend([0; 8]);
+        for instruction in &self.instructions {
+            bytes.extend(instruction.code.to_le_bytes());
+            bytes.extend([instruction.jump_true, instruction.jump_false]);
+            bytes.extend(instruction.operand.to_le_bytes());
+        }
+        let sum = checksum(&bytes);
+        bytes[CHECKSUM..HEADER].copy_from_slice(&sum.to_le_bytes());
+        bytes
+    }
+
+    /// Reads what [`Self::to_bytes`] made. What was cut off or changed since is refused, as is what the
+    /// kernel would; that they were made of a certain profile is for the caller to know.
+    pub fn from_bytes(bytes: &[u8]) -> Result<Self, Unreadable> {
+        let word = |at: usize| {
+            let four = bytes.get(at..at + 4)?;
+            Some(u32::from_le_bytes(four.try_into().ok()?))
+        };
+        let wanted = (Some(VERSION), Some(Arch::NATIVE.audit()));
+        if !bytes.starts_with(&MAGIC) || (word(8), word(12)) != wanted {
+            return Err(Unreadable::Foreign);
+        }
+        let (Some(flags), Some(length)) = (word(16), word(20)) else {
+            return Err(Unreadable::Length);
+        };
+        let length = length as usize;
+        if !(1..=MAX_INSTRUCTIONS).contains(&length) || bytes.len() != HEADER + SIZE * length {
+            return Err(Unreadable::Length);
+        }
+        if checksum(bytes).to_le_bytes() != bytes[CHECKSUM..HEADER] {
+            return Err(Unreadable::Checksum);
+        }
+        let instructions: Vec<Instruction> = (bytes[HEADER..].chunks_exact(SIZE))
+            .map(|eight| Instruction {
+                code: u16::from_le_bytes([eight[0], eight[1]]),
+                jump_true: eight[2],
+                jump_false: eight[3],
+                operand: u32::from_le_bytes([eight[4], eight[5], eight[6], eight[7]]),
+            })
+            .collect();
+        let mut places = instructions.iter().enumerate();
+        match places.find(|(place, instruction)| !instruction.fits(*place, length)) {
+            Some((place, _)) => Err(Unreadable::Instruction(place)),
+            None => Ok(Self {
+                instructions,
+                flags,
+            }),
+        }
+    }
+}
+
+/// Names the version of this compiler, so that a filter which is kept can be told from what this one would make.
+pub const COMPILER: &str = env!("ORLOP_SECCOMP_COMPILER");
+
+const MAGIC: [u8; 8] = *b"orlopbpf";
+const VERSION: u32 = 1;
+const SIZE: usize = size_of::<Instruction>();
+
+/// Magic, four words, the checksum.
+const CHECKSUM: usize = 8 + 4 * 4;
+const HEADER: usize = CHECKSUM + 8;
+
+/// FNV-1a of all but the checksum itself: against accidents, which are all that it could be against.
+fn checksum(bytes: &[u8]) -> u64 {
+    let (before, after) = (&bytes[..CHECKSUM], &bytes[HEADER..]);
+    before
+        .iter()
+        .chain(after)
+        .fold(0xcbf2_9ce4_8422_2325, |sum, byte| {
+            (sum ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3)
+        })
+}
+
+/// The instructions for a machine whose own architecture is `native`.
+pub(crate) fn translate(profile: &Seccomp, native: Arch) -> Result<Vec<Instruction>, Error> {
+    if profile.default_action == SeccompAction::Notify {
+        return Err(Error::NotifyByDefault);
+    }
+    let default = action::answer(profile.default_action, profile.default_errno_ret);
+    let named = Named::read(profile, default)?;
+    let mut machines: Vec<(u32, Vec<_>)> = Vec::new();
+    for arch in architectures(profile, native)? {
+        let fates = named.on(arch)?;
+        match machines
+            .iter_mut()
+            .find(|(audit, _)| *audit == arch.audit())
+        {
+            Some((_, same)) => same.push(fates),
+            None => machines.push((arch.audit(), vec![fates])),
+        }
+    }
+    let mut asked = Asked::default();
+    let machines: Vec<_> = machines
+        .into_iter()
+        .map(|(audit, fates)| (audit, ranges::of_machine(fates, default, &mut asked)))
+        .collect();
+    let instructions = code::program(&machines, &asked, default);
+    if instructions.len() > MAX_INSTRUCTIONS {
+        return Err(Error::TooLong(instructions.len()));
+    }
+    Ok(instructions)
+}
+
+/// The architectures of a profile, the native one first: it is asked for first, and always filtered.
+fn architectures(profile: &Seccomp, native: Arch) -> Result<Vec<Arch>, Error> {
+    let mut all = vec![native];
+    for name in &profile.architectures {
+        let arch = Arch::by_name(name).ok_or_else(|| Error::UnknownArchitecture(name.clone()))?;
+        if arch.is_little_endian() != native.is_little_endian() {
+            return Err(Error::ForeignByteOrder(arch.name()));
+        }
+        if !all.contains(&arch) {
+            all.push(arch);
+        }
+    }
+    Ok(all)
+}
+
+/// Actions that are younger than filters themselves are asked for.
+fn check_action(action: SeccompAction) -> Result<(), Error> {
+    let younger = matches!(
+        action,
+        SeccompAction::KillProcess | SeccompAction::Log | SeccompAction::Notify
+    );
+    if younger && !kernel::has_action(action::answer(action, None) & action::ACTION) {
+        return Err(Error::UnsupportedAction(known::action_name(action)));
+    }
+    Ok(())
+}
+
+/// What is told to the kernel beside the program. A profile that says nothing of flags, not even that
+/// there are none, has runc's default.
+fn flags(profile: &Seccomp) -> Result<u32, Error> {
+    let mut flags = 0;
+    match &profile.flags {
+        None if Flag::SpecAllow.is_supported() => flags |= Flag::SpecAllow.bits(),
+        None => {}
+        Some(names) => {
+            for name in names {
+                let flag = (Flag::ALL.into_iter())
+                    .find(|flag| flag.name() == name)
+                    .ok_or_else(|| Error::UnknownFlag(name.clone()))?;
+                if !flag.is_supported() {
+                    return Err(Error::UnsupportedFlag(flag.name()));
+                }
+                flags |= flag.bits();
+            }
+        }
+    }
+    let mut rules = profile.syscalls.iter();
+    if rules.any(|rule| rule.action == SeccompAction::Notify && !rule.names.is_empty()) {
+        flags |= kernel::NEW_LISTENER;
+    } else {
+        // The kernel refuses it where nobody waits.
+        flags &= !Flag::WaitKillable.bits();
+    }
+    Ok(flags)
+}

@@ -1,0 +1,106 @@
+//! What is counted of the native engine beside its calls, for Prometheus.
+
+use std::sync::Arc;
+
+use orlop_cri_server::timeline;
+use prometheus_client::encoding::EncodeLabelSet;
+use prometheus_client::metrics::counter::Counter;
+use prometheus_client::metrics::family::Family;
+use prometheus_client::registry::Registry;
+
+/// Counters of the engine. Cheap to clone; all clones are one.
+#[derive(Debug, Clone, Default)]
+pub struct Metrics {
+    inner: Arc<Inner>,
+    /// Calls, steps and pulls.
+    pub timeline: timeline::Metrics,
+}
+
+#[derive(Debug, Default)]
+struct Inner {
+    freed_bytes: Counter,
+    freed_layers: Counter,
+    leaks: Family<KindLabels, Counter>,
+    oom_kills: Counter,
+    log_dropped: Counter,
+    plugins: orlop_nri::Metrics,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct KindLabels {
+    kind: &'static str,
+}
+
+/// What can be found without an owner. All are there from the start, at zero: an alert on a
+/// counter that appears with its first count would miss that.
+const LEAKS: [&str; 7] = [
+    "cgroup",
+    "directory",
+    "keeper",
+    "lease",
+    "netns",
+    "network",
+    "runtime",
+];
+
+impl Metrics {
+    /// Offers all but the timeline's to be exported.
+    pub fn register(&self, registry: &mut Registry) {
+        let inner = &self.inner;
+        for kind in LEAKS {
+            drop(inner.leaks.get_or_create(&KindLabels { kind }));
+        }
+        registry.register(
+            "orlop_gc_freed_bytes",
+            "Disk space in bytes that image removal freed",
+            inner.freed_bytes.clone(),
+        );
+        registry.register(
+            "orlop_gc_freed_layers",
+            "Unused layers that were removed",
+            inner.freed_layers.clone(),
+        );
+        registry.register(
+            "orlop_leaks_found",
+            "Leftover resources that belong to no pod, found at the start of the daemon, by kind",
+            inner.leaks.clone(),
+        );
+        registry.register(
+            "orlop_oom_kills",
+            "Containers in which a process was killed because of memory shortage",
+            inner.oom_kills.clone(),
+        );
+        registry.register(
+            "orlop_log_dropped_bytes",
+            "Container output in bytes that was not written to the log",
+            inner.log_dropped.clone(),
+        );
+        inner.plugins.register(registry);
+    }
+
+    /// Those of the node's plugins.
+    pub fn plugins(&self) -> &orlop_nri::Metrics {
+        &self.inner.plugins
+    }
+
+    /// Images or layers were removed.
+    pub fn freed(&self, freed: &orlop_image_store::Freed) {
+        self.inner.freed_bytes.inc_by(freed.bytes);
+        self.inner.freed_layers.inc_by(freed.layers as u64);
+    }
+
+    /// Something was found that belonged to no pod.
+    pub fn leak(&self, kind: &'static str) {
+        self.inner.leaks.get_or_create(&KindLabels { kind }).inc();
+    }
+
+    /// A process of a container was killed for want of memory.
+    pub fn oom_kill(&self) {
+        self.inner.oom_kills.inc();
+    }
+
+    /// A log could not take so much output.
+    pub fn log_dropped(&self, bytes: u64) {
+        self.inner.log_dropped.inc_by(bytes);
+    }
+}

@@ -1,0 +1,442 @@
+//! The runtime handlers: what a pod's `runtime_handler` chooses among.
+
+use std::collections::BTreeMap;
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures_util::future::join_all;
+use orlop_launch::{FailureKind, OciRuntime, detect};
+use orlop_oci_types as oci;
+use parking_lot::RwLock;
+
+use orlop_cgroup::Driver;
+
+use crate::config::{Config, PROGRAM_DIRS, RuntimeHandler, RuntimeKind, Sandboxer};
+use crate::error::{Error, Result, chain};
+use crate::node::cgroups::TRIALS;
+use crate::node::paths::private_dir;
+use crate::record::ids::PodId;
+use crate::record::pod::Pod;
+
+/// A runtime that does not answer within this time is not used.
+const ANSWER_LIMIT: Duration = Duration::from_secs(10);
+
+/// A runtime by which pods can be run.
+#[derive(Debug)]
+pub struct Handler {
+    /// Its name in the configuration.
+    pub name: String,
+    /// Its command line.
+    pub runtime: OciRuntime,
+    /// What it says it can do.
+    pub features: oci::Features,
+    /// What the configuration says of it.
+    pub settings: RuntimeHandler,
+}
+
+/// Beginnings of the names of shims that run none.
+const WITHOUT_WASM: [&str; 3] = [
+    "containerd-shim-runc-",
+    "containerd-shim-runsc-",
+    "containerd-shim-kata-",
+];
+
+impl Handler {
+    /// Whether it may run modules of WebAssembly: crun says so, of shims it is only known of some.
+    pub fn may_run_wasm(&self) -> bool {
+        let shim = self.settings.path.file_name().unwrap_or_default();
+        let shim = shim.to_string_lossy();
+        let is_other = WITHOUT_WASM.iter().all(|known| !shim.starts_with(known));
+        let is_shim = matches!(self.settings.kind, RuntimeKind::Shim { .. });
+        let said = self.features.annotations.get("run.oci.crun.wasm");
+        (is_shim && is_other) || said.is_some_and(|said| said == "true")
+    }
+}
+
+/// All handlers, as they are configured now.
+#[derive(Debug)]
+pub struct Runtimes(RwLock<Arc<Known>>);
+
+#[derive(Debug, Clone)]
+struct Known {
+    default: String,
+    handlers: BTreeMap<String, Arc<Handler>>,
+    /// Those that are not offered, but may have made containers in an earlier run, or before the
+    /// configuration was changed.
+    retired: BTreeMap<String, Arc<Handler>>,
+    /// Of pods that were made by a handler which is another one now.
+    kept: BTreeMap<PodId, Arc<Handler>>,
+}
+
+impl Runtimes {
+    /// Takes the configured runtimes, and adds a usual one if the default has no table: the one that the configuration
+    /// names, or else the first that works. A table for gVisor alone does not move all pods to gVisor.
+    pub async fn find(config: &Config, driver: Driver) -> Result<Self> {
+        let mut handlers = BTreeMap::new();
+        let mut retired = BTreeMap::new();
+        let has_table = |name: &&str| config.runtimes.contains_key(*name);
+        let mut default = config.default_runtime.clone();
+        if default.is_none() {
+            default = KNOWN.iter().copied().find(has_table).map(str::to_owned);
+        }
+        let known = usual(config, driver);
+        let is_usual = |name: &str| KNOWN.contains(&name) && !has_table(&name);
+        if default.as_deref().is_none_or(is_usual) {
+            let named = |it: &OciRuntime| default.as_ref().is_none_or(|name| it.name == *name);
+            let candidates = known.iter().filter(|it| named(it)).cloned().collect();
+            match first_that_works(config, driver, candidates).await? {
+                Ok(found) => {
+                    default = Some(found.name.clone());
+                    handlers.insert(found.name.clone(), Arc::new(found));
+                }
+                Err(reasons) if default.is_some() || config.runtimes.is_empty() => {
+                    return Err(none_works(&reasons));
+                }
+                Err(_) => {}
+            }
+        }
+        for runtime in known {
+            let name = runtime.name.clone();
+            let handler = Handler {
+                name: name.clone(),
+                settings: by_name(&name),
+                runtime,
+                features: oci::Features::default(),
+            };
+            retired.insert(name, Arc::new(handler));
+        }
+        // Side by side: each may take its time to answer.
+        let configured = config.runtimes.iter().map(|(name, settings)| {
+            handler(runtime(config, driver, name, settings), settings.clone())
+        });
+        for handler in join_all(configured).await {
+            let handler = handler?;
+            handlers.insert(handler.name.clone(), Arc::new(handler));
+        }
+        let Some(default) = default.or_else(|| handlers.keys().next().cloned()) else {
+            return Err(Error::Internal("no runtime is configured".into()).into());
+        };
+        if !handlers.contains_key(&default) {
+            let problem = format!("the default runtime {default:?} is not configured");
+            return Err(Error::Internal(problem).into());
+        }
+        let known = Known {
+            default,
+            handlers,
+            retired,
+            kept: BTreeMap::new(),
+        };
+        Ok(Self(RwLock::new(Arc::new(known))))
+    }
+
+    /// Has others take the place of these, which serve on the pods that they made.
+    pub fn replace(&self, new: Self, pods: &[Arc<Pod>]) {
+        let old = self.known();
+        let mut new = Arc::unwrap_or_clone(new.0.into_inner());
+        let before = old.retired.iter().chain(&old.handlers);
+        for (name, handler) in before.filter(|(name, _)| !new.handlers.contains_key(*name)) {
+            new.retired.insert(name.clone(), Arc::clone(handler));
+        }
+        for pod in pods {
+            let offered = new.handlers.get(&pod.runtime);
+            let now = offered.or_else(|| new.retired.get(&pod.runtime));
+            if let Ok(before) = self.of(pod)
+                && now.is_some_and(|now| now.settings != before.settings)
+            {
+                new.kept.insert(pod.id.clone(), before);
+            }
+        }
+        *self.0.write() = Arc::new(new);
+    }
+
+    fn known(&self) -> Arc<Known> {
+        Arc::clone(&self.0.read())
+    }
+
+    /// The handler of this name; the empty name is the default one's.
+    pub fn handler(&self, name: &str) -> Result<Arc<Handler>> {
+        let now = self.known();
+        let wanted = if name.is_empty() { &now.default } else { name };
+        now.handlers.get(wanted).cloned().ok_or_else(|| {
+            let known: Vec<_> = now.handlers.keys().map(String::as_str).collect();
+            let problem = format!(
+                "runtime handler {name:?} is not configured; configured handlers: {}",
+                known.join(", ")
+            );
+            Error::invalid("runtime_handler", problem).into()
+        })
+    }
+
+    /// The handler by which a pod's containers were made, whatever the configuration says now.
+    pub fn of(&self, pod: &Pod) -> Result<Arc<Handler>> {
+        let known = self.known();
+        if let Some(kept) = known.kept.get(&pod.id) {
+            return Ok(Arc::clone(kept));
+        }
+        let offered = known.handlers.get(&pod.runtime);
+        match offered.or_else(|| known.retired.get(&pod.runtime)) {
+            Some(handler) => Ok(Arc::clone(handler)),
+            None => self.handler(&pod.handler),
+        }
+    }
+
+    /// The name of this handler if its guests pull their images by themselves, else nothing.
+    pub fn of_guests(&self, name: &str) -> String {
+        let handler = self.handler(name).ok();
+        let handler = handler.filter(|handler| handler.settings.guest_pull());
+        handler.map_or_else(String::new, |handler| handler.name.clone())
+    }
+
+    /// All handlers by name.
+    pub fn all(&self) -> Vec<Arc<Handler>> {
+        self.known().handlers.values().cloned().collect()
+    }
+
+    /// All that may know containers, those that are not offered included.
+    pub fn everything(&self) -> Vec<Arc<Handler>> {
+        let known = self.known();
+        let retired = known.retired.iter();
+        let only_retired = retired.filter(|(name, _)| !known.handlers.contains_key(*name));
+        let retired = only_retired.map(|(_, handler)| handler);
+        known.handlers.values().chain(retired).cloned().collect()
+    }
+
+    /// The handler for pods that name none.
+    pub fn default_name(&self) -> String {
+        self.known().default.clone()
+    }
+}
+
+/// The runtimes that everybody has, the fastest first.
+const KNOWN: [&str; 3] = [OWN, "crun", "runc"];
+
+/// The runtime that comes with the daemon.
+const OWN: &str = "orlop-run";
+
+/// As they are used where none is configured.
+pub fn usual(config: &Config, driver: Driver) -> [OciRuntime; 3] {
+    KNOWN.map(|name| runtime(config, driver, name, &by_name(name)))
+}
+
+fn by_name(name: &str) -> RuntimeHandler {
+    RuntimeHandler {
+        path: name.into(),
+        ..RuntimeHandler::default()
+    }
+}
+
+/// The fastest is tried first. It is really tried: an old crun refuses some hosts, and ours old kernels.
+/// If none works: the reasons.
+async fn first_that_works(
+    config: &Config,
+    driver: Driver,
+    candidates: Vec<OciRuntime>,
+) -> Result<Result<Handler, Vec<String>>> {
+    let detected = detect(candidates, &config.state, trial_parent(driver)).await;
+    for rejection in &detected.rejected {
+        let (runtime, why) = (&rejection.runtime.name, chain(&rejection.error));
+        tracing::info!(runtime, why, "a runtime does not work on this host");
+    }
+    let is_want =
+        |error: &orlop_launch::Error| error.failure_kind() == Some(FailureKind::Exhausted);
+    if let Some(rejection) = detected.rejected.iter().find(|it| is_want(&it.error)) {
+        // It may well work: another one must not take its place until the next start.
+        return Err(Error::Exhausted(chain(&rejection.error)).into());
+    }
+    let Some(runtime) = detected.runtime else {
+        let rejected = detected.rejected.into_iter();
+        let reasons = rejected.map(|it| format!("{}: {}", it.runtime.name, chain(&it.error)));
+        return Ok(Err(reasons.collect()));
+    };
+    let settings = RuntimeHandler {
+        path: runtime.program.clone(),
+        ..RuntimeHandler::default()
+    };
+    handler(runtime, settings).await.map(Ok)
+}
+
+fn none_works(reasons: &[String]) -> Arc<Error> {
+    Error::Internal(format!(
+        "no usable runtime ({}); install orlop-run, crun or runc, or configure another runtime",
+        reasons.join("; ")
+    ))
+    .into()
+}
+
+/// How a runtime's trial went.
+#[derive(Debug)]
+pub struct Trial {
+    /// The runtime.
+    pub runtime: OciRuntime,
+    /// Whether it could make a container.
+    pub result: orlop_launch::Result<()>,
+}
+
+/// Tries out all configured runtimes, or all that everybody has.
+pub async fn try_all(config: &Config, driver: Driver) -> Vec<Trial> {
+    let candidates: Vec<OciRuntime> = if config.runtimes.is_empty() {
+        usual(config, driver).into()
+    } else {
+        let configured = config.runtimes.iter();
+        configured
+            .map(|(name, settings)| runtime(config, driver, name, settings))
+            .collect()
+    };
+    let mut trials = Vec::new();
+    for runtime in candidates {
+        let result = runtime
+            .try_out(&std::env::temp_dir(), trial_parent(driver))
+            .await;
+        trials.push(Trial { runtime, result });
+    }
+    trials
+}
+
+/// What keeps configured runtimes from being used, as far as that shows before a pod asks for one.
+pub async fn problems(config: &Config) -> Vec<String> {
+    problems_of(config, |_| true).await
+}
+
+async fn problems_of(config: &Config, of: impl Fn(&RuntimeHandler) -> bool) -> Vec<String> {
+    let mut problems = Vec::new();
+    for (name, settings) in config.runtimes.iter().filter(|(_, it)| of(it)) {
+        let runtime = runtime(config, Driver::Cgroupfs, name, settings);
+        if let Err(error) = runtime.version(ANSWER_LIMIT).await {
+            problems.push(problem(name, &error));
+        }
+    }
+    problems
+}
+
+fn problem(name: &str, error: &orlop_launch::Error) -> String {
+    format!("{}; fix or remove [runtimes.{name}]", chain(error))
+}
+
+fn warn(problem: &str) {
+    tracing::warn!(problem, "a runtime handler cannot be used");
+}
+
+/// Tells in the log of those that do not show when runtimes are asked what they can do.
+pub async fn warn_of_problems(config: &Config) {
+    let is_adapted = |settings: &RuntimeHandler| settings.kind != RuntimeKind::Oci;
+    for problem in problems_of(config, is_adapted).await {
+        warn(&problem);
+    }
+}
+
+fn trial_parent(driver: Driver) -> &'static str {
+    match driver {
+        Driver::Cgroupfs => TRIALS,
+        Driver::Systemd => "system.slice:orlop",
+    }
+}
+
+async fn handler(mut runtime: OciRuntime, settings: RuntimeHandler) -> Result<Handler> {
+    // Older runtimes have no `features`; one that is missing is told, and shows again when a pod asks for it.
+    let features = match runtime.features(ANSWER_LIMIT).await {
+        Ok(features) => features,
+        // What it can do is believed for as long as it is configured.
+        Err(error) if error.failure_kind() == Some(FailureKind::Exhausted) => {
+            return Err(Error::Exhausted(chain(&error)).into());
+        }
+        Err(error) => {
+            warn(&problem(&runtime.name, &error));
+            oci::Features::default()
+        }
+    };
+    // A shim of runc's says so, too, but what is started by its state is the shim's affair.
+    runtime.state_as_runc = features.keeps_state_as_runc() && !settings.is_shim();
+    runtime.protects_itself = features.protects_itself() && settings.kind == RuntimeKind::Oci;
+    runtime.attaches_mounts = features.attaches_mounts() && settings.kind == RuntimeKind::Oci;
+    Ok(Handler {
+        name: runtime.name.clone(),
+        runtime,
+        features,
+        settings,
+    })
+}
+
+fn runtime(config: &Config, driver: Driver, name: &str, settings: &RuntimeHandler) -> OciRuntime {
+    let root = settings.root.clone();
+    let root = root.unwrap_or_else(|| match settings.kind {
+        RuntimeKind::Oci => config.state.join("runtimes").join(name),
+        // A shim mounts below it, which is not to show on the host.
+        RuntimeKind::Sandboxed | RuntimeKind::Shim { .. } => {
+            private_dir(&config.state).join("shims").join(name)
+        }
+    });
+    let own = program(config, &settings.path);
+    let mut runtime = match &settings.kind {
+        RuntimeKind::Oci => OciRuntime::new(name, own, root),
+        RuntimeKind::Sandboxed => {
+            let mut runtime = OciRuntime::new(name, adapter(config), root);
+            runtime.args = vec!["--inner".into(), own.into()];
+            for arg in &settings.args {
+                runtime.args.extend(["--inner-arg".into(), arg.into()]);
+            }
+            runtime
+        }
+        RuntimeKind::Shim {
+            config: file,
+            config_type,
+            config_body,
+            guest_pull,
+            sandboxer,
+        } => {
+            let mut runtime = OciRuntime::new(name, adapter(config), root);
+            // What a controller is told to start need not be on this machine by a bare name.
+            let told = match sandboxer {
+                Sandboxer::Proxy { .. } => settings.path.clone(),
+                Sandboxer::Podsandbox | Sandboxer::Shim => own,
+            };
+            runtime.args = vec!["--shim".into(), told.into()];
+            if let Some(file) = file {
+                runtime.args.extend(["--shim-config".into(), file.into()]);
+            }
+            if !config_type.is_empty() {
+                let words = ["--config-type".into(), config_type.into()];
+                runtime.args.extend(words);
+            }
+            let flags = [(config_body, "--config-body"), (guest_pull, "--guest-pull")];
+            let set = flags.into_iter().filter(|(set, _)| **set);
+            runtime.args.extend(set.map(|(_, flag)| flag.into()));
+            let sandboxer: Vec<OsString> = match sandboxer {
+                Sandboxer::Podsandbox => Vec::new(),
+                Sandboxer::Shim => vec!["--sandboxer".into(), "shim".into()],
+                Sandboxer::Proxy { address, name } => {
+                    vec!["--controller".into(), address.into(), name.into()]
+                }
+            };
+            runtime.args.extend(sandboxer);
+            runtime
+        }
+    };
+    if settings.kind != RuntimeKind::Sandboxed {
+        runtime.args.extend(settings.args.iter().map(Into::into));
+    }
+    runtime.systemd_cgroup = driver == Driver::Systemd;
+    runtime
+}
+
+/// What makes a shim look like a runtime.
+pub(crate) fn adapter(config: &Config) -> PathBuf {
+    config.keeper.with_file_name("orlop-shim")
+}
+
+/// A bare name is looked for where administrators' and distributions' programs are.
+fn program(config: &Config, path: &Path) -> PathBuf {
+    if path.components().count() > 1 {
+        return path.to_owned();
+    }
+    let beside = config.keeper.with_file_name(path);
+    if path == Path::new(OWN) && beside.is_file() {
+        return beside;
+    }
+    let found = PROGRAM_DIRS
+        .iter()
+        .map(|place| Path::new(place).join(path))
+        .find(|path| path.exists());
+    found.unwrap_or_else(|| path.to_owned())
+}

@@ -1,0 +1,38 @@
+//! `ListPodSandboxStats`: what the pods that are ready use.
+
+use std::sync::Arc;
+
+use orlop_cri_api::v1::{
+    ListPodSandboxStatsRequest, ListPodSandboxStatsResponse, PodSandboxFilter, PodSandboxState,
+    PodSandboxStateValue, PodSandboxStatsFilter,
+};
+
+use crate::engine::Engine;
+use crate::error::Result;
+use crate::record::pod::Pod;
+use crate::record::pods::Pods;
+use crate::{blocking, stats};
+
+/// Answers the call.
+pub async fn call(
+    Engine(node): &Engine,
+    request: ListPodSandboxStatsRequest,
+) -> Result<ListPodSandboxStatsResponse> {
+    let pods = chosen(&node.pods, request.filter);
+    let node = Arc::clone(node);
+    let stats =
+        blocking(move || Ok(pods.iter().map(|pod| stats::of_pod(&node, pod)).collect())).await?;
+    Ok(ListPodSandboxStatsResponse { stats })
+}
+
+/// The pods that are ready and that a filter chooses.
+pub fn chosen(pods: &Pods, filter: Option<PodSandboxStatsFilter>) -> Vec<Arc<Pod>> {
+    let filter = filter.unwrap_or_default();
+    pods.chosen(Some(&PodSandboxFilter {
+        id: filter.id,
+        state: Some(PodSandboxStateValue {
+            state: PodSandboxState::SandboxReady.into(),
+        }),
+        label_selector: filter.label_selector,
+    }))
+}

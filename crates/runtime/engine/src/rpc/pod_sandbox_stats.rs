@@ -1,0 +1,20 @@
+//! `PodSandboxStats`: what one pod uses.
+
+use std::sync::Arc;
+
+use orlop_cri_api::v1::{PodSandboxStatsRequest, PodSandboxStatsResponse};
+
+use crate::engine::Engine;
+use crate::error::Result;
+use crate::{blocking, stats};
+
+/// Answers the call.
+pub async fn call(
+    Engine(node): &Engine,
+    request: PodSandboxStatsRequest,
+) -> Result<PodSandboxStatsResponse> {
+    let pod = node.pods.visible(&request.pod_sandbox_id)?;
+    let node = Arc::clone(node);
+    let stats = blocking(move || Ok(stats::of_pod(&node, &pod))).await?;
+    Ok(PodSandboxStatsResponse { stats: Some(stats) })
+}

@@ -1,0 +1,333 @@
+//! The keeper: its tables, and the loop over what happens.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::io;
+use std::os::fd::OwnedFd;
+use std::process::ExitCode;
+use std::rc::Rc;
+use std::time::{Duration, Instant};
+
+use orlop_keeper_protocol::{ACCEPT_AGAIN, Body, Failure, FrameBuffer, SOCKET_NAME};
+use rustix::fs::{AtFlags, Mode, unlinkat};
+use rustix::net::{
+    AddressFamily, SocketAddrUnix, SocketFlags, SocketType, bind, listen, socket_with,
+};
+use rustix::process::umask;
+
+use crate::attach::Attachment;
+use crate::call::Call;
+use crate::closing::Closing;
+use crate::connection::{Connection, Ended, ReplyTo};
+use crate::container::{Container, Session};
+use crate::exit::{Ending, Process, Stranger};
+
+use crate::log::{Log, Writer};
+use crate::null::Nulls;
+use crate::pod::Pod;
+use crate::reactor::{Interest, Reactor, Ready, Source, Watch};
+use crate::request::{Dialling, LettingGo};
+use crate::sys::stack;
+
+/// How many peers may wait to be accepted.
+const ACCEPT_QUEUE: i32 = 16;
+
+/// How much of a container's output is read at a time.
+const READ_SIZE: usize = 16 * 1024;
+
+/// After so long without anything to do it is likely to go on like that.
+const REST: Duration = Duration::from_secs(1);
+
+/// A pod's keeper. The keys of its tables are numbers that are never used twice.
+pub(crate) struct Keeper {
+    pub(crate) reactor: Rc<Reactor>,
+    pub(crate) pod: Pod,
+    pub(crate) children: Watch,
+    listener: Watch,
+    /// When it is listened again for peers.
+    deaf_until: Option<Instant>,
+    pub(crate) connections: BTreeMap<u64, Connection>,
+    pub(crate) containers: BTreeMap<u64, Container>,
+    /// Exec sessions, oldest first.
+    pub(crate) sessions: VecDeque<Session>,
+    pub(crate) calls: BTreeMap<u64, Call>,
+    pub(crate) attachments: BTreeMap<u64, Attachment>,
+    pub(crate) dials: BTreeMap<u64, Dialling>,
+    /// Containers that were let go, by their keys.
+    pub(crate) letting_go: BTreeMap<u64, LettingGo>,
+    /// What our children are.
+    pub(crate) processes: BTreeMap<i32, Process>,
+    /// Children that ended before it was known what they were.
+    pub(crate) strangers: VecDeque<Stranger>,
+    pub(crate) writer: Option<(Writer, Watch)>,
+    /// Logs of containers that are gone, until all is written.
+    pub(crate) lingering: BTreeMap<u64, Log>,
+    pub(crate) ending: Option<Ending>,
+    pub(crate) scratch: Vec<u8>,
+    pub(crate) nulls: Nulls,
+    pub(crate) closing: Closing,
+    next_key: u64,
+}
+
+impl Keeper {
+    /// A keeper whose first connection is `socket`, of which `incoming` has been read already;
+    /// answers the daemon's first request.
+    #[inline(never)]
+    pub(crate) fn new(
+        mut pod: Pod,
+        children: OwnedFd,
+        socket: OwnedFd,
+        incoming: FrameBuffer,
+        request: u32,
+    ) -> io::Result<Self> {
+        let reactor = Reactor::new()?;
+        let children = Watch::new(&reactor, children, Source::Children, Interest::Read)?;
+        let listener = listen_in(&pod)?;
+        pod.unlock()?;
+        let listener = Watch::new(&reactor, listener, Source::Listener, Interest::Read)?;
+        let mut closing = Closing::default();
+        closing.later(pod.parameters.take());
+        let mut keeper = Self {
+            reactor,
+            pod,
+            children,
+            listener,
+            deaf_until: None,
+            connections: BTreeMap::new(),
+            containers: BTreeMap::new(),
+            sessions: VecDeque::new(),
+            calls: BTreeMap::new(),
+            attachments: BTreeMap::new(),
+            dials: BTreeMap::new(),
+            letting_go: BTreeMap::new(),
+            processes: BTreeMap::new(),
+            strangers: VecDeque::new(),
+            writer: None,
+            lingering: BTreeMap::new(),
+            ending: None,
+            scratch: Vec::new(),
+            nulls: Nulls::default(),
+            closing,
+            next_key: 1,
+        };
+        if let Some(init) = keeper.pod.init {
+            keeper.processes.insert(init.as_raw_pid(), Process::Init);
+        }
+        let connection = keeper.add_connection(socket, incoming)?;
+        let welcome = keeper.pod.welcome();
+        let reply_to = ReplyTo {
+            connection,
+            request,
+        };
+        keeper.reply(reply_to, Ok(welcome));
+        keeper.take_requests(connection, Ok(()));
+        Ok(keeper)
+    }
+
+    /// Keeps the pod until it is told to stop.
+    pub(crate) fn run(mut self) -> ExitCode {
+        let mut rested = false;
+        loop {
+            let limit = self
+                .next_deadline()
+                .map(|deadline| deadline.saturating_duration_since(Instant::now()));
+            let rest = (!rested).then_some(REST);
+            let rests = rested || limit.is_none_or(|limit| REST <= limit);
+            let happened = self.reactor.wait(limit.into_iter().chain(rest).min());
+            rested = happened.is_empty() && rests;
+            if rested {
+                stack::give_back();
+            }
+            for ready in happened {
+                if let Some(source) = self.reactor.source(&ready) {
+                    self.happened(source, &ready);
+                }
+            }
+            self.deadlines();
+            if self.has_ended() {
+                let _ = unlinkat(&self.pod.dir, SOCKET_NAME, AtFlags::empty());
+                return ExitCode::SUCCESS;
+            }
+        }
+    }
+
+    // Apart from `run`: what this needs of the stack is given back while that waits.
+    #[inline(never)]
+    fn happened(&mut self, source: Source, ready: &Ready) {
+        match source {
+            Source::Children => self.children_ended(),
+            Source::Listener => self.accept(),
+            Source::Connection(key) => self.connection_ready(key, ready),
+            Source::Output(key, stream) => self.output_ready(key, stream),
+            Source::Input(key) => self.input_ready(key, ready),
+            Source::CallOutput(key) => self.call_printed(key),
+            Source::Console(key) => self.console_ready(key),
+            Source::AttachInput(key) => self.attachment_speaks(key),
+            Source::AttachOutput(key, stream) => self.attachment_listens(key, stream, ready),
+            Source::LogWriter => self.logs_written(),
+            Source::Oom(key) => self.oom_suspected(key),
+            Source::Dial(key) => self.dial_ready(key),
+            Source::StartFifo(key) => self.fifo_ready(key, ready.broken()),
+        }
+    }
+
+    /// The next moment at which something is due without anything having happened.
+    fn next_deadline(&self) -> Option<Instant> {
+        let calls = self.calls.values().filter_map(Call::deadline);
+        let dials = self.dials.values().map(Dialling::deadline);
+        let reports = self.containers.values().filter_map(|it| it.report_by);
+        let followers = self.attachments.values().filter_map(Attachment::deadline);
+        let ending = self.ending.iter().map(|ending| ending.deadline);
+        let closing = self.closing.deadline();
+        let all = calls.chain(dials).chain(reports).chain(followers);
+        let all = all.chain(ending).chain(closing);
+        all.chain(self.deaf_until).min()
+    }
+
+    #[inline(never)]
+    fn deadlines(&mut self) {
+        let now = Instant::now();
+        self.late_calls(now);
+        self.late_dials(now);
+        self.late_reports(now);
+        self.late_followers(now);
+        self.closing.close_due(now);
+        if self.deaf_until.is_some_and(|until| until <= now) {
+            self.deaf_until = None;
+            self.listener.set(Interest::Read);
+        }
+    }
+
+    fn accept(&mut self) {
+        loop {
+            match orlop_keeper_protocol::accept(&self.listener) {
+                Ok(Some(socket)) => {
+                    let _ = self.add_connection(socket, FrameBuffer::new());
+                }
+                Ok(None) => return,
+                Err(_) => {
+                    self.listener.set(Interest::Nothing);
+                    self.deaf_until = Some(Instant::now() + ACCEPT_AGAIN);
+                    return;
+                }
+            }
+        }
+    }
+
+    fn add_connection(&mut self, socket: OwnedFd, incoming: FrameBuffer) -> io::Result<u64> {
+        rustix::io::ioctl_fionbio(&socket, true)?;
+        let key = self.key();
+        let source = Source::Connection(key);
+        let watch = Watch::new(&self.reactor, socket, source, Interest::Read)?;
+        let connection = Connection::new(watch, incoming);
+        self.connections.insert(key, connection);
+        Ok(key)
+    }
+
+    fn connection_ready(&mut self, key: u64, ready: &Ready) {
+        let Some(connection) = self.connections.get_mut(&key) else {
+            return;
+        };
+        if ready.writable() && connection.flush().is_err() {
+            self.connections.remove(&key);
+            return;
+        }
+        if ready.readable() {
+            let received = connection.receive();
+            self.take_requests(key, received);
+        }
+    }
+
+    /// Carries out what has come in, then lets go of the connection if that was the last of it.
+    fn take_requests(&mut self, key: u64, mut received: Result<(), Ended>) {
+        while let Some(connection) = self.connections.get_mut(&key) {
+            match connection.next_frame() {
+                Ok(Some(frame)) => self.request(key, frame),
+                Ok(None) => break,
+                Err(ended) => {
+                    received = Err(ended);
+                    break;
+                }
+            }
+        }
+        if received.is_err() {
+            self.connections.remove(&key);
+        }
+    }
+
+    /// Answers a request. Nobody being there to hear it is no error.
+    pub(crate) fn reply<B: Body>(&mut self, to: ReplyTo, answer: Result<B, Failure>) {
+        self.reply_with(to, answer.map(|body| (body, Vec::new())));
+    }
+
+    /// Answers a request with descriptors.
+    pub(crate) fn reply_with<B: Body>(
+        &mut self,
+        to: ReplyTo,
+        answer: Result<(B, Vec<OwnedFd>), Failure>,
+    ) {
+        let Some(connection) = self.connections.get_mut(&to.connection) else {
+            return;
+        };
+        let sent = match answer {
+            Ok((body, fds)) => connection.send(&body, to.request, fds),
+            Err(failure) => connection.send(&failure, to.request, Vec::new()),
+        };
+        if sent.is_err() {
+            self.connections.remove(&to.connection);
+        }
+    }
+
+    /// Whether somebody is there to hear an answer.
+    pub(crate) fn hears(&self, to: ReplyTo) -> bool {
+        self.connections.contains_key(&to.connection)
+    }
+
+    /// Tells all who subscribed.
+    pub(crate) fn tell<B: Body>(&mut self, event: &B) {
+        self.connections.retain(|_, connection| {
+            !connection.subscribed || connection.send(event, 0, Vec::new()).is_ok()
+        });
+    }
+
+    /// A key that was never used.
+    pub(crate) fn key(&mut self) -> u64 {
+        let key = self.next_key;
+        self.next_key += 1;
+        key
+    }
+
+    /// The container of that name.
+    pub(crate) fn container_key(&self, id: &str) -> Option<u64> {
+        let mut containers = self.containers.iter();
+        containers.find_map(|(key, container)| (container.id == id).then_some(*key))
+    }
+
+    /// Room to read into, taken while it is used.
+    pub(crate) fn take_scratch(&mut self) -> Vec<u8> {
+        let mut scratch = std::mem::take(&mut self.scratch);
+        scratch.resize(READ_SIZE, 0);
+        scratch
+    }
+}
+
+/// A moment from now.
+pub(crate) fn from_now(millis: u32) -> Instant {
+    Instant::now() + Duration::from_millis(u64::from(millis))
+}
+
+fn listen_in(pod: &Pod) -> io::Result<OwnedFd> {
+    let socket = socket_with(
+        AddressFamily::UNIX,
+        SocketType::STREAM,
+        SocketFlags::CLOEXEC | SocketFlags::NONBLOCK,
+        None,
+    )?;
+    let _ = unlinkat(&pod.dir, SOCKET_NAME, AtFlags::empty());
+    let address = SocketAddrUnix::new(pod.short_path(SOCKET_NAME))?;
+    let usual = umask(Mode::from_bits_truncate(0o177));
+    let bound = bind(&socket, &address);
+    umask(usual);
+    bound?;
+    listen(&socket, ACCEPT_QUEUE)?;
+    Ok(socket)
+}

@@ -1,0 +1,203 @@
+//! From a frame to the code that serves it, and back when a runtime has done its part.
+
+use std::os::fd::OwnedFd;
+
+use orlop_keeper_protocol::{
+    Attach, Body, Create, Delete, Detach, Dial, Done, Exec, Failure, FailureKind, ForgetExec,
+    Frame, Hello, Kill, KillExec, List, Mount, ReopenLog, Request, Resize, Shutdown, Start,
+    Subscribe, VERSION,
+};
+
+use crate::call::Finished;
+use crate::connection::ReplyTo;
+use crate::keeper::Keeper;
+
+/// What a runtime was called for.
+#[derive(Debug)]
+pub(crate) enum Purpose {
+    /// To make a container.
+    Create(super::create::Making),
+    /// To start the container of this key.
+    Start(u64),
+    /// To signal a container.
+    Kill,
+    /// To delete the container of this name.
+    Delete(String),
+    /// To run a command.
+    Exec(super::exec::Running),
+}
+
+impl Keeper {
+    /// Serves a request.
+    pub(crate) fn request(&mut self, connection: u64, frame: Frame) {
+        let to = ReplyTo {
+            connection,
+            request: frame.request,
+        };
+        if self.ending.is_some() {
+            let answer = failure(FailureKind::WrongState, "the keeper is shutting down");
+            return self.reply::<Done>(to, Err(answer));
+        }
+        match frame.kind {
+            Hello::KIND => self.now(to, frame, Self::hello),
+            List::KIND => self.now(to, frame, Self::list),
+            Subscribe::KIND => self.now(to, frame, |keeper, Subscribe {}, _| {
+                if let Some(connection) = keeper.connections.get_mut(&connection) {
+                    connection.subscribed = true;
+                }
+                Ok(Done {})
+            }),
+            Mount::KIND => self.now(to, frame, Self::mount),
+            Create::KIND => self.later(to, frame, Self::create),
+            Start::KIND => self.later(to, frame, Self::start),
+            Kill::KIND => self.later(to, frame, Self::kill),
+            Delete::KIND => self.later(to, frame, Self::delete),
+            Exec::KIND => self.later(to, frame, Self::exec),
+            KillExec::KIND => self.now(to, frame, Self::kill_exec),
+            ForgetExec::KIND => self.now(to, frame, Self::forget_exec),
+            Resize::KIND => self.now(to, frame, Self::resize),
+            Attach::KIND => self.now(to, frame, Self::attach),
+            Detach::KIND => self.now(to, frame, Self::detach),
+            ReopenLog::KIND => self.later(to, frame, Self::reopen_log),
+            Dial::KIND => self.later(to, frame, Self::dial),
+            Shutdown::KIND => self.later(to, frame, |keeper, Shutdown {}, _, to| {
+                keeper.shut_down(to);
+                Ok(())
+            }),
+            kind => {
+                let message = format!("this keeper does not support requests of kind {kind}");
+                self.reply::<Done>(to, Err(failure(FailureKind::Unsupported, message)));
+            }
+        }
+    }
+
+    /// Serves a request that is answered on the spot.
+    fn now<R: Request>(
+        &mut self,
+        to: ReplyTo,
+        frame: Frame,
+        serve: impl FnOnce(&mut Self, R, Vec<OwnedFd>) -> Result<R::Reply, Failure>,
+    ) {
+        let answer = decode(&frame).and_then(|request| serve(self, request, frame.fds));
+        self.reply(to, answer);
+    }
+
+    /// Serves a request that is answered when it is done, unless it fails at once.
+    fn later<R: Request>(
+        &mut self,
+        to: ReplyTo,
+        frame: Frame,
+        serve: impl FnOnce(&mut Self, R, Vec<OwnedFd>, ReplyTo) -> Result<(), Failure>,
+    ) {
+        let served = decode(&frame).and_then(|request| serve(self, request, frame.fds, to));
+        if let Err(failure) = served {
+            self.reply::<Done>(to, Err(failure));
+        }
+    }
+
+    /// A runtime has ended.
+    pub(crate) fn call_finished(&mut self, finished: Finished) {
+        let Finished {
+            purpose,
+            console,
+            reply_to,
+            given_up,
+            outcome,
+        } = finished;
+        let awaited = reply_to.is_some_and(|to| self.hears(to));
+        match purpose {
+            Purpose::Create(making) => {
+                let container = making.container;
+                // A daemon that is gone has taken note of nothing, and the next one takes it for not started.
+                let answer = self.created(making, console, outcome, awaited);
+                if reply_to.is_none() {
+                    self.end_unawaited(container);
+                }
+                self.reply_if_awaited(reply_to, answer.map(|body| (body, Vec::new())));
+                self.fifo_ready(container, false);
+            }
+            Purpose::Start(key) => {
+                // Who was told that it takes too long has it for one that does not run; a daemon that came when the
+                // one that asked was gone, for one that runs.
+                let as_believed = if given_up {
+                    outcome.is_err()
+                } else {
+                    awaited || outcome.is_ok()
+                };
+                if !as_believed {
+                    self.end_unawaited(key);
+                }
+                let answer = self.started(key, outcome);
+                self.reply_if_awaited(reply_to, answer.map(|body| (body, Vec::new())));
+                self.report_if_settled(key);
+            }
+            Purpose::Kill => {
+                self.reply_if_awaited(reply_to, outcome.map(|()| (Done {}, Vec::new())));
+            }
+            Purpose::Delete(id) => {
+                let answer = self.deleted(&id, outcome);
+                self.reply_if_awaited(reply_to, answer.map(|body| (body, Vec::new())));
+            }
+            Purpose::Exec(running) => {
+                let (answer, ended) = self.exec_ran(&running, console, outcome);
+                let unheard = answer.is_ok() && !awaited;
+                self.reply_if_awaited(reply_to, answer);
+                if let Some(status) = ended {
+                    self.session_ended(&running.exec, status);
+                }
+                if unheard {
+                    self.end_command(running.exec);
+                }
+            }
+        }
+    }
+
+    fn reply_if_awaited<B: Body>(
+        &mut self,
+        to: Option<ReplyTo>,
+        answer: Result<(B, Vec<OwnedFd>), Failure>,
+    ) {
+        if let Some(to) = to {
+            self.reply_with(to, answer);
+        }
+    }
+
+    fn hello(
+        &mut self,
+        hello: Hello,
+        _: Vec<OwnedFd>,
+    ) -> Result<orlop_keeper_protocol::Welcome, Failure> {
+        if hello.version != VERSION {
+            let message = format!(
+                "this keeper supports protocol version {VERSION}, not {}",
+                hello.version
+            );
+            return Err(failure(FailureKind::Unsupported, message));
+        }
+        Ok(self.pod.welcome())
+    }
+}
+
+fn decode<R: Request>(frame: &Frame) -> Result<R, Failure> {
+    R::decode(&frame.payload).map_err(|error| {
+        let message = format!("cannot decode a request of kind {}: {error}", frame.kind);
+        failure(FailureKind::Invalid, message)
+    })
+}
+
+/// A failure in words.
+pub(crate) fn failure(kind: FailureKind, message: impl Into<String>) -> Failure {
+    Failure {
+        kind,
+        message: message.into(),
+        ..Failure::default()
+    }
+}
+
+/// The failure of whatever wants a container that is not there.
+pub(crate) fn no_container(id: &str) -> Failure {
+    failure(
+        FailureKind::NotFound,
+        format!("the keeper has no container {id}"),
+    )
+}

@@ -1,0 +1,129 @@
+//! Letting go a container whose process waits in a fifo, as runc's does: what runc's `start` is
+//! for, without a process of runc's.
+
+use std::fs;
+use std::os::fd::OwnedFd;
+use std::path::{Path, PathBuf};
+
+use orlop_keeper_protocol::{Failure, FailureKind};
+use rustix::fs::{FileType, Mode, OFlags, lstat, open};
+use rustix::io::Errno;
+use rustix::process::{Pid, Signal, kill_process};
+
+use super::dispatch::failure;
+use crate::connection::ReplyTo;
+use crate::keeper::Keeper;
+use crate::reactor::{Interest, Source, Watch};
+
+/// A container that was let go and has not said so yet.
+#[derive(Debug)]
+pub(crate) struct LettingGo {
+    fifo: Watch,
+    path: PathBuf,
+}
+
+/// What a fifo says.
+enum Word {
+    /// The process goes on.
+    Gone,
+    /// It has not opened the fifo yet.
+    Nothing,
+    /// It will not.
+    Never(Errno),
+}
+
+impl Keeper {
+    /// Opens the fifo, which lets the container's process go on. False if that has not happened,
+    /// and the runtime is to be called; once it has, the runtime would wait in vain.
+    pub(super) fn let_go(
+        &mut self,
+        container: u64,
+        path: &Path,
+        to: ReplyTo,
+    ) -> Result<bool, Failure> {
+        if !self.open_for(container, path)? {
+            return Ok(false);
+        }
+        // Nothing is left to be done for it: it waits already, or will not have to. Where it was woken on this
+        // processor, it says so only after it has become what it is to run.
+        let answer = self.started(container, Ok(()));
+        self.reply(to, answer);
+        self.fifo_ready(container, false);
+        Ok(true)
+    }
+
+    /// Opens the fifo in which a container's process waits, or will not have to. False if it is none.
+    pub(super) fn open_for(&mut self, container: u64, path: &Path) -> Result<bool, Failure> {
+        let Some(fifo) = open_fifo(path) else {
+            return Ok(false);
+        };
+        let source = Source::StartFifo(container);
+        let fifo = Watch::new(&self.reactor, fifo, source, Interest::Read);
+        // Without a reader the process cannot write, and ends.
+        let fifo = fifo.map_err(|error| {
+            let message = format!("cannot wait for {}: {error}", path.display());
+            failure(FailureKind::Failed, message)
+        })?;
+        let letting_go = LettingGo {
+            fifo,
+            path: path.to_owned(),
+        };
+        self.letting_go.insert(container, letting_go);
+        Ok(true)
+    }
+
+    /// A container's process has opened its fifo, or written to it, or, if `closed`, is through
+    /// with it.
+    pub(crate) fn fifo_ready(&mut self, container: u64, closed: bool) {
+        let Some(waiting) = self.letting_go.get(&container) else {
+            return;
+        };
+        match waiting.listen() {
+            Word::Nothing if !closed => {}
+            // Of one that has ended instead its end tells.
+            Word::Gone | Word::Nothing => self.went(container),
+            Word::Never(error) => self.cannot_go(container, &error.to_string()),
+        }
+    }
+
+    /// It was told that it runs, so what cannot has to end.
+    fn cannot_go(&mut self, container: u64, why: &str) {
+        self.went(container);
+        if let Some(container) = self.containers.get(&container)
+            && container.is_alive()
+            && let Some(pid) = Pid::from_raw(container.pid)
+        {
+            eprintln!("orlop-keeper: killing container {}: {why}", container.id);
+            let _ = kill_process(pid, Signal::KILL);
+        }
+    }
+
+    /// A container's process goes on, or has ended.
+    pub(crate) fn went(&mut self, container: u64) {
+        if let Some(LettingGo { path, .. }) = self.letting_go.remove(&container) {
+            // By its absence runc knows that the container runs.
+            let _ = fs::remove_file(path);
+        }
+    }
+}
+
+impl LettingGo {
+    fn listen(&self) -> Word {
+        match rustix::io::read(&self.fifo, &mut [0; 16]) {
+            // No writer; of one that came and went the reactor tells.
+            Ok(0) | Err(Errno::AGAIN | Errno::INTR) => Word::Nothing,
+            Ok(_) => Word::Gone,
+            Err(error) => Word::Never(error),
+        }
+    }
+}
+
+fn open_fifo(path: &Path) -> Option<OwnedFd> {
+    // First, for once it is open the process is gone from it.
+    let look = lstat(path).ok()?;
+    if FileType::from_raw_mode(look.st_mode) != FileType::Fifo {
+        return None;
+    }
+    let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::CLOEXEC | OFlags::NOFOLLOW;
+    open(path, flags, Mode::empty()).ok()
+}

@@ -1,0 +1,260 @@
+//! A container's life: the requests that concern it.
+
+use std::os::fd::OwnedFd;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use orlop_keeper_protocol::{
+    Create, Created, Delete, Kill, LogPolicy, Mount, ReopenLog, Resize, Start, Started,
+};
+
+use super::client::{Keeper, REQUEST_LIMIT};
+use crate::error::Result;
+use crate::runtime::OciRuntime;
+
+/// The size of a terminal, in characters.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct TerminalSize {
+    /// The width.
+    pub columns: u16,
+    /// The height.
+    pub rows: u16,
+}
+
+/// Who lets a created container go.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum StartBy {
+    /// The keeper, where it is known what the container waits for; else its runtime.
+    Keeper,
+    /// Its runtime, which has more to do than that.
+    Runtime,
+}
+
+/// A container to be made from a bundle.
+#[derive(Clone, Debug, Default)]
+pub struct CreateContainer {
+    /// The container's identity, for the runtime too.
+    pub id: String,
+    /// The bundle: the directory with `config.json`. Process id and runtime logs are written
+    /// there too.
+    pub bundle: PathBuf,
+    /// The container's log in the CRI format; `None` drops its output.
+    pub log_path: Option<PathBuf>,
+    /// The directory that was chosen for the pod's logs, above that: beneath it no link is
+    /// followed. The log's own if not set.
+    pub log_dir: Option<PathBuf>,
+    /// What happens to output that the log cannot take in time.
+    pub log_policy: LogPolicy,
+    /// The longest line of the log, in bytes of content; 16 KiB if not set.
+    pub log_line_max: Option<u32>,
+    /// The most bytes of log in a second, beyond which output is dropped; any number if not set.
+    pub log_rate: Option<u32>,
+    /// The most bytes of one file of the log, beyond which output is dropped until it is opened anew;
+    /// any number if not set.
+    pub log_size: Option<u64>,
+    /// Whether `config.json` says `terminal`.
+    pub tty: bool,
+    /// The terminal's size at first.
+    pub terminal_size: Option<TerminalSize>,
+    /// Whether the container's standard input is open, for attachments to write to.
+    pub stdin: bool,
+    /// Whether standard input closes with the end of the first attachment to it.
+    pub stdin_once: bool,
+    /// The container's cgroup directory, of the memory controller for v1, in which the keeper
+    /// watches for OOM kills.
+    pub oom_cgroup: Option<PathBuf>,
+    /// Whether it is to be started as soon as it is made, where that takes no more than letting it go.
+    pub starts: bool,
+    /// Whether it has users of its own, who have mounts put in their places for them.
+    pub own_users: bool,
+    /// What it goes on from; `None` for a container that begins.
+    pub restore: Option<Restore>,
+}
+
+impl CreateContainer {
+    /// The runtime's command by which it comes to life.
+    pub(crate) fn action(&self) -> &'static str {
+        match self.restore {
+            Some(_) => "restore",
+            None => "create",
+        }
+    }
+}
+
+/// What a runtime needs to let a container go on where it was written out.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Restore {
+    /// Where the images are.
+    pub image_path: PathBuf,
+    /// Where the logs go.
+    pub work_path: PathBuf,
+    /// Whether open TCP connections were kept.
+    pub tcp_established: bool,
+    /// Whether file locks were kept.
+    pub file_locks: bool,
+}
+
+impl Keeper {
+    /// Attaches a detached mount in the keeper's mount namespace only, for runtimes to have it at `path`, an existing
+    /// directory (or file) below a [private](crate::make_private_dir) one. It is undone
+    /// by [`delete`](Keeper::delete) of `container`, or with the keeper.
+    pub async fn place_mount(&self, container: &str, mount: OwnedFd, path: &Path) -> Result<()> {
+        let doing = format!("mounting {} for container {container}", path.display());
+        let request = Mount {
+            container: container.to_owned(),
+            path: path.to_owned(),
+        };
+        self.call(&doing, &request, vec![mount], REQUEST_LIMIT.get())
+            .await?;
+        Ok(())
+    }
+
+    /// Makes a container. Within `limit` it is made, or the runtime killed. One that is restored
+    /// runs then, and so does one that the reply says was started.
+    pub async fn create(
+        &self,
+        runtime: &OciRuntime,
+        container: &CreateContainer,
+        limit: Duration,
+    ) -> Result<Created> {
+        let pid_file = container.bundle.join("pid");
+        let size = container.terminal_size.unwrap_or_default();
+        let request = Create {
+            container: container.id.clone(),
+            call: runtime.create_call(container, &pid_file, limit),
+            pid_file,
+            log_path: container.log_path.clone().unwrap_or_default(),
+            log_dir: container.log_dir.clone().unwrap_or_default(),
+            log_policy: container.log_policy,
+            tty: container.tty,
+            stdin: container.stdin,
+            stdin_once: container.stdin_once,
+            oom_cgroup: container.oom_cgroup.clone().unwrap_or_default(),
+            rows: size.rows,
+            columns: size.columns,
+            log_line_max: container.log_line_max.unwrap_or_default(),
+            running: container.restore.is_some(),
+            log_rate: container.log_rate.unwrap_or_default(),
+            log_size: container.log_size.unwrap_or_default(),
+            streams: false,
+            attaches: runtime.attaches(container),
+            fifo: if container.starts && container.restore.is_none() {
+                runtime.start_fifo(&container.id)
+            } else {
+                PathBuf::new()
+            },
+        };
+        let action = container.action();
+        self.call_runtime(runtime, action, &container.id, &request, limit)
+            .await
+    }
+
+    /// Starts a created container.
+    pub async fn start(
+        &self,
+        runtime: &OciRuntime,
+        id: &str,
+        bundle: &Path,
+        by: StartBy,
+        limit: Duration,
+    ) -> Result<Started> {
+        let request = Start {
+            container: id.to_owned(),
+            call: runtime.start_call(id, bundle, limit),
+            fifo: match by {
+                StartBy::Keeper => runtime.start_fifo(id),
+                StartBy::Runtime => PathBuf::new(),
+            },
+        };
+        self.call_runtime(runtime, "start", id, &request, limit)
+            .await
+    }
+
+    /// Signals a container's first process, without the runtime: right for every runtime whose
+    /// container is a process of this kernel. One that has ended is no error.
+    pub async fn kill(&self, id: &str, signal: u32) -> Result<()> {
+        let doing = format!("signalling container {id}");
+        let request = Kill {
+            container: id.to_owned(),
+            signal,
+            call: None,
+        };
+        self.call(&doing, &request, Vec::new(), REQUEST_LIMIT.get())
+            .await?;
+        Ok(())
+    }
+
+    /// Signals a container through its runtime; `all` means all of its processes.
+    pub async fn kill_by_runtime(
+        &self,
+        runtime: &OciRuntime,
+        id: &str,
+        bundle: &Path,
+        signal: u32,
+        all: bool,
+        limit: Duration,
+    ) -> Result<()> {
+        let request = Kill {
+            container: id.to_owned(),
+            signal,
+            call: Some(runtime.kill_call(id, bundle, signal, all, limit)),
+        };
+        self.call_runtime(runtime, "kill", id, &request, limit)
+            .await?;
+        Ok(())
+    }
+
+    /// Forgets a container: the runtime deletes it, killing it if it still runs, its mounts are
+    /// undone, its exit record removed. May be repeated, and is no error for one that is unknown.
+    pub async fn delete(
+        &self,
+        runtime: &OciRuntime,
+        id: &str,
+        bundle: &Path,
+        limit: Duration,
+    ) -> Result<()> {
+        let request = Delete {
+            container: id.to_owned(),
+            call: Some(runtime.delete_call(id, bundle, limit)),
+        };
+        self.call_runtime(runtime, "delete", id, &request, limit)
+            .await?;
+        Ok(())
+    }
+
+    /// Forgets a container that its runtime never saw: undoes its mounts.
+    pub async fn forget(&self, id: &str) -> Result<()> {
+        let doing = format!("removing container {id} from the keeper");
+        let request = Delete {
+            container: id.to_owned(),
+            call: None,
+        };
+        self.call(&doing, &request, Vec::new(), REQUEST_LIMIT.get())
+            .await?;
+        Ok(())
+    }
+
+    /// Opens a container's log anew after it was moved aside. No line is lost or torn.
+    pub async fn reopen_log(&self, id: &str) -> Result<()> {
+        let doing = format!("reopening the log of container {id}");
+        let request = ReopenLog {
+            container: id.to_owned(),
+        };
+        self.call(&doing, &request, Vec::new(), REQUEST_LIMIT.get())
+            .await?;
+        Ok(())
+    }
+
+    /// Sets the size of a container's terminal.
+    pub async fn resize(&self, id: &str, size: TerminalSize) -> Result<()> {
+        let doing = format!("resizing the terminal of container {id}");
+        let request = Resize {
+            container: id.to_owned(),
+            rows: size.rows,
+            columns: size.columns,
+        };
+        self.call(&doing, &request, Vec::new(), REQUEST_LIMIT.get())
+            .await?;
+        Ok(())
+    }
+}

@@ -1,0 +1,40 @@
+//! From an OCI bundle to a running process.
+//!
+//! A pod's processes are the children of its keeper ([`Keeper`]), a small process of its own that
+//! outlives the daemon. Containers are made by a runtime's command line ([`OciRuntime`]): what
+//! concerns a process goes through the keeper (create, start, kill, delete, exec), what does not
+//! is called from here (state, update, features, pause …).
+//!
+//! ```text
+//! engine ── Keeper::spawn(KeeperSpec) ──► orlop-keeper
+//!        ── place_mount, create, start ─►   └─ runc create / start
+//!        ◄─ KeeperEvents (Exited, …) ──
+//! ```
+
+mod blocking;
+mod error;
+mod few_mounts;
+mod keeper;
+mod open_files;
+mod pin;
+mod private_dir;
+mod runtime;
+
+pub use error::{Error, Result, RuntimeError, RuntimeFault};
+pub use few_mounts::few_mounts;
+pub use keeper::{
+    AttachStreams, CreateContainer, ExecCommand, ExecIo, FoundKeeper, Held, Keeper, KeeperEvent,
+    KeeperEvents, KeeperSpec, PodNamespaces, Restore, StartBy, StartedExec, TerminalSize,
+    end_keeper, recorded_exit, remove_pod_dir,
+};
+pub use open_files::raise_open_files;
+pub use orlop_keeper_protocol::{
+    ContainerInfo, ContainerState, Created, ExecInfo, ExitStatus, FailureKind, IdMap, Listing,
+    LogPolicy, ShmMount, Started, Sysctl,
+};
+pub use pin::remove_pin;
+pub use private_dir::make_private_dir;
+pub use runtime::{
+    Candidate, CheckpointOptions, Detected, OciRuntime, ProtectedProgram, ProtectedPrograms,
+    Rejection, RuntimeState, TRIAL_PREFIX, criu, detect,
+};

@@ -1,0 +1,97 @@
+//! `delete`: cleans up after a container whose server is dead, or could not make it. The keeper may still
+//! live, and the container with it.
+
+use std::path::Path;
+
+use orlop_containerd_api::Message;
+use orlop_keeper_protocol::Delete;
+
+use crate::Result;
+use crate::arguments::Arguments;
+use crate::files::print;
+use crate::keeper::Keeper;
+use crate::place::{Made, Place, checked};
+use crate::rootfs;
+use crate::spec::Spec;
+use crate::tasks::Exit;
+
+/// No root file system is more mounts than that.
+const MOUNTS: usize = 16;
+
+pub(crate) fn run(arguments: &Arguments) -> Result<()> {
+    // Beside the bundle in which containerd works, as it says.
+    let here = crate::start::bundle(arguments)?;
+    let bundle = match here.parent() {
+        Some(above) => above.join(&arguments.id),
+        None => here,
+    };
+    let spec = Spec::read(&bundle).unwrap_or_default();
+    let group = spec.group().unwrap_or(&arguments.id);
+    checked(group)?;
+    let place = Place::of(&arguments.address, &arguments.namespace, group);
+    let locked = place.lock()?;
+    let is_served = place.is_served();
+    // containerd asks for the pod alone; its containers go with it.
+    let is_pod = !is_served && arguments.id == group;
+    for (id, made) in place.noted() {
+        if is_pod || id == arguments.id {
+            end(&place, &id, &made);
+        }
+    }
+    if !is_served && place.noted().is_empty() {
+        end_keeper(&place);
+        place.remove()?;
+    }
+    drop(locked);
+    for (place, _locked) in Place::abandoned() {
+        end_former(&place);
+        place.remove()?;
+    }
+    let exit = Exit::now(128 + libc::SIGKILL as u32);
+    let answer = exit.delete_response(pid_of(&bundle)).encode_to_vec();
+    print(&answer)
+}
+
+/// Ends what a server that was killed has left behind: a keeper, of which no other is told anything, and
+/// what that kept.
+pub(crate) fn end_former(place: &Place) {
+    for (id, made) in place.noted() {
+        end(place, &id, &made);
+    }
+    end_keeper(place);
+}
+
+fn end_keeper(place: &Place) {
+    // One that sets itself up holds this, and listens afterwards.
+    let _alone = place.lock_keeper();
+    if let Ok(keeper) = Keeper::find(&place.keeper()) {
+        keeper.end();
+    }
+    crate::pod::remove_leftover(place);
+}
+
+/// Ends a container, by its keeper where that lives.
+fn end(place: &Place, id: &str, made: &Made) {
+    let Made {
+        bundle, runtime, ..
+    } = made;
+    let request = Delete {
+        container: id.to_owned(),
+        call: Some(runtime.delete(id, bundle)),
+    };
+    // What it can't do is done below.
+    let _ = Keeper::find(&place.keeper()).and_then(|keeper| {
+        keeper.call("deleting a container", &request, &[], crate::runtime::LIMIT)
+    });
+    // The keeper may be dead, or have been making it still.
+    made.end_leftover(id);
+    rootfs::unmount_all(&bundle.join("rootfs"), MOUNTS);
+    place.forget(id);
+}
+
+fn pid_of(bundle: &Path) -> u32 {
+    let pid = orlop_fs::read_text(bundle.join("init.pid"), 32);
+    pid.ok()
+        .and_then(|pid| pid.trim().parse().ok())
+        .unwrap_or(0)
+}

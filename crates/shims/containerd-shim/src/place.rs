@@ -1,0 +1,223 @@
+//! Where a pod's server and keeper are found: a directory of their own, whose name follows from what
+//! containerd calls the pod.
+
+use std::fs::{self, File};
+use std::os::unix::fs::{DirBuilderExt, MetadataExt};
+use std::os::unix::net::UnixStream;
+use std::path::{Path, PathBuf};
+
+use orlop_fs::SMALL_FILE;
+use orlop_ttrpc::Status;
+use serde::{Deserialize, Serialize};
+use sha2::{Digest, Sha256};
+
+use crate::Result;
+use crate::files::failed;
+use crate::runtime::Runtime;
+
+/// On a tmpfs, as the keeper wants it.
+const ROOT: &str = "/run/orlop/containerd";
+
+/// So many bytes of a name's hash tell pods apart.
+const NAME: usize = 16;
+
+/// A container as it was made, for whoever cleans up after us.
+#[derive(Debug, Serialize, Deserialize)]
+pub(crate) struct Made {
+    pub(crate) bundle: PathBuf,
+    pub(crate) runtime: Runtime,
+    /// Its cgroup, where that is a directory like others.
+    pub(crate) cgroup: String,
+}
+
+impl Made {
+    /// Ends and forgets what is left of a container whose making or deletion was broken off.
+    pub(crate) fn end_leftover(&self, id: &str) {
+        self.runtime.delete_leftover(id);
+        // A runtime that was killed before it knew the container has forgotten this.
+        crate::pod::end_cgroup(&self.cgroup);
+    }
+}
+
+/// A pod's directory.
+#[derive(Clone, Debug)]
+pub(crate) struct Place {
+    dir: PathBuf,
+}
+
+impl Place {
+    /// Of the pod of this name in a namespace of the containerd at `address`.
+    pub(crate) fn of(address: &str, namespace: &str, group: &str) -> Self {
+        let mut hash = Sha256::new();
+        for word in [address, namespace, group] {
+            hash.update(word);
+            hash.update([0]);
+        }
+        let name = orlop_text::hex::encode(&hash.finalize()[..NAME]);
+        Self {
+            dir: Path::new(ROOT).join(name),
+        }
+    }
+
+    /// Those that nobody serves and nobody works on, locked: who was to clean up there died, too.
+    pub(crate) fn abandoned() -> Vec<(Self, File)> {
+        let entries = fs::read_dir(ROOT).into_iter().flatten().flatten();
+        let places = entries.map(|entry| Self { dir: entry.path() });
+        let places = places.filter(|place| place.dir.extension().is_none());
+        let locked = places.filter_map(|place| {
+            let lock = File::options()
+                .append(true)
+                .open(place.dir.with_extension("lock"));
+            let lock = lock.ok()?;
+            lock.try_lock().ok()?;
+            (place.dir.is_dir() && !place.is_served()).then_some((place, lock))
+        });
+        locked.collect()
+    }
+
+    pub(crate) fn dir(&self) -> &Path {
+        &self.dir
+    }
+
+    /// Where tasks are served.
+    pub(crate) fn socket(&self) -> PathBuf {
+        self.dir.join("shim.sock")
+    }
+
+    /// Where the keeper works.
+    pub(crate) fn keeper(&self) -> PathBuf {
+        self.dir.join("keeper")
+    }
+
+    /// What belongs to the commands that run in containers.
+    pub(crate) fn commands(&self) -> PathBuf {
+        self.dir.join("exec")
+    }
+
+    /// Which containers were made: whoever cleans up after a pod reads it.
+    fn containers(&self) -> PathBuf {
+        self.dir.join("containers")
+    }
+
+    /// Notes a container, before anything of it is made.
+    pub(crate) fn note(&self, id: &str, made: &Made) -> Result<()> {
+        let path = self.containers().join(id);
+        let note = serde_json::to_vec(made).map_err(failed("writing", &path))?;
+        fs::write(&path, note).map_err(failed("writing", &path))
+    }
+
+    /// Forgets a container of which nothing is left.
+    pub(crate) fn forget(&self, id: &str) {
+        let _ = fs::remove_file(self.containers().join(id));
+    }
+
+    /// The containers that were noted.
+    pub(crate) fn noted(&self) -> Vec<(String, Made)> {
+        let entries = fs::read_dir(self.containers())
+            .into_iter()
+            .flatten()
+            .flatten();
+        let noted = entries.filter_map(|entry| {
+            let note = orlop_fs::read_file(entry.path(), SMALL_FILE).ok()?;
+            let made = serde_json::from_slice(&note).ok()?;
+            Some((entry.file_name().into_string().ok()?, made))
+        });
+        noted.collect()
+    }
+
+    /// Files that the pod's containers share.
+    pub(crate) fn shared(&self) -> PathBuf {
+        self.dir.join("pod")
+    }
+
+    /// Tells which cgroup was made for the pod.
+    pub(crate) fn cgroup_note(&self) -> PathBuf {
+        self.dir.join("cgroup")
+    }
+
+    pub(crate) fn make(&self) -> Result<()> {
+        for dir in [
+            self.dir.clone(),
+            self.keeper(),
+            self.commands(),
+            self.containers(),
+        ] {
+            make_private(&dir)?;
+        }
+        Ok(())
+    }
+
+    /// Held by whoever starts, ends or removes what is here.
+    pub(crate) fn lock(&self) -> Result<File> {
+        // Beside the directory, not in it: that is removed under the lock.
+        let path = self.dir.with_extension("lock");
+        make_private(Path::new(ROOT))?;
+        loop {
+            let file = File::options().create(true).append(true).open(&path);
+            let file = file.map_err(failed("creating", &path))?;
+            file.lock().map_err(failed("locking", &path))?;
+            // Who held it may have removed it.
+            let held = file
+                .metadata()
+                .map_err(failed("reading the attributes of", &path))?;
+            if fs::metadata(&path).is_ok_and(|named| named.ino() == held.ino()) {
+                return Ok(file);
+            }
+        }
+    }
+
+    /// Waits for a keeper that is being set up here; held, none can be any more.
+    pub(crate) fn lock_keeper(&self) -> Option<File> {
+        let dir = File::open(self.keeper()).ok()?;
+        dir.lock().ok().map(|()| dir)
+    }
+
+    /// Whether a server is there.
+    pub(crate) fn is_served(&self) -> bool {
+        UnixStream::connect(self.socket()).is_ok()
+    }
+
+    /// Removes all of it. Nobody may live here any more.
+    pub(crate) fn remove(&self) -> Result<()> {
+        orlop_fs::remove_tree(&self.dir).map_err(failed("removing", &self.dir))?;
+        let lock = self.dir.with_extension("lock");
+        // Who waits for it makes another one.
+        let _ = fs::remove_file(lock);
+        Ok(())
+    }
+}
+
+pub(crate) fn make_private(dir: &Path) -> Result<()> {
+    let mut builder = fs::DirBuilder::new();
+    builder
+        .recursive(true)
+        .mode(0o700)
+        .create(dir)
+        .map_err(failed("creating", dir))
+}
+
+/// Who is no pod may not be taken for one.
+pub(crate) fn checked(id: &str) -> Result<()> {
+    crate::arguments::check_name(id)
+        .map_err(|problem| Status::new(orlop_ttrpc::code::INVALID_ARGUMENT, problem))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Place;
+
+    #[test]
+    fn names_do_not_run_into_each_other() {
+        let places = [
+            Place::of("a", "b", "c"),
+            Place::of("ab", "", "c"),
+            Place::of("a", "bc", ""),
+            Place::of("a", "b", "d"),
+        ];
+        for (at, place) in places.iter().enumerate() {
+            assert!(place.socket().as_os_str().len() < 100);
+            assert!(places[..at].iter().all(|other| other.dir() != place.dir()));
+        }
+        assert_eq!(Place::of("a", "b", "c").dir(), places[0].dir());
+    }
+}

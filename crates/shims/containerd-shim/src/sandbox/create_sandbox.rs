@@ -1,0 +1,38 @@
+//! `CreateSandbox`: makes the pod.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use orlop_containerd_api::sandbox::CreateSandboxRequest;
+use orlop_cri_api::v1::PodSandboxConfig;
+use orlop_ttrpc::decode;
+
+use super::config;
+use super::files::write_files;
+use crate::Result;
+use crate::options::Options;
+use crate::place::checked;
+use crate::pod;
+use crate::shim::Shim;
+use crate::shm::Rules;
+
+pub(super) fn call(shim: &Arc<Shim>, request: CreateSandboxRequest) -> Result<()> {
+    let id = request.sandbox_id;
+    checked(&id)?;
+    let bundle = PathBuf::from(request.bundle_path);
+    // A sandbox that no kubelet has asked for has all of its own.
+    let config: PodSandboxConfig = decode(&request.options.unwrap_or_default().value)?;
+    let shm_size = Rules::told().size(&config, &bundle)?;
+    let wanted = config::wanted(&id, &config, &request.netns_path, shm_size)?;
+    let options = Options {
+        systemd_cgroup: wanted.cgroups_path.contains(':'),
+        ..Options::default()
+    };
+    shim.tasks.lock().add(&id, pod::task(&bundle))?;
+    let made = shim
+        .make_pod(&id, &wanted, &options)
+        .and_then(|_| write_files(shim, config.dns_config.as_ref(), &wanted.hostname));
+    made.inspect_err(|_| {
+        shim.forget(&id);
+    })
+}

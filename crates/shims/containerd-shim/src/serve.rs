@@ -1,0 +1,196 @@
+//! The server: who connects, what is called, who is answered when.
+
+use std::io::Write as _;
+use std::os::unix::net::{UnixListener, UnixStream};
+use std::path::Path;
+use std::sync::Arc;
+
+use orlop_containerd_api::Message;
+use orlop_ttrpc::{Call, Status, code, decode, respond};
+use parking_lot::Mutex;
+use rustix::fs::{Mode, OFlags, open};
+use rustix::process::{chdir, setsid};
+use rustix::stdio::{dup2_stderr, dup2_stdin, dup2_stdout, stdin};
+
+use crate::Result;
+use crate::arguments::Arguments;
+use crate::files::failed;
+use crate::place::Place;
+use crate::program::background;
+use crate::shim::Shim;
+use crate::{sandbox, task};
+
+const TASKS: [&str; 2] = ["containerd.task.v2.Task", "containerd.task.v3.Task"];
+const SANDBOX: &str = "containerd.runtime.sandbox.v1.Sandbox";
+
+/// Who waits for an answer.
+#[derive(Clone, Debug)]
+pub(crate) struct Caller {
+    connection: Arc<Mutex<UnixStream>>,
+    number: u32,
+}
+
+impl Caller {
+    pub(crate) fn answer(&self, outcome: &Result<Vec<u8>>) {
+        // Who has left is not answered.
+        let _ = respond(&mut self.connection.lock(), self.number, outcome);
+    }
+}
+
+/// Serves the pod until it is told to leave.
+pub(crate) fn run(arguments: &Arguments) -> Result<()> {
+    let place = Place::of(&arguments.address, &arguments.namespace, &arguments.id);
+    let listener = settle()?;
+    let shim = Shim::new(&arguments.namespace, &arguments.id, place)?;
+    for socket in listener.incoming() {
+        let Ok(socket) = socket else {
+            std::thread::sleep(std::time::Duration::from_millis(100));
+            continue;
+        };
+        let shim = Arc::clone(&shim);
+        // One that can't be served is turned away.
+        let _ = background(move || serve(&shim, socket));
+    }
+    Ok(())
+}
+
+/// Takes the socket over, and lets go of all else that came from whoever has started this.
+fn settle() -> Result<UnixListener> {
+    let own = |doing: &str| failed(doing, Path::new("the server's socket"));
+    crate::memory::close_inherited();
+    let listener = rustix::io::fcntl_dupfd_cloexec(stdin(), 3).map_err(own("duplicating"))?;
+    let path = Path::new("/dev/null");
+    let null = open(path, OFlags::RDWR | OFlags::CLOEXEC, Mode::empty());
+    let null = null.map_err(failed("opening", path))?;
+    dup2_stdin(&null).map_err(own("replacing"))?;
+    dup2_stdout(&null).map_err(own("replacing"))?;
+    // The fifo that containerd reads our log from; with an end for reading it is there in its absence.
+    let log = OFlags::RDWR | OFlags::NONBLOCK | OFlags::CLOEXEC | OFlags::NOFOLLOW;
+    let log = open("log", log, Mode::empty()).unwrap_or(null);
+    dup2_stderr(&log).map_err(own("replacing"))?;
+    let _ = setsid();
+    raise_oom_score();
+    Ok(UnixListener::from(listener))
+}
+
+/// Lets containerd outlive us where memory is short.
+fn raise_oom_score() {
+    let parent = rustix::process::getppid().map_or(1, rustix::process::Pid::as_raw_pid);
+    let path = format!("/proc/{parent}/oom_score_adj");
+    let score = orlop_fs::read_kernel_text(path).ok();
+    let score = score.and_then(|score| score.trim().parse::<i32>().ok());
+    if let Some(score) = score.filter(|score| *score < 1000) {
+        // Only who may lower it may set it to less than it is.
+        let _ = std::fs::write("/proc/self/oom_score_adj", (score + 1).to_string());
+    }
+}
+
+/// Tells what no answer can.
+pub(crate) fn log(line: &str) {
+    let _ = writeln!(std::io::stderr(), "orlop: {line}");
+}
+
+fn serve(shim: &Arc<Shim>, mut socket: UnixStream) {
+    let Ok(writing) = socket.try_clone() else {
+        return;
+    };
+    let connection = Arc::new(Mutex::new(writing));
+    while let Ok(call) = Call::read(&mut socket) {
+        let caller = Caller {
+            connection: Arc::clone(&connection),
+            number: call.number,
+        };
+        let answered = if is_short(&call.method) {
+            answer(shim, &call, &caller);
+            Ok(())
+        } else {
+            let (shim, caller) = (Arc::clone(shim), caller.clone());
+            background(move || answer(&shim, &call, &caller))
+        };
+        if let Err(status) = answered {
+            caller.answer(&Err(status));
+        }
+    }
+}
+
+/// Calls that wait for nobody, or are answered later.
+fn is_short(method: &str) -> bool {
+    matches!(
+        method,
+        "State"
+            | "Wait"
+            | "Connect"
+            | "Pids"
+            | "CloseIO"
+            | "ResizePty"
+            | "WaitSandbox"
+            | "SandboxStatus"
+            | "PingSandbox"
+            | "Platform"
+    )
+}
+
+fn answer(shim: &Arc<Shim>, call: &Call, caller: &Caller) {
+    let service = call.service.as_str();
+    let outcome = if TASKS.contains(&service) {
+        task::call(shim, &call.method, &call.payload, caller)
+    } else if service == SANDBOX {
+        sandbox::call(shim, &call.method, &call.payload, caller)
+    } else {
+        Err(unimplemented(service, &call.method))
+    };
+    match outcome {
+        // Later, by whoever sees it happen.
+        Ok(None) => {}
+        Ok(Some(answer)) => caller.answer(&Ok(answer)),
+        Err(status) => caller.answer(&Err(status)),
+    }
+}
+
+/// Decodes the request of a call that is answered at once, and encodes the response.
+pub(crate) fn unary<Q: Message + Default, R: Message>(
+    shim: &Arc<Shim>,
+    request: &[u8],
+    call: impl FnOnce(&Arc<Shim>, Q) -> Result<R>,
+) -> Result<Option<Vec<u8>>> {
+    Ok(Some(call(shim, decode(request)?)?.encode_to_vec()))
+}
+
+pub(crate) fn unimplemented(service: &str, method: &str) -> Status {
+    let message = format!("this shim does not implement {service}/{method}");
+    Status::new(code::UNIMPLEMENTED, message)
+}
+
+/// Ends this process, and the pod's keeper with it, if nothing is left here.
+pub(crate) fn shut_down(shim: &Arc<Shim>, then: impl FnOnce()) {
+    // Who starts a server here waits for this to be over.
+    let locked = shim.place.lock();
+    let is_idle = shim.tasks.lock().0.is_empty();
+    if !is_idle {
+        return then();
+    }
+    let _ = std::fs::remove_file(shim.place.socket());
+    if let Some(keeper) = shim.take_keeper() {
+        keeper.end();
+    }
+    shim.unmake_pod();
+    then();
+    shim.publisher.flush(std::time::Duration::from_secs(5));
+    if let Err(status) = shim.place.remove() {
+        log(&status.message);
+    }
+    drop(locked);
+    std::process::exit(0);
+}
+
+/// Enters the bundle, which tells who looks where the server belongs to.
+pub(crate) fn enter(bundle: &Path) -> Result<()> {
+    chdir(bundle).map_err(failed("entering", bundle))
+}
+
+/// Opens what is to be the listener of a server.
+pub(crate) fn listen(place: &Place) -> Result<UnixListener> {
+    let path = place.socket();
+    let _ = std::fs::remove_file(&path);
+    UnixListener::bind(&path).map_err(failed("listening at", &path))
+}

@@ -1,0 +1,221 @@
+//! `start`: leaves a server behind for the pod of a container, or finds the one that is there, and prints
+//! where it is.
+
+use std::env;
+use std::os::fd::OwnedFd;
+use std::os::unix::process::CommandExt as _;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use orlop_cgroup::{Cgroup, CgroupPath, Hierarchies};
+use orlop_containerd_api::Message;
+use orlop_containerd_api::bootstrap::{BootstrapParams, BootstrapResult};
+use orlop_ttrpc::decode;
+
+use crate::Result;
+use crate::arguments::Arguments;
+use crate::files::{failed, print, unknown};
+use crate::options::Options;
+use crate::place::{Place, checked};
+use crate::serve;
+use crate::shm::Rules;
+use crate::spec::Spec;
+
+/// More than containerd tells.
+const LARGEST: u64 = 10 << 20;
+/// The version of the task service that is spoken beside 2, which is what an answer of the old form means.
+const VERSION: i32 = 3;
+
+pub(crate) fn run(arguments: &Arguments) -> Result<()> {
+    let input = orlop_fs::read_whole(std::io::stdin(), LARGEST)
+        .map_err(|error| unknown(format!("reading the parameters from containerd: {error}")))?;
+    let told = Told::parse(&input)?;
+    let bundle = bundle(arguments)?;
+    let spec = Spec::read(&bundle);
+    let group = match &spec {
+        Ok(spec) => spec.group().unwrap_or(&arguments.id),
+        // The bundle of a sandbox that was not made from a container's specification.
+        Err(_) => &arguments.id,
+    };
+    checked(group)?;
+    let place = Place::of(&arguments.address, &arguments.namespace, group);
+    // Kept until the server listens: another container of the pod may be on its way.
+    let locked = place.lock()?;
+    if !place.is_served() {
+        crate::delete::end_former(&place);
+        place.make()?;
+        start(arguments, group, &place, &told, &bundle)?;
+    }
+    drop(locked);
+    // A containerd before 1.7 looks here when it comes back.
+    let note = bundle.join("address");
+    let address = address_of(&place);
+    std::fs::write(&note, &address).map_err(failed("writing", &note))?;
+    print(&told.answer(address))
+}
+
+pub(crate) fn bundle(arguments: &Arguments) -> Result<PathBuf> {
+    match &arguments.bundle {
+        Some(bundle) => Ok(bundle.clone()),
+        None => env::current_dir().map_err(|error| unknown(format!("finding the bundle: {error}"))),
+    }
+}
+
+fn start(
+    arguments: &Arguments,
+    group: &str,
+    place: &Place,
+    told: &Told,
+    bundle: &Path,
+) -> Result<()> {
+    let listener = serve::listen(place)?;
+    serve::enter(bundle)?;
+    let mut command = Command::new("/proc/self/exe");
+    command
+        .arg0("containerd-shim-orlop-v1")
+        .args(["-namespace", &arguments.namespace, "-id", group])
+        .args(["-address", &arguments.address, "serve"])
+        .stdin(OwnedFd::from(listener))
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .process_group(0);
+    if !told.events.is_empty() {
+        command.env("TTRPC_ADDRESS", &told.events);
+    }
+    let (name, value) = Rules::of(&told.options)?.variable();
+    command.env(name, value);
+    let server = command.spawn();
+    let server = server.map_err(failed("starting", Path::new("the server")))?;
+    if let Some(cgroup) = Some(&told.options.shim_cgroup).filter(|path| !path.is_empty()) {
+        let problem =
+            |why: String| unknown(format!("moving the shim into the cgroup {cgroup}: {why}"));
+        let path = CgroupPath::parse(cgroup).map_err(|error| problem(error.to_string()))?;
+        let hierarchies = Hierarchies::detect().map_err(|error| problem(error.to_string()))?;
+        let cgroup = Cgroup::new(hierarchies.into(), path);
+        let moved = cgroup
+            .create()
+            .and_then(|()| cgroup.attach(server.id() as i32));
+        moved.map_err(|error| problem(error.to_string()))?;
+    }
+    Ok(())
+}
+
+fn address_of(place: &Place) -> String {
+    format!("unix://{}", place.socket().display())
+}
+
+/// What containerd tells on standard input: from 2.3 on all of it in a message of its own, before that the
+/// handler's options alone.
+#[derive(Debug, Default, PartialEq, Eq)]
+struct Told {
+    /// Whether the answer is a message, too.
+    as_message: bool,
+    options: Options,
+    /// Where events are heard, if that is told here.
+    events: String,
+}
+
+impl Told {
+    fn parse(input: &[u8]) -> Result<Self> {
+        // Options are a `google.protobuf.Any`, without the addresses of containerd.
+        let params = BootstrapParams::decode(input).ok().filter(|params| {
+            let addresses = [
+                &params.containerd_ttrpc_address,
+                &params.containerd_grpc_address,
+                &params.containerd_binary,
+            ];
+            addresses.iter().any(|address| !address.is_empty())
+        });
+        let Some(params) = params else {
+            return Ok(Self {
+                options: Options::of(Some(&decode(input)?))?,
+                ..Self::default()
+            });
+        };
+        let mut options = Options::default();
+        for extension in &params.extensions {
+            let told = Options::of(extension.value.as_ref())?;
+            if told != Options::default() {
+                options = told;
+            }
+        }
+        Ok(Self {
+            as_message: true,
+            options,
+            events: params.containerd_ttrpc_address,
+        })
+    }
+
+    /// Where the server is, in the form that this containerd reads.
+    fn answer(&self, address: String) -> Vec<u8> {
+        if self.as_message {
+            let result = BootstrapResult {
+                version: VERSION,
+                address,
+                protocol: "ttrpc".into(),
+                ..BootstrapResult::default()
+            };
+            return result.encode_to_vec();
+        }
+        // 1.7 sets this, and reads more than an address.
+        let newest = env::var("MAX_SHIM_VERSION").ok();
+        let newest = newest.and_then(|version| version.parse::<i32>().ok());
+        match newest {
+            Some(newest) if newest >= VERSION => {
+                let answer = serde_json::json!({"version": VERSION, "address": address, "protocol": "ttrpc"});
+                answer.to_string().into_bytes()
+            }
+            _ => address.into_bytes(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use orlop_containerd_api::bootstrap::{BootstrapParams, BootstrapResult, Extension};
+    use orlop_containerd_api::{Any, Message, runc};
+
+    use super::{Told, address_of};
+    use crate::place::Place;
+
+    fn options() -> Any {
+        Any::pack(&runc::Options {
+            binary_name: "crun".into(),
+            ..runc::Options::default()
+        })
+    }
+
+    #[test]
+    fn old_and_new_containerds_are_answered_in_their_form() {
+        let place = Place::of("a", "n", "p");
+        let told = Told::parse(&options().encode_to_vec()).unwrap();
+        assert_eq!(
+            (told.as_message, &*told.options.binary_name),
+            (false, "crun")
+        );
+        assert!(
+            told.answer(address_of(&place))
+                .starts_with(b"unix:///run/orlop/")
+        );
+        assert!(!Told::parse(b"").unwrap().as_message);
+
+        let params = BootstrapParams {
+            instance_id: "p".into(),
+            namespace: "n".into(),
+            containerd_ttrpc_address: "/run/c.sock.ttrpc".into(),
+            containerd_grpc_address: "/run/c.sock".into(),
+            extensions: vec![Extension {
+                value: Some(options()),
+            }],
+            ..BootstrapParams::default()
+        };
+        let params = params.encode_to_vec();
+        let told = Told::parse(&params).unwrap();
+        assert_eq!(&*told.options.binary_name, "crun");
+        assert_eq!(told.events, "/run/c.sock.ttrpc");
+        let answer = told.answer(address_of(&place));
+        let answer = BootstrapResult::decode(&*answer).unwrap();
+        assert_eq!((answer.version, &*answer.protocol), (3, "ttrpc"));
+        assert!(answer.address.ends_with("/shim.sock"));
+    }
+}

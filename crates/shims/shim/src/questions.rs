@@ -1,0 +1,122 @@
+//! What the daemon asks who watches over a pod, at the socket where those announce themselves that stand for
+//! processes.
+
+use orlop_containerd_api::Message;
+use orlop_cri_api::v1::UpdatePodSandboxResourcesRequest;
+use serde_json::{Map, Value, json};
+
+use crate::arguments::{Sandboxer, Settings};
+use crate::controller::{self, SandboxState};
+use crate::error::{Error, Result};
+use crate::state_dir::PodDir;
+
+/// No identity begins so.
+const MARK: char = '?';
+/// What is said of a sandbox that is there, of one that is not, and where something was done.
+const READY: &str = "ready";
+const DOWN: &str = "down";
+const DONE: &str = "done";
+
+/// A question, as its first line tells.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Question {
+    /// What a container uses, or the pod.
+    Figures,
+    /// How it is with the sandbox.
+    Status,
+    /// To tell who made it that the pod gets something else now.
+    Update,
+}
+
+impl Question {
+    pub(crate) fn of(line: &str) -> Option<Self> {
+        match line.strip_prefix(MARK)? {
+            "figures" => Some(Self::Figures),
+            "status" => Some(Self::Status),
+            "update" => Some(Self::Update),
+            _ => None,
+        }
+    }
+}
+
+/// The answer; who gets none knows nothing.
+pub(crate) fn answer(
+    settings: &Settings,
+    pod: &PodDir,
+    question: Question,
+    of: &str,
+) -> Option<String> {
+    match question {
+        Question::Figures if of == pod.id => {
+            let endpoint = pod.endpoint().ok()?;
+            let told = controller::of(settings).metrics(pod, &endpoint).ok()?;
+            told.map(|figures| figures.to_string())
+        }
+        Question::Figures => {
+            let told = pod.tasks().and_then(|mut tasks| tasks.figures(of)).ok()?;
+            told.map(|figures| figures.to_string())
+        }
+        Question::Status => status(settings, pod).ok(),
+        Question::Update => Some(match update(settings, pod, of) {
+            Ok(()) => DONE.to_owned(),
+            Err(error) => error.to_string(),
+        }),
+    }
+}
+
+/// Whether the answer is that there is no sandbox any more.
+pub(crate) fn tells_the_end(question: Question, answer: &str) -> bool {
+    question == Question::Status && answer.starts_with(DOWN)
+}
+
+/// A word, and on the next line what is known in JSON.
+fn status(settings: &Settings, pod: &PodDir) -> Result<String> {
+    let endpoint = pod.endpoint()?;
+    let told = controller::of(settings).status(pod, &endpoint);
+    let (state, problem) = match told {
+        Ok(state) => (state, None),
+        Err(error) if error.is_not_found() => (SandboxState::gone(), None),
+        Err(error) => (SandboxState::default(), Some(error.to_string())),
+    };
+    let word = if state.is_down() { DOWN } else { READY };
+    let (kind, at) = match &settings.sandboxer {
+        Sandboxer::Podsandbox => ("podsandbox", None),
+        Sandboxer::Shim => ("shim", None),
+        Sandboxer::Proxy { address, name } => (name.as_str(), Some(address)),
+    };
+    let info: Map<String, Value> = state
+        .info
+        .into_iter()
+        .map(|(name, value)| (name, value.into()))
+        .collect();
+    let known = json!({
+        "controller": kind,
+        "controllerAddress": at,
+        "address": endpoint.address(),
+        "version": endpoint.version,
+        "pid": endpoint.pid,
+        "state": state.state,
+        "problem": problem,
+        "info": info,
+    });
+    Ok(format!("{word}\n{known}"))
+}
+
+fn update(settings: &Settings, pod: &PodDir, request: &str) -> Result<()> {
+    let request = bytes_of(request)
+        .and_then(|bytes| UpdatePodSandboxResourcesRequest::decode(&*bytes).ok())
+        .ok_or_else(|| Error::Garbled("the resources of the pod".into()))?;
+    let told = controller::of(settings).update(pod, &pod.endpoint()?, &request);
+    told.or_else(|error| match error {
+        // Those of before containerd 2 do not know it, and never were told.
+        Error::Refused { code, .. } if code == orlop_ttrpc::code::UNIMPLEMENTED => Ok(()),
+        error => Err(error),
+    })
+}
+
+fn bytes_of(hexadecimal: &str) -> Option<Vec<u8>> {
+    let digits = hexadecimal.as_bytes().chunks(2);
+    digits
+        .map(|pair| u8::from_str_radix(std::str::from_utf8(pair).ok()?, 16).ok())
+        .collect()
+}

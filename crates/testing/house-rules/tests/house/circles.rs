@@ -1,0 +1,356 @@
+//! Import cycles within each crate, and the order of the folders of the native engine.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::{Path, PathBuf};
+
+use crate::cargo::Graph;
+use crate::files::{sources, top};
+use crate::words::{Import, Source};
+
+/// How many files may need each other: with more, none of them can be read alone.
+const FILES: usize = 3;
+
+/// How many folders and files directly in `src` may need each other.
+const FOLDERS: usize = 1;
+
+/// Crates with wider cycles than that: the widest cycle of files, and of folders. A change that makes a cycle
+/// narrower lowers its number; no number may rise.
+const WIDER: &[(&str, usize, usize)] = &[
+    ("agent", 7, 2),
+    ("cgroup", 3, 2),
+    ("cli", 8, 3),
+    ("containerd-shim", 51, 16),
+    ("credentials", 3, 2),
+    ("cri-api", 6, 1),
+    ("cri-server", 4, 2),
+    ("dockershim", 20, 21),
+    ("encryption", 9, 4),
+    ("erofs", 3, 2),
+    ("image-store", 70, 17),
+    ("keeper", 15, 8),
+    ("kuberuntime", 15, 9),
+    ("launch", 3, 2),
+    ("migrate", 10, 1),
+    ("network", 18, 6),
+    ("nri", 17, 1),
+    ("oci-types", 3, 2),
+    ("openpgp", 13, 2),
+    ("orlop", 14, 4),
+    ("pool", 3, 2),
+    ("run", 19, 6),
+    ("seccomp", 3, 2),
+    ("shim", 30, 18),
+    ("sigstore", 3, 3),
+    ("streaming", 5, 3),
+    ("template", 3, 2),
+    ("testkit", 39, 2),
+    ("toc", 5, 3),
+    ("ttrpc", 4, 1),
+    ("web", 11, 3),
+];
+
+#[test]
+fn no_import_cycle_is_wider_than_allowed() {
+    let graph = Graph::read(&[]);
+    let mut wrong = Vec::new();
+    let mut known: BTreeMap<&str, (usize, usize)> = BTreeMap::new();
+    for (name, files, folders) in WIDER {
+        known.insert(name, (*files, *folders));
+    }
+    for package in graph.house() {
+        let source = package.directory().join("src");
+        if !source.is_dir() {
+            continue;
+        }
+        let arrows = Arrows::within(&source);
+        let widest = |circles: &[Vec<String>]| circles.first().map_or(1, Vec::len);
+        let (files, folders) = (arrows.circles(), arrows.folders().circles());
+        let now = (widest(&files), widest(&folders));
+        let name = package.name.strip_prefix("orlop-").unwrap_or(&package.name);
+        let limit = known.remove(name).unwrap_or((FILES, FOLDERS));
+        if now.0 > limit.0 {
+            wrong.push(format!(
+                "{name}: {} files (limit {}): {:?}",
+                now.0, limit.0, files[0]
+            ));
+        }
+        if now.1 > limit.1 {
+            wrong.push(format!(
+                "{name}: {} folders (limit {}): {:?}",
+                now.1, limit.1, folders[0]
+            ));
+        }
+        let floor = (now.0.max(FILES), now.1.max(FOLDERS));
+        if floor.0 < limit.0 || floor.1 < limit.1 {
+            wrong.push(format!(
+                "{name}: the cycles are narrower now; lower its row to {floor:?}"
+            ));
+        }
+    }
+    wrong.extend(known.keys().map(|name| format!("{name}: no such crate")));
+    assert!(wrong.is_empty(), "{wrong:#?}");
+}
+
+/// The floors of the engine, from the ground to the roof: folders, and files that stand alone. Each
+/// may use those before it.
+const FLOORS: &[&str] = &[
+    // From a request to a specification, without a node.
+    "spec",
+    "error",
+    "off_reactor",
+    "config",
+    "reach",
+    // What exists.
+    "record",
+    "image",
+    // What is held.
+    "node",
+    // Requests, as far as they can be judged before anything is made.
+    "ask",
+    "checkpoint",
+    "container",
+    // Plugins may stop and change any container.
+    "nri",
+    "pod",
+    "stats",
+    "streaming",
+    "after_restart",
+    "doctor",
+    // The calls.
+    "engine",
+    "gauges",
+    "batches",
+    "rpc",
+    "rpc_images",
+    "rpc_networks",
+    "rpc_containers",
+    "rpc_inspection",
+    "service",
+    // How all of it comes up.
+    "start",
+    "reconfigure",
+];
+
+#[test]
+fn no_floor_builds_on_one_above_it() {
+    let arrows = Arrows::within(&top().join("crates/runtime/engine/src"));
+    let floor = |module: &Module| {
+        let name = module.first().map(String::as_str);
+        name.map(|name| {
+            let place = FLOORS.iter().position(|floor| *floor == name);
+            place.unwrap_or_else(|| panic!("{name} has no place among the FLOORS yet"))
+        })
+    };
+    let mut upward = BTreeSet::new();
+    for (from, needs) in &arrows.from {
+        for to in needs {
+            // The crate's root only hands things on.
+            if let (Some(lower), Some(upper)) = (floor(from), floor(to))
+                && lower < upper
+            {
+                upward.insert(format!("{} uses {}", from.join("::"), to.join("::")));
+            }
+        }
+    }
+    assert!(upward.is_empty(), "arrows upward: {upward:#?}");
+    let there: BTreeSet<_> = arrows
+        .from
+        .keys()
+        .filter_map(|module| module.first())
+        .collect();
+    let stale: Vec<_> = FLOORS
+        .iter()
+        .filter(|floor| !there.iter().any(|name| name == *floor))
+        .collect();
+    assert!(stale.is_empty(), "floors that are not there: {stale:?}");
+}
+
+/// Which file of a crate needs which other.
+struct Arrows {
+    files: BTreeMap<Module, File>,
+    from: BTreeMap<Module, BTreeSet<Module>>,
+}
+
+/// The path of a module within its crate.
+type Module = Vec<String>;
+
+struct File {
+    source: Source,
+    /// What its imports call a thing, and where that is, counted from the crate's root.
+    names: BTreeMap<String, Module>,
+}
+
+impl Arrows {
+    fn within(root: &Path) -> Self {
+        let mut files = BTreeMap::new();
+        let holds_tests = |path: &PathBuf| {
+            let stem = path.file_stem().unwrap().to_string_lossy();
+            stem.ends_with("tests")
+        };
+        for path in sources(root).into_iter().filter(|path| !holds_tests(path)) {
+            let mut module = module_of(path.strip_prefix(root).unwrap());
+            if module == ["main"] && !root.join("lib.rs").is_file() {
+                module.clear();
+            }
+            let source = Source::read(&std::fs::read_to_string(&path).unwrap());
+            let names = BTreeMap::new();
+            files.insert(module, File { source, names });
+        }
+        let modules: BTreeSet<Module> = files.keys().cloned().collect();
+        for (module, file) in &mut files {
+            for Import { name, path } in &file.source.imports {
+                if let Some(path) = from_root(&modules, module, path) {
+                    file.names.insert(name.clone(), path);
+                }
+            }
+        }
+        let mut arrows = Self {
+            files,
+            from: BTreeMap::new(),
+        };
+        for module in modules {
+            let needs = arrows.needs(&module);
+            arrows.from.insert(module, needs);
+        }
+        arrows
+    }
+
+    /// The same, of folders and files directly in `src`. The root of the crate only hands things on.
+    fn folders(&self) -> Self {
+        let mut from: BTreeMap<Module, BTreeSet<Module>> = BTreeMap::new();
+        let folder = |module: &Module| module.first().map(|first| vec![first.clone()]);
+        for (module, needs) in &self.from {
+            let Some(here) = folder(module) else { continue };
+            let mut needs: BTreeSet<Module> = needs.iter().filter_map(folder).collect();
+            needs.remove(&here);
+            from.entry(here).or_default().extend(needs);
+        }
+        Self {
+            files: BTreeMap::new(),
+            from,
+        }
+    }
+
+    /// The files that a file names something of.
+    fn needs(&self, module: &Module) -> BTreeSet<Module> {
+        let file = &self.files[module];
+        let mut needs = BTreeSet::new();
+        let mut followed = BTreeSet::new();
+        for path in &file.source.paths {
+            let (first, rest) = path.split_first().unwrap();
+            let whole = match file.names.get(first) {
+                Some(known) => {
+                    followed.insert(first.clone());
+                    Some([known.as_slice(), rest].concat())
+                }
+                None => from_root(self.files.keys(), module, path),
+            };
+            needs.extend(whole.and_then(|path| self.home_of(&path, 0)));
+        }
+        for (name, path) in &file.names {
+            if !self.files.contains_key(path) {
+                needs.extend(self.home_of(path, 0));
+            } else if !followed.contains(name) && !file.source.says_mod(name) {
+                // A macro was given the whole module.
+                let inside = self.files.keys().filter(|other| other.starts_with(path));
+                needs.extend(inside.cloned());
+            }
+        }
+        needs.remove(module);
+        needs
+    }
+
+    /// The file that something stands in, whoever hands it on.
+    fn home_of(&self, path: &[String], depth: usize) -> Option<Module> {
+        let longest = (0..=path.len()).rev();
+        let module = longest
+            .map(|len| &path[..len])
+            .find(|module| self.files.contains_key(*module))?;
+        let handed_on = path.get(module.len());
+        let handed_on = handed_on.and_then(|name| {
+            let file = &self.files[module];
+            let is_foreign = file.source.imports.iter().any(|one| one.name == *name);
+            match file.names.get(name) {
+                Some(known) if depth < 8 => {
+                    let rest = &path[module.len() + 1..];
+                    Some(self.home_of(&[known.as_slice(), rest].concat(), depth + 1))
+                }
+                _ => is_foreign.then_some(None),
+            }
+        });
+        handed_on.unwrap_or_else(|| Some(module.to_vec()))
+    }
+
+    /// The sets of files of which each needs each other, over whatever others; widest first.
+    fn circles(&self) -> Vec<Vec<String>> {
+        let reached: BTreeMap<&Module, BTreeSet<&Module>> = self
+            .from
+            .keys()
+            .map(|one| (one, self.reached(one)))
+            .collect();
+        let mut circles = BTreeSet::new();
+        for (one, others) in &reached {
+            let circle: BTreeSet<String> = others
+                .iter()
+                .filter(|other| reached[*other].contains(one))
+                .map(|other| other.join("::"))
+                .collect();
+            if circle.len() > 1 {
+                circles.insert(circle);
+            }
+        }
+        let mut circles: Vec<Vec<String>> = circles
+            .into_iter()
+            .map(|one| one.into_iter().collect())
+            .collect();
+        circles.sort_by_key(|one| std::cmp::Reverse(one.len()));
+        circles
+    }
+
+    fn reached<'a>(&'a self, from: &Module) -> BTreeSet<&'a Module> {
+        let mut reached = BTreeSet::new();
+        let mut next: Vec<&Module> = self.from[from].iter().collect();
+        while let Some(one) = next.pop() {
+            if reached.insert(one) {
+                next.extend(&self.from[one]);
+            }
+        }
+        reached
+    }
+}
+
+/// A path of a source file as one that begins at the crate's root; `None` if it leads elsewhere.
+fn from_root<'m>(
+    modules: impl IntoIterator<Item = &'m Module>,
+    here: &Module,
+    path: &[String],
+) -> Option<Module> {
+    let (first, rest) = path.split_first()?;
+    match first.as_str() {
+        "crate" => Some(rest.to_vec()),
+        "self" => Some([here.as_slice(), rest].concat()),
+        "super" => {
+            let up = path.iter().take_while(|word| *word == "super").count();
+            let kept = here.len().checked_sub(up)?;
+            Some([&here[..kept], &path[up..]].concat())
+        }
+        _ => {
+            let below = [here.as_slice(), std::slice::from_ref(first)].concat();
+            let is_child = modules.into_iter().any(|module| *module == below);
+            is_child.then(|| [here.as_slice(), path].concat())
+        }
+    }
+}
+
+fn module_of(path: &Path) -> Module {
+    let words = path.with_extension("");
+    let words = words.iter().map(|word| word.to_string_lossy().into_owned());
+    let mut module: Module = words.collect();
+    if module
+        .last()
+        .is_some_and(|last| last == "mod" || last == "lib")
+    {
+        module.pop();
+    }
+    module
+}

@@ -1,0 +1,433 @@
+//! A node that runs.
+
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
+use std::process::{Command, ExitStatus};
+use std::time::{Duration, Instant};
+
+use rustix::process::Signal;
+
+use crate::cri::{Cri, PodSpec};
+use crate::docker::DockerEngine;
+use crate::leaks::{self, Leak};
+use crate::machine::CgroupDriver;
+use crate::node::builder::{NodeBuilder, Which};
+use crate::node::v1_only::V1Only;
+use crate::node::{containerd, cri_dockerd, crio, network, orlop, teardown};
+use crate::process::Process;
+use crate::registry::Registry;
+use crate::scratch::Scratch;
+
+const START_LIMIT: Duration = Duration::from_secs(30);
+const STOP_LIMIT: Duration = Duration::from_secs(15);
+
+/// A runtime on scratch directories with names of its own. Dropping it takes away all that
+/// carries its name; [`Node::finish`] before that asserts that there was nothing to take.
+#[derive(Debug)]
+pub struct Node {
+    builder: NodeBuilder,
+    // Dropped by hand in order: the process, what it made, the directories.
+    process: Option<Process>,
+    /// What the reference needs beside it.
+    beside: Option<Process>,
+    engine: Option<DockerEngine>,
+    /// Where it pulls the image of its pods from.
+    images: Option<Registry>,
+    v1_only: Option<V1Only>,
+    scratch: Scratch,
+}
+
+/// How a start went that something was done to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Start {
+    /// The daemon answers.
+    Answers,
+    /// It has ended before it did.
+    Ended(ExitStatus),
+}
+
+impl Node {
+    /// The node that the environment asks for, with defaults.
+    pub async fn start() -> Self {
+        Self::any().start().await
+    }
+
+    /// The node that the environment asks for.
+    pub fn any() -> NodeBuilder {
+        NodeBuilder::new(Which::from_environment())
+    }
+
+    /// Our own runtime, whatever the environment says.
+    pub fn orlop() -> NodeBuilder {
+        NodeBuilder::new(Which::Orlop)
+    }
+
+    /// The reference.
+    pub fn containerd() -> NodeBuilder {
+        NodeBuilder::new(Which::Containerd)
+    }
+
+    /// The cri-dockerd that the caller of the tests names, on an engine of its own.
+    pub fn cri_dockerd() -> NodeBuilder {
+        NodeBuilder::new(Which::CriDockerd)
+    }
+
+    /// The CRI-O that the caller of the tests names.
+    pub fn crio() -> NodeBuilder {
+        NodeBuilder::new(Which::Crio)
+    }
+
+    pub(super) async fn launch(builder: NodeBuilder) -> Self {
+        builder.check();
+        teardown::sweep_abandoned();
+        let scratch = Scratch::new();
+        let mut node = Self {
+            v1_only: V1Only::for_runtime(&builder.runtime, &scratch),
+            builder,
+            process: None,
+            beside: None,
+            engine: None,
+            images: None,
+            scratch,
+        };
+        network::write_cni(&node.scratch);
+        match node.builder.which {
+            Which::Orlop => orlop::prepare(&node.builder, &node.scratch),
+            Which::Containerd => {
+                containerd::prepare(&node.builder, &node.scratch);
+                node.beside = containerd::start_stargz(&node.builder, &node.scratch);
+            }
+            Which::Crio => node.images = Some(crio::prepare(&node.builder, &node.scratch).await),
+            Which::CriDockerd => {
+                node.engine = Some(cri_dockerd::start_engine(&node.builder, &node.scratch));
+            }
+        }
+        node.spawn();
+        node.ready().await;
+        if node.builder.which == Which::Containerd {
+            containerd::import_pause(&node.builder, &node.scratch);
+        }
+        node
+    }
+
+    /// Whether this is the reference, or another runtime that is not ours.
+    pub fn is_peer(&self) -> bool {
+        self.builder.which != Which::Orlop
+    }
+
+    /// Whether it tells of what containers are made of, their environment too: cri-dockerd does not.
+    pub fn tells_specifications(&self) -> bool {
+        self.builder.which != Which::CriDockerd
+    }
+
+    /// Whether it has figures of a pod whose containers have ended: CRI-O has none.
+    pub fn tells_figures_of_what_has_ended(&self) -> bool {
+        self.builder.which != Which::Crio
+    }
+
+    /// The name that all of its things carry.
+    pub fn id(&self) -> &str {
+        self.scratch.id()
+    }
+
+    /// Its scratch directories.
+    pub fn scratch(&self) -> &Scratch {
+        &self.scratch
+    }
+
+    /// Its socket.
+    pub fn socket(&self) -> PathBuf {
+        socket(&self.scratch)
+    }
+
+    /// Its directory of lasting things.
+    pub fn root(&self) -> PathBuf {
+        self.scratch.path("root")
+    }
+
+    /// Its directory of volatile things.
+    pub fn state(&self) -> PathBuf {
+        self.scratch.run().join("s")
+    }
+
+    /// Where plugins connect (orlop only).
+    pub fn plugin_socket(&self) -> PathBuf {
+        orlop::plugin_socket(&self.scratch)
+    }
+
+    /// The process id of the daemon.
+    pub fn pid(&self) -> u32 {
+        self.process.as_ref().expect("the daemon runs").pid()
+    }
+
+    /// The same unless the daemon has ended.
+    pub fn pid_if_any(&self) -> Option<u32> {
+        self.process.as_ref().map(Process::pid)
+    }
+
+    /// What the daemon has written.
+    pub fn log(&self) -> String {
+        std::fs::read_to_string(log_file(&self.scratch)).unwrap_or_default()
+    }
+
+    /// The process id of the server that the reference's images go to, if there is one.
+    pub fn beside_pid(&self) -> Option<u32> {
+        self.beside.as_ref().map(Process::pid)
+    }
+
+    /// Clients on its socket.
+    pub async fn cri(&self) -> Cri {
+        Cri::connect(&self.socket())
+            .await
+            .expect("connect to the node's socket")
+    }
+
+    /// A pod of this node: below its cgroup, with a log directory of its own.
+    pub fn pod(&self, name: &str) -> PodSpec {
+        let logs = self.scratch.subdir(&format!("logs/{name}"));
+        PodSpec::new(name, self.id(), self.cgroup_parent(), logs)
+    }
+
+    /// The cgroup above all pods of this node, as a kubelet would name it.
+    fn cgroup_parent(&self) -> String {
+        match CgroupDriver::of_tests() {
+            CgroupDriver::Systemd => format!("{}.slice", self.id()),
+            CgroupDriver::Cgroupfs => format!("/{}", self.id()),
+        }
+    }
+
+    /// Kills the daemon without warning; its pods go on.
+    pub fn kill9(&mut self) {
+        self.process.take().expect("the daemon runs").kill();
+    }
+
+    /// Ends the daemon; its pods go on.
+    pub fn stop(&mut self) -> ExitStatus {
+        self.process
+            .take()
+            .expect("the daemon runs")
+            .stop(STOP_LIMIT)
+    }
+
+    /// Sends the daemon a signal.
+    pub fn signal(&mut self, signal: Signal) {
+        self.process
+            .as_mut()
+            .expect("the daemon runs")
+            .signal(signal);
+    }
+
+    /// Waits for the daemon's end.
+    pub fn wait(&mut self, limit: Duration) -> Option<ExitStatus> {
+        self.process.as_mut().expect("the daemon runs").wait(limit)
+    }
+
+    /// Starts the daemon again on the same directories and waits until it answers.
+    pub async fn start_again(&mut self) {
+        assert!(self.process.is_none(), "the daemon still runs");
+        self.spawn();
+        self.ready().await;
+    }
+
+    /// Starts the daemon again beneath a tracer that becomes it (`strace -D …`), and waits until it
+    /// answers or has ended. `None` is for one that does neither.
+    pub async fn start_again_beneath(&mut self, tracer: &Command) -> Option<Start> {
+        assert!(self.process.is_none(), "the daemon still runs");
+        self.spawn_beneath(Some(tracer));
+        let deadline = Instant::now() + START_LIMIT;
+        while Instant::now() < deadline {
+            if let Ok(cri) = Cri::connect(&self.socket()).await
+                && cri.version().await.is_ok()
+            {
+                return Some(Start::Answers);
+            }
+            if let Some(status) = self.process.as_mut().and_then(Process::ended) {
+                self.process = None;
+                return Some(Start::Ended(status));
+            }
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+        None
+    }
+
+    /// Starts the daemon again with the programs of another version, or with the usual ones.
+    pub async fn start_again_with(&mut self, programs: Option<&Path>) {
+        self.builder.programs = programs.map(Path::to_owned);
+        orlop::prepare(&self.builder, &self.scratch);
+        self.start_again().await;
+    }
+
+    /// Ends the daemon and starts it again.
+    pub async fn restart(&mut self) {
+        self.stop();
+        self.start_again().await;
+    }
+
+    /// Takes away the volatile directory as a reboot does, with all that still runs, its mounts,
+    /// control groups and links.
+    pub fn reboot(&mut self) {
+        if let Some(mut process) = self.process.take() {
+            process.kill();
+        }
+        self.v1_only = None;
+        teardown::end_all(&self.scratch);
+        teardown::remove_links(&self.scratch);
+        self.v1_only = V1Only::for_runtime(&self.builder.runtime, &self.scratch);
+        let state = self.state();
+        orlop_fs::remove_tree(&state)
+            .and_then(|()| std::fs::create_dir(&state))
+            .unwrap_or_else(|e| panic!("emptying {}: {e}", state.display()));
+    }
+
+    /// All that carries the node's name, beside what a node keeps between pods.
+    pub fn leaks(&self) -> BTreeSet<Leak> {
+        let daemon = self.process.iter().chain(&self.beside).map(Process::pid);
+        let own: Vec<u32> = daemon.chain(self.v1_only.iter().map(V1Only::pid)).collect();
+        let mut leaks = leaks::find(self.id(), &own);
+        leaks.retain(|leak| !self.is_its_own(leak));
+        leaks
+    }
+
+    /// Whether it is the node's own and no pod's: the bridge, the parents of the pods' and the
+    /// keepers' cgroups, the directory whose mounts stay private, who serves lazy layers.
+    fn is_its_own(&self, leak: &Leak) -> bool {
+        match leak {
+            Leak::Interface(name) => name == self.id(),
+            Leak::Cgroup(path) => {
+                path.ends_with(self.cgroup_parent().trim_start_matches('/'))
+                    || path.ends_with(orlop::keepers_cgroup(&self.scratch))
+            }
+            Leak::Mount(path) => {
+                let shared = self.v1_only.is_some();
+                *path == self.state().join("private")
+                    // Of layers that are files, as long as their images are here.
+                    || path.starts_with(self.scratch.dir().join("root/images/mounts"))
+                    // Of those that come as they are read, as long as the daemon runs.
+                    || *path == self.scratch.dir().join("root/images/lazy")
+                    || self.builder.which == Which::Crio && crio::keeps(path, &self.scratch)
+                    || shared && [self.scratch.dir(), self.scratch.run()].contains(&path.as_path())
+            }
+            Leak::Process(_, command) => command
+                .split(' ')
+                .next()
+                .is_some_and(|program| program.ends_with("/orlop-lazy")),
+            Leak::Netns(_) => false,
+        }
+    }
+
+    /// Removes all pods over CRI and asserts that nothing else is left of them.
+    ///
+    /// What a node keeps between pods may stay.
+    pub async fn finish(mut self) {
+        let cri = self.cri().await;
+        cri.remove_all_pods().await.expect("remove all pods");
+        let deadline = Instant::now() + Duration::from_secs(5);
+        // The kernel tears namespaces down behind the reply; processes may still be ending.
+        while !self.leaks().is_empty() && Instant::now() < deadline {
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+        assert_eq!(
+            self.leaks(),
+            BTreeSet::new(),
+            "left behind after all pods were removed"
+        );
+        drop(cri);
+        let status = self.stop();
+        assert!(
+            self.is_peer() || status.success(),
+            "the daemon ended badly: {status}"
+        );
+    }
+
+    fn spawn(&mut self) {
+        self.spawn_beneath(None);
+    }
+
+    fn spawn_beneath(&mut self, tracer: Option<&Command>) {
+        let mut command = match self.builder.which {
+            Which::Orlop => orlop::command(&self.builder, &self.scratch),
+            Which::Containerd => containerd::command(&self.builder, &self.scratch),
+            Which::Crio => crio::command(&self.scratch),
+            Which::CriDockerd => {
+                let engine = self.engine.as_ref().expect("the engine was started");
+                cri_dockerd::command(engine, &self.scratch)
+            }
+        };
+        command.envs(self.builder.env.iter().map(|(key, value)| (key, value)));
+        if let Some(tracer) = tracer {
+            let mut traced = Command::new(tracer.get_program());
+            traced.args(tracer.get_args());
+            traced.arg(command.get_program()).args(command.get_args());
+            traced.envs(self.builder.env.iter().map(|(key, value)| (key, value)));
+            command = traced;
+        }
+        if let Some(namespace) = &self.v1_only {
+            command = namespace.enter(&command);
+        }
+        let log = log_file(&self.scratch);
+        self.process = Some(Process::spawn("the daemon", &mut command, &log));
+    }
+
+    /// Waits until the daemon answers `Version`.
+    async fn ready(&mut self) {
+        let deadline = Instant::now() + START_LIMIT;
+        loop {
+            if let Ok(cri) = Cri::connect(&self.socket()).await
+                && cri.version().await.is_ok()
+            {
+                return;
+            }
+            let ended = self.process.as_mut().and_then(Process::ended);
+            assert!(
+                ended.is_none() && Instant::now() < deadline,
+                "the daemon does not answer ({})",
+                ended.map_or_else(
+                    || format!("waited {START_LIMIT:?}"),
+                    |s| format!("ended: {s}")
+                ),
+            );
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+    }
+}
+
+impl Drop for Node {
+    fn drop(&mut self) {
+        if let Some(mut process) = self.process.take() {
+            process.stop(STOP_LIMIT);
+        }
+        let beside = self.beside.take().map(|process| process.log());
+        if std::thread::panicking() {
+            if let Some(log) = beside {
+                eprintln!("--- the log of what is beside it ---\n{log}");
+            }
+            eprintln!(
+                "--- the daemon's log ---\n{}--- end of the daemon's log ---",
+                self.log()
+            );
+        }
+        teardown::end_all(&self.scratch);
+        teardown::remove_links(&self.scratch);
+        drop(self.images.take());
+    }
+}
+
+pub(super) fn socket(scratch: &Scratch) -> PathBuf {
+    scratch.run().join("orlop.sock")
+}
+
+fn log_file(scratch: &Scratch) -> PathBuf {
+    scratch.path("daemon.log")
+}
+
+/// The directories that both kinds of node use.
+pub(super) fn directories(scratch: &Scratch) -> (PathBuf, PathBuf) {
+    let root = scratch.subdir("root");
+    let state = scratch.run().join("s");
+    make(&state);
+    (root, state)
+}
+
+fn make(dir: &Path) {
+    std::fs::create_dir_all(dir).unwrap_or_else(|e| panic!("creating {}: {e}", dir.display()));
+}

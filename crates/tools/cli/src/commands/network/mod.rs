@@ -1,0 +1,44 @@
+//! `network`: what the pods have of the networks. Only orlop tells.
+
+mod gc;
+mod inspect;
+mod ls;
+
+use std::process::ExitCode;
+
+use clap::Subcommand;
+use orlop_cri_api::extensions::networks_client::NetworksClient;
+use tonic::transport::Channel;
+
+use crate::connect::Session;
+
+/// What to do.
+#[derive(Debug, clap::Args)]
+pub struct Args {
+    #[command(subcommand)]
+    verb: Verb,
+}
+
+#[derive(Debug, Subcommand)]
+enum Verb {
+    /// List networks, or the pods attached to them
+    Ls(ls::Args),
+    /// Show the network attachments of pods
+    Inspect(inspect::Args),
+    /// Release addresses and interfaces that belong to no pod
+    Gc(gc::Args),
+}
+
+pub(super) async fn run(args: Args, session: &Session) -> anyhow::Result<ExitCode> {
+    match args.verb {
+        Verb::Ls(args) => ls::run(args, session).await.map(|()| ExitCode::SUCCESS),
+        Verb::Inspect(args) => inspect::run(args, session)
+            .await
+            .map(|()| ExitCode::SUCCESS),
+        Verb::Gc(args) => gc::run(args, session).await,
+    }
+}
+
+async fn client(session: &Session) -> anyhow::Result<NetworksClient<Channel>> {
+    Ok(session.patient_connection().await?.orlop_networks())
+}

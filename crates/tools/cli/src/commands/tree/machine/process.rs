@@ -1,0 +1,94 @@
+//! Processes as a tree.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+/// A process with those that it started.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(in crate::commands::tree) struct Process {
+    pub(in crate::commands::tree) pid: u32,
+    /// Its command line, or its name in brackets.
+    pub(in crate::commands::tree) command: String,
+    pub(in crate::commands::tree) children: Vec<Process>,
+}
+
+/// The processes of these numbers, those that others of them started below those. A process
+/// that has ended meanwhile is left out.
+pub(in crate::commands::tree) fn processes(pids: &[u32]) -> Vec<Process> {
+    let known: BTreeMap<u32, (u32, String)> = pids
+        .iter()
+        .filter_map(|pid| Some((*pid, (parent(*pid)?, command(*pid)))))
+        .collect();
+    let parents: BTreeMap<u32, u32> = known
+        .iter()
+        .map(|(pid, (parent, _))| (*pid, *parent))
+        .collect();
+    let roots = parents
+        .iter()
+        .filter(|(_, parent)| !parents.contains_key(parent))
+        .map(|(pid, _)| *pid)
+        .collect::<BTreeSet<_>>();
+    roots
+        .into_iter()
+        .map(|pid| tree(pid, &parents, &known))
+        .collect()
+}
+
+fn tree(pid: u32, parents: &BTreeMap<u32, u32>, known: &BTreeMap<u32, (u32, String)>) -> Process {
+    let children = parents.iter().filter(|(_, parent)| **parent == pid);
+    Process {
+        pid,
+        command: known
+            .get(&pid)
+            .map(|(_, text)| text.clone())
+            .unwrap_or_default(),
+        children: children
+            .map(|(child, _)| tree(*child, parents, known))
+            .collect(),
+    }
+}
+
+fn parent(pid: u32) -> Option<u32> {
+    parent_in(&orlop_fs::read_kernel_text(format!("/proc/{pid}/stat")).ok()?)
+}
+
+/// The fourth field of proc(5)'s stat. The second, the name, may hold anything.
+fn parent_in(stat: &str) -> Option<u32> {
+    let (_, rest) = stat.rsplit_once(')')?;
+    rest.split_ascii_whitespace().nth(1)?.parse().ok()
+}
+
+/// A process chooses its own command line: what would steer a terminal is left out.
+fn command(pid: u32) -> String {
+    let line = orlop_fs::read_kernel_file(format!("/proc/{pid}/cmdline")).unwrap_or_default();
+    let line = line.strip_suffix(&[0]).unwrap_or(&line);
+    let text: String = String::from_utf8_lossy(line)
+        .chars()
+        .map(|c| if c.is_control() { ' ' } else { c })
+        .collect();
+    if !text.trim().is_empty() {
+        return text;
+    }
+    let name = orlop_fs::read_kernel_text(format!("/proc/{pid}/comm")).unwrap_or_default();
+    let name: String = name.chars().filter(|c| !c.is_control()).collect();
+    format!("[{name}]")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_name_with_brackets_does_not_hide_the_parent() {
+        assert_eq!(parent_in("7 (a) b) S 42 7 7 0"), Some(42));
+        assert_eq!(parent_in("7"), None);
+    }
+
+    #[test]
+    fn this_process_is_found_with_its_command() {
+        let own = std::process::id();
+        let found = processes(&[own, u32::MAX]);
+        assert_eq!(found.len(), 1);
+        assert_eq!(found[0].pid, own);
+        assert!(!found[0].command.is_empty());
+    }
+}

@@ -1,0 +1,43 @@
+//! Whole answers in the formats for programs.
+
+use std::io::Write;
+
+use orlop_cri_api::json;
+use serde_json::Value;
+
+use super::format::Format;
+use super::yaml;
+
+/// Prints a message; `false` if the format is for people, and printing is up to the caller.
+pub(crate) fn list<M: prost::Name>(
+    out: &mut impl Write,
+    message: &M,
+    format: &Format,
+) -> anyhow::Result<bool> {
+    match format {
+        Format::Table => return Ok(false),
+        // In the order of the interface, which a value would lose.
+        Format::Json => {
+            serde_json::to_writer_pretty(&mut *out, &json::view(message))?;
+            writeln!(out)?;
+        }
+        Format::Yaml | Format::Template(_) | Format::JsonPath(_) => {
+            value(out, &json::to_value(message), format)?;
+        }
+    }
+    Ok(true)
+}
+
+/// Prints a value, its keys in alphabetical order. A table is JSON, too: there is none.
+pub(crate) fn value(out: &mut impl Write, value: &Value, format: &Format) -> anyhow::Result<()> {
+    match format {
+        Format::Json | Format::Table => {
+            serde_json::to_writer_pretty(&mut *out, value)?;
+            writeln!(out)?;
+        }
+        Format::Yaml => writeln!(out, "{}", yaml::to_string(value))?,
+        Format::JsonPath(path) => writeln!(out, "{}", path.render(value))?,
+        Format::Template(template) => writeln!(out, "{}", template.render(value)?)?,
+    }
+    Ok(())
+}

@@ -1,0 +1,174 @@
+//! The configuration in force, and manifests.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use orlop_cri_api::client::Connection;
+use orlop_cri_api::v1::PodSandbox;
+use serde_json::{Map, Value, json};
+
+use super::info::Info;
+use super::{Told, configuration};
+use crate::asked::AskError;
+use crate::bounded::{LONGEST_TEXT, MOST, cut};
+use crate::extras::Extras;
+
+/// What is told at a glance of what runtimes say of their configuration.
+const NAMED: &[&str] = &[
+    // orlop
+    "root",
+    "containersRoot",
+    "state",
+    "keeper",
+    "cgroupDriver",
+    "defaultRuntime",
+    "runtimes",
+    "pods",
+    "containers",
+    "lazyImages",
+    "lazyLayers",
+    // containerd
+    "rootDir",
+    "stateDir",
+    "containerdRootDir",
+    "containerdEndpoint",
+    "sandboxImage",
+    "selinuxCategoryRange",
+    "enableSelinux",
+    "systemdCgroup",
+    "maxContainerLogLineSize",
+    "maxConcurrentDownloads",
+    "disableCgroup",
+    "disableApparmor",
+    "disableProcMount",
+    "restrictOOMScoreAdj",
+    "tolerateMissingHugetlbController",
+    "disableHugetlbController",
+    "unsetSeccompProfile",
+    "enableUnprivilegedPorts",
+    "enableUnprivilegedICMP",
+    "enableCDI",
+    "ignoreImageDefinedVolumes",
+    "imagePullProgressTimeout",
+    "drainExecSyncIOTimeout",
+    "cni",
+];
+
+/// Of what stands below these, what is told.
+const OF_RUNTIMES: &[&str] = &[
+    "kind",
+    "program",
+    "root",
+    "version",
+    "controller",
+    "address",
+];
+const OF_CNI: &[&str] = &[
+    "binDir",
+    "confDir",
+    "maxConfNum",
+    "setupSerially",
+    "ipPreference",
+];
+
+/// The configuration: all of it where the process is the daemon, else what the endpoint tells.
+pub(crate) async fn settings(cri: &Connection, extras: Option<Arc<dyn Extras>>) -> Told {
+    let answer = cri.runtime().status(true).await?;
+    let info = Info::under(&answer.info, "config");
+    let text = match extras {
+        Some(extras) => asked(move || extras.settings()).await?,
+        None => None,
+    };
+    let config = info.at("");
+    // What orlop tells there is no configuration, and is told below.
+    let is_ours = cri.runtime().version().await?.runtime_name == "orlop";
+    let told = || configuration::text(config).filter(|_| !is_ours);
+    let text = text.or_else(told);
+    Ok(json!({ "text": text, "status": named(config) }))
+}
+
+/// The manifests, where the process is an agent, with the pods that came of them.
+pub(crate) async fn manifests(cri: &Connection, extras: Option<Arc<dyn Extras>>) -> Told {
+    let manifests = match extras {
+        Some(extras) => asked(move || extras.manifests()).await?,
+        None => None,
+    };
+    let Some(mut manifests) = manifests else {
+        let what = "only `orlop up` and `orlop node` have manifests";
+        return Err(AskError::Unknown(what.to_owned()));
+    };
+    let mut pods = cri.runtime().list_pod_sandbox(None).await?;
+    pods.sort_by_key(|pod| pod.created_at);
+    let uid = |pod: PodSandbox| Some((pod.metadata?.uid, pod.id));
+    // The latest sandbox of a pod is its own.
+    let ids: HashMap<String, String> = pods.into_iter().filter_map(uid).collect();
+    for manifest in manifests.as_array_mut().into_iter().flatten() {
+        let id = manifest["uid"].as_str().and_then(|uid| ids.get(uid));
+        manifest["pod_id"] = id.cloned().into();
+    }
+    Ok(json!({ "manifests": manifests }))
+}
+
+/// It may look at files.
+async fn asked<T: Send + 'static>(ask: impl FnOnce() -> T + Send + 'static) -> Result<T, AskError> {
+    let answer = orlop_pool::blocking(ask).await;
+    answer.map_err(|_| AskError::Failed("the request was interrupted".to_owned()))
+}
+
+fn named(config: &Value) -> Value {
+    let mut told = Map::new();
+    for name in NAMED {
+        let value = match (*name, &config[*name]) {
+            (_, Value::Null) => continue,
+            ("runtimes", Value::Object(all)) => {
+                let all = all.iter().take(MOST);
+                let all = all.map(|(name, one)| (cut(name).to_owned(), some_of(one, OF_RUNTIMES)));
+                Value::Object(all.collect())
+            }
+            ("cni", one) => some_of(one, OF_CNI),
+            (_, one) => plain(one),
+        };
+        told.insert((*name).to_owned(), value);
+    }
+    Value::Object(told)
+}
+
+fn some_of(value: &Value, names: &[&str]) -> Value {
+    let some = names.iter().filter_map(|name| {
+        let value = value.get(*name)?;
+        Some(((*name).to_owned(), plain(value)))
+    });
+    Value::Object(some.collect())
+}
+
+/// A word or a number; what is more than that is not told.
+fn plain(value: &Value) -> Value {
+    match value {
+        Value::String(text) if text.len() > LONGEST_TEXT => cut(text).into(),
+        Value::Object(_) | Value::Array(_) => Value::Null,
+        plain => plain.clone(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_not_named_is_not_told() {
+        let told = named(&json!({
+            "root": "/var/lib/orlop",
+            "registry": { "auths": { "host": { "password": "hunter2" } } },
+            "runtimes": { "runc": { "program": "/bin/runc", "options": { "env": "hunter2" } } },
+            "cni": { "binDir": "/opt", "secret": "hunter2" },
+            "sandboxImage": { "nested": "hunter2" },
+        }));
+        let expected = json!({
+            "root": "/var/lib/orlop",
+            "runtimes": { "runc": { "program": "/bin/runc" } },
+            "cni": { "binDir": "/opt" },
+            "sandboxImage": null,
+        });
+        assert_eq!(told, expected);
+    }
+}
