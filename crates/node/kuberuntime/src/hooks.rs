@@ -5,7 +5,8 @@ use std::time::Duration;
 
 use orlop_kubelet_rules::pod::{Container, LifecycleHandler};
 
-use crate::manager::{Context, Severity};
+use crate::context::Context;
+use crate::event::Severity;
 use crate::prober::{HttpError, HttpTarget, get, http_target};
 
 /// The container that a hook is of.

@@ -18,10 +18,11 @@ use orlop_kubelet_rules::status::ContainerState;
 use orlop_kubelet_rules::termination::MINIMUM_GRACE;
 
 use crate::clock::now;
+use crate::context::Context;
 use crate::image_manager::ImageCollector;
 use crate::logs::{RotateTarget, rotate};
-use crate::manager::{Context, Handler, RuntimeState};
 use crate::pod_worker::{Victim, kill_all, stop_sandboxes};
+use crate::runtime_state::{Handler, RuntimeState};
 
 /// How often the runtime is asked how it is, while it is well and while it is not.
 const WELL: Duration = Duration::from_secs(30);

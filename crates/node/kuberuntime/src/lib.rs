@@ -15,17 +15,26 @@
 
 mod cgroups;
 mod clock;
+mod context;
+mod error;
+mod event;
 mod hooks;
 mod housekeeping;
 mod image_manager;
 mod logs;
+mod mailbox;
 pub mod manager;
 pub mod measure;
 mod metrics;
 mod node_paths;
+mod options;
 mod pleg;
+mod pod_input;
+mod pod_status;
+mod pod_view;
 mod pod_worker;
 mod prober;
+mod runtime_state;
 pub mod text_file;
 mod userns;
 mod volumes;

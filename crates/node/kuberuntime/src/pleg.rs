@@ -12,7 +12,7 @@ use tokio::time::Instant;
 use tonic::Code;
 
 use crate::clock::now;
-use crate::manager::Context;
+use crate::context::Context;
 
 /// Between two lists without events.
 const RELIST: Duration = Duration::from_secs(1);

@@ -16,7 +16,7 @@ use orlop_kubelet_rules::pod::Pod;
 use parking_lot::Mutex;
 use thiserror::Error;
 
-use crate::manager::{CgroupDriver, CgroupOptions};
+use crate::options::{CgroupDriver, CgroupOptions};
 
 pub use files::CgroupUsage;
 

@@ -9,7 +9,7 @@ use orlop_cri_api::v1::AuthConfig;
 use orlop_kubelet_rules::image::SecretRecord;
 
 use super::credential::{Credential, credential_hash};
-use crate::manager::Secret;
+use crate::pod_input::Secret;
 
 /// Credentials by the registries that they are for.
 #[derive(Clone, Default)]

@@ -19,8 +19,10 @@ use super::credential::Credential;
 use super::limit::RateLimit;
 use super::{Keyring, Providers, PullRecords};
 use crate::clock::now;
-use crate::manager::{ImageOptions, Objects, Severity};
+use crate::event::Severity;
 use crate::metrics::Metrics;
+use crate::options::ImageOptions;
+use crate::pod_input::Objects;
 
 /// An image that is on the node.
 #[derive(Debug, Clone, Default)]

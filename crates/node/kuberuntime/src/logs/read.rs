@@ -14,7 +14,8 @@ use tokio::sync::mpsc::Sender;
 
 use super::lines::{Lines, TailStart, tail_start};
 use super::parts::{Parts, names, open};
-use crate::manager::{LogQuery, RequestError};
+use super::query::LogQuery;
+use crate::error::RequestError;
 
 /// How often a log that is followed is looked at.
 const POLL: Duration = Duration::from_millis(200);

@@ -9,7 +9,7 @@ use flate2::write::GzEncoder;
 use orlop_cri_api::client::RuntimeClient;
 use orlop_fs::LogPlace;
 
-use crate::manager::LogOptions;
+use crate::options::LogOptions;
 
 /// A running container's log.
 #[derive(Debug, Clone)]

@@ -3,10 +3,12 @@
 use std::path::Path;
 
 use super::node_facts::Machine;
-use super::{Options, PodInput, StartError, UserNamespaceOptions};
 use crate::cgroups::Cgroups;
+use crate::error::StartError;
 use crate::image_manager::{Providers, PullRecords};
 use crate::logs::LogLinks;
+use crate::options::{Options, UserNamespaceOptions};
+use crate::pod_input::PodInput;
 use crate::pod_worker::load_all;
 use crate::userns::{UserNamespaceError, UserNamespaces, ids_of_node};
 

@@ -1,37 +1,18 @@
 //! Logs for those who ask the manager.
 
 use bytes::Bytes;
-use orlop_kubelet_rules::Timestamp;
 use orlop_kubelet_rules::status::ContainerState;
 use orlop_pool::{Place, Refused};
 use tokio::sync::mpsc;
 
-use super::{Manager, RequestError};
-use crate::logs::{Source, read};
+use super::Manager;
+use crate::error::RequestError;
+use crate::logs::{LogQuery, Source, read};
 
 /// A log that is followed has a thread for as long as its reader likes.
 const OF_NODE: usize = 256;
 const OF_POD: usize = 32;
 static READING: Place = Place::new("reading containers' logs", OF_NODE, OF_POD, 0);
-
-/// Which part of a container's log.
-#[derive(Debug, Clone, Default)]
-pub struct LogQuery {
-    /// Go on with what comes until the container ends.
-    pub follow: bool,
-    /// The instance before the present one.
-    pub previous: bool,
-    /// Put the time before each line.
-    pub timestamps: bool,
-    /// Only what is younger.
-    pub since: Option<Timestamp>,
-    /// Only so many lines from the end.
-    pub tail_lines: Option<u64>,
-    /// No more than so many bytes.
-    pub limit_bytes: Option<u64>,
-    /// Only `Stdout` or `Stderr`; all if `None`.
-    pub stream: Option<orlop_cri_api::log::Stream>,
-}
 
 /// A log as it is read; the channel is short, so that a slow reader slows the reading.
 #[derive(Debug)]

@@ -8,47 +8,24 @@ use orlop_cri_api::v1;
 use orlop_kubelet_rules::cri_config::SwapFacts;
 use tonic::Code;
 
-use super::context::{Context, Parts};
 use super::local::Local;
-use super::{CgroupDriver, Options, PodInput, PodView, RequestError, Stage, StartError, Watch};
+use crate::context::{Context, Parts};
+use crate::error::{RequestError, StartError};
+use crate::event::Watch;
 use crate::image_manager::{Images, PullRecords};
+use crate::mailbox::{Cause, Ending, Mailbox};
 use crate::metrics::Metrics;
-use crate::pod_worker::{Cause, Ending, Mailbox, run};
+use crate::options::{CgroupDriver, Options};
+use crate::pod_input::PodInput;
+use crate::pod_view::{PodView, Stage};
+use crate::pod_worker::run;
+use crate::runtime_state::{RuntimeState, VERSION};
 use crate::{housekeeping, pleg};
-
-/// The version of the interface, as runtimes tell it.
-pub(super) const VERSION: &str = "0.1.0";
 
 /// The kubelet's side of a runtime. Cheap to clone; clones are the same manager.
 #[derive(Debug, Clone)]
 pub struct Manager {
     pub(super) ctx: Arc<Context>,
-}
-
-/// How the runtime is.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct RuntimeState {
-    /// The runtime's name and version.
-    pub name: String,
-    /// Its version.
-    pub version: String,
-    /// What keeps it from running pods; `None` if it can.
-    pub runtime_error: Option<String>,
-    /// What keeps it from running pods with a network; `None` if it can.
-    pub network_error: Option<String>,
-    /// Its handlers, by name. The default one has no name; an older runtime tells of none.
-    pub handlers: Vec<Handler>,
-}
-
-/// A handler of the runtime, as a RuntimeClass names it, and what it can do.
-#[derive(Debug, Clone, Default, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Handler {
-    /// Its name; empty for the default one.
-    pub name: String,
-    /// Make all of a mount's own mounts read-only.
-    pub recursive_read_only: bool,
-    /// Run pods with a user namespace of their own.
-    pub user_namespaces: bool,
 }
 
 impl Manager {

@@ -25,36 +25,28 @@
 //! its end it knows from checkpoints beneath its root directory and goes on with at once; pods
 //! that have not been named again by [`Manager::sources_ready`] are ended.
 
-mod class;
-mod context;
-mod error;
-mod event;
-mod input;
 mod local;
 mod logs;
 #[allow(clippy::module_inception, reason = "the type it is about")]
 mod manager;
 mod node_facts;
-mod options;
 mod shutdown;
 mod streams;
 mod usage;
-mod view;
 
-pub use class::RuntimeClass;
-pub(crate) use context::Context;
-pub use error::{RequestError, StartError};
-pub use event::{Change, Event, Severity, Watch};
-pub use input::{InputError, Objects, PodInput, Secret};
-pub use logs::{LogQuery, LogReader};
-use manager::VERSION;
-pub use manager::{Handler, Manager, RuntimeState};
-pub use options::{
+pub use logs::LogReader;
+pub use manager::Manager;
+pub use shutdown::Shutdown;
+pub use streams::ExecStreams;
+
+pub use crate::cgroups::CgroupUsage;
+pub use crate::error::{RequestError, StartError};
+pub use crate::event::{Change, Event, Severity, Watch};
+pub use crate::logs::LogQuery;
+pub use crate::options::{
     CgroupDriver, CgroupOptions, DnsOptions, ImageOptions, LogOptions, NodeOptions, Options,
     UserNamespaceOptions,
 };
-pub use shutdown::Shutdown;
-pub use streams::ExecStreams;
-pub use view::{PodView, Stage};
-
-pub use crate::cgroups::CgroupUsage;
+pub use crate::pod_input::{InputError, Objects, PodInput, RuntimeClass, Secret};
+pub use crate::pod_view::{PodView, Stage};
+pub use crate::runtime_state::{Handler, RuntimeState};

@@ -4,7 +4,7 @@ use std::net::IpAddr;
 
 use orlop_kubelet_rules::cri_config::NodeFacts;
 
-use super::NodeOptions;
+use crate::options::NodeOptions;
 
 /// What the kernel says of the node where the options say nothing. Blocks.
 pub(super) struct Machine {

@@ -2,8 +2,9 @@
 
 use std::time::Duration;
 
-use super::{Manager, Stage};
-use crate::pod_worker::{Cause, Ending, Mailbox};
+use super::Manager;
+use crate::mailbox::{Cause, Ending, Mailbox};
+use crate::pod_view::Stage;
 
 /// What becomes of the pods when their manager ends.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -6,7 +6,8 @@ use std::time::Duration;
 use orlop_cri_api::v1;
 use orlop_kubelet_rules::status::ContainerState;
 
-use super::{Manager, RequestError};
+use super::Manager;
+use crate::error::RequestError;
 
 /// What an exec or attach session is to have.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]

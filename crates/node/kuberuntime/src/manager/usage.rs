@@ -6,8 +6,10 @@ use orlop_cri_api::v1;
 use orlop_kubelet_rules::labels;
 use orlop_kubelet_rules::status::ContainerState;
 
-use super::{Manager, RequestError};
+use super::Manager;
 use crate::cgroups::CgroupUsage;
+use crate::context::Workers;
+use crate::error::RequestError;
 use crate::housekeeping;
 
 impl Manager {
@@ -60,7 +62,7 @@ impl Manager {
     /// Counts what runs by what the workers have seen: where the runtime tells its events, nobody
     /// lists all of it for minutes.
     fn count_running(&self) {
-        let workers = |workers: &mut super::context::Workers| {
+        let workers = |workers: &mut Workers| {
             let seen = workers.values().map(|worker| worker.observation());
             seen.collect::<Vec<_>>()
         };

@@ -6,28 +6,15 @@ use std::net::IpAddr;
 use orlop_kubelet_rules::cri_config::{QosClass, pod_request, qos_class};
 use orlop_kubelet_rules::phase::{ContainerView, PodPhase, pod_phase};
 use orlop_kubelet_rules::pod::{Pod, PodSpec, Quantity};
-use orlop_kubelet_rules::waiting::WaitingReason;
 use serde_json::{Map, Value, json};
 
 use super::conditions::Come;
-use super::container_status::Shown;
 use super::forgotten::Former;
 use super::life::Life;
-use crate::manager::{Change, PodView, Stage};
-
-/// Why a container does not run.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Waiting {
-    pub(super) reason: WaitingReason,
-    pub(super) message: String,
-}
-
-impl Waiting {
-    /// The state of a container that waits for it.
-    pub(super) fn shown(&self) -> Value {
-        json!({"waiting": {"reason": self.reason.word(), "message": self.message}})
-    }
-}
+use super::shown::Shown;
+use super::summary::phase_word;
+use crate::event::Change;
+use crate::pod_view::{PodView, Stage};
 
 impl Life {
     /// Whether all containers have ended for good.
@@ -137,7 +124,7 @@ impl Life {
         let status = if let Some(kept) = self.kept_status() {
             kept
         } else {
-            let conditions = self.conditions_json(
+            let conditions = self.told.conditions.json(
                 &Come {
                     has_sandbox,
                     initialized,
@@ -147,6 +134,7 @@ impl Life {
                     unready: unready(spec, &init, &regular),
                 },
                 phase,
+                self.stage,
             );
             let mut status = json!({
                 "phase": phase_word(phase),
@@ -293,16 +281,7 @@ fn drop_empty(status: &mut Value) {
     }
 }
 
-pub(crate) fn phase_word(phase: PodPhase) -> &'static str {
-    match phase {
-        PodPhase::Pending => "Pending",
-        PodPhase::Running => "Running",
-        PodPhase::Succeeded => "Succeeded",
-        PodPhase::Failed => "Failed",
-    }
-}
-
-pub(crate) fn qos_word(class: QosClass) -> &'static str {
+fn qos_word(class: QosClass) -> &'static str {
     match class {
         QosClass::Guaranteed => "Guaranteed",
         QosClass::Burstable => "Burstable",

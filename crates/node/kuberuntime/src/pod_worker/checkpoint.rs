@@ -13,7 +13,7 @@ use orlop_kubelet_rules::pod::Resources;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use crate::manager::{Objects, PodInput};
+use crate::pod_input::{Objects, PodInput};
 
 /// What of a pod must be known after the manager's restart. What runs is the runtime's to say.
 /// Secrets are never written: they come again with the sources.

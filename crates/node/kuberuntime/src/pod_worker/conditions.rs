@@ -6,23 +6,12 @@ use orlop_kubelet_rules::Timestamp;
 use orlop_kubelet_rules::phase::PodPhase;
 use serde_json::{Value, json};
 
-use super::life::Life;
 use crate::clock::now;
-use crate::manager::Stage;
+use crate::pod_view::Stage;
 
 /// The pod's conditions and when each last changed.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Conditions(BTreeMap<&'static str, (bool, Timestamp)>);
-
-impl Conditions {
-    fn set(&mut self, kind: &'static str, status: bool) -> Timestamp {
-        let entry = self.0.entry(kind).or_insert((status, now()));
-        if entry.0 != status {
-            *entry = (status, now());
-        }
-        entry.1
-    }
-}
 
 /// How far a pod has come.
 pub(super) struct Come<'a> {
@@ -36,8 +25,9 @@ pub(super) struct Come<'a> {
     pub(super) unready: Vec<&'a str>,
 }
 
-impl Life {
-    pub(super) fn conditions_json(&mut self, come: &Come<'_>, phase: PodPhase) -> Value {
+impl Conditions {
+    /// The conditions of a pod that has come so far.
+    pub(super) fn json(&mut self, come: &Come<'_>, phase: PodPhase, stage: Stage) -> Value {
         let Come {
             has_sandbox,
             initialized,
@@ -70,7 +60,7 @@ impl Life {
             ),
             (
                 "Ready",
-                containers_ready && self.stage == Stage::Syncing,
+                containers_ready && stage == Stage::Syncing,
                 why,
                 unready.as_str(),
             ),
@@ -78,7 +68,7 @@ impl Life {
             ("PodScheduled", true, "", ""),
         ];
         let conditions = rows.map(|(kind, status, reason, message)| {
-            let at = self.told.conditions.set(kind, status);
+            let at = self.set(kind, status);
             let mut condition = json!({
                 "type": kind,
                 "status": if status { "True" } else { "False" },
@@ -94,5 +84,13 @@ impl Life {
             condition
         });
         json!(conditions)
+    }
+
+    fn set(&mut self, kind: &'static str, status: bool) -> Timestamp {
+        let entry = self.0.entry(kind).or_insert((status, now()));
+        if entry.0 != status {
+            *entry = (status, now());
+        }
+        entry.1
     }
 }

@@ -11,20 +11,10 @@ use orlop_kubelet_rules::status::{ContainerState, ContainerStatus};
 use orlop_kubelet_rules::waiting::WaitingReason;
 use serde_json::{Map, Value, json};
 
-use super::api_pod_status::Waiting;
 use super::life::Life;
+use super::shown::{Shown, Waiting};
 use super::termination_message;
-use crate::manager::Stage;
-
-/// One container as the pod's status shows it.
-pub(super) struct Shown {
-    pub(super) json: Value,
-    pub(super) view: ContainerView,
-    pub(super) ready: bool,
-    pub(super) restarts: u32,
-    /// Why it does not run, in a word.
-    pub(super) word: Option<String>,
-}
+use crate::pod_view::Stage;
 
 impl Life {
     /// One container, from its newest instance and the one before.

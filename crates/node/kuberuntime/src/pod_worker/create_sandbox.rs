@@ -15,8 +15,9 @@ use orlop_kubelet_rules::status::SandboxStatus;
 use orlop_kubelet_rules::userns;
 
 use super::life::Life;
-use super::sync_pod::Problem;
-use crate::manager::{Objects, Severity};
+use super::problem::Problem;
+use crate::event::Severity;
+use crate::pod_input::Objects;
 use crate::text_file::read_text;
 
 /// The objects of a pod's namespace.

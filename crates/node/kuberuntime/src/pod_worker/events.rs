@@ -6,7 +6,7 @@ use tokio::time::Instant;
 
 use super::life::Life;
 use crate::clock::now;
-use crate::manager::{Event, Severity};
+use crate::event::{Event, Severity};
 
 /// How many things said lately are remembered.
 const MAX_SAID: usize = 64;

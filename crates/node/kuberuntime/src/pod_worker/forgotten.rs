@@ -3,8 +3,7 @@
 use orlop_kubelet_rules::phase::ContainerView;
 use serde_json::{Value, json};
 
-use super::api_pod_status::Waiting;
-use super::container_status::Shown;
+use super::shown::{Shown, Waiting};
 
 /// How a container was shown.
 #[derive(Debug, Clone, Default, PartialEq)]

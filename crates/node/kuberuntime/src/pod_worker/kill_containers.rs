@@ -10,8 +10,9 @@ use orlop_kubelet_rules::pod::{Container, LifecycleHandler};
 use orlop_kubelet_rules::termination::{MINIMUM_GRACE, Turn, remaining_grace};
 use tokio::sync::watch;
 
+use crate::context::Context;
+use crate::event::Severity;
 use crate::hooks::{HookSite, run_hook};
-use crate::manager::{Context, Severity};
 
 /// A container to stop.
 #[derive(Debug, Clone)]

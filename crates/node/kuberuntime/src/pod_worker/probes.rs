@@ -7,8 +7,9 @@ use orlop_kubelet_rules::pod::{Container, Pod, Probe};
 use orlop_kubelet_rules::probe::ProbeKind;
 use tokio_util::task::AbortOnDropHandle;
 
-use super::{Mailbox, Observation};
-use crate::manager::Context;
+use crate::context::Context;
+use crate::mailbox::Mailbox;
+use crate::pod_status::Observation;
 use crate::prober::{Subject, run};
 
 /// The tasks that check the pod's containers.

@@ -7,7 +7,7 @@ use orlop_kubelet_rules::actions::Resize;
 use orlop_kubelet_rules::cri_config::{container_resources, limit_swap, overhead, pod_resources};
 
 use super::life::Life;
-use crate::manager::Severity;
+use crate::event::Severity;
 
 impl Life {
     /// Gives a running container its new resources. The pod's cgroup has its new limits already;

@@ -16,12 +16,12 @@ use orlop_kubelet_rules::pod::Container;
 use orlop_kubelet_rules::status::{ContainerState, ContainerStatus};
 use orlop_kubelet_rules::waiting::WaitingReason;
 
-use super::kill_all;
+use super::kill_containers::kill_all;
 use super::life::Life;
 use crate::clock::now;
+use crate::event::Severity;
 use crate::hooks::{HookSite, run_hook};
 use crate::image_manager::{ImageRef, Wanted};
-use crate::manager::Severity;
 use crate::node_paths::touching;
 use crate::volumes::{
     MountInput, Place, container_mounts, parts_of_node, paths_of_node, read_env_files,

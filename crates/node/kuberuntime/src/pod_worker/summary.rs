@@ -3,10 +3,9 @@
 use orlop_kubelet_rules::phase::{ContainerView, PodPhase};
 use orlop_kubelet_rules::waiting::WaitingReason;
 
-use super::api_pod_status::phase_word;
-use super::container_status::Shown;
 use super::life::Life;
-use crate::manager::Stage;
+use super::shown::Shown;
+use crate::pod_view::Stage;
 
 impl Life {
     /// One word for people, as `kubectl get pods` makes it.
@@ -72,5 +71,15 @@ impl Life {
             "Terminating".clone_into(&mut word);
         }
         word
+    }
+}
+
+/// The phase, as Kubernetes writes it.
+pub(super) fn phase_word(phase: PodPhase) -> &'static str {
+    match phase {
+        PodPhase::Pending => "Pending",
+        PodPhase::Running => "Running",
+        PodPhase::Succeeded => "Succeeded",
+        PodPhase::Failed => "Failed",
     }
 }

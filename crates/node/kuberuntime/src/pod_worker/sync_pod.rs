@@ -12,12 +12,13 @@ use orlop_kubelet_rules::pod::Container;
 use orlop_kubelet_rules::status::ContainerState;
 use orlop_pool::Place;
 
-use super::api_pod_status::Waiting;
+use super::kill_containers::{kill_all, stop_sandboxes};
 use super::life::Life;
+use super::problem::Problem;
+use super::shown::Waiting;
 use super::start_container::{Kind, StartFailure};
-use super::{kill_all, stop_sandboxes};
 use crate::clock::now;
-use crate::manager::Severity;
+use crate::event::Severity;
 use crate::node_paths::touching;
 use crate::volumes::{checked_paths, has_limits, over_limit, prepare};
 
@@ -36,29 +37,6 @@ pub(super) enum Next {
     Over,
     /// Never: the pod is decided to be over.
     Fail { reason: String, message: String },
-}
-
-/// What kept a pass from going on.
-pub(super) struct Problem {
-    pub(super) reason: &'static str,
-    pub(super) message: String,
-    pub(super) retry: Option<Duration>,
-}
-
-impl Problem {
-    pub(super) fn new(reason: &'static str, message: impl Into<String>) -> Self {
-        Self {
-            reason,
-            message: message.into(),
-            retry: None,
-        }
-    }
-}
-
-impl From<ClientError> for Problem {
-    fn from(error: ClientError) -> Self {
-        Self::new("FailedSync", format!("error determining status: {error}"))
-    }
 }
 
 impl Life {

@@ -9,9 +9,10 @@ use orlop_kubelet_rules::termination::{grace_period, termination_order};
 use orlop_pool::Place;
 
 use super::checkpoint::{Checkpoint, Ended};
+use super::kill_containers::{Victim, kill_all, stop_sandboxes};
 use super::life::{FIRST_RETRY, LONGEST_RETRY, Life};
-use super::{Cause, Ending, Victim, kill_all, stop_sandboxes};
-use crate::manager::Severity;
+use crate::event::Severity;
+use crate::mailbox::{Cause, Ending};
 
 impl Life {
     /// Ends all that runs, and tries until nothing does.

@@ -13,9 +13,10 @@ use orlop_kubelet_rules::status::ContainerState;
 
 use super::{get, grpc_health, http_target, port_number, tcp_connect};
 use crate::clock::now;
-use crate::manager::{Context, Event, Severity};
+use crate::context::Context;
+use crate::event::{Event, Severity};
+use crate::mailbox::Mailbox;
 use crate::metrics::ProbeLabels;
-use crate::pod_worker::Mailbox;
 
 /// How often a check is tried that could not be made.
 const TRIES: u32 = 3;

@@ -1,25 +1,12 @@
 //! What a RuntimeClass adds to a pod, as the API server's admission does.
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use orlop_kubelet_rules::pod::{Pod, ResourceList};
+use orlop_kubelet_rules::pod::Pod;
 use serde_json::{Value, json};
 
-use super::input::PodInput;
-
-/// A RuntimeClass.
-#[derive(Debug, Clone, Default, PartialEq)]
-pub struct RuntimeClass {
-    /// The runtime's handler.
-    pub handler: String,
-    /// What a pod of this class costs on top of its containers.
-    pub overhead: ResourceList,
-    /// Labels that a node must have for pods of this class.
-    pub node_selector: BTreeMap<String, String>,
-    /// What pods of this class tolerate, as it is written.
-    pub tolerations: Vec<Value>,
-}
+use super::PodInput;
+use super::objects::RuntimeClass;
 
 impl PodInput {
     /// The pod with its RuntimeClass' overhead, unless it says itself what it costs, and with the labels
@@ -120,7 +107,7 @@ fn covers(other: &Value, one: &Value) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use super::super::input::Objects;
+    use super::super::objects::Objects;
     use super::*;
 
     fn input(spec: Value, class: &Value) -> PodInput {

@@ -11,8 +11,9 @@ use orlop_kubelet_rules::status::ContainerState;
 use parking_lot::{Mutex, MutexGuard};
 use tokio::sync::{Notify, watch};
 
-use super::Observation;
-use crate::manager::{PodInput, PodView};
+use crate::pod_input::PodInput;
+use crate::pod_status::Observation;
+use crate::pod_view::PodView;
 
 /// What others tell a pod's worker, and what it tells them.
 #[derive(Debug)]
@@ -142,7 +143,7 @@ impl Mailbox {
     }
 
     /// Something of the pod may have changed by the time that the worker wakes by itself.
-    pub(super) fn doubt(&self) {
+    pub(crate) fn doubt(&self) {
         self.state().dirty = true;
     }
 
@@ -182,21 +183,21 @@ impl Mailbox {
         self.bell.notify_one();
     }
 
-    pub(super) async fn rung(&self) {
+    pub(crate) async fn rung(&self) {
         self.bell.notified().await;
     }
 
-    pub(super) fn take_dirty(&self) -> bool {
+    pub(crate) fn take_dirty(&self) -> bool {
         std::mem::take(&mut self.state().dirty)
     }
 
-    pub(super) fn input(&self) -> (Arc<PodInput>, u64) {
+    pub(crate) fn input(&self) -> (Arc<PodInput>, u64) {
         let state = self.state();
         (state.input.clone(), state.generation)
     }
 
     /// The wish that came while the pod was on its way out; the mailbox is as new with it.
-    pub(super) fn start_over(&self) -> bool {
+    pub(crate) fn start_over(&self) -> bool {
         let mut state = self.state();
         let Some(input) = state.again.take() else {
             return false;
@@ -229,7 +230,7 @@ impl Mailbox {
     }
 
     /// Publishes a view; says whether it is another one than before.
-    pub(super) fn publish(&self, view: PodView) -> bool {
+    pub(crate) fn publish(&self, view: PodView) -> bool {
         let mut state = self.state();
         if state.view.as_deref() == Some(&view) {
             return false;
@@ -246,7 +247,7 @@ impl Mailbox {
         self.seen.borrow().observation.clone()
     }
 
-    pub(super) fn show(&self, seen: Seen) {
+    pub(crate) fn show(&self, seen: Seen) {
         self.seen.send_if_modified(|present| {
             let other = !Arc::ptr_eq(&present.observation, &seen.observation)
                 || (present.finished, present.deleted) != (seen.finished, seen.deleted);
@@ -267,7 +268,7 @@ impl Mailbox {
         self.results().get(&(id.to_owned(), key(kind))).copied()
     }
 
-    pub(super) fn probe_results(&self) -> ProbeResults {
+    pub(crate) fn probe_results(&self) -> ProbeResults {
         let mut all = ProbeResults::default();
         for ((id, kind), result) in self.results().iter() {
             if *kind == key(ProbeKind::Liveness) {
@@ -280,7 +281,7 @@ impl Mailbox {
     }
 
     /// Forgets what was found of containers that are gone.
-    pub(super) fn keep_results(&self, observation: &Observation) {
+    pub(crate) fn keep_results(&self, observation: &Observation) {
         let there = &observation.containers;
         self.results().retain(|(id, _), _| there.contains_key(id));
     }

@@ -6,12 +6,12 @@ use orlop_kubelet_rules::Timestamp;
 use tokio::sync::broadcast;
 
 /// How many changes may wait for a slow watcher; one that falls further behind is told so.
-pub(super) const BACKLOG: usize = 1024;
+pub(crate) const BACKLOG: usize = 1024;
 
 /// Something that watchers are told.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Change {
-    /// A pod's view is another one: ask [`super::Manager::pod`].
+    /// A pod's view is another one: ask [`crate::manager::Manager::pod`].
     Pod {
         /// The pod.
         uid: String,
@@ -57,7 +57,7 @@ pub enum Severity {
 
 /// A watcher's end. Dropping it ends the watch.
 #[derive(Debug)]
-pub struct Watch(pub(super) broadcast::Receiver<Change>);
+pub struct Watch(pub(crate) broadcast::Receiver<Change>);
 
 impl Watch {
     /// The next change; `None` when the manager has ended. A watcher that was too slow gets

@@ -17,12 +17,15 @@ use tokio::sync::{Notify, broadcast, watch};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-use super::{Change, Event, Handler, Options, RuntimeState, Severity};
 use crate::cgroups::Cgroups;
+use crate::error::StartError;
+use crate::event::{self, Change, Event, Severity};
 use crate::image_manager::{ImageCollector, Images, PullRecords};
 use crate::logs::LogLinks;
+use crate::mailbox::Mailbox;
 use crate::metrics::Metrics;
-use crate::pod_worker::Mailbox;
+use crate::options::Options;
+use crate::runtime_state::{Handler, RuntimeState, VERSION};
 use crate::userns::UserNamespaces;
 
 /// For how long a runtime may be silent before the node is unwell (`maxWaitForContainerRuntime`).
@@ -59,7 +62,7 @@ pub(crate) struct Context {
     pub(crate) strangers: watch::Sender<u64>,
     pub(crate) tasks: TaskTracker,
     pub(crate) stop: CancellationToken,
-    pub(super) changes: broadcast::Sender<Change>,
+    pub(crate) changes: broadcast::Sender<Change>,
     backoff: Mutex<Backoff>,
     workers: Mutex<Workers>,
     state: Mutex<State>,
@@ -84,25 +87,25 @@ impl std::fmt::Debug for Context {
 }
 
 /// What a context is made from.
-pub(super) struct Parts {
-    pub(super) options: Options,
-    pub(super) runtime: RuntimeClient,
-    pub(super) image_client: ImageClient,
-    pub(super) images: Images,
-    pub(super) pulls: Arc<PullRecords>,
-    pub(super) state: RuntimeState,
-    pub(super) metrics: Metrics,
-    pub(super) cgroups: Cgroups,
-    pub(super) user_namespaces: Arc<UserNamespaces>,
-    pub(super) log_links: LogLinks,
-    pub(super) facts: NodeFacts,
-    pub(super) memory: u64,
-    pub(super) swap: SwapFacts,
-    pub(super) hugepage_sizes: Vec<String>,
+pub(crate) struct Parts {
+    pub(crate) options: Options,
+    pub(crate) runtime: RuntimeClient,
+    pub(crate) image_client: ImageClient,
+    pub(crate) images: Images,
+    pub(crate) pulls: Arc<PullRecords>,
+    pub(crate) state: RuntimeState,
+    pub(crate) metrics: Metrics,
+    pub(crate) cgroups: Cgroups,
+    pub(crate) user_namespaces: Arc<UserNamespaces>,
+    pub(crate) log_links: LogLinks,
+    pub(crate) facts: NodeFacts,
+    pub(crate) memory: u64,
+    pub(crate) swap: SwapFacts,
+    pub(crate) hugepage_sizes: Vec<String>,
 }
 
 impl Context {
-    pub(super) fn new(parts: Parts) -> Self {
+    pub(crate) fn new(parts: Parts) -> Self {
         let now = Instant::now();
         Self {
             runtime_name: parts.state.name.clone(),
@@ -129,7 +132,7 @@ impl Context {
             strangers: watch::Sender::new(0),
             tasks: TaskTracker::new(),
             stop: CancellationToken::new(),
-            changes: broadcast::channel(super::event::BACKLOG).0,
+            changes: broadcast::channel(event::BACKLOG).0,
             workers: Mutex::default(),
             state: Mutex::new(State {
                 runtime: parts.state,
@@ -200,7 +203,7 @@ impl Context {
         self.sources_ready.load(Ordering::Acquire)
     }
 
-    pub(super) fn set_sources_ready(&self) {
+    pub(crate) fn set_sources_ready(&self) {
         self.sources_ready.store(true, Ordering::Release);
         self.strangers.send_modify(|n| *n += 1);
     }
@@ -232,8 +235,8 @@ impl Context {
                 "the runtime or its version changed"
             );
         }
-        state.stranger = (answer.version != super::VERSION)
-            .then(|| super::StartError::Version(answer.version).to_string());
+        state.stranger =
+            (answer.version != VERSION).then(|| StartError::Version(answer.version).to_string());
         let fresh = RuntimeState {
             name: answer.runtime_name,
             version: answer.runtime_version,
@@ -299,7 +302,7 @@ impl Context {
         state.answered = Instant::now();
     }
 
-    pub(super) fn health(&self) -> Result<(), String> {
+    pub(crate) fn health(&self) -> Result<(), String> {
         let state = self.state();
         if let Some(why) = &state.runtime.runtime_error {
             return Err(why.clone());

@@ -1,0 +1,28 @@
+//! Why a step of a pod did not go on: an event, and when to try again.
+
+use std::time::Duration;
+
+use orlop_cri_api::client::ClientError;
+
+/// What kept a pass from going on.
+pub(super) struct Problem {
+    pub(super) reason: &'static str,
+    pub(super) message: String,
+    pub(super) retry: Option<Duration>,
+}
+
+impl Problem {
+    pub(super) fn new(reason: &'static str, message: impl Into<String>) -> Self {
+        Self {
+            reason,
+            message: message.into(),
+            retry: None,
+        }
+    }
+}
+
+impl From<ClientError> for Problem {
+    fn from(error: ClientError) -> Self {
+        Self::new("FailedSync", format!("error determining status: {error}"))
+    }
+}
