@@ -1,15 +1,14 @@
 //! What the caller says about a pod that wants a network.
 
 use std::collections::BTreeMap;
-use std::fmt;
 use std::net::IpAddr;
 use std::path::PathBuf;
-use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
 
-use crate::cni::Dns;
-use crate::{Bandwidth, Cidr, MacAddress};
+use crate::cni::{Dns, RuntimeArgs};
+use crate::{Bandwidth, Cidr, ContainerId, InterfaceName, MacAddress};
 
 /// A pod that is to be attached to the node's networks.
 ///
@@ -88,6 +87,65 @@ impl Attachment {
             conf_dir: None,
         }
     }
+
+    /// What plugins are told of the pod, as Kubernetes tells them.
+    pub(crate) fn runtime_args(&self) -> RuntimeArgs {
+        let mut cni_args = vec![
+            ("IgnoreUnknown".to_owned(), "1".to_owned()),
+            ("K8S_POD_NAMESPACE".to_owned(), self.pod_namespace.clone()),
+            ("K8S_POD_NAME".to_owned(), self.pod_name.clone()),
+            ("K8S_POD_INFRA_CONTAINER_ID".to_owned(), self.id.to_string()),
+            ("K8S_POD_UID".to_owned(), self.pod_uid.clone()),
+        ];
+        cni_args.extend(
+            self.extra_args
+                .iter()
+                .map(|(key, value)| (key.clone(), value.clone())),
+        );
+        // A value with the separator would smuggle in further arguments.
+        cni_args.retain(|(key, value)| !key.contains([';', '=']) && !value.contains(';'));
+        RuntimeArgs {
+            cni_args,
+            capability_args: capability_args(self),
+        }
+    }
+}
+
+fn capability_args(pod: &Attachment) -> BTreeMap<String, Value> {
+    let mut args = BTreeMap::new();
+    let mut put = |name: &str, value: Value| args.insert(name.to_owned(), value);
+    if !pod.port_mappings.is_empty() {
+        put("portMappings", json!(pod.port_mappings));
+    }
+    if let Some(bandwidth) = pod.bandwidth {
+        put("bandwidth", json!(bandwidth));
+    }
+    if let Some(dns) = &pod.dns {
+        // The capability's keys are not those of a result's DNS section.
+        put(
+            "dns",
+            json!({ "servers": dns.nameservers, "searches": dns.search, "options": dns.options }),
+        );
+    }
+    if !pod.ips.is_empty() {
+        put("ips", json!(pod.ips));
+    }
+    if let Some(mac) = pod.mac {
+        put("mac", json!(mac));
+    }
+    if !pod.aliases.is_empty() {
+        put("aliases", json!(pod.aliases));
+    }
+    if let Some(guid) = &pod.infiniband_guid {
+        put("infinibandGUID", json!(guid));
+    }
+    if let Some(path) = &pod.cgroup_path {
+        put("cgroupPath", json!(path));
+    }
+    if !pod.annotations.is_empty() {
+        put("io.kubernetes.cri.pod-annotations", json!(pod.annotations));
+    }
+    args
 }
 
 /// A port of the node that leads to the pod.
@@ -157,145 +215,9 @@ impl Protocol {
     }
 }
 
-/// An identity as CNI allows it: a letter or digit, then letters, digits,
-/// `_`, `.` and `-`. It becomes part of file names.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-#[serde(try_from = "String", into = "String")]
-pub struct ContainerId(String);
-
-/// The name of a network interface: 1 to 15 bytes, no `/`, `:` or white space.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-#[serde(try_from = "String", into = "String")]
-pub struct InterfaceName(String);
-
-/// A name that cannot be used.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("{value:?} cannot be {what}: {rule}")]
-pub struct InvalidName {
-    what: &'static str,
-    value: String,
-    rule: &'static str,
-}
-
-impl ContainerId {
-    /// The identity as text.
-    pub fn as_str(&self) -> &str {
-        &self.0
-    }
-}
-
-impl InterfaceName {
-    /// The name as text.
-    pub fn as_str(&self) -> &str {
-        &self.0
-    }
-}
-
-impl Default for InterfaceName {
-    fn default() -> Self {
-        Self("eth0".to_owned())
-    }
-}
-
-/// Whether `text` may name a network or a container: it becomes part of file names.
-pub(crate) fn is_cni_name(text: &str) -> bool {
-    text.len() <= 128
-        && text.starts_with(|c: char| c.is_ascii_alphanumeric())
-        && text
-            .chars()
-            .all(|c| c.is_ascii_alphanumeric() || "_.-".contains(c))
-}
-
-impl FromStr for ContainerId {
-    type Err = InvalidName;
-
-    fn from_str(text: &str) -> Result<Self, Self::Err> {
-        if is_cni_name(text) {
-            return Ok(Self(text.to_owned()));
-        }
-        Err(InvalidName {
-            what: "a pod's identity",
-            value: text.chars().take(64).collect(),
-            rule: "it must start with a letter or digit and contain only letters, digits, '_', '.' \
-                   and '-'",
-        })
-    }
-}
-
-impl FromStr for InterfaceName {
-    type Err = InvalidName;
-
-    fn from_str(text: &str) -> Result<Self, Self::Err> {
-        // The kernel's dev_valid_name(), IFNAMSIZ being 16 with the final NUL.
-        let bad = |c: char| c == '/' || c == ':' || c.is_whitespace() || c == '\0';
-        if (1..=15).contains(&text.len()) && text != "." && text != ".." && !text.contains(bad) {
-            return Ok(Self(text.to_owned()));
-        }
-        Err(InvalidName {
-            what: "an interface name",
-            value: text.chars().take(64).collect(),
-            rule: "it must have 1 to 15 bytes and no '/', ':' or white space",
-        })
-    }
-}
-
-impl TryFrom<String> for ContainerId {
-    type Error = InvalidName;
-    fn try_from(text: String) -> Result<Self, Self::Error> {
-        text.parse()
-    }
-}
-
-impl TryFrom<String> for InterfaceName {
-    type Error = InvalidName;
-    fn try_from(text: String) -> Result<Self, Self::Error> {
-        text.parse()
-    }
-}
-
-impl From<ContainerId> for String {
-    fn from(id: ContainerId) -> Self {
-        id.0
-    }
-}
-
-impl From<InterfaceName> for String {
-    fn from(name: InterfaceName) -> Self {
-        name.0
-    }
-}
-
-impl fmt::Display for ContainerId {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.0)
-    }
-}
-
-impl fmt::Display for InterfaceName {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.0)
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn identities_never_leave_their_directory() {
-        for text in ["", "..", "../x", "a/b", "-x", ".x", "a b", "a\n", "\u{e9}"] {
-            assert!(text.parse::<ContainerId>().is_err(), "{text:?}");
-        }
-        assert!("3a-b_c.d".parse::<ContainerId>().is_ok());
-    }
-
-    #[test]
-    fn interface_names_follow_the_kernel() {
-        for text in ["", ".", "..", "a/b", "a:1", "sixteen-bytes-xx", "a b"] {
-            assert!(text.parse::<InterfaceName>().is_err(), "{text:?}");
-        }
-        assert!("eth0".parse::<InterfaceName>().is_ok());
-    }
 
     #[test]
     fn port_mappings_are_spelled_as_plugins_read_them() {
@@ -323,5 +245,21 @@ mod tests {
         assert_eq!(read(r#","hostIP":"""#).unwrap(), None);
         assert!(read(r#","hostIP":"127.0.0.1""#).unwrap().is_some());
         assert!(read(r#","hostIP":"localhost""#).is_err());
+    }
+
+    #[test]
+    fn kubernetes_arguments_in_their_order() {
+        let mut pod = Attachment::new("abc".parse().unwrap(), "/x");
+        pod.pod_name = "web".into();
+        pod.pod_namespace = "default".into();
+        pod.pod_uid = "u-1".into();
+        pod.extra_args
+            .insert("EVIL".into(), "1;K8S_POD_NAME=other".into());
+        assert_eq!(
+            pod.runtime_args().cni_args_text(),
+            "IgnoreUnknown=1;K8S_POD_NAMESPACE=default;K8S_POD_NAME=web;\
+             K8S_POD_INFRA_CONTAINER_ID=abc;K8S_POD_UID=u-1"
+        );
+        assert!(pod.runtime_args().capability_args.is_empty());
     }
 }

@@ -5,7 +5,8 @@
 //! attaches pods to the networks found there, detaches them again, and says
 //! whether the node's network is ready. It knows nothing of the CRI.
 //!
-//! * [`cni`]: the contract with plugins: configuration, results, programs.
+//! * [`cni`]: the contract with plugins: configuration and results.
+//! * `plugins`: running them, as programs or in process.
 //! * `native`: the standard plugins, done here by netlink.
 //! * `netlink`, `filter`: the kernel's side of it.
 //! * [`netns`]: making and pinning network namespaces.
@@ -48,9 +49,11 @@ mod filter;
 mod fuzzed;
 mod journal;
 mod mac;
+mod names;
 mod native;
 mod netlink;
 mod networks;
+mod plugins;
 mod pod_cidr;
 mod pod_network;
 mod status;
@@ -59,14 +62,14 @@ mod traffic;
 mod watch;
 
 pub use annotations::InvalidAnnotation;
-pub use attachment::{Attachment, ContainerId, InterfaceName, PortMapping, Protocol};
+pub use attachment::{Attachment, PortMapping, Protocol};
 pub use bandwidth::Bandwidth;
 pub use cidr::Cidr;
 pub use config::{Config, DefaultNetwork, InProcess, IpPreference};
-pub use error::{Error, ErrorKind, PluginError, PluginFailure};
+pub use error::{Error, ErrorKind, NativeError, PluginError, PluginFailure};
 pub use journal::JournalEntry;
 pub use mac::MacAddress;
-pub use native::NativeError;
+pub use names::{ContainerId, InterfaceName};
 pub use networks::{GcReport, NetworkSummary, Networks, Orphan};
 pub use pod_network::{AttachedNetwork, PodAddress, PodInterface, PodNetwork};
 pub use status::Status;

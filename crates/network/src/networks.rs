@@ -7,23 +7,17 @@ mod detach;
 mod gates;
 mod host_ports;
 mod places;
+mod shared;
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::time::Instant;
 
 use orlop_pool::{Ended, Refused};
-use parking_lot::{Mutex, RwLock};
-use tokio::sync::Mutex as AsyncMutex;
 
-use self::gates::Gates;
-use self::host_ports::HostPorts;
 use self::places::Work;
-use crate::cni::{Cache, Chain, NetworkConf};
-use crate::journal::{Journal, JournalEntry};
-use crate::status::{RecentFailure, Status, StatusMemory};
-use crate::store::Store;
-use crate::watch::Watch;
+use self::shared::Inner;
+use crate::journal::JournalEntry;
+use crate::plugins::Chain;
 use crate::{Attachment, Config, ContainerId, Error, PodNetwork, pod_cidr};
 
 pub use self::collect::{GcReport, Orphan};
@@ -39,45 +33,14 @@ pub struct Networks {
     inner: Arc<Inner>,
 }
 
-#[derive(Debug)]
-struct Inner {
-    config: RwLock<Arc<Config>>,
-    store: Arc<Store>,
-    journal: Journal,
-    cache: Cache,
-    host_ports: HostPorts,
-    status: Mutex<StatusMemory>,
-    /// Held by the one that asks plugins how they are.
-    asking: Arc<AsyncMutex<()>>,
-    recent: Mutex<RecentFailure>,
-    gates: Gates,
-    watch: Mutex<Option<Watch>>,
-}
-
 impl Networks {
     /// Reads the configuration and what is attached, and starts to watch.
     ///
     /// A missing or broken configuration is no error here: [`Self::status`]
     /// tells, and things get well when it does.
     pub fn open(config: Config) -> Result<Self, Error> {
-        let journal = Journal::open(&config.state_dir)?;
-        let host_ports = HostPorts::new(journal.ids()?.iter().filter_map(|id| journal.get(id)));
-        let store = Arc::new(Store::default());
-        let watch = watch(&config, &store);
-        Ok(Self {
-            inner: Arc::new(Inner {
-                cache: Cache::new(&config.cache_dir),
-                config: RwLock::new(Arc::new(config)),
-                store,
-                journal,
-                host_ports,
-                status: Mutex::default(),
-                asking: Arc::default(),
-                recent: Mutex::default(),
-                gates: Gates::default(),
-                watch: Mutex::new(watch),
-            }),
-        })
+        let inner = Arc::new(Inner::open(config)?);
+        Ok(Self { inner })
     }
 
     /// Works by another configuration from now on. Where things are kept ([`Config::state_dir`],
@@ -262,166 +225,5 @@ impl Networks {
             .into(),
             Ended::Panicked(_) => Error::Interrupted,
         })?
-    }
-}
-
-/// Reads the directories of a configuration, and watches them from then on.
-fn watch(config: &Config, store: &Arc<Store>) -> Option<Watch> {
-    let mut dirs = vec![config.conf_dir.clone()];
-    dirs.extend(config.handler_conf_dirs.iter().cloned());
-    let watch = Watch::start(dirs.clone(), store)
-        .inspect_err(|error| {
-            tracing::warn!(
-                %error,
-                "cannot watch the network configuration; changes take effect only after a restart"
-            );
-        })
-        .ok();
-    for dir in &dirs {
-        store.reload(dir);
-    }
-    watch
-}
-
-impl Inner {
-    fn config(&self) -> Arc<Config> {
-        Arc::clone(&self.config.read())
-    }
-
-    fn reconfigure(&self, mut config: Config) {
-        let old = self.config();
-        config.state_dir.clone_from(&old.state_dir);
-        config.cache_dir.clone_from(&old.cache_dir);
-        let mut watching = self.watch.lock();
-        let config = Arc::new(config);
-        *self.config.write() = Arc::clone(&config);
-        // What was found of the networks is of the old ones.
-        *watching = watch(&config, &self.store);
-        self.status.lock().forget();
-    }
-
-    /// The networks a pod with this configuration directory is attached to.
-    fn networks_of(&self, dir: &Path) -> Result<Vec<NetworkConf>, Error> {
-        let config = self.config();
-        let watched = dir == config.conf_dir
-            || config
-                .handler_conf_dirs
-                .iter()
-                .any(|handler| handler == dir);
-        // What nobody watches is read each time.
-        let loaded = if watched {
-            self.store.get(dir)
-        } else {
-            self.store.reload(dir)
-        };
-        let mut networks = loaded.networks.clone();
-        networks.truncate(config.max_networks.max(1));
-        if !networks.is_empty() {
-            return Ok(networks);
-        }
-        // Where there is a file, even one that cannot be used, its network is wanted and no other.
-        if let Some(default) = config
-            .default_network
-            .as_ref()
-            .filter(|_| dir == config.conf_dir && loaded.problems.is_empty())
-        {
-            let network = default.conf().map_err(|error| {
-                Error::Invalid(format!(
-                    "the default network: {}",
-                    orlop_text::with_causes(&error)
-                ))
-            })?;
-            return Ok(vec![network]);
-        }
-        let mut message = format!("no network configuration in {}", dir.display());
-        if !loaded.problems.is_empty() {
-            message = format!("{message} is usable: {}", loaded.problems.join("; "));
-        }
-        Err(Error::NotReady {
-            reason: "NetworkPluginNotReady",
-            message,
-        })
-    }
-
-    fn conf_dir(&self, pod: &Attachment) -> PathBuf {
-        let own = pod.conf_dir.clone();
-        own.unwrap_or_else(|| self.config().conf_dir.clone())
-    }
-
-    /// Whether pods can be attached, and what the last try came to: no plugin's
-    /// own STATUS tells that it has no address left, or that it dies.
-    fn status(&self) -> Status {
-        let recent = self.recent.lock();
-        let warning = recent.warning(Instant::now());
-        drop(recent);
-        match self.own_status() {
-            Status::Ready { mut warnings } => {
-                warnings.extend(warning);
-                Status::Ready { warnings }
-            }
-            not_ready @ Status::NotReady { .. } => not_ready,
-        }
-    }
-
-    fn note_outcome<T>(&self, done: &Result<T, Error>) {
-        let failure = match done {
-            Ok(_) => None,
-            Err(error @ Error::Plugin(_)) => Some(error.with_causes()),
-            // It tells nothing of the network.
-            Err(_) => return,
-        };
-        let mut recent = self.recent.lock();
-        recent.note(Instant::now(), failure);
-    }
-
-    fn own_status(&self) -> Status {
-        let now = Instant::now();
-        let generation = self.store.generation();
-        let memory = || self.status.lock();
-        if let Some(status) = memory().recall(now, generation) {
-            return status;
-        }
-        let fresh = self.ask_status();
-        memory().note(now, generation, fresh, self.config().status_grace)
-    }
-
-    /// What is said instead of an answer: within the grace period that it is ready.
-    fn reported(&self, message: String) -> Status {
-        let (now, generation) = (Instant::now(), self.store.generation());
-        let status = Status::NotReady {
-            reason: "NetworkPluginNotReady",
-            message,
-        };
-        let memory = self.status.lock();
-        memory.within_grace(now, generation, status, self.config().status_grace)
-    }
-
-    fn ask_status(&self) -> Status {
-        let config = self.config();
-        let networks = match self.networks_of(&config.conf_dir) {
-            Ok(networks) => networks,
-            Err(Error::NotReady { reason, message }) => {
-                return Status::NotReady { reason, message };
-            }
-            Err(error) => {
-                let message = error.with_causes();
-                return Status::NotReady {
-                    reason: "NetworkPluginNotReady",
-                    message,
-                };
-            }
-        };
-        for network in &networks {
-            if let Err(error) = Chain::new(network, &config).and_then(|chain| chain.status()) {
-                let message = orlop_text::with_causes(&*error);
-                return Status::NotReady {
-                    reason: "NetworkPluginNotReady",
-                    message,
-                };
-            }
-        }
-        Status::Ready {
-            warnings: self.store.get(&config.conf_dir).problems.clone(),
-        }
     }
 }

@@ -13,6 +13,7 @@ use serde_json::Value;
 
 use super::args::RuntimeArgs;
 use super::conf::NetworkConf;
+use super::read_bounded::read_bounded;
 
 /// The `results` directory of a CNI cache directory.
 #[derive(Debug, Clone)]
@@ -130,7 +131,7 @@ impl Cache {
         };
         let mut attachments = Vec::new();
         for entry in entries {
-            match super::conf_dir::read_bounded(&entry?.path()) {
+            match read_bounded(&entry?.path()) {
                 Ok(bytes) => attachments.extend(parse(&bytes)),
                 Err(error) if is_a_want(&error) => return Err(error),
                 // Others work in this directory, too.
@@ -155,7 +156,7 @@ fn is_a_want(error: &io::Error) -> bool {
 }
 
 fn read(path: &Path) -> Option<CachedAttachment> {
-    parse(&super::conf_dir::read_bounded(path).ok()?)
+    parse(&read_bounded(path).ok()?)
 }
 
 fn parse(bytes: &[u8]) -> Option<CachedAttachment> {

@@ -6,9 +6,10 @@ use std::path::{Path, PathBuf};
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
+use super::read_bounded::read_bounded;
 use super::version::{SpecVersion, UnknownVersion};
 use crate::InProcess;
-use crate::attachment::is_cni_name;
+use crate::names::is_cni_name;
 
 /// A network: a name and a chain of plugins.
 #[derive(Debug, Clone, PartialEq)]
@@ -205,7 +206,7 @@ impl NetworkConf {
             .collect();
         files.sort();
         for file in files {
-            let bytes = super::conf_dir::read_bounded(&file)
+            let bytes = read_bounded(&file)
                 .map_err(|error| ConfError::Malformed(serde_json::Error::io(error)))?;
             let raw = serde_json::from_slice(&bytes).map_err(ConfError::Malformed)?;
             self.plugins.push(PluginConf::new(self.plugins.len(), raw)?);

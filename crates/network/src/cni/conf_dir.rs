@@ -5,9 +5,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use super::conf::NetworkConf;
-
-/// No configuration file is larger than this.
-const MAX_FILE: u64 = 1 << 20;
+use super::read_bounded::read_bounded;
 
 /// A configuration directory, with the last good reading of each of its files.
 #[derive(Debug)]
@@ -107,11 +105,6 @@ fn configuration_files(dir: &Path) -> io::Result<Vec<PathBuf>> {
     }
     files.sort();
     Ok(files)
-}
-
-/// Reads a configuration file, refusing one that is too large.
-pub(crate) fn read_bounded(file: &Path) -> io::Result<Vec<u8>> {
-    orlop_fs::read_file(file, MAX_FILE)
 }
 
 #[cfg(test)]

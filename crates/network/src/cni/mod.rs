@@ -3,21 +3,17 @@
 
 mod args;
 mod cache;
-mod chain;
 mod conf;
 mod conf_dir;
-mod exec;
+mod read_bounded;
 mod result;
 mod verb;
 mod version;
 
 pub use args::RuntimeArgs;
 pub use cache::{Cache, CachedAttachment};
-pub use chain::Chain;
-pub(crate) use chain::{Progress, Target};
 pub use conf::{ConfError, NetworkConf, PluginConf};
 pub use conf_dir::{ConfDir, Loaded};
-pub use exec::Limits;
 pub use result::{CniResult, Dns, Interface, IpConfig, ResultError, Route};
 pub use verb::Verb;
 pub use version::{SpecVersion, UnknownVersion};

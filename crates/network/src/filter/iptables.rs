@@ -5,7 +5,7 @@ use std::io::Write as _;
 use std::path::Path;
 use std::process::{Command, Output, Stdio};
 
-use super::apply::FilterError;
+use super::error::FilterError;
 use super::rule::{Family, Rule, Step, Table, Target};
 
 /// How long to wait for the lock the programs share.
@@ -208,11 +208,11 @@ COMMIT
         );
         setrlimit(Resource::Nofile, before).unwrap();
         for error in [looked.map(drop).unwrap_err(), changed.unwrap_err()] {
-            let error = crate::native::NativeError::from(error);
+            let error = crate::error::NativeError::from(error);
             assert!(orlop_pool::NoThread::is_cause(&error), "{error:?}");
         }
         let missing = chain_exists(dir.path(), Family::V4, Table::Nat, "CNI-A").unwrap_err();
-        let missing = crate::native::NativeError::from(missing);
+        let missing = crate::error::NativeError::from(missing);
         assert!(!orlop_pool::NoThread::is_cause(&missing), "{missing:?}");
     }
 

@@ -9,6 +9,7 @@
 //! pod cost more than the last.
 
 mod apply;
+mod error;
 mod expression;
 mod iptables;
 mod masquerade;
@@ -20,10 +21,11 @@ mod port_maps;
 mod rule;
 
 pub(crate) use apply::{
-    FilterError, add_noted, apply, apply_anew, are_ports_mapped, chain_exists, forget_udp,
-    guard_port, has_masqueraded, has_noted, has_port_mapped, is_masqueraded, map_ports, masquerade,
+    add_noted, apply, apply_anew, are_ports_mapped, chain_exists, forget_udp, guard_port,
+    has_masqueraded, has_noted, has_port_mapped, is_masqueraded, map_ports, masquerade,
     port_is_guarded, remove_noted, unguard_port, unmap_ports, unmasquerade, unmasquerade_all,
 };
+pub(crate) use error::FilterError;
 pub(crate) use masquerade::Masquerade;
 pub(crate) use noted::Noted;
 pub(crate) use port_guard::PortGuard;

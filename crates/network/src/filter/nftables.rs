@@ -2,7 +2,7 @@
 
 use std::io;
 
-use super::apply::FilterError;
+use super::error::FilterError;
 use super::expression;
 use super::rule::{Family, Rule, Step, Table, Target};
 use crate::cidr::octets;

@@ -12,7 +12,7 @@ use orlop_fs::Outlives;
 use parking_lot::Mutex;
 use rustix::fs::{FlockOperation, flock};
 
-use super::NativeError;
+use crate::error::NativeError;
 
 /// The directory, locked against all who use it.
 pub(super) struct Store {

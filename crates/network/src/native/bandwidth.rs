@@ -5,10 +5,10 @@ use std::os::fd::AsFd as _;
 
 use serde::Deserialize;
 
-use super::NativeError;
-use super::plugin::Call;
+use super::call::Call;
 use crate::Bandwidth;
 use crate::cni::{CniResult, Interface, Verb};
+use crate::error::NativeError;
 use crate::filter::hash_name;
 use crate::netlink::{Link, Rtnl, TokenBucket};
 use crate::netns;

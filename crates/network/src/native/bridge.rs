@@ -3,64 +3,18 @@
 use std::net::IpAddr;
 use std::time::Duration;
 
-use serde::Deserialize;
-
-use super::bridge_vlan::{VlanConf, Vlans};
+use super::bridge_conf::BridgeConf;
+use super::bridge_vlan::Vlans;
+use super::call::Call;
 use super::ipam;
-use super::plugin::Call;
 use super::pod_interface::How;
 use super::veth::{self, Plan, Veth};
-use super::{NativeError, bridge_device, dns, mac_spoofing, masquerade, pod_interface, sysctl};
+use super::{bridge_device, dns, mac_spoofing, masquerade, pod_interface, sysctl};
 use crate::cidr::next_address;
 use crate::cni::{CniResult, Interface, Route, Verb};
+use crate::error::NativeError;
 use crate::netlink::{BridgePort, Link, Probing, Rtnl};
 use crate::{Cidr, MacAddress};
-
-/// The plugin's configuration.
-#[derive(Debug, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub(super) struct BridgeConf {
-    #[serde(default = "default_bridge")]
-    pub(super) bridge: String,
-    #[serde(default)]
-    is_gateway: bool,
-    #[serde(default)]
-    is_default_gateway: bool,
-    #[serde(default)]
-    force_address: bool,
-    #[serde(default)]
-    ip_masq: bool,
-    #[serde(default)]
-    mtu: u32,
-    #[serde(default)]
-    hairpin_mode: bool,
-    #[serde(default)]
-    pub(super) promisc_mode: bool,
-    #[serde(default, rename = "enabledad")]
-    enable_dad: bool,
-    #[serde(default)]
-    port_isolation: bool,
-    #[serde(default, rename = "macspoofchk")]
-    mac_spoof_check: bool,
-    #[serde(flatten)]
-    vlan: VlanConf,
-    #[serde(default, rename = "runtimeConfig")]
-    runtime: Mac,
-    #[serde(default)]
-    args: Args,
-}
-
-#[derive(Debug, Default, Deserialize)]
-struct Args {
-    #[serde(default)]
-    cni: Mac,
-}
-
-#[derive(Debug, Default, Deserialize)]
-struct Mac {
-    #[serde(default)]
-    mac: String,
-}
 
 /// Waits for the bridge's port to come up; it usually is up at once.
 const PORT_WAITS_MS: [u64; 8] = [0, 1, 2, 5, 50, 500, 1000, 1000];
@@ -72,42 +26,6 @@ pub(super) fn run(call: &Call<'_>) -> Result<Option<CniResult>, NativeError> {
         Verb::Check => check(call).map(|()| None),
         Verb::Status => status(call).map(|()| None),
         Verb::Gc => ipam::other(call).map(|()| None),
-    }
-}
-
-impl BridgeConf {
-    fn read(call: &Call<'_>) -> Result<Self, NativeError> {
-        let mut conf: Self = call.conf()?;
-        conf.is_gateway |= conf.is_default_gateway;
-        if conf.hairpin_mode && conf.promisc_mode {
-            let why = "cannot set hairpin mode and promiscuous mode at the same time.";
-            return Err(NativeError::Config(why.to_owned()));
-        }
-        if conf.bridge.parse::<crate::InterfaceName>().is_err() {
-            return Err(NativeError::Config(format!(
-                "{:?} is not a valid bridge name",
-                conf.bridge
-            )));
-        }
-        Ok(conf)
-    }
-
-    /// The MTU, the kernel's default if `None`.
-    pub(super) fn mtu(&self) -> Option<u32> {
-        (self.mtu != 0).then_some(self.mtu)
-    }
-
-    /// The pod's Ethernet address, if one is asked for; the last way to ask wins.
-    fn mac(&self, call: &Call<'_>) -> Result<Option<MacAddress>, NativeError> {
-        let asked = [
-            self.runtime.mac.as_str(),
-            self.args.cni.mac.as_str(),
-            call.arg("MAC").unwrap_or(""),
-        ];
-        let text = asked.into_iter().find(|text| !text.is_empty());
-        text.map(str::parse)
-            .transpose()
-            .map_err(|error: crate::mac::InvalidMac| NativeError::Config(error.to_string()))
     }
 }
 
@@ -337,8 +255,4 @@ fn wait_for_port(rtnl: &mut Rtnl, veth: &Veth) -> Result<(), NativeError> {
         "bridge port {} does not come up",
         veth.host.name
     )))
-}
-
-fn default_bridge() -> String {
-    "cni0".to_owned()
 }

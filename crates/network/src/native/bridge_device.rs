@@ -2,8 +2,9 @@
 
 use std::io;
 
-use super::bridge::BridgeConf;
-use super::{NativeError, bridge_vlan, sysctl};
+use super::bridge_conf::BridgeConf;
+use super::{bridge_vlan, sysctl};
+use crate::error::NativeError;
 use crate::netlink::{Link, NewBridge, Rtnl};
 use crate::{Cidr, MacAddress};
 

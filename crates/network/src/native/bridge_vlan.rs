@@ -8,8 +8,8 @@ use std::os::fd::AsFd as _;
 
 use serde::Deserialize;
 
-use super::NativeError;
 use super::veth::{Port, random_name};
+use crate::error::NativeError;
 use crate::netlink::{Link, NewVeth, PortVlan, Rtnl, VlanId};
 use crate::{InterfaceName, MacAddress};
 

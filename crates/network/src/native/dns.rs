@@ -4,9 +4,9 @@ use std::path::Path;
 
 use serde::Deserialize as _;
 
-use super::NativeError;
-use super::plugin::Call;
+use super::call::Call;
 use crate::cni::Dns;
+use crate::error::NativeError;
 
 /// The settings in a plugin's own configuration, which override those of its
 /// address plugin; `None`: it has none.

@@ -5,10 +5,10 @@ use std::net::IpAddr;
 
 use serde::Deserialize;
 
-use super::NativeError;
-use super::plugin::Call;
+use super::call::Call;
 use crate::Cidr;
 use crate::cni::{CniResult, Verb};
+use crate::error::NativeError;
 use crate::filter::{self, Family, Match, Noted, Rule, Step, Table, Target};
 
 #[derive(Debug, Deserialize)]

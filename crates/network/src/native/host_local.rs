@@ -6,13 +6,13 @@ use std::path::{Path, PathBuf};
 
 use serde::Deserialize;
 
-use super::NativeError;
 use super::address_store::Store;
+use super::call::Call;
 use super::dns::read_resolv_conf;
-use super::plugin::Call;
 use super::range::{Range, RangeConf, RangeSet, refuse_overlaps};
 use crate::Cidr;
 use crate::cni::{CniResult, IpConfig, Route};
+use crate::error::NativeError;
 
 #[derive(Debug, Deserialize)]
 struct Conf {

@@ -2,9 +2,10 @@
 
 use serde_json::Value;
 
-use super::plugin::Call;
-use super::{NativeError, host_local, static_ipam};
+use super::call::Call;
+use super::{host_local, static_ipam};
 use crate::cni::{CniResult, Verb};
+use crate::error::NativeError;
 
 /// A standard address plugin.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -2,9 +2,9 @@
 
 use std::os::fd::AsFd as _;
 
-use super::NativeError;
-use super::plugin::Call;
+use super::call::Call;
 use crate::cni::{CniResult, Interface, IpConfig, Verb};
+use crate::error::NativeError;
 use crate::netlink::Rtnl;
 use crate::netns;
 

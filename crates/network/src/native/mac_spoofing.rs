@@ -1,8 +1,8 @@
 //! A bridge's port lets through only what bears the pod's own Ethernet address.
 
-use super::NativeError;
-use super::plugin::Call;
+use super::call::Call;
 use super::veth::Veth;
+use crate::error::NativeError;
 use crate::filter::{self, PortGuard};
 
 /// Rules just made; removed again when dropped before [`Self::keep`].

@@ -3,9 +3,9 @@
 
 use std::net::IpAddr;
 
-use super::NativeError;
-use super::plugin::Call;
+use super::call::Call;
 use crate::Cidr;
+use crate::error::NativeError;
 use crate::filter::{
     self, Family, FilterError, Masquerade, Match, Rule, Step, Table, Target, chain_name,
 };

@@ -4,10 +4,11 @@
 mod address_store;
 mod bandwidth;
 mod bridge;
+mod bridge_conf;
 mod bridge_device;
 mod bridge_vlan;
+mod call;
 mod dns;
-mod error;
 mod firewall;
 mod host_local;
 mod ipam;
@@ -26,6 +27,6 @@ mod sysctl;
 mod tuning;
 mod veth;
 
-pub use error::NativeError;
-pub(crate) use plugin::{Call, NativePlugin, did_what_programs_cannot_undo};
+pub(crate) use call::Call;
+pub(crate) use plugin::{NativePlugin, did_what_programs_cannot_undo};
 pub(crate) use suited::first_unsuited;

@@ -6,11 +6,11 @@ use std::net::IpAddr;
 use std::os::fd::AsFd as _;
 use std::time::{Duration, Instant};
 
-use super::NativeError;
-use super::plugin::Call;
+use super::call::Call;
 use super::sysctl;
 use crate::Cidr;
 use crate::cni::{CniResult, Route};
+use crate::error::NativeError;
 use crate::netlink::{Probing, RouteEntry, RouteScope, Rtnl};
 use crate::netns;
 

@@ -6,9 +6,10 @@ use std::net::IpAddr;
 
 use serde::Deserialize;
 
-use super::plugin::Call;
-use super::{NativeError, sysctl};
+use super::call::Call;
+use super::sysctl;
 use crate::cni::{CniResult, Verb};
+use crate::error::NativeError;
 use crate::filter::{
     self, Detour, Family, FilterError, Match, PortMaps, Rule, Step, Table, Target, chain_name,
 };

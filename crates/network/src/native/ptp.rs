@@ -4,12 +4,13 @@ use std::io;
 
 use serde::Deserialize;
 
-use super::plugin::Call;
+use super::call::Call;
 use super::pod_interface::How;
 use super::veth::{self, Plan, Veth};
-use super::{NativeError, dns, ipam, masquerade, pod_interface, sysctl};
+use super::{dns, ipam, masquerade, pod_interface, sysctl};
 use crate::Cidr;
 use crate::cni::{CniResult, IpConfig, Verb};
+use crate::error::NativeError;
 use crate::netlink::{Probing, RouteEntry, RouteScope, Rtnl};
 
 #[derive(Debug, Deserialize)]

@@ -4,9 +4,9 @@ use std::net::IpAddr;
 
 use serde::Deserialize;
 
-use super::NativeError;
 use crate::Cidr;
 use crate::cidr::{next_address, previous_address};
+use crate::error::NativeError;
 
 /// A range as configured.
 #[derive(Debug, Clone, Deserialize)]

@@ -4,10 +4,10 @@ use std::net::IpAddr;
 
 use serde::Deserialize;
 
-use super::NativeError;
-use super::plugin::Call;
+use super::call::Call;
 use crate::Cidr;
 use crate::cni::{CniResult, Dns, IpConfig, Route};
+use crate::error::NativeError;
 
 #[derive(Debug, Deserialize)]
 struct Conf {

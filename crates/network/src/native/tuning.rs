@@ -7,10 +7,11 @@ use std::path::Path;
 
 use serde::Deserialize;
 
-use super::plugin::Call;
-use super::{NativeError, sysctl};
+use super::call::Call;
+use super::sysctl;
 use crate::MacAddress;
 use crate::cni::{CniResult, Verb};
+use crate::error::NativeError;
 use crate::netlink::Rtnl;
 use crate::netns;
 

@@ -5,11 +5,11 @@ use std::io;
 use std::os::fd::AsFd as _;
 use std::time::Duration;
 
-use super::NativeError;
-use super::plugin::Call;
+use super::call::Call;
 use super::{reaper, sysctl};
 use crate::MacAddress;
 use crate::cni::Interface;
+use crate::error::NativeError;
 use crate::mac::random_bytes;
 use crate::netlink::{NewVeth, Rtnl};
 use crate::netns;

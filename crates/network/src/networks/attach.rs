@@ -2,9 +2,10 @@
 
 use std::io::ErrorKind;
 
-use super::Inner;
-use crate::cni::{Chain, CniResult, NetworkConf, PluginConf, Progress, RuntimeArgs, Target, Verb};
+use super::shared::Inner;
+use crate::cni::{CniResult, NetworkConf, PluginConf, RuntimeArgs, Verb};
 use crate::journal::JournalEntry;
+use crate::plugins::{Chain, Progress, Target};
 use crate::pod_network::pod_addresses;
 use crate::{AttachedNetwork, Attachment, Error, PluginError, PluginFailure, PodNetwork};
 
@@ -26,7 +27,7 @@ impl Inner {
             });
         }
         let networks = self.networks_of(&self.conf_dir(&pod))?;
-        let args = RuntimeArgs::of(&pod);
+        let args = pod.runtime_args();
         let planned = networks
             .iter()
             .enumerate()

@@ -3,9 +3,10 @@
 use std::net::IpAddr;
 use std::path::Path;
 
-use super::Inner;
-use crate::cni::{CachedAttachment, Chain, NetworkConf, Target};
+use super::shared::Inner;
+use crate::cni::{CachedAttachment, NetworkConf};
 use crate::journal::JournalEntry;
+use crate::plugins::{Chain, Target};
 use crate::{ContainerId, Error};
 
 /// What a garbage collection did.

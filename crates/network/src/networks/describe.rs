@@ -1,7 +1,7 @@
 //! What the networks are, for people.
 
-use super::Inner;
-use crate::cni::Chain;
+use super::shared::Inner;
+use crate::plugins::Chain;
 
 /// A network that new pods are attached to.
 #[derive(Debug, Clone, PartialEq, Eq)]

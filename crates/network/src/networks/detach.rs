@@ -1,8 +1,9 @@
 //! Detaching a pod.
 
-use super::Inner;
-use crate::cni::{Chain, NetworkConf, RuntimeArgs, Target};
+use super::shared::Inner;
+use crate::cni::NetworkConf;
 use crate::journal::JournalEntry;
+use crate::plugins::{Chain, Target};
 use crate::{AttachedNetwork, Attachment, Error, PodNetwork};
 
 impl Inner {
@@ -115,7 +116,7 @@ impl Inner {
                 name: network.name.clone(),
                 if_name: pod.interface.to_string(),
                 conf: network.to_list(),
-                args: RuntimeArgs::of(pod),
+                args: pod.runtime_args(),
                 result: None,
                 ran: None,
             })

@@ -12,7 +12,8 @@ use std::time::Duration;
 use orlop_pool::{Place, Refused};
 use tokio::time::timeout;
 
-use super::{Inner, Networks};
+use super::Networks;
+use super::shared::Inner;
 use crate::{Error, Status};
 
 /// More pods than a node has may wait.

@@ -4,20 +4,16 @@ use std::path::{Path, PathBuf};
 
 use serde_json::{Value, json};
 
-use super::args::RuntimeArgs;
-use super::conf::{NetworkConf, PluginConf};
 use super::exec::{self, Limits, find_program};
-use super::result::{CniResult, ResultError};
-use super::verb::Verb;
-use super::version::SpecVersion;
-use crate::error::{PluginError, PluginFailure};
+use crate::cni::{CniResult, NetworkConf, PluginConf, RuntimeArgs, SpecVersion, Verb};
+use crate::error::{Error, NativeError, PluginError, PluginFailure};
 use crate::native::{self, Call, NativePlugin};
-use crate::{Config, Error, ErrorKind, InProcess};
+use crate::{Config, InProcess};
 
 /// A network ready to be attached to: its configuration, and for each plugin
 /// the way it is run.
 #[derive(Debug)]
-pub struct Chain<'a> {
+pub(crate) struct Chain<'a> {
     network: &'a NetworkConf,
     in_process: bool,
     bin_dirs: &'a [PathBuf],
@@ -45,7 +41,10 @@ pub(crate) enum Progress<'a> {
 
 impl<'a> Chain<'a> {
     /// Decides how the network's plugins are run.
-    pub fn new(network: &'a NetworkConf, config: &'a Config) -> Result<Self, Box<PluginError>> {
+    pub(crate) fn new(
+        network: &'a NetworkConf,
+        config: &'a Config,
+    ) -> Result<Self, Box<PluginError>> {
         let mode = network.in_process.unwrap_or(config.in_process);
         let unsuited = match mode {
             InProcess::Never => None,
@@ -58,7 +57,7 @@ impl<'a> Chain<'a> {
                 network: network.name.clone(),
                 plugin: plugin.clone(),
                 verb: Verb::Add,
-                failure: native::NativeError::Unsupported(why.clone()).into(),
+                failure: NativeError::Unsupported(why.clone()).into(),
             }));
         }
         Ok(Self {
@@ -70,7 +69,7 @@ impl<'a> Chain<'a> {
     }
 
     /// Whether the plugins are done in process.
-    pub fn is_in_process(&self) -> bool {
+    pub(crate) fn is_in_process(&self) -> bool {
         self.in_process
     }
 
@@ -312,26 +311,6 @@ impl<'a> Chain<'a> {
             verb,
             failure,
         })
-    }
-}
-
-impl PluginFailure {
-    /// Whether the plugin was not run at all, or refused its configuration: it
-    /// will refuse it again when it is to undo its part, which is none.
-    fn is_before_anything_was_done(&self) -> bool {
-        match self {
-            Self::Missing { .. } | Self::Start { .. } => true,
-            Self::Native(error) => error.kind() == ErrorKind::Invalid,
-            _ => false,
-        }
-    }
-
-    /// A result of the whole chain that cannot be used.
-    pub(crate) fn from_result(error: &ResultError, shown: &Value) -> Self {
-        Self::Garbage {
-            problem: orlop_text::with_causes(error),
-            output: shown.to_string().chars().take(256).collect(),
-        }
     }
 }
 

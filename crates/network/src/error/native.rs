@@ -2,7 +2,7 @@
 
 use std::io;
 
-use crate::ErrorKind;
+use super::kind::ErrorKind;
 
 /// A plugin done in process failed.
 #[derive(Debug, thiserror::Error)]

@@ -17,16 +17,16 @@ use crate::error::PluginFailure;
 
 /// What one run of a plugin may cost.
 #[derive(Debug, Clone, Copy)]
-pub struct Limits {
+pub(crate) struct Limits {
     /// How long it may take; it is killed then.
-    pub timeout: Duration,
+    pub(crate) timeout: Duration,
     /// How much of its output is read.
-    pub output: usize,
+    pub(crate) output: usize,
 }
 
 impl Limits {
     /// Limits with a timeout and the usual bound of output.
-    pub fn with_timeout(timeout: Duration) -> Self {
+    pub(crate) fn with_timeout(timeout: Duration) -> Self {
         Self {
             timeout,
             output: 1 << 20,
