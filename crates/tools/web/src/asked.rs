@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use orlop_cri_api::Endpoint;
 use orlop_cri_api::client::{ClientError, ClientOptions, Connection};
+use serde_json::Value;
 use tonic::{Code, Status};
 
 /// What a call may take.
@@ -11,6 +12,9 @@ pub(crate) const PATIENCE: Duration = Duration::from_secs(10);
 
 /// Lists of whole nodes come in one message from runtimes that can't stream them.
 const LARGEST_MESSAGE: usize = 64 << 20;
+
+/// What a page is told, or why it is told nothing.
+pub(crate) type Told = Result<Value, AskError>;
 
 /// Why the endpoint has no answer.
 #[derive(Debug, thiserror::Error)]

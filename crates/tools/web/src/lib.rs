@@ -4,9 +4,10 @@
 //! | module | what it holds |
 //! |---|---|
 //! | `server` | what listens: its options, its connections |
+//! | `node` | what all requests are about |
 //! | `stall` | a connection that is given up when its client reads nothing |
 //! | `access` | who may ask: the token, the session, which host and origin a request is for |
-//! | `routes` | from a path to an answer |
+//! | `routes`, `query` | from a path to an answer; the words behind the `?` of an address |
 //! | `answer`, `page`, `bounded` | answers with their headers; the page's files; texts and lists of a bounded size |
 //! | `events` | answers that go on: server-sent events |
 //! | `asked` | the endpoint, as its clients see it |
@@ -30,7 +31,9 @@ mod events;
 mod extras;
 mod live;
 mod logs;
+mod node;
 mod page;
+mod query;
 mod routes;
 mod server;
 mod stall;

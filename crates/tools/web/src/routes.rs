@@ -5,7 +5,8 @@ use http::{Method, StatusCode};
 
 use crate::access::Access;
 use crate::answer::{self, Answer};
-use crate::server::Node;
+use crate::node::Node;
+use crate::query::Query;
 use crate::{logs, page, view};
 
 /// The answer to a request.
@@ -83,45 +84,5 @@ async fn api(node: &Node, head: &Parts, path: &str, query: &Query) -> Answer {
     match told {
         Ok(value) => answer::document(&value),
         Err(error) => error.answer(),
-    }
-}
-
-/// The words behind the `?`.
-#[derive(Debug)]
-pub(crate) struct Query(Vec<(String, String)>);
-
-impl Query {
-    pub(crate) fn read(text: Option<&str>) -> Self {
-        let pairs = form_urlencoded::parse(text.unwrap_or_default().as_bytes());
-        Self(pairs.into_owned().collect())
-    }
-
-    /// The first value of a name.
-    pub(crate) fn get(&self, name: &str) -> Option<&str> {
-        self.all(name).next()
-    }
-
-    /// All values of a name.
-    pub(crate) fn all<'a>(&'a self, name: &str) -> impl Iterator<Item = &'a str> {
-        let of_name = self.0.iter().filter(move |(key, _)| key == name);
-        of_name.map(|(_, value)| value.as_str())
-    }
-
-    /// A number; one that is none is left out.
-    pub(crate) fn number(&self, name: &str) -> Option<u32> {
-        self.get(name)?.parse().ok()
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_query_is_read_as_browsers_write_it() {
-        let query = Query::read(Some("container=a%26b&container=c+d&tail=7&limit=x"));
-        assert_eq!(query.all("container").collect::<Vec<_>>(), ["a&b", "c d"]);
-        assert_eq!(query.number("tail"), Some(7));
-        assert_eq!((query.number("limit"), query.get("none")), (None, None));
     }
 }

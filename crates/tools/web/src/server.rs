@@ -6,7 +6,6 @@ use std::time::Duration;
 use http::Request;
 use hyper::body::Incoming;
 use orlop_cri_api::Endpoint;
-use orlop_cri_api::client::Connection as Cri;
 use orlop_listen::{AcceptLoop, Activity, Connection, HeadLimits, Listener, Tls, serve_http1};
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::sync::Semaphore;
@@ -16,14 +15,12 @@ use crate::access::{Access, Token};
 use crate::answer::secured;
 use crate::extras::Extras;
 use crate::live::Hub;
+use crate::node::{MOST_LOGS, Node};
 use crate::stall::Stall;
 use crate::{asked, routes};
 
 /// Connections served at once. Further ones wait in the kernel's queue.
 const MOST_CONNECTIONS: usize = 32;
-
-/// Logs that are followed at once.
-pub(crate) const MOST_LOGS: usize = 8;
 
 /// A client that reads nothing for so long is left.
 const STALL: Duration = Duration::from_secs(20);
@@ -69,17 +66,6 @@ pub struct Web {
     listener: Arc<Listener>,
     tls: Option<Arc<Tls>>,
     node: Arc<Node>,
-}
-
-/// What all requests are about.
-pub(crate) struct Node {
-    pub(crate) cri: Cri,
-    pub(crate) access: Access,
-    pub(crate) hub: Arc<Hub>,
-    pub(crate) shows_environment: bool,
-    pub(crate) extras: Option<Arc<dyn Extras>>,
-    /// Places for those who follow logs.
-    pub(crate) logs: Arc<Semaphore>,
 }
 
 impl Web {

@@ -7,8 +7,9 @@ use orlop_cri_api::v1::{ContainerEventResponse, ContainerEventType};
 use serde_json::json;
 use tokio::sync::mpsc::Sender;
 
-use super::moment;
-use super::sampler::{News, Seen};
+use super::news::News;
+use super::pods::Seen;
+use super::time::moment;
 use crate::bounded::cut;
 
 /// A stream that ends sooner never began.

@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use tokio::sync::mpsc::Sender;
 use tokio::time::sleep;
 
-use super::sampler::News;
+use super::news::News;
 use crate::asked::own;
 use crate::bounded::{MOST, cut};
 

@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 use std::fmt::Write as _;
 use std::sync::Arc;
 
-use super::usage::{Figures, NodeFigures};
+use super::figures::{Figures, NodeFigures};
 
 /// Points that are kept.
 const MOST_POINTS: usize = 300;

@@ -345,7 +345,7 @@ impl Drop for Page {
 
 #[cfg(test)]
 mod tests {
-    use super::super::usage::NodeFigures;
+    use super::super::figures::NodeFigures;
     use super::*;
     use crate::asked;
 

@@ -5,7 +5,7 @@ use std::time::Instant;
 
 use orlop_fs::read_kernel_text;
 
-use super::usage::Figures;
+use super::figures::Figures;
 
 /// The machine, and what was counted before.
 #[derive(Debug, Default)]

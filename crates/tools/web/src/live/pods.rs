@@ -11,9 +11,8 @@ use orlop_cri_api::v1::{
 use serde_json::{Value, json};
 
 use super::late::Late;
-use super::moment;
 use super::owner::owner;
-use super::sampler::Seen;
+use super::time::moment;
 use crate::asked::{AskError, soon};
 use crate::bounded::{MOST, MOST_PODS, cut, filled, map};
 
@@ -23,6 +22,19 @@ pub(super) struct Pods {
     containers: HashMap<String, (i32, Value)>,
     networks: HashMap<String, (i32, Network)>,
     late: Late,
+}
+
+/// What is known from the last look at the pods.
+#[derive(Debug, Default)]
+pub(super) struct Seen {
+    pub(super) pods: usize,
+    pub(super) containers: usize,
+    /// The pod of each container.
+    pub(super) pod_of: HashMap<String, String>,
+    /// The name of each container.
+    pub(super) names: HashMap<String, String>,
+    /// The name and namespace of each pod.
+    pub(super) pod_names: HashMap<String, (String, String)>,
 }
 
 /// What a call for one of them may take: the others wait meanwhile.

@@ -9,8 +9,8 @@ use serde_json::json;
 use tokio::sync::mpsc::Sender;
 use tokio::time::{Instant, timeout_at};
 
-use super::moment;
-use super::sampler::News;
+use super::news::News;
+use super::time::moment;
 use crate::bounded::{MOST, cut};
 
 /// They are told of no more often.

@@ -6,13 +6,12 @@
 //!      └──────────────── a second later ◄───────────────────── gone ◄───────┘
 //! ```
 
-use std::collections::HashMap;
 use std::convert::Infallible;
 use std::sync::Arc;
 use std::time::Duration;
 
 use orlop_cri_api::client::RuntimeClient;
-use orlop_cri_api::v1::{ContainerEventResponse, StatusResponse, VersionResponse};
+use orlop_cri_api::v1::{StatusResponse, VersionResponse};
 use serde_json::{Value, json};
 use tokio::sync::mpsc::{self, Receiver, Sender};
 use tokio::task::JoinSet;
@@ -20,7 +19,8 @@ use tokio::time::{Instant, MissedTickBehavior, interval, sleep, sleep_until};
 
 use super::hello::{Can, hello, node};
 use super::hub::Hub;
-use super::pods::Pods;
+use super::news::News;
+use super::pods::{Pods, Seen};
 use super::usage::Usage;
 use super::{changes, findings, pulls};
 use crate::asked::AskError;
@@ -37,33 +37,6 @@ const AT_LEAST: Duration = Duration::from_secs(10);
 
 /// News that wait to be told.
 const WAITING: usize = 256;
-
-/// What came by itself.
-pub(super) enum News {
-    /// Something happened to a container.
-    Event(Box<ContainerEventResponse>),
-    /// The endpoint sends none.
-    NoEvents,
-    /// It has stopped sending them, and why.
-    EventsEnded(String),
-    /// What is pulled, as it is told.
-    Pulls(String),
-    /// What doctor found.
-    Findings(Value),
-}
-
-/// What is known from the last look at the pods.
-#[derive(Debug, Default)]
-pub(super) struct Seen {
-    pub(super) pods: usize,
-    pub(super) containers: usize,
-    /// The pod of each container.
-    pub(super) pod_of: HashMap<String, String>,
-    /// The name of each container.
-    pub(super) names: HashMap<String, String>,
-    /// The name and namespace of each pod.
-    pub(super) pod_names: HashMap<String, (String, String)>,
-}
 
 /// Looks until it is aborted.
 pub(super) async fn run(hub: Arc<Hub>) {
@@ -258,6 +231,8 @@ impl<'a> Session<'a> {
 
 #[cfg(test)]
 mod tests {
+    use orlop_cri_api::v1::ContainerEventResponse;
+
     use super::*;
     use crate::asked;
 

@@ -22,8 +22,8 @@ use tokio::time::{Instant, sleep, timeout};
 
 use crate::answer::{self, Answer};
 use crate::events::{self, event};
-use crate::routes::Query;
-use crate::server::{MOST_LOGS, Node};
+use crate::node::{MOST_LOGS, Node};
+use crate::query::Query;
 use reader::Reader;
 
 /// Containers that are followed at once.

@@ -7,9 +7,8 @@ use orlop_cri_api::images::CollectGarbageRequest;
 use orlop_cri_api::v1::{Container, FilesystemUsage, Image, ImageSpec, ImageStatusResponse};
 use serde_json::{Value, json};
 
-use super::Told;
 use super::info::Info;
-use crate::asked::{AskError, own};
+use crate::asked::{AskError, Told, own};
 use crate::bounded::{MOST, MOST_PODS, cut, texts};
 
 /// Layers are asked for of so many images.

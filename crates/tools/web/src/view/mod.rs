@@ -13,10 +13,3 @@ pub(crate) use networks::networks;
 pub(crate) use pod::{environment, pod};
 pub(crate) use settings::{manifests, settings};
 pub(crate) use traces::traces;
-
-use serde_json::Value;
-
-use crate::asked::AskError;
-
-/// What an answer is.
-pub(crate) type Told = Result<Value, AskError>;

@@ -6,8 +6,7 @@ use orlop_cri_api::client::Connection;
 use orlop_cri_api::extensions::{ListAttachmentsRequest, ListNetworksRequest, PodAttachment};
 use serde_json::{Value, json};
 
-use super::Told;
-use crate::asked::own;
+use crate::asked::{Told, own};
 use crate::bounded::{MOST, MOST_PODS, cut, texts};
 
 /// A record is read if it is no larger.

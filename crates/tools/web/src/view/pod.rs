@@ -10,9 +10,8 @@ use orlop_cri_api::v1::{
 };
 use serde_json::{Value, json};
 
-use super::Told;
 use super::info::Info;
-use crate::asked::{AskError, own};
+use crate::asked::{AskError, Told, own};
 use crate::bounded::{MOST, cut, filled, map};
 use crate::live::{Network, container_json, pod_json};
 

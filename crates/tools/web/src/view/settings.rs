@@ -7,9 +7,9 @@ use orlop_cri_api::client::Connection;
 use orlop_cri_api::v1::PodSandbox;
 use serde_json::{Map, Value, json};
 
+use super::configuration;
 use super::info::Info;
-use super::{Told, configuration};
-use crate::asked::AskError;
+use crate::asked::{AskError, Told};
 use crate::bounded::{LONGEST_TEXT, MOST, cut};
 use crate::extras::Extras;
 

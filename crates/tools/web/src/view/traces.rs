@@ -4,11 +4,10 @@ use orlop_cri_api::client::Connection;
 use orlop_cri_api::inspection::{Call, ListTracesRequest, Trace, TraceKind};
 use serde_json::{Value, json};
 
-use super::Told;
-use crate::asked::own;
+use crate::asked::{Told, own};
 use crate::bounded::{MOST, cut};
 use crate::live::moment;
-use crate::routes::Query;
+use crate::query::Query;
 
 /// More are told of never, and so many where nothing else is asked for.
 const MOST_TRACES: u32 = 1000;

@@ -1,0 +1,17 @@
+//! Moments as a page is told them.
+
+use std::time::{SystemTime, UNIX_EPOCH};
+
+/// Milliseconds since the epoch.
+pub(crate) fn now() -> f64 {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH);
+    since.unwrap_or_default().as_millis() as f64
+}
+
+/// The same of nanoseconds as the CRI has them; zero is never.
+pub(crate) fn moment(nanos: i64) -> serde_json::Value {
+    if nanos <= 0 {
+        return serde_json::Value::Null;
+    }
+    (nanos as f64 / 1e6).into()
+}
