@@ -12,6 +12,7 @@
 //! | `output` | tables, JSON, YAML, templates, values for people |
 //! | `terminal` | keys, interrupts, passwords, progress |
 //! | `completion`, `man` | what shells and manuals know of a command line |
+//! | `host` | what the program knows of its machine |
 //! | `reactor` | the thread of a command |
 #![cfg_attr(
     test,
@@ -31,6 +32,7 @@ mod completion;
 mod connect;
 mod crictl;
 mod families;
+mod host;
 mod input;
 mod man;
 mod output;
@@ -38,10 +40,11 @@ pub mod reactor;
 mod run;
 mod terminal;
 
-pub use commands::{Command, Examined, Host, import_archive};
+pub use commands::{Command, import_archive};
 pub use completion::{CompleteArgs, CompletionArgs};
 pub use connect::{ClientFlags, Dialect};
 pub use crictl::Crictl;
+pub use host::{Examined, Host};
 pub use input::Span;
 pub use man::ManArgs;
 pub use output::{Table, stdout};

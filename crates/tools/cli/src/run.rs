@@ -4,8 +4,9 @@ use std::process::ExitCode;
 
 use anyhow::anyhow;
 
-use crate::commands::{Command, Host};
+use crate::commands::Command;
 use crate::connect::{ClientFlags, Dialect, Session, advice};
+use crate::host::Host;
 use crate::output::forgive_deaf_reader;
 use crate::reactor;
 

@@ -5,7 +5,6 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
 
-use futures_util::future::{self, LocalBoxFuture};
 use orlop_cri_api::client::Connection;
 use orlop_cri_api::inspection::{ExamineRequest, Finding, FindingLevel};
 use orlop_cri_api::{Endpoint, client::ClientOptions};
@@ -37,30 +36,6 @@ pub struct Args {
     /// Print JSON
     #[arg(long)]
     json: bool,
-}
-
-/// What the program knows of the machine that it runs on; by itself a client knows nothing of it.
-#[derive(Debug, Clone, Copy)]
-pub struct Host {
-    /// Examines the machine for the daemon of a configuration, that of a file or the usual one.
-    pub examine: fn(Option<PathBuf>) -> LocalBoxFuture<'static, anyhow::Result<Examined>>,
-}
-
-/// What was found on the machine.
-#[derive(Debug, Default)]
-pub struct Examined {
-    /// What is well and what is not.
-    pub findings: Vec<Finding>,
-    /// Where the daemon listens, by its configuration.
-    pub socket: Option<String>,
-}
-
-impl Default for Host {
-    fn default() -> Self {
-        Self {
-            examine: |_| Box::pin(future::ready(Ok(Examined::default()))),
-        }
-    }
 }
 
 /// Reading all images takes its time.

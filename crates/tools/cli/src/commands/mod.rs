@@ -46,7 +46,6 @@ mod version;
 mod wait;
 mod web;
 
-pub use doctor::{Examined, Host};
 pub use image::import_archive;
 
 // Whatever lists commands comes from this table; only the lines above must be there too, since

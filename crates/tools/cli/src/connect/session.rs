@@ -16,7 +16,7 @@ use tonic::{Code, Status};
 
 use super::flags::ClientFlags;
 use super::settings::Settings;
-use crate::commands::Host;
+use crate::host::Host;
 
 /// Sockets of known runtimes, looked at in this order when no endpoint is given.
 const KNOWN: [&str; 4] = [

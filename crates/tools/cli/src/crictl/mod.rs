@@ -9,9 +9,10 @@ use std::process::ExitCode;
 
 use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
 
-use crate::commands::{Command, CrictlsOwn, Host};
+use crate::commands::{Command, CrictlsOwn};
 use crate::completion::{CompleteArgs, CompletionArgs};
 use crate::connect::{ClientFlags, Dialect};
+use crate::host::Host;
 use crate::output::forgive_deaf_reader;
 
 /// How often crictl tries again to connect.

@@ -18,8 +18,9 @@ use parking_lot::{Mutex, MutexGuard};
 use rustix::pipe::{PipeFlags, pipe_with};
 use tokio_util::sync::CancellationToken;
 
+use super::copied::{Copied, Keep};
 use super::place::split;
-use super::{Copied, Keep, pack, unpack};
+use super::{pack, unpack};
 use crate::connect::{TransportFlags, whole_url};
 use crate::input::select;
 

@@ -1,6 +1,7 @@
 //! `cp`: files to and from containers, through commands run in them: `tar` where the container
 //! has it, else `cat`, which is good for single files.
 
+mod copied;
 mod inside;
 mod pack;
 mod place;
@@ -14,6 +15,7 @@ use anyhow::{Context, bail};
 use crate::connect::Session;
 use crate::input::select;
 use crate::terminal::interrupt;
+use copied::{Copied, Keep};
 use inside::Inside;
 use place::Place;
 
@@ -37,24 +39,6 @@ pub struct Args {
     /// Do not print the number of copied files
     #[arg(short, long)]
     quiet: bool,
-}
-
-/// What to keep of the files.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Keep {
-    /// Names, contents, times and permissions.
-    Plain,
-    /// Owners and set-id bits as well.
-    Owners,
-}
-
-/// How much was copied.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-struct Copied {
-    files: u64,
-    bytes: u64,
-    /// What could not be, each said with its reason.
-    left_out: u64,
 }
 
 pub(super) async fn run(args: Args, session: &Session) -> anyhow::Result<()> {

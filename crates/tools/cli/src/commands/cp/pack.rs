@@ -17,7 +17,7 @@ use rustix::path::Arg;
 use tar::{Builder, EntryType, Header};
 use tokio_util::sync::CancellationToken;
 
-use super::{Copied, Keep};
+use super::copied::{Copied, Keep};
 
 /// Directories nested deeper are refused: somebody is playing games.
 const MAX_DEPTH: usize = 512;

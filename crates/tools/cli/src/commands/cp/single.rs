@@ -17,7 +17,7 @@ use tokio::io::AsyncWrite;
 use tokio::sync::oneshot;
 use tokio::time::timeout;
 
-use super::Copied;
+use super::copied::Copied;
 use super::inside::{Found, Inside, pipe};
 use super::pack::open_file;
 use super::place::split;

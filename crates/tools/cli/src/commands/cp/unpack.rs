@@ -19,8 +19,8 @@ use rustix::io::Errno;
 use tar::{Archive, Entry, EntryType};
 use tokio_util::sync::CancellationToken;
 
+use super::copied::{Copied, Keep};
 use super::place::split;
-use super::{Copied, Keep};
 
 /// Longer names of nested directories are refused.
 const MAX_DEPTH: usize = 512;

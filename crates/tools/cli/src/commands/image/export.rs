@@ -10,7 +10,8 @@ use orlop_fs::Output;
 use tokio::sync::mpsc;
 use tonic::Streaming;
 
-use super::{Session, client, refused};
+use super::client::client;
+use crate::connect::{Session, refused};
 use crate::terminal::interrupt;
 
 /// Which images, and where to.

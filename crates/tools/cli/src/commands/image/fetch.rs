@@ -6,7 +6,8 @@ use std::process::ExitCode;
 use anyhow::Context;
 use orlop_cri_api::images::{FetchImagesRequest, ImageHere};
 
-use super::{Session, client, refused};
+use super::client::client;
+use crate::connect::{Session, refused};
 use crate::families::here::{name, percent};
 use crate::output::{short_bytes, write_all};
 

@@ -5,7 +5,8 @@ use std::fmt::Write as _;
 use anyhow::Context;
 use orlop_cri_api::images::CollectGarbageRequest;
 
-use super::{Session, client, refused};
+use super::client::client;
+use crate::connect::{Session, refused};
 use crate::output::{bytes, write_all};
 
 /// What to remove.

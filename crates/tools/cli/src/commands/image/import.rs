@@ -15,7 +15,8 @@ use tokio_stream::wrappers::ReceiverStream;
 use tonic::Status;
 use tonic::transport::Channel;
 
-use super::{Session, client, refused};
+use super::client::client;
+use crate::connect::{Session, refused};
 use crate::output::write_all;
 
 /// Bytes of a message.

@@ -1,6 +1,7 @@
 //! `image`: what orlop does with images beyond the CRI. Without a word it is crictl's `image`,
 //! another name of `images`.
 
+mod client;
 mod export;
 mod fetch;
 mod gc;
@@ -12,13 +13,11 @@ mod verify;
 use std::process::ExitCode;
 
 use clap::Subcommand;
-use orlop_cri_api::images::images_client::ImagesClient;
-use tonic::transport::Channel;
 
 pub use import::import_archive;
 
 use super::images;
-use crate::connect::{Session, refused};
+use crate::connect::Session;
 
 /// What to do with images.
 #[derive(Debug, clap::Args)]
@@ -62,10 +61,4 @@ pub(super) async fn run(args: Args, session: &Session) -> anyhow::Result<ExitCod
         Some(Verb::Gc(args)) => gc::run(args, session).await?,
     }
     Ok(ExitCode::SUCCESS)
-}
-
-/// A client of orlop's own service. Its calls have no deadline: an archive takes its time.
-async fn client(session: &Session) -> anyhow::Result<ImagesClient<Channel>> {
-    let connection = session.patient_image_connection().await?;
-    Ok(connection.orlop_images())
 }

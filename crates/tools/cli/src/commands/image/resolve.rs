@@ -9,7 +9,8 @@ use orlop_cri_api::images::{AskedHost, ResolveImageRequest, ResolveImageResponse
 use orlop_cri_api::json;
 use tonic::{Code, Status};
 
-use super::{Session, client, refused};
+use super::client::client;
+use crate::connect::{Session, refused};
 use crate::output::{self, Format, FormatFlags, stdout, write_all};
 
 /// Which name, and for whom.

@@ -6,7 +6,8 @@ use std::process::ExitCode;
 use anyhow::Context;
 use orlop_cri_api::images::{VerifyImagesRequest, VerifyImagesResponse};
 
-use super::{Session, client, refused};
+use super::client::client;
+use crate::connect::{Session, refused};
 use crate::output::write_all;
 
 /// Which images.

@@ -5,7 +5,7 @@ use std::process::ExitCode;
 
 use orlop_cri_api::extensions::CollectNetworkGarbageRequest;
 
-use super::client;
+use super::client::client;
 use crate::connect::{Session, refused};
 use crate::output::{self, FormatFlags, Table, short_id, stdout};
 

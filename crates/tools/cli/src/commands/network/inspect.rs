@@ -7,7 +7,7 @@ use orlop_cri_api::extensions::ListAttachmentsRequest;
 use orlop_cri_api::json;
 use serde_json::Value;
 
-use super::client;
+use super::client::client;
 use crate::connect::{Session, refused};
 use crate::input::select;
 use crate::output::{self, FormatFlags, stdout};

@@ -7,7 +7,7 @@ use orlop_cri_api::extensions::{
     ListNetworksResponse, PodAttachment,
 };
 
-use super::client;
+use super::client::client;
 use crate::connect::{Session, refused};
 use crate::output::{self, FormatFlags, Table, short_id, stdout};
 

@@ -1,5 +1,6 @@
 //! `network`: what the pods have of the networks. Only orlop tells.
 
+mod client;
 mod gc;
 mod inspect;
 mod ls;
@@ -7,8 +8,6 @@ mod ls;
 use std::process::ExitCode;
 
 use clap::Subcommand;
-use orlop_cri_api::extensions::networks_client::NetworksClient;
-use tonic::transport::Channel;
 
 use crate::connect::Session;
 
@@ -37,8 +36,4 @@ pub(super) async fn run(args: Args, session: &Session) -> anyhow::Result<ExitCod
             .map(|()| ExitCode::SUCCESS),
         Verb::Gc(args) => gc::run(args, session).await,
     }
-}
-
-async fn client(session: &Session) -> anyhow::Result<NetworksClient<Channel>> {
-    Ok(session.patient_connection().await?.orlop_networks())
 }

@@ -10,7 +10,7 @@ const MAX_DEPTH: usize = 32;
 
 /// A mounted hierarchy.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(in crate::commands::tree) struct Hierarchy {
+pub(crate) struct Hierarchy {
     mountpoint: PathBuf,
     /// Of version 1; none for version 2.
     controllers: Vec<String>,
@@ -18,14 +18,14 @@ pub(in crate::commands::tree) struct Hierarchy {
 
 /// Where a process is, in the hierarchy that tells most about its container.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(in crate::commands::tree) struct Cgroup {
+pub(crate) struct Cgroup {
     /// As the kernel names it.
-    pub(in crate::commands::tree) path: String,
+    pub(crate) path: String,
     directory: PathBuf,
 }
 
 /// The hierarchies mounted on this machine.
-pub(in crate::commands::tree) fn hierarchies() -> Vec<Hierarchy> {
+pub(crate) fn hierarchies() -> Vec<Hierarchy> {
     Mountinfo::own().map_or_else(|_| Vec::new(), |table| hierarchies_in(&table))
 }
 
@@ -50,7 +50,7 @@ fn hierarchies_in(table: &Mountinfo) -> Vec<Hierarchy> {
 
 impl Cgroup {
     /// The cgroup of a process. Of version 1 the memory controller's: runtimes always set one.
-    pub(in crate::commands::tree) fn of(pid: u32, mounted: &[Hierarchy]) -> Option<Self> {
+    pub(crate) fn of(pid: u32, mounted: &[Hierarchy]) -> Option<Self> {
         Self::find(&Membership::of(pid).ok()?, mounted)
     }
 
@@ -78,7 +78,7 @@ impl Cgroup {
     }
 
     /// The processes in it and below it.
-    pub(in crate::commands::tree) fn pids(&self) -> Vec<u32> {
+    pub(crate) fn pids(&self) -> Vec<u32> {
         let mut pids = Vec::new();
         collect(&self.directory, 0, &mut pids);
         pids.sort_unstable();

@@ -4,16 +4,16 @@ use std::collections::{BTreeMap, BTreeSet};
 
 /// A process with those that it started.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(in crate::commands::tree) struct Process {
-    pub(in crate::commands::tree) pid: u32,
+pub(crate) struct Process {
+    pub(crate) pid: u32,
     /// Its command line, or its name in brackets.
-    pub(in crate::commands::tree) command: String,
-    pub(in crate::commands::tree) children: Vec<Process>,
+    pub(crate) command: String,
+    pub(crate) children: Vec<Process>,
 }
 
 /// The processes of these numbers, those that others of them started below those. A process
 /// that has ended meanwhile is left out.
-pub(in crate::commands::tree) fn processes(pids: &[u32]) -> Vec<Process> {
+pub(crate) fn processes(pids: &[u32]) -> Vec<Process> {
     let known: BTreeMap<u32, (u32, String)> = pids
         .iter()
         .filter_map(|pid| Some((*pid, (parent(*pid)?, command(*pid)))))

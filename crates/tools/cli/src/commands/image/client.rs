@@ -1,0 +1,12 @@
+//! The client of orlop's own calls for images.
+
+use orlop_cri_api::images::images_client::ImagesClient;
+use tonic::transport::Channel;
+
+use crate::connect::Session;
+
+/// A client of orlop's own service. Its calls have no deadline: an archive takes its time.
+pub(super) async fn client(session: &Session) -> anyhow::Result<ImagesClient<Channel>> {
+    let connection = session.patient_image_connection().await?;
+    Ok(connection.orlop_images())
+}
