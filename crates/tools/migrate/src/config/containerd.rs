@@ -8,8 +8,9 @@ use toml::Value;
 
 use super::containerd_rules::RULES;
 use super::line::{Line, lines, read};
+use super::plan::{Machine, Outcome, Plan};
+use super::registries;
 use super::rule::{apply, not_said, note, unfit};
-use super::{Machine, Outcome, Plan, registries};
 use crate::{Error, Result};
 
 /// The plugins with the CRI's settings, by version.

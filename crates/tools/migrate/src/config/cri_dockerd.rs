@@ -6,9 +6,9 @@ use std::path::{Path, PathBuf};
 use toml::Value;
 
 use super::line::{LARGEST, Line};
+use super::plan::{Outcome, Plan};
 use super::rule::Rule::{Apart, As, Lost, Needless};
 use super::rule::{Rules, apply, not_said, note, unfit};
-use super::{Outcome, Plan};
 use crate::{Error, Result};
 
 const CNI: &str = "pods use CNI networks; configure this in the CNI configuration";

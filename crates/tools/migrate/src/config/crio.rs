@@ -8,8 +8,8 @@ use toml::Value;
 
 use super::crio_rules::RULES;
 use super::line::{Line, lines, read};
+use super::plan::{Machine, Outcome, Plan};
 use super::rule::{apply, not_said, note, unfit};
-use super::{Machine, Outcome, Plan};
 use crate::{Error, Result};
 
 /// Plans the move from a CRI-O with this file, and the `*.conf` of the directory of its name with `.d` behind.

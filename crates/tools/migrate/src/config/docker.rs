@@ -10,9 +10,9 @@ use super::cri_dockerd::{CriDockerd, take};
 use super::docker_registries::Registries;
 use super::hosts::DIR;
 use super::line::{Line, read};
+use super::plan::{Machine, Outcome, Plan};
 use super::rule::Rule::{Apart, As, Lost, Needless};
 use super::rule::{Rules, apply, not_said, note, unfit};
-use super::{Machine, Outcome, Plan};
 use crate::{Error, Result};
 
 const OWN: &str = "this setting is internal to the Docker Engine";

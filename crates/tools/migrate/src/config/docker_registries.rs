@@ -5,9 +5,9 @@ use std::path::Path;
 
 use toml::Value;
 
-use super::Outcome;
 use super::hosts::{DIR, Endpoint, HUB, Host, Tls, file_of, hosts_toml, is_host};
 use super::line::Line;
+use super::plan::Outcome;
 use super::rule::not_said;
 
 #[derive(Default)]

@@ -9,8 +9,8 @@ use toml::Value;
 
 use super::hosts::{DIR, Endpoint, HUB, Host, Tls, file_of, hosts_toml};
 use super::line::Line;
+use super::plan::{Machine, Outcome, Plan};
 use super::rule::{not_said, note, unfit};
-use super::{Machine, Outcome, Plan};
 
 const LOGINS: &str = "credentials.json";
 /// The directory of mirrors that are for all registries.

@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 
 use toml::Value;
 
-use super::{Outcome, Plan};
+use super::plan::{Outcome, Plan};
 
 impl Plan {
     /// The configuration, with a comment on what has no counterpart.

@@ -3,7 +3,7 @@
 use toml::Value;
 
 use super::line::Line;
-use super::{Note, Outcome, Plan};
+use super::plan::{Note, Outcome, Plan};
 
 /// What becomes of a key.
 pub(super) enum Rule {

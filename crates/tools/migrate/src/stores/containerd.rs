@@ -5,8 +5,8 @@ use std::path::Path;
 
 use serde::Deserialize;
 
+use super::image::{MOST_LAYERS, StoredImage, document};
 use super::layout::{begin, is_name_of};
-use super::{MOST_LAYERS, StoredImage, document};
 use crate::bolt::{Bolt, Value};
 use crate::digest::Digest;
 use crate::{Archive, Error, Result};

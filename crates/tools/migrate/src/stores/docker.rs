@@ -8,7 +8,8 @@ use std::sync::Arc;
 use serde::Deserialize;
 use serde_json::json;
 
-use super::{MOST_LAYERS, StoredImage, containerd_images, document, list};
+use super::containerd::containerd_images;
+use super::image::{MOST_LAYERS, StoredImage, document, list};
 use crate::archive::Lengths;
 use crate::digest::Digest;
 use crate::{Archive, Error, Result};

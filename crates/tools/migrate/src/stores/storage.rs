@@ -9,8 +9,8 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use serde::Deserialize;
 
+use super::image::{MOST_LAYERS, StoredImage, document, list};
 use super::layout::{begin, is_name_of};
-use super::{MOST_LAYERS, StoredImage, document, list};
 use crate::archive::Lengths;
 use crate::digest::Digest;
 use crate::{Archive, Error, Result};
