@@ -11,7 +11,7 @@ use rustix::net::{
 };
 use rustix::process::umask;
 
-use crate::call::nonblocking;
+use crate::pipe::nonblocking;
 use crate::pod::Pod;
 use crate::reactor::{Interest, Reactor, Source, Watch};
 

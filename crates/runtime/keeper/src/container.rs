@@ -5,7 +5,7 @@ use std::time::Instant;
 
 use orlop_keeper_protocol::{ContainerInfo, ContainerState, ExecInfo, ExitStatus};
 
-use crate::attach::Input;
+use crate::attachment::Input;
 use crate::log::Log;
 use crate::oom::OomWatch;
 use crate::pod::Placed;

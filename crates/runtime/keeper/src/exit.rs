@@ -10,10 +10,13 @@ use rustix::process::{
     waitpid,
 };
 
+use crate::child::{Process, Stranger};
 use crate::clock::now_ns;
 use crate::connection::ReplyTo;
-use crate::keeper::Keeper;
+use crate::container::Session;
+use crate::keeper::{Ending, Keeper};
 use crate::log::Log;
+use crate::pod::unmount_all;
 use crate::sys::process::ended_child;
 use crate::tree::{self, Tree};
 
@@ -28,36 +31,6 @@ const STRANGERS_MAX: usize = 4096;
 
 /// How many finished exec sessions are remembered if nobody forgets them.
 const SESSIONS_MAX: usize = 256;
-
-/// What a child is.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Process {
-    /// A runtime at work.
-    Call(u64),
-    /// A container's first process.
-    Container(u64),
-    /// An exec'd command.
-    Session(String),
-    /// The init of the shared PID namespace.
-    Init,
-}
-
-/// A child that ended before it was known what it was.
-#[derive(Debug)]
-pub(crate) struct Stranger {
-    pub(crate) pid: i32,
-    /// The session that it was put into.
-    pub(crate) session: Option<i32>,
-    pub(crate) status: ExitStatus,
-    seen: Instant,
-}
-
-/// The keeper is to end.
-#[derive(Debug)]
-pub(crate) struct Ending {
-    pub(crate) deadline: Instant,
-    reply_to: ReplyTo,
-}
 
 impl Keeper {
     /// Reaps all children that have ended.
@@ -197,7 +170,7 @@ impl Keeper {
             container: session.container.clone(),
             status,
         };
-        let finished = |session: &crate::container::Session| session.exit.is_some();
+        let finished = |session: &Session| session.exit.is_some();
         if self.sessions.iter().filter(|it| finished(it)).count() > SESSIONS_MAX
             && let Some(oldest) = self.sessions.iter().position(finished)
         {
@@ -275,7 +248,7 @@ impl Keeper {
         let left: Vec<u64> = self.containers.keys().copied().collect();
         for key in left {
             if let Some(container) = self.containers.get_mut(&key) {
-                crate::request::unmount_all(&mut container.mounts);
+                unmount_all(&mut container.mounts);
             }
         }
         self.reply(reply_to, Ok(Done {}));

@@ -16,26 +16,35 @@
 )]
 
 mod attach;
+mod attachment;
 mod call;
+mod calls;
+mod child;
 mod clock;
 mod closing;
 mod connection;
 mod console;
 mod container;
+mod dialling;
 mod entry;
 mod exit;
+mod failure;
 mod keeper;
-
+mod letting_go;
 mod log;
+mod main_loop;
 mod null;
 mod oom;
 mod output;
+mod pipe;
 mod pod;
 mod processes;
+mod purpose;
 mod reactor;
 mod read;
 mod request;
 mod sys;
+mod text;
 mod tree;
 
 fn main() -> std::process::ExitCode {

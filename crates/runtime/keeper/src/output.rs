@@ -4,13 +4,13 @@ use rustix::io::Errno;
 
 use orlop_keeper_protocol::{ContainerState, Done, FailureKind, LogDropped, OomKilled};
 
-use crate::call::keep_tail;
 use crate::connection::ReplyTo;
+use crate::failure::failure;
 use crate::keeper::Keeper;
 use crate::log::{Log, Report, Writer};
 use crate::oom::OomWatch;
 use crate::reactor::{Interest, Source, Stream, Watch};
-use crate::request::failure;
+use crate::text::keep_tail;
 
 /// How much a container that has ended may still have said; more is somebody else's, who holds
 /// its streams open and keeps writing.

@@ -24,10 +24,10 @@ use rustix::thread::{
 };
 
 use super::arguments::hide_behind;
-use crate::call::text;
 use crate::read::read_start;
 use crate::sys::namespace::{UnshareFlags, unshare};
 use crate::sys::{process, signal};
+use crate::text::text;
 
 /// The user and group of nobody, as the kernel calls it where an id has no meaning.
 const NOBODY: u32 = 65534;

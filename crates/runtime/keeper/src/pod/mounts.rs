@@ -148,6 +148,17 @@ impl Placed {
     }
 }
 
+/// Undoes mounts, the last first. Returns what could not be undone, and why.
+pub(crate) fn unmount_all(mounts: &mut Vec<Placed>) -> Option<String> {
+    while let Some(mount) = mounts.last() {
+        if let Err(error) = mount.undo() {
+            return Some(format!("unmounting {}: {error}", mount.path().display()));
+        }
+        mounts.pop();
+    }
+    None
+}
+
 /// Enters a copy of a namespace with few mounts, with this root as before. Returns a directory for more of them.
 fn enter(few: OwnedFd, root: &OwnedFd) -> rustix::io::Result<OwnedFd> {
     move_into_link_name_space(few.as_fd(), Some(LinkNameSpaceType::Mount))?;

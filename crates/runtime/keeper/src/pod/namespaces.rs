@@ -13,10 +13,10 @@ use rustix::process::Pid;
 use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
 
 use super::init;
-use crate::call::text;
 use crate::read::read_start;
 use crate::sys::namespace::{UnshareFlags, unshare};
 use crate::sys::process;
+use crate::text::text;
 
 /// Comes in place of an answer, and is no process: a complaint follows.
 const COMPLAINT: [u8; 4] = [0xff; 4];

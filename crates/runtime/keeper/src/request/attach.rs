@@ -4,10 +4,10 @@ use std::os::fd::OwnedFd;
 
 use orlop_keeper_protocol::{Attach, Attached, Detach, Done, Failure, FailureKind};
 
-use super::dispatch::{failure, no_container};
-use crate::attach::{Attachment, Follower};
-use crate::call::nonblocking;
+use crate::attachment::{Attachment, Follower};
+use crate::failure::{failure, no_container};
 use crate::keeper::Keeper;
+use crate::pipe::nonblocking;
 use crate::reactor::{Interest, Source, Stream, Watch};
 
 impl Keeper {

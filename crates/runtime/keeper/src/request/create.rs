@@ -3,39 +3,29 @@
 use std::fs::File;
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use orlop_keeper_protocol::{ContainerState, Create, Created, Failure, FailureKind};
 use rustix::process::{Pid, Signal, kill_process};
 use rustix::termios::{Winsize, tcsetwinsize};
 
-use super::dispatch::{Purpose, failure};
-use crate::attach::Input;
-use crate::call::{Streams, kind_of, pipe, text};
+use crate::attachment::Input;
+use crate::calls::Streams;
+use crate::child::Process;
 use crate::clock::now_ns;
 use crate::connection::ReplyTo;
 use crate::console::Console;
 use crate::container::Container;
-use crate::exit::Process;
+use crate::failure::{failure, kind_of};
 use crate::keeper::Keeper;
 use crate::log::{Log, Place};
 use crate::null::nothing;
 use crate::oom::OomWatch;
+use crate::pipe::{nonblocking, pipe};
+use crate::purpose::{Making, Purpose};
 use crate::reactor::{Interest, Source, Stream, Watch};
 use crate::read::read_start;
-
-/// A container being made.
-#[derive(Debug)]
-pub(crate) struct Making {
-    pub(crate) container: u64,
-    pid_file: PathBuf,
-    size: Winsize,
-    running: bool,
-    /// Where it is let go; empty if it waits.
-    fifo: PathBuf,
-    /// Whether its runtime puts its mounts in their places.
-    pub(crate) attaches: bool,
-}
+use crate::text::text;
 
 impl Keeper {
     pub(super) fn create(
@@ -255,7 +245,7 @@ impl Keeper {
         let watch = |fd, source, interest| Watch::new(&self.reactor, fd, source, interest);
         let input = if stdin {
             let (theirs, ours) = rustix::pipe::pipe_with(rustix::pipe::PipeFlags::CLOEXEC)?;
-            crate::call::nonblocking(&ours)?;
+            nonblocking(&ours)?;
             let ours = watch(ours, Source::Input(key), Interest::Nothing)?;
             container.input = Some(Input::new(ours));
             theirs

@@ -5,12 +5,13 @@ use std::os::fd::OwnedFd;
 use orlop_keeper_protocol::{ContainerState, Delete, Done, Failure, FailureKind};
 use rustix::process::{Pid, Signal, kill_process};
 
-use super::dispatch::{Purpose, failure};
-use super::mount::unmount_all;
-use crate::call::Streams;
+use crate::calls::Streams;
+use crate::child::Process;
 use crate::connection::ReplyTo;
-use crate::exit::Process;
+use crate::failure::failure;
 use crate::keeper::Keeper;
+use crate::pod::unmount_all;
+use crate::purpose::Purpose;
 
 impl Keeper {
     pub(super) fn delete(

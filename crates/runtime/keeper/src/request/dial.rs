@@ -2,33 +2,17 @@
 
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::os::fd::{AsFd, OwnedFd};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use orlop_keeper_protocol::{Dial, Dialed, Done, Failure, FailureKind};
 use rustix::io::Errno;
 use rustix::net::{AddressFamily, SocketFlags, SocketType, connect, socket_with, sockopt};
 
-use super::dispatch::failure;
 use crate::connection::ReplyTo;
-use crate::keeper::{Keeper, from_now};
+use crate::dialling::Dialling;
+use crate::failure::failure;
+use crate::keeper::Keeper;
 use crate::reactor::{Interest, Source, Watch};
-
-/// A connection being made.
-#[derive(Debug)]
-pub(crate) struct Dialling {
-    socket: Watch,
-    port: u16,
-    /// Whether IPv6 is still to be tried.
-    more: bool,
-    deadline: Instant,
-    reply_to: ReplyTo,
-}
-
-impl Dialling {
-    pub(crate) fn deadline(&self) -> Instant {
-        self.deadline
-    }
-}
 
 impl Keeper {
     pub(super) fn dial(
@@ -37,7 +21,8 @@ impl Keeper {
         _: Vec<OwnedFd>,
         to: ReplyTo,
     ) -> Result<(), Failure> {
-        let deadline = from_now(request.timeout_ms);
+        let limit = Duration::from_millis(request.timeout_ms.into());
+        let deadline = Instant::now() + limit;
         self.dial_on(request.port, true, deadline, to);
         Ok(())
     }

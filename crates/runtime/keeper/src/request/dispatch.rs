@@ -8,24 +8,11 @@ use orlop_keeper_protocol::{
     Subscribe, VERSION,
 };
 
-use crate::call::Finished;
+use crate::calls::Finished;
 use crate::connection::ReplyTo;
+use crate::failure::failure;
 use crate::keeper::Keeper;
-
-/// What a runtime was called for.
-#[derive(Debug)]
-pub(crate) enum Purpose {
-    /// To make a container.
-    Create(super::create::Making),
-    /// To start the container of this key.
-    Start(u64),
-    /// To signal a container.
-    Kill,
-    /// To delete the container of this name.
-    Delete(String),
-    /// To run a command.
-    Exec(super::exec::Running),
-}
+use crate::purpose::Purpose;
 
 impl Keeper {
     /// Serves a request.
@@ -183,21 +170,4 @@ fn decode<R: Request>(frame: &Frame) -> Result<R, Failure> {
         let message = format!("cannot decode a request of kind {}: {error}", frame.kind);
         failure(FailureKind::Invalid, message)
     })
-}
-
-/// A failure in words.
-pub(crate) fn failure(kind: FailureKind, message: impl Into<String>) -> Failure {
-    Failure {
-        kind,
-        message: message.into(),
-        ..Failure::default()
-    }
-}
-
-/// The failure of whatever wants a container that is not there.
-pub(crate) fn no_container(id: &str) -> Failure {
-    failure(
-        FailureKind::NotFound,
-        format!("the keeper has no container {id}"),
-    )
 }

@@ -1,32 +1,22 @@
 //! Running commands in containers.
 
 use std::os::fd::OwnedFd;
-use std::path::PathBuf;
 
 use orlop_keeper_protocol::{
     Done, Exec, ExecStarted, ExitStatus, Failure, FailureKind, ForgetExec, KillExec,
 };
 use rustix::process::Signal;
-use rustix::termios::Winsize;
 
 use super::create::{read_pid, set_size, window};
-use super::dispatch::{Purpose, failure, no_container};
-use crate::call::Streams;
+use crate::calls::Streams;
+use crate::child::Process;
 use crate::connection::ReplyTo;
 use crate::console::Console;
 use crate::container::Session;
-use crate::exit::Process;
+use crate::failure::{failure, no_container};
 use crate::keeper::Keeper;
+use crate::purpose::{Purpose, Running};
 use crate::tree::{self, Tree};
-
-/// A command being started.
-#[derive(Debug)]
-pub(crate) struct Running {
-    pub(super) exec: String,
-    pid_file: PathBuf,
-    tty: bool,
-    size: Winsize,
-}
 
 /// What is answered to an exec, with the terminal.
 type Answer = Result<(ExecStarted, Vec<OwnedFd>), Failure>;

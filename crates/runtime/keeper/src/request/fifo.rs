@@ -3,34 +3,17 @@
 
 use std::fs;
 use std::os::fd::OwnedFd;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use orlop_keeper_protocol::{Failure, FailureKind};
 use rustix::fs::{FileType, Mode, OFlags, lstat, open};
-use rustix::io::Errno;
 use rustix::process::{Pid, Signal, kill_process};
 
-use super::dispatch::failure;
 use crate::connection::ReplyTo;
+use crate::failure::failure;
 use crate::keeper::Keeper;
+use crate::letting_go::{LettingGo, Word};
 use crate::reactor::{Interest, Source, Watch};
-
-/// A container that was let go and has not said so yet.
-#[derive(Debug)]
-pub(crate) struct LettingGo {
-    fifo: Watch,
-    path: PathBuf,
-}
-
-/// What a fifo says.
-enum Word {
-    /// The process goes on.
-    Gone,
-    /// It has not opened the fifo yet.
-    Nothing,
-    /// It will not.
-    Never(Errno),
-}
 
 impl Keeper {
     /// Opens the fifo, which lets the container's process go on. False if that has not happened,
@@ -103,17 +86,6 @@ impl Keeper {
         if let Some(LettingGo { path, .. }) = self.letting_go.remove(&container) {
             // By its absence runc knows that the container runs.
             let _ = fs::remove_file(path);
-        }
-    }
-}
-
-impl LettingGo {
-    fn listen(&self) -> Word {
-        match rustix::io::read(&self.fifo, &mut [0; 16]) {
-            // No writer; of one that came and went the reactor tells.
-            Ok(0) | Err(Errno::AGAIN | Errno::INTR) => Word::Nothing,
-            Ok(_) => Word::Gone,
-            Err(error) => Word::Never(error),
         }
     }
 }

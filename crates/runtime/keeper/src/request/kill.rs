@@ -5,10 +5,11 @@ use std::os::fd::OwnedFd;
 use orlop_keeper_protocol::{Done, Failure, FailureKind, Kill};
 use rustix::process::{Pid, Signal, kill_process};
 
-use super::dispatch::{Purpose, failure, no_container};
-use crate::call::Streams;
+use crate::calls::Streams;
 use crate::connection::ReplyTo;
+use crate::failure::{failure, no_container};
 use crate::keeper::Keeper;
+use crate::purpose::Purpose;
 use crate::sys::signal::by_number;
 
 impl Keeper {

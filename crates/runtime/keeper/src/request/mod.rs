@@ -12,8 +12,3 @@ mod list;
 mod mount;
 mod start;
 mod terminal;
-
-pub(crate) use dial::Dialling;
-pub(crate) use dispatch::{Purpose, failure};
-pub(crate) use fifo::LettingGo;
-pub(crate) use mount::unmount_all;

@@ -1,13 +1,12 @@
-//! Placing detached mounts, and undoing that.
+//! Placing detached mounts.
 
 use std::os::fd::OwnedFd;
 
 use orlop_keeper_protocol::{Done, Failure, FailureKind, Mount};
 
-use super::dispatch::failure;
 use crate::container::Container;
+use crate::failure::failure;
 use crate::keeper::Keeper;
-use crate::pod::Placed;
 
 impl Keeper {
     pub(super) fn mount(&mut self, request: Mount, fds: Vec<OwnedFd>) -> Result<Done, Failure> {
@@ -30,15 +29,4 @@ impl Keeper {
             .push(placed);
         Ok(Done {})
     }
-}
-
-/// Undoes mounts, the last first. Returns what could not be undone, and why.
-pub(crate) fn unmount_all(mounts: &mut Vec<Placed>) -> Option<String> {
-    while let Some(mount) = mounts.last() {
-        if let Err(error) = mount.undo() {
-            return Some(format!("unmounting {}: {error}", mount.path().display()));
-        }
-        mounts.pop();
-    }
-    None
 }

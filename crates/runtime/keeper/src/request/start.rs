@@ -4,11 +4,12 @@ use std::os::fd::OwnedFd;
 
 use orlop_keeper_protocol::{ContainerState, Failure, FailureKind, Start, Started};
 
-use super::dispatch::{Purpose, failure, no_container};
-use crate::call::{Streams, patience};
+use crate::calls::{Streams, patience};
 use crate::clock::now_ns;
 use crate::connection::ReplyTo;
+use crate::failure::{failure, no_container};
 use crate::keeper::Keeper;
+use crate::purpose::Purpose;
 
 impl Keeper {
     pub(super) fn start(

@@ -6,8 +6,8 @@ use orlop_keeper_protocol::{Done, Failure, FailureKind, ReopenLog, Resize};
 use rustix::termios::tcsetwinsize;
 
 use super::create::window;
-use super::dispatch::{failure, no_container};
 use crate::connection::ReplyTo;
+use crate::failure::{failure, no_container};
 use crate::keeper::Keeper;
 
 impl Keeper {

@@ -1,0 +1,17 @@
+//! A connection to a port of the pod that is being made.
+
+use std::time::Instant;
+
+use crate::connection::ReplyTo;
+use crate::reactor::Watch;
+
+/// A connection being made.
+#[derive(Debug)]
+pub(crate) struct Dialling {
+    pub(crate) socket: Watch,
+    pub(crate) port: u16,
+    /// Whether IPv6 is still to be tried.
+    pub(crate) more: bool,
+    pub(crate) deadline: Instant,
+    pub(crate) reply_to: ReplyTo,
+}
