@@ -44,6 +44,8 @@ mod runtime;
 pub mod spawn;
 pub mod stub;
 mod synchronize;
+#[allow(missing_docs, unreachable_pub, clippy::all, clippy::pedantic)]
+pub mod v1alpha1;
 pub mod validator;
 
 pub use config::{Config, Listen};
@@ -54,14 +56,6 @@ pub use life::Prepared;
 pub use marks::removed;
 pub use metrics::Metrics;
 pub use nri::{Created, Hold, Nri, PluginInfo, Updated};
+pub use plugin::VERSION;
 pub use runtime::{BoxFuture, Runtime};
 pub use v1alpha1::Event;
-
-/// The version of the interface that is spoken, as plugins are told it.
-pub const VERSION: &str = "v0.12.0";
-
-/// The messages, generated from `proto/nri`.
-#[allow(missing_docs, unreachable_pub, clippy::all, clippy::pedantic)]
-pub mod v1alpha1 {
-    include!(concat!(env!("OUT_DIR"), "/nri.pkg.api.v1alpha1.rs"));
-}

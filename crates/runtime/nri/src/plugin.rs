@@ -10,6 +10,9 @@ use crate::event::{Events, call_of};
 use crate::metrics::Metrics;
 use crate::v1alpha1::{Container, Event, PodSandbox, StateChangeEvent};
 
+/// The version of the interface that is spoken, as plugins are told it.
+pub const VERSION: &str = "v0.12.0";
+
 /// The service that plugins have.
 pub(crate) const SERVICE: &str = "nri.pkg.api.v1alpha1.Plugin";
 

@@ -11,11 +11,10 @@ use tokio::net::UnixStream;
 use tokio::sync::oneshot;
 use tokio::time::timeout;
 
-use crate::VERSION;
 use crate::connection::{CallError, Connection, Serve, Side, Status, StatusCode};
 use crate::event::Events;
 use crate::nri::Nri;
-use crate::plugin::{Identity, Origin, Plugin, SERVICE, check_index, check_name};
+use crate::plugin::{Identity, Origin, Plugin, SERVICE, VERSION, check_index, check_name};
 use crate::v1alpha1::{
     ConfigureRequest, ConfigureResponse, RegisterPluginRequest, UpdateContainersRequest,
     UpdateContainersResponse,

@@ -10,9 +10,8 @@ use futures_util::future::BoxFuture;
 use prost::Message as _;
 use tokio::net::UnixStream;
 
-use crate::VERSION;
 use crate::connection::{CallError, Connection, Serve, Side, Status};
-use crate::plugin::SERVICE;
+use crate::plugin::{SERVICE, VERSION};
 use crate::register::RUNTIME_SERVICE;
 use crate::v1alpha1::{
     ContainerEviction, ContainerUpdate, RegisterPluginRequest, UpdateContainersRequest,
