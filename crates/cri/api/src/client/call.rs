@@ -8,24 +8,14 @@ use std::time::{Duration, Instant};
 use tokio::time::timeout;
 use tonic::{Code, IntoRequest, Request, Response, Status};
 
-use super::{ClientError, ClientOptions, ConnectError};
+use super::observer::Observer;
+use super::options::ClientOptions;
+use super::{ClientError, ConnectError};
 use crate::{Endpoint, Rpc};
-
-/// Told about calls: for metrics, traces, `--debug`.
-pub trait Observer: Send + Sync {
-    /// A call begins.
-    fn started(&self, _rpc: Rpc) {}
-
-    /// A call ended. A call whose future is dropped doesn't.
-    fn ended(&self, rpc: Rpc, took: Duration, outcome: Outcome);
-}
-
-/// How a call ended.
-pub type Outcome = Result<(), Code>;
 
 /// How a client calls: shared by all its methods.
 #[derive(Clone)]
-pub(super) struct Caller {
+pub(crate) struct Caller {
     endpoint: Endpoint,
     timeout: Duration,
     observer: Option<Arc<dyn Observer>>,

@@ -20,7 +20,7 @@ pub struct RuntimeClient {
 }
 
 impl RuntimeClient {
-    pub(in crate::client) fn new(client: RuntimeServiceClient<Channel>, caller: Caller) -> Self {
+    pub(crate) fn new(client: RuntimeServiceClient<Channel>, caller: Caller) -> Self {
         let streaming = Arc::new(AtomicBool::new(caller.streaming_lists));
         Self {
             client,
