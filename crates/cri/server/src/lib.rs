@@ -3,6 +3,7 @@
 //! * `attachment`: what a pod asks of the network
 //! * `events`: who listens to what happens
 //! * `fault`: why a call failed, and the gRPC status of that
+//! * `error`: the errors that all backends have
 //! * `finding`: what both examine
 //! * `frame`: CRI's services, each call handed to a file of the backend's
 //! * `joins`: operations that several callers share
@@ -14,6 +15,7 @@
 
 pub mod attachment;
 pub mod clock;
+mod error;
 pub mod events;
 pub mod exec_output;
 pub mod fault;

@@ -5,7 +5,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use tokio::sync::mpsc::{self, error::TryRecvError};
 
-use super::trace::{Span, TraceFacts};
+use super::facts::TraceFacts;
+use super::span::Span;
 
 /// Calls that a listener may lag behind.
 pub(super) const QUEUE: usize = 256;

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use super::metrics::Outcome;
 use super::origin::TraceParent;
-use super::trace::Span;
+use super::span::Span;
 
 /// Spans of one trace; what a pod with hundreds of containers has beyond is counted only.
 pub(super) const MAX_SPANS: usize = 256;

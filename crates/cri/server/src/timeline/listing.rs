@@ -7,7 +7,9 @@ use orlop_cri_api::inspection::{
     Call, ListTracesRequest, ListTracesResponse, Step, Trace as ListedTrace, TraceKind,
 };
 
-use super::trace::{Kind, Span, Trace};
+use super::facts::Kind;
+use super::span::Span;
+use super::trace::Trace;
 use super::traces::Traces;
 
 /// Answers the call.

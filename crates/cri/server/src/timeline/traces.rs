@@ -5,10 +5,12 @@ use std::sync::Arc;
 
 use parking_lot::{Mutex, MutexGuard};
 
-use super::finished::{FinishedCall, FinishedCalls, Teller, Told, channel};
+use super::facts::{Kind, NewFacts, TraceFacts};
+use super::finished::FinishedCalls;
+use super::listeners::Listeners;
 use super::metrics::Metrics;
-use super::sampling::{Sampling, Wanted};
-use super::trace::{Kind, NewFacts, Trace, TraceFacts};
+use super::sampling::Sampling;
+use super::trace::Trace;
 
 /// Traces kept; some kilobytes each.
 const KEPT: usize = 256;
@@ -93,9 +95,7 @@ impl Traces {
     /// Calls that end from now on, as far as `sampling` takes them. What comes faster than it is taken is lost,
     /// and counted.
     pub fn listen(&self, sampling: Arc<Sampling>) -> FinishedCalls {
-        let (tell, calls) = channel();
-        self.listeners.lock().push(Listener { tell, sampling });
-        calls
+        self.listeners.add(sampling)
     }
 
     /// What is counted of all traces.
@@ -108,53 +108,11 @@ impl Traces {
     }
 }
 
-/// Who wants to know of calls that have ended.
-#[derive(Debug, Default)]
-pub(super) struct Listeners(Mutex<Vec<Listener>>);
-
-#[derive(Debug)]
-struct Listener {
-    tell: Teller,
-    sampling: Arc<Sampling>,
-}
-
-impl Listeners {
-    /// Whether nobody wants to know of any call.
-    pub(super) fn are_deaf(&self) -> bool {
-        let listeners = self.lock();
-        listeners.iter().all(|listener| listener.sampling.is_off())
-    }
-
-    pub(super) fn want(&self, call: Wanted) -> bool {
-        let listeners = self.lock();
-        let mut takes = listeners.iter().map(|listener| &listener.sampling);
-        takes.any(|sampling| sampling.takes(call))
-    }
-
-    /// Tells those who want to know; whether all of them had room for it.
-    pub(super) fn tell(&self, wanted: Wanted, call: &FinishedCall) -> bool {
-        let mut all = true;
-        self.lock().retain(|listener| {
-            if !listener.sampling.takes(wanted) {
-                return true;
-            }
-            let told = listener.tell.tell(call);
-            all &= told != Told::Lost;
-            told != Told::Gone
-        });
-        all
-    }
-
-    fn lock(&self) -> MutexGuard<'_, Vec<Listener>> {
-        self.0.lock()
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use std::time::{Duration, Instant};
 
-    use super::super::finished::QUEUE;
+    use super::super::finished::{FinishedCall, QUEUE};
     use super::*;
     use crate::timeline::{Early, Origin, TraceParent};
 
