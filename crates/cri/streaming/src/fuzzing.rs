@@ -5,6 +5,7 @@ use std::time::Duration;
 use tokio::io::{AsyncReadExt, AsyncWriteExt, DuplexStream};
 use tokio_util::sync::CancellationToken;
 
+use crate::copying::Output;
 use crate::flow::{Limits, Role, Transport};
 use crate::session::Resizes;
 use crate::spdy::Connection;
@@ -27,7 +28,8 @@ pub async fn spdy(data: &[u8]) {
             while let Some(mut stream) = connection.accept().await {
                 stream.accept();
                 tokio::spawn(async move {
-                    let _ = stream.output.copy_from(&mut stream.input).await;
+                    let mut output = Output::from(stream.output);
+                    let _ = output.copy_from(&mut stream.input).await;
                 });
             }
         };
@@ -43,7 +45,7 @@ pub async fn websocket(data: &[u8]) {
             let transport = Transport::from_io(near);
             let channels = Channels::start(transport, role, encoding, true, 5, LIMITS);
             let closed = channels.closed().clone();
-            let mut echo = (channels.input(0), channels.output(1));
+            let mut echo = (channels.input(0), Output::from(channels.output(1)));
             let resizes = Resizes::read(channels.input(4));
             for channel in 1..4 {
                 channels.discard(channel);

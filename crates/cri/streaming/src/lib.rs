@@ -12,6 +12,7 @@
 
 mod body;
 pub mod client;
+mod copying;
 mod flow;
 #[doc(hidden)]
 pub mod fuzzing;
@@ -22,10 +23,12 @@ mod spdy;
 mod status;
 pub mod terminal;
 pub mod translate;
+mod tunnel;
 mod ws;
 
 pub use body::read_body;
-pub use flow::{Input, Output};
+pub use copying::Output;
+pub use flow::Input;
 pub use orlop_listen::{CipherSuite, TlsFiles, TlsTerms, TlsVersion};
 pub use server::{Change, Config, Server, ServerError, TooManyPending};
 pub use session::{

@@ -10,10 +10,11 @@ use tokio_util::sync::CancellationToken;
 use super::dial::{ClientOptions, Dialed, LIMITS, Protocol, dial};
 use super::error::ClientError;
 use crate::body::read_start;
-use crate::flow::{Role, relay};
+use crate::copying::relay;
+use crate::flow::Role;
 use crate::protocol::{PORT, PORT_FORWARD, REQUEST_ID, STREAM_TYPE, TUNNELLED_PORT_FORWARD};
 use crate::spdy::{Connection, Headers, Opener};
-use crate::ws::tunnel;
+use crate::tunnel::tunnel;
 
 /// An explanation longer than this is cut.
 const MAX_MESSAGE: u64 = 16 * 1024;
@@ -117,7 +118,7 @@ async fn one(socket: TcpStream, port: u16, id: &str, opener: &Opener) -> Result<
     let (error, data) =
         tokio::try_join!(opener.open(headers("error")), opener.open(headers("data")))
             .map_err(|error| error.to_string())?;
-    error.output.close();
+    drop(error.output);
     let mut message = Vec::new();
     let complaint = async {
         // A connection that is lost is noticed by the one who owns it.
@@ -127,7 +128,7 @@ async fn one(socket: TcpStream, port: u16, id: &str, opener: &Opener) -> Result<
         }
     };
     let over = CancellationToken::new();
-    let mut relaying = std::pin::pin!(relay(data.input, data.output, socket, &over));
+    let mut relaying = std::pin::pin!(relay(data.input, data.output.into(), socket, &over));
     tokio::select! {
         () = &mut relaying => {}
         () = complaint => {

@@ -9,7 +9,8 @@ use super::dial::ClientOptions;
 use super::error::ClientError;
 use super::streams::{Opened, Wanted, open};
 use crate::body::read_start;
-use crate::flow::{Input, Output};
+use crate::copying::Output;
+use crate::flow::Input;
 use crate::session::TerminalSize;
 use crate::status::Status;
 

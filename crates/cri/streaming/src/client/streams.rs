@@ -4,7 +4,8 @@ use std::time::Duration;
 
 use super::dial::{ClientOptions, Dialed, LIMITS, Protocol, dial};
 use super::error::ClientError;
-use crate::flow::{Input, Output, Role};
+use crate::copying::Output;
+use crate::flow::{Input, Role};
 use crate::protocol::STREAM_TYPE;
 use crate::spdy::{Connection, Headers, SpdyStream};
 use crate::ws::{Channels, Encoding};
@@ -101,10 +102,10 @@ async fn open_spdy(connection: Connection, wanted: Wanted) -> Result<Opened, Cli
     )?;
     Ok(Opened {
         status: error.ok_or(ClientError::Lost)?.input,
-        stdin: stdin.map(|stream| stream.output),
+        stdin: stdin.map(|stream| stream.output.into()),
         stdout: stdout.map(|stream| stream.input),
         stderr: stderr.map(|stream| stream.input),
-        resize: resize.map(|stream| stream.output),
+        resize: resize.map(|stream| stream.output.into()),
         wire: Wire::Spdy(connection),
     })
 }
@@ -122,10 +123,10 @@ fn open_channels(channels: Channels, wanted: Wanted) -> Opened {
     }
     Opened {
         status: channels.input(3),
-        stdin: wanted.stdin.then(|| channels.output(0)),
+        stdin: wanted.stdin.then(|| channels.output(0).into()),
         stdout: wanted.stdout.then(|| channels.input(1)),
         stderr: wanted.stderr.then(|| channels.input(2)),
-        resize: wanted.resize.then(|| channels.output(4)),
+        resize: wanted.resize.then(|| channels.output(4).into()),
         wire: Wire::WebSocket(channels),
     }
 }

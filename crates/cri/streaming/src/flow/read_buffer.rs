@@ -4,10 +4,13 @@ use std::io;
 
 use tokio::io::AsyncReadExt;
 
-use super::output::LARGEST_BUFFER;
 use super::transport::Reader;
 
-/// It grows while reads fill it, like those that are written from.
+/// Buffers grow while reads fill them, so that an idle session holds little and a bulk transfer
+/// makes few system calls; but no further than this.
+pub(crate) const LARGEST_BUFFER: usize = 256 * 1024;
+
+/// It grows like those that are written from.
 const FIRST_BUFFER: usize = 16 * 1024;
 
 /// Reads a transport in large pieces and gives out what its caller asks for.

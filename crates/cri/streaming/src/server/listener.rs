@@ -13,6 +13,7 @@ use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use super::config::Config;
+use super::context::{Context, Now};
 use super::error::ServerError;
 use super::http;
 use super::tokens::{Pending, Tokens, TooManyPending};
@@ -29,30 +30,8 @@ pub struct Server {
     accepting: Option<JoinHandle<()>>,
 }
 
-/// What all connections share.
-pub(crate) struct Context {
-    now: RwLock<Now>,
-    pub(crate) tokens: Arc<Tokens>,
-    pub(crate) backend: Arc<dyn Backend>,
-    pub(crate) stop: CancellationToken,
-    /// Room for sessions.
-    pub(crate) sessions: Arc<Semaphore>,
-}
-
-/// What holds for those who connect now.
-struct Now {
-    config: Arc<Config>,
-    tls: Option<Arc<Tls>>,
-}
-
 /// Other terms for those who connect, ready to hold.
 pub struct Change(Now);
-
-impl Context {
-    pub(crate) fn config(&self) -> Arc<Config> {
-        Arc::clone(&self.now.read().config)
-    }
-}
 
 /// Reads the files of a configuration.
 fn load(config: &Config) -> Result<Option<Arc<Tls>>, ServerError> {

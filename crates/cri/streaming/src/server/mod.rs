@@ -1,6 +1,7 @@
 //! The streaming server: one-time URLs, and what answers behind them.
 
 mod config;
+mod context;
 mod error;
 mod http;
 mod listener;
@@ -9,9 +10,10 @@ mod port_forward_ws;
 mod remote_command;
 mod streams;
 mod tokens;
+mod upgrade;
 
 pub use config::Config;
 pub use error::ServerError;
-pub(crate) use http::{agree_websocket, listed};
 pub use listener::{Change, Server};
 pub use tokens::TooManyPending;
+pub(crate) use upgrade::{agree_websocket, listed};

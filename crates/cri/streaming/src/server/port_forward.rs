@@ -7,12 +7,13 @@ use std::time::Duration;
 use tokio::task::JoinSet;
 use tokio::time::Instant;
 
-use super::listener::Context;
-use crate::flow::{Role, Transport, relay};
+use super::context::Context;
+use crate::copying::relay;
+use crate::flow::{Role, Transport};
 use crate::protocol::{PORT, REQUEST_ID, STREAM_TYPE};
 use crate::session::PortForwardRequest;
 use crate::spdy::{Connection, SpdyStream};
-use crate::ws::tunnel;
+use crate::tunnel::tunnel;
 
 /// A complaint that can't be sent within this time is dropped.
 const COMPLAINT: Duration = Duration::from_secs(1);
@@ -167,7 +168,7 @@ async fn forward(pair: Pair, pod_id: String, context: Arc<Context>) {
     let Pair { port, data, error } = pair;
     let mut error_output = error.output;
     match context.backend.port_forward(pod_id.clone(), port).await {
-        Ok(target) => relay(data.input, data.output, target, &context.stop).await,
+        Ok(target) => relay(data.input, data.output.into(), target, &context.stop).await,
         Err(cause) => {
             let message = failure(port, &pod_id, &*cause);
             let _ = error_output.write(message.as_bytes()).await;

@@ -4,9 +4,10 @@ use std::sync::Arc;
 
 use tokio::task::JoinSet;
 
-use super::listener::Context;
+use super::context::Context;
 use super::port_forward::failure;
-use crate::flow::{Limits, Role, Transport, relay};
+use crate::copying::relay;
+use crate::flow::{Limits, Role, Transport};
 use crate::session::PortForwardRequest;
 use crate::ws::{Channels, Encoding};
 
@@ -39,7 +40,7 @@ pub(super) async fn serve(
                 return;
             }
             match context.backend.port_forward(pod_id.clone(), port).await {
-                Ok(target) => relay(input, output, target, &context.stop).await,
+                Ok(target) => relay(input, output.into(), target, &context.stop).await,
                 Err(cause) => {
                     let message = failure(port, &pod_id, &*cause);
                     let _ = error.write(message.as_bytes()).await;

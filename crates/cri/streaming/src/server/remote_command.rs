@@ -3,10 +3,10 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::http::Plan;
-use super::listener::Context;
+use super::context::Context;
 use super::streams::{Streams, Wanted, over_spdy, over_websocket};
 use super::tokens::Pending;
+use super::upgrade::Plan;
 use crate::flow::Transport;
 use crate::protocol::Version;
 use crate::session::{BackendError, ExitOutcome};

@@ -4,10 +4,11 @@ use std::time::Duration;
 
 use tokio_util::sync::CancellationToken;
 
-use crate::flow::{Input, Limits, Output, Role, Transport};
+use crate::copying::Output;
+use crate::flow::{Input, Limits, Role, Transport};
 use crate::protocol::{STREAM_TYPE, Version};
 use crate::session::{Resizes, Session};
-use crate::spdy::{Connection, SpdyStream};
+use crate::spdy::{Connection, SpdySink, SpdyStream};
 use crate::ws::{Channels, Encoding};
 
 /// Which streams a session has.
@@ -36,7 +37,7 @@ pub(super) enum Wire {
     Spdy {
         connection: Connection,
         /// The directions that only wait for the session's end.
-        unused: Vec<Output>,
+        unused: Vec<SpdySink>,
     },
     WebSocket(Channels),
 }
@@ -114,7 +115,7 @@ pub(super) async fn over_spdy(
     }
     let mut unused = Vec::new();
     let [error, stdin, stdout, stderr, resize] = slots;
-    let status = error.stream?.output;
+    let status = error.stream?.output.into();
     let mut receiving = |slot: Slot| {
         let stream = slot.stream?;
         unused.push(stream.output);
@@ -125,7 +126,7 @@ pub(super) async fn over_spdy(
     let mut sending = |slot: Slot| {
         let stream = slot.stream?;
         if slot.wanted {
-            return Some(stream.output);
+            return Some(Output::from(stream.output));
         }
         unused.push(stream.output);
         None
@@ -209,14 +210,14 @@ pub(super) async fn over_websocket(
     channels.announce(first).await.ok()?;
     let session = Session {
         stdin: wanted.stdin.then(|| channels.input(STDIN)),
-        stdout: wanted.stdout.then(|| channels.output(STDOUT)),
-        stderr: stderr.then(|| channels.output(STDERR)),
+        stdout: wanted.stdout.then(|| channels.output(STDOUT).into()),
+        stderr: stderr.then(|| channels.output(STDERR).into()),
         resizes: wanted.tty.then(|| Resizes::read(channels.input(RESIZE))),
         gone: channels.closed().clone(),
     };
     Some(Streams {
         session,
-        status: channels.output(ERROR),
+        status: channels.output(ERROR).into(),
         wire: Wire::WebSocket(channels),
     })
 }

@@ -6,7 +6,8 @@ use tokio::io::{AsyncRead, AsyncWrite};
 use tokio_util::sync::CancellationToken;
 
 use super::resize::Resizes;
-use crate::flow::{Input, Output};
+use crate::copying::Output;
+use crate::flow::Input;
 
 /// A boxed future, as trait objects need them.
 pub type BoxFuture<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;

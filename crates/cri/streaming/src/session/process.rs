@@ -9,7 +9,8 @@ use tokio_util::sync::CancellationToken;
 
 use super::backend::Session;
 use super::resize::{Resizes, TerminalSize};
-use crate::flow::{Input, Output};
+use crate::copying::Output;
+use crate::flow::Input;
 
 /// A vanished client is noticed within this time.
 const VANISHING: Duration = Duration::from_secs(1);

@@ -14,7 +14,7 @@ use super::control::{self, ResetCode};
 use super::frame::DataHead;
 use super::headers::Headers;
 use super::window::{ReceiveWindow, Refill};
-use crate::flow::{Inbox, Input, Output, Sink};
+use crate::flow::{Inbox, Input};
 
 /// Data goes out in frames of at most this size, so that streams take turns.
 const MAX_FRAME: usize = 256 * 1024;
@@ -26,7 +26,7 @@ const DOUBT: Duration = Duration::from_millis(50);
 pub(crate) struct SpdyStream {
     pub(crate) headers: Headers,
     pub(crate) input: Input,
-    pub(crate) output: Output,
+    pub(crate) output: SpdySink,
     state: Arc<StreamState>,
     shared: Arc<Shared>,
 }
@@ -124,14 +124,14 @@ impl SpdyStream {
             move |taken| gone.shared.give_credit(&gone.state, taken)
         };
         let input = Input::new(state.inbox.clone(), Some(Box::new(credit)));
-        let sink = SpdySink {
+        let output = SpdySink {
             shared: shared.clone(),
             state: state.clone(),
         };
         Self {
             headers,
             input,
-            output: Output::new(Sink::Spdy(sink)),
+            output,
             state,
             shared,
         }

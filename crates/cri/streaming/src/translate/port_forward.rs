@@ -5,7 +5,7 @@ use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt};
 use crate::client::{ClientError, ClientOptions, Dialed};
 use crate::flow::{Limits, Role, Transport};
 use crate::protocol::PORT_FORWARD;
-use crate::ws::tunnel;
+use crate::tunnel::tunnel;
 
 pub(super) async fn dial(url: &str, options: &ClientOptions) -> Result<Transport, ClientError> {
     let Dialed { transport, .. } = crate::client::dial(url, options, &[PORT_FORWARD]).await?;

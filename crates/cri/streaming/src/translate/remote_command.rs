@@ -6,7 +6,8 @@ use std::time::Duration;
 use super::SessionStreams;
 use crate::body::read_start;
 use crate::client::{ClientError, ClientOptions, Opened, Wanted, open};
-use crate::flow::{Input, Limits, Output, Role, Transport};
+use crate::copying::Output;
+use crate::flow::{Input, Limits, Role, Transport};
 use crate::ws::{Channels, Encoding};
 
 /// The client gets this long to read the last of it and close.
@@ -83,8 +84,8 @@ impl Upstream {
         };
         let downward = async {
             let ((), (), result) = tokio::try_join!(
-                receive(stdout.map(|from| (from, channels.output(STDOUT)))),
-                receive(stderr.map(|from| (from, channels.output(STDERR)))),
+                receive(stdout.map(|from| (from, channels.output(STDOUT).into()))),
+                receive(stderr.map(|from| (from, channels.output(STDERR).into()))),
                 read_status(status),
             )?;
             channels.output(ERROR).write(&result).await

@@ -16,8 +16,7 @@ pub(crate) use super::message::Encoding;
 use super::message::{CLOSE_CHANNEL, Unpacker};
 use super::sink::WsSink;
 use crate::flow::{
-    Activity, Budget, End, Inbox, Input, Limits, Outbox, Output, Pulse, ReadBuffer, Role, Sink,
-    Transport,
+    Activity, Budget, End, Inbox, Input, Limits, Outbox, Pulse, ReadBuffer, Role, Transport,
 };
 
 /// How long the last frames may take when this side closes.
@@ -101,11 +100,7 @@ impl Channels {
     }
 
     /// What goes out on a channel.
-    pub(crate) fn output(&self, channel: u8) -> Output {
-        Output::new(Sink::Ws(self.sink(channel)))
-    }
-
-    fn sink(&self, channel: u8) -> WsSink {
+    pub(crate) fn output(&self, channel: u8) -> WsSink {
         let says_close = self.version_5 && self.role == Role::Client;
         WsSink::new(
             self.outbox.clone(),
@@ -118,7 +113,7 @@ impl Channels {
 
     /// Sends a message without data: with it the peers of old announce that streaming begins.
     pub(crate) async fn announce(&self, channel: u8) -> io::Result<()> {
-        self.sink(channel).message(&[]).await
+        self.output(channel).message(&[]).await
     }
 
     /// Lets all further data of a channel fall away.

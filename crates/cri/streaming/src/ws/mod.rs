@@ -1,4 +1,4 @@
-//! WebSocket (RFC 6455) with Kubernetes' channel protocols, and SPDY tunnelled through it.
+//! WebSocket (RFC 6455) with Kubernetes' channel protocols.
 //!
 //! The framing is written here, not taken from a library, because payloads go straight from their
 //! buffer to the socket and arrive piece by piece: a message of any size needs no memory.
@@ -8,10 +8,8 @@ mod frame;
 mod handshake;
 mod message;
 mod sink;
-mod tunnel;
 
 pub(crate) use channels::{Channels, Encoding};
 pub use frame::WsError;
 pub(crate) use handshake::{accept_key, fresh_key};
 pub(crate) use sink::WsSink;
-pub(crate) use tunnel::tunnel;

@@ -6,8 +6,8 @@ use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::time::sleep;
 use tokio_util::sync::CancellationToken;
 
-use super::input::Input;
-use super::output::{FIRST_BUFFER, LARGEST_BUFFER, Output};
+use super::output::{FIRST_BUFFER, Output};
+use crate::flow::{Input, LARGEST_BUFFER};
 
 /// What had arrived by the time that the peer wanted no more may take so long to be delivered.
 const LINGER: Duration = Duration::from_secs(5);

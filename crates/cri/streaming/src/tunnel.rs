@@ -5,8 +5,9 @@ use std::time::Duration;
 use tokio::io::AsyncWriteExt;
 use tokio_util::task::AbortOnDropHandle;
 
-use super::channels::{Channels, Encoding};
+use crate::copying::Output;
 use crate::flow::{Limits, Role, Transport};
+use crate::ws::{Channels, Encoding};
 
 /// What may lie between the two protocols in each direction.
 const BETWEEN: usize = 256 * 1024;
@@ -28,7 +29,7 @@ pub(crate) fn tunnel(
 async fn bridge(outer: Transport, role: Role, limits: Limits, far: tokio::io::DuplexStream) {
     let channels = Channels::start(outer, role, Encoding::Tunnel, false, 1, limits);
     let mut input = channels.input(0);
-    let mut output = channels.output(0);
+    let mut output = Output::from(channels.output(0));
     let (mut far_reader, mut far_writer) = tokio::io::split(far);
     let inward = async {
         // An error means that the peer has vanished; either way the inner protocol sees the end.

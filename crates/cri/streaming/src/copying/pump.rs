@@ -7,9 +7,9 @@ use rustix::io::Errno;
 use tokio::io::Interest;
 use tokio_util::sync::CancellationToken;
 
-use super::input::Input;
-use super::output::{FIRST_BUFFER, LARGEST_BUFFER, Output};
+use super::output::{FIRST_BUFFER, Output};
 use super::readiness::Readiness;
+use crate::flow::{Input, LARGEST_BUFFER};
 
 /// A pipe that keeps up a bulk transfer is made this large: fewer, larger reads.
 const BULK_PIPE: usize = 1024 * 1024;

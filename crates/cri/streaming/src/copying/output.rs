@@ -5,6 +5,7 @@ use std::io;
 use tokio::io::{AsyncRead, AsyncReadExt};
 use tokio_util::sync::CancellationToken;
 
+use crate::flow::LARGEST_BUFFER;
 use crate::spdy::SpdySink;
 use crate::ws::WsSink;
 
@@ -15,21 +16,31 @@ pub struct Output {
 }
 
 /// What an output writes to.
-pub(crate) enum Sink {
+enum Sink {
     Spdy(SpdySink),
     Ws(WsSink),
 }
 
-/// Buffers start small and grow while reads fill them, so that an idle session holds little and a
-/// bulk transfer makes few system calls.
-pub(crate) const FIRST_BUFFER: usize = 8 * 1024;
-pub(crate) const LARGEST_BUFFER: usize = 256 * 1024;
+/// Buffers start small and grow while reads fill them, up to [`LARGEST_BUFFER`].
+pub(super) const FIRST_BUFFER: usize = 8 * 1024;
+
+impl From<SpdySink> for Output {
+    fn from(sink: SpdySink) -> Self {
+        Self {
+            sink: Sink::Spdy(sink),
+        }
+    }
+}
+
+impl From<WsSink> for Output {
+    fn from(sink: WsSink) -> Self {
+        Self {
+            sink: Sink::Ws(sink),
+        }
+    }
+}
 
 impl Output {
-    pub(crate) fn new(sink: Sink) -> Self {
-        Self { sink }
-    }
-
     /// Writes all of `data`, waiting for as long as the peer does not take it.
     pub async fn write(&mut self, data: &[u8]) -> io::Result<()> {
         if data.is_empty() {
@@ -72,7 +83,7 @@ impl Output {
     }
 
     /// Breaks the stream off, so that the peer can tell it from a normal end.
-    pub(crate) fn reset(mut self) {
+    pub(super) fn reset(mut self) {
         match &mut self.sink {
             Sink::Spdy(sink) => sink.reset(),
             Sink::Ws(_) => {}
