@@ -8,6 +8,7 @@ use orlop_kubelet_rules::pod::{Quantity, ResourceList};
 
 use super::KubeletConfiguration;
 use super::eviction::Thresholds;
+use super::meminfo::meminfo;
 
 /// The node's resources.
 #[derive(Debug, Clone, Default, PartialEq)]
@@ -93,18 +94,6 @@ fn reserve(field: &str, reserved: &BTreeMap<String, String>) -> Result<ResourceL
         list.insert(name.clone(), amount);
     }
     Ok(list)
-}
-
-/// The fields of proc_meminfo(5), in bytes.
-pub(crate) fn meminfo() -> BTreeMap<String, u64> {
-    let text = orlop_fs::read_kernel_text("/proc/meminfo").unwrap_or_default();
-    let fields = text.lines().filter_map(|line| {
-        let (name, rest) = line.split_once(':')?;
-        let number: u64 = rest.split_ascii_whitespace().next()?.parse().ok()?;
-        let unit = if rest.ends_with("kB") { 1024 } else { 1 };
-        Some((name.to_owned(), number * unit))
-    });
-    fields.collect()
 }
 
 /// The sizes of huge pages, and how many of each there are.

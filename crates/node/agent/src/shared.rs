@@ -13,8 +13,8 @@ use super::admission::Gate;
 use super::applied::AppliedManifests;
 use super::capacity::Capacity;
 use super::eviction::Condition;
-use super::http::Rates;
 use super::manifest::Remark;
+use super::rates::Rates;
 use super::{AgentError, AgentOptions, KubeletConfiguration};
 
 /// How many events are kept for people to look at.

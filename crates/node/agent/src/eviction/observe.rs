@@ -5,7 +5,7 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 use super::thresholds::{Observation, Signal};
-use crate::capacity::meminfo;
+use crate::meminfo::meminfo;
 use crate::tasks;
 
 /// What is looked at.

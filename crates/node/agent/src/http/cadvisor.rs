@@ -26,7 +26,7 @@ pub(super) async fn metrics(shared: &Shared) -> String {
         }
     };
     let cores = std::thread::available_parallelism().map_or(1, usize::from);
-    let memory = crate::capacity::meminfo();
+    let memory = crate::meminfo::meminfo();
     let memory = memory.get("MemTotal").copied().unwrap_or_default();
     let _ = writeln!(
         text,

@@ -14,4 +14,3 @@ mod stats;
 mod stream;
 
 pub(super) use server::Servers;
-pub(super) use stats::Rates;

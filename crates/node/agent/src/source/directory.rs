@@ -11,8 +11,9 @@ use orlop_kuberuntime::text_file::read_text;
 use orlop_pool::blocking;
 use tokio::time::{Instant, sleep, sleep_until, timeout_at};
 
+use super::snapshot::Outlet;
+use super::texts::Texts;
 use super::watch::Watch;
-use super::{Outlet, Texts};
 
 /// A manifest is small; whatever is larger is something else.
 const LARGEST: u64 = 10 << 20;

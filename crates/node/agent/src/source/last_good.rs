@@ -9,7 +9,8 @@ use aws_lc_rs::digest::{SHA256, digest};
 use orlop_fs::Outlives;
 use serde::{Deserialize, Serialize};
 
-use super::LARGEST_KEPT;
+/// What a text of the largest size may come to when it is kept as JSON: each of its bytes may take six.
+pub(super) const LARGEST_KEPT: u64 = 64 << 20;
 
 /// A directory with one file for each text. Manifests may hold secrets: nobody else may read it.
 #[derive(Debug, Clone)]

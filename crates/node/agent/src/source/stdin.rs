@@ -5,7 +5,8 @@ use std::time::Duration;
 use orlop_pool::{Place, Refused};
 use tokio::time::sleep;
 
-use super::{Outlet, Texts};
+use super::snapshot::Outlet;
+use super::texts::Texts;
 
 const LARGEST: u64 = 10 << 20;
 

@@ -15,8 +15,9 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use thiserror::Error;
 
+use super::last_good::LARGEST_KEPT;
+use super::snapshot::{Snapshot, SourcePod};
 use super::texts::now;
-use super::{LARGEST_KEPT, Snapshot, SourcePod};
 use crate::manifest::{Identity, LoadedPod, MADE_FROM, Maker, Remark, SourceKind, identify, load};
 
 /// What was done with an object.

@@ -5,7 +5,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use jiff::Timestamp;
 use serde_json::{Value, json};
 
-use super::{LastGood, Snapshot, SourcePod};
+use super::last_good::LastGood;
+use super::snapshot::{Snapshot, SourcePod};
 use crate::manifest::{Identity, Loaded, LoadedPod, Remark, SourceKind, Weight, identify, load};
 
 /// Texts by origin.

@@ -10,7 +10,8 @@ use reqwest::header::{HeaderMap, HeaderName, HeaderValue};
 use reqwest::{Client, Url};
 use tokio::time::{Instant, sleep_until};
 
-use super::{Outlet, Texts};
+use super::snapshot::Outlet;
+use super::texts::Texts;
 
 const LARGEST: usize = 10 << 20;
 /// How long one answer may take.

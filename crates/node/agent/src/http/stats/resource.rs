@@ -4,11 +4,11 @@ use std::fmt::Write as _;
 
 use super::node::node_cpu_nanos;
 use super::usage::{container_start, cpu, usage, value, working_set};
-use crate::capacity::meminfo;
+use crate::meminfo::meminfo;
 use crate::shared::Shared;
 
 /// `/metrics/resource`.
-pub(in crate::http) async fn resource_metrics(shared: &Shared) -> String {
+pub(crate) async fn resource_metrics(shared: &Shared) -> String {
     let usage = usage(shared).await;
     let mut text = String::new();
     let head = |name: &str, help: &str, kind: &str| {

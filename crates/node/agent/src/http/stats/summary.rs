@@ -11,10 +11,10 @@ use orlop_pool::blocking;
 use serde_json::{Value, json};
 
 use super::node::{boot_time, filesystem, network, node_cpu_nanos, page_faults, pressure, rlimit};
-use super::rates::Rates;
 use super::system::{self, Part};
 use super::usage::{Usage, container_start, usage, value};
-use crate::capacity::meminfo;
+use crate::meminfo::meminfo;
+use crate::rates::Rates;
 use crate::shared::{Shared, now, time};
 
 /// What directories hold: bytes and files.
@@ -45,7 +45,7 @@ struct Making<'m> {
 }
 
 /// `/stats/summary`.
-pub(in crate::http) async fn summary(shared: &Shared) -> Value {
+pub(crate) async fn summary(shared: &Shared) -> Value {
     let usage = usage(shared).await;
     let image_fs = shared.manager().images().image_fs_info().await.ok();
     let disks = disks(shared, &usage).await;
