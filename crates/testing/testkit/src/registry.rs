@@ -8,7 +8,6 @@ use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
 use rustix::process::Signal;
 
-use crate::image::ImageBuilder;
 use crate::machine;
 use crate::process::Process;
 use crate::scratch::Scratch;
@@ -54,14 +53,6 @@ impl Registry {
     /// An open registry.
     pub fn start() -> Self {
         Self::launch(None)
-    }
-
-    /// An open registry with busybox in it, and the image's name there.
-    pub async fn with_busybox() -> (Self, String) {
-        let registry = Self::start();
-        let image = ImageBuilder::busybox().build();
-        let name = registry.push(&image, "busybox:1").await;
-        (registry, name)
     }
 
     /// A registry that itself asks for [`Registry::login`] (basic authentication).

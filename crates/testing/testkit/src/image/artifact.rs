@@ -2,7 +2,8 @@
 
 use serde_json::json;
 
-use super::builder::{Blob, BuiltImage, Hash};
+use super::blob::{Blob, Hash};
+use super::built::BuiltImage;
 use super::layer::Layer;
 
 const TITLE: &str = "org.opencontainers.image.title";

@@ -1,22 +1,11 @@
 //! From layers and a config to the manifests and blobs of an image.
 
-use std::io::{Read as _, Write as _};
-
 use serde_json::{Value, json};
-use sha2::{Digest as _, Sha256, Sha512};
 
+use super::blob::{Blob, Hash, to_bytes};
+use super::built::{BuiltImage, OCI_MANIFEST};
+use super::compression::{Compression, pack};
 use crate::image::{Chunked, ChunkedLayer, Cut, Layer, soci};
-
-/// How a layer is packed.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Compression {
-    /// A bare archive.
-    Plain,
-    /// gzip.
-    Gzip,
-    /// Zstandard.
-    Zstd,
-}
 
 /// Whose media types the manifests carry.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -25,145 +14,6 @@ pub enum Format {
     Oci,
     /// Docker schema 2 and manifest list.
     Docker,
-}
-
-/// What names the blobs of an image.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Hash {
-    /// As everybody does.
-    Sha256,
-    /// As the specification allows, too.
-    Sha512,
-}
-
-const OCI_MANIFEST: &str = "application/vnd.oci.image.manifest.v1+json";
-
-/// Bytes with a name.
-#[derive(Debug, Clone)]
-pub struct Blob {
-    /// What it is, as its descriptor says.
-    pub media_type: String,
-    /// The digest of the bytes.
-    pub digest: String,
-    /// The bytes.
-    pub bytes: Vec<u8>,
-    /// What its descriptor says of it besides.
-    pub annotations: serde_json::Map<String, Value>,
-}
-
-impl Blob {
-    /// Names the bytes.
-    pub fn new(media_type: &str, bytes: Vec<u8>, hash: Hash) -> Self {
-        Self {
-            media_type: media_type.to_owned(),
-            digest: hash.digest(&bytes),
-            bytes,
-            annotations: serde_json::Map::new(),
-        }
-    }
-
-    /// The configuration of what has none.
-    pub fn empty() -> Self {
-        Self::json("application/vnd.oci.empty.v1+json", &json!({}))
-    }
-
-    /// JSON, such as a manifest.
-    pub fn json(media_type: &str, value: &Value) -> Self {
-        Self::new(media_type, to_bytes(value), Hash::Sha256)
-    }
-
-    /// The archive that it is, if it is a layer.
-    pub(super) fn unpacked(&self) -> Vec<u8> {
-        let suffixes = [("gzip", Compression::Gzip), ("zstd", Compression::Zstd)];
-        let known = suffixes
-            .iter()
-            .find(|(end, _)| self.media_type.ends_with(end));
-        unpack(
-            &self.bytes,
-            known.map_or(Compression::Plain, |(_, how)| *how),
-        )
-    }
-
-    /// How a manifest refers to it.
-    pub fn descriptor(&self) -> Value {
-        let mut descriptor = json!({
-            "mediaType": self.media_type,
-            "digest": self.digest,
-            "size": self.bytes.len(),
-        });
-        if !self.annotations.is_empty() {
-            descriptor["annotations"] = Value::Object(self.annotations.clone());
-        }
-        descriptor
-    }
-}
-
-/// An image ready to be pushed or archived.
-#[derive(Debug, Clone)]
-pub struct BuiltImage {
-    /// What the image's name resolves to: an index or a manifest.
-    pub top: Blob,
-    /// The manifests that an index names, the host's own platform last.
-    pub manifests: Vec<Blob>,
-    /// The config of the host's platform; its digest is the image's id.
-    pub config: Blob,
-    /// Configs of the other platforms.
-    pub other_configs: Vec<Blob>,
-    /// The layers as they travel, lowest first.
-    pub layers: Vec<Blob>,
-    /// The layers as bare archives, lowest first. Those that can be fetched bit by bit are left empty: they may be
-    /// large, and [`ChunkedLayer::archive`] makes them.
-    pub tars: Vec<Vec<u8>>,
-    /// What is pushed beside the image, each by its digest: what the image names without being made of it.
-    pub beside: Vec<BuiltImage>,
-}
-
-impl BuiltImage {
-    /// What an OCI manifest of these blobs names. Other fields of the manifest are in `more`.
-    pub fn of_blobs(config: Blob, layers: Vec<Blob>, more: Value) -> Self {
-        let mut manifest = json!({
-            "schemaVersion": 2,
-            "mediaType": OCI_MANIFEST,
-            "config": config.descriptor(),
-            "layers": layers.iter().map(Blob::descriptor).collect::<Vec<_>>(),
-        });
-        for (name, value) in more.as_object().into_iter().flatten() {
-            manifest[name] = value.clone();
-        }
-        let top = Blob::json(OCI_MANIFEST, &manifest);
-        Self::beneath(top, config, layers)
-    }
-
-    /// One whose name resolves to `top`.
-    pub fn beneath(top: Blob, config: Blob, layers: Vec<Blob>) -> Self {
-        Self {
-            top,
-            manifests: Vec::new(),
-            config,
-            other_configs: Vec::new(),
-            layers,
-            tars: Vec::new(),
-            beside: Vec::new(),
-        }
-    }
-
-    /// What CRI calls the image's id.
-    pub fn id(&self) -> &str {
-        &self.config.digest
-    }
-
-    /// The digest that the image's name resolves to.
-    pub fn digest(&self) -> &str {
-        &self.top.digest
-    }
-
-    /// Configs and layers: all that is not a manifest.
-    pub fn blobs(&self) -> impl Iterator<Item = &Blob> {
-        self.layers
-            .iter()
-            .chain(&self.other_configs)
-            .chain([&self.config])
-    }
 }
 
 /// What a layer is made from.
@@ -470,58 +320,6 @@ impl MediaTypes {
             Compression::Zstd => self.zstd,
         }
     }
-}
-
-impl Hash {
-    fn digest(self, bytes: &[u8]) -> String {
-        match self {
-            Self::Sha256 => written("sha256:", &Sha256::digest(bytes)),
-            Self::Sha512 => written("sha512:", &Sha512::digest(bytes)),
-        }
-    }
-}
-
-pub(super) fn written(algorithm: &str, hash: &[u8]) -> String {
-    hash.iter().fold(algorithm.to_owned(), |text, byte| {
-        text + &format!("{byte:02x}")
-    })
-}
-
-/// `sha256:…` of some bytes.
-pub fn digest(bytes: &[u8]) -> String {
-    Hash::Sha256.digest(bytes)
-}
-
-fn pack(tar: &[u8], compression: Compression, effort: u32) -> Vec<u8> {
-    match compression {
-        Compression::Plain => tar.to_vec(),
-        Compression::Gzip => {
-            let level = flate2::Compression::new(effort);
-            let mut packer = flate2::GzBuilder::new().mtime(0).write(Vec::new(), level);
-            packer
-                .write_all(tar)
-                .and_then(|()| packer.finish())
-                .expect("compress in memory")
-        }
-        Compression::Zstd => zstd::encode_all(tar, 1).expect("compress in memory"),
-    }
-}
-
-/// The archive that a layer is.
-pub(super) fn unpack(layer: &[u8], compression: Compression) -> Vec<u8> {
-    let mut tar = Vec::new();
-    let read = match compression {
-        Compression::Plain => return layer.to_vec(),
-        Compression::Gzip => flate2::bufread::MultiGzDecoder::new(layer).read_to_end(&mut tar),
-        Compression::Zstd => zstd::stream::read::Decoder::with_buffer(layer)
-            .and_then(|mut decoder| decoder.read_to_end(&mut tar)),
-    };
-    read.expect("decompress in memory");
-    tar
-}
-
-pub(super) fn to_bytes(value: &Value) -> Vec<u8> {
-    serde_json::to_vec(value).expect("JSON values serialise")
 }
 
 /// The host's architecture in Go's words, which images use.

@@ -2,8 +2,11 @@
 
 mod archive;
 mod artifact;
+mod blob;
 mod builder;
+mod built;
 mod chunked;
+mod compression;
 mod entries;
 mod large;
 mod layer;
@@ -12,10 +15,11 @@ mod soci;
 mod wasm;
 
 pub use artifact::ArtifactBlob;
-pub use builder::{
-    Blob, BuiltImage, Compression, Format, Hash, ImageBuilder, digest, host_architecture,
-};
+pub use blob::{Blob, Hash, digest};
+pub use builder::{Format, ImageBuilder, host_architecture};
+pub use built::BuiltImage;
 pub use chunked::{Chunked, ChunkedLayer, ChunkedWriter, Cut};
+pub use compression::Compression;
 pub use large::LargeTree;
 pub use layer::Layer;
 pub use soci::{Boundary, ZtocParts, boundaries, flat, ztoc};

@@ -7,10 +7,18 @@ use http_body_util::Full;
 use hyper::{Method, Request, StatusCode, header};
 
 use crate::http::{self, Answer};
-use crate::image::{Blob, BuiltImage};
+use crate::image::{Blob, BuiltImage, ImageBuilder};
 use crate::registry::{Login, Registry};
 
 impl Registry {
+    /// An open registry with busybox in it, and the image's name there.
+    pub async fn with_busybox() -> (Self, String) {
+        let registry = Self::start();
+        let image = ImageBuilder::busybox().build();
+        let name = registry.push(&image, "busybox:1").await;
+        (registry, name)
+    }
+
     /// Pushes an image as `repository:tag` and returns the reference to pull it by.
     pub async fn push(&self, image: &BuiltImage, name: &str) -> String {
         let (repository, tag) = name.rsplit_once(':').unwrap_or((name, "latest"));
@@ -139,7 +147,7 @@ fn location(answer: &Answer) -> anyhow::Result<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::image::{Chunked, Compression, Format, ImageBuilder, Layer};
+    use crate::image::{Chunked, Compression, Format, Layer};
     use crate::{machine, skip_unless};
 
     async fn fetch(registry: &Registry, path: &str) -> Answer {

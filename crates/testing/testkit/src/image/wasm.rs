@@ -2,7 +2,8 @@
 
 use serde_json::{Value, json};
 
-use super::builder::{Blob, BuiltImage, Hash, digest};
+use super::blob::{Blob, Hash, digest};
+use super::built::BuiltImage;
 
 const OCI_CONFIG: &str = "application/vnd.oci.image.config.v1+json";
 const OCI_INDEX: &str = "application/vnd.oci.image.index.v1+json";

@@ -2,7 +2,6 @@
 
 use std::path::{Path, PathBuf};
 
-use crate::node::Node;
 use crate::node::run_binary;
 
 /// Whose runtime a node runs.
@@ -152,11 +151,6 @@ impl NodeBuilder {
             .into_iter()
             .filter(|(is_asked, _)| *is_asked && !is_ours);
         refused.next().map(|(_, what)| what)
-    }
-
-    /// Starts the node and waits until it answers.
-    pub async fn start(self) -> Node {
-        Node::launch(self).await
     }
 }
 

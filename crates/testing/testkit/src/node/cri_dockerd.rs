@@ -7,8 +7,8 @@ use crate::docker::{CriDockerd, DockerEngine, Shared};
 use crate::image::{ImageBuilder, Layer};
 use crate::machine;
 use crate::node::builder::NodeBuilder;
+use crate::node::directories::{directories, socket};
 use crate::node::network;
-use crate::node::running::{directories, socket};
 use crate::scratch::Scratch;
 
 const PAUSE: &str = "testkit.invalid/pause:1";

@@ -8,8 +8,8 @@ use serde_json::json;
 use crate::image::{ImageBuilder, Layer};
 use crate::machine;
 use crate::node::builder::NodeBuilder;
+use crate::node::directories::{directories, socket};
 use crate::node::network;
-use crate::node::running::{directories, socket};
 use crate::registry::Registry;
 use crate::scratch::Scratch;
 

@@ -12,6 +12,7 @@ use crate::docker::DockerEngine;
 use crate::leaks::{self, Leak};
 use crate::machine::CgroupDriver;
 use crate::node::builder::{NodeBuilder, Which};
+use crate::node::directories::socket;
 use crate::node::v1_only::V1Only;
 use crate::node::{containerd, cri_dockerd, crio, network, orlop, teardown};
 use crate::process::Process;
@@ -46,6 +47,13 @@ pub enum Start {
     Ended(ExitStatus),
 }
 
+impl NodeBuilder {
+    /// Starts the node and waits until it answers.
+    pub async fn start(self) -> Node {
+        Node::launch(self).await
+    }
+}
+
 impl Node {
     /// The node that the environment asks for, with defaults.
     pub async fn start() -> Self {
@@ -77,7 +85,7 @@ impl Node {
         NodeBuilder::new(Which::Crio)
     }
 
-    pub(super) async fn launch(builder: NodeBuilder) -> Self {
+    async fn launch(builder: NodeBuilder) -> Self {
         builder.check();
         teardown::sweep_abandoned();
         let scratch = Scratch::new();
@@ -412,22 +420,6 @@ impl Drop for Node {
     }
 }
 
-pub(super) fn socket(scratch: &Scratch) -> PathBuf {
-    scratch.run().join("orlop.sock")
-}
-
 fn log_file(scratch: &Scratch) -> PathBuf {
     scratch.path("daemon.log")
-}
-
-/// The directories that both kinds of node use.
-pub(super) fn directories(scratch: &Scratch) -> (PathBuf, PathBuf) {
-    let root = scratch.subdir("root");
-    let state = scratch.run().join("s");
-    make(&state);
-    (root, state)
-}
-
-fn make(dir: &Path) {
-    std::fs::create_dir_all(dir).unwrap_or_else(|e| panic!("creating {}: {e}", dir.display()));
 }

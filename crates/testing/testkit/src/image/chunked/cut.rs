@@ -39,8 +39,8 @@ pub struct Cut {
     pub(super) chunk: usize,
     pub(super) member: usize,
     pub(super) level: u32,
-    pub(in crate::image) first: Vec<String>,
-    pub(in crate::image) landmarks: bool,
+    pub(crate) first: Vec<String>,
+    pub(crate) landmarks: bool,
 }
 
 impl Cut {

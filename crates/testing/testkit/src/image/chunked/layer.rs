@@ -3,7 +3,7 @@
 use super::order::ordered;
 use super::{Chunked, ChunkedWriter, Cut};
 use crate::image::entries::entries;
-use crate::image::{Layer, builder};
+use crate::image::{Layer, compression};
 
 /// A layer that can be fetched bit by bit.
 #[derive(Debug, Clone)]
@@ -44,7 +44,7 @@ impl ChunkedLayer {
 
     /// The archive that it is when all of it is unpacked.
     pub fn archive(&self) -> Vec<u8> {
-        builder::unpack(&self.bytes, self.form.compression())
+        compression::unpack(&self.bytes, self.form.compression())
     }
 }
 

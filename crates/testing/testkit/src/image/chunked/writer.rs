@@ -8,7 +8,7 @@ use sha2::{Digest as _, Sha256};
 use super::footer;
 use super::packer::Packer;
 use super::{Chunked, ChunkedLayer, Cut};
-use crate::image::builder::{to_bytes, written};
+use crate::image::blob::{to_bytes, written};
 use crate::image::entries::{Entry, entries};
 use crate::image::{Compression, Layer, digest};
 

@@ -6,12 +6,12 @@ use super::ztoc;
 use crate::image::{Blob, BuiltImage, Hash};
 
 /// By which annotation a manifest names its index.
-pub(in crate::image) const INDEX_DIGEST: &str = "com.amazon.soci.index-digest";
+pub(crate) const INDEX_DIGEST: &str = "com.amazon.soci.index-digest";
 
 const CONFIG: &str = "application/vnd.amazon.soci.index.v2+json";
 
 /// The index of all layers that are plain gzip, of which the archive is at hand; none if there is no such layer.
-pub(in crate::image) fn index(layers: &[Blob], tars: &[Vec<u8>], apart: u64) -> Option<BuiltImage> {
+pub(crate) fn index(layers: &[Blob], tars: &[Vec<u8>], apart: u64) -> Option<BuiltImage> {
     let plain = layers.iter().zip(tars);
     let plain = plain.filter(|(layer, tar)| layer.media_type.ends_with("gzip") && !tar.is_empty());
     let ztocs: Vec<_> = plain.map(|(layer, _)| described(layer, apart)).collect();

@@ -1,0 +1,99 @@
+//! The blobs of an image: bytes, named by their digest.
+
+use serde_json::{Value, json};
+use sha2::{Digest as _, Sha256, Sha512};
+
+use super::compression::{Compression, unpack};
+
+/// What names the blobs of an image.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Hash {
+    /// As everybody does.
+    Sha256,
+    /// As the specification allows, too.
+    Sha512,
+}
+
+impl Hash {
+    pub(super) fn digest(self, bytes: &[u8]) -> String {
+        match self {
+            Self::Sha256 => written("sha256:", &Sha256::digest(bytes)),
+            Self::Sha512 => written("sha512:", &Sha512::digest(bytes)),
+        }
+    }
+}
+
+/// Bytes with a name.
+#[derive(Debug, Clone)]
+pub struct Blob {
+    /// What it is, as its descriptor says.
+    pub media_type: String,
+    /// The digest of the bytes.
+    pub digest: String,
+    /// The bytes.
+    pub bytes: Vec<u8>,
+    /// What its descriptor says of it besides.
+    pub annotations: serde_json::Map<String, Value>,
+}
+
+impl Blob {
+    /// Names the bytes.
+    pub fn new(media_type: &str, bytes: Vec<u8>, hash: Hash) -> Self {
+        Self {
+            media_type: media_type.to_owned(),
+            digest: hash.digest(&bytes),
+            bytes,
+            annotations: serde_json::Map::new(),
+        }
+    }
+
+    /// The configuration of what has none.
+    pub fn empty() -> Self {
+        Self::json("application/vnd.oci.empty.v1+json", &json!({}))
+    }
+
+    /// JSON, such as a manifest.
+    pub fn json(media_type: &str, value: &Value) -> Self {
+        Self::new(media_type, to_bytes(value), Hash::Sha256)
+    }
+
+    /// The archive that it is, if it is a layer.
+    pub(super) fn unpacked(&self) -> Vec<u8> {
+        let suffixes = [("gzip", Compression::Gzip), ("zstd", Compression::Zstd)];
+        let known = suffixes
+            .iter()
+            .find(|(end, _)| self.media_type.ends_with(end));
+        unpack(
+            &self.bytes,
+            known.map_or(Compression::Plain, |(_, how)| *how),
+        )
+    }
+
+    /// How a manifest refers to it.
+    pub fn descriptor(&self) -> Value {
+        let mut descriptor = json!({
+            "mediaType": self.media_type,
+            "digest": self.digest,
+            "size": self.bytes.len(),
+        });
+        if !self.annotations.is_empty() {
+            descriptor["annotations"] = Value::Object(self.annotations.clone());
+        }
+        descriptor
+    }
+}
+
+pub(super) fn written(algorithm: &str, hash: &[u8]) -> String {
+    hash.iter().fold(algorithm.to_owned(), |text, byte| {
+        text + &format!("{byte:02x}")
+    })
+}
+
+/// `sha256:…` of some bytes.
+pub fn digest(bytes: &[u8]) -> String {
+    Hash::Sha256.digest(bytes)
+}
+
+pub(super) fn to_bytes(value: &Value) -> Vec<u8> {
+    serde_json::to_vec(value).expect("JSON values serialise")
+}
