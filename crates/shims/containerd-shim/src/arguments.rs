@@ -3,6 +3,10 @@
 use std::ffi::OsString;
 use std::path::PathBuf;
 
+use orlop_ttrpc::Status;
+
+use crate::error::unknown;
+
 /// What to do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Action {
@@ -32,6 +36,15 @@ pub(crate) struct Arguments {
 }
 
 impl Arguments {
+    /// Where the bundle is.
+    pub(crate) fn bundle(&self) -> Result<PathBuf, Status> {
+        match &self.bundle {
+            Some(bundle) => Ok(bundle.clone()),
+            None => std::env::current_dir()
+                .map_err(|error| unknown(format!("finding the bundle: {error}"))),
+        }
+    }
+
     pub(crate) fn parse(words: impl Iterator<Item = OsString>) -> Result<Self, String> {
         let mut arguments = Self {
             action: Action::Serve,

@@ -6,11 +6,12 @@ use std::path::Path;
 use orlop_containerd_api::Message;
 use orlop_keeper_protocol::Delete;
 
-use crate::Result;
 use crate::arguments::Arguments;
-use crate::files::print;
+use crate::cgroup;
+use crate::error::Result;
 use crate::keeper::Keeper;
 use crate::place::{Made, Place, checked};
+use crate::print::print;
 use crate::rootfs;
 use crate::spec::Spec;
 use crate::tasks::Exit;
@@ -20,7 +21,7 @@ const MOUNTS: usize = 16;
 
 pub(crate) fn run(arguments: &Arguments) -> Result<()> {
     // Beside the bundle in which containerd works, as it says.
-    let here = crate::start::bundle(arguments)?;
+    let here = arguments.bundle()?;
     let bundle = match here.parent() {
         Some(above) => above.join(&arguments.id),
         None => here,
@@ -67,7 +68,8 @@ fn end_keeper(place: &Place) {
     if let Ok(keeper) = Keeper::find(&place.keeper()) {
         keeper.end();
     }
-    crate::pod::remove_leftover(place);
+    let cgroup = orlop_fs::read_text(place.cgroup_note(), orlop_fs::SMALL_FILE);
+    cgroup::end(&cgroup.unwrap_or_default());
 }
 
 /// Ends a container, by its keeper where that lives.

@@ -14,7 +14,7 @@ use orlop_containerd_api::types::Envelope;
 use orlop_containerd_api::{Any, Message, Timestamp};
 use orlop_ttrpc::Client;
 
-use crate::Result;
+use crate::error::Result;
 use crate::program::background;
 use crate::stdio::Streams;
 use crate::tasks::{Exit, now};
@@ -115,7 +115,7 @@ impl Publisher {
         };
         let request = request.encode_to_vec();
         if self.queue.try_send(Job::Tell(request)).is_err() {
-            crate::serve::log(&format!(
+            crate::log::log(&format!(
                 "dropped the event {topic}: the event queue for containerd is full"
             ));
         }
@@ -259,7 +259,7 @@ fn tell(socket: &str, client: &mut Option<Client>, event: &[u8]) {
             Err(_) => {}
         }
     }
-    crate::serve::log("dropped an event: containerd does not respond");
+    crate::log::log("dropped an event: containerd does not respond");
 }
 
 #[cfg(test)]

@@ -7,9 +7,9 @@ use orlop_containerd_api::types::{RuntimeInfo, RuntimeVersion};
 use orlop_containerd_api::{Any, Message};
 use orlop_ttrpc::decode;
 
-use crate::Result;
-use crate::files::{print, unknown};
+use crate::error::{Result, unknown};
 use crate::options::Options;
+use crate::print::print;
 use crate::runtime;
 
 /// More than options have.

@@ -16,8 +16,8 @@ use orlop_keeper_protocol::{
 use orlop_ttrpc::{Status, code};
 use parking_lot::Mutex;
 
-use crate::Result;
-use crate::files::{failed, unknown};
+use crate::error::{Result, failed, unknown};
+use crate::last_words::last_words;
 use crate::program::background;
 
 /// How long a keeper may take to set itself up, and to end.
@@ -245,7 +245,7 @@ fn status(doing: &str, failure: &Failure) -> Status {
         FailureKind::Exhausted => code::RESOURCE_EXHAUSTED,
         _ => code::UNKNOWN,
     };
-    let words = crate::runtime::last_words(&failure.runtime_log, &failure.runtime_output);
+    let words = last_words(&failure.runtime_log, &failure.runtime_output);
     let words = words.unwrap_or_else(|| failure.message.clone());
     Status::new(kind, format!("{doing}: {words}"))
 }

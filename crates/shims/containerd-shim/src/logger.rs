@@ -12,10 +12,9 @@ use std::time::Duration;
 
 use rustix::pipe::{PipeFlags, pipe_with};
 
-use crate::Result;
-use crate::files::{failed, unknown};
+use crate::error::{Result, failed, unknown};
+use crate::owner::Owner;
 use crate::program::{readable, reap};
-use crate::stdio::Owner;
 
 /// How long it may take until it is ready.
 const LIMIT: Duration = Duration::from_secs(10);

@@ -8,26 +8,36 @@
 //! its directory ([`place`]).
 
 mod arguments;
+mod caller;
+mod calls;
+mod cgroup;
 mod delete;
+mod error;
 mod events;
-mod files;
 #[cfg(test)]
 mod fuzzed;
 mod info;
 mod keeper;
+mod last_words;
+mod log;
 mod logger;
+mod make_pod;
 mod memory;
 mod metrics;
 mod options;
+mod owner;
 mod place;
 mod pod;
+mod print;
 mod program;
 mod rootfs;
 mod runtime;
 mod sandbox;
 mod serve;
+mod shared_files;
 mod shim;
 mod shm;
+mod shut_down;
 mod spec;
 mod start;
 mod stdio;
@@ -39,10 +49,6 @@ mod users;
 use std::process::ExitCode;
 
 use arguments::{Action, Arguments};
-use orlop_ttrpc::Status;
-
-/// What a call comes to: an error is what its caller is told.
-type Result<T, E = Status> = std::result::Result<T, E>;
 
 fn main() -> ExitCode {
     memory::be_frugal();

@@ -5,8 +5,7 @@ use orlop_containerd_api::Any;
 use orlop_containerd_api::cgroups::{v1, v2};
 use orlop_ttrpc::Status;
 
-use crate::Result;
-use crate::files::not_found;
+use crate::error::{Result, not_found};
 
 /// The statistics of a cgroup.
 pub(crate) fn of(cgroup: Option<&Cgroup>) -> Result<Any> {

@@ -9,7 +9,7 @@ use orlop_fs::SMALL_FILE;
 use orlop_ttrpc::{Status, decode};
 use serde::Deserialize;
 
-use crate::files::invalid;
+use crate::error::invalid;
 
 /// Settings of a handler, in its configuration by these names.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]

@@ -11,8 +11,7 @@ use orlop_ttrpc::Status;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
-use crate::Result;
-use crate::files::failed;
+use crate::error::{Result, failed};
 use crate::runtime::Runtime;
 
 /// On a tmpfs, as the keeper wants it.
@@ -35,7 +34,7 @@ impl Made {
     pub(crate) fn end_leftover(&self, id: &str) {
         self.runtime.delete_leftover(id);
         // A runtime that was killed before it knew the container has forgotten this.
-        crate::pod::end_cgroup(&self.cgroup);
+        crate::cgroup::end(&self.cgroup);
     }
 }
 

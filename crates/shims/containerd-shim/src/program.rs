@@ -12,8 +12,8 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 use rustix::process::{Pid, PidfdFlags, pidfd_open};
 
-use crate::Result;
-use crate::files::{failed, unknown};
+use crate::error::{Result, failed, unknown};
+use crate::last_words::last_words;
 
 /// No thread goes deep.
 const STACK: usize = 128 * 1024;
@@ -67,7 +67,7 @@ pub(crate) fn run(mut command: Command, limit: Duration) -> Result<Vec<u8>> {
         String::from_utf8_lossy(&errors),
         String::from_utf8_lossy(&output),
     );
-    let words = crate::runtime::last_words(&errors, &output);
+    let words = last_words(&errors, &output);
     Err(unknown(format!(
         "{name}: {}",
         words.unwrap_or_else(|| status.to_string())

@@ -13,8 +13,7 @@ use rustix::mount::{
 use rustix::process::chdir;
 use rustix::thread::{UnshareFlags, unshare_unsafe};
 
-use crate::Result;
-use crate::files::{failed, invalid, unknown};
+use crate::error::{Result, failed, invalid, unknown};
 use crate::users::Mapped;
 
 /// The kernel takes a page of options, its end included.

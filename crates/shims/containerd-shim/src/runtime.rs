@@ -9,8 +9,7 @@ use std::time::Duration;
 use orlop_keeper_protocol::{CONSOLE_SOCKET, RuntimeCall, monotonic_ns};
 use serde::{Deserialize, Serialize};
 
-use crate::Result;
-use crate::files::{failed, unknown};
+use crate::error::{Result, failed, unknown};
 use crate::options::Options;
 
 /// Where runc's shim has it keep its state, unless a handler says otherwise.
@@ -152,7 +151,7 @@ impl Runtime {
             self.force_delete(id)
         });
         if let Err(status) = deleted {
-            crate::serve::log(&format!("deleting container {id}: {}", status.message));
+            crate::log::log(&format!("deleting container {id}: {}", status.message));
         }
     }
 
@@ -229,36 +228,11 @@ pub(crate) fn program(named: &str) -> Result<PathBuf> {
         })
 }
 
-/// The last error of a runtime's log, or else what it has printed.
-pub(crate) fn last_words(log: &str, printed: &str) -> Option<String> {
-    #[derive(Deserialize)]
-    struct Line {
-        #[serde(default)]
-        level: String,
-        msg: String,
-    }
-    let lines = log.lines().rev();
-    let mut lines = lines.filter_map(|line| serde_json::from_str::<Line>(line).ok());
-    let error = lines.find(|line| line.level == "error" || line.level == "fatal");
-    let words = error.map(|line| line.msg).or_else(|| {
-        let mut texts = [printed, log].into_iter();
-        texts.find_map(|text| {
-            text.lines()
-                .map(str::trim)
-                .rfind(|line| !line.is_empty())
-                .map(Into::into)
-        })
-    });
-    words
-        .map(|words| words.trim().to_owned())
-        .filter(|words| !words.is_empty())
-}
-
 #[cfg(test)]
 mod tests {
     use std::path::Path;
 
-    use super::{Runtime, last_words};
+    use super::Runtime;
 
     #[test]
     fn lines_are_those_of_runcs_shim() {
@@ -286,14 +260,5 @@ mod tests {
             fifo.to_str(),
             Some("/run/containerd/runc/k8s.io/c1/exec.fifo")
         );
-    }
-
-    #[test]
-    fn a_runtimes_last_error_is_its_reason() {
-        let log =
-            "{\"level\":\"warning\",\"msg\":\"w\"}\n{\"level\":\"error\",\"msg\":\"e\"}\nodd\n";
-        assert_eq!(last_words(log, "printed").as_deref(), Some("e"));
-        assert_eq!(last_words("", "one\ntwo\n\n").as_deref(), Some("two"));
-        assert_eq!(last_words("", ""), None);
     }
 }

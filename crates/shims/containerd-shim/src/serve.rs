@@ -1,20 +1,19 @@
 //! The server: who connects, what is called, who is answered when.
 
-use std::io::Write as _;
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::Path;
 use std::sync::Arc;
 
-use orlop_containerd_api::Message;
-use orlop_ttrpc::{Call, Status, code, decode, respond};
+use orlop_ttrpc::Call;
 use parking_lot::Mutex;
 use rustix::fs::{Mode, OFlags, open};
 use rustix::process::{chdir, setsid};
 use rustix::stdio::{dup2_stderr, dup2_stdin, dup2_stdout, stdin};
 
-use crate::Result;
 use crate::arguments::Arguments;
-use crate::files::failed;
+use crate::caller::Caller;
+use crate::calls::unimplemented;
+use crate::error::{Result, failed};
 use crate::place::Place;
 use crate::program::background;
 use crate::shim::Shim;
@@ -22,20 +21,6 @@ use crate::{sandbox, task};
 
 const TASKS: [&str; 2] = ["containerd.task.v2.Task", "containerd.task.v3.Task"];
 const SANDBOX: &str = "containerd.runtime.sandbox.v1.Sandbox";
-
-/// Who waits for an answer.
-#[derive(Clone, Debug)]
-pub(crate) struct Caller {
-    connection: Arc<Mutex<UnixStream>>,
-    number: u32,
-}
-
-impl Caller {
-    pub(crate) fn answer(&self, outcome: &Result<Vec<u8>>) {
-        // Who has left is not answered.
-        let _ = respond(&mut self.connection.lock(), self.number, outcome);
-    }
-}
 
 /// Serves the pod until it is told to leave.
 pub(crate) fn run(arguments: &Arguments) -> Result<()> {
@@ -83,11 +68,6 @@ fn raise_oom_score() {
         // Only who may lower it may set it to less than it is.
         let _ = std::fs::write("/proc/self/oom_score_adj", (score + 1).to_string());
     }
-}
-
-/// Tells what no answer can.
-pub(crate) fn log(line: &str) {
-    let _ = writeln!(std::io::stderr(), "orlop: {line}");
 }
 
 fn serve(shim: &Arc<Shim>, mut socket: UnixStream) {
@@ -145,42 +125,6 @@ fn answer(shim: &Arc<Shim>, call: &Call, caller: &Caller) {
         Ok(Some(answer)) => caller.answer(&Ok(answer)),
         Err(status) => caller.answer(&Err(status)),
     }
-}
-
-/// Decodes the request of a call that is answered at once, and encodes the response.
-pub(crate) fn unary<Q: Message + Default, R: Message>(
-    shim: &Arc<Shim>,
-    request: &[u8],
-    call: impl FnOnce(&Arc<Shim>, Q) -> Result<R>,
-) -> Result<Option<Vec<u8>>> {
-    Ok(Some(call(shim, decode(request)?)?.encode_to_vec()))
-}
-
-pub(crate) fn unimplemented(service: &str, method: &str) -> Status {
-    let message = format!("this shim does not implement {service}/{method}");
-    Status::new(code::UNIMPLEMENTED, message)
-}
-
-/// Ends this process, and the pod's keeper with it, if nothing is left here.
-pub(crate) fn shut_down(shim: &Arc<Shim>, then: impl FnOnce()) {
-    // Who starts a server here waits for this to be over.
-    let locked = shim.place.lock();
-    let is_idle = shim.tasks.lock().0.is_empty();
-    if !is_idle {
-        return then();
-    }
-    let _ = std::fs::remove_file(shim.place.socket());
-    if let Some(keeper) = shim.take_keeper() {
-        keeper.end();
-    }
-    shim.unmake_pod();
-    then();
-    shim.publisher.flush(std::time::Duration::from_secs(5));
-    if let Err(status) = shim.place.remove() {
-        log(&status.message);
-    }
-    drop(locked);
-    std::process::exit(0);
 }
 
 /// Enters the bundle, which tells who looks where the server belongs to.

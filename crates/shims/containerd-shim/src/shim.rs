@@ -7,13 +7,14 @@ use orlop_containerd_api::Message;
 use orlop_keeper_protocol::{Event as KeeperEvent, ExitStatus, Kill, Setup, VERSION};
 use parking_lot::Mutex;
 
-use crate::Result;
+use crate::caller::Caller;
+use crate::error::{Result, unknown};
 use crate::events::{Event, Publisher};
-use crate::files::unknown;
 use crate::keeper::{Keeper, LIMIT, News};
+use crate::log::log;
 use crate::place::Place;
+use crate::pod::Pod;
 use crate::program::background;
-use crate::serve::log;
 use crate::tasks::{Exit, Phase, Task, Tasks};
 
 /// What a process gets that was killed because its keeper died.
@@ -28,7 +29,7 @@ pub(crate) struct Shim {
     pub(crate) place: Place,
     pub(crate) publisher: Publisher,
     pub(crate) tasks: Mutex<Tasks>,
-    pub(crate) pod: Mutex<crate::pod::Pod>,
+    pub(crate) pod: Mutex<Pod>,
     keeper: Mutex<Option<Arc<Keeper>>>,
     pub(crate) hierarchies: Arc<Hierarchies>,
 }
@@ -138,6 +139,17 @@ impl Shim {
         }
         drop(tasks);
         self.tell_ends(id);
+    }
+
+    /// The answer if a process has ended; else the caller is answered when it does.
+    pub(crate) fn wait(&self, id: &str, exec: &str, caller: &Caller) -> Result<Option<Vec<u8>>> {
+        let mut tasks = self.tasks.lock();
+        let process = tasks.process(id, exec)?;
+        let exit = process.exit;
+        if exit.is_none() {
+            process.waiting.push(caller.clone());
+        }
+        Ok(exit.map(|exit| exit.wait_response().encode_to_vec()))
     }
 
     /// Tells the ends of a container's processes that may be told now.

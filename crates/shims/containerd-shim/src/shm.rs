@@ -9,8 +9,7 @@ use orlop_fs::SMALL_FILE;
 use orlop_text::quantity::Quantity;
 use serde::Deserialize;
 
-use crate::Result;
-use crate::files::{failed, invalid};
+use crate::error::{Result, failed, invalid};
 use crate::options::Options;
 
 /// What a pod has without anybody saying so.

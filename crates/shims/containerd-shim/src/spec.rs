@@ -6,8 +6,7 @@ use std::path::{Path, PathBuf};
 use orlop_fs::SMALL_FILE;
 use serde::Deserialize;
 
-use crate::Result;
-use crate::files::failed;
+use crate::error::{Result, failed};
 
 /// Annotations that name the group of a container: of containerd's own shim, and of its CRI service.
 const GROUPS: [&str; 2] = [

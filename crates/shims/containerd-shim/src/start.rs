@@ -4,7 +4,7 @@
 use std::env;
 use std::os::fd::OwnedFd;
 use std::os::unix::process::CommandExt as _;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::{Command, Stdio};
 
 use orlop_cgroup::{Cgroup, CgroupPath, Hierarchies};
@@ -12,11 +12,11 @@ use orlop_containerd_api::Message;
 use orlop_containerd_api::bootstrap::{BootstrapParams, BootstrapResult};
 use orlop_ttrpc::decode;
 
-use crate::Result;
 use crate::arguments::Arguments;
-use crate::files::{failed, print, unknown};
+use crate::error::{Result, failed, unknown};
 use crate::options::Options;
 use crate::place::{Place, checked};
+use crate::print::print;
 use crate::serve;
 use crate::shm::Rules;
 use crate::spec::Spec;
@@ -30,7 +30,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
     let input = orlop_fs::read_whole(std::io::stdin(), LARGEST)
         .map_err(|error| unknown(format!("reading the parameters from containerd: {error}")))?;
     let told = Told::parse(&input)?;
-    let bundle = bundle(arguments)?;
+    let bundle = arguments.bundle()?;
     let spec = Spec::read(&bundle);
     let group = match &spec {
         Ok(spec) => spec.group().unwrap_or(&arguments.id),
@@ -52,13 +52,6 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
     let address = address_of(&place);
     std::fs::write(&note, &address).map_err(failed("writing", &note))?;
     print(&told.answer(address))
-}
-
-pub(crate) fn bundle(arguments: &Arguments) -> Result<PathBuf> {
-    match &arguments.bundle {
-        Some(bundle) => Ok(bundle.clone()),
-        None => env::current_dir().map_err(|error| unknown(format!("finding the bundle: {error}"))),
-    }
 }
 
 fn start(

@@ -11,10 +11,9 @@ use orlop_ttrpc::Status;
 use rustix::fs::{FileType, Gid, Mode, OFlags, Uid, fchown, fstat, open};
 use rustix::io::Errno;
 
-use crate::Result;
-use crate::files::{failed, unknown};
+use crate::error::{Result, failed, unknown};
 use crate::logger::{self, Logger};
-use crate::options::Options;
+use crate::owner::Owner;
 
 /// How long it is waited for whoever is to read what is printed.
 const READER_LIMIT: Duration = Duration::from_secs(1);
@@ -26,26 +25,6 @@ pub(crate) struct Streams {
     pub(crate) stdout: String,
     pub(crate) stderr: String,
     pub(crate) terminal: bool,
-}
-
-/// Whose streams they are.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Owner<'a> {
-    pub(crate) namespace: &'a str,
-    pub(crate) id: &'a str,
-    /// The user and group of the streams, where they are told.
-    pub(crate) user: (u32, u32),
-}
-
-impl<'a> Owner<'a> {
-    pub(crate) fn of(namespace: &'a str, id: &'a str, options: &Options) -> Self {
-        let user = (options.io_uid, options.io_gid);
-        Self {
-            namespace,
-            id,
-            user,
-        }
-    }
 }
 
 /// Streams that are open.

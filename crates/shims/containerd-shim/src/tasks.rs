@@ -11,11 +11,10 @@ use orlop_containerd_api::task::{DeleteResponse, WaitResponse};
 use orlop_containerd_api::task_types;
 use orlop_ttrpc::{Status, code};
 
-use crate::Result;
-use crate::files::not_found;
+use crate::caller::Caller;
+use crate::error::{Result, not_found};
 use crate::logger::Logger;
 use crate::runtime::Runtime;
-use crate::serve::Caller;
 use crate::stdio::Streams;
 use crate::terminal::Terminal;
 

@@ -8,8 +8,7 @@ use rustix::event::{EventfdFlags, PollFd, PollFlags, eventfd, poll};
 use rustix::io::{Errno, read, write};
 use rustix::termios::{Winsize, tcsetwinsize};
 
-use crate::Result;
-use crate::files::unknown;
+use crate::error::{Result, unknown};
 use crate::program::background;
 
 /// A terminal whose copying ends with it.

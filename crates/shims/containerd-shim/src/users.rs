@@ -13,8 +13,7 @@ use rustix::fs::{CWD, Mode, OFlags, open};
 use rustix::mount::{MoveMountFlags, UnmountFlags, move_mount, unmount};
 use rustix::thread::{UnshareFlags, unshare_unsafe};
 
-use crate::Result;
-use crate::files::{failed, invalid, unknown};
+use crate::error::{Result, failed, invalid, unknown};
 
 /// Mounts with other ids, below a directory that goes with them.
 #[derive(Debug)]

@@ -4,8 +4,7 @@ use std::fmt::Write as _;
 
 use orlop_cri_api::v1::{DnsConfig, NamespaceMode, PodSandboxConfig};
 
-use crate::Result;
-use crate::files::unknown;
+use crate::error::{Result, unknown};
 use crate::pod::{Space, Wanted};
 
 /// The text of `/etc/resolv.conf` in the pod's containers; `None` if the pod does not ask for one.

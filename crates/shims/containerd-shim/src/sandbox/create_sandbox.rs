@@ -8,13 +8,14 @@ use orlop_cri_api::v1::PodSandboxConfig;
 use orlop_ttrpc::decode;
 
 use super::config;
-use super::files::write_files;
-use crate::Result;
+use crate::error::Result;
 use crate::options::Options;
 use crate::place::checked;
-use crate::pod;
+use crate::shared_files;
 use crate::shim::Shim;
 use crate::shm::Rules;
+use crate::stdio::Streams;
+use crate::tasks::Task;
 
 pub(super) fn call(shim: &Arc<Shim>, request: CreateSandboxRequest) -> Result<()> {
     let id = request.sandbox_id;
@@ -24,14 +25,17 @@ pub(super) fn call(shim: &Arc<Shim>, request: CreateSandboxRequest) -> Result<()
     let config: PodSandboxConfig = decode(&request.options.unwrap_or_default().value)?;
     let shm_size = Rules::told().size(&config, &bundle)?;
     let wanted = config::wanted(&id, &config, &request.netns_path, shm_size)?;
+    let dns = config.dns_config.as_ref().and_then(config::resolv_conf);
     let options = Options {
         systemd_cgroup: wanted.cgroups_path.contains(':'),
         ..Options::default()
     };
-    shim.tasks.lock().add(&id, pod::task(&bundle))?;
+    shim.tasks
+        .lock()
+        .add(&id, Task::making(bundle, Streams::default()))?;
     let made = shim
         .make_pod(&id, &wanted, &options)
-        .and_then(|_| write_files(shim, config.dns_config.as_ref(), &wanted.hostname));
+        .and_then(|_| shared_files::write(shim, dns, &wanted.hostname));
     made.inspect_err(|_| {
         shim.forget(&id);
     })

@@ -2,7 +2,6 @@
 
 mod config;
 mod create_sandbox;
-mod files;
 mod ping_sandbox;
 mod platform;
 mod sandbox_metrics;
@@ -16,10 +15,9 @@ use std::sync::Arc;
 
 use orlop_ttrpc::decode;
 
-pub(crate) use files::share_files;
-
-use crate::Result;
-use crate::serve::{Caller, unary, unimplemented};
+use crate::caller::Caller;
+use crate::calls::{unary, unimplemented};
+use crate::error::Result;
 use crate::shim::Shim;
 
 /// Answers a call, unless that is answered later.

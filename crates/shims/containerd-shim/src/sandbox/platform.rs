@@ -5,7 +5,7 @@ use std::sync::Arc;
 use orlop_containerd_api::sandbox::{PlatformRequest, PlatformResponse};
 use orlop_containerd_api::types::Platform;
 
-use crate::Result;
+use crate::error::Result;
 use crate::shim::Shim;
 
 pub(super) fn call(_: &Arc<Shim>, _: PlatformRequest) -> Result<PlatformResponse> {

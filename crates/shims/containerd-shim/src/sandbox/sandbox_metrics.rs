@@ -6,7 +6,7 @@ use orlop_containerd_api::Timestamp;
 use orlop_containerd_api::sandbox::{SandboxMetricsRequest, SandboxMetricsResponse};
 use orlop_containerd_api::types::Metric;
 
-use crate::Result;
+use crate::error::Result;
 use crate::metrics;
 use crate::shim::Shim;
 use crate::tasks::now;

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use orlop_containerd_api::Timestamp;
 use orlop_containerd_api::sandbox::{SandboxStatusRequest, SandboxStatusResponse};
 
-use crate::Result;
+use crate::error::Result;
 use crate::shim::Shim;
 use crate::tasks::Exit;
 

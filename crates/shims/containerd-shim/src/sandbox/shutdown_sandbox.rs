@@ -4,9 +4,10 @@ use std::sync::Arc;
 
 use orlop_containerd_api::sandbox::ShutdownSandboxRequest;
 
-use crate::Result;
-use crate::serve::{Caller, shut_down};
+use crate::caller::Caller;
+use crate::error::Result;
 use crate::shim::Shim;
+use crate::shut_down::shut_down;
 
 pub(super) fn call(
     shim: &Arc<Shim>,

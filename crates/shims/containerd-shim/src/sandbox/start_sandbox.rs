@@ -6,8 +6,7 @@ use orlop_containerd_api::sandbox::{StartSandboxRequest, StartSandboxResponse};
 use orlop_containerd_api::{Any, Timestamp};
 use serde_json::json;
 
-use crate::Result;
-use crate::files::too_soon;
+use crate::error::{Result, too_soon};
 use crate::shim::Shim;
 use crate::tasks::Phase;
 

@@ -6,9 +6,8 @@ use std::sync::Arc;
 
 use orlop_containerd_api::task::CheckpointTaskRequest;
 
-use crate::Result;
+use crate::error::{Result, too_soon};
 use crate::events::Event;
-use crate::files::too_soon;
 use crate::options::CheckpointOptions;
 use crate::shim::Shim;
 

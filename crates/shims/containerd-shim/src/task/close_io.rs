@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use orlop_containerd_api::task::CloseIoRequest;
 
-use crate::Result;
+use crate::error::Result;
 use crate::shim::Shim;
 
 pub(super) fn call(shim: &Arc<Shim>, request: CloseIoRequest) -> Result<()> {

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use orlop_containerd_api::task::{ConnectRequest, ConnectResponse};
 
-use crate::Result;
+use crate::error::Result;
 use crate::shim::Shim;
 
 pub(super) fn call(shim: &Arc<Shim>, request: ConnectRequest) -> Result<ConnectResponse> {

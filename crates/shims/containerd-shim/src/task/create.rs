@@ -8,18 +8,18 @@ use orlop_containerd_api::task::{CreateTaskRequest, CreateTaskResponse};
 use orlop_containerd_api::types::Mount;
 use orlop_keeper_protocol::{Attach, Create};
 
-use crate::Result;
+use crate::error::{Result, invalid};
 use crate::events::Event;
-use crate::files::invalid;
 use crate::keeper::{Keeper, LIMIT};
 use crate::options::Options;
+use crate::owner::Owner;
 use crate::place::{Made, checked};
 use crate::pod::Wanted;
 use crate::rootfs;
 use crate::runtime::{self, Runtime};
 use crate::shim::Shim;
 use crate::spec::Spec;
-use crate::stdio::{Opened, Owner, Streams};
+use crate::stdio::{Opened, Streams};
 use crate::tasks::{Checkpoint, Phase, Task};
 
 pub(super) fn call(shim: &Arc<Shim>, request: CreateTaskRequest) -> Result<CreateTaskResponse> {
@@ -91,7 +91,7 @@ impl Asked<'_> {
                 .map_or_else(String::new, |cgroup| cgroup.path().as_str().to_owned()),
         };
         shim.place.note(self.id, &made)?;
-        crate::sandbox::share_files(shim, self.bundle)?;
+        crate::shared_files::share(shim, self.bundle)?;
         let rootfs = self.bundle.join("rootfs");
         rootfs::mount_all(&self.mounts, &rootfs)?;
         {

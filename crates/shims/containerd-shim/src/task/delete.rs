@@ -5,9 +5,8 @@ use std::sync::Arc;
 use orlop_containerd_api::task::{DeleteRequest, DeleteResponse};
 use orlop_keeper_protocol::{Delete, ForgetExec};
 
-use crate::Result;
+use crate::error::{Result, too_soon};
 use crate::events::Event;
-use crate::files::too_soon;
 use crate::keeper::LIMIT;
 use crate::rootfs;
 use crate::runtime;

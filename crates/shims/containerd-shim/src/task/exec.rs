@@ -6,9 +6,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use orlop_containerd_api::task::ExecProcessRequest;
 use orlop_ttrpc::{Status, code};
 
-use crate::Result;
+use crate::error::{Result, failed, invalid, too_soon};
 use crate::events::Event;
-use crate::files::{failed, invalid, too_soon};
 use crate::place::{checked, make_private};
 use crate::shim::Shim;
 use crate::stdio::Streams;

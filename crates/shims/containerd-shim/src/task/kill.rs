@@ -6,8 +6,7 @@ use orlop_containerd_api::task::KillRequest;
 use orlop_keeper_protocol::{Kill, KillExec};
 use orlop_ttrpc::{Status, code};
 
-use crate::Result;
-use crate::files::{not_found, too_soon};
+use crate::error::{Result, not_found, too_soon};
 use crate::keeper::LIMIT;
 use crate::runtime;
 use crate::shim::Shim;

@@ -16,14 +16,15 @@ mod start;
 mod state;
 mod stats;
 mod update;
-pub(crate) mod wait;
+mod wait;
 
 use std::sync::Arc;
 
 use orlop_ttrpc::decode;
 
-use crate::Result;
-use crate::serve::{Caller, unary, unimplemented};
+use crate::caller::Caller;
+use crate::calls::{unary, unimplemented};
+use crate::error::Result;
 use crate::shim::Shim;
 
 /// Answers a call, unless that is answered later.

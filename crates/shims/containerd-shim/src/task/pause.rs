@@ -5,9 +5,8 @@ use std::sync::Arc;
 
 use orlop_containerd_api::task::PauseRequest;
 
-use crate::Result;
+use crate::error::{Result, too_soon};
 use crate::events::Event;
-use crate::files::too_soon;
 use crate::shim::Shim;
 use crate::tasks::Phase;
 

@@ -10,8 +10,7 @@ use orlop_containerd_api::task::{PidsRequest, PidsResponse};
 use orlop_containerd_api::task_types::ProcessInfo;
 use orlop_fs::Membership;
 
-use crate::Result;
-use crate::files::unknown;
+use crate::error::{Result, unknown};
 use crate::shim::Shim;
 
 pub(super) fn call(shim: &Arc<Shim>, request: PidsRequest) -> Result<PidsResponse> {

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use orlop_containerd_api::task::ResizePtyRequest;
 use orlop_keeper_protocol::Resize;
 
-use crate::Result;
+use crate::error::Result;
 use crate::keeper::LIMIT;
 use crate::shim::Shim;
 

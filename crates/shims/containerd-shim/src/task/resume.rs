@@ -5,7 +5,7 @@ use std::sync::Arc;
 use orlop_containerd_api::task::ResumeRequest;
 
 use super::pause::change;
-use crate::Result;
+use crate::error::Result;
 use crate::events::Event;
 use crate::shim::Shim;
 use crate::tasks::Phase;

@@ -2,9 +2,10 @@
 
 use std::sync::Arc;
 
-use crate::Result;
-use crate::serve::{Caller, shut_down};
+use crate::caller::Caller;
+use crate::error::Result;
 use crate::shim::Shim;
+use crate::shut_down::shut_down;
 
 pub(super) fn call(shim: &Arc<Shim>, caller: &Caller) -> Result<Option<Vec<u8>>> {
     shut_down(shim, || caller.answer(&Ok(Vec::new())));

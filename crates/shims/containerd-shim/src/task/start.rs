@@ -8,14 +8,13 @@ use orlop_containerd_api::task::{StartRequest, StartResponse};
 use orlop_keeper_protocol::{Create, Exec, Start};
 
 use super::create::make;
-use crate::Result;
+use crate::caller::Caller;
+use crate::error::{Result, too_soon, unknown};
 use crate::events::Event;
-use crate::files::{too_soon, unknown};
 use crate::options::Options;
+use crate::owner::Owner;
 use crate::runtime;
-use crate::serve::Caller;
 use crate::shim::Shim;
-use crate::stdio::Owner;
 use crate::tasks::{Phase, now};
 use crate::terminal::Terminal;
 

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use orlop_containerd_api::task::{StateRequest, StateResponse};
 
-use crate::Result;
+use crate::error::Result;
 use crate::shim::Shim;
 use crate::tasks::Exit;
 

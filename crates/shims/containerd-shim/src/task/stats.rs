@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use orlop_containerd_api::task::{StatsRequest, StatsResponse};
 
-use crate::Result;
+use crate::error::Result;
 use crate::metrics;
 use crate::shim::Shim;
 

@@ -5,8 +5,7 @@ use std::sync::Arc;
 
 use orlop_containerd_api::task::UpdateTaskRequest;
 
-use crate::Result;
-use crate::files::{failed, invalid};
+use crate::error::{Result, failed, invalid};
 use crate::shim::Shim;
 
 pub(super) fn call(shim: &Arc<Shim>, request: UpdateTaskRequest) -> Result<()> {

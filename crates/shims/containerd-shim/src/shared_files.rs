@@ -4,28 +4,24 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use orlop_cri_api::v1::DnsConfig;
 use orlop_fs::SMALL_FILE;
 use serde_json::{Value, json};
 
-use super::config::resolv_conf;
-use crate::Result;
-use crate::files::failed;
+use crate::error::{Result, failed};
 use crate::place::make_private;
 use crate::shim::Shim;
 
 const SHM: &str = "/dev/shm";
 
-/// Writes them, and notes where they belong.
-pub(super) fn write_files(shim: &Shim, dns: Option<&DnsConfig>, hostname: &str) -> Result<()> {
+/// Writes them, and notes where they belong. Without a text of its own the pod has the node's `/etc/resolv.conf`.
+pub(crate) fn write(shim: &Shim, resolv_conf: Option<String>, hostname: &str) -> Result<()> {
     let dir = shim.place.shared();
     make_private(&dir)?;
     let hosts = |path: &str| orlop_fs::read_text(path, SMALL_FILE).unwrap_or_default();
-    let dns = dns.and_then(resolv_conf);
     let mut files: Vec<(&'static str, String)> = vec![
         (
             "/etc/resolv.conf",
-            dns.unwrap_or_else(|| hosts("/etc/resolv.conf")),
+            resolv_conf.unwrap_or_else(|| hosts("/etc/resolv.conf")),
         ),
         ("/etc/hosts", hosts("/etc/hosts")),
     ];
@@ -42,7 +38,7 @@ pub(super) fn write_files(shim: &Shim, dns: Option<&DnsConfig>, hostname: &str) 
 }
 
 /// Gives a container the files of its pod, in its specification: those that nobody else gives it.
-pub(crate) fn share_files(shim: &Shim, bundle: &Path) -> Result<()> {
+pub(crate) fn share(shim: &Shim, bundle: &Path) -> Result<()> {
     let shared = shim.pod.lock().shared.clone();
     if shared.is_empty() {
         return Ok(());

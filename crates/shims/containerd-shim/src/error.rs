@@ -1,23 +1,17 @@
-//! Errors of files and of the kernel, as callers are told them.
+//! What calls come to: errors of files and of the kernel, as callers are told them.
 
 use std::fmt::Display;
-use std::io::Write as _;
 use std::path::Path;
 
 use orlop_ttrpc::{Status, code};
+
+/// What a call comes to: an error is what its caller is told.
+pub(crate) type Result<T, E = Status> = std::result::Result<T, E>;
 
 /// Names what was being done to a file.
 pub(crate) fn failed<E: Display>(doing: &str, path: &Path) -> impl FnOnce(E) -> Status + use<E> {
     let doing = format!("{doing} {}", path.display());
     move |error| Status::new(code::UNKNOWN, format!("{doing}: {error}"))
-}
-
-/// Answers containerd on standard output.
-pub(crate) fn print(answer: &[u8]) -> Result<(), Status> {
-    let mut out = std::io::stdout();
-    out.write_all(answer)
-        .and_then(|()| out.flush())
-        .map_err(|error| unknown(format!("writing the response to containerd: {error}")))
 }
 
 /// A failure of no better kind.

@@ -1,0 +1,34 @@
+//! The end of a pod's, or a container's, cgroup.
+
+use std::time::Duration;
+
+use orlop_cgroup::{Cgroup, CgroupPath, Hierarchies};
+
+use crate::log::log;
+
+/// How long what is in a cgroup may take to leave it.
+const PATIENCE: Duration = Duration::from_secs(2);
+
+/// Kills what is in the cgroup of this path, if there is one, and removes it.
+pub(crate) fn end(path: &str) {
+    let path = CgroupPath::parse(path).ok().filter(|path| !path.is_root());
+    if let (Some(path), Ok(hierarchies)) = (path, Hierarchies::detect()) {
+        let cgroup = Cgroup::new(hierarchies.into(), path);
+        if cgroup.exists() {
+            let _ = cgroup.kill(PATIENCE);
+            remove(Some(&cgroup), false);
+        }
+    }
+}
+
+/// A scope goes with its last process.
+pub(crate) fn remove(cgroup: Option<&Cgroup>, is_scope: bool) {
+    if let (Some(cgroup), false) = (cgroup, is_scope)
+        && let Err(error) = cgroup.remove(PATIENCE)
+    {
+        log(&format!(
+            "removing the pod's cgroup {}: {error}",
+            cgroup.path()
+        ));
+    }
+}

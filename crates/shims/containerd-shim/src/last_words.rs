@@ -1,0 +1,42 @@
+//! Why a program failed, by what it has written.
+
+use serde::Deserialize;
+
+/// The last error of a runtime's log, or else what it has printed.
+pub(crate) fn last_words(log: &str, printed: &str) -> Option<String> {
+    #[derive(Deserialize)]
+    struct Line {
+        #[serde(default)]
+        level: String,
+        msg: String,
+    }
+    let lines = log.lines().rev();
+    let mut lines = lines.filter_map(|line| serde_json::from_str::<Line>(line).ok());
+    let error = lines.find(|line| line.level == "error" || line.level == "fatal");
+    let words = error.map(|line| line.msg).or_else(|| {
+        let mut texts = [printed, log].into_iter();
+        texts.find_map(|text| {
+            text.lines()
+                .map(str::trim)
+                .rfind(|line| !line.is_empty())
+                .map(Into::into)
+        })
+    });
+    words
+        .map(|words| words.trim().to_owned())
+        .filter(|words| !words.is_empty())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::last_words;
+
+    #[test]
+    fn a_runtimes_last_error_is_its_reason() {
+        let log =
+            "{\"level\":\"warning\",\"msg\":\"w\"}\n{\"level\":\"error\",\"msg\":\"e\"}\nodd\n";
+        assert_eq!(last_words(log, "printed").as_deref(), Some("e"));
+        assert_eq!(last_words("", "one\ntwo\n\n").as_deref(), Some("two"));
+        assert_eq!(last_words("", ""), None);
+    }
+}

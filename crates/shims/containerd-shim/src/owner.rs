@@ -1,0 +1,23 @@
+//! Whose standard streams they are.
+
+use crate::options::Options;
+
+/// Whose streams they are.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Owner<'a> {
+    pub(crate) namespace: &'a str,
+    pub(crate) id: &'a str,
+    /// The user and group of the streams, where they are told.
+    pub(crate) user: (u32, u32),
+}
+
+impl<'a> Owner<'a> {
+    pub(crate) fn of(namespace: &'a str, id: &'a str, options: &Options) -> Self {
+        let user = (options.io_uid, options.io_gid);
+        Self {
+            namespace,
+            id,
+            user,
+        }
+    }
+}

@@ -1,0 +1,13 @@
+//! What a command answers containerd on standard output.
+
+use std::io::Write as _;
+
+use crate::error::{Result, unknown};
+
+/// Answers containerd on standard output.
+pub(crate) fn print(answer: &[u8]) -> Result<()> {
+    let mut out = std::io::stdout();
+    out.write_all(answer)
+        .and_then(|()| out.flush())
+        .map_err(|error| unknown(format!("writing the response to containerd: {error}")))
+}
