@@ -4,7 +4,6 @@ use std::ffi::OsString;
 use std::path::PathBuf;
 
 use crate::error::{Error, Result};
-use crate::sandboxed::Inner;
 
 /// What comes before the command.
 #[derive(Clone, Debug, Default)]
@@ -28,6 +27,13 @@ pub(crate) struct Settings {
     pub(crate) io: Io,
     /// Instead of a shim: a runtime whose containers need one that is their sandbox.
     pub(crate) inner: Option<Inner>,
+}
+
+/// A runtime whose containers need one that is their sandbox.
+#[derive(Clone, Debug)]
+pub(crate) struct Inner {
+    pub(crate) program: PathBuf,
+    pub(crate) args: Vec<OsString>,
 }
 
 /// Who makes what the containers of a pod share.

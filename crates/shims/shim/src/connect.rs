@@ -5,11 +5,10 @@ use std::io::{self, Read, Write};
 use std::mem::size_of;
 use std::os::fd::{FromRawFd, OwnedFd};
 use std::os::unix::net::UnixStream;
-use std::path::PathBuf;
 use std::thread::sleep;
 use std::time::Duration;
 
-use crate::task::Endpoint;
+use crate::endpoint::{Endpoint, Guest};
 
 /// A monitor that does not answer its first line by then does not know what it is.
 const LIMIT: Duration = Duration::from_secs(5);
@@ -18,44 +17,6 @@ const TRIES: usize = 10;
 const PAUSE: Duration = Duration::from_millis(200);
 /// "OK" and a port, as monitors answer.
 const LONGEST_ANSWER: usize = 64;
-
-/// `VMADDR_CID_LOCAL`, and the first number that a guest can have: what is between and below is those
-/// who run this machine.
-const LOCAL: u32 = 1;
-const FIRST_GUEST: u32 = 3;
-
-/// Where in a guest.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
-pub(crate) struct Guest {
-    /// Its number; without, it is reached by the socket of its monitor.
-    pub(crate) cid: Option<u32>,
-    pub(crate) port: u32,
-}
-
-/// The place that an address behind its `://` means: a socket, or a place in a guest, or both.
-pub(crate) fn place(transport: &str, rest: &str) -> Option<(PathBuf, Option<Guest>)> {
-    // Options of a stream that is there.
-    let rest = rest.split('?').next().unwrap_or_default();
-    let absolute = |path: &str| path.starts_with('/').then(|| PathBuf::from(path));
-    let (first, port) = match transport {
-        "unix" => return Some((absolute(rest)?, None)),
-        "vsock" | "hvsock" => rest.rsplit_once(':')?,
-        _ => return None,
-    };
-    let port = port.parse().ok()?;
-    if transport == "hvsock" {
-        return Some((absolute(first)?, Some(Guest { cid: None, port })));
-    }
-    let cid = first.parse().ok()?;
-    let is_guest = cid == LOCAL || (FIRST_GUEST..u32::MAX).contains(&cid);
-    is_guest.then_some((
-        PathBuf::new(),
-        Some(Guest {
-            cid: Some(cid),
-            port,
-        }),
-    ))
-}
 
 /// Connects. What comes back is a stream socket of some family: nothing is asked of it but bytes.
 pub(crate) fn connect(endpoint: &Endpoint) -> io::Result<UnixStream> {
@@ -142,7 +103,7 @@ mod tests {
     use std::time::{Duration, Instant};
 
     use super::connect;
-    use crate::task::Endpoint;
+    use crate::endpoint::Endpoint;
 
     /// A monitor that gives each client an answer, and ends with the last one.
     fn monitor(path: &Path, answers: &[&str]) -> std::thread::JoinHandle<Vec<String>> {
@@ -199,40 +160,5 @@ mod tests {
         let begun = Instant::now();
         assert!(connect(&nowhere).is_err());
         assert!(begun.elapsed() < Duration::from_secs(20));
-    }
-
-    #[test]
-    fn addresses_name_places_and_protocols() {
-        for (address, protocol, shown, grpc) in [
-            ("unix:///run/x", "ttrpc", "/run/x", false),
-            ("grpc+unix:///run/x", "", "/run/x", true),
-            ("vsock://3:1024", "ttrpc", "vsock 3:1024", false),
-            ("vsock://3:1024", "grpc", "vsock 3:1024", true),
-            ("ttrpc+vsock://1:7", "", "vsock 1:7", false),
-            ("grpc+vsock://4294967294:1", "", "vsock 4294967294:1", true),
-            ("hvsock:///run/vm:s:9", "", "/run/vm:s, port 9", false),
-            ("ttrpc+hvsock:///run/v:9", "", "/run/v, port 9", false),
-        ] {
-            let endpoint = Endpoint::at(address, protocol, 2).unwrap();
-            assert_eq!(endpoint.place(), shown, "{address}");
-            assert_eq!(endpoint.grpc, grpc, "{address}");
-        }
-        for refused in [
-            // Whoever runs this machine is no guest of it.
-            "vsock://0:1",
-            "vsock://2:1024",
-            "vsock://4294967295:1",
-            "vsock://3",
-            "vsock://3:x",
-            "vsock://3:4294967296",
-            "vsock:///run/x:1",
-            "hvsock://relative:1",
-            "hvsock:///run/x",
-            "tcp://127.0.0.1:1",
-            "thrift+unix:///run/x",
-            "unix://x",
-        ] {
-            assert!(Endpoint::at(refused, "ttrpc", 2).is_none(), "{refused}");
-        }
     }
 }

@@ -8,10 +8,10 @@ use orlop_containerd_api::events::TaskOom;
 use orlop_containerd_api::services::events::{ForwardRequest, SubscribeRequest};
 use orlop_containerd_api::types::Envelope;
 
+use crate::endpoint::Endpoint;
 use crate::error::Result;
 use crate::rpc::Stream;
 use crate::state_dir::{PodDir, StateDir, TaskDir};
-use crate::task::Endpoint;
 
 /// A topic of containerd's events.
 const WANT_OF_MEMORY: &str = "/tasks/oom";

@@ -12,13 +12,11 @@ use orlop_containerd_api::{Any, Message, runc, runtimeoptions};
 use serde::Deserialize;
 
 use crate::arguments::{Sandboxer, Settings};
+use crate::endpoint::Endpoint;
 use crate::error::{Error, Result};
+use crate::namespace::NAMESPACE;
+use crate::shim_log;
 use crate::state_dir::PodDir;
-use crate::supervisor;
-use crate::task::Endpoint;
-
-/// The namespace that the shim is told; it keeps apart what several clients have.
-pub(crate) const NAMESPACE: &str = "orlop";
 
 /// A shim that has not answered by then does not work.
 const LIMIT: Duration = Duration::from_secs(30);
@@ -81,7 +79,7 @@ pub(crate) fn clean_up(settings: &Settings, pod: &PodDir, bundle: &Path, id: &st
         return Ok(());
     }
     // Those in Rust open it for this, too, and wait for a reader.
-    supervisor::keep_log(pod, bundle)?;
+    shim_log::keep(pod, bundle)?;
     let child = call(settings, pod, bundle, "delete", id)?;
     finish(child, settings, pod).map(drop)
 }
@@ -225,17 +223,11 @@ fn finish(mut child: Child, settings: &Settings, pod: &PodDir) -> Result<Vec<u8>
     Err(Error::Failed(format!(
         "the shim {shim} failed ({status}): {}",
         if said.is_empty() {
-            last_words(pod)
+            shim_log::last_words(pod)
         } else {
             said
         }
     )))
-}
-
-/// What the shim wrote into its log at last.
-pub(crate) fn last_words(pod: &PodDir) -> String {
-    let log = orlop_fs::read_tail(pod.log(), 2000).unwrap_or_default();
-    String::from_utf8_lossy(&log).trim().to_owned()
 }
 
 /// Where a shim says that it is reached.

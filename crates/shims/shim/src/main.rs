@@ -4,31 +4,41 @@
 //! A shim serves the containers of one pod. Beside it stays a *supervisor* ([`supervisor`]), which has
 //! started it. For each process in it there is a *proxy* ([`proxy`]): a child of the keeper with
 //! the process's streams, which passes signals on and ends as the process does; one that is killed
-//! takes the process with it. The words of runc's command line are in [`verb`], a file each.
+//! takes the process with it. The words of runc's command line are in [`verb`], a file each; [`exec`] is the same
+//! for all runtimes.
 //!
 //! Runtimes with runc's command line whose containers need one as their sandbox stand behind it in the
 //! same way ([`sandboxed`]).
 
+mod announcement;
+mod answers;
 mod arguments;
 mod background;
 mod command;
 mod connect;
 mod controller;
+mod end_task;
+mod endpoint;
 mod error;
 mod events;
+mod exec;
+mod fifo;
 mod figures;
 mod grpc;
 mod hostname;
 mod launch;
 mod mounts;
+mod namespace;
 mod pause;
+mod process;
 mod processes;
 mod proxy;
-mod questions;
+mod question;
 mod ready;
 mod rootfs;
 mod rpc;
 mod sandboxed;
+mod shim_log;
 mod signals;
 mod spec;
 mod state_dir;
@@ -38,6 +48,7 @@ mod supervisor;
 mod task;
 mod terminal;
 mod verb;
+mod watching;
 
 use std::io::Write;
 use std::process::ExitCode;
@@ -71,7 +82,11 @@ fn run(settings: &Settings, command: &str, words: &Words) -> Result<u8> {
             return Ok(0);
         }
         "features" => {
-            verb::features::run(settings);
+            let told = match &settings.inner {
+                Some(inner) => sandboxed::features(settings, inner),
+                None => verb::features::of_shim(settings),
+            };
+            verb::features::print(told.as_deref());
             return Ok(0);
         }
         _ => {}
@@ -88,13 +103,13 @@ fn run(settings: &Settings, command: &str, words: &Words) -> Result<u8> {
         "proxy" => return proxy::run(settings, &state, words).map(|code| code as u8),
         "create" => verb::create::run(settings, &state, words)?,
         "start" => verb::start::run(&state, words)?,
-        "exec" => verb::exec::run(settings, &state, words)?,
+        "exec" => exec::run(settings, &state, words)?,
         "kill" => verb::kill::run(&state, words)?,
         "delete" => verb::delete::run(settings, &state, words)?,
         "state" => verb::state::run(&state, words)?,
         "ps" => verb::ps::run(&state, words)?,
-        "pause" => task(&state, words)?.pause(&words.word(0)?)?,
-        "resume" => task(&state, words)?.resume(&words.word(0)?)?,
+        "pause" => state.shim_of(&words.word(0)?)?.pause(&words.word(0)?)?,
+        "resume" => state.shim_of(&words.word(0)?)?.resume(&words.word(0)?)?,
         "update" => verb::update::run(&state, words)?,
         "end-pod" => verb::end_pod::run(settings, &state, words)?,
         _ => {
@@ -103,11 +118,6 @@ fn run(settings: &Settings, command: &str, words: &Words) -> Result<u8> {
         }
     }
     Ok(0)
-}
-
-/// The shim of the container that is named.
-fn task(state: &StateDir, words: &Words) -> Result<task::Tasks> {
-    state.task(&words.word(0)?)?.tasks(state)
 }
 
 /// Tells the caller why, in the form in which runc does.

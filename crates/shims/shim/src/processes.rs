@@ -20,7 +20,6 @@ use crate::error::{Error, Result};
 use crate::spec::Spec;
 use crate::state_dir::{PodDir, StateDir, TaskDir};
 use crate::task::Tasks;
-use crate::verb::end_pod::tasks_of;
 
 pub(crate) const PID: &str = "pid";
 const SHARED: &str = "shared-processes";
@@ -70,7 +69,7 @@ pub(crate) fn whose(state: &StateDir, pod: &PodDir, spec: &Spec) -> Result<Whose
     }
     let stands =
         |task: &TaskDir| noted::<PathBuf>(&task.dir, STANDS).is_ok_and(|told| told == path);
-    let found = tasks_of(state, &pod.id).into_iter().find(stands);
+    let found = state.tasks_of(&pod.id).into_iter().find(stands);
     found.map(Whose::Of).ok_or_else(|| {
         let path = path.display();
         Error::Failed(format!(

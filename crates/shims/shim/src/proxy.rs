@@ -1,37 +1,27 @@
 //! What stands for a process in a shim: it has the process's streams, passes signals on, and ends
 //! as the process does.
 
-use std::fs::File;
-use std::path::Path;
-
 use rustix::process::setsid;
 
+use crate::announcement::Announcement;
 use crate::arguments::{Settings, Words};
 use crate::background::background;
+use crate::end_task::end;
 use crate::error::{Error, Result};
+use crate::process::Process;
 use crate::processes::{for_shim, note_stands};
-use crate::ready::Ready;
+use crate::ready::{Ready, note_own_pid};
 use crate::rootfs;
 use crate::signals::All;
 use crate::spec::{Spec, read};
-use crate::state_dir::{PodDir, StateDir, TaskDir};
+use crate::state_dir::StateDir;
 use crate::streams::Streams;
-use crate::supervisor::Announcement;
 use crate::task::{Stdio, Tasks};
 use crate::terminal::Terminal;
-use crate::verb::delete::end;
 use crate::{launch, mounts};
 
 /// The exit code of a process whose shim is lost.
 const LOST: u32 = 255;
-/// A process to stand for.
-pub(crate) struct Process {
-    pub(crate) task: TaskDir,
-    pub(crate) pod: PodDir,
-    /// The name of a command in the container; empty for the container's own process.
-    pub(crate) exec: String,
-    pub(crate) terminal: bool,
-}
 
 /// Makes the process, says so, and stands for it until it ends.
 pub(crate) fn run(settings: &Settings, state: &StateDir, words: &Words) -> Result<u32> {
@@ -146,25 +136,6 @@ impl Standing {
         self.announcement.done();
         code
     }
-}
-
-/// Tells the caller that it is we who stand for the process.
-pub(crate) fn note_own_pid(words: &Words) -> Result<()> {
-    let Some(path) = words.option("--pid-file") else {
-        return Ok(());
-    };
-    let pid = std::process::id().to_string();
-    std::fs::write(&path, pid).map_err(Error::file("writing", &path))
-}
-
-/// Lets go of our standard streams: they would keep their readers waiting after the process's end.
-pub(crate) fn no_streams() -> Result<()> {
-    let null = File::options().read(true).write(true).open("/dev/null");
-    let null = null.map_err(Error::file("opening", Path::new("/dev/null")))?;
-    let _ = rustix::stdio::dup2_stdin(&null);
-    let _ = rustix::stdio::dup2_stdout(&null);
-    let _ = rustix::stdio::dup2_stderr(&null);
-    Ok(())
 }
 
 /// Passes signals on to the process, and changes of its terminal's size.

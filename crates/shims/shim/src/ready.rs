@@ -92,3 +92,12 @@ pub(crate) fn inherited(words: &Words, option: &str) -> Result<OwnedFd> {
     })?;
     Ok(fd)
 }
+
+/// Tells the caller that it is we who stand for the process.
+pub(crate) fn note_own_pid(words: &Words) -> Result<()> {
+    let Some(path) = words.option("--pid-file") else {
+        return Ok(());
+    };
+    let pid = std::process::id().to_string();
+    std::fs::write(&path, pid).map_err(Error::file("writing", &path))
+}

@@ -5,9 +5,9 @@ use std::time::Duration;
 use orlop_containerd_api::Message;
 
 use crate::connect::connect;
+use crate::endpoint::Endpoint;
 use crate::error::{Error, Result};
 use crate::grpc;
-use crate::task::Endpoint;
 
 /// A connection on which calls are made one after the other.
 #[derive(Debug)]

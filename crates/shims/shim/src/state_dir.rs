@@ -9,9 +9,10 @@ use std::time::{Duration, Instant};
 use orlop_fs::Outlives;
 use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
 
+use crate::endpoint::Endpoint;
 use crate::error::{Error, Result};
 use crate::mounts;
-use crate::task::{Endpoint, Tasks};
+use crate::task::Tasks;
 
 /// Paths of sockets have 107 bytes at most: so much of a pod's identity names it well enough.
 const SHORT: usize = 24;
@@ -26,10 +27,6 @@ pub(crate) struct StateDir(PathBuf);
 impl StateDir {
     pub(crate) fn new(root: PathBuf) -> Self {
         Self(root)
-    }
-
-    pub(crate) fn root(&self) -> &Path {
-        &self.0
     }
 
     pub(crate) fn pod(&self, id: &str) -> Result<PodDir> {
@@ -52,6 +49,21 @@ impl StateDir {
             id: checked(id)?.to_owned(),
             dir: self.0.join("tasks").join(id),
         })
+    }
+
+    /// The shim of a container.
+    pub(crate) fn shim_of(&self, id: &str) -> Result<Tasks> {
+        self.task(id)?.tasks(self)
+    }
+
+    /// A pod's containers that nobody has deleted.
+    pub(crate) fn tasks_of(&self, pod: &str) -> Vec<TaskDir> {
+        let entries = fs::read_dir(self.0.join("tasks"));
+        let entries = entries.into_iter().flatten().filter_map(Result::ok);
+        let tasks = entries.filter_map(|entry| self.task(entry.file_name().to_str()?).ok());
+        tasks
+            .filter(|task| task.pod(self).is_ok_and(|of| of.id == pod))
+            .collect()
     }
 }
 

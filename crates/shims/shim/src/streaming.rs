@@ -10,9 +10,9 @@ use orlop_containerd_api::services::streaming::StreamInit;
 use orlop_containerd_api::transfer::{Data, WindowUpdate};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
+use crate::endpoint::Endpoint;
 use crate::error::{Error, Result};
 use crate::rpc;
-use crate::task::Endpoint;
 
 const SERVICE: &str = "containerd.services.streaming.v1.Streaming";
 

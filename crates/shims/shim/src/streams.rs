@@ -12,11 +12,12 @@ use std::time::{Duration, Instant};
 
 use crate::arguments::Io;
 use crate::background::background;
+use crate::endpoint::Endpoint;
 use crate::error::{Error, Result};
-use crate::proxy::{Process, no_streams};
+use crate::fifo::make_fifo;
+use crate::process::Process;
 use crate::streaming::Stream;
-use crate::supervisor::make_fifo;
-use crate::task::{Endpoint, Stdio};
+use crate::task::Stdio;
 use crate::terminal::Terminal;
 
 /// After a process's end its output is waited for as long as some comes, with pauses up to this.
@@ -230,4 +231,14 @@ fn duplicate(fd: impl AsFd) -> Result<OwnedFd> {
         doing: "duplicating the standard streams".into(),
         source: errno.into(),
     })
+}
+
+/// Lets go of our standard streams: they would keep their readers waiting after the process's end.
+pub(crate) fn no_streams() -> Result<()> {
+    let null = File::options().read(true).write(true).open("/dev/null");
+    let null = null.map_err(Error::file("opening", Path::new("/dev/null")))?;
+    let _ = rustix::stdio::dup2_stdin(&null);
+    let _ = rustix::stdio::dup2_stdout(&null);
+    let _ = rustix::stdio::dup2_stderr(&null);
+    Ok(())
 }

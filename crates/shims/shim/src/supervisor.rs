@@ -1,42 +1,30 @@
 //! What stays beside a pod's shim: it starts the shim, hears its events and log, and ends the
 //! processes in it whose stand-ins are killed.
 
-use std::fs::File;
-use std::io::{BufRead, BufReader, Read, Write};
-use std::os::fd::AsRawFd;
-use std::os::unix::fs::OpenOptionsExt;
-use std::os::unix::net::{UnixListener, UnixStream};
-use std::path::{Path, PathBuf};
+use std::os::unix::net::UnixStream;
+use std::path::Path;
 use std::thread;
-use std::time::Duration;
 
 use orlop_containerd_api::Any;
-use rustix::event::{PollFd, PollFlags, poll};
-use rustix::fs::{CWD, FileType, Mode, mknodat};
-use rustix::io::{FdFlags, fcntl_setfd};
-use rustix::process::{Pid, PidfdFlags, pidfd_open, setsid};
+use rustix::process::setsid;
 
+use crate::announcement::{Watched, watched};
 use crate::arguments::{Sandboxer, Settings, Words};
 use crate::background::background;
 use crate::command::Command;
 use crate::controller::{self, Asked, Controller};
+use crate::endpoint::Endpoint;
 use crate::error::{Error, Result};
 use crate::processes::note_shared;
-use crate::questions::{self, Question};
-use crate::ready::{Ready, Streams, inherited, spawn};
+use crate::ready::{Ready, inherited, note_own_pid};
 use crate::spec::Spec;
 use crate::state_dir::{PodDir, StateDir, private};
-use crate::task::{Endpoint, Tasks};
-use crate::{events, hostname, launch, pause, proxy};
+use crate::task::Tasks;
+use crate::watching::{AFTER, ensure_one, make_once_cleared, outlive, serve};
+use crate::{answers, events, hostname, launch, pause, shim_log};
 
-/// The most that is kept of what a shim says.
-const LARGEST_LOG: u64 = 1 << 20;
-/// Nor have those more to say that announce themselves, or ask.
-const LONGEST_WORDS: u64 = 64 << 10;
 /// No request is larger.
 const LARGEST_CONFIG: u64 = 16 << 20;
-/// Who stands for a process in a sandbox sees its end by itself, and is to tell it before the pod's.
-const AFTER: Duration = Duration::from_millis(100);
 const SIGKILL: u32 = 9;
 
 /// The shim of a pod: the one that runs, or a new one.
@@ -48,74 +36,12 @@ pub(crate) fn ensure(settings: &Settings, pod: &PodDir, bundle: &Path) -> Result
     })
 }
 
-/// What a pod shares: what is there, or a new one once what was there is cleared away. One that was made with
-/// its pod has no second.
-pub(crate) fn ensure_one(
-    settings: &Settings,
-    pod: &PodDir,
-    bundle: &Path,
-    is_there: impl FnOnce(&Endpoint) -> bool,
-    clear_away: impl FnOnce(Option<&Endpoint>) -> Result<()>,
-) -> Result<Endpoint> {
-    pod.make()?;
-    let alone = pod.lock()?;
-    let before = pod.endpoint().ok();
-    match before {
-        Some(shared) if is_there(&shared) => return Ok(shared),
-        _ if pod.was_made() => return Err(pod.has_ended()),
-        before => clear_away(before.as_ref())?,
-    }
-    watch_over(settings, pod, bundle, None, &alone)?;
-    pod.endpoint()
-}
-
 /// The shim of a pod as a container of its own.
 pub(crate) fn make(settings: &Settings, pod: &PodDir, words: &Words, bundle: &Path) -> Result<()> {
     make_once_cleared(settings, pod, words, bundle, || {
         clear_away(settings, pod, pod.endpoint().ok().as_ref());
         Ok(())
     })
-}
-
-/// What a pod shares, as a container of its own: who watches over it is that container's process.
-pub(crate) fn make_once_cleared(
-    settings: &Settings,
-    pod: &PodDir,
-    words: &Words,
-    bundle: &Path,
-    clear_away: impl FnOnce() -> Result<()>,
-) -> Result<()> {
-    pod.make()?;
-    let alone = pod.lock()?;
-    clear_away()?;
-    pod.note_made()?;
-    watch_over(settings, pod, bundle, words.option("--pid-file"), &alone)
-}
-
-/// Starts the one that watches over a pod, which makes what there is to be watched. It holds the lock, too,
-/// until that is made: who starts it may be killed.
-pub(crate) fn watch_over(
-    settings: &Settings,
-    pod: &PodDir,
-    bundle: &Path,
-    pid_file: Option<PathBuf>,
-    lock: &File,
-) -> Result<()> {
-    // Not `--bundle`: who ends all that works on that container is to spare what is the pod's.
-    let words = ["supervise", "--from"].map(Into::into);
-    let more = [bundle.into(), "--pod".into(), pod.id.clone().into()];
-    let mut words: Vec<_> = words.into_iter().chain(more).collect();
-    if let Some(path) = pid_file {
-        words.extend(["--pid-file".into(), path.into()]);
-    }
-    let failed = |source| Error::Io {
-        doing: "passing the lock of a pod to the supervisor".into(),
-        source,
-    };
-    let shared = lock.try_clone().map_err(failed)?;
-    fcntl_setfd(&shared, FdFlags::empty()).map_err(|errno| failed(errno.into()))?;
-    words.extend(["--lock".into(), shared.as_raw_fd().to_string().into()]);
-    spawn(settings, &words, Streams::None)
 }
 
 /// Lives as long as the shim.
@@ -127,7 +53,7 @@ pub(crate) fn run(settings: &Settings, state: &StateDir, words: &Words) -> Resul
     let _ = setsid();
     let begun = begin(settings, state, &pod, &words.needed("--from")?);
     let endpoint = ready.tell(begun.and_then(|endpoint| {
-        proxy::note_own_pid(words)?;
+        note_own_pid(words)?;
         Ok(endpoint)
     }))?;
     drop(lock);
@@ -168,12 +94,12 @@ fn begin(
     serve(&pod.supervisor(), move |socket| {
         watch(&of, &told, &watched, socket);
     })?;
-    keep_log(pod, &bundle)?;
+    shim_log::keep(pod, &bundle)?;
     let controller = controller::of(settings);
     let endpoint = controller.bootstrap(pod)?;
     // Whoever comes after us, should we die, finds it by this.
     pod.note_endpoint(&endpoint)?;
-    let explained = |error: Error| match launch::last_words(pod) {
+    let explained = |error: Error| match shim_log::last_words(pod) {
         words if words.is_empty() => error,
         words => Error::Failed(format!("{error}; log of the shim: {words}")),
     };
@@ -243,73 +169,10 @@ fn clear_away(settings: &Settings, pod: &PodDir, shim: Option<&Endpoint>) {
     let _ = orlop_fs::remove_tree(&pod.bundle());
 }
 
-pub(crate) fn outlive(pid: u32) {
-    let Some(pid) = Pid::from_raw(pid as i32) else {
-        return;
-    };
-    let Ok(shim) = pidfd_open(pid, PidfdFlags::empty()) else {
-        return;
-    };
-    let mut fds = [PollFd::new(&shim, PollFlags::IN)];
-    while poll(&mut fds, None) == Err(rustix::io::Errno::INTR) {}
-    thread::sleep(AFTER);
-}
-
-/// Serves each who connects on a thread of its own.
-pub(crate) fn serve(path: &Path, each: impl Fn(UnixStream) + Clone + Send + 'static) -> Result<()> {
-    let _ = std::fs::remove_file(path);
-    let listener = UnixListener::bind(path).map_err(Error::file("listening at", path))?;
-    background(move || {
-        for socket in listener.incoming() {
-            match socket {
-                Ok(socket) => {
-                    let each = each.clone();
-                    // One that can't be served is turned away.
-                    let _ = background(move || each(socket));
-                }
-                Err(_) => thread::sleep(Duration::from_millis(100)),
-            }
-        }
-    })
-}
-
-/// What a shim prints goes to a pipe of this name in its working directory.
-pub(crate) fn keep_log(pod: &PodDir, bundle: &Path) -> Result<()> {
-    let fifo = bundle.join("log");
-    make_fifo(&fifo)?;
-    // With a writing end of our own it never comes to an end.
-    let options = File::options().read(true).write(true).open(&fifo);
-    let mut from = options.map_err(Error::file("opening", &fifo))?;
-    let path = pod.log();
-    let to = File::options()
-        .create(true)
-        .append(true)
-        .mode(0o600)
-        .open(&path);
-    let mut to = to.map_err(Error::file("opening", &path))?;
-    background(move || {
-        let mut kept = 0;
-        let mut bytes = [0; 4096];
-        while let Ok(read) = from.read(&mut bytes) {
-            if kept < LARGEST_LOG && to.write_all(&bytes[..read]).is_ok() {
-                kept += read as u64;
-            }
-        }
-    })
-}
-
-pub(crate) fn make_fifo(path: &Path) -> Result<()> {
-    let made = mknodat(CWD, path, FileType::Fifo, Mode::RUSR | Mode::WUSR, 0);
-    match made {
-        Ok(()) | Err(rustix::io::Errno::EXIST) => Ok(()),
-        Err(errno) => Err(Error::file("creating the FIFO", path)(errno.into())),
-    }
-}
-
 /// Listens to one who stands for a process, and has the shim forget a command that has ended. Who
 /// leaves without a word was killed, and so is what it stood for.
 fn watch(settings: &Settings, state: &StateDir, pod: &PodDir, socket: UnixStream) {
-    let answer = |question, of: &str| questions::answer(settings, pod, question, of);
+    let answer = |question, of: &str| answers::answer(settings, pod, question, of);
     let Some(Watched { id, exec, ended }) = watched(socket, answer) else {
         return;
     };
@@ -324,40 +187,6 @@ fn watch(settings: &Settings, state: &StateDir, pod: &PodDir, socket: UnixStream
         (true, false) => pod.tasks().and_then(|mut tasks| tasks.delete(&id, &exec)),
         (false, _) => end(pod, &id, &exec),
     };
-}
-
-/// A process that was stood for.
-pub(crate) struct Watched {
-    pub(crate) id: String,
-    pub(crate) exec: String,
-    /// By itself; else whoever stood for it was killed.
-    pub(crate) ended: bool,
-}
-
-/// Listens to one who stands for a process, until it leaves; or to the daemon, which asks something.
-pub(crate) fn watched(
-    mut socket: UnixStream,
-    answer: impl FnOnce(Question, &str) -> Option<String>,
-) -> Option<Watched> {
-    let mut lines = BufReader::new(socket.try_clone().ok()?.take(LONGEST_WORDS))
-        .lines()
-        .map_while(std::io::Result::ok);
-    let first = lines.next()?;
-    if let Some(question) = Question::of(&first) {
-        if let Some(answer) = answer(question, &lines.next()?) {
-            let _ = socket.write_all(answer.as_bytes());
-            if questions::tells_the_end(question, &answer) {
-                // Its own end is the sandbox's.
-                std::process::exit(0);
-            }
-        }
-        return None;
-    }
-    Some(Watched {
-        id: first,
-        exec: lines.next()?,
-        ended: lines.next().as_deref() == Some(DONE),
-    })
 }
 
 fn end(pod: &PodDir, id: &str, exec: &str) -> Result<()> {
@@ -375,27 +204,4 @@ fn end(pod: &PodDir, id: &str, exec: &str) -> Result<()> {
     }
     tasks.wait(id, exec)?;
     tasks.delete(id, exec)
-}
-
-const DONE: &str = "done";
-
-/// Tells the supervisor, as long as it is held, that one stands for a process.
-#[derive(Debug)]
-pub(crate) struct Announcement(UnixStream);
-
-impl Announcement {
-    pub(crate) fn make(pod: &PodDir, id: &str, exec: &str) -> Result<Self> {
-        let path = pod.supervisor();
-        let failed = |doing| Error::file(doing, &path);
-        let mut socket = UnixStream::connect(&path).map_err(failed("connecting to"))?;
-        let word = format!("{id}\n{exec}\n");
-        socket
-            .write_all(word.as_bytes())
-            .map_err(failed("writing to"))?;
-        Ok(Self(socket))
-    }
-
-    pub(crate) fn done(mut self) {
-        let _ = writeln!(self.0, "{DONE}");
-    }
 }

@@ -1,8 +1,5 @@
 //! The Task service of a shim, version 2 or 3: the messages are the same.
 
-use std::io::ErrorKind;
-use std::os::unix::net::UnixStream;
-use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use orlop_containerd_api::task::{
@@ -13,10 +10,8 @@ use orlop_containerd_api::task::{
 };
 use orlop_containerd_api::types::Mount;
 use orlop_containerd_api::{Any, Message};
-use rustix::event::{PollFd, PollFlags, Timespec, poll};
-use rustix::process::{Pid, PidfdFlags, pidfd_open};
 
-use crate::connect::{self, Guest};
+use crate::endpoint::Endpoint;
 use crate::error::Result;
 use crate::figures::Figures;
 use crate::rpc::Client;
@@ -25,116 +20,6 @@ use crate::rpc::Client;
 const LIMIT: Duration = Duration::from_secs(10);
 /// A virtual machine may have to boot first.
 const CREATE_LIMIT: Duration = Duration::from_secs(90);
-
-/// How a shim is reached.
-#[derive(Clone, Debug, serde::Serialize, serde::Deserialize)]
-pub(crate) struct Endpoint {
-    pub(crate) socket: PathBuf,
-    pub(crate) version: u32,
-    /// The shim's own process; 0 until the pod's own task runs in it.
-    #[serde(default)]
-    pub(crate) pid: u32,
-    /// Else by ttrpc.
-    #[serde(default)]
-    pub(crate) grpc: bool,
-    /// Where in a guest; else on this machine.
-    #[serde(default)]
-    pub(crate) guest: Option<Guest>,
-}
-
-impl Endpoint {
-    /// By its address and, where that does not say so, its protocol.
-    pub(crate) fn at(address: &str, protocol: &str, version: u32) -> Option<Self> {
-        let (scheme, rest) = address.split_once("://")?;
-        let (protocol, transport) = scheme.split_once('+').unwrap_or((protocol, scheme));
-        let grpc = match protocol {
-            "ttrpc" | "" => false,
-            "grpc" => true,
-            _ => return None,
-        };
-        let (socket, guest) = connect::place(transport, rest)?;
-        Some(Self {
-            socket,
-            version,
-            pid: 0,
-            grpc,
-            guest,
-        })
-    }
-
-    /// As containerd writes it.
-    pub(crate) fn address(&self) -> String {
-        let protocol = if self.grpc { "grpc" } else { "ttrpc" };
-        let socket = self.socket.display();
-        match self.guest {
-            None => format!("{protocol}+unix://{socket}"),
-            Some(Guest { cid: None, port }) => format!("{protocol}+hvsock://{socket}:{port}"),
-            Some(Guest {
-                cid: Some(cid),
-                port,
-            }) => format!("{protocol}+vsock://{cid}:{port}"),
-        }
-    }
-
-    /// Of a controller, which answers by gRPC.
-    pub(crate) fn of_controller(socket: &Path) -> Self {
-        Self {
-            socket: socket.to_owned(),
-            version: 0,
-            pid: 0,
-            grpc: true,
-            guest: None,
-        }
-    }
-
-    /// For people.
-    pub(crate) fn place(&self) -> String {
-        let socket = self.socket.display();
-        match self.guest {
-            None => socket.to_string(),
-            Some(Guest { cid: None, port }) => format!("{socket}, port {port}"),
-            Some(Guest {
-                cid: Some(cid),
-                port,
-            }) => format!("vsock {cid}:{port}"),
-        }
-    }
-
-    pub(crate) fn with_pid(&self, pid: u32) -> Self {
-        Self {
-            pid,
-            ..self.clone()
-        }
-    }
-
-    /// Removes the socket of a shim that was killed. That of a machine's monitor is not the shim's.
-    pub(crate) fn forget(&self) {
-        if self.guest.is_none() {
-            let _ = std::fs::remove_file(&self.socket);
-        }
-    }
-
-    pub(crate) fn has_come_up(&self) -> bool {
-        self.pid != 0
-    }
-
-    /// Whether nobody listens at its socket, or there is none.
-    pub(crate) fn is_gone(&self) -> bool {
-        let connected = UnixStream::connect(&self.socket);
-        let gone = [ErrorKind::NotFound, ErrorKind::ConnectionRefused];
-        connected.is_err_and(|error| gone.contains(&error.kind()))
-    }
-
-    /// Whether the process of its number lives; one that only waits for its parent does not.
-    pub(crate) fn is_alive(&self) -> bool {
-        let pid = Pid::from_raw(self.pid as i32);
-        let Some(Ok(process)) = pid.map(|pid| pidfd_open(pid, PidfdFlags::empty())) else {
-            return false;
-        };
-        let mut ended = [PollFd::new(&process, PollFlags::IN)];
-        poll(&mut ended, Some(&Timespec::default())) == Ok(0)
-    }
-}
 
 /// The standard streams of a task, as paths of fifos or addresses of streams; empty ones are not there.
 #[derive(Clone, Debug, Default)]

@@ -22,7 +22,7 @@ pub fn of(runtimes: &Runtimes, pod: &Pod, id: &str) -> Option<Stats> {
     understood(&answer)
 }
 
-/// Asks something (`crates/shims/shim/src/questions.rs`); there is nobody to be asked where containers are the
+/// Asks something (`crates/shims/shim/src/question.rs`); there is nobody to be asked where containers are the
 /// host's. Blocks.
 pub fn ask(runtimes: &Runtimes, pod: &Pod, question: &str, limit: Duration) -> Option<String> {
     let handler = runtimes.of(pod).ok()?;

@@ -1,82 +1,19 @@
 //! Who makes what the containers of a pod share, in containerd's words.
 
+mod contract;
 mod podsandbox;
 mod proxy;
 mod resources;
 mod sandbox_state;
 mod shim;
 
-use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
-use std::time::Duration;
-
-use orlop_containerd_api::Any;
-use orlop_cri_api::v1::UpdatePodSandboxResourcesRequest;
 
 use crate::arguments::{Sandboxer, Settings};
-use crate::error::Result;
-use crate::figures::Figures;
-use crate::state_dir::PodDir;
-use crate::task::Endpoint;
 
+pub(crate) use contract::{Asked, Controller};
 pub(crate) use proxy::is_one;
 pub(crate) use sandbox_state::{SandboxState, our_platform};
-
-/// Who asks how it is does not wait for longer.
-const ANSWER_LIMIT: Duration = Duration::from_millis(1500);
-/// What is done at once takes no longer.
-const LIMIT: Duration = Duration::from_secs(10);
-/// A virtual machine may have to boot first.
-const BOOT_LIMIT: Duration = Duration::from_secs(90);
-/// So long a guest may take to leave.
-const GRACE: Duration = Duration::from_secs(5);
-
-pub(crate) trait Controller {
-    /// Brings to life whoever is asked.
-    fn bootstrap(&self, pod: &PodDir) -> Result<Endpoint>;
-
-    /// Prepares a sandbox.
-    fn create(&self, pod: &PodDir, endpoint: &Endpoint, asked: &Asked) -> Result<()>;
-
-    /// Lets it come up, and answers where its tasks are served.
-    fn start(&self, pod: &PodDir, endpoint: &Endpoint) -> Result<Endpoint>;
-
-    /// Waits for its end.
-    fn wait(&self, pod: &PodDir, endpoint: &Endpoint) -> Result<()>;
-
-    /// For which platform its programs are, if that is said.
-    fn platform(&self, pod: &PodDir, endpoint: &Endpoint) -> Result<Option<String>>;
-
-    /// How it is.
-    fn status(&self, pod: &PodDir, endpoint: &Endpoint) -> Result<SandboxState>;
-
-    /// What it uses as a whole, if that is told in known terms.
-    fn metrics(&self, pod: &PodDir, endpoint: &Endpoint) -> Result<Option<Figures>>;
-
-    /// Hears what its pod gets from now on.
-    fn update(
-        &self,
-        pod: &PodDir,
-        endpoint: &Endpoint,
-        request: &UpdatePodSandboxResourcesRequest,
-    ) -> Result<()>;
-
-    /// Ends what runs in it. One that is not there is ended.
-    fn stop(&self, pod: &PodDir, endpoint: &Endpoint) -> Result<()>;
-
-    /// Lets whoever was asked go, too, if nothing else is left there. The answer may get lost with it.
-    fn shutdown(&self, pod: &PodDir, endpoint: &Endpoint);
-}
-
-/// What a pod is to whoever makes its sandbox, beside the bundle.
-#[derive(Clone, Debug, Default)]
-pub(crate) struct Asked {
-    /// The path of its network namespace; empty where that is the host's.
-    pub(crate) network: String,
-    pub(crate) annotations: BTreeMap<String, String>,
-    /// The pod as its client has asked for it.
-    pub(crate) config: Option<Any>,
-}
 
 /// The file, beside the specification, with the pod as its client has asked for it.
 pub(crate) fn config_of(bundle: &Path) -> PathBuf {

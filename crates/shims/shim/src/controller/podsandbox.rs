@@ -3,15 +3,17 @@
 use orlop_containerd_api::task_types::Status;
 use orlop_cri_api::v1::UpdatePodSandboxResourcesRequest;
 
-use super::{Asked, Controller, SandboxState};
+use super::contract::{Asked, Controller};
+use super::sandbox_state::SandboxState;
 use crate::arguments::Settings;
+use crate::end_task::end;
+use crate::endpoint::Endpoint;
 use crate::error::Result;
 use crate::figures::Figures;
 use crate::launch;
 use crate::rootfs;
 use crate::state_dir::PodDir;
-use crate::task::{Endpoint, Stdio, Tasks};
-use crate::verb::delete;
+use crate::task::{Stdio, Tasks};
 
 pub(super) struct Podsandbox<'s>(pub(super) &'s Settings);
 
@@ -65,7 +67,7 @@ impl Controller for Podsandbox<'_> {
 
     fn stop(&self, pod: &PodDir, endpoint: &Endpoint) -> Result<()> {
         let mut tasks = Tasks::connect(endpoint)?;
-        delete::end(self.0, pod, &mut tasks, &pod.id, &pod.bundle())
+        end(self.0, pod, &mut tasks, &pod.id, &pod.bundle())
     }
 
     fn shutdown(&self, pod: &PodDir, endpoint: &Endpoint) {

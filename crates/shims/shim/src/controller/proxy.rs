@@ -19,18 +19,18 @@ use orlop_containerd_api::{Any, Message};
 use orlop_cri_api::v1::UpdatePodSandboxResourcesRequest;
 use orlop_ttrpc::code::UNIMPLEMENTED;
 
-use super::{
-    ANSWER_LIMIT, Asked, BOOT_LIMIT, Controller, GRACE, LIMIT, SandboxState, resources,
-    sandbox_state,
-};
+use super::contract::{ANSWER_LIMIT, Asked, BOOT_LIMIT, Controller, GRACE, LIMIT};
+use super::resources;
+use super::sandbox_state::{self, SandboxState};
 use crate::arguments::Settings;
+use crate::endpoint::Endpoint;
 use crate::error::{Error, Result};
 use crate::figures::Figures;
 use crate::launch;
 use crate::rpc::Client;
 use crate::spec::Spec;
 use crate::state_dir::PodDir;
-use crate::task::{Endpoint, Tasks};
+use crate::task::Tasks;
 
 /// What a sandbox is told to be may be its shim, or the first process in that.
 const GENERATIONS: usize = 2;

@@ -10,16 +10,16 @@ use orlop_containerd_api::sandbox::{
 };
 use orlop_cri_api::v1::UpdatePodSandboxResourcesRequest;
 
-use super::{
-    ANSWER_LIMIT, Asked, BOOT_LIMIT, Controller, GRACE, LIMIT, SandboxState, sandbox_state,
-};
+use super::contract::{ANSWER_LIMIT, Asked, BOOT_LIMIT, Controller, GRACE, LIMIT};
+use super::sandbox_state::{self, SandboxState};
 use crate::arguments::Settings;
+use crate::endpoint::Endpoint;
 use crate::error::{Error, Result};
 use crate::figures::Figures;
 use crate::launch;
 use crate::rpc::Client;
 use crate::state_dir::PodDir;
-use crate::task::{Endpoint, Tasks};
+use crate::task::Tasks;
 
 const SERVICE: &str = "containerd.runtime.sandbox.v1.Sandbox";
 

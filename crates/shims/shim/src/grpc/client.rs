@@ -12,7 +12,7 @@ use tokio::runtime::{Builder, Runtime};
 use tokio::time::timeout;
 
 use crate::error::{Error, Result};
-use crate::launch::NAMESPACE;
+use crate::namespace::NAMESPACE;
 
 /// A flag, and the length of the message, come before it.
 pub(super) const HEAD: usize = 5;

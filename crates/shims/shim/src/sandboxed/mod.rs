@@ -6,27 +6,18 @@
 //! and who watches over it are in [`pod`], whose processes a container sees in [`processes`], the calls of the runtime in [`runtime`].
 
 mod capabilities;
+mod files;
 mod pod;
 mod processes;
 mod runtime;
 mod stand_in;
 mod verbs;
 
-use std::ffi::OsString;
-use std::path::PathBuf;
-
 use serde_json::Value;
 
-use crate::arguments::{Settings, Words};
+use crate::arguments::{Inner, Settings, Words};
 use crate::error::{Error, Result};
 use crate::state_dir::StateDir;
-
-/// Such a runtime, as configured.
-#[derive(Clone, Debug)]
-pub(crate) struct Inner {
-    pub(crate) program: PathBuf,
-    pub(crate) args: Vec<OsString>,
-}
 
 pub(crate) fn run(
     settings: &Settings,
@@ -41,7 +32,7 @@ pub(crate) fn run(
         "proxy" => return stand_in::run(&runtime, state, words),
         "create" => verbs::create(settings, &runtime, state, words)?,
         "start" => stand_in::start(&state.task(&words.word(0)?)?)?,
-        "exec" => verbs::exec(settings, state, words)?,
+        "exec" => crate::exec::run(settings, state, words)?,
         "kill" => runtime.kill(&words.word(0)?, &words.word(1)?, words.has("--all"))?,
         "delete" => verbs::delete(&runtime, state, words)?,
         "state" => print!(

@@ -10,19 +10,18 @@ use rustix::process::setsid;
 
 use super::runtime::Runtime;
 use super::stand_in;
+use crate::announcement::{Watched, watched};
 use crate::arguments::{Settings, Words};
+use crate::endpoint::Endpoint;
 use crate::error::{Error, Result};
 use crate::figures::Figures;
 use crate::hostname;
 use crate::processes::note_shared;
-use crate::proxy::note_own_pid;
-use crate::questions::Question;
-use crate::ready::{Ready, inherited};
+use crate::question::Question;
+use crate::ready::{Ready, inherited, note_own_pid};
 use crate::spec::Spec;
 use crate::state_dir::{PodDir, StateDir, private};
-use crate::supervisor::{Watched, ensure_one, make_once_cleared, outlive, serve, watched};
-use crate::task::Endpoint;
-use crate::verb::end_pod::tasks_of;
+use crate::watching::{ensure_one, make_once_cleared, outlive, serve};
 use crate::{launch, pause};
 
 /// Who watches nodes asks each ten seconds.
@@ -166,7 +165,7 @@ pub(super) fn end(runtime: &Runtime, state: &StateDir, pod: &PodDir) -> Result<(
         return Ok(());
     }
     let lock = pod.lock_to_end()?;
-    for task in tasks_of(state, &pod.id) {
+    for task in state.tasks_of(&pod.id) {
         stand_in::end(&task);
         runtime.delete(&task.id)?;
         task.erase()?;

@@ -11,8 +11,7 @@ use std::time::{Duration, Instant};
 
 use serde_json::Value;
 
-use super::Inner;
-use crate::arguments::Settings;
+use crate::arguments::{Inner, Settings};
 use crate::error::{Error, Result};
 use crate::launch;
 

@@ -17,18 +17,18 @@ use rustix::process::{
     Signal, getpid, getppid, ioctl_tiocsctty, set_parent_process_death_signal, setsid,
 };
 
+use super::files::leave;
 use super::runtime::{Runtime, short};
-use super::verbs::leave;
 use super::{capabilities, processes};
+use crate::announcement::Announcement;
 use crate::arguments::Words;
 use crate::background::background;
 use crate::error::{Error, Result};
-use crate::proxy::{no_streams, note_own_pid};
-use crate::ready::Ready;
+use crate::ready::{Ready, note_own_pid};
 use crate::signals::All;
 use crate::spec::{Spec, read};
 use crate::state_dir::{StateDir, TaskDir, private};
-use crate::supervisor::Announcement;
+use crate::streams::no_streams;
 use crate::terminal;
 
 /// The exit code of a process whose sandbox is lost.

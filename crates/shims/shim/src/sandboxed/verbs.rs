@@ -1,12 +1,10 @@
 //! The words of the command line that make and end containers.
 
-use std::path::Path;
-
+use super::files::leave;
 use super::runtime::Runtime;
 use super::{pod, stand_in};
 use crate::arguments::{Settings, Words};
 use crate::error::{Error, Result};
-use crate::mounts;
 use crate::ready::{Streams, spawn};
 use crate::spec::Spec;
 use crate::state_dir::StateDir;
@@ -56,22 +54,6 @@ pub(super) fn create(
         }
     }
     made
-}
-
-/// Leaves the files of a container: the view in which we were started would be kept with them for as
-/// long as we live, or the one who watches over the pod.
-pub(super) fn leave(spec: &Spec, bundle: &Path) -> Result<()> {
-    let root = spec.root(bundle);
-    mounts::drop_own(&mounts::within(root.parent().unwrap_or(&root))?);
-    Ok(())
-}
-
-pub(super) fn exec(settings: &Settings, state: &StateDir, words: &Words) -> Result<()> {
-    let id = words.word(0)?;
-    if !state.task(&id)?.exists() {
-        return Err(Error::NoContainer(id));
-    }
-    crate::verb::exec::run(settings, state, words)
 }
 
 pub(super) fn delete(runtime: &Runtime, state: &StateDir, words: &Words) -> Result<()> {

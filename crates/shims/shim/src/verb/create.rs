@@ -2,9 +2,9 @@
 
 use std::path::Path;
 
-use super::delete::without_shim;
 use super::end_pod;
 use crate::arguments::{Settings, Words};
+use crate::end_task::without_shim;
 use crate::error::{Error, Result};
 use crate::mounts;
 use crate::ready::{Streams, spawn};

@@ -1,16 +1,16 @@
 //! `end-pod`: ends the shim of a pod, with all that is still in it.
 
-use std::fs;
 use std::time::Duration;
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
 
-use super::delete::{end, without_shim};
 use crate::arguments::{Sandboxer, Settings, Words};
+use crate::end_task::{end, without_shim};
+use crate::endpoint::Endpoint;
 use crate::error::{Error, Result};
 use crate::state_dir::{PodDir, StateDir, TaskDir};
-use crate::task::{Endpoint, Tasks};
+use crate::task::Tasks;
 use crate::{controller, launch};
 
 /// A shim that was asked to end and is still there is killed.
@@ -27,7 +27,7 @@ pub(super) fn end_pod(settings: &Settings, state: &StateDir, pod: &PodDir) -> Re
     let lock = pod.lock_to_end()?;
     let shim = pod.endpoint().ok();
     let tasks = shim.as_ref().and_then(|shim| Tasks::connect(shim).ok());
-    let left = tasks_of(state, &pod.id);
+    let left = state.tasks_of(&pod.id);
     let itself = match &settings.sandboxer {
         Sandboxer::Proxy { address, .. } => Some(Endpoint::of_controller(address)),
         _ => None,
@@ -100,16 +100,6 @@ fn without_controller(itself: &Endpoint, server: &Endpoint, error: Error) -> Res
          controller created for the sandbox are left behind"
     );
     Ok(())
-}
-
-/// The pod's containers that nobody has deleted.
-pub(crate) fn tasks_of(state: &StateDir, pod: &str) -> Vec<TaskDir> {
-    let entries = fs::read_dir(state.root().join("tasks"));
-    let entries = entries.into_iter().flatten().filter_map(Result::ok);
-    let tasks = entries.filter_map(|entry| state.task(entry.file_name().to_str()?).ok());
-    tasks
-        .filter(|task| task.pod(state).is_ok_and(|of| of.id == pod))
-        .collect()
 }
 
 fn see_it_end(shim: &Endpoint) {

@@ -1,4 +1,4 @@
-//! `features`: what the shim says that its runtime can do, in the words of the OCI specification.
+//! `features`: what a shim, or a runtime, says that it can do, in the words of the OCI specification.
 
 use std::io::Write;
 use std::process::{Command, Stdio};
@@ -15,12 +15,12 @@ const LONGEST: u64 = 1 << 20;
 /// Of shims that say nothing.
 const NOTHING: &str = r#"{"ociVersionMin":"1.0.0","ociVersionMax":"1.1.0"}"#;
 
-pub(crate) fn run(settings: &Settings) {
-    let told = match &settings.inner {
-        Some(inner) => crate::sandboxed::features(settings, inner),
-        None => ask(settings).and_then(|answer| of_info(&answer)),
-    };
-    println!("{}", told.as_deref().unwrap_or(NOTHING));
+pub(crate) fn print(told: Option<&str>) {
+    println!("{}", told.unwrap_or(NOTHING));
+}
+
+pub(crate) fn of_shim(settings: &Settings) -> Option<String> {
+    ask(settings).and_then(|answer| of_info(&answer))
 }
 
 /// The answer to `-info`, which older shims do not know. The caller limits the time.

@@ -11,5 +11,5 @@ pub(crate) fn run(state: &StateDir, words: &Words) -> Result<()> {
         .parse()
         .map_err(|_| Error::Usage(format!("{signal:?} is not a signal number")))?;
     let all = words.has("--all");
-    crate::task(state, words)?.kill(&id, "", signal, all)
+    state.shim_of(&id)?.kill(&id, "", signal, all)
 }

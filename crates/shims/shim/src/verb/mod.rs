@@ -3,7 +3,6 @@
 pub(crate) mod create;
 pub(crate) mod delete;
 pub(crate) mod end_pod;
-pub(crate) mod exec;
 pub(crate) mod features;
 pub(crate) mod kill;
 pub(crate) mod ps;

@@ -6,7 +6,7 @@ use crate::state_dir::StateDir;
 
 pub(crate) fn run(state: &StateDir, words: &Words) -> Result<()> {
     let id = words.word(0)?;
-    let pids = crate::task(state, words)?.pids(&id)?;
+    let pids = state.shim_of(&id)?.pids(&id)?;
     println!("{}", serde_json::json!(pids));
     Ok(())
 }

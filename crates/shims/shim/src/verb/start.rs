@@ -6,5 +6,5 @@ use crate::state_dir::StateDir;
 
 pub(crate) fn run(state: &StateDir, words: &Words) -> Result<()> {
     let id = words.word(0)?;
-    crate::task(state, words)?.start(&id, "")
+    state.shim_of(&id)?.start(&id, "")
 }

@@ -8,5 +8,5 @@ use crate::state_dir::StateDir;
 pub(crate) fn run(state: &StateDir, words: &Words) -> Result<()> {
     let id = words.word(0)?;
     let resources = read(&words.needed("--resources")?)?;
-    crate::task(state, words)?.update(&id, resources)
+    state.shim_of(&id)?.update(&id, resources)
 }

@@ -8,9 +8,9 @@ use orlop_containerd_api::services::version::VersionResponse;
 
 use crate::arguments::{Sandboxer, Settings};
 use crate::controller;
+use crate::endpoint::Endpoint;
 use crate::error::{Error, Result};
 use crate::rpc::Client;
-use crate::task::Endpoint;
 
 /// A few lines.
 const LONGEST: u64 = 16 * 1024;

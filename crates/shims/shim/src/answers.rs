@@ -1,5 +1,4 @@
-//! What the daemon asks who watches over a pod, at the socket where those announce themselves that stand for
-//! processes.
+//! What who watches over a pod answers the daemon.
 
 use orlop_containerd_api::Message;
 use orlop_cri_api::v1::UpdatePodSandboxResourcesRequest;
@@ -8,36 +7,11 @@ use serde_json::{Map, Value, json};
 use crate::arguments::{Sandboxer, Settings};
 use crate::controller::{self, SandboxState};
 use crate::error::{Error, Result};
+use crate::question::{DOWN, Question, READY};
 use crate::state_dir::PodDir;
 
-/// No identity begins so.
-const MARK: char = '?';
-/// What is said of a sandbox that is there, of one that is not, and where something was done.
-const READY: &str = "ready";
-const DOWN: &str = "down";
+/// What is said where something was done.
 const DONE: &str = "done";
-
-/// A question, as its first line tells.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Question {
-    /// What a container uses, or the pod.
-    Figures,
-    /// How it is with the sandbox.
-    Status,
-    /// To tell who made it that the pod gets something else now.
-    Update,
-}
-
-impl Question {
-    pub(crate) fn of(line: &str) -> Option<Self> {
-        match line.strip_prefix(MARK)? {
-            "figures" => Some(Self::Figures),
-            "status" => Some(Self::Status),
-            "update" => Some(Self::Update),
-            _ => None,
-        }
-    }
-}
 
 /// The answer; who gets none knows nothing.
 pub(crate) fn answer(
@@ -62,11 +36,6 @@ pub(crate) fn answer(
             Err(error) => error.to_string(),
         }),
     }
-}
-
-/// Whether the answer is that there is no sandbox any more.
-pub(crate) fn tells_the_end(question: Question, answer: &str) -> bool {
-    question == Question::Status && answer.starts_with(DOWN)
 }
 
 /// A word, and on the next line what is known in JSON.

@@ -1,0 +1,16 @@
+//! Named pipes.
+
+use std::path::Path;
+
+use rustix::fs::{CWD, FileType, Mode, mknodat};
+
+use crate::error::{Error, Result};
+
+/// Makes one, unless it is there.
+pub(crate) fn make_fifo(path: &Path) -> Result<()> {
+    let made = mknodat(CWD, path, FileType::Fifo, Mode::RUSR | Mode::WUSR, 0);
+    match made {
+        Ok(()) | Err(rustix::io::Errno::EXIST) => Ok(()),
+        Err(errno) => Err(Error::file("creating the FIFO", path)(errno.into())),
+    }
+}
