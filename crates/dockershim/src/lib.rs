@@ -61,6 +61,7 @@ mod runtime_cgroup;
 mod service;
 mod shim;
 mod stats;
+mod stop_signal;
 mod streaming;
 mod view;
 

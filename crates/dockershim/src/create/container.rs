@@ -9,7 +9,7 @@ use orlop_cri_api::v1::{
 };
 
 use super::mounts::Abilities;
-use super::{devices, mounts, namespaces, sandbox, seccomp, security, stop_signal};
+use super::{devices, mounts, namespaces, sandbox, seccomp, security};
 use crate::config::Containers;
 use crate::docker::ApiVersion;
 use crate::docker::types::{
@@ -17,7 +17,7 @@ use crate::docker::types::{
 };
 use crate::error::{Error, Result};
 use crate::limits::{self, Extra};
-use crate::{labels, view};
+use crate::{labels, stop_signal, view};
 
 /// What is known beside the request.
 pub(crate) struct Around<'a> {

@@ -8,8 +8,6 @@ mod pause_seccomp;
 mod sandbox;
 mod seccomp;
 mod security;
-mod stop_signal;
 
 pub(crate) use container::{Around as AroundContainer, container};
 pub(crate) use sandbox::{Around as AroundSandbox, sandbox};
-pub(crate) use stop_signal::parsed;

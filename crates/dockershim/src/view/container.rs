@@ -9,7 +9,7 @@ use orlop_cri_api::v1::{
 
 use super::image::pullable;
 use crate::docker::types::{Container, ContainerSummary, Image, MountPoint};
-use crate::{clock, create, labels, limits, names};
+use crate::{clock, labels, limits, names, stop_signal};
 
 /// A container as the engine lists it; `None` if its name is not ours.
 pub(crate) fn container(listed: &ContainerSummary) -> Option<CriContainer> {
@@ -100,7 +100,8 @@ pub(crate) fn container_status(found: &Container, image: Option<&Image>) -> Cont
         }),
         image_id: found.image.clone(),
         user: user(found).map(|linux| ContainerUser { linux: Some(linux) }),
-        stop_signal: create::parsed(found.config.stop_signal.as_deref().unwrap_or_default()).into(),
+        stop_signal: stop_signal::parsed(found.config.stop_signal.as_deref().unwrap_or_default())
+            .into(),
     }
 }
 
