@@ -1,7 +1,6 @@
 //! The services, each call handed to the file of its name in `rpc/` or `rpc_inspection/`.
 
 use orlop_cri_server::frame::Backend;
-pub(crate) use orlop_cri_server::frame::{Answers, in_batches};
 
 use crate::error::{Error, Result};
 use crate::shim::Shim;

@@ -3,10 +3,10 @@
 use futures_util::StreamExt as _;
 use orlop_cri_api::v1::{ContainerEventResponse, GetEventsRequest};
 use orlop_cri_server::events::Listener;
+use orlop_cri_server::frame::Answers;
 use orlop_cri_server::timeline::Origin;
 
 use crate::error::{Error, Result};
-use crate::service::Answers;
 use crate::shim::Shim;
 
 /// Answers the call.

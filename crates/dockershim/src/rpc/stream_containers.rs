@@ -1,10 +1,10 @@
 //! `StreamContainers`: the containers, in parts.
 
 use orlop_cri_api::v1::{ListContainersRequest, StreamContainersRequest, StreamContainersResponse};
+use orlop_cri_server::frame::{Answers, in_batches};
 
 use crate::error::Result;
 use crate::rpc::list_containers;
-use crate::service::{Answers, in_batches};
 use crate::shim::Shim;
 
 /// Answers the call.

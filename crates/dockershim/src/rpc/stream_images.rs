@@ -1,10 +1,10 @@
 //! `StreamImages`: the images, in parts.
 
 use orlop_cri_api::v1::{ListImagesRequest, StreamImagesRequest, StreamImagesResponse};
+use orlop_cri_server::frame::{Answers, in_batches};
 
 use crate::error::Result;
 use crate::rpc::list_images;
-use crate::service::{Answers, in_batches};
 use crate::shim::Shim;
 
 /// Answers the call.

@@ -3,10 +3,10 @@
 use orlop_cri_api::v1::{
     ListPodSandboxMetricsRequest, StreamPodSandboxMetricsRequest, StreamPodSandboxMetricsResponse,
 };
+use orlop_cri_server::frame::{Answers, in_batches};
 
 use crate::error::Result;
 use crate::rpc::list_pod_sandbox_metrics;
-use crate::service::{Answers, in_batches};
 use crate::shim::Shim;
 
 /// Answers the call.

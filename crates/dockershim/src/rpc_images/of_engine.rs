@@ -7,9 +7,8 @@ use orlop_cri_api::images::{
     ResolveImageResponse, VerifyImagesRequest, VerifyImagesResponse, WatchPullsRequest,
     WatchReadFailuresRequest,
 };
+use orlop_cri_server::frame::Answers;
 use tonic::Streaming;
-
-use crate::service::Answers;
 
 /// A module for each call, which answers what to do instead.
 macro_rules! refuse {
