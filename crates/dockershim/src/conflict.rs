@@ -5,17 +5,16 @@
 //! another name serves.
 
 use crate::docker::types::{CreateBody, Created};
-use crate::docker::{DockerError, Force};
+use crate::docker::{Docker, DockerError, Force};
 use crate::names;
-use crate::shim::Shim;
 
 /// Makes a container.
 pub(crate) async fn create(
-    shim: &Shim,
+    docker: &Docker,
     name: &str,
     body: &CreateBody,
 ) -> Result<Created, DockerError> {
-    let error = match shim.docker.create_container(name, body).await {
+    let error = match docker.create_container(name, body).await {
         Ok(created) => return Ok(created),
         Err(error) => error,
     };
@@ -28,11 +27,11 @@ pub(crate) async fn create(
         "the container name is in use; removing the other container"
     );
     // Not by force: what runs is in use.
-    match shim.docker.remove_container(&holder, Force::No).await {
+    match docker.remove_container(&holder, Force::No).await {
         Ok(()) => Err(error),
         Err(gone) if gone.is_not_found() => {
             let name = names::randomised(name);
-            shim.docker.create_container(&name, body).await
+            docker.create_container(&name, body).await
         }
         Err(refused) => {
             tracing::warn!(name, holder, error = %refused, "cannot remove the container that uses the name");

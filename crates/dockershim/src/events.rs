@@ -1,37 +1,29 @@
 //! What happened to pods and containers, for everybody who listens.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use orlop_cri_api::v1::{
     ContainerEventResponse, ContainerEventType, ContainerState, ContainerStatus,
     PodSandboxMetadata, PodSandboxState, PodSandboxStatus,
 };
 use orlop_cri_server::events::Events as Subscribers;
-use tokio::sync::watch;
 
+use crate::docker::Docker;
 use crate::docker::types::Actor;
+use crate::engine_info::EngineInfo;
 use crate::error::Result;
-use crate::shim::Shim;
-use crate::{earlier, find, labels, names, network, view};
+use crate::network::PodNetwork;
+use crate::retry::{PATIENCE, persist};
+use crate::{find, labels, names, view};
 
-/// The subscribers of `GetContainerEvents`, and of the engine's return.
-#[derive(Debug, Default)]
+/// The subscribers of `GetContainerEvents`, and what they are told from.
+#[derive(Debug)]
 pub(crate) struct Events {
     pub(crate) subscribers: Subscribers,
-    returns: watch::Sender<u64>,
-}
-
-impl Events {
-    /// Waits until the engine is there again after it was away.
-    pub(crate) async fn engine_back(&self) {
-        // The sender lives as long as this does.
-        let _ = self.returns.subscribe().changed().await;
-    }
-
-    /// Tells those who wait for the engine.
-    pub(crate) fn tell_engine_is_back(&self) {
-        self.returns.send_modify(|count| *count += 1);
-    }
+    docker: Arc<Docker>,
+    info: EngineInfo,
+    network: Arc<PodNetwork>,
 }
 
 /// Whether the subscribers were told of something.
@@ -53,76 +45,98 @@ pub(crate) struct Happened<'a> {
     pub(crate) sandbox: Option<&'a BTreeMap<String, String>>,
 }
 
-/// Keeps what happened for those who ask, and tells the subscribers of it, with the pod as it is now. Without
-/// it a kubelet does not heed the word.
-pub(crate) async fn tell(shim: &Shim, happened: &Happened<'_>) -> Told {
-    let subscribers = &shim.events.subscribers;
-    let mut event = happened.brief();
-    if !subscribers.wanted() {
-        subscribers.note(&event);
-        return Told::Yes;
-    }
-    let ticket = subscribers.ticket();
-    let brief = event.clone();
-    let is_sandbox = happened.is_sandbox();
-    match pod(shim, happened.sandbox_id(), &mut event).await {
-        Ok(()) => {}
-        Err(error) if error.is_not_found() && is_sandbox => event.containers_statuses.clear(),
-        Err(error) if error.is_absence() => return Told::No,
-        Err(error) => {
-            tracing::debug!(sandbox = happened.sandbox_id(), %error, "cannot get the pod status of an event; sending the event without it");
-            event.pod_sandbox_status = None;
-            event.containers_statuses.clear();
+impl Events {
+    pub(crate) fn new(docker: Arc<Docker>, info: EngineInfo, network: Arc<PodNetwork>) -> Self {
+        Self {
+            subscribers: Subscribers::default(),
+            docker,
+            info,
+            network,
         }
     }
-    // One that is removed is none of its pod's any more.
-    let is_whole = is_sandbox
-        || event
-            .containers_statuses
-            .iter()
-            .any(|one| one.id == event.container_id);
-    subscribers.note(if is_whole { &event } else { &brief });
-    subscribers.publish(ticket, &event);
-    Told::Yes
-}
 
-/// Keeps what happened to a pod before this run for those who ask, and tells those of it who listened then:
-/// with the pod as it is now, which there is one look at.
-pub(crate) async fn tell_earlier(shim: &Shim, happened: &[Happened<'_>]) {
-    let subscribers = &shim.events.subscribers;
-    for one in happened {
-        subscribers.note(&one.brief());
+    /// Keeps what happened for those who ask, and tells the subscribers of it, with the pod as it is now. Without
+    /// it a kubelet does not heed the word.
+    pub(crate) async fn tell(&self, happened: &Happened<'_>) -> Told {
+        let subscribers = &self.subscribers;
+        let mut event = happened.brief();
+        if !subscribers.wanted() {
+            subscribers.note(&event);
+            return Told::Yes;
+        }
+        let ticket = subscribers.ticket();
+        let brief = event.clone();
+        let is_sandbox = happened.is_sandbox();
+        match self.pod(happened.sandbox_id(), &mut event).await {
+            Ok(()) => {}
+            Err(error) if error.is_not_found() && is_sandbox => event.containers_statuses.clear(),
+            Err(error) if error.is_absence() => return Told::No,
+            Err(error) => {
+                tracing::debug!(sandbox = happened.sandbox_id(), %error, "cannot get the pod status of an event; sending the event without it");
+                event.pod_sandbox_status = None;
+                event.containers_statuses.clear();
+            }
+        }
+        // One that is removed is none of its pod's any more.
+        let is_whole = is_sandbox
+            || event
+                .containers_statuses
+                .iter()
+                .any(|one| one.id == event.container_id);
+        subscribers.note(if is_whole { &event } else { &brief });
+        subscribers.publish(ticket, &event);
+        Told::Yes
     }
-    let of_late: Vec<_> = happened
-        .iter()
-        .filter(|one| subscribers.reaches_back_to(one.at))
-        .collect();
-    let Some(first) = of_late.first() else { return };
-    if !subscribers.earlier_wanted() {
-        return;
-    }
-    let sandbox = first.sandbox_id();
-    let ticket = subscribers.ticket();
-    let look = || async move {
-        let mut seen = ContainerEventResponse::default();
-        pod(shim, sandbox, &mut seen).await.map(|()| seen)
-    };
-    let seen = earlier::persist(earlier::PATIENCE, look, |error| error.of_engine()).await;
-    let seen = seen.unwrap_or_else(|problem| {
-        tracing::debug!(
-            sandbox,
-            problem,
-            "cannot get the pod status of earlier events; sending the events without it"
-        );
-        ContainerEventResponse::default()
-    });
-    for one in of_late {
-        let event = ContainerEventResponse {
-            pod_sandbox_status: seen.pod_sandbox_status.clone(),
-            containers_statuses: seen.containers_statuses.clone(),
-            ..one.brief()
+
+    /// Keeps what happened to a pod before this run for those who ask, and tells those of it who listened then:
+    /// with the pod as it is now, which there is one look at.
+    pub(crate) async fn tell_earlier(&self, happened: &[Happened<'_>]) {
+        let subscribers = &self.subscribers;
+        for one in happened {
+            subscribers.note(&one.brief());
+        }
+        let of_late: Vec<_> = happened
+            .iter()
+            .filter(|one| subscribers.reaches_back_to(one.at))
+            .collect();
+        let Some(first) = of_late.first() else { return };
+        if !subscribers.earlier_wanted() {
+            return;
+        }
+        let sandbox = first.sandbox_id();
+        let ticket = subscribers.ticket();
+        let look = || async move {
+            let mut seen = ContainerEventResponse::default();
+            self.pod(sandbox, &mut seen).await.map(|()| seen)
         };
-        subscribers.publish_earlier(ticket, &event);
+        let seen = persist(PATIENCE, look, |error| error.of_engine()).await;
+        let seen = seen.unwrap_or_else(|problem| {
+            tracing::debug!(
+                sandbox,
+                problem,
+                "cannot get the pod status of earlier events; sending the events without it"
+            );
+            ContainerEventResponse::default()
+        });
+        for one in of_late {
+            let event = ContainerEventResponse {
+                pod_sandbox_status: seen.pod_sandbox_status.clone(),
+                containers_statuses: seen.containers_statuses.clone(),
+                ..one.brief()
+            };
+            subscribers.publish_earlier(ticket, &event);
+        }
+    }
+
+    /// Adds the pod as it is now.
+    async fn pod(&self, sandbox: &str, event: &mut ContainerEventResponse) -> Result<()> {
+        let found = find::sandbox(&self.docker, sandbox).await?;
+        let addresses = self.network.addresses(&found).await;
+        let info = self.info.get().await?;
+        let status = view::sandbox_status(&found, &addresses, &info.default_runtime);
+        event.pod_sandbox_status = Some(status);
+        event.containers_statuses = statuses_of(&self.docker, sandbox).await?;
+        Ok(())
     }
 }
 
@@ -197,27 +211,17 @@ impl Happened<'_> {
     }
 }
 
-async fn pod(shim: &Shim, sandbox: &str, event: &mut ContainerEventResponse) -> Result<()> {
-    let found = find::sandbox(shim, sandbox).await?;
-    let addresses = network::addresses(shim, &found).await;
-    let info = shim.info().await?;
-    let status = view::sandbox_status(&found, &addresses, &info.default_runtime);
-    event.pod_sandbox_status = Some(status);
-    event.containers_statuses = statuses_of(shim, sandbox).await?;
-    Ok(())
-}
-
 /// The statuses of a sandbox's containers.
 pub(crate) async fn statuses_of(
-    shim: &Shim,
+    docker: &Docker,
     sandbox: &str,
 ) -> Result<Vec<orlop_cri_api::v1::ContainerStatus>> {
     let mut statuses = Vec::new();
-    for listed in find::containers_of(shim, sandbox).await? {
+    for listed in find::containers_of(docker, sandbox).await? {
         // One that is removed meanwhile is none of the pod's any more.
-        match find::container(shim, &listed.id).await {
+        match find::container(docker, &listed.id).await {
             Ok(found) => {
-                let image = shim.docker.image(&found.image).await.ok();
+                let image = docker.image(&found.image).await.ok();
                 statuses.push(view::container_status(&found, image.as_ref()));
             }
             Err(error) if error.is_not_found() => {}

@@ -10,25 +10,68 @@ use std::time::Duration;
 
 use orlop_cgroup::Hierarchies;
 use orlop_fs::{Membership, children_of};
-use parking_lot::Mutex;
+use parking_lot::{Mutex, MutexGuard};
 use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
 use tokio::sync::watch;
 use tokio::time::{Instant, sleep};
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
 
-use crate::docker::DockerError;
+use crate::docker::{Docker, DockerError};
 use crate::limits::cgroup_of;
-use crate::shim::Shim;
 
-/// Commands whose end somebody waits for.
-#[derive(Default)]
-pub(crate) struct Execs(Mutex<HashMap<String, watch::Sender<Option<i32>>>>);
+/// Commands whose end somebody waits for, and what it takes to kill them.
+pub(crate) struct Execs {
+    docker: Arc<Docker>,
+    hierarchies: Option<Arc<Hierarchies>>,
+    tasks: TaskTracker,
+    stop: CancellationToken,
+    waiting: Mutex<Waiting>,
+}
+
+type Waiting = HashMap<String, watch::Sender<Option<i32>>>;
 
 impl Execs {
+    /// Kills that take a while are among the `tasks`, and given up at the `stop`.
+    pub(crate) fn new(
+        docker: Arc<Docker>,
+        hierarchies: Option<Arc<Hierarchies>>,
+        tasks: TaskTracker,
+        stop: CancellationToken,
+    ) -> Self {
+        Self {
+            docker,
+            hierarchies,
+            tasks,
+            stop,
+            waiting: Mutex::default(),
+        }
+    }
+
     /// A command has ended.
     pub(crate) fn ended(&self, exec: &str, code: Option<i32>) {
         if let Some(waiting) = self.lock().get(exec) {
             waiting.send_replace(Some(code.unwrap_or(-1)));
         }
+    }
+
+    /// Kills a command and all that it has started, if it has begun.
+    async fn kill(&self, container: &str, exec: &str) -> Killed {
+        let found = match self.docker.exec(exec).await {
+            Ok(found) if found.running && found.pid > 0 => found,
+            Ok(found) if found.running => return Killed::Beginning,
+            Ok(found) if found.exit_code.is_none() => return Killed::NotBegun,
+            Ok(_) => return Killed::Done,
+            Err(error) => {
+                tracing::warn!(container, %error, "cannot find an exec process to kill it");
+                return Killed::Done;
+            }
+        };
+        let id = container.to_owned();
+        let (pid, hierarchies) = (found.pid, self.hierarchies.clone());
+        let killing = move || kill_tree(pid, &id, hierarchies.as_ref());
+        let _ = orlop_pool::blocking(killing).await;
+        Killed::Done
     }
 
     fn listen(&self, exec: &str) -> watch::Receiver<Option<i32>> {
@@ -37,14 +80,14 @@ impl Execs {
         receiver
     }
 
-    fn lock(&self) -> parking_lot::MutexGuard<'_, HashMap<String, watch::Sender<Option<i32>>>> {
-        self.0.lock()
+    fn lock(&self) -> MutexGuard<'_, Waiting> {
+        self.waiting.lock()
     }
 }
 
 /// A command that runs. Dropping it before its end kills it.
 pub(crate) struct Running {
-    shim: Shim,
+    execs: Arc<Execs>,
     container: String,
     exec: String,
     events: watch::Receiver<Option<i32>>,
@@ -61,10 +104,10 @@ const REACHING: Duration = Duration::from_secs(10);
 
 impl Running {
     /// For a command that is about to be started.
-    pub(crate) fn new(shim: &Shim, container: &str, exec: &str) -> Self {
+    pub(crate) fn new(execs: &Arc<Execs>, container: &str, exec: &str) -> Self {
         Self {
-            events: shim.execs.listen(exec),
-            shim: shim.clone(),
+            events: execs.listen(exec),
+            execs: Arc::clone(execs),
             container: container.to_owned(),
             exec: exec.to_owned(),
             over: false,
@@ -85,7 +128,7 @@ impl Running {
     pub(crate) async fn end(&mut self) -> Result<i32, DockerError> {
         let mut pause = FIRST_PAUSE;
         loop {
-            let exec = self.shim.docker.exec(&self.exec).await?;
+            let exec = self.execs.docker.exec(&self.exec).await?;
             if !exec.running
                 && let Some(code) = exec.exit_code
             {
@@ -110,7 +153,7 @@ impl Running {
     /// Kills the command and all that it has started.
     pub(crate) async fn kill(mut self) {
         self.over = true;
-        if kill(&self.shim, &self.container, &self.exec).await != Killed::Done {
+        if self.execs.kill(&self.container, &self.exec).await != Killed::Done {
             self.kill_when_begun();
         }
     }
@@ -118,13 +161,13 @@ impl Running {
     /// The engine takes a command before it starts it, and cannot be told to leave it: nobody waits
     /// for that, but it must not run on.
     fn kill_when_begun(&self) {
-        let shim = self.shim.clone();
+        let execs = Arc::clone(&self.execs);
         let (container, exec) = (self.container.clone(), self.exec.clone());
-        self.shim.tasks.spawn(async move {
+        self.execs.tasks.spawn(async move {
             let asked = Instant::now();
             let mut pause = FIRST_PAUSE;
             loop {
-                let patience = match kill(&shim, &container, &exec).await {
+                let patience = match execs.kill(&container, &exec).await {
                     Killed::Done => return,
                     Killed::Beginning => BEGINNING,
                     Killed::NotBegun => REACHING,
@@ -137,7 +180,7 @@ impl Running {
                     return;
                 }
                 tokio::select! {
-                    () = shim.stop.cancelled() => return,
+                    () = execs.stop.cancelled() => return,
                     () = sleep(pause) => pause = (pause * 2).min(LONGEST_PAUSE),
                 }
             }
@@ -147,7 +190,7 @@ impl Running {
 
 impl Drop for Running {
     fn drop(&mut self) {
-        self.shim.execs.lock().remove(&self.exec);
+        self.execs.lock().remove(&self.exec);
         if !self.over {
             self.kill_when_begun();
         }
@@ -163,24 +206,6 @@ enum Killed {
     Beginning,
     /// The engine was not asked to start it, or not heard to be.
     NotBegun,
-}
-
-async fn kill(shim: &Shim, container: &str, exec: &str) -> Killed {
-    let found = match shim.docker.exec(exec).await {
-        Ok(found) if found.running && found.pid > 0 => found,
-        Ok(found) if found.running => return Killed::Beginning,
-        Ok(found) if found.exit_code.is_none() => return Killed::NotBegun,
-        Ok(_) => return Killed::Done,
-        Err(error) => {
-            tracing::warn!(container, %error, "cannot find an exec process to kill it");
-            return Killed::Done;
-        }
-    };
-    let id = container.to_owned();
-    let (pid, hierarchies) = (found.pid, shim.hierarchies.clone());
-    let killing = move || kill_tree(pid, &id, hierarchies.as_ref());
-    let _ = orlop_pool::blocking(killing).await;
-    Killed::Done
 }
 
 /// How many times those are looked for who were born while their parents were being stopped.

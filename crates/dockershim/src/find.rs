@@ -2,28 +2,27 @@
 //! containers of other people: both are none of ours.
 
 use crate::checkpoint::is_id;
-use crate::docker::Which;
 use crate::docker::types::{Container, ContainerSummary};
+use crate::docker::{Docker, DockerError, Which};
 use crate::error::{Error, Result};
-use crate::shim::Shim;
 use crate::{labels, names};
 
 const SANDBOX: &str = "pod sandbox";
 const CONTAINER: &str = "container";
 
 /// The sandbox, as the engine has it.
-pub(crate) async fn sandbox(shim: &Shim, id: &str) -> Result<Container> {
-    inspected(shim, id, SANDBOX, labels::SANDBOX).await
+pub(crate) async fn sandbox(docker: &Docker, id: &str) -> Result<Container> {
+    inspected(docker, id, SANDBOX, labels::SANDBOX).await
 }
 
 /// The container, as the engine has it.
-pub(crate) async fn container(shim: &Shim, id: &str) -> Result<Container> {
-    inspected(shim, id, CONTAINER, labels::CONTAINER).await
+pub(crate) async fn container(docker: &Docker, id: &str) -> Result<Container> {
+    inspected(docker, id, CONTAINER, labels::CONTAINER).await
 }
 
 /// The container, if it runs.
-pub(crate) async fn running_container(shim: &Shim, id: &str) -> Result<Container> {
-    let found = container(shim, id).await?;
+pub(crate) async fn running_container(docker: &Docker, id: &str) -> Result<Container> {
+    let found = container(docker, id).await?;
     if found.state.running {
         return Ok(found);
     }
@@ -34,7 +33,7 @@ pub(crate) async fn running_container(shim: &Shim, id: &str) -> Result<Container
     Err(Error::Precondition(problem).into())
 }
 
-async fn inspected(shim: &Shim, id: &str, what: &'static str, kind: &str) -> Result<Container> {
+async fn inspected(docker: &Docker, id: &str, what: &'static str, kind: &str) -> Result<Container> {
     let not_found = || Error::NotFound {
         what,
         id: id.to_owned(),
@@ -42,7 +41,7 @@ async fn inspected(shim: &Shim, id: &str, what: &'static str, kind: &str) -> Res
     if !is_id(id) {
         return Err(not_found().into());
     }
-    let found = match shim.docker.container(id).await {
+    let found = match docker.container(id).await {
         Ok(found) => found,
         Err(error) if error.is_not_found() => return Err(not_found().into()),
         Err(error) => return Err(Error::engine(format!("looking for {what} {id}"))(error).into()),
@@ -60,7 +59,7 @@ async fn inspected(shim: &Shim, id: &str, what: &'static str, kind: &str) -> Res
 }
 
 /// The containers of a sandbox, in any state.
-pub(crate) async fn containers_of(shim: &Shim, sandbox: &str) -> Result<Vec<ContainerSummary>> {
+pub(crate) async fn containers_of(docker: &Docker, sandbox: &str) -> Result<Vec<ContainerSummary>> {
     let which = Which {
         labels: vec![
             labels::filter(labels::KIND, labels::CONTAINER),
@@ -68,7 +67,7 @@ pub(crate) async fn containers_of(shim: &Shim, sandbox: &str) -> Result<Vec<Cont
         ],
         ..Which::default()
     };
-    let listed = ours(shim, &which).await;
+    let listed = ours(docker, &which).await;
     Ok(listed.map_err(Error::engine(format!(
         "listing the containers of pod sandbox {sandbox}"
     )))?)
@@ -76,10 +75,10 @@ pub(crate) async fn containers_of(shim: &Shim, sandbox: &str) -> Result<Vec<Cont
 
 /// Those with these labels that were made for pods: an image brings labels of its own, but no name.
 pub(crate) async fn ours(
-    shim: &Shim,
+    docker: &Docker,
     which: &Which,
-) -> Result<Vec<ContainerSummary>, crate::docker::DockerError> {
-    let mut listed = shim.docker.list_containers(which).await?;
+) -> Result<Vec<ContainerSummary>, DockerError> {
+    let mut listed = docker.list_containers(which).await?;
     listed.retain(|one| one.names.iter().any(|name| names::is_ours(name)));
     Ok(listed)
 }

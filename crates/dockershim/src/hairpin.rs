@@ -8,7 +8,6 @@ use std::path::{Path, PathBuf};
 
 use crate::config::{Hairpin, NetworkPlugin};
 use crate::error::{Error, Result};
-use crate::shim::Shim;
 
 /// What is in force: a bridge that takes all packets is the engine's to make, and it makes none,
 /// so that the pods' own ports are told instead.
@@ -20,8 +19,8 @@ pub(crate) fn effective(wanted: Hairpin, plugin: NetworkPlugin) -> Hairpin {
 }
 
 /// Sets it for the pod with this process.
-pub(crate) async fn set(shim: &Shim, pid: i32) -> Result<()> {
-    if effective(shim.config.hairpin, shim.config.plugin) != Hairpin::HairpinVeth {
+pub(crate) async fn set(wanted: Hairpin, plugin: NetworkPlugin, pid: i32) -> Result<()> {
+    if effective(wanted, plugin) != Hairpin::HairpinVeth {
         return Ok(());
     }
     let done = orlop_pool::blocking(move || set_port(pid, Path::new("/sys/class/net")));

@@ -1,121 +1,178 @@
 //! A pod's network: made by CNI in the sandbox's namespace, or by the engine.
 
+use std::collections::{HashMap, HashSet};
 use std::net::IpAddr;
 
 use orlop_cri_api::v1::PodSandboxConfig;
 use orlop_cri_server::attachment::attachment;
-use orlop_network::{Attachment, ContainerId, PortMapping, Protocol};
+use orlop_network::{Attachment, ContainerId, Networks, PortMapping, Protocol};
+use parking_lot::Mutex;
 
 use crate::checkpoint::{Checkpoint, Port};
-use crate::config::NetworkPlugin;
+use crate::config::{Config, Hairpin, NetworkPlugin};
 use crate::docker::types::Container;
 use crate::error::{Error, Result};
 use crate::hairpin;
-use crate::shim::Shim;
 
-/// Makes the network of a sandbox that runs.
-pub(crate) async fn attach(shim: &Shim, found: &Container, pod: &PodSandboxConfig) -> Result<()> {
-    if found.host_config.network_mode == "host" {
-        return Ok(());
-    }
-    match shim.config.plugin {
-        NetworkPlugin::None => Ok(()),
-        NetworkPlugin::Bridge => hairpin::set(shim, found.state.pid).await,
-        NetworkPlugin::Cni => cni(shim, found, pod).await,
-    }
+/// The networks of all pods.
+#[derive(Debug)]
+pub(crate) struct PodNetwork {
+    plugin: NetworkPlugin,
+    hairpin: Hairpin,
+    dual_stack: bool,
+    /// Only with the plugin `cni`.
+    cni: Option<Networks>,
+    /// The addresses of pods whose network was made here.
+    addresses: Mutex<HashMap<String, Vec<IpAddr>>>,
 }
 
-async fn cni(shim: &Shim, found: &Container, pod: &PodSandboxConfig) -> Result<()> {
-    let Some(networks) = &shim.networks else {
-        return Ok(());
-    };
-    let namespace = format!("/proc/{}/ns/net", found.state.pid);
-    let attachment = attachment(identity(&found.id)?, namespace, pod).map_err(Error::from)?;
-    let made = networks.attach(attachment).await;
-    let made = made.map_err(|source| Error::Network {
-        doing: format!("attaching pod sandbox {} to the network", found.id),
-        source,
-    })?;
-    note(shim, &found.id, made.ips);
-    Ok(())
-}
-
-/// Undoes the network of a sandbox, of which the engine may know nothing any more. May be
-/// repeated.
-pub(crate) async fn detach(
-    shim: &Shim,
-    id: &str,
-    found: Option<&Container>,
-    checkpoint: Option<&Checkpoint>,
-) -> Result<()> {
-    let host_network = match (found, checkpoint) {
-        (Some(found), _) => found.host_config.network_mode == "host",
-        (None, Some(checkpoint)) => checkpoint.data.host_network,
-        (None, None) => false,
-    };
-    let Some(networks) = shim.networks.as_ref().filter(|_| !host_network) else {
-        return Ok(());
-    };
-    // One that runs no more has no namespace; its number may be another process's by now.
-    let namespace = match found {
-        Some(found) if found.state.pid > 0 => format!("/proc/{}/ns/net", found.state.pid),
-        _ => String::new(),
-    };
-    let mut attachment = Attachment::new(identity(id)?, namespace);
-    if let Some(checkpoint) = checkpoint {
-        attachment.pod_name.clone_from(&checkpoint.name);
-        attachment.pod_namespace.clone_from(&checkpoint.namespace);
-        let ports = checkpoint.data.port_mappings.iter().flatten();
-        attachment.port_mappings = ports.filter_map(of_checkpoint).collect();
+impl PodNetwork {
+    /// Reads the records of the networks that there are. Blocks.
+    pub(crate) fn open(config: &Config) -> Result<Self> {
+        let cni = match config.plugin {
+            NetworkPlugin::Cni => {
+                let opened = Networks::open(config.network.clone());
+                Some(opened.map_err(|source| Error::Network {
+                    doing: "reading the network records of the pods".to_owned(),
+                    source,
+                })?)
+            }
+            NetworkPlugin::None | NetworkPlugin::Bridge => None,
+        };
+        Ok(Self {
+            plugin: config.plugin,
+            hairpin: config.hairpin,
+            dual_stack: config.dual_stack,
+            cni,
+            addresses: Mutex::default(),
+        })
     }
-    let done = networks.detach(&attachment, None).await;
-    done.map_err(|source| Error::Network {
-        doing: format!("detaching pod sandbox {id} from the network"),
-        source,
-    })?;
-    forget(shim, id);
-    Ok(())
-}
 
-/// The addresses of a sandbox.
-pub(crate) async fn addresses(shim: &Shim, found: &Container) -> Vec<IpAddr> {
-    if found.host_config.network_mode == "host" || !found.state.running {
-        return Vec::new();
+    /// The networks of CNI, if it makes them.
+    pub(crate) fn cni(&self) -> Option<&Networks> {
+        self.cni.as_ref()
     }
-    let known = known(shim, &found.id);
-    let mut addresses = match known {
-        Some(known) => known,
-        None => of_engine(found),
-    };
-    if addresses.is_empty() && shim.config.plugin == NetworkPlugin::Cni {
-        // Another runtime made this pod's network: it is seen from inside.
-        let pid = found.state.pid;
-        let seen = orlop_pool::blocking(move || of_namespace(pid)).await;
-        addresses = seen.unwrap_or_default();
-        if !addresses.is_empty() {
-            note(shim, &found.id, addresses.clone());
+
+    /// Makes the network of a sandbox that runs.
+    pub(crate) async fn attach(&self, found: &Container, pod: &PodSandboxConfig) -> Result<()> {
+        if found.host_config.network_mode == "host" {
+            return Ok(());
+        }
+        match self.plugin {
+            NetworkPlugin::None => Ok(()),
+            NetworkPlugin::Bridge => hairpin::set(self.hairpin, self.plugin, found.state.pid).await,
+            NetworkPlugin::Cni => self.attach_cni(found, pod).await,
         }
     }
-    if !shim.config.dual_stack {
-        addresses.truncate(1);
-    }
-    addresses
-}
 
-/// Reads what earlier runs have made.
-pub(crate) async fn remember(shim: &Shim) {
-    let Some(networks) = &shim.networks else {
-        return;
-    };
-    match networks.list().await {
-        Ok(entries) => {
-            for entry in entries {
-                if let Some(made) = entry.result {
-                    note(shim, entry.attachment.id.as_str(), made.ips);
-                }
+    async fn attach_cni(&self, found: &Container, pod: &PodSandboxConfig) -> Result<()> {
+        let Some(networks) = &self.cni else {
+            return Ok(());
+        };
+        let namespace = format!("/proc/{}/ns/net", found.state.pid);
+        let attachment = attachment(identity(&found.id)?, namespace, pod).map_err(Error::from)?;
+        let made = networks.attach(attachment).await;
+        let made = made.map_err(|source| Error::Network {
+            doing: format!("attaching pod sandbox {} to the network", found.id),
+            source,
+        })?;
+        self.note(&found.id, made.ips);
+        Ok(())
+    }
+
+    /// Undoes the network of a sandbox, of which the engine may know nothing any more. May be
+    /// repeated.
+    pub(crate) async fn detach(
+        &self,
+        id: &str,
+        found: Option<&Container>,
+        checkpoint: Option<&Checkpoint>,
+    ) -> Result<()> {
+        let host_network = match (found, checkpoint) {
+            (Some(found), _) => found.host_config.network_mode == "host",
+            (None, Some(checkpoint)) => checkpoint.data.host_network,
+            (None, None) => false,
+        };
+        let Some(networks) = self.cni.as_ref().filter(|_| !host_network) else {
+            return Ok(());
+        };
+        // One that runs no more has no namespace; its number may be another process's by now.
+        let namespace = match found {
+            Some(found) if found.state.pid > 0 => format!("/proc/{}/ns/net", found.state.pid),
+            _ => String::new(),
+        };
+        let mut attachment = Attachment::new(identity(id)?, namespace);
+        if let Some(checkpoint) = checkpoint {
+            attachment.pod_name.clone_from(&checkpoint.name);
+            attachment.pod_namespace.clone_from(&checkpoint.namespace);
+            let ports = checkpoint.data.port_mappings.iter().flatten();
+            attachment.port_mappings = ports.filter_map(of_checkpoint).collect();
+        }
+        let done = networks.detach(&attachment, None).await;
+        done.map_err(|source| Error::Network {
+            doing: format!("detaching pod sandbox {id} from the network"),
+            source,
+        })?;
+        self.forget(id);
+        Ok(())
+    }
+
+    /// The addresses of a sandbox.
+    pub(crate) async fn addresses(&self, found: &Container) -> Vec<IpAddr> {
+        if found.host_config.network_mode == "host" || !found.state.running {
+            return Vec::new();
+        }
+        let known = self.known(&found.id);
+        let mut addresses = match known {
+            Some(known) => known,
+            None => of_engine(found),
+        };
+        if addresses.is_empty() && self.plugin == NetworkPlugin::Cni {
+            // Another runtime made this pod's network: it is seen from inside.
+            let pid = found.state.pid;
+            let seen = orlop_pool::blocking(move || of_namespace(pid)).await;
+            addresses = seen.unwrap_or_default();
+            if !addresses.is_empty() {
+                self.note(&found.id, addresses.clone());
             }
         }
-        Err(error) => tracing::warn!(%error, "cannot read the network records of the pods"),
+        if !self.dual_stack {
+            addresses.truncate(1);
+        }
+        addresses
+    }
+
+    /// Reads what earlier runs have made.
+    pub(crate) async fn remember(&self) {
+        let Some(networks) = &self.cni else {
+            return;
+        };
+        match networks.list().await {
+            Ok(entries) => {
+                for entry in entries {
+                    if let Some(made) = entry.result {
+                        self.note(entry.attachment.id.as_str(), made.ips);
+                    }
+                }
+            }
+            Err(error) => tracing::warn!(%error, "cannot read the network records of the pods"),
+        }
+    }
+
+    fn known(&self, id: &str) -> Option<Vec<IpAddr>> {
+        let addresses = self.addresses.lock();
+        addresses.get(id).cloned()
+    }
+
+    fn note(&self, id: &str, addresses: Vec<IpAddr>) {
+        let mut all = self.addresses.lock();
+        all.insert(id.to_owned(), addresses);
+    }
+
+    /// Forgets the addresses of a sandbox.
+    pub(crate) fn forget(&self, id: &str) {
+        let mut all = self.addresses.lock();
+        all.remove(id);
     }
 }
 
@@ -131,7 +188,7 @@ fn of_engine(found: &Container) -> Vec<IpAddr> {
         .filter_map(|text| text.parse().ok())
         .collect();
     addresses.dedup();
-    let mut seen = std::collections::HashSet::new();
+    let mut seen = HashSet::new();
     addresses.retain(|address| seen.insert(*address));
     addresses.sort_by_key(IpAddr::is_ipv6);
     addresses
@@ -196,21 +253,6 @@ fn identity(id: &str) -> Result<ContainerId> {
     id.parse().map_err(|source| {
         Error::Internal(format!("{id} is not a valid CNI container ID: {source}")).into()
     })
-}
-
-fn known(shim: &Shim, id: &str) -> Option<Vec<IpAddr>> {
-    let addresses = shim.addresses.lock();
-    addresses.get(id).cloned()
-}
-
-fn note(shim: &Shim, id: &str, addresses: Vec<IpAddr>) {
-    let mut all = shim.addresses.lock();
-    all.insert(id.to_owned(), addresses);
-}
-
-pub(crate) fn forget(shim: &Shim, id: &str) {
-    let mut all = shim.addresses.lock();
-    all.remove(id);
 }
 
 #[cfg(test)]

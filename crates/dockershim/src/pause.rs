@@ -8,15 +8,17 @@ use std::time::{Duration, Instant};
 
 use aws_lc_rs::digest::{SHA256, digest};
 use bytes::Bytes;
-use orlop_image_store::ForeignImage;
+use orlop_image_store::{ForeignImage, ForeignImages};
 use orlop_text::hex::encode as hex;
+use parking_lot::Mutex;
 use serde_json::json;
 
-use crate::docker::types::{CreateBody, Image as Found};
+use crate::docker::types::{CreateBody, Image as EngineImage};
 use crate::docker::{DockerError, Reply};
+use crate::engine_info::EngineInfo;
 use crate::error::{Error, Result, chain};
-use crate::shim::Shim;
-use crate::{elf, policy, pull};
+use crate::pull::Puller;
+use crate::{elf, policy};
 
 /// The name of the image made here. The version counts up when its content changes.
 pub(crate) const BUILT_IN: &str = "orlop.invalid/pause:1";
@@ -49,121 +51,166 @@ impl Image {
     }
 }
 
-/// The image for a new sandbox, present in the engine. One that is configured is judged by the node's own policy for
-/// each sandbox.
-pub(crate) async fn image(shim: &Shim) -> Result<Image> {
-    let wanted = shim.config.pause_image.as_deref().unwrap_or(BUILT_IN);
-    // It is looked for once; if it goes away, making a sandbox says so and it is looked for anew.
-    if let Some(known) = shim.pause.get()
-        && may_be_used(shim, &known).await
-    {
-        return Ok(known);
-    }
-    let _alone = shim.pause.lock.lock().await;
-    if let Some(known) = shim.pause.get()
-        && may_be_used(shim, &known).await
-    {
-        return Ok(known);
-    }
-    let found = find_or_get(shim, wanted).await?;
-    // A policy may change, and signatures come.
-    let stands_in = shim.policies.is_some() && found.name != wanted;
-    let until = stands_in.then(|| Instant::now() + STANDS_IN);
-    shim.pause.found(found.clone(), until);
-    Ok(found)
+/// The image of new sandboxes, and what it is found, judged and got with.
+pub(crate) struct Pause {
+    /// The one that is configured, or the built-in one.
+    wanted: String,
+    policies: Option<ForeignImages>,
+    puller: Puller,
+    info: EngineInfo,
+    known: Known,
+    alone: tokio::sync::Mutex<()>,
 }
 
-async fn may_be_used(shim: &Shim, known: &Image) -> bool {
-    let (Some(policies), Some(judged)) = (&shim.policies, &known.judged) else {
-        return true;
-    };
-    let admitted = policies.admit(judged.clone(), &known.name, "").await;
-    admitted.is_ok()
-}
-
-async fn find_or_get(shim: &Shim, wanted: &str) -> Result<Image> {
-    match policy::find(shim, wanted).await {
-        Ok(_) if wanted == BUILT_IN => return Ok(Image::named(wanted)),
-        Ok(found) => match admitted(shim, wanted, &found).await {
-            Ok(image) => return Ok(image),
-            // A pull may bring its signatures.
-            Err(error) => tracing::debug!(
-                image = wanted,
-                error = %chain(&*error),
-                "the policy rejects the current pause image",
-            ),
-        },
-        Err(error) if error.is_not_found() => {}
-        Err(error) => return Err(error),
-    }
-    if wanted != BUILT_IN {
-        match get(shim, wanted).await {
-            Ok(image) => return Ok(image),
-            Err(error) if is_refusal(&error) => tracing::warn!(
-                image = wanted,
-                error = %chain(&*error),
-                "the policy rejects the pause image; using the built-in one",
-            ),
-            Err(error) => tracing::warn!(
-                image = wanted,
-                error = %chain(&*error),
-                "cannot pull or verify the pause image; using the built-in one",
-            ),
-        }
-        if shim.docker.image(BUILT_IN).await.is_ok() {
-            return Ok(Image::named(BUILT_IN));
+impl Pause {
+    /// `configured` is an image's name.
+    pub(crate) fn new(
+        configured: Option<&str>,
+        policies: Option<ForeignImages>,
+        puller: Puller,
+        info: EngineInfo,
+    ) -> Self {
+        Self {
+            wanted: configured.unwrap_or(BUILT_IN).to_owned(),
+            policies,
+            puller,
+            info,
+            known: Known::default(),
+            alone: tokio::sync::Mutex::default(),
         }
     }
-    load(shim).await?;
-    Ok(Image::named(BUILT_IN))
-}
 
-/// Pulls the image that is configured.
-async fn get(shim: &Shim, wanted: &str) -> Result<Image> {
-    let Some(policies) = &shim.policies else {
-        pull::pull(shim, wanted, None).await?;
-        return Ok(Image::named(wanted));
-    };
-    let leave = Box::pin(policy::examine(shim, policies, wanted, None, "")).await?;
-    let pulled = policy::fetch(shim, policies, (wanted, leave), None).await?;
-    let found = shim.docker.image(&pulled.id).await;
-    let found = found.map_err(Error::engine(format!(
-        "inspecting the pulled image {wanted:?}"
-    )))?;
-    admitted(shim, wanted, &found).await
-}
+    /// Notes that it is there no more.
+    pub(crate) fn is_gone(&self) {
+        self.known.forget();
+    }
 
-/// An image that the node's own policy lets pass.
-async fn admitted(shim: &Shim, wanted: &str, found: &Found) -> Result<Image> {
-    let Some(policies) = &shim.policies else {
-        return Ok(Image::named(wanted));
-    };
-    let judged = policy::of_engine(found)?;
-    let admitted = policies.admit(judged.clone(), wanted, "").await;
-    admitted.map_err(Error::image(format!("using the pause image {wanted:?}")))?;
-    Ok(Image {
-        name: wanted.to_owned(),
-        judged: Some(judged),
-    })
-}
+    /// The image for a new sandbox, present in the engine. One that is configured is judged by the node's own policy for
+    /// each sandbox.
+    pub(crate) async fn image(&self) -> Result<Image> {
+        let wanted = self.wanted.as_str();
+        // It is looked for once; if it goes away, making a sandbox says so and it is looked for anew.
+        if let Some(known) = self.known.get()
+            && self.may_be_used(&known).await
+        {
+            return Ok(known);
+        }
+        let _alone = self.alone.lock().await;
+        if let Some(known) = self.known.get()
+            && self.may_be_used(&known).await
+        {
+            return Ok(known);
+        }
+        let found = self.find_or_get(wanted).await?;
+        // A policy may change, and signatures come.
+        let stands_in = self.policies.is_some() && found.name != wanted;
+        let until = stands_in.then(|| Instant::now() + STANDS_IN);
+        self.known.found(found.clone(), until);
+        Ok(found)
+    }
 
-async fn load(shim: &Shim) -> Result<()> {
-    let architecture = shim.info().await?.architecture.clone();
-    let Some((program, goarch)) = elf::program(&architecture) else {
-        let problem = format!(
-            "orlop has no built-in pause image for the engine's architecture {architecture:?}; \
-             set docker.pause_image, and pull or load that image into the engine"
-        );
-        return Err(Error::Precondition(problem).into());
-    };
-    let failed = || Error::engine("loading the built-in pause image into the engine");
-    let archive = archive(&program, goarch);
-    let reply = shim.docker.load_image(archive).await.map_err(failed())?;
-    loaded(reply).await.map_err(failed())?;
-    // The engine says what went wrong in the middle of an answer that began well.
-    shim.docker.image(BUILT_IN).await.map_err(failed())?;
-    tracing::info!(image = BUILT_IN, "loaded the built-in pause image");
-    Ok(())
+    async fn may_be_used(&self, known: &Image) -> bool {
+        let (Some(policies), Some(judged)) = (&self.policies, &known.judged) else {
+            return true;
+        };
+        let admitted = policies.admit(judged.clone(), &known.name, "").await;
+        admitted.is_ok()
+    }
+
+    async fn find_or_get(&self, wanted: &str) -> Result<Image> {
+        match policy::find(self.puller.docker(), self.policies.as_ref(), wanted).await {
+            Ok(_) if wanted == BUILT_IN => return Ok(Image::named(wanted)),
+            Ok(found) => match self.admitted(wanted, &found).await {
+                Ok(image) => return Ok(image),
+                // A pull may bring its signatures.
+                Err(error) => tracing::debug!(
+                    image = wanted,
+                    error = %chain(&*error),
+                    "the policy rejects the current pause image",
+                ),
+            },
+            Err(error) if error.is_not_found() => {}
+            Err(error) => return Err(error),
+        }
+        if wanted != BUILT_IN {
+            match self.get(wanted).await {
+                Ok(image) => return Ok(image),
+                Err(error) if is_refusal(&error) => tracing::warn!(
+                    image = wanted,
+                    error = %chain(&*error),
+                    "the policy rejects the pause image; using the built-in one",
+                ),
+                Err(error) => tracing::warn!(
+                    image = wanted,
+                    error = %chain(&*error),
+                    "cannot pull or verify the pause image; using the built-in one",
+                ),
+            }
+            if self.puller.docker().image(BUILT_IN).await.is_ok() {
+                return Ok(Image::named(BUILT_IN));
+            }
+        }
+        self.load().await?;
+        Ok(Image::named(BUILT_IN))
+    }
+
+    /// Pulls the image that is configured.
+    async fn get(&self, wanted: &str) -> Result<Image> {
+        let Some(policies) = &self.policies else {
+            self.puller.pull(wanted, None).await?;
+            return Ok(Image::named(wanted));
+        };
+        let leave = Box::pin(policy::examine(&self.info, policies, wanted, None, "")).await?;
+        let pulled =
+            policy::fetch(&self.puller, &self.info, policies, (wanted, leave), None).await?;
+        let found = self.puller.docker().image(&pulled.id).await;
+        let found = found.map_err(Error::engine(format!(
+            "inspecting the pulled image {wanted:?}"
+        )))?;
+        self.admitted(wanted, &found).await
+    }
+
+    /// An image that the node's own policy lets pass.
+    async fn admitted(&self, wanted: &str, found: &EngineImage) -> Result<Image> {
+        let Some(policies) = &self.policies else {
+            return Ok(Image::named(wanted));
+        };
+        let judged = policy::of_engine(found)?;
+        let admitted = policies.admit(judged.clone(), wanted, "").await;
+        admitted.map_err(Error::image(format!("using the pause image {wanted:?}")))?;
+        Ok(Image {
+            name: wanted.to_owned(),
+            judged: Some(judged),
+        })
+    }
+
+    async fn load(&self) -> Result<()> {
+        let architecture = self.info.get().await?.architecture.clone();
+        let Some((program, goarch)) = elf::program(&architecture) else {
+            let problem = format!(
+                "orlop has no built-in pause image for the engine's architecture {architecture:?}; \
+                 set docker.pause_image, and pull or load that image into the engine"
+            );
+            return Err(Error::Precondition(problem).into());
+        };
+        let failed = || Error::engine("loading the built-in pause image into the engine");
+        let archive = archive(&program, goarch);
+        let reply = self
+            .puller
+            .docker()
+            .load_image(archive)
+            .await
+            .map_err(failed())?;
+        loaded(reply).await.map_err(failed())?;
+        // The engine says what went wrong in the middle of an answer that began well.
+        self.puller
+            .docker()
+            .image(BUILT_IN)
+            .await
+            .map_err(failed())?;
+        tracing::info!(image = BUILT_IN, "loaded the built-in pause image");
+        Ok(())
+    }
 }
 
 async fn loaded(mut reply: Reply) -> Result<(), DockerError> {
@@ -183,25 +230,22 @@ fn is_refusal(error: &Error) -> bool {
 
 /// What has been found out about the pause image.
 #[derive(Debug, Default)]
-pub(crate) struct Pause {
-    found: parking_lot::Mutex<Option<Known>>,
-    lock: tokio::sync::Mutex<()>,
-}
+struct Known(Mutex<Option<Found>>);
 
 #[derive(Debug)]
-struct Known {
+struct Found {
     image: Image,
     /// When it is looked for anew.
     until: Option<Instant>,
 }
 
-impl Pause {
+impl Known {
     fn get(&self) -> Option<Image> {
         self.get_at(Instant::now())
     }
 
     fn get_at(&self, now: Instant) -> Option<Image> {
-        let held = self.found.lock();
+        let held = self.0.lock();
         let known = held.as_ref()?;
         let is_old = known.until.is_some_and(|until| until <= now);
         (!is_old).then(|| known.image.clone())
@@ -209,12 +253,11 @@ impl Pause {
 
     /// Notes what was found, and until when it serves.
     fn found(&self, image: Image, until: Option<Instant>) {
-        *self.found.lock() = Some(Known { image, until });
+        *self.0.lock() = Some(Found { image, until });
     }
 
-    /// Notes that it is there no more.
-    pub(crate) fn is_gone(&self) {
-        *self.found.lock() = None;
+    fn forget(&self) {
+        *self.0.lock() = None;
     }
 }
 
@@ -263,14 +306,14 @@ mod tests {
 
     #[test]
     fn an_image_that_stands_in_is_looked_for_anew_after_a_minute() {
-        let (pause, now) = (Pause::default(), Instant::now());
+        let (known, now) = (Known::default(), Instant::now());
         let minute = Duration::from_mins(1);
-        assert_eq!(pause.get_at(now), None);
-        pause.found(Image::named("a.example/pause:1"), None);
-        assert!(pause.get_at(now + 100 * minute).is_some());
-        pause.found(Image::named(BUILT_IN), Some(now + STANDS_IN));
-        assert!(pause.get_at(now + minute / 2).is_some());
-        assert_eq!(pause.get_at(now + minute), None);
+        assert_eq!(known.get_at(now), None);
+        known.found(Image::named("a.example/pause:1"), None);
+        assert!(known.get_at(now + 100 * minute).is_some());
+        known.found(Image::named(BUILT_IN), Some(now + STANDS_IN));
+        assert!(known.get_at(now + minute / 2).is_some());
+        assert_eq!(known.get_at(now + minute), None);
     }
 
     #[test]

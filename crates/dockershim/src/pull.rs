@@ -1,15 +1,16 @@
 //! Pulling an image through the engine, for as long as it gets on.
 
 use std::collections::HashMap;
+use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::Duration;
 
 use serde::Deserialize;
 use tokio::time::timeout;
 
 use crate::credentials;
-use crate::docker::{RegistryAuth, Reply};
-use crate::error::{Error, Result};
-use crate::shim::Shim;
+use crate::docker::{Docker, RegistryAuth, Reply};
+use crate::error::{Error, Result, chain};
 
 /// A line of progress longer than this is none.
 const LONGEST: usize = 1 << 20;
@@ -24,38 +25,67 @@ pub(crate) struct Pulled {
     pub(crate) bytes: u64,
 }
 
-/// Pulls an image.
-pub(crate) async fn pull(shim: &Shim, image: &str, auth: Option<RegistryAuth>) -> Result<Pulled> {
-    let (repository, tag) = parted(image)?;
-    let auth = match auth {
-        Some(auth) => Some(auth),
-        None => credentials::of_node(&shim.config.credential_files, repository).await,
-    };
-    let failed = |problem: String| Error::Pull {
-        image: image.to_owned(),
-        problem,
-    };
-    let reply = shim.docker.pull(repository, tag, auth.as_ref()).await;
-    let reply = match reply {
-        Ok(reply) => reply,
-        Err(error) if error.is_absence() => {
-            return Err(Error::engine(format!("pulling image {image:?}"))(error).into());
+/// Has the engine pull images. Cheap to clone.
+#[derive(Debug, Clone)]
+pub(crate) struct Puller {
+    docker: Arc<Docker>,
+    /// Files with the node's own registry credentials.
+    credential_files: Arc<[PathBuf]>,
+    /// A pull that brings nothing for so long is ended.
+    patience: Duration,
+}
+
+impl Puller {
+    pub(crate) fn new(
+        docker: Arc<Docker>,
+        credential_files: &[PathBuf],
+        patience: Duration,
+    ) -> Self {
+        Self {
+            docker,
+            credential_files: credential_files.into(),
+            patience,
         }
-        Err(error) => return Err(failed(error.to_string()).into()),
-    };
-    let followed = follow(reply, shim.config.pull_progress_deadline).await;
-    if followed.is_err() {
-        shim.docker.operations().pull_failed();
     }
-    let bytes = followed.map_err(failed)?;
-    let found = shim.docker.image(image).await;
-    let found = found.map_err(Error::engine(format!(
-        "inspecting the pulled image {image:?}"
-    )))?;
-    Ok(Pulled {
-        id: found.id,
-        bytes,
-    })
+
+    /// The engine that pulls.
+    pub(crate) fn docker(&self) -> &Docker {
+        &self.docker
+    }
+
+    /// Pulls an image.
+    pub(crate) async fn pull(&self, image: &str, auth: Option<RegistryAuth>) -> Result<Pulled> {
+        let (repository, tag) = parted(image)?;
+        let auth = match auth {
+            Some(auth) => Some(auth),
+            None => credentials::of_node(&self.credential_files, repository).await,
+        };
+        let failed = |problem: String| Error::Pull {
+            image: image.to_owned(),
+            problem,
+        };
+        let reply = self.docker.pull(repository, tag, auth.as_ref()).await;
+        let reply = match reply {
+            Ok(reply) => reply,
+            Err(error) if error.is_absence() => {
+                return Err(Error::engine(format!("pulling image {image:?}"))(error).into());
+            }
+            Err(error) => return Err(failed(error.to_string()).into()),
+        };
+        let followed = follow(reply, self.patience).await;
+        if followed.is_err() {
+            self.docker.operations().pull_failed();
+        }
+        let bytes = followed.map_err(failed)?;
+        let found = self.docker.image(image).await;
+        let found = found.map_err(Error::engine(format!(
+            "inspecting the pulled image {image:?}"
+        )))?;
+        Ok(Pulled {
+            id: found.id,
+            bytes,
+        })
+    }
 }
 
 /// Reads the progress to its end, and answers how many bytes of layers came. Dropping the answer
@@ -96,7 +126,7 @@ async fn follow(mut reply: Reply, patience: Duration) -> Result<u64, String> {
         let Some(piece) = piece else {
             return Ok(layers.values().sum());
         };
-        rest.extend_from_slice(&piece.map_err(|error| crate::error::chain(&error))?);
+        rest.extend_from_slice(&piece.map_err(|error| chain(&error))?);
         if rest.len() > LONGEST {
             return Err("cannot parse the engine's pull progress".to_owned());
         }

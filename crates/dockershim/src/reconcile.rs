@@ -22,9 +22,10 @@ use crate::error::chain;
 use crate::event_lines::EventLines;
 use crate::events::{Happened, Told};
 use crate::lanes::Lanes;
+use crate::listed::{Attributes, Stage, attributes};
 use crate::log::{From, Source};
 use crate::shim::Shim;
-use crate::{clock, earlier, events, labels, names, network, runtime_cgroup};
+use crate::{clock, earlier, labels, names, runtime_cgroup};
 
 /// Pauses between tries to reach an engine that is away, from and to.
 const FIRST_PAUSE: Duration = Duration::from_millis(100);
@@ -95,13 +96,14 @@ async fn once(
     shim.info.forget();
     shim.pause.is_gone();
     shim.remembered.forget_all();
-    let asking = shim.clone();
+    let asking = shim.info.clone();
     // In advance: the first pod need not wait for it.
-    shim.tasks.spawn(async move { asking.info().await.is_ok() });
-    runtime_cgroup::enter(shim).await;
+    shim.tasks.spawn(async move { asking.get().await.is_ok() });
+    let wanted = shim.config.runtime_cgroup.as_deref();
+    runtime_cgroup::enter(wanted, shim.hierarchies.as_ref(), shim.docker.endpoint()).await;
     let containers = look(shim, tell).await?;
     tracing::info!(containers, "connected to the Docker Engine's event stream");
-    shim.events.tell_engine_is_back();
+    shim.engine_return.tell();
 
     let mut lines = EventLines::default();
     let mut looked = Instant::now();
@@ -221,29 +223,9 @@ struct Word {
     looks: u64,
 }
 
-type Attributes = std::collections::BTreeMap<String, String>;
-
 struct Container {
     stage: Stage,
     attributes: Attributes,
-}
-
-/// How far a container has come in its life.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum Stage {
-    Created,
-    Running,
-    Ended,
-}
-
-impl Stage {
-    pub(crate) fn of(listed: &ContainerSummary) -> Self {
-        match listed.state.as_str() {
-            "created" => Self::Created,
-            "running" | "paused" | "restarting" => Self::Running,
-            _ => Self::Ended,
-        }
-    }
 }
 
 impl Known {
@@ -404,7 +386,7 @@ async fn carry_out(shim: &Shim, word: &Word) -> Told {
         whom: &word.whom,
         sandbox: word.sandbox.as_ref(),
     };
-    events::tell(shim, &happened).await
+    shim.events.tell(&happened).await
 }
 
 fn is_container(whom: &Actor) -> bool {
@@ -440,18 +422,6 @@ fn missed(before: Option<Stage>, now: Stage) -> Vec<Type> {
         .collect()
 }
 
-/// A container's attributes, as the engine's events have them.
-pub(crate) fn attributes(listed: &ContainerSummary) -> Attributes {
-    let mut attributes = listed.labels.clone();
-    // An image may have a label of this name.
-    attributes.remove("name");
-    if let Some(name) = listed.names.first() {
-        let name = name.trim_start_matches('/').to_owned();
-        attributes.insert("name".into(), name);
-    }
-    attributes
-}
-
 /// After the first look, beside all that happens now: none of this waits for the rest of it, as the engine may
 /// hang over any container.
 async fn begin(shim: Shim, listed: Vec<ContainerSummary>) {
@@ -459,7 +429,7 @@ async fn begin(shim: Shim, listed: Vec<ContainerSummary>) {
         tokio::join!(
             Box::pin(read_on(&shim, &listed)),
             Box::pin(release_networks(&shim, &listed)),
-            Box::pin(earlier::tell(&shim, &listed)),
+            Box::pin(earlier::tell(&shim.docker, &shim.events, &listed)),
         )
     };
     shim.stop.run_until_cancelled(all).await;
@@ -503,7 +473,7 @@ async fn read_on_log(shim: &Shim, id: &str) {
     if shim.logs.is_followed(id) {
         return;
     }
-    if let Some(found) = earlier::inspected(shim, id, shim.docker.limit()).await
+    if let Some(found) = earlier::inspected(&shim.docker, id, shim.docker.limit()).await
         && !shim.logs.is_followed(id)
     {
         read_log(shim, found).await;
@@ -524,14 +494,14 @@ async fn read_log(shim: &Shim, found: DockerContainer) {
         path: path.into(),
         terminal: found.config.tty,
     };
-    if let Err(error) = shim.logs.follow(shim, source, From::File).await {
+    if let Err(error) = shim.logs.follow(source, From::File).await {
         tracing::warn!(container = found.id, error = %chain(&*error), "cannot continue the container log");
     }
 }
 
 /// Undoes the networks of sandboxes that neither the engine nor a checkpoint knows.
 async fn release_networks(shim: &Shim, listed: &[ContainerSummary]) {
-    let Some(networks) = &shim.networks else {
+    let Some(networks) = shim.network.cni() else {
         return;
     };
     let Ok(checkpoints) = shim.checkpoints.ids().await else {
@@ -556,7 +526,7 @@ async fn release_networks(shim: &Shim, listed: &[ContainerSummary]) {
         }
         match networks.detach(&entry.attachment, None).await {
             Ok(()) => {
-                network::forget(shim, id);
+                shim.network.forget(id);
                 tracing::info!(sandbox = id, "released the network of a removed sandbox");
             }
             Err(error) => {

@@ -9,15 +9,18 @@ use orlop_cgroup::{Cgroup, CgroupPath, Hierarchies};
 use rustix::net::sockopt::socket_peercred;
 
 use crate::error::{Error, Result, chain};
-use crate::shim::Shim;
 
 /// Puts both there, if it is configured. The engine may be another process each time it comes.
-pub(crate) async fn enter(shim: &Shim) {
-    let (Some(wanted), Some(hierarchies)) = (&shim.config.runtime_cgroup, &shim.hierarchies) else {
+pub(crate) async fn enter(
+    wanted: Option<&str>,
+    hierarchies: Option<&Arc<Hierarchies>>,
+    endpoint: &Path,
+) {
+    let (Some(wanted), Some(hierarchies)) = (wanted, hierarchies) else {
         return;
     };
-    let (wanted, hierarchies) = (wanted.clone(), Arc::clone(hierarchies));
-    let endpoint = shim.docker.endpoint().to_owned();
+    let (wanted, hierarchies) = (wanted.to_owned(), Arc::clone(hierarchies));
+    let endpoint = endpoint.to_owned();
     let done = orlop_pool::blocking(move || put(&wanted, &hierarchies, &endpoint)).await;
     if let Ok(Err(error)) = done {
         tracing::warn!(error = %chain(&*error), "cannot apply --runtime-cgroups");

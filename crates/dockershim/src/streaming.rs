@@ -2,9 +2,10 @@
 
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr, TcpStream};
 use std::os::fd::{AsFd as _, OwnedFd};
+use std::sync::Arc;
 use std::time::Duration;
 
-use orlop_cri_server::sessions::Host;
+use orlop_cri_server::sessions::{Host, Streaming};
 use orlop_cri_server::until_end::{UntilEnd, end_of};
 use orlop_network::netns;
 use orlop_pool::{Place, Refused};
@@ -15,11 +16,10 @@ use rustix::process::{Pid, PidfdFlags, pidfd_open};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _, ReadHalf, WriteHalf};
 use tokio::time::sleep;
 
-use crate::docker::{ExecConfig, Frames, Hijacked, Source, Streams};
+use crate::docker::{Docker, DockerError, ExecConfig, Frames, Hijacked, Source, Streams};
 use crate::error::{Error, Result};
-use crate::exec::Running;
+use crate::exec::{Execs, Running};
 use crate::find;
-use crate::shim::Shim;
 
 /// How long a port of a pod may take to answer.
 const DIAL_LIMIT: Duration = Duration::from_secs(10);
@@ -28,32 +28,44 @@ const VANISHING: Duration = Duration::from_secs(1);
 const BUFFER: usize = 32 * 1024;
 
 /// Starts the streaming server.
-pub(crate) async fn listen(shim: &Shim) -> Result<Server> {
-    let serving = shim.config.streaming.serve(Sessions(shim.clone()));
+pub(crate) async fn listen(
+    config: &Streaming,
+    docker: Arc<Docker>,
+    execs: Arc<Execs>,
+) -> Result<Server> {
+    let serving = config.serve(Sessions { docker, execs });
     Ok(serving.await.map_err(Error::Internal)?)
 }
 
-/// The service, as the streaming server sees it.
-struct Sessions(Shim);
+/// What sessions lead to.
+struct Sessions {
+    docker: Arc<Docker>,
+    execs: Arc<Execs>,
+}
 
 impl Host for Sessions {
     type Failure = Error;
 
     async fn exec(&self, request: ExecRequest, client: Session) -> Result<ExitOutcome> {
-        exec(&self.0, request, client).await
+        exec(&self.docker, &self.execs, request, client).await
     }
 
     async fn attach(&self, request: AttachRequest, client: Session) -> Result<()> {
-        attach(&self.0, request, client).await
+        attach(&self.docker, request, client).await
     }
 
     async fn port_forward(&self, pod_id: &str, port: u16) -> Result<Box<dyn Duplex>> {
-        port_forward(&self.0, pod_id, port).await
+        port_forward(&self.docker, pod_id, port).await
     }
 }
 
-async fn exec(shim: &Shim, request: ExecRequest, client: Session) -> Result<ExitOutcome> {
-    let container = find::running_container(shim, &request.container_id).await?;
+async fn exec(
+    docker: &Docker,
+    execs: &Arc<Execs>,
+    request: ExecRequest,
+    client: Session,
+) -> Result<ExitOutcome> {
+    let container = find::running_container(docker, &request.container_id).await?;
     let failed = || Error::engine(format!("running a command in container {}", container.id));
     let config = ExecConfig {
         command: request.cmd,
@@ -64,19 +76,17 @@ async fn exec(shim: &Shim, request: ExecRequest, client: Session) -> Result<Exit
         },
         tty: request.tty,
     };
-    let id = shim
-        .docker
+    let id = docker
         .create_exec(&container.id, &config)
         .await
         .map_err(failed())?;
-    let mut running = Running::new(shim, &container.id, &id);
-    let connection = shim
-        .docker
+    let mut running = Running::new(execs, &container.id, &id);
+    let connection = docker
         .start_exec(&id, request.tty)
         .await
         .map_err(failed())?;
     let gone = client.gone.clone();
-    let resize = |columns, rows| shim.docker.resize_exec(&id, columns, rows);
+    let resize = |columns, rows| docker.resize_exec(&id, columns, rows);
     let work = async {
         serve(connection, request.tty, client, resize).await;
         running.end().await
@@ -90,16 +100,15 @@ async fn exec(shim: &Shim, request: ExecRequest, client: Session) -> Result<Exit
     }
 }
 
-async fn attach(shim: &Shim, request: AttachRequest, client: Session) -> Result<()> {
-    let container = find::running_container(shim, &request.container_id).await?;
+async fn attach(docker: &Docker, request: AttachRequest, client: Session) -> Result<()> {
+    let container = find::running_container(docker, &request.container_id).await?;
     let terminal = container.config.tty;
     let streams = Streams {
         stdin: request.stdin && container.config.open_stdin,
         stdout: request.stdout,
         stderr: request.stderr && !terminal,
     };
-    let connection = shim
-        .docker
+    let connection = docker
         .attach(&container.id, streams)
         .await
         .map_err(Error::engine(format!(
@@ -107,7 +116,7 @@ async fn attach(shim: &Shim, request: AttachRequest, client: Session) -> Result<
             container.id
         )))?;
     let gone = client.gone.clone();
-    let resize = |columns, rows| shim.docker.resize_container(&container.id, columns, rows);
+    let resize = |columns, rows| docker.resize_container(&container.id, columns, rows);
     gone.run_until_cancelled(serve(connection, terminal, client, resize))
         .await;
     Ok(())
@@ -117,7 +126,7 @@ async fn attach(shim: &Shim, request: AttachRequest, client: Session) -> Result<
 async fn serve<R, F>(connection: Hijacked, terminal: bool, client: Session, resize: R)
 where
     R: Fn(u16, u16) -> F,
-    F: Future<Output = Result<(), crate::docker::DockerError>>,
+    F: Future<Output = Result<(), DockerError>>,
 {
     let Session {
         stdin,
@@ -168,7 +177,7 @@ async fn feed(stdin: Option<Input>, mut writer: WriteHalf<Hijacked>) {
 async fn follow_size<R, F>(resizes: Option<Resizes>, resize: R)
 where
     R: Fn(u16, u16) -> F,
-    F: Future<Output = Result<(), crate::docker::DockerError>>,
+    F: Future<Output = Result<(), DockerError>>,
 {
     let Some(mut resizes) = resizes else { return };
     while let Some(size) = resizes.next().await {
@@ -223,8 +232,8 @@ async fn copy_outputs(
     }
 }
 
-async fn port_forward(shim: &Shim, pod: &str, port: u16) -> Result<Box<dyn Duplex>> {
-    let sandbox = find::sandbox(shim, pod).await?;
+async fn port_forward(docker: &Docker, pod: &str, port: u16) -> Result<Box<dyn Duplex>> {
+    let sandbox = find::sandbox(docker, pod).await?;
     let doing = format!("forwarding port {port} of pod sandbox {}", sandbox.id);
     let pid = sandbox.state.pid;
     if pid <= 0 {

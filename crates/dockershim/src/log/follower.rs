@@ -1,6 +1,7 @@
 //! One container's log, read for as long as there is something to come.
 
 use std::io;
+use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::sync::{mpsc, oneshot};
@@ -9,9 +10,9 @@ use tokio::time::{sleep, timeout};
 use super::cursor::Cursor;
 use super::file::{LogFile, format};
 use super::lines::Lines;
-use super::{From, Source};
-use crate::docker::{DockerError, Follow, Reply};
-use crate::shim::Shim;
+use super::source::{From, Source};
+use crate::docker::{Docker, DockerError, Follow, Reply};
+use crate::engine_return::EngineReturn;
 
 /// What a follower can be asked for.
 pub(super) enum Wish {
@@ -21,9 +22,19 @@ pub(super) enum Wish {
     Stop,
 }
 
+/// Where logs are read from, and how they are written.
+#[derive(Clone)]
+pub(super) struct Engine {
+    pub(super) docker: Arc<Docker>,
+    /// A reader that waits for the engine goes on at once when it is back.
+    pub(super) back: EngineReturn,
+    /// Bytes at which a line is split.
+    pub(super) longest: usize,
+}
+
 /// Reads one container's log.
 pub(super) struct Follower {
-    shim: Shim,
+    engine: Engine,
     source: Source,
     file: LogFile,
     cursor: Cursor,
@@ -51,7 +62,7 @@ const LONGEST_PAUSE: Duration = Duration::from_secs(10);
 
 impl Follower {
     /// Opens the file, and finds out how far it has come.
-    pub(super) async fn open(shim: &Shim, source: Source, from: From) -> io::Result<Self> {
+    pub(super) async fn open(engine: &Engine, source: Source, from: From) -> io::Result<Self> {
         let path = source.path.clone();
         let opened = orlop_pool::blocking(move || {
             let file = LogFile::open(&path)?;
@@ -63,7 +74,7 @@ impl Follower {
         });
         let (file, cursor) = opened.await.map_err(io::Error::other)??;
         Ok(Self {
-            shim: shim.clone(),
+            engine: engine.clone(),
             source,
             file,
             cursor,
@@ -84,7 +95,7 @@ impl Follower {
                 End::Over => return,
                 End::Complete | End::Broken | End::Failed => {}
             }
-            match self.shim.docker.container(&self.source.id).await {
+            match self.engine.docker.container(&self.source.id).await {
                 Ok(found) if !found.state.running => {
                     // The stream may have ended a moment before the log did.
                     match self.round(Follow::No, &mut wishes).await {
@@ -110,14 +121,18 @@ impl Follower {
                     None => return,
                 },
                 () = sleep(pause) => pause = (pause * 2).min(LONGEST_PAUSE),
-                () = self.shim.events.engine_back() => pause = FIRST_PAUSE,
+                () = self.engine.back.wait() => pause = FIRST_PAUSE,
             }
         }
     }
 
     async fn round(&mut self, follow: Follow, wishes: &mut mpsc::Receiver<Wish>) -> End {
         let since = self.cursor.ask();
-        let reply = self.shim.docker.logs(&self.source.id, &since, follow).await;
+        let reply = self
+            .engine
+            .docker
+            .logs(&self.source.id, &since, follow)
+            .await;
         match reply {
             Ok(reply) => self.copy(reply, wishes).await,
             Err(error) if error.is_not_found() => End::Over,
@@ -193,7 +208,7 @@ impl Follower {
     }
 
     async fn write(&mut self, lines: &mut Lines) -> Result<(), String> {
-        let longest = self.shim.config.containers.max_log_line;
+        let longest = self.engine.longest;
         loop {
             let mut text = Vec::new();
             // What is written is noted only then, so that what fails is read again.

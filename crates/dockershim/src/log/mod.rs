@@ -9,9 +9,9 @@ mod cursor;
 mod file;
 mod follower;
 mod lines;
+mod source;
 
 use std::collections::{HashMap, HashSet};
-use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -20,13 +20,15 @@ use tokio::sync::{mpsc, oneshot, watch};
 use tokio::time::timeout;
 use tokio_util::task::AbortOnDropHandle;
 
-use self::follower::{Follower, Wish};
+use self::follower::{Engine, Follower, Wish};
+pub(crate) use self::source::{From, Source};
+use crate::docker::Docker;
+use crate::engine_return::EngineReturn;
 use crate::error::{Error, Result};
-use crate::shim::Shim;
 
 /// The readers, by container.
-#[derive(Default)]
 pub(crate) struct Logs {
+    engine: Engine,
     readers: Mutex<HashMap<String, Reader>>,
     /// Containers whose reader is about to begin.
     expected: Arc<Mutex<HashSet<String>>>,
@@ -63,27 +65,20 @@ const SETTLING: Duration = Duration::from_secs(2);
 /// A reader takes a wish between two writes.
 const HEARING: Duration = Duration::from_secs(10);
 
-/// A container's log.
-#[derive(Debug, Clone)]
-pub(crate) struct Source {
-    /// The container.
-    pub(crate) id: String,
-    /// Where its log is to be.
-    pub(crate) path: PathBuf,
-    /// Whether it has a terminal: such a log looks different.
-    pub(crate) terminal: bool,
-}
-
-/// From where on a log is read.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum From {
-    /// From after what the file has.
-    File,
-    /// From this time on.
-    Time(i64),
-}
-
 impl Logs {
+    /// Lines are split at `longest` bytes.
+    pub(crate) fn new(docker: Arc<Docker>, back: EngineReturn, longest: usize) -> Self {
+        Self {
+            engine: Engine {
+                docker,
+                back,
+                longest,
+            },
+            readers: Mutex::default(),
+            expected: Arc::default(),
+        }
+    }
+
     /// Until the answer is dropped, the container's log counts as read by somebody for all but
     /// [`Logs::follow`].
     pub(crate) fn expect(&self, id: &str) -> Expected {
@@ -95,13 +90,13 @@ impl Logs {
     }
 
     /// Begins to read, unless somebody does. The file is there when this returns.
-    pub(crate) async fn follow(&self, shim: &Shim, source: Source, from: From) -> Result<()> {
+    pub(crate) async fn follow(&self, source: Source, from: From) -> Result<()> {
         if self.has_reader(&source.id) {
             return Ok(());
         }
         let id = source.id.clone();
         let doing = format!("creating the log {}", source.path.display());
-        let opened = Follower::open(shim, source, from).await;
+        let opened = Follower::open(&self.engine, source, from).await;
         let follower = opened.map_err(Error::io(doing))?;
         let (wishes, heard) = mpsc::channel(8);
         let (tell, done) = watch::channel(false);

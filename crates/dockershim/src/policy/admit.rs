@@ -4,13 +4,13 @@ use orlop_cri_api::v1::{ContainerConfig, ImageSpec};
 use orlop_image_store::{Digest, ForeignImage, ForeignImages};
 
 use super::find::{find, is_id, of_engine};
+use crate::docker::Docker;
 use crate::error::{Error, Result};
-use crate::shim::Shim;
 
 /// Refuses an image that the pods of a namespace may not have. What is asked for becomes the id of the one that was
 /// judged: a name may mean another a moment later.
 pub(crate) async fn admit(
-    shim: &Shim,
+    docker: &Docker,
     policies: &ForeignImages,
     asked: &mut ImageSpec,
     namespace: &str,
@@ -25,7 +25,7 @@ pub(crate) async fn admit(
             names: Vec::new(),
         }
     } else {
-        of_engine(&find(shim, &asked.image).await?)?
+        of_engine(&find(docker, Some(policies), &asked.image).await?)?
     };
     let id = image.id;
     let told = told(asked).to_owned();
@@ -40,14 +40,14 @@ pub(crate) async fn admit(
 
 /// The same for the images that a container mounts.
 pub(crate) async fn admit_mounts(
-    shim: &Shim,
+    docker: &Docker,
     policies: &ForeignImages,
     config: &mut ContainerConfig,
     namespace: &str,
 ) -> Result<()> {
     let images = config.mounts.iter_mut().filter_map(|it| it.image.as_mut());
     for asked in images {
-        admit(shim, policies, asked, namespace).await?;
+        admit(docker, policies, asked, namespace).await?;
     }
     Ok(())
 }

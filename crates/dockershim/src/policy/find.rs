@@ -1,18 +1,21 @@
 //! The engine's images, by the names that requests mean.
 
-use orlop_image_store::{Digest, ForeignImage};
+use orlop_image_store::{Digest, ForeignImage, ForeignImages};
 
-use crate::docker::DockerError;
 use crate::docker::types::Image;
+use crate::docker::{Docker, DockerError};
 use crate::error::{Error, Result};
-use crate::shim::Shim;
 use crate::view;
 
 /// The image that is asked for by `text`, a name or an id. Where a file says what short names stand for, a short one is
 /// only that: to the engine it would be Docker Hub's.
-pub(crate) async fn find(shim: &Shim, text: &str) -> Result<Image> {
+pub(crate) async fn find(
+    docker: &Docker,
+    policies: Option<&ForeignImages>,
+    text: &str,
+) -> Result<Image> {
     let failed = || Error::engine(format!("looking for image {text:?}"));
-    let stands_for = match &shim.policies {
+    let stands_for = match policies {
         Some(policies) => {
             let names = policies.stands_for(text).await;
             let doing = format!("resolving the short name {text:?}");
@@ -21,16 +24,16 @@ pub(crate) async fn find(shim: &Shim, text: &str) -> Result<Image> {
         None => None,
     };
     let Some(names) = stands_for else {
-        return Ok(shim.docker.image(text).await.map_err(failed())?);
+        return Ok(docker.image(text).await.map_err(failed())?);
     };
     for name in names {
-        match shim.docker.image(&name.to_string()).await {
+        match docker.image(&name.to_string()).await {
             Err(error) if error.is_not_found() => {}
             answer => return Ok(answer.map_err(failed())?),
         }
     }
     // It may be the beginning of an id.
-    let found = shim.docker.image(text).await.map_err(failed())?;
+    let found = docker.image(text).await.map_err(failed())?;
     if id_of(&found).is_ok_and(|id| is_id(text, &id)) {
         return Ok(found);
     }

@@ -10,21 +10,21 @@ use orlop_image_store::{
 };
 
 use super::find::of_engine;
-use crate::docker::RegistryAuth;
 use crate::docker::types::Info;
+use crate::docker::{Docker, RegistryAuth};
+use crate::engine_info::EngineInfo;
 use crate::error::{Error, Result, chain};
-use crate::pull::{self, Pulled};
-use crate::shim::Shim;
+use crate::pull::{Pulled, Puller, parted};
 
 /// Whether and as what an image may be pulled.
 pub(crate) async fn examine(
-    shim: &Shim,
+    engine: &EngineInfo,
     policies: &ForeignImages,
     image: &str,
     auth: Option<AuthConfig>,
     namespace: &str,
 ) -> Result<Leave> {
-    let info = shim.info().await?;
+    let info = engine.get().await?;
     let request = PullRequest {
         auth: auth.map(presented),
         ..request(image, namespace)
@@ -63,44 +63,46 @@ fn ids(info: &Info) -> ForeignIds {
 
 /// Has the engine pull what may be, and call it by its full name.
 pub(crate) async fn fetch(
-    shim: &Shim,
+    puller: &Puller,
+    engine: &EngineInfo,
     policies: &ForeignImages,
     (image, leave): (&str, Leave),
     auth: Option<RegistryAuth>,
 ) -> Result<Pulled> {
     let examined = match leave {
-        Leave::AsNamed => return pull::pull(shim, image, auth).await,
+        Leave::AsNamed => return puller.pull(image, auth).await,
         Leave::Of(examined) => examined,
     };
     let auth = auth.filter(|auth| are_for(auth, image, &examined.name));
     let failed = || Error::image(format!("pulling image {image:?}"));
-    let info = shim.info().await?;
+    let info = engine.get().await?;
+    let docker = puller.docker();
     let mut bytes = 0;
     let mut other = None;
     for target in examined.targets(ids(&info)) {
-        make_room(shim, policies, target.id).await?;
+        make_room(docker, policies, target.id).await?;
         let on_its_way = policies.begin(&examined, target.id).await;
         let on_its_way = on_its_way.map_err(failed())?;
-        let found = match bring(shim, &examined, target, auth.clone()).await {
+        let found = match bring(puller, &examined, target, auth.clone()).await {
             Ok(found) => found,
             Err(error) => {
-                give_up(shim, on_its_way, target).await;
+                give_up(docker, on_its_way, target).await;
                 return Err(error);
             }
         };
         bytes += found.bytes;
         if found.id != target.id.to_string() {
-            give_up(shim, on_its_way, target).await;
+            give_up(docker, on_its_way, target).await;
             other = Some((found.id, target.id));
             continue;
         }
-        let there = shim.docker.image(&found.id).await;
+        let there = docker.image(&found.id).await;
         let there = there.map_err(Error::engine(format!(
             "inspecting the pulled image {image:?}"
         )))?;
         let arrived = on_its_way.arrived(of_engine(&there)?.names).await;
         arrived.map_err(failed())?;
-        call_it(shim, &examined.name, &found.id).await?;
+        call_it(docker, &examined.name, &found.id).await?;
         return Ok(Pulled {
             id: found.id,
             bytes,
@@ -114,14 +116,14 @@ pub(crate) async fn fetch(
 
 /// Gets the image of a digest into the engine, unless it is there.
 async fn bring(
-    shim: &Shim,
+    puller: &Puller,
     examined: &Examined,
     target: Target,
     auth: Option<RegistryAuth>,
 ) -> Result<Pulled> {
     let repository = examined.name.repository().to_string();
     let by_digest = format!("{repository}@{}", target.digest);
-    let was_there = match shim.docker.image(&by_digest).await {
+    let was_there = match puller.docker().image(&by_digest).await {
         Ok(found) if found.id == target.id.to_string() => {
             return Ok(Pulled {
                 id: found.id,
@@ -134,10 +136,10 @@ async fn bring(
             return Err(Error::engine(format!("looking for image {by_digest:?}"))(error).into());
         }
     };
-    let pulled = pull::pull(shim, &by_digest, auth).await?;
+    let pulled = puller.pull(&by_digest, auth).await?;
     if pulled.id != target.id.to_string() && !was_there {
         // Of an index the engine has taken something else: nobody has judged that.
-        if let Err(error) = shim.docker.remove_image(&by_digest).await {
+        if let Err(error) = puller.docker().remove_image(&by_digest).await {
             tracing::warn!(image = by_digest, %error, "cannot remove an unverified image from the engine");
         }
     }
@@ -145,9 +147,9 @@ async fn bring(
 }
 
 /// Forgets what was written down for an image that has not come.
-async fn give_up(shim: &Shim, on_its_way: OnItsWay, target: Target) {
+async fn give_up(docker: &Docker, on_its_way: OnItsWay, target: Target) {
     let id = target.id.to_string();
-    match shim.docker.image(&id).await {
+    match docker.image(&id).await {
         Err(error) if error.is_not_found() => {}
         // It may have come all the same.
         Ok(_) | Err(_) => return,
@@ -159,20 +161,20 @@ async fn give_up(shim: &Shim, on_its_way: OnItsWay, target: Target) {
 
 /// Gives an image the full name that it was found by. A short one would be Docker Hub's in the engine, whatever it
 /// stands for here.
-async fn call_it(shim: &Shim, name: &Reference, id: &str) -> Result<()> {
+async fn call_it(docker: &Docker, name: &Reference, id: &str) -> Result<()> {
     let name = name.to_string();
     if name.contains('@') {
         // The pull has made it.
         return Ok(());
     }
-    let (repository, tag) = pull::parted(&name)?;
-    let tagged = shim.docker.tag_image(id, repository, tag).await;
+    let (repository, tag) = parted(&name)?;
+    let tagged = docker.tag_image(id, repository, tag).await;
     tagged.map_err(Error::engine(format!("tagging image {id} as {name:?}")))?;
     Ok(())
 }
 
 /// Forgets what is known of images that the engine has no more, when there is no room for another.
-async fn make_room(shim: &Shim, policies: &ForeignImages, image: Digest) -> Result<()> {
+async fn make_room(docker: &Docker, policies: &ForeignImages, image: Digest) -> Result<()> {
     let failed = || Error::image("cleaning up the signature records");
     let has_room = async || -> Result<bool> {
         let knows = policies.knows(image).await.map_err(failed())?;
@@ -182,7 +184,7 @@ async fn make_room(shim: &Shim, policies: &ForeignImages, image: Digest) -> Resu
         return Ok(());
     }
     let sweep = policies.sweep();
-    let listed = shim.docker.list_images().await;
+    let listed = docker.list_images().await;
     let listed = listed.map_err(Error::engine("listing images"))?;
     let ids: HashSet<_> = listed.iter().filter_map(|it| it.id.parse().ok()).collect();
     sweep.retain(ids).await.map_err(failed())?;

@@ -10,8 +10,8 @@ use crate::shim::Shim;
 /// Answers the call.
 pub(crate) async fn call(shim: &Shim, request: AttachRequest) -> Result<AttachResponse> {
     sessions::check_attach(&request).map_err(Error::from)?;
-    let container = find::running_container(shim, &request.container_id).await?;
+    let container = find::running_container(&shim.docker, &request.container_id).await?;
     let tty = container.config.tty;
-    let answer = sessions::attach(shim.streams()?, &request, container.id, tty);
+    let answer = sessions::attach(&shim.streams, &request, container.id, tty);
     Ok(answer.map_err(Error::from)?)
 }

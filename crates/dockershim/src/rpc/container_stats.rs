@@ -11,6 +11,6 @@ pub(crate) async fn call(
     shim: &Shim,
     request: ContainerStatsRequest,
 ) -> Result<ContainerStatsResponse> {
-    let stats = stats::of_container(shim, &request.container_id).await?;
+    let stats = stats::of_container(&shim.stats, &request.container_id).await?;
     Ok(ContainerStatsResponse { stats: Some(stats) })
 }

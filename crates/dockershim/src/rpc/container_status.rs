@@ -15,7 +15,7 @@ pub(crate) async fn call(
     shim: &Shim,
     request: ContainerStatusRequest,
 ) -> Result<ContainerStatusResponse> {
-    let found = find::container(shim, &request.container_id).await?;
+    let found = find::container(&shim.docker, &request.container_id).await?;
     if !found.state.running {
         // Whoever hears that it has ended finds its whole log.
         shim.logs.settle(&found.id).await;

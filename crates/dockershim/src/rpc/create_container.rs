@@ -101,8 +101,8 @@ async fn create(
         container,
         trace,
     } = within;
-    let info = shim.info().await?;
-    let driver = shim.cgroup_driver().await?;
+    let info = shim.info.get().await?;
+    let driver = shim.info.cgroup_driver().await?;
     let failed = || Error::engine(format!("creating the container {name}"));
     let api = shim.docker.api().await.map_err(failed())?;
     if let Some(policies) = &shim.policies {
@@ -146,7 +146,11 @@ async fn create(
         let labels = &mut body.config.labels;
         labels.insert(labels::MOUNTED_IMAGES.into(), text);
     }
-    let creating = trace.step("create", container, conflict::create(shim, name, &body));
+    let creating = trace.step(
+        "create",
+        container,
+        conflict::create(&shim.docker, name, &body),
+    );
     let created = creating.await.map_err(failed())?;
     for warning in created.warnings {
         tracing::debug!(
@@ -168,9 +172,9 @@ async fn judge(
     namespace: &str,
 ) -> Result<()> {
     if let Some(asked) = &mut config.image {
-        policy::admit(shim, policies, asked, namespace).await?;
+        policy::admit(&shim.docker, policies, asked, namespace).await?;
     }
-    policy::admit_mounts(shim, policies, config, namespace).await
+    policy::admit_mounts(&shim.docker, policies, config, namespace).await
 }
 
 /// The ids of the images that a container mounts, by where. One that is not there the engine will
@@ -193,7 +197,7 @@ async fn running_sandbox(shim: &Shim, id: &str) -> Result<(String, Sandbox)> {
     if let Some(known) = shim.remembered.running_sandbox(id) {
         return Ok((id.to_owned(), known));
     }
-    let found = find::sandbox(shim, id).await?;
+    let found = find::sandbox(&shim.docker, id).await?;
     if !found.state.running {
         let problem = format!("pod sandbox {} is not running", found.id);
         return Err(Error::Precondition(problem).into());

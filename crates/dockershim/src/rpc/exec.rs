@@ -10,7 +10,7 @@ use crate::shim::Shim;
 /// Answers the call.
 pub(crate) async fn call(shim: &Shim, request: ExecRequest) -> Result<ExecResponse> {
     sessions::check_exec(&request).map_err(Error::from)?;
-    let container = find::running_container(shim, &request.container_id).await?;
-    let answer = sessions::exec(shim.streams()?, request, container.id);
+    let container = find::running_container(&shim.docker, &request.container_id).await?;
+    let answer = sessions::exec(&shim.streams, request, container.id);
     Ok(answer.map_err(Error::from)?)
 }

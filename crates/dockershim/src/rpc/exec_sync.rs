@@ -27,7 +27,7 @@ pub(crate) async fn call(shim: &Shim, request: ExecSyncRequest) -> Result<ExecSy
     if request.cmd.first().is_none_or(String::is_empty) {
         return Err(Error::invalid("cmd", "is empty; specify a command").into());
     }
-    let container = find::running_container(shim, &request.container_id).await?;
+    let container = find::running_container(&shim.docker, &request.container_id).await?;
     let failed = || Error::engine(format!("running a command in container {}", container.id));
     let config = ExecConfig {
         command: request.cmd,
@@ -43,7 +43,7 @@ pub(crate) async fn call(shim: &Shim, request: ExecSyncRequest) -> Result<ExecSy
         .create_exec(&container.id, &config)
         .await
         .map_err(failed())?;
-    let mut running = Running::new(shim, &container.id, &id);
+    let mut running = Running::new(&shim.execs, &container.id, &id);
     let connection = shim.docker.start_exec(&id, false).await.map_err(failed())?;
     let limit_of_each = shim.config.containers.exec_output_limit;
     let kept = ExecOutput::new(limit_of_each, &shim.exec_outputs);

@@ -17,7 +17,7 @@ pub(crate) async fn call(shim: &Shim, request: ImageStatusRequest) -> Result<Ima
     if name.is_empty() {
         return Err(Error::invalid("image.image", "is empty; specify an image").into());
     }
-    let found = match policy::find(shim, &name).await {
+    let found = match policy::find(&shim.docker, shim.policies.as_ref(), &name).await {
         Ok(found) => found,
         Err(error) if error.is_not_found() => return Ok(ImageStatusResponse::default()),
         Err(error) => return Err(error),

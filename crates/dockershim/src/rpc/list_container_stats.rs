@@ -11,6 +11,6 @@ pub(crate) async fn call(
     shim: &Shim,
     request: ListContainerStatsRequest,
 ) -> Result<ListContainerStatsResponse> {
-    let stats = stats::listed_containers(shim, request.filter).await?;
+    let stats = stats::listed_containers(&shim.stats, request.filter).await?;
     Ok(ListContainerStatsResponse { stats })
 }

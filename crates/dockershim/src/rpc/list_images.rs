@@ -12,7 +12,7 @@ pub(crate) async fn call(shim: &Shim, request: ListImagesRequest) -> Result<List
     let wanted = wanted.map(|image| image.image).unwrap_or_default();
     let pinned = pinned(shim);
     if !wanted.is_empty() {
-        let images = match policy::find(shim, &wanted).await {
+        let images = match policy::find(&shim.docker, shim.policies.as_ref(), &wanted).await {
             Ok(found) => vec![view::image(&found, &pinned)],
             Err(error) if error.is_not_found() => Vec::new(),
             Err(error) => return Err(error),

@@ -11,6 +11,6 @@ pub(crate) async fn call(
     shim: &Shim,
     _: ListPodSandboxMetricsRequest,
 ) -> Result<ListPodSandboxMetricsResponse> {
-    let pod_metrics = stats::all_metrics(shim).await?;
+    let pod_metrics = stats::all_metrics(&shim.stats).await?;
     Ok(ListPodSandboxMetricsResponse { pod_metrics })
 }

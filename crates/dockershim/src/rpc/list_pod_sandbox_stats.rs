@@ -11,6 +11,6 @@ pub(crate) async fn call(
     shim: &Shim,
     request: ListPodSandboxStatsRequest,
 ) -> Result<ListPodSandboxStatsResponse> {
-    let stats = stats::listed_pods(shim, request.filter).await?;
+    let stats = stats::listed_pods(&shim.stats, request.filter).await?;
     Ok(ListPodSandboxStatsResponse { stats })
 }

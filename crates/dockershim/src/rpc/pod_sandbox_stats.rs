@@ -11,6 +11,6 @@ pub(crate) async fn call(
     shim: &Shim,
     request: PodSandboxStatsRequest,
 ) -> Result<PodSandboxStatsResponse> {
-    let stats = stats::of_pod(shim, &request.pod_sandbox_id).await?;
+    let stats = stats::of_pod(&shim.stats, &request.pod_sandbox_id).await?;
     Ok(PodSandboxStatsResponse { stats: Some(stats) })
 }

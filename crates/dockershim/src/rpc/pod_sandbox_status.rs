@@ -7,16 +7,16 @@ use serde_json::json;
 
 use crate::error::Result;
 use crate::shim::Shim;
-use crate::{clock, events, find, network, view};
+use crate::{clock, events, find, view};
 
 /// Answers the call.
 pub(crate) async fn call(
     shim: &Shim,
     request: PodSandboxStatusRequest,
 ) -> Result<PodSandboxStatusResponse> {
-    let found = find::sandbox(shim, &request.pod_sandbox_id).await?;
-    let default_runtime = shim.info().await?.default_runtime.clone();
-    let addresses = network::addresses(shim, &found).await;
+    let found = find::sandbox(&shim.docker, &request.pod_sandbox_id).await?;
+    let default_runtime = shim.info.get().await?.default_runtime.clone();
+    let addresses = shim.network.addresses(&found).await;
     let info = if request.verbose {
         let info = json!({ "pid": found.state.pid, "image": found.image, "config": found });
         HashMap::from([("info".to_owned(), info.to_string())])
@@ -24,7 +24,7 @@ pub(crate) async fn call(
         HashMap::new()
     };
     Ok(PodSandboxStatusResponse {
-        containers_statuses: events::statuses_of(shim, &found.id).await?,
+        containers_statuses: events::statuses_of(&shim.docker, &found.id).await?,
         status: Some(view::sandbox_status(&found, &addresses, &default_runtime)),
         info,
         timestamp: clock::now(),

@@ -9,7 +9,7 @@ use crate::shim::Shim;
 
 /// Answers the call.
 pub(crate) async fn call(shim: &Shim, request: PortForwardRequest) -> Result<PortForwardResponse> {
-    let sandbox = find::sandbox(shim, &request.pod_sandbox_id).await?;
+    let sandbox = find::sandbox(&shim.docker, &request.pod_sandbox_id).await?;
     if !sandbox.state.running {
         let problem = format!(
             "pod sandbox {} is not running; cannot forward its ports",
@@ -19,6 +19,6 @@ pub(crate) async fn call(shim: &Shim, request: PortForwardRequest) -> Result<Por
     }
     let pod = sandbox.id;
     let ports = sessions::ports(&request).map_err(Error::from)?;
-    let answer = sessions::port_forward(shim.streams()?, pod, ports);
+    let answer = sessions::port_forward(&shim.streams, pod, ports);
     Ok(answer.map_err(Error::from)?)
 }

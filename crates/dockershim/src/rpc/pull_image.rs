@@ -7,8 +7,8 @@ use orlop_cri_server::timeline::{Origin, Outcome};
 
 use crate::credentials;
 use crate::error::{Error, Result};
+use crate::policy;
 use crate::shim::Shim;
-use crate::{policy, pull};
 
 /// Answers the call.
 pub(crate) async fn call(shim: &Shim, request: PullImageRequest) -> Result<PullImageResponse> {
@@ -24,12 +24,13 @@ pub(crate) async fn call(shim: &Shim, request: PullImageRequest) -> Result<PullI
     let trace = shim.traces.pull(&name);
     let call = trace.begin("PullImage", "", Origin::current());
     let pulled = match &shim.policies {
-        None => trace.step("pull", "", pull::pull(shim, &name, auth)).await,
+        None => trace.step("pull", "", shim.puller.pull(&name, auth)).await,
         Some(policies) => {
-            let examining = policy::examine(shim, policies, &name, given, &namespace);
+            let examining = policy::examine(&shim.info, policies, &name, given, &namespace);
             match trace.step("signatures", "", Box::pin(examining)).await {
                 Ok(leave) => {
-                    let fetching = policy::fetch(shim, policies, (&name, leave), auth);
+                    let fetching =
+                        policy::fetch(&shim.puller, &shim.info, policies, (&name, leave), auth);
                     trace.step("pull", "", fetching).await
                 }
                 Err(error) => Err(error),

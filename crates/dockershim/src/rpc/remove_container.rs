@@ -14,7 +14,7 @@ pub(crate) async fn call(
     shim: &Shim,
     request: RemoveContainerRequest,
 ) -> Result<RemoveContainerResponse> {
-    let found = match find::container(shim, &request.container_id).await {
+    let found = match find::container(&shim.docker, &request.container_id).await {
         Ok(found) => found,
         Err(error) if error.is_not_found() => return Ok(RemoveContainerResponse {}),
         Err(error) => return Err(error),

@@ -15,7 +15,7 @@ pub(crate) async fn call(shim: &Shim, request: RemoveImageRequest) -> Result<Rem
         return Err(Error::invalid("image.image", "is empty; specify an image").into());
     }
     let failed = || Error::engine(format!("removing image {name:?}"));
-    let found = match policy::find(shim, &name).await {
+    let found = match policy::find(&shim.docker, shim.policies.as_ref(), &name).await {
         Ok(found) => found,
         Err(error) if error.is_not_found() => return Ok(RemoveImageResponse {}),
         Err(error) => return Err(error),

@@ -7,9 +7,9 @@ use orlop_cri_api::v1::{
 use crate::checkpoint::is_id;
 use crate::docker::Force;
 use crate::error::{Error, Result, gathered};
+use crate::find;
 use crate::rpc::remove_container;
 use crate::shim::Shim;
-use crate::{find, network};
 
 /// Answers the call.
 pub(crate) async fn call(
@@ -17,14 +17,14 @@ pub(crate) async fn call(
     request: RemovePodSandboxRequest,
 ) -> Result<RemovePodSandboxResponse> {
     let asked = request.pod_sandbox_id;
-    let (id, found) = match find::sandbox(shim, &asked).await {
+    let (id, found) = match find::sandbox(&shim.docker, &asked).await {
         Ok(found) => (found.id.clone(), Some(found)),
         Err(error) if error.is_not_found() && is_id(&asked) => (asked, None),
         Err(error) if error.is_not_found() => return Ok(RemovePodSandboxResponse {}),
         Err(error) => return Err(error),
     };
     let mut errors = Vec::new();
-    for one in find::containers_of(shim, &id).await? {
+    for one in find::containers_of(&shim.docker, &id).await? {
         let request = RemoveContainerRequest {
             container_id: one.id,
         };
@@ -36,7 +36,10 @@ pub(crate) async fn call(
     let checkpoint = shim.checkpoints.read(&id).await;
     let was_running = found.as_ref().is_some_and(|found| found.state.running);
     if checkpoint.is_some() || was_running {
-        let detached = network::detach(shim, &id, found.as_ref(), checkpoint.as_ref()).await;
+        let detached = shim
+            .network
+            .detach(&id, found.as_ref(), checkpoint.as_ref())
+            .await;
         errors.extend(detached.err());
     }
     if found.is_some() {
@@ -51,7 +54,7 @@ pub(crate) async fn call(
     // With anything left to do, the checkpoint stays and tells of it.
     gathered(errors)?;
     shim.checkpoints.remove(&id).await?;
-    network::forget(shim, &id);
+    shim.network.forget(&id);
     shim.stats.forget(&id);
     Ok(RemovePodSandboxResponse {})
 }

@@ -12,7 +12,7 @@ pub(crate) async fn call(
     shim: &Shim,
     request: ReopenContainerLogRequest,
 ) -> Result<ReopenContainerLogResponse> {
-    let found = find::running_container(shim, &request.container_id).await?;
+    let found = find::running_container(&shim.docker, &request.container_id).await?;
     let path = found
         .config
         .labels
@@ -29,9 +29,7 @@ pub(crate) async fn call(
             path: path.into(),
             terminal: found.config.tty,
         };
-        shim.logs
-            .follow(shim, source, From::Time(clock::now()))
-            .await?;
+        shim.logs.follow(source, From::Time(clock::now())).await?;
     }
     Ok(ReopenContainerLogResponse {})
 }

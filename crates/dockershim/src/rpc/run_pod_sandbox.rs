@@ -14,7 +14,7 @@ use crate::create::{self, AroundSandbox};
 use crate::error::{Error, Result};
 use crate::remembered::Sandbox;
 use crate::shim::Shim;
-use crate::{conflict, find, names, network, pause, resolv};
+use crate::{conflict, find, names, resolv};
 
 /// How long the pause process gets to end.
 const GRACE: Duration = Duration::from_secs(10);
@@ -102,28 +102,28 @@ async fn create(
     handler: &str,
     early: &mut Early,
 ) -> Result<Made> {
-    let info = early.step("info", shim.info()).await?;
+    let info = early.step("info", shim.info.get()).await?;
     let around = AroundSandbox {
         config: &shim.config,
         info: &info,
-        driver: shim.cgroup_driver().await?,
+        driver: shim.info.cgroup_driver().await?,
         oom_floor: shim.oom_floor,
     };
     let failed = || Error::engine(format!("creating the sandbox {name}"));
-    let image = early.step("image", pause::image(shim)).await?;
+    let image = early.step("image", shim.pause.image()).await?;
     let body = image.sandbox(create::sandbox(pod, handler, &image.name, &around)?);
     let runtime = match body.host_config.runtime.as_str() {
         "" => info.default_runtime.clone(),
         runtime => runtime.to_owned(),
     };
-    let creating = early.step("create", conflict::create(shim, name, &body));
+    let creating = early.step("create", conflict::create(&shim.docker, name, &body));
     let created = match creating.await {
         // Somebody removed the image since it was looked for.
         Err(error) if error.is_not_found() => {
             shim.pause.is_gone();
-            let image = early.step("image", pause::image(shim)).await?;
+            let image = early.step("image", shim.pause.image()).await?;
             let body = image.sandbox(create::sandbox(pod, handler, &image.name, &around)?);
-            let creating = early.step("create", conflict::create(shim, name, &body));
+            let creating = early.step("create", conflict::create(&shim.docker, name, &body));
             creating.await
         }
         done => done,
@@ -143,7 +143,9 @@ async fn create(
 }
 
 async fn begin(shim: &Shim, id: &str, pod: &PodSandboxConfig, trace: &Trace) -> Result<()> {
-    let found = trace.step("inspect", "", find::sandbox(shim, id)).await?;
+    let found = trace
+        .step("inspect", "", find::sandbox(&shim.docker, id))
+        .await?;
     if !found.state.running {
         let problem = format!(
             "the process of pod sandbox {id} exited immediately (exit code {}); check that the \
@@ -153,15 +155,19 @@ async fn begin(shim: &Shim, id: &str, pod: &PodSandboxConfig, trace: &Trace) -> 
         return Err(Error::Precondition(problem).into());
     }
     resolv::write(&found.resolv_conf_path, pod.dns_config.as_ref()).await?;
-    let attaching = network::attach(shim, &found, pod);
+    let attaching = shim.network.attach(&found, pod);
     trace.step("network", "", attaching).await?;
     shim.remembered.sandbox_runs(id, Sandbox::of(&found));
     Ok(())
 }
 
 async fn stop(shim: &Shim, id: &str, checkpoint: &Checkpoint) {
-    let found = find::sandbox(shim, id).await.ok();
-    if let Err(error) = network::detach(shim, id, found.as_ref(), Some(checkpoint)).await {
+    let found = find::sandbox(&shim.docker, id).await.ok();
+    if let Err(error) = shim
+        .network
+        .detach(id, found.as_ref(), Some(checkpoint))
+        .await
+    {
         tracing::warn!(sandbox = id, %error, "cannot release the network of a failed sandbox");
     }
     if let Err(error) = shim.docker.stop_container(id, GRACE).await {

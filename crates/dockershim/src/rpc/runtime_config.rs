@@ -10,7 +10,7 @@ use crate::shim::Shim;
 
 /// Answers the call.
 pub(crate) async fn call(shim: &Shim, _: RuntimeConfigRequest) -> Result<RuntimeConfigResponse> {
-    let cgroup_driver = match shim.cgroup_driver().await? {
+    let cgroup_driver = match shim.info.cgroup_driver().await? {
         Driver::Cgroupfs => CgroupDriver::Cgroupfs,
         Driver::Systemd => CgroupDriver::Systemd,
     };

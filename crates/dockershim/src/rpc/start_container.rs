@@ -36,7 +36,7 @@ async fn start(shim: &Shim, id: &str, made: Made, trace: &Trace) -> Result<()> {
     let started = starting.await;
     // Also when it failed: whoever asks for the log finds one.
     if let Some(log) = made.log {
-        let following = shim.logs.follow(shim, log, From::File);
+        let following = shim.logs.follow(log, From::File);
         if let Err(error) = trace.step("log", name, following).await {
             tracing::warn!(container = id, error = %crate::error::chain(&*error), "cannot create the container log");
         }
@@ -54,7 +54,7 @@ async fn startable(shim: &Shim, id: &str) -> Result<(String, Made)> {
     if let Some(made) = shim.remembered.take_made(id) {
         return Ok((id.to_owned(), made));
     }
-    let found = find::container(shim, id).await?;
+    let found = find::container(&shim.docker, id).await?;
     if found.state.status != "created" {
         let problem = format!(
             "container {} was already started; its state is {}",
@@ -85,7 +85,7 @@ pub(crate) fn made(id: &str, name: &str, config: &ContainerConfig) -> Made {
 
 /// Sets what the engine does not know. A container without its limits is stopped.
 async fn apply(shim: &Shim, id: &str, extra: Extra) -> Result<()> {
-    let found = find::container(shim, id).await?;
+    let found = find::container(&shim.docker, id).await?;
     let Some(hierarchies) = shim.hierarchies.clone() else {
         return Ok(());
     };

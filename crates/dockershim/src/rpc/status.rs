@@ -20,7 +20,7 @@ const LIMIT: Duration = Duration::from_secs(5);
 /// Answers the call.
 pub(crate) async fn call(shim: &Shim, request: StatusRequest) -> Result<StatusResponse> {
     let readiness = runtime_ready(shim).await;
-    let handlers = match (shim.docker.api().await, shim.info().await) {
+    let handlers = match (shim.docker.api().await, shim.info.get().await) {
         (Ok(api), Ok(info)) if readiness.status => view::handlers(&info, api),
         _ => Vec::new(),
     };
@@ -46,7 +46,7 @@ pub(crate) async fn call(shim: &Shim, request: StatusRequest) -> Result<StatusRe
 
 async fn runtime_ready(shim: &Shim) -> RuntimeCondition {
     let answer = match shim.docker.version_info(LIMIT).await {
-        Ok(_) => shim.cgroup_driver().await.map(drop),
+        Ok(_) => shim.info.cgroup_driver().await.map(drop),
         Err(error) => Err(Error::engine("asking the Docker Engine for its version")(error).into()),
     };
     let (status, reason, message) = match answer {
@@ -66,7 +66,7 @@ async fn runtime_ready(shim: &Shim) -> RuntimeCondition {
 }
 
 async fn network_ready(shim: &Shim) -> RuntimeCondition {
-    let status = match &shim.networks {
+    let status = match shim.network.cni() {
         Some(networks) => networks.status().await,
         None => orlop_network::Status::Ready {
             warnings: Vec::new(),
@@ -91,7 +91,7 @@ async fn info(shim: &Shim) -> HashMap<String, String> {
         NetworkPlugin::None => "none",
         NetworkPlugin::Bridge => "bridge",
     };
-    let engine = shim.info().await.ok();
+    let engine = shim.info.get().await.ok();
     let api = shim.docker.api().await.ok();
     let engine = engine.map(|info| {
         json!({

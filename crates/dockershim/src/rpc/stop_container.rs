@@ -15,7 +15,7 @@ pub(crate) async fn call(
 ) -> Result<StopContainerResponse> {
     // Less than nothing is nothing.
     let grace = Duration::from_secs(u64::try_from(request.timeout).unwrap_or(0));
-    let found = match find::container(shim, &request.container_id).await {
+    let found = match find::container(&shim.docker, &request.container_id).await {
         Ok(found) => found,
         Err(error) if error.is_not_found() => return Ok(StopContainerResponse {}),
         Err(error) => return Err(error),

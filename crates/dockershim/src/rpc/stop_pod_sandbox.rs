@@ -10,8 +10,8 @@ use orlop_cri_api::v1::{StopPodSandboxRequest, StopPodSandboxResponse};
 use crate::checkpoint::{Checkpoint, is_id};
 use crate::docker::types::Container;
 use crate::error::{Error, Result, gathered};
+use crate::find;
 use crate::shim::Shim;
-use crate::{find, network};
 
 /// How long the pause process gets to end.
 const GRACE: Duration = Duration::from_secs(10);
@@ -23,7 +23,7 @@ pub(crate) async fn call(
 ) -> Result<StopPodSandboxResponse> {
     let id = request.pod_sandbox_id;
     shim.remembered.forget(&id);
-    match find::sandbox(shim, &id).await {
+    match find::sandbox(&shim.docker, &id).await {
         Ok(found) => {
             let checkpoint = shim.checkpoints.read(&found.id).await;
             stop(shim, &found.id, Some(&found), checkpoint.as_ref()).await?;
@@ -32,7 +32,7 @@ pub(crate) async fn call(
             // Nobody knows it, or only its checkpoint does. What ran in it may run on.
             if let Some(checkpoint) = shim.checkpoints.read(&id).await {
                 let mut errors = kill_containers(shim, &id).await;
-                let detached = network::detach(shim, &id, None, Some(&checkpoint)).await;
+                let detached = shim.network.detach(&id, None, Some(&checkpoint)).await;
                 errors.extend(detached.err());
                 gathered(errors)?;
                 shim.checkpoints.remove(&id).await?;
@@ -53,7 +53,7 @@ pub(crate) async fn stop(
 ) -> Result<()> {
     let mut errors = kill_containers(shim, id).await;
     // While the namespace is there: plugins find it by its process.
-    if let Err(error) = network::detach(shim, id, found, checkpoint).await {
+    if let Err(error) = shim.network.detach(id, found, checkpoint).await {
         errors.push(error);
     }
     match shim.docker.stop_container(id, GRACE).await {
@@ -67,7 +67,7 @@ pub(crate) async fn stop(
 }
 
 async fn kill_containers(shim: &Shim, sandbox: &str) -> Vec<Arc<Error>> {
-    let containers = match find::containers_of(shim, sandbox).await {
+    let containers = match find::containers_of(&shim.docker, sandbox).await {
         Ok(containers) => containers,
         Err(error) => return vec![error],
     };

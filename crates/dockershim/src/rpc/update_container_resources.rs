@@ -15,7 +15,7 @@ pub(crate) async fn call(
 ) -> Result<UpdateContainerResourcesResponse> {
     let missing = || Error::invalid("linux", "is missing; there is nothing to update");
     let wanted = request.linux.ok_or_else(missing)?;
-    let found = find::container(shim, &request.container_id).await?;
+    let found = find::container(&shim.docker, &request.container_id).await?;
     if !matches!(
         found.state.status.as_str(),
         "created" | "running" | "paused"

@@ -12,6 +12,6 @@ pub(crate) async fn call(
     shim: &Shim,
     request: UpdatePodSandboxResourcesRequest,
 ) -> Result<UpdatePodSandboxResourcesResponse> {
-    find::sandbox(shim, &request.pod_sandbox_id).await?;
+    find::sandbox(&shim.docker, &request.pod_sandbox_id).await?;
     Ok(UpdatePodSandboxResourcesResponse {})
 }

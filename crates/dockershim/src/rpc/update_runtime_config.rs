@@ -14,7 +14,7 @@ pub(crate) async fn call(
         .runtime_config
         .and_then(|config| config.network_config);
     let pod_cidr = network.map(|network| network.pod_cidr).unwrap_or_default();
-    if let Some(networks) = shim.networks.as_ref().filter(|_| !pod_cidr.is_empty()) {
+    if let Some(networks) = shim.network.cni().filter(|_| !pod_cidr.is_empty()) {
         let set = networks.set_pod_cidr(&pod_cidr).await;
         set.map_err(|source| Error::Network {
             doing: format!("setting the pod CIDR {pod_cidr:?}"),

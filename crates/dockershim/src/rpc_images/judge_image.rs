@@ -30,7 +30,7 @@ async fn judge(
     let stored = if request.remote {
         None
     } else {
-        match policy::find(shim, image).await {
+        match policy::find(&shim.docker, Some(policies), image).await {
             Ok(found) => Some(policy::of_engine(&found)?),
             Err(error) if error.is_not_found() => None,
             Err(error) => return Err(error),
@@ -39,7 +39,7 @@ async fn judge(
     let judged = if let Some(stored) = stored {
         policies.judge(stored, image, namespace).await
     } else {
-        let info = shim.info().await?;
+        let info = shim.info.get().await?;
         let request = policy::request(image, namespace);
         policies.judge_pull(request, &policy::platform(&info)).await
     };

@@ -40,7 +40,7 @@ async fn engine(shim: &Shim) -> Vec<Finding> {
             return vec![Finding::problem(AREA, text, remedy)];
         }
     };
-    if let Err(error) = shim.cgroup_driver().await {
+    if let Err(error) = shim.info.cgroup_driver().await {
         let remedy = "use the same cgroup driver in both, and restart the service that you changed";
         let text = chain(&*error);
         return vec![Finding::problem(AREA, text, remedy)];
@@ -51,7 +51,7 @@ async fn engine(shim: &Shim) -> Vec<Finding> {
         shim.docker.endpoint().display()
     );
     let mut findings = vec![Finding::ok(AREA, text)];
-    if let Ok(info) = shim.info().await
+    if let Ok(info) = shim.info.get().await
         && info.logging_driver == "none"
     {
         let text = "the engine's log driver is \"none\"; containers have no logs".to_owned();
@@ -67,7 +67,7 @@ async fn engine(shim: &Shim) -> Vec<Finding> {
 }
 
 async fn network(shim: &Shim) -> Finding {
-    let Some(networks) = &shim.networks else {
+    let Some(networks) = shim.network.cni() else {
         let text = match shim.config.plugin {
             NetworkPlugin::None => "pods have no network: `docker.network_plugin` is \"none\"",
             NetworkPlugin::Bridge | NetworkPlugin::Cni => {

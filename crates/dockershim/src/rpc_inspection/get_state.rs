@@ -23,11 +23,11 @@ impl Shim {
             labels: vec![labels::KIND.to_owned()],
             ..Which::default()
         };
-        let listed = find::ours(self, &which).await;
+        let listed = find::ours(&self.docker, &which).await;
         let listed = listed.map_err(Error::engine("listing pods and containers"));
         let checkpoints = self.checkpoints.ids().await?;
         let followed = self.logs.ids();
-        let engine = match (self.docker.api().await, self.info().await) {
+        let engine = match (self.docker.api().await, self.info.get().await) {
             (Ok(api), Ok(info)) => json!({
                 "version": info.server_version,
                 "api": api.to_string(),

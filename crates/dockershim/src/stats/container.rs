@@ -6,16 +6,15 @@ use std::sync::Arc;
 use orlop_cri_api::v1::{ContainerAttributes, ContainerStats, ContainerStatsFilter, MemoryUsage};
 use orlop_cri_server::usage::{Reading, value};
 
-use super::place::{self, Place};
+use super::place::{self, Place, Stats};
 use crate::docker::Which;
 use crate::docker::types::{ContainerSummary, Resources};
 use crate::error::{Error, Result};
-use crate::shim::Shim;
 use crate::{find, labels, names};
 
 /// One container's figures.
-pub(crate) async fn of(shim: &Shim, id: &str) -> Result<ContainerStats> {
-    let found = find::container(shim, id).await?;
+pub(crate) async fn of(stats: &Stats, id: &str) -> Result<ContainerStats> {
+    let found = find::container(&stats.docker, id).await?;
     let (own_labels, annotations) = labels::parted(&found.config.labels);
     let attributes = ContainerAttributes {
         id: found.id.clone(),
@@ -23,8 +22,8 @@ pub(crate) async fn of(shim: &Shim, id: &str) -> Result<ContainerStats> {
         labels: own_labels,
         annotations,
     };
-    let place = place::of(shim, &found.id).await?;
-    read(shim, vec![(attributes, place)])
+    let place = place::of(stats, &found.id).await?;
+    read(stats, vec![(attributes, place)])
         .await?
         .pop()
         .ok_or_else(|| {
@@ -34,7 +33,7 @@ pub(crate) async fn of(shim: &Shim, id: &str) -> Result<ContainerStats> {
 
 /// The figures of the running containers that a filter lets through.
 pub(crate) async fn listed(
-    shim: &Shim,
+    stats: &Stats,
     filter: Option<ContainerStatsFilter>,
 ) -> Result<Vec<ContainerStats>> {
     let filter = filter.unwrap_or_default();
@@ -52,21 +51,21 @@ pub(crate) async fn listed(
     which
         .labels
         .extend(selector.map(|(key, value)| labels::filter(key, value)));
-    let listed = find::ours(shim, &which).await;
+    let listed = find::ours(&stats.docker, &which).await;
     let listed = listed.map_err(Error::engine("listing the running containers"))?;
-    of_listed(shim, &listed).await
+    of_listed(stats, &listed).await
 }
 
 /// The figures of these containers.
 pub(super) async fn of_listed(
-    shim: &Shim,
+    stats: &Stats,
     listed: &[ContainerSummary],
 ) -> Result<Vec<ContainerStats>> {
-    read(shim, places(shim, listed).await?).await
+    read(stats, places(stats, listed).await?).await
 }
 
 async fn places(
-    shim: &Shim,
+    stats: &Stats,
     listed: &[ContainerSummary],
 ) -> Result<Vec<(ContainerAttributes, Arc<Place>)>> {
     let mut places = Vec::with_capacity(listed.len());
@@ -81,7 +80,7 @@ async fn places(
             labels: own_labels,
             annotations,
         };
-        match place::of(shim, &one.id).await {
+        match place::of(stats, &one.id).await {
             Ok(place) => places.push((attributes, place)),
             Err(error) if error.is_not_found() => {}
             Err(error) => return Err(error),
@@ -91,10 +90,10 @@ async fn places(
 }
 
 async fn read(
-    shim: &Shim,
+    from: &Stats,
     places: Vec<(ContainerAttributes, Arc<Place>)>,
 ) -> Result<Vec<ContainerStats>> {
-    let mountpoint = shim.info().await?.docker_root_dir.clone();
+    let mountpoint = from.info.get().await?.docker_root_dir.clone();
     let mut all = orlop_pool::blocking(move || {
         places
             .into_iter()
@@ -111,7 +110,7 @@ async fn read(
             && let Some(attributes) = &stats.attributes
         {
             // An engine with another kind of storage counts by itself.
-            let size = shim
+            let size = from
                 .docker
                 .container_size(&attributes.id)
                 .await

@@ -8,33 +8,32 @@ use orlop_cri_api::v1::{ContainerMetrics, Metric, PodSandboxMetrics};
 use orlop_cri_server::usage::{self, Disk, TABLE};
 use orlop_network::traffic_of;
 
-use super::place::{self, Place};
+use super::place::{self, Place, Stats};
 use crate::docker::Which;
 use crate::docker::types::ContainerSummary;
 use crate::error::{Error, Result};
-use crate::shim::Shim;
 use crate::{clock, find, labels, names};
 
 const NANOS: u64 = 1_000_000_000;
 
 /// The metrics of all pods and containers that run.
-pub(crate) async fn all(shim: &Shim) -> Result<Vec<PodSandboxMetrics>> {
+pub(crate) async fn all(stats: &Stats) -> Result<Vec<PodSandboxMetrics>> {
     let which = Which {
         labels: vec![labels::KIND.to_owned()],
         states: vec!["running".into()],
         ..Which::default()
     };
-    let listed = find::ours(shim, &which).await;
+    let listed = find::ours(&stats.docker, &which).await;
     let listed = listed.map_err(Error::engine("listing the running pods and containers"))?;
     let mut places = Vec::with_capacity(listed.len());
     for one in listed {
-        match place::of(shim, &one.id).await {
+        match place::of(stats, &one.id).await {
             Ok(place) => places.push((one, place)),
             Err(error) if error.is_not_found() => {}
             Err(error) => return Err(error),
         }
     }
-    let root = shim.info().await?.docker_root_dir.clone();
+    let root = stats.info.get().await?.docker_root_dir.clone();
     let read = orlop_pool::blocking(move || gathered(&places, Path::new(&root)));
     Ok(read
         .await

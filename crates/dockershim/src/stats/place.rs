@@ -4,20 +4,27 @@ use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use orlop_cgroup::Cgroup;
+use orlop_cgroup::{Cgroup, Hierarchies};
 use orlop_cri_server::usage::Meter;
 use orlop_fs::Mountinfo;
 use parking_lot::Mutex;
 
 use crate::clock;
+use crate::docker::Docker;
 use crate::docker::types::Resources;
-use crate::error::Result;
+use crate::engine_info::EngineInfo;
+use crate::error::{Error, Result};
 use crate::limits::{Extra, cgroup_of};
-use crate::shim::Shim;
 
-/// The places of all containers and sandboxes that were asked about.
-#[derive(Debug, Default)]
-pub(crate) struct Stats(Mutex<HashMap<String, Arc<Place>>>);
+/// What figures are found with, and the places of all containers and sandboxes that were asked about.
+#[derive(Debug)]
+pub(crate) struct Stats {
+    pub(super) docker: Arc<Docker>,
+    pub(super) info: EngineInfo,
+    /// Without cgroups there are no figures.
+    hierarchies: Option<Arc<Hierarchies>>,
+    places: Mutex<HashMap<String, Arc<Place>>>,
+}
 
 /// Where one container's figures are.
 #[derive(Debug)]
@@ -44,13 +51,26 @@ impl Place {
 }
 
 impl Stats {
+    pub(crate) fn new(
+        docker: Arc<Docker>,
+        info: EngineInfo,
+        hierarchies: Option<Arc<Hierarchies>>,
+    ) -> Self {
+        Self {
+            docker,
+            info,
+            hierarchies,
+            places: Mutex::default(),
+        }
+    }
+
     /// Forgets a container.
     pub(crate) fn forget(&self, id: &str) {
         self.lock().remove(id);
     }
 
     fn lock(&self) -> parking_lot::MutexGuard<'_, HashMap<String, Arc<Place>>> {
-        self.0.lock()
+        self.places.lock()
     }
 }
 
@@ -83,16 +103,14 @@ fn upper_in(table: &Mountinfo) -> Option<PathBuf> {
 }
 
 /// A container's place.
-pub(super) async fn of(shim: &Shim, id: &str) -> Result<Arc<Place>> {
-    let known = shim.stats.lock().get(id).cloned();
+pub(super) async fn of(stats: &Stats, id: &str) -> Result<Arc<Place>> {
+    let known = stats.lock().get(id).cloned();
     if let Some(known) = known.filter(|known| known.is_current()) {
         return Ok(known);
     }
-    let found = shim.docker.container(id).await;
-    let found = found.map_err(crate::error::Error::engine(format!(
-        "inspecting container {id}"
-    )))?;
-    let cgroup = shim
+    let found = stats.docker.container(id).await;
+    let found = found.map_err(Error::engine(format!("inspecting container {id}")))?;
+    let cgroup = stats
         .hierarchies
         .as_ref()
         .and_then(|hierarchies| cgroup_of(hierarchies, found.state.pid, &found.id));
@@ -102,7 +120,7 @@ pub(super) async fn of(shim: &Shim, id: &str) -> Result<Arc<Place>> {
         .filter(|_| !found.host_config.cgroup_parent.is_empty())
         .and_then(|cgroup| {
             let parent = cgroup.path().parent()?;
-            let above = Cgroup::new(Arc::clone(shim.hierarchies.as_ref()?), parent);
+            let above = Cgroup::new(Arc::clone(stats.hierarchies.as_ref()?), parent);
             Some((above, Mutex::default()))
         });
     let place = Arc::new(Place {
@@ -119,7 +137,7 @@ pub(super) async fn of(shim: &Shim, id: &str) -> Result<Arc<Place>> {
         meter: Mutex::default(),
         pod,
     });
-    shim.stats.lock().insert(id.to_owned(), Arc::clone(&place));
+    stats.lock().insert(id.to_owned(), Arc::clone(&place));
     Ok(place)
 }
 

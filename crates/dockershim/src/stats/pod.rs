@@ -11,21 +11,20 @@ use orlop_cri_server::usage::{Reading, of_interfaces};
 use orlop_network::traffic_of;
 
 use super::container::of_listed;
-use super::place::{self, Place};
+use super::place::{self, Place, Stats};
 use crate::docker::Which;
 use crate::docker::types::ContainerSummary;
 use crate::error::{Error, Result};
-use crate::shim::Shim;
 use crate::{find, labels, names};
 
 /// One pod's figures.
-pub(crate) async fn of(shim: &Shim, id: &str) -> Result<PodSandboxStats> {
-    let found = find::sandbox(shim, id).await?;
+pub(crate) async fn of(stats: &Stats, id: &str) -> Result<PodSandboxStats> {
+    let found = find::sandbox(&stats.docker, id).await?;
     let filter = PodSandboxStatsFilter {
         id: found.id,
         ..Default::default()
     };
-    let mut all = all(shim, filter, &[]).await?;
+    let mut all = all(stats, filter, &[]).await?;
     all.pop().ok_or_else(|| {
         let what = "pod sandbox";
         Error::NotFound {
@@ -38,14 +37,14 @@ pub(crate) async fn of(shim: &Shim, id: &str) -> Result<PodSandboxStats> {
 
 /// The figures of the ready pods that a filter lets through.
 pub(crate) async fn listed(
-    shim: &Shim,
+    stats: &Stats,
     filter: Option<PodSandboxStatsFilter>,
 ) -> Result<Vec<PodSandboxStats>> {
-    all(shim, filter.unwrap_or_default(), &["running"]).await
+    all(stats, filter.unwrap_or_default(), &["running"]).await
 }
 
 async fn all(
-    shim: &Shim,
+    stats: &Stats,
     filter: PodSandboxStatsFilter,
     states: &[&str],
 ) -> Result<Vec<PodSandboxStats>> {
@@ -58,13 +57,15 @@ async fn all(
         states: states.iter().map(ToString::to_string).collect(),
     };
     let failed = || Error::engine("listing the running pods and containers");
-    let sandboxes = find::ours(shim, &which).await.map_err(failed())?;
+    let sandboxes = find::ours(&stats.docker, &which).await.map_err(failed())?;
     let running = Which {
         labels: vec![labels::filter(labels::KIND, labels::CONTAINER)],
         states: vec!["running".into()],
         ..Which::default()
     };
-    let containers = find::ours(shim, &running).await.map_err(failed())?;
+    let containers = find::ours(&stats.docker, &running)
+        .await
+        .map_err(failed())?;
     let containers: Vec<_> = containers
         .into_iter()
         .filter(|one| {
@@ -72,11 +73,11 @@ async fn all(
             sandboxes.iter().any(|pod| Some(&pod.id) == sandbox)
         })
         .collect();
-    let mut by_sandbox = grouped(&containers, of_listed(shim, &containers).await?);
+    let mut by_sandbox = grouped(&containers, of_listed(stats, &containers).await?);
 
     let mut places = Vec::with_capacity(sandboxes.len());
     for sandbox in sandboxes {
-        match place::of(shim, &sandbox.id).await {
+        match place::of(stats, &sandbox.id).await {
             Ok(place) => {
                 let containers = by_sandbox.remove(&sandbox.id).unwrap_or_default();
                 places.push((sandbox, place, containers));

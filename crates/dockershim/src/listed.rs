@@ -1,0 +1,38 @@
+//! What the engine's list tells of a container, in the words of the engine's events.
+
+use std::collections::BTreeMap;
+
+use crate::docker::types::ContainerSummary;
+
+/// Labels and more, as the engine's events have them.
+pub(crate) type Attributes = BTreeMap<String, String>;
+
+/// How far a container has come in its life.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Stage {
+    Created,
+    Running,
+    Ended,
+}
+
+impl Stage {
+    pub(crate) fn of(listed: &ContainerSummary) -> Self {
+        match listed.state.as_str() {
+            "created" => Self::Created,
+            "running" | "paused" | "restarting" => Self::Running,
+            _ => Self::Ended,
+        }
+    }
+}
+
+/// A container's attributes, as the engine's events have them.
+pub(crate) fn attributes(listed: &ContainerSummary) -> Attributes {
+    let mut attributes = listed.labels.clone();
+    // An image may have a label of this name.
+    attributes.remove("name");
+    if let Some(name) = listed.names.first() {
+        let name = name.trim_start_matches('/').to_owned();
+        attributes.insert("name".into(), name);
+    }
+    attributes
+}
