@@ -22,7 +22,6 @@ const WIDER: &[(&str, usize, usize)] = &[
     ("credentials", 3, 2),
     ("cri-api", 6, 1),
     ("cri-server", 4, 2),
-    ("dockershim", 20, 21),
     ("encryption", 9, 4),
     ("erofs", 3, 2),
     ("image-store", 70, 17),
