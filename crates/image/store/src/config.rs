@@ -4,7 +4,10 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use crate::unpack::UNPACK_MEMORY;
-use crate::{KeyFiles, LazySettings, NamespaceCredentials, Platform, PolicyFiles, RegistriesFile};
+use crate::{
+    KeyFiles, LazySettings, Limits, NamespaceCredentials, Pace, Platform, PolicyFiles,
+    RegistriesFile, StoreForm, admission, registry,
+};
 
 /// Settings of an image store. `Config::new` gives the defaults for a root directory.
 #[derive(Debug, Clone)]
@@ -72,39 +75,6 @@ pub struct Config {
     pub label: Option<String>,
 }
 
-/// What layers are on disk.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum StoreForm {
-    /// A directory with the layer's files.
-    Files,
-    /// One file of the file system EROFS.
-    Erofs,
-}
-
-/// Bounds on what an image may ask for.
-#[derive(Debug, Clone)]
-pub struct Limits {
-    /// Bytes of one manifest, index or configuration.
-    pub manifest_bytes: u64,
-    /// Layers of one image. Overlay mounts stop at 500.
-    pub layers: usize,
-    /// Bytes of one image: its compressed layers and what they hold, together.
-    pub image_bytes: u64,
-    /// Compressed bytes of one layer.
-    pub blob_bytes: u64,
-    /// Unpacked bytes of one layer.
-    pub layer_bytes: u64,
-    /// Files of one layer.
-    pub layer_entries: u64,
-    /// Bytes of one tar entry's extended header or long name.
-    pub header_bytes: u64,
-    /// Bytes of one layer's archive that are not content of files: headers, padding and what
-    /// stands behind its end.
-    pub overhead_bytes: u64,
-    /// Bytes of memory for what must be remembered until a layer's end: its directories.
-    pub bookkeeping_bytes: u64,
-}
-
 impl Config {
     /// The defaults, with everything below `root`.
     pub fn new(root: impl Into<PathBuf>) -> Self {
@@ -138,48 +108,36 @@ impl Config {
             label: None,
         }
     }
-}
 
-impl Default for Limits {
-    fn default() -> Self {
-        Self {
-            manifest_bytes: 4 << 20,
-            layers: 500,
-            image_bytes: 256 << 30,
-            blob_bytes: 256 << 30,
-            layer_bytes: 512 << 30,
-            layer_entries: 8_000_000,
-            header_bytes: 1 << 20,
-            overhead_bytes: 16 << 30,
-            bookkeeping_bytes: 32 << 20,
+    /// The speed that is asked of a stream of a client's that begins.
+    pub fn pace(&self) -> Pace {
+        Pace::new(self.min_speed, self.progress_timeout)
+    }
+
+    /// The part that says how registries are asked.
+    pub(crate) fn registry(&self) -> registry::Settings {
+        registry::Settings {
+            dirs: self.registry_dirs.clone(),
+            registries: self.registries.clone(),
+            credential_files: self.credential_files.clone(),
+            namespace_credentials: self.namespace_credentials.clone(),
+            internal_hosts: self.internal_hosts.clone(),
+            max_connections: self.max_connections,
+            progress_timeout: self.progress_timeout,
+            min_speed: self.min_speed,
+            retries: self.retries,
+            retry_pause: self.retry_pause,
+            manifest_bytes: self.limits.manifest_bytes,
         }
     }
-}
 
-/// Whether `name` matches a pattern with `*` at either end or both.
-pub(crate) fn matches_pattern(pattern: &str, name: &str) -> bool {
-    match (pattern.strip_prefix('*'), pattern.strip_suffix('*')) {
-        (Some(_), Some(_)) => name.contains(pattern.trim_matches('*')),
-        (Some(end), None) => name.ends_with(end),
-        (None, Some(start)) => name.starts_with(start),
-        (None, None) => name == pattern,
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn patterns_match_at_their_ends() {
-        assert!(matches_pattern(
-            "registry.k8s.io/pause*",
-            "registry.k8s.io/pause:3.9"
-        ));
-        assert!(matches_pattern("*:stable", "a/b:stable"));
-        assert!(matches_pattern("*pause*", "x/pause:1"));
-        assert!(matches_pattern("a:1", "a:1"));
-        assert!(!matches_pattern("a:1", "a:12"));
-        assert!(!matches_pattern("*pause", "x/pause:1"));
+    /// The part that decides on images.
+    pub(crate) fn admission(&self) -> admission::Settings {
+        admission::Settings {
+            registry: self.registry(),
+            policies: self.policies.clone(),
+            signature_stores: self.signature_stores.clone(),
+            keys: self.keys.clone(),
+        }
     }
 }

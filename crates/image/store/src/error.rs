@@ -285,6 +285,13 @@ impl Error {
         }
     }
 
+    pub(crate) fn keys(path: &Path, reason: impl ToString) -> Self {
+        Self::Keys {
+            path: path.display().to_string(),
+            reason: reason.to_string(),
+        }
+    }
+
     /// Whether trying the same again may help without anybody's doing.
     pub fn is_transient(&self) -> bool {
         match self {

@@ -3,12 +3,12 @@
 use std::io::Cursor;
 use std::path::{Component, Path};
 
+use crate::admission::{bundle_of, listed, listed_attestations};
 use crate::artifact::Artifact;
-use crate::config::Limits;
+use crate::limits::Limits;
 use crate::lookaside::parse_stores;
 use crate::manifest::{Document, choose};
 use crate::policy::{Kind, Payload, Policy, scope};
-use crate::pull::{bundle_of, listed, listed_attestations};
 use crate::registries::{Asking, Document as Registry, Registries};
 use crate::registry::{listed_referrers, parse_challenge, parse_hosts};
 use crate::tape::{Recorder, play};

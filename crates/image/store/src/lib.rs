@@ -10,30 +10,30 @@
     )
 )]
 
+mod admission;
 mod archive;
 mod artifact;
-mod asked;
 mod blocking;
+mod clock;
 mod config;
 mod decryption;
 mod digest;
+mod document;
 mod error;
-mod find;
+mod evidence;
 mod foreign;
-mod forms;
 #[doc(hidden)]
 pub mod fuzzing;
-mod held;
-mod image;
 mod image_config;
 mod images;
-mod judge;
 mod lazy;
+mod limits;
 mod lookaside;
 mod manifest;
 mod media_type;
 mod namespace;
 mod pace;
+mod patterns;
 mod place;
 mod platform;
 mod policy;
@@ -45,32 +45,30 @@ pub mod rootfs;
 mod store;
 mod tape;
 mod tar;
-mod transfer;
+mod turns;
 mod unpack;
 mod verify;
 mod verity;
 
+pub use admission::{PullRequest, Wait};
 pub use archive::ExportFormat;
 pub use artifact::Artifact;
-pub use config::{Config, Limits, StoreForm};
+pub use config::Config;
 pub use decryption::KeyFiles;
 pub use digest::{Digest, InvalidDigest};
 pub use error::{Cause, Error, Result};
 pub use foreign::{
     Examined, ForeignIds, ForeignImage, ForeignImages, Leave, OnItsWay, Sweep, Target,
 };
-pub use forms::LayerForm;
-pub use held::Lease;
-pub use image::Image;
 pub use image_config::ImageConfig;
-pub use images::{FsUsage, Images, PullRequest, Wait};
-pub use judge::PolicyFor;
+pub use images::{FsUsage, Image, Images, ImportSource, LayerForm, Lease};
 pub use lazy::{Here, LazyCounts, LazySettings, ReadFailure};
+pub use limits::Limits;
 pub use lookaside::check_signature_stores;
 pub use pace::{Pace, Slow};
 pub use place::Place;
 pub use platform::Platform;
-pub use policy::{PolicyFiles, RequirementVerdict, Verdict};
+pub use policy::{PolicyFiles, PolicyFor, RequirementVerdict, Verdict};
 pub use pull::{LayerProgress, LayerState, PullProgress, PullStep};
 pub use reference::{DEFAULT_DOMAIN, Reference, Repository, Selector};
 pub use registries::{RegistriesFile, Rule};
@@ -78,7 +76,6 @@ pub use registry::{
     AskedHost, Credentials, Explained, ExplainedName, NamespaceCredentials, check_credentials,
     check_registry_hosts,
 };
-pub use store::Freed;
-pub use transfer::ImportSource;
+pub use store::{Freed, StoreForm};
 pub use unpack::{plain, unpack_changes};
 pub use verify::{BrokenLayer, UnlabelledLayer, Verified};

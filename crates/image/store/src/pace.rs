@@ -5,8 +5,6 @@ use std::time::{Duration, Instant};
 
 use tokio::time::timeout;
 
-use crate::Config;
-
 /// Watches one stream. Only the time counts that was spent waiting for the stranger: a slow disk is
 /// not its fault.
 #[derive(Debug)]
@@ -36,11 +34,6 @@ pub enum Slow {
 }
 
 impl Pace {
-    /// For a stream of a client's that begins.
-    pub fn of(config: &Config) -> Self {
-        Self::new(config.min_speed, config.progress_timeout)
-    }
-
     pub(crate) fn new(least: u64, window: Duration) -> Self {
         Self {
             least,

@@ -5,7 +5,7 @@ use std::io::Write;
 
 use crate::digest::Hasher;
 use crate::lazy;
-use crate::store::{Form, LayerRecord, Sealed, Store};
+use crate::store::{Form, LayerRecord, Sealed, Soundness, Store};
 use crate::tape::play;
 use crate::{Digest, Error, Result};
 
@@ -48,25 +48,17 @@ pub struct UnlabelledLayer {
     pub images: Vec<Digest>,
 }
 
-/// How a layer passed its check.
-pub(crate) enum Verdict {
-    Sound,
-    Unchecked,
-    Broken(String),
-    Unlabelled(String),
-}
-
 /// Reads every file of a layer and compares the archive they make with its digest. Blocks.
-pub(crate) fn check(store: &Store, layer: &LayerRecord) -> Verdict {
+pub(crate) fn check(store: &Store, layer: &LayerRecord) -> Soundness {
     let root = match store.mounted(&layer.key, &layer.form) {
         Ok(root) => root,
         Err(error @ Error::Unlabelled { .. }) => {
-            return Verdict::Unlabelled(orlop_text::with_causes(&error));
+            return Soundness::Unlabelled(orlop_text::with_causes(&error));
         }
-        Err(error) => return Verdict::Broken(orlop_text::with_causes(&error)),
+        Err(error) => return Soundness::Broken(orlop_text::with_causes(&error)),
     };
     if !root.is_dir() {
-        return Verdict::Broken("its directory is missing".to_owned());
+        return Soundness::Broken("its directory is missing".to_owned());
     }
     match &layer.form {
         Form::Lazy(_) => return lazy::check(store, layer),
@@ -77,22 +69,22 @@ pub(crate) fn check(store: &Store, layer: &LayerRecord) -> Verdict {
         _ => {}
     }
     if !layer.replayable {
-        return Verdict::Unchecked;
+        return Soundness::Unchecked;
     }
     match archive_digest(store, layer) {
-        Ok(digest) if digest == layer.diff_id => Verdict::Sound,
-        Ok(digest) => Verdict::Broken(format!("its files have the digest {digest}")),
-        Err(error) => Verdict::Broken(orlop_text::with_causes(&error)),
+        Ok(digest) if digest == layer.diff_id => Soundness::Sound,
+        Ok(digest) => Soundness::Broken(format!("its files have the digest {digest}")),
+        Err(error) => Soundness::Broken(orlop_text::with_causes(&error)),
     }
 }
 
 /// A layer that came bit by bit, or as it is, has no tape. It was whole once, and is to be the same.
-fn check_file(store: &Store, layer: &LayerRecord, expected: &Digest) -> Verdict {
+fn check_file(store: &Store, layer: &LayerRecord, expected: &Digest) -> Soundness {
     let path = store.layout().layer_image(&layer.key);
     match File::open(&path).and_then(|file| expected.of_all_like(file)) {
-        Ok(digest) if digest == *expected => Verdict::Sound,
-        Ok(digest) => Verdict::Broken(format!("its file has the digest {digest}")),
-        Err(error) => Verdict::Broken(format!("reading {}: {error}", path.display())),
+        Ok(digest) if digest == *expected => Soundness::Sound,
+        Ok(digest) => Soundness::Broken(format!("its file has the digest {digest}")),
+        Err(error) => Soundness::Broken(format!("reading {}: {error}", path.display())),
     }
 }
 

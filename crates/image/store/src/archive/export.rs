@@ -7,8 +7,9 @@ use std::path::{Path, PathBuf};
 
 use serde_json::{Value, json};
 
+use crate::document::Document;
 use crate::media_type::{EROFS_LAYER, OCI_CONFIG, OCI_INDEX, OCI_LAYER, OCI_MANIFEST};
-use crate::store::{Document, LayerRecord, Store};
+use crate::store::{LayerRecord, Store};
 use crate::verify::write_archive;
 use crate::{Digest, Error, Result};
 

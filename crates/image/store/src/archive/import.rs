@@ -14,10 +14,10 @@ use serde_json::json;
 use crate::artifact::Artifact;
 use crate::blocking::blocking;
 use crate::decryption::KeysOf;
+use crate::document::Document;
 use crate::manifest::{Document as ManifestDocument, Manifest, choose};
 use crate::media_type::{OCI_CONFIG, OCI_LAYER, OCI_MANIFEST};
 use crate::pull::{Context, Named, Origin, Sources, Tracker, check, fetch_layers, of_manifest};
-use crate::store::Document;
 use crate::unpack::open_beneath;
 use crate::{Digest, Error, ImageConfig, Reference, Result, Selector};
 

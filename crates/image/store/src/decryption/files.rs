@@ -10,9 +10,9 @@ use orlop_encryption::{KeyError, PrivateKey};
 use parking_lot::Mutex;
 use zeroize::Zeroizing;
 
-use super::{KeysOf, wrong};
+use super::whose::KeysOf;
 use crate::digest::Hasher;
-use crate::{Digest, Result};
+use crate::{Digest, Error, Result};
 
 /// No key is larger.
 const LARGEST_KEY: u64 = 64 << 10;
@@ -72,8 +72,8 @@ pub(super) fn directories(dir: &Path, whose: &KeysOf) -> Result<Vec<PathBuf>> {
         KeysOf::Node => {}
         KeysOf::Namespace(name) => dirs.push(dir.join(name)),
         KeysOf::Everybody => {
-            for entry in std::fs::read_dir(dir).map_err(|error| wrong(dir, error))? {
-                let path = entry.map_err(|error| wrong(dir, error))?.path();
+            for entry in std::fs::read_dir(dir).map_err(|error| Error::keys(dir, error))? {
+                let path = entry.map_err(|error| Error::keys(dir, error))?.path();
                 if path.is_dir() {
                     dirs.push(path);
                 }
@@ -86,8 +86,8 @@ pub(super) fn directories(dir: &Path, whose: &KeysOf) -> Result<Vec<PathBuf>> {
 /// All keys of a directory's files. A file that is no key is an error: it might be the one that is missed.
 pub(super) fn keys_in(dir: &Path) -> Result<Vec<KeysOfFile>> {
     let mut files = Vec::new();
-    for entry in std::fs::read_dir(dir).map_err(|error| wrong(dir, error))? {
-        let path = entry.map_err(|error| wrong(dir, error))?.path();
+    for entry in std::fs::read_dir(dir).map_err(|error| Error::keys(dir, error))? {
+        let path = entry.map_err(|error| Error::keys(dir, error))?.path();
         let name = path.file_name().map(std::ffi::OsStr::as_encoded_bytes);
         let is_other = name.is_some_and(|name| {
             name.starts_with(b".")
@@ -98,7 +98,10 @@ pub(super) fn keys_in(dir: &Path) -> Result<Vec<KeysOfFile>> {
             continue;
         }
         if files.len() == MOST_FILES {
-            return Err(wrong(dir, format!("it has more than {MOST_FILES} keys")));
+            return Err(Error::keys(
+                dir,
+                format!("it has more than {MOST_FILES} keys"),
+            ));
         }
         files.push(path);
     }
@@ -128,13 +131,13 @@ fn keys_of(path: &Path) -> Result<KeysOfFile> {
         KeyError::NoPassphrase => {
             let place = beside.display();
             let reason = format!("it is protected by a passphrase; write the passphrase to {place}, readable only by the owner");
-            wrong(path, reason)
+            Error::keys(path, reason)
         }
         KeyError::WrongPassphrase => {
             let reason = format!("the passphrase in {} is wrong", beside.display());
-            wrong(path, format!("{reason}, or the key is damaged"))
+            Error::keys(path, format!("{reason}, or the key is damaged"))
         }
-        error => wrong(path, error),
+        error => Error::keys(path, error),
     })
 }
 
@@ -144,14 +147,14 @@ fn secret(path: &Path, largest: u64) -> Result<Option<Zeroizing<Vec<u8>>>> {
     match std::fs::symlink_metadata(path) {
         Ok(_) => {}
         Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
-        Err(error) => return Err(wrong(path, error)),
+        Err(error) => return Err(Error::keys(path, error)),
     }
-    let found = std::fs::metadata(path).map_err(|error| wrong(path, error))?;
+    let found = std::fs::metadata(path).map_err(|error| Error::keys(path, error))?;
     if found.mode() & 0o077 != 0 {
         let problem = "users other than its owner can read it; run `chmod go=` on it and treat the key as compromised";
-        return Err(wrong(path, problem));
+        return Err(Error::keys(path, problem));
     }
-    let bytes = orlop_fs::read_file(path, largest).map_err(|error| wrong(path, error))?;
+    let bytes = orlop_fs::read_file(path, largest).map_err(|error| Error::keys(path, error))?;
     Ok(Some(Zeroizing::new(bytes)))
 }
 

@@ -11,19 +11,16 @@ use serde_json::Value;
 use tokio::process::Command;
 use zeroize::Zeroizing;
 
-use super::wrong;
-use crate::Result;
+use crate::{Error, Result};
 
+mod answer;
 mod grpc;
 
+use answer::{LONGEST_ANSWER, complaint};
 use grpc::Address;
 
 /// No list of them is longer.
 const LARGEST: u64 = 64 << 10;
-/// No answer is longer.
-const LONGEST_ANSWER: usize = 64 << 10;
-/// As much as anybody reads of what one has to say.
-const LONGEST_COMPLAINT: usize = 300;
 /// So many keys that are wrapped for it a provider is asked about.
 const MOST_WRAPPINGS: usize = 4;
 /// So long a provider may think.
@@ -65,8 +62,8 @@ pub(super) struct Program {
 impl Providers {
     /// Reads the file that names them. Blocks.
     pub(super) fn read(path: &Path) -> Result<Self> {
-        let text = orlop_fs::read_file(path, LARGEST).map_err(|error| wrong(path, error))?;
-        Self::parse(&text).map_err(|reason| wrong(path, reason))
+        let text = orlop_fs::read_file(path, LARGEST).map_err(|error| Error::keys(path, error))?;
+        Self::parse(&text).map_err(|reason| Error::keys(path, reason))
     }
 
     fn parse(text: &[u8]) -> Result<Self, String> {
@@ -147,15 +144,6 @@ pub(crate) fn provider_addresses(text: &[u8]) -> Option<Vec<SocketAddr>> {
         _ => None,
     });
     Some(addresses.flatten().collect())
-}
-
-/// As much of what one complains about as is told.
-fn complaint(text: &str) -> String {
-    let printable = text
-        .trim()
-        .chars()
-        .filter(|char| !char.is_control() || *char == '\n');
-    printable.take(LONGEST_COMPLAINT).collect()
 }
 
 impl Program {

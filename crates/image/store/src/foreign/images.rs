@@ -3,17 +3,16 @@
 use std::fmt;
 use std::sync::Arc;
 
-use super::examine::Examined;
+use super::examined::Examined;
 use super::on_its_way::{OnItsWay, Sweep, Ways};
 use super::records::Records;
-use crate::asked::{is_id, name_meant, names_here, needs_file};
+use crate::admission::{self, Asker, PullRequest, asked};
 use crate::blocking::blocking;
-use crate::judge::judge_by_names;
-use crate::policy::{SIGNED_BY, SIGSTORE_SIGNED};
-use crate::pull::Asker;
+use crate::evidence::Evidence;
+use crate::policy::{PolicyFor, SIGNED_BY, SIGSTORE_SIGNED, Verdict, judge_by_names};
+use crate::registries::{is_id, name_meant, names_here, needs_file};
 use crate::registry::Transport;
-use crate::store::Evidence;
-use crate::{Config, Digest, Error, Platform, PolicyFor, PullRequest, Reference, Result, Verdict};
+use crate::{Config, Digest, Error, Platform, Reference, RegistriesFile, Result};
 
 /// What to do about an image that no signature is known of.
 const WAY_OUT: &str = "this node stores no signature of the image, because the image was pulled \
@@ -25,7 +24,7 @@ const WAY_OUT: &str = "this node stores no signature of the image, because the i
 pub struct ForeignImages(Arc<Inner>);
 
 struct Inner {
-    config: Config,
+    settings: admission::Settings,
     transport: Arc<Transport>,
     records: Records,
     ways: Ways,
@@ -46,16 +45,21 @@ impl ForeignImages {
     pub async fn open(config: Config) -> Result<Self> {
         let root = config.root.clone();
         let records = blocking(move || Records::open(&root)).await?;
+        let settings = config.admission();
         Ok(Self(Arc::new(Inner {
-            transport: Arc::new(Transport::new(&config)),
+            transport: Arc::new(Transport::new(&settings.registry)),
             records,
             ways: Ways::default(),
-            config,
+            settings,
         })))
     }
 
-    pub(super) fn config(&self) -> &Config {
-        &self.0.config
+    pub(super) fn settings(&self) -> &admission::Settings {
+        &self.0.settings
+    }
+
+    fn registries(&self) -> &RegistriesFile {
+        &self.0.settings.registry.registries
     }
 
     pub(super) fn transport(&self) -> &Arc<Transport> {
@@ -89,7 +93,7 @@ impl ForeignImages {
 
     /// The full names that a short one stands for; `None` where `text` is an id, or a name that means everywhere the same.
     pub async fn stands_for(&self, text: &str) -> Result<Option<Vec<Reference>>> {
-        let file = &self.config().registries;
+        let file = self.registries();
         if is_id(text) || !needs_file(file, text) {
             return Ok(None);
         }
@@ -101,7 +105,7 @@ impl ForeignImages {
     pub fn is_full_name(&self, text: &str, image: &Digest) -> bool {
         let stands_for = text.parse().into_iter().collect();
         let none = std::iter::empty();
-        let registries = &self.config().registries;
+        let registries = self.registries();
         registries.path().is_none() && name_meant(text, stands_for, none, image).is_some()
     }
 
@@ -122,7 +126,7 @@ impl ForeignImages {
         namespace: &str,
     ) -> Result<Option<Verdict>> {
         let namespace = PolicyFor::Namespace(namespace.to_owned());
-        let Some(policy) = namespace.read(self.config()).await? else {
+        let Some(policy) = namespace.read(&self.settings().policies).await? else {
             return Ok(None);
         };
         let (own, asked) = (self.clone(), asked.to_owned());
@@ -130,7 +134,7 @@ impl ForeignImages {
             let full = image.names.iter().filter_map(|name| name.parse().ok());
             let full: Vec<Reference> = full.collect();
             let texts: Vec<String> = full.iter().map(ToString::to_string).collect();
-            let registries = &own.config().registries;
+            let registries = own.registries();
             let texts = texts.iter().map(String::as_str);
             let stands_for = names_here(registries, &asked).unwrap_or_default();
             let names = match name_meant(&asked, stands_for, texts, &image.id) {
@@ -153,13 +157,13 @@ impl ForeignImages {
         request: PullRequest,
         platform: &Platform,
     ) -> Result<Option<Verdict>> {
-        let mut asked = crate::asked::asked(self.config(), request).await?;
+        let mut asked = asked(self.settings(), request).await?;
         while let Some(request) = asked.next() {
             let asker = Asker {
-                config: self.config(),
+                settings: self.settings(),
                 transport: self.transport(),
                 platform,
-                store: None,
+                here: None,
             };
             match Box::pin(asker.judge(request)).await {
                 Ok(verdict) => return Ok(verdict),

@@ -5,10 +5,11 @@
 //! by another policy, without its registry.
 
 mod examine;
+mod examined;
 mod images;
 mod on_its_way;
 mod records;
 
-pub use examine::{Examined, ForeignIds, Leave, Target};
+pub use examined::{Examined, ForeignIds, Leave, Target};
 pub use images::{ForeignImage, ForeignImages};
 pub use on_its_way::{OnItsWay, Sweep};

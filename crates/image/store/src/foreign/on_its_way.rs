@@ -12,7 +12,7 @@ use parking_lot::Mutex;
 
 use super::records::Records;
 use crate::blocking::blocking;
-use crate::store::Findings;
+use crate::evidence::Findings;
 use crate::{Digest, Reference, Result};
 
 /// All that are on their way. A handle: clones share it.

@@ -11,7 +11,7 @@ use orlop_fs::Outlives;
 use parking_lot::Mutex;
 use serde::{Deserialize, Serialize};
 
-use crate::store::{Evidence, Findings, Kept};
+use crate::evidence::{Evidence, Findings, Kept};
 use crate::{Digest, Error, Result};
 
 /// Images that something is known of; no engine has as many.
@@ -181,7 +181,7 @@ fn image_of(path: &Path) -> Option<Digest> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::store::Signature;
+    use crate::evidence::Signature;
 
     fn found(signature: &str) -> Findings {
         found_in("a.example/b", signature)

@@ -10,7 +10,7 @@ use orlop_toc::{Damaged, Index, Kind, Node, ROOT};
 
 use super::layer::read;
 use super::plan::Plan;
-use crate::config::Limits;
+use crate::limits::Limits;
 use crate::store::Inherited;
 use crate::unpack::{OPAQUE, options};
 use crate::{Error, Result};

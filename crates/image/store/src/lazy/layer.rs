@@ -20,12 +20,11 @@ use tokio::sync::Notify;
 use super::fetch::{Judge, Part, from_any, on_a_thread};
 use super::plan::{Plan, Stretch, chunks, parts};
 use crate::blocking::answering;
-use crate::pull::Turns;
 use crate::registry::{Attempt, Remote};
+use crate::store::TOC;
+use crate::turns::Turns;
 use crate::{Digest, Error, Result};
 
-/// The name of a layer's table of contents in its directory.
-pub(crate) const TOC: &str = "toc";
 /// No larger one is written.
 const LARGEST_TOC: u64 = 1 << 30;
 

@@ -8,9 +8,10 @@
 //! ```
 //!
 //! The table of contents is verified by the manifest, each chunk by the table of contents; the archive's own digest
-//! nobody computes. So a lazy layer has a name of its own (`pull/lazy.rs`): an image whose manifest does not name this
+//! nobody computes. So a lazy layer has a name of its own (`pull/lazily.rs`): an image whose manifest does not name this
 //! very table of contents does not get it.
 
+mod budget;
 mod build;
 mod demand;
 mod failure;
@@ -36,20 +37,19 @@ use tokio::sync::{Notify, Semaphore, SemaphorePermit, broadcast, mpsc};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
+use self::budget::Budget;
 use self::demand::Demand;
 use self::layer::Layer;
-use self::rest::Budget;
 use self::server::{Serving, Told};
 use self::sources::Sources;
 use crate::blocking::{answering, blocking};
-use crate::registry::{Keyring, Remote};
+use crate::registry::{self, Keyring, Remote};
 use crate::store::{Form, LayerRecord, State, Store, is_known};
-use crate::{Config, Digest, Error, Reference, Repository, Result};
+use crate::{Digest, Error, Reference, Repository, Result};
 
 pub(crate) use build::{Described, build, describe};
 pub use failure::{LazyCounts, ReadFailure};
 pub(crate) use fetch::{Anything, Part, fetch};
-pub(crate) use layer::TOC;
 pub use settings::LazySettings;
 pub(crate) use verify::check;
 
@@ -104,21 +104,26 @@ pub struct Here {
 }
 
 /// A connection that stalls is given up while who reads still waits.
-fn impatient(config: &Config, timeout: Duration) -> Config {
-    let mut config = config.clone();
+fn impatient(registry: registry::Settings, timeout: Duration) -> registry::Settings {
     let stalls = (timeout / STALLS).max(SHORTEST_STALL);
-    config.progress_timeout = config.progress_timeout.min(stalls);
-    config
+    registry::Settings {
+        progress_timeout: registry.progress_timeout.min(stalls),
+        ..registry
+    }
 }
 
 impl Lazies {
-    pub(crate) fn new(config: &Config, store: &Arc<Store>) -> Arc<Self> {
-        let config = impatient(config, config.lazy.timeout);
+    pub(crate) fn new(
+        settings: LazySettings,
+        registry: registry::Settings,
+        store: &Arc<Store>,
+    ) -> Arc<Self> {
+        let registry = impatient(registry, settings.timeout);
         let (tell, told) = mpsc::unbounded_channel();
         let lazies = Arc::new(Self {
-            serving: Arc::new(Serving::new(&config.lazy, store.layout(), tell)),
+            serving: Arc::new(Serving::new(&settings, store.layout(), tell)),
             store: Arc::clone(store),
-            sources: Sources::new(config.clone()),
+            sources: Sources::new(registry),
             layers: Mutex::default(),
             used: Mutex::default(),
             tables: Semaphore::new(1),
@@ -126,12 +131,12 @@ impl Lazies {
             image_of: OnceLock::new(),
             room: Notify::new(),
             turn: Semaphore::new(1),
-            budget: Budget::new(config.lazy.bandwidth),
+            budget: Budget::new(settings.bandwidth),
             failures: failure::Failures::default(),
             fetched: AtomicU64::new(0),
             tasks: TaskTracker::new(),
             cancel: CancellationToken::new(),
-            settings: RwLock::new(config.lazy),
+            settings: RwLock::new(settings),
         });
         let serving = Arc::downgrade(&lazies);
         store.on_removal(Box::new({
@@ -146,14 +151,15 @@ impl Lazies {
         lazies
     }
 
-    /// Goes by another configuration from now on. The server keeps its patience, and what is fetched that
+    /// Goes by other settings from now on. The server keeps its patience, and what is fetched that
     /// nobody waits for its pace.
-    pub(crate) async fn reconfigure(&self, config: &Config) {
+    pub(crate) async fn reconfigure(&self, settings: LazySettings, registry: registry::Settings) {
         let timeout = self.settings.read().timeout;
-        self.sources.reconfigure(impatient(config, timeout)).await;
+        let registry = impatient(registry, timeout);
+        self.sources.reconfigure(registry).await;
         *self.settings.write() = LazySettings {
             timeout,
-            ..config.lazy.clone()
+            ..settings
         };
     }
 

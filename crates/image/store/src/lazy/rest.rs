@@ -6,9 +6,7 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use futures_util::{StreamExt, stream};
-use parking_lot::Mutex;
 use tokio::sync::SemaphorePermit;
-use tokio::time::Instant;
 
 use super::Lazies;
 use super::layer::Layer;
@@ -26,39 +24,6 @@ const PAUSE: Duration = Duration::from_secs(2);
 const LONGEST_PAUSE: Duration = Duration::from_mins(5);
 /// After so much that came, the disk is to keep it.
 const SYNC: u64 = 256 << 20;
-
-/// How fast what nobody waits for may come.
-pub(super) struct Budget {
-    per_second: u64,
-    /// When the next may come.
-    next: Mutex<Option<Instant>>,
-}
-
-impl Budget {
-    pub(super) fn new(per_second: u64) -> Self {
-        Self {
-            per_second,
-            next: Mutex::default(),
-        }
-    }
-
-    fn spend(&self, bytes: u64) {
-        if self.per_second == 0 {
-            return;
-        }
-        let takes = Duration::from_secs_f64(bytes as f64 / self.per_second as f64);
-        let now = Instant::now();
-        let mut next = self.next.lock();
-        *next = Some(next.unwrap_or(now).max(now) + takes);
-    }
-
-    async fn wait(&self) {
-        let next = *self.next.lock();
-        if let Some(next) = next {
-            tokio::time::sleep_until(next).await;
-        }
-    }
-}
 
 impl Lazies {
     /// Fetches a layer until it is whole: first what its maker thinks is wanted soon, then all else when nobody

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use crate::Repository;
-use crate::config::matches_pattern;
+use crate::patterns::matches_pattern;
 
 /// Settings of layers that are mounted while they are fetched.
 #[derive(Debug, Clone)]

@@ -9,8 +9,8 @@ use tokio::sync::Mutex;
 use tokio::time::Instant;
 
 use crate::registries::Asking;
-use crate::registry::{Keyring, Remote, Transport};
-use crate::{Config, Repository, Result};
+use crate::registry::{Keyring, Remote, Settings, Transport, next_number};
+use crate::{Repository, Result};
 
 /// So many repositories are remembered, and so many credentials of each.
 const MOST_REPOSITORIES: usize = 256;
@@ -61,7 +61,7 @@ impl Known {
 
 /// How they are asked.
 struct Now {
-    config: Config,
+    settings: Settings,
     transport: Arc<Transport>,
 }
 
@@ -88,25 +88,31 @@ impl Source {
 
 impl Sources {
     /// With connections of their own: pulls take none from who reads.
-    pub(super) fn new(config: Config) -> Self {
-        let transport = Arc::new(Transport::new(&config));
+    pub(super) fn new(settings: Settings) -> Self {
+        let transport = Arc::new(Transport::new(&settings));
         Self {
-            now: RwLock::new(Arc::new(Now { config, transport })),
+            now: RwLock::new(Arc::new(Now {
+                settings,
+                transport,
+            })),
             known: Mutex::default(),
         }
     }
 
-    /// Asks them by another configuration from now on.
-    pub(super) async fn reconfigure(&self, config: Config) {
+    /// Asks them by other settings from now on.
+    pub(super) async fn reconfigure(&self, settings: Settings) {
         let transport = {
             let old = self.now.read();
-            if Transport::is_alike(&old.config, &config) {
+            if Transport::is_alike(&old.settings, &settings) {
                 Arc::clone(&old.transport)
             } else {
-                Arc::new(Transport::new(&config))
+                Arc::new(Transport::new(&settings))
             }
         };
-        *self.now.write() = Arc::new(Now { config, transport });
+        *self.now.write() = Arc::new(Now {
+            settings,
+            transport,
+        });
         let mut known = self.known.lock().await;
         let entries = known.repositories.values_mut();
         for source in entries.flat_map(|entry| &mut entry.sources) {
@@ -184,11 +190,11 @@ impl Sources {
         let now = Arc::clone(&self.now.read());
         let opening = Remote::open(
             Arc::clone(&now.transport),
-            &now.config,
+            &now.settings,
             repository.clone(),
             Asking::Content,
             source.keyring.clone(),
-            crate::pull::next_number(),
+            next_number(),
         );
         let remote = Arc::new(opening.await?);
         source.remote = Some((Arc::clone(&remote), Instant::now()));
@@ -199,7 +205,7 @@ impl Sources {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::Reference;
+    use crate::{Config, Reference};
 
     fn repository(name: &str) -> Repository {
         let reference: Reference = format!("registry.test/{name}:1").parse().unwrap();
@@ -208,7 +214,7 @@ mod tests {
 
     #[tokio::test]
     async fn credentials_of_lazy_layers_outlive_pulls_from_hundreds_of_other_repositories() {
-        let sources = Sources::new(Config::new(std::env::temp_dir()));
+        let sources = Sources::new(Config::new(std::env::temp_dir()).registry());
         let (used, unused) = (repository("used"), repository("unused"));
         let in_use = || HashSet::from([used.clone()]);
         for name in [&used, &unused] {

@@ -6,26 +6,25 @@ use orlop_toc::Damaged;
 
 use super::layer::{Contents, Layer};
 use crate::Error;
-use crate::store::{Form, LayerRecord, Store};
-use crate::verify::Verdict;
+use crate::store::{Form, LayerRecord, Soundness, Store};
 
 /// Compares all chunks that are here with their digests. Blocks.
-pub(crate) fn check(store: &Store, record: &LayerRecord) -> Verdict {
+pub(crate) fn check(store: &Store, record: &LayerRecord) -> Soundness {
     let Form::Lazy(lazy) = &record.form else {
-        return Verdict::Unchecked;
+        return Soundness::Unchecked;
     };
     let dir = store.layout().layer(&record.key);
     let layer = match Layer::open(record.key, &dir, (lazy.blob, lazy.blob_bytes)) {
         Ok(layer) => layer,
-        Err(error) => return Verdict::Broken(orlop_text::with_causes(&error)),
+        Err(error) => return Soundness::Broken(orlop_text::with_causes(&error)),
     };
     match compare(&layer) {
-        Ok(Compared::Same) => Verdict::Sound,
-        Ok(Compared::Unknown) => Verdict::Unchecked,
+        Ok(Compared::Same) => Soundness::Sound,
+        Ok(Compared::Unknown) => Soundness::Unchecked,
         Ok(Compared::Different(chunk)) => {
-            Verdict::Broken(format!("chunk {chunk} does not match its digest"))
+            Soundness::Broken(format!("chunk {chunk} does not match its digest"))
         }
-        Err(error) => Verdict::Broken(orlop_text::with_causes(&error)),
+        Err(error) => Soundness::Broken(orlop_text::with_causes(&error)),
     }
 }
 

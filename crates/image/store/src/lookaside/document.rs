@@ -6,7 +6,7 @@ use std::path::Path;
 use orlop_yaml::{Content, Document, Entry, Node, documents};
 use reqwest::Url;
 
-use super::stores::Base;
+use super::base::Base;
 use crate::policy::scope;
 
 /// What a file says.

@@ -5,8 +5,7 @@ use std::collections::BTreeMap;
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
-use reqwest::Url;
-
+use super::base::Base;
 use super::document::{Said, Section, is_settings, parse};
 use crate::policy::scope;
 use crate::{Error, Reference, Result};
@@ -15,15 +14,6 @@ use crate::{Error, Reference, Result};
 const MAX_FILE: u64 = 1 << 20;
 /// Nor are there more.
 const MAX_FILES: usize = 1000;
-
-/// Where signatures are.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Base {
-    /// Below a directory of this node.
-    Directory(PathBuf),
-    /// On a web server.
-    Web(Url),
-}
 
 /// Which store is for which images.
 #[derive(Debug, Default)]

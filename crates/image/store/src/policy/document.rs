@@ -8,7 +8,7 @@ use super::json::{At, Wrong};
 use super::scope;
 use super::signed_by::SignedBy;
 use super::sigstore::SigstoreSigned;
-use crate::store::now;
+use crate::clock::now;
 use crate::{Digest, Reference};
 
 /// What the policy calls the requirement of signatures that are attached to an image.

@@ -6,17 +6,24 @@ mod files;
 mod identity;
 mod json;
 mod key;
+mod marks;
 mod payload;
 pub(crate) mod scope;
 mod signed_by;
 mod sigstore;
 mod sorting;
+mod subject;
+mod tags;
 #[cfg(test)]
 mod tests;
 mod verdict;
+mod whose;
 
 pub(crate) use document::{Needs, Policy, SIGNED_BY, SIGSTORE_SIGNED};
 pub use files::PolicyFiles;
 pub(crate) use payload::{Kind, Payload};
+pub(crate) use subject::Subject;
+pub(crate) use tags::{tag_of, tag_of_attestations};
+pub(crate) use verdict::judge_by_names;
 pub use verdict::{RequirementVerdict, Verdict};
-pub(crate) use verdict::{Subject, tag_of, tag_of_attestations};
+pub use whose::PolicyFor;

@@ -9,9 +9,9 @@ use orlop_openpgp::{Keyring, Message};
 use super::identity::SignedIdentity;
 use super::json::{At, Fields, Wrong};
 use super::key::several;
+use super::marks::{Accepts, Marks};
 use super::payload::{Kind, Payload};
-use super::sorting::{Accepts, Marks};
-use super::verdict::{Subject, any_of};
+use super::subject::{Subject, any_of};
 
 /// No file of keys is larger; most of what is in them is what others say of the keys.
 const MAX_FILE: u64 = 1 << 20;
@@ -197,8 +197,8 @@ mod tests {
     use serde_json::{Value, json};
 
     use super::*;
+    use crate::evidence::Evidence;
     use crate::policy::{Policy, PolicyFiles};
-    use crate::store::Evidence;
     use crate::{Digest, Reference};
 
     const NAME: &str = "a.example/app:1";

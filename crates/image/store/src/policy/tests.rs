@@ -9,7 +9,7 @@ use orlop_testkit::{ImageSignature, KeyKind, Scratch, Signer, machine, skip_unle
 use serde_json::{Value, json};
 
 use super::{Policy, PolicyFiles, Subject};
-use crate::store::{Evidence, Signature};
+use crate::evidence::{Evidence, Signature};
 use crate::{Digest, Error, Reference};
 
 fn parse(policy: &Value) -> Result<Policy, String> {

@@ -3,13 +3,10 @@
 use std::path::PathBuf;
 
 use super::document::{Policy, Requirement};
-use crate::store::{Evidence, now};
-use crate::{Digest, Error, Reference, Result};
-
-/// As much of a reason as anybody reads.
-const LONGEST_REASON: usize = 400;
-/// As many reasons as anybody reads.
-const MAX_REASONS: usize = 3;
+use super::subject::Subject;
+use crate::clock::now;
+use crate::evidence::Evidence;
+use crate::{Error, Reference, Result};
 
 /// What a policy says of an image.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -33,15 +30,6 @@ pub struct RequirementVerdict {
     pub fulfilled: bool,
     /// By which key and for which name it is signed, or why the image does not fulfil it.
     pub reason: String,
-}
-
-/// An image that is judged.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct Subject<'a> {
-    /// The name that was asked for.
-    pub(crate) name: Option<&'a Reference>,
-    /// What is known of its signatures.
-    pub(crate) evidence: &'a Evidence,
 }
 
 impl Verdict {
@@ -110,48 +98,24 @@ fn told(outcome: Result<String, String>) -> (bool, String) {
     }
 }
 
-/// Why one of several things of a kind is accepted; else why none of them is.
-pub(super) fn any_of(
-    kind: &str,
-    count: usize,
-    outcomes: impl Iterator<Item = Result<String, String>>,
-) -> Result<String, String> {
-    let mut reasons: Vec<String> = Vec::new();
-    for outcome in outcomes {
-        match outcome {
-            Ok(reason) => return Ok(reason),
-            Err(reason) if reasons.contains(&reason) => {}
-            Err(reason) => reasons.push(reason),
+/// What the policy says of an image by any of these names, or of one without a name: the first that it is allowed by,
+/// else the first of all. Blocks.
+pub(crate) fn judge_by_names(
+    policy: &Policy,
+    names: &[Reference],
+    evidence: &Evidence,
+) -> Result<Verdict> {
+    let judge = |name| policy.judge(Subject { name, evidence });
+    let mut said = None;
+    for name in names {
+        let verdict = judge(Some(name))?;
+        if verdict.is_allowed() {
+            return Ok(verdict);
         }
+        said.get_or_insert(verdict);
     }
-    let more = reasons.len().saturating_sub(MAX_REASONS);
-    reasons.truncate(MAX_REASONS);
-    // Parts of them are a stranger's words.
-    let short = |reason: &String| reason.chars().take(LONGEST_REASON).collect::<String>();
-    let reasons: Vec<String> = reasons.iter().map(short).collect();
-    let reasons = reasons.join("; ");
-    let mut text = match count {
-        1 => format!("its {kind} is not accepted: {reasons}"),
-        count => format!("none of its {count} {kind}s is accepted: {reasons}"),
-    };
-    if more > 0 {
-        text.push_str("; …");
+    match said {
+        Some(refused) => Ok(refused),
+        None => judge(None),
     }
-    Err(text)
-}
-
-/// The tag at which cosign puts the signatures of what has this digest.
-pub(crate) fn tag_of(digest: &Digest) -> Option<String> {
-    tag(digest, "sig")
-}
-
-/// The tag at which it put attestations.
-pub(crate) fn tag_of_attestations(digest: &Digest) -> Option<String> {
-    tag(digest, "att")
-}
-
-fn tag(digest: &Digest, kind: &str) -> Option<String> {
-    let tag = format!("{}.{kind}", digest.to_string().replacen(':', "-", 1));
-    // With more, it would not be a tag.
-    (tag.len() <= 128).then_some(tag)
 }

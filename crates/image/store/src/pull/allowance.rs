@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use crate::config::Limits;
+use crate::limits::Limits;
 use crate::manifest::Manifest;
 use crate::unpack::Spending;
 use crate::{Error, Result};

@@ -13,7 +13,7 @@ use tokio_util::task::TaskTracker;
 
 use super::progress::{PullProgress, Tracker};
 use super::steps::PullStep;
-use super::task::Request;
+use crate::admission::Request;
 use crate::{Digest, Error, Result};
 
 type Outcome = watch::Receiver<Option<Result<Digest>>>;

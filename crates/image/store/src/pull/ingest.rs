@@ -12,8 +12,8 @@ use std::time::Duration;
 use bytes::Bytes;
 use parking_lot::{Condvar, Mutex, MutexGuard};
 
-use super::turns::{Turn, Turns};
 use crate::store::Layout;
+use crate::turns::{Turn, Turns};
 use crate::unpack::{Download, LayerMemory};
 use crate::{Digest, Error, Result};
 

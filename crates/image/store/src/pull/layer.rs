@@ -6,7 +6,6 @@
 //!                                └─ has undescribed directories: look at the layers below ─┘
 //! ```
 
-use std::collections::{HashMap, HashSet};
 use std::fs::File;
 use std::io::Read;
 use std::os::fd::OwnedFd;
@@ -17,24 +16,23 @@ use std::thread::available_parallelism;
 
 use orlop_encryption::Options;
 use orlop_pool::{Place, most_of};
-use parking_lot::Mutex;
 use rustix::fs::OFlags;
 use tokio::sync::watch;
 use tokio_util::task::TaskTracker;
 
 use super::allowance::{Allowance, Spent};
+use super::context::Context;
 use super::download::download;
 use super::ingest::{Ingest, IngestReader, Unpacking};
-use super::lazy::Lazily;
+use super::lazily::Lazily;
 use super::progress::{LayerState, LayerTracker};
-use super::task::Context;
 use crate::blocking::blocking;
-use crate::config::StoreForm;
+use crate::clock::now;
 use crate::manifest::Descriptor;
 use crate::media_type::{self, Kind};
 use crate::registry::Remote;
 use crate::store::{
-    FS, Form, Hold, IMAGE, Inherited, LayerRecord, Scratch, Sealed, TAPE, inherited, now,
+    FS, Form, Hold, IMAGE, Inherited, LayerRecord, Scratch, Sealed, StoreForm, TAPE, inherited,
 };
 use crate::tape::Recorder;
 use crate::unpack::{
@@ -50,34 +48,6 @@ static UNPACKING: LazyLock<Place> = LazyLock::new(|| {
 });
 /// More layers than images of many pods have together.
 const MOST_WAITING: usize = 100_000;
-
-/// Blobs that are being fetched. Each is fetched once from one source, whoever wants it: who has
-/// it from another registry doesn't wait for a slow one.
-#[derive(Default)]
-pub(crate) struct BlobLocks(Mutex<HashMap<(Digest, String), Lock>>);
-
-type Lock = Arc<tokio::sync::Mutex<()>>;
-
-impl BlobLocks {
-    async fn lock(&self, digest: Digest, source: &str) -> tokio::sync::OwnedMutexGuard<()> {
-        let lock = {
-            let mut locks = self.0.lock();
-            locks.retain(|_, lock| Arc::strong_count(lock) > 1);
-            Arc::clone(locks.entry((digest, source.to_owned())).or_default())
-        };
-        lock.lock_owned().await
-    }
-
-    /// The blobs that somebody fetches now.
-    pub(crate) fn in_use(&self) -> HashSet<Digest> {
-        let locks = self.0.lock();
-        locks
-            .iter()
-            .filter(|(_, lock)| Arc::strong_count(lock) > 1)
-            .map(|((digest, _), _)| *digest)
-            .collect()
-    }
-}
 
 /// Where a layer comes from.
 #[derive(Clone)]

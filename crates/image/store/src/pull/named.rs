@@ -2,7 +2,10 @@
 
 use std::collections::{BTreeSet, HashSet};
 
-use crate::store::{Document, Findings, ImageRecord, Store, now};
+use crate::clock::now;
+use crate::document::Document;
+use crate::evidence::Findings;
+use crate::store::{ImageRecord, Store};
 use crate::{Digest, Error, Reference, Result, Selector};
 
 /// An image with all its layers here, or for guests, about to get its names.

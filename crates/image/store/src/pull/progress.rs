@@ -7,6 +7,7 @@ use parking_lot::Mutex;
 
 use super::steps::Steps;
 use crate::Digest;
+use crate::registry::next_number;
 
 /// A pull in flight, as of now.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -67,13 +68,6 @@ impl LayerState {
         .find(|state| *state as u8 == value)
         .unwrap_or(Self::Waiting)
     }
-}
-
-static NEXT: AtomicU64 = AtomicU64::new(0);
-
-/// A number that no other pull has.
-pub(crate) fn next_number() -> u64 {
-    NEXT.fetch_add(1, Ordering::Relaxed)
 }
 
 /// Where a pull notes how far it is.

@@ -10,64 +10,25 @@ use tokio::sync::watch;
 use tokio::time::timeout;
 use tokio_util::task::TaskTracker;
 
-use super::admission;
 use super::allowance::Allowance;
-use super::layer::{BlobLocks, LayerJob, Origin};
-use super::lazy::Lazily;
+use super::context::Context;
+use super::layer::{LayerJob, Origin};
+use super::lazily::{Lazily, soci_index};
 use super::named::Named;
 use super::progress::Tracker;
-use super::resolve::Asker;
-use super::search;
-use super::turns::Turns;
+use crate::admission::{Request, Wait, admitted, beside, early, refuse_early};
 use crate::artifact::Artifact;
 use crate::blocking::blocking;
-use crate::decryption::{self, KeysOf};
-use crate::lazy::Lazies;
+use crate::decryption;
+use crate::document::Document;
 use crate::manifest::Manifest;
 use crate::media_type::{self, Kind};
-use crate::policy::Policy;
-use crate::registry::{Keyring, Remote, Transport};
-use crate::store::{Document, Store, is_known};
-use crate::{Config, Digest, Error, ImageConfig, Reference, Result, Selector, Wait};
+use crate::registry::Remote;
+use crate::store::is_known;
+use crate::{Digest, Error, ImageConfig, Reference, Result, Selector};
 
 /// How long what a failed pull has begun may take to come to its end and let go of the disk.
 const LAST_WORK: Duration = Duration::from_secs(10);
-
-/// What every pull shares.
-pub(crate) struct Context {
-    pub(crate) config: Config,
-    pub(crate) store: Arc<Store>,
-    pub(crate) transport: Arc<Transport>,
-    pub(crate) unpacks: Arc<Turns>,
-    pub(crate) blob_locks: Arc<BlobLocks>,
-    pub(crate) lazies: Arc<Lazies>,
-}
-
-impl Context {
-    /// Whom to ask what a name means.
-    pub(crate) fn asker(&self) -> Asker<'_> {
-        Asker {
-            config: &self.config,
-            transport: &self.transport,
-            platform: &self.config.platform,
-            store: Some(&self.store),
-        }
-    }
-}
-
-/// What to pull, with which credentials, and by whose leave.
-#[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub(crate) struct Request {
-    pub(crate) reference: Reference,
-    pub(crate) keyring: Keyring,
-    pub(crate) policy: Option<Arc<Policy>>,
-    /// For whose guests, who get the layers by themselves; empty: for this node.
-    pub(crate) handler: String,
-    /// How much of the layers must be here in the end.
-    pub(crate) wait: Wait,
-    /// Whose keys may open encrypted layers.
-    pub(crate) keys: KeysOf,
-}
 
 /// Pulls the image and records it. Returns its id and configuration.
 pub(crate) async fn pull(
@@ -78,19 +39,25 @@ pub(crate) async fn pull(
     let reference = &request.reference;
     let what = reference.to_string();
     let steps = &tracker.steps;
-    admission::before(&request).await?;
+    refuse_early(&request).await?;
     let asker = context.asker();
     let resolving = asker.resolve(&request, tracker.number);
     let (remote, named) = steps.during("resolve", resolving).await?;
     let top = named.0;
-    let mut early = maybe_done(search::early(&context.config, &remote, &request, top).boxed());
+    let mut early = maybe_done(early(&context.admission, &remote, &request, top).boxed());
     let found = asker.find_manifest(&remote, &what, named);
-    let found = Box::pin(search::beside(found, &mut early));
+    let found = Box::pin(beside(found, &mut early));
     let (document, manifest, manifests) = steps.during("manifest", found).await?;
     // Side by side: each waits for the registry. No layer is asked for before both are there.
     let described = config(context, &remote, &what, (&document, &manifest));
     let described = steps.during("manifest", described);
-    let admitted = admission::after(&context.config, &remote, &request, &manifests, &mut early);
+    let admitted = admitted(
+        &context.admission,
+        &remote,
+        &request,
+        &manifests,
+        &mut early,
+    );
     let admitted = async {
         if context.config.policies.is_empty() {
             return admitted.await;
@@ -169,7 +136,7 @@ async fn lazily(
         .lazies
         .note(repository, &request.keyring, false)
         .await;
-    let index = super::lazy::soci_index(remote, manifest).await;
+    let index = soci_index(remote, manifest).await;
     let layers = manifest.layers.iter().zip(&config.diff_ids);
     let may_begin = is_wanted && request.wait == Wait::ForNothing;
     let smallest = context.config.lazy.smallest;

@@ -7,8 +7,8 @@ use serde::Deserialize;
 use serde::de::IgnoredAny;
 use toml::Spanned;
 
+use super::alias::{Alias, Mode, is_alias};
 use super::scope::{Location, Prefix};
-use super::short_name::{Alias, Mode, is_alias};
 use crate::place::Lines;
 use crate::{Error, Place, Result};
 

@@ -2,8 +2,8 @@
 
 use std::collections::BTreeMap;
 
+use super::alias::{Alias, Mode};
 use super::document::{Document, Entry, FILES};
-use super::short_name::{Alias, Mode};
 use crate::Place;
 
 /// All that is said of registries. Without any file, nothing is.

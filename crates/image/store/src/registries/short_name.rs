@@ -1,27 +1,9 @@
 //! Names that say no registry, and what they stand for.
 
+use super::alias::Mode;
 use super::merged::Registries;
-use super::scope::Location;
 use crate::reference::is_short;
-use crate::{Error, Place, Reference, Repository, Result};
-
-/// What a short name stands for.
-#[derive(Debug, Clone)]
-pub(crate) struct Alias {
-    pub(crate) target: Repository,
-    pub(crate) place: Place,
-}
-
-/// What happens to a short name for which several registries are to be searched.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Mode {
-    /// It is refused: nobody is there to be asked which one is meant.
-    Enforcing,
-    /// All are tried, in order.
-    Permissive,
-    /// The same: what differs is that nobody would be asked.
-    Disabled,
-}
+use crate::{Error, Place, Reference, Result};
 
 /// Why a name became what it became.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -42,27 +24,6 @@ pub(crate) struct Candidates {
     /// At least one.
     pub(crate) names: Vec<Reference>,
     pub(crate) rule: Rule,
-}
-
-impl Mode {
-    pub(crate) fn parse(word: &str) -> Option<Self> {
-        match word {
-            "enforcing" => Some(Self::Enforcing),
-            "permissive" => Some(Self::Permissive),
-            "disabled" => Some(Self::Disabled),
-            _ => None,
-        }
-    }
-}
-
-/// Whether a name can be an alias.
-pub(crate) fn is_alias(name: &str) -> bool {
-    // The host does not matter: it is what the name lacks.
-    let whole = Location::parse(&format!("x.example/{name}"));
-    is_short(name)
-        && whole.is_ok_and(|it| it.selector().is_empty())
-        && !name.is_empty()
-        && !name.ends_with('/')
 }
 
 impl Registries {

@@ -12,16 +12,18 @@ use reqwest::Url;
 use serde::Deserialize;
 use tokio::sync::Mutex;
 
+use super::address::{authority, is_loopback};
+use super::answers::retry_after;
+use super::attempt::Attempt;
 use super::body::read_bounded;
 use super::challenge::{self, Challenge};
 use super::credentials::Login;
-use super::failure::Failure;
+use super::failure::{Failure, unavailable};
 use super::host::Host;
 use super::keyring::Keyring;
 use super::node_credentials::{self, Known, NodeCredentials};
-use super::remote::{retry_after, unavailable};
-use super::retry::Attempt;
-use super::transport::{Transport, is_loopback};
+use super::tls::Tls;
+use super::transport::Transport;
 use crate::{Error, Repository, Result};
 
 /// A token server's answer is small.
@@ -216,7 +218,7 @@ impl Question {
                 "its token server is not an http or https URL".to_owned(),
             ));
         }
-        let server = super::host::authority(&url);
+        let server = authority(&url);
         let own = url.host_str() == host.base.host_str();
         let plain = url.scheme() == "http" && !is_loopback(&url);
         if plain && host.base.scheme() == "https" {
@@ -239,7 +241,7 @@ impl Question {
         let tls = if own {
             host.tls.clone()
         } else {
-            super::transport::Tls::default()
+            Tls::default()
         };
         let failed = |reason| TokenError::Failed(reason, None);
         let client = transport

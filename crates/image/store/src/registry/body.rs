@@ -3,9 +3,9 @@
 use bytes::Bytes;
 use reqwest::Response;
 
+use super::attempt::Attempt;
 use super::connections::Connection;
-use super::remote::unavailable;
-use super::retry::Attempt;
+use super::failure::unavailable;
 use crate::{Error, Pace, Result, Slow};
 
 /// A blob, or a part of one, on its way. Holds one of the connections.

@@ -1,6 +1,7 @@
 //! Connections: so many at once to one host, most of them for one pull, and a bounded number to all.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use orlop_pool::{Share, Shares, most_of};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
@@ -9,6 +10,13 @@ use crate::{Error, Result};
 
 /// How many hosts may have all the connections that one may have.
 const HOSTS: usize = 16;
+
+static NEXT: AtomicU64 = AtomicU64::new(0);
+
+/// A number that no other pull has.
+pub(crate) fn next_number() -> u64 {
+    NEXT.fetch_add(1, Ordering::Relaxed)
+}
 
 /// The connections that all pulls share.
 pub(crate) struct Connections {

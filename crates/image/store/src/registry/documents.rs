@@ -5,9 +5,11 @@ use std::sync::atomic::AtomicU64;
 use http::HeaderMap;
 use http::header::{ACCEPT, CONTENT_TYPE};
 
+use super::answers::header;
+use super::attempt::Attempt;
 use super::host::Host;
-use super::remote::{Remote, header};
-use super::retry::{Attempt, Capability, Try};
+use super::remote::Remote;
+use super::retry::{Capability, Try};
 use crate::media_type::ACCEPT_MANIFEST;
 use crate::{Digest, Error, Result};
 

@@ -3,10 +3,11 @@
 use super::auth::Authorizer;
 use super::host::{Host, SourceOf};
 use super::keyring::Keyring;
+use super::settings::Settings;
 use super::sources::hosts_of_one;
 use crate::blocking::blocking;
 use crate::registries::{Asking, Pulls, Rule, Source};
-use crate::{Config, Images, Reference, Result};
+use crate::{Reference, Result};
 
 /// What a name leads to.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -53,18 +54,11 @@ pub struct AskedHost {
     pub credentials: Option<String>,
 }
 
-impl Images {
-    /// Who would be asked for an image by pods of a namespace. No registry is asked; programs that know
-    /// credentials are.
-    pub async fn explain(&self, text: &str, namespace: &str) -> Result<Explained> {
-        explain(&self.context().config, text, namespace).await
-    }
-}
-
-async fn explain(config: &Config, text: &str, namespace: &str) -> Result<Explained> {
+/// Who would be asked for an image, in which order, for the pods of a namespace.
+pub(crate) async fn explain(settings: &Settings, text: &str, namespace: &str) -> Result<Explained> {
     let (file, keys) = (
-        config.registries.clone(),
-        config.namespace_credentials.clone(),
+        settings.registries.clone(),
+        settings.namespace_credentials.clone(),
     );
     let (name, namespace) = (text.to_owned(), namespace.to_owned());
     let read = blocking(move || {
@@ -81,10 +75,10 @@ async fn explain(config: &Config, text: &str, namespace: &str) -> Result<Explain
             given: None,
             files: files.clone(),
         };
-        let files = config.credential_files.clone();
+        let files = settings.credential_files.clone();
         let authorizer = Authorizer::new(keyring, files, registries.helpers());
         let (hosts, refusal) = match registries.sources(name.repository(), &asking) {
-            Ok(sources) => (hosts(config, sources, &asking, &authorizer).await, None),
+            Ok(sources) => (hosts(settings, sources, &asking, &authorizer).await, None),
             Err(error) => (Ok(Vec::new()), Some(error)),
         };
         let (hosts, refusal) = match hosts {
@@ -104,14 +98,14 @@ async fn explain(config: &Config, text: &str, namespace: &str) -> Result<Explain
 }
 
 async fn hosts(
-    config: &Config,
+    settings: &Settings,
     sources: Vec<Source>,
     asking: &Asking,
     authorizer: &Authorizer,
 ) -> Result<Vec<AskedHost>> {
     let mut asked = Vec::new();
     for source in sources {
-        let (dirs, of) = (config.registry_dirs.clone(), source.clone());
+        let (dirs, of) = (settings.dirs.clone(), source.clone());
         let hosts = blocking(move || hosts_of_one(&dirs, &of)).await?;
         let not_asked = match source.pulls {
             _ if source.serves(asking) => None,

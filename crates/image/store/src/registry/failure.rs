@@ -3,7 +3,7 @@
 use std::error::Error as StdError;
 use std::io;
 
-use super::retry::Attempt;
+use super::attempt::Attempt;
 use crate::Error;
 
 /// Why a request got no answer.
@@ -67,16 +67,21 @@ impl Failure {
 
     /// What it means for a pull of `what` from `host`.
     pub(super) fn attempt(self, what: &str, host: &str) -> Attempt {
-        let unavailable = |reason| Error::RegistryUnavailable {
-            what: what.to_owned(),
-            host: host.to_owned(),
-            reason,
-        };
+        let unavailable = |reason| unavailable(what, host, reason);
         match self {
             Self::Unreachable(reason) => Attempt::Unreachable(unavailable(reason)),
             Self::Untrusted(reason) => Attempt::Final(unavailable(reason)),
             Self::Broken(reason) => Attempt::Transient(unavailable(reason), None),
         }
+    }
+}
+
+/// The error of a host that can't be reached or does not answer as it should.
+pub(super) fn unavailable(what: &str, host: &str, reason: String) -> Error {
+    Error::RegistryUnavailable {
+        what: what.to_owned(),
+        host: host.to_owned(),
+        reason,
     }
 }
 

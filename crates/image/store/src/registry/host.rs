@@ -7,7 +7,8 @@ use std::time::Duration;
 use http::HeaderMap;
 use reqwest::Url;
 
-use super::transport::Tls;
+use super::address::authority;
+use super::tls::Tls;
 use crate::{Place, Repository};
 
 /// A host to ask for images, with all that its connection needs.
@@ -84,11 +85,4 @@ impl Host {
     pub(super) fn is_replaced(&self) -> bool {
         !self.standing.has_answered() && self.twin.as_ref().is_some_and(|twin| twin.has_answered())
     }
-}
-
-/// Host and, unless it is the scheme's own, port.
-pub(super) fn authority(url: &Url) -> String {
-    let host = url.host_str().unwrap_or("");
-    url.port()
-        .map_or_else(|| host.to_owned(), |port| format!("{host}:{port}"))
 }

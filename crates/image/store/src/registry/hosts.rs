@@ -10,8 +10,9 @@ use reqwest::Url;
 use serde::Deserialize;
 use toml::Spanned;
 
-use super::host::{Host, authority};
-use super::transport::Tls;
+use super::address::authority;
+use super::host::Host;
+use super::tls::Tls;
 use crate::place::Lines;
 use crate::{DEFAULT_DOMAIN, Error, Result};
 

@@ -4,12 +4,13 @@ use std::time::Duration;
 
 use reqwest::{StatusCode, Url};
 
-use super::body::read_bounded;
-use super::failure::Failure;
-use super::host::authority;
-use super::remote::{Remote, redirect_target, unavailable};
-use super::retry::Attempt;
-use super::transport::Tls;
+use super::address::authority;
+use super::answers::{redirect_target, retry_after};
+use super::attempt::Attempt;
+use super::body::{ReadError, read_bounded};
+use super::failure::{Failure, unavailable};
+use super::remote::Remote;
+use super::tls::Tls;
 use crate::{Error, Result};
 
 const MAX_REDIRECTS: usize = 5;
@@ -98,7 +99,7 @@ impl Remote {
                 continue;
             }
             if status.is_server_error() || status == StatusCode::TOO_MANY_REQUESTS {
-                let wait = super::remote::retry_after(&response);
+                let wait = retry_after(&response);
                 let error = unavailable(what, &name, status.to_string());
                 return Err(Attempt::Transient(error, wait));
             }
@@ -116,10 +117,11 @@ impl Remote {
             let body = tokio::time::timeout(transport.progress_timeout, body).await;
             return match body.map_err(|_| late())? {
                 Ok(bytes) => Ok(Some(bytes)),
-                Err(super::body::ReadError::TooLong(limit)) => Err(Attempt::Final(
-                    Error::too_large(format!("one of {what}"), format!("{limit} bytes")),
-                )),
-                Err(super::body::ReadError::Http(error)) => {
+                Err(ReadError::TooLong(limit)) => Err(Attempt::Final(Error::too_large(
+                    format!("one of {what}"),
+                    format!("{limit} bytes"),
+                ))),
+                Err(ReadError::Http(error)) => {
                     let reason = orlop_text::with_causes(&error.without_url());
                     Err(Attempt::Transient(unavailable(what, &name, reason), None))
                 }

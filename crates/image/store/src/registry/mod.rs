@@ -1,5 +1,8 @@
 //! The pull side of the OCI distribution protocol.
 
+mod address;
+mod answers;
+mod attempt;
 mod auth;
 mod body;
 mod challenge;
@@ -17,12 +20,17 @@ mod reach;
 mod referrers;
 mod remote;
 mod retry;
+mod settings;
 mod sources;
+mod tls;
 mod transport;
 
+pub(crate) use attempt::Attempt;
 pub(crate) use body::Body;
 pub(crate) use challenge::parse as parse_challenge;
+pub(crate) use connections::next_number;
 pub use credentials::Credentials;
+pub(crate) use explain::explain;
 pub use explain::{AskedHost, Explained, ExplainedName};
 pub(crate) use host::Host;
 pub use hosts::check_registry_hosts;
@@ -32,5 +40,6 @@ pub use keyring::NamespaceCredentials;
 pub use node_credentials::check as check_credentials;
 pub(crate) use referrers::{Referrer, listed as listed_referrers};
 pub(crate) use remote::Remote;
-pub(crate) use retry::{Attempt, Capability, Try};
+pub(crate) use retry::{Capability, Try};
+pub(crate) use settings::Settings;
 pub(crate) use transport::Transport;

@@ -10,9 +10,11 @@ use http::{HeaderMap, HeaderValue};
 use reqwest::Url;
 use serde::Deserialize;
 
+use super::answers::header;
+use super::attempt::Attempt;
 use super::host::Host;
-use super::remote::{Remote, header};
-use super::retry::{Attempt, Capability, Try};
+use super::remote::Remote;
+use super::retry::{Capability, Try};
 use crate::media_type::OCI_INDEX;
 use crate::{Digest, Error, Result};
 

@@ -3,28 +3,30 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::{Duration, SystemTime};
+use std::time::Duration;
 
-use http::header::{
-    AUTHORIZATION, CONTENT_RANGE, DATE, LOCATION, RANGE, RETRY_AFTER, WWW_AUTHENTICATE,
-};
+use http::header::{AUTHORIZATION, RANGE, WWW_AUTHENTICATE};
 use http::{HeaderMap, StatusCode};
 use parking_lot::Mutex;
 use reqwest::{Response, Url};
 
+use super::address::authority;
+use super::answers::{explanation, range_start, redirect_target, retry_after};
+use super::attempt::Attempt;
 use super::auth::Authorizer;
 use super::body::{Body, ReadError, read_bounded};
 use super::connections::Connection;
-use super::failure::Failure;
-use super::host::{Host, authority};
+use super::failure::{Failure, unavailable};
+use super::host::Host;
 use super::keyring::Keyring;
 use super::reach::Within;
-use super::retry::Attempt;
+use super::settings::Settings;
 use super::sources::hosts_of;
-use super::transport::{Tls, Transport};
+use super::tls::Tls;
+use super::transport::Transport;
 use crate::blocking::answering;
 use crate::registries::Asking;
-use crate::{Config, Digest, Error, Repository, Result};
+use crate::{Digest, Error, Repository, Result};
 
 const MAX_REDIRECTS: usize = 10;
 /// Times nothing may come before a pull is given up, each as long as one request waits.
@@ -34,7 +36,7 @@ const MAX_ERROR_BODY: u64 = 8 << 10;
 
 /// How persistent to be.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Settings {
+pub(super) struct Persistence {
     pub(super) retries: u32,
     pub(super) retry_pause: Duration,
     /// Without any progress for so long, a request isn't tried again, whatever else.
@@ -50,7 +52,7 @@ pub(crate) struct Remote {
     pub(super) transport: Arc<Transport>,
     /// Whose share of the connections is used.
     pub(super) pull: u64,
-    pub(super) settings: Settings,
+    pub(super) settings: Persistence,
     pub(super) repository: Repository,
     pub(super) hosts: Vec<Host>,
     authorizer: Authorizer,
@@ -66,13 +68,13 @@ impl Remote {
     /// Reads the registry's settings and gets ready to ask it.
     pub(crate) async fn open(
         transport: Arc<Transport>,
-        config: &Config,
+        settings: &Settings,
         repository: Repository,
         asking: Asking,
         keyring: Keyring,
         pull: u64,
     ) -> Result<Self> {
-        let (dirs, file) = (config.registry_dirs.clone(), config.registries.clone());
+        let (dirs, file) = (settings.dirs.clone(), settings.registries.clone());
         let named = repository.clone();
         let read = answering(move || {
             let registries = file.read()?;
@@ -84,15 +86,15 @@ impl Remote {
         Ok(Self {
             transport,
             pull,
-            settings: Settings {
-                retries: config.retries,
-                retry_pause: config.retry_pause,
-                patience: config.progress_timeout.saturating_mul(PATIENCE),
-                manifest_bytes: config.limits.manifest_bytes,
+            settings: Persistence {
+                retries: settings.retries,
+                retry_pause: settings.retry_pause,
+                patience: settings.progress_timeout.saturating_mul(PATIENCE),
+                manifest_bytes: settings.manifest_bytes,
             },
             repository,
             hosts,
-            authorizer: Authorizer::new(keyring, config.credential_files.clone(), helpers),
+            authorizer: Authorizer::new(keyring, settings.credential_files.clone(), helpers),
             redirects: Mutex::default(),
             refused: AtomicBool::new(false),
             slow: AtomicBool::new(false),
@@ -507,93 +509,6 @@ impl Remote {
     }
 }
 
-pub(super) fn header(response: &Response, name: impl http::header::AsHeaderName) -> Option<String> {
-    response
-        .headers()
-        .get(name)?
-        .to_str()
-        .ok()
-        .map(str::to_owned)
-}
-
-pub(super) fn redirect_target(from: &Url, response: &Response) -> Option<Url> {
-    let target = from.join(&header(response, &LOCATION)?).ok()?;
-    matches!(target.scheme(), "http" | "https").then_some(target)
-}
-
-/// `bytes START-END/SIZE`
-fn range_start(response: &Response) -> Option<u64> {
-    let text = header(response, &CONTENT_RANGE)?;
-    text.strip_prefix("bytes ")?
-        .split('-')
-        .next()?
-        .trim()
-        .parse()
-        .ok()
-}
-
-/// How long a host wants to be left alone (RFC 9110, "Retry-After").
-pub(super) fn retry_after(response: &Response) -> Option<Duration> {
-    let now = header(response, &DATE).and_then(|date| httpdate::parse_http_date(&date).ok());
-    pause_until(
-        header(response, &RETRY_AFTER)?.trim(),
-        // By the host's own clock, where it tells it: ours may be another.
-        now.unwrap_or_else(SystemTime::now),
-    )
-}
-
-/// Seconds, or a date.
-fn pause_until(text: &str, now: SystemTime) -> Option<Duration> {
-    if let Ok(seconds) = text.parse() {
-        return Some(Duration::from_secs(seconds));
-    }
-    let then = httpdate::parse_http_date(text).ok()?;
-    Some(then.duration_since(now).unwrap_or_default())
-}
-
-/// What a registry's error body says, in one line.
-fn explanation(body: &[u8]) -> String {
-    #[derive(serde::Deserialize)]
-    struct Errors {
-        errors: Vec<One>,
-    }
-    #[derive(serde::Deserialize)]
-    struct One {
-        #[serde(default)]
-        code: String,
-        #[serde(default)]
-        message: String,
-    }
-    let Ok(errors) = serde_json::from_slice::<Errors>(body) else {
-        return String::new();
-    };
-    let lines: Vec<String> = errors
-        .errors
-        .iter()
-        .map(|one| {
-            if one.message.is_empty() {
-                one.code.clone()
-            } else {
-                one.message.clone()
-            }
-        })
-        .collect();
-    lines
-        .join("; ")
-        .chars()
-        .filter(|c| !c.is_control())
-        .take(300)
-        .collect()
-}
-
-pub(super) fn unavailable(what: &str, host: &str, reason: String) -> Error {
-    Error::RegistryUnavailable {
-        what: what.to_owned(),
-        host: host.to_owned(),
-        reason,
-    }
-}
-
 fn protocol(what: &str, host: &Host, reason: &str) -> Error {
     Error::Protocol {
         what: what.to_owned(),
@@ -604,25 +519,4 @@ fn protocol(what: &str, host: &Host, reason: &str) -> Error {
 
 fn unreachable_range(what: &str) -> Attempt {
     Attempt::Abort(Error::invalid(what, "its size is out of range"))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn pauses_are_read_as_seconds_and_as_dates() {
-        let now = httpdate::parse_http_date("Sun, 06 Nov 1994 08:49:37 GMT").unwrap();
-        for (text, seconds) in [
-            ("7", Some(7)),
-            ("Sun, 06 Nov 1994 08:50:07 GMT", Some(30)),
-            ("Sunday, 06-Nov-94 08:50:07 GMT", Some(30)),
-            ("Sun, 06 Nov 1994 08:00:00 GMT", Some(0)),
-            ("soon", None),
-            ("-1", None),
-        ] {
-            let pause = pause_until(text, now);
-            assert_eq!(pause, seconds.map(Duration::from_secs), "{text}");
-        }
-    }
 }

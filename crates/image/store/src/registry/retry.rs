@@ -3,6 +3,7 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
+use super::attempt::Attempt;
 use super::host::Host;
 use super::remote::Remote;
 use crate::{Error, Result};
@@ -25,20 +26,6 @@ impl Capability {
     }
 }
 
-/// How one try at one host failed.
-pub(crate) enum Attempt {
-    /// For good, as far as this host goes.
-    Final(Error),
-    /// Perhaps not for long; the host may have said how long.
-    Transient(Error, Option<Duration>),
-    /// It answers, but too slowly: what came meanwhile is no reason to go on for ever.
-    Slow(Error),
-    /// Nobody is there. A host that has answered before is worth waiting for.
-    Unreachable(Error),
-    /// The fault isn't the host's.
-    Abort(Error),
-}
-
 /// Something to try at a host.
 pub(crate) trait Try: Sync {
     /// What it gives when it succeeds.
@@ -50,12 +37,6 @@ pub(crate) trait Try: Sync {
         remote: &Remote,
         host: &Host,
     ) -> impl Future<Output = Result<Self::Done, Attempt>> + Send;
-}
-
-impl From<Error> for Attempt {
-    fn from(error: Error) -> Self {
-        Self::Abort(error)
-    }
 }
 
 /// Pauses never grow beyond this, whatever a registry asks for.

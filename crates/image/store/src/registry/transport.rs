@@ -9,31 +9,13 @@ use orlop_text::duration::Timeout;
 use parking_lot::Mutex;
 use reqwest::{Certificate, Client, Identity, Url};
 
+use super::address::{authority, is_loopback};
 use super::connections::Connections;
 use super::reach::{Anywhere, Reach, Within};
+use super::settings::Settings;
+use super::tls::Tls;
 use crate::blocking::answering;
-use crate::{Config, Error, Pace, Result};
-
-/// TLS settings of a host.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub(super) struct Tls {
-    /// Certificate authorities beside the system's.
-    pub(super) authorities: Vec<PathBuf>,
-    /// Certificates to show, with their keys if those are in files of their own.
-    pub(super) client: Vec<(PathBuf, Option<PathBuf>)>,
-    pub(super) skip_verify: bool,
-}
-
-impl Tls {
-    /// The authorities' files and the client's.
-    fn files(&self) -> (Vec<PathBuf>, Vec<PathBuf>) {
-        let pairs = self.client.iter().cloned();
-        let client = pairs
-            .flat_map(|(certificate, key)| [Some(certificate), key])
-            .flatten();
-        (self.authorities.clone(), client.collect())
-    }
-}
+use crate::{Error, Pace, Result};
 
 /// What tells clients apart: the contents of the files, so that a new certificate gets a new
 /// client.
@@ -69,30 +51,30 @@ pub(crate) struct Transport {
 }
 
 impl Transport {
-    pub(crate) fn new(config: &Config) -> Self {
+    pub(crate) fn new(settings: &Settings) -> Self {
         static PROVIDER: Once = Once::new();
         // Another part of the process may have chosen one already; that one is good too.
         PROVIDER
             .call_once(|| drop(rustls::crypto::aws_lc_rs::default_provider().install_default()));
         Self {
             clients: Mutex::default(),
-            connections: Connections::new(config.max_connections),
-            progress_timeout: config.progress_timeout,
-            min_speed: config.min_speed,
+            connections: Connections::new(settings.max_connections),
+            progress_timeout: settings.progress_timeout,
+            min_speed: settings.min_speed,
             reach: Reach {
-                internal_hosts: config.internal_hosts.clone(),
+                internal_hosts: settings.internal_hosts.clone(),
             },
         }
     }
 
-    /// Whether two configurations make the same of it.
-    pub(crate) fn is_alike(one: &Config, other: &Config) -> bool {
-        let parts = |config: &Config| {
+    /// Whether other settings make the same of it.
+    pub(crate) fn is_alike(one: &Settings, other: &Settings) -> bool {
+        let parts = |settings: &Settings| {
             (
-                config.max_connections,
-                config.progress_timeout,
-                config.min_speed,
-                config.internal_hosts.clone(),
+                settings.max_connections,
+                settings.progress_timeout,
+                settings.min_speed,
+                settings.internal_hosts.clone(),
             )
         };
         parts(one) == parts(other)
@@ -136,7 +118,7 @@ impl Transport {
         let client = answering(move || Ok(build(&building)))
             .await?
             .map_err(|error| Error::Configuration {
-                path: format!("TLS settings for {}", super::host::authority(url)),
+                path: format!("TLS settings for {}", authority(url)),
                 reason: orlop_text::with_causes(&error),
             })?;
         let mut clients = self.clients();
@@ -215,23 +197,13 @@ fn read(path: &Path) -> Result<Vec<u8>> {
     Ok(content)
 }
 
-pub(super) fn is_loopback(url: &Url) -> bool {
-    url.host_str().is_some_and(|host| {
-        host == "localhost"
-            || host
-                .trim_matches(['[', ']'])
-                .parse::<std::net::IpAddr>()
-                .is_ok_and(|address| address.is_loopback())
-    })
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[tokio::test]
     async fn a_client_goes_no_further_than_was_found_good() {
-        let transport = Transport::new(&Config::new("/nowhere"));
+        let transport = Transport::new(&crate::Config::new("/nowhere").registry());
         let url = Url::parse("http://localhost:9/").unwrap();
         let public = Within::public("localhost");
         let tls = Tls::default();

@@ -11,8 +11,10 @@ use super::index::{Change, Index, State};
 use super::label::LayerLabel;
 use super::layout::Layout;
 use super::publish::Publisher;
-use super::{Document, Form, Kept, LayerRecord, Scratch, startup};
-use crate::{Digest, Error, Result};
+use super::{Form, LayerRecord, Scratch, startup};
+use crate::document::Document;
+use crate::evidence::Kept;
+use crate::{Digest, Result};
 
 /// Layers and records on disk. Methods block on the disk where they say so.
 pub(crate) struct Store {
@@ -205,18 +207,5 @@ impl Store {
 impl Drop for Store {
     fn drop(&mut self) {
         self.close();
-    }
-}
-
-/// Seconds since the epoch.
-pub(crate) fn now() -> u64 {
-    std::time::SystemTime::now()
-        .duration_since(std::time::UNIX_EPOCH)
-        .map_or(0, |since| since.as_secs())
-}
-
-impl From<redb::StorageError> for Error {
-    fn from(error: redb::StorageError) -> Self {
-        Self::store("accessing the image index", error)
     }
 }

@@ -10,7 +10,9 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 
 use super::leases::Leases;
-use super::{Document, Findings, ImageRecord, Kept, LayerRecord, LeaseRecord};
+use super::{ImageRecord, LayerRecord, LeaseRecord};
+use crate::document::Document;
+use crate::evidence::{Findings, Kept};
 use crate::{Digest, Error, Result};
 
 type Table = TableDefinition<'static, &'static str, &'static [u8]>;

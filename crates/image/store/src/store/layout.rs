@@ -9,7 +9,6 @@ use rustix::fs::{Mode, OFlags, open};
 use tokio_util::task::task_tracker::TaskTrackerToken;
 
 use super::{Form, LayerRecord};
-use crate::lazy::TOC;
 use crate::{Digest, Error, Result};
 use orlop_fs::remove_tree_at;
 
@@ -202,6 +201,8 @@ impl Layout {
 pub(crate) const FS: &str = "fs";
 /// The layer's files as one, in its directory.
 pub(crate) const IMAGE: &str = "fs.erofs";
+/// The table of contents of a layer that comes as it is read, in its directory.
+pub(crate) const TOC: &str = "toc";
 /// The layer's record, in its directory.
 pub(crate) const RECORD: &str = "layer.json";
 

@@ -1,6 +1,6 @@
 //! What is on disk: layers, documents and the index that ties them together.
 
-mod evidence;
+mod form;
 mod handle;
 mod index;
 mod inherit;
@@ -12,15 +12,16 @@ mod mounts;
 mod publish;
 mod records;
 mod remove;
+mod soundness;
 mod startup;
+mod unmount;
 
-pub(crate) use evidence::{
-    Accepted, Attestation, Complete, Evidence, Findings, Kept, KnownBy, MAX_KEYS, Signature,
-};
-pub(crate) use handle::{Hold, Store, now};
+pub use form::StoreForm;
+pub(crate) use handle::{Hold, Store};
 pub(crate) use index::{Change, State};
 pub(crate) use inherit::{Inherited, inherited};
-pub(crate) use layout::{FS, IMAGE, Layout, Scratch, TAPE};
+pub(crate) use layout::{FS, IMAGE, Layout, Scratch, TAPE, TOC};
 pub(crate) use mounts::{check, is_known};
-pub(crate) use records::{Document, Form, ImageRecord, LayerRecord, Lazy, LeaseRecord, Sealed};
+pub(crate) use records::{Form, ImageRecord, LayerRecord, Lazy, LeaseRecord, Sealed};
 pub use remove::Freed;
+pub(crate) use soundness::Soundness;

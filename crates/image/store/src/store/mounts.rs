@@ -12,8 +12,8 @@ use rustix::io::Errno;
 use rustix::mount::{FsOpenFlags, MoveMountFlags, UnmountFlags, fsopen, move_mount, unmount};
 
 use super::label::{LayerLabel, MEND_POLICY};
-use super::{Form, Sealed, Store};
-use crate::config::StoreForm;
+use super::unmount::{leave, sweep};
+use super::{Form, Sealed, Store, StoreForm};
 use crate::{Digest, Error, Result, verity};
 
 impl Store {
@@ -191,36 +191,6 @@ pub(crate) fn is_known(kind: &str) -> bool {
     !matches!(opened, Err(Errno::NODEV))
 }
 
-/// Unmounts all layers but those to keep. Blocks.
-pub(super) fn sweep(mounts: &Path, keep: impl Fn(&Digest) -> bool) -> Result<()> {
-    let failed = |error| Error::at("listing", mounts, error);
-    for entry in fs::read_dir(mounts).map_err(failed)? {
-        let entry = entry.map_err(failed)?;
-        let key = Digest::from_hex(&entry.file_name().to_string_lossy());
-        if !key.is_ok_and(|key| keep(&key)) {
-            leave(&entry.path())?;
-        }
-    }
-    Ok(())
-}
-
-/// Takes away what is mounted there, and the directory.
-fn leave(dir: &Path) -> Result<()> {
-    let failed = |error| Error::at("unmounting", dir, error);
-    loop {
-        match unmount(dir, UnmountFlags::DETACH | UnmountFlags::NOFOLLOW) {
-            // Somebody may have mounted it twice.
-            Ok(()) => {}
-            Err(Errno::INVAL | Errno::NOENT) => break,
-            Err(error) => return Err(failed(error.into())),
-        }
-    }
-    match fs::remove_dir(dir) {
-        Err(error) if error.kind() != io::ErrorKind::NotFound => Err(failed(error)),
-        _ => Ok(()),
-    }
-}
-
 fn is_mounted(dir: &Path) -> Result<bool> {
     let look = |path: &Path| match fs::symlink_metadata(path) {
         Ok(found) => Ok(Some(found.dev())),
@@ -236,8 +206,8 @@ mod tests {
     use orlop_testkit::{machine, skip, skip_unless};
 
     use super::*;
-    use crate::store::LayerRecord;
-    use crate::verify::{self, Verdict};
+    use crate::store::{LayerRecord, Soundness};
+    use crate::verify;
 
     /// Of this length, with nothing that the kernel could check besides.
     fn sealed(bytes: &[u8]) -> Sealed {
@@ -284,13 +254,13 @@ mod tests {
             form: Form::Erofs(sealed(&sound)),
         };
         let verdict = verify::check(&store, &layer);
-        assert!(matches!(&verdict, Verdict::Unlabelled(why) if why.contains("no_type")));
+        assert!(matches!(&verdict, Soundness::Unlabelled(why) if why.contains("no_type")));
 
         fs::write(&path, vec![0; sound.len()]).unwrap();
         let damaged = store.mount_sealed(&key, &sealed(&sound)).unwrap_err();
         assert!(matches!(&damaged, Error::Damaged { .. }), "{damaged}");
         let verdict = verify::check(&store, &layer);
-        assert!(matches!(verdict, Verdict::Broken(_)));
+        assert!(matches!(verdict, Soundness::Broken(_)));
     }
 
     #[test]

@@ -1,7 +1,6 @@
 //! What the index knows about each thing.
 
 use std::collections::BTreeSet;
-use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
@@ -134,13 +133,6 @@ pub(crate) struct LeaseRecord {
     pub(crate) image: Digest,
     /// Keys of the layers, base first.
     pub(crate) layers: Vec<Digest>,
-}
-
-/// A manifest, index or configuration, byte for byte.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Document {
-    pub(crate) digest: Digest,
-    pub(crate) bytes: Arc<[u8]>,
 }
 
 /// Paths are bytes; JSON has only text. One character per byte keeps them exact.

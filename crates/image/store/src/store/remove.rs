@@ -7,9 +7,9 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::Ordering;
 use std::time::{Duration, SystemTime};
 
-use super::handle::now;
 use super::layout::{FS, remove_path};
 use super::{Change, LayerRecord, Scratch, State, Store};
+use crate::clock::now;
 use crate::{Digest, Error, Result};
 
 /// What a removal freed.

@@ -9,7 +9,7 @@ use std::time::{Duration, SystemTime};
 
 use super::index::Index;
 use super::layout::{Layout, RECORD, remove_path};
-use super::{Form, LayerRecord, mounts};
+use super::{Form, LayerRecord, unmount};
 use crate::tape::check_lengths;
 use crate::{Digest, Error, Result};
 
@@ -66,7 +66,7 @@ pub(super) fn mend(layout: &Layout, index: &Index, used: SystemTime) -> Result<(
         let is_file = |record: &LayerRecord| record.form != Form::Files;
         index.state().layers.get(key).is_some_and(is_file)
     };
-    mounts::sweep(&layout.mounts(), known)
+    unmount::sweep(&layout.mounts(), known)
 }
 
 /// Layers are on disk before they are in the index, so that a power cut can't tear one. Where

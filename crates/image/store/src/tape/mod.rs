@@ -1,36 +1,20 @@
 //! What a layer's archive has beside the contents of its files, so that the very same archive
 //! can be put together again: to check a layer against its digest, and to export it without
 //! having kept it twice.
-//!
-//! A tape is a zstd stream of runs. Each starts with a byte that says what it is:
-//!
-//! ```text
-//! 'L' length:u32                    so many bytes of the archive follow
-//! 'F' path:u16 offset:u64 length:u64   a path follows; that part of the file there
-//! 'E'                               the end
-//! ```
-//!
-//! Numbers are little-endian.
 
+mod format;
 mod player;
 mod recorder;
 
 pub(crate) use player::{check_lengths, play};
 pub(crate) use recorder::Recorder;
 
-const LITERAL: u8 = b'L';
-const FILE: u8 = b'F';
-const END: u8 = b'E';
-
-/// Runs of literal bytes are gathered up to this size.
-const LITERAL_RUN: usize = 64 << 10;
-
 #[cfg(test)]
 mod tests {
     use std::io::{BufReader, Cursor};
 
     use super::*;
-    use crate::config::Limits;
+    use crate::limits::Limits;
     use crate::unpack::{Layer, LayerMemory, unpack};
     use crate::{Digest, Error};
 

@@ -7,7 +7,7 @@ use std::path::Path;
 
 use rustix::fs::{OFlags, fstat};
 
-use super::{END, FILE, LITERAL, LITERAL_RUN};
+use super::format::{END, FILE, LITERAL, LITERAL_RUN};
 use crate::unpack::{LayerRoot, open_beneath};
 use crate::{Error, Result};
 

@@ -4,7 +4,7 @@ use std::fs::File;
 use std::io::{self, Write};
 use std::path::Path;
 
-use super::{END, FILE, LITERAL, LITERAL_RUN};
+use super::format::{END, FILE, LITERAL, LITERAL_RUN};
 use crate::tar::Record;
 use crate::unpack::RecordFiles;
 use crate::{Error, Result};

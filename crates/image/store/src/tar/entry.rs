@@ -1,7 +1,5 @@
 //! One member of an archive, fully described.
 
-use super::Segment;
-
 /// A member of an archive: what it is called, what it is and what it carries.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Entry {
@@ -46,6 +44,13 @@ pub(crate) struct SparseFile {
     pub(crate) size: u64,
     /// The parts that have data, ascending.
     pub(crate) segments: Vec<Segment>,
+}
+
+/// A run of data in a file with holes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Segment {
+    pub(crate) offset: u64,
+    pub(crate) length: u64,
 }
 
 /// A modification time.

@@ -1,6 +1,7 @@
 //! The 512-byte header block of POSIX.1-1988 (ustar) and its GNU dialect.
 
-use super::BLOCK;
+/// Archives are made of blocks of this size.
+pub(crate) const BLOCK: usize = 512;
 
 /// A header block whose checksum is right.
 pub(crate) struct Header<'a>(&'a [u8; BLOCK]);

@@ -7,9 +7,5 @@ mod pax;
 mod reader;
 mod sparse;
 
-pub(crate) use entry::{Entry, EntryKind, Mtime};
+pub(crate) use entry::{Entry, EntryKind, Mtime, Segment};
 pub(crate) use reader::{Bounds, Reader, Record};
-pub(crate) use sparse::Segment;
-
-/// Archives are made of blocks of this size.
-pub(crate) const BLOCK: usize = 512;

@@ -1,6 +1,6 @@
 //! Extended headers of POSIX.1-2001 (pax): `LENGTH KEY=VALUE\n` records.
 
-use super::{Mtime, Segment};
+use super::entry::{Mtime, Segment};
 
 /// What the extended header says about the next entry.
 #[derive(Debug, Default, Clone)]

@@ -2,10 +2,10 @@
 
 use std::io::{self, BufRead};
 
-use super::entry::SparseFile;
-use super::header::Header;
+use super::entry::{Entry, EntryKind, Mtime, Segment, SparseFile};
+use super::header::{BLOCK, Header};
 use super::pax::Extended;
-use super::{BLOCK, Entry, EntryKind, Mtime, Segment, sparse};
+use super::sparse;
 use crate::{Error, Result};
 
 /// Is told every byte of the archive that is not the content of a file, so that the archive

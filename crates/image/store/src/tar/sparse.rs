@@ -1,15 +1,8 @@
 //! The maps of files with holes: old GNU headers and the pax variants.
 
-use super::BLOCK;
-use super::header::number;
+use super::entry::Segment;
+use super::header::{BLOCK, number};
 use super::pax::decimal;
-
-/// A run of data in a file with holes.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Segment {
-    pub(crate) offset: u64,
-    pub(crate) length: u64,
-}
 
 /// A map with more entries than this is an attack, not a file.
 const MAX_SEGMENTS: usize = 1 << 20;

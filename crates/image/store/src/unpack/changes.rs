@@ -7,7 +7,7 @@ use super::decompress::decompress;
 use super::extract::extract;
 use super::memory::LayerMemory;
 use super::tree::Tree;
-use crate::config::Limits;
+use crate::limits::Limits;
 use crate::{Error, Result};
 
 /// The buffer between an archive and whoever reads it.

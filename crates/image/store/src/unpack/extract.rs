@@ -6,33 +6,16 @@ use rustix::io::Errno;
 
 use super::root::clean;
 use super::target::{Linked, Problem, Target};
-use crate::config::Limits;
+use super::unpacked::Unpacked;
+use crate::limits::Limits;
 use crate::tar::{Bounds, Entry, EntryKind, Reader, Record, Segment};
-use crate::{Digest, Error, Result};
+use crate::{Error, Result};
 use orlop_fs::Room;
 
 /// Names that start so are instructions (OCI image layer specification, "Whiteouts").
 const WHITEOUT: &[u8] = b".wh.";
 const WHITEOUT_META: &[u8] = b".wh..wh.";
 const OPAQUE: &[u8] = b".wh..wh..opq";
-
-/// What an unpacked layer amounts to.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub(crate) struct Unpacked {
-    /// The archive's digest, once all of it was read.
-    pub(crate) diff_id: Option<Digest>,
-    /// Bytes of the archive.
-    pub(crate) archive_bytes: u64,
-    /// Bytes of file content.
-    pub(crate) bytes: u64,
-    /// Bytes that the files take on disk, in whole blocks.
-    pub(crate) disk_bytes: u64,
-    /// Files, directories and all else.
-    pub(crate) inodes: u64,
-    /// Directories below the root that the archive uses without describing them: what they
-    /// look like is up to the layers below.
-    pub(crate) implicit: Vec<Vec<u8>>,
-}
 
 /// Is told where on disk the content of each file went.
 pub(crate) trait RecordFiles: Record {

@@ -10,14 +10,15 @@ use orlop_encryption::{Options, Plain};
 use orlop_pool::started;
 
 use super::decompress::{claimed, decompress};
-use super::extract::{RecordFiles, Spending, Unpacked, extract};
+use super::extract::{RecordFiles, Spending, extract};
 use super::memory::LayerMemory;
 use super::packed::Packed;
 use super::pipe::{Feeder, pipe};
 use super::target::Target;
 use super::tree::Tree;
-use crate::config::Limits;
+use super::unpacked::Unpacked;
 use crate::digest::Hasher;
+use crate::limits::Limits;
 use crate::{Digest, Error, Result};
 
 /// A layer to unpack and what it must turn out to be.

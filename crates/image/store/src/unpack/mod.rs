@@ -12,10 +12,11 @@ mod root;
 mod taken;
 mod target;
 mod tree;
+mod unpacked;
 mod zstd_frames;
 
 pub use changes::{plain, unpack_changes};
-pub(crate) use extract::{RecordFiles, Spending, Unpacked};
+pub(crate) use extract::{RecordFiles, Spending};
 pub(crate) use layer::{AsIs, Layer, pack, unpack};
 pub(crate) use memory::{
     DEFAULT as UNPACK_MEMORY, Download, LayerMemory, NODE as MEMORY_BUDGET, Owner,
@@ -23,3 +24,4 @@ pub(crate) use memory::{
 pub(crate) use packed::{OPAQUE, options};
 pub(crate) use root::{LayerRoot, open_beneath};
 pub(crate) use taken::take;
+pub(crate) use unpacked::Unpacked;

@@ -11,7 +11,7 @@ use rustix::io::Errno;
 use super::root::{MAX_LINKS, MAX_STEPS, split};
 use super::target::{Linked, Problem, Target};
 use super::{Unpacked, attributes};
-use crate::config::Limits;
+use crate::limits::Limits;
 use crate::tar::{Entry, EntryKind};
 
 /// As with any path and any name.

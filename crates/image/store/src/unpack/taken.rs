@@ -9,8 +9,8 @@ use super::decompress::decompress;
 use super::layer::{Hashing, Layer};
 use super::packed::OPAQUE;
 use super::{Unpacked, attributes};
-use crate::config::Limits;
 use crate::digest::Hasher;
+use crate::limits::Limits;
 use crate::{Digest, Error, Result};
 
 /// What is read at a time.

@@ -47,7 +47,7 @@ pub async fn call(
     let out = Chunks {
         queue,
         chunk: Vec::with_capacity(CHUNK),
-        pace: Pace::of(&node.config().images),
+        pace: node.config().images.pace(),
         given_up: Arc::clone(&given_up),
         reactor: Handle::current(),
     };

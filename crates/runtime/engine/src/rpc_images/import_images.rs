@@ -29,7 +29,7 @@ pub async fn call(
 ) -> Result<ImportImagesResponse> {
     let mut parts = Parts {
         stream: parts,
-        pace: Pace::of(&node.config().images),
+        pace: node.config().images.pace(),
     };
     let Some(Part::Start(start)) = parts.next().await? else {
         return Err(Error::invalid("start", "must be the first message").into());

@@ -17,13 +17,13 @@ use tonic::{Code, Request, Status};
 use tonic_prost::ProstCodec;
 use zeroize::Zeroizing;
 
-use super::{LONGEST_ANSWER, complaint};
+use super::answer::{LONGEST_ANSWER, complaint};
 
 const UNWRAP: &str = "/keyprovider.KeyProviderService/UnWrapKey";
 
 /// Where a service listens: nowhere else than on this machine, since it answers with keys.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(in crate::decryption) enum Address {
+pub(crate) enum Address {
     Loopback(Vec<SocketAddr>),
     Socket(PathBuf),
 }

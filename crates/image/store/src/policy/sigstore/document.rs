@@ -2,7 +2,7 @@
 
 use orlop_sigstore::{Authorities, Pattern, Subject};
 
-use super::trust::{IdentitySource, PemSource, SignerSource};
+use super::sources::{IdentitySource, PemSource, SignerSource};
 use crate::policy::identity::SignedIdentity;
 use crate::policy::json::{At, Fields, Wrong};
 use crate::policy::key::{KeySource, key_data, key_file, several};
@@ -27,12 +27,12 @@ pub(crate) struct SigstoreSigned {
 
 impl SigstoreSigned {
     /// Whether it asks for what was said of an image, not that it is signed.
-    pub(in crate::policy) fn is_of_attestations(&self) -> bool {
+    pub(crate) fn is_of_attestations(&self) -> bool {
         !self.predicate_types.is_empty()
     }
 
     /// Takes the fields of the requirement.
-    pub(in crate::policy) fn parse(fields: &mut Fields) -> Result<Self, Wrong> {
+    pub(crate) fn parse(fields: &mut Fields) -> Result<Self, Wrong> {
         let keys = keys(fields, ["keyPath", "keyPaths", "keyData", "keyDatas"])?;
         let logs = [
             "rekorPublicKeyPath",

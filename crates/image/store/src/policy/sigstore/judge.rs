@@ -9,18 +9,17 @@ use orlop_sigstore::{
 use super::SigstoreSigned;
 use super::trust::{Signers, Trust};
 use crate::Digest;
+use crate::clock::now;
+use crate::evidence::{Attestation, Signature};
+use crate::policy::marks::{Accepts, Marks};
 use crate::policy::payload::{Kind, Payload};
-use crate::policy::sorting::{Accepts, Marks};
-use crate::policy::verdict::{Subject, any_of, tag_of};
-use crate::store::{Attestation, Signature, now};
+use crate::policy::subject::{Subject, any_of};
+use crate::policy::tags::tag_of;
 
 impl SigstoreSigned {
     /// By whom and for which name the image is signed; else why no signature will do. Fails where somebody who is
     /// trusted can't be read. Blocks.
-    pub(in crate::policy) fn judge(
-        &self,
-        subject: Subject<'_>,
-    ) -> Result<Result<String, String>, String> {
+    pub(crate) fn judge(&self, subject: Subject<'_>) -> Result<Result<String, String>, String> {
         let trust = self.load()?;
         let trial = Trial {
             wanted: self,
@@ -31,11 +30,7 @@ impl SigstoreSigned {
     }
 
     /// Marks all that would be enough. Fails as [`Self::judge`] does. Blocks.
-    pub(in crate::policy) fn mark(
-        &self,
-        subject: Subject<'_>,
-        marks: &mut Marks,
-    ) -> Result<(), String> {
+    pub(crate) fn mark(&self, subject: Subject<'_>, marks: &mut Marks) -> Result<(), String> {
         let trust = self.load()?;
         let trial = Trial {
             wanted: self,

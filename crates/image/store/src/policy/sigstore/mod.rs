@@ -2,6 +2,7 @@
 
 mod document;
 mod judge;
+mod sources;
 #[cfg(test)]
 mod tests;
 mod trust;

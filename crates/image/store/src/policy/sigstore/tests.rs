@@ -9,9 +9,9 @@ use orlop_testkit::Scratch;
 use orlop_testkit::sigstore::{CodeAuthority, Key, Person, TransparencyLog, Wish, statement};
 use serde_json::{Value, json};
 
+use crate::evidence::Evidence;
 use crate::policy::Policy;
 use crate::policy::tests::{judge, kept};
-use crate::store::Evidence;
 use crate::{Digest, Reference};
 
 mod attestations;

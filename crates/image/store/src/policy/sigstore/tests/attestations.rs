@@ -3,7 +3,7 @@
 use orlop_testkit::ImageAttestation;
 
 use super::*;
-use crate::store::Attestation;
+use crate::evidence::Attestation;
 
 const SAID: &str = "https://slsa.dev/provenance/v1";
 

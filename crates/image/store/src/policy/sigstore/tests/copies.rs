@@ -3,7 +3,7 @@
 use std::collections::HashSet;
 
 use super::*;
-use crate::store::{Accepted, Attestation, Signature};
+use crate::evidence::{Accepted, Attestation, Signature};
 
 const SAID: &str = "https://slsa.dev/provenance/v1";
 

@@ -1,0 +1,128 @@
+//! What a pull asks for, in our own words: full names, credentials, the policy as it is now.
+
+use std::collections::VecDeque;
+
+use super::request::{PullRequest, Request};
+use super::settings::Settings;
+use crate::blocking::blocking;
+use crate::decryption::KeysOf;
+use crate::registries::Rule;
+use crate::registry::{Credentials, Keyring};
+use crate::{DEFAULT_DOMAIN, Error, KeyFiles, PolicyFor, Reference, Result};
+
+/// The requests that one becomes: more than one where a short name is looked for at several registries.
+pub(crate) struct Asked {
+    /// As it was asked for.
+    name: String,
+    rule: Rule,
+    requests: VecDeque<Request>,
+    /// There are others that may be served where one is not.
+    are_many: bool,
+    reasons: Vec<String>,
+    last: Option<Error>,
+}
+
+impl Asked {
+    /// The next one to try.
+    pub(crate) fn next(&mut self) -> Option<Request> {
+        self.requests.pop_front()
+    }
+
+    /// Whether its name is understood by everybody as it is here.
+    pub(crate) fn is_plain(&self) -> bool {
+        matches!(self.rule, Rule::Full | Rule::DockerHub)
+    }
+
+    /// Notes that one was not served. The error comes back where trying the others makes no sense.
+    pub(crate) fn note(&mut self, error: Error) -> Result<()> {
+        if !self.are_many || error.is_our_own() {
+            return Err(error);
+        }
+        tracing::debug!(name = self.name, %error, "cannot pull a short name from one registry; trying the next");
+        self.reasons.push(orlop_text::with_causes(&error));
+        self.last = Some(error);
+        Ok(())
+    }
+
+    /// Why none was served.
+    pub(crate) fn failure(self) -> Error {
+        Error::Searched {
+            rule: match self.rule {
+                Rule::Search(place) | Rule::Alias(place) => place.to_string(),
+                Rule::Full | Rule::DockerHub => String::new(),
+            },
+            reasons: self.reasons.join("; "),
+            last: Box::new(
+                self.last
+                    .unwrap_or_else(|| Error::NotFound(self.name.clone())),
+            ),
+            name: self.name,
+        }
+    }
+}
+
+/// What a request means now.
+pub(crate) async fn asked(settings: &Settings, request: PullRequest) -> Result<Asked> {
+    let policy = request.policy.read(&settings.policies).await?;
+    let whose_keys = keys_of(&settings.keys, &request.policy).await?;
+    let (registries, keys) = (
+        settings.registry.registries.clone(),
+        settings.registry.namespace_credentials.clone(),
+    );
+    let namespace = request.policy.namespace().to_owned();
+    let name = request.reference.clone();
+    let needs_files = registries.path().is_some() || keys.dir.is_some();
+    let resolve = move || {
+        let candidates = registries.read()?.candidates(&name)?;
+        // Who writes these files knows the name as it is asked for.
+        let files = keys.files(&namespace, &name.parse()?)?;
+        Ok((candidates, files))
+    };
+    let (candidates, files) = if needs_files {
+        blocking(resolve).await?
+    } else {
+        resolve()?
+    };
+    let keyring = Keyring {
+        given: request.auth.filter(|auth| *auth != Credentials::default()),
+        files,
+    };
+    // Who does not say which registry they are for means the one that the name has by itself.
+    let is_short = matches!(candidates.rule, Rule::Search(_) | Rule::Alias(_));
+    let keyring_for = |reference: &Reference| {
+        let mut keyring = keyring.clone();
+        let is_elsewhere = is_short && reference.repository().domain() != DEFAULT_DOMAIN;
+        keyring.given = keyring
+            .given
+            .filter(|given| !is_elsewhere || !given.server_address.is_empty());
+        keyring
+    };
+    let names = candidates.names.into_iter();
+    let requests: VecDeque<Request> = names
+        .map(|reference| Request {
+            keyring: keyring_for(&reference),
+            reference,
+            policy: policy.clone(),
+            keys: whose_keys.clone(),
+            handler: request.handler.clone(),
+            wait: request.wait,
+        })
+        .collect();
+    Ok(Asked {
+        are_many: requests.len() > 1,
+        requests,
+        rule: candidates.rule,
+        name: request.reference,
+        reasons: Vec::new(),
+        last: None,
+    })
+}
+
+/// Whose keys are tried.
+pub(crate) async fn keys_of(files: &KeyFiles, whom: &PolicyFor) -> Result<KeysOf> {
+    if files.is_empty() {
+        return Ok(KeysOf::Node);
+    }
+    let (files, whom) = (files.clone(), whom.clone());
+    blocking(move || files.of(&whom)).await
+}

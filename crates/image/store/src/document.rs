@@ -1,0 +1,12 @@
+//! A document of an image as it came: its bytes and their digest.
+
+use std::sync::Arc;
+
+use crate::Digest;
+
+/// A manifest, index or configuration, byte for byte.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Document {
+    pub(crate) digest: Digest,
+    pub(crate) bytes: Arc<[u8]>,
+}

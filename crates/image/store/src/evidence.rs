@@ -1,0 +1,99 @@
+//! What is kept of an image's signatures: beside the image, so that it can be judged anew by another policy, without
+//! its registry.
+//!
+//! Whoever may write to one repository decides what is found there, and may fill it with rubbish. So what was found for
+//! one repository never takes the room of what was found for another, and what a policy has accepted comes first.
+
+mod accepted;
+mod found;
+mod merge;
+#[cfg(test)]
+mod tests;
+
+use std::collections::BTreeSet;
+
+use serde::{Deserialize, Serialize};
+
+pub(crate) use self::accepted::{Accepted, KnownBy, MAX_KEYS};
+use self::found::distinct;
+pub(crate) use self::found::{Attestation, Complete, Evidence, Findings, Signature};
+use self::merge::Group;
+
+/// Repositories that one image is kept for.
+const MAX_REPOSITORIES: usize = 16;
+/// Bytes of all that is kept of one image.
+const MAX_TOGETHER: usize = 24 << 20;
+
+/// All that is kept of one image's signatures.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Kept {
+    /// By repository; what has changed last is first.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    groups: Vec<Group>,
+    /// What an earlier version has kept, which did not tell repositories apart.
+    #[serde(flatten)]
+    unsorted: Evidence,
+}
+
+impl Kept {
+    /// All of it together, each thing once; what was accepted for a repository before the rest of that.
+    pub(crate) fn together(self) -> Evidence {
+        let groups = self.groups.into_iter().map(|group| group.evidence);
+        let mut all = Evidence::default();
+        for evidence in groups.chain([self.unsorted]) {
+            all.manifests.extend(evidence.manifests);
+            all.signatures.extend(evidence.signatures);
+            all.bundles.extend(evidence.bundles);
+            all.attestations.extend(evidence.attestations);
+            all.messages.extend(evidence.messages);
+        }
+        Evidence {
+            manifests: distinct(all.manifests),
+            signatures: distinct(all.signatures),
+            bundles: distinct(all.bundles),
+            attestations: distinct(all.attestations),
+            messages: distinct(all.messages),
+        }
+    }
+
+    /// Takes what a pull has found in. `named` are the repositories that the image has names of.
+    pub(crate) fn add(&mut self, found: Findings, named: &BTreeSet<String>) {
+        let is_same = |group: &Group| group.repository == found.repository;
+        let at = self.groups.iter().position(is_same);
+        let known = at.map(|at| self.groups[at].clone());
+        let group = merge::merged(found, known.as_ref());
+        if known.as_ref() == Some(&group) {
+            return;
+        }
+        if let Some(at) = at {
+            self.groups.remove(at);
+        }
+        self.groups.insert(0, group);
+        self.evict(named);
+        // Each of these repositories has its own by now.
+        let is_known = |name: &String| self.groups.iter().any(|group| group.repository == *name);
+        if named.iter().all(is_known) {
+            self.unsorted = Evidence::default();
+        }
+    }
+
+    /// Keeps what just came, and of the rest what the image still has names of, what was accepted, and what is newest,
+    /// in this order, as far as there is room.
+    fn evict(&mut self, named: &BTreeSet<String>) {
+        let mut order: Vec<usize> = (0..self.groups.len()).collect();
+        order.sort_by_key(|at| {
+            let group = &self.groups[*at];
+            let is_new = *at == 0;
+            let is_named = named.contains(&group.repository);
+            (!is_new, !is_named, group.accepted == Accepted::default())
+        });
+        let (mut room, mut stays) = (MAX_TOGETHER, vec![false; order.len()]);
+        for at in order.into_iter().take(MAX_REPOSITORIES) {
+            let left = room.checked_sub(self.groups[at].evidence.bytes());
+            let Some(left) = left else { continue };
+            (room, stays[at]) = (left, true);
+        }
+        let mut stays = stays.into_iter();
+        self.groups.retain(|_| stays.next() == Some(true));
+    }
+}

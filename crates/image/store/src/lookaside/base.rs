@@ -1,0 +1,14 @@
+//! Where a store of signatures is.
+
+use std::path::PathBuf;
+
+use reqwest::Url;
+
+/// Where signatures are.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Base {
+    /// Below a directory of this node.
+    Directory(PathBuf),
+    /// On a web server.
+    Web(Url),
+}

@@ -1,0 +1,9 @@
+//! How a layer passed its check.
+
+/// How a layer passed its check.
+pub(crate) enum Soundness {
+    Sound,
+    Unchecked,
+    Broken(String),
+    Unlabelled(String),
+}
