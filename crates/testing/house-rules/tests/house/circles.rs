@@ -24,7 +24,6 @@ const WIDER: &[(&str, usize, usize)] = &[
     ("cri-server", 4, 2),
     ("encryption", 9, 4),
     ("erofs", 3, 2),
-    ("image-store", 70, 17),
     ("kuberuntime", 15, 9),
     ("launch", 3, 2),
     ("migrate", 10, 1),
