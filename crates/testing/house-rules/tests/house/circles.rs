@@ -16,17 +16,12 @@ const FOLDERS: usize = 1;
 /// Crates with wider cycles than that: the widest cycle of files, and of folders. A change that makes a cycle
 /// narrower lowers its number; no number may rise.
 const WIDER: &[(&str, usize, usize)] = &[
-    ("agent", 7, 2),
     ("cgroup", 3, 2),
-    ("cli", 8, 3),
     ("credentials", 3, 2),
-    ("cri-api", 6, 1),
-    ("cri-server", 4, 2),
     ("encryption", 9, 4),
     ("erofs", 3, 2),
     ("kuberuntime", 15, 9),
     ("launch", 3, 2),
-    ("migrate", 10, 1),
     ("network", 18, 6),
     ("oci-types", 3, 2),
     ("openpgp", 13, 2),
@@ -35,12 +30,9 @@ const WIDER: &[(&str, usize, usize)] = &[
     ("run", 19, 6),
     ("seccomp", 3, 2),
     ("sigstore", 3, 3),
-    ("streaming", 5, 3),
     ("template", 3, 2),
-    ("testkit", 39, 2),
     ("toc", 5, 3),
     ("ttrpc", 4, 1),
-    ("web", 11, 3),
 ];
 
 #[test]
