@@ -2,7 +2,7 @@
 
 use orlop_dockershim::config as docker;
 
-use super::native;
+use super::{common, native};
 use crate::config::Config;
 use crate::config::values::{Limit, resource};
 
@@ -27,7 +27,7 @@ pub(super) fn docker_config(config: &Config) -> docker::Config {
         root: section.root.to_path_buf(),
         pause_image: section.pause_image.clone(),
         policies: policies(config),
-        credential_files: super::credential_files(&config.images.credentials),
+        credential_files: common::credential_files(&config.images.credentials),
         pull_progress_deadline: config.images.progress_timeout.get(),
         request_timeout: section.request_timeout.get(),
         runtime_cgroup: section.runtime_cgroups.clone(),
@@ -36,7 +36,7 @@ pub(super) fn docker_config(config: &Config) -> docker::Config {
         hairpin: section.hairpin_mode,
         dual_stack: section.ipv6_dual_stack,
         network,
-        streaming: super::streaming(config),
+        streaming: common::streaming(config),
         containers: containers(config),
         event_backlog: config.grpc.event_backlog.get(),
         listeners: config.daemon.state.join("listeners"),
@@ -47,11 +47,11 @@ pub(super) fn docker_config(config: &Config) -> docker::Config {
 pub(crate) fn policies(config: &Config) -> Option<docker::Images> {
     let section = &config.images;
     let mut images = docker::Images::new(config.daemon.root.join("docker/signatures"));
-    images.policies = super::policy_files(section);
+    images.policies = common::policy_files(section);
     if images.policies.is_empty() {
         return None;
     }
-    super::reach_registries(&mut images, section);
+    common::reach_registries(&mut images, section);
     // What makes the engine trust a registry makes us trust it, too.
     images.registry_dirs.push(ENGINE_CERTIFICATES.into());
     Some(images)

@@ -16,7 +16,7 @@ use crate::serve::pages;
 
 /// Whether and where the page is served.
 #[derive(Debug, Default, Clone, clap::Args)]
-pub(in crate::commands) struct PageFlags {
+pub(crate) struct PageFlags {
     /// Serve the web page of the node at this address, and print its URL
     #[arg(
         long,
@@ -29,11 +29,11 @@ pub(in crate::commands) struct PageFlags {
 }
 
 /// A page that is served until it is dropped.
-pub(in crate::commands) struct Page {
+pub(crate) struct Page {
     /// What a browser begins with.
-    pub(in crate::commands) address: String,
+    pub(crate) address: String,
     /// Where that is written, for root alone.
-    pub(in crate::commands) file: PathBuf,
+    pub(crate) file: PathBuf,
     serving: JoinHandle<()>,
     stop: DropGuard,
 }
@@ -59,7 +59,7 @@ impl Extras for Known {
 }
 
 /// A page that is wanted, with its port and the directory for its address.
-pub(in crate::commands) struct Place {
+pub(crate) struct Place {
     listener: Listener,
     dir: PathBuf,
 }
@@ -67,7 +67,7 @@ pub(in crate::commands) struct Place {
 impl PageFlags {
     /// Listens if the page is wanted: what fails does so before anything is started. Its address is to be in a
     /// file of this directory.
-    pub(in crate::commands) fn listen(&self, dir: &Path) -> anyhow::Result<Option<Place>> {
+    pub(crate) fn listen(&self, dir: &Path) -> anyhow::Result<Option<Place>> {
         let Some(address) = self.web else {
             return Ok(None);
         };
@@ -81,7 +81,7 @@ impl PageFlags {
 
 impl Place {
     /// Serves the page, of the agent's endpoint.
-    pub(in crate::commands) fn serve(
+    pub(crate) fn serve(
         self,
         endpoint: &str,
         agent: AgentHandle,
@@ -111,12 +111,12 @@ impl Place {
 
 impl Page {
     /// Where its address is. The address itself is for who reads that file.
-    pub(in crate::commands) fn whereabouts(&self) -> String {
+    pub(crate) fn whereabouts(&self) -> String {
         format!("the address of the web page is in {}", self.file.display())
     }
 
     /// Ends with all who look at it.
-    pub(in crate::commands) async fn finish(self) {
+    pub(crate) async fn finish(self) {
         drop(self.stop);
         let _ = self.serving.await;
         let _ = std::fs::remove_file(self.file);

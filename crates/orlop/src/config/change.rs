@@ -2,9 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use super::load::dotted;
 use super::schema::{Config, RUNTIMES, is_live};
-use super::section::{Applies, Key, Section};
+use super::section::{Applies, Key, Section, dotted};
 use super::validate::validate;
 
 /// The keys whose values differ between two configurations.

@@ -130,7 +130,7 @@ struct Found {
 
 fn collect(table: &DeTable<'_>, above: &str, earlier: &[(&str, Became)], found: &mut Vec<Found>) {
     for (key, value) in table {
-        let name = super::load::dotted(above, key.get_ref());
+        let name = super::section::dotted(above, key.get_ref());
         if let Some(became) = Became::of(&name, earlier) {
             found.push(Found {
                 name,
@@ -217,7 +217,7 @@ mod tests {
         let config = crate::config::Config::default();
         for (table, section) in config.sections() {
             for key in section.keys() {
-                let name = crate::config::load::dotted(table, key.name);
+                let name = crate::config::section::dotted(table, key.name);
                 assert_eq!(Became::of(&name, EARLIER), None, "{name}");
             }
         }

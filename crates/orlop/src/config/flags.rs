@@ -7,8 +7,8 @@ use clap::builder::PossibleValuesParser;
 use clap::{Arg, ArgAction, ArgMatches, Args, Command, FromArgMatches};
 use orlop_text::flag::{Flag, FlagForm};
 
-use super::load::dotted;
 use super::schema::{Config, DOCKER};
+use super::section::dotted;
 
 /// The one flag that sets two keys, known from cri-dockerd.
 const BIND: &str = "streaming-bind-addr";

@@ -11,7 +11,7 @@ use toml::de::{DeTable, DeValue};
 use super::flags::Flags;
 use super::problem::{Origin, Problem, Problems};
 use super::schema::{Config, RUNTIMES, Runtime};
-use super::section::{Section, SetError};
+use super::section::{Section, SetError, dotted};
 use super::suggest::unknown_key;
 use super::validate::validate;
 
@@ -245,15 +245,6 @@ impl Reader {
             key,
             message,
         });
-    }
-}
-
-/// The name of a key with its table.
-pub(super) fn dotted(table: &str, key: &str) -> String {
-    if table.is_empty() {
-        key.to_owned()
-    } else {
-        format!("{table}.{key}")
     }
 }
 

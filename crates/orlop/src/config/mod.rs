@@ -7,7 +7,7 @@
 mod change;
 mod earlier;
 #[cfg(test)]
-mod every_key;
+mod every_key_tests;
 mod flags;
 mod load;
 mod problem;

@@ -3,10 +3,10 @@
 
 use std::fmt::Write;
 
-use super::load::{Loaded, dotted};
+use super::load::Loaded;
 use super::problem::Origin;
 use super::schema::{Config, RUNTIMES, Runtime};
-use super::section::{Applies, Key, Section};
+use super::section::{Applies, Key, Section, dotted};
 
 /// Stands for the name that the administrator gives a runtime.
 const RUNTIME_NAME: &str = "name";

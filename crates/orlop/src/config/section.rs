@@ -70,6 +70,15 @@ pub(crate) struct BadValue {
     pub(crate) message: String,
 }
 
+/// The name of a key with its table.
+pub(super) fn dotted(table: &str, key: &str) -> String {
+    if table.is_empty() {
+        key.to_owned()
+    } else {
+        format!("{table}.{key}")
+    }
+}
+
 /// Declares a table of the configuration file.
 ///
 /// Each key reads `name: Type = default => live` (a reload applies it) or `=> restart` (the next

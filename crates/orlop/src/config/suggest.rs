@@ -1,8 +1,8 @@
 //! What somebody who misspelt a key may have meant.
 
 use super::earlier::{Became, EARLIER};
-use super::load::dotted;
 use super::schema::{Config, RUNTIMES};
+use super::section::dotted;
 
 /// The message for a key that the table does not have.
 pub(super) fn unknown_key(config: &Config, table: &str, own: &[&str], key: &str) -> String {

@@ -1,13 +1,11 @@
 //! Metrics for Prometheus, and the health check.
 
-mod calls;
 mod engine;
 mod entrance;
 mod health;
 mod process;
 mod server;
 
-pub(crate) use calls::{CallCounter, CallMetrics};
 pub(crate) use engine::{Backend, Running};
 pub(crate) use entrance::Guard;
 pub(crate) use health::Health;

@@ -6,9 +6,12 @@ use anyhow::{Context as _, bail};
 use tokio::time::{Instant, sleep_until};
 use tokio_util::sync::CancellationToken;
 
+use super::recording::Profile;
 use super::sampler::Sampler;
 use super::stacks::Stacks;
-use super::{MOST_SECONDS, Profile};
+
+/// Seconds that a recording may last.
+pub(crate) const MOST_SECONDS: u64 = 600;
 
 /// Between two looks at the samples.
 const PAUSE: Duration = Duration::from_millis(100);

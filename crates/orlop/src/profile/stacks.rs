@@ -2,8 +2,8 @@
 
 use std::collections::HashMap;
 
+use super::recording::{Profile, Stack};
 use super::symbols::Symbols;
-use super::{Profile, Stack};
 
 /// Kinds of stacks that are kept apart. Those that come later are counted by their innermost place alone.
 const MOST: usize = 20_000;

@@ -8,10 +8,10 @@ use tokio_util::task::task_tracker::TaskTrackerToken;
 use tonic::Code;
 use tracing::Span;
 
+use super::counts::{CallCounter, CallMetrics};
 use super::in_work::Listed;
 use super::method::Method;
 use crate::memory::Settling;
-use crate::metrics::{CallCounter, CallMetrics};
 
 /// A call in work. Whatever becomes of it, dropping it closes the books.
 #[derive(Debug)]

@@ -23,6 +23,7 @@ use tracing::Instrument;
 use super::answers::Answers;
 use super::body::CallBody;
 use super::call::Call;
+use super::counts::CallMetrics;
 use super::in_work::{AllInWork, InWork};
 use super::limits::Limits;
 use super::method::Method;
@@ -30,7 +31,6 @@ use super::peer::Peer;
 use super::request_id;
 use crate::config::Grpc;
 use crate::memory::Settling;
-use crate::metrics::CallMetrics;
 
 /// What holds for all calls.
 #[derive(Debug)]

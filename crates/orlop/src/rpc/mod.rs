@@ -4,6 +4,7 @@
 mod answers;
 mod body;
 mod call;
+mod counts;
 mod in_work;
 mod layer;
 mod limits;
@@ -13,6 +14,6 @@ mod request_id;
 #[cfg(test)]
 mod tests;
 
+pub(crate) use counts::CallMetrics;
 pub(crate) use layer::{CallLayer, Policy};
-pub(crate) use method::Method;
 pub(crate) use peer::Peer;

@@ -19,11 +19,11 @@ use tonic::body::Body;
 use tonic::{Code, Status};
 use tower::{Layer, Service, service_fn};
 
+use super::CallMetrics;
 use super::body::CallBody;
 use super::layer::{CallLayer, Policy};
 use super::peer::Peer;
 use crate::config::Config;
-use crate::metrics::CallMetrics;
 
 const SOON: Duration = Duration::from_secs(10);
 

@@ -24,9 +24,9 @@ use super::pages::Pages;
 use crate::backend::{self, Running};
 use crate::config::{Config, Flags, Grpc, Location};
 use crate::log::Levels;
-use crate::metrics::{self, CallMetrics, Exporter, Health};
+use crate::metrics::{self, Exporter, Health};
 use crate::otlp::Traced;
-use crate::rpc::{CallLayer, Policy};
+use crate::rpc::{CallLayer, CallMetrics, Policy};
 use crate::service_manager::Socket;
 
 /// What a daemon starts with.

@@ -31,8 +31,7 @@ use tower::Service;
 use super::incoming::incoming;
 use super::serving::server;
 use crate::config::Config;
-use crate::metrics::CallMetrics;
-use crate::rpc::{CallLayer, Peer, Policy};
+use crate::rpc::{CallLayer, CallMetrics, Peer, Policy};
 
 const SOON: Duration = Duration::from_secs(10);
 /// So many answers of this size, which clients take, are what one process may leave unread.

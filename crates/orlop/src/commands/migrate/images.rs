@@ -10,7 +10,7 @@ use orlop_cri_api::Endpoint;
 use orlop_cri_api::client::{ClientOptions, Connection};
 use orlop_migrate::{StoredImage, containerd_images, docker_images, storage_images};
 
-use super::From;
+use super::from::From;
 
 /// An archive takes its time.
 const PATIENCE: Duration = Duration::from_hours(24);

@@ -1,5 +1,6 @@
 //! `orlop migrate`: moves a node from containerd, CRI-O or Docker.
 
+mod from;
 mod images;
 mod node;
 mod report;
@@ -9,11 +10,13 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use anyhow::Context;
-use clap::{Args, ValueEnum};
+use clap::Args;
 use orlop_cli::reactor;
 use orlop_migrate::{CriDockerd, Machine, Plan, containerd_plan, crio_plan, docker_plan};
 
 use crate::serve::DaemonArgs;
+use from::From;
+use report::Format;
 
 /// Reads what another runtime was told, says what becomes of each line and what the node needs, and
 /// writes a configuration of orlop's. Nothing of the other runtime is changed.
@@ -59,37 +62,6 @@ pub(crate) struct MigrateArgs {
 
     #[command(flatten)]
     daemon: DaemonArgs,
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-enum From {
-    Containerd,
-    Crio,
-    Docker,
-}
-
-impl From {
-    fn name(self) -> &'static str {
-        match self {
-            Self::Containerd => "containerd",
-            Self::Crio => "crio",
-            Self::Docker => "docker",
-        }
-    }
-
-    fn usual_config(self) -> &'static Path {
-        Path::new(match self {
-            Self::Containerd => "/etc/containerd/config.toml",
-            Self::Crio => "/etc/crio/crio.conf",
-            Self::Docker => "/etc/docker/daemon.json",
-        })
-    }
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-enum Format {
-    Table,
-    Json,
 }
 
 impl MigrateArgs {

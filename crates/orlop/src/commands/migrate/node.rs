@@ -10,7 +10,7 @@ use orlop_engine::config::{PROGRAM_DIRS, PolicyFiles, RegistriesFile};
 use orlop_fs::{SMALL_FILE, read_text};
 use orlop_migrate::{Plan, kubelet_advice};
 
-use super::From;
+use super::from::From;
 
 const KUBEADM_FLAGS: &str = "/var/lib/kubelet/kubeadm-flags.env";
 /// What a program may say of its version, and how long it may take.

@@ -2,11 +2,17 @@
 
 use std::io::{self, Write};
 
+use clap::ValueEnum;
 use orlop_cri_api::inspection::{Finding, FindingLevel};
 use orlop_migrate::{Note, Outcome, Plan};
 use serde_json::json;
 
-use super::Format;
+/// How the report is written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(super) enum Format {
+    Table,
+    Json,
+}
 
 pub(super) fn print(format: Format, plan: &Plan, findings: &[Finding]) -> io::Result<()> {
     let mut out = orlop_cli::stdout();

@@ -3,14 +3,14 @@
 use std::net::{IpAddr, UdpSocket};
 
 /// The host's name.
-pub(in crate::commands) fn name() -> String {
+pub(crate) fn name() -> String {
     let uname = rustix::system::uname();
     uname.nodename().to_string_lossy().trim().to_lowercase()
 }
 
 /// The address that connections to the outside have. Nothing is sent for it: connecting a UDP
 /// socket only asks the routing table. The addresses are those of RFC 5737 and RFC 3849.
-pub(in crate::commands) fn address() -> Option<IpAddr> {
+pub(crate) fn address() -> Option<IpAddr> {
     [("0.0.0.0:0", "192.0.2.1:9"), ("[::]:0", "[2001:db8::1]:9")]
         .into_iter()
         .find_map(|(own, outside)| {

@@ -22,14 +22,14 @@ use tokio::time::timeout;
 const LARGEST: usize = 64 << 20;
 
 /// Where it is unless a flag says otherwise.
-pub(in crate::commands) const DEFAULT: &str = "/run/orlop/node.sock";
+pub(crate) const DEFAULT: &str = "/run/orlop/node.sock";
 
 /// How long an answer may take.
 const PATIENCE: Duration = Duration::from_secs(30);
 
 /// Which agent is meant.
 #[derive(Debug, clap::Args)]
-pub(in crate::commands) struct AgentArgs {
+pub(crate) struct AgentArgs {
     /// Socket of the node agent (`orlop node`, `orlop up`)
     #[arg(long, value_name = "PATH", default_value = DEFAULT)]
     socket: PathBuf,
@@ -37,27 +37,27 @@ pub(in crate::commands) struct AgentArgs {
 
 /// What an order came to.
 #[derive(Debug, Deserialize)]
-pub(in crate::commands) struct Outcome {
-    pub(in crate::commands) applied: Vec<Applied>,
-    pub(in crate::commands) remarks: Vec<orlop_agent::Remark>,
+pub(crate) struct Outcome {
+    pub(crate) applied: Vec<Applied>,
+    pub(crate) remarks: Vec<orlop_agent::Remark>,
 }
 
 /// One object and what was done with it.
 #[derive(Debug, Deserialize)]
-pub(in crate::commands) struct Applied {
-    pub(in crate::commands) object: String,
-    pub(in crate::commands) verb: String,
+pub(crate) struct Applied {
+    pub(crate) object: String,
+    pub(crate) verb: String,
 }
 
 impl AgentArgs {
     /// Asks something.
-    pub(in crate::commands) fn get(&self, path: &str) -> anyhow::Result<Value> {
+    pub(crate) fn get(&self, path: &str) -> anyhow::Result<Value> {
         let answer = self.call(Method::GET, path, Bytes::new())?;
         serde_json::from_slice(&answer).context("cannot parse the response of the node agent")
     }
 
     /// Gives an order.
-    pub(in crate::commands) fn order(&self, path: &str, text: String) -> anyhow::Result<Outcome> {
+    pub(crate) fn order(&self, path: &str, text: String) -> anyhow::Result<Outcome> {
         let answer = self.call(Method::POST, path, text.into())?;
         serde_json::from_slice(&answer).context("cannot parse the response of the node agent")
     }
@@ -110,7 +110,7 @@ async fn ask(
 }
 
 /// Text as part of a query.
-pub(in crate::commands) fn encoded(text: &str) -> String {
+pub(crate) fn encoded(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     for byte in text.bytes() {
         if byte.is_ascii_alphanumeric() || b"-._~/".contains(&byte) {

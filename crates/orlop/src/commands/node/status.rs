@@ -133,7 +133,7 @@ fn show(status: &Value, out: &mut impl Write) -> anyhow::Result<()> {
 }
 
 /// The word for how a pod is: why it is over, if it was ended from above.
-pub(in crate::commands) fn summary_line(summary: &str, reason: &str) -> String {
+pub(crate) fn summary_line(summary: &str, reason: &str) -> String {
     if reason.is_empty() {
         summary.to_owned()
     } else {

@@ -9,7 +9,7 @@ use toml::Spanned;
 use toml::de::DeValue;
 
 use super::otlp::TraceProtocol;
-use super::{Value, bad};
+use super::value::{Value, bad};
 use crate::config::section::BadValue;
 
 /// Gives the values of a type their words.

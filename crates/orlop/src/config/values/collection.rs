@@ -6,7 +6,8 @@ use orlop_text::flag::FlagForm;
 use toml::Spanned;
 use toml::de::DeValue;
 
-use super::{Value, mismatch, scalar::quoted};
+use super::scalar::quoted;
+use super::value::{Value, mismatch};
 use crate::config::section::BadValue;
 
 impl<T: Value> Value for Vec<T> {

@@ -5,7 +5,7 @@ use std::fmt;
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
-use super::AbsolutePath;
+use super::path::AbsolutePath;
 use super::text::text_value;
 
 /// The word for podman's places.

@@ -4,8 +4,8 @@ use std::convert::Infallible;
 use std::fmt;
 use std::str::FromStr;
 
-use super::Value;
 use super::scalar::quoted;
+use super::value::Value;
 use crate::config::section::BadValue;
 
 /// A group of the machine.

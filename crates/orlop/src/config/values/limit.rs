@@ -3,7 +3,7 @@
 use toml::Spanned;
 use toml::de::DeValue;
 
-use super::{Value, bad};
+use super::value::{Value, bad};
 use crate::config::section::BadValue;
 
 /// A bound, or none: `"unlimited"`.

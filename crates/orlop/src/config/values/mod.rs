@@ -19,6 +19,7 @@ mod size;
 mod subnet;
 mod text;
 mod ulimit;
+mod value;
 
 pub(crate) use choice::{Backend, Laziness, LogFormat, RuntimeKind, Sandboxer, StreamsBy};
 pub(crate) use credentials::CredentialsAt;
@@ -31,50 +32,4 @@ pub(crate) use otlp::{OtlpEndpoint, Share, TraceProtocol};
 pub(crate) use path::AbsolutePath;
 pub(crate) use size::ByteSize;
 pub(crate) use ulimit::resource;
-
-use orlop_text::flag::FlagForm;
-use toml::Spanned;
-use toml::de::DeValue;
-
-use crate::config::section::BadValue;
-
-/// A type that a configuration key can have.
-pub(crate) trait Value: Sized {
-    /// What the documentation calls it: `duration`, `list of path`…
-    fn kind() -> String;
-
-    /// Takes the value from a file.
-    fn from_toml(value: &Spanned<DeValue<'_>>) -> Result<Self, BadValue>;
-
-    /// Writes the value as it would stand in a file.
-    fn to_toml(&self) -> String;
-
-    /// How often a flag for it may be given, and with what.
-    const FORM: FlagForm = FlagForm::Value;
-
-    /// Takes the value from a flag.
-    fn from_flag(text: &str) -> Result<Self, String> {
-        let value = Spanned::new(0..0, DeValue::String(text.into()));
-        Self::from_toml(&value).map_err(|wrong| wrong.message)
-    }
-
-    /// Takes the value from all that a flag was given.
-    fn from_flags(texts: &[String]) -> Result<Self, String> {
-        Self::from_flag(texts.last().map_or("", String::as_str))
-    }
-}
-
-fn mismatch<T: Value>(value: &Spanned<DeValue<'_>>) -> BadValue {
-    let found = match value.get_ref() {
-        DeValue::Table(_) => "table",
-        other => other.type_str(),
-    };
-    bad(value, format!("expected a {}, found a {found}", T::kind()))
-}
-
-fn bad(value: &Spanned<DeValue<'_>>, message: impl Into<String>) -> BadValue {
-    BadValue {
-        span: value.span(),
-        message: message.into(),
-    }
-}
+pub(crate) use value::Value;

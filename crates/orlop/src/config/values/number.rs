@@ -5,7 +5,7 @@ use std::num::NonZeroU32;
 use toml::Spanned;
 use toml::de::DeValue;
 
-use super::{Value, bad, mismatch};
+use super::value::{Value, bad, mismatch};
 use crate::config::section::BadValue;
 
 macro_rules! whole_number {

@@ -8,7 +8,7 @@ use toml::Spanned;
 use toml::de::DeValue;
 
 use super::text::text_value;
-use super::{Value, bad, mismatch};
+use super::value::{Value, bad, mismatch};
 use crate::config::section::BadValue;
 
 /// How spans are sent.

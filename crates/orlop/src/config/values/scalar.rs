@@ -6,7 +6,7 @@ use orlop_text::flag::FlagForm;
 use toml::Spanned;
 use toml::de::DeValue;
 
-use super::{Value, bad, mismatch};
+use super::value::{Value, bad, mismatch};
 use crate::config::section::BadValue;
 
 impl Value for bool {

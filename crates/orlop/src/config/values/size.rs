@@ -6,7 +6,8 @@ use std::str::FromStr;
 use toml::Spanned;
 use toml::de::DeValue;
 
-use super::{Value, bad, scalar::quoted};
+use super::scalar::quoted;
+use super::value::{Value, bad};
 use crate::config::section::BadValue;
 
 /// A number of bytes.

@@ -7,7 +7,7 @@ macro_rules! text_value {
         text_value!($type, $kind, str::parse, <$type>::to_string);
     };
     ($type:ty, $kind:literal, $read:expr, $write:expr) => {
-        impl $crate::config::values::Value for $type {
+        impl $crate::config::values::value::Value for $type {
             fn kind() -> String {
                 $kind.to_owned()
             }
@@ -18,8 +18,9 @@ macro_rules! text_value {
                 let text = value
                     .get_ref()
                     .as_str()
-                    .ok_or_else(|| $crate::config::values::mismatch::<Self>(value))?;
-                $read(text).map_err(|error: String| $crate::config::values::bad(value, error))
+                    .ok_or_else(|| $crate::config::values::value::mismatch::<Self>(value))?;
+                $read(text)
+                    .map_err(|error: String| $crate::config::values::value::bad(value, error))
             }
 
             fn to_toml(&self) -> String {

@@ -2,8 +2,8 @@
 
 use std::fmt::Write as _;
 
-use super::lines;
-use crate::profile::Profile;
+use super::lines::lines;
+use crate::profile::recording::Profile;
 
 /// The picture's width, the height of a row, the room above them.
 const WIDTH: f64 = 1600.0;

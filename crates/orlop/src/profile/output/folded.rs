@@ -2,8 +2,8 @@
 
 use std::fmt::Write as _;
 
-use super::lines;
-use crate::profile::Profile;
+use super::lines::lines;
+use crate::profile::recording::Profile;
 
 pub(super) fn write(profile: &Profile) -> String {
     let mut text = String::new();

@@ -2,11 +2,12 @@
 
 mod flame;
 mod folded;
+mod lines;
 mod pprof;
 
 use clap::ValueEnum;
 
-use super::Profile;
+use super::recording::Profile;
 
 /// The format of a file.
 #[derive(Debug, Clone, Copy, ValueEnum)]
@@ -28,22 +29,9 @@ pub(crate) fn write(profile: &Profile, format: Format) -> Vec<u8> {
     }
 }
 
-/// Names from the thread inwards, with the number of samples, in the order of the names.
-fn lines(profile: &Profile) -> Vec<(Vec<&str>, u64)> {
-    let line = |stack: &super::Stack| {
-        let thread = std::iter::once(&stack.thread);
-        let names = thread.chain(&stack.functions);
-        names.map(|index| profile.names[*index].as_str()).collect()
-    };
-    let stacks = profile.stacks.iter();
-    let mut lines: Vec<(Vec<&str>, u64)> = stacks.map(|it| (line(it), it.count)).collect();
-    lines.sort_unstable();
-    lines
-}
-
 #[cfg(test)]
 pub(super) fn example() -> Profile {
-    let stack = |functions: &[usize], count| super::Stack {
+    let stack = |functions: &[usize], count| super::recording::Stack {
         thread: 0,
         functions: functions.to_vec(),
         count,

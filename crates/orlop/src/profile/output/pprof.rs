@@ -7,7 +7,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use flate2::{Compression, GzBuilder};
 use prost::Message;
 
-use crate::profile::Profile;
+use crate::profile::recording::Profile;
 
 #[derive(Clone, PartialEq, Message)]
 struct Written {

@@ -11,7 +11,7 @@ use prometheus_client::metrics::histogram::Histogram;
 use prometheus_client::registry::Registry;
 use tonic::Code;
 
-use crate::rpc::Method;
+use super::method::Method;
 
 /// Counters of all calls, by method.
 #[derive(Debug)]

@@ -7,9 +7,8 @@ use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
 use super::change::changes;
-use super::load::dotted;
 use super::schema::{Config, RUNTIMES};
-use super::section::{Applies, Key, Section};
+use super::section::{Applies, Key, Section, dotted};
 use crate::backend::engine_config;
 
 /// Another value for each key.

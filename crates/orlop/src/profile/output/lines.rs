@@ -1,0 +1,16 @@
+//! The stacks of a profile as lines of names.
+
+use crate::profile::recording::{Profile, Stack};
+
+/// Names from the thread inwards, with the number of samples, in the order of the names.
+pub(super) fn lines(profile: &Profile) -> Vec<(Vec<&str>, u64)> {
+    let line = |stack: &Stack| {
+        let thread = std::iter::once(&stack.thread);
+        let names = thread.chain(&stack.functions);
+        names.map(|index| profile.names[*index].as_str()).collect()
+    };
+    let stacks = profile.stacks.iter();
+    let mut lines: Vec<(Vec<&str>, u64)> = stacks.map(|it| (line(it), it.count)).collect();
+    lines.sort_unstable();
+    lines
+}
