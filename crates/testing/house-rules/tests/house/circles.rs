@@ -25,7 +25,6 @@ const WIDER: &[(&str, usize, usize)] = &[
     ("network", 18, 6),
     ("oci-types", 3, 2),
     ("openpgp", 13, 2),
-    ("orlop", 14, 4),
     ("pool", 3, 2),
     ("run", 19, 6),
     ("seccomp", 3, 2),
