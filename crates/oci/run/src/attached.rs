@@ -10,9 +10,8 @@ use std::path::{Path, PathBuf};
 use rustix::fs::CWD;
 use rustix::mount::{MoveMountFlags, move_mount};
 
-use crate::child::make_private_below;
 use crate::error::{Error, Result, While};
-use crate::plan::name;
+use crate::mount::{make_private_below, name};
 use crate::sys::{passed_on, unshare_mounts};
 
 /// Of each a line: the number of its descriptor, a blank, and its path, which is that of an empty directory or file.

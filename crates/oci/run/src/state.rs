@@ -20,6 +20,7 @@ use crate::bundle::Bundle;
 use crate::cgroup::Cgroup;
 use crate::error::{Error, Result, While};
 use crate::json;
+use crate::mount::name;
 use crate::rdt::Rdt;
 use crate::sys::open_pidfd;
 use crate::time::now;
@@ -172,7 +173,7 @@ impl StateDir {
 
     /// Makes the fifo, for the user who will open it.
     pub(crate) fn make_fifo(&self, owner: Option<(u32, u32)>) -> Result<OwnedFd> {
-        let dir = crate::plan::name(&self.path).doing(|| self.path.display().to_string())?;
+        let dir = name(&self.path).doing(|| self.path.display().to_string())?;
         let told = || format!("cannot create {}", self.fifo().display());
         rustix::fs::mknodat(&dir, FIFO, FileType::Fifo, Mode::from_raw_mode(0o622), 0)
             .doing(told)?;

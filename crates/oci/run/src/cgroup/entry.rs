@@ -5,11 +5,11 @@ use std::path::{Component, Path};
 
 use orlop_fs::Membership;
 
+use super::dirs::Dirs;
 use super::files::{Dir, Failed};
 use super::holder::Holder;
-use super::make::Dirs;
 use super::place::{Cgroup, Place};
-use super::unit::systemd;
+use super::systemd::systemd;
 use crate::error::{Error, Result, While};
 
 /// The doors of a cgroup, opened beforehand.
@@ -51,7 +51,22 @@ impl Ferry {
 }
 
 impl Entry {
-    pub(super) fn add(&mut self, dir: Dir, is_v2: bool) -> Result<(), Failed> {
+    /// The doors of these directories.
+    pub(super) fn of(dirs: Dirs<'_>) -> Result<Self> {
+        let mut entry = Self::default();
+        for (place, dir) in dirs.cgroup.places.iter().zip(dirs.open) {
+            if let Some(dir) = dir {
+                let is_v2 = place.controllers.iter().all(String::is_empty);
+                match entry.add(dir, is_v2) {
+                    Err(failed) if dirs.cgroup.optional && failed.is_for_want_of_rights() => {}
+                    added => added?,
+                }
+            }
+        }
+        Ok(entry)
+    }
+
+    fn add(&mut self, dir: Dir, is_v2: bool) -> Result<(), Failed> {
         if is_v2 {
             self.into = Some(dir.into_fd());
         } else {
@@ -71,7 +86,7 @@ impl Cgroup {
     pub(crate) fn entry(&self, below: &[String], init: i32) -> Result<Entry> {
         let chosen = self.choose(below)?;
         if !below.is_empty() {
-            let entry = Dirs::open(&chosen).and_then(Dirs::into_entry);
+            let entry = Dirs::open(&chosen).and_then(Entry::of);
             let ferry = self.ferry(chosen.places.first().map(|place| place.dir.as_path()));
             return entry
                 .map(|entry| Entry { ferry, ..entry })
@@ -94,7 +109,7 @@ impl Cgroup {
         let ferry = self.ferry(elsewhere.as_deref());
         Ok(Entry {
             ferry,
-            ..dirs.into_entry()?
+            ..Entry::of(dirs)?
         })
     }
 

@@ -8,6 +8,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 use orlop_oci_types::{Cpu, Memory, Pids, Resources};
 
+use super::life::State;
 use super::place::Driver;
 use super::*;
 

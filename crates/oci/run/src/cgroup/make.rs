@@ -6,10 +6,12 @@ use orlop_oci_types::Resources;
 use rustix::fs::{AtFlags, CWD, Mode, mkdirat, unlinkat};
 use rustix::io::Errno;
 
+use super::dirs::Dirs;
 use super::entry::Entry;
 use super::files::{Dir, Failed, is_for_want_of_rights};
+use super::life::State;
 use super::place::{Cgroup, Place, Wanted};
-use super::{State, devices, limits};
+use super::{devices, limits};
 use crate::error::{Error, Result, meaning};
 
 impl Cgroup {
@@ -33,7 +35,7 @@ impl Cgroup {
         limits::set(&dirs, resources).map_err(|error| error.within("linux.resources"))?;
         devices::set(&dirs, resources, wanted)
             .map_err(|error| error.within("linux.resources.devices"))?;
-        let entry = dirs.into_entry()?;
+        let entry = Entry::of(dirs)?;
         made.keep();
         Ok(entry)
     }
@@ -65,25 +67,7 @@ impl Cgroup {
     }
 }
 
-/// A cgroup's directories, open.
-#[derive(Debug)]
-pub(super) struct Dirs<'a> {
-    cgroup: &'a Cgroup,
-    /// For each place; none where a container that may do without could not have one.
-    open: Vec<Option<Dir>>,
-}
-
 impl<'a> Dirs<'a> {
-    /// Of a cgroup that was made.
-    pub(super) fn open(cgroup: &'a Cgroup) -> Result<Self> {
-        let one = |place: &Place| match Dir::open(&place.dir) {
-            Err(failed) if cgroup.optional && failed.is_not_found() => Ok(None),
-            opened => opened.map(Some),
-        };
-        let open = cgroup.places.iter().map(one).collect::<Result<_, _>>()?;
-        Ok(Self { cgroup, open })
-    }
-
     /// Of a cgroup that systemd made: what it does not care for is made as well.
     pub(super) fn complete(cgroup: &'a Cgroup, resources: &Resources) -> Result<Self> {
         let mut made = Made::default();
@@ -97,50 +81,6 @@ impl<'a> Dirs<'a> {
         made.inherit_cpuset(&dirs, resources)?;
         made.keep();
         Ok(dirs)
-    }
-
-    pub(super) fn is_v2(&self) -> bool {
-        self.cgroup.is_v2()
-    }
-
-    pub(super) fn is_rootless(&self) -> bool {
-        self.cgroup.rootless
-    }
-
-    /// The one with a controller's files.
-    pub(super) fn of(&self, controller: &str) -> Result<&Dir> {
-        self.find(controller).ok_or_else(|| {
-            Error::new(format!(
-                "cannot set {controller} limit: container could not join or create cgroup"
-            ))
-        })
-    }
-
-    pub(super) fn find(&self, controller: &str) -> Option<&Dir> {
-        let has =
-            |place: &Place| self.is_v2() || place.controllers.iter().any(|it| it == controller);
-        let at = self.cgroup.places.iter().position(has)?;
-        self.open[at].as_ref()
-    }
-
-    /// Has another directory of version 2 be the door.
-    pub(super) fn replace(&mut self, dir: Dir) {
-        self.open = vec![Some(dir)];
-    }
-
-    /// The doors.
-    pub(super) fn into_entry(self) -> Result<Entry> {
-        let mut entry = Entry::default();
-        for (place, dir) in self.cgroup.places.iter().zip(self.open) {
-            if let Some(dir) = dir {
-                let is_v2 = place.controllers.iter().all(String::is_empty);
-                match entry.add(dir, is_v2) {
-                    Err(failed) if self.cgroup.optional && failed.is_for_want_of_rights() => {}
-                    added => added?,
-                }
-            }
-        }
-        Ok(entry)
     }
 }
 

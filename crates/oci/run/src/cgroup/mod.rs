@@ -7,6 +7,7 @@
 //! ```
 
 mod devices;
+mod dirs;
 mod entry;
 mod files;
 mod holder;
@@ -15,15 +16,16 @@ mod limits;
 mod make;
 mod mounts;
 mod place;
+mod plan;
 mod properties;
 mod seen;
 mod stats;
+mod systemd;
 mod unit;
 mod update;
 
 pub(crate) use entry::{Entry, Ferry};
 pub(crate) use holder::{Holder, release};
-pub(crate) use life::State;
 pub(crate) use place::{Cgroup, Wanted};
 pub(crate) use stats::Stats;
 

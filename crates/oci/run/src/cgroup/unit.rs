@@ -5,13 +5,14 @@ use std::time::{Duration, Instant};
 
 use orlop_cgroup::{CgroupPath, Property, Systemd, Value};
 use orlop_oci_types::Resources;
-use rustix::process::geteuid;
 
+use super::dirs::Dirs;
 use super::entry::Entry;
 use super::holder::Holder;
-use super::make::{Dirs, delegate};
+use super::make::delegate;
 use super::mounts::{Mounted, Mounts};
 use super::place::{Cgroup, Place, Unit, Wanted};
+use super::systemd::systemd;
 use super::{devices, limits, properties};
 use crate::error::{Error, Result, While};
 
@@ -106,7 +107,7 @@ impl Cgroup {
         }
         limits::set(&dirs, &properties::as_systemd_rounds(resources))?;
         devices::set(&dirs, resources, wanted)?;
-        dirs.into_entry()
+        Entry::of(dirs)
     }
 
     /// Changes the limits that systemd keeps, which would set them back otherwise.
@@ -228,17 +229,4 @@ fn stop(systemd: &mut Systemd, unit: &Unit) -> Result<()> {
     // One that failed would be in the way of the next of its name.
     let _ = systemd.forget(&unit.name);
     stopped.doing(|| format!("unable to stop unit {:?}", unit.name))
-}
-
-/// The systemd that makes a container's cgroup. For who is root of a user namespace alone it is the one that is at
-/// home there, in a machine that is a container itself, else that of the user whom it is outside.
-pub(super) fn systemd(rootless: bool) -> Result<Systemd> {
-    let connected = if !rootless {
-        Systemd::connect()
-    } else if geteuid().is_root() {
-        Systemd::connect_to_own().or_else(|_| Systemd::connect_to_users())
-    } else {
-        Systemd::connect_to_users()
-    };
-    connected.doing(|| "unable to communicate with systemd".to_owned())
 }

@@ -4,8 +4,8 @@ use std::str::FromStr;
 
 use orlop_oci_types::Resources;
 
+use super::dirs::Dirs;
 use super::files::Failed;
-use super::make::Dirs;
 use super::place::Cgroup;
 use super::{limits, properties};
 use crate::error::Result;

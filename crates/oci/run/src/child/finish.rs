@@ -16,8 +16,8 @@ use rustix::thread::{
     set_thread_res_gid, set_thread_res_uid,
 };
 
-use super::null::is_null;
 use super::passwd;
+use crate::null::is_null;
 use crate::plan::ProcessPlan;
 use crate::report::{At, Channel, Fault, Step, Word};
 use crate::sys::{

@@ -6,8 +6,9 @@ use std::os::fd::{AsFd, OwnedFd};
 use rustix::fs::{CWD, Mode, OFlags, openat};
 use rustix::process::{chroot, fchdir};
 
-use super::{become_root, die_with_parent, enter_cgroups, fail, finish, null, terminal};
+use super::{become_root, die_with_parent, enter_cgroups, fail, finish, terminal};
 use crate::heap;
+use crate::null;
 use crate::plan::ProcessPlan;
 use crate::report::{At, Channel, Fault, Step, Word};
 use crate::sys::{CloneArgs, Side, clone, enter_namespaces, exit_now};

@@ -6,7 +6,6 @@ mod fresh;
 pub(crate) mod hooks;
 mod join;
 mod last_words;
-mod null;
 mod passwd;
 mod root;
 mod start;
@@ -22,12 +21,11 @@ use rustix::process::{Signal, set_parent_process_death_signal, umask};
 use rustix::thread::{Gid, Uid, set_thread_groups, set_thread_res_gid, set_thread_res_uid};
 
 pub(crate) use join::{Joining, run as run_joining};
-pub(crate) use null::{is_null, lend as lend_null};
-pub(crate) use root::make_private_below;
 pub(crate) use walk::{Make, find};
 
 use self::start::Start;
 use crate::heap;
+use crate::null;
 use crate::plan::{NEW_TIME, Plan, Sysctl};
 use crate::protect::may_be_looked_into;
 use crate::report::{At, Channel, Fault, Step, Word};

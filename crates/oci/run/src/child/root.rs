@@ -17,11 +17,11 @@ use rustix::mount::{
 use rustix::process::{chroot, fchdir, pivot_root};
 
 use super::fresh::{make_file_system, make_fresh, make_fresh_with};
-use super::null::is_null;
 use super::walk::{Make, find};
+use crate::mount::{detach, make_private_below};
+use crate::null::is_null;
 use crate::plan::{
-    By, Copied, DeviceWhat, Few, Fresh, Hierarchy, MountStep, PROC_MAGIC, RootPlan, What, detach,
-    is_proc,
+    By, Copied, DeviceWhat, Few, Fresh, Hierarchy, MountStep, PROC_MAGIC, RootPlan, What, is_proc,
 };
 use crate::report::{At, Channel, Fault, Step, Word};
 use crate::sys::{MountAttr, enter_namespaces, set_mount_attributes, unshare_mounts};
@@ -427,28 +427,6 @@ fn top_of(target: BorrowedFd<'_>) -> rustix::io::Result<OwnedFd> {
 fn open_dir(at: BorrowedFd<'_>, path: &CStr) -> rustix::io::Result<OwnedFd> {
     let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
     openat(at, path, flags, Mode::empty())
-}
-
-/// Makes the mount that a directory lies on private, by going up to where it begins.
-pub(crate) fn make_private_below(place: BorrowedFd<'_>) -> rustix::io::Result<()> {
-    let mut here = dup(place)?;
-    loop {
-        match set_mount_attributes(
-            here.as_fd(),
-            false,
-            &MountAttr::propagation(libc::MS_PRIVATE),
-        ) {
-            // This is not where a mount begins.
-            Err(Errno::INVAL) => {}
-            done => return done,
-        }
-        let up = open_dir(here.as_fd(), c"..")?;
-        let (old, new) = (fstat(&here)?, fstat(&up)?);
-        if (old.st_dev, old.st_ino) == (new.st_dev, new.st_ino) {
-            return Err(Errno::INVAL);
-        }
-        here = up;
-    }
 }
 
 fn read_only() -> MountAttr {

@@ -9,10 +9,10 @@ use std::path::Path;
 use orlop_fs::Outlives;
 
 use super::external::{external_namespaces, tell_mounts};
+use super::options::{DESCRIPTORS, Options};
 use super::quote::quote;
 use super::rpc::{CriuFeatures, CriuOpts, CriuPageServerInfo, CriuReq, CriuReqType};
 use super::session::{Notice, Session, require};
-use super::{DESCRIPTORS, Options};
 use crate::bundle::Bundle;
 use crate::error::{Error, Result, While};
 use crate::log::Log;

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use super::Options;
+use super::options::Options;
 use super::rpc::{
     CriuCgMode, CriuFeatures, CriuOpts, CriuReq, CriuReqType, ExtMountMap, InheritFd,
 };

@@ -9,11 +9,11 @@ use orlop_fs::Membership;
 use orlop_oci_types::{Hooks, Linux};
 
 use super::external::{NOTHING, give_namespaces, trees};
+use super::options::{DESCRIPTORS, DESCRIPTORS_MAX, Options};
 use super::quote::quote;
 use super::rpc::{CgroupRoot, CriuOpts, CriuReq, CriuReqType};
 use super::session::{Notice, Session};
 use super::stage::Stage;
-use super::{DESCRIPTORS, DESCRIPTORS_MAX, Options};
 use crate::args::Globals;
 use crate::bundle::Bundle;
 use crate::cgroup::{self, Cgroup, Wanted};

@@ -19,7 +19,8 @@ use crate::bundle::Bundle;
 use crate::cgroup::Entry;
 use crate::child::{Make, find};
 use crate::error::{Error, Result, While};
-use crate::plan::{c_string, detach, name, relative};
+use crate::mount::{detach, name};
+use crate::plan::{c_string, relative};
 use crate::sys::{
     CloneArgs, Image, MountAttr, Side, clone, execute, exit_now, receive_with, send_with,
     set_mount_attributes,

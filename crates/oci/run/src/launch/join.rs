@@ -7,14 +7,17 @@ use std::time::{Duration, Instant};
 use orlop_oci_types::{Linux, Process};
 use rustix::io::Errno;
 
+use super::filter;
+use super::options::Options;
 use super::words::{send_listener, send_pidfd, write_pid};
-use super::{Options, filter};
 use crate::bundle::check_process;
 use crate::cgroup::Entry;
-use crate::child::{Joining, lend_null, run_joining};
+use crate::child::{Joining, run_joining};
 use crate::error::{Error, Result, While};
 use crate::log::Log;
-use crate::plan::{ProcessPlan, c_string, name};
+use crate::mount::name;
+use crate::null;
+use crate::plan::{ProcessPlan, c_string};
 use crate::report::{Channel, Word};
 use crate::state::{State, StateDir, Status};
 use crate::sys::{
@@ -225,7 +228,7 @@ fn serve(
                     .doing(|| "the process has exited".to_owned())?;
             }
             Some(Word::Null) => {
-                let lent = lend_null();
+                let lent = null::lend();
                 lent.map_or_else(|| channel.go_on(), |lent| channel.give(lent.as_fd()))
                     .doing(|| "the process has exited".to_owned())?;
             }

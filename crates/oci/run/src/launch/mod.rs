@@ -5,17 +5,18 @@ mod copy_up;
 mod explain;
 pub(crate) mod filter;
 mod join;
+mod options;
 mod prepare;
 mod trace;
 mod within;
 mod words;
 
 use std::os::fd::{AsFd, OwnedFd};
-use std::path::PathBuf;
 
 pub(crate) use console::Console;
 pub(crate) use explain::explain;
 pub(crate) use join::join;
+pub(crate) use options::Options;
 pub(crate) use words::write_pid;
 
 use rustix::io::Errno;
@@ -34,19 +35,6 @@ use crate::sys::{
     CloneArgs, Cloned, Side, clone, clone_away, close_now, enter_namespaces, pidfd_signal,
     raise_own_limit_of_files, wait_for,
 };
-
-/// How a container is made.
-#[derive(Debug, Default)]
-pub(crate) struct Options {
-    pub(crate) pid_file: Option<PathBuf>,
-    pub(crate) pidfd_socket: Option<PathBuf>,
-    pub(crate) console: Console,
-    pub(crate) preserve_fds: u32,
-    pub(crate) no_pivot: bool,
-    pub(crate) no_new_keyring: bool,
-    /// Whether this process ends once the other is made.
-    pub(crate) leaves: bool,
-}
 
 /// A container that was made, and waits for its start, or that goes on.
 #[derive(Debug)]

@@ -4,17 +4,17 @@ use std::os::fd::OwnedFd;
 
 use orlop_oci_types::NamespaceKind;
 
-use super::Options;
 use super::filter::{self, Filter};
+use super::options::Options;
 use crate::args::Globals;
 use crate::bundle::Bundle;
 use crate::cgroup::{Cgroup, Entry, Ferry, Holder, Wanted};
 use crate::error::{Result, While};
 use crate::log::Log;
+use crate::mount::name;
 use crate::netdev::Devices;
 use crate::plan::{
-    CgroupMounts, HookSteps, Mappings, Namespaces, Plan, ProcessPlan, RootPlan, c_string, name,
-    sysctls,
+    CgroupMounts, HookSteps, Mappings, Namespaces, Plan, ProcessPlan, RootPlan, c_string, sysctls,
 };
 use crate::rdt::Rdt;
 use crate::state::{State, StateDir, own_descriptors};

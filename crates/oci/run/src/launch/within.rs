@@ -8,7 +8,8 @@ use rustix::io::Errno;
 use rustix::process::fchdir;
 
 use crate::error::{Result, While};
-use crate::plan::{Source, name};
+use crate::mount::name;
+use crate::plan::Source;
 use crate::report::Step;
 use crate::sys::enter_namespaces;
 

@@ -10,8 +10,9 @@ use rustix::io::pread;
 use rustix::process::Resource;
 use serde_json::{Value, json};
 
+use super::options::Options;
 use super::prepare::Prepared;
-use super::{Options, copy_up, explain, trace, within};
+use super::{copy_up, explain, trace, within};
 use crate::bundle::Bundle;
 use crate::cgroup;
 use crate::error::{Error, Result, While};

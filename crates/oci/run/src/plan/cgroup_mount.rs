@@ -1,11 +1,10 @@
 //! How a container sees cgroups.
 
-use std::ffi::CString;
 use std::path::PathBuf;
 
-use super::mounts::{Fresh, What};
 use super::text::c_string;
 use super::tree::{Copied, Tree};
+use super::what::{Fresh, Hierarchy, HierarchyWhat, What};
 use crate::error::{Result, While};
 use crate::sys::MountAttr;
 
@@ -30,19 +29,6 @@ pub(crate) struct V1 {
     /// The container's directory.
     pub(crate) directory: PathBuf,
 }
-
-/// What is put into one directory of version 1.
-#[derive(Debug)]
-pub(crate) struct Hierarchy {
-    pub(crate) name: CString,
-    /// Other names of it.
-    pub(crate) links: Vec<CString>,
-    /// The cgroup itself, or the file system for a namespace.
-    pub(crate) what: HierarchyWhat,
-}
-
-/// A cgroup of the host, or the options of a file system that a namespace shows its part of.
-pub(crate) type HierarchyWhat = std::result::Result<Tree, Vec<CString>>;
 
 impl CgroupMounts<'_> {
     /// What a mount of type `cgroup` or `cgroup2` is here.

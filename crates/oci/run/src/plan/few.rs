@@ -11,15 +11,16 @@ use std::path::Path;
 use orlop_fs::detached;
 use rustix::fs::{fstat, stat};
 
-use super::CgroupMounts;
+use super::cgroup_mount::CgroupMounts;
 use super::idmap::Mappings;
-use super::mounts::{By, MountStep, Opener, What, mounts};
+use super::mounts::{Opener, mounts};
 use super::options::MountOptions;
 use super::text::c_string;
 use super::tree::Copied;
+use super::what::{By, MountStep, What};
 use crate::bundle::Bundle;
-use crate::child::is_null;
 use crate::error::{Result, While};
+use crate::null::is_null;
 use crate::sys::{MountAttr, set_mount_attributes};
 
 /// File systems that are made of nothing else.

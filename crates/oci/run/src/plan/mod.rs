@@ -19,21 +19,20 @@ mod source;
 mod sysctl;
 mod text;
 mod tree;
+mod what;
 
 use std::ffi::CString;
 use std::os::fd::OwnedFd;
 
 use crate::error::{Error, Result};
 
-pub(crate) use cgroup_mount::{CgroupMounts, Hierarchy, V1};
+pub(crate) use cgroup_mount::{CgroupMounts, V1};
 pub(crate) use devices::{DEFAULT as DEFAULT_DEVICES, DeviceWhat};
 pub(crate) use few::Few;
 pub(crate) use hooks::{HookStep, HookSteps, check as check_hook, limit as limit_of_hook};
 pub(crate) use idmap::Mappings;
 pub(crate) use maps::write_maps;
-pub(crate) use mounts::{
-    By, Fresh, MountStep, PROC_MAGIC, What, detach, is_proc, name, relative, source_fault,
-};
+pub(crate) use mounts::{PROC_MAGIC, is_proc, relative, source_fault};
 pub(crate) use namespaces::{NEW_TIME, Namespaces};
 pub(crate) use process::{ProcessPlan, Terminal};
 pub(crate) use root::RootPlan;
@@ -41,6 +40,7 @@ pub(crate) use source::Source;
 pub(crate) use sysctl::{Sysctl, sysctls};
 pub(crate) use text::c_string;
 pub(crate) use tree::Copied;
+pub(crate) use what::{By, Fresh, Hierarchy, MountStep, What};
 
 /// A container's first process and all around it.
 #[derive(Debug)]

@@ -5,16 +5,15 @@ use std::os::fd::OwnedFd;
 use std::path::Path;
 
 use orlop_oci_types::{Mount, Spec};
-use rustix::fs::{CWD, FileType, Mode, OFlags, fstat, fstatfs, open};
-use rustix::mount::{OpenTreeFlags, open_tree};
-use rustix::path::Arg;
+use rustix::fs::{FileType, fstat, fstatfs};
 
-use super::cgroup_mount::{CgroupMounts, Hierarchy};
+use super::cgroup_mount::CgroupMounts;
 use super::idmap::Mappings;
 use super::options::MountOptions;
 use super::source::Source;
 use super::text::c_string;
-use super::tree::{Copied, Tree};
+use super::tree::Copied;
+use super::what::{By, Fresh, MountStep, What};
 use crate::bundle::Bundle;
 use crate::error::{Error, Result, While, meaning};
 use crate::report::Step;
@@ -22,62 +21,6 @@ use crate::sys::MountAttr;
 
 /// `PROC_SUPER_MAGIC`.
 pub(crate) const PROC_MAGIC: i64 = 0x9fa0;
-
-/// One mount, in the order of the configuration.
-#[derive(Debug)]
-pub(crate) struct MountStep {
-    /// Which of `mounts`.
-    pub(crate) index: u16,
-    /// Where, below the root, without a slash before it.
-    pub(crate) target: CString,
-    /// Whether a directory is made where nothing is, else a file.
-    pub(crate) directory: bool,
-    pub(crate) what: What,
-    /// Set once it is in its place.
-    pub(crate) propagation: Vec<(u64, bool)>,
-    /// Its target must not be reached by a link.
-    pub(crate) plain_target: bool,
-    /// Whether it may lie in a `/proc`.
-    pub(crate) within_proc: bool,
-    /// Whether it becomes read-only only after all has been put there.
-    pub(crate) read_only_later: bool,
-    /// The mount itself, kept for that.
-    pub(crate) made: Option<OwnedFd>,
-}
-
-/// What is mounted.
-#[derive(Debug)]
-pub(crate) enum What {
-    /// A tree of the host's, with its attributes.
-    Tree(OwnedFd),
-    /// One that is opened when its turn has come: mounts before it may have put it where it is.
-    Source {
-        source: Source,
-        /// Who opens it.
-        by: By,
-        /// Whether it lies at `/proc`, where nothing else may.
-        is_at_proc: bool,
-    },
-    /// A file system of its own.
-    Fresh(Fresh),
-    /// Nothing new: attributes of what is there.
-    Change { own: MountAttr, below: MountAttr },
-    /// Cgroups of version 1, each hierarchy below a directory.
-    Hierarchies { base: Fresh, below: Vec<Hierarchy> },
-    /// Cgroups of version 2, or what stands for them where they cannot be mounted.
-    Unified { fresh: Fresh, instead: Option<Tree> },
-}
-
-/// Who opens what is bound.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum By {
-    /// The parent, before the clone.
-    Parent,
-    /// The child, when its turn has come.
-    Child,
-    /// The parent, as the child asks for it: who has left the host's users may not reach the source.
-    Asked,
-}
 
 /// Who opens what is bound, or the mount itself where it was given, for the parent to make what it shall be.
 #[derive(Debug)]
@@ -97,24 +40,6 @@ impl Opener {
             given: Some(mount),
         }
     }
-}
-
-/// A file system to be made.
-#[derive(Debug)]
-pub(crate) struct Fresh {
-    pub(crate) kind: CString,
-    pub(crate) data: Vec<(CString, Option<CString>)>,
-    /// `MOUNT_ATTR_…`.
-    pub(crate) attr: u32,
-    /// Of all below as well, afterwards.
-    pub(crate) below: MountAttr,
-    pub(crate) is_proc: bool,
-    /// Its root has the mode of the directory that it hides.
-    pub(crate) keeps_mode: bool,
-    /// What it hides is copied into it.
-    pub(crate) copy_up: bool,
-    /// What its root is labelled with once it is there, for one that is not given it as an option.
-    pub(crate) root_label: Option<CString>,
 }
 
 /// What may be mounted over in a `/proc`: figures that file systems like lxcfs give in the kernel's place.
@@ -355,18 +280,4 @@ pub(crate) fn source_fault(step: Step) -> &'static str {
 /// Whether it is a `/proc`.
 pub(crate) fn is_proc(file: &OwnedFd) -> bool {
     fstatfs(file).is_ok_and(|fs| fs.f_type == PROC_MAGIC)
-}
-
-/// A detached copy of what is at a path, with all that is mounted below it. Of a path that ends with a NUL it
-/// allocates nothing.
-pub(crate) fn detach(path: impl Arg) -> rustix::io::Result<OwnedFd> {
-    let flags = OpenTreeFlags::OPEN_TREE_CLONE
-        | OpenTreeFlags::OPEN_TREE_CLOEXEC
-        | OpenTreeFlags::AT_RECURSIVE;
-    open_tree(CWD, path, flags)
-}
-
-/// A descriptor that only names something.
-pub(crate) fn name(path: &Path) -> rustix::io::Result<OwnedFd> {
-    open(path, OFlags::PATH | OFlags::CLOEXEC, Mode::empty())
 }

@@ -14,13 +14,15 @@ use super::cgroup_mount::CgroupMounts;
 use super::devices::{DeviceStep, devices};
 use super::few::Few;
 use super::idmap::Mappings;
-use super::mounts::{By, MountStep, Opener, detach, mounts, name, relative};
+use super::mounts::{Opener, mounts, relative};
 use super::namespaces::Namespaces;
 use super::options::root_propagation;
 use super::text::c_string;
 use super::tree::Copied;
+use super::what::{By, MountStep};
 use crate::bundle::Bundle;
 use crate::error::{Error, Result, While};
+use crate::mount::{detach, name};
 use crate::sys::{MountAttr, set_mount_attributes};
 
 /// Everything that makes a root file system of a tree.

@@ -9,7 +9,7 @@ use orlop_fs::detached;
 use rustix::io::{Errno, Result};
 use rustix::path::Arg;
 
-use super::mounts::name;
+use crate::mount::name;
 use crate::sys::{MountAttr, set_mount_attributes};
 
 /// A file or a directory of the host's, without what is mounted below it.

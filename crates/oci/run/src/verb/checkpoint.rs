@@ -1,6 +1,7 @@
 //! `checkpoint`: has CRIU write a running container out.
 
-use super::{Call, HELP, Verb, delete};
+use super::command::{Call, HELP, Verb};
+use super::delete;
 use crate::args::{Flag, FlagsEnd, Parsed, switch, valued};
 use crate::bundle::Bundle;
 use crate::criu::{self, CGROUP_MODES, Options};

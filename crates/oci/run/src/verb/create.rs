@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use super::{Call, HELP, Verb};
+use super::command::{Call, HELP, Verb};
 use crate::args::{Flag, FlagsEnd, Parsed, switch, valued};
 use crate::attached::Attached;
 use crate::bundle::Bundle;

@@ -4,7 +4,8 @@ use std::os::fd::AsFd;
 
 use orlop_oci_types::{CAPABILITIES, Capabilities, Process, Spec};
 
-use super::{Call, HELP, Verb, create, run};
+use super::command::{Call, HELP, Verb};
+use super::{create, run};
 use crate::args::{FlagsEnd, Parsed, switch, text_of, valued};
 use crate::bundle::CONFIG;
 use crate::error::{Error, Result};

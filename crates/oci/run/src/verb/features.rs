@@ -3,7 +3,7 @@
 use orlop_oci_types::{CAPABILITIES, NamespaceKind};
 use serde_json::json;
 
-use super::{Call, HELP, SPECIFICATION, Verb};
+use super::command::{Call, HELP, SPECIFICATION, Verb};
 use crate::args::FlagsEnd;
 use crate::error::{Result, While};
 use crate::plan::options;

@@ -4,7 +4,7 @@ use std::os::fd::AsFd;
 
 use rustix::process::Signal;
 
-use super::{Call, HELP, Verb};
+use super::command::{Call, HELP, Verb};
 use crate::args::{FlagsEnd, switch, text_of};
 use crate::error::{Error, Result, While};
 use crate::state::{State, StateDir, Status};

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::{Call, HELP, Verb};
+use super::command::{Call, HELP, Verb};
 use crate::args::{FlagsEnd, switch, valued};
 use crate::error::{Error, Result, While};
 use crate::state::{InOrder, StateDir};

@@ -2,7 +2,8 @@
 
 use std::fmt::Write as _;
 
-use super::{Call, HELP, VERBS, Verb};
+use super::VERBS;
+use super::command::{Call, HELP, Verb};
 use crate::args::{Flag, FlagsEnd, GLOBAL};
 use crate::error::Result;
 

@@ -1,6 +1,6 @@
 //! `pause`: stops all processes of a container where they stand.
 
-use super::{Call, HELP, Verb};
+use super::command::{Call, HELP, Verb};
 use crate::args::FlagsEnd;
 use crate::error::{Error, Result};
 use crate::state::Status;

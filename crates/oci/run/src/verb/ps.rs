@@ -4,7 +4,7 @@ use std::ffi::OsString;
 use std::io::Write as _;
 use std::process::{Command, Stdio};
 
-use super::{Call, HELP, Verb};
+use super::command::{Call, HELP, Verb};
 use crate::args::{FlagsEnd, text_of, valued};
 use crate::error::{Error, Result, While};
 use crate::state::StateDir;

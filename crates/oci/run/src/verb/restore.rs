@@ -2,7 +2,8 @@
 
 use std::os::fd::AsFd;
 
-use super::{Call, HELP, Verb, checkpoint, create, delete, run};
+use super::command::{Call, HELP, Verb};
+use super::{checkpoint, create, delete, run};
 use crate::args::{FlagsEnd, switch, valued};
 use crate::bundle::Bundle;
 use crate::criu;

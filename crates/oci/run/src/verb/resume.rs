@@ -1,6 +1,6 @@
 //! `resume`: lets a paused container go on.
 
-use super::{Call, HELP, Verb};
+use super::command::{Call, HELP, Verb};
 use crate::args::FlagsEnd;
 use crate::error::{Error, Result};
 use crate::state::Status;

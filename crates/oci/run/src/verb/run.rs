@@ -2,7 +2,8 @@
 
 use std::os::fd::AsFd;
 
-use super::{Call, HELP, Verb, create, delete, start};
+use super::command::{Call, HELP, Verb};
+use super::{create, delete, start};
 use crate::args::{FlagsEnd, switch};
 use crate::bundle::{Bundle, NO_PROCESS};
 use crate::error::{Error, Result, While};

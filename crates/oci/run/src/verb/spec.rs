@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use serde_json::{Value, json};
 
-use super::{Call, HELP, SPECIFICATION, Verb};
+use super::command::{Call, HELP, SPECIFICATION, Verb};
 use crate::args::{FlagsEnd, switch, valued};
 use crate::bundle::CONFIG;
 use crate::error::{Error, Result, While};

@@ -3,7 +3,7 @@
 use std::os::fd::{AsFd, BorrowedFd};
 use std::time::{Duration, Instant};
 
-use super::{Call, HELP, Verb};
+use super::command::{Call, HELP, Verb};
 use crate::args::FlagsEnd;
 use crate::bundle::NO_PROCESS;
 use crate::error::{Error, Result};

@@ -1,6 +1,6 @@
 //! `state`: what a container is at.
 
-use super::{Call, HELP, Verb};
+use super::command::{Call, HELP, Verb};
 use crate::args::FlagsEnd;
 use crate::error::{Result, While};
 use crate::state::InOrder;

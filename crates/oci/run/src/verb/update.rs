@@ -4,7 +4,7 @@ use std::path::Path;
 
 use orlop_oci_types::{BlockIo, Cpu, Memory, Pids, Resources};
 
-use super::{Call, HELP, Verb};
+use super::command::{Call, HELP, Verb};
 use crate::args::{FlagsEnd, Parsed, valued};
 use crate::error::{Error, Result};
 use crate::json;

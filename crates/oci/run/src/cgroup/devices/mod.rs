@@ -6,7 +6,7 @@ mod rules;
 
 use orlop_oci_types::Resources;
 
-use super::make::Dirs;
+use super::dirs::Dirs;
 use super::place::Wanted;
 use crate::error::{Error, Result};
 pub(super) use rules::{Kind, Rules};

@@ -13,29 +13,29 @@ use crate::error::{Error, Result};
 /// repeats the rest is left out. Version 1 ignores silently what would make a hole in a rule for several
 /// devices; that is refused, with both versions.
 #[derive(Debug, Default, PartialEq, Eq)]
-pub(in crate::cgroup) struct Rules {
-    pub(in crate::cgroup) all_but: bool,
-    pub(in crate::cgroup) exceptions: BTreeMap<Which, Access>,
+pub(crate) struct Rules {
+    pub(crate) all_but: bool,
+    pub(crate) exceptions: BTreeMap<Which, Access>,
 }
 
 /// Devices, in the order in which rules are written: those for many first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(in crate::cgroup) struct Which {
-    pub(in crate::cgroup) major: Option<u32>,
-    pub(in crate::cgroup) minor: Option<u32>,
-    pub(in crate::cgroup) kind: Kind,
+pub(crate) struct Which {
+    pub(crate) major: Option<u32>,
+    pub(crate) minor: Option<u32>,
+    pub(crate) kind: Kind,
 }
 
 /// Of which kind.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(in crate::cgroup) enum Kind {
+pub(crate) enum Kind {
     Block,
     Char,
 }
 
 /// What may be done, as bits of `BPF_DEVCG_ACC_…`.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub(in crate::cgroup) struct Access(pub(in crate::cgroup) u8);
+pub(crate) struct Access(pub(crate) u8);
 
 const LETTERS: [(char, u8); 3] = [
     ('r', Access::READ),
@@ -44,10 +44,10 @@ const LETTERS: [(char, u8); 3] = [
 ];
 
 impl Access {
-    pub(in crate::cgroup) const MAKE: u8 = 1;
-    pub(in crate::cgroup) const READ: u8 = 2;
-    pub(in crate::cgroup) const WRITE: u8 = 4;
-    pub(in crate::cgroup) const ALL: Self = Self(7);
+    pub(crate) const MAKE: u8 = 1;
+    pub(crate) const READ: u8 = 2;
+    pub(crate) const WRITE: u8 = 4;
+    pub(crate) const ALL: Self = Self(7);
 }
 
 /// What every container may: make any node, and use those that all have. Where the configuration has a
@@ -86,7 +86,7 @@ const ALWAYS: [(&str, Which, Access); 11] = {
 
 impl Rules {
     /// The rules of a configuration, and those that hold for every container.
-    pub(in crate::cgroup) fn of(rules: &[DeviceRule], nodes: &[Device]) -> Result<Self> {
+    pub(crate) fn of(rules: &[DeviceRule], nodes: &[Device]) -> Result<Self> {
         let mut all = Self::default();
         for (at, rule) in rules.iter().enumerate() {
             let told = |problem: String| {

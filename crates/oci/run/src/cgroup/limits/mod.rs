@@ -2,12 +2,14 @@
 
 mod v1;
 mod v2;
+mod values;
 
-use orlop_oci_types::{BlockIo, Cpu, Memory, Resources};
+use orlop_oci_types::Resources;
 
 pub(super) use v2::swap_alone;
+pub(super) use values::{need_a_domain, need_controllers, some};
 
-use super::make::Dirs;
+use super::dirs::Dirs;
 use crate::error::{Error, Result};
 
 /// Sets limits; what is not said stays as it is, and so does what is said to be 0 where that is no limit.
@@ -56,58 +58,6 @@ pub(super) fn refuse_what_is_in_use(dirs: &Dirs<'_>, resources: &Resources) -> R
     ) {
         (Some(dir), Some(memory)) => v2::refuse_what_is_in_use(dir, memory),
         _ => Ok(()),
-    }
-}
-
-/// Whether there are limits for which version 2 needs a controller.
-pub(super) fn need_controllers(resources: &Resources) -> bool {
-    let pids = resources.pids.as_ref().is_some_and(|it| it.limit.is_some());
-    let cpuset = |it: &Cpu| !it.cpus.is_empty() || !it.mems.is_empty();
-    pids || need_a_domain(resources) || resources.cpu.as_ref().is_some_and(cpuset)
-}
-
-/// Whether there are limits that threads cannot have each for itself.
-pub(super) fn need_a_domain(resources: &Resources) -> bool {
-    let memory = |it: &Memory| {
-        [it.limit, it.reservation, it.swap]
-            .into_iter()
-            .flatten()
-            .any(|it| it != 0)
-    };
-    let io = |it: &BlockIo| {
-        let throttles = [
-            &it.throttle_read_bps_device,
-            &it.throttle_write_bps_device,
-            &it.throttle_read_iops_device,
-            &it.throttle_write_iops_device,
-        ];
-        some(it.weight).is_some()
-            || !it.weight_device.is_empty()
-            || throttles.iter().any(|it| !it.is_empty())
-    };
-    let cpu = |it: &Cpu| {
-        some(it.shares).is_some()
-            || some(it.quota).is_some()
-            || some(it.period).is_some()
-            || it.idle.is_some()
-            || it.burst.is_some()
-    };
-    resources.memory.as_ref().is_some_and(memory)
-        || resources.block_io.as_ref().is_some_and(io)
-        || resources.cpu.as_ref().is_some_and(cpu)
-        || !resources.hugepage_limits.is_empty()
-}
-
-/// A value where it says something: many take 0 for none.
-pub(super) fn some<T: Default + PartialEq>(value: Option<T>) -> Option<T> {
-    value.filter(|value| *value != T::default())
-}
-
-/// How many processes there may be. systemd knows no limit of none, which would differ little from one.
-pub(super) fn pids(limit: i64) -> String {
-    match limit {
-        ..0 => "max".to_owned(),
-        limit => limit.max(1).to_string(),
     }
 }
 

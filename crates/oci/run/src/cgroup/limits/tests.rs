@@ -5,7 +5,7 @@ use std::fs;
 use std::path::Path;
 
 use crate::cgroup::Cgroup;
-use crate::cgroup::make::Dirs;
+use crate::cgroup::dirs::Dirs;
 use crate::cgroup::place::Place;
 use crate::json;
 

@@ -3,9 +3,9 @@
 use orlop_oci_types::{BlockIo, Cpu, Memory, Resources};
 use rustix::io::Errno;
 
-use super::some;
+use super::values::{pids, some};
+use crate::cgroup::dirs::Dirs;
 use crate::cgroup::files::{Dir, Failed};
-use crate::cgroup::make::Dirs;
 use crate::error::{Error, Result};
 
 pub(super) fn set(dirs: &Dirs<'_>, resources: &Resources) -> Result<()> {
@@ -22,7 +22,7 @@ pub(super) fn set(dirs: &Dirs<'_>, resources: &Resources) -> Result<()> {
         memory(dirs, it)?;
     }
     if let Some(limit) = resources.pids.as_ref().and_then(|it| it.limit) {
-        dirs.of("pids")?.write("pids.max", super::pids(limit))?;
+        dirs.of("pids")?.write("pids.max", pids(limit))?;
     }
     if let Some(it) = &resources.block_io {
         block_io(dirs, it)?;

@@ -4,9 +4,9 @@ use orlop_cgroup::{cpu_weight, io_weight};
 use orlop_oci_types::{BlockIo, Cpu, Memory, Rdma, Resources};
 use rustix::io::Errno;
 
-use super::some;
+use super::values::{need_controllers, pids, some};
+use crate::cgroup::dirs::Dirs;
 use crate::cgroup::files::Dir;
-use crate::cgroup::make::Dirs;
 use crate::error::{Error, Result};
 
 /// The period in which `cpu.max` counts where nobody says otherwise.
@@ -14,7 +14,7 @@ const PERIOD: u64 = 100_000;
 
 pub(super) fn set(dirs: &Dirs<'_>, resources: &Resources) -> Result<()> {
     let Some(dir) = dirs.find("") else {
-        let needed = super::need_controllers(resources);
+        let needed = need_controllers(resources);
         return if needed {
             dirs.of("any").map(drop)
         } else {
@@ -22,7 +22,7 @@ pub(super) fn set(dirs: &Dirs<'_>, resources: &Resources) -> Result<()> {
         };
     };
     if let Some(limit) = resources.pids.as_ref().and_then(|it| it.limit) {
-        dir.write("pids.max", super::pids(limit))?;
+        dir.write("pids.max", pids(limit))?;
     }
     if let Some(it) = &resources.memory {
         memory(dir, it)?;
@@ -82,7 +82,7 @@ fn memory(dir: &Dir, memory: &Memory) -> Result<()> {
 }
 
 /// The limit of swap, which version 2 counts alone and the specification with memory; -1 for none.
-pub(in crate::cgroup) fn swap_alone(memory: &Memory) -> Result<Option<i64>> {
+pub(crate) fn swap_alone(memory: &Memory) -> Result<Option<i64>> {
     let limit = memory.limit.unwrap_or(0);
     match memory.swap.unwrap_or(0) {
         // Without a limit of memory there is none of both.

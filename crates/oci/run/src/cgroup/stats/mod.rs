@@ -7,8 +7,7 @@ mod v2;
 
 pub(crate) use document::Stats;
 
-use super::files::Failed;
-use super::make::Dirs;
+use super::dirs::Dirs;
 use super::place::Cgroup;
 use crate::error::Result;
 
@@ -41,13 +40,5 @@ impl Cgroup {
     pub(crate) fn watch_oom(&self) -> Result<orlop_cgroup::OomWatch> {
         let watch = orlop_cgroup::OomWatch::new(&self.alive());
         watch.map_err(|error| crate::error::Error::new(error.to_string()))
-    }
-}
-
-/// What comes of a file that may not be there.
-fn if_there<T>(read: Result<T, Failed>) -> Result<Option<T>, Failed> {
-    match read {
-        Err(failed) if failed.is_not_found() => Ok(None),
-        read => read.map(Some),
     }
 }

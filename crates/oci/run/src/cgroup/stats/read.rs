@@ -1,8 +1,15 @@
 //! How the kernel writes numbers.
 
 use super::document::Pressure;
-use super::if_there;
 use crate::cgroup::files::{Dir, Failed};
+
+/// What comes of a file that may not be there.
+pub(super) fn if_there<T>(read: Result<T, Failed>) -> Result<Option<T>, Failed> {
+    match read {
+        Err(failed) if failed.is_not_found() => Ok(None),
+        read => read.map(Some),
+    }
+}
 
 /// Lines of a key and a number.
 pub(super) fn keys(text: &str) -> impl Iterator<Item = (&str, u64)> {

@@ -1,10 +1,9 @@
 //! What a cgroup of version 1 uses.
 
 use super::document::{Blkio, BlkioEntry, Cpu, Cpuset, Hugetlb, Memory, MemoryEntry, Pids, Stats};
-use super::if_there;
-use super::read::{keys, list, number, number_of, numbers};
+use super::read::{if_there, keys, list, number, number_of, numbers};
+use crate::cgroup::dirs::Dirs;
 use crate::cgroup::files::{Dir, Failed};
-use crate::cgroup::make::Dirs;
 
 /// Nanoseconds of a tick, in which the kernel tells times to programs.
 const TICK: u64 = 10_000_000;

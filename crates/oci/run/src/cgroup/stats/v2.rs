@@ -1,10 +1,9 @@
 //! What a cgroup of version 2 uses.
 
 use super::document::{Blkio, BlkioEntry, Cpu, Hugetlb, Memory, MemoryEntry, Pids, Stats};
-use super::if_there;
-use super::read::{keys, number_of, pressure};
+use super::read::{if_there, keys, number_of, pressure};
+use crate::cgroup::dirs::Dirs;
 use crate::cgroup::files::{Dir, Failed};
-use crate::cgroup::make::Dirs;
 
 pub(super) fn read(dirs: &Dirs<'_>) -> Result<Stats, Failed> {
     let mut stats = Stats::default();

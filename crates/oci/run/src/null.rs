@@ -33,7 +33,7 @@ pub(crate) fn lend() -> Option<OwnedFd> {
 }
 
 /// A standard stream that is the null device becomes the container's own, or else the one that is lent.
-pub(super) fn open_again(lent: Option<&OwnedFd>) -> Result<()> {
+pub(crate) fn open_again(lent: Option<&OwnedFd>) -> Result<()> {
     let mut own = None;
     for number in 0..=2 {
         if !fstat(stream(number)).is_ok_and(|look| is_null(&look)) {

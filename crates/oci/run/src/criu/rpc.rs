@@ -1,0 +1,3 @@
+//! The messages, generated from `proto/criu`.
+
+include!(concat!(env!("OUT_DIR"), "/criu.rs"));
