@@ -8,7 +8,8 @@ use aws_lc_rs::signature::{
     UnparsedPublicKey, VerificationAlgorithm,
 };
 
-use crate::key::{Key, Material, algorithm, name};
+use crate::algorithm::{self, name};
+use crate::key::{Key, Material};
 use crate::reader::Reader;
 use crate::signature::Signature;
 

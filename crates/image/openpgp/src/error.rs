@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use crate::key::Fingerprint;
+use crate::fingerprint::Fingerprint;
 
 /// Why bytes are not what they should be.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]

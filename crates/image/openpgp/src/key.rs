@@ -1,61 +1,11 @@
 //! Public keys of version 4.
 
-use std::fmt::{self, Write as _};
-
 use aws_lc_rs::digest::{SHA1_FOR_LEGACY_USE_ONLY, digest};
 
-use crate::Error;
+use crate::algorithm::{self, name};
+use crate::error::Error;
+use crate::fingerprint::Fingerprint;
 use crate::reader::Reader;
-
-/// By what a key is known.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Fingerprint(pub [u8; 20]);
-
-impl Fingerprint {
-    /// The shorter name that signatures give their keys.
-    pub(crate) fn id(&self) -> [u8; 8] {
-        let mut id = [0; 8];
-        id.copy_from_slice(&self.0[12..]);
-        id
-    }
-}
-
-impl fmt::Display for Fingerprint {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&shown(&self.0))
-    }
-}
-
-/// Bytes as keys are told by them.
-pub(crate) fn shown(bytes: &[u8]) -> String {
-    let mut text = String::with_capacity(bytes.len() * 2);
-    for byte in bytes {
-        // A string takes whatever is written to it.
-        let _ = write!(text, "{byte:02X}");
-    }
-    text
-}
-
-impl fmt::Debug for Fingerprint {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{self}")
-    }
-}
-
-/// What keys are, by numbers of RFC 9580, 9.1.
-pub(crate) mod algorithm {
-    pub(crate) const RSA: u8 = 1;
-    pub(crate) const RSA_SIGN_ONLY: u8 = 3;
-    pub(crate) const ECDSA: u8 = 19;
-    /// Ed25519 in the manner of those who had it first.
-    pub(crate) const EDDSA: u8 = 22;
-    pub(crate) const ED25519: u8 = 27;
-
-    /// Whether it is a number that stands for something.
-    pub(crate) fn is_known(kind: u8) -> bool {
-        super::named(kind).is_some()
-    }
-}
 
 /// Curves by their object identifiers.
 const P256: &[u8] = &[0x2a, 0x86, 0x48, 0xce, 0x3d, 0x03, 0x01, 0x07];
@@ -166,25 +116,4 @@ fn good_length(modulus: &[u8]) -> Result<(), String> {
     Err(format!(
         "it is an RSA key of {bits} bits; use {MIN_RSA_BITS} to {MAX_RSA_BITS} bits"
     ))
-}
-
-/// What people call an algorithm.
-pub(crate) fn name(kind: u8) -> String {
-    named(kind).map_or_else(|| format!("algorithm {kind}"), str::to_owned)
-}
-
-fn named(kind: u8) -> Option<&'static str> {
-    Some(match kind {
-        1..=3 => "RSA",
-        16 | 20 => "ElGamal",
-        17 => "DSA",
-        18 => "ECDH",
-        algorithm::ECDSA => "ECDSA",
-        algorithm::EDDSA => "EdDSA",
-        25 => "X25519",
-        26 => "X448",
-        algorithm::ED25519 => "Ed25519",
-        28 => "Ed448",
-        _ => return None,
-    })
 }

@@ -4,7 +4,8 @@ use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
 
 use crate::certificate::{Certificate, Component, What};
-use crate::key::{Fingerprint, Key};
+use crate::fingerprint::Fingerprint;
+use crate::key::Key;
 use crate::packet::{
     MARKER, PADDING, PUBLIC_KEY, PUBLIC_SUBKEY, Packet, SECRET_KEY, SECRET_SUBKEY, SIGNATURE,
     TRUST, USER_ATTRIBUTE, USER_ID, packets,

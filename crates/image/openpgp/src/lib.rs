@@ -4,11 +4,13 @@
 //! [`Keyring`] is filled from key files; [`Message`] is one signed message; [`Message::verify`] says what was
 //! signed, and by whom, or why that is not to be believed ([`Refusal`]).
 
+mod algorithm;
 mod armor;
 mod certificate;
 mod content;
 mod crypto;
 mod error;
+mod fingerprint;
 mod key;
 mod keyring;
 mod message;
@@ -21,6 +23,6 @@ mod subpacket;
 
 pub use content::MAX_MESSAGE;
 pub use error::{Error, KeyName, Refusal};
-pub use key::Fingerprint;
+pub use fingerprint::Fingerprint;
 pub use keyring::Keyring;
 pub use message::{Message, Verified};

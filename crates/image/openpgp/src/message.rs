@@ -3,7 +3,8 @@
 use crate::certificate::Certificate;
 use crate::content::{content, unpacked};
 use crate::crypto::{About, Fault, verify};
-use crate::key::{Key, shown};
+use crate::fingerprint::shown;
+use crate::key::Key;
 use crate::keyring::Keyring;
 use crate::packet::{COMPRESSED, LITERAL, ONE_PASS, Packet, SIGNATURE, packets};
 use crate::reader::Reader;

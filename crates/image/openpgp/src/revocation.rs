@@ -4,10 +4,11 @@
 //! its maker, but can't be read or verified here, counts as if it were right: others may well understand it.
 
 use crate::Refusal;
+use crate::algorithm;
 use crate::certificate::{Component, What};
 use crate::crypto::Fault;
 use crate::error::KeyName;
-use crate::key::{Fingerprint, algorithm};
+use crate::fingerprint::Fingerprint;
 use crate::signature::{Signature, kind};
 use crate::standing::Standing;
 

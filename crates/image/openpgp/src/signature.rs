@@ -1,7 +1,7 @@
 //! Signature packets.
 
 use crate::Error;
-use crate::key::Fingerprint;
+use crate::fingerprint::Fingerprint;
 use crate::reader::Reader;
 use crate::subpacket::Subpackets;
 

@@ -2,7 +2,7 @@
 //! it says of keys.
 
 use crate::Error;
-use crate::key::Fingerprint;
+use crate::fingerprint::Fingerprint;
 use crate::packet::length_of_subpacket;
 use crate::reader::Reader;
 
