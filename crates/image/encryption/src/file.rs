@@ -7,52 +7,13 @@ use rustls_pki_types::PrivateKeyDer;
 use rustls_pki_types::pem::PemObject as _;
 use zeroize::Zeroizing;
 
-use crate::PrivateKey;
+use crate::key_error::MOST_LOCKED;
 use crate::pbes2;
 use crate::pkcs7::RSA;
+use crate::{KeyError, PrivateKey};
 
 const BEGIN_LOCKED: &str = "-----BEGIN ENCRYPTED PRIVATE KEY-----";
 const END_LOCKED: &str = "-----END ENCRYPTED PRIVATE KEY-----";
-/// As many with a passphrase one file may have: each takes up to a second.
-const MOST_LOCKED: usize = 16;
-
-/// Why a file has no key that can be used.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum KeyError {
-    /// What is wrong about it is not told: that might be a part of it.
-    #[error("it is not PEM")]
-    Pem,
-    /// None was given for it.
-    #[error("it is protected by a passphrase")]
-    NoPassphrase,
-    /// It opens nothing.
-    #[error("its passphrase is wrong, or it is damaged")]
-    WrongPassphrase,
-    /// With how it is protected by a passphrase.
-    #[error(
-        "passphrase protection {0} is not supported; convert the key with `openssl pkcs8 -topk8 -v2 aes-256-cbc`"
-    )]
-    Protection(String),
-    /// Another algorithm, or too short or long.
-    #[error("its key type is not supported; use RSA with 2048 to 8192 bits, P-256, P-384 or P-521")]
-    Kind,
-    /// It is a file of OpenPGP keys.
-    #[error("OpenPGP keys are not supported; use a key provider that runs gpg")]
-    OpenPgp,
-    /// It tells where a key is, in a module of PKCS#11.
-    #[error(
-        "PKCS#11 is not supported, because the daemon cannot load its C libraries; use a key \
-         provider that loads the module"
-    )]
-    Pkcs11,
-    /// It is another file.
-    #[error("it contains no private key")]
-    NoKey,
-    /// More than anybody has.
-    #[error("it has more than {MOST_LOCKED} keys with a passphrase")]
-    TooMany,
-}
-
 impl PrivateKey {
     /// All private keys in a file of PEM, in which other things, certificates say, are passed over. The passphrase is
     /// for all of those that have one.

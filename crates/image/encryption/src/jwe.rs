@@ -9,8 +9,7 @@ use serde::Deserialize;
 use zeroize::Zeroizing;
 
 use crate::key::Padding;
-use crate::wrapped::Budget;
-use crate::{PrivateKey, Refused};
+use crate::{Budget, PrivateKey, Refused};
 
 const MALFORMED: Refused = Refused::Malformed("a JWE");
 /// More than anybody encrypts a layer for.

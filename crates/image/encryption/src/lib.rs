@@ -6,24 +6,26 @@
 //!                 (JWE, PKCS#7)                                          (secret)           all of it at its end
 //! ```
 
+mod annotations;
+mod budget;
 mod file;
 mod jwe;
 mod key;
+mod key_error;
 mod options;
 mod pbes2;
 mod pkcs7;
 mod plain;
 mod provider;
+mod refused;
 mod wrapped;
 
-pub use file::KeyError;
+pub use annotations::{KEYS, PUBLIC_OPTIONS};
+pub use budget::Budget;
 pub use key::PrivateKey;
+pub use key_error::KeyError;
 pub use options::Options;
 pub use plain::Plain;
 pub use provider::{Malformed, answer, question};
-pub use wrapped::{Budget, Refused, Scheme, Wrapped};
-
-/// By which annotations a layer says for whom it is encrypted begin.
-pub const KEYS: &str = "org.opencontainers.image.enc.keys.";
-/// The annotation with what is no secret of its encryption.
-pub const PUBLIC_OPTIONS: &str = "org.opencontainers.image.enc.pubopts";
+pub use refused::Refused;
+pub use wrapped::{Scheme, Wrapped};

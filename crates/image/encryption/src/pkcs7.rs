@@ -5,8 +5,7 @@ use orlop_der::{INTEGER, Malformed, OCTETS, OID, Reader, SEQUENCE, SET, explicit
 use zeroize::Zeroizing;
 
 use crate::key::Padding;
-use crate::wrapped::Budget;
-use crate::{PrivateKey, Refused};
+use crate::{Budget, PrivateKey, Refused};
 
 const MOST_RECIPIENTS: usize = 64;
 

@@ -2,12 +2,11 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
-use std::time::{Duration, Instant};
 
 use zeroize::Zeroizing;
 
 use crate::options::decode;
-use crate::{KEYS, Options, PUBLIC_OPTIONS, PrivateKey, jwe, pkcs7};
+use crate::{Budget, KEYS, Options, PUBLIC_OPTIONS, PrivateKey, Refused, jwe, pkcs7};
 
 /// Keys are short; so are their wrappings, of a few kB for each recipient.
 const LONGEST: usize = 256 << 10;
@@ -15,34 +14,6 @@ const LONGEST: usize = 256 << 10;
 const LONGEST_NAME: usize = 64;
 /// More wrappings than any layer has.
 const MOST_WRAPPINGS: usize = 64;
-/// The most times that private keys are tried for the layers of an image, and for how long: an RSA key of 8192 bits
-/// takes a tenth of a second each time.
-const MOST_TRIES: usize = 1024;
-const LONGEST_TRIES: Duration = Duration::from_secs(10);
-
-/// Why a layer is not decrypted.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum Refused {
-    /// With what that is.
-    #[error("{0} is malformed")]
-    Malformed(&'static str),
-    /// With what is not.
-    #[error("{0} is not supported")]
-    Unsupported(String),
-    /// The key fits, and the rest does not.
-    #[error("its wrapped key was modified")]
-    Tampered,
-    /// Recipients, or tries of keys.
-    #[error("it is encrypted for too many keys")]
-    TooMany,
-    /// There is no wrapped key.
-    #[error("it has no wrapped key")]
-    Nobody,
-    /// With the schemes there are.
-    #[error("no key on this node decrypts it; it is encrypted with {0}")]
-    NoKey(String),
-}
-
 /// How a key is wrapped.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Scheme {
@@ -102,33 +73,6 @@ pub struct Wrapped {
     public: String,
     /// Each with the bytes that the key is wrapped in.
     wrappings: Vec<(Scheme, Vec<u8>)>,
-}
-
-/// How often keys are tried, for all layers of an image.
-#[derive(Debug)]
-pub struct Budget {
-    tries: usize,
-    began: Option<Instant>,
-}
-
-impl Default for Budget {
-    fn default() -> Self {
-        Self {
-            tries: MOST_TRIES,
-            began: None,
-        }
-    }
-}
-
-impl Budget {
-    pub(crate) fn spend(&mut self) -> Result<(), Refused> {
-        self.tries = self.tries.checked_sub(1).ok_or(Refused::TooMany)?;
-        let began = *self.began.get_or_insert_with(Instant::now);
-        if began.elapsed() > LONGEST_TRIES {
-            return Err(Refused::TooMany);
-        }
-        Ok(())
-    }
 }
 
 impl Wrapped {
@@ -220,24 +164,5 @@ impl Wrapped {
     /// The same with what has been unwrapped elsewhere.
     pub fn options(&self, private: &Zeroizing<Vec<u8>>) -> Result<Options, Refused> {
         Options::parse(&self.public, private)
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn tries_of_keys_are_bounded_by_their_number_and_by_time() {
-        let mut budget = Budget::default();
-        for _ in 0..MOST_TRIES {
-            budget.spend().unwrap();
-        }
-        assert_eq!(budget.spend(), Err(Refused::TooMany));
-        let mut slow = Budget {
-            tries: MOST_TRIES,
-            began: Instant::now().checked_sub(2 * LONGEST_TRIES),
-        };
-        assert_eq!(slow.spend(), Err(Refused::TooMany));
     }
 }
