@@ -22,6 +22,8 @@ mod limits;
 pub mod soci;
 mod toc;
 mod tree;
+mod window;
+mod ztoc;
 
 #[cfg(test)]
 mod tests;

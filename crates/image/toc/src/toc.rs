@@ -7,12 +7,10 @@ use aws_lc_rs::digest::{Context, SHA256};
 use flate2::bufread::MultiGzDecoder;
 
 use crate::chunk::frames;
-use crate::claim::Digests;
 use crate::error::at_most;
 use crate::index::Storage;
 use crate::json::{self, Blob};
-use crate::soci::ztoc;
-use crate::{Digest, Error, Index, Limits, Result};
+use crate::{Digest, Error, Index, Limits, Result, ztoc};
 
 /// A table of contents that is known, but not there yet.
 #[derive(Debug, Clone)]
@@ -31,6 +29,15 @@ pub(crate) enum Form {
     /// With the bytes that it is decompressed to.
     ZstdChunked(Digests, u64),
     Soci(Digest),
+}
+
+/// What the table of contents must be. One of them is there at least.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Digests {
+    /// As JSON.
+    pub(crate) plain: Option<Digest>,
+    /// As it stands in the layer.
+    pub(crate) stored: Option<Digest>,
 }
 
 /// What an archive is made of, and where a header has the name, the size and the type of what is behind it (POSIX,

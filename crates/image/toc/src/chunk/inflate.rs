@@ -4,9 +4,8 @@ use std::io::{self, ErrorKind, Read};
 
 use flate2::bufread::{DeflateDecoder, MultiGzDecoder};
 
-use super::open::pass_over;
 use super::preamble::preamble;
-use crate::index::{WINDOW, Window};
+use crate::window::{WINDOW, Window};
 
 /// Bytes behind the compressed data of a gzip member (RFC 1952): a checksum and a length.
 const TRAILER: u32 = 8;
@@ -41,6 +40,15 @@ pub(super) fn span(
     pass_over(&mut behind, TRAILER)?;
     let others = MultiGzDecoder::new(behind);
     io::copy(&mut others.take(length - made), content)?;
+    Ok(())
+}
+
+/// Reads so many bytes, and lets them go.
+pub(super) fn pass_over(from: &mut impl Read, bytes: u32) -> io::Result<()> {
+    let passed = io::copy(&mut from.take(bytes.into()), &mut io::sink())?;
+    if passed < u64::from(bytes) {
+        return Err(ErrorKind::UnexpectedEof.into());
+    }
     Ok(())
 }
 

@@ -5,9 +5,9 @@ use std::ops::Range;
 
 use flate2::bufread::MultiGzDecoder;
 
-use super::inflate;
+use super::inflate::{self, pass_over};
 use crate::Digest;
-use crate::index::Window;
+use crate::window::Window;
 
 /// How far frames may look back, as a power of two: what the strongest level of those who make such layers asks for.
 const WINDOW_LOG: u32 = 25;
@@ -178,13 +178,4 @@ pub(crate) fn frames(frames: &[u8]) -> io::Result<impl Read + '_> {
     let mut decoder = zstd::stream::read::Decoder::with_buffer(frames)?;
     decoder.window_log_max(WINDOW_LOG)?;
     Ok(decoder)
-}
-
-/// Reads so many bytes, and lets them go.
-pub(super) fn pass_over(from: &mut impl Read, bytes: u32) -> io::Result<()> {
-    let passed = io::copy(&mut from.take(bytes.into()), &mut io::sink())?;
-    if passed < u64::from(bytes) {
-        return Err(io::ErrorKind::UnexpectedEof.into());
-    }
-    Ok(())
 }

@@ -4,7 +4,7 @@
 //! is stored; then blocks of no content fill the bits of the span's first byte that are not the span's (RFC 1951):
 //! one with fixed codes has 10 bits, and one with codes of its own can have 93, so that some of both end at any bit.
 
-use crate::index::{WINDOW, Window};
+use crate::window::{WINDOW, Window};
 
 /// The bytes before the second one of a span, if its first one, `shared`, belongs to it for its upper `bits` bits;
 /// else before its first one.

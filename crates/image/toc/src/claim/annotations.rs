@@ -3,8 +3,9 @@
 use std::ops::Range;
 
 use super::footer;
+use super::position::Position;
 use crate::error::at_most;
-use crate::toc::{Form, Toc};
+use crate::toc::{Digests, Form, Toc};
 use crate::{Digest, Error, Limits, Result};
 
 /// Of eStargz: the digest of the table of contents as JSON.
@@ -21,8 +22,6 @@ const POSITION: [&str; 2] = [
     "io.github.containers.zstd-chunked.manifest-position",
     "io.containers.zstd-chunked.manifest-position",
 ];
-/// The only type of a table of contents there is in zstd:chunked: the one that eStargz has, too.
-const TYPE: u64 = 1;
 
 /// How a layer is compressed, by its media type.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -40,23 +39,6 @@ pub struct Claim {
     digests: Digests,
     position: Option<Position>,
     uncompressed: Option<u64>,
-}
-
-/// What the table of contents must be. One of them is there at least.
-#[derive(Debug, Clone, Copy, Default)]
-pub(crate) struct Digests {
-    /// As JSON.
-    pub(crate) plain: Option<Digest>,
-    /// As it stands in the layer.
-    pub(crate) stored: Option<Digest>,
-}
-
-/// Where a table of contents stands.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Position {
-    pub(crate) offset: u64,
-    pub(crate) length: u64,
-    pub(crate) plain: u64,
 }
 
 /// What to fetch next.
@@ -178,27 +160,6 @@ impl Claim {
             payload,
             range: offset..end,
             blob,
-        })
-    }
-}
-
-impl Position {
-    fn parse(text: &str) -> Option<Self> {
-        let mut numbers = text.split(':').map(|number| number.parse::<u64>().ok());
-        let mut next = || numbers.next().flatten();
-        let (offset, length, plain, kind) = (next()?, next()?, next()?, next()?);
-        (kind == TYPE && numbers.next().is_none()).then_some(Self {
-            offset,
-            length,
-            plain,
-        })
-    }
-
-    pub(crate) fn of_type(kind: u64, offset: u64, length: u64, plain: u64) -> Option<Self> {
-        (kind == TYPE).then_some(Self {
-            offset,
-            length,
-            plain,
         })
     }
 }

@@ -10,7 +10,7 @@
 
 use std::ops::Range;
 
-use super::annotations::Position;
+use super::position::Position;
 use crate::{Error, Result};
 
 /// The longest footer there is, that of zstd:chunked with its frame's header.

@@ -2,6 +2,6 @@
 
 mod annotations;
 pub(crate) mod footer;
+mod position;
 
-pub(crate) use annotations::Digests;
 pub use annotations::{Claim, Compression, Step};

@@ -5,10 +5,11 @@ use std::ops::Range;
 use super::Kind;
 use super::attributes::Node;
 use super::bytes::{u32_at, u64_at};
-use super::layout::{CHUNK, DIGEST, SPAN, Storage, WINDOW};
+use super::layout::{CHUNK, DIGEST, SPAN, Storage};
 use super::read::{Damaged, Index};
 use crate::Digest;
 use crate::chunk::{Chunk, How};
+use crate::window::WINDOW;
 
 /// A stretch of a file.
 #[derive(Debug, Clone, PartialEq, Eq)]

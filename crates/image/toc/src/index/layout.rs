@@ -4,6 +4,7 @@ use std::ops::Range;
 
 use super::bytes::{u32_at, u64_at};
 use crate::Digest;
+use crate::window::WINDOW;
 
 /// Bytes of the header.
 pub(super) const HEADER: usize = 128;
@@ -19,11 +20,6 @@ pub(super) const ATTRIBUTES: usize = 32;
 pub(super) const CHUNK: usize = 28;
 pub(super) const DIGEST: usize = 32;
 pub(super) const SPAN: usize = 56;
-/// What deflate may look back (RFC 1951).
-pub(crate) const WINDOW: usize = 32 << 10;
-/// The content before some place of a stream; zeros where there was less.
-pub(crate) type Window = [u8; WINDOW];
-
 /// How the content of files is stored in a layer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Storage {

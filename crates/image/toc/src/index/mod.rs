@@ -67,5 +67,5 @@ pub use read::{Damaged, Index, ROOT};
 
 pub(crate) use attributes::{FLAG_IMPLICIT, FLAG_OPAQUE};
 pub(crate) use kind::PERMISSIONS;
-pub(crate) use layout::{Storage, WINDOW, Window};
+pub(crate) use layout::Storage;
 pub(crate) use write::{Draft, DraftChunk, DraftNode, DraftSpan, write};

@@ -3,9 +3,10 @@
 use std::collections::{BTreeMap, HashMap};
 
 use super::attributes::Mtime;
-use super::layout::{ATTRIBUTES, CHUNK, Counts, HEADER, Layout, Storage, Window};
+use super::layout::{ATTRIBUTES, CHUNK, Counts, HEADER, Layout, Storage};
 use super::{Index, Kind};
 use crate::error::at_most;
+use crate::window::Window;
 use crate::{Digest, Error, Result};
 
 /// All that goes into an index. Nodes are known by their place here; the first one is the root.

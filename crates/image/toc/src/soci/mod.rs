@@ -6,9 +6,6 @@
 //! compressed bytes. Nothing verifies that a ztoc says the truth about its layer: it is to be trusted as much as the
 //! way by which the image names it.
 
-mod checkpoints;
-mod flat;
 mod manifest;
-pub(crate) mod ztoc;
 
 pub use manifest::{INDEX_DIGEST, Manifest, Version};

@@ -1,9 +1,13 @@
 //! A ztoc: a FlatBuffer of a layer's files, and of the spans of it.
 
+mod checkpoints;
+mod flat;
+
 use std::collections::BTreeMap;
 
-use super::checkpoints::{self, Checkpoint};
-use super::flat::{Outside, Table};
+use checkpoints::Checkpoint;
+use flat::{Outside, Table};
+
 use crate::error::at_most;
 use crate::index::{Draft, DraftSpan, Storage, write};
 use crate::tree::{Entry, Is, Tree, mtime, owner, permissions};
@@ -18,35 +22,35 @@ mod field {
     pub(super) const COMPRESSION: usize = 5;
 
     pub(super) mod toc {
-        pub(in super::super) const FILES: usize = 0;
+        pub(crate) const FILES: usize = 0;
     }
     pub(super) mod compression {
-        pub(in super::super) const ALGORITHM: usize = 0;
-        pub(in super::super) const LAST_SPAN: usize = 1;
-        pub(in super::super) const DIGESTS: usize = 2;
-        pub(in super::super) const CHECKPOINTS: usize = 3;
+        pub(crate) const ALGORITHM: usize = 0;
+        pub(crate) const LAST_SPAN: usize = 1;
+        pub(crate) const DIGESTS: usize = 2;
+        pub(crate) const CHECKPOINTS: usize = 3;
     }
     pub(super) mod file {
-        pub(in super::super) const NAME: usize = 0;
-        pub(in super::super) const TYPE: usize = 1;
-        pub(in super::super) const OFFSET: usize = 2;
-        pub(in super::super) const SIZE: usize = 3;
-        pub(in super::super) const TARGET: usize = 4;
-        pub(in super::super) const MODE: usize = 5;
-        pub(in super::super) const UID: usize = 6;
-        pub(in super::super) const GID: usize = 7;
-        pub(in super::super) const MTIME: usize = 10;
-        pub(in super::super) const MAJOR: usize = 11;
-        pub(in super::super) const MINOR: usize = 12;
-        pub(in super::super) const RECORDS: usize = 13;
+        pub(crate) const NAME: usize = 0;
+        pub(crate) const TYPE: usize = 1;
+        pub(crate) const OFFSET: usize = 2;
+        pub(crate) const SIZE: usize = 3;
+        pub(crate) const TARGET: usize = 4;
+        pub(crate) const MODE: usize = 5;
+        pub(crate) const UID: usize = 6;
+        pub(crate) const GID: usize = 7;
+        pub(crate) const MTIME: usize = 10;
+        pub(crate) const MAJOR: usize = 11;
+        pub(crate) const MINOR: usize = 12;
+        pub(crate) const RECORDS: usize = 13;
     }
     pub(super) mod record {
-        pub(in super::super) const KEY: usize = 0;
-        pub(in super::super) const VALUE: usize = 1;
+        pub(crate) const KEY: usize = 0;
+        pub(crate) const VALUE: usize = 1;
     }
     pub(super) mod plain {
-        pub(in super::super) const SPAN_SIZE: usize = 1;
-        pub(in super::super) const SIZE: usize = 2;
+        pub(crate) const SPAN_SIZE: usize = 1;
+        pub(crate) const SIZE: usize = 2;
     }
 }
 

@@ -6,7 +6,7 @@
 //! header of 10 bytes. All numbers are little endian.
 
 use crate::error::at_most;
-use crate::index::{WINDOW, Window};
+use crate::window::{WINDOW, Window};
 use crate::{Error, Limits, Result};
 
 const HEADER: usize = 4 + 8;
