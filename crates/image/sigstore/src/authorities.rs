@@ -1,10 +1,10 @@
 //! Who makes certificates that are accepted.
 
 use rustls_pki_types::pem::PemObject;
-use rustls_pki_types::{CertificateDer, SignatureVerificationAlgorithm, TrustAnchor, UnixTime};
-use webpki::aws_lc_rs as algorithms;
+use rustls_pki_types::{CertificateDer, TrustAnchor, UnixTime};
 use webpki::{EndEntityCert, ExtendedKeyUsageValidator, KeyPurposeId, KeyPurposeIdIter};
 
+use crate::algorithms::OF_AUTHORITIES;
 use crate::certificate::{CODE_SIGNING, TIME_STAMPING};
 use crate::hash::sha256;
 use crate::{Certificate, Refusal, der, time};
@@ -13,18 +13,6 @@ use crate::{Certificate, Refusal, der, time};
 const MAX_AUTHORITIES: usize = 64;
 /// More than chains have; each more multiplies the ways that have to be tried.
 pub(crate) const MAX_CHAIN: usize = 4;
-
-/// How authorities sign.
-pub(crate) const ALGORITHMS: [&dyn SignatureVerificationAlgorithm; 8] = [
-    algorithms::ECDSA_P256_SHA256,
-    algorithms::ECDSA_P256_SHA384,
-    algorithms::ECDSA_P384_SHA256,
-    algorithms::ECDSA_P384_SHA384,
-    algorithms::ED25519,
-    algorithms::RSA_PKCS1_2048_8192_SHA256,
-    algorithms::RSA_PKCS1_2048_8192_SHA384,
-    algorithms::RSA_PKCS1_2048_8192_SHA512,
-];
 
 /// Who makes certificates that are accepted.
 #[derive(Debug, Clone)]
@@ -136,7 +124,7 @@ impl Authorities {
             EndEntityCert::try_from(&der).map_err(|error| refuse(shown(&error, purpose)))?;
         let path = entity
             .verify_for_usage(
-                &ALGORITHMS,
+                &OF_AUTHORITIES,
                 &anchors,
                 &intermediates,
                 moment,

@@ -2,20 +2,11 @@
 
 use rustls_pki_types::pem::PemObject;
 use rustls_pki_types::{SignatureVerificationAlgorithm, SubjectPublicKeyInfoDer};
-use webpki::{RawPublicKeyEntity, aws_lc_rs as algorithms};
+use webpki::RawPublicKeyEntity;
 
+use crate::algorithms::{OF_AUTHORITIES, OF_SIGNERS};
+use crate::der;
 use crate::hash::sha256;
-use crate::{authorities, der};
-
-/// How signers sign, by the kind of key. RSA and P-384 keys have been used in two ways.
-const ALGORITHMS: [&dyn SignatureVerificationAlgorithm; 6] = [
-    algorithms::ECDSA_P256_SHA256,
-    algorithms::ECDSA_P384_SHA256,
-    algorithms::ECDSA_P384_SHA384,
-    algorithms::ED25519,
-    algorithms::RSA_PKCS1_2048_8192_SHA256,
-    algorithms::RSA_PSS_2048_8192_SHA256_LEGACY_KEY,
-];
 
 /// The algorithm of an Ed25519 key (RFC 8410), as DER.
 const ED25519: [u8; 7] = [der::SEQUENCE, 5, der::OID, 3, 0x2b, 0x65, 0x70];
@@ -52,7 +43,7 @@ impl PublicKey {
                 Err(webpki::Error::UnsupportedSignatureAlgorithmForPublicKeyContext(_))
             )
         };
-        if !ALGORITHMS.iter().any(fits) {
+        if !OF_SIGNERS.iter().any(fits) {
             return Err(
                 "its key type is not supported; use P-256, P-384, Ed25519 or RSA".to_owned(),
             );
@@ -68,7 +59,7 @@ impl PublicKey {
     /// Whether the key has signed these bytes.
     pub fn has_signed(&self, bytes: &[u8], signature: &[u8]) -> bool {
         self.entity().is_ok_and(|key| {
-            ALGORITHMS
+            OF_SIGNERS
                 .iter()
                 .any(|algorithm| key.verify_signature(*algorithm, bytes, signature).is_ok())
         })
@@ -77,7 +68,7 @@ impl PublicKey {
     /// Whether the key has signed these bytes in a way that authorities sign.
     pub(crate) fn has_signed_as_authority(&self, bytes: &[u8], signature: &[u8]) -> bool {
         self.entity().is_ok_and(|key| {
-            let mut ways = authorities::ALGORITHMS.iter();
+            let mut ways = OF_AUTHORITIES.iter();
             ways.any(|way| key.verify_signature(*way, bytes, signature).is_ok())
         })
     }

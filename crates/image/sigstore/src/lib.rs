@@ -9,6 +9,7 @@
 //! There is no network here, no disk, no clock: bytes come in, a judgement goes out. All of these bytes come from
 //! strangers.
 
+mod algorithms;
 mod authorities;
 mod body;
 mod bundle;
