@@ -44,6 +44,37 @@ enum Kept {
     Runs(Runs),
 }
 
+impl Image {
+    /// Begins a regular file of this size. It is in the tree once it is finished; what was at its path
+    /// stays until then.
+    pub fn file(
+        &mut self,
+        path: &[&[u8]],
+        attributes: Attributes,
+        size: u64,
+    ) -> Result<FileWriter<'_>> {
+        let pending = self.begin(path, attributes, size)?;
+        Ok(FileWriter::new(self, pending))
+    }
+
+    /// The same where the content comes call by call.
+    pub fn begin(&mut self, path: &[&[u8]], attributes: Attributes, size: u64) -> Result<Pending> {
+        let place = self.tree.place(path)?;
+        let xattrs = self.encode_xattrs(&attributes.xattrs)?;
+        Pending::new(place, attributes, xattrs, size)
+    }
+
+    /// Writes a part of a file that is behind all of it that was written.
+    pub fn write(&mut self, file: &mut Pending, offset: u64, bytes: &[u8]) -> Result<()> {
+        file.write_at(self, offset, bytes)
+    }
+
+    /// Puts a file that was begun into the tree.
+    pub fn end(&mut self, file: Pending) -> Result<()> {
+        file.finish(self)
+    }
+}
+
 impl<'a> FileWriter<'a> {
     pub(crate) fn new(image: &'a mut Image, pending: Pending) -> Self {
         Self { image, pending }

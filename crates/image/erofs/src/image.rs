@@ -5,7 +5,6 @@ use std::ops::Range;
 
 use crate::attributes::{Attributes, Kind, Xattrs};
 use crate::error::{Error, Limit, Result};
-use crate::file::{FileWriter, Pending};
 use crate::format::{BLOCK, INODE, SLOT, TARGET, block_at, device};
 use crate::inode::{Content, Record};
 use crate::pack::Packs;
@@ -122,35 +121,6 @@ impl Image {
         self.check_xattrs(&attributes.xattrs)?;
         let node = Node::directory(attributes, parent);
         self.tree.insert(parent, name, node).map(drop)
-    }
-
-    /// Begins a regular file of this size. It is in the tree once it is finished; what was at its path
-    /// stays until then.
-    pub fn file(
-        &mut self,
-        path: &[&[u8]],
-        attributes: Attributes,
-        size: u64,
-    ) -> Result<FileWriter<'_>> {
-        let pending = self.begin(path, attributes, size)?;
-        Ok(FileWriter::new(self, pending))
-    }
-
-    /// The same where the content comes call by call.
-    pub fn begin(&mut self, path: &[&[u8]], attributes: Attributes, size: u64) -> Result<Pending> {
-        let place = self.tree.place(path)?;
-        let xattrs = self.encode_xattrs(&attributes.xattrs)?;
-        Pending::new(place, attributes, xattrs, size)
-    }
-
-    /// Writes a part of a file that is behind all of it that was written.
-    pub fn write(&mut self, file: &mut Pending, offset: u64, bytes: &[u8]) -> Result<()> {
-        file.write_at(self, offset, bytes)
-    }
-
-    /// Puts a file that was begun into the tree.
-    pub fn end(&mut self, file: Pending) -> Result<()> {
-        file.finish(self)
     }
 
     /// Sets room aside for contents that come later, from a multiple of `align` on to the next one that has all
@@ -319,7 +289,7 @@ impl Image {
         size <= SMALL as u64 && INODE + xattrs.len() + size as usize <= BLOCK as usize
     }
 
-    fn encode_xattrs(&mut self, xattrs: &Xattrs) -> Result<Vec<u8>> {
+    pub(crate) fn encode_xattrs(&mut self, xattrs: &Xattrs) -> Result<Vec<u8>> {
         self.count_xattrs(xattrs)?;
         self.shared.encode(xattrs, Sharing::WhereRoom)
     }
