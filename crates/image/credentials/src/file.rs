@@ -8,10 +8,8 @@ use serde::de::DeserializeOwned;
 
 use crate::entry::Entry;
 use crate::helper::{HelperError, Helpers};
+use crate::largest::LARGEST;
 use crate::registry::{Paths, Pattern, host_of, same_registry, server_of};
-
-/// Larger files are none of credentials.
-pub const LARGEST: u64 = 1 << 20;
 
 /// A file of credentials: docker's `config.json`, or the `.dockercfg` of old.
 #[derive(Debug, Default, Deserialize)]

@@ -8,7 +8,7 @@ use serde::Deserialize;
 use tokio::process::Command;
 
 use crate::entry::Entry;
-use crate::file::LARGEST;
+use crate::largest::LARGEST;
 
 /// A helper that takes longer hangs.
 const PATIENCE: Duration = Duration::from_secs(30);
