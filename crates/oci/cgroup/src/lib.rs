@@ -17,6 +17,7 @@ mod oom;
 mod owed;
 mod path;
 mod processes;
+mod raised_limit;
 mod readiness;
 mod signal;
 mod stats;

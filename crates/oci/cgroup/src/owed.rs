@@ -8,7 +8,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::Duration;
 
-use crate::hurry::give_back;
+use crate::raised_limit::give_back;
 
 /// The pauses before it is tried again grow from the one to the other.
 const SOON: Duration = Duration::from_millis(500);
