@@ -3,6 +3,7 @@
 //! Only what Linux containers use is here, every field is public, and empty fields are left out of
 //! the JSON. Fields this crate does not know are ignored when a document is read.
 
+mod device;
 mod features;
 mod linux;
 mod process;
@@ -10,13 +11,14 @@ mod resources;
 mod seccomp;
 mod spec;
 
+pub use device::{Device, DeviceKind};
 pub use features::{
     Availability, CgroupFeatures, Features, IdmapFeature, IntelRdtFeatures, LinuxFeatures,
     MountExtensions, SeccompFeatures,
 };
 pub use linux::{
-    Device, DeviceKind, IdMapping, IntelRdt, Linux, MemoryPolicy, Namespace, NamespaceKind,
-    NetDevice, Personality, TimeOffset,
+    IdMapping, IntelRdt, Linux, MemoryPolicy, Namespace, NamespaceKind, NetDevice, Personality,
+    TimeOffset,
 };
 pub use process::{
     CAPABILITIES, Capabilities, ConsoleSize, CpuAffinity, IoPriority, Process, Rlimit, Scheduler,

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use super::{Profile, Resources};
+use super::{Device, Profile, Resources};
 
 /// What is particular to Linux.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
@@ -109,32 +109,6 @@ pub enum NamespaceKind {
     Time,
 }
 
-/// A device node made in the container.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct Device {
-    /// Absolute path in the container.
-    pub path: String,
-    /// Which kind of node.
-    #[serde(rename = "type")]
-    pub kind: DeviceKind,
-    /// Major number.
-    #[serde(default)]
-    pub major: i64,
-    /// Minor number.
-    #[serde(default)]
-    pub minor: i64,
-    /// Permission bits.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub file_mode: Option<u32>,
-    /// Owner.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub uid: Option<u32>,
-    /// Group.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub gid: Option<u32>,
-}
-
 /// What becomes of a network device moved into the container.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
@@ -142,23 +116,6 @@ pub struct NetDevice {
     /// Its name in the container; the same as on the node if empty.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub name: String,
-}
-
-/// The kinds of device nodes, and of device rules.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-pub enum DeviceKind {
-    /// All kinds, in rules only.
-    #[serde(rename = "a")]
-    All,
-    /// Block device.
-    #[serde(rename = "b")]
-    Block,
-    /// Character device.
-    #[serde(rename = "c", alias = "u")]
-    Char,
-    /// FIFO.
-    #[serde(rename = "p")]
-    Fifo,
 }
 
 /// Cache and memory bandwidth allocation (`resctrl`).
