@@ -2,8 +2,8 @@
 
 use orlop_oci_types::{SeccompAction, SeccompOperator};
 
-use crate::program::Flag;
-use crate::{Arch, kernel};
+use crate::Arch;
+use crate::flag::Flag;
 
 /// Flags that are known, whatever the kernel has.
 pub const KNOWN_FLAGS: [&str; 4] = [
@@ -86,21 +86,10 @@ fn operator_name(operator: SeccompOperator) -> &'static str {
     }
 }
 
-impl Flag {
-    /// Whether this kernel has it. That all threads are filtered means nothing to a process of one
-    /// thread, which a runtime's is; it needs no kernel.
-    pub fn is_supported(self) -> bool {
-        match self {
-            Self::Tsync => true,
-            Self::WaitKillable => kernel::supports(self.bits() | kernel::NEW_LISTENER),
-            Self::SpecAllow | Self::Log => kernel::supports(self.bits()),
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::kernel;
 
     #[test]
     fn names_are_those_that_profiles_are_read_by() {

@@ -18,6 +18,7 @@ mod calls;
 mod code;
 mod error;
 mod fates;
+mod flag;
 mod instruction;
 mod kernel;
 mod known;
@@ -28,9 +29,10 @@ mod tests;
 
 pub use arch::Arch;
 pub use error::{Error, Unreadable};
+pub use flag::Flag;
 pub use instruction::{Instruction, MAX_INSTRUCTIONS};
 pub use kernel::supports;
 pub use known::{
     KNOWN_FLAGS, known_actions, known_architectures, known_operators, supported_flags,
 };
-pub use program::{COMPILER, Flag, Program};
+pub use program::{COMPILER, Program};

@@ -5,6 +5,7 @@ use std::os::fd::OwnedFd;
 use orlop_oci_types::{Seccomp, SeccompAction};
 
 use crate::fates::Named;
+use crate::flag::Flag;
 use crate::instruction::{Instruction, MAX_INSTRUCTIONS};
 use crate::ranges::{self, Asked};
 use crate::{Arch, Error, Unreadable, action, code, kernel, known};
@@ -14,43 +15,6 @@ use crate::{Arch, Error, Unreadable, action, code, kernel, known};
 pub struct Program {
     instructions: Vec<Instruction>,
     flags: u32,
-}
-
-/// A flag that a profile can name.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Flag {
-    /// All threads are filtered.
-    Tsync,
-    /// Speculation is not curbed.
-    SpecAllow,
-    /// What is not allowed is logged.
-    Log,
-    /// Who waits for an agent can only be killed.
-    WaitKillable,
-}
-
-impl Flag {
-    pub(crate) const ALL: [Self; 4] = [Self::Tsync, Self::SpecAllow, Self::Log, Self::WaitKillable];
-
-    /// Its name in a profile.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Tsync => "SECCOMP_FILTER_FLAG_TSYNC",
-            Self::SpecAllow => "SECCOMP_FILTER_FLAG_SPEC_ALLOW",
-            Self::Log => "SECCOMP_FILTER_FLAG_LOG",
-            Self::WaitKillable => "SECCOMP_FILTER_FLAG_WAIT_KILLABLE_RECV",
-        }
-    }
-
-    /// What is told to the kernel (`linux/seccomp.h`); nothing of threads, as there is one.
-    pub const fn bits(self) -> u32 {
-        match self {
-            Self::Tsync => 0,
-            Self::Log => 1 << 1,
-            Self::SpecAllow => 1 << 2,
-            Self::WaitKillable => 1 << 5,
-        }
-    }
 }
 
 impl Program {
