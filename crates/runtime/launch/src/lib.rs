@@ -12,20 +12,22 @@
 //! ```
 
 mod blocking;
+mod create_container;
 mod error;
 mod few_mounts;
 mod keeper;
+mod millis;
 mod open_files;
 mod pin;
 mod private_dir;
 mod runtime;
 
+pub use create_container::{CreateContainer, Restore, TerminalSize};
 pub use error::{Error, Result, RuntimeError, RuntimeFault};
 pub use few_mounts::few_mounts;
 pub use keeper::{
-    AttachStreams, CreateContainer, ExecCommand, ExecIo, FoundKeeper, Held, Keeper, KeeperEvent,
-    KeeperEvents, KeeperSpec, PodNamespaces, Restore, StartBy, StartedExec, TerminalSize,
-    end_keeper, recorded_exit, remove_pod_dir,
+    AttachStreams, ExecCommand, ExecIo, FoundKeeper, Held, Keeper, KeeperEvent, KeeperEvents,
+    KeeperSpec, PodNamespaces, StartBy, StartedExec, end_keeper, recorded_exit, remove_pod_dir,
 };
 pub use open_files::raise_open_files;
 pub use orlop_keeper_protocol::{

@@ -14,6 +14,7 @@ use orlop_text::duration::Timeout;
 use super::connection::Connection;
 use super::held::Held;
 use crate::error::{Error, Result};
+use crate::millis::millis;
 use crate::runtime::OciRuntime;
 
 /// How long a request may take that calls no runtime.
@@ -287,9 +288,4 @@ impl Keeper {
     fn ns(&self, kind: &str) -> PathBuf {
         PathBuf::from(format!("/proc/{}/ns/{kind}", self.pid()))
     }
-}
-
-/// A limit as the protocol carries it.
-pub(crate) fn millis(limit: Duration) -> u32 {
-    u32::try_from(limit.as_millis()).unwrap_or(u32::MAX)
 }

@@ -7,7 +7,7 @@ use std::time::Duration;
 use orlop_keeper_protocol::{Exec, ForgetExec, KillExec};
 
 use super::client::{Keeper, REQUEST_LIMIT};
-use super::container::TerminalSize;
+use crate::create_container::TerminalSize;
 use crate::error::Result;
 use crate::runtime::OciRuntime;
 

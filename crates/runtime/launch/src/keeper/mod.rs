@@ -13,9 +13,8 @@ mod record;
 mod spawn;
 mod spec;
 
-pub(crate) use client::millis;
 pub use client::{AttachStreams, Keeper};
-pub use container::{CreateContainer, Restore, StartBy, TerminalSize};
+pub use container::StartBy;
 pub use end::{end_keeper, remove_pod_dir};
 pub use events::{KeeperEvent, KeeperEvents};
 pub use exec::{ExecCommand, ExecIo, StartedExec};

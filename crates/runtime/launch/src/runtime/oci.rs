@@ -6,7 +6,8 @@ use std::time::Duration;
 
 use orlop_keeper_protocol::{CONSOLE_SOCKET, RuntimeCall, monotonic_ns};
 
-use crate::keeper::{CreateContainer, millis};
+use crate::create_container::CreateContainer;
+use crate::millis::millis;
 
 /// The fifo in a container's state directory in which runc's init waits (`libcontainer`,
 /// `execFifoFilename`).
@@ -206,7 +207,7 @@ mod tests {
     use std::time::Duration;
 
     use super::{CreateContainer, OciRuntime};
-    use crate::keeper::Restore;
+    use crate::create_container::Restore;
 
     #[test]
     fn options_stand_where_runc_wants_them() {
