@@ -4,7 +4,6 @@
 //! stranger's place, never on one of those that serve the node's own quick work. A place has so many
 //! threads, each owner a share of them, and so many may wait; who comes after is told.
 
-mod known;
 mod limit;
 mod names;
 mod own;
@@ -12,10 +11,9 @@ mod place;
 mod program;
 mod shares;
 
-pub use known::{Occupied, places};
 pub use limit::{NoThread, started};
 pub use names::look_up;
 pub use own::{Ended, answering, blocking, finish, ready, storing};
-pub use place::{Place, Refused};
+pub use place::{Occupied, Place, Refused, places};
 pub use program::{Retries, Said, ask};
 pub use shares::{Share, Shares, most_of};

@@ -2,11 +2,14 @@
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use parking_lot::Mutex;
 use tokio::sync::{Semaphore, SemaphorePermit, oneshot};
 
-use crate::known::{self, Occupied};
 use crate::limit::started;
 use crate::shares::{Share, Shares};
+
+/// Those that had work so far; they are part of the program, and few.
+static KNOWN: Mutex<Vec<&'static Place>> = Mutex::new(Vec::new());
 
 /// Threads of one kind of stranger. One is started for each work, so an empty place costs nothing.
 #[derive(Debug)]
@@ -21,6 +24,21 @@ pub struct Place {
     pieces: Shares,
     waiting: usize,
     is_known: AtomicBool,
+}
+
+/// Who is in a place.
+#[derive(Debug, Clone)]
+pub struct Occupied {
+    /// The place's name.
+    pub name: &'static str,
+    /// How many threads it has.
+    pub threads: usize,
+    /// Of these, those that work.
+    pub working: usize,
+    /// Work that waits for a thread, or for its owner's share of them.
+    pub waiting: usize,
+    /// Whose work it is, and how much of the owner's share is taken; the first of them.
+    pub owners: Vec<(String, usize)>,
 }
 
 /// Why a place did not do the work.
@@ -154,7 +172,7 @@ impl Place {
 
     fn room(&'static self) -> Result<SemaphorePermit<'static>, Refused> {
         if !self.is_known.swap(true, Ordering::Relaxed) {
-            known::note(self);
+            KNOWN.lock().push(self);
         }
         self.room.try_acquire().map_err(|_| Refused::Full {
             place: self.name,
@@ -187,6 +205,12 @@ impl Place {
     }
 }
 
+/// All places that had work, with who is in them.
+pub fn places() -> Vec<Occupied> {
+    let known = KNOWN.lock().clone();
+    known.into_iter().map(Place::occupied).collect()
+}
+
 /// All of one type, so that what is around a thread is there once.
 fn begin(work: Box<dyn FnOnce() + Send>) -> std::io::Result<()> {
     let thread = std::thread::Builder::new().name("orlop-waits".to_owned());
@@ -198,8 +222,6 @@ mod tests {
     use super::*;
     use std::sync::{Arc, LazyLock, mpsc};
     use std::time::Duration;
-
-    use parking_lot::Mutex;
 
     #[tokio::test]
     async fn who_hangs_takes_its_own_share_and_no_more() {
