@@ -3,6 +3,8 @@
 mod client;
 mod error;
 mod frame;
+#[allow(missing_docs, unreachable_pub, clippy::all, clippy::pedantic)]
+mod messages;
 mod server;
 mod stream;
 
@@ -15,10 +17,3 @@ pub use frame::{
 pub use messages::{Request, Response, Status};
 pub use server::{Call, answer_all, code, decode, respond};
 pub use stream::Stream;
-
-/// The payloads of frames, generated from `proto/ttrpc`. A frame has at most [`LARGEST`] bytes, and so has all that
-/// is decoded from it.
-#[allow(missing_docs, unreachable_pub, clippy::all, clippy::pedantic)]
-mod messages {
-    include!(concat!(env!("OUT_DIR"), "/ttrpc.rs"));
-}
