@@ -6,6 +6,7 @@ use serde_json::Value;
 
 use crate::functions;
 use crate::parse::{Command, Node, Operand, Pipeline};
+use crate::shown::shown;
 
 /// Nodes and operands that are looked at.
 const MOST_STEPS: usize = 1_000_000;
@@ -65,7 +66,7 @@ impl State {
             Node::Print(pipeline) => {
                 let value = self.pipeline(pipeline, dot)?;
                 if pipeline.variables.is_empty() {
-                    self.print(&functions::shown(&value))?;
+                    self.print(&shown(&value))?;
                 }
                 // What is set here is good until the end of the block.
                 return Ok(Flow::On);
@@ -120,7 +121,7 @@ impl State {
                 Box::new((0..end).map(|at| (at.into(), at.into())))
             }
             Value::Null => Box::new(std::iter::empty()),
-            other => return Err(format!("cannot range over {}", functions::shown(&other))),
+            other => return Err(format!("cannot range over {}", shown(&other))),
         };
         let scope = self.variables.len();
         let mut is_empty = true;
@@ -245,10 +246,7 @@ fn walk<'a>(value: &'a Value, keys: &[String]) -> Result<&'a Value, String> {
     let mut value = value;
     for key in keys {
         let Value::Object(map) = value else {
-            return Err(format!(
-                "cannot look up `{key}` in {}",
-                functions::shown(value)
-            ));
+            return Err(format!("cannot look up `{key}` in {}", shown(value)));
         };
         value = map.get(key).ok_or_else(|| {
             let known: Vec<&str> = map.keys().map(String::as_str).collect();

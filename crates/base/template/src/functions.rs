@@ -1,10 +1,11 @@
-//! The functions of templates, and how values are shown.
+//! The functions of templates.
 
 use std::cmp::Ordering;
 
 use serde_json::Value;
 
 use crate::printf::printf;
+use crate::shown::{shown, shown_nested};
 
 const NAMES: [&str; 20] = [
     "and", "eq", "ge", "gt", "html", "index", "json", "le", "len", "lower", "lt", "ne", "not",
@@ -72,50 +73,6 @@ pub(crate) fn truth(value: &Value) -> bool {
         Value::Array(list) => !list.is_empty(),
         Value::Object(map) => !map.is_empty(),
     }
-}
-
-/// A value as Go shows it.
-pub(crate) fn shown(value: &Value) -> String {
-    match value {
-        Value::Null => "<no value>".to_owned(),
-        Value::Bool(value) => value.to_string(),
-        Value::Number(number) if number.is_f64() => float(number.as_f64().unwrap_or_default()),
-        Value::Number(number) => number.to_string(),
-        Value::String(text) => text.clone(),
-        Value::Array(list) => {
-            let entries: Vec<String> = list.iter().map(shown_nested).collect();
-            format!("[{}]", entries.join(" "))
-        }
-        Value::Object(map) => {
-            let entries: Vec<String> = map
-                .iter()
-                .map(|(key, value)| format!("{key}:{}", shown_nested(value)))
-                .collect();
-            format!("map[{}]", entries.join(" "))
-        }
-    }
-}
-
-fn shown_nested(value: &Value) -> String {
-    if value.is_null() {
-        "<nil>".to_owned()
-    } else {
-        shown(value)
-    }
-}
-
-/// The shortest digits; with an exponent where that is below -4 or 21 and more.
-fn float(number: f64) -> String {
-    let text = format!("{number:e}");
-    let Some((digits, exponent)) = text.split_once('e') else {
-        return text;
-    };
-    let power: i32 = exponent.parse().unwrap_or(0);
-    if (-4..21).contains(&power) {
-        return number.to_string();
-    }
-    let sign = if power < 0 { '-' } else { '+' };
-    format!("{digits}e{sign}{:02}", power.abs())
 }
 
 fn index(value: &Value, key: &Value) -> Result<Value, String> {

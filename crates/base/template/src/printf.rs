@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 
 use serde_json::{Number, Value};
 
-use crate::functions::shown;
+use crate::shown::shown;
 
 /// A width or precision beyond this is none.
 const WIDEST: usize = 1_000_000;
