@@ -15,8 +15,7 @@ const FOLDERS: usize = 1;
 
 /// Crates with wider cycles than that: the widest cycle of files, and of folders. A change that makes a cycle
 /// narrower lowers its number; no number may rise.
-const WIDER: &[(&str, usize, usize)] = &[
-];
+const WIDER: &[(&str, usize, usize)] = &[];
 
 #[test]
 fn no_import_cycle_is_wider_than_allowed() {
