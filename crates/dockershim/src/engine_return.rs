@@ -1,4 +1,4 @@
-//! The engine's return after it was away, for those who wait for it.
+//! Waits for the Docker Engine to come back after an outage.
 
 use tokio::sync::watch;
 

@@ -1,4 +1,4 @@
-//! How much the engine's images take, remembered for a while.
+//! The disk usage of the images in the Docker Engine, cached for a short time.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};

@@ -1,4 +1,4 @@
-//! What the engine's list tells of a container, in the words of the engine's events.
+//! Converts an entry of the container list into the fields of an event.
 
 use std::collections::BTreeMap;
 

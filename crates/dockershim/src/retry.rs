@@ -1,4 +1,4 @@
-//! Asking again while the engine is away.
+//! Repeats a request while the Docker Engine is not reachable.
 
 use std::time::Duration;
 

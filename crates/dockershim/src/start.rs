@@ -1,4 +1,4 @@
-//! The start of the service: its parts are made from the ground up, and the engine is listened to.
+//! Starts the service: creates its parts from the bottom up, then subscribes to the events of the Docker Engine.
 
 use std::sync::Arc;
 use std::time::Duration;

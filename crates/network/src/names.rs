@@ -1,4 +1,4 @@
-//! Names that become parts of paths, of plugins' arguments and of interfaces.
+//! Validation of names that become parts of paths, plugin arguments or interface names.
 
 use std::fmt;
 use std::str::FromStr;

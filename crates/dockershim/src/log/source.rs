@@ -1,4 +1,4 @@
-//! Which log is read, where to, and from where on.
+//! The source of a container log: the container, the log file, and the position to continue from.
 
 use std::path::PathBuf;
 

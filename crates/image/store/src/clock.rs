@@ -1,4 +1,4 @@
-//! What time it is.
+//! The current time.
 
 /// Seconds since the epoch.
 pub(crate) fn now() -> u64 {

@@ -1,4 +1,4 @@
-//! A document of an image as it came: its bytes and their digest.
+//! A document of an image: its bytes as received, and their digest.
 
 use std::sync::Arc;
 

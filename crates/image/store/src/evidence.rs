@@ -1,4 +1,4 @@
-//! What is kept of an image's signatures: beside the image, so that it can be judged anew by another policy, without
+//! The stored signatures of an image. With them, a changed policy can check the image again without
 //! its registry.
 //!
 //! Whoever may write to one repository decides what is found there, and may fill it with rubbish. So what was found for

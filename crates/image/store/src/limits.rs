@@ -1,4 +1,4 @@
-//! Bounds on what an image may ask for.
+//! Limits on what an image may request.
 
 /// Bounds on what an image may ask for.
 #[derive(Debug, Clone)]

@@ -1,4 +1,4 @@
-//! Patterns of names, with `*` at either end or both.
+//! Name patterns with `*` at the start, the end or both.
 
 /// Whether `name` matches a pattern with `*` at either end or both.
 pub(crate) fn matches_pattern(pattern: &str, name: &str) -> bool {

@@ -1,4 +1,4 @@
-//! How files with configuration and results are read.
+//! Reads configuration and result files with a size limit.
 
 use std::io;
 use std::path::Path;

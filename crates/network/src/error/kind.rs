@@ -1,4 +1,4 @@
-//! What kinds of failures callers tell apart.
+//! The kinds of failures that callers distinguish.
 
 /// What kind of failure it is; decides the answer's code.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -1,4 +1,4 @@
-//! What can go wrong, for people and for code.
+//! The errors of this crate.
 
 use std::io;
 use std::path::PathBuf;

@@ -1,4 +1,4 @@
-//! How a plugin failed, be it a program or done in process.
+//! Errors of a plugin, whether it is a program or built in.
 
 use std::io;
 use std::path::PathBuf;

@@ -1,4 +1,4 @@
-//! Why the packet filter could not be changed.
+//! Errors when the packet filter is changed.
 
 use std::path::PathBuf;
 

@@ -1,4 +1,4 @@
-//! What the configuration of a bridge says.
+//! The configuration of the `bridge` plugin.
 
 use serde::Deserialize;
 

@@ -1,4 +1,4 @@
-//! What a plugin done in process is told.
+//! The arguments of a call to a built-in plugin.
 
 use std::fs::File;
 use std::io;

@@ -1,4 +1,4 @@
-//! What all handles on a node's networks share: the configuration, and what was found by it.
+//! State that all handles to the networks of a node share: the configuration and what was read by it.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;

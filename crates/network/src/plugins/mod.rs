@@ -1,4 +1,4 @@
-//! Running a network's plugins: as programs, or in process.
+//! Runs the plugins of a network: programs, or the built-in ones.
 
 mod chain;
 mod exec;

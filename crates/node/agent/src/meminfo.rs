@@ -1,4 +1,4 @@
-//! How much memory the machine has, and how much of it is used.
+//! Reads the size and the usage of the memory of the machine.
 
 use std::collections::BTreeMap;
 

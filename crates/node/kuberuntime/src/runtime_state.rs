@@ -1,4 +1,4 @@
-//! How the runtime is, and what it can do.
+//! The state of the runtime and its features.
 
 /// The version of the interface, as runtimes tell it.
 pub(crate) const VERSION: &str = "0.1.0";

@@ -1,4 +1,4 @@
-//! Somebody who is attached to a container, and the container's input.
+//! A client that is attached to a container, and the input of the container.
 
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};

@@ -1,4 +1,4 @@
-//! Running a runtime's command line, without waiting for it.
+//! Runs the command line of an OCI runtime without waiting for its end.
 
 use std::ffi::OsString;
 use std::fs;

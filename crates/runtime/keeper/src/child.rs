@@ -1,4 +1,4 @@
-//! What the keeper's children are.
+//! The kinds of child processes of the keeper.
 
 use std::time::Instant;
 

@@ -1,4 +1,4 @@
-//! Failures, as they are told.
+//! Creates failures for replies.
 
 use std::io;
 

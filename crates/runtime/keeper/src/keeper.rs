@@ -19,11 +19,11 @@ use crate::child::{Process, Stranger};
 use crate::closing::Closing;
 use crate::connection::{Connection, ReplyTo};
 use crate::container::{Container, Session};
-use crate::dialling::Dialling;
-use crate::letting_go::LettingGo;
+use crate::detached::LettingGo;
 use crate::log::{Log, Writer};
 use crate::null::Nulls;
 use crate::pod::Pod;
+use crate::port_connection::Dialling;
 use crate::reactor::{Interest, Reactor, Source, Watch};
 
 /// How many peers may wait to be accepted.

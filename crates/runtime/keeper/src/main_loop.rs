@@ -1,4 +1,4 @@
-//! The loop over what happens.
+//! The event loop.
 
 use std::process::ExitCode;
 use std::time::{Duration, Instant};

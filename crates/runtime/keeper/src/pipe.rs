@@ -1,4 +1,4 @@
-//! Pipes, and other descriptors that never block.
+//! Pipes and other file descriptors in non-blocking mode.
 
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};

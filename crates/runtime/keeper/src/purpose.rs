@@ -1,4 +1,4 @@
-//! What runtimes are called for.
+//! Why an OCI runtime was called.
 
 use std::path::PathBuf;
 

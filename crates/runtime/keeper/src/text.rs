@@ -1,4 +1,4 @@
-//! What others have printed or written down, as text for a reply.
+//! Converts the output or the files of other programs to text for a reply.
 
 use std::fs;
 use std::io::{self, Seek, SeekFrom};

@@ -1,4 +1,4 @@
-//! Who has called and waits for an answer.
+//! The client that waits for the answer to a call.
 
 use std::os::unix::net::UnixStream;
 use std::sync::Arc;

@@ -1,4 +1,4 @@
-//! What the calls of all services have in common.
+//! Code that the calls of all services share.
 
 use std::sync::Arc;
 

@@ -1,4 +1,4 @@
-//! The end of a pod's, or a container's, cgroup.
+//! Removes the cgroup of a pod or a container.
 
 use std::time::Duration;
 

@@ -17,7 +17,7 @@ use orlop_ttrpc::{Status, code};
 use parking_lot::Mutex;
 
 use crate::error::{Result, failed, unknown};
-use crate::last_words::last_words;
+use crate::failure_reason::last_words;
 use crate::program::background;
 
 /// How long a keeper may take to set itself up, and to end.

@@ -14,11 +14,11 @@ mod cgroup;
 mod delete;
 mod error;
 mod events;
+mod failure_reason;
 #[cfg(test)]
 mod fuzzed;
 mod info;
 mod keeper;
-mod last_words;
 mod log;
 mod logger;
 mod make_pod;

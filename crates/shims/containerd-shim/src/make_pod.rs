@@ -1,4 +1,4 @@
-//! The making and the end of a pod: a keeper that lives in its namespaces, in place of a container that only waits.
+//! Creates and ends a pod. A keeper in the namespaces of the pod replaces the pause container.
 
 use std::fs;
 use std::os::fd::OwnedFd;

@@ -1,4 +1,4 @@
-//! Whose standard streams they are.
+//! The owner of the standard streams of a container.
 
 use crate::options::Options;
 

@@ -1,4 +1,4 @@
-//! What a command answers containerd on standard output.
+//! Prints the answer of a command for containerd.
 
 use std::io::Write as _;
 

@@ -13,7 +13,7 @@ use rustix::io::Errno;
 use rustix::process::{Pid, PidfdFlags, pidfd_open};
 
 use crate::error::{Result, failed, unknown};
-use crate::last_words::last_words;
+use crate::failure_reason::last_words;
 
 /// No thread goes deep.
 const STACK: usize = 128 * 1024;

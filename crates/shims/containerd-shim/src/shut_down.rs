@@ -1,4 +1,4 @@
-//! The end of the server.
+//! Shuts down the server.
 
 use std::sync::Arc;
 use std::time::Duration;

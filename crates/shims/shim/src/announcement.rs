@@ -1,5 +1,5 @@
-//! Those that stand for processes announce themselves to who watches over their pod, and the daemon asks it
-//! things at the same socket.
+//! A process that stands for a container announces itself to the supervisor of its pod. The daemon then sends its
+//! questions to the supervisor.
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::os::unix::net::UnixStream;

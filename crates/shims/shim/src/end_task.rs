@@ -1,4 +1,4 @@
-//! The end of a container, by its shim or without it.
+//! Ends a container, through its shim or without it.
 
 use std::path::Path;
 use std::thread::sleep;

@@ -1,4 +1,4 @@
-//! Where, and by which protocol, a shim or a controller is reached.
+//! The address of a shim or a controller, and its protocol.
 
 use std::io::ErrorKind;
 use std::os::unix::net::UnixStream;

@@ -1,4 +1,4 @@
-//! A process in a shim, for which one of ours stands.
+//! A process inside a shim that a local process stands for.
 
 use crate::state_dir::{PodDir, TaskDir};
 

@@ -1,4 +1,4 @@
-//! What the daemon asks who watches over a pod.
+//! The questions that the daemon sends to the supervisor of a pod.
 
 /// No identity begins so.
 const MARK: char = '?';

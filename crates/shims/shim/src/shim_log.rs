@@ -1,4 +1,4 @@
-//! The log of a pod's shim.
+//! The log of the shim of a pod.
 
 use std::fs::File;
 use std::io::{Read, Write};

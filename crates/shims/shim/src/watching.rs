@@ -1,4 +1,4 @@
-//! What all that watch over a pod have in common: how one is started, whom it serves, and how long it lives.
+//! Code that all supervisors of pods share: start, clients and lifetime.
 
 use std::fs::File;
 use std::os::fd::AsRawFd;

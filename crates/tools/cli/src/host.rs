@@ -1,4 +1,4 @@
-//! What the program knows of the machine that it runs on.
+//! What the program provides to client commands about its machine.
 
 use std::path::PathBuf;
 

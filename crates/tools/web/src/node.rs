@@ -1,4 +1,4 @@
-//! What all requests are about: the node, and what is held for all who ask.
+//! The node that all requests are about, and the state that they share.
 
 use std::sync::Arc;
 

@@ -1,4 +1,4 @@
-//! The words behind the `?` of an address.
+//! Parses the query string of a URL.
 
 /// The words behind the `?`.
 #[derive(Debug)]

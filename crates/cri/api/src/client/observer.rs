@@ -1,4 +1,4 @@
-//! Who is told about calls.
+//! The interface for code that observes the calls of a client.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! How a client behaves.
+//! The options of a client: timeouts, limits and observers.
 
 use std::fmt;
 use std::sync::Arc;

@@ -1,4 +1,4 @@
-//! What is known of a trace from its beginning.
+//! What is known about a trace when it starts.
 
 use crate::clock;
 

@@ -1,4 +1,4 @@
-//! Who wants to know of calls that have ended.
+//! Listeners that are notified of finished calls.
 
 use std::sync::Arc;
 

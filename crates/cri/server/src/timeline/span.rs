@@ -1,4 +1,4 @@
-//! A call, or a step of one, as it is told.
+//! A call, or one step of a call, in the form that is exported.
 
 use std::sync::Arc;
 use std::time::Duration;

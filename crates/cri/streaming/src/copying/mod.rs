@@ -1,5 +1,4 @@
-//! Streams of bytes towards a peer, over either protocol, and the copying between them and sockets
-//! or file descriptors.
+//! Copies bytes between sockets or file descriptors and the streams of a peer, for both protocols.
 
 mod output;
 mod pump;

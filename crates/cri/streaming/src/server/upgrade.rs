@@ -1,4 +1,4 @@
-//! What a connection becomes, as its client and the server agree on it.
+//! The protocol upgrade of a connection, as negotiated with its client.
 
 use bytes::Bytes;
 use http::header::{CONNECTION, UPGRADE};

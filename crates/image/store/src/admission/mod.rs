@@ -1,4 +1,4 @@
-//! Whether an image may be pulled: what its name means, which signatures it has, and what the policy says of them.
+//! Decides whether an image may be pulled: resolves its name, finds its signatures and applies the policy.
 
 mod asked;
 mod asker;

@@ -1,4 +1,4 @@
-//! What is to be pulled: as it was asked for, and what that means.
+//! A request for a pull: the name as the client wrote it, and what it resolves to.
 
 use std::sync::Arc;
 

@@ -1,4 +1,4 @@
-//! What decides on images.
+//! The settings that admission depends on.
 
 use std::path::PathBuf;
 

@@ -10,7 +10,7 @@ use orlop_encryption::{KeyError, PrivateKey};
 use parking_lot::Mutex;
 use zeroize::Zeroizing;
 
-use super::whose::KeysOf;
+use super::key_scope::KeysOf;
 use crate::digest::Hasher;
 use crate::{Digest, Error, Result};
 

@@ -10,8 +10,8 @@ use parking_lot::Mutex;
 use tokio::time::{Instant, timeout_at};
 
 use super::files::{KeysOfFile, directories, keys_in, providers_in};
+use super::key_scope::KeysOf;
 use super::providers::Providers;
-use super::whose::KeysOf;
 use crate::blocking::blocking;
 use crate::manifest::Manifest;
 use crate::namespace::{is_plain, shown};

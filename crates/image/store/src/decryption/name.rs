@@ -1,4 +1,4 @@
-//! What decrypted layers are called on disk.
+//! The names of decrypted layers on disk.
 
 use orlop_encryption::Options;
 

@@ -1,4 +1,4 @@
-//! An image that another may pull, and what speaks for it.
+//! An image that another program will pull, with its signatures.
 
 use crate::evidence::Findings;
 use crate::{Digest, Reference};

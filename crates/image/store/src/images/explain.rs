@@ -1,4 +1,4 @@
-//! Who would be asked for an image.
+//! Explains which registries would be asked for an image.
 
 use super::front::Images;
 use crate::Result;

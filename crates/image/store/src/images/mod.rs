@@ -1,4 +1,4 @@
-//! The image store's front door, and what can be asked of it.
+//! The public interface of the image store.
 
 mod explain;
 mod find;

@@ -1,4 +1,4 @@
-//! Which images names mean.
+//! Finds the images that a name refers to.
 
 use super::front::Images;
 use super::image::Image;

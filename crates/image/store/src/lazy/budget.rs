@@ -1,4 +1,4 @@
-//! How fast what nobody waits for may come.
+//! The bandwidth limit of downloads that no reader waits for.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! Where a store of signatures is.
+//! The location of a signature store.
 
 use std::path::PathBuf;
 

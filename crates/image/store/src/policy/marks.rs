@@ -1,4 +1,4 @@
-//! What a policy accepts of an image's signatures, and what these are known by.
+//! The properties of a signature that a policy can accept.
 
 use std::collections::HashSet;
 

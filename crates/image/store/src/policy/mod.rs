@@ -8,6 +8,7 @@ mod json;
 mod key;
 mod marks;
 mod payload;
+mod policy_scope;
 pub(crate) mod scope;
 mod signed_by;
 mod sigstore;
@@ -17,13 +18,12 @@ mod tags;
 #[cfg(test)]
 mod tests;
 mod verdict;
-mod whose;
 
 pub(crate) use document::{Needs, Policy, SIGNED_BY, SIGSTORE_SIGNED};
 pub use files::PolicyFiles;
 pub(crate) use payload::{Kind, Payload};
+pub use policy_scope::PolicyFor;
 pub(crate) use subject::Subject;
 pub(crate) use tags::{tag_of, tag_of_attestations};
 pub(crate) use verdict::judge_by_names;
 pub use verdict::{RequirementVerdict, Verdict};
-pub use whose::PolicyFor;

@@ -1,4 +1,4 @@
-//! An image that is judged, and why one of its signatures is accepted or none is.
+//! The image that a policy is applied to, and the reason for the decision.
 
 use crate::Reference;
 use crate::evidence::Evidence;

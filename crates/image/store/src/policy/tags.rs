@@ -1,4 +1,4 @@
-//! The tags at which cosign puts what is said of an image.
+//! The tags under which cosign stores signatures and attestations of an image.
 
 use crate::Digest;
 

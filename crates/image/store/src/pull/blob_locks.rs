@@ -1,4 +1,4 @@
-//! Blobs that are being fetched.
+//! Locks of blobs that are being downloaded.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;

@@ -1,4 +1,4 @@
-//! What every pull shares.
+//! State that all pulls share.
 
 use std::sync::Arc;
 

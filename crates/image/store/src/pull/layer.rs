@@ -24,7 +24,7 @@ use super::allowance::{Allowance, Spent};
 use super::context::Context;
 use super::download::download;
 use super::ingest::{Ingest, IngestReader, Unpacking};
-use super::lazily::Lazily;
+use super::lazy_layer::Lazily;
 use super::progress::{LayerState, LayerTracker};
 use crate::blocking::blocking;
 use crate::clock::now;

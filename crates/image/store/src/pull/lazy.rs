@@ -6,7 +6,7 @@ use orlop_toc::{Limits, Step};
 
 use super::context::Context;
 use super::layer::LayerJob;
-use super::lazily::{Lazily, Way};
+use super::lazy_layer::{Lazily, Way};
 use super::progress::LayerState;
 use crate::blocking::blocking;
 use crate::clock::now;

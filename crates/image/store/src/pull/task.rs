@@ -13,7 +13,7 @@ use tokio_util::task::TaskTracker;
 use super::allowance::Allowance;
 use super::context::Context;
 use super::layer::{LayerJob, Origin};
-use super::lazily::{Lazily, soci_index};
+use super::lazy_layer::{Lazily, soci_index};
 use super::named::Named;
 use super::progress::Tracker;
 use crate::admission::{Request, Wait, admitted, beside, early, refuse_early};

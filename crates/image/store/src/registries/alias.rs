@@ -1,4 +1,4 @@
-//! What short names stand for, and what happens to others.
+//! Aliases of short names.
 
 use super::scope::Location;
 use crate::reference::is_short;

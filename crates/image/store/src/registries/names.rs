@@ -1,4 +1,4 @@
-//! Which names people mean who ask for an image that is here.
+//! Resolves the name of a local image.
 
 use super::files::RegistriesFile;
 use crate::reference::is_short;

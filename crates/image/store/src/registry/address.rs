@@ -1,4 +1,4 @@
-//! What the address of a host says of it.
+//! What the address of a registry host implies.
 
 use reqwest::Url;
 

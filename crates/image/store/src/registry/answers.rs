@@ -1,4 +1,4 @@
-//! What the headers and bodies of answers say.
+//! Reads the headers and bodies of answers.
 
 use std::time::{Duration, SystemTime};
 

@@ -1,4 +1,4 @@
-//! How one try at one host fails.
+//! How one attempt at one host can fail.
 
 use std::time::Duration;
 

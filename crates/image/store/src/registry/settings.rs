@@ -1,4 +1,4 @@
-//! How registries are asked.
+//! The settings for requests to registries.
 
 use std::path::PathBuf;
 use std::time::Duration;

@@ -1,4 +1,4 @@
-//! Unmounting of layers.
+//! Unmounts layers.
 
 use std::fs;
 use std::io;

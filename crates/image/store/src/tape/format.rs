@@ -1,4 +1,4 @@
-//! How a tape is written.
+//! The file format of a tape.
 //!
 //! A tape is a zstd stream of runs. Each starts with a byte that says what it is:
 //!

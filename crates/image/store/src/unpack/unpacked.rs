@@ -1,4 +1,4 @@
-//! What an unpacked layer amounts to.
+//! The size and the digest of an unpacked layer.
 
 use crate::Digest;
 

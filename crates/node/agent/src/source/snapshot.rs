@@ -1,4 +1,4 @@
-//! What a source says, and to whom.
+//! A snapshot of the pods of a source, and the channel to its receiver.
 
 use serde_json::Value;
 use tokio::sync::mpsc;

@@ -1,4 +1,4 @@
-//! Which part of a container's log somebody asks for.
+//! The part of a container log that a client requests.
 
 use orlop_kubelet_rules::Timestamp;
 

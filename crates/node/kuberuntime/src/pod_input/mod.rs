@@ -1,4 +1,4 @@
-//! One pod as a source wants it, with what its manifest refers to.
+//! A pod as its source defines it, with the objects that its manifest refers to.
 
 mod class;
 mod objects;

@@ -9,9 +9,9 @@ use orlop_kubelet_rules::pod::{Pod, PodSpec, Quantity};
 use serde_json::{Map, Value, json};
 
 use super::conditions::Come;
+use super::container_state::Shown;
 use super::forgotten::Former;
 use super::life::Life;
-use super::shown::Shown;
 use super::summary::phase_word;
 use crate::event::Change;
 use crate::pod_view::{PodView, Stage};

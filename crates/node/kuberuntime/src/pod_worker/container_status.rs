@@ -11,8 +11,8 @@ use orlop_kubelet_rules::status::{ContainerState, ContainerStatus};
 use orlop_kubelet_rules::waiting::WaitingReason;
 use serde_json::{Map, Value, json};
 
+use super::container_state::{Shown, Waiting};
 use super::life::Life;
-use super::shown::{Shown, Waiting};
 use super::termination_message;
 use crate::pod_view::Stage;
 

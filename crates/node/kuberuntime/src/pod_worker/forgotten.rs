@@ -3,7 +3,7 @@
 use orlop_kubelet_rules::phase::ContainerView;
 use serde_json::{Value, json};
 
-use super::shown::{Shown, Waiting};
+use super::container_state::{Shown, Waiting};
 
 /// How a container was shown.
 #[derive(Debug, Clone, Default, PartialEq)]

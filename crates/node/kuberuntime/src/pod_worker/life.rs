@@ -15,9 +15,9 @@ use tokio::time::Instant;
 
 use super::checkpoint::{Checkpoint, Ended};
 use super::conditions::Conditions;
+use super::container_state::Waiting;
 use super::forgotten::Former;
 use super::probes::Probes;
-use super::shown::Waiting;
 use crate::clock::now;
 use crate::context::Context;
 use crate::mailbox::{self, Mailbox};

@@ -1,4 +1,4 @@
-//! Why a step of a pod did not go on: an event, and when to try again.
+//! Why a step of a pod failed: the event, and when to try again.
 
 use std::time::Duration;
 

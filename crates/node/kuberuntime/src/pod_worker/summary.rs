@@ -3,8 +3,8 @@
 use orlop_kubelet_rules::phase::{ContainerView, PodPhase};
 use orlop_kubelet_rules::waiting::WaitingReason;
 
+use super::container_state::Shown;
 use super::life::Life;
-use super::shown::Shown;
 use crate::pod_view::Stage;
 
 impl Life {

@@ -12,10 +12,10 @@ use orlop_kubelet_rules::pod::Container;
 use orlop_kubelet_rules::status::ContainerState;
 use orlop_pool::Place;
 
+use super::container_state::Waiting;
 use super::kill_containers::{kill_all, stop_sandboxes};
 use super::life::Life;
 use super::problem::Problem;
-use super::shown::Waiting;
 use super::start_container::{Kind, StartFailure};
 use crate::clock::now;
 use crate::event::Severity;

@@ -1,4 +1,4 @@
-//! A pod from its first wish to its last trace: the kubelet's `podWorkerLoop`.
+//! The loop of a pod worker, from the first sync to the end of the pod: the kubelet's `podWorkerLoop`.
 
 use std::sync::Arc;
 use std::time::Duration;

@@ -9,9 +9,9 @@ use rustix::io::Errno;
 use rustix::net::{AddressFamily, SocketFlags, SocketType, connect, socket_with, sockopt};
 
 use crate::connection::ReplyTo;
-use crate::dialling::Dialling;
 use crate::failure::failure;
 use crate::keeper::Keeper;
+use crate::port_connection::Dialling;
 use crate::reactor::{Interest, Source, Watch};
 
 impl Keeper {

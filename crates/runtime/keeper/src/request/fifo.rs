@@ -10,9 +10,9 @@ use rustix::fs::{FileType, Mode, OFlags, lstat, open};
 use rustix::process::{Pid, Signal, kill_process};
 
 use crate::connection::ReplyTo;
+use crate::detached::{LettingGo, Word};
 use crate::failure::failure;
 use crate::keeper::Keeper;
-use crate::letting_go::{LettingGo, Word};
 use crate::reactor::{Interest, Source, Watch};
 
 impl Keeper {

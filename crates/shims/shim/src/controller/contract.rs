@@ -1,4 +1,4 @@
-//! What each controller does, and how long that may take.
+//! The interface of sandbox controllers, and the timeouts of its calls.
 
 use std::collections::BTreeMap;
 use std::time::Duration;

@@ -1,4 +1,4 @@
-//! The files of a container, as far as they are mounted where we are.
+//! The files of a container, as far as they are mounted in this mount namespace.
 
 use std::path::Path;
 

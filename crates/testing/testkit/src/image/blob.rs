@@ -1,4 +1,4 @@
-//! The blobs of an image: bytes, named by their digest.
+//! A blob of an image: its bytes and their digest.
 
 use serde_json::{Value, json};
 use sha2::{Digest as _, Sha256, Sha512};

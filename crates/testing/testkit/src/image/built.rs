@@ -1,4 +1,4 @@
-//! An image as all its blobs.
+//! A built image: all its blobs.
 
 use serde_json::{Value, json};
 

@@ -1,4 +1,4 @@
-//! How an archive is packed, and unpacked again.
+//! Compresses and decompresses archives.
 
 use std::io::{Read as _, Write as _};
 

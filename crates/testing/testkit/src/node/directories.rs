@@ -1,4 +1,4 @@
-//! Where a node has its directories and its socket.
+//! The directories and the socket of a node.
 
 use std::path::{Path, PathBuf};
 

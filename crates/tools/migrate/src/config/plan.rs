@@ -1,4 +1,4 @@
-//! The plan: what becomes of each line of a configuration.
+//! The migration plan: the result for each line of a configuration.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};

@@ -1,4 +1,4 @@
-//! An image that another runtime has stored, and the reading of the files that describe it.
+//! An image in the store of another runtime, and the reading of its files.
 
 use std::path::Path;
 

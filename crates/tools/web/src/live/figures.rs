@@ -1,4 +1,4 @@
-//! How much is used: figures as a page is told them.
+//! Usage figures in the form that a page receives.
 
 use std::fmt::Write as _;
 

@@ -1,4 +1,4 @@
-//! What comes by itself, from those who watch to the one who tells.
+//! Updates that watchers send to the hub.
 
 use orlop_cri_api::v1::ContainerEventResponse;
 use serde_json::Value;

@@ -1,4 +1,4 @@
-//! Moments as a page is told them.
+//! Times in the form that a page receives.
 
 use std::time::{SystemTime, UNIX_EPOCH};
 

@@ -1,4 +1,4 @@
-//! How much is heard of what a key provider says.
+//! Limits on the answers of key providers.
 
 /// No answer is longer.
 pub(super) const LONGEST_ANSWER: usize = 64 << 10;

@@ -1,4 +1,4 @@
-//! Where it stands whom `sigstoreSigned` trusts.
+//! The files with the trust roots of `sigstoreSigned`.
 
 use std::path::PathBuf;
 

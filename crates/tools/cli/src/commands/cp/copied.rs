@@ -1,4 +1,4 @@
-//! What to keep of the files that are copied, and how much was copied.
+//! Which file attributes a copy preserves, and how much was copied.
 
 /// What to keep of the files.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -1,4 +1,4 @@
-//! The client of orlop's own calls for images.
+//! The client of the service `orlop.v1.Images`.
 
 use orlop_cri_api::images::images_client::ImagesClient;
 use tonic::transport::Channel;

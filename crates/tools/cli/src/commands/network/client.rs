@@ -1,4 +1,4 @@
-//! The client of orlop's own calls for networks.
+//! The client of the service `orlop.v1.Networks`.
 
 use orlop_cri_api::extensions::networks_client::NetworksClient;
 use tonic::transport::Channel;

@@ -1,4 +1,4 @@
-//! Why a program failed, by what it has written.
+//! Finds the reason why a program failed in its output.
 
 use serde::Deserialize;
 
@@ -29,7 +29,7 @@ pub(crate) fn last_words(log: &str, printed: &str) -> Option<String> {
 
 #[cfg(test)]
 mod tests {
-    use super::last_words;
+    use super::failure_reason;
 
     #[test]
     fn a_runtimes_last_error_is_its_reason() {

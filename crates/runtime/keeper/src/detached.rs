@@ -1,4 +1,4 @@
-//! A container that was let go, as long as its process has not said so.
+//! A container that was detached and whose process has not confirmed it yet.
 
 use std::path::PathBuf;
 

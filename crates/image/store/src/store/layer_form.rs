@@ -1,4 +1,4 @@
-//! What layers that come become on disk.
+//! The forms in which the store keeps layers on disk.
 
 /// What layers are on disk.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

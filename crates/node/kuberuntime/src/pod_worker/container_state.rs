@@ -1,4 +1,4 @@
-//! How a container is shown in the pod's status: what it is at, or why it does not run.
+//! The state of a container in the status of its pod.
 
 use orlop_kubelet_rules::phase::ContainerView;
 use orlop_kubelet_rules::waiting::WaitingReason;

@@ -1,4 +1,4 @@
-//! How a layer passed its check.
+//! How a layer passed its integrity check.
 
 /// How a layer passed its check.
 pub(crate) enum Soundness {

@@ -1,4 +1,4 @@
-//! Whose policy decides on an image.
+//! The namespace whose policy applies to an image.
 
 use std::sync::Arc;
 

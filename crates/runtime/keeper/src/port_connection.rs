@@ -1,4 +1,4 @@
-//! A connection to a port of the pod that is being made.
+//! A connection to a port of the pod that is being established.
 
 use std::time::Instant;
 

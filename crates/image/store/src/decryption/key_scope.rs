@@ -1,4 +1,4 @@
-//! Whose keys are tried.
+//! The namespace whose keys are tried.
 
 /// Whose keys are tried.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Hash)]

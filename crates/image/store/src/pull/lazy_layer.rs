@@ -1,4 +1,4 @@
-//! How a layer can be had bit by bit, as a manifest and an index beside it promise.
+//! Decides from the manifest and its index how a layer can be pulled lazily.
 
 use orlop_toc::{Claim, Compression, Limits, Toc, soci};
 
