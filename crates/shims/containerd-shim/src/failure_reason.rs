@@ -3,7 +3,7 @@
 use serde::Deserialize;
 
 /// The last error of a runtime's log, or else what it has printed.
-pub(crate) fn last_words(log: &str, printed: &str) -> Option<String> {
+pub(crate) fn failure_reason(log: &str, printed: &str) -> Option<String> {
     #[derive(Deserialize)]
     struct Line {
         #[serde(default)]
@@ -35,8 +35,8 @@ mod tests {
     fn a_runtimes_last_error_is_its_reason() {
         let log =
             "{\"level\":\"warning\",\"msg\":\"w\"}\n{\"level\":\"error\",\"msg\":\"e\"}\nodd\n";
-        assert_eq!(last_words(log, "printed").as_deref(), Some("e"));
-        assert_eq!(last_words("", "one\ntwo\n\n").as_deref(), Some("two"));
-        assert_eq!(last_words("", ""), None);
+        assert_eq!(failure_reason(log, "printed").as_deref(), Some("e"));
+        assert_eq!(failure_reason("", "one\ntwo\n\n").as_deref(), Some("two"));
+        assert_eq!(failure_reason("", ""), None);
     }
 }

@@ -17,7 +17,7 @@ use orlop_ttrpc::{Status, code};
 use parking_lot::Mutex;
 
 use crate::error::{Result, failed, unknown};
-use crate::failure_reason::last_words;
+use crate::failure_reason::failure_reason;
 use crate::program::background;
 
 /// How long a keeper may take to set itself up, and to end.
@@ -245,7 +245,7 @@ fn status(doing: &str, failure: &Failure) -> Status {
         FailureKind::Exhausted => code::RESOURCE_EXHAUSTED,
         _ => code::UNKNOWN,
     };
-    let words = last_words(&failure.runtime_log, &failure.runtime_output);
+    let words = failure_reason(&failure.runtime_log, &failure.runtime_output);
     let words = words.unwrap_or_else(|| failure.message.clone());
     Status::new(kind, format!("{doing}: {words}"))
 }

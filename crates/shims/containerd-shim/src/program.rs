@@ -13,7 +13,7 @@ use rustix::io::Errno;
 use rustix::process::{Pid, PidfdFlags, pidfd_open};
 
 use crate::error::{Result, failed, unknown};
-use crate::failure_reason::last_words;
+use crate::failure_reason::failure_reason;
 
 /// No thread goes deep.
 const STACK: usize = 128 * 1024;
@@ -67,7 +67,7 @@ pub(crate) fn run(mut command: Command, limit: Duration) -> Result<Vec<u8>> {
         String::from_utf8_lossy(&errors),
         String::from_utf8_lossy(&output),
     );
-    let words = last_words(&errors, &output);
+    let words = failure_reason(&errors, &output);
     Err(unknown(format!(
         "{name}: {}",
         words.unwrap_or_else(|| status.to_string())

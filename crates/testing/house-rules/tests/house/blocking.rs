@@ -21,6 +21,7 @@ const DAEMONS: &[&str] = &[
     "orlop/src/memory.rs",
     "orlop/src/metrics",
     "orlop/src/otlp",
+    "orlop/src/rpc",
     "orlop/src/serve",
     "base/pool/src",
     "shims/sandbox-api/src",
