@@ -31,7 +31,7 @@ pub(crate) async fn tell(docker: &Docker, events: &Events, listed: &[ContainerSu
     let pods: Vec<_> = pods.into_values().collect();
     stream::iter(pods)
         .for_each_concurrent(SIDE_BY_SIDE, |members| async move {
-            tell_of_pod(docker, events, &members).await
+            tell_of_pod(docker, events, &members).await;
         })
         .await;
 }
