@@ -8,7 +8,7 @@ pub use orlop_cri_server::frame::{Answers, in_batches};
 use crate::blocking;
 use crate::error::status;
 
-/// A list as a stream of batches that are made from files rather than from memory.
+/// Streams a list in batches. `make` reads files, so each batch is made on a blocking thread.
 pub fn in_blocking_batches<T, M, F>(items: Vec<Arc<T>>, make: F) -> Answers<M>
 where
     T: Send + Sync + 'static,

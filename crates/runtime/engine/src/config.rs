@@ -1,4 +1,4 @@
-//! What the engine must be told. The binary fills this from its configuration file.
+//! The engine's configuration. The binary fills it from its configuration file.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -21,7 +21,7 @@ pub use crate::spec::{
     SELINUX_CATEGORIES, Timezone, problem_of_defaults,
 };
 
-/// Where programs without a path are looked for, whatever the PATH.
+/// Directories that are searched for programs without a path, whatever `PATH` says.
 pub const PROGRAM_DIRS: [&str; 6] = [
     "/usr/local/sbin",
     "/usr/local/bin",
@@ -31,39 +31,39 @@ pub const PROGRAM_DIRS: [&str; 6] = [
     "/bin",
 ];
 
-/// Everything that decides how the native service runs.
+/// The configuration of the native service.
 #[derive(Debug, Clone)]
 pub struct Config {
-    /// Images and networks; survives a reboot.
+    /// Directory of images and networks; survives a reboot.
     pub root: PathBuf,
-    /// Records and writable layers; the same, or on another disk.
+    /// Directory of records and writable layers; the same as `root`, or on another disk.
     pub containers_root: PathBuf,
-    /// Sockets, namespaces and exit records; on tmpfs, gone at a reboot.
+    /// Directory of sockets, namespaces and exit records; on tmpfs, lost at a reboot.
     pub state: PathBuf,
-    /// The `orlop-keeper` program.
+    /// Path of the `orlop-keeper` program.
     pub keeper: PathBuf,
-    /// Where keepers live in the cgroup hierarchy; `None` finds a place: below the daemon's own
-    /// cgroup with systemd, else `/orlop/keepers`.
+    /// The cgroup of keepers. `None` selects a default: below the daemon's own cgroup with systemd, else
+    /// `/orlop/keepers`.
     pub keeper_cgroup: Option<String>,
-    /// How container cgroups are named and made; `None` finds out from the machine.
+    /// The cgroup driver, which names and makes container cgroups; `None` detects it.
     pub cgroup_driver: Option<CgroupDriver>,
-    /// The handler for pods that name none; `None` takes the first runtime that works here.
+    /// The handler for pods that name none; `None` selects the first runtime that works on this node.
     pub default_runtime: Option<String>,
-    /// Runtimes by handler name. When empty, `orlop-run`, `crun` and `runc` are looked for.
+    /// Runtimes by handler name. If empty, the engine looks for `orlop-run`, `crun` and `runc`.
     pub runtimes: BTreeMap<String, RuntimeHandler>,
-    /// The image store.
+    /// Settings of the image store.
     pub images: Images,
-    /// The pods' networks.
+    /// Settings of pod networks.
     pub network: Network,
-    /// How often attachments without a pod are looked for; `None`: at the start only.
+    /// Interval of the search for network attachments without a pod; `None`: only at the start.
     pub network_gc_interval: Option<Duration>,
-    /// Where exec, attach and port-forward sessions are served.
+    /// Settings of the server for exec, attach and port-forward sessions.
     pub streaming: Streaming,
     /// Limits and defaults for containers.
     pub containers: Containers,
-    /// How long events are kept for listeners that come back; zero: not at all.
+    /// Time for which events are kept for listeners that reconnect; zero: not at all.
     pub event_backlog: Duration,
-    /// Plugins of the Node Resource Interface; `None`: there are none.
+    /// Plugins of the Node Resource Interface; `None` disables them.
     pub nri: Option<Plugins>,
 }
 
@@ -72,32 +72,32 @@ pub struct Config {
 pub struct RuntimeHandler {
     /// The program, by path or by name.
     pub path: PathBuf,
-    /// How it is spoken to.
+    /// The interface of the runtime.
     pub kind: RuntimeKind,
-    /// Options put before its subcommand.
+    /// Options put before the runtime's subcommand.
     pub args: Vec<String>,
-    /// Its state directory; `None` gives it one below [`Config::state`].
+    /// The runtime's state directory; `None` selects one below [`Config::state`].
     pub root: Option<PathBuf>,
-    /// Pod annotations (names, or beginnings ending in `*`) handed to the runtime.
+    /// Pod annotations (names, or prefixes ending in `*`) passed to the runtime.
     pub pod_annotations: Vec<String>,
-    /// Container annotations handed to the runtime, likewise.
+    /// Container annotations passed to the runtime, in the same form.
     pub container_annotations: Vec<String>,
-    /// Whether privileged containers do without the host's devices.
+    /// Whether privileged containers get no host devices.
     pub privileged_without_host_devices: bool,
-    /// What its pods and containers get besides.
+    /// Additional rules for pods and containers of this handler.
     pub rules: HandlerRules,
-    /// CNI configuration for this handler's pods instead of the node's.
+    /// Directory of the CNI configuration for this handler's pods, instead of the node's.
     pub cni_conf_dir: Option<PathBuf>,
 }
 
 impl RuntimeHandler {
-    /// Whether the containers of a pod share something that is made with the first of them and
-    /// has to be ended after the last.
+    /// Whether the containers of a pod share a sandbox, which is made with the first container and has to be
+    /// ended after the last.
     pub fn is_shim(&self) -> bool {
         self.kind != RuntimeKind::Oci
     }
 
-    /// Whether images are pulled where the containers run, so that no layer is needed here.
+    /// Whether the guest pulls the images, so that the node needs no layers.
     pub fn guest_pull(&self) -> bool {
         matches!(
             self.kind,
@@ -108,38 +108,37 @@ impl RuntimeHandler {
         )
     }
 
-    /// Whether somebody else than its shim's tasks makes that, and knows how it is.
+    /// Whether a sandbox controller makes the sandbox and reports its state, rather than the shim's tasks.
     pub fn has_controller(&self) -> bool {
         matches!(&self.kind, RuntimeKind::Shim { sandboxer, .. } if *sandboxer != Sandboxer::Podsandbox)
     }
 }
 
-/// How a runtime is spoken to.
+/// The interface of a runtime.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub enum RuntimeKind {
-    /// By a command line that works like runc's.
+    /// A command line that works like runc's.
     #[default]
     Oci,
-    /// The same, but its containers live in one that is made for the pod; `orlop-shim` makes it, and
-    /// stands for their processes.
+    /// A command line like runc's, but the containers of a pod run in a sandbox. `orlop-shim` makes the sandbox and
+    /// represents the containers' processes.
     Sandboxed,
-    /// It is a shim of containerd's; `orlop-shim` beside the keeper puts it behind such a command
-    /// line.
+    /// A containerd shim. `orlop-shim`, installed beside the keeper, offers a command line like runc's for it.
     Shim {
-        /// What it is told to read.
+        /// Path of the shim's configuration file.
         config: Option<PathBuf>,
-        /// In options of which type; empty: as its name lets expect.
+        /// Type of the options message that carries the configuration; empty: derived from the shim's name.
         config_type: String,
-        /// Whether it is told what is in the file, and not where it is.
+        /// Whether the shim gets the content of the file instead of its path.
         config_body: bool,
-        /// Whether its guests pull their images by themselves.
+        /// Whether the shim's guests pull their images themselves.
         guest_pull: bool,
-        /// Who makes what the containers of a pod share.
+        /// The maker of the pod's sandbox.
         sandboxer: Sandboxer,
     },
 }
 
-/// Who makes what the containers of a pod share, in containerd's words.
+/// The maker of a pod's sandbox, by containerd's names.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub enum Sandboxer {
     /// A task that only waits.
@@ -147,11 +146,11 @@ pub enum Sandboxer {
     Podsandbox,
     /// The shim's Sandbox service.
     Shim,
-    /// A Controller behind a socket.
+    /// A sandbox controller behind a socket.
     Proxy {
-        /// The socket.
+        /// The path of the socket.
         address: PathBuf,
-        /// What it is called there.
+        /// The name of the sandboxer there.
         name: String,
     },
 }
@@ -161,9 +160,9 @@ pub enum Sandboxer {
 pub struct Containers {
     /// Bytes at which a log line is split.
     pub max_log_line: usize,
-    /// What happens to output while the log's disk is too slow for it.
+    /// Treatment of output if the log's disk is too slow.
     pub log_policy: LogPolicy,
-    /// Bytes of log that a container may write in a second.
+    /// Bytes of log that a container may write per second.
     pub log_rate: Option<u32>,
     /// Bytes of log that a container may write before its file is rotated.
     pub log_size: Option<u64>,
@@ -171,13 +170,13 @@ pub struct Containers {
     pub exec_output_limit: usize,
     /// Bytes that the outputs of all commands may take together.
     pub exec_output_memory: usize,
-    /// Bytes that an answer may have.
+    /// Maximum size of a response in bytes.
     pub message_limit: usize,
-    /// Whether containers are restored from images that are checkpoints.
+    /// Whether containers are restored from checkpoint images.
     pub restore_images: bool,
-    /// Whether containers and pods may go on from archives that clients name by their paths.
+    /// Whether containers and pods may be restored from archives that clients name by path.
     pub restore_archives: bool,
-    /// What concerns the OCI specification.
+    /// Settings of the OCI specification.
     pub policy: Policy,
 }
 

@@ -1,11 +1,11 @@
-//! The native CRI service, as whoever embeds it holds it.
+//! The handle of the native CRI service.
 
 use std::fmt;
 use std::sync::Arc;
 
 use crate::node::Node;
 
-/// The native runtime service. Cheap to clone; all clones are one.
+/// The native runtime service. Cheap to clone; all clones share one node.
 #[derive(Clone)]
 pub struct Engine(pub(crate) Arc<Node>);
 

@@ -1,4 +1,4 @@
-//! What can go wrong.
+//! The errors of the engine.
 
 use std::sync::Arc;
 
@@ -9,40 +9,40 @@ use tonic::{Code, Status};
 
 use crate::spec::Error as SpecError;
 
-/// Errors are shared, because several callers may have waited for one operation.
+/// Result of the engine. Errors are shared, because several callers may wait for one operation.
 pub type Result<T, E = Arc<Error>> = std::result::Result<T, E>;
 
 orlop_cri_server::backend_error! {
-    /// Something else has this identity.
+    /// Another object has this identity.
     #[error("{0}")]
     Exists(String),
-    /// An image could not be had.
+    /// An operation on an image failed.
     #[error("{doing}")]
     Image {
-        /// What was being done to which image.
+        /// The operation and the image.
         doing: String,
-        /// The library's answer.
+        /// The error of the image store.
         #[source]
         source: orlop_image_store::Error,
     },
-    /// The configuration can't be made an OCI spec.
+    /// The configuration cannot be converted to an OCI spec.
     #[error("{0}")]
     Spec(#[from] crate::spec::Error),
-    /// The keeper or the low-level runtime refused.
+    /// The keeper or the low-level runtime failed.
     #[error("{doing}")]
     Launch {
-        /// What was being done to what.
+        /// The operation and its object.
         doing: String,
-        /// The library's answer.
+        /// The error of the launch library.
         #[source]
         source: orlop_launch::Error,
     },
-    /// Plugins of the node stand against it.
+    /// A plugin of the node failed or refused the request.
     #[error("{0}")]
     Plugins(#[from] orlop_nri::Error),
 }
 
-/// The answer that a caller gets.
+/// Converts an error to the gRPC status that the caller gets.
 pub fn status(error: &Error) -> Status {
     orlop_cri_server::fault::status(error)
 }
@@ -160,7 +160,7 @@ mod tests {
             place,
         });
         assert_eq!(blocked.code(), Code::PermissionDenied);
-        // The last of several that were searched is as good as it alone.
+        // The last error of several searched places has the same code as that error alone.
         let (what, host, reason) = place_of();
         let searched = image(E::Searched {
             name: text(),

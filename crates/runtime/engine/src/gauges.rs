@@ -1,4 +1,4 @@
-//! What there is at the moment, for metrics.
+//! Gauges of the engine, for metrics.
 
 use std::collections::BTreeMap;
 
@@ -6,41 +6,41 @@ use crate::engine::Engine;
 use crate::record::container::Phase;
 use crate::record::pod;
 
-/// Numbers of things.
+/// Current numbers of objects.
 #[derive(Debug, Clone, Default)]
 pub struct Gauges {
     /// Pods by state.
     pub pods: BTreeMap<&'static str, i64>,
     /// Containers by state.
     pub containers: BTreeMap<&'static str, i64>,
-    /// Keepers that are connected.
+    /// Connected keepers.
     pub keepers: i64,
-    /// Commands under way in containers.
+    /// Commands that run in containers.
     pub commands: i64,
     /// Subscribers of events.
     pub subscribers: i64,
     /// Images.
     pub images: i64,
-    /// Claims on images.
+    /// Leases on images.
     pub leases: i64,
-    /// Pulls under way.
+    /// Pulls in progress.
     pub pulls: i64,
-    /// Bytes that images take.
+    /// Bytes used by images.
     pub store_bytes: i64,
-    /// Inodes that images take.
+    /// Inodes used by images.
     pub store_inodes: i64,
-    /// Layers that come as they are read, and of which something is missing.
+    /// Lazy layers that are not completely fetched.
     pub lazy_layers: i64,
-    /// Bytes that were fetched of such layers.
+    /// Bytes fetched of lazy layers.
     pub lazy_fetched_bytes: u64,
-    /// Reads of such layers that have failed.
+    /// Failed reads of lazy layers.
     pub lazy_reads_failed: u64,
-    /// Of these, those for which nothing came in time.
+    /// Failed reads of lazy layers that timed out.
     pub lazy_reads_timed_out: u64,
 }
 
 impl Engine {
-    /// Counts what there is.
+    /// Counts the engine's objects.
     pub fn gauges(&self) -> Gauges {
         let Self(node) = self;
         let mut gauges = Gauges {

@@ -1,26 +1,26 @@
 //! The native CRI service: pods and containers on keepers and OCI runtimes.
 //!
-//! [`Engine`] is the service. An RPC is answered by the file of its name in `rpc/`, or, if it is
-//! one of `orlop.v1`, in `rpc_images/`, `rpc_networks/`, `rpc_containers/` or `rpc_inspection/`; what they
-//! share is beside them, from the ground to the roof (nothing uses what stands below it in this list):
+//! [`Engine`] is the service. The file of its name in `rpc/` handles an RPC; the RPCs of `orlop.v1` are in
+//! `rpc_images/`, `rpc_networks/`, `rpc_containers/` and `rpc_inspection/`. The shared modules are beside
+//! them, from the bottom layer to the top (no module uses one that comes later in this list):
 //!
-//! * `spec`: from a request to an OCI specification, one file per concern
-//! * `reach`: paths that clients name, which may lead to file systems that do not answer
-//! * `record`: the pods and containers that exist, with their journals, and how clients see them
-//! * `image`: which image a name means, who may have it, the pulls under way
-//! * `node`: all that is held while the service runs: cgroups, runtimes, paths, counters …
-//! * `ask`: requests, judged before anything is made
-//! * `checkpoint`: writing containers out, and letting them go on from that
+//! * `spec`: conversion of a request to an OCI specification, one file per concern
+//! * `reach`: paths that clients name, which may lead to file systems that do not respond
+//! * `record`: the pods and containers that exist, with their journals and their CRI messages
+//! * `image`: resolving image names, admission of images, pulls in progress
+//! * `node`: the state of the running service: cgroups, runtimes, paths, counters …
+//! * `ask`: validation of requests before anything is made
+//! * `checkpoint`: checkpoints of containers, and restoring containers from them
 //! * `container`: bundles, processes, limits, commands in containers
 //! * `nri`: what plugins see and change
-//! * `pod`: what a pod is made of, what its keeper reports, undoing it with all that is in it
-//! * `stats`, `streaming`: figures of what runs; what stands behind exec, attach and port-forward
-//! * `after_restart`: taking up what an earlier run left
-//! * `doctor`: what is wrong with a node
-//! * `service`, `start`: the calls handed on; how all of it comes up and goes down
+//! * `pod`: the parts of a pod, events of its keeper, removing it with its containers
+//! * `stats`, `streaming`: statistics of running pods; the backend of exec, attach and port-forward
+//! * `after_restart`: recovery of the state that an earlier run left
+//! * `doctor`: diagnosis of a node
+//! * `service`, `start`: dispatch of the calls; start and stop of the service
 //!
-//! A function is given what it needs: one or two things that the node holds (`&Images`, `&Cgroups`), the
-//! `&Node` if it needs more, an `&Arc<Node>` only where something of it goes on by itself.
+//! A function takes what it needs: one or two fields of the node (`&Images`, `&Cgroups`), `&Node` if it
+//! needs more, and `&Arc<Node>` only if it spawns work that outlives the call.
 #![cfg_attr(
     test,
     allow(

@@ -1,11 +1,10 @@
-//! Work that would hold up the reactor.
+//! Work that would block the reactor.
 
 use orlop_pool::{Ended, Place, Refused};
 
 use crate::error::{Error, Result};
 
-/// Runs the node's own work, which waits for its disk or its kernel and for nobody else, on a
-/// thread made for that.
+/// Runs work that waits only for the node's own disk or kernel, on a dedicated thread.
 pub fn blocking<T, F>(work: F) -> impl Future<Output = Result<T>> + Send + use<T, F>
 where
     T: Send + 'static,
@@ -20,7 +19,8 @@ where
     }
 }
 
-/// Runs work that waits for strangers, on the owner's share of their place.
+/// Runs work that may wait for an unresponsive file system or process, within `owner`'s share of a limited
+/// pool.
 pub async fn waiting<T, F>(place: &'static Place, owner: &str, work: F) -> Result<T>
 where
     T: Send + 'static,

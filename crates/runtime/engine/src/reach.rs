@@ -1,10 +1,9 @@
-//! Paths that clients name, on file systems that may not answer.
+//! Paths that clients name, on file systems that may not respond.
 //!
-//! A volume lies on a file server that is gone, in a program's hands (FUSE), or on a disk at the
-//! end of a network: whoever touches it waits in the kernel for as long as it pleases. So a path is
-//! followed through the node's own file systems, on a thread for the node's own work, only as far
-//! as they go. What lies on another file system is touched on a thread of that file system's, and
-//! worked with once it has answered.
+//! A volume may be on an unreachable file server, served by a program (FUSE), or on a network disk: a
+//! thread that touches it blocks in the kernel for an unlimited time. So a thread for the node's own work
+//! follows a path only through the node's own file systems. A path on another file system is touched on a
+//! thread reserved for that file system, and used only after it has responded.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -20,18 +19,18 @@ use crate::config::Config;
 use crate::error::{Error, Result};
 use crate::off_reactor::{blocking, waiting};
 
-/// A file system that does not answer holds four threads, and those that come after wait for them
-/// until their patience ends.
+/// Threads that check paths. A file system that does not respond holds four threads; later checks of it
+/// wait for those until they time out.
 static LOOKING: Place = Place::new("checking paths from requests", 32, 4, 4096);
 static WORKING: Place = Place::new("using paths from requests", 64, 16, 4096);
 
-/// How long a file system may take to answer.
+/// Timeout for a response of a file system.
 const PATIENCE: Timeout = Timeout::from_secs(10);
 
-/// The longest work on a file system that has answered: writing a large checkpoint.
+/// The longest work on a file system that has responded: writing a large checkpoint.
 const LONGEST: Duration = Duration::from_hours(1);
 
-/// A path, and the field of the request that it stands in.
+/// A path, and the field of the request that contains it.
 #[derive(Debug, Clone)]
 pub struct Named {
     field: String,
@@ -39,15 +38,15 @@ pub struct Named {
 }
 
 impl Named {
-    /// A path that is to be touched.
+    /// Creates an entry for a path that is to be touched.
     pub fn new(field: impl Into<String>, path: impl Into<PathBuf>) -> Self {
         let (field, path) = (field.into(), path.into());
         Self { field, path }
     }
 }
 
-/// Does work that touches paths which clients named, on a thread that may block for that long.
-/// Those that do not answer are told.
+/// Runs work that touches paths named by clients, on a thread that may block for that long. The error names
+/// the paths that do not respond.
 pub fn touching<T, F>(config: &Config, named: Vec<Named>, work: F) -> BoxFuture<'static, Result<T>>
 where
     T: Send + 'static,
@@ -57,7 +56,7 @@ where
         return Box::pin(blocking(work));
     }
     let own = own_roots(config);
-    // Nearly all lie on the node's own file systems: then this is all.
+    // Nearly all paths are on the node's own file systems: then this is all.
     let looked = blocking(move || {
         let strangers = strangers(&own, named)?;
         if strangers.is_empty() {
@@ -73,7 +72,7 @@ where
     })
 }
 
-/// Likewise for work that also takes as long as a stranger wants, on a share of that one's place.
+/// Runs work on such paths that also waits for another party, on `owner`'s share of `place`.
 pub fn touching_in<T, F>(
     (place, owner): (&'static Place, String),
     config: &Config,
@@ -104,7 +103,7 @@ enum Looked<T, F> {
     Strangers(F, ByStranger),
 }
 
-/// What lies on which.
+/// Paths by the foreign file system they are on.
 type ByStranger = BTreeMap<Stranger, Vec<Named>>;
 
 fn strangers(own: &[PathBuf], named: Vec<Named>) -> Result<ByStranger> {
@@ -123,7 +122,7 @@ where
     T: Send + 'static,
     F: FnOnce() -> Result<T> + Send + 'static,
 {
-    // With several, the work may wait for any of them.
+    // With several file systems, the work may wait for any of them.
     let owner = strangers.keys().next().map(Stranger::id);
     let owner = owner.unwrap_or_default();
     try_join_all(strangers.into_iter().map(answers)).await?;
@@ -137,7 +136,7 @@ where
     })
 }
 
-/// Waits until a file system says what it has by these names, be it nothing.
+/// Waits until a file system responds to a look-up of these names, even if they do not exist.
 async fn answers((stranger, named): (Stranger, Vec<Named>)) -> Result<()> {
     let paths: Vec<PathBuf> = named.iter().map(|named| named.path.clone()).collect();
     let owner = stranger.id();

@@ -1,4 +1,4 @@
-//! Working by another configuration without a restart.
+//! Change of the configuration without a restart.
 
 use std::sync::Arc;
 
@@ -11,12 +11,12 @@ use crate::node::runtimes::Runtimes;
 use crate::start::of_images;
 
 impl Engine {
-    /// Has all that begins from now on go by another configuration. What can't be used is an error, and
-    /// changes nothing. Where things are kept, and how control groups are made, is not looked at.
+    /// Applies another configuration to everything that begins from now on. An unusable one is an error and
+    /// changes nothing. Directories and the cgroup driver do not change.
     pub async fn reconfigure(&self, mut config: Config) -> Result<()> {
         let Self(node) = self;
         let old = node.config();
-        // Whatever may fail comes before anything is changed.
+        // Everything that can fail comes before the first change.
         let runtimes = if has_other_runtimes(&old, &config) {
             let found = Runtimes::find(&config, node.cgroups.driver()).await;
             node.cgroups.remove_trials().await;
@@ -36,7 +36,7 @@ impl Engine {
             });
             Some(prepared.await?)
         };
-        // The last that may fail: it changes groups by itself.
+        // The last step that can fail: it changes resctrl groups itself.
         let (before, record) = (Arc::clone(&old), node.paths.rdt_groups());
         let mut classes = config.containers.policy.rdt.take();
         let others = config.containers.policy.rdt_classes.clone();
@@ -64,7 +64,7 @@ impl Engine {
     }
 }
 
-/// Whether runtimes are others, or are looked for by others' places.
+/// Whether the runtimes, or the places where they are looked for, differ.
 fn has_other_runtimes(old: &Config, new: &Config) -> bool {
     let parts = |config: &Config| {
         (

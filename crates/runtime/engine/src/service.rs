@@ -1,4 +1,4 @@
-//! The services, each call handed to the file of its name in `rpc/`, `rpc_images/` ….
+//! The CRI services; each call is passed to the file of its name in `rpc/`, `rpc_images/` ….
 
 use orlop_cri_server::frame::Backend;
 
@@ -14,7 +14,7 @@ orlop_cri_server::serve_extensions!(Engine);
 impl Backend for Engine {
     type Failure = Error;
 
-    /// What has been begun is recorded, and gone on with by the next call.
+    /// Work that has begun is recorded; the next call continues it.
     async fn act<T: Send + 'static>(
         &self,
         work: impl Future<Output = Result<T>> + Send + 'static,

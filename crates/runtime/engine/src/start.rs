@@ -1,4 +1,4 @@
-//! How the native service comes up and goes down.
+//! Start and stop of the native service.
 
 use std::fs::Permissions;
 use std::os::fd::OwnedFd;
@@ -40,16 +40,16 @@ use crate::spec::{AppArmor, HostFacts};
 use crate::streaming::Sessions;
 use crate::timeline::Traces;
 
-/// Others that are starting, too, may have all processes for a moment: a daemon that ended for that would have to be
-/// started again.
+/// Time limit for retries of runtime tests if no process can be made. Other programs that start at the
+/// same time may use all processes for a moment; a daemon that exits for that would have to be restarted.
 const MOMENT: Duration = Duration::from_secs(5);
 const AGAIN: Duration = Duration::from_millis(250);
 
 impl Engine {
-    /// Opens the stores, finds the runtimes, and takes up what an earlier run left.
+    /// Opens the stores, finds the runtimes, and recovers the state that an earlier run left.
     pub async fn start(mut config: Config, metrics: Metrics) -> Result<Self> {
         let directories = config.clone();
-        // Many pods have five each, and each client of theirs one.
+        // A pod has up to five descriptors, and each of its clients one.
         if let Err(error) = orlop_launch::raise_open_files() {
             tracing::warn!(%error, "cannot raise the limit of open files");
         }
@@ -74,7 +74,7 @@ impl Engine {
             Ok(classes)
         })
         .await?;
-        // Side by side: each waits for the disk or for programs.
+        // Concurrently: each waits for the disk or for programs.
         let (few_mounts, images, networks, runtimes) = tokio::join!(
             make_few_mounts(),
             open_images(&config, &cgroups, &host),
@@ -143,7 +143,7 @@ impl Engine {
         Ok(Self(node))
     }
 
-    /// Lets go of what the daemon holds; pods go on. A node without pods is left as it was found.
+    /// Closes what the daemon holds; pods keep running. On a node without pods nothing is left behind.
     pub async fn stop(&self) {
         let Self(node) = self;
         node.nri.stop().await;
@@ -172,7 +172,7 @@ async fn serve_streams(node: &Arc<Node>) -> Result<()> {
     let config = node.config();
     let serving = config.streaming.serve(Sessions(Arc::downgrade(node)));
     let server = serving.await.map_err(Error::Internal)?;
-    // Set here only.
+    // No other code sets it.
     let _ = node.streams.set(Arc::new(server));
     Ok(())
 }
@@ -193,16 +193,16 @@ async fn find_runtimes(config: &Config, driver: Driver) -> Result<Runtimes> {
     }
 }
 
-/// What the image store must be told.
+/// Completes the configuration of the image store.
 pub fn of_images(config: &Config, cgroups: &Cgroups) -> orlop_image_store::Config {
     let mut images = config.images.clone();
-    // As keepers do, the server of lazy layers outlives the daemon, and serves all pods.
+    // Like keepers, the server of lazy layers outlives the daemon, and serves all pods.
     images.lazy.cgroups = cgroups.for_keepers();
     images.lazy.oom_score_adj = Some(KEEPER_OOM_SCORE);
     images
 }
 
-/// Without one pods have copies of all mounts of the node.
+/// Opens a mount namespace with few mounts. Without it, pods have copies of all mounts of the node.
 async fn make_few_mounts() -> Result<Option<Arc<OwnedFd>>> {
     blocking(|| match orlop_launch::few_mounts() {
         Ok(namespace) => Ok(Some(Arc::new(namespace))),
@@ -242,7 +242,7 @@ async fn open_networks(config: &Config) -> Result<Networks> {
     .await
 }
 
-/// Without the default profile, pods that ask for it are refused, and the others run.
+/// Loads the default AppArmor profile. If that fails, only pods that ask for it are refused.
 fn default_apparmor() -> Option<String> {
     if !AppArmor::is_enabled() {
         return None;
@@ -261,8 +261,8 @@ fn prepare_directories(config: &Config) -> Result<()> {
     for dir in [&config.root, root, state] {
         orlop_fs::prepare_probe(dir).map_err(Error::io(format!("writing to {}", dir.display())))?;
     }
-    // Writable layers hold what containers' roots left there, programs with the setuid bit too:
-    // nobody else on the node may get at them.
+    // Writable layers contain what root in containers left there, including setuid programs: no other user of
+    // the node may reach them.
     let pods = root.join("pods");
     std::fs::set_permissions(&pods, Permissions::from_mode(0o700)).map_err(Error::io(format!(
         "restricting access to {}",

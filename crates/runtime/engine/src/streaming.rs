@@ -1,4 +1,4 @@
-//! What stands behind the streaming server: commands, containers and ports for its sessions.
+//! Backend of the streaming server: exec, attach and port forwarding.
 
 use std::os::fd::OwnedFd;
 use std::sync::{Arc, Weak};
@@ -21,13 +21,13 @@ use crate::record::container::Container;
 use crate::record::containers::Containers;
 use crate::record::pods::Pods;
 
-/// How long to wait for the size of a client's terminal, which comes with its first message.
+/// Time to wait for the size of a client's terminal, which comes with its first message.
 const FIRST_SIZE: Duration = Duration::from_millis(200);
 
-/// How long a port of a pod may take to answer.
+/// Time limit to connect to a port of a pod.
 const DIAL_LIMIT: Duration = Duration::from_secs(10);
 
-/// The node, as the streaming server sees it. The server is a part of the node and must not keep it alive.
+/// The streaming server's access to the node. The reference is weak, as the node owns the server.
 #[derive(Debug)]
 pub struct Sessions(pub Weak<Node>);
 
@@ -96,7 +96,7 @@ async fn first_size(resizes: &mut Option<Resizes>) -> Option<orlop_launch::Termi
     })
 }
 
-/// Pipes for the streams that the client asks for; the others lead nowhere.
+/// Creates pipes for the streams that the client requests; the others are `/dev/null`.
 fn command_streams(request: &ExecRequest) -> Result<(ExecIo, Pipes)> {
     let mut pipes = Pipes::default();
     let stdin = if request.stdin {
@@ -138,7 +138,7 @@ async fn attach(
         theirs.stdout = Some(write);
         pipes.stdout = Some(read);
     }
-    // A terminal has no error output of its own.
+    // A terminal has no separate standard error.
     if request.stderr && !container.config.tty {
         let (read, write) = pipe()?;
         theirs.stderr = Some(write);
@@ -162,7 +162,7 @@ async fn attach(
     Ok(())
 }
 
-/// Passes the client's terminal sizes on; never ends by itself.
+/// Forwards the client's terminal sizes to the keeper; never returns.
 async fn follow_size(keeper: &Keeper, container: &Container, resizes: Option<Resizes>) {
     if let Some(mut resizes) = resizes.filter(|_| container.config.tty) {
         while let Some(size) = resizes.next().await {

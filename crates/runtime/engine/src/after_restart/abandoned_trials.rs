@@ -1,4 +1,4 @@
-//! Trials of runtimes in whose middle a daemon was killed: what was made for them would stay.
+//! Removes runtime tests that a killed daemon has left behind.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -10,11 +10,10 @@ use crate::checkpoint::busy;
 use crate::error::chain;
 use crate::record::directories::remove_tree;
 
-/// A runtime that takes longer does not work.
+/// Time limit for a runtime to delete a test container.
 const LIMIT: Duration = Duration::from_secs(10);
 
-/// Ends and removes what earlier daemons of this directory were trying out. Where they were not
-/// disturbed there is nothing.
+/// Stops and removes the runtime tests that earlier daemons with this state directory left unfinished.
 pub async fn end(state: &Path, runtimes: &[OciRuntime]) {
     for bundle in bundles(state) {
         let Some(id) = bundle.file_name().and_then(|name| name.to_str()) else {
@@ -33,7 +32,7 @@ pub async fn end(state: &Path, runtimes: &[OciRuntime]) {
                 "cannot wait for a runtime that is being tested"
             );
         }
-        // Which of them made it is not known. To the others it is nothing.
+        // It is unknown which runtime was tested. The others do not know the container and do nothing.
         for runtime in runtimes {
             if let Err(error) = runtime.delete(id, LIMIT).await {
                 tracing::debug!(id, runtime = runtime.name, %error, "cannot stop a runtime test");

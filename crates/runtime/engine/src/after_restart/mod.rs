@@ -1,4 +1,4 @@
-//! Taking up what an earlier run of the daemon left.
+//! Recovery of the state that an earlier run of the daemon left.
 
 pub mod abandoned_trials;
 pub mod restore;

@@ -1,16 +1,16 @@
-//! Taking up what an earlier run of the daemon left, as far as clients must see it before they
-//! are served. The rest is [tidied](super::tidy) up while they are.
+//! Restores the state of an earlier run of the daemon, as far as clients must see it before the daemon serves them. The
+//! rest is [tidied](super::tidy) up afterwards, in the background.
 //!
-//! | what is found | what becomes of it |
+//! | state found | result |
 //! |---|---|
-//! | a pod that was ready, its keeper lives | it goes on; exits that nobody saw are taken over |
-//! | a pod that was ready, no keeper (reboot, crash) | it is not ready, its containers have ended |
-//! | a record that can't be read, of another version or on a bad disk | all of the pod is left alone |
-//! | a pod or container half made | undone later |
-//! | a pod or container half removed | removed later |
+//! | a pod was ready, its keeper lives | the pod continues; missed exits are taken from the keeper |
+//! | a pod was ready, it has no keeper (reboot, crash) | the pod is not ready, its containers have exited |
+//! | a record is unreadable, of another version or on a bad disk | the whole pod is left alone |
+//! | a pod or container is half created | undone later |
+//! | a pod or container is half removed | removed later |
 //! | a directory without a record | removed later |
-//! | a container without a record, in its keeper or its runtime | ended |
-//! | a lease or network attachment without owner | released later |
+//! | a container without a record, in its keeper or its runtime | stopped |
+//! | a lease or network attachment has no owner | released later |
 
 use std::collections::HashSet;
 use std::path::{Path, PathBuf};
@@ -35,42 +35,41 @@ use crate::record::ids::{ContainerId, PodId};
 use crate::record::pod::{self, Pod};
 use crate::{blocking, clock};
 
-/// The exit code of a container whose end nobody saw, as the peers report it.
+/// Exit code of a container whose exit status is unknown, the same as other CRI runtimes report.
 const UNKNOWN: i32 = 255;
 
-/// A keeper that does not answer within this time is not waited for before clients are served.
+/// Time to wait for a keeper's answer before clients are served.
 const HURRY: Duration = Duration::from_millis(500);
 
-/// A runtime that takes longer to start a command was killed by the keeper.
+/// Time to wait for the start of a command; the keeper kills a runtime that takes longer.
 const STARTING: Duration = Duration::from_secs(65);
 
-/// The pause between two looks at a command that is being started.
+/// Pause between two attempts to kill a command that is being started.
 const AGAIN: Duration = Duration::from_millis(50);
 
-/// Pods looked at side by side.
+/// Number of pods that are restored concurrently.
 const SIDE_BY_SIDE: usize = 32;
 
-/// What is left to do.
+/// Work that remains for [`tidy`](super::tidy).
 #[derive(Debug, Default)]
 pub struct Leftovers {
-    /// Pods whose record is there and could not be read: nothing of them is touched.
+    /// Pods with an unreadable record; nothing of them is touched.
     pub unread: HashSet<String>,
     /// Directories without a record.
     pub debris: Vec<PathBuf>,
-    /// Names in the directory of what lives as long as pods do, as they were before clients were
-    /// served: any later one is a new pod's.
+    /// Names in the directory of keepers and bundles, listed before clients are served: later ones belong to new pods.
     pub runs: Vec<String>,
-    /// The pods and containers of the earlier run: any other is a client's of this one.
+    /// The pods and containers of the earlier run, not those that clients create in this one.
     pub pods: Vec<PodRecords>,
-    /// Pods whose keeper may live and has not answered yet.
+    /// Pods whose keeper may live but has not answered yet.
     pub silent: Vec<Arc<Pod>>,
-    /// Pods that were found without their keeper.
+    /// Pods whose keeper is gone.
     pub lost: Vec<Arc<Pod>>,
-    /// Containers that were being started.
+    /// Containers whose start was interrupted.
     pub half_started: Vec<Arc<Container>>,
 }
 
-/// Reads all records and adopts the keepers that live.
+/// Reads all records and adopts the running keepers.
 pub async fn run(node: &Arc<Node>) -> Result<Leftovers> {
     let (pods, runs) = (node.paths.pods(), node.paths.runs());
     let mut left = blocking(move || read_pods(&pods, &runs)).await?;
@@ -114,7 +113,7 @@ fn read_pods(pods: &Path, runs: &Path) -> Result<Leftovers> {
             Ok(Some(pod)) => left.pods.push(pod),
             Ok(None) => left.debris.push(dir),
             Err(error) => {
-                // One bad disk block must not keep the whole node down.
+                // One bad disk block must not take the whole node down.
                 tracing::error!(
                     pod = name,
                     error = chain(&*error),
@@ -157,13 +156,13 @@ fn read_pod(
     Ok(Some((pod, containers)))
 }
 
-/// What is known of a pod.
+/// Result of contacting a pod's keeper.
 enum Fate {
-    /// All, but that these containers were being started.
+    /// The state is known. These containers were being started.
     Known(Vec<Arc<Container>>),
-    /// Its keeper is dead.
+    /// The keeper is dead.
     Lost,
-    /// Its keeper has not answered in time.
+    /// The keeper has not answered in time.
     Silent,
 }
 
@@ -188,15 +187,15 @@ async fn restore_pod(node: &Arc<Node>, pod: &Arc<Pod>) -> Fate {
     }
 }
 
-/// Takes a pod's keeper up, and over what happened while no daemon was there. Gives back the
-/// containers that were being started.
+/// Adopts a pod's keeper and records the events that the daemon missed. Returns the containers whose start was
+/// interrupted.
 pub async fn adopt(
     node: &Arc<Node>,
     pod: &Arc<Pod>,
     keeper: Keeper,
     events: KeeperEvents,
 ) -> Vec<Arc<Container>> {
-    // Before this run can begin a command in the pod.
+    // Read before this run can start a command in the pod.
     let run = pod.run.clone();
     let prepared = blocking(move || Ok(prepared_commands(&run))).await;
     let prepared = prepared.unwrap_or_default();
@@ -218,7 +217,7 @@ pub async fn adopt(
     half_started
 }
 
-/// The directories of commands in a pod's bundles, by the commands' ids.
+/// Finds the directories of exec commands in a pod's bundles, with the commands' IDs.
 fn prepared_commands(run: &Path) -> Vec<(String, PathBuf)> {
     let entries = |dir: &Path| std::fs::read_dir(dir).into_iter().flatten().flatten();
     let bundles = entries(run).flat_map(|bundle| entries(&bundle.path()));
@@ -231,7 +230,7 @@ fn prepared_commands(run: &Path) -> Vec<(String, PathBuf)> {
         .collect()
 }
 
-/// Removes the directories of commands that an earlier run was killed before it could send to the keeper.
+/// Removes the directories of commands that an earlier run prepared but did not send to the keeper.
 fn forget_unsent_commands(node: &Node, prepared: Vec<(String, PathBuf)>, execs: &[ExecInfo]) {
     let unsent = prepared.into_iter().filter(|(id, _)| {
         let is_known = execs.iter().any(|exec| exec.id == *id);
@@ -248,7 +247,7 @@ fn forget_unsent_commands(node: &Node, prepared: Vec<(String, PathBuf)>, execs: 
     }
 }
 
-/// Ends the commands of an earlier run: whoever asked for them has lost them with that run.
+/// Kills the commands of an earlier run, whose clients lost their connection with it.
 fn end_commands(node: &Node, pod: &Arc<Pod>, keeper: &Keeper, execs: Vec<ExecInfo>) {
     for exec in execs {
         if node.commands.awaits(&exec.id) {
@@ -268,7 +267,7 @@ fn end_commands(node: &Node, pod: &Arc<Pod>, keeper: &Keeper, execs: Vec<ExecInf
     }
 }
 
-/// Ends a command, waiting for its start where the earlier run died in the middle of that.
+/// Kills a command. If the earlier run died during its start, waits for the start to complete.
 async fn end_command(keeper: &Keeper, exec: &str) -> orlop_launch::Result<()> {
     let deadline = tokio::time::Instant::now() + STARTING;
     loop {
@@ -277,7 +276,7 @@ async fn end_command(keeper: &Keeper, exec: &str) -> orlop_launch::Result<()> {
             Some(FailureKind::WrongState) if tokio::time::Instant::now() < deadline => {
                 tokio::time::sleep(AGAIN).await;
             }
-            // It could not be started.
+            // The command could not be started.
             Some(FailureKind::NotFound) => return Ok(()),
             _ => return ended,
         }
@@ -295,7 +294,7 @@ async fn take_over(
         match known {
             Some(info) => {
                 if let Some(status) = &info.exit {
-                    // Its end may have been written down before its start was.
+                    // The exit may have been recorded before the start.
                     if info.started_ns > 0 && container.started_at() == 0 {
                         note_start(&container, info).await;
                     }
@@ -303,7 +302,7 @@ async fn take_over(
                 } else if info.started_ns > 0 && container.phase() == container::Phase::Created {
                     note_start(&container, info).await;
                 } else if info.started_ns == 0 && info.state != ContainerState::Absent {
-                    // Half started: the start's caller got no answer and will not ask again.
+                    // Half started: the client of the start got no answer and does not repeat the request.
                     let message = "the daemon was restarted while the container was being started";
                     if container.exited(exit(128, "StartError", message)).await {
                         let stopped = ContainerEventType::ContainerStoppedEvent;
@@ -333,7 +332,7 @@ fn exit(code: i32, reason: &str, message: &str) -> Exit {
     }
 }
 
-/// It was started, and the daemon was killed before it could write that down.
+/// Records the start of a container that was started just before the daemon was killed.
 async fn note_start(container: &Container, info: &ContainerInfo) {
     let end = info.exit.as_ref().map_or(u64::MAX, |exit| exit.time_ns);
     let at = i64::try_from(info.started_ns.min(end)).unwrap_or(i64::MAX);

@@ -1,7 +1,6 @@
-//! Finishing what an earlier run of the daemon began, while clients are served already.
+//! Finishes the interrupted operations of an earlier run of the daemon, while clients are already served.
 //!
-//! Whoever asks meanwhile for a pod or container that is being undone here waits for that: the
-//! undoing holds its turn.
+//! The cleanup holds the lock of the pod or container. Requests for it wait until the cleanup is done.
 
 use std::collections::HashSet;
 use std::path::PathBuf;
@@ -22,10 +21,10 @@ use crate::record::container::{Container, Phase};
 use crate::record::directories::remove_tree;
 use crate::record::pod::{self, Pod};
 
-/// Pods worked on side by side: clients share the machine.
+/// Number of pods that are cleaned up concurrently; clients need the machine, too.
 const SIDE_BY_SIDE: usize = 4;
 
-/// Does all that is left to do.
+/// Does all remaining work.
 pub async fn run(node: &Arc<Node>, left: Leftovers) {
     let Leftovers {
         unread,
@@ -47,7 +46,7 @@ pub async fn run(node: &Arc<Node>, left: Leftovers) {
         );
     }
     for container in half_started {
-        // Its runtime may still be at work.
+        // The runtime may still be running.
         let node_too = Arc::clone(node);
         node.tasks
             .spawn(async move { clean_half_start(&node_too, &container).await });
@@ -57,7 +56,7 @@ pub async fn run(node: &Arc<Node>, left: Leftovers) {
         .into_iter()
         .partition(|(pod, _)| is_silent.contains(&pod.id));
     for (pod, containers) in silent {
-        // However long it takes: nothing else waits for it.
+        // In the background, as nothing else waits for a keeper that does not answer.
         let node_too = Arc::clone(node);
         node.tasks.spawn(async move {
             find_again(&node_too, &pod).await;
@@ -79,7 +78,7 @@ pub async fn run(node: &Arc<Node>, left: Leftovers) {
     release_leftovers(node, unread, runs).await;
 }
 
-/// It stays as it was recorded; stop and remove will try again.
+/// Logs a failure. The recorded state stays, so that stop and remove try again.
 fn report(result: Result<()>, doing: &str) {
     if let Err(error) = result {
         tracing::error!(error = chain(&*error), "{doing}");
@@ -98,7 +97,7 @@ async fn clean_half_start(node: &Node, container: &Arc<Container>) {
     );
 }
 
-/// A keeper that was busy when the daemon started.
+/// Adopts a keeper that was busy when the daemon started.
 async fn find_again(node: &Arc<Node>, pod: &Arc<Pod>) {
     let wanted = || {
         let undone = matches!(pod.phase(), pod::Phase::Creating | pod::Phase::Removing);
@@ -132,7 +131,7 @@ async fn tidy_pod(node: &Node, pod: &Arc<Pod>, containers: &[Arc<Container>]) {
     }
 }
 
-/// It was being stopped, or its keeper was thought dead.
+/// Stops a pod again that was being stopped, or whose keeper was thought dead.
 async fn stop_again(node: &Node, pod: &Arc<Pod>) -> Result<()> {
     let _turn = pod.turn.write().await;
     if pod.now().keeper.is_some() {
@@ -141,7 +140,7 @@ async fn stop_again(node: &Node, pod: &Arc<Pod>) -> Result<()> {
     Ok(())
 }
 
-/// Undoes containers that were half made, and finishes removals.
+/// Undoes half-created containers, and finishes removals.
 async fn tidy_containers(node: &Node, containers: &[Arc<Container>]) -> Result<()> {
     for container in containers {
         match container.phase() {
@@ -153,7 +152,7 @@ async fn tidy_containers(node: &Node, containers: &[Arc<Container>]) -> Result<(
     Ok(())
 }
 
-/// Releases what belongs to no pod or container. What cannot be released keeps nothing else from being.
+/// Releases resources that belong to no pod or container. A failure does not stop the others.
 async fn release_leftovers(node: &Arc<Node>, unread: HashSet<String>, runs: Vec<String>) {
     let is_unknown = |name: &String| !unread.contains(name) && !node.pods.contains(name);
     let unknown: Vec<String> = runs.into_iter().filter(is_unknown).collect();
@@ -179,7 +178,7 @@ async fn release_leftovers(node: &Arc<Node>, unread: HashSet<String>, runs: Vec<
             "cannot release image leases of containers that no longer exist",
         );
     } else {
-        // Nobody can tell which containers the unread pods have.
+        // The containers of pods with unreadable records are unknown.
         tracing::warn!(
             pods = unread.len(),
             "some pod records are unreadable; releasing no image leases"
@@ -200,7 +199,7 @@ async fn release_leftovers(node: &Arc<Node>, unread: HashSet<String>, runs: Vec<
     }
 }
 
-/// Ends the keeper of a pod that nobody knows, and removes its containers, its namespace and files.
+/// Stops the keeper of an unknown pod, and removes its containers, network namespace and files.
 pub async fn end_unknown_keeper(node: &Node, name: &str) -> Result<()> {
     let run = node.paths.runs().join(name);
     let ended = orlop_launch::end_keeper(&run).await;
@@ -208,13 +207,13 @@ pub async fn end_unknown_keeper(node: &Node, name: &str) -> Result<()> {
         doing: format!("stopping the keeper of pod sandbox {name}, which has no record"),
         source,
     })?;
-    // Nothing else says which containers the runtimes know: it goes last, so that whoever is killed here, or
-    // finds a runtime that fails, can begin again.
+    // The directory is the only list of the pod's containers. It goes last, so that a run that is killed or fails here
+    // can be repeated.
     unrecorded::forget(node, name, &run).await?;
     teardown::remove_run(&node.paths, &run, name).await
 }
 
-/// All that can be released, and the first failure is told.
+/// Releases as many leases as possible, and returns the first error.
 async fn release_leases(node: &Node) -> Result<()> {
     let mut first = Ok(());
     for lease in node.images.leases() {

@@ -1,7 +1,6 @@
-//! Containers that a keeper or a runtime knows and no record does: a damaged disk has taken it.
+//! Cleanup of containers that a keeper or runtime has but whose record is lost, for example on a damaged disk.
 //!
-//! No client can end them any more, and none knows that they are there: a kubelet starts others in their
-//! place.
+//! Clients do not know these containers and cannot stop them: a kubelet starts others instead.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -20,13 +19,13 @@ use crate::record::ids::ContainerId;
 use crate::record::pod::Pod;
 use crate::record::spec_file;
 
-/// A runtime that takes longer to delete a container hangs.
+/// Time limit for a runtime to delete a container.
 const DELETE_LIMIT: Duration = Duration::from_secs(100);
 
-/// Ends those of a pod that lives.
+/// Stops the containers without a record in a pod whose keeper lives.
 pub fn end_in(node: &Arc<Node>, pod: &Arc<Pod>, keeper: &Keeper, listing: &[ContainerInfo]) {
     for info in listing {
-        // Of a pod's own name is what its containers share.
+        // The entry with the pod's own ID is its shared sandbox.
         if info.id == pod.id.as_str() || node.containers.contains(&info.id) {
             continue;
         }
@@ -59,7 +58,7 @@ async fn end(node: &Node, pod: &Pod, keeper: &Keeper, id: &str) -> Result<()> {
             "the container's runtime is no longer configured; stopping the container without it"
         );
     }
-    // Some runtimes leave it to whoever called them.
+    // Some runtimes leave the cgroup to their caller.
     node.cgroups.remove_unrecorded(pod, id).await?;
     if handler.is_none() {
         keeper.forget(id).await.map_err(failed(id))?;
@@ -68,13 +67,13 @@ async fn end(node: &Node, pod: &Pod, keeper: &Keeper, id: &str) -> Result<()> {
     blocking(move || remove_tree(&bundle).and_then(|()| remove_tree(&mounts))).await
 }
 
-/// Where the root file system of a container is mounted.
+/// Path where the root filesystem of a container is mounted.
 fn rootfs(node: &Node, id: &str) -> PathBuf {
     node.paths.private().join("rootfs").join(id)
 }
 
-/// Has runtimes forget a pod that nobody knows, whose keeper is gone: all that they can, and the first failure is told.
-/// The names in its volatile directory are all that says what it had.
+/// Deletes the containers of an unknown pod without a keeper from all runtimes, as far as possible, and returns the
+/// first error. The names in the pod's volatile directory are the only list of its containers.
 pub async fn forget(node: &Node, pod: &str, run: &Path) -> Result<()> {
     let (listed, sandbox) = (run.to_owned(), shared::bundle(run));
     let (names, has_sandbox) = blocking(move || Ok((names_in(&listed)?, sandbox.exists()))).await?;
@@ -116,14 +115,14 @@ pub async fn forget(node: &Node, pod: &str, run: &Path) -> Result<()> {
             .iter()
             .filter(|it| had_process && it.settings.is_shim())
         {
-            // What a dead shim had begun may have made its files anew until now.
+            // A dead shim's leftover process may have created its files again until now.
             note(pod, shared::end_with(handler, pod).await);
         }
     }
     first
 }
 
-/// Ends what is in the cgroup that a specification asked for, and removes that. Answers whether there was a process.
+/// Kills the processes in the cgroup that a specification names, and removes it. Returns whether there was a process.
 async fn end_cgroup(node: &Node, id: &str, bundle: PathBuf) -> Result<bool> {
     let spec = blocking(move || {
         let path = bundle.join("config.json");
@@ -132,7 +131,7 @@ async fn end_cgroup(node: &Node, id: &str, bundle: PathBuf) -> Result<bool> {
             "checking whether {} exists",
             path.display()
         )))? {
-            // Whoever was killed before it was written has made none.
+            // The daemon was killed before it wrote the file, so there is no cgroup.
             return Ok(Value::Null);
         }
         spec_file::read_as::<Value>(&bundle)

@@ -1,4 +1,4 @@
-//! A container as `CreateContainer` and `RestorePod` ask for it.
+//! Container requests of `CreateContainer` and `RestorePod`.
 
 use std::path::{Component, Path};
 
@@ -7,19 +7,19 @@ use orlop_cri_api::v1::ContainerConfig;
 use crate::error::{Error, Result};
 use crate::record::names::ContainerName;
 
-/// More environment variables than any program looks at.
+/// Limit of environment variables; no program uses more.
 const MAX_ENVS: usize = 100_000;
 
-/// A container that can be made, as far as that can be told without its pod, its image and the node:
-/// the rest is judged by [`Plan`](crate::container::plan::Plan), before anything is made, too.
+/// A validated container request, as far as that needs no pod, image or node.
+/// [`Plan`](crate::container::plan::Plan) validates the rest, also before anything is made.
 #[derive(Debug)]
 pub struct ContainerAsk {
-    /// The request, word for word.
+    /// The request, unchanged.
     pub config: ContainerConfig,
 }
 
 impl ContainerAsk {
-    /// Reads a request. Nothing is made for one that is refused.
+    /// Validates a request. Nothing is made for one that is refused.
     pub fn read(config: Option<ContainerConfig>) -> Result<Self> {
         let config = config.ok_or_else(|| Error::invalid("config", "is missing"))?;
         ContainerName::check(&config)?;

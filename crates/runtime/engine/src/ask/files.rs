@@ -1,4 +1,4 @@
-//! What a pod asks of the files that all its containers see.
+//! The part of a pod request about the files that all its containers see.
 
 use std::fmt::Write as _;
 
@@ -9,17 +9,17 @@ use crate::error::{Error, Result};
 /// Linux refuses longer host names.
 const HOSTNAME_MAX: usize = 64;
 
-/// What is to stand in a pod's files.
+/// The requested content of a pod's files.
 #[derive(Debug)]
 pub struct FilesAsk {
     /// The pod's host name.
     pub hostname: String,
-    /// Its `/etc/resolv.conf`; without one it has the node's.
+    /// Its `/etc/resolv.conf`; `None` selects the node's.
     pub resolv_conf: Option<String>,
 }
 
 impl FilesAsk {
-    /// Reads a pod's configuration.
+    /// Validates a pod's configuration.
     pub fn read(config: &PodSandboxConfig) -> Result<Self> {
         let dns = config.dns_config.as_ref().filter(|dns| says_something(dns));
         Ok(Self {
@@ -29,7 +29,7 @@ impl FilesAsk {
     }
 }
 
-/// The pod's host name: the one asked for, or the node's.
+/// Returns the pod's host name: the requested one, or the node's.
 fn hostname(name: &str) -> Result<String> {
     if name.len() > HOSTNAME_MAX || name.contains(|c: char| c.is_whitespace() || c.is_control()) {
         return Err(Error::invalid(

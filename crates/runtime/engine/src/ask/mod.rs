@@ -1,6 +1,5 @@
-//! Requests as what they ask for. Whatever can be judged before anything is made is judged here; what
-//! is made afterwards is made of what was understood. The message itself is kept for the record and
-//! for answers only.
+//! Validated requests. Everything that can be validated before anything is made is validated here; later
+//! steps use the result. The message itself is kept only for the record and for responses.
 
 mod container;
 mod files;

@@ -1,4 +1,4 @@
-//! A pod as `RunPodSandbox` asks for it.
+//! Pod requests of `RunPodSandbox`.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -20,47 +20,47 @@ use crate::record::ids::PodId;
 use crate::record::names::PodName;
 use crate::spec::{self, IdRanges};
 
-/// A pod that can be made, as far as that can be told beforehand.
+/// A validated pod request, as far as that is possible beforehand.
 #[derive(Debug)]
 pub struct PodAsk {
-    /// What it is called.
+    /// The identity of the pod.
     pub name: PodName,
-    /// What is written down of it.
+    /// The data that is recorded of the pod.
     pub record: PodRecord,
-    /// What it is made of.
+    /// The parts that the pod is made of.
     pub parts: PodParts,
 }
 
-/// What is written down of a pod.
+/// The data that is recorded of a pod.
 #[derive(Debug)]
 pub struct PodRecord {
-    /// The identifier that it has once it is made.
+    /// The identifier of the new pod.
     pub id: PodId,
-    /// The request, word for word.
+    /// The request, unchanged.
     pub config: PodSandboxConfig,
-    /// The runtime handler that was asked for; empty is the default one.
+    /// The requested runtime handler; empty is the default one.
     pub handler: String,
-    /// The runtime that this means.
+    /// The runtime that the handler resolves to.
     pub runtime: String,
 }
 
-/// What a pod is made of.
+/// The parts that a pod is made of.
 #[derive(Debug)]
 pub struct PodParts {
-    /// The mappings of user and group ids, where it has a user namespace.
+    /// The mappings of user and group ids, if it has a user namespace.
     pub user: Option<(Vec<IdMap>, Vec<IdMap>)>,
-    /// Settings of the kernel in its namespaces.
+    /// Sysctls in its namespaces.
     pub sysctls: BTreeMap<String, String>,
-    /// Bytes that its shared memory may take.
+    /// Size limit of its shared memory in bytes.
     pub shm_size: u64,
-    /// Its network, where that is not the node's.
+    /// Its network, unless it uses the node's.
     pub attachment: Option<Box<Attachment>>,
     /// Its files.
     pub files: FilesAsk,
 }
 
 impl PodAsk {
-    /// Reads a request. Nothing is made for one that is refused.
+    /// Validates a request. Nothing is made for one that is refused.
     pub fn read(node: &Node, request: RunPodSandboxRequest) -> Result<Self> {
         let config = request
             .config
@@ -144,7 +144,7 @@ fn network(
     Ok(attachment)
 }
 
-/// Refuses what no part of a pod can be.
+/// Refuses invalid paths and namespace modes.
 fn check(config: &PodSandboxConfig) -> Result<()> {
     let directory = Path::new(&config.log_directory);
     if !config.log_directory.is_empty()

@@ -1,5 +1,5 @@
-//! The archive of one container: a directory becomes an archive and, without trust, the other way
-//! round.
+//! The archive of a container's checkpoint: writing a directory as an archive, and reading an untrusted
+//! one.
 
 use std::ffi::OsString;
 use std::fs::{File, OpenOptions};
@@ -16,14 +16,15 @@ use super::output::Output;
 use super::{FILES, IMAGES};
 use crate::error::{Error, Result};
 
-/// More files than CRIU writes for any container.
+/// Limit of files; CRIU writes fewer for any container.
 const MAX_FILES: usize = 1 << 20;
 
-/// Writes the directory into the archive `location`, all of it or nothing, until told to stop. Blocks.
+/// Writes the directory into the archive `location`, all of it or nothing, until `stop` is cancelled.
+/// Blocks.
 pub fn write(dir: &Path, location: &Path, stop: &CancellationToken) -> Result<()> {
     let failed = |error| Error::io(format!("writing {}", location.display()))(error);
     let write = || {
-        // It holds the memory of the container.
+        // The archive contains the memory of the container.
         let draft = Draft::of(location, 0o600)?;
         write_to(dir, draft.file(), stop)?;
         draft.keep(Outlives::Kill)
@@ -51,7 +52,7 @@ fn write_to(dir: &Path, file: &File, stop: &CancellationToken) -> io::Result<()>
         )?;
     }
     builder.into_inner()?.flush()?;
-    // Whoever is told that it is there may turn the machine off.
+    // A caller that is told of the archive may turn the machine off.
     file.sync_all()
 }
 
@@ -66,7 +67,7 @@ fn directory(builder: &mut Builder<impl io::Write>, name: &str) -> io::Result<()
 fn append(builder: &mut Builder<impl io::Write>, path: &Path, name: &Path) -> io::Result<()> {
     let file = match File::open(path) {
         Ok(file) => file,
-        // Not every version writes all.
+        // Not every version of CRIU writes all files.
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
         Err(error) => return Err(error),
     };
@@ -81,8 +82,8 @@ fn append(builder: &mut Builder<impl io::Write>, path: &Path, name: &Path) -> io
     builder.append_data(&mut header, name, file.take(look.len()))
 }
 
-/// Reads an archive into the new directory `dir`: the files that belong into one, whatever else it
-/// has. Blocks.
+/// Reads an archive into the new directory `dir`. Files that do not belong to a checkpoint are ignored.
+/// Blocks.
 pub fn read(location: &Path, dir: &Path, limits: &Limits) -> Result<()> {
     let what = location.display().to_string();
     let file = OpenOptions::new()
@@ -112,7 +113,7 @@ pub fn read(location: &Path, dir: &Path, limits: &Limits) -> Result<()> {
     })
 }
 
-/// Makes a directory for a checkpoint.
+/// Makes the directory of CRIU's images.
 pub fn make_images_dir(dir: &Path) -> Result<()> {
     let images = dir.join(IMAGES);
     std::fs::DirBuilder::new()
@@ -148,7 +149,7 @@ fn extract(plain: impl Read, dir: &Path, limits: &Limits) -> io::Result<()> {
     Ok(())
 }
 
-/// A file of a checkpoint; one that is there twice is an error.
+/// Creates a file of a checkpoint; a second one of the same name is an error.
 pub fn new_file(path: &Path) -> io::Result<File> {
     OpenOptions::new()
         .write(true)
@@ -157,8 +158,8 @@ pub fn new_file(path: &Path) -> io::Result<File> {
         .open(path)
 }
 
-/// The name of a file that belongs to a checkpoint: one of those we know, or a file directly below
-/// CRIU's directory.
+/// Returns the name of a file that belongs to a checkpoint: a known file, or one directly in CRIU's
+/// directory.
 fn belongs(path: &Path) -> Option<PathBuf> {
     let mut parts = path.components().filter(|part| *part != Component::CurDir);
     let Some(Component::Normal(first)) = parts.next() else {
@@ -207,7 +208,7 @@ mod tests {
         assert_eq!(pages, vec![1; 9000]);
     }
 
-    /// Nothing is written beside the directory, whatever the archive is.
+    /// No archive writes anything outside the directory.
     #[test]
     fn fuzzed_archives_write_nothing_outside_their_directory() {
         let (scene, from) = scene();

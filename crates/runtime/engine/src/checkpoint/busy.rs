@@ -1,22 +1,21 @@
-//! Who is still at work on a checkpoint that nobody waits for any more.
+//! Ending an abandoned checkpoint.
 //!
-//! CRIU must not be killed: what it has put into the processes would stay there. Without the
-//! runtime that called it, it undoes that and ends; only then may a container be thawed, for CRIU
-//! leaves it as frozen as it found it. And a runtime that was called to freeze one could still do
-//! so after that.
+//! CRIU must not be killed: its code would stay in the container's processes. If its runtime is killed,
+//! CRIU removes that code and exits. Only then may a container be thawed, because CRIU leaves it as frozen
+//! as it found it. A runtime that was called to freeze a container could also still do so after the thaw.
 
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
 
-/// CRIU undoes its work in milliseconds, unless the machine has no time for it.
+/// Timeout for CRIU's cleanup, which takes milliseconds unless the machine is overloaded.
 const LIMIT: Duration = Duration::from_secs(30);
 
-/// How often it is looked at.
+/// Interval of checks for running processes.
 const INTERVAL: Duration = Duration::from_millis(10);
 
-/// Ends the runtime that freezes a container or writes it to `dir`, and waits until CRIU has ended.
+/// Kills the runtime that freezes a container or writes it to `dir`, and waits until CRIU has exited.
 /// Blocks.
 pub fn end(container: &str, dir: &Path) {
     let at_work = |process: &Path| names(process, dir) || freezes(process, container);
@@ -53,12 +52,12 @@ fn number(process: &Path) -> Option<i32> {
     process.file_name()?.to_str()?.parse().ok()
 }
 
-/// Whether it was told of the directory, as a runtime is.
+/// Whether the directory is an argument of the process, as for a runtime.
 fn names(process: &Path, dir: &Path) -> bool {
     was_told(process, dir.as_os_str().as_encoded_bytes())
 }
 
-/// Whether it is a runtime that was told to freeze the container.
+/// Whether the process is a runtime that freezes the container.
 fn freezes(process: &Path, container: &str) -> bool {
     was_told(process, b"pause") && was_told(process, container.as_bytes())
 }
@@ -83,7 +82,7 @@ fn kill(process: &Path, at_work: impl Fn(&Path) -> bool) {
     let Some(pid) = number(process).and_then(Pid::from_raw) else {
         return;
     };
-    // It is the same process after it is held, if it still has these words.
+    // If the arguments still match, the pidfd refers to the same process.
     if let Ok(held) = pidfd_open(pid, PidfdFlags::empty())
         && at_work(process)
     {
@@ -104,10 +103,10 @@ mod tests {
         let images = dir.path().to_str().unwrap();
         let told = |words: &[&str]| {
             let mut command = Command::new("sh");
-            // It waits for words that nobody says.
+            // It waits for input that never comes.
             command.args(["-c", "read word", "x"]).args(words);
             let child = command.stdin(Stdio::piped()).spawn().unwrap();
-            // It has its words only once it runs.
+            // `cmdline` shows the arguments only after exec.
             let process = PathBuf::from(format!("/proc/{}", child.id()));
             while !was_told(&process, words[0].as_bytes()) {
                 std::thread::sleep(INTERVAL);

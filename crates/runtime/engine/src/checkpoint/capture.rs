@@ -1,8 +1,8 @@
-//! Running containers are written out.
+//! Checkpoints of running containers.
 //!
-//! They stand still from before the first is written until after the last: what is written is one
-//! moment of all of them. The directory that a container is written to is there before it is
-//! paused; by it the next start of the daemon knows whom to let run on.
+//! All containers are frozen before the first is written and until the last is written, so the checkpoint
+//! shows one moment of all of them. The directory that a container is written to is made before the
+//! container is paused; by it the next start of the daemon knows which containers to resume.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -30,16 +30,16 @@ use crate::record::directories::remove_tree;
 use crate::record::messages::container_status;
 use crate::{blocking, clock, spec};
 
-/// What is to be done in time unless the client says otherwise.
+/// Default timeout of a checkpoint.
 pub const USUAL_LIMIT: Duration = Duration::from_mins(10);
 
-/// Freezing and thawing is a matter of milliseconds.
+/// Timeout of freezing and thawing, which takes milliseconds.
 const FREEZE_LIMIT: Duration = Duration::from_secs(10);
 
-/// The text of a log that is looked through for reasons.
+/// Maximum size of the log text that is searched for errors.
 const LOG_MAX: u64 = 8 << 20;
 
-/// Refuses containers that cannot be written out.
+/// Refuses containers that cannot be checkpointed.
 pub fn check(runtimes: &Runtimes, container: &Container) -> Result<()> {
     if criu().is_none() {
         return Err(no_criu());
@@ -61,15 +61,15 @@ pub fn check(runtimes: &Runtimes, container: &Container) -> Result<()> {
     runtimes.of(&container.pod).map(drop)
 }
 
-/// What tells an operator that a program is missing.
+/// Returns the error for a missing `criu` program.
 pub fn no_criu() -> Arc<Error> {
     let problem = "cannot find criu in /usr/local/sbin, /usr/sbin or another program directory; install the \
          package criu to create and restore checkpoints";
     Error::Precondition(problem.to_owned()).into()
 }
 
-/// Writes containers out, each to its own [directory](directory), until told to stop. Whatever
-/// happens, they run afterwards.
+/// Checkpoints containers, each into its own [directory](directory), until `stop` is cancelled. The
+/// containers are resumed in any case.
 pub async fn capture(
     images: &Images,
     runtimes: &Runtimes,
@@ -111,7 +111,7 @@ pub async fn capture(
     }
     let mut resumed = Ok(());
     for container in containers {
-        // One that stays frozen must not keep the others so.
+        // A container that stays frozen must not keep the others frozen.
         if let Err(error) = resume(runtimes, container).await {
             tracing::error!(
                 container = %container.id,
@@ -124,12 +124,12 @@ pub async fn capture(
     outcome.and(resumed)
 }
 
-/// Where a container is written to.
+/// Returns the directory that a container is written to.
 pub fn directory(container: &Container) -> PathBuf {
     container.dir.join("dump")
 }
 
-/// Removes what was written of containers.
+/// Removes the directories that containers were written to.
 pub async fn clear(containers: &[Arc<Container>]) {
     for container in containers {
         let dir = directory(container);
@@ -139,7 +139,7 @@ pub async fn clear(containers: &[Arc<Container>]) {
     }
 }
 
-/// Lets a container run on that was being written out when the daemon was killed.
+/// Resumes a container that was being checkpointed when the daemon was killed.
 pub async fn recover(runtimes: &Runtimes, container: &Arc<Container>) -> Result<()> {
     if !directory(container).exists() {
         return Ok(());
@@ -153,7 +153,7 @@ pub async fn recover(runtimes: &Runtimes, container: &Arc<Container>) -> Result<
     Ok(())
 }
 
-/// Waits until nobody is at work on containers that were not written out to the end.
+/// Ends unfinished checkpoints of the containers, and waits until CRIU has exited.
 async fn nobody_at_work(containers: &[Arc<Container>]) {
     for container in containers {
         let (id, images) = (container.id.clone(), directory(container).join(IMAGES));
@@ -181,7 +181,7 @@ async fn resume(runtimes: &Runtimes, container: &Container) -> Result<()> {
     let Err(source) = runtime.resume(id, FREEZE_LIMIT).await else {
         return Ok(());
     };
-    // One that was not paused yet, or has ended.
+    // The container was not paused yet, or has exited.
     match runtime.state(id, FREEZE_LIMIT).await {
         Ok(state) if state.status == "paused" => Err(launch("resuming", container, source)),
         _ => Ok(()),
@@ -222,7 +222,7 @@ async fn write(
     blocking(move || write_around(&container, &dir, &lower, &stop)).await
 }
 
-/// An error of the runtime's, with what CRIU gave as its reasons.
+/// Adds the errors in CRIU's log to an error of the runtime.
 pub async fn with_reasons(error: Arc<Error>, log: PathBuf) -> Arc<Error> {
     let read = move || {
         let text = orlop_fs::open_file(&log)
@@ -236,7 +236,7 @@ pub async fn with_reasons(error: Arc<Error>, log: PathBuf) -> Arc<Error> {
     }
 }
 
-/// Writes all that is not CRIU's.
+/// Writes the files that are not CRIU's.
 fn write_around(
     container: &Container,
     dir: &Path,
@@ -270,9 +270,9 @@ fn copy(from: &Path, to: &Path) -> io::Result<()> {
     io::copy(&mut from, &mut archive::new_file(to)?).map(drop)
 }
 
-/// Copies a container's log, which is below its pod's directory `logs`, if there is one. Pods may be
-/// able to write there: a link on the way, or what is no regular file, is none, and it is copied as
-/// long as it was when it was opened.
+/// Copies a container's log, which is below its pod's directory `logs`, if there is one. Pods may be able
+/// to write there, so symbolic links and non-regular files are ignored. The copy is limited to the length
+/// at open.
 fn copy_log(logs: &Path, log: &Path, to: &Path, stop: &CancellationToken) -> io::Result<()> {
     let Some(from) = open_log(logs, log)? else {
         return Ok(());
@@ -284,7 +284,7 @@ fn copy_log(logs: &Path, log: &Path, to: &Path, stop: &CancellationToken) -> io:
 }
 
 fn open_log(logs: &Path, log: &Path) -> io::Result<Option<std::fs::File>> {
-    // Where the logs of all pods are is the node's affair, and may be a link.
+    // The administrator decides where the logs of all pods are; that path may contain symbolic links.
     let above = logs.parent().unwrap_or(Path::new("/"));
     let Ok(log) = log.strip_prefix(above) else {
         return Ok(None);
@@ -319,7 +319,7 @@ fn config_dump(container: &Container) -> ConfigDump {
         runtime: container.pod.runtime.clone(),
         created_time: time(container.created_at),
         checkpointed_time: time(clock::now()),
-        // As Go writes a time that is none.
+        // Go's zero time.
         restored_time: "0001-01-01T00:00:00Z".to_owned(),
         restored: false,
     }
@@ -331,7 +331,7 @@ fn time(nanoseconds: i64) -> String {
         .to_string()
 }
 
-/// The status with the names that Go gives to it.
+/// Returns the status with the field names of Go's encoding.
 fn status_dump(container: &Container) -> serde_json::Value {
     let status = container_status(container);
     let metadata = status.metadata.clone().unwrap_or_default();

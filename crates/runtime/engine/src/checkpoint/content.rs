@@ -1,5 +1,5 @@
-//! The content of a file in an archive, without its holes: in GNU's format for sparse files, version 1.0, which readers of
-//! Go, GNU tar and this project know.
+//! The content of a file in an archive, without its holes, in GNU's sparse format 1.0. Readers in Go, GNU
+//! tar and this project support it.
 
 use std::fs::File;
 use std::io::{self, Read};
@@ -11,16 +11,16 @@ use std::path::Path;
 use rustix::fs::{SeekFrom, seek};
 use rustix::io::Errno;
 
-/// Files with more parts than this are written with the holes behind it.
+/// Limit of parts; a file with more is written with its later holes as zeros.
 const MOST_PARTS: usize = 16_384;
 const BLOCK: usize = 512;
 
-/// What a file holds.
+/// The content of a file.
 pub(super) struct Content<'a> {
     file: &'a File,
     size: u64,
     parts: Vec<Range<u64>>,
-    /// The list of the parts, which stands before them; empty if the file has no holes.
+    /// The list of the parts, which is written before them; empty if the file has no holes.
     pub(super) map: Vec<u8>,
 }
 
@@ -40,12 +40,12 @@ impl<'a> Content<'a> {
         Ok(content)
     }
 
-    /// Bytes of the parts.
+    /// Returns the total size of the parts in bytes.
     pub(super) fn stored(&self) -> u64 {
         self.parts.iter().map(|part| part.end - part.start).sum()
     }
 
-    /// The records that say where the holes are.
+    /// Returns the PAX records that describe the holes.
     pub(super) fn records(&self, path: &Path) -> Vec<(String, Vec<u8>)> {
         if self.map.is_empty() {
             return Vec::new();
@@ -59,7 +59,7 @@ impl<'a> Content<'a> {
         ]
     }
 
-    /// Reads the parts. One that has become shorter meanwhile ends with zeros: else it would break the archive.
+    /// Reads the parts. A file that has shrunk meanwhile is padded with zeros: else it would break the archive.
     pub(super) fn reader(&self) -> impl Read + '_ {
         Parts {
             file: self.file,
@@ -74,9 +74,9 @@ fn parts(file: &File, size: u64) -> io::Result<Vec<Range<u64>>> {
     let mut at = 0;
     while at < size {
         let (begin, end) = match seek(file, SeekFrom::Data(at)) {
-            // Nothing but a hole is left.
+            // Only a hole is left.
             Err(Errno::NXIO) => break,
-            // The file system does not tell.
+            // The file system does not support it.
             Err(Errno::INVAL) => (at, size),
             _ if parts.len() == MOST_PARTS => (at, size),
             begin => {

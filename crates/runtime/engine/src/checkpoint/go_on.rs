@@ -1,4 +1,4 @@
-//! A container made to go on from a checkpoint: what is different from one that begins.
+//! Restoring a container from a checkpoint: the differences from a new container.
 
 use std::fs::File;
 use std::path::{Path, PathBuf};
@@ -17,33 +17,33 @@ use crate::record::container::Container;
 use crate::record::directories::remove_tree;
 use crate::record::spec_file;
 
-/// How strictly what is asked for must be what was written out.
+/// The properties of the requested container that must match the checkpoint.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Match {
-    /// Only what would make the restoring fail.
+    /// Only what would make the restore fail.
     Terminal,
-    /// Whatever belongs to the process.
+    /// All properties of the process.
     Process,
 }
 
-/// Where the checkpoint of a container is until it has been started.
+/// Returns the directory of a container's checkpoint until the container has been started.
 pub fn directory(container: &Container) -> PathBuf {
     directory_in(&container.dir)
 }
 
-/// The same, for a container that is not made yet.
+/// Returns the directory of the checkpoint for a container that is not made yet.
 pub fn directory_in(container: &Path) -> PathBuf {
     container.join("restore")
 }
 
-/// The annotation by which runc is told where CRIU's settings are.
+/// The annotation that tells runc the path of CRIU's settings.
 const CRIU_CONFIG: &str = "org.criu.config";
 
-/// Where they are unless it is told.
+/// The path of these settings without the annotation.
 const USUAL_CRIU_CONFIG: &str = "/etc/criu/runc.conf";
 
-/// Has CRIU leave the container in the cgroup that its runtime made for it: else it goes on in that
-/// of the container that was written out (runc 1.1 has no option for that). Blocks.
+/// Makes CRIU leave the container in the cgroup that its runtime made for it. Otherwise it is restored into
+/// the original container's cgroup (runc 1.1 has no option for that). Blocks.
 pub fn keep_cgroup(container: &Container, spec: &mut oci::Spec) -> Result<()> {
     let path = container.bundle.join("criu.conf");
     let mut settings = match orlop_fs::read_text(USUAL_CRIU_CONFIG, orlop_fs::SMALL_FILE) {
@@ -58,12 +58,12 @@ pub fn keep_cgroup(container: &Container, spec: &mut oci::Spec) -> Result<()> {
     Ok(())
 }
 
-/// Puts what the container had changed into its writable layer. Blocks.
+/// Unpacks the container's file changes into its writable layer. Blocks.
 pub fn unpack_changes(config: &Config, container: &Container) -> Result<()> {
     let path = directory(container).join(ROOTFS_DIFF);
     let archive = match File::open(&path) {
         Ok(archive) => archive,
-        // It had changed nothing.
+        // It had no changes.
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(()),
         Err(error) => return Err(Error::io(format!("opening {}", path.display()))(error).into()),
     };
@@ -77,7 +77,7 @@ pub fn unpack_changes(config: &Config, container: &Container) -> Result<()> {
     )
 }
 
-/// Refuses a container that could not go on as what was asked for.
+/// Refuses a container whose configuration does not match its checkpoint.
 pub async fn check(container: &Arc<Container>, facts: &Facts, strict: Match) -> Result<()> {
     let container = Arc::clone(container);
     let made = blocking(move || spec_file::read(&container.bundle)).await?;
@@ -124,7 +124,7 @@ fn same_process(made: &oci::Process, was: &oci::Process) -> Result<()> {
     };
     let (made, was) = (sorted(&made.env), sorted(&was.env));
     if made != was {
-        // Their values may be secrets.
+        // The values may be secrets.
         let name = |entry: &String| entry.split('=').next().unwrap_or_default().to_owned();
         let only = |of: &[String], others: &[String]| -> Vec<String> {
             of.iter()
@@ -138,7 +138,7 @@ fn same_process(made: &oci::Process, was: &oci::Process) -> Result<()> {
     Ok(())
 }
 
-/// What the runtime needs to restore the container.
+/// Returns the runtime's options for restoring the container.
 pub fn restore(container: &Container) -> Restore {
     let dir = directory(container);
     let options = Options::default();
@@ -150,17 +150,17 @@ pub fn restore(container: &Container) -> Restore {
     }
 }
 
-/// Removes the checkpoint of a container that has been started: it has its own memory now.
+/// Removes the checkpoint of a container that has been started: it is not needed any more.
 pub async fn started(container: &Container) {
     let dir = directory(container);
     let removed = blocking(move || remove_tree(&dir)).await;
     if let Err(error) = removed {
-        // It goes with the container.
+        // It is removed with the container.
         tracing::warn!(container = %container.id, %error, "cannot remove a checkpoint");
     }
 }
 
-/// Why a container could not be restored, in CRIU's words too.
+/// Adds CRIU's errors to the error of a failed restore.
 pub async fn failed(container: &Container, error: Arc<Error>) -> Arc<Error> {
     capture::with_reasons(error, directory(container).join(RESTORE_LOG)).await
 }

@@ -1,7 +1,7 @@
-//! A writable layer becomes an archive in the form of an image's layer.
+//! Writing a writable layer as an archive in the form of an image layer.
 //!
-//! The container stands still meanwhile, but all names in the layer are its own: files are opened
-//! beneath the layer's root, no link followed.
+//! The container is frozen meanwhile, but it chose all names in the layer. So files are opened beneath the
+//! layer's root without following symbolic links.
 
 use std::collections::HashMap;
 use std::ffi::OsStr;
@@ -21,16 +21,16 @@ use super::content::Content;
 use super::open_beneath;
 use orlop_fs::{Change, ChangeKind, changes};
 
-/// Names that stand for what is gone (OCI image layer specification, "Whiteouts").
+/// Prefix of names that mark deleted files (OCI image layer specification, "Whiteouts").
 const WHITEOUT: &str = ".wh.";
 
-/// Attributes that are overlayfs's own.
+/// Prefixes of overlayfs's own attributes.
 const MARKS: [&[u8]; 2] = [b"trusted.overlay.", b"user.overlay."];
 
-/// The longest attribute that Linux knows.
+/// The longest attribute that Linux allows.
 const XATTR_MAX: usize = 64 << 10;
 
-/// Writes the changes that `upper` makes to `lower` into `archive`; answers what was deleted.
+/// Writes the changes of `upper` relative to `lower` into `archive`; returns the deleted paths.
 pub fn write(upper: &Path, lower: &[PathBuf], archive: impl Write) -> io::Result<Vec<PathBuf>> {
     let flags = OFlags::DIRECTORY | OFlags::RDONLY | OFlags::CLOEXEC;
     let root = open(upper, flags, Mode::empty())?;
@@ -52,13 +52,13 @@ pub fn write(upper: &Path, lower: &[PathBuf], archive: impl Write) -> io::Result
 
 struct Writer<W: Write> {
     builder: Builder<W>,
-    /// Files with several names, and the first of these.
+    /// Files with several hard links, and the first path of each.
     links: HashMap<(u64, u64), PathBuf>,
     deleted: Vec<PathBuf>,
 }
 
 impl<W: Write> Writer<W> {
-    /// The root directory's own looks.
+    /// Writes the metadata of the root directory.
     fn root(&mut self, root: &OwnedFd) -> io::Result<()> {
         let stat = fstat(root)?;
         let mut header = header(&stat, EntryType::Directory);
@@ -102,7 +102,7 @@ impl<W: Write> Writer<W> {
             FileType::Fifo => EntryType::Fifo,
             FileType::CharacterDevice => EntryType::Char,
             FileType::BlockDevice => EntryType::Block,
-            // A socket's file is nothing without its socket: CRIU makes it anew.
+            // A socket file is useless without its socket: CRIU recreates it.
             _ => return Ok(()),
         };
         let mut header = header(&stat, kind);
@@ -145,7 +145,7 @@ impl<W: Write> Writer<W> {
         }
     }
 
-    /// Records stand before the entry that they describe.
+    /// PAX records precede the entry that they describe.
     fn records(&mut self, records: &[(String, Vec<u8>)]) -> io::Result<()> {
         if records.is_empty() {
             return Ok(());
@@ -157,7 +157,7 @@ impl<W: Write> Writer<W> {
     }
 }
 
-/// The extended attributes of a file, as records.
+/// Returns the extended attributes of a file as PAX records.
 fn attributes(file: impl AsFd) -> Vec<(String, Vec<u8>)> {
     let mut names = vec![0; XATTR_MAX];
     let Ok(length) = flistxattr(&file, &mut names[..]) else {

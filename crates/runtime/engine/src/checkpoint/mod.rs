@@ -1,31 +1,31 @@
-//! Writing running containers out, and letting containers go on from what was written.
+//! Checkpointing running containers, and restoring containers from checkpoints.
 //!
-//! CRIU does the work with the processes, called by the OCI runtime. What is around them goes into
-//! an archive of the form that podman, CRI-O and containerd exchange (the names are those of
-//! `checkpointctl`, metadata.go), so that a checkpoint of one is read by another:
+//! The OCI runtime calls CRIU, which handles the processes. The other files go into an archive in the
+//! format that podman, CRI-O and containerd exchange, so that each can read the others' checkpoints
+//! (`checkpointctl`, metadata.go, defines the names):
 //!
-//! | file | what it holds |
+//! | file | content |
 //! |---|---|
-//! | `config.dump` | which container it was, and its image |
+//! | `config.dump` | the container's identity and its image |
 //! | `spec.dump` | its OCI specification |
-//! | `status.dump` | its status in CRI's words |
-//! | `rootfs-diff.tar` | its writable layer, as a layer of an image |
-//! | `deleted.files` | what it deleted, for readers that know no whiteouts |
-//! | `container.log` | what it had logged |
-//! | `dump.log`, `stats-dump` | what CRIU says |
+//! | `status.dump` | its CRI status |
+//! | `rootfs-diff.tar` | its writable layer, as an image layer |
+//! | `deleted.files` | the files it deleted, for readers that do not know whiteouts |
+//! | `container.log` | its log |
+//! | `dump.log`, `stats-dump` | CRIU's log and statistics |
 //! | `checkpoint/` | CRIU's images |
 //!
-//! | source file | what it does |
+//! | source file | purpose |
 //! |---|---|
-//! | `capture` | pauses containers, writes them out, lets them run on |
-//! | `busy` | who is still at work when nobody waits any more |
-//! | `content` | what a file holds, without its holes |
-//! | `layer` | a writable layer becomes an archive |
-//! | `output` | the files that are written, with their bounds |
-//! | `archive` | a directory becomes an archive and, without trust, the other way round |
-//! | `source` | what a container's image means if it is a checkpoint |
-//! | `go_on` | a container made to go on from a checkpoint |
-//! | `of_pod` | all of a pod |
+//! | `capture` | freezes containers, checkpoints them, resumes them |
+//! | `busy` | ends the processes of an abandoned checkpoint |
+//! | `content` | the content of a file, without its holes |
+//! | `layer` | writes a writable layer as an archive |
+//! | `output` | output files, with limits |
+//! | `archive` | writes a directory as an archive, and reads untrusted archives |
+//! | `source` | resolves a container's image if it is a checkpoint |
+//! | `go_on` | restores a container from a checkpoint |
+//! | `of_pod` | checkpoints of whole pods |
 
 pub mod archive;
 pub(crate) mod busy;
@@ -45,28 +45,28 @@ use std::path::Path;
 use rustix::fs::{Mode, OFlags, ResolveFlags, openat2};
 use serde::{Deserialize, Serialize};
 
-/// Which container it was, and its image.
+/// The container's identity, and its image.
 pub const CONFIG_DUMP: &str = "config.dump";
 /// Its OCI specification.
 pub const SPEC_DUMP: &str = "spec.dump";
-/// Its status in CRI's words.
+/// Its CRI status.
 const STATUS_DUMP: &str = "status.dump";
 /// Its writable layer.
 const ROOTFS_DIFF: &str = "rootfs-diff.tar";
-/// What it deleted of its image.
+/// List of the image's files that it deleted.
 const DELETED_FILES: &str = "deleted.files";
-/// What it had logged.
+/// Its log.
 const CONTAINER_LOG: &str = "container.log";
-/// What CRIU says of the writing.
+/// CRIU's log of the checkpoint.
 const DUMP_LOG: &str = "dump.log";
-/// What CRIU counted.
+/// CRIU's statistics.
 const STATS_DUMP: &str = "stats-dump";
-/// What CRIU says of the way back.
+/// CRIU's log of the restore.
 const RESTORE_LOG: &str = "restore.log";
 /// CRIU's images.
 pub const IMAGES: &str = "checkpoint";
 
-/// All that stands beside CRIU's images.
+/// All files beside CRIU's images.
 const FILES: [&str; 8] = [
     CONFIG_DUMP,
     SPEC_DUMP,
@@ -78,47 +78,47 @@ const FILES: [&str; 8] = [
     STATS_DUMP,
 ];
 
-/// `config.dump`.
+/// The content of `config.dump`.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct ConfigDump {
     /// The container's identifier.
     pub id: String,
-    /// How it is called.
+    /// The container's name.
     pub name: String,
     /// Its image by name.
     pub rootfs_image: String,
     /// Its image by digest, or the image's identifier.
     pub rootfs_image_ref: String,
-    /// Its image as it was asked for.
+    /// Its image as the request named it.
     pub rootfs_image_name: String,
-    /// Who ran it.
+    /// The runtime that ran it.
     pub runtime: String,
-    /// When it was made.
+    /// When it was created.
     pub created_time: String,
-    /// When it was written out.
+    /// When the checkpoint was made.
     pub checkpointed_time: String,
-    /// When it was restored: never yet.
+    /// When it was restored; orlop writes Go's zero time.
     pub restored_time: String,
     /// Whether it was restored.
     pub restored: bool,
 }
 
-/// Opens what is beneath a directory, no link followed.
+/// Opens a path beneath a directory without following symbolic links.
 fn open_beneath(root: &OwnedFd, path: &Path, flags: OFlags) -> io::Result<OwnedFd> {
     let resolve = ResolveFlags::BENEATH | ResolveFlags::NO_SYMLINKS | ResolveFlags::NO_XDEV;
     let flags = flags | OFlags::CLOEXEC | OFlags::NOFOLLOW;
     Ok(openat2(root, path, flags, Mode::empty(), resolve)?)
 }
 
-/// What CRIU gives as its reason, from its log: the errors of it, as far as they fit on a line.
+/// Extracts the reason of a failure from CRIU's log: its first errors, on one line.
 fn reasons(log: &str) -> Option<String> {
     const AT_MOST: usize = 3;
     let errors: Vec<&str> = log
         .lines()
         .filter_map(|line| line.split_once("Error (").map(|(_, error)| error))
         .filter_map(|error| error.split_once("): ").map(|(_, words)| words.trim()))
-        // It says so wherever it may not raise its own limit, and goes on.
+        // CRIU logs this wherever it may not raise its own limit, and continues.
         .filter(|words| !words.starts_with("rlimit: "))
         .take(AT_MOST)
         .collect();

@@ -1,7 +1,6 @@
-//! The containers of a pod in a directory: an archive for each, and what says which they are.
+//! The checkpoint of a pod: a directory with an archive for each container, and a list of them.
 //!
-//! `pod.options` has the form that `checkpointctl` knows; what orlop adds stands in its
-//! annotations.
+//! The list, `pod.options`, has the format that `checkpointctl` reads; orlop's additions are annotations.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::DirBuilder;
@@ -24,34 +23,34 @@ use crate::record::containers::Containers;
 use crate::record::directories::remove_tree;
 use crate::record::pod::{Phase, Pod};
 
-/// What says which containers there are.
+/// The file that lists the containers.
 const POD_OPTIONS: &str = "pod.options";
 
-/// Where their archives are.
+/// The directory of the archives.
 const CONTAINERS: &str = "containers";
 
-/// The only form so far.
+/// The only format version so far.
 const VERSION: u32 = 1;
 
-/// No `pod.options` is longer.
+/// Size limit of `pod.options` in bytes.
 const MAX_BYTES: u64 = 1 << 20;
 
-/// The runtime that wrote it.
+/// Annotation with the name of the runtime that wrote the checkpoint.
 const RUNTIME: &str = "orlop.dev/runtime";
-/// The options it was written with.
+/// Annotation with the option that it was written with.
 const TCP_ESTABLISHED: &str = "orlop.dev/tcp-established";
 
-/// `pod.options`.
+/// The content of `pod.options`.
 #[derive(Debug, Serialize, Deserialize)]
 struct PodOptions {
     version: u32,
-    /// By name; the value is what each is called in all.
+    /// Identifiers of the containers by name.
     containers: BTreeMap<String, String>,
     #[serde(default)]
     annotations: BTreeMap<String, String>,
 }
 
-/// Where a client wants a checkpoint: an empty directory.
+/// Checks the output path of a checkpoint, which must be an empty directory.
 pub fn output(path: &str) -> Result<PathBuf> {
     let path = PathBuf::from(path);
     let invalid = |problem: String| Err(Error::invalid("output_path", problem).into());
@@ -65,8 +64,7 @@ pub fn output(path: &str) -> Result<PathBuf> {
     }
 }
 
-/// The containers that a client chose, if they can be written out, in the order in which they
-/// are locked.
+/// Returns the containers that a client selected, if they can be checkpointed, in their locking order.
 pub fn chosen(
     containers: &Containers,
     runtimes: &Runtimes,
@@ -99,7 +97,7 @@ pub fn chosen(
     Ok(chosen.into_values().collect())
 }
 
-/// Writes what was captured into the directory; after a failure it is empty again.
+/// Writes the captured containers into the directory; after a failure it is empty again.
 pub async fn write(
     config: &Config,
     pod: &Arc<Pod>,
@@ -153,7 +151,7 @@ fn write_all(
             .map(|(key, value)| (key.to_owned(), value))
             .into(),
     };
-    // Last: by it a checkpoint is known to be whole.
+    // Written last: it marks a complete checkpoint.
     let text = serde_json::to_vec_pretty(&options).unwrap_or_default();
     archive::new_file(&output.join(POD_OPTIONS))
         .and_then(|mut file| file.write_all(&text).and_then(|()| file.sync_all()))
@@ -161,18 +159,18 @@ fn write_all(
         .map_err(Into::into)
 }
 
-/// A checkpoint that a pod is to be restored from.
+/// A checkpoint that a pod is restored from.
 #[derive(Debug)]
 pub struct Checkpoint {
-    /// The archives by the names of their containers.
+    /// The archives by container name.
     pub archives: BTreeMap<String, PathBuf>,
-    /// The runtime's name at the time.
+    /// The name of the runtime that wrote it.
     pub runtime: String,
-    /// How it was written.
+    /// The options it was written with.
     pub options: Options,
 }
 
-/// Looks at a checkpoint. Blocks, at the mercy of the path.
+/// Reads a checkpoint. Blocks for as long as the path's file system does.
 pub fn read(path: &str) -> Result<Checkpoint> {
     let root = PathBuf::from(path);
     if !root.is_absolute() {
@@ -215,7 +213,7 @@ pub fn read(path: &str) -> Result<Checkpoint> {
     })
 }
 
-/// The archive of a container by its name, which is anything that a client came up with.
+/// Returns the archive name of a container. The name comes from a client and may be anything.
 fn file_of(name: &str) -> Result<String> {
     let plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.');
     if name.is_empty() || name.len() > 200 || name.starts_with('.') || !name.chars().all(plain) {

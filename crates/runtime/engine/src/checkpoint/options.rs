@@ -1,15 +1,15 @@
-//! What a client may say about how a checkpoint is made or restored.
+//! Options of a client for creating or restoring a checkpoint.
 
 use std::collections::HashMap;
 
 use crate::error::{Error, Result};
 
-/// Choices that CRIU leaves to its caller.
+/// Options that CRIU leaves to its caller.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Options {
-    /// Open TCP connections are kept. Without, they make the writing fail.
+    /// Whether open TCP connections are kept. Otherwise they make the checkpoint fail.
     pub tcp_established: bool,
-    /// File locks are kept.
+    /// Whether file locks are kept.
     pub file_locks: bool,
 }
 
@@ -23,7 +23,7 @@ impl Default for Options {
 }
 
 impl Options {
-    /// Reads the options of a request; an unknown one is an error.
+    /// Parses the options of a request; an unknown one is an error.
     pub fn parse(options: &HashMap<String, String>) -> Result<Self> {
         let mut parsed = Self::default();
         for (key, value) in options {

@@ -1,5 +1,5 @@
-//! The files that a checkpoint is written to. How large they become is the container's to say: they leave the disk its
-//! reserve, and writing ends when nobody waits for the checkpoint.
+//! Output files of a checkpoint. The container determines their size, so they leave the disk its reserve,
+//! and writing ends when no caller waits for the checkpoint.
 
 use std::io::{self, Write};
 use std::os::fd::AsFd;
@@ -7,7 +7,7 @@ use std::os::fd::AsFd;
 use orlop_fs::Room;
 use tokio_util::sync::CancellationToken;
 
-/// A file that is written.
+/// A file that is being written.
 pub struct Output<W> {
     file: W,
     room: Room,
@@ -15,7 +15,7 @@ pub struct Output<W> {
 }
 
 impl<W> Output<W> {
-    /// Writes to the file until told to stop.
+    /// Writes to the file until `stop` is cancelled.
     pub fn new(file: W, stop: &CancellationToken) -> Self {
         Self {
             file,

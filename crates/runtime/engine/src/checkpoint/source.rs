@@ -1,9 +1,9 @@
-//! What a container's image means if it is a checkpoint: the path of an archive, or an image that
-//! an archive was made into (as `buildah` does it from scratch, with an annotation).
+//! Checkpoints as a container's image: the path of an archive, or an image made from an archive (with
+//! `buildah` from scratch, with an annotation).
 //!
-//! A checkpoint holds processes with whatever rights they had. Whoever may call the CRI may do
-//! anything on the node, so a path is as good as its caller; an image comes from whoever wrote the
-//! pod's manifest, so the node must have said that it restores those.
+//! A checkpoint contains processes with whatever rights they had. CRI clients may do anything on the node,
+//! so a path is as trustworthy as its caller. An image comes from the author of the pod's manifest, so the
+//! node's configuration must allow restoring from images.
 
 use std::fs::File;
 use std::io;
@@ -23,16 +23,16 @@ use crate::node::Node;
 use crate::reach::{self, Named};
 use crate::{blocking, image};
 
-/// Annotations of images that are checkpoints: CRI-O's, and what `checkpointctl` writes.
+/// Annotations of checkpoint images: CRI-O's, and the one that `checkpointctl` writes.
 const ANNOTATIONS: [&str; 2] = [
     "io.kubernetes.cri-o.annotations.checkpoint.name",
     "org.criu.checkpoint.container.name",
 ];
 
-/// No description in a checkpoint is longer.
+/// Size limit of JSON files in a checkpoint.
 const MAX_JSON: u64 = 4 << 20;
 
-/// A checkpoint that a container is made from.
+/// A checkpoint that a container is restored from.
 #[derive(Debug)]
 pub enum Source {
     /// An archive.
@@ -41,16 +41,16 @@ pub enum Source {
     Image(Box<Image>),
 }
 
-/// What a container is to be made from.
+/// The source of a container.
 #[derive(Debug)]
 pub enum Asked {
-    /// An image, as nearly always.
+    /// An image, the usual case.
     Image(Box<Image>),
     /// A checkpoint.
     Checkpoint(Source),
 }
 
-/// What a container's image turns out to be, if the pods of the namespace may have it.
+/// Resolves a container's image, if pods of the namespace may use it.
 pub async fn of(node: &Arc<Node>, asked: Option<&ImageSpec>, namespace: &str) -> Result<Asked> {
     let name = asked.map(|asked| asked.image.as_str()).unwrap_or_default();
     if name.starts_with('/') {
@@ -65,7 +65,7 @@ pub async fn of(node: &Arc<Node>, asked: Option<&ImageSpec>, namespace: &str) ->
         namespace,
     )
     .await?;
-    // Those that are made from an archive say nothing of what to run; others are not looked at.
+    // An image made from an archive has no command; images with one are not checked further.
     let runs = !image.config.entrypoint.is_empty() || !image.config.cmd.is_empty();
     if runs || !is_checkpoint(&node.images, &image).await? {
         return Ok(Asked::Image(Box::new(image)));
@@ -81,7 +81,7 @@ pub async fn of(node: &Arc<Node>, asked: Option<&ImageSpec>, namespace: &str) ->
     Ok(Asked::Checkpoint(Source::Image(Box::new(image))))
 }
 
-/// Refuses archives of clients where the configuration forbids them.
+/// Refuses archives of clients if the configuration forbids them.
 pub fn check_archives_are_allowed(node: &Node) -> Result<()> {
     if node.config().containers.restore_archives {
         return Ok(());
@@ -133,7 +133,7 @@ impl Source {
     }
 }
 
-/// Copies what belongs to a checkpoint out of layers, of which the first is on top.
+/// Copies the files of a checkpoint out of layers, of which the first is on top.
 fn copy_layers(layers: &[PathBuf], dir: &Path) -> io::Result<()> {
     let flags = OFlags::DIRECTORY | OFlags::RDONLY | OFlags::CLOEXEC;
     for layer in layers {
@@ -155,7 +155,7 @@ fn copy_layers(layers: &[PathBuf], dir: &Path) -> io::Result<()> {
     Ok(())
 }
 
-/// Copies a regular file that is not there yet.
+/// Copies a regular file unless it exists already.
 fn copy_file(root: &OwnedFd, name: &Path, dir: &Path) -> io::Result<()> {
     let Ok(file) = open_beneath(root, name, OFlags::NONBLOCK) else {
         return Ok(());
@@ -170,17 +170,17 @@ fn copy_file(root: &OwnedFd, name: &Path, dir: &Path) -> io::Result<()> {
     }
 }
 
-/// What an unpacked checkpoint says of its container.
+/// The description of a container in an unpacked checkpoint.
 #[derive(Debug)]
 pub struct Facts {
-    /// Which it was.
+    /// The container's identity and image.
     pub config: ConfigDump,
     /// Its first process.
     pub process: Option<oci::Process>,
 }
 
 impl Facts {
-    /// Reads them. Blocks.
+    /// Reads the description. Blocks.
     pub fn read(dir: &Path) -> Result<Self> {
         let config = json(dir, CONFIG_DUMP)?;
         let spec: oci::Spec = json(dir, SPEC_DUMP)?;
@@ -200,8 +200,8 @@ fn json<T: serde::de::DeserializeOwned>(dir: &Path, name: &str) -> Result<T> {
         })
 }
 
-/// The image that the container was made from, fetched where it is not there and the pods of the
-/// namespace may have it.
+/// Returns the image that the container was made from. A missing one is pulled if pods of the namespace may
+/// use it.
 pub async fn base_image(node: &Arc<Node>, facts: &ConfigDump, namespace: &str) -> Result<Image> {
     let names = [
         &facts.rootfs_image_ref,
@@ -209,12 +209,12 @@ pub async fn base_image(node: &Arc<Node>, facts: &ConfigDump, namespace: &str) -
         &facts.rootfs_image,
     ];
     for name in names.into_iter().filter(|name| !name.is_empty()) {
-        // Of names that mean nothing here another may.
+        // If a name resolves to nothing on this node, another may.
         if let Ok(Some(image)) = image::find(&node.images, name).await {
             return Ok(image);
         }
     }
-    // A digest says best what is meant; a bare identifier nobody can fetch.
+    // A name with a digest is the most exact; a bare identifier cannot be pulled.
     let fetched = names.into_iter().find(|name| name.contains('@'));
     let fetched = fetched.or_else(|| names.into_iter().find(|name| name.contains(['/', ':'])));
     let Some(reference) = fetched.cloned() else {
@@ -246,7 +246,7 @@ mod tests {
     use super::*;
     use crate::checkpoint::CONTAINER_LOG;
 
-    /// CVE-2026-53489: what an image puts in the place of a checkpoint's files may lead to the node's.
+    /// CVE-2026-53489: an image's links in place of a checkpoint's files may lead to files of the node.
     #[test]
     fn links_of_an_image_bring_nothing_of_the_node_into_a_checkpoint() {
         let place = tempfile::tempdir().unwrap();

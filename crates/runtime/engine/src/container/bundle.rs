@@ -1,4 +1,4 @@
-//! A container's OCI bundle: its mounts, its specification, and the process of a command.
+//! The OCI bundle of a container: its mounts, its specification, and the `process.json` of exec commands.
 
 use std::fs::Permissions;
 use std::os::fd::AsFd as _;
@@ -32,26 +32,26 @@ use crate::record::spec_file;
 use crate::timeline::Trace;
 use crate::{blocking, spec};
 
-/// A client whose time was over asks again within this time if it still wants the container.
+/// Time that a client has to repeat a request that timed out, before the container counts as abandoned.
 const CLIENT_MAY_COME_AGAIN: Duration = Duration::from_mins(1);
 
-/// What an image has where it declares a volume is copied, however much that is.
+/// Copies of image content to the volumes that the image declares, which can be of any size.
 static FILLING: Place = Place::new("copying image content to volumes", 32, 4, 4096);
 
-/// An image whose layers come as they are read has its users looked up when its registry has sent them.
+/// Reads of lazily pulled layers, for example to look up users, which wait until the registry has sent the content.
 static READING: Place = Place::new("reading content of lazily pulled images", 64, 16, 4096);
 
-/// Whether others change a specification before it is written.
+/// Whether plugins adjust a specification before it is written to the bundle.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Wishes {
-    /// Nobody does.
+    /// Nothing adjusts it; [`build`] writes it.
     None,
-    /// Plugins do; who asks them writes it.
+    /// NRI plugins adjust it; the caller that runs the plugins writes it.
     Plugins,
 }
 
-/// Takes leases on the images, prepares the mounts, and writes the specification unless others have
-/// [`Wishes`].
+/// Leases the images, prepares the mounts and builds the specification. Writes the specification unless plugins adjust
+/// it first ([`Wishes`]).
 pub async fn build(
     node: &Arc<Node>,
     container: &Arc<Container>,
@@ -81,7 +81,7 @@ pub async fn build(
         let build = move || {
             let made = build_blocking(&node_too, &container, plan, lower, volumes)?;
             if wishes == Wishes::None {
-                // All is done on one thread.
+                // Building and writing happen on the same blocking thread.
                 spec_file::write(&container.bundle, &made.0)?;
                 container.specified(&made.0);
             }
@@ -95,8 +95,8 @@ pub async fn build(
     trace.step("rootfs", &name, build).await
 }
 
-/// Waits until all of the images is here, where the pod wants that. They are held, so that nobody removes
-/// what has come.
+/// Waits until all content of the container's images is on disk, unless the pod allows lazy images. Leases the images
+/// first, so that garbage collection does not remove them.
 pub async fn fetch_images(
     node: &Node,
     container: &Container,
@@ -131,7 +131,7 @@ async fn fetch_all(images: &Images, image: &Image) -> Result<()> {
     })
 }
 
-/// The node's paths that the request names and the specification looks at.
+/// Host paths in the request that building the specification accesses.
 fn named_paths(container: &Container) -> Vec<Named> {
     let config = &container.config;
     let mounts = config.mounts.iter().enumerate();
@@ -197,7 +197,7 @@ fn build_blocking(
     Ok(made)
 }
 
-/// Has the keeper put the container's mounts in place.
+/// Lets the keeper attach the container's mounts at their paths.
 pub async fn place_mounts(
     node: &Arc<Node>,
     container: &Arc<Container>,
@@ -227,7 +227,7 @@ pub async fn place_mounts(
     Ok(())
 }
 
-/// Writes the `process.json` of a command: the container's own process with other arguments.
+/// Writes the `process.json` of an exec command: the container's own process with other arguments.
 pub fn write_process(
     config: &Config,
     container: &Container,
@@ -249,7 +249,7 @@ pub fn write_process(
     spec_file::write_json(&dir.join("process.json"), &process)
 }
 
-/// The daemon was restarted between creation and start: its mounts are gone with it.
+/// Prepares the mounts again after a daemon restart between creation and start, which loses the detached mounts.
 async fn mounts_anew(node: &Arc<Node>, container: &Arc<Container>) -> Result<Vec<PendingMount>> {
     let bundle = container.bundle.clone();
     let spec = blocking(move || spec_file::read(&bundle)).await?;
@@ -268,13 +268,13 @@ async fn mounts_anew(node: &Arc<Node>, container: &Arc<Container>) -> Result<Vec
     Ok(pending)
 }
 
-/// Whether a lease is the container's own.
+/// Whether the owner of a lease is this container or one of its image volumes.
 fn is_owner(container: &Container, owner: &str) -> bool {
     owner.split('/').next() == Some(container.id.as_str())
 }
 
-/// Mounts the root file system, with the label of the container's files if it has one: those of the image are
-/// shared with other pods and have none of its own.
+/// Mounts the root filesystem with the container's SELinux label, if it has one. Image files are shared by pods and
+/// have no label of their own.
 fn root_mount(
     paths: &Paths,
     container: &Container,
@@ -299,8 +299,8 @@ fn root_mount(
     })
 }
 
-/// Makes the writable layer. A container's root directory looks like its image's, and belongs to
-/// the root of the pod's user namespace if it has one.
+/// Creates the writable layer. Its root directory gets the mode and owner of the image's root directory, shifted into
+/// the pod's user namespace if it has one.
 fn make_upper(container: &Container, lower: &[PathBuf]) -> Result<()> {
     let upper = container.upper();
     let failed = || Error::io(format!("creating {}", upper.display()));
@@ -320,11 +320,11 @@ fn make_upper(container: &Container, lower: &[PathBuf]) -> Result<()> {
         .map_err(Into::into)
 }
 
-/// The ids of the host that a file's owner has in a user namespace whose root is `root` there.
+/// Translates a file's owner to host IDs, for a user namespace whose root has the host IDs `root`.
 fn shifted(owner: (u32, u32), root: (u32, u32)) -> Result<(u32, u32)> {
     let uid = owner.0.checked_add(root.0);
     let gid = owner.1.checked_add(root.1);
-    // The last number stands for none.
+    // `u32::MAX` means "no ID".
     let ids = uid
         .zip(gid)
         .filter(|(uid, gid)| (*uid).max(*gid) < u32::MAX);
@@ -338,7 +338,7 @@ fn shifted(owner: (u32, u32), root: (u32, u32)) -> Result<(u32, u32)> {
     })
 }
 
-/// The host's ids of the root of the pod's user namespace.
+/// Host UID and GID of root in the pod's user namespace.
 pub fn id_of_root(pod: &Pod) -> Result<Option<(u32, u32)>> {
     let ranges = spec::IdRanges::parse(Some(pod.namespaces())).map_err(Error::Spec)?;
     let first = |maps: &[oci::IdMapping]| maps.first().map_or(0, |map| map.host_id);
@@ -352,7 +352,7 @@ async fn lease(images: &Images, owner: &str, image: &Image) -> Result<()> {
     })
 }
 
-/// Gives the container's images up.
+/// Releases the leases on the container's images.
 pub async fn release(images: &Images, metrics: &Metrics, container: &Container) -> Result<()> {
     for lease in images
         .leases()
@@ -369,8 +369,8 @@ pub async fn release(images: &Images, metrics: &Metrics, container: &Container) 
     Ok(())
 }
 
-/// Whether a container is not wanted any more: its pod is to stop, or whoever asked for it has left and has not come
-/// again.
+/// Whether a container is no longer wanted: its pod is to stop, or its client has disconnected and has not repeated the
+/// request in time.
 fn abandoned(node: &Node, pod: &Pod, name: Option<&ContainerName>) -> bool {
     let left = name.is_some_and(|name| node.creations.abandoned(name) > CLIENT_MAY_COME_AGAIN);
     left || pod.is_to_stop()

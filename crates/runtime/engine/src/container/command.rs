@@ -1,4 +1,4 @@
-//! A command run in a container that is already there.
+//! Commands that run in an existing container (exec).
 
 use std::os::fd::OwnedFd;
 use std::path::PathBuf;
@@ -18,10 +18,10 @@ use crate::record::container::Container;
 use crate::record::directories::remove_tree;
 use crate::record::ids::ContainerId;
 
-/// A runtime that takes longer to start a command is killed.
+/// Time limit for the runtime to start a command, after which it is killed.
 const START_LIMIT: Duration = Duration::from_mins(1);
 
-/// A command under way. Dropped before its end is known, it is killed.
+/// A running command. It is killed if the session is dropped before the command has ended.
 #[derive(Debug)]
 pub struct Session {
     node: Arc<Node>,
@@ -30,13 +30,13 @@ pub struct Session {
     dir: PathBuf,
     end: oneshot::Receiver<ExitStatus>,
     over: bool,
-    /// The controlling end of its terminal, if it has one.
+    /// The controlling end of the command's terminal, if it has one.
     pub terminal: Option<OwnedFd>,
 }
 
 impl Session {
-    /// Starts a command with the container's user, environment and limits. A caller that leaves
-    /// meanwhile leaves no command behind: the start is finished, then undone.
+    /// Starts a command with the container's user, environment and limits. If the caller is canceled meanwhile, the
+    /// start completes and is then undone, so that no command is left.
     pub async fn start(
         node: &Arc<Node>,
         container: &Arc<Container>,
@@ -58,11 +58,11 @@ impl Session {
         let keeper = container.pod.keeper()?;
         let handler = node.runtimes.of(&container.pod)?;
         node.cgroups.expect_move(&handler.features, &node.tasks);
-        // As random as a container's; half of it is plenty.
+        // As random as a container ID; half of its length is enough.
         let id = ContainerId::random().as_str()[..32].to_owned();
         let dir = container.bundle.join(format!("exec-{id}"));
         let tty = matches!(io, ExecIo::Terminal(_));
-        // The command is expected before its directory exists: what nobody expects is removed.
+        // Registered before its directory exists: cleanup removes directories of unregistered commands.
         let end = node.commands.expect(&id, &container.pod);
         let mut session = Self {
             node: Arc::clone(node),
@@ -97,7 +97,7 @@ impl Session {
         Ok(session)
     }
 
-    /// Waits for the command's end.
+    /// Waits until the command has ended.
     pub async fn wait(&mut self) -> Result<ExitStatus> {
         let status = (&mut self.end)
             .await
@@ -106,7 +106,7 @@ impl Session {
         Ok(status)
     }
 
-    /// Kills the command and all that descends from it.
+    /// Kills the command and all its descendants.
     pub async fn kill(mut self) {
         if let Err(error) = self.keeper.kill_exec(&self.id, 9).await {
             tracing::warn!(exec = self.id, %error, "cannot kill a command");
@@ -115,7 +115,7 @@ impl Session {
         self.tidy_up().await;
     }
 
-    /// Has it cleaned up after a command that has ended, for which nobody need wait.
+    /// Cleans up after a command that has ended, in the background.
     pub fn finish(mut self) {
         self.over = true;
         let tasks = self.node.tasks.clone();
@@ -147,7 +147,7 @@ impl Drop for Session {
     }
 }
 
-/// A pipe for a command's output: our end, and the command's.
+/// Creates a pipe for a command's output; returns the daemon's read end and the command's write end.
 pub fn output_pipe() -> Result<(pipe::Receiver, OwnedFd)> {
     let doing = "creating a pipe for a command's output";
     let (ours, theirs) =
@@ -158,14 +158,14 @@ pub fn output_pipe() -> Result<(pipe::Receiver, OwnedFd)> {
     ))
 }
 
-/// An input that is at its end.
+/// Opens `/dev/null`, as standard input at end of file.
 pub fn no_input() -> Result<OwnedFd> {
     Ok(std::fs::File::open("/dev/null")
         .map_err(Error::io("opening /dev/null"))?
         .into())
 }
 
-/// The three streams of a command without terminal.
+/// The three streams of a command without a terminal.
 pub fn streams(stdin: OwnedFd, stdout: OwnedFd, stderr: OwnedFd) -> ExecIo {
     ExecIo::Streams {
         stdin,

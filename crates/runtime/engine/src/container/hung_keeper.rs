@@ -1,4 +1,4 @@
-//! Keepers that hang: noticed, so that nobody waits for one for minutes.
+//! Detection of keepers that hang, so that requests do not wait minutes for them.
 
 use std::time::Duration;
 
@@ -9,18 +9,18 @@ use crate::error::{Error, Result};
 use crate::record::container::Container;
 use crate::record::pod::Pod;
 
-/// A keeper that leaves this many questions in a row unanswered hangs. After one the daemon may itself have been
-/// stopped, or had no processor, while the answer lay there.
+/// Number of consecutive requests without an answer after which a keeper counts as hung. A single one may be missed
+/// because the daemon itself was stopped or had no CPU time.
 const QUESTIONS: u32 = 2;
 
-/// The time for an answer. All of them are shorter than any request's, so that none of those fails before.
+/// Time limit for one answer. All of them together are shorter than the time limit of any request.
 const ANSWER_LIMIT: Timeout = Timeout::from_secs(8);
 
-/// The pause before it is asked, and asked again once it has answered.
+/// Pause before the first request, and after each one that was answered.
 const ASK_AGAIN: Duration = Duration::from_secs(1);
 
-/// Does something to a container of a pod that goes on, in which its keeper has a part; says what is wrong, and what
-/// helps, where that hangs. The work may be given up anywhere.
+/// Performs an operation on a container that involves its keeper. If the keeper hangs, returns an error that says so
+/// and how to recover. The operation must be safe to cancel at any point.
 pub async fn unless_hangs<T>(
     container: &Container,
     doing: &str,
@@ -40,7 +40,7 @@ pub async fn unless_hangs<T>(
 
 /// Returns once a pod's keeper hangs.
 pub async fn hangs(pod: &Pod) {
-    // Most of what is waited for meanwhile is done before it is asked.
+    // Most operations complete before the first request is sent.
     unanswered(|| async {
         match pod.now().keeper {
             Some(keeper) => timeout(ANSWER_LIMIT.get(), keeper.list()).await.is_ok(),
@@ -50,7 +50,7 @@ pub async fn hangs(pod: &Pod) {
     .await;
 }
 
-/// Returns once so many questions in a row had no answer.
+/// Returns once [`QUESTIONS`] consecutive requests had no answer.
 async fn unanswered<F: Future<Output = bool>>(ask: impl Fn() -> F) {
     let mut in_a_row = 0;
     while in_a_row < QUESTIONS {

@@ -11,7 +11,7 @@ use crate::record::container::{Container, PendingMount};
 use crate::record::pod::Pod;
 use crate::spec::asked_image;
 
-/// An image that a mount of the request asks for.
+/// An image that a mount in the request names.
 #[derive(Debug)]
 pub struct VolumeImage {
     index: usize,
@@ -22,32 +22,32 @@ pub struct VolumeImage {
 /// An image mounted as a volume.
 #[derive(Debug)]
 pub struct ImageVolume {
-    /// Where the container has it.
+    /// Path of the volume in the container.
     pub container_path: String,
-    /// The mount, and its place on the node.
+    /// The mount, and its path on the host.
     pub pending: PendingMount,
-    /// The image's digest.
+    /// Digest of the image.
     pub digest: String,
 }
 
 impl VolumeImage {
-    /// Who holds the lease of it in a container.
+    /// Owner of the lease on this image for the given container.
     pub fn owner(&self, container: &Container) -> String {
         owner(container, self.index)
     }
 
-    /// The image.
+    /// The image to mount.
     pub fn image(&self) -> &Image {
         &self.image
     }
 }
 
-/// Who holds the lease of a volume: an owner has one only.
+/// Owner of the lease on an image volume; each owner has only one lease.
 pub fn owner(container: &Container, index: usize) -> String {
     format!("{}/{index}", container.id)
 }
 
-/// The mounts of the request that ask for an image.
+/// Indices of the mounts in the request that name an image.
 pub fn indices(config: &ContainerConfig) -> Vec<usize> {
     let mounts = config.mounts.iter().enumerate();
     mounts
@@ -56,7 +56,7 @@ pub fn indices(config: &ContainerConfig) -> Vec<usize> {
         .collect()
 }
 
-/// Finds the images that are asked for as volumes, and refuses those that may not be used.
+/// Finds the images that the request mounts as volumes. Returns an error for an image that may not be used.
 pub async fn asked(node: &Node, pod: &Pod, config: &ContainerConfig) -> Result<Vec<VolumeImage>> {
     let mut volumes = Vec::new();
     for (index, request) in config.mounts.iter().enumerate() {
@@ -84,7 +84,7 @@ pub async fn asked(node: &Node, pod: &Pod, config: &ContainerConfig) -> Result<V
     Ok(volumes)
 }
 
-/// Mounts them where nobody sees them yet, with the label of the container's files if it has one.
+/// Mounts the images detached from the mount tree, with the container's SELinux label if it has one.
 pub async fn mount_all(
     node: &Node,
     container: &Container,
@@ -107,7 +107,7 @@ pub async fn mount_all(
     Ok(volumes)
 }
 
-/// Mounts the image that the container holds for one.
+/// Mounts the image that the container leases for the volume with the given index.
 pub async fn mount(
     images: &Images,
     paths: &Paths,

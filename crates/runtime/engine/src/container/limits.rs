@@ -1,4 +1,4 @@
-//! Changing the limits of a container that exists, whoever asks for it.
+//! Updates of the resource limits of an existing container, by clients or plugins.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -17,10 +17,10 @@ use crate::record::container::{Container, Event, Phase};
 use crate::record::spec_file;
 use crate::spec::{self, HostFacts};
 
-/// A runtime that takes longer is killed.
+/// Time limit for the runtime to apply an update, after which it is killed.
 const LIMIT: Duration = Duration::from_secs(30);
 
-/// The change that a client asks for.
+/// Converts a client's resource update to OCI resources.
 pub fn of_request(
     host: &HostFacts,
     container: &Container,
@@ -33,7 +33,7 @@ pub fn of_request(
     Ok(update)
 }
 
-/// The change that a plugin asks for.
+/// Converts a plugin's resource update to OCI resources.
 pub fn of_plugin(
     host: &HostFacts,
     container: &Container,
@@ -63,7 +63,7 @@ fn warn(container: &Container, warnings: Vec<String>) {
     }
 }
 
-/// Makes a change to a container that has not ended. The caller holds its turn.
+/// Updates the resources of a container that has not ended. The caller holds the container's lock (`turn`).
 pub async fn change(
     cgroups: &Cgroups,
     runtimes: &Runtimes,
@@ -99,10 +99,10 @@ pub async fn change(
     container.record(Event::Updated { resources: report }).await
 }
 
-/// Has the runtime change the limits of a container that runs.
+/// Lets the runtime update the limits of a running container.
 ///
-/// It is told all of them: runtimes take what is not named for what they remember, which with
-/// systemd they write anew. Device rules stay out of it; those never change.
+/// The update contains all limits: runtimes take missing ones from their stored state, which they write again with
+/// systemd. Device rules are left out; they never change.
 async fn apply(
     cgroups: &Cgroups,
     runtimes: &Runtimes,
@@ -131,7 +131,7 @@ async fn apply(
     apply_hugepages(cgroups, container, next).await
 }
 
-/// Not all runtimes look at these in an update.
+/// Applies huge page limits, which some runtimes ignore in an update.
 async fn apply_hugepages(
     cgroups: &Cgroups,
     container: &Container,

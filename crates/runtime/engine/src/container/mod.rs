@@ -1,4 +1,4 @@
-//! A container's life: its bundle, its processes, its limits, commands in it.
+//! The life of a container: its bundle, processes, limits, and commands that run in it.
 
 pub mod bundle;
 pub mod command;

@@ -10,7 +10,7 @@ use crate::record::containers::Containers;
 use crate::record::pod::Pod;
 use crate::spec;
 
-/// The namespaces that a container of a pod joins if it asks so.
+/// The pod namespaces that a container can join, according to its request.
 pub fn joined(
     containers: &Containers,
     pod: &Pod,

@@ -1,9 +1,9 @@
-//! The PID namespace of others that a container joins.
+//! The PID namespace of another process that a container joins.
 //!
-//! Runtimes are told namespaces by a path with the number of a process in it, and open that when they
-//! make the container. By then the process may have ended and its number be another's. So the process
-//! is held here from before that until after: if it has not ended by then, the number was its own all
-//! the time. If it has, nothing of the container's has run yet, and nothing will.
+//! Runtimes receive namespaces as a path that contains a process ID, and open it when they create the container. Until
+//! then the process may have ended and another may have its ID. So a handle on the process is opened before and checked
+//! afterwards: if the process still lives, the ID was its own all the time. If it has ended, the container fails before
+//! any of its processes has run.
 
 use orlop_cri_api::v1::NamespaceMode;
 use orlop_launch::{Held, Keeper};
@@ -13,16 +13,16 @@ use crate::node::runtimes::Runtimes;
 use crate::record::container::Container;
 use crate::record::containers::Containers;
 
-/// Whose namespace a container joins.
+/// The process whose PID namespace a container joins.
 #[derive(Debug)]
 pub enum Joined {
-    /// That of the init that its pod's keeper has made.
+    /// The init process that the pod's keeper has created.
     Pod(Keeper),
-    /// That of another container's first process.
+    /// The first process of another container.
     Target(Held),
 }
 
-/// Takes hold of the process whose PID namespace a container joins, if it joins one.
+/// Opens a handle on the process whose PID namespace a container joins, if it joins one.
 pub async fn hold(
     containers: &Containers,
     runtimes: &Runtimes,
@@ -30,7 +30,7 @@ pub async fn hold(
     keeper: &Keeper,
 ) -> Result<Option<Joined>> {
     let asked = container.namespaces().cloned().unwrap_or_default();
-    // What a shim runs may have no namespaces on this kernel: what is joined is held by it.
+    // A shim may run its containers without namespaces on this kernel; the shim itself joins them.
     if runtimes.of(&container.pod)?.settings.is_shim() {
         if asked.pid() == NamespaceMode::Target {
             let target = containers.find(&asked.target_id)?;
@@ -56,7 +56,7 @@ async fn hold_target(containers: &Containers, target: &str, keeper: &Keeper) -> 
         doing: format!("looking up the process of container {}", target.id),
         source,
     })?;
-    // Its parent has not reaped it: it had its number when that was looked up.
+    // The parent has not reaped the process, so the process had this ID at the lookup.
     let lives = listing
         .containers
         .iter()
@@ -77,7 +77,7 @@ fn not_running(target: &Container) -> Error {
     Error::Precondition(problem)
 }
 
-/// The PID namespace that the containers of a pod share has ended.
+/// The error for a shared PID namespace of a pod that has ended.
 pub fn gone(pod: &str) -> Error {
     Error::Precondition(format!(
         "the shared PID namespace of pod sandbox {pod} ended with its first process; the pod \
@@ -86,7 +86,7 @@ pub fn gone(pod: &str) -> Error {
 }
 
 impl Joined {
-    /// Whether the process has not ended, so that its number was never another's.
+    /// Returns an error if the process has ended, as its ID may then belong to another process.
     pub fn check(&self, container: &Container) -> Result<()> {
         match self {
             Self::Pod(keeper) if keeper.pid_ns().is_none() => {

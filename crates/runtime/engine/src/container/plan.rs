@@ -1,4 +1,4 @@
-//! A container judged in its pod and on this node, before anything of it is made.
+//! Validation of a container request against its pod and this node, before anything is created.
 
 use std::sync::Arc;
 
@@ -16,23 +16,23 @@ use crate::node::{Node, selinux_levels};
 use crate::record::pod::Pod;
 use crate::spec::{self, Labels, PodNamespaces};
 
-/// What a container that was found possible is made from.
+/// A validated container request, from which the container is created.
 #[derive(Debug)]
 pub struct Plan {
-    /// Its image.
+    /// Image of the container.
     pub image: Image,
-    /// The images it mounts.
+    /// Images that the container mounts as volumes.
     pub volumes: Vec<VolumeImage>,
-    /// What it asks for.
+    /// The parsed request.
     pub asked: Box<spec::Asked>,
-    /// What its pod is to it.
+    /// Facts about the container's pod.
     pub pod: InPod,
 }
 
-/// What a pod is to a container that is asked for in it.
+/// Facts about a pod that a new container in it depends on.
 #[derive(Debug)]
 pub struct InPod {
-    /// What holds for all of the container, whatever is changed meanwhile.
+    /// Kept for the whole creation, even if the configuration is reloaded meanwhile.
     config: Arc<Config>,
     handler: Arc<Handler>,
     namespaces: PodNamespaces,
@@ -40,7 +40,7 @@ pub struct InPod {
 }
 
 impl Plan {
-    /// Judges a request, and gives it back with the plan. The image is known to people by the name.
+    /// Validates a request and returns it with the plan. `name` is the image's name for users.
     pub async fn read(
         node: &Arc<Node>,
         pod: &Arc<Pod>,
@@ -98,7 +98,7 @@ impl InPod {
         })
     }
 
-    /// What the specification is made from.
+    /// The input from which the specification is built.
     pub fn known<'a>(
         &'a self,
         node: &'a Node,

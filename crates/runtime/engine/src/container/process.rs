@@ -1,7 +1,7 @@
-//! A container's processes: starting, stopping, cleaning up after them.
+//! Starts, stops and cleans up after the processes of a container.
 //!
-//! All of it goes through the pod's keeper, which is their parent. Where the keeper is lost,
-//! what remains is killed through the cgroup and the runtime is called from here.
+//! All of it goes through the pod's keeper, which is their parent. If the keeper is lost, the daemon kills the
+//! remaining processes through the cgroup and calls the runtime itself.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -26,31 +26,31 @@ use crate::spec::StopSignal;
 use crate::timeline::Trace;
 use crate::{blocking, clock};
 
-/// A runtime that takes longer for one step is killed.
+/// Time limit for one step of the runtime, after which it is killed.
 const RUNTIME_LIMIT: Duration = Duration::from_secs(100);
 
-/// A process that is still there so long after SIGKILL sits in the kernel.
+/// Time to wait for a process after SIGKILL; one that remains longer is blocked in the kernel.
 const KILL_LIMIT: Duration = Duration::from_mins(1);
 
-/// A keeper that can't be reached is most often about to end.
+/// Time to wait for the exit of a keeper whose connection is lost; it is usually about to exit.
 const KEEPER_LIMIT: Duration = Duration::from_secs(1);
 
-/// A runtime that was killed makes nothing any more once it is gone.
+/// Time to wait for killed runtime processes; they create nothing more once they have exited.
 const ORPHAN_LIMIT: Duration = Duration::from_secs(5);
 
-/// The pause between two looks at a container that is being made.
+/// Pause between two attempts to clean up after a container that is still being created.
 const AGAIN: Duration = Duration::from_millis(100);
 
-/// Where it is waited for runtimes that nobody else waits for any more.
+/// Waits for runtime processes whose parent is gone.
 static ENDING: Place = Place::new("killing leftover runtime processes", 32, 2, 4096);
 
 const SIGKILL: u32 = 9;
 const SIGTERM: u32 = 15;
 
-/// The exit code of a container that could not be started, as the peers report it.
+/// Exit code of a container that could not be started, the same as other CRI runtimes report.
 const START_ERROR: i32 = 128;
 
-/// Starts a complete container. On failure it counts as ended.
+/// Starts a created container. If the start fails, the container counts as exited.
 pub async fn start(node: &Arc<Node>, container: &Arc<Container>, trace: &Trace) -> Result<()> {
     let keeper = container.pod.keeper()?;
     let handler = node.runtimes.of(&container.pod)?;
@@ -61,12 +61,12 @@ pub async fn start(node: &Arc<Node>, container: &Arc<Container>, trace: &Trace) 
         .await?;
     let cgroup = node.cgroups.make_ahead(container, &handler.features);
     let launching = launch(node, container, &keeper, &handler, trace);
-    // Both are over before anything is removed after a failure.
+    // Both complete before a failure removes anything.
     let ((), launched) = tokio::join!(cgroup, launching);
     match launched {
         Ok(started) => {
             node.container_started.notify_waiters();
-            // It runs, written down or not.
+            // The container runs, whether or not the record can be written.
             container.record_if_possible(started).await;
             node.tell_container(container, ContainerEventType::ContainerStartedEvent);
             Ok(())
@@ -78,7 +78,7 @@ pub async fn start(node: &Arc<Node>, container: &Arc<Container>, trace: &Trace) 
     }
 }
 
-/// A container that could not be started counts as ended.
+/// Records a container that could not be started as exited, and cleans up after it.
 pub async fn could_not_start(node: &Node, container: &Arc<Container>, error: &Error) {
     let exit = Exit {
         at: clock::now(),
@@ -128,7 +128,7 @@ async fn launch(
         })
     });
     let mounts = bundle::place_mounts(node, container, keeper);
-    // One of them waits for the keeper, the other for a disk.
+    // One waits for the keeper, the other for a disk.
     let (mounted, by) = tokio::join!(trace.step("mounts", &name, mounts), by);
     mounted?;
     let by = by?;
@@ -146,7 +146,7 @@ async fn launch(
         stdin: container.config.stdin,
         stdin_once: container.config.stdin_once,
         oom_cgroup: node.cgroups.memory_dir(container),
-        // Where it has joined another's processes, it is looked at first whether they were those.
+        // If it has joined the PID namespace of another process, that process is checked before the start.
         starts: by == StartBy::Keeper && joined.is_none(),
         own_users: bundle::id_of_root(&container.pod)?.is_some(),
         restore: container.goes_on.map(|_| go_on::restore(container)),
@@ -177,7 +177,7 @@ async fn launch(
             pid: created.pid,
         });
     }
-    // Before the start: a short-lived process has ended when the runtime returns.
+    // Taken before the start: a short-lived process may have ended when the runtime returns.
     let at = clock::now();
     let bundle = &container.bundle;
     let starting = keeper.start(&handler.runtime, id, bundle, by, RUNTIME_LIMIT);
@@ -200,7 +200,7 @@ fn reason_of_failure(error: &Error) -> &'static str {
     }
 }
 
-/// Waits for a start that is under way: it ends by itself within its limit. That is long, where the keeper hangs.
+/// Waits for a start in progress, which ends within its time limit. Returns earlier if the keeper hangs.
 pub async fn wait_for_start(container: &Arc<Container>) -> Result<()> {
     let started = async {
         drop(container.turn.lock().await);
@@ -209,10 +209,9 @@ pub async fn wait_for_start(container: &Arc<Container>) -> Result<()> {
     hung_keeper::unless_hangs(container, "waiting for the start of", started).await
 }
 
-/// Asks a container to end and kills it when it has not after `grace`. One that does not run
-/// is stopped.
+/// Sends a container its stop signal, and kills it after `grace`. A container that does not run is already stopped.
 pub async fn stop(node: &Node, container: &Arc<Container>, grace: Duration) -> Result<()> {
-    // A start that is under way is finished first: it ends by itself within its limit.
+    // Finish a start in progress first; it ends within its time limit.
     drop(container.turn.lock().await);
     if container.phase() != Phase::Running {
         return Ok(());
@@ -251,12 +250,12 @@ pub async fn stop(node: &Node, container: &Arc<Container>, grace: Duration) -> R
     .into())
 }
 
-/// Whether a keeper was asked for something and has not answered in its time.
+/// Whether a request to a keeper timed out.
 fn is_unanswered(error: &Error) -> bool {
     matches!(error, Error::Launch { source, .. } if source.is_unanswered())
 }
 
-/// Ends a container whose keeper is gone, and cleans up after it.
+/// Kills a container whose keeper is gone, and cleans up after it.
 async fn stop_without_keeper(node: &Node, container: &Arc<Container>) -> Result<()> {
     let _turn = container.turn.lock().await;
     if container.phase() != Phase::Running {
@@ -273,7 +272,7 @@ fn stop_signal(container: &Container) -> u32 {
 
 async fn signal_first_process(keeper: &Keeper, id: &str, signal: u32) -> Result<()> {
     match keeper.kill(id, signal).await {
-        // Lost in this moment: the watcher of its events sees to the container.
+        // The keeper was lost just now; the watcher of its events handles the container.
         Err(error) if error.is_gone() => Ok(()),
         result => result.map_err(|source| {
             Error::Launch {
@@ -285,14 +284,14 @@ async fn signal_first_process(keeper: &Keeper, id: &str, signal: u32) -> Result<
     }
 }
 
-/// Kills the first process and, where that does not take the others with it, those too.
+/// Kills the first process, and also the others if they outlive it.
 async fn kill(cgroups: &Cgroups, container: &Arc<Container>, keeper: &Keeper) -> Result<()> {
     signal_first_process(keeper, container.id.as_str(), SIGKILL).await?;
     cgroups.kill_processes(container).await;
     Ok(())
 }
 
-/// Has the runtime forget a container that has ended, and undoes its mounts. May be repeated.
+/// Lets the runtime delete a container that has ended, and undoes its mounts. May be repeated.
 pub async fn clean_up(
     cgroups: &Cgroups,
     runtimes: &Runtimes,
@@ -314,7 +313,7 @@ pub async fn clean_up(
     {
         match directly(cgroups, container, keeper, state).await {
             Ok(()) => return Ok(()),
-            // Its runtime may know better.
+            // The runtime may succeed.
             Err(error) => {
                 tracing::debug!(container = id, %error, "cannot clean up without the runtime; calling the runtime");
             }
@@ -338,16 +337,16 @@ pub async fn clean_up(
         doing: format!("cleaning up after container {id}"),
         source,
     })?;
-    // A runtime that died in the middle, or with its shim, has left what its next call knows
-    // nothing of.
+    // A runtime that died halfway, or together with its shim, leaves processes and cgroups that its next call does not
+    // know.
     cgroups.kill_processes(container).await;
     cgroups.remove(container).await?;
     container.set_clean();
     Ok(())
 }
 
-/// Cleans up after a container that its keeper may still be making for an earlier run of the daemon: that
-/// ends by itself within its limit.
+/// Cleans up after a container that its keeper may still be creating for an earlier run of the daemon. The creation
+/// ends within its time limit.
 pub async fn clean_up_half_made(
     cgroups: &Cgroups,
     runtimes: &Runtimes,
@@ -363,20 +362,20 @@ pub async fn clean_up_half_made(
     }
 }
 
-/// Whether a keeper has something to do first.
+/// Whether the keeper refuses because it still works on the container.
 fn is_at_work(error: &Error) -> bool {
     matches!(error, Error::Launch { source, .. }
         if source.failure_kind() == Some(FailureKind::WrongState))
 }
 
-/// Ends the runtimes of a container that its keeper, or its shim, has left behind when it died, with
-/// what they have begun: all of it may make something yet, which would stay for ever.
+/// Kills the runtime processes that a dead keeper or shim has left behind, and their children. They could still create
+/// things that nothing would ever remove.
 async fn end_orphans(cgroups: &Cgroups, container: &Arc<Container>, handler: &Handler) {
     let id = container.id.to_string();
     if let Ok(keeper) = container.pod.keeper()
         && !keeper.is_connected()
     {
-        // It has not ended if only the connection broke.
+        // The keeper still runs if only the connection broke.
         let _ = timeout(KEEPER_LIMIT, keeper.ended()).await;
     }
     let (root, of) = (handler.runtime.root.clone(), id.clone());
@@ -390,16 +389,15 @@ async fn end_orphans(cgroups: &Cgroups, container: &Arc<Container>, handler: &Ha
     cgroups.kill_processes(container).await;
 }
 
-/// The runtime's state of a container, if removing that is all that its `delete` would do beyond
-/// what we do ourselves: with its processes gone, its cgroups being directories, and nothing that
-/// it undoes by other means.
+/// Path of the runtime's state of a container, if removing it is all that the runtime's `delete` would do beyond our
+/// own cleanup. That requires plain cgroup directories and nothing that the runtime undoes by other means.
 async fn state_to_remove(
     cgroups: &Cgroups,
     container: &Arc<Container>,
     handler: &Handler,
 ) -> Option<PathBuf> {
     let state = handler.runtime.state_of(container.id.as_str())?;
-    // One that could not be started may be half made.
+    // A container that could not be started may be half created.
     if container.now().started_at == 0 || !cgroups.are_directories() {
         return None;
     }
@@ -408,13 +406,13 @@ async fn state_to_remove(
     needs_runtime.is_ok_and(|needs| !needs).then_some(state)
 }
 
-/// Whether its first process takes all others with it, as the init of a PID namespace does.
+/// Whether all other processes die with the first, as with the init of a PID namespace.
 fn dies_as_one(container: &Container) -> bool {
     let modes = container.namespaces();
     modes.is_some_and(|modes| modes.pid() == NamespaceMode::Container)
 }
 
-/// Cleans up without a process of the runtime's.
+/// Cleans up without running the OCI runtime.
 async fn directly(
     cgroups: &Cgroups,
     container: &Container,
@@ -435,7 +433,7 @@ async fn directly(
     Ok(())
 }
 
-/// Its runtime is no longer configured: what is left goes without it.
+/// Cleans up after a container whose runtime is no longer configured.
 async fn without_runtime(cgroups: &Cgroups, container: &Container) -> Result<()> {
     let id = container.id.as_str();
     tracing::warn!(
@@ -454,7 +452,7 @@ async fn without_runtime(cgroups: &Cgroups, container: &Container) -> Result<()>
     Ok(())
 }
 
-/// Opens the container's log anew.
+/// Reopens the container's log file.
 pub async fn reopen_log(container: &Container) -> Result<()> {
     let id = container.id.as_str();
     container

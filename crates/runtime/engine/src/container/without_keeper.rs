@@ -1,4 +1,4 @@
-//! Containers whose keeper is gone, or hangs.
+//! Stops containers whose keeper is gone or hangs.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -13,18 +13,18 @@ use crate::node::runtimes::Handler;
 use crate::record::container::{Container, Exit, Phase};
 use crate::{blocking, clock};
 
-/// The exit code of a container whose end nobody saw, as the peers report it.
+/// Exit code of a container whose exit status is unknown, the same as other CRI runtimes report.
 const UNKNOWN: i32 = 255;
 
-/// The pause between two looks whether processes are left.
+/// Pause between two checks for remaining processes.
 const LOOK_AGAIN: Duration = Duration::from_millis(100);
 
-/// A keeper that is there again notices an end at once.
+/// Time for a keeper that responds again to report an exit.
 const TOLD_WITHIN: Duration = Duration::from_secs(1);
 
-/// Stops one whose keeper has failed to answer, as `unanswered` says: has its first process asked to end,
-/// and kills it after `grace`. The keeper may only be slow, and its pod goes on: it is cleaned up after
-/// when it is removed, or its pod is stopped, which takes the keeper away if it still hangs.
+/// Stops a container whose keeper failed to answer with the error `unanswered`: signals its first process, and kills it
+/// after `grace`. The keeper may only be slow, and its pod continues. Cleanup happens when the container is removed or
+/// the pod is stopped, which kills a keeper that still hangs.
 pub async fn stop(
     node: &Node,
     container: &Arc<Container>,
@@ -34,7 +34,7 @@ pub async fn stop(
 ) -> Result<()> {
     let is_shim = |handler: Arc<Handler>| handler.settings.is_shim();
     if node.runtimes.of(&container.pod).map_or(true, is_shim) {
-        // What runs in a shim is in none of our cgroups; its pod's stop ends it.
+        // A container in a shim is in none of our cgroups; stopping its pod ends it.
         return Err(unanswered);
     }
     let id = &container.id;
@@ -49,7 +49,7 @@ pub async fn stop(
                 sleep(LOOK_AGAIN).await;
             }
         };
-        // Or its keeper tells of its end after all.
+        // Or the keeper reports the exit after all.
         let _ = timeout(grace, async {
             tokio::select! { () = ended => {}, () = container.wait() => {} }
         })
@@ -60,12 +60,12 @@ pub async fn stop(
     if node.cgroups.has_processes(container).await {
         return Err(unanswered);
     }
-    // One that was only slow tells how it ended.
+    // A keeper that was only slow reports the exit status.
     let _ = timeout(TOLD_WITHIN, container.wait()).await;
     end(node, container).await
 }
 
-/// Ends one. Its exit may be on record, else it is killed.
+/// Marks a container as exited, with the exit status on record if there is one. Kills its remaining processes.
 pub async fn end(node: &Node, container: &Arc<Container>) -> Result<()> {
     if container.phase() != Phase::Running {
         return Ok(());
@@ -95,7 +95,7 @@ fn nobody_saw(container: &Container) -> &'static str {
     }
 }
 
-/// How a container ended, as its keeper tells it.
+/// Converts a keeper's exit status of a container.
 pub fn exit_of(status: &ExitStatus) -> Exit {
     let reason = match (status.oom, status.code) {
         (true, _) => "OOMKilled",

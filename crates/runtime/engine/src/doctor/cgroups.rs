@@ -1,4 +1,4 @@
-//! Whether pods can be limited.
+//! Check of the cgroup controllers that limit pods.
 
 use orlop_cgroup::Hierarchies;
 

@@ -1,11 +1,11 @@
-//! Whether the node knows what time it is.
+//! Check of the system clock.
 
 use super::Finding;
 use crate::clock;
 
 const AREA: &str = "clock";
 
-/// 2025-01-01: no node of today runs before it.
+/// 2025-01-01: earlier times are wrong.
 const EARLIEST: i64 = 1_735_689_600_000_000_000;
 
 pub(super) fn examine() -> Vec<Finding> {
@@ -26,12 +26,12 @@ pub(super) fn examine() -> Vec<Finding> {
     vec![Finding::ok(AREA, "the system clock is synchronized")]
 }
 
-/// `STA_UNSYNC` of adjtimex(2), as the clock's keepers clear it.
+/// Whether the clock is unsynchronized: `STA_UNSYNC` of adjtimex(2), which NTP clients clear.
 #[allow(unsafe_code)]
 fn unsynchronised() -> bool {
-    // SAFETY: all zeroes is a valid timex, which asks for nothing to be changed.
+    // SAFETY: all zeroes is a valid timex, which requests no change.
     let mut timex: libc::timex = unsafe { std::mem::zeroed() };
-    // SAFETY: the pointer is to a timex of our own; with no modes it is only written to.
+    // SAFETY: the pointer is to a local timex; with no modes set, the call only writes to it.
     let state = unsafe { libc::adjtimex(&raw mut timex) };
     state == libc::TIME_ERROR || timex.status & libc::STA_UNSYNC != 0
 }

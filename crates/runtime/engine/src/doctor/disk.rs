@@ -1,4 +1,4 @@
-//! Whether there is room, and of the right kind.
+//! Check of the free space and the file system types of the daemon's directories.
 
 use std::path::Path;
 
@@ -7,10 +7,10 @@ use crate::config::Config;
 
 const AREA: &str = "disk";
 
-/// As little as this, and images will not fit.
+/// Images will not fit in less free space than this.
 const LOW_BYTES: u64 = 1 << 30;
 
-/// Less than this part of inodes left is little.
+/// Percentage of free inodes below which a problem is reported.
 const LOW_INODES_PERCENT: u64 = 5;
 
 /// `TMPFS_MAGIC` and `RAMFS_MAGIC` of statfs(2).
@@ -69,7 +69,7 @@ fn room(root: &Path) -> Vec<Finding> {
     } else {
         findings.push(Finding::ok(AREA, format!("{mib} MiB are free for {shown}")));
     }
-    // Some file systems count no inodes.
+    // Some file systems report no inode counts.
     if stat.f_files > 0 && stat.f_favail * 100 / stat.f_files < LOW_INODES_PERCENT {
         findings.push(Finding::problem(
             AREA,
@@ -83,7 +83,7 @@ fn room(root: &Path) -> Vec<Finding> {
     findings
 }
 
-/// The directory itself, or the nearest one above it that there is.
+/// The directory itself, or its nearest existing ancestor.
 fn nearest(path: &Path) -> &Path {
     path.ancestors()
         .find(|path| path.exists())

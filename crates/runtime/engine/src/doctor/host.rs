@@ -10,8 +10,7 @@ use crate::config::{Config, Images, RuntimeHandler};
 use crate::error::Error;
 use crate::node::runtimes::adapter;
 
-/// Looks at this host with the eyes of a daemon of that configuration. Changes nothing, but that
-/// runtimes are tried out.
+/// Checks this host for a daemon with the given configuration. Changes nothing, but runs short tests of the runtimes.
 pub async fn examine_host(config: &Config) -> Vec<Finding> {
     let own = config.clone();
     let looked = blocking(move || {
@@ -32,8 +31,8 @@ pub async fn examine_host(config: &Config) -> Vec<Finding> {
     findings
 }
 
-/// Looks at this host with the eyes of a daemon over a Docker Engine, which has runtimes, images and
-/// registries of its own. `policies` say which images may be used, if any do.
+/// Checks this host for a daemon on top of a Docker Engine, which has its own runtimes, images and registries.
+/// `policies` has the signature policies, if there are any.
 pub async fn examine_host_below_docker(policies: Option<Images>) -> Vec<Finding> {
     let looked = blocking(move || {
         let mut findings = cgroups::examine();

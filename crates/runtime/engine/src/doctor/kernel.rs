@@ -1,4 +1,4 @@
-//! What the kernel must be able to do.
+//! Check of the required kernel features.
 
 use std::os::fd::OwnedFd;
 
@@ -10,7 +10,7 @@ use crate::spec::selinux_problem;
 
 const AREA: &str = "kernel";
 
-/// The oldest that has all that is used: detached mounts, `mount_setattr`, `pidfd`.
+/// The oldest kernel with all required features: detached mounts, `mount_setattr`, `pidfd`.
 const OLDEST: (u32, u32) = (5, 12);
 
 pub(super) fn examine() -> Vec<Finding> {

@@ -1,4 +1,4 @@
-//! Whether the keys for encrypted images can be read.
+//! Check that the keys for encrypted images are readable.
 
 use orlop_image_store::KeyFiles;
 

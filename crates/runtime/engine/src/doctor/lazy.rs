@@ -1,4 +1,4 @@
-//! What layers need that are mounted while they are fetched.
+//! Check of the requirements for layers that are mounted while they are fetched.
 
 use std::fs::File;
 use std::io;
@@ -13,10 +13,10 @@ use super::Finding;
 
 const AREA: &str = "lazy images";
 
-/// Where the server of such layers gets its reads from.
+/// Device through which the server of lazy layers receives reads.
 const FUSE: &str = "/dev/fuse";
 
-/// Nothing where no such layers are wanted.
+/// Returns nothing if lazy images are disabled.
 pub(super) fn examine(settings: &LazySettings) -> Vec<Finding> {
     if !settings.enabled {
         return Vec::new();
@@ -113,7 +113,7 @@ mod tests {
         let missing = fuse(&dir.path().join("missing"));
         assert_eq!(missing.level(), FindingLevel::Problem);
         assert!(missing.remedy.contains("modprobe fuse"));
-        // A directory cannot be written to.
+        // A directory cannot be opened for writing.
         let closed = fuse(dir.path());
         assert_eq!(closed.level(), FindingLevel::Problem);
         assert!(closed.text.contains("cannot be opened"), "{}", closed.text);

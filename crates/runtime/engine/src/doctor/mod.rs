@@ -1,7 +1,7 @@
-//! What is wrong with a node, and how to mend it.
+//! Checks of a node that report problems and their remedies.
 //!
-//! [`examine_host`] (or [`examine_host_below_docker`]) needs no daemon; what belongs to no pod only
-//! a running one can tell ([`orphans`]).
+//! [`examine_host`] and [`examine_host_below_docker`] need no daemon. Only a running daemon can find resources that
+//! belong to no pod ([`orphans`]).
 
 mod cgroups;
 mod clock;

@@ -1,7 +1,6 @@
-//! What is there and belongs to no pod.
+//! Finds resources that belong to no pod.
 //!
-//! A pod that is being made has things before it is known; so whatever seems to belong to nobody
-//! is looked at again a little later.
+//! A pod has resources before it is registered. So resources without an owner are checked again a little later.
 
 use std::collections::BTreeSet;
 use std::path::PathBuf;
@@ -22,32 +21,32 @@ use crate::record::pods::Pods;
 
 const AREA: &str = "orphans";
 
-/// Pods and containers are known long before this is over.
+/// Pause before the second check; new pods and containers are registered much earlier.
 const SECOND_LOOK: Duration = Duration::from_millis(500);
 
-/// A runtime that takes longer to delete what it does not run hangs.
+/// Time limit for a runtime to delete a container that does not run.
 const DELETE_LIMIT: Duration = Duration::from_secs(30);
 
-/// Something without an owner.
+/// A resource without an owner.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 enum Orphan {
-    /// A pod's volatile directory, and the keeper that may live there.
+    /// A pod's volatile directory, and the keeper that may run there.
     Keeper(String),
     /// A pinned network namespace.
     NetworkNamespace(String),
-    /// A pod's cgroup, without processes.
+    /// A pod's cgroup without processes.
     Cgroup(String),
-    /// A container that a runtime knows.
+    /// A runtime's state of a container.
     RuntimeState { runtime: String, container: String },
-    /// A place where a keeper mounted something for a container or pod.
+    /// A path where a keeper mounted a filesystem for a container or pod.
     MountPoint(PathBuf),
-    /// A claim on an image.
+    /// A lease on an image.
     Lease(String),
     /// A network attachment.
     Network(String),
 }
 
-/// Looks for what belongs to no pod, and ends, releases and removes it if asked to.
+/// Finds resources that belong to no pod, and removes them if `repair` is set.
 pub(crate) async fn examine(node: &Arc<Node>, repair: bool) -> Result<Vec<Finding>> {
     let first = find(node).await?;
     let orphans = if first.is_empty() {
@@ -106,7 +105,7 @@ async fn find(node: &Arc<Node>) -> Result<BTreeSet<Orphan>> {
     Ok(orphans)
 }
 
-/// The identifiers that may own something: also of records that could not be read.
+/// IDs of pods and containers that may own resources, including those with unreadable records.
 struct Known {
     pods: BTreeSet<String>,
     containers: BTreeSet<String>,
@@ -143,13 +142,13 @@ impl Known {
 fn find_on_disk(node: &Node) -> BTreeSet<Orphan> {
     let mut orphans = BTreeSet::new();
     let state = &node.config().state;
-    // Known ones are read last: what comes meanwhile is known then.
+    // Known IDs are read last, so that pods created meanwhile are included.
     let runs = names_in(&node.paths.runs());
     let pins = names_in(&state.join("netns"));
     let cgroups = node.cgroups.pods();
     let mut containers = Vec::new();
     for handler in node.runtimes.everything() {
-        // Others may keep their containers in a directory that is configured.
+        // A configured directory may contain containers of other programs.
         if !handler.runtime.root.starts_with(state) {
             continue;
         }
@@ -171,7 +170,7 @@ fn find_on_disk(node: &Node) -> BTreeSet<Orphan> {
             .map(Orphan::NetworkNamespace),
     );
     for (id, cgroup) in cgroups {
-        // One with processes may be of another daemon on this host.
+        // A cgroup with processes may belong to another daemon on this host.
         let empty = cgroup
             .processes()
             .is_ok_and(|processes| processes.is_empty());
@@ -289,7 +288,7 @@ impl Orphan {
     }
 }
 
-/// Records that the daemon could not read when it started.
+/// Finds records that the daemon could not read at its start.
 async fn unread(paths: &Paths, pods: &Pods) -> Result<Vec<Finding>> {
     let directory = paths.pods();
     let listed = directory.clone();
@@ -297,7 +296,7 @@ async fn unread(paths: &Paths, pods: &Pods) -> Result<Vec<Finding>> {
     let unread = names.into_iter().filter(|name| !pods.contains(name));
     let finding = |name: String| {
         let path = directory.join(&name);
-        // One that is being removed right now is gone by the time somebody looks.
+        // A pod that is just being removed is gone at this check.
         path.exists().then(|| {
             Finding::problem(
                 AREA,
@@ -312,7 +311,7 @@ async fn unread(paths: &Paths, pods: &Pods) -> Result<Vec<Finding>> {
     Ok(unread.filter_map(finding).collect())
 }
 
-/// Pods whose removal was begun and got stuck, and pods that lost their keeper unnoticed.
+/// Finds pods whose removal was started but not finished, and pods that lost their keeper unnoticed.
 async fn stuck(node: &Node, repair: bool) -> Vec<Finding> {
     let mut findings = Vec::new();
     for pod in node.pods.all() {

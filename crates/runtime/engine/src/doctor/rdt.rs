@@ -1,4 +1,4 @@
-//! Whether the classes of processor caches and memory bandwidth can be had here.
+//! Check of the classes for cache allocation and memory bandwidth (RDT).
 
 use orlop_rdt::{Machine, Mount, plan};
 
@@ -7,7 +7,7 @@ use crate::config::RdtClasses;
 
 const AREA: &str = "rdt";
 
-/// Looks at it without making anything.
+/// Checks the classes without creating any.
 pub(super) fn examine(classes: Option<&RdtClasses>) -> Vec<Finding> {
     let Some(classes) = classes else {
         return Vec::new();

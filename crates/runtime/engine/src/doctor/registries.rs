@@ -1,4 +1,4 @@
-//! Whether the files that say where images come from, and what opens that, can be understood.
+//! Check of the registry configuration and credential files.
 
 use orlop_cri_api::inspection::FindingLevel;
 use orlop_image_store::{Config, check_credentials, check_registry_hosts};
@@ -31,14 +31,14 @@ pub(super) fn examine(images: &Config) -> Vec<Finding> {
     findings
 }
 
-/// What is wrong with the files. Blocks on small files.
+/// Returns the problems in the files as text. Blocks on small files.
 pub fn problems(images: &Config) -> Vec<String> {
     let found = examine(images).into_iter();
     let found = found.filter(|finding| finding.level() == FindingLevel::Problem);
     found.map(|finding| finding.text).collect()
 }
 
-/// Where names lead.
+/// Checks the file with registries and aliases.
 fn names(images: &Config) -> Option<Finding> {
     let path = images.registries.path()?.display();
     Some(match images.registries.check() {
@@ -53,7 +53,7 @@ fn names(images: &Config) -> Option<Finding> {
     })
 }
 
-/// What opens registries. A file that is missing has nothing that does.
+/// Checks the credential files. A missing file is valid and has no credentials.
 fn credentials(images: &Config) -> Vec<Finding> {
     let namespaces = &images.namespace_credentials;
     let mut wrong = check_credentials(&images.credential_files);

@@ -1,4 +1,4 @@
-//! Whether the low-level runtimes work here.
+//! Check of the OCI runtimes.
 
 use std::time::Duration;
 
@@ -10,7 +10,7 @@ use crate::node::runtimes::{self, Trial};
 
 const AREA: &str = "runtimes";
 
-/// A runtime that does not say its version within this time hangs.
+/// Time limit for a runtime to report its version.
 const LIMIT: Duration = Duration::from_secs(10);
 
 pub(super) async fn examine(config: &Config) -> Vec<Finding> {

@@ -1,4 +1,4 @@
-//! Whether the policies that say which images may be used can be understood.
+//! Check of the signature policies.
 
 use orlop_image_store::{Config, check_signature_stores};
 

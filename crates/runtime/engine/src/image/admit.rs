@@ -1,11 +1,11 @@
-//! Whether a pod may have an image.
+//! Admission of images: whether a pod may use an image.
 
 use orlop_cri_api::v1::ImageSpec;
 use orlop_image_store::{Config, Image, Images, Reference};
 
 use crate::error::{Error, Result};
 
-/// Refuses an image that the pods of the namespace may not have, by the name that was asked for.
+/// Refuses an image that pods of the namespace may not use under the requested name.
 pub async fn admit(
     (images, config): (&Images, &Config),
     image: &Image,
@@ -29,7 +29,7 @@ pub async fn admit(
     })
 }
 
-/// The name in a request. Kubelets ask by the id, and tell what the pod's manifest says beside it.
+/// Returns the name in a request. Kubelets send the id, and beside it the name in the pod's manifest.
 pub async fn name_asked_for(
     images: &Images,
     asked: &ImageSpec,

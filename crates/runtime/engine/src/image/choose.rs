@@ -1,4 +1,4 @@
-//! Which image is meant.
+//! Resolving image names.
 
 use std::sync::Arc;
 
@@ -7,7 +7,7 @@ use orlop_image_store::{Image, Images};
 
 use crate::error::{Error, Result};
 
-/// The images that a filter chooses; all without one.
+/// Returns the images that a filter selects; all images without a filter.
 pub async fn chosen(images: &Images, filter: Option<&ImageFilter>) -> Result<Vec<Arc<Image>>> {
     let name = filter
         .and_then(|filter| filter.image.as_ref())
@@ -19,7 +19,7 @@ pub async fn chosen(images: &Images, filter: Option<&ImageFilter>) -> Result<Vec
     Ok(found.into_iter().map(Arc::new).collect())
 }
 
-/// The image that a name means.
+/// Finds the image that a name refers to.
 pub async fn find(images: &Images, name: &str) -> Result<Option<Image>> {
     images.find(name).await.map_err(|source| {
         Error::Image {
@@ -30,7 +30,7 @@ pub async fn find(images: &Images, name: &str) -> Result<Option<Image>> {
     })
 }
 
-/// The image that a request names.
+/// Finds the image that a request names.
 pub async fn asked_for(images: &Images, field: &str, spec: Option<&ImageSpec>) -> Result<Image> {
     let name = spec.map(|spec| spec.image.as_str()).unwrap_or_default();
     if name.is_empty() {
@@ -39,7 +39,7 @@ pub async fn asked_for(images: &Images, field: &str, spec: Option<&ImageSpec>) -
     stored(images, name).await
 }
 
-/// The image that a name means, which must be here.
+/// Finds the image that a name refers to; it is an error if the store does not have it.
 pub async fn stored(images: &Images, name: &str) -> Result<Image> {
     find(images, name).await?.ok_or_else(|| {
         Error::NotFound {
@@ -50,7 +50,7 @@ pub async fn stored(images: &Images, name: &str) -> Result<Image> {
     })
 }
 
-/// Refuses an image whose layers are not here.
+/// Refuses an image whose layers are not on the node.
 pub fn check_whole(image: &Image) -> Result<()> {
     if image.handlers.contains("") {
         return Ok(());

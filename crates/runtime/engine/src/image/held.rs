@@ -1,4 +1,4 @@
-//! What containers hold of images.
+//! Image layers that containers hold.
 
 use std::path::PathBuf;
 
@@ -6,7 +6,7 @@ use orlop_image_store::Images;
 
 use crate::error::{Error, Result};
 
-/// The layers that a container holds, top first.
+/// Returns the layers that a container holds, top first.
 pub async fn held_layers(images: &Images, container: &str) -> Result<Vec<PathBuf>> {
     images.held_layers(container).await.map_err(|source| {
         let doing = format!("finding the layers of container {container}");

@@ -1,11 +1,11 @@
-//! How much of an image is here whose layers come as they are read.
+//! Local content of lazily pulled images.
 
 use orlop_cri_api::images::ImageHere;
 use orlop_image_store::{Here, Image, Images, LayerForm};
 
 use crate::error::{Error, Result};
 
-/// How much of an image is here; nothing if all of it is.
+/// Returns how much of an image is on the node; `None` if all of it is.
 pub async fn here(images: &Images, image: &Image) -> Result<Option<ImageHere>> {
     let failed = |source| Error::Image {
         doing: format!("checking how much of image {} is on the node", image.id),
@@ -26,7 +26,7 @@ pub async fn here(images: &Images, image: &Image) -> Result<Option<ImageHere>> {
     }))
 }
 
-/// Nothing but which image it is.
+/// Returns a message with only the image's id and names.
 pub fn named(image: &Image) -> ImageHere {
     ImageHere {
         id: image.id.to_string(),

@@ -1,14 +1,14 @@
-//! Whether a pod takes images whose layers come as they are read.
+//! Whether a pod accepts lazily pulled images.
 
 use orlop_cri_api::v1::PodSandboxConfig;
 
 use crate::error::{Error, Result};
 
-/// The annotation by which a pod does without.
+/// The annotation that disables lazy images for a pod.
 const LAZY: &str = "images.orlop/lazy";
 
-/// Whether a pod's images need not be here when its containers are made. The field is where the request has
-/// the pod.
+/// Whether a pod's containers can be created before their images are complete. `field` is the request field
+/// that contains the pod.
 pub fn may_be_lazy(field: &str, config: &PodSandboxConfig) -> Result<bool> {
     match config.annotations.get(LAZY).map(String::as_str) {
         None | Some("auto") => Ok(true),

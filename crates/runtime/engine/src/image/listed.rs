@@ -1,15 +1,15 @@
-//! Images in CRI's words.
+//! Conversion of images to CRI messages.
 
 use orlop_cri_api::v1::{Image as ListedImage, ImageSpec, Int64Value};
 use orlop_image_store::Image;
 
-/// An image as `ListImages` shows it: once for each handler whose guests have it, and once for all others.
+/// Converts an image for `ListImages`: once for each handler whose guests have it, and once for all others.
 pub fn all_listed(image: &Image) -> impl Iterator<Item = ListedImage> {
     let handlers = image.handlers.iter();
     handlers.map(|handler| listed(image, handler))
 }
 
-/// An image as it is for this handler's guests, or for all others.
+/// Converts an image as the guests of this handler, or all others, have it.
 pub fn listed(image: &Image, handler: &str) -> ListedImage {
     ListedImage {
         id: image.id.to_string(),

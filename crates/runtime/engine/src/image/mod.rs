@@ -1,4 +1,4 @@
-//! Images as requests name them: which is meant, whether a pod may have it, and the pulls under way.
+//! Images as requests name them: resolving names, admission, and pulls in progress.
 
 mod admit;
 mod choose;

@@ -1,5 +1,5 @@
-//! The pulls that clients asked for, from the request to the outcome. How far each is, the
-//! image store knows; who asked, since when and how it ended is kept here.
+//! Pulls that clients requested, from the request to the result. The image store knows their progress; this
+//! module keeps the requests, the start time and the result.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -12,10 +12,10 @@ use tokio::sync::{broadcast, watch};
 use crate::clock;
 use crate::error::{Error, Result, chain};
 
-/// Ends that a watcher may lag behind.
+/// Number of pull results that a watcher may lag behind.
 const QUEUE: usize = 64;
 
-/// The pulls under way.
+/// The pulls in progress.
 #[derive(Debug)]
 pub struct Pulls {
     state: Mutex<State>,
@@ -26,31 +26,31 @@ pub struct Pulls {
 #[derive(Debug, Default)]
 struct State {
     last_id: u64,
-    /// By the image's full name.
+    /// Pulls in progress by the image's full name.
     under_way: BTreeMap<String, UnderWay>,
 }
 
-/// A pull under way. Pulls of one image with several credentials count as one.
+/// A pull in progress. Pulls of one image with several credentials count as one.
 #[derive(Debug, Clone)]
 pub struct UnderWay {
-    /// Tells pulls apart while the daemon runs.
+    /// A number that is unique while the daemon runs.
     pub id: u64,
-    /// The image, as it was asked for first.
+    /// The image, as the first request named it.
     pub image: String,
     /// Nanoseconds since the epoch.
     pub started_at: i64,
     /// Requests that wait for it.
     pub waiters: u32,
-    /// Requests that began or joined it, those included that nobody waits for any more.
+    /// Requests that began or joined it, including those whose client has left.
     works: usize,
 }
 
-/// How a pull ended.
+/// The result of a pull.
 #[derive(Debug, Clone)]
 pub struct Ended {
     /// The image's full name.
     pub name: String,
-    /// Its last state, without its layers.
+    /// The last state of the pull, without its layers.
     pub progress: PullProgress,
 }
 
@@ -65,7 +65,7 @@ impl Default for Pulls {
 }
 
 impl Pulls {
-    /// Notes that a pull begins, or that one more request joins it.
+    /// Registers a pull, or one more request that joins it.
     pub fn begin(self: &Arc<Self>, image: &str) -> (Work, Waiter) {
         let name = full_name(image);
         let mut state = self.lock();
@@ -99,17 +99,17 @@ impl Pulls {
         (work, waiter)
     }
 
-    /// The pulls under way, by the full name of their image.
+    /// Returns the pulls in progress, by the full name of their image.
     pub fn under_way(&self) -> BTreeMap<String, UnderWay> {
         self.lock().under_way.clone()
     }
 
-    /// Tells when a pull begins.
+    /// Returns a receiver that is notified when a pull begins.
     pub fn begun(&self) -> watch::Receiver<()> {
         self.begun.subscribe()
     }
 
-    /// Tells how pulls end. A pull that is told of here is under way no more.
+    /// Returns a receiver of pull results. A pull that is reported here is no longer in progress.
     pub fn ended(&self) -> broadcast::Receiver<Ended> {
         self.ended.subscribe()
     }
@@ -119,7 +119,7 @@ impl Pulls {
     }
 }
 
-/// The full name of an image, by which the image store knows its pull.
+/// Returns the full name of an image, by which the image store knows its pull.
 pub fn full_name(image: &str) -> String {
     match image.parse::<Reference>() {
         Ok(reference) => reference.to_string(),
@@ -127,17 +127,17 @@ pub fn full_name(image: &str) -> String {
     }
 }
 
-/// The work of a request; it goes on when the client leaves.
+/// The work of a request; it continues if the client leaves.
 #[derive(Debug)]
 pub struct Work {
     pulls: Arc<Pulls>,
     name: String,
-    /// The image's id, or why there is none.
+    /// The image's id, or the error.
     outcome: Result<String, String>,
 }
 
 impl Work {
-    /// Notes how it ended.
+    /// Stores the result.
     pub fn end(mut self, outcome: &Result<Image, Error>) {
         self.outcome = match outcome {
             Ok(image) => Ok(image.id.to_string()),
@@ -162,8 +162,8 @@ impl Drop for Work {
             Ok(id) => (PullStage::Done, id, String::new()),
             Err(reason) => (PullStage::Failed, String::new(), reason),
         };
-        // Nobody may be watching. With the lock held, so that an end is told after its pull is
-        // off the list and before the next of that name is on it.
+        // There may be no watcher. The lock is held, so that an end is reported after its pull is off the list and
+        // before the next of that name is on it.
         let _ = self.pulls.ended.send(Ended {
             name: self.name.clone(),
             progress: PullProgress {

@@ -1,4 +1,4 @@
-//! The pods' and containers' cgroups: where they are, and ending what is in them.
+//! The cgroups of pods and containers: their paths, and killing the processes in them.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -20,33 +20,33 @@ use crate::record::ids::PodId;
 use crate::record::pod::Pod;
 use crate::spec::CgroupParent;
 
-/// How long the processes of a cgroup may take to die, or to leave it.
+/// Timeout for the processes of a cgroup to exit, or to leave it.
 const PATIENCE: Duration = Duration::from_secs(2);
 
-/// Where it is waited for processes that do not go: each call waits for its own.
+/// Threads that wait for processes to exit: each call waits for its own.
 static ENDING: Place = Place::new("killing the processes of cgroups", 64, 2, 4096);
 
-/// A keeper is the last that should be killed for want of memory: its pod dies with it.
+/// The kernel should kill a keeper last when memory runs out: its pod dies with it.
 pub const KEEPER_OOM_SCORE: i32 = -998;
 
-/// Where runtimes are tried out, unless systemd makes the cgroups.
+/// The cgroup for runtime trials, unless systemd makes the cgroups.
 pub const TRIALS: &str = "/orlop-trial";
 
-/// Above the cgroups of pods whose client names none.
+/// The parent of pod cgroups if the client names none.
 const OWN: &str = "/orlop";
 
-/// The pods' and containers' cgroups.
+/// The cgroups of pods and containers.
 #[derive(Debug)]
 pub struct Cgroups {
     driver: Driver,
     hierarchies: Arc<Hierarchies>,
     keepers: CgroupPath,
-    /// Whether somebody sees to it already that processes can be moved.
+    /// Whether a task already prepares the kernel for moving processes.
     getting_ready: Arc<AtomicBool>,
 }
 
 impl Cgroups {
-    /// Looks at the machine.
+    /// Detects the cgroup hierarchies and the driver.
     pub fn find(config: &Config) -> Result<Self> {
         let hierarchies = Hierarchies::detect()
             .map_err(|error| Error::Internal(format!("cannot read the cgroups: {error}")))?;
@@ -73,22 +73,22 @@ impl Cgroups {
         })
     }
 
-    /// Who makes cgroups.
+    /// Returns the cgroup driver.
     pub fn driver(&self) -> Driver {
         self.driver
     }
 
-    /// What the machine has.
+    /// Returns the cgroup hierarchies of the machine.
     pub fn hierarchies(&self) -> &Hierarchies {
         &self.hierarchies
     }
 
-    /// The cgroup above a pod's containers, as their specifications name it.
+    /// Returns the cgroup above a pod's containers, as their specifications name it.
     pub fn parent(&self, pod: &Pod) -> Result<CgroupParent> {
         self.parent_of(&pod.id, &pod.linux().cgroup_parent)
     }
 
-    /// The same for a pod that asks for this one; empty is one of ours.
+    /// Returns the cgroup above the containers of a pod that asks for `asked`; if empty, the engine's default.
     pub fn parent_of(&self, pod: &PodId, asked: &str) -> Result<CgroupParent> {
         let own = match self.driver {
             Driver::Cgroupfs => format!("{OWN}/{pod}"),
@@ -97,14 +97,14 @@ impl Cgroups {
         CgroupParent::parse(asked, self.driver, &own).map_err(|error| Error::Spec(error).into())
     }
 
-    /// The cgroup above a pod's containers, unless others are there too.
+    /// Returns the cgroup above a pod's containers, unless it is shared with others.
     pub fn of_pod(&self, pod: &Pod) -> Option<Cgroup> {
         let shared = self.driver == Driver::Systemd && pod.linux().cgroup_parent.is_empty();
         let parent = self.parent(pod).ok().filter(|_| !shared)?;
         Some(self.at(parent.path().clone()))
     }
 
-    /// A container's cgroup, whether or not it is there.
+    /// Returns a container's cgroup, whether or not it exists.
     pub fn of_container(&self, container: &Container) -> Option<Cgroup> {
         if let Some(path) = container.cgroups_path() {
             return Some(self.at(CgroupParent::named_by(&path, self.driver)?));
@@ -113,12 +113,12 @@ impl Cgroups {
         Some(self.at(parent.container_path(container.id.as_str()).ok()?))
     }
 
-    /// Where the memory controller keeps a container's figures.
+    /// Returns the directory where the memory controller keeps a container's statistics.
     pub fn memory_dir(&self, container: &Container) -> Option<PathBuf> {
         self.of_container(container)?.directory("memory")
     }
 
-    /// The directories that a keeper moves itself into.
+    /// Makes and returns the directories that a keeper moves itself into.
     pub fn of_keepers(&self) -> Vec<PathBuf> {
         let directories = self.for_keepers();
         for directory in &directories {
@@ -130,11 +130,11 @@ impl Cgroups {
         directories
     }
 
-    /// The same, which may not be there yet.
+    /// Returns these directories, which may not exist yet.
     pub fn for_keepers(&self) -> Vec<PathBuf> {
-        // No controller is switched on for it: with version 2 that would make the daemon's own
-        // cgroup, which has processes, a threaded one. A new cpuset of version 1 takes nobody
-        // before it has processors, and keepers need none of their own.
+        // No controller is enabled for it: in cgroup v2 that would turn the daemon's own cgroup, which has
+        // processes, into a threaded one. A new cpuset of v1 accepts no process before it has CPUs, and keepers
+        // need none of their own.
         let cpuset = self.hierarchies.directory("cpuset", &self.keepers);
         let v1_cpuset = cpuset.filter(|_| !self.hierarchies.is_v2());
         let mut directories = self.hierarchies.directories(&self.keepers);
@@ -142,14 +142,14 @@ impl Cgroups {
         directories
     }
 
-    /// Removes what trying runtimes out has left above the trials' own cgroups.
+    /// Removes what runtime trials left above the trials' own cgroups.
     pub async fn remove_trials(&self) {
         let Ok(path) = CgroupPath::parse(TRIALS) else {
             return;
         };
         if self.driver == Driver::Cgroupfs {
             let trials = self.at(path);
-            // Somebody else may be trying runtimes out just now.
+            // Another process may be running trials just now.
             let removed = blocking(move || Ok(trials.remove(Duration::ZERO)));
             if let Ok(Err(error)) = removed.await {
                 tracing::debug!(%error, "cannot remove the cgroup for runtime tests");
@@ -157,9 +157,9 @@ impl Cgroups {
         }
     }
 
-    /// Has the kernel ready to move a process into a cgroup by the time that a runtime, called
-    /// at the same time or soon, gets to it. Nobody waits for this, and a failure only costs time. A
-    /// runtime that has no need of it would only wait, with all who fork, until the kernel is.
+    /// Prepares the kernel to move a process into a cgroup by the time a runtime, called now or soon, does so.
+    /// No caller waits for this, and a failure only costs time. A runtime that does not need it would only
+    /// wait, with all processes that fork, until the kernel is ready.
     pub fn expect_move(&self, runtime: &Features, tasks: &TaskTracker) {
         if runtime.moves_at_once() || self.getting_ready.swap(true, Ordering::AcqRel) {
             return;
@@ -174,8 +174,8 @@ impl Cgroups {
         }));
     }
 
-    /// Makes a container's cgroup, which its runtime finds when it comes to that: with version 1 there is a directory
-    /// to be made in each hierarchy. Where it can't be made its runtime tells why.
+    /// Makes a container's cgroup before its runtime needs it: cgroup v1 needs a directory in each hierarchy.
+    /// If that fails, the runtime reports why.
     pub async fn make_ahead(&self, container: &Container, runtime: &Features) {
         if !self.are_directories() || !runtime.fills_cgroups() {
             return;
@@ -187,19 +187,19 @@ impl Cgroups {
         }
     }
 
-    /// Whether cgroups are directories, to be made and removed by whoever may.
+    /// Whether cgroups are plain directories that the engine may make and remove.
     pub fn are_directories(&self) -> bool {
         self.driver == Driver::Cgroupfs
     }
 
-    /// Kills all that is in a container's cgroup, and below.
+    /// Kills all processes in a container's cgroup and below.
     pub async fn kill_processes(&self, container: &Container) {
         if let Some(cgroup) = self.of_container(container) {
             self.kill(cgroup, container.id.as_str()).await;
         }
     }
 
-    /// Signals a container's first process; false where that is gone.
+    /// Signals a container's first process; returns false if that is gone.
     pub async fn signal_first(&self, container: &Container, signal: u32) -> bool {
         let pid = container.pid().and_then(|pid| i32::try_from(pid).ok());
         let (Some(cgroup), Some(pid)) = (self.of_container(container), pid) else {
@@ -209,7 +209,7 @@ impl Cgroups {
         matches!(sent, Ok(Ok(true)))
     }
 
-    /// Whether there are processes in a container's cgroup, or below. Where that cannot be said there may be.
+    /// Whether there are processes in a container's cgroup or below. True if that is unknown.
     pub async fn has_processes(&self, container: &Container) -> bool {
         let Some(cgroup) = self.of_container(container) else {
             return true;
@@ -218,23 +218,22 @@ impl Cgroups {
         !matches!(processes, Ok(Ok(processes)) if processes.is_empty())
     }
 
-    /// Kills and removes what is left of the task of its own that a pod has in a shim, whose
-    /// cgroup is beside those of its containers. A runtime that dies with the shim leaves it. Answers
-    /// whether there was a process.
+    /// Kills and removes the rest of the pod's own task in a shim, whose cgroup is beside those of its
+    /// containers. A runtime that dies with the shim leaves it behind. Returns whether there was a process.
     pub async fn remove_shim_task(&self, pod: &Pod) -> Result<bool> {
         self.remove_unrecorded(pod, pod.id.as_str()).await
     }
 
-    /// Kills and removes what a pod has under an id of which there is no record. Answers whether there was a
-    /// process.
+    /// Kills and removes what a pod has under an id that has no record. Returns whether there was a process.
     pub async fn remove_unrecorded(&self, pod: &Pod, id: &str) -> Result<bool> {
         let parent = self.parent(pod)?;
         let path = parent.container_path(id).map_err(Error::Spec)?;
         self.end_and_remove(path, id).await
     }
 
-    /// Kills and removes what the specification of `id` names as `linux.cgroupsPath`; what was named otherwise by a
-    /// plugin, and may be others' as well, only where it is empty. Answers whether there was a process.
+    /// Kills and removes the cgroup that the specification of `id` names as `linux.cgroupsPath`. A path that a
+    /// plugin chose may be shared, so that cgroup is only removed if empty. Returns whether there was a
+    /// process.
     pub async fn remove_named(&self, cgroups_path: &str, id: &str) -> Result<bool> {
         let Some(path) = CgroupParent::named_by(cgroups_path, self.driver) else {
             let problem = format!("{cgroups_path:?} is not a cgroup path of the configured driver");
@@ -271,7 +270,7 @@ impl Cgroups {
         tracing::warn!(id = of, problem, "cannot kill the processes of a cgroup");
     }
 
-    /// Removes what is left of a container's cgroup, once its processes are gone.
+    /// Removes the rest of a container's cgroup, once its processes are gone.
     pub async fn remove(&self, container: &Container) -> Result<()> {
         match self.of_container(container) {
             Some(cgroup) => self.remove_empty(cgroup).await,
@@ -279,7 +278,7 @@ impl Cgroups {
         }
     }
 
-    /// Limits a pod's cgroup if it is one of ours rather than the client's.
+    /// Limits a pod's cgroup if the engine, not the client, chose it.
     pub async fn limit_pod(&self, pod: &Pod, limits: Limits) -> Result<()> {
         if !pod.linux().cgroup_parent.is_empty() {
             return Ok(());
@@ -300,8 +299,8 @@ impl Cgroups {
         .await
     }
 
-    /// Gives the cgroups above pods' containers the limits back that an earlier run of the daemon raised, which died
-    /// while it killed something there.
+    /// Restores limits of the cgroups above pods' containers. An earlier run of the daemon raised them and died
+    /// while it killed processes there.
     pub async fn give_back_limits(&self, pods: &[Arc<Pod>]) {
         let parents = pods.iter().filter_map(|pod| self.parent(pod).ok());
         let cgroups: Vec<_> = parents
@@ -324,7 +323,7 @@ impl Cgroups {
         }
     }
 
-    /// Removes a pod's cgroup if it is one of ours rather than the client's.
+    /// Removes a pod's cgroup if the engine, not the client, chose it.
     pub async fn remove_pod(&self, pod: &Pod) -> Result<()> {
         match self.of_pod(pod) {
             Some(cgroup) if pod.linux().cgroup_parent.is_empty() => self.remove_empty(cgroup).await,
@@ -332,7 +331,7 @@ impl Cgroups {
         }
     }
 
-    /// The pods that have a cgroup of ours.
+    /// Returns the pods that have a cgroup of the engine's own.
     pub fn pods(&self) -> Vec<(PodId, Cgroup)> {
         if self.driver == Driver::Systemd {
             return Vec::new();
@@ -371,7 +370,8 @@ impl Cgroups {
     }
 }
 
-/// systemd must have delegated the cgroup that others may make cgroups in: its unit's own.
+/// Returns the default cgroup of keepers. With systemd it is in the unit's own cgroup, which must be
+/// delegated.
 fn default_keepers(driver: Driver) -> Result<String> {
     if driver == Driver::Cgroupfs {
         return Ok("/orlop/keepers".into());

@@ -1,4 +1,4 @@
-//! Commands under way in containers, and who waits for their end.
+//! Commands that run in containers, and their waiters.
 
 use std::collections::HashMap;
 
@@ -9,7 +9,7 @@ use tokio::sync::oneshot;
 use crate::record::ids::PodId;
 use crate::record::pod::Pod;
 
-/// The commands that somebody waits for.
+/// The commands that have a waiter.
 #[derive(Debug, Default)]
 pub struct Commands {
     waiting: Mutex<HashMap<String, Waiting>>,
@@ -22,8 +22,8 @@ struct Waiting {
 }
 
 impl Commands {
-    /// Announces a command before it is started: it may end at once. The receiver fails if the
-    /// pod's keeper is lost.
+    /// Registers a command before it is started, because it may exit at once. The receiver fails if the pod's
+    /// keeper is lost.
     pub fn expect(&self, exec: &str, pod: &Pod) -> oneshot::Receiver<ExitStatus> {
         let (tell, end) = oneshot::channel();
         self.lock().insert(
@@ -36,29 +36,29 @@ impl Commands {
         end
     }
 
-    /// Nobody waits any more.
+    /// Removes a command that has no waiter any more.
     pub fn forget(&self, exec: &str) {
         self.lock().remove(exec);
     }
 
-    /// Whether somebody waits for a command.
+    /// Whether a command has a waiter.
     pub fn awaits(&self, exec: &str) -> bool {
         self.lock().contains_key(exec)
     }
 
-    /// A command has ended.
+    /// Passes the exit status of a command to its waiter.
     pub fn ended(&self, exec: &str, status: ExitStatus) {
         if let Some(waiting) = self.lock().remove(exec) {
             let _ = waiting.tell.send(status);
         }
     }
 
-    /// No command of this pod will be heard of again.
+    /// Drops the waiters of a pod whose commands will not be reported any more.
     pub fn abandon(&self, pod: &Pod) {
         self.lock().retain(|_, waiting| waiting.pod != pod.id);
     }
 
-    /// How many are under way.
+    /// Returns the number of commands with a waiter.
     pub fn count(&self) -> usize {
         self.lock().len()
     }

@@ -1,4 +1,4 @@
-//! All that is held, in one place. Whoever needs one or two things of it is given those.
+//! The state of the running service. Functions that need one or two fields take just those.
 
 use std::os::fd::OwnedFd;
 use std::sync::{Arc, OnceLock};
@@ -32,15 +32,15 @@ use crate::record::pods::Pods;
 use crate::spec::HostFacts;
 use crate::timeline::{Trace, Traces};
 
-/// What the service holds.
+/// The state of the running service.
 pub struct Node {
-    /// What it was told last.
+    /// The current configuration.
     pub settings: Settings,
-    /// Where things are.
+    /// Paths of the service's files.
     pub paths: Paths,
-    /// The pods' and containers' cgroups.
+    /// The cgroups of pods and containers.
     pub cgroups: Cgroups,
-    /// What this node is like.
+    /// Properties of the host.
     pub host: HostFacts,
     /// The pods.
     pub pods: Pods,
@@ -48,17 +48,17 @@ pub struct Node {
     pub containers: Containers,
     /// The image store.
     pub images: Images,
-    /// The pulls that clients asked for.
+    /// The pulls that clients requested.
     pub pulls: Arc<Pulls>,
     /// The pods' networks.
     pub networks: Networks,
-    /// A mount namespace with next to no mounts, if there can be one.
+    /// A mount namespace with few mounts, if one can be made.
     pub few_mounts: Option<Arc<OwnedFd>>,
-    /// The programs of runtimes, as keepers call them.
+    /// The runtime programs, as keepers call them.
     pub programs: ProtectedPrograms,
     /// A network namespace for the next pod.
     pub spare_net: Arc<Spare>,
-    /// Tells whoever waits for it that a container was started.
+    /// Notifies waiters that a container was started.
     pub container_started: Notify,
     /// The runtime handlers.
     pub runtimes: Runtimes,
@@ -66,25 +66,25 @@ pub struct Node {
     pub levels: AllottedLevels,
     /// The subscribers of events.
     pub events: Events,
-    /// The plugins that take part.
+    /// The NRI plugins.
     pub nri: Nri,
-    /// What is counted.
+    /// The metrics.
     pub metrics: Metrics,
-    /// The latest starts of pods and pulls.
+    /// Traces of the latest pod starts and pulls.
     pub traces: Traces,
-    /// Commands under way.
+    /// Commands that run in containers.
     pub commands: Commands,
-    /// The memory for what those print whose output is waited for.
+    /// Memory for the output of commands run by ExecSync.
     pub exec_outputs: OutputBudget,
-    /// Pods being made.
+    /// Pods that are being created.
     pub sandboxes: Joins<PodName, PodId, Error>,
-    /// Containers being made.
+    /// Containers that are being created.
     pub creations: Joins<ContainerName, ContainerId, Error>,
     /// Other work that callers may share.
     pub works: Joins<(Work, String), (), Error>,
-    /// What goes on in the background.
+    /// Background tasks.
     pub tasks: TaskTracker,
-    /// Where exec, attach and port-forward sessions are served, once they are.
+    /// The server of exec, attach and port-forward sessions, once it runs.
     pub streams: OnceLock<Arc<orlop_streaming::Server>>,
 }
 
@@ -96,7 +96,7 @@ impl std::fmt::Debug for Node {
     }
 }
 
-/// Work on a pod or container that two callers do not do twice.
+/// Work on a pod or container that concurrent callers share.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Work {
     /// `StopPodSandbox`.
@@ -110,12 +110,12 @@ pub enum Work {
 }
 
 impl Node {
-    /// What it was told last. Whoever does one thing by several of its values holds on to it.
+    /// Returns the current configuration. A caller that uses several values together keeps the `Arc`.
     pub fn config(&self) -> Arc<Config> {
         self.settings.now()
     }
 
-    /// Where exec, attach and port-forward sessions are served.
+    /// Returns the server of exec, attach and port-forward sessions.
     pub fn streams(&self) -> Result<Arc<orlop_streaming::Server>> {
         let server = self.streams.get().cloned();
         server
@@ -136,7 +136,7 @@ impl Node {
         })
     }
 
-    /// Where the time of a pod's start went.
+    /// Returns the trace of a pod's start.
     pub fn trace_of(&self, pod: &Pod) -> Arc<Trace> {
         let name = || {
             let metadata = pod.config.metadata.as_ref();

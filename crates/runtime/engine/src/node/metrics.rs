@@ -1,4 +1,4 @@
-//! What is counted of the native engine beside its calls, for Prometheus.
+//! Prometheus metrics of the native engine, beside those of its calls.
 
 use std::sync::Arc;
 
@@ -8,11 +8,11 @@ use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
 use prometheus_client::registry::Registry;
 
-/// Counters of the engine. Cheap to clone; all clones are one.
+/// Counters of the engine. Cheap to clone; all clones share their values.
 #[derive(Debug, Clone, Default)]
 pub struct Metrics {
     inner: Arc<Inner>,
-    /// Calls, steps and pulls.
+    /// Metrics of calls, steps and pulls.
     pub timeline: timeline::Metrics,
 }
 
@@ -31,8 +31,8 @@ struct KindLabels {
     kind: &'static str,
 }
 
-/// What can be found without an owner. All are there from the start, at zero: an alert on a
-/// counter that appears with its first count would miss that.
+/// Kinds of objects that can be found without an owner. All start at zero: an alert on a counter that
+/// appears with its first count would miss that.
 const LEAKS: [&str; 7] = [
     "cgroup",
     "directory",
@@ -44,7 +44,7 @@ const LEAKS: [&str; 7] = [
 ];
 
 impl Metrics {
-    /// Offers all but the timeline's to be exported.
+    /// Registers all metrics except those of the timeline.
     pub fn register(&self, registry: &mut Registry) {
         let inner = &self.inner;
         for kind in LEAKS {
@@ -78,28 +78,28 @@ impl Metrics {
         inner.plugins.register(registry);
     }
 
-    /// Those of the node's plugins.
+    /// Returns the metrics of NRI plugins.
     pub fn plugins(&self) -> &orlop_nri::Metrics {
         &self.inner.plugins
     }
 
-    /// Images or layers were removed.
+    /// Counts removed images and layers.
     pub fn freed(&self, freed: &orlop_image_store::Freed) {
         self.inner.freed_bytes.inc_by(freed.bytes);
         self.inner.freed_layers.inc_by(freed.layers as u64);
     }
 
-    /// Something was found that belonged to no pod.
+    /// Counts an object that belonged to no pod.
     pub fn leak(&self, kind: &'static str) {
         self.inner.leaks.get_or_create(&KindLabels { kind }).inc();
     }
 
-    /// A process of a container was killed for want of memory.
+    /// Counts an out-of-memory kill of a container's process.
     pub fn oom_kill(&self) {
         self.inner.oom_kills.inc();
     }
 
-    /// A log could not take so much output.
+    /// Counts bytes of output that a log could not take.
     pub fn log_dropped(&self, bytes: u64) {
         self.inner.log_dropped.inc_by(bytes);
     }

@@ -1,4 +1,4 @@
-//! What the native service holds while it runs, and who is asked for what.
+//! The state of the running service, and access to it.
 
 pub mod cgroups;
 pub mod commands;

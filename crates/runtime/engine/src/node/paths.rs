@@ -1,4 +1,4 @@
-//! Where the service keeps what it has on disk.
+//! Paths of the service's files on disk.
 
 use std::path::{Path, PathBuf};
 
@@ -8,7 +8,7 @@ use crate::record::container::Container;
 use crate::record::ids::PodId;
 use crate::record::pod::Pod;
 
-/// Where things are.
+/// Paths of the service's files.
 #[derive(Debug, Clone)]
 pub struct Paths {
     containers_root: PathBuf,
@@ -16,7 +16,7 @@ pub struct Paths {
 }
 
 impl Paths {
-    /// Below the directory of what of pods survives a reboot and that of what does not.
+    /// Takes the directory of pod data that survives a reboot, and that of pod data that does not.
     pub fn new(containers_root: &Path, state: &Path) -> Self {
         Self {
             containers_root: containers_root.to_owned(),
@@ -29,47 +29,47 @@ impl Paths {
         self.containers_root.join("pods")
     }
 
-    /// The directory of what lives only as long as the pods do.
+    /// The directory of data that lives only as long as the pods.
     pub fn runs(&self) -> PathBuf {
         self.state.join("pods")
     }
 
-    /// Where the network namespaces of pods are pinned.
+    /// The directory where network namespaces of pods are pinned.
     pub fn net_pins(&self) -> PathBuf {
         self.state.join("netns")
     }
 
-    /// Where a pod's network namespace is pinned.
+    /// The path where a pod's network namespace is pinned.
     pub fn net_pin(&self, pod: &PodId) -> PathBuf {
         self.net_pins().join(pod.as_str())
     }
 
-    /// The file that says who listens to events.
+    /// The file that lists the listeners of events.
     pub fn listeners(&self) -> PathBuf {
         self.state.join("listeners")
     }
 
-    /// The file that says which groups of resctrl were a class's.
+    /// The file that lists the resctrl groups made for classes.
     pub fn rdt_groups(&self) -> PathBuf {
         self.state.join("rdt-groups")
     }
 
-    /// Below here keepers mount what the host does not see.
+    /// The directory below which keepers mount what the host does not see.
     pub fn private(&self) -> PathBuf {
         private_dir(&self.state)
     }
 
-    /// Where a pod's shared memory is mounted, by its keeper.
+    /// The mount point of a pod's shared memory, mounted by its keeper.
     pub fn shm(&self, pod: &Pod) -> PathBuf {
         self.private().join("shm").join(pod.id.as_str())
     }
 
-    /// Where a container's root file system and image volumes are mounted, by its pod's keeper.
+    /// The mount point of a container's root file system and image volumes, mounted by the pod's keeper.
     pub fn mounts(&self, container: &Container) -> PathBuf {
         self.private().join("rootfs").join(container.id.as_str())
     }
 
-    /// What a pod's containers have as `/dev/shm`.
+    /// The source of `/dev/shm` for a pod's containers.
     pub fn shm_for(&self, pod: &Pod) -> PathBuf {
         match pod.namespaces().ipc() {
             NamespaceMode::Node => PathBuf::from("/dev/shm"),
@@ -78,7 +78,7 @@ impl Paths {
     }
 }
 
-/// Below here keepers mount what the host does not see.
+/// The directory below which keepers mount what the host does not see.
 pub(crate) fn private_dir(state: &Path) -> PathBuf {
     state.join("private")
 }

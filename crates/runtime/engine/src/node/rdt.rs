@@ -1,5 +1,5 @@
-//! The groups of the classes of processor caches and memory bandwidth, kept as the file of partitions
-//! has them.
+//! The resctrl groups of processor cache and memory bandwidth classes, kept in line with the partitions
+//! file.
 
 use std::path::Path;
 
@@ -8,8 +8,8 @@ use orlop_rdt::{Mount, Settled, settle};
 use crate::config::RdtClasses;
 use crate::error::{Error, Result};
 
-/// Makes them at the start. Where that fails, the node serves, and who asks for a class is told. `others`
-/// are groups that the administrator makes.
+/// Makes the groups at the start. If that fails, the node serves, and requests for a class are refused.
+/// `others` are groups that the administrator makes.
 pub fn begin(classes: &mut Option<RdtClasses>, others: &[String], record: &Path) {
     if let Err(problem) = made_here(classes.as_ref(), others, record) {
         tracing::warn!("containers.rdt_config: {problem}");
@@ -19,8 +19,8 @@ pub fn begin(classes: &mut Option<RdtClasses>, others: &[String], record: &Path)
     }
 }
 
-/// Makes them as another configuration has them. Where that fails, everything is as it was, and the
-/// configuration can't be used; unless it failed in the same way before.
+/// Makes the groups of a new configuration. If that fails, nothing changes and the configuration is
+/// refused, unless the old one failed in the same way.
 pub fn change(
     old: Option<&RdtClasses>,
     new: &mut Option<RdtClasses>,
@@ -53,7 +53,7 @@ fn judge(
 }
 
 fn made_here(classes: Option<&RdtClasses>, others: &[String], record: &Path) -> Result<(), String> {
-    // Most nodes have neither, and need no look at their mounts.
+    // Most nodes have neither, and need not read their mount table.
     if classes.is_none() && !record.exists() {
         return Ok(());
     }
@@ -131,7 +131,7 @@ mod tests {
         made(Some(&mount), one.as_ref(), &[], &record).unwrap();
         let schemata = std::fs::read_to_string(root.join("a/schemata")).unwrap();
         assert_eq!(schemata, "MB:0=50\n");
-        // One too many for this machine.
+        // One class too many for this machine.
         let mut two = classes("partitions: {p: {classes: {a: , b: }}}\n");
         let failed = || made(Some(&mount), two.as_ref(), &[], &record);
         let failed = failed();
@@ -142,7 +142,7 @@ mod tests {
             "{refused}"
         );
         assert!(refused.contains("too many classes"), "{refused}");
-        // The node began like this: all else can still be changed.
+        // The node started with this failure: everything else can still be changed.
         let mut began = two.clone();
         began.as_mut().unwrap().problem = failed.clone().err();
         assert!(judge(began.as_ref(), &mut two, failed).is_ok());

@@ -1,4 +1,4 @@
-//! The runtime handlers: what a pod's `runtime_handler` chooses among.
+//! The runtime handlers: the choices for a pod's `runtime_handler`.
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
@@ -20,23 +20,23 @@ use crate::node::paths::private_dir;
 use crate::record::ids::PodId;
 use crate::record::pod::Pod;
 
-/// A runtime that does not answer within this time is not used.
+/// A runtime that does not respond within this time is not used.
 const ANSWER_LIMIT: Duration = Duration::from_secs(10);
 
-/// A runtime by which pods can be run.
+/// A runtime handler that can run pods.
 #[derive(Debug)]
 pub struct Handler {
     /// Its name in the configuration.
     pub name: String,
-    /// Its command line.
+    /// The runtime's command line.
     pub runtime: OciRuntime,
-    /// What it says it can do.
+    /// The features that the runtime reports.
     pub features: oci::Features,
-    /// What the configuration says of it.
+    /// The configuration of the handler.
     pub settings: RuntimeHandler,
 }
 
-/// Beginnings of the names of shims that run none.
+/// Prefixes of the names of shims that run no WebAssembly.
 const WITHOUT_WASM: [&str; 3] = [
     "containerd-shim-runc-",
     "containerd-shim-runsc-",
@@ -44,7 +44,7 @@ const WITHOUT_WASM: [&str; 3] = [
 ];
 
 impl Handler {
-    /// Whether it may run modules of WebAssembly: crun says so, of shims it is only known of some.
+    /// Whether it may run WebAssembly modules: crun reports it; shims are assumed to, with known exceptions.
     pub fn may_run_wasm(&self) -> bool {
         let shim = self.settings.path.file_name().unwrap_or_default();
         let shim = shim.to_string_lossy();
@@ -55,7 +55,7 @@ impl Handler {
     }
 }
 
-/// All handlers, as they are configured now.
+/// All configured handlers.
 #[derive(Debug)]
 pub struct Runtimes(RwLock<Arc<Known>>);
 
@@ -63,16 +63,17 @@ pub struct Runtimes(RwLock<Arc<Known>>);
 struct Known {
     default: String,
     handlers: BTreeMap<String, Arc<Handler>>,
-    /// Those that are not offered, but may have made containers in an earlier run, or before the
-    /// configuration was changed.
+    /// Handlers that are not offered, but may have made containers in an earlier run or before the
+    /// configuration changed.
     retired: BTreeMap<String, Arc<Handler>>,
-    /// Of pods that were made by a handler which is another one now.
+    /// The former handlers of pods whose handler was changed since.
     kept: BTreeMap<PodId, Arc<Handler>>,
 }
 
 impl Runtimes {
-    /// Takes the configured runtimes, and adds a usual one if the default has no table: the one that the configuration
-    /// names, or else the first that works. A table for gVisor alone does not move all pods to gVisor.
+    /// Takes the configured runtimes, and adds a default one if the default has no table: the one that the
+    /// configuration names, or else the first that works. A table for gVisor alone does not move all pods to
+    /// gVisor.
     pub async fn find(config: &Config, driver: Driver) -> Result<Self> {
         let mut handlers = BTreeMap::new();
         let mut retired = BTreeMap::new();
@@ -107,7 +108,7 @@ impl Runtimes {
             };
             retired.insert(name, Arc::new(handler));
         }
-        // Side by side: each may take its time to answer.
+        // Concurrently: each may be slow to respond.
         let configured = config.runtimes.iter().map(|(name, settings)| {
             handler(runtime(config, driver, name, settings), settings.clone())
         });
@@ -131,7 +132,7 @@ impl Runtimes {
         Ok(Self(RwLock::new(Arc::new(known))))
     }
 
-    /// Has others take the place of these, which serve on the pods that they made.
+    /// Replaces the handlers; the old ones keep serving the pods that they made.
     pub fn replace(&self, new: Self, pods: &[Arc<Pod>]) {
         let old = self.known();
         let mut new = Arc::unwrap_or_clone(new.0.into_inner());
@@ -155,7 +156,7 @@ impl Runtimes {
         Arc::clone(&self.0.read())
     }
 
-    /// The handler of this name; the empty name is the default one's.
+    /// Returns the handler of this name; the empty name selects the default one.
     pub fn handler(&self, name: &str) -> Result<Arc<Handler>> {
         let now = self.known();
         let wanted = if name.is_empty() { &now.default } else { name };
@@ -169,7 +170,7 @@ impl Runtimes {
         })
     }
 
-    /// The handler by which a pod's containers were made, whatever the configuration says now.
+    /// Returns the handler that made a pod's containers, whatever the configuration says now.
     pub fn of(&self, pod: &Pod) -> Result<Arc<Handler>> {
         let known = self.known();
         if let Some(kept) = known.kept.get(&pod.id) {
@@ -182,19 +183,19 @@ impl Runtimes {
         }
     }
 
-    /// The name of this handler if its guests pull their images by themselves, else nothing.
+    /// Returns the name of this handler if its guests pull their images themselves, else an empty string.
     pub fn of_guests(&self, name: &str) -> String {
         let handler = self.handler(name).ok();
         let handler = handler.filter(|handler| handler.settings.guest_pull());
         handler.map_or_else(String::new, |handler| handler.name.clone())
     }
 
-    /// All handlers by name.
+    /// Returns all handlers by name.
     pub fn all(&self) -> Vec<Arc<Handler>> {
         self.known().handlers.values().cloned().collect()
     }
 
-    /// All that may know containers, those that are not offered included.
+    /// Returns all handlers that may have containers, including those that are not offered.
     pub fn everything(&self) -> Vec<Arc<Handler>> {
         let known = self.known();
         let retired = known.retired.iter();
@@ -203,19 +204,19 @@ impl Runtimes {
         known.handlers.values().chain(retired).cloned().collect()
     }
 
-    /// The handler for pods that name none.
+    /// Returns the handler for pods that name none.
     pub fn default_name(&self) -> String {
         self.known().default.clone()
     }
 }
 
-/// The runtimes that everybody has, the fastest first.
+/// The runtimes that are used without configuration, the fastest first.
 const KNOWN: [&str; 3] = [OWN, "crun", "runc"];
 
 /// The runtime that comes with the daemon.
 const OWN: &str = "orlop-run";
 
-/// As they are used where none is configured.
+/// Returns the runtimes that are used if none is configured.
 pub fn usual(config: &Config, driver: Driver) -> [OciRuntime; 3] {
     KNOWN.map(|name| runtime(config, driver, name, &by_name(name)))
 }
@@ -227,8 +228,8 @@ fn by_name(name: &str) -> RuntimeHandler {
     }
 }
 
-/// The fastest is tried first. It is really tried: an old crun refuses some hosts, and ours old kernels.
-/// If none works: the reasons.
+/// Returns the first runtime that works, the fastest first. Each is really tried: an old crun refuses some
+/// hosts, and orlop-run old kernels. If none works, the error has the reasons.
 async fn first_that_works(
     config: &Config,
     driver: Driver,
@@ -242,7 +243,7 @@ async fn first_that_works(
     let is_want =
         |error: &orlop_launch::Error| error.failure_kind() == Some(FailureKind::Exhausted);
     if let Some(rejection) = detected.rejected.iter().find(|it| is_want(&it.error)) {
-        // It may well work: another one must not take its place until the next start.
+        // It may well work: another runtime must not replace it until the next start.
         return Err(Error::Exhausted(chain(&rejection.error)).into());
     }
     let Some(runtime) = detected.runtime else {
@@ -265,7 +266,7 @@ fn none_works(reasons: &[String]) -> Arc<Error> {
     .into()
 }
 
-/// How a runtime's trial went.
+/// The result of a runtime's trial.
 #[derive(Debug)]
 pub struct Trial {
     /// The runtime.
@@ -274,7 +275,7 @@ pub struct Trial {
     pub result: orlop_launch::Result<()>,
 }
 
-/// Tries out all configured runtimes, or all that everybody has.
+/// Tries all configured runtimes, or the default ones.
 pub async fn try_all(config: &Config, driver: Driver) -> Vec<Trial> {
     let candidates: Vec<OciRuntime> = if config.runtimes.is_empty() {
         usual(config, driver).into()
@@ -294,7 +295,7 @@ pub async fn try_all(config: &Config, driver: Driver) -> Vec<Trial> {
     trials
 }
 
-/// What keeps configured runtimes from being used, as far as that shows before a pod asks for one.
+/// Returns problems of configured runtimes that can be detected before a pod asks for one.
 pub async fn problems(config: &Config) -> Vec<String> {
     problems_of(config, |_| true).await
 }
@@ -318,7 +319,7 @@ fn warn(problem: &str) {
     tracing::warn!(problem, "a runtime handler cannot be used");
 }
 
-/// Tells in the log of those that do not show when runtimes are asked what they can do.
+/// Logs the problems that do not show when runtimes are asked for their features.
 pub async fn warn_of_problems(config: &Config) {
     let is_adapted = |settings: &RuntimeHandler| settings.kind != RuntimeKind::Oci;
     for problem in problems_of(config, is_adapted).await {
@@ -334,10 +335,11 @@ fn trial_parent(driver: Driver) -> &'static str {
 }
 
 async fn handler(mut runtime: OciRuntime, settings: RuntimeHandler) -> Result<Handler> {
-    // Older runtimes have no `features`; one that is missing is told, and shows again when a pod asks for it.
+    // Older runtimes have no `features`. A missing runtime is logged here, and fails again when a pod asks for
+    // it.
     let features = match runtime.features(ANSWER_LIMIT).await {
         Ok(features) => features,
-        // What it can do is believed for as long as it is configured.
+        // The features are kept for as long as the runtime is configured.
         Err(error) if error.failure_kind() == Some(FailureKind::Exhausted) => {
             return Err(Error::Exhausted(chain(&error)).into());
         }
@@ -346,7 +348,7 @@ async fn handler(mut runtime: OciRuntime, settings: RuntimeHandler) -> Result<Ha
             oci::Features::default()
         }
     };
-    // A shim of runc's says so, too, but what is started by its state is the shim's affair.
+    // runc's shim says so, too, but the shim itself decides what it starts by its state.
     runtime.state_as_runc = features.keeps_state_as_runc() && !settings.is_shim();
     runtime.protects_itself = features.protects_itself() && settings.kind == RuntimeKind::Oci;
     runtime.attaches_mounts = features.attaches_mounts() && settings.kind == RuntimeKind::Oci;
@@ -362,7 +364,7 @@ fn runtime(config: &Config, driver: Driver, name: &str, settings: &RuntimeHandle
     let root = settings.root.clone();
     let root = root.unwrap_or_else(|| match settings.kind {
         RuntimeKind::Oci => config.state.join("runtimes").join(name),
-        // A shim mounts below it, which is not to show on the host.
+        // A shim mounts below it, which must not show on the host.
         RuntimeKind::Sandboxed | RuntimeKind::Shim { .. } => {
             private_dir(&config.state).join("shims").join(name)
         }
@@ -386,7 +388,7 @@ fn runtime(config: &Config, driver: Driver, name: &str, settings: &RuntimeHandle
             sandboxer,
         } => {
             let mut runtime = OciRuntime::new(name, adapter(config), root);
-            // What a controller is told to start need not be on this machine by a bare name.
+            // A program that a controller starts need not be on this machine under a bare name.
             let told = match sandboxer {
                 Sandboxer::Proxy { .. } => settings.path.clone(),
                 Sandboxer::Podsandbox | Sandboxer::Shim => own,
@@ -420,12 +422,12 @@ fn runtime(config: &Config, driver: Driver, name: &str, settings: &RuntimeHandle
     runtime
 }
 
-/// What makes a shim look like a runtime.
+/// Returns the path of the program that makes a shim look like a runtime.
 pub(crate) fn adapter(config: &Config) -> PathBuf {
     config.keeper.with_file_name("orlop-shim")
 }
 
-/// A bare name is looked for where administrators' and distributions' programs are.
+/// Resolves a program; a bare name is looked up in the usual directories of system programs.
 fn program(config: &Config, path: &Path) -> PathBuf {
     if path.components().count() > 1 {
         return path.to_owned();

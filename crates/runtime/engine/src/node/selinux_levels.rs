@@ -1,4 +1,4 @@
-//! SELinux labels of pods: a level of its own for each, so that no pod can touch another's files.
+//! SELinux levels of pods: each pod has its own, so that no pod can touch another pod's files.
 
 use parking_lot::Mutex;
 
@@ -7,12 +7,12 @@ use crate::error::{Error, Result};
 use crate::record::pod::{Event, Pod};
 use crate::spec::{HostFacts, Labels, Levels, Policy, SELINUX_CATEGORIES};
 
-/// The levels that pods have.
+/// The levels allotted to pods.
 #[derive(Debug, Default)]
 pub struct AllottedLevels(Mutex<Levels>);
 
 impl AllottedLevels {
-    /// Allots a level to a pod, where the node has SELinux, and writes it down.
+    /// Allots a level to a pod and records it, if the node has SELinux.
     pub async fn allot(&self, host: &HostFacts, policy: &Policy, pod: &Pod) -> Result<()> {
         let Some(defaults) = &host.selinux else {
             return Ok(());
@@ -38,18 +38,18 @@ impl AllottedLevels {
             Ok(()) => pod.record(event).await,
             refused => refused,
         };
-        // A pod without a record of it would not give it back.
+        // A pod without a record of its level would not release it.
         allotted.inspect_err(|_| self.lock().release(&noted))
     }
 
-    /// Notes the level of a pod of an earlier run.
+    /// Reserves the level of a pod of an earlier run.
     pub fn restore(&self, pod: &Pod) {
         if let Some(level) = pod.now().selinux_level {
             self.lock().reserve(&level);
         }
     }
 
-    /// Gives the level of a pod that is gone back.
+    /// Releases the level of a removed pod.
     pub fn release(&self, pod: &Pod) {
         if let Some(level) = pod.now().selinux_level {
             self.lock().release(&level);
@@ -61,7 +61,7 @@ impl AllottedLevels {
     }
 }
 
-/// The labels of a pod's processes and files, where the node has SELinux.
+/// Returns the labels of a pod's processes and files, if the node has SELinux.
 pub fn of_pod(host: &HostFacts, pod: &Pod) -> Result<Option<Labels>> {
     let (Some(defaults), Some(level)) = (&host.selinux, pod.now().selinux_level) else {
         return Ok(None);
@@ -87,7 +87,7 @@ mod tests {
     /// A page of memory, which such a file system counts in.
     const PAGE: u64 = 4096;
 
-    /// A pod whose record has room for nothing more on its page.
+    /// A pod whose record leaves no space for another line on its page.
     fn a_pod(pods: &std::path::Path) -> Pod {
         for padding in (0..).step_by(8) {
             let mut config = PodSandboxConfig {
@@ -125,7 +125,7 @@ mod tests {
             file: "system_u:object_r:container_file_t:s0".into(),
             layers: None,
         });
-        // There is one level.
+        // Two categories form only one level.
         let policy = Policy {
             selinux_categories: Some(2),
             ..Policy::default()

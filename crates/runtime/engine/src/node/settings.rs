@@ -1,4 +1,4 @@
-//! What the service was told, which changes while it runs.
+//! The current configuration, which can change at run time.
 
 use std::sync::Arc;
 
@@ -11,22 +11,22 @@ use crate::config::Config;
 pub struct Settings(watch::Sender<Arc<Config>>);
 
 impl Settings {
-    /// That of the start.
+    /// Starts with the configuration of the daemon's start.
     pub fn new(config: Config) -> Self {
         Self(watch::Sender::new(Arc::new(config)))
     }
 
-    /// As it is now.
+    /// Returns the current configuration.
     pub fn now(&self) -> Arc<Config> {
         Arc::clone(&self.0.borrow())
     }
 
-    /// Tells of all that come after this.
+    /// Returns a receiver of later configurations.
     pub fn changes(&self) -> watch::Receiver<Arc<Config>> {
         self.0.subscribe()
     }
 
-    /// From now on.
+    /// Replaces the configuration.
     pub fn replace(&self, config: Config) {
         self.0.send_replace(Arc::new(config));
     }

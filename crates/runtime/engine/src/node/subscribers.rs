@@ -1,4 +1,4 @@
-//! Subscribers of events hear what happens to pods and containers.
+//! Events about pods and containers for subscribers.
 
 use orlop_cri_api::v1::{ContainerEventResponse, ContainerEventType};
 
@@ -8,16 +8,16 @@ use crate::record::container::Container;
 use crate::record::messages::{container_status, pod_status};
 use crate::record::pod::Pod;
 
-/// An end that was longer ago, in nanoseconds, is told with its own time: it was learnt of late.
+/// An exit older than this, in nanoseconds, is reported with its own time: it was detected late.
 const LATE: i64 = 1_000_000_000;
 
 impl Node {
-    /// Tells subscribers what happened to a pod.
+    /// Reports an event of a pod to subscribers.
     pub fn tell_pod(&self, pod: &Pod, what: ContainerEventType) {
         self.tell(pod, event(pod, None, what, clock::now()));
     }
 
-    /// Tells subscribers what happened to a container.
+    /// Reports an event of a container to subscribers.
     pub fn tell_container(&self, container: &Container, what: ContainerEventType) {
         let now = clock::now();
         let at = match container.now().exit {
@@ -31,8 +31,8 @@ impl Node {
         self.tell(pod, event(pod, Some(container), what, at));
     }
 
-    /// Keeps for those who ask, and tells those who come back, what they may have missed of an earlier run,
-    /// as far as there is a record of when it was.
+    /// Records events of an earlier run, and replays those that reconnecting subscribers may have missed, if
+    /// there is a record of their time.
     pub fn tell_earlier(&self) {
         let mut earlier = Vec::new();
         for container in self.containers.all() {
@@ -70,7 +70,7 @@ impl Node {
         self.publish(pod, event);
     }
 
-    /// Hands an event to those who listen, with its pod as that is now.
+    /// Publishes an event to listeners, with the current state of its pod.
     fn publish(&self, pod: &Pod, event: ContainerEventResponse) {
         if !self.events.wanted() {
             return;
@@ -85,7 +85,7 @@ impl Node {
     }
 }
 
-/// What happened, with the pod and the one container that it is about.
+/// Builds an event with the pod and the one container that it is about.
 fn event(
     pod: &Pod,
     container: Option<&Container>,

@@ -1,7 +1,6 @@
-//! The moments at which plugins are asked or told.
+//! Lifecycle events at which NRI plugins are asked or notified.
 //!
-//! Messages are large: whatever holds them is boxed, so that operations do not carry room for them
-//! where nobody listens.
+//! The messages are large. The futures that hold them are boxed, so that operations stay small if no plugin listens.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -22,7 +21,7 @@ use crate::record::container::{Container, Effective, Phase, Told};
 use crate::record::pod::{self, Pod};
 use crate::{blocking, spec};
 
-/// A pod is complete; plugins may refuse it.
+/// Notifies plugins that a pod is complete; they may reject it.
 pub async fn pod_running(node: &Node, pod: &Arc<Pod>) -> Result<()> {
     pod.tell(|told| told.running = true);
     if !node.nri.wants(Event::RunPodSandbox) {
@@ -32,7 +31,7 @@ pub async fn pod_running(node: &Node, pod: &Arc<Pod>) -> Result<()> {
     told.await.map_err(refused)
 }
 
-/// A pod's resources are about to change; plugins may refuse that.
+/// Notifies plugins that a pod's resources are about to change; they may reject the change.
 pub async fn pod_updating(
     node: &Node,
     pod: &Arc<Pod>,
@@ -50,7 +49,7 @@ pub async fn pod_updating(
     told.await.map_err(refused)
 }
 
-/// They have changed.
+/// Notifies plugins that a pod's resources have changed.
 pub async fn post_pod_updated(node: &Node, pod: &Arc<Pod>) {
     if node.nri.wants(Event::PostUpdatePodSandbox) {
         let told = Box::pin(
@@ -61,7 +60,7 @@ pub async fn post_pod_updated(node: &Node, pod: &Arc<Pod>) {
     }
 }
 
-/// A pod's containers have ended, and its network is there yet. Told once.
+/// Notifies plugins, once, that a pod's containers have ended while its network still exists.
 pub async fn pod_stopped(node: &Node, pod: &Arc<Pod>) {
     let ready = pod.phase() == pod::Phase::Ready;
     let due =
@@ -75,7 +74,7 @@ pub async fn pod_stopped(node: &Node, pod: &Arc<Pod>) {
     }
 }
 
-/// A pod is gone.
+/// Notifies plugins that a pod is removed.
 pub async fn pod_removed(node: &Node, pod: &Arc<Pod>) {
     if node.nri.wants(Event::RemovePodSandbox) {
         let told = Box::pin(
@@ -86,8 +85,8 @@ pub async fn pod_removed(node: &Node, pod: &Arc<Pod>) {
     }
 }
 
-/// A container is about to be made: asks for adjustments, and makes them. What plugins want of
-/// other containers is done, too.
+/// Asks plugins for adjustments of a container that is about to be created, and applies them. Also applies the updates
+/// and evictions of other containers that they request.
 pub async fn adjust(
     node: &Arc<Node>,
     container: &Arc<Container>,
@@ -129,19 +128,19 @@ pub async fn adjust(
     .await
 }
 
-/// A container that plugins were asked about was not made after all.
+/// Notifies plugins that a container they were asked about was not created after all.
 pub async fn undone(node: &Node, container: &Arc<Container>) {
     container_stopped(node, container).await;
     let farewell = farewell(node, container).await;
     container_removed(&node.nri, container, farewell).await;
 }
 
-/// A container was made.
+/// Notifies plugins that a container was created.
 pub async fn post_created(node: &Node, container: &Arc<Container>) {
     tell(node, container, Event::PostCreateContainer).await;
 }
 
-/// A container is about to start; plugins may refuse.
+/// Notifies plugins that a container is about to start; they may reject it.
 pub async fn starting(node: &Node, container: &Arc<Container>) -> Result<()> {
     let event = Event::StartContainer;
     if !node.nri.wants(event) {
@@ -151,13 +150,13 @@ pub async fn starting(node: &Node, container: &Arc<Container>) -> Result<()> {
     told.await.map_err(refused)
 }
 
-/// A container has started.
+/// Notifies plugins that a container has started.
 pub async fn post_started(node: &Node, container: &Arc<Container>) {
     tell(node, container, Event::PostStartContainer).await;
 }
 
-/// A container's resources are about to change. Gives back what it is to get instead, if plugins
-/// want it so, and does what they want of other containers.
+/// Asks plugins about a change of a container's resources. Returns the resources to apply instead, if they want others.
+/// Applies the updates and evictions of other containers that they request.
 pub async fn updating(
     node: &Node,
     container: &Arc<Container>,
@@ -179,18 +178,18 @@ pub async fn updating(
     .await
 }
 
-/// They have changed.
+/// Notifies plugins that a container's resources have changed.
 pub async fn post_updated(node: &Node, container: &Arc<Container>) {
     tell(node, container, Event::PostUpdateContainer).await;
 }
 
-/// A container has ended, or will never start. Told once, after its start was told.
+/// Notifies plugins, once, that a container has ended or will never start. Waits until they know of its start.
 pub async fn container_stopped(node: &Node, container: &Arc<Container>) {
     let mut told = container.told.lock().await;
     stopped_while_told(node, container, &mut told).await;
 }
 
-/// Likewise, for whoever holds what was told.
+/// Like [`container_stopped`], for a caller that already holds the lock on `told`.
 pub async fn stopped_while_told(node: &Node, container: &Arc<Container>, told: &mut Told) {
     if std::mem::replace(&mut told.stopped, true) || !node.nri.wants(Event::StopContainer) {
         return;
@@ -207,7 +206,7 @@ pub async fn stopped_while_told(node: &Node, container: &Arc<Container>, told: &
     .await;
 }
 
-/// What is to be told of a container that is about to be removed: then it is on disk no more.
+/// Reads the plugins' view of a container that is about to be removed, because removal deletes its files.
 pub async fn farewell(node: &Node, container: &Arc<Container>) -> Option<Farewell> {
     if !node.nri.wants(Event::RemoveContainer) {
         return None;
@@ -217,10 +216,10 @@ pub async fn farewell(node: &Node, container: &Arc<Container>) -> Option<Farewel
     Some(Farewell(both.await))
 }
 
-/// A container that is about to be gone, as plugins see it.
+/// The plugins' view of a container that is about to be removed.
 pub struct Farewell(Box<(PodSandbox, ContainerView)>);
 
-/// A container is gone.
+/// Notifies plugins that a container is removed.
 pub async fn container_removed(nri: &Nri, container: &Arc<Container>, farewell: Option<Farewell>) {
     if let Some(Farewell(both)) = farewell {
         let told = Box::pin(async move {
@@ -244,8 +243,8 @@ async fn ask(node: &Node, container: &Arc<Container>, event: Event) -> orlop_nri
     node.nri.container(event, pod, own).await
 }
 
-/// Updates containers as plugins ask. Gives back what failed and should not have; what is not
-/// there, or has ended, needs no update.
+/// Applies the container updates that a plugin requests. Returns those that failed and must not. An update of a missing
+/// or exited container does nothing.
 pub async fn apply_updates(
     node: &Node,
     by: &str,
@@ -283,7 +282,7 @@ async fn apply_update(node: &Node, update: &ContainerUpdate) -> Result<()> {
     limits::change(&node.cgroups, &node.runtimes, &container, &change).await
 }
 
-/// Ends containers as a plugin asks.
+/// Stops the containers that a plugin evicts.
 pub async fn evict(node: &Node, plugin: &str, evictions: Vec<ContainerEviction>) {
     for ContainerEviction {
         container_id,
@@ -315,7 +314,7 @@ fn refused(error: orlop_nri::Error) -> Arc<Error> {
     Arc::new(Error::Plugins(error))
 }
 
-/// What has happened is not undone because a plugin does not like it.
+/// Logs an error of a plugin about an event that has already happened and is not undone.
 fn note(of: &str, told: orlop_nri::Result<()>) {
     if let Err(error) = told {
         tracing::warn!(of, problem = chain(&error), "cannot notify an NRI plugin");

@@ -1,9 +1,9 @@
-//! The plugins that take part, for people who debug them.
+//! The connected NRI plugins as JSON, for debugging.
 
 use orlop_nri::{Listen, Nri};
 use serde_json::{Value, json};
 
-/// The plugins that take part.
+/// Describes the connected plugins.
 pub fn in_json(nri: &Nri) -> Value {
     let Some(config) = nri.config() else {
         return json!({ "enabled": false });

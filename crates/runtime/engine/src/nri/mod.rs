@@ -1,7 +1,6 @@
-//! What plugins of the Node Resource Interface see of pods and containers, and what they may do
-//! to them.
+//! Integration of Node Resource Interface plugins: their view of pods and containers, and the changes they may make.
 //!
-//! A plugin is never asked while a container's turn is held: it may answer by updating that very
+//! The engine never calls a plugin while it holds a container's lock: the plugin may answer with an update of that same
 //! container.
 
 mod hooks;

@@ -1,4 +1,4 @@
-//! A specification in the interface's words.
+//! Conversion of an OCI specification to NRI messages.
 
 use orlop_nri::v1alpha1::{
     Container, Hook, Hooks, HugepageLimit, IoPrioClass, LinuxContainer, LinuxCpu, LinuxDevice,
@@ -11,7 +11,7 @@ use orlop_nri::v1alpha1::{
 use orlop_oci_types as oci;
 use serde::Serialize;
 
-/// Adds what a specification says to a container.
+/// Fills an NRI container from a specification.
 pub fn fill(spec: &oci::Spec, view: &mut Container) {
     view.annotations.clone_from(&spec.annotations);
     view.mounts = spec.mounts.iter().map(mount).collect();
@@ -220,7 +220,7 @@ fn device(own: &oci::Device) -> LinuxDevice {
     }
 }
 
-/// The specification's own word for one of a fixed set.
+/// Serializes a value of an OCI enumeration to its string.
 fn word(one: &impl Serialize) -> String {
     match serde_json::to_value(one) {
         Ok(serde_json::Value::String(word)) => word,

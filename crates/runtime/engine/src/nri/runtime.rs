@@ -1,4 +1,4 @@
-//! The engine, as the interface sees it.
+//! The engine as the runtime that NRI plugins talk to.
 
 use std::sync::{Arc, Weak};
 
@@ -11,10 +11,10 @@ use crate::node::Node;
 use crate::record::container::Phase;
 use crate::record::pod;
 
-/// Specifications read side by side.
+/// Number of specifications that are read concurrently.
 const SIDE_BY_SIDE: usize = 8;
 
-/// Answers plugins for an engine, as long as that lives.
+/// Serves requests of plugins for as long as the engine exists.
 #[derive(Debug)]
 pub struct PluginRuntime(pub Weak<Node>);
 
@@ -71,7 +71,7 @@ impl Runtime for PluginRuntime {
     }
 }
 
-/// To its end, even if the plugin leaves meanwhile.
+/// Runs work to completion, even if the plugin disconnects meanwhile.
 async fn finish<T>(node: &Node, work: impl Future<Output = T> + Send + 'static) -> T
 where
     T: Default + Send + 'static,

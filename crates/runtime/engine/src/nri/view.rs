@@ -1,4 +1,4 @@
-//! Pods and containers as plugins see them.
+//! Conversion of pods and containers to NRI messages.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -19,7 +19,7 @@ use crate::record::container::{Container, Phase};
 use crate::record::pod::Pod;
 use crate::record::spec_file;
 
-/// A pod.
+/// Converts a pod to its NRI message.
 pub fn pod(cgroups: &Cgroups, paths: &Paths, pod: &Pod) -> PodSandbox {
     let metadata = pod.metadata();
     let keeper = pod.now().keeper;
@@ -45,7 +45,7 @@ pub fn pod(cgroups: &Cgroups, paths: &Paths, pod: &Pod) -> PodSandbox {
     }
 }
 
-/// The namespaces that a pod holds, while it holds them.
+/// The namespaces of a pod, while its keeper holds them.
 fn namespaces(paths: &Paths, pod: &Pod) -> Vec<LinuxNamespace> {
     let Ok(keeper) = pod.keeper() else {
         return Vec::new();
@@ -72,7 +72,7 @@ fn namespaces(paths: &Paths, pod: &Pod) -> Vec<LinuxNamespace> {
     list
 }
 
-/// A container and its pod, with its specification as it is on disk.
+/// Returns a container and its pod, with the container's specification from disk.
 pub async fn both(
     cgroups: &Cgroups,
     paths: &Paths,
@@ -84,15 +84,15 @@ pub async fn both(
     )
 }
 
-/// A container, with its specification as it is on disk. One without has none yet, or was there
-/// before the node was booted.
+/// Returns a container with its specification from disk. The specification is missing before creation completes, or
+/// after a reboot.
 pub async fn container_with_spec(own: &Arc<Container>) -> ContainerView {
     let path = own.bundle.clone();
     let spec = blocking(move || spec_file::read(&path)).await.ok();
     container(own, spec.as_ref())
 }
 
-/// A container with the given specification.
+/// Converts a container to its NRI message, with the given specification.
 pub fn container(own: &Container, spec: Option<&oci::Spec>) -> ContainerView {
     let now = own.now();
     let exit = now.exit.clone().unwrap_or_default();
@@ -126,14 +126,14 @@ pub fn container(own: &Container, spec: Option<&oci::Spec>) -> ContainerView {
     if let Some(spec) = spec {
         of_oci::fill(spec, &mut view);
     }
-    // What the client wrote is seen in any case, whatever of it the runtime is told.
+    // Plugins see the client's annotations in any case, even those that the runtime does not get.
     view.annotations.extend(sorted(&own.config.annotations));
     let linux = view.linux.get_or_insert_with(LinuxContainer::default);
     linux.seccomp_profile = profile(own);
     view
 }
 
-/// What a client asked for; zero means that it did not.
+/// Converts the resources of a request; zero means unset.
 pub fn resources_of_request(asked: &LinuxContainerResources) -> LinuxResources {
     let signed = |value: i64| (value != 0).then_some(OptionalInt64 { value });
     let unsigned = |value: i64| {
@@ -185,7 +185,7 @@ fn devices(asked: &[cri::CdiDevice]) -> Vec<CdiDevice> {
     asked.iter().map(device).collect()
 }
 
-/// Of `name@digest` or a digest alone.
+/// Extracts the digest from `name@digest` or a bare digest.
 fn manifest_digest(reference: &str) -> String {
     match reference.split_once('@') {
         Some((_, digest)) => digest.to_owned(),

@@ -1,5 +1,4 @@
-//! The files that every container of a pod sees: `/etc/hostname`, `/etc/hosts`,
-//! `/etc/resolv.conf`.
+//! The files that all containers of a pod share: `/etc/hostname`, `/etc/hosts`, `/etc/resolv.conf`.
 
 use std::fmt::Write as _;
 use std::path::Path;
@@ -9,7 +8,7 @@ use crate::error::{Error, Result};
 use crate::record::pod::Pod;
 use crate::record::pod_files::PodFiles;
 
-/// Writes a pod's files.
+/// Writes the files of a pod.
 pub fn write(pod: &Pod, asked: &FilesAsk) -> Result<()> {
     let files = PodFiles::of(pod);
     let name = &asked.hostname;
@@ -21,7 +20,7 @@ pub fn write(pod: &Pod, asked: &FilesAsk) -> Result<()> {
     }
     match &asked.resolv_conf {
         Some(text) => write_text(&files.resolv, text),
-        // The node's.
+        // Copy the host's file.
         None => copy_or_empty(Path::new("/etc/resolv.conf"), &files.resolv),
     }
 }

@@ -1,4 +1,4 @@
-//! What keepers report: the ends of containers and commands, and the end of a keeper itself.
+//! Handles keeper events: exits of containers and commands, and the exit of the keeper itself.
 
 use std::collections::HashMap;
 use std::pin::Pin;
@@ -16,7 +16,7 @@ use crate::pod::shared;
 use crate::record::container::{Container, Phase};
 use crate::record::pod::{self, Pod};
 
-/// The pause after a keeper was reached that did not say what was missed.
+/// Pause after a keeper that was reached could not list the missed events.
 const AGAIN: Duration = Duration::from_secs(1);
 
 /// Follows the events of a pod's keeper until it is gone.
@@ -57,7 +57,7 @@ pub fn watch(node: &Arc<Node>, pod: &Arc<Pod>, mut events: KeeperEvents) {
                 }
                 KeeperEvent::LogDropped(dropped) => {
                     let (container, bytes) = (&dropped.container, dropped.bytes);
-                    // It says how much was lost so far.
+                    // Each event has the total lost so far.
                     let before = lost.insert(container.clone(), bytes).unwrap_or(0);
                     let more = bytes.saturating_sub(before);
                     node_too.metrics.log_dropped(more);
@@ -82,12 +82,12 @@ pub fn watch(node: &Arc<Node>, pod: &Arc<Pod>, mut events: KeeperEvents) {
     });
 }
 
-/// Notes the end of a container and cleans up after it.
+/// Records the exit of a container and cleans up after it.
 pub fn ended(node: &Arc<Node>, container: Arc<Container>, status: ExitStatus) {
     let node_too = Arc::clone(node);
     node.tasks.spawn(async move {
         {
-            // A start that is still being written down comes first.
+            // Wait for a start that is still being recorded.
             let _turn = container.turn.lock().await;
             let mut status = status;
             if !status.oom && told_of_no_memory(&node_too, &container) {
@@ -108,7 +108,7 @@ pub fn ended(node: &Arc<Node>, container: Arc<Container>, status: ExitStatus) {
     });
 }
 
-/// Whether a shim has said that there was no memory left for it, which no cgroup of the host's knows.
+/// Whether a shim has reported that the container ran out of memory, which no cgroup on the host shows.
 fn told_of_no_memory(node: &Node, container: &Container) -> bool {
     let handler = node.runtimes.of(&container.pod).ok();
     handler
@@ -119,10 +119,10 @@ fn told_of_no_memory(node: &Node, container: &Container) -> bool {
         })
 }
 
-/// The connection broke. If the keeper lives we take it up again, and learn what we missed. It may
-/// only be slow: it is lost when its process has ended, and not before.
+/// Reconnects to a keeper after the connection broke, and reads the missed events. A keeper may just be slow: it counts
+/// as lost only when its process has exited.
 async fn find_again(node: &Arc<Node>, pod: &Arc<Pod>) -> Option<KeeperEvents> {
-    // Without one it was told to end.
+    // A pod without a keeper was stopped on purpose.
     let former = pod.now().keeper?;
     let wanted = || pod.now().keeper.is_some();
     while let Some((keeper, events)) = reach(pod, Some(&former), wanted).await {
@@ -143,7 +143,7 @@ async fn find_again(node: &Arc<Node>, pod: &Arc<Pod>) -> Option<KeeperEvents> {
     None
 }
 
-/// Takes over the exits that happened while nobody listened.
+/// Records the exits that happened while the daemon was not connected.
 async fn catch_up(node: &Arc<Node>, pod: &Arc<Pod>, keeper: &Keeper) -> orlop_launch::Result<()> {
     let listing = keeper.list().await?;
     shared::take_over(node, pod, &listing.containers);
@@ -160,8 +160,8 @@ async fn catch_up(node: &Arc<Node>, pod: &Arc<Pod>, keeper: &Keeper) -> orlop_la
     Ok(())
 }
 
-/// Waits for the end of the PID namespace that the pod's containers share; for ever if they share
-/// none, or if the pod is ended anyway.
+/// Waits for the end of the PID namespace that the pod's containers share. Never returns if they share none, or if the
+/// pod is being stopped.
 async fn init_end(pod: Arc<Pod>) {
     if pod.namespaces().pid() == NamespaceMode::Pod
         && let Some(keeper) = pod.now().keeper
@@ -171,10 +171,10 @@ async fn init_end(pod: Arc<Pod>) {
     std::future::pending::<()>().await;
 }
 
-/// The first process of the PID namespace that the pod's containers share has ended, and with it
-/// all of them, as their keeper tells. No other can be started there: the pod is down.
+/// Marks a pod as not ready after the init process of its shared PID namespace has exited. All its containers have
+/// exited with it, as the keeper reports, and no other can start.
 async fn init_lost(node: &Node, pod: &Arc<Pod>) {
-    // It ends with the keeper, too, of which others take care.
+    // The init also exits with the keeper, which is handled elsewhere.
     let alone = pod.now().keeper.is_some_and(|keeper| !keeper.has_ended());
     if alone && pod.phase() == pod::Phase::Ready {
         tracing::error!(pod = %pod.id, "the first process of the pod's PID namespace has exited; the pod is not ready");
@@ -182,7 +182,7 @@ async fn init_lost(node: &Node, pod: &Arc<Pod>) {
     }
 }
 
-/// Looks whether that happened before the pod was ready.
+/// Checks whether the init of the shared PID namespace exited before the pod was ready.
 pub async fn init_lost_early(node: &Node, pod: &Arc<Pod>) {
     let shares = pod.namespaces().pid() == NamespaceMode::Pod;
     if shares
@@ -195,13 +195,13 @@ pub async fn init_lost_early(node: &Node, pod: &Arc<Pod>) {
     }
 }
 
-/// The keeper died: the pod's namespaces die with its last container, so nothing of it can go on.
+/// Handles the exit of a keeper. The pod's namespaces end with its last container, so the pod cannot continue.
 pub async fn lost(node: &Node, pod: &Arc<Pod>) {
     note_loss(node, pod).await;
     clean_up_loss(node, pod).await;
 }
 
-/// The keeper died: ends what is left of the pod, and says so.
+/// Stops the remaining containers of a pod whose keeper has exited, and marks the pod as not ready.
 pub async fn note_loss(node: &Node, pod: &Arc<Pod>) {
     tracing::error!(pod = %pod.id, "the pod's keeper has exited; stopping the pod's containers");
     pod.set_keeper(None);
@@ -226,9 +226,9 @@ pub async fn note_loss(node: &Node, pod: &Arc<Pod>) {
     }
 }
 
-/// A pod that was ready is no more.
+/// Records that a ready pod is not ready any more.
 pub async fn note_down(node: &Node, pod: &Arc<Pod>) {
-    // Its stop is told once it is stopped.
+    // Plugins are notified of the stop once the pod is stopped.
     pod.tell(|told| told.running = true);
     match pod.record(pod::Event::NotReady).await {
         Ok(()) => node.tell_pod(pod, ContainerEventType::ContainerStoppedEvent),
@@ -238,7 +238,7 @@ pub async fn note_down(node: &Node, pod: &Arc<Pod>) {
     }
 }
 
-/// Cleans up after the containers of a pod whose keeper died.
+/// Cleans up after the containers of a pod whose keeper has exited.
 pub async fn clean_up_loss(node: &Node, pod: &Arc<Pod>) {
     for container in node.containers.of(pod) {
         let _turn = container.turn.lock().await;

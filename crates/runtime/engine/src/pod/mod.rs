@@ -1,4 +1,4 @@
-//! A pod's life: what it is made of, what its keeper reports, how it is undone with all that is in it.
+//! The life of a pod sandbox: creation, keeper events, and teardown with all its containers.
 
 mod files;
 pub mod keeper_events;

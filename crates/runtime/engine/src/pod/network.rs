@@ -1,11 +1,11 @@
-//! A pod's attachment to the node's network, written down before it is made.
+//! A pod's network attachment, which is recorded before it is created.
 
 use orlop_network::{Attachment, Networks, PodNetwork};
 
 use crate::error::{Error, Result};
 use crate::record::pod::{Event, Pod};
 
-/// Attaches a pod, which is written down first unless it is already.
+/// Attaches a pod to the network. Records the attachment first if `is_news`.
 pub async fn attach(
     networks: &Networks,
     pod: &Pod,
@@ -24,7 +24,7 @@ pub async fn attach(
     Ok(Box::new(network))
 }
 
-/// Detaches a pod, if it was ever attached or an attachment was begun. May be repeated.
+/// Detaches a pod, if an attachment was ever started. May be repeated.
 pub async fn detach(networks: &Networks, pod: &Pod) -> Result<()> {
     let now = pod.now();
     let Some(attachment) = now.attachment else {

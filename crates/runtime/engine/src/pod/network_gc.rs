@@ -1,4 +1,4 @@
-//! Releasing network attachments that belong to no pod, now and then.
+//! Periodic garbage collection of network attachments that belong to no pod.
 
 use std::sync::Arc;
 
@@ -8,8 +8,8 @@ use tokio::time::{Instant, timeout_at};
 use crate::error::{Error, Result, chain};
 use crate::node::Node;
 
-/// Collects every so often for as long as the daemon lives. At its start everything is collected
-/// anyway.
+/// Collects garbage at the configured interval for as long as the daemon runs. Starts with a pause,
+/// because the daemon collects everything at startup.
 pub fn start(node: &Arc<Node>) {
     let node_too = Arc::clone(node);
     node.tasks.spawn(async move {
@@ -17,7 +17,7 @@ pub fn start(node: &Arc<Node>) {
             pause(&node_too).await;
             match collect(&node_too).await {
                 Ok(report) => tell(&report),
-                // Somebody else collects.
+                // Another collection is running.
                 Err(error) => {
                     tracing::debug!(
                         error = chain(&*error),
@@ -29,13 +29,13 @@ pub fn start(node: &Arc<Node>) {
     });
 }
 
-/// Until it is time, by what is configured then.
+/// Waits for the configured interval, which may change meanwhile.
 async fn pause(node: &Node) {
     let begun = Instant::now();
     loop {
         let mut changed = node.settings.changes();
         match node.config().network_gc_interval {
-            // A later change counts from where this pause began.
+            // A changed interval counts from the start of this pause.
             Some(every) => {
                 if timeout_at(begun + every, changed.changed()).await.is_err() {
                     return;
@@ -46,7 +46,7 @@ async fn pause(node: &Node) {
     }
 }
 
-/// Releases what belongs to no pod, and has plugins that know the GC verb do the same.
+/// Releases attachments without a pod, and calls the GC verb of CNI plugins that support it.
 pub async fn collect(node: &Arc<Node>) -> Result<GcReport> {
     let report = node.networks.gc(has_pod(node)).await;
     report.map_err(|source| {
@@ -55,8 +55,7 @@ pub async fn collect(node: &Arc<Node>) -> Result<GcReport> {
     })
 }
 
-/// Whether an attachment has a pod. One whose record is there and could not be read counts:
-/// nobody can tell that it is gone.
+/// Whether an attachment has a pod. A pod with an unreadable record counts, as it may still exist.
 pub fn has_pod(node: &Arc<Node>) -> impl Fn(&ContainerId) -> bool + Send + use<> {
     let node = Arc::clone(node);
     move |id| node.pods.contains(id.as_str()) || node.paths.pods().join(id.as_str()).exists()
@@ -68,7 +67,7 @@ fn tell(report: &GcReport) {
         tracing::info!(pods, "released network attachments of removed pods");
     }
     for network in &report.put_off {
-        // There will be quieter times.
+        // Collect at a quieter time.
         tracing::debug!(
             network,
             "pods are being attached or detached; collecting the network's unused attachments \

@@ -1,7 +1,7 @@
-//! Reaching a keeper again that may be busy, stopped or starved.
+//! Reconnects to a keeper that may be busy, stopped or short of CPU time.
 //!
-//! A keeper taken for dead costs its pod's life. So it is given up only when its process is known to
-//! have ended, or nobody listens where it would; one that merely does not answer is waited for.
+//! Taking a live keeper for dead would kill its pod. So a keeper is given up only if its process has exited or nothing
+//! listens on its socket. If it just does not answer, the daemon waits.
 
 use std::time::Duration;
 
@@ -9,14 +9,14 @@ use orlop_launch::{FoundKeeper, Keeper, KeeperEvents};
 
 use crate::record::pod::Pod;
 
-/// How long the first try waits for an answer; each further one waits twice as long.
+/// Timeout of the first attempt; each further attempt doubles it.
 const FIRST: Duration = Duration::from_secs(1);
 
-/// As long as a try waits at most.
+/// Longest timeout of one attempt.
 const LONGEST: Duration = Duration::from_secs(30);
 
-/// Connects to the pod's keeper, however long that takes. `None` if it has ended, or if it is not
-/// `wanted` any more. `former` is what was known of it before, if anything was.
+/// Connects to the pod's keeper, however long that takes. Returns `None` if the keeper has exited or `wanted` returns
+/// false. `former` is the earlier handle on the keeper, if there is one.
 pub async fn reach(
     pod: &Pod,
     former: Option<&Keeper>,
@@ -33,12 +33,12 @@ pub async fn reach(
                 Ok(reached) => return Some(reached),
                 Err(_) if one.has_ended() => return None,
                 Err(error) => {
-                    // The same connection goes on: a keeper that hangs has room for few.
+                    // Reuse the connection: a keeper that hangs accepts only a few.
                     found = Some(one).filter(FoundKeeper::is_connected);
                     error
                 }
             },
-            // Where its process is known, that has the last word.
+            // If the process is known, its exit decides.
             Err(error) if error.is_nobody() && former.is_none() => return None,
             Err(error) => error,
         };

@@ -1,4 +1,4 @@
-//! What a pod sandbox is made of: a keeper in namespaces, files, a network.
+//! Creation and removal of a pod sandbox: a keeper in namespaces, files, and a network.
 
 use std::collections::BTreeMap;
 use std::io::ErrorKind;
@@ -26,14 +26,14 @@ use crate::record::directories::{make_private_dir, remove_tree};
 use crate::record::pod::{Event, Pod};
 use crate::timeline::Trace;
 
-/// When a pod is made, the client goes on with its first container, which is not to wait for a processor meanwhile.
+/// Time to wait for the client to start the pod's first container, which must not compete for CPU time meanwhile.
 const CONTAINER_WITHIN: Duration = Duration::from_millis(25);
 
-/// What is left to do for a container that was just started: its answer, and its program's own start.
+/// Time for a container that was just started to answer the client and begin its program.
 const UNDER_WAY: Duration = Duration::from_millis(1);
 
-/// Makes the namespaces and the network, then the files, because the hosts file has the pod's
-/// addresses in it; then what stands on all of them.
+/// Creates the namespaces and the network, then the files, because the hosts file contains the pod's addresses. Creates
+/// the shared sandbox last.
 pub async fn build(
     node: &Arc<Node>,
     pod: &Arc<Pod>,
@@ -54,7 +54,7 @@ pub async fn build(
     node.levels.allot(&node.host, policy, pod).await?;
     let labels = selinux_levels::of_pod(&node.host, pod)?;
     let has_users = user.is_some();
-    // Decided once, whatever the configuration says by now.
+    // Decided once, even if the configuration changes meanwhile.
     let by_programs = net.is_none() && by_programs(node, attachment.as_deref());
     let by_link = attachment.is_some() && !by_programs;
     let ahead = net.is_some();
@@ -79,13 +79,13 @@ pub async fn build(
     });
     let keeper = Box::pin(keeper);
     let network = match attach {
-        // Neither waits for the other, nor is one left half done where the other fails. Most is left to be done where
-        // the network is attached: that begins first.
+        // Both run concurrently, and both complete even if one fails. Attaching the network takes longer, so it begins
+        // first.
         Some(attach) if ahead => {
             let (attached, kept) = tokio::join!(attach, keeper);
             let network = attached?;
             if kept.is_err() {
-                // It is undone as a whole.
+                // The teardown needs the record.
                 pod.record(Event::Attached { network }).await?;
                 return kept;
             }
@@ -100,7 +100,7 @@ pub async fn build(
             None
         }
     };
-    // The keeper is in it by now.
+    // The keeper is in the namespace by now.
     drop(net);
     let pod_too = Arc::clone(pod);
     let write = blocking(move || {
@@ -113,21 +113,21 @@ pub async fn build(
     shared::make(node, pod, trace).await
 }
 
-/// What is asked of the namespaces that a keeper makes.
+/// Settings of the namespaces that a keeper creates.
 struct Inside {
     user: Option<(Vec<IdMap>, Vec<IdMap>)>,
     sysctls: BTreeMap<String, String>,
     shm_size: u64,
-    /// Of the files of its containers.
+    /// SELinux label of the containers' files.
     label: String,
     hostname: String,
-    /// Where the network namespace is mounted. Each such mount costs all that copy the host's mounts,
-    /// as every container does, so that only programs get it, which may pass the path on to others
-    /// that have no view of the host's processes.
+    /// Path where the network namespace is mounted, which only CNI programs need: they may pass it on to processes
+    /// outside the host's PID namespace. Each such mount slows down every copy of the host's mount table, which each
+    /// container start makes.
     net_pin: Option<PathBuf>,
 }
 
-/// Has the pod know its keeper, and what that holds have a path.
+/// Stores the pod's keeper, and creates links to its namespaces.
 async fn settle(
     node: &Arc<Node>,
     pod: &Arc<Pod>,
@@ -151,8 +151,8 @@ async fn settle(
     .await
 }
 
-/// Makes a pod's network namespace before its keeper, where it may be, so that the network is attached while that starts,
-/// unless one is there already. What dies before the keeper has it leaves none.
+/// Creates a pod's network namespace before its keeper, or takes the spare one, so that both are set up concurrently.
+/// Returns `None` if that is not possible. The namespace disappears if the daemon dies before the keeper joins it.
 pub async fn net_ahead(node: &Node, parts: &PodParts) -> Result<Option<Held>> {
     let attachment = parts.attachment.as_deref();
     let may_be = attachment.is_some()
@@ -172,8 +172,8 @@ pub async fn net_ahead(node: &Node, parts: &PodParts) -> Result<Option<Held>> {
     .await
 }
 
-/// Has a network namespace made for the next pod, which seldom comes alone: a fourth of a pod sandbox's time is the
-/// kernel's for that. It is made once a container was started, which is this pod's as a rule, if that does not take long.
+/// Creates a spare network namespace for the next pod in the background, because the kernel needs a quarter of a pod's
+/// start time for it. Waits a short time for a container start first, usually that of this pod.
 pub fn make_spare_net(node: &Arc<Node>) {
     let (node, spare) = (Arc::clone(node), Arc::clone(&node.spare_net));
     tokio::spawn(async move {
@@ -193,7 +193,7 @@ pub fn make_spare_net(node: &Arc<Node>) {
                 spare.drop_old();
             }
             Ok(false) => {}
-            // The next pod makes its own, and tells why it can't.
+            // The next pod creates its own and reports the error.
             Err(error) => {
                 tracing::debug!(%error, "cannot create a spare network namespace for the next pod");
             }
@@ -201,7 +201,7 @@ pub fn make_spare_net(node: &Arc<Node>) {
     });
 }
 
-/// Whether a pod is attached by programs, and not in this process.
+/// Whether CNI programs attach the pod, not this process.
 fn by_programs(node: &Node, attachment: Option<&Attachment>) -> bool {
     attachment.is_some_and(|attachment| {
         let conf_dir = attachment.conf_dir.as_deref();
@@ -209,8 +209,8 @@ fn by_programs(node: &Node, attachment: Option<&Attachment>) -> bool {
     })
 }
 
-/// Whether a network may be attached before kernel parameters are set: those of its interfaces are what they were when
-/// an interface is made.
+/// Whether the network may be attached before kernel parameters are set. Interfaces take some parameters from the time
+/// of their creation.
 fn may_come_first(sysctls: &BTreeMap<String, String>) -> bool {
     const OF_SOCKETS: [&str; 2] = [
         "net.ipv4.ip_unprivileged_port_start",
@@ -220,7 +220,7 @@ fn may_come_first(sysctls: &BTreeMap<String, String>) -> bool {
     names.all(|name| !name.starts_with("net.") || OF_SOCKETS.contains(&name.as_str()))
 }
 
-/// Makes what a keeper finds when it starts, and writes down what the pod is attached to beside that.
+/// Creates the files that a keeper needs at its start, and records the network attachment.
 async fn prepare(
     node: &Arc<Node>,
     pod: &Arc<Pod>,
@@ -239,7 +239,7 @@ async fn prepare(
             pod.record_here(Event::Attaching { attachment })?;
         }
         if let Some(path) = &net_path {
-            // Until the keeper has it; of what dies before it leads nowhere.
+            // Until the keeper joins it; the link dangles if the process that holds the namespace dies before.
             link(path, &node.paths.net_pin(&pod.id), &pod.run)?;
         }
         spec.net_path = net_path;
@@ -258,8 +258,8 @@ async fn start_keeper(pod: &Pod, spec: KeeperSpec) -> Result<(Keeper, KeeperEven
     })
 }
 
-/// Gives a namespace a path that names the pod, or gives that path to this one, which is at each moment there. What is
-/// half done is in the pod's volatile directory, and gone with it.
+/// Links `path` to a namespace, atomically if the link exists. A half-done link is in the pod's volatile directory and
+/// is removed with it.
 fn link(target: &Path, path: &Path, run: &Path) -> Result<()> {
     let made = match symlink(target, path) {
         Err(error) if error.kind() == ErrorKind::AlreadyExists => {
@@ -272,7 +272,7 @@ fn link(target: &Path, path: &Path, run: &Path) -> Result<()> {
         .map_err(Into::into)
 }
 
-/// Undoes what [`build`] made, as far as it is there.
+/// Undoes the parts of [`build`] that exist.
 pub async fn dismantle(node: &Node, pod: &Arc<Pod>) -> Result<()> {
     shared::end(&node.cgroups, &node.runtimes, pod).await?;
     network::detach(&node.networks, pod).await?;
@@ -290,14 +290,14 @@ pub async fn dismantle(node: &Node, pod: &Arc<Pod>) -> Result<()> {
     .await
 }
 
-/// Ends the pod's keeper, if it lives.
+/// Stops the pod's keeper, if it runs.
 pub async fn end_keeper(pod: &Pod) -> Result<()> {
     let keeper = pod.now().keeper;
-    // Without this its end would be taken for an accident.
+    // Otherwise its exit would be handled as a crash.
     pod.set_keeper(None);
     let ended = match keeper {
         Some(keeper) => keeper.end().await,
-        // Never known, or given up, and yet it may live.
+        // The keeper was never known or was given up, but may still run.
         None => orlop_launch::end_keeper(&pod.run).await,
     };
     ended.map_err(|source| {
@@ -318,7 +318,7 @@ fn keeper_spec(node: &Node, pod: &Pod, inside: Inside) -> KeeperSpec {
         namespaces: PodNamespaces {
             net: own_net,
             ipc: own_ipc,
-            // A host name of its own would make no sense on the host's network.
+            // A host name of its own makes no sense on the host's network.
             uts: own_net,
             shared_pid: modes.pid() == NamespaceMode::Pod,
             user: inside.user,

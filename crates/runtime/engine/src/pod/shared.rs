@@ -1,8 +1,8 @@
-//! What the containers of some pods share beside their namespaces: a virtual machine, a kernel of
-//! gVisor's, the process of a shim.
+//! The sandbox that the containers of some pods share beside their namespaces: a virtual machine, a gVisor kernel, or a
+//! shim process.
 //!
-//! It is made with the pod, and is to the pod's keeper a container of the pod's own name: who watches
-//! over it is that container's process. So its end is told as any other, whoever sees it.
+//! It is created with the pod. The pod's keeper treats it as a container with the pod's ID, whose process is the
+//! sandbox's monitor. So the keeper reports its exit like that of any container.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -24,13 +24,13 @@ use crate::record::spec_file;
 use crate::timeline::Trace;
 use crate::{blocking, spec};
 
-/// One that has not come up by then is ended.
+/// Time limit for the sandbox to start.
 const BOOT_LIMIT: Duration = Duration::from_secs(100);
 
-/// One that has not ended by then is stuck with what it runs.
+/// Time limit for the sandbox to end.
 const END_LIMIT: Duration = Duration::from_mins(1);
 
-/// Makes it, where the pod's runtime wants it.
+/// Creates the sandbox, if the pod's runtime handler needs one.
 pub async fn make(node: &Arc<Node>, pod: &Arc<Pod>, trace: &Trace) -> Result<()> {
     let handler = node.runtimes.of(pod)?;
     if handler.settings.is_shim() {
@@ -50,7 +50,7 @@ async fn boot(node: &Arc<Node>, pod: &Arc<Pod>, handler: &Handler) -> Result<()>
     };
     let config = pod.config.encode_to_vec();
     blocking(move || write(&bundle, &spec, &config)).await?;
-    // Its end may be told before the answer.
+    // The keeper may report its exit before it answers.
     pod.set_shared(Shared::Runs);
     let created = keeper.create(&handler.runtime, &create, BOOT_LIMIT).await;
     created.map(drop).map_err(|source| {
@@ -59,7 +59,7 @@ async fn boot(node: &Arc<Node>, pod: &Arc<Pod>, handler: &Handler) -> Result<()>
     })
 }
 
-/// Where it is described, in the pod's volatile directory: what is not there was never begun.
+/// Directory of the sandbox's bundle, in the pod's volatile directory. If it is missing, no sandbox was started.
 pub fn bundle(run: &Path) -> PathBuf {
     run.join("sandbox")
 }
@@ -72,7 +72,7 @@ fn write(bundle: &Path, spec: &Value, config: &[u8]) -> Result<()> {
     spec_file::write_json(&bundle.join("config.json"), spec)
 }
 
-/// What the pod is to whoever makes its sandbox; the program in it is theirs.
+/// The OCI specification for the runtime that creates the sandbox; it names no program.
 fn specification(node: &Node, pod: &Pod, handler: &Handler) -> Result<Value> {
     let joined = namespaces::joined(&node.containers, pod, None)?;
     let joined = [
@@ -98,7 +98,7 @@ fn specification(node: &Node, pod: &Pod, handler: &Handler) -> Result<Value> {
     }))
 }
 
-/// Learns from what a keeper lists how it is with it.
+/// Reads the sandbox's state from a keeper's list.
 pub fn take_over(node: &Arc<Node>, pod: &Arc<Pod>, listing: &[ContainerInfo]) {
     if let Some(info) = listing.iter().find(|info| info.id == pod.id.as_str()) {
         pod.set_shared(Shared::Runs);
@@ -108,7 +108,7 @@ pub fn take_over(node: &Arc<Node>, pod: &Arc<Pod>, listing: &[ContainerInfo]) {
     }
 }
 
-/// It has ended by itself, and what ran in it with it: the pod is down.
+/// Marks the pod as not ready after its sandbox has exited, which ends all its containers.
 pub fn ended(node: &Arc<Node>, pod: &Arc<Pod>) {
     if !pod.shared_ended() {
         return;
@@ -120,7 +120,7 @@ pub fn ended(node: &Arc<Node>, pod: &Arc<Pod>) {
         }
         tracing::error!(pod = %pod.id, "the pod's sandbox has exited; the pod is not ready");
         keeper_events::note_down(&node_too, &pod).await;
-        // Who watched over it may have been killed, and not what it watched over.
+        // The monitor may have been killed without the sandbox.
         let _turn = pod.turn.write().await;
         for container in node_too.containers.of(&pod) {
             if let Err(error) = process::stop(&node_too, &container, Duration::ZERO).await {
@@ -133,7 +133,7 @@ pub fn ended(node: &Arc<Node>, pod: &Arc<Pod>) {
     });
 }
 
-/// Whether it has ended before the pod could be said to be ready.
+/// Returns an error if the sandbox exited before the pod was ready.
 pub fn check(pod: &Pod) -> Result<()> {
     match pod.now().shared {
         Shared::Down | Shared::Ended => Err(Error::Precondition(format!(
@@ -145,7 +145,7 @@ pub fn check(pod: &Pod) -> Result<()> {
     }
 }
 
-/// Ends it, as far as it is there.
+/// Stops the sandbox, if there is one.
 pub async fn end(cgroups: &Cgroups, runtimes: &Runtimes, pod: &Pod) -> Result<()> {
     let Ok(handler) = runtimes.of(pod) else {
         return Ok(());
@@ -153,7 +153,7 @@ pub async fn end(cgroups: &Cgroups, runtimes: &Runtimes, pod: &Pod) -> Result<()
     if !handler.settings.is_shim() {
         return Ok(());
     }
-    // Without this its end would be taken for an accident.
+    // Otherwise its exit would be handled as a crash.
     pod.set_shared(Shared::None);
     let bundle = bundle(&pod.run);
     if !blocking(move || Ok(bundle.exists())).await? {
@@ -161,13 +161,13 @@ pub async fn end(cgroups: &Cgroups, runtimes: &Runtimes, pod: &Pod) -> Result<()
     }
     end_with(&handler, pod.id.as_str()).await?;
     if cgroups.remove_shim_task(pod).await? {
-        // What a dead shim had begun may have made its files anew until now.
+        // A dead shim's leftover process may have created its files again until now.
         end_with(&handler, pod.id.as_str()).await?;
     }
     Ok(())
 }
 
-/// Has the runtime end it.
+/// Calls the runtime to stop a sandbox.
 pub async fn end_with(handler: &Handler, pod: &str) -> Result<()> {
     let ended = handler.runtime.end_pod(pod, END_LIMIT).await;
     let left = ended.map_err(|source| {

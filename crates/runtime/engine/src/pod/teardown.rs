@@ -1,7 +1,7 @@
-//! Undoing pods and containers.
+//! Stop and removal of pods and containers.
 //!
-//! Every step looks whether there is anything left to do, so that a stop or removal that
-//! failed half-way goes on where it failed, be it in the next call or after a restart.
+//! Every step checks whether anything is left to do. A stop or removal that failed halfway continues where it failed,
+//! in the next call or after a restart.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -22,13 +22,13 @@ use crate::record::directories::remove_tree;
 use crate::record::pod::{self, Pod};
 use crate::{blocking, nri};
 
-/// A container's own files take as long to remove as it has made many.
+/// Removals of writable layers, which take longer the more files a container has written.
 static REMOVING: Place = Place::new("removing writable layers", 32, 2, 4096);
 
-/// Stops a pod and lets clients see that it is stopped.
+/// Stops a pod and reports it as not ready.
 pub async fn stop_visible(node: &Node, pod: &Arc<Pod>) -> Result<()> {
     let _creations_end = pod.want_stop();
-    // A start that waits for the keeper has the turn until that answers.
+    // A start that waits for the keeper holds the lock until the keeper answers.
     let turn = unless_keeper_hangs(pod, || pod.turn.write()).await;
     if turn.is_ok() && pod.phase() == pod::Phase::Creating {
         return Ok(());
@@ -37,8 +37,8 @@ pub async fn stop_visible(node: &Node, pod: &Arc<Pod>) -> Result<()> {
         Ok(_) => stop(node, pod).await,
         Err(error) => Err(Arc::clone(error)),
     };
-    // Without a keeper no container starts in it, whatever else is still to be undone: a client
-    // that took it for ready would try for ever.
+    // No container can start without a keeper, even if the rest of the stop failed. A client that took the pod for
+    // ready would try forever.
     let is_down = stopped.is_ok() || pod.now().keeper.is_none();
     if is_down && pod.phase() == pod::Phase::Ready {
         pod.record_if_possible(pod::Event::NotReady).await;
@@ -47,14 +47,14 @@ pub async fn stop_visible(node: &Node, pod: &Arc<Pod>) -> Result<()> {
     stopped
 }
 
-/// Ends the pod's containers, detaches its network, and ends its keeper.
+/// Stops the pod's containers, detaches its network, and stops its keeper.
 pub async fn stop(node: &Node, pod: &Arc<Pod>) -> Result<()> {
     if pod
         .now()
         .keeper
         .is_some_and(|keeper| !keeper.is_connected())
     {
-        // Through one that can't be reached nothing ends; without it all does.
+        // Nothing can be stopped through an unreachable keeper; without it, everything can.
         sandbox::end_keeper(pod).await?;
     }
     let containers = node.containers.of(pod);
@@ -68,7 +68,7 @@ pub async fn stop(node: &Node, pod: &Arc<Pod>) -> Result<()> {
     sandbox::dismantle(node, pod).await
 }
 
-/// Ends containers and cleans up after them. May be given up anywhere, and repeated.
+/// Stops containers and cleans up after them. May be canceled at any point, and repeated.
 async fn end_containers(node: &Node, containers: &[Arc<Container>]) -> Result<()> {
     let stops = containers
         .iter()
@@ -77,17 +77,17 @@ async fn end_containers(node: &Node, containers: &[Arc<Container>]) -> Result<()
         .await
         .into_iter()
         .collect::<Result<Vec<()>>>()?;
-    // Their runtimes are called through the keeper, so that must come before it ends.
+    // The keeper calls their runtimes, so this comes before the keeper ends.
     let cleanups = containers.iter().map(|container| async move {
-        // Not beside the cleaning up that follows a container's end.
+        // Not concurrently with the cleanup after the container's exit.
         let _turn = container.turn.lock().await;
         process::clean_up(&node.cgroups, &node.runtimes, container).await
     });
     join_all(cleanups).await.into_iter().collect()
 }
 
-/// Does something to a pod that is to end, of which its keeper may have a part to do. One that hangs is
-/// ended, and it is done without it.
+/// Performs an operation on a pod that is to stop, which may involve its keeper. If the keeper hangs, kills it and
+/// repeats the operation without it.
 async fn unless_keeper_hangs<T, F>(pod: &Pod, work: impl Fn() -> F) -> Result<T>
 where
     F: Future<Output = T>,
@@ -119,22 +119,22 @@ pub async fn remove(node: &Node, pod: &Arc<Pod>) -> Result<()> {
     Ok(())
 }
 
-/// Erases what is on disk of a pod that is stopped and empty, its record last.
+/// Erases the files of a stopped pod without containers, its record last.
 pub async fn erase(node: &Node, pod: &Arc<Pod>) -> Result<()> {
     remove_run(&node.paths, &pod.run, pod.id.as_str()).await?;
     let dir = pod.dir.clone();
     blocking(move || erase_recorded(&dir)).await?;
     node.levels.release(pod);
     node.pods.remove(pod.id.as_str());
-    // Nobody has heard of one that failed before.
+    // Plugins do not know a pod that failed earlier.
     if pod.visible() || pod.tell(|told| told.running) {
         nri::pod_removed(node, pod).await;
     }
     Ok(())
 }
 
-/// Removes the directory of what lives as long as a pod does, and before that the keeper that may
-/// still be in it; then the pin of its network, which no keeper can make any more.
+/// Removes the pod's volatile directory. Stops a keeper that may still use it first, and removes the pin of its network
+/// namespace afterwards.
 pub async fn remove_run(paths: &Paths, run: &Path, pod: &str) -> Result<()> {
     let failed = || {
         let doing = format!("removing the keeper's directory of pod sandbox {pod}");
@@ -145,7 +145,7 @@ pub async fn remove_run(paths: &Paths, run: &Path, pod: &str) -> Result<()> {
     blocking(move || orlop_launch::remove_pin(&pin).map_err(|error| failed(error).into())).await
 }
 
-/// Undoes a pod that is half made: what an earlier run left, or an undoing that failed.
+/// Undoes a half-created pod, left by an earlier run or a failed cleanup.
 pub async fn undo(node: &Node, pod: &Arc<Pod>) -> Result<()> {
     let _turn = pod.turn.write().await;
     if !node.pods.contains(pod.id.as_str()) {
@@ -158,7 +158,7 @@ pub async fn undo(node: &Node, pod: &Arc<Pod>) -> Result<()> {
     erase(node, pod).await
 }
 
-/// Undoes a container that is half made, likewise.
+/// Undoes a half-created container, left by an earlier run or a failed cleanup.
 pub async fn undo_container(node: &Node, container: &Arc<Container>) -> Result<()> {
     let _turn = container.turn.lock().await;
     if node.containers.contains(container.id.as_str()) {
@@ -167,7 +167,7 @@ pub async fn undo_container(node: &Node, container: &Arc<Container>) -> Result<(
     Ok(())
 }
 
-/// Removes a container; one that runs is killed first.
+/// Removes a container; kills it first if it runs.
 pub async fn remove_container(node: &Node, container: &Arc<Container>) -> Result<()> {
     process::wait_for_start(container).await?;
     process::stop(node, container, Duration::ZERO).await?;
@@ -195,11 +195,11 @@ pub async fn remove_container(node: &Node, container: &Arc<Container>) -> Result
     Ok(())
 }
 
-/// Erases what is on disk of a container without processes, its record last.
+/// Erases the files of a container without processes, its record last.
 pub async fn erase_container(node: &Node, container: &Arc<Container>) -> Result<()> {
     let (bundle, dir) = (container.bundle.clone(), container.dir.clone());
     let mounts = node.paths.mounts(container);
-    // First what takes room: the lease is given up by writing.
+    // Large files first: releasing the lease needs space to write.
     let layer = [container.upper(), container.work(), container.volumes()];
     waiting(&REMOVING, container.pod.id.as_str(), move || {
         remove_tree(&bundle)?;
@@ -215,7 +215,7 @@ pub async fn erase_container(node: &Node, container: &Arc<Container>) -> Result<
     Ok(())
 }
 
-/// Removes a directory with a journal in it: everything else first, then the journal.
+/// Removes a directory that contains a journal: everything else first, then the journal.
 fn erase_recorded(dir: &Path) -> Result<()> {
     let entries = match std::fs::read_dir(dir) {
         Ok(entries) => entries,

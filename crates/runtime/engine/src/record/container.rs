@@ -1,4 +1,4 @@
-//! A container: what it was asked to be, and what it is now.
+//! A container: its configuration and its current state.
 //!
 //! ```text
 //!   (nothing) ──► Creating ──► Created ──► Running ──► Exited ──► Removing ──► (nothing)
@@ -6,8 +6,8 @@
 //!                                 └── could not start ───┘
 //! ```
 //!
-//! Each arrow is an event in the container's journal. "Creating" and "Removing" are intents:
-//! the next start of the daemon undoes the one and finishes the other.
+//! Each arrow is an event in the container's journal. "Creating" and "Removing" are intents: the next start
+//! of the daemon undoes the former and completes the latter.
 
 use std::os::fd::OwnedFd;
 use std::path::PathBuf;
@@ -39,26 +39,26 @@ pub struct Container {
     pub id: ContainerId,
     /// The pod it belongs to.
     pub pod: Arc<Pod>,
-    /// What the client asked for.
+    /// The configuration that the client requested.
     pub config: ContainerConfig,
     /// The image it was made from.
     pub image: ImageFacts,
-    /// The checkpoint that it goes on from.
+    /// The checkpoint that it is restored from, if any.
     pub goes_on: Option<GoesOn>,
-    /// Nanoseconds since 1970.
+    /// Creation time, in nanoseconds since 1970.
     pub created_at: i64,
-    /// Its record and writable layer.
+    /// Directory of its record and writable layer.
     pub dir: PathBuf,
-    /// Its OCI bundle; gone after a reboot.
+    /// Directory of its OCI bundle; lost at a reboot.
     pub bundle: PathBuf,
-    /// Held by whoever starts, updates or removes it.
+    /// Lock of callers that start, update or remove it.
     pub turn: tokio::sync::Mutex<()>,
-    /// What plugins were told of it; held from before its start is told until after. Taken
-    /// before its turn.
+    /// Events that plugins were notified of. Locked while plugins are notified of its start; taken before
+    /// `turn`.
     pub told: tokio::sync::Mutex<Told>,
-    /// Held by whoever writes it out.
+    /// Lock of callers that checkpoint it.
     pub dumps: tokio::sync::Mutex<()>,
-    /// Reads what it uses.
+    /// Reads its resource usage.
     pub meter: Mutex<Meter>,
     state: Recorded<Now>,
     ended: watch::Sender<bool>,
@@ -67,23 +67,23 @@ pub struct Container {
     needs_runtime: OnceLock<bool>,
 }
 
-/// A mount that is not yet anywhere, and where the pod's keeper is to put it.
+/// A detached mount, and the path where the pod's keeper attaches it.
 #[derive(Debug)]
 pub struct PendingMount {
-    /// The mount.
+    /// The mount's file descriptor.
     pub mount: OwnedFd,
-    /// Where it is to be.
+    /// The mount point.
     pub path: PathBuf,
 }
 
-/// What plugins were told of a container.
+/// Events of a container that plugins were notified of.
 #[derive(Debug, Default)]
 pub struct Told {
-    /// That it has ended.
+    /// Whether plugins were notified of its end.
     pub stopped: bool,
 }
 
-/// What a container that goes on from a checkpoint remembers of that.
+/// Data that a restored container keeps about its checkpoint.
 #[derive(Debug, Clone, Copy, Default, Serialize, Deserialize)]
 pub struct GoesOn {
     /// Whether open TCP connections were kept.
@@ -91,56 +91,56 @@ pub struct GoesOn {
     pub tcp_established: bool,
 }
 
-/// What a container remembers of its image.
+/// Data that a container keeps about its image.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 pub struct ImageFacts {
     /// The digest of the image's configuration.
     pub id: String,
-    /// How the image is called in a registry, by digest if it has one.
+    /// The image's name in a registry, by digest if it has one.
     pub reference: String,
-    /// How people call the image: its first tag, or what the request said.
+    /// The image's name for people: its first tag, or the name in the request.
     pub name: String,
 }
 
-/// What is true of a container at the moment.
+/// The current state of a container.
 #[derive(Debug, Clone, Default)]
 pub struct Now {
-    /// Where it is in its life.
+    /// The phase of its life cycle.
     pub phase: Phase,
-    /// Nanoseconds since 1970; zero before.
+    /// Start time, in nanoseconds since 1970; zero before.
     pub started_at: i64,
-    /// How it ended, once it has.
+    /// The result of its first process, once it has exited.
     pub exit: Option<Exit>,
-    /// What it really got.
+    /// Settings in force, where the request left them open.
     pub effective: Effective,
     /// Its first process.
     pub pid: Option<u32>,
-    /// A stop signal was sent: the next stop only waits and kills.
+    /// Whether a stop signal was sent: the next stop only waits and kills.
     pub stop_sent: bool,
-    /// The runtime may know it, and mounts of it may be in place.
+    /// Whether the runtime may know it, or mounts of it may exist.
     pub dirty: bool,
 }
 
-/// Where a container is in its life.
+/// The phase of a container's life cycle.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Phase {
-    /// Being made; no client sees it.
+    /// Being created; not visible to clients.
     #[default]
     Creating,
-    /// Complete, never started.
+    /// Created, but never started.
     Created,
     /// Its first process runs.
     Running,
-    /// Its first process has ended, or never came to life.
+    /// Its first process has exited, or could not be started.
     Exited,
     /// Being removed.
     Removing,
 }
 
-/// How a container ended.
+/// The result of a container.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Exit {
-    /// Nanoseconds since 1970.
+    /// Exit time, in nanoseconds since 1970.
     pub at: i64,
     /// The exit code, or 128 plus the signal.
     pub code: i32,
@@ -150,7 +150,7 @@ pub struct Exit {
     pub message: String,
 }
 
-/// What a container really got, where the request left it open.
+/// Settings of a container in force, where the request left them open.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 pub struct Effective {
     /// Its user and groups.
@@ -159,63 +159,63 @@ pub struct Effective {
     /// Its mounts.
     #[serde(with = "mounts")]
     pub mounts: Vec<Mount>,
-    /// Its resources; changed by updates.
+    /// Its resource limits; changed by updates.
     #[serde(with = "crate::record::message_in_json")]
     pub resources: ContainerResources,
-    /// The signal that asks it to end, as a number of CRI's.
+    /// The stop signal, as a CRI number.
     pub stop_signal: i32,
-    /// Its cgroup as its specification names it, where a plugin chose another than its pod's.
+    /// Its cgroup as its specification names it, if a plugin chose one outside the pod's cgroup.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cgroups_path: Option<String>,
 }
 
-/// A line of a container's journal.
+/// An event in a container's journal.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(tag = "event", rename_all = "snake_case")]
 pub enum Event {
-    /// The intent to make it.
+    /// The intent to create it.
     Created {
-        /// What the client asked for.
+        /// The configuration that the client requested.
         #[serde(with = "crate::record::message_in_json")]
         config: Box<ContainerConfig>,
         /// The image it is made from.
         image: ImageFacts,
-        /// The checkpoint that it goes on from.
+        /// The checkpoint that it is restored from, if any.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         goes_on: Option<GoesOn>,
-        /// Nanoseconds since 1970.
+        /// Creation time, in nanoseconds since 1970.
         at: i64,
     },
-    /// Everything is in place.
+    /// The container is created.
     Ready {
-        /// What it really got.
+        /// Settings in force.
         effective: Effective,
     },
     /// The intent to start it.
     Starting,
     /// Its first process runs.
     Started {
-        /// Nanoseconds since 1970.
+        /// Start time, in nanoseconds since 1970.
         at: i64,
-        /// The process.
+        /// The process id.
         pid: u32,
     },
     /// Its resources were changed.
     Updated {
-        /// What holds now.
+        /// The limits in force.
         #[serde(with = "crate::record::message_in_json")]
         resources: ContainerResources,
     },
-    /// It has ended.
+    /// Its first process has exited.
     Exited {
-        /// How.
+        /// The result.
         exit: Exit,
     },
     /// The intent to remove it.
     Removing,
 }
 
-/// What a container is from its first moment on.
+/// The immutable data of a container.
 struct What {
     config: ContainerConfig,
     image: ImageFacts,
@@ -224,7 +224,7 @@ struct What {
 }
 
 impl Container {
-    /// Writes the intent down and makes the container's directories.
+    /// Records the intent and makes the container's directories.
     pub fn create(
         id: ContainerId,
         pod: &Arc<Pod>,
@@ -253,7 +253,7 @@ impl Container {
         Ok(Self::new(id, Arc::clone(pod), what, state))
     }
 
-    /// Reads a container back from its directory; `None` if its record says nothing.
+    /// Restores a container from its directory; `None` if its record is empty.
     pub fn restore(id: ContainerId, pod: &Arc<Pod>) -> Result<Option<Self>> {
         let path = pod.containers_dir().join(id.as_str()).join("journal");
         let found = Recorded::open(format!("container {id}"), &path)?;
@@ -299,7 +299,7 @@ impl Container {
             dir,
             bundle,
             turn: tokio::sync::Mutex::default(),
-            // The end of one that ended in an earlier run is old news.
+            // Plugins are not notified of an exit in an earlier run.
             told: tokio::sync::Mutex::new(Told { stopped: has_ended }),
             dumps: tokio::sync::Mutex::default(),
             meter: Mutex::default(),
@@ -311,19 +311,19 @@ impl Container {
         }
     }
 
-    /// Writes an event down, then lets it be true.
+    /// Writes an event to the journal, then applies it.
     pub async fn record(&self, event: Event) -> Result<()> {
         self.state.record(event).await
     }
 
-    /// Lets an event be true even if it can't be written down, for steps that free what a full
-    /// disk lacks, or that have happened already.
+    /// Applies an event even if it cannot be written, for steps that free space on a full disk, or that have
+    /// already happened.
     pub async fn record_if_possible(&self, event: Event) {
         self.state.record_if_possible(event).await;
     }
 
-    /// Notes the end of the container; the first to do so wins. A full disk must not keep a
-    /// dead container running in our books: the keeper's exit record has it too.
+    /// Records the exit of the container; the first caller wins. A full disk must not keep a dead container
+    /// running in the state: the keeper's exit record has it too.
     pub async fn exited(&self, exit: Exit) -> bool {
         let event = Event::Exited { exit };
         let first = self
@@ -332,25 +332,25 @@ impl Container {
             .await;
         if first {
             self.ended.send_replace(true);
-            // Its cgroup goes away.
+            // Its cgroup will be removed.
             self.meter.lock().close();
         }
         first
     }
 
-    /// True for the first caller: the stop signal is sent once.
+    /// Returns true for the first caller only, so that the stop signal is sent once.
     pub fn claim_stop_signal(&self) -> bool {
         self.state
             .change(|now| !std::mem::replace(&mut now.stop_sent, true))
     }
 
-    /// Whether there is nothing for the runtime and the keeper to clean up.
+    /// Whether the runtime and the keeper have nothing to clean up.
     pub fn is_clean(&self) -> bool {
         self.state.look(|now| !now.dirty)
     }
 
-    /// The runtime and the keeper have cleaned up. Not a matter of record: to do it again
-    /// after a restart does no harm.
+    /// Notes that the runtime and the keeper have cleaned up. Not recorded: repeating it after a restart does
+    /// no harm.
     pub fn set_clean(&self) {
         self.state.change(|now| now.dirty = false);
     }
@@ -360,17 +360,17 @@ impl Container {
         *self.pending_mounts.lock() = Some(mounts);
     }
 
-    /// The mounts kept for the start; none if the daemon was restarted since.
+    /// Takes the mounts kept for the start; `None` if the daemon was restarted since.
     pub fn take_pending_mounts(&self) -> Option<Vec<PendingMount>> {
         self.pending_mounts.lock().take()
     }
 
-    /// Its first process as its runtime was told; the pattern for commands run in it.
+    /// Returns its first process as the runtime got it; the template of commands run in the container.
     pub fn process(&self) -> Result<oci::Process> {
         if let Some(process) = self.process.get() {
             return Ok(process.clone());
         }
-        /// All else is passed over.
+        /// The other fields are ignored.
         #[derive(serde::Deserialize)]
         struct Spec {
             process: Option<oci::Process>,
@@ -385,8 +385,8 @@ impl Container {
         Ok(self.process.get_or_init(|| process).clone())
     }
 
-    /// Whether its runtime has more to do at its start and its deletion than the keeper and we
-    /// can. Blocks when the daemon was restarted since its creation.
+    /// Whether its start and deletion need the runtime, rather than only the keeper and the daemon. Blocks if
+    /// the daemon was restarted since its creation.
     pub fn needs_runtime(&self) -> bool {
         *self.needs_runtime.get_or_init(|| {
             let spec = spec_file::read(&self.bundle);
@@ -394,44 +394,44 @@ impl Container {
         })
     }
 
-    /// Takes note of its specification.
+    /// Notes whether its specification needs the runtime after creation.
     pub fn specified(&self, spec: &oci::Spec) {
         let needs = spec.needs_runtime_after_creation();
         let _ = self.needs_runtime.set(needs);
     }
 
-    /// What is true at the moment.
+    /// Returns the current state.
     pub fn now(&self) -> Now {
         self.state.look(Now::clone)
     }
 
-    /// Its first process, while it runs.
+    /// Returns the process id of its first process, while it runs.
     pub fn pid(&self) -> Option<u32> {
         self.state.look(|now| now.pid)
     }
 
-    /// Nanoseconds since 1970; zero before it was started.
+    /// Returns the start time in nanoseconds since 1970; zero before.
     pub fn started_at(&self) -> i64 {
         self.state.look(|now| now.started_at)
     }
 
-    /// What it may use, as far as the node was asked to limit that.
+    /// Returns its resource limits, as far as they were requested.
     pub fn linux_resources(&self) -> LinuxContainerResources {
         let linux = self.state.look(|now| now.effective.resources.linux.clone());
         linux.unwrap_or_default()
     }
 
-    /// Its cgroup as its specification names it, if that is not below its pod's.
+    /// Returns its cgroup as its specification names it, if that is not below its pod's.
     pub fn cgroups_path(&self) -> Option<String> {
         self.state.look(|now| now.effective.cgroups_path.clone())
     }
 
-    /// Where it is in its life.
+    /// Returns its phase.
     pub fn phase(&self) -> Phase {
         self.state.look(|now| now.phase)
     }
 
-    /// Where it is in its life, in CRI's words.
+    /// Returns its CRI state.
     pub fn state(&self) -> ContainerState {
         match self.phase() {
             Phase::Creating | Phase::Created => ContainerState::ContainerCreated,
@@ -440,24 +440,24 @@ impl Container {
         }
     }
 
-    /// Whether clients may see it. One whose removal failed half-way still is, so that they
-    /// can ask for it again.
+    /// Whether clients may see it. A container whose removal failed half-way is visible, so that clients can
+    /// retry.
     pub fn visible(&self) -> bool {
         self.phase() != Phase::Creating
     }
 
-    /// Waits until it has ended.
+    /// Waits until its first process has exited.
     pub async fn wait(&self) {
         // The sender lives as long as `self`, so this can't fail.
         let _ = self.ended.subscribe().wait_for(|ended| *ended).await;
     }
 
-    /// Its name as given by the client.
+    /// Returns its metadata as given by the client.
     pub fn metadata(&self) -> ContainerMetadata {
         self.config.metadata.clone().unwrap_or_default()
     }
 
-    /// Its security context.
+    /// Returns its security context.
     pub fn security(&self) -> &LinuxContainerSecurityContext {
         static NONE: LazyLock<LinuxContainerSecurityContext> = LazyLock::new(Default::default);
         let linux = self.config.linux.as_ref();
@@ -465,29 +465,29 @@ impl Container {
         security.unwrap_or(&NONE)
     }
 
-    /// Which namespaces it has of its own, as far as the request says so.
+    /// Returns its namespace options, if the request has any.
     pub fn namespaces(&self) -> Option<&NamespaceOption> {
         self.security().namespace_options.as_ref()
     }
 
-    /// Its log file, if it has one.
+    /// Returns the path of its log file, if it has one.
     pub fn log_path(&self) -> Option<PathBuf> {
         let directory = &self.pod.config.log_directory;
         (!directory.is_empty() && !self.config.log_path.is_empty())
             .then(|| PathBuf::from(directory).join(&self.config.log_path))
     }
 
-    /// The upper directory of its root file system.
+    /// Returns the upper directory of its root file system.
     pub fn upper(&self) -> PathBuf {
         self.dir.join("upper")
     }
 
-    /// The work directory of its root file system.
+    /// Returns the work directory of its root file system.
     pub fn work(&self) -> PathBuf {
         self.dir.join("work")
     }
 
-    /// Contents of the volumes that its image declares.
+    /// Returns the directory of the volumes that its image declares.
     pub fn volumes(&self) -> PathBuf {
         self.dir.join("volumes")
     }
@@ -522,7 +522,7 @@ impl State for Now {
             }
             Event::Started { at, pid } => {
                 self.started_at = at;
-                // A short-lived process can be gone before its start is written down.
+                // A short-lived process can exit before its start is recorded.
                 if self.exit.is_none() {
                     self.phase = Phase::Running;
                     self.pid = Some(pid);
@@ -544,7 +544,7 @@ impl State for Now {
 }
 
 mod mounts {
-    //! A list of mounts travels as a container configuration that has nothing else.
+    //! Serializes a list of mounts as a container configuration with no other field.
 
     use orlop_cri_api::v1::{ContainerConfig, Mount};
     use serde::{Deserializer, Serializer};

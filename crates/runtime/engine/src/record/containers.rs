@@ -15,7 +15,7 @@ use crate::record::store::Store;
 pub type Containers = Store<Container>;
 
 impl Containers {
-    /// The containers that clients may see, newest first.
+    /// Returns the containers that clients may see and the filter selects, newest first.
     pub fn chosen(&self, filter: Option<&ContainerFilter>) -> Vec<Arc<Container>> {
         let mut containers = self.all();
         containers.retain(|one| one.visible() && container_matches(one, filter));
@@ -23,13 +23,13 @@ impl Containers {
         containers
     }
 
-    /// A pod's containers, also those that no client sees.
+    /// Returns a pod's containers, including those that clients cannot see.
     pub fn of(&self, pod: &Pod) -> Vec<Arc<Container>> {
         self.owned_by(pod.id.as_str())
     }
 
-    /// The containers of a pod that clients may see, newest first: kubelets that listen to events
-    /// take the first one of a name for its last attempt.
+    /// Returns the statuses of a pod's containers that clients may see, newest first: kubelets that listen to
+    /// events take the first container of a name for its last attempt.
     pub fn statuses_of(&self, pod: &Pod) -> Vec<ContainerStatus> {
         let mut containers = self.of(pod);
         containers.retain(|container| container.visible());
@@ -38,14 +38,14 @@ impl Containers {
         statuses.collect()
     }
 
-    /// When a container of this pod is created that is made now: a kubelet takes the one of a name that was created last
-    /// for its last attempt, so that must come after the others where the clock was set back, too.
+    /// Returns the creation time of a new container of this pod. A kubelet takes the newest container of a name
+    /// for its last attempt, so the time is after all others even if the clock was set back.
     pub fn creation_time(&self, pod: &Pod) -> i64 {
         let others = self.of(pod);
         clock::after(others.iter().map(|one| one.created_at).max())
     }
 
-    /// A container that a client may ask about.
+    /// Finds a container that a client may ask about.
     pub fn visible(&self, id: &str) -> Result<Arc<Container>> {
         let container = self.find(id)?;
         if container.visible() {
@@ -59,7 +59,7 @@ impl Containers {
         .into())
     }
 
-    /// A container that commands can be run in.
+    /// Finds a container that can run commands.
     pub fn running(&self, id: &str) -> Result<Arc<Container>> {
         let container = self.find(id)?;
         if container.phase() != Phase::Running {

@@ -1,11 +1,11 @@
-//! The directories that the daemon makes and removes.
+//! Creating and removing the daemon's directories.
 
 use std::path::Path;
 
 use crate::error::{Error, Result};
 
-/// Makes the directories of something and then its record. Where one can't be made none stays:
-/// nobody knows of them yet.
+/// Makes the directories of an object and then its record. If that fails, the directories are removed
+/// again, because no record refers to them yet.
 pub fn recorded_in<T>(directories: &[&Path], record: impl FnOnce() -> Result<T>) -> Result<T> {
     let made = directories
         .iter()
@@ -13,7 +13,7 @@ pub fn recorded_in<T>(directories: &[&Path], record: impl FnOnce() -> Result<T>)
         .and_then(|()| record());
     if made.is_err() {
         for directory in directories {
-            // An empty one goes where there is no descriptor left, for want of which it may have failed.
+            // An empty directory can be removed even if no file descriptor is left, which may be why it failed.
             if std::fs::remove_dir(directory).is_ok() {
                 continue;
             }
@@ -29,8 +29,8 @@ pub fn recorded_in<T>(directories: &[&Path], record: impl FnOnce() -> Result<T>)
     made
 }
 
-/// Makes a directory that only the daemon may list and change. Who knows a name below it may go
-/// through: the root of a pod with users of its own has to.
+/// Makes a directory that only the daemon may list and change. Others may traverse it if they know a name
+/// in it, as root of a pod with a user namespace must.
 pub fn make_private_dir(path: &Path) -> Result<()> {
     use std::os::unix::fs::DirBuilderExt as _;
     std::fs::DirBuilder::new()
@@ -44,7 +44,7 @@ pub fn make_private_dir(path: &Path) -> Result<()> {
         .map_err(Into::into)
 }
 
-/// The names in a directory; none if it is not there.
+/// Returns the names in a directory; none if it does not exist.
 pub fn names_in(dir: &Path) -> Result<Vec<String>> {
     let entries = match std::fs::read_dir(dir) {
         Ok(entries) => entries,
@@ -59,7 +59,7 @@ pub fn names_in(dir: &Path) -> Result<Vec<String>> {
     Ok(names)
 }
 
-/// Removes a file or a whole directory; one that is not there is removed.
+/// Removes a file or a directory tree; a missing one is no error.
 pub fn remove_tree(path: &Path) -> Result<()> {
     orlop_fs::remove_tree(path)
         .map_err(|error| Error::io(format!("removing {}", path.display()))(error).into())

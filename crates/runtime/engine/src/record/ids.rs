@@ -10,19 +10,19 @@ macro_rules! id_type {
         pub struct $name(Arc<str>);
 
         impl $name {
-            /// A new random identifier.
+            /// Generates a random identifier.
             pub fn random() -> Self {
                 Self(orlop_text::hex::encode(&rand::random::<[u8; 32]>()).into())
             }
 
-            /// Takes over an identifier read from disk; `None` if it isn't one of ours.
+            /// Parses an identifier read from disk; `None` if it is not one of the daemon's.
             pub fn parse(text: &str) -> Option<Self> {
                 let ours = text.len() == 64
                     && text.bytes().all(|b| b.is_ascii_digit() || (b'a'..=b'f').contains(&b));
                 ours.then(|| Self(text.into()))
             }
 
-            /// The identifier as text.
+            /// Returns the identifier as text.
             pub fn as_str(&self) -> &str {
                 &self.0
             }

@@ -1,9 +1,8 @@
-//! A record that only grows: one JSON line an event, the state being what the lines add up to.
+//! An append-only journal: one JSON line per event; the state is the result of all events.
 //!
-//! A line is appended with a single `write`, so that a killed daemon leaves whole lines.
-//! After a power loss the tail may be torn; what can't be read is cut off, and a journal
-//! whose first line is unreadable counts as absent. Nothing is renamed and nothing is
-//! synced on the way of a request.
+//! A line is appended with a single `write`, so that a killed daemon leaves whole lines. After a power loss
+//! the tail may be torn. An unreadable tail is cut off, and a journal whose first line is unreadable counts
+//! as absent. No request waits for a rename or a sync.
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, Write as _};
@@ -13,22 +12,22 @@ use std::path::{Path, PathBuf};
 
 use serde::{Serialize, de::DeserializeOwned};
 
-/// More than a pod does in its life.
+/// Size limit in bytes; more than a pod ever writes.
 const LARGEST: u64 = 1 << 30;
 
 /// An append-only file of events of type `E`.
 #[derive(Debug)]
 pub struct Journal<E> {
     path: PathBuf,
-    /// None while no event is expected.
+    /// `None` while no event is expected.
     file: Option<File>,
-    /// How long the journal is without a line that was written in part and could not be cut off.
+    /// Length of the journal before a partial line that could not be cut off.
     torn_at: Option<u64>,
     _events: PhantomData<fn(E)>,
 }
 
 impl<E: Serialize + DeserializeOwned> Journal<E> {
-    /// Starts a journal with its first event; fails if there is one already.
+    /// Creates a journal with its first event; fails if it exists.
     pub fn create(path: &Path, first: &E) -> io::Result<Self> {
         let file = OpenOptions::new()
             .append(true)
@@ -45,8 +44,8 @@ impl<E: Serialize + DeserializeOwned> Journal<E> {
         Ok(journal)
     }
 
-    /// Opens a journal and reads what it says. A torn tail is cut off, so that the next
-    /// event starts on a line of its own. The list is empty if nothing could be read.
+    /// Opens a journal and reads its events. A torn tail is cut off, so that the next event starts on a line of
+    /// its own. The list is empty if nothing is readable.
     pub fn open(path: &Path) -> io::Result<(Self, Vec<E>)> {
         let content = orlop_fs::read_file(path, LARGEST)?;
         let (events, good) = parse(&content);
@@ -74,7 +73,7 @@ impl<E: Serialize + DeserializeOwned> Journal<E> {
         ))
     }
 
-    /// Adds an event.
+    /// Appends an event.
     pub fn append(&mut self, event: &E) -> io::Result<()> {
         let mut line = serde_json::to_vec(event).map_err(io::Error::other)?;
         line.push(b'\n');
@@ -98,7 +97,7 @@ fn reopened(path: &Path) -> io::Result<File> {
     OpenOptions::new().append(true).open(path)
 }
 
-/// What a journal is kept in.
+/// The storage of a journal.
 trait Medium {
     fn length(&self) -> io::Result<u64>;
     fn append(&mut self, line: &[u8]) -> io::Result<usize>;
@@ -119,8 +118,8 @@ impl Medium for File {
     }
 }
 
-/// Adds a line, whole or not at all. Where a part of one is left that could not be cut off either,
-/// nothing is added before that is done: the next line would be read as the rest of it.
+/// Appends a line completely or not at all. A partial line that cannot be cut off blocks further appends,
+/// because the next line would be read as the rest of it.
 fn append(medium: &mut impl Medium, torn_at: &mut Option<u64>, line: &[u8]) -> io::Result<()> {
     if let Some(good) = *torn_at {
         medium.cut(good)?;
@@ -131,7 +130,7 @@ fn append(medium: &mut impl Medium, torn_at: &mut Option<u64>, line: &[u8]) -> i
     if written == line.len() {
         return Ok(());
     }
-    // A full disk took a part of the line.
+    // A full disk took only part of the line.
     *torn_at = Some(before);
     if medium.cut(before).is_ok() {
         *torn_at = None;
@@ -140,7 +139,7 @@ fn append(medium: &mut impl Medium, torn_at: &mut Option<u64>, line: &[u8]) -> i
     Err(io::Error::new(io::ErrorKind::StorageFull, problem))
 }
 
-/// The readable events and the length of the text that holds them.
+/// Returns the readable events and the length of the text that contains them.
 fn parse<E: DeserializeOwned>(content: &[u8]) -> (Vec<E>, usize) {
     let mut events = Vec::new();
     let mut good = 0;
@@ -157,7 +156,7 @@ fn parse<E: DeserializeOwned>(content: &[u8]) -> (Vec<E>, usize) {
     (events, good)
 }
 
-/// Whether what can't be read is whole all the same: written by another version, not torn.
+/// Whether the unreadable rest is a complete line, written by another version rather than torn.
 fn is_foreign(rest: &[u8]) -> bool {
     let line = rest.split_inclusive(|byte| *byte == b'\n').next();
     line.and_then(|line| line.strip_suffix(b"\n"))
@@ -168,7 +167,7 @@ fn is_foreign(rest: &[u8]) -> bool {
 mod tests {
     use super::*;
 
-    /// What is read is a beginning of the file that reads the same again.
+    /// The text that is kept is a prefix of the file that reads the same again.
     #[test]
     fn fuzzed_journals_do_not_break_the_start() {
         use crate::record::{container, pod};
@@ -243,7 +242,7 @@ mod tests {
         let error = Journal::create(&path, &1_u32).unwrap_err();
         assert_eq!(error.kind(), io::ErrorKind::AlreadyExists);
     }
-    /// A disk with so much room, which may refuse to have a file cut.
+    /// A disk with limited space, which may refuse to truncate a file.
     struct Disk {
         content: Vec<u8>,
         room: usize,

@@ -6,12 +6,12 @@ use prost::Message;
 use serde::de::Error as _;
 use serde::{Deserialize as _, Deserializer, Serializer};
 
-/// For `#[serde(with = "message_in_json")]`: writes the message.
+/// Writes the message; for `#[serde(with = "message_in_json")]`.
 pub fn serialize<M: Message, S: Serializer>(message: &M, to: S) -> Result<S::Ok, S::Error> {
     to.serialize_str(&STANDARD.encode(message.encode_to_vec()))
 }
 
-/// For `#[serde(with = "message_in_json")]`: reads the message.
+/// Reads the message; for `#[serde(with = "message_in_json")]`.
 pub fn deserialize<'de, M, D>(from: D) -> Result<M, D::Error>
 where
     M: Message + Default,

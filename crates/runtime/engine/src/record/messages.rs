@@ -1,4 +1,4 @@
-//! Pods and containers in CRI's words, and the filters that choose among them.
+//! Conversion of pods and containers to CRI messages, and the filters that select them.
 
 use std::collections::HashMap;
 
@@ -11,17 +11,17 @@ use orlop_cri_api::v1::{
 use crate::record::container::Container;
 use crate::record::pod::{Phase, Pod};
 
-/// The state of a pod as clients know it.
+/// Returns the state of a pod as clients see it.
 pub fn pod_state(pod: &Pod) -> PodSandboxState {
     match pod.phase() {
-        // It is on record in a moment.
+        // The journal will record it in a moment.
         Phase::Ready if pod.is_down() => PodSandboxState::SandboxNotready,
         Phase::Ready => PodSandboxState::SandboxReady,
         Phase::Creating | Phase::NotReady | Phase::Removing => PodSandboxState::SandboxNotready,
     }
 }
 
-/// A pod as `ListPodSandbox` shows it.
+/// Converts a pod for `ListPodSandbox`.
 pub fn listed_pod(pod: &Pod) -> PodSandbox {
     PodSandbox {
         id: pod.id.to_string(),
@@ -34,7 +34,7 @@ pub fn listed_pod(pod: &Pod) -> PodSandbox {
     }
 }
 
-/// A pod as `PodSandboxStatus` shows it.
+/// Converts a pod for `PodSandboxStatus`.
 pub fn pod_status(pod: &Pod) -> PodSandboxStatus {
     PodSandboxStatus {
         id: pod.id.to_string(),
@@ -61,7 +61,7 @@ fn pod_network(pod: &Pod) -> PodSandboxNetworkStatus {
     }
 }
 
-/// A container as `ListContainers` shows it.
+/// Converts a container for `ListContainers`.
 pub fn listed_container(container: &Container) -> ListedContainer {
     ListedContainer {
         id: container.id.to_string(),
@@ -77,7 +77,7 @@ pub fn listed_container(container: &Container) -> ListedContainer {
     }
 }
 
-/// A container as `ContainerStatus` shows it.
+/// Converts a container for `ContainerStatus`.
 pub fn container_status(container: &Container) -> ContainerStatus {
     let now = container.now();
     let exit = now.exit.unwrap_or_default();
@@ -107,14 +107,14 @@ pub fn container_status(container: &Container) -> ContainerStatus {
     }
 }
 
-/// The image by a name for people: requests often carry only its digest.
+/// Returns the image by a readable name: requests often carry only its digest.
 fn status_image(container: &Container) -> ImageSpec {
     let mut image = container.config.image.clone().unwrap_or_default();
     image.image.clone_from(&container.image.name);
     image
 }
 
-/// Whether a pod is among those asked for. Identifiers may be shortened.
+/// Whether a filter selects a pod. Identifiers may be shortened.
 pub fn pod_matches(pod: &Pod, filter: Option<&PodSandboxFilter>) -> bool {
     let Some(filter) = filter else { return true };
     pod.id.as_str().starts_with(&filter.id)
@@ -125,7 +125,7 @@ pub fn pod_matches(pod: &Pod, filter: Option<&PodSandboxFilter>) -> bool {
         && labels_match(&pod.config.labels, &filter.label_selector)
 }
 
-/// Whether a container is among those asked for. Identifiers may be shortened.
+/// Whether a filter selects a container. Identifiers may be shortened.
 pub fn container_matches(container: &Container, filter: Option<&ContainerFilter>) -> bool {
     let Some(filter) = filter else { return true };
     container.id.as_str().starts_with(&filter.id)
@@ -141,7 +141,7 @@ pub fn container_matches(container: &Container, filter: Option<&ContainerFilter>
         && labels_match(&container.config.labels, &filter.label_selector)
 }
 
-/// Whether all labels of the selector are there with these values.
+/// Whether the labels have all keys of the selector with the same values.
 pub fn labels_match(labels: &HashMap<String, String>, selector: &HashMap<String, String>) -> bool {
     selector
         .iter()

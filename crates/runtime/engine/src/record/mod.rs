@@ -1,5 +1,4 @@
-//! What exists and what is on record of it: the pods and containers, their identifiers and names,
-//! their journals, and how they look to clients.
+//! Pods and containers and their records: identifiers and names, journals, and CRI messages.
 
 pub mod container;
 pub mod containers;

@@ -1,11 +1,11 @@
-//! What makes two requests mean the same pod or the same container.
+//! Identities of pods and containers: requests with the same identity mean the same object.
 
 use orlop_cri_api::v1::{ContainerConfig, ContainerMetadata, PodSandboxConfig};
 
 use crate::error::{Error, Result};
 use crate::record::ids::PodId;
 
-/// Longer names come from no orchestrator.
+/// Length limit of names; no orchestrator uses longer ones.
 const MAX_NAME: usize = 1024;
 
 /// A pod sandbox's identity, as the client gives it.
@@ -18,13 +18,13 @@ pub struct PodName {
 }
 
 impl PodName {
-    /// Takes the identity out of a configuration.
+    /// Reads the identity from a configuration.
     pub fn of(config: &PodSandboxConfig) -> Result<Self> {
         let metadata = config
             .metadata
             .as_ref()
             .ok_or_else(|| Error::invalid("config.metadata", "is missing; a pod needs a name"))?;
-        // The peers take pods without namespace and uid, as crictl's examples have them.
+        // containerd and CRI-O accept pods without namespace and uid, as in crictl's examples.
         for (field, text, required) in [
             ("config.metadata.name", &metadata.name, true),
             ("config.metadata.namespace", &metadata.namespace, false),
@@ -53,7 +53,7 @@ impl std::fmt::Display for PodName {
     }
 }
 
-/// A container's identity: its pod, its name there, and which try it is.
+/// A container's identity: its pod, its name there, and the attempt.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct ContainerName {
     pod: PodId,
@@ -62,7 +62,7 @@ pub struct ContainerName {
 }
 
 impl ContainerName {
-    /// Takes the identity out of a configuration.
+    /// Reads the identity from a configuration.
     pub fn of(pod: &PodId, config: &ContainerConfig) -> Result<Self> {
         let metadata = Self::check(config)?;
         Ok(Self {
@@ -72,7 +72,7 @@ impl ContainerName {
         })
     }
 
-    /// Refuses a configuration that has no identity, whatever the pod.
+    /// Refuses a configuration without an identity, for any pod.
     pub fn check(config: &ContainerConfig) -> Result<&ContainerMetadata> {
         let metadata = config.metadata.as_ref().ok_or_else(|| {
             Error::invalid("config.metadata", "is missing; a container needs a name")

@@ -1,4 +1,4 @@
-//! A pod sandbox: what it was asked to be, and what it is now.
+//! A pod sandbox: its configuration and its current state.
 //!
 //! ```text
 //!              RunPodSandbox            StopPodSandbox,
@@ -9,8 +9,8 @@
 //!                         (or NotReady, if undoing fails)   Removing ──► (nothing)
 //! ```
 //!
-//! Each arrow is an event in the pod's journal. "Creating" and "Removing" are intents: the
-//! next start of the daemon undoes the one and finishes the other.
+//! Each arrow is an event in the pod's journal. "Creating" and "Removing" are intents: the next start of
+//! the daemon undoes the former and completes the latter.
 
 use std::path::{Path, PathBuf};
 use std::sync::LazyLock;
@@ -38,81 +38,81 @@ use crate::record::store::Item;
 pub struct Pod {
     /// Its identifier.
     pub id: PodId,
-    /// What the client asked for.
+    /// The configuration that the client requested.
     pub config: PodSandboxConfig,
-    /// The runtime handler that the client asked for; empty is the default one.
+    /// The runtime handler that the client requested; empty is the default one.
     pub handler: String,
-    /// The runtime that this meant when the pod was made: another default later does not
-    /// concern the containers that there are.
+    /// The runtime that the handler resolved to when the pod was made. A later change of the default does not
+    /// affect existing containers.
     pub runtime: String,
-    /// Nanoseconds since 1970.
+    /// Creation time, in nanoseconds since 1970.
     pub created_at: i64,
-    /// Its records and writable layers.
+    /// Directory of its records and writable layers.
     pub dir: PathBuf,
-    /// Its keeper's socket, its files and exit records; gone after a reboot.
+    /// Directory of its keeper's socket, its files and exit records; lost at a reboot.
     pub run: PathBuf,
-    /// Held by whoever changes the pod: stop, remove, and the creation of containers.
+    /// Lock of callers that change the pod: stop, remove, and the creation of containers.
     pub turn: tokio::sync::RwLock<()>,
-    /// How many calls wait to stop it. While there is one, the creation of its containers gives up.
+    /// Number of calls that wait to stop it. While there is one, the creation of its containers gives up.
     stopping: AtomicUsize,
-    /// Reads what it uses.
+    /// Reads its resource usage.
     pub meter: Mutex<Meter>,
     state: Recorded<Now>,
 }
 
-/// What is true of a pod at the moment.
+/// The current state of a pod.
 #[derive(Debug, Clone, Default)]
 pub struct Now {
-    /// Where it is in its life.
+    /// The phase of its life cycle.
     pub phase: Phase,
-    /// Its network, once attached and until detached.
+    /// Its network, from attachment to detachment.
     pub network: Option<PodNetwork>,
-    /// The network attachment that was begun and has not been undone.
+    /// The network attachment that was begun and not undone.
     pub attachment: Option<Attachment>,
     /// The process that holds its namespaces.
     pub keeper: Option<Keeper>,
-    /// Its SELinux level, where the node has SELinux.
+    /// Its SELinux level, if the node has SELinux.
     pub selinux_level: Option<String>,
-    /// What its containers may use together, once that was changed.
+    /// The limits of its containers together, once an update changed them.
     pub resources: Option<LinuxContainerResources>,
-    /// What the pod itself uses on top of that, once that was changed.
+    /// The overhead of the pod itself, once an update changed it.
     pub overhead: Option<LinuxContainerResources>,
-    /// What its containers share beside its namespaces. Not a matter of record: its keeper knows.
+    /// State of the sandbox that its containers share. Not recorded: its keeper knows it.
     pub shared: Shared,
-    /// What plugins were told of it by this run of the daemon.
+    /// Events that this run of the daemon notified plugins of.
     told: Told,
 }
 
-/// How it is with what the containers of some pods share: a virtual machine, for example.
+/// State of the sandbox that the containers of some pods share, for example a virtual machine.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Shared {
-    /// There is none, or it is being ended.
+    /// There is no sandbox, or it is being ended.
     #[default]
     None,
-    /// It is there.
+    /// It runs.
     Runs,
-    /// It is down, as who made it says; its process will end.
+    /// Its sandboxer reports that it is down; its process will exit.
     Down,
     /// It has ended by itself.
     Ended,
 }
 
-/// What plugins were told of a pod.
+/// Events of a pod that plugins were notified of.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Told {
-    /// That it runs.
+    /// Whether plugins were notified that it runs.
     pub running: bool,
-    /// That it is stopped.
+    /// Whether plugins were notified that it is stopped.
     pub stopped: bool,
 }
 
-/// Where a pod is in its life.
+/// The phase of a pod's life cycle.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Phase {
-    /// Being made; no client sees it.
+    /// Being created; not visible to clients.
     #[default]
     Creating,
-    /// Its namespaces and network are there.
+    /// Its namespaces and network exist.
     Ready,
     /// Stopped, or its keeper is lost.
     NotReady,
@@ -120,59 +120,59 @@ pub enum Phase {
     Removing,
 }
 
-/// A line of a pod's journal.
+/// An event in a pod's journal.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(tag = "event", rename_all = "snake_case")]
 pub enum Event {
-    /// The intent to make it.
+    /// The intent to create it.
     Created {
-        /// What the client asked for.
+        /// The configuration that the client requested.
         #[serde(with = "crate::record::message_in_json")]
         config: Box<PodSandboxConfig>,
         /// The runtime handler.
         handler: String,
-        /// The name of the runtime that this meant.
+        /// The name of the runtime that the handler resolved to.
         #[serde(default)]
         runtime: String,
-        /// Nanoseconds since 1970.
+        /// Creation time, in nanoseconds since 1970.
         at: i64,
     },
-    /// It was allotted an SELinux level.
+    /// An SELinux level was allotted.
     Labelled {
-        /// As `s0:c12,c34`.
+        /// The level, such as `s0:c12,c34`.
         level: String,
     },
     /// The intent to attach a network.
     Attaching {
-        /// In this way.
+        /// The attachment.
         attachment: Box<Attachment>,
     },
     /// The network is attached.
     Attached {
-        /// With this result.
+        /// The result.
         network: Box<PodNetwork>,
     },
     /// The network is detached.
     Detached,
-    /// Everything is in place.
+    /// The pod is ready.
     Ready,
     /// Its resources were changed.
     Updated {
-        /// What its containers may use together.
+        /// The limits of its containers together.
         #[serde(with = "crate::record::message_in_json")]
         resources: Box<LinuxContainerResources>,
-        /// What comes on top of that.
+        /// The overhead of the pod itself.
         #[serde(with = "crate::record::message_in_json")]
         overhead: Box<LinuxContainerResources>,
     },
-    /// It was stopped, or found without a keeper.
+    /// It was stopped, or its keeper was not found.
     NotReady,
     /// The intent to remove it.
     Removing,
 }
 
 impl Pod {
-    /// Writes the intent down and makes the pod's directories.
+    /// Records the intent and makes the pod's directories.
     pub fn create(
         pods: &Path,
         runs: &Path,
@@ -200,7 +200,7 @@ impl Pod {
         ))
     }
 
-    /// Reads a pod back from its directory; `None` if its record says nothing.
+    /// Restores a pod from its directory; `None` if its record is empty.
     pub fn restore(id: PodId, dir: PathBuf, run: PathBuf) -> Result<Option<Self>> {
         let found = Recorded::open(format!("pod {id}"), &dir.join("journal"))?;
         let Some((
@@ -260,33 +260,33 @@ impl Pod {
         Wanted(&self.stopping)
     }
 
-    /// Whether a call wants to stop it.
+    /// Whether a call waits to stop it.
     pub fn is_to_stop(&self) -> bool {
         self.stopping.load(Ordering::Relaxed) > 0
     }
 
-    /// Writes an event down, then lets it be true.
+    /// Writes an event to the journal, then applies it.
     pub async fn record(&self, event: Event) -> Result<()> {
         self.state.record(event).await
     }
 
-    /// The same by a caller who may wait for the disk.
+    /// Like [`record`](Self::record), for a caller that may block on the disk.
     pub fn record_here(&self, event: Event) -> Result<()> {
         self.state.record_here(event)
     }
 
-    /// Lets an event be true even if it can't be written down, for steps that free what a full
-    /// disk lacks and that may be repeated.
+    /// Applies an event even if it cannot be written, for steps that free space on a full disk and may be
+    /// repeated.
     pub async fn record_if_possible(&self, event: Event) {
         self.state.record_if_possible(event).await;
     }
 
-    /// Sets or clears the keeper, which is not a matter of record: it is found by its socket.
+    /// Sets or clears the keeper. Not recorded: the keeper is found by its socket.
     pub fn set_keeper(&self, keeper: Option<Keeper>) {
         self.state.change(|now| now.keeper = keeper);
     }
 
-    /// Sets the keeper anew unless it was cleared meanwhile, which is said.
+    /// Replaces the keeper unless it was cleared meanwhile; returns whether it did.
     pub fn replace_keeper(&self, keeper: Keeper) -> bool {
         self.state.change(|now| match &mut now.keeper {
             Some(former) => {
@@ -297,13 +297,13 @@ impl Pod {
         })
     }
 
-    /// Notes how it is with what its containers share.
+    /// Sets the state of the shared sandbox.
     pub fn set_shared(&self, shared: Shared) {
         self.state.change(|now| now.shared = shared);
     }
 
-    /// Notes that it is down, unless it is to end: whoever asks from now on is told so, and nobody hears that the
-    /// pod is ready again when who made it does not answer any more.
+    /// Notes that the shared sandbox is down, unless it is being ended. From now on the pod is reported as not
+    /// ready, even if the sandboxer does not respond any more.
     pub fn shared_down(&self) {
         self.state.change(|now| {
             if now.shared == Shared::Runs {
@@ -312,13 +312,13 @@ impl Pod {
         });
     }
 
-    /// Whether that is no more which its containers share.
+    /// Whether the shared sandbox is down or has ended.
     pub fn is_down(&self) -> bool {
         let down = |now: &Now| matches!(now.shared, Shared::Down | Shared::Ended);
         self.state.look(down)
     }
 
-    /// Notes that it has ended, unless it was to: which is said.
+    /// Notes that the shared sandbox has ended; returns whether it ended by itself.
     pub fn shared_ended(&self) -> bool {
         self.state.change(|now| {
             let by_itself = matches!(now.shared, Shared::Runs | Shared::Down);
@@ -329,69 +329,68 @@ impl Pod {
         })
     }
 
-    /// Notes what plugins are told. Not a matter of record: later plugins know nothing of it.
+    /// Notes what plugins are notified of. Not recorded: plugins that start later know nothing of it.
     pub fn tell<T>(&self, note: impl FnOnce(&mut Told) -> T) -> T {
         self.state.change(|now| note(&mut now.told))
     }
 
-    /// What is true at the moment.
+    /// Returns the current state.
     pub fn now(&self) -> Now {
         self.state.look(Now::clone)
     }
 
-    /// Where it is in its life.
+    /// Returns its phase.
     pub fn phase(&self) -> Phase {
         self.state.look(|now| now.phase)
     }
 
-    /// The keeper of a pod that is ready.
+    /// Returns the keeper of a ready pod.
     pub fn keeper(&self) -> Result<Keeper> {
         self.state.look(|now| now.keeper.clone()).ok_or_else(|| {
             Error::Precondition(format!("pod sandbox {} is not running", self.id)).into()
         })
     }
 
-    /// The process that holds its namespaces, while the pod is ready.
+    /// Returns the process that holds its namespaces, while the pod is ready.
     pub fn keeper_pid(&self) -> Option<u32> {
         self.state.look(|now| now.keeper.as_ref().map(Keeper::pid))
     }
 
-    /// Whether clients may see it. One whose removal failed half-way still is, so that they
-    /// can ask for it again.
+    /// Whether clients may see it. A pod whose removal failed half-way is visible, so that clients can retry.
     pub fn visible(&self) -> bool {
         self.phase() != Phase::Creating
     }
 
-    /// Its name as given by the client.
+    /// Returns its metadata as given by the client.
     pub fn metadata(&self) -> PodSandboxMetadata {
         self.config.metadata.clone().unwrap_or_default()
     }
 
-    /// A path to its user namespace. The keeper's own path to it, `/proc/<pid>/fd/<n>`, would
-    /// make runc read the keeper's id mappings instead of the namespace's.
+    /// Returns a path to its user namespace. The keeper's own path, `/proc/<pid>/fd/<n>`, would make runc read
+    /// the keeper's id mappings instead of the namespace's.
     pub fn user_ns(&self) -> PathBuf {
         self.run.join("userns")
     }
 
-    /// The Linux part of its configuration.
+    /// Returns the Linux part of its configuration.
     pub fn linux(&self) -> &LinuxPodSandboxConfig {
         static NONE: LazyLock<LinuxPodSandboxConfig> = LazyLock::new(Default::default);
         self.config.linux.as_ref().unwrap_or(&NONE)
     }
 
-    /// Its security context.
+    /// Returns its security context.
     pub fn security(&self) -> &LinuxSandboxSecurityContext {
         static NONE: LazyLock<LinuxSandboxSecurityContext> = LazyLock::new(Default::default);
         self.linux().security_context.as_ref().unwrap_or(&NONE)
     }
 
-    /// The Kubernetes namespace that it belongs to.
+    /// Returns its Kubernetes namespace.
     pub fn namespace(&self) -> &str {
         let metadata = self.config.metadata.as_ref();
         metadata.map_or("", |metadata| &metadata.namespace)
     }
 
-    /// Which namespaces it has of its own.
+    /// Returns its namespace options.
     pub fn namespaces(&self) -> &NamespaceOption {
         static NONE: LazyLock<NamespaceOption> = LazyLock::new(Default::default);
         self.security().namespace_options.as_ref().unwrap_or(&NONE)
@@ -402,7 +401,7 @@ impl Pod {
         self.namespaces().network() == NamespaceMode::Node
     }
 
-    /// Its addresses, the primary one first. None on the host's network.
+    /// Returns its addresses, the primary one first. None on the host's network.
     pub fn ips(&self) -> Vec<String> {
         self.state.look(|now| {
             let ips = now.network.iter().flat_map(|network| &network.ips);
@@ -410,19 +409,19 @@ impl Pod {
         })
     }
 
-    /// What its containers may use together, as far as that was said.
+    /// Returns the limits of its containers together, if any were given.
     pub fn resources(&self) -> Option<LinuxContainerResources> {
         let updated = self.state.look(|now| now.resources.clone());
         updated.or_else(|| self.linux().resources.clone())
     }
 
-    /// What the pod itself uses on top of that, as far as that was said.
+    /// Returns the overhead of the pod itself, if any was given.
     pub fn overhead(&self) -> Option<LinuxContainerResources> {
         let updated = self.state.look(|now| now.overhead.clone());
         updated.or_else(|| self.linux().overhead.clone())
     }
 
-    /// Where its containers' records are.
+    /// Returns the directory of its containers' records.
     pub fn containers_dir(&self) -> PathBuf {
         self.dir.join("containers")
     }

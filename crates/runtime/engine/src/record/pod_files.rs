@@ -1,10 +1,10 @@
-//! Where the files are that every container of a pod sees.
+//! Paths of the files that every container of a pod sees.
 
 use std::path::PathBuf;
 
 use crate::record::pod::Pod;
 
-/// Where a pod's files are.
+/// Paths of a pod's files.
 #[derive(Debug, Clone)]
 pub struct PodFiles {
     /// `/etc/hostname`.
@@ -16,7 +16,7 @@ pub struct PodFiles {
 }
 
 impl PodFiles {
-    /// The paths of a pod's files.
+    /// Returns the paths of a pod's files.
     pub fn of(pod: &Pod) -> Self {
         // Containers may write to them: on the tmpfs of the pod's sockets they could fill it.
         let at = |name: &str| pod.dir.join(name);

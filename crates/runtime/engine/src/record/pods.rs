@@ -14,7 +14,7 @@ use crate::record::store::Store;
 pub type Pods = Store<Pod>;
 
 impl Pods {
-    /// The pods that clients may see, in the order of their creation.
+    /// Returns the pods that clients may see and the filter selects, newest first.
     pub fn chosen(&self, filter: Option<&PodSandboxFilter>) -> Vec<Arc<Pod>> {
         let mut pods = self.all();
         pods.retain(|pod| pod.visible() && pod_matches(pod, filter));
@@ -22,7 +22,7 @@ impl Pods {
         pods
     }
 
-    /// The runtime of the pod with this identity, if there is one.
+    /// Returns the runtime of the pod with this identity; empty if there is none.
     pub fn runtime_of(&self, named: &PodSandboxMetadata) -> String {
         let pods = self.all();
         let mut same = pods
@@ -32,7 +32,7 @@ impl Pods {
             .map_or_else(String::new, |pod| pod.runtime.clone())
     }
 
-    /// When an attempt at this pod is created that is made now: after the others, as containers are.
+    /// Returns the creation time of a new attempt at this pod, after all others, as for containers.
     pub fn creation_time(&self, named: &PodSandboxMetadata) -> i64 {
         let mut others = self.all();
         others.retain(|pod| {
@@ -45,7 +45,7 @@ impl Pods {
         clock::after(others.iter().map(|pod| pod.created_at).max())
     }
 
-    /// A pod that a client may ask about.
+    /// Finds a pod that a client may ask about.
     pub fn visible(&self, id: &str) -> Result<Arc<Pod>> {
         let pod = self.find(id)?;
         if pod.visible() {

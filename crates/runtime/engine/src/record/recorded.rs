@@ -1,8 +1,7 @@
-//! State that is what its journal adds up to.
+//! State that is derived from a journal.
 //!
-//! An event is written down, then it is true; both with the journal held, so that the order on
-//! disk is the order in which things became true. It happens on a thread for work that blocks,
-//! and to its end even if the caller leaves meanwhile.
+//! An event is first written and then applied, both with the journal locked, so that the order on disk is
+//! the order of the changes. This happens on a blocking thread, and completes even if the caller leaves.
 
 use std::fmt::Debug;
 use std::path::Path;
@@ -15,16 +14,16 @@ use crate::blocking;
 use crate::error::{Error, Result};
 use crate::record::journal::Journal;
 
-/// What events add up to.
+/// State that results from events.
 pub trait State: Debug + Clone + Default + Send + Sync + 'static {
-    /// A line of the journal.
+    /// An event of the journal.
     type Event: Debug + Serialize + DeserializeOwned + Send + 'static;
 
-    /// Lets an event be true.
+    /// Applies an event.
     fn apply(&mut self, event: Self::Event);
 
-    /// Whether little more will be recorded. Of these there may be many, so that no descriptor is kept for it; the
-    /// record of what runs can be written when there is none left.
+    /// Whether few further events are expected. There may be many such objects, so the journal keeps no
+    /// descriptor open for them. Running objects keep theirs, and can write when no descriptor is left.
     fn rests(&self) -> bool;
 }
 
@@ -34,22 +33,22 @@ pub struct Recorded<S: State>(Arc<Inner<S>>);
 
 #[derive(Debug)]
 struct Inner<S: State> {
-    /// Whose record it is, for messages.
+    /// The object of the record, for messages.
     of: String,
     now: RwLock<S>,
     journal: Mutex<Journal<S::Event>>,
 }
 
 impl<S: State> Recorded<S> {
-    /// Starts the record of `of` with its first event. Blocks.
+    /// Creates the record of `of` with its first event. Blocks.
     pub fn create(of: String, path: &Path, first: &S::Event) -> Result<Self> {
         let journal = Journal::create(path, first)
             .map_err(Error::io(format!("writing the record of {of}")))?;
         Ok(Self::new(of, S::default(), journal))
     }
 
-    /// Reads a record: its first event, and the state that the others add up to. `None` if it
-    /// says nothing. Blocks.
+    /// Reads a record: its first event, and the state that results from the others. `None` if the record is
+    /// empty. Blocks.
     pub fn open(of: String, path: &Path) -> Result<Option<(S::Event, Self)>> {
         let (journal, events) = match Journal::open(path) {
             Ok(found) => found,
@@ -78,23 +77,23 @@ impl<S: State> Recorded<S> {
         }))
     }
 
-    /// Writes an event down, then lets it be true.
+    /// Writes an event to the journal, then applies it.
     pub async fn record(&self, event: S::Event) -> Result<()> {
         self.off_reactor(move |inner| inner.record(event)).await
     }
 
-    /// The same by a caller who may wait for the disk.
+    /// Like [`record`](Self::record), for a caller that may block on the disk.
     pub fn record_here(&self, event: S::Event) -> Result<()> {
         self.0.record(event)
     }
 
-    /// Lets an event be true even if it can't be written down, for steps that free what a full
-    /// disk lacks, or that have happened already.
+    /// Applies an event even if it cannot be written, for steps that free space on a full disk, or that have
+    /// already happened.
     pub async fn record_if_possible(&self, event: S::Event) {
         self.record_unless(|_| false, event).await;
     }
 
-    /// Likewise, unless the state says that there is nothing to record; tells whether there was.
+    /// Applies an event as above unless `needless` returns true; returns whether it was applied.
     pub async fn record_unless(
         &self,
         needless: impl FnOnce(&S) -> bool + Send + 'static,
@@ -125,12 +124,12 @@ impl<S: State> Recorded<S> {
         blocking(move || work(&inner)).await
     }
 
-    /// Looks at the state.
+    /// Reads the state.
     pub fn look<T>(&self, look: impl FnOnce(&S) -> T) -> T {
         self.0.look(look)
     }
 
-    /// Changes what is not a matter of record.
+    /// Changes a part of the state that is not recorded.
     pub fn change<T>(&self, change: impl FnOnce(&mut S) -> T) -> T {
         change(&mut self.0.now.write())
     }

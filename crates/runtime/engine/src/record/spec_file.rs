@@ -1,4 +1,4 @@
-//! The specification of a container as it is on disk, in its OCI bundle.
+//! The specification file of a container in its OCI bundle.
 
 use std::path::Path;
 
@@ -9,15 +9,15 @@ use serde::de::DeserializeOwned;
 
 use crate::error::{Error, Result};
 
-/// More than a specification becomes, of which requests and plugins say how long it is.
+/// Size limit in bytes; requests and plugins determine the size of a specification.
 const SPEC_MOST: u64 = 256 << 20;
 
-/// Writes the specification into the bundle. It may hold secrets in its environment.
+/// Writes the specification into the bundle. Its environment may contain secrets.
 pub fn write(bundle: &Path, spec: &oci::Spec) -> Result<()> {
     write_json(&bundle.join("config.json"), spec)
 }
 
-/// Writes a file of the bundle that its runtime reads.
+/// Writes a file of the bundle that the runtime reads.
 pub fn write_json(path: &Path, value: &impl Serialize) -> Result<()> {
     let text = serde_json::to_vec(value).map_err(|error| {
         Error::Internal(format!("cannot encode {} as JSON: {error}", path.display()))
@@ -32,7 +32,7 @@ pub fn read(bundle: &Path) -> Result<oci::Spec> {
     read_as(bundle)
 }
 
-/// The same as something else, such as what is shown to people.
+/// Reads the specification as another type, such as one for display.
 pub fn read_as<S: DeserializeOwned>(bundle: &Path) -> Result<S> {
     let path = bundle.join("config.json");
     let text = orlop_fs::read_file(&path, SPEC_MOST)

@@ -1,4 +1,4 @@
-//! What exists, by identifier; identifiers may be shortened as long as they are unique.
+//! A table of pods or containers by identifier; identifiers may be shortened while they are unique.
 
 use std::collections::{BTreeMap, HashMap};
 use std::fmt::Debug;
@@ -9,22 +9,22 @@ use parking_lot::RwLock;
 
 use crate::error::{Error, Result};
 
-/// What a [`Store`] can hold.
+/// An item of a [`Store`].
 pub trait Item: Debug {
-    /// What makes two requests mean the same item.
+    /// The identity: requests with the same name mean the same item.
     type Name: Hash + Eq + Debug;
 
-    /// Its identifier.
+    /// Returns its identifier.
     fn id(&self) -> &str;
 
-    /// Its name.
+    /// Returns its name.
     fn name(&self) -> Option<Self::Name>;
 
-    /// The identifier of what it belongs to, if it belongs to anything.
+    /// Returns the identifier of its owner, if it has one.
     fn owner(&self) -> Option<&str>;
 }
 
-/// A table of pods or containers. Held only for look-ups, never across IO.
+/// A table of pods or containers. Locked only for look-ups, never across IO.
 #[derive(Debug)]
 pub struct Store<T: Item> {
     what: &'static str,
@@ -39,7 +39,7 @@ struct Items<T: Item> {
 }
 
 impl<T: Item> Store<T> {
-    /// An empty table of `what`s, which is how messages name an entry.
+    /// Creates an empty table; messages call an entry `what`.
     pub fn new(what: &'static str) -> Self {
         Self {
             what,
@@ -57,13 +57,13 @@ impl<T: Item> Store<T> {
         items.insert(item);
     }
 
-    /// Forgets an entry.
+    /// Removes an entry.
     pub fn remove(&self, id: &str) {
         let mut items = self.items.write();
         items.remove(id);
     }
 
-    /// The entry with this identifier or, if that is unique, this beginning of one.
+    /// Finds the entry with this identifier or, if unique, this prefix of one.
     pub fn find(&self, id: &str) -> Result<Arc<T>> {
         let items = self.read();
         if let Some(item) = items.by_id.get(id) {
@@ -91,12 +91,12 @@ impl<T: Item> Store<T> {
         }
     }
 
-    /// The entry with this very identifier.
+    /// Returns the entry with exactly this identifier.
     pub fn exactly(&self, id: &str) -> Option<Arc<T>> {
         self.read().by_id.get(id).cloned()
     }
 
-    /// The entry, or `None` where there is none: for calls that must not mind.
+    /// Finds the entry; a missing one is `None` instead of an error.
     pub fn find_if_any(&self, id: &str) -> Result<Option<Arc<T>>> {
         match self.find(id) {
             Ok(item) => Ok(Some(item)),
@@ -105,22 +105,22 @@ impl<T: Item> Store<T> {
         }
     }
 
-    /// Whether there is an entry with this very identifier.
+    /// Whether there is an entry with exactly this identifier.
     pub fn contains(&self, id: &str) -> bool {
         self.read().by_id.contains_key(id)
     }
 
-    /// The entry of this name.
+    /// Returns the entry of this name.
     pub fn named(&self, name: &T::Name) -> Option<Arc<T>> {
         self.read().by_name.get(name).cloned()
     }
 
-    /// The entries that belong to this owner, oldest first.
+    /// Returns the entries of this owner, oldest first.
     pub fn owned_by(&self, owner: &str) -> Vec<Arc<T>> {
         self.read().by_owner.get(owner).cloned().unwrap_or_default()
     }
 
-    /// All entries, as they are now.
+    /// Returns a snapshot of all entries.
     pub fn all(&self) -> Vec<Arc<T>> {
         self.read().by_id.values().cloned().collect()
     }
@@ -147,7 +147,7 @@ impl<T: Item> Items<T> {
             return;
         };
         if let Some(name) = item.name() {
-            // The name may be a successor's by now.
+            // A successor may have the name by now.
             let is_its = |holder: &Arc<T>| Arc::ptr_eq(holder, &item);
             if self.by_name.get(&name).is_some_and(is_its) {
                 self.by_name.remove(&name);

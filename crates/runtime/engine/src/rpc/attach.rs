@@ -1,4 +1,4 @@
-//! `Attach`: a URL under which a container's own streams can be joined, once and soon.
+//! `Attach`: returns a single-use, short-lived URL to attach to a container's streams.
 
 use orlop_cri_api::v1::{AttachRequest, AttachResponse};
 use orlop_cri_server::sessions;
@@ -6,7 +6,7 @@ use orlop_cri_server::sessions;
 use crate::engine::Engine;
 use crate::error::{Error, Result};
 
-/// Answers the call.
+/// Handles the `Attach` call.
 pub async fn call(Engine(node): &Engine, request: AttachRequest) -> Result<AttachResponse> {
     sessions::check_attach(&request).map_err(Error::from)?;
     let container = node.containers.running(&request.container_id)?;

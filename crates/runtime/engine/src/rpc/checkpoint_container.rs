@@ -1,4 +1,4 @@
-//! `CheckpointContainer`: a running container as an archive; it runs on.
+//! `CheckpointContainer`: writes a running container to an archive; the container continues to run.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -13,7 +13,7 @@ use crate::engine::Engine;
 use crate::error::{Error, Result};
 use crate::reach::{self, Named};
 
-/// Answers the call.
+/// Handles the `CheckpointContainer` call.
 pub async fn call(
     Engine(node): &Engine,
     request: CheckpointContainerRequest,
@@ -32,7 +32,7 @@ pub async fn call(
     };
     capture::check(&node.runtimes, &container)?;
     let stop = CancellationToken::new();
-    // A client that leaves does not leave a frozen container.
+    // If the client disconnects, the container must not stay frozen.
     let _left = stop.clone().drop_guard();
     let node_too = Arc::clone(node);
     let work = async move {

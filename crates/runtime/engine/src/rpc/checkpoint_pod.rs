@@ -1,4 +1,4 @@
-//! `CheckpointPod`: running containers of a pod, all at one moment, in a directory; they run on.
+//! `CheckpointPod`: writes running containers of a pod to a directory, all at the same moment; they continue to run.
 
 use std::sync::Arc;
 
@@ -11,7 +11,7 @@ use crate::engine::Engine;
 use crate::error::Result;
 use crate::reach::{self, Named};
 
-/// Answers the call.
+/// Handles the `CheckpointPod` call.
 pub async fn call(
     Engine(node): &Engine,
     request: CheckpointPodRequest,
@@ -28,7 +28,7 @@ pub async fn call(
         &request.container_ids,
     )?;
     let stop = CancellationToken::new();
-    // A client that leaves does not leave a frozen pod.
+    // If the client disconnects, the pod must not stay frozen.
     let _left = stop.clone().drop_guard();
     let node_too = Arc::clone(node);
     let work = async move {

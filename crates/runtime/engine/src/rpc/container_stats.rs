@@ -1,4 +1,4 @@
-//! `ContainerStats`: what one container uses.
+//! `ContainerStats`: returns the resource usage of one container.
 
 use std::sync::Arc;
 
@@ -8,7 +8,7 @@ use crate::engine::Engine;
 use crate::error::Result;
 use crate::{blocking, stats};
 
-/// Answers the call.
+/// Handles the `ContainerStats` call.
 pub async fn call(
     Engine(node): &Engine,
     request: ContainerStatsRequest,

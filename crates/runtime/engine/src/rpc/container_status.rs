@@ -1,4 +1,4 @@
-//! `ContainerStatus`: one container.
+//! `ContainerStatus`: returns the status of one container.
 
 use std::collections::HashMap;
 
@@ -12,7 +12,7 @@ use crate::record::container::Container;
 use crate::record::messages::container_status;
 use crate::record::spec_file;
 
-/// Answers the call.
+/// Handles the `ContainerStatus` call.
 pub async fn call(
     Engine(node): &Engine,
     request: ContainerStatusRequest,

@@ -1,4 +1,4 @@
-//! `CreateContainer`: everything a container needs, on disk and checked, but no process yet.
+//! `CreateContainer`: validates a container and prepares its files, but starts no process.
 
 use std::sync::Arc;
 
@@ -27,7 +27,7 @@ use crate::record::spec_file;
 use crate::timeline::{Origin, Trace};
 use crate::{blocking, image, nri};
 
-/// Answers the call.
+/// Handles the `CreateContainer` call.
 pub async fn call(
     Engine(node): &Engine,
     request: CreateContainerRequest,
@@ -40,7 +40,7 @@ pub async fn call(
     })
 }
 
-/// Makes a container, from a checkpoint if one is given or if its image is one.
+/// Creates a container, from a checkpoint if one is given or if its image is one.
 pub async fn create(
     node: &Arc<Node>,
     pod: Arc<Pod>,
@@ -49,7 +49,7 @@ pub async fn create(
 ) -> Result<ContainerId> {
     let name = ContainerName::of(&pod.id, &config)?;
     if let Ok(handler) = node.runtimes.of(&pod) {
-        // It is started soon, as a rule.
+        // A start usually follows soon.
         node.cgroups.expect_move(&handler.features, &node.tasks);
     }
     let asked = Asked {
@@ -64,32 +64,32 @@ pub async fn create(
     node.creations.run(name, make).await
 }
 
-/// What a container is to go on from.
+/// The checkpoint that a new container continues from.
 #[derive(Debug)]
 pub struct Checkpoint {
-    /// Where it is.
+    /// Location of the checkpoint.
     pub source: Source,
-    /// How it is restored.
+    /// Options of the restore.
     pub goes_on: GoesOn,
-    /// How strictly it must be what is asked for.
+    /// How closely the checkpoint must match the request.
     pub strict: Match,
 }
 
-/// A container that is asked for.
+/// A request to create a container.
 struct Asked {
     config: ContainerConfig,
     checkpoint: Option<Checkpoint>,
     origin: Origin,
 }
 
-/// A client that missed our answer asks again: it gets the container that it already has.
+/// Creates a container, or returns the existing one to a client that missed the answer and repeats the request.
 async fn find_or_make(
     node: &Arc<Node>,
     pod: &Arc<Pod>,
     name: &ContainerName,
     asked: Asked,
 ) -> Result<ContainerId> {
-    // No stop of the pod until this is finished.
+    // The pod is not stopped until this is finished.
     let _turn = pod.turn.read().await;
     if pod.phase() != Phase::Ready {
         let problem = format!(
@@ -105,7 +105,7 @@ async fn find_or_make(
         container::Phase::Created if container.config == asked.config => {
             return Ok(container.id.clone());
         }
-        // Half made by an earlier run of the daemon, and not undone yet.
+        // Half created by an earlier run of the daemon, and not undone yet.
         container::Phase::Creating => {
             teardown::undo_container(node, &container).await?;
             return make_traced(node, pod, asked).await;
@@ -131,7 +131,7 @@ async fn make_traced(node: &Arc<Node>, pod: &Arc<Pod>, asked: Asked) -> Result<C
     let call = trace.begin("CreateContainer", &name.unwrap_or_default(), origin);
     let id = ContainerId::random();
     let made = match checkpoint {
-        // Each holds what those who only join need not.
+        // Boxed, because requests that only wait for the result do not need these large futures.
         Some(given) => Box::pin(make_from(node, pod, id, config, given, &trace)).await,
         None => Box::pin(make_as_asked(node, pod, id, config, &trace)).await,
     };
@@ -139,7 +139,7 @@ async fn make_traced(node: &Arc<Node>, pod: &Arc<Pod>, asked: Asked) -> Result<C
     made
 }
 
-/// Makes a container from its image, which may be a checkpoint.
+/// Creates a container from its image, which may be a checkpoint.
 async fn make_as_asked(
     node: &Arc<Node>,
     pod: &Arc<Pod>,
@@ -168,8 +168,8 @@ async fn make_as_asked(
     Box::pin(make_from(node, pod, id, config, checkpoint, trace)).await
 }
 
-/// Makes a container that goes on from a checkpoint. What is unpacked before there is a record is
-/// removed as debris if we are killed.
+/// Creates a container from a checkpoint. Its unpacked files have no record at first, so they are removed as debris if
+/// the daemon is killed.
 async fn make_from(
     node: &Arc<Node>,
     pod: &Arc<Pod>,
@@ -190,7 +190,7 @@ async fn make_from(
         let unpacked = unpacked.clone();
         let facts = blocking(move || Facts::read(&unpacked)).await?;
         let image = source::base_image(node, &facts.config, pod.namespace()).await?;
-        // What an archive says of its image's name is nobody's word.
+        // The image name in an archive is not trustworthy.
         image::admit(
             (&node.images, &node.config().images),
             &image,
@@ -233,14 +233,14 @@ async fn make_from(
     make(node, pod, id, what, Some(Box::new(from)), trace).await
 }
 
-/// What is known of the checkpoint that a container goes on from.
+/// The checkpoint that a container continues from.
 struct From {
     facts: Facts,
     goes_on: GoesOn,
     strict: Match,
 }
 
-/// A container that is possible.
+/// A validated container.
 struct What {
     config: ContainerConfig,
     facts: ImageFacts,
@@ -275,7 +275,7 @@ async fn make(
         }
         Err(error) => {
             if let Err(error) = teardown::erase_container(node, &container).await {
-                // Not visible to clients; the pod's removal or the next start erases it.
+                // Clients do not see it; the pod's removal or the next daemon start erases it.
                 tracing::error!(container = %container.id, %error, "cannot clean up a failed container");
             }
             Err(error)
@@ -283,7 +283,7 @@ async fn make(
     }
 }
 
-/// Makes all that a container needs, and lets clients see it.
+/// Creates everything that a container needs, and makes it visible to clients.
 async fn complete(
     node: &Arc<Node>,
     container: &Arc<Container>,
@@ -291,7 +291,7 @@ async fn complete(
     from: Option<Box<From>>,
     trace: &Trace,
 ) -> Result<()> {
-    // Plugins are not kept waiting for a registry.
+    // Before the plugins' lock, so that plugins do not wait for a registry.
     bundle::fetch_images(node, container, &plan, trace).await?;
     let _hold = node.nri.hold().await;
     let effective = build(node, container, plan, trace).await?;
@@ -320,13 +320,13 @@ async fn build(
     if wishes == Wishes::None {
         return Ok(effective);
     }
-    // It holds plugins' messages, which are large.
+    // Boxed, because it holds large messages of plugins.
     let adjust = Box::pin(adjust(node, container, spec, effective));
     let name = container.metadata().name;
     trace.step("plugins", &name, adjust).await
 }
 
-/// Writes the specification that plugins want.
+/// Applies the plugins' adjustments and writes the specification.
 async fn adjust(
     node: &Arc<Node>,
     container: &Arc<Container>,
@@ -361,7 +361,7 @@ fn facts_of(image: &orlop_image_store::Image, name: String) -> ImageFacts {
     }
 }
 
-/// Requests often carry only a digest; people know images by their tags.
+/// Name of an image for users. Requests often contain only a digest, but users know images by their tags.
 fn name_for_people(config: &ContainerConfig, image: &orlop_image_store::Image) -> String {
     let asked = config.image.clone().unwrap_or_default();
     if !asked.user_specified_image.is_empty() {

@@ -1,4 +1,4 @@
-//! `Exec`: a URL under which a command can be run interactively, once and soon.
+//! `Exec`: returns a single-use, short-lived URL to run a command interactively.
 
 use orlop_cri_api::v1::{ExecRequest, ExecResponse};
 use orlop_cri_server::sessions;
@@ -6,7 +6,7 @@ use orlop_cri_server::sessions;
 use crate::engine::Engine;
 use crate::error::{Error, Result};
 
-/// Answers the call.
+/// Handles the `Exec` call.
 pub async fn call(Engine(node): &Engine, request: ExecRequest) -> Result<ExecResponse> {
     sessions::check_exec(&request).map_err(Error::from)?;
     let container = node.containers.running(&request.container_id)?;

@@ -1,4 +1,4 @@
-//! `ExecSync`: runs a command in a container and returns what it printed.
+//! `ExecSync`: runs a command in a container and returns its output.
 
 use std::time::Duration;
 
@@ -12,11 +12,11 @@ use crate::container::command::{self, Session};
 use crate::engine::Engine;
 use crate::error::{Error, Result};
 
-/// Reads of [`BUFFER`] bytes that empty any pipe: an unprivileged one holds 1 MiB at most.
+/// Number of reads of [`BUFFER`] bytes that empty any pipe: an unprivileged one holds at most 1 MiB.
 const READS: usize = 64;
 const BUFFER: usize = 16 * 1024;
 
-/// Answers the call.
+/// Handles the `ExecSync` call.
 pub async fn call(Engine(node): &Engine, request: ExecSyncRequest) -> Result<ExecSyncResponse> {
     let limit = match request.timeout {
         0 => None,
@@ -29,7 +29,7 @@ pub async fn call(Engine(node): &Engine, request: ExecSyncRequest) -> Result<Exe
             },
         )?)),
     };
-    // The start counts: a probe that is slow to start is slow.
+    // The limit includes the start, so that a probe fails if its start is slow.
     let deadline = limit.map(|limit| Instant::now() + limit);
     let container = node.containers.running(&request.container_id)?;
     let (stdout, stdout_end) = command::output_pipe()?;
@@ -41,7 +41,7 @@ pub async fn call(Engine(node): &Engine, request: ExecSyncRequest) -> Result<Exe
         Error::Timeout(problem)
     };
     let start = Session::start(node, &container, &request.cmd, io);
-    // A start that nobody waits for any more is finished and undone.
+    // If the start times out, it is completed in the background and then undone.
     let mut session = by(deadline, start).await.ok_or_else(timed_out)??;
 
     let each = node.config().containers.exec_output_limit;
@@ -51,7 +51,7 @@ pub async fn call(Engine(node): &Engine, request: ExecSyncRequest) -> Result<Exe
     let finished = {
         let run = async {
             tokio::select! {
-                // The pipes' ends alone don't end it: the command may have closed its output.
+                // End of file on the pipes does not end it: the command may have closed its output early.
                 status = session.wait() => status,
                 never = out.follow() => never,
                 never = err.follow() => never,
@@ -64,8 +64,8 @@ pub async fn call(Engine(node): &Engine, request: ExecSyncRequest) -> Result<Exe
         return Err(timed_out().into());
     };
     let status = status?;
-    // What the command itself printed is in the pipes by now. What a process that it left
-    // behind may still print is not waited for.
+    // All output of the command itself is in the pipes by now. Later output of processes that it left behind is
+    // dropped.
     out.take_rest();
     err.take_rest();
     session.finish();
@@ -81,7 +81,7 @@ pub async fn call(Engine(node): &Engine, request: ExecSyncRequest) -> Result<Exe
     })
 }
 
-/// Waits until a deadline, if there is one; none if it has passed.
+/// Runs work until an optional deadline; returns `None` if the deadline passes.
 async fn by<T>(deadline: Option<Instant>, work: impl Future<Output = T>) -> Option<T> {
     match deadline {
         Some(deadline) => timeout_at(deadline, work).await.ok(),
@@ -89,7 +89,7 @@ async fn by<T>(deadline: Option<Instant>, work: impl Future<Output = T>) -> Opti
     }
 }
 
-/// Collects output; what is too much is read and dropped.
+/// Collects output up to a limit, and drops the rest.
 struct Capture<'k> {
     pipe: pipe::Receiver,
     stream: OutputStream,
@@ -107,14 +107,14 @@ impl<'k> Capture<'k> {
             if self.read_available() == End::Closed {
                 break;
             }
-            // A command that prints without end must not keep others from their turn.
+            // A command with endless output must not starve other tasks.
             tokio::task::yield_now().await;
         }
         std::future::pending().await
     }
 
-    /// Takes what is in the pipe now. The command's end may have been heard of before the
-    /// reactor has heard of its last words, so the kernel is asked.
+    /// Reads the remaining content of the pipe. Calls the kernel directly, because the reactor may not have seen the
+    /// last output yet.
     fn take_rest(&self) {
         let mut buffer = [0; BUFFER];
         for _ in 0..READS {
@@ -126,7 +126,7 @@ impl<'k> Capture<'k> {
         }
     }
 
-    /// Reads what the reactor knows of, and no more than a pipe can hold at a time.
+    /// Reads available data, as reported by the reactor, but not more than a pipe can hold at a time.
     fn read_available(&self) -> End {
         let mut buffer = [0; BUFFER];
         for _ in 0..READS {

@@ -1,4 +1,4 @@
-//! `GetContainerEvents`: what happens from now on, and what the client has missed.
+//! `GetContainerEvents`: streams container events, beginning with those that the client has missed.
 
 use std::sync::Arc;
 
@@ -12,7 +12,7 @@ use crate::engine::Engine;
 use crate::error::Result;
 use crate::timeline::Origin;
 
-/// Answers the call.
+/// Handles the `GetContainerEvents` call.
 pub async fn call(
     Engine(node): &Engine,
     _: GetEventsRequest,

@@ -1,4 +1,4 @@
-//! `ImageFsInfo`: how much images and writable layers take, and where.
+//! `ImageFsInfo`: returns the disk usage of images and writable layers.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -14,12 +14,12 @@ use crate::error::Result;
 use crate::node::Node;
 use crate::stats::written_paths;
 
-/// Answers the call.
+/// Handles the `ImageFsInfo` call.
 pub async fn call(Engine(node): &Engine, _: ImageFsInfoRequest) -> Result<ImageFsInfoResponse> {
     let info = node.images.fs_info();
     let images = usage(&info.mountpoint, info.used_bytes, info.inodes_used);
     let containers = if node.config().containers_root == node.config().root {
-        // Writable layers lie on the same file system as the images.
+        // Writable layers are on the same file system as the images.
         images.clone()
     } else {
         of_writable_layers(node).await?
@@ -30,7 +30,7 @@ pub async fn call(Engine(node): &Engine, _: ImageFsInfoRequest) -> Result<ImageF
     })
 }
 
-/// What statistics tell of each, together; no layer is counted more often for it.
+/// Adds up the usage of all writable layers, as in the statistics. No layer is measured more often for it.
 async fn of_writable_layers(node: &Arc<Node>) -> Result<FilesystemUsage> {
     let node = Arc::clone(node);
     blocking(move || {

@@ -1,4 +1,4 @@
-//! `ImageStatus`: one image, or the news that it isn't here.
+//! `ImageStatus`: returns one image, or nothing if it is missing.
 
 use std::collections::HashMap;
 
@@ -10,7 +10,7 @@ use crate::engine::Engine;
 use crate::error::{Error, Result};
 use crate::image::{find, listed};
 
-/// Answers the call.
+/// Handles the `ImageStatus` call.
 pub async fn call(
     Engine(node): &Engine,
     request: ImageStatusRequest,
@@ -20,7 +20,7 @@ pub async fn call(
     if name.is_empty() {
         return Err(Error::invalid("image.image", "is empty").into());
     }
-    // Clients ask this way whether they must pull: "no" is an answer, not an error.
+    // Clients use this call to decide whether to pull: a missing image is not an error.
     let handler = node.runtimes.of_guests(&asked.runtime_handler);
     let image = find(&node.images, &name).await?;
     let Some(image) = image.filter(|image| image.handlers.contains(&handler)) else {
@@ -61,7 +61,7 @@ async fn info(images: &Images, image: &Image) -> Result<HashMap<String, String>>
         info["encrypted"] = true.into();
     }
     if let Some(artifact) = &image.config.artifact {
-        // It has no configuration.
+        // An artifact has no image configuration.
         info["artifactManifest"] = info["imageSpec"].take();
         info["artifactType"] = artifact.kind.as_str().into();
     }

@@ -1,4 +1,4 @@
-//! `ListContainerStats`: what the running containers use.
+//! `ListContainerStats`: returns the resource usage of the running containers.
 
 use std::sync::Arc;
 
@@ -13,7 +13,7 @@ use crate::record::container::Container;
 use crate::record::containers::Containers;
 use crate::{blocking, stats};
 
-/// Answers the call.
+/// Handles the `ListContainerStats` call.
 pub async fn call(
     Engine(node): &Engine,
     request: ListContainerStatsRequest,
@@ -30,7 +30,7 @@ pub async fn call(
     Ok(ListContainerStatsResponse { stats })
 }
 
-/// The running containers that a filter chooses.
+/// Returns the running containers that match a filter.
 pub fn chosen(
     containers: &Containers,
     filter: Option<ContainerStatsFilter>,

@@ -1,4 +1,4 @@
-//! `ListContainers`: the containers, from memory.
+//! `ListContainers`: returns the containers from memory.
 
 use orlop_cri_api::v1::{ListContainersRequest, ListContainersResponse};
 
@@ -6,7 +6,7 @@ use crate::engine::Engine;
 use crate::error::Result;
 use crate::record::messages::listed_container;
 
-/// Answers the call.
+/// Handles the `ListContainers` call.
 pub async fn call(
     Engine(node): &Engine,
     request: ListContainersRequest,

@@ -1,4 +1,4 @@
-//! `ListImages`: the images of this node.
+//! `ListImages`: returns the images on this node.
 
 use orlop_cri_api::v1::{ListImagesRequest, ListImagesResponse};
 
@@ -6,7 +6,7 @@ use crate::engine::Engine;
 use crate::error::Result;
 use crate::image::{all_listed, chosen};
 
-/// Answers the call.
+/// Handles the `ListImages` call.
 pub async fn call(Engine(node): &Engine, request: ListImagesRequest) -> Result<ListImagesResponse> {
     let images = chosen(&node.images, request.filter.as_ref()).await?;
     Ok(ListImagesResponse {

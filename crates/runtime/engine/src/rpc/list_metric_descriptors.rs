@@ -1,4 +1,4 @@
-//! `ListMetricDescriptors`: the metrics there are, and their labels.
+//! `ListMetricDescriptors`: returns the available metrics and their labels.
 
 use orlop_cri_api::v1::{ListMetricDescriptorsRequest, ListMetricDescriptorsResponse};
 
@@ -6,7 +6,7 @@ use crate::engine::Engine;
 use crate::error::Result;
 use crate::stats::metrics;
 
-/// Answers the call.
+/// Handles the `ListMetricDescriptors` call.
 pub async fn call(
     _: &Engine,
     _: ListMetricDescriptorsRequest,

@@ -1,4 +1,4 @@
-//! `ListPodSandbox`: the pods, from memory.
+//! `ListPodSandbox`: returns the pods from memory.
 
 use orlop_cri_api::v1::{ListPodSandboxRequest, ListPodSandboxResponse};
 
@@ -6,7 +6,7 @@ use crate::engine::Engine;
 use crate::error::Result;
 use crate::record::messages::listed_pod;
 
-/// Answers the call.
+/// Handles the `ListPodSandbox` call.
 pub async fn call(
     Engine(node): &Engine,
     request: ListPodSandboxRequest,

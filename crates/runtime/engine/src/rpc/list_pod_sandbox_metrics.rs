@@ -1,4 +1,4 @@
-//! `ListPodSandboxMetrics`: the metrics of the pods that are ready.
+//! `ListPodSandboxMetrics`: returns the metrics of the ready pods.
 
 use std::sync::Arc;
 
@@ -11,14 +11,13 @@ use crate::engine::Engine;
 use crate::error::Result;
 use crate::stats::metrics::{self, Disk};
 
-/// Processors that share the reading: it is the kernel's work more than ours, and takes most of
-/// the time.
+/// Number of threads that read metrics in parallel. Most of the time is spent in the kernel.
 const SHARES: usize = 2;
 
-/// Fewer pods are not worth sharing.
+/// Smallest number of pods for a thread.
 const SMALLEST_SHARE: usize = 32;
 
-/// Answers the call.
+/// Handles the `ListPodSandboxMetrics` call.
 pub async fn call(
     Engine(node): &Engine,
     _: ListPodSandboxMetricsRequest,

@@ -1,4 +1,4 @@
-//! `ListPodSandboxStats`: what the pods that are ready use.
+//! `ListPodSandboxStats`: returns the resource usage of the ready pods.
 
 use std::sync::Arc;
 
@@ -13,7 +13,7 @@ use crate::record::pod::Pod;
 use crate::record::pods::Pods;
 use crate::{blocking, stats};
 
-/// Answers the call.
+/// Handles the `ListPodSandboxStats` call.
 pub async fn call(
     Engine(node): &Engine,
     request: ListPodSandboxStatsRequest,
@@ -25,7 +25,7 @@ pub async fn call(
     Ok(ListPodSandboxStatsResponse { stats })
 }
 
-/// The pods that are ready and that a filter chooses.
+/// Returns the ready pods that match a filter.
 pub fn chosen(pods: &Pods, filter: Option<PodSandboxStatsFilter>) -> Vec<Arc<Pod>> {
     let filter = filter.unwrap_or_default();
     pods.chosen(Some(&PodSandboxFilter {

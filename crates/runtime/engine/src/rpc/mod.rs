@@ -1,4 +1,4 @@
-//! One file per call of the CRI services.
+//! Handlers of the CRI services, one file per RPC.
 #![allow(clippy::unused_async, reason = "all calls have one shape")]
 
 pub mod attach;

@@ -1,4 +1,4 @@
-//! `PodSandboxStats`: what one pod uses.
+//! `PodSandboxStats`: returns the resource usage of one pod.
 
 use std::sync::Arc;
 
@@ -8,7 +8,7 @@ use crate::engine::Engine;
 use crate::error::Result;
 use crate::{blocking, stats};
 
-/// Answers the call.
+/// Handles the `PodSandboxStats` call.
 pub async fn call(
     Engine(node): &Engine,
     request: PodSandboxStatsRequest,

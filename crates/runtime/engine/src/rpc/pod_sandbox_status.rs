@@ -1,4 +1,4 @@
-//! `PodSandboxStatus`: one pod and its containers.
+//! `PodSandboxStatus`: returns the status of one pod and its containers.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -15,13 +15,13 @@ use crate::record::messages::pod_status;
 use crate::record::pod::{Phase, Pod};
 use crate::stats::within;
 
-/// Answers the call.
+/// Handles the `PodSandboxStatus` call.
 pub async fn call(
     Engine(node): &Engine,
     request: PodSandboxStatusRequest,
 ) -> Result<PodSandboxStatusResponse> {
     let pod = node.pods.visible(&request.pod_sandbox_id)?;
-    // Before anything is looked at: an event that comes meanwhile must count as newer.
+    // Taken before the state is read, so that events during the read count as newer.
     let timestamp = crate::clock::now();
     let told = sandbox(node, &pod, request.verbose).await;
     let (word, known) = told.split_once('\n').unwrap_or_default();
@@ -43,7 +43,7 @@ pub async fn call(
     })
 }
 
-/// How it is with what a controller has made for the pod, as that tells it.
+/// Asks the controller of the pod's sandbox for its status.
 async fn sandbox(node: &Arc<Node>, pod: &Arc<Pod>, verbose: bool) -> String {
     let handler = node.runtimes.of(pod);
     let asked = handler.is_ok_and(|handler| verbose || handler.settings.has_controller());

@@ -1,4 +1,4 @@
-//! `PortForward`: a URL under which ports of a pod can be reached, once and soon.
+//! `PortForward`: returns a single-use, short-lived URL to reach ports of a pod.
 
 use orlop_cri_api::v1::{PortForwardRequest, PortForwardResponse};
 use orlop_cri_server::sessions;
@@ -6,7 +6,7 @@ use orlop_cri_server::sessions;
 use crate::engine::Engine;
 use crate::error::{Error, Result};
 
-/// Answers the call.
+/// Handles the `PortForward` call.
 pub async fn call(
     Engine(node): &Engine,
     request: PortForwardRequest,

@@ -1,5 +1,5 @@
-//! `PullImage`: from a registry to this node. The pull goes on for a while when the client leaves,
-//! and the next call of the same kind joins it.
+//! `PullImage`: pulls an image from a registry. The pull continues for a while if the client disconnects; the next call
+//! with the same parameters joins it.
 
 use std::sync::Arc;
 use std::time::Instant;
@@ -13,7 +13,7 @@ use crate::error::{Error, Result};
 use crate::image::may_be_lazy;
 use crate::timeline::{Origin, Outcome};
 
-/// Answers the call.
+/// Handles the `PullImage` call.
 pub async fn call(Engine(node): &Engine, request: PullImageRequest) -> Result<PullImageResponse> {
     let image = request.image.unwrap_or_default();
     let name = image.image;
@@ -28,7 +28,7 @@ pub async fn call(Engine(node): &Engine, request: PullImageRequest) -> Result<Pu
     };
     let pod = pod.metadata;
     let handler = match &pod {
-        // Kubelets tell it only with the feature RuntimeClassInImageCriApi, but the pod is there.
+        // Kubelets send the handler only with the feature RuntimeClassInImageCriApi, but the pod may be known.
         Some(pod) if image.runtime_handler.is_empty() => node.pods.runtime_of(pod),
         _ => image.runtime_handler,
     };
@@ -49,8 +49,8 @@ pub async fn call(Engine(node): &Engine, request: PullImageRequest) -> Result<Pu
         let images = &node_too.images;
         let (pulled, steps) = images.pull_in_steps(pull, async { drop(left.await) }).await;
         for step in &steps {
-            // Given up because of another, it lasted until now; one of a pull that was joined may
-            // have begun, or been over, before.
+            // A step that was canceled when another failed ends now. A step of a pull that this call joined may have
+            // started, or even ended, earlier.
             let end = step.end.unwrap_or_else(Instant::now);
             let start = step.start.max(begin);
             let outcome = if step.failed {
@@ -69,7 +69,7 @@ pub async fn call(Engine(node): &Engine, request: PullImageRequest) -> Result<Pu
             .timeline
             .pulled(Outcome::of(&pulled), begin.elapsed(), bytes);
         let pulled = pulled.map_err(|source| {
-            // Most failures name the image themselves, and clients put its name before them.
+            // Most errors contain the image name already, and clients prepend it, too.
             let doing = if source.to_string().contains(&name) {
                 "the pull failed".to_owned()
             } else {
@@ -81,7 +81,7 @@ pub async fn call(Engine(node): &Engine, request: PullImageRequest) -> Result<Pu
         Ok(pulled?)
     };
     let image = node.finish(pulling).await?;
-    // Until here: a client that leaves drops the call in the middle.
+    // Held until here: if the client disconnects, the call is dropped earlier.
     drop(here);
     Ok(PullImageResponse {
         image_ref: image.id.to_string(),

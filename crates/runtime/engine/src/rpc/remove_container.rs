@@ -1,4 +1,4 @@
-//! `RemoveContainer`: leaves nothing of a container; one that runs is killed first.
+//! `RemoveContainer`: removes a container; kills it first if it runs.
 
 use std::sync::Arc;
 
@@ -9,7 +9,7 @@ use crate::error::Result;
 use crate::node::Work;
 use crate::pod::teardown;
 
-/// Answers the call. A container that is not there is removed.
+/// Handles the `RemoveContainer` call. Succeeds if the container does not exist.
 pub async fn call(
     Engine(node): &Engine,
     request: RemoveContainerRequest,

@@ -1,5 +1,5 @@
-//! `RemoveImage`: forgets an image with all its names, for a handler's guests or for all others. Containers
-//! keep the layers they use.
+//! `RemoveImage`: removes an image with all its names, for the guests of one handler or for all others. Containers keep
+//! the layers that they use.
 
 use std::sync::Arc;
 
@@ -8,7 +8,7 @@ use orlop_cri_api::v1::{RemoveImageRequest, RemoveImageResponse};
 use crate::engine::Engine;
 use crate::error::{Error, Result};
 
-/// Answers the call. An image that is not there is removed.
+/// Handles the `RemoveImage` call. Succeeds if the image does not exist.
 pub async fn call(
     Engine(node): &Engine,
     request: RemoveImageRequest,

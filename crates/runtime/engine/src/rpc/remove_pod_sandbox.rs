@@ -1,4 +1,4 @@
-//! `RemovePodSandbox`: leaves nothing of a pod.
+//! `RemovePodSandbox`: removes a pod with its containers.
 
 use std::sync::Arc;
 
@@ -9,7 +9,7 @@ use crate::error::Result;
 use crate::node::Work;
 use crate::pod::teardown;
 
-/// Answers the call. A pod that is not there is removed.
+/// Handles the `RemovePodSandbox` call. Succeeds if the pod does not exist.
 pub async fn call(
     Engine(node): &Engine,
     request: RemovePodSandboxRequest,

@@ -1,4 +1,4 @@
-//! `ReopenContainerLog`: the old log file was moved aside; writes go to a new one.
+//! `ReopenContainerLog`: opens a new log file after the old one was rotated.
 
 use orlop_cri_api::v1::{ReopenContainerLogRequest, ReopenContainerLogResponse};
 
@@ -7,7 +7,7 @@ use crate::engine::Engine;
 use crate::error::{Error, Result};
 use crate::record::container::Phase;
 
-/// Answers the call.
+/// Handles the `ReopenContainerLog` call.
 pub async fn call(
     Engine(node): &Engine,
     request: ReopenContainerLogRequest,

@@ -1,5 +1,4 @@
-//! `RestorePod`: a pod and its containers from a checkpoint. The containers are made, and go on
-//! once they are started.
+//! `RestorePod`: creates a pod and its containers from a checkpoint. The containers continue once they are started.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -23,10 +22,10 @@ use crate::record::container::GoesOn;
 use crate::record::names::PodName;
 use crate::record::pod::Pod;
 
-/// Answers the call.
+/// Handles the `RestorePod` call.
 pub async fn call(Engine(node): &Engine, request: RestorePodRequest) -> Result<RestorePodResponse> {
     let node_too = Arc::clone(node);
-    // Half a pod is undone even if the client leaves.
+    // A half-restored pod is undone even if the client disconnects.
     node.finish(async move { restore(&node_too, request).await })
         .await
 }
@@ -52,11 +51,11 @@ async fn restore(node: &Arc<Node>, request: RestorePodRequest) -> Result<Restore
     let goes_on = GoesOn {
         tcp_established: asked.tcp_established || checkpoint.options.tcp_established,
     };
-    // Before the pod is made.
+    // Validate the containers before the pod is created.
     let containers = request.container_configs.into_iter();
     let containers = containers.map(|config| ContainerAsk::read(Some(config)));
     let containers = containers.collect::<Result<Vec<_>>>()?;
-    // A client that missed our answer asks again.
+    // A client that missed the answer repeats the request.
     let was_there = node.pods.named(&PodName::of(&config)?).is_some();
     let run = RunPodSandboxRequest {
         config: Some(config),
@@ -82,7 +81,7 @@ async fn restore(node: &Arc<Node>, request: RestorePodRequest) -> Result<Restore
     }
 }
 
-/// The containers of the checkpoint must be those that are asked for.
+/// Checks that the request names exactly the containers of the checkpoint.
 fn check_names(checkpoint: &Checkpoint, configs: &[ContainerConfig]) -> Result<()> {
     const FIELD: &str = "container_configs";
     if configs.is_empty() {

@@ -1,4 +1,4 @@
-//! `RunPodSandbox`: from nothing to a pod that is ready for containers.
+//! `RunPodSandbox`: creates a pod that is ready for containers.
 
 use std::sync::Arc;
 
@@ -14,7 +14,7 @@ use crate::record::pod::{Event, Phase, Pod};
 use crate::timeline::{Origin, Trace};
 use crate::{blocking, nri};
 
-/// Answers the call.
+/// Handles the `RunPodSandbox` call.
 pub async fn call(
     Engine(node): &Engine,
     request: RunPodSandboxRequest,
@@ -22,7 +22,7 @@ pub async fn call(
     run(node, request).await
 }
 
-/// Makes the pod, or finds it made.
+/// Creates a pod, or returns the existing one.
 pub async fn run(node: &Arc<Node>, request: RunPodSandboxRequest) -> Result<RunPodSandboxResponse> {
     let asked = Box::new(PodAsk::read(node, request)?);
     let name = asked.name.clone();
@@ -36,19 +36,19 @@ pub async fn run(node: &Arc<Node>, request: RunPodSandboxRequest) -> Result<RunP
     })
 }
 
-/// A client that missed our answer asks again: it gets the pod that it already has.
+/// Creates a pod, or returns the existing one to a client that missed the answer and repeats the request.
 async fn find_or_make(node: &Arc<Node>, asked: Box<PodAsk>, origin: Origin) -> Result<PodId> {
     let PodAsk { name, record, .. } = &*asked;
     let Some(pod) = node.pods.named(name) else {
         return make(node, asked, origin).await;
     };
     match pod.phase() {
-        // An earlier removal failed half-way.
+        // An earlier removal failed halfway.
         Phase::Removing => {
             teardown::remove(node, &pod).await?;
             return make(node, asked, origin).await;
         }
-        // Half made by an earlier run of the daemon, and not undone yet.
+        // Half created by an earlier run of the daemon, and not undone yet.
         Phase::Creating => {
             teardown::undo(node, &pod).await?;
             return make(node, asked, origin).await;
@@ -102,23 +102,23 @@ async fn make(node: &Arc<Node>, asked: Box<PodAsk>, origin: Origin) -> Result<Po
     if has_net {
         sandbox::make_spare_net(node);
     }
-    // Ended before the pod could be said to be down.
+    // The namespace's init may have exited before the pod was ready.
     keeper_events::init_lost_early(node, &pod).await;
     Ok(pod.id.clone())
 }
 
-/// Lets clients see a complete pod, unless plugins refuse it.
+/// Makes a complete pod visible to clients, unless plugins reject it.
 async fn show(node: &Node, pod: &Arc<Pod>, trace: &Trace) -> Result<()> {
     let _hold = node.nri.hold().await;
     nri::pod_running(node, pod).await?;
     trace.step("record", "", pod.record(Event::Ready)).await?;
-    // What has died meanwhile was noticed when there was no ready pod to end yet.
+    // A sandbox or keeper that exited before did not yet mark the pod as not ready.
     shared::check(pod)?;
     pod.keeper().map(drop)
 }
 
-/// Leaves nothing of a pod that could not be made. What can't be undone now stays visible
-/// as a stopped pod, so that the client's stop and remove can finish it.
+/// Removes a pod whose creation failed. If that fails, too, the pod becomes visible as stopped, so that the client can
+/// stop and remove it.
 async fn undo(node: &Node, pod: &Arc<Pod>) {
     let undone = match teardown::stop(node, pod).await {
         Ok(()) => teardown::erase(node, pod).await,

@@ -1,4 +1,4 @@
-//! `RuntimeConfig`: the cgroup driver, which the kubelet takes over.
+//! `RuntimeConfig`: returns the cgroup driver, which the kubelet adopts.
 
 use orlop_cgroup::Driver;
 use orlop_cri_api::v1::{
@@ -8,7 +8,7 @@ use orlop_cri_api::v1::{
 use crate::engine::Engine;
 use crate::error::Result;
 
-/// Answers the call.
+/// Handles the `RuntimeConfig` call.
 pub async fn call(Engine(node): &Engine, _: RuntimeConfigRequest) -> Result<RuntimeConfigResponse> {
     let cgroup_driver = match node.cgroups.driver() {
         Driver::Cgroupfs => CgroupDriver::Cgroupfs,

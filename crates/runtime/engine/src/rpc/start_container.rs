@@ -1,4 +1,4 @@
-//! `StartContainer`: from a complete container to a running process.
+//! `StartContainer`: starts the process of a created container.
 
 use std::sync::Arc;
 
@@ -13,7 +13,7 @@ use crate::record::container::{Container, Phase};
 use crate::record::pod;
 use crate::timeline::Origin;
 
-/// Answers the call.
+/// Handles the `StartContainer` call.
 pub async fn call(
     Engine(node): &Engine,
     request: StartContainerRequest,
@@ -27,12 +27,12 @@ pub async fn call(
     Ok(StartContainerResponse {})
 }
 
-/// A client that missed our answer asks again: a container that runs was started.
+/// Starts a container. Succeeds if it already runs, for a client that missed the answer and repeats the request.
 async fn start(node: &Arc<Node>, container: &Arc<Container>, origin: Origin) -> Result<()> {
     // The pod is not stopped meanwhile.
     let _pod = container.pod.turn.read().await;
     let _hold = node.nri.hold().await;
-    // Plugins hear of its end after its start.
+    // Held so that plugins learn of the exit after the start.
     let mut told = container.told.lock().await;
     let due = container.phase() == Phase::Created && container.pod.phase() == pod::Phase::Ready;
     let asked = if due {

@@ -1,4 +1,4 @@
-//! `Status`: whether pods can be run here, and what their handlers can do.
+//! `Status`: returns whether pods can run here, and the features of the runtime handlers.
 
 use std::collections::HashMap;
 use std::time::Duration;
@@ -19,10 +19,10 @@ use crate::node::runtimes::{Handler, Runtimes};
 use crate::spec::HostFacts;
 use crate::{blocking, nri};
 
-/// One that has not said what it is by then is not waited for.
+/// Time limit for a runtime to report its version.
 const ANSWER_LIMIT: Duration = Duration::from_secs(2);
 
-/// Answers the call.
+/// Handles the `Status` call.
 pub async fn call(Engine(node): &Engine, request: StatusRequest) -> Result<StatusResponse> {
     let handlers = handlers(&node.host, &node.runtimes);
     Ok(StatusResponse {
@@ -46,8 +46,8 @@ pub async fn call(Engine(node): &Engine, request: StatusRequest) -> Result<Statu
     })
 }
 
-/// The daemon does not start without a runtime that works, nor without a disk that it can write to;
-/// but a disk may fail later.
+/// Checks that the daemon's directories are writable. The daemon does not start without a working runtime and a
+/// writable disk, but a disk may fail later.
 async fn runtime_ready(config: &Config) -> RuntimeCondition {
     let config = config.clone();
     let probed = blocking(move || {
@@ -93,7 +93,7 @@ async fn network_ready(networks: &Networks) -> RuntimeCondition {
     }
 }
 
-/// The kubelet looks for the default handler under the empty name, too.
+/// Lists the runtime handlers. The kubelet also looks for the default handler under the empty name.
 fn handlers(host: &HostFacts, runtimes: &Runtimes) -> Vec<RuntimeHandler> {
     let (all, default) = (runtimes.all(), runtimes.default_name());
     let default = all.iter().filter(|one| one.name == default);
@@ -110,13 +110,13 @@ fn handlers(host: &HostFacts, runtimes: &Runtimes) -> Vec<RuntimeHandler> {
         .collect()
 }
 
-/// Whether pods can have users of their own, which then goes with the node's network as well.
+/// Whether pods can have user namespaces, which then work with the host network, too.
 fn has_users(handlers: &[RuntimeHandler]) -> bool {
     let mut features = handlers.iter().filter_map(|it| it.features.as_ref());
     features.any(|features| features.user_namespaces)
 }
 
-/// What stands behind a handler, and what it says that it is; one that says nothing has no version.
+/// Returns the name, kind and version of a handler; the version is null if the runtime does not report one.
 async fn handler_facts(handler: &Handler) -> (String, Value) {
     let version = handler.runtime.version(ANSWER_LIMIT).await;
     let (kind, controller, address) = match &handler.settings.kind {

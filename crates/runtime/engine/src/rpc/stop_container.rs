@@ -1,4 +1,4 @@
-//! `StopContainer`: asks a container to end, and ends it when it does not.
+//! `StopContainer`: signals a container to stop, and kills it after the timeout.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -11,8 +11,8 @@ use crate::error::Result;
 use crate::nri;
 use crate::record::container::Phase;
 
-/// Answers the call. A container that is not there is stopped. The stop goes on when the
-/// client leaves; a second stop with a shorter timeout overtakes the first.
+/// Handles the `StopContainer` call. Succeeds if the container does not exist. The stop continues if the client
+/// disconnects; a second call with a shorter timeout overtakes the first.
 pub async fn call(
     Engine(node): &Engine,
     request: StopContainerRequest,

@@ -1,4 +1,4 @@
-//! `StopPodSandbox`: ends the pod's containers and gives its network back.
+//! `StopPodSandbox`: stops the pod's containers and releases its network.
 
 use std::sync::Arc;
 
@@ -9,7 +9,7 @@ use crate::error::Result;
 use crate::node::Work;
 use crate::pod::teardown;
 
-/// Answers the call. A pod that is not there is stopped.
+/// Handles the `StopPodSandbox` call. Succeeds if the pod does not exist.
 pub async fn call(
     Engine(node): &Engine,
     request: StopPodSandboxRequest,

@@ -1,4 +1,4 @@
-//! `StreamContainerStats`: what the running containers use, read as the client takes it.
+//! `StreamContainerStats`: streams the resource usage of the running containers, read as the client receives it.
 
 use std::sync::Arc;
 
@@ -10,7 +10,7 @@ use crate::engine::Engine;
 use crate::error::Result;
 use crate::stats;
 
-/// Answers the call.
+/// Handles the `StreamContainerStats` call.
 pub async fn call(
     Engine(node): &Engine,
     request: StreamContainerStatsRequest,

@@ -1,4 +1,4 @@
-//! `StreamContainers`: the containers, a few at a time, each made when its turn comes.
+//! `StreamContainers`: streams the containers in batches, each built when the client receives it.
 
 use orlop_cri_api::v1::{StreamContainersRequest, StreamContainersResponse};
 
@@ -7,7 +7,7 @@ use crate::engine::Engine;
 use crate::error::Result;
 use crate::record::messages::listed_container;
 
-/// Answers the call.
+/// Handles the `StreamContainers` call.
 pub async fn call(
     Engine(node): &Engine,
     request: StreamContainersRequest,

@@ -1,4 +1,4 @@
-//! `StreamImages`: the images of this node, a few at a time, each made when its turn comes.
+//! `StreamImages`: streams the images on this node in batches, each built when the client receives it.
 
 use orlop_cri_api::v1::{StreamImagesRequest, StreamImagesResponse};
 
@@ -7,7 +7,7 @@ use crate::engine::Engine;
 use crate::error::Result;
 use crate::image::{all_listed, chosen};
 
-/// Answers the call.
+/// Handles the `StreamImages` call.
 pub async fn call(
     Engine(node): &Engine,
     request: StreamImagesRequest,

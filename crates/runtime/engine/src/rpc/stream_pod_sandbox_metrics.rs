@@ -1,5 +1,4 @@
-//! `StreamPodSandboxMetrics`: the metrics of the pods that are ready, read as the client takes
-//! them.
+//! `StreamPodSandboxMetrics`: streams the metrics of the ready pods, read as the client receives them.
 
 use std::sync::Arc;
 
@@ -11,7 +10,7 @@ use crate::engine::Engine;
 use crate::error::Result;
 use crate::stats::metrics::{self, Disk};
 
-/// Answers the call.
+/// Handles the `StreamPodSandboxMetrics` call.
 pub async fn call(
     Engine(node): &Engine,
     _: StreamPodSandboxMetricsRequest,

@@ -1,4 +1,4 @@
-//! `StreamPodSandboxStats`: what the pods that are ready use, read as the client takes it.
+//! `StreamPodSandboxStats`: streams the resource usage of the ready pods, read as the client receives it.
 
 use std::sync::Arc;
 
@@ -10,7 +10,7 @@ use crate::engine::Engine;
 use crate::error::Result;
 use crate::stats;
 
-/// Answers the call.
+/// Handles the `StreamPodSandboxStats` call.
 pub async fn call(
     Engine(node): &Engine,
     request: StreamPodSandboxStatsRequest,

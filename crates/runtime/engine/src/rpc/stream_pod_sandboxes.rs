@@ -1,4 +1,4 @@
-//! `StreamPodSandboxes`: the pods, a few at a time, each made when its turn comes.
+//! `StreamPodSandboxes`: streams the pods in batches, each built when the client receives it.
 
 use orlop_cri_api::v1::{StreamPodSandboxesRequest, StreamPodSandboxesResponse};
 
@@ -7,7 +7,7 @@ use crate::engine::Engine;
 use crate::error::Result;
 use crate::record::messages::listed_pod;
 
-/// Answers the call.
+/// Handles the `StreamPodSandboxes` call.
 pub async fn call(
     Engine(node): &Engine,
     request: StreamPodSandboxesRequest,

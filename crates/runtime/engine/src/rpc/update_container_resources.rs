@@ -1,4 +1,4 @@
-//! `UpdateContainerResources`: new limits for a container, running or not yet started.
+//! `UpdateContainerResources`: changes the limits of a created or running container.
 
 use std::sync::Arc;
 
@@ -13,7 +13,7 @@ use crate::node::Node;
 use crate::nri;
 use crate::record::container::Container;
 
-/// Answers the call.
+/// Handles the `UpdateContainerResources` call.
 pub async fn call(
     Engine(node): &Engine,
     request: UpdateContainerResourcesRequest,
@@ -33,7 +33,7 @@ async fn update(
     container: &Arc<Container>,
     asked: LinuxContainerResources,
 ) -> Result<()> {
-    // What is wrong with the request plugins need not know.
+    // Plugins do not get an invalid request.
     let requested = limits::of_request(&node.host, container, &asked)?;
     let _hold = node.nri.hold().await;
     let change = match nri::updating(node, container, &asked).await? {

@@ -1,7 +1,7 @@
-//! `UpdatePodSandboxResources`: what the pod as a whole gets from now on.
+//! `UpdatePodSandboxResources`: changes the resources of a pod as a whole.
 //!
-//! A kubelet makes the pods' cgroups and sets their limits itself, after this call: nothing of its
-//! cgroup is touched here. A pod whose client named no cgroup has one of ours.
+//! A kubelet creates the pods' cgroups and sets their limits itself, after this call. So the daemon changes only
+//! cgroups that it created, for clients that name none.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -16,10 +16,10 @@ use crate::record::pod::{Event, Phase, Pod};
 use crate::stats::within;
 use crate::{blocking, nri, spec};
 
-/// A controller that was told has answered by then.
+/// Time limit for a sandbox controller to apply the update.
 const UPDATE_LIMIT: Duration = Duration::from_secs(12);
 
-/// Answers the call.
+/// Handles the `UpdatePodSandboxResources` call.
 pub async fn call(
     Engine(node): &Engine,
     request: UpdatePodSandboxResourcesRequest,
@@ -41,7 +41,7 @@ async fn update(
     let overhead = request.overhead.clone().or_else(|| pod.overhead());
     let limits =
         spec::pod_limits(resources.as_ref(), overhead.as_ref(), &node.host).map_err(Error::Spec)?;
-    // Now plugins may refuse it; they see the pod as it is before.
+    // Plugins may reject the change; they see the pod before the change.
     let _hold = node.nri.hold().await;
     nri::pod_updating(node, pod, overhead.as_ref(), resources.as_ref()).await?;
     if pod.phase() == Phase::Ready {
@@ -57,7 +57,7 @@ async fn update(
     Ok(())
 }
 
-/// Who has made a sandbox for the pod may have to make room in it.
+/// Forwards the update to the controller of the pod's sandbox, which may have to resize it.
 async fn tell_controller(
     node: &Arc<Node>,
     pod: &Arc<Pod>,
@@ -72,7 +72,7 @@ async fn tell_controller(
     );
     let (node, pod) = (Arc::clone(node), Arc::clone(pod));
     blocking(move || {
-        // A sandbox that nobody watches over is down, and told so elsewhere.
+        // A sandbox without a monitor is down, which is reported elsewhere.
         match within::ask(&node.runtimes, &pod, &question, UPDATE_LIMIT) {
             Some(problem) if problem != "done" => Err(Error::Precondition(problem).into()),
             _ => Ok(()),

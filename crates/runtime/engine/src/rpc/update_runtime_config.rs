@@ -1,11 +1,11 @@
-//! `UpdateRuntimeConfig`: the pod network's address range, where the kubelet knows it.
+//! `UpdateRuntimeConfig`: sets the pod network's address range, if the kubelet knows it.
 
 use orlop_cri_api::v1::{UpdateRuntimeConfigRequest, UpdateRuntimeConfigResponse};
 
 use crate::engine::Engine;
 use crate::error::{Error, Result};
 
-/// Answers the call.
+/// Handles the `UpdateRuntimeConfig` call.
 pub async fn call(
     Engine(node): &Engine,
     request: UpdateRuntimeConfigRequest,

@@ -1,14 +1,14 @@
-//! `Version`: who we are.
+//! `Version`: returns the name and version of the runtime.
 
 use orlop_cri_api::v1::{VersionRequest, VersionResponse};
 
 use crate::engine::Engine;
 use crate::error::Result;
 
-/// The version of the kubelet's runtime API that this message has always carried.
+/// The version of the kubelet's runtime API, which has always been this constant.
 const KUBELET_API: &str = "0.1.0";
 
-/// Answers the call.
+/// Handles the `Version` call.
 pub async fn call(_: &Engine, _: VersionRequest) -> Result<VersionResponse> {
     Ok(VersionResponse {
         version: KUBELET_API.into(),

@@ -1,4 +1,4 @@
-//! `ListChanges`: what a container has changed in its root file system.
+//! `ListChanges`: lists the changes of a container to its root filesystem.
 
 use std::os::unix::ffi::OsStrExt as _;
 
@@ -14,22 +14,22 @@ use crate::engine::Engine;
 use crate::error::{Error, Result, status};
 use crate::image::held_layers;
 
-/// Changes in one message.
+/// Number of changes in one message.
 const BATCH: usize = 256;
 
-/// Messages that wait for a slow client.
+/// Number of messages that are queued for a slow client.
 const AHEAD: usize = 4;
 
-/// Answers the call.
+/// Handles the `ListChanges` call.
 pub async fn call(
     Engine(node): &Engine,
     request: ListChangesRequest,
 ) -> Result<Answers<ListChangesResponse>> {
     let container = node.containers.visible(&request.container_id)?;
-    // Held as long as the container lives.
+    // The lease keeps them for as long as the container lives.
     let lower = held_layers(&node.images, container.id.as_str()).await?;
     let (sender, receiver) = mpsc::channel(AHEAD);
-    // It goes on as fast as its reader.
+    // The thread walks as fast as the client reads.
     let thread = std::thread::Builder::new().name("orlop-changes".to_owned());
     let walking = thread.spawn(move || {
         let mut batch = Vec::with_capacity(BATCH);
@@ -52,7 +52,7 @@ pub async fn call(
     Ok(answers.boxed())
 }
 
-/// Whether the client still listens.
+/// Sends a batch; returns false if the client has disconnected.
 fn send(
     sender: &mpsc::Sender<Result<ListChangesResponse, Status>>,
     batch: &mut Vec<wire::Change>,

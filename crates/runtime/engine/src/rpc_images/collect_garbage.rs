@@ -1,4 +1,4 @@
-//! `CollectGarbage`: removes what no image, pull or container uses.
+//! `CollectGarbage`: removes layers and images that nothing uses.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -11,7 +11,7 @@ use crate::engine::Engine;
 use crate::error::{Error, Result};
 use crate::node::Node;
 
-/// Answers the call.
+/// Handles the `CollectGarbage` call.
 pub async fn call(
     Engine(node): &Engine,
     request: CollectGarbageRequest,
@@ -37,7 +37,7 @@ pub async fn call(
 async fn collect(node: Arc<Node>, images: Vec<Digest>) -> Result<CollectGarbageResponse> {
     let mut answer = CollectGarbageResponse::default();
     for id in images {
-        // A container may have come meanwhile.
+        // A container may use it by now.
         if in_use(&node).contains(&id.to_string()) {
             continue;
         }
@@ -47,7 +47,7 @@ async fn collect(node: Arc<Node>, images: Vec<Digest>) -> Result<CollectGarbageR
         answer.removed.push(id.to_string());
         count(&mut answer, &freed);
     }
-    // What pulls and containers need is held, however young it is.
+    // No minimum age is needed, because leases protect the content that pulls and containers use.
     let freed = node.images.gc(Duration::ZERO).await;
     let freed = freed.map_err(failed("removing unused layers"))?;
     node.metrics.freed(&freed);
@@ -55,7 +55,7 @@ async fn collect(node: Arc<Node>, images: Vec<Digest>) -> Result<CollectGarbageR
     Ok(answer)
 }
 
-/// The images that no container uses and that aren't pinned.
+/// Returns the images that no container uses and that are not pinned.
 fn unused(node: &Node) -> Vec<Digest> {
     let in_use = in_use(node);
     let images = node.images.list().into_iter();
@@ -65,7 +65,7 @@ fn unused(node: &Node) -> Vec<Digest> {
         .collect()
 }
 
-/// The ids of the images of containers and image volumes.
+/// Returns the IDs of the images of containers and image volumes.
 fn in_use(node: &Node) -> HashSet<String> {
     let containers = node.containers.all();
     let of_containers = containers.iter().map(|one| one.image.id.clone());

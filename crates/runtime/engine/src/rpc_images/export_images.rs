@@ -1,4 +1,4 @@
-//! `ExportImages`: writes images as one archive, made while the client reads it.
+//! `ExportImages`: streams images as one archive, which is written while the client reads it.
 
 use std::io::{self, Write};
 use std::sync::{Arc, OnceLock};
@@ -15,13 +15,13 @@ use crate::engine::Engine;
 use crate::error::{Error, Result, status};
 use crate::image::{check_whole, stored};
 
-/// Bytes of a message.
+/// Size of a message in bytes.
 const CHUNK: usize = 256 << 10;
 
-/// Messages that may wait for the client.
+/// Number of messages that are queued for the client.
 const QUEUE: usize = 4;
 
-/// Answers the call. A client that takes the archive too slowly gets the failure instead of the rest.
+/// Handles the `ExportImages` call. The stream ends with an error if the client reads too slowly.
 pub async fn call(
     Engine(node): &Engine,
     request: ExportImagesRequest,
@@ -36,7 +36,7 @@ pub async fn call(
     if request.images.is_empty() {
         return Err(Error::invalid("images", "is empty").into());
     }
-    // Better told now than in the midst of the stream.
+    // Report errors before the stream starts.
     for name in &request.images {
         let image = stored(&node.images, name).await?;
         check_whole(&image)?;
@@ -51,9 +51,9 @@ pub async fn call(
         given_up: Arc::clone(&given_up),
         reactor: Handle::current(),
     };
-    // Not through the queue: who takes nothing out of it must not be waited for.
+    // Not through the queue, which a stalled client leaves full.
     let (fail, failure) = oneshot::channel();
-    // Ends when it is done, or at its next chunk when the client has left or does not take it.
+    // Ends when it is done, or at its next chunk if the client has disconnected or stalls.
     node.tasks.spawn(async move {
         let names: Vec<&str> = request.images.iter().map(String::as_str).collect();
         if let Err(source) = images.export(&names, format, out).await {
@@ -67,7 +67,7 @@ pub async fn call(
                     source,
                 },
             };
-            // Who has left needs no reason.
+            // A client that has disconnected needs no reason.
             let _ = fail.send(status(&error));
         }
     });
@@ -76,12 +76,12 @@ pub async fn call(
     Ok(chunks.chain(failure.map(Err)).boxed())
 }
 
-/// Cuts an archive into messages. Writing blocks.
+/// Writer that splits an archive into messages. Writing blocks.
 struct Chunks {
     queue: mpsc::Sender<Vec<u8>>,
     chunk: Vec<u8>,
     pace: Pace,
-    /// Why the client is given up, if it is.
+    /// The reason, if the export was canceled because the client is too slow.
     given_up: Arc<OnceLock<Slow>>,
     reactor: Handle,
 }

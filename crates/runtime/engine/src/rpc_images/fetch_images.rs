@@ -1,7 +1,6 @@
-//! `FetchImages`: gets all of images here whose layers come as they are read.
+//! `FetchImages`: completes the download of lazily pulled images.
 //!
-//! What is fetched does not depend on how fast the client takes the news: of what it is too slow for, it
-//! gets the next.
+//! The download does not depend on how fast the client reads progress messages. A slow client misses intermediate ones.
 
 use std::pin::pin;
 use std::time::Duration;
@@ -17,13 +16,13 @@ use crate::engine::Engine;
 use crate::error::{Error, Result, chain};
 use crate::image::{check_whole, here, named, stored};
 
-/// Messages that may wait for the client.
+/// Number of messages that are queued for the client.
 const QUEUE: usize = 4;
 
-/// The time between two looks.
+/// Interval between two progress checks.
 const PAUSE: Duration = Duration::from_millis(150);
 
-/// Answers the call.
+/// Handles the `FetchImages` call.
 pub async fn call(
     Engine(node): &Engine,
     request: FetchImagesRequest,
@@ -64,7 +63,7 @@ async fn fetch_all(images: &Images, wanted: Vec<Image>, tell: &mpsc::Sender<Imag
     }
 }
 
-/// Gets all of an image here, and tells how it gets on. The last of it is left to the caller.
+/// Downloads the rest of an image and sends progress messages. The caller sends the last one.
 async fn fetch(
     images: &Images,
     image: &Image,
@@ -95,7 +94,7 @@ async fn fetch(
     }
 }
 
-/// What is here now, of what was to come at first: layers that are whole are counted no more.
+/// Computes the progress relative to the first message, as completed layers are no longer counted.
 fn since(first: &ImageHere, mut now: ImageHere) -> ImageHere {
     let missing = now.size.saturating_sub(now.bytes);
     now.bytes = first.size.saturating_sub(missing);
@@ -131,7 +130,7 @@ mod tests {
             ..ImageHere::default()
         };
         let first = state(100, 1000, 2);
-        // The one of 600 is whole, of the one of 400 a half is here.
+        // The layer of 600 is complete, and half of the layer of 400 is present.
         let now = since(&first, state(200, 400, 1));
         assert_eq!((now.bytes, now.size, now.lazy_layers), (800, 1000, 1));
         let end = whole(first);

@@ -1,6 +1,6 @@
-//! `ImportImages`: takes in the images of an archive while it arrives.
+//! `ImportImages`: imports the images of an archive while it arrives.
 //!
-//! What kind of archive it is, is found out while reading, whatever the client says.
+//! The reader detects the kind of the archive, whatever the client says.
 
 use std::io::{self, Read};
 use std::pin::pin;
@@ -18,11 +18,11 @@ use crate::config::Config;
 use crate::engine::Engine;
 use crate::error::{Error, Result};
 
-/// Messages that may wait for being read.
+/// Number of messages that are queued for the reader.
 const QUEUE: usize = 2;
 
-/// Answers the call. Nothing is imported if the client leaves before the archive's end, or sends it
-/// too slowly.
+/// Handles the `ImportImages` call. Nothing is imported if the client disconnects before the end of the archive, or
+/// sends it too slowly.
 pub async fn call(
     Engine(node): &Engine,
     parts: Streaming<ImportImagesRequest>,
@@ -47,12 +47,12 @@ pub async fn call(
     let imported = tokio::select! {
         biased;
         fed = &mut feeding => {
-            // What is wrong with the stream explains what is wrong with the archive. Who reads it
-            // finds that nothing more comes, and ends; who waits for a place needs none.
+            // An error of the stream explains an error of the archive, so it is reported first. The reader then finds
+            // the queue closed and ends.
             fed?;
             importing.await
         }
-        // Who goes on sending, or sends no more, is told all the same.
+        // The result is returned even if the client still sends data or stalls.
         imported = &mut importing => imported,
     };
     let imported = imported.map_err(|source| Error::Image {
@@ -64,7 +64,7 @@ pub async fn call(
     })
 }
 
-/// Images of other platforms would be of no use to the node's containers.
+/// Rejects other platforms, whose images the node's containers cannot use.
 fn check_platform(config: &Config, start: &ImportStart) -> Result<()> {
     if start.platform.is_empty() {
         return Ok(());
@@ -84,7 +84,7 @@ fn check_platform(config: &Config, start: &ImportStart) -> Result<()> {
 
 enum Piece {
     Bytes(Bytes),
-    /// The archive's end, as opposed to the client's.
+    /// The end of the archive, not of the connection.
     End,
 }
 
@@ -98,21 +98,21 @@ async fn feed(mut parts: Parts, queue: mpsc::Sender<Piece>) -> Result<()> {
             None => Piece::End,
         };
         let is_end = matches!(piece, Piece::End);
-        // The reader has all it wants, or failed.
+        // The reader has all its input, or has failed.
         if queue.send(piece).await.is_err() || is_end {
             return Ok(());
         }
     }
 }
 
-/// What the client sends.
+/// Messages of the client.
 struct Parts {
     stream: Streaming<ImportImagesRequest>,
     pace: Pace,
 }
 
 impl Parts {
-    /// The next part, which must come as fast as a download must.
+    /// Receives the next part, with the same minimum rate as a download.
     async fn next(&mut self) -> Result<Option<Part>> {
         let message = self.pace.wait(self.stream.message(), size).await;
         let message = message.map_err(|slow| {
@@ -137,7 +137,7 @@ impl Parts {
     }
 }
 
-/// How many bytes of the archive came; `None` when nothing more comes.
+/// Returns the number of archive bytes in a message; `None` at the end of the stream.
 fn size(came: &Result<Option<ImportImagesRequest>, Status>) -> Option<usize> {
     match &came.as_ref().ok()?.as_ref()?.part {
         Some(Part::Chunk(bytes)) => Some(bytes.len()),
@@ -145,7 +145,7 @@ fn size(came: &Result<Option<ImportImagesRequest>, Status>) -> Option<usize> {
     }
 }
 
-/// The archive as a file. Reading blocks.
+/// Reader of the archive. Reading blocks.
 struct Archive {
     pieces: mpsc::Receiver<Piece>,
     piece: Bytes,

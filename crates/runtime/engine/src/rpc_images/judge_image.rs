@@ -1,4 +1,4 @@
-//! `JudgeImage`: whether the signature policy lets an image be used, and why.
+//! `JudgeImage`: evaluates the signature policy for an image and explains the result.
 
 use orlop_cri_api::images::{JudgeImageRequest, JudgeImageResponse, JudgedRequirement};
 use orlop_cri_api::v1::ImageSpec;
@@ -9,7 +9,7 @@ use crate::error::{Error, Result};
 use crate::image::name_asked_for;
 use crate::node::Node;
 
-/// Answers the call.
+/// Handles the `JudgeImage` call.
 pub async fn call(Engine(node): &Engine, request: JudgeImageRequest) -> Result<JudgeImageResponse> {
     if request.image.is_empty() {
         return Err(Error::invalid("image", "is empty").into());
@@ -55,7 +55,7 @@ async fn judge(
         .await
 }
 
-/// What holds where there is no policy.
+/// Returns the result if there is no policy.
 fn unguarded() -> JudgeImageResponse {
     JudgeImageResponse {
         allowed: true,

@@ -1,4 +1,4 @@
-//! `ListImagesHere`: how much is here of the images whose layers come as they are read.
+//! `ListImagesHere`: returns how much of the lazily pulled images is on disk.
 
 use orlop_cri_api::images::{ListImagesHereRequest, ListImagesHereResponse};
 use orlop_image_store::Error::NotFound;
@@ -7,7 +7,7 @@ use crate::engine::Engine;
 use crate::error::{Error, Result};
 use crate::image::{find, here};
 
-/// Answers the call.
+/// Handles the `ListImagesHere` call.
 pub async fn call(
     Engine(node): &Engine,
     request: ListImagesHereRequest,
@@ -24,7 +24,7 @@ pub async fn call(
     for image in images {
         match here(&node.images, &image).await {
             Ok(here) => answer.images.extend(here),
-            // It was removed meanwhile.
+            // The image was removed meanwhile.
             Err(error) if is_gone(&error) => {}
             Err(error) => return Err(error),
         }

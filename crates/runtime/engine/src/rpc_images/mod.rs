@@ -1,4 +1,4 @@
-//! One file per call of `orlop.v1.Images`.
+//! Handlers of `orlop.v1.Images`, one file per RPC.
 #![allow(clippy::unused_async, reason = "all calls have one shape")]
 
 pub mod collect_garbage;

@@ -1,4 +1,4 @@
-//! `ResolveImage`: what a name stands for, and who would be asked for it.
+//! `ResolveImage`: returns the full names that a name stands for, and the registry hosts that a pull contacts.
 
 use orlop_cri_api::images::{AskedHost, ResolveImageRequest, ResolveImageResponse, ResolvedName};
 use orlop_image_store::{Error as ImageError, Explained, ExplainedName, Rule};
@@ -6,7 +6,7 @@ use orlop_image_store::{Error as ImageError, Explained, ExplainedName, Rule};
 use crate::engine::Engine;
 use crate::error::{Error, Result, chain};
 
-/// Answers the call.
+/// Handles the `ResolveImage` call.
 pub async fn call(
     Engine(node): &Engine,
     request: ResolveImageRequest,

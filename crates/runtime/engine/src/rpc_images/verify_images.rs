@@ -1,5 +1,5 @@
-//! `VerifyImages`: compares what is stored with its digests. A layer that several images share
-//! is read once, so the answers come together at the end.
+//! `VerifyImages`: compares stored content with its digests. A layer that several images share is read once, so all
+//! answers are sent at the end.
 
 use std::sync::Arc;
 
@@ -15,7 +15,7 @@ use crate::error::{Error, Result, status};
 use crate::image::stored;
 use crate::node::Node;
 
-/// Answers the call.
+/// Handles the `VerifyImages` call.
 pub async fn call(
     Engine(node): &Engine,
     request: VerifyImagesRequest,
@@ -34,7 +34,7 @@ pub async fn call(
     let verified = async move {
         let work = verify(Arc::clone(&node), images, repair);
         let answers = if repair {
-            // Not to be broken off between the old layer and the new.
+            // Must not be interrupted between the old layer and the new.
             node.finish(work).await
         } else {
             work.await

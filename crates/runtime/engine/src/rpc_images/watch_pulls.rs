@@ -1,7 +1,7 @@
-//! `WatchPulls`: how the pulls are getting on.
+//! `WatchPulls`: streams the progress of pulls.
 //!
-//! The image store is looked at every [`PAUSE`], and only while somebody watches a pull that is
-//! under way. A client that reads slowly makes the looks rarer; nothing piles up for it.
+//! The image store is polled every [`PAUSE`], and only while a client watches a running pull. For a slow client it is
+//! polled less often, so no messages pile up.
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
@@ -20,10 +20,10 @@ use crate::error::Result;
 use crate::image::pulls::{Ended, UnderWay, full_name};
 use crate::node::Node;
 
-/// The time between two looks.
+/// Interval between two polls.
 const PAUSE: Duration = Duration::from_millis(150);
 
-/// Answers the call.
+/// Handles the `WatchPulls` call.
 pub async fn call(
     Engine(node): &Engine,
     request: WatchPullsRequest,
@@ -49,15 +49,15 @@ pub async fn call(
 
 struct Watcher {
     node: Arc<Node>,
-    /// The full name of the image whose pulls are told; all without one.
+    /// The full name of the image to watch; all pulls if `None`.
     name: Option<String>,
     until_done: bool,
     begun: watch::Receiver<()>,
     ended: broadcast::Receiver<Ended>,
-    /// What the client knows of the pulls under way.
+    /// The last progress of each running pull that the client received.
     told: HashMap<u64, PullProgress>,
     ready: VecDeque<PullProgress>,
-    /// There was something under way at the last look.
+    /// Whether a pull was running at the last poll.
     busy: bool,
     next_look: Instant,
     over: bool,
@@ -76,7 +76,7 @@ impl Watcher {
         }
     }
 
-    /// Waits for an end, the next look or the next pull.
+    /// Waits for the end of a pull, the next poll or the next pull.
     async fn wait(&mut self) -> Option<()> {
         let ended = if self.busy {
             tokio::select! {
@@ -94,7 +94,7 @@ impl Watcher {
         match ended {
             None => self.look().await,
             Some(Ok(ended)) => self.end(ended),
-            // Ends were missed: what is under way no more is forgotten.
+            // End events were missed: forget pulls that no longer run.
             Some(Err(broadcast::error::RecvError::Lagged(_))) => {
                 let under_way = self.node.pulls.under_way();
                 let known = self.told.len();
@@ -116,7 +116,7 @@ impl Watcher {
                 continue;
             }
             busy = true;
-            // A short name is pulled by one of the full ones that it stands for.
+            // A short name is pulled under one of the full names that it stands for.
             let names = self.node.images.names_here(&pull.image).await;
             let names = names.unwrap_or_default().into_iter();
             let mut names = names.map(|name| name.to_string()).chain([name]);
@@ -162,7 +162,7 @@ fn progress(pull: UnderWay, layers: &[orlop_image_store::LayerProgress]) -> Pull
     }
 }
 
-/// Where a pull is, by its layers.
+/// Derives the stage of a pull from its layers.
 fn stage(layers: &[orlop_image_store::LayerProgress]) -> PullStage {
     let is_any = |state| layers.iter().any(|layer| layer.state == state);
     if layers.is_empty() {
@@ -197,7 +197,7 @@ fn layer(layer: &orlop_image_store::LayerProgress) -> LayerProgress {
     }
 }
 
-/// A layer of a pull that is done is done, whatever was told of it last, unless it comes as it is read.
+/// Marks a layer of a completed pull as done, unless it is a lazy layer.
 fn finish(layer: &mut LayerProgress) {
     match layer.stage() {
         PullStage::Begun => return,

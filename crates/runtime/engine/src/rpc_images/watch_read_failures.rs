@@ -1,4 +1,4 @@
-//! `WatchReadFailures`: reads of what is not here and cannot be fetched.
+//! `WatchReadFailures`: streams failed reads of content that is not on disk and cannot be fetched.
 
 use futures_util::{StreamExt as _, stream};
 use orlop_cri_api::images::{ReadFailure, WatchReadFailuresRequest};
@@ -10,7 +10,7 @@ use crate::clock;
 use crate::engine::Engine;
 use crate::error::Result;
 
-/// Answers the call.
+/// Handles the `WatchReadFailures` call.
 pub async fn call(
     Engine(node): &Engine,
     _: WatchReadFailuresRequest,

@@ -1,4 +1,4 @@
-//! `Examine`: looks for what belongs to no pod, and for damage in the store; mends it if asked to.
+//! `Examine`: finds resources that belong to no pod and damaged images, and repairs them on request.
 
 use std::sync::Arc;
 
@@ -12,7 +12,7 @@ use crate::engine::Engine;
 use crate::error::{Error, Result};
 use crate::node::Node;
 
-/// Answers the call. Repairs go on when the client leaves.
+/// Handles the `Examine` call. Repairs continue if the client disconnects.
 pub async fn call(Engine(node): &Engine, request: ExamineRequest) -> Result<ExamineResponse> {
     let node_too = Arc::clone(node);
     let findings = node

@@ -1,5 +1,5 @@
-//! `GetState`: all that the daemon knows, for people who debug it. Nothing of it is secret:
-//! whatever a client sent beyond names stays out.
+//! `GetState`: returns the state of the daemon, for debugging. It contains no secrets: of the clients' data it has only
+//! names.
 
 use orlop_cri_api::inspection::{GetStateRequest, GetStateResponse};
 use serde_json::{Value, json};
@@ -12,14 +12,14 @@ use crate::nri;
 use crate::record::container::Container;
 use crate::record::pod::Pod;
 
-/// Answers the call.
+/// Handles the `GetState` call.
 pub async fn call(Engine(node): &Engine, _: GetStateRequest) -> Result<GetStateResponse> {
     let json = state(node).to_string();
     Ok(GetStateResponse { json })
 }
 
 impl Engine {
-    /// All that is known, as JSON.
+    /// Returns the state of the daemon as JSON.
     pub fn state(&self) -> Value {
         state(&self.0)
     }
@@ -68,7 +68,7 @@ fn state_of_pod(node: &Node, pod: &Pod) -> Value {
         "created_at": pod.created_at,
         "host_network": pod.host_network(),
         "ips": pod.ips(),
-        // An attachment that was begun and has no result is an intent.
+        // An attachment that was started and has no result is an intent.
         "network": match (&now.attachment, &now.network) {
             (None, _) => "none",
             (Some(_), None) => "begun",

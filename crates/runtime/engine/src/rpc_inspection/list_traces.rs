@@ -1,4 +1,4 @@
-//! `ListTraces`: where the time of the latest starts and pulls went.
+//! `ListTraces`: returns timings of the latest starts and pulls.
 
 use orlop_cri_api::inspection::{ListTracesRequest, ListTracesResponse};
 
@@ -6,13 +6,13 @@ use crate::engine::Engine;
 use crate::error::Result;
 use crate::timeline::{self, Traces};
 
-/// Answers the call.
+/// Handles the `ListTraces` call.
 pub async fn call(Engine(node): &Engine, request: ListTracesRequest) -> Result<ListTracesResponse> {
     Ok(timeline::answer(&node.traces, &request))
 }
 
 impl Engine {
-    /// Where the time of the latest starts and pulls went.
+    /// Timings of the latest starts and pulls.
     pub fn traces(&self) -> &Traces {
         &self.0.traces
     }

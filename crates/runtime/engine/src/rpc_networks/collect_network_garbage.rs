@@ -1,4 +1,4 @@
-//! `CollectNetworkGarbage`: releases what belongs to no pod.
+//! `CollectNetworkGarbage`: releases network attachments that belong to no pod.
 
 use std::sync::Arc;
 
@@ -11,7 +11,7 @@ use crate::engine::Engine;
 use crate::error::{Error, Result};
 use crate::pod::network_gc;
 
-/// Answers the call.
+/// Handles the `CollectNetworkGarbage` call.
 pub async fn call(
     Engine(node): &Engine,
     request: CollectNetworkGarbageRequest,

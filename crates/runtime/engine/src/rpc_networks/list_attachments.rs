@@ -1,4 +1,4 @@
-//! `ListAttachments`: what the pods have of the networks.
+//! `ListAttachments`: returns the pods' network attachments.
 
 use orlop_cri_api::extensions::{
     AttachedTo, AttachmentState, HostPort, ListAttachmentsRequest, ListAttachmentsResponse,
@@ -11,7 +11,7 @@ use crate::engine::Engine;
 use crate::error::{Error, Result};
 use crate::pod::network_gc;
 
-/// Answers the call.
+/// Handles the `ListAttachments` call.
 pub async fn call(
     Engine(node): &Engine,
     request: ListAttachmentsRequest,

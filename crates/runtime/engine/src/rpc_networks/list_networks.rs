@@ -1,4 +1,4 @@
-//! `ListNetworks`: the networks that pods are attached to.
+//! `ListNetworks`: returns the networks that pods are attached to.
 
 use orlop_cri_api::extensions::{ConfiguredNetwork, ListNetworksRequest, ListNetworksResponse};
 use orlop_network::Status;
@@ -6,7 +6,7 @@ use orlop_network::Status;
 use crate::engine::Engine;
 use crate::error::{Error, Result};
 
-/// Answers the call.
+/// Handles the `ListNetworks` call.
 pub async fn call(Engine(node): &Engine, _: ListNetworksRequest) -> Result<ListNetworksResponse> {
     let attached = node.networks.list().await.map_err(|source| {
         let doing = "listing network attachments".into();

@@ -1,4 +1,4 @@
-//! One file per call of `orlop.v1.Networks`.
+//! Handlers of `orlop.v1.Networks`, one file per RPC.
 
 pub mod collect_network_garbage;
 pub mod list_attachments;

@@ -1,5 +1,4 @@
-//! Annotations of the specification: what other runtimes expect to find, and what a handler lets
-//! through.
+//! Annotations of the specification: those that other runtimes expect, and those that a handler passes on.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -10,10 +9,10 @@ use super::input::{ImageFacts, Policy, SpecInput};
 use super::pattern::matches;
 use super::{BaseSpec, HandlerRules};
 
-/// The annotations of a container.
+/// Returns the annotations of a container.
 ///
-/// The names are those of containerd's CRI service: sandboxed runtimes know containers of a pod by
-/// them.
+/// The names are those of containerd's CRI service, by which sandboxed runtimes identify the containers of
+/// a pod.
 pub(super) fn of_container(input: &SpecInput<'_>) -> BTreeMap<String, String> {
     let known = &input.known;
     let mut annotations = defaults(known.handler.rules, known.policy);
@@ -43,7 +42,7 @@ pub(super) fn of_container(input: &SpecInput<'_>) -> BTreeMap<String, String> {
     annotations
 }
 
-/// The administrator's: of a base, the node and the runtime, each before the one before it.
+/// Returns the administrator's annotations: of the base, the node and the runtime; a later one wins.
 fn defaults(rules: &HandlerRules, policy: &Policy) -> BTreeMap<String, String> {
     let base = rules.base.as_ref().map(BaseSpec::annotations);
     let mut annotations = base.cloned().unwrap_or_default();
@@ -52,7 +51,7 @@ fn defaults(rules: &HandlerRules, policy: &Policy) -> BTreeMap<String, String> {
     annotations
 }
 
-/// The image for which leave was given, and no other: by its digest where it is pulled once more.
+/// Returns the admitted image, by its digest if a guest pulls it again, so that it gets no other image.
 fn pinned<'a>(image: &ImageFacts<'a>) -> &'a str {
     let named: Option<Reference> = image.name.parse().ok();
     let there = named.map(|named| format!("{}@", named.repository()));
@@ -62,7 +61,7 @@ fn pinned<'a>(image: &ImageFacts<'a>) -> &'a str {
     pinned.map_or(image.name, String::as_str)
 }
 
-/// Those of the pod's own sandbox.
+/// Returns the annotations of the pod's own sandbox.
 pub fn of_pod(
     pod: &v1::PodSandboxConfig,
     id: &str,
@@ -103,8 +102,8 @@ fn about_pod(
     }
 }
 
-/// What the pod as a whole may have, for the one that makes its sandbox. A quota below nothing is told,
-/// too: then the size is in the shares.
+/// Returns the limits of the whole pod, for the sandboxer. A negative quota is passed too: then the size is
+/// in the shares.
 fn size_of_pod(pod: &v1::PodSandboxConfig) -> impl Iterator<Item = (String, String)> {
     let limits = pod
         .linux

@@ -14,16 +14,16 @@ const FIELD: &str = "config.linux.security_context.apparmor";
 pub struct AppArmor {
     /// The kernel's list of loaded profiles.
     pub profiles: PathBuf,
-    /// The profile loaded as the runtime's default, if that worked.
+    /// The profile loaded as the runtime's default, if loading succeeded.
     pub default_profile: Option<String>,
 }
 
 impl AppArmor {
-    /// Where the kernel lists the profiles loaded into it.
+    /// The kernel's list of loaded profiles.
     pub const PROFILES: &'static str = "/sys/kernel/security/apparmor/profiles";
 }
 
-/// The profile's name, empty for none.
+/// Returns the profile's name, empty for none.
 pub(super) fn profile(
     security: &v1::LinuxContainerSecurityContext,
     apparmor: Option<&AppArmor>,

@@ -5,19 +5,19 @@ use std::process::{Command, Stdio};
 
 use super::AppArmor;
 
-/// Its name in the kernel.
+/// The profile's name in the kernel.
 const NAME: &str = "orlop-default";
 
 impl AppArmor {
-    /// Whether this node's kernel has AppArmor in force.
+    /// Whether AppArmor is enabled in the kernel.
     pub fn is_enabled() -> bool {
         orlop_fs::read_kernel_text("/sys/module/apparmor/parameters/enabled")
             .is_ok_and(|enabled| enabled.starts_with('Y'))
     }
 
-    /// Loads the default profile, replacing one an older version loaded, and gives its name.
+    /// Loads the default profile, replacing one of an older version, and returns its name.
     ///
-    /// The parser that comes with AppArmor does it; it is waited for, some hundred milliseconds.
+    /// AppArmor's own parser loads it. Blocks for some hundred milliseconds.
     pub fn load_default() -> io::Result<String> {
         let mut parser = Command::new("apparmor_parser")
             .args(["--skip-cache", "--replace"])
@@ -29,7 +29,7 @@ impl AppArmor {
                 io::Error::new(error.kind(), format!("cannot run apparmor_parser: {error}"))
             })?;
         if let Some(mut input) = parser.stdin.take() {
-            // A parser that gives up early says why below.
+            // If the parser exits early, its error is reported below.
             let _ = input.write_all(text().as_bytes());
         }
         let output = parser.wait_with_output()?;

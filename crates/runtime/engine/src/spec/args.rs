@@ -1,4 +1,4 @@
-//! What is executed: command, environment and working directory, from request and image.
+//! Command, environment and working directory, from request and image.
 
 use std::collections::HashMap;
 
@@ -7,18 +7,18 @@ use orlop_cri_api::v1;
 use super::input::{ImageFacts, Known};
 use super::{Error, gomaxprocs};
 
-/// `PATH` of containers whose image and request set none.
+/// `PATH` of containers if neither image nor request sets it.
 const DEFAULT_PATH: &str = "PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
 
-/// The command: the request's `command` replaces the image's entrypoint, its `args` the image's
-/// arguments; a `command` alone does without the image's arguments too.
+/// Returns the command. The request's `command` replaces the image's entrypoint, its `args` the image's
+/// arguments; a `command` without `args` also drops the image's arguments.
 pub(super) fn command(
     config: &v1::ContainerConfig,
     image: &ImageFacts<'_>,
 ) -> Result<Vec<String>, Error> {
     let mut argv = Vec::new();
     if config.command.is_empty() {
-        // An entrypoint of one empty word is how a Dockerfile takes back its base's.
+        // A Dockerfile resets its base's entrypoint with one empty word.
         if image.entrypoint != [""] {
             argv.extend_from_slice(image.entrypoint);
         }
@@ -35,7 +35,7 @@ pub(super) fn command(
         let problem = "is empty, and the image has no command";
         return Err(Error::invalid("config.command", problem));
     }
-    // Shims of containerd's run an artifact's module, whatever the command calls it.
+    // containerd's shims run the module of an artifact, whatever the command is.
     let own = image.entrypoint.iter().chain(image.cmd).next();
     if let Some(module) = image.module
         && (argv.first() != own || !config.working_dir.is_empty())
@@ -55,8 +55,8 @@ pub(super) fn command(
     Ok(argv)
 }
 
-/// The environment: defaults, then the base's, the image's, and the request's, the last one of a name
-/// wins.
+/// Returns the environment: defaults, then the base's, the image's, and the request's. The last value of a
+/// name wins.
 pub(super) fn environment(
     known: &Known<'_>,
     hostname: &str,
@@ -100,7 +100,7 @@ fn request_value(pair: &v1::KeyValue, index: usize) -> Result<&str, Error> {
         let problem = format!("{:?} is not a valid environment variable name", pair.key);
         return Err(Error::invalid(field(), problem));
     }
-    // The value itself may be a secret and stays out of the message.
+    // The value may be a secret and is not in the message.
     let value = std::str::from_utf8(&pair.value)
         .map_err(|_| Error::invalid(field(), format!("the value of {} is not UTF-8", pair.key)))?;
     if value.contains('\0') {
@@ -110,7 +110,7 @@ fn request_value(pair: &v1::KeyValue, index: usize) -> Result<&str, Error> {
     Ok(value)
 }
 
-/// Entries in the order in which their names first came.
+/// Entries in the order in which their names first appeared.
 #[derive(Default)]
 struct Environment {
     entries: Vec<String>,
@@ -118,7 +118,7 @@ struct Environment {
 }
 
 impl Environment {
-    /// Adds or replaces `NAME=value`; a text without `=` names nothing and is left out.
+    /// Adds or replaces `NAME=value`; a text without `=` is ignored.
     fn set(&mut self, entry: String) {
         let Some((name, _)) = entry.split_once('=') else {
             return;

@@ -1,4 +1,4 @@
-//! A container as it is asked for, judged before anything of it is made.
+//! A validated container request, before anything of it is made.
 
 use orlop_cri_api::v1;
 use orlop_oci_types::{BlockIo, Capabilities, IntelRdt, Namespace, Resources, Rlimit};
@@ -14,17 +14,17 @@ use super::{
     namespaces, oom, rdt, resources, rlimits, seccomp, umask, user, working_dir,
 };
 
-/// A request that can become a container as far as can be told without its files and the paths of
-/// the node that it names. What is absent is filled in.
+/// A request that is validated as far as possible without the container's files and the host paths that it
+/// names. Missing values are filled in.
 #[derive(Debug)]
 pub struct Asked {
     pub(super) security: v1::LinuxContainerSecurityContext,
-    /// Whether its network is the node's.
+    /// Whether it uses the node's network.
     pub(super) host_network: bool,
     pub(super) ranges: Option<IdRanges>,
     pub(super) labels: Option<Labels>,
     pub(super) own_cgroup_namespace: bool,
-    /// Whether its control groups are its own to divide.
+    /// Whether it may create cgroups below its own.
     pub(super) cgroup_writable: bool,
     pub(super) namespaces: Vec<Namespace>,
     pub(super) args: Vec<String>,
@@ -49,7 +49,7 @@ pub struct Asked {
 }
 
 impl Asked {
-    /// Judges a request. This looks at lists of the kernel, and belongs on a thread of its own.
+    /// Validates a request. It reads the kernel's lists, so run it on a blocking thread.
     pub fn read(known: &Known<'_>) -> Result<Self, Error> {
         let mut warnings = Vec::new();
         let linux = known.config.linux.clone().unwrap_or_default();
@@ -139,14 +139,14 @@ impl Asked {
 }
 
 impl Asked {
-    /// The label of its files, where the node has SELinux.
+    /// Returns the label of its files, if the node has SELinux.
     pub fn file_label(&self) -> Option<&str> {
         self.labels.as_ref().map(|labels| labels.file.as_str())
     }
 }
 
-/// Whether the container may make control groups below its own. That takes a kernel that keeps the limits
-/// of its own group from it.
+/// Whether the container may create cgroups below its own. That needs a kernel that protects the limits of
+/// the container's own cgroup.
 fn cgroup_writable(
     known: &Known<'_>,
     own_namespace: bool,
@@ -174,7 +174,7 @@ fn cgroup_writable(
     Ok(false)
 }
 
-/// The container's labels: its own options on the pod's level, else the pod's.
+/// Returns the container's labels: its own options with the pod's level, else the pod's labels.
 fn labels(
     known: &Known<'_>,
     security: &v1::LinuxContainerSecurityContext,

@@ -1,5 +1,5 @@
-//! A specification that a runtime's containers begin with, from a file of the administrator's, in the
-//! form that `ctr oci spec` prints.
+//! The base specification of a runtime's containers, from an administrator's file in the format that `ctr
+//! oci spec` prints.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -11,16 +11,16 @@ use super::capabilities;
 use super::clean_path::clean;
 use super::sysctl_names::{dotted, scope};
 
-/// The largest file.
+/// Size limit of the file in bytes.
 const MAX_SIZE: u64 = 1 << 20;
 
-/// Elements that a list of the file may have.
+/// Limit of elements in a list of the file.
 const MAX_ELEMENTS: usize = 1024;
 
-/// What is made for each pod anew, whatever a file says of it.
+/// Mounts that are made for each pod, whatever the file says.
 const MADE_HERE: [&str; 3] = ["/sys", "/sys/fs/cgroup", "/dev/shm"];
 
-/// What containers begin with. What a pod asks for, and what makes it a pod, takes its place.
+/// The base of a container's specification. The pod's request and the pod's own parts override it.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct BaseSpec(Arc<Content>);
 
@@ -42,7 +42,7 @@ struct Content {
 }
 
 impl BaseSpec {
-    /// Reads a file; says why it cannot be used.
+    /// Reads a file; the error says why it cannot be used.
     pub fn read(path: &Path) -> Result<Self, String> {
         let told = |problem: String| format!("{}: {problem}", path.display());
         let text = orlop_fs::read_text(path, MAX_SIZE)
@@ -51,7 +51,7 @@ impl BaseSpec {
     }
 
     pub(super) fn parse(text: &str) -> Result<Self, String> {
-        // A list would be taken for the fields in their order.
+        // serde would accept a list as the fields in their order.
         if !text.trim_start().starts_with('{') {
             return Err("is not a JSON object".to_owned());
         }
@@ -136,7 +136,7 @@ impl BaseSpec {
         &self.0.process.rlimits
     }
 
-    /// The capabilities of a container that asks for nothing, where the file names some.
+    /// Returns the default capabilities of containers, if the file names any.
     pub(super) fn capabilities(&self) -> Option<&[&'static str]> {
         self.0.capabilities.as_deref()
     }
@@ -165,7 +165,7 @@ impl BaseSpec {
         &self.0.readonly
     }
 
-    /// Adds the rest to a specification, beneath what is in it.
+    /// Adds the remaining parts of the base to a specification, without replacing values.
     pub(super) fn complete(&self, privileged: bool, spec: &mut Spec) {
         let Content {
             hooks,
@@ -231,7 +231,7 @@ fn check_environment(entries: &[String]) -> Result<(), String> {
                 .is_none_or(|(name, _)| name.is_empty())
     };
     match entries.iter().position(|entry| is_bad(&entry)) {
-        // The value itself may be a secret.
+        // The value may be a secret.
         Some(at) => Err(format!(
             "process.env[{at}]: does not have the form NAME=value"
         )),
@@ -277,7 +277,7 @@ fn check_hooks(hooks: &Hooks) -> Result<(), String> {
     Ok(())
 }
 
-/// Those of this kernel; the other sets follow from what is asked for.
+/// Returns the capabilities, which must be known; the request determines the other sets.
 fn known_capabilities(names: &[String]) -> Result<Vec<&'static str>, String> {
     let known = |name: &String| {
         let found = capabilities::ALL.into_iter().find(|known| known == name);
@@ -305,8 +305,8 @@ fn checked_sysctls(given: &BTreeMap<String, String>) -> Result<BTreeMap<String, 
     Ok(checked)
 }
 
-/// The mounts that a container has by the file; those that are made for each pod are left out, and a
-/// `/run` that hides what the image has there.
+/// Returns the mounts of the file that containers get. Mounts that are made for each pod are left out, as
+/// is a `/run` tmpfs, which would hide the image's files.
 fn kept_mounts(mounts: Vec<Mount>) -> Result<Vec<Mount>, String> {
     let mut kept: Vec<Mount> = Vec::new();
     for mut mount in mounts {

@@ -1,5 +1,5 @@
-//! Classes of block IO: weights and rates by a file of the administrator's, in the format that
-//! containerd and CRI-O read.
+//! Block IO classes: weights and rates in an administrator's file, in the format that containerd and CRI-O
+//! read.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -14,7 +14,7 @@ use super::Error;
 use super::classes::{Kind, asked};
 use super::input::Known;
 
-/// The weights a class may give.
+/// The range of weights in a class.
 const WEIGHTS: std::ops::RangeInclusive<u16> = 10..=1000;
 
 /// The classes of a node, by name.
@@ -28,7 +28,7 @@ struct File {
     classes: BTreeMap<String, Vec<RawPart>>,
 }
 
-/// What is said of some devices, or of all.
+/// Limits of some devices, or of all.
 #[derive(Deserialize)]
 #[serde(rename_all = "PascalCase", deny_unknown_fields, default)]
 #[derive(Default)]
@@ -43,7 +43,7 @@ struct RawPart {
     throttle_write_iops: Option<Scalar>,
 }
 
-/// People write `80` and `"80"`.
+/// A number, or its text: people write `80` and `"80"`.
 #[derive(Deserialize)]
 #[serde(untagged)]
 enum Scalar {
@@ -117,7 +117,7 @@ impl BlockIoClasses {
     }
 }
 
-/// The limits of the class a container asks for, if it asks for one.
+/// Returns the limits of the class that a container asks for, if any.
 pub(super) fn limits(known: &Known<'_>) -> Result<Option<BlockIo>, Error> {
     let Some((class, annotation)) = asked(Kind::BlockIo, known.config, known.pod_config)? else {
         return Ok(None);
@@ -173,7 +173,7 @@ fn part(raw: RawPart) -> Result<Part, String> {
     Ok(part)
 }
 
-/// A quantity as Kubernetes writes it: `60M`, `1Gi`, `200`.
+/// Parses a quantity in Kubernetes' notation: `60M`, `1Gi`, `200`.
 fn quantity(value: &Scalar) -> Result<u64, String> {
     let text = match value {
         Scalar::Number(number) => return Ok(*number),
@@ -185,8 +185,8 @@ fn quantity(value: &Scalar) -> Result<u64, String> {
         .ok_or_else(|| format!("{text:?} is not a quantity; use a number such as 200, 60M or 1Gi"))
 }
 
-/// The block devices that fit any of the patterns. A pattern that none fits is an error: limits
-/// that limit nothing would go unnoticed.
+/// Returns the block devices that match any of the patterns. A pattern without a match is an error: its
+/// limits would silently have no effect.
 fn devices(patterns: &[String]) -> Result<Vec<(i64, i64)>, String> {
     let mut found = Vec::new();
     for pattern in patterns {
@@ -210,7 +210,7 @@ fn devices(patterns: &[String]) -> Result<Vec<(i64, i64)>, String> {
     Ok(found)
 }
 
-/// The paths that fit a pattern, whose parts may have `*`, `?` and `[a-z]`.
+/// Returns the paths that match a pattern, whose parts may contain `*`, `?` and `[a-z]`.
 fn paths(pattern: &str) -> Vec<PathBuf> {
     let mut found = vec![PathBuf::from("/")];
     for part in pattern.split('/').filter(|part| !part.is_empty()) {
@@ -250,7 +250,7 @@ fn fits(pattern: &[u8], name: &[u8]) -> bool {
     }
 }
 
-/// Whether a byte is in a class like `a-z0`.
+/// Whether a byte matches a class like `a-z0`.
 fn among(class: &[u8], byte: u8) -> bool {
     match class {
         [low, b'-', high, rest @ ..] => (*low..=*high).contains(&byte) || among(rest, byte),

@@ -1,4 +1,4 @@
-//! From a request and the facts to the specification.
+//! Building the specification from a request and its facts.
 
 use orlop_cri_api::v1;
 use orlop_oci_types::{Linux, Process, Resources, Root, Spec};
@@ -13,25 +13,25 @@ use super::{
     working_dir,
 };
 
-/// What a container's status reports of its specification.
+/// Values of a specification that the container's status reports.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Effective {
     /// User and groups of its first process.
     pub user: v1::ContainerUser,
-    /// Its mounts as requested, images with their digest.
+    /// Its mounts as requested, with the digests of images.
     pub mounts: Vec<v1::Mount>,
     /// Limits in force.
     pub resources: v1::ContainerResources,
-    /// Signal that asks it to end.
+    /// The stop signal.
     pub stop_signal: StopSignal,
-    /// What was asked for and could not be given on this node, for the log.
+    /// Requested settings that this node does not support, for the log.
     pub warnings: Vec<String>,
 }
 
-/// Makes the specification of a container.
+/// Builds the specification of a container.
 ///
-/// This reads files of the node and of the image, and makes missing host paths and the image's
-/// volumes: it blocks, and belongs on a thread of its own.
+/// This reads files of the node and of the image, and makes missing host paths and the image's volumes. It
+/// blocks, so run it on a blocking thread.
 pub fn build(input: &SpecInput<'_>, asked: Asked) -> Result<(Spec, Effective), Error> {
     let known = &input.known;
     rootfs::check(input.rootfs.dir)?;
@@ -111,7 +111,7 @@ pub fn build(input: &SpecInput<'_>, asked: Asked) -> Result<(Spec, Effective), E
         base.complete(asked.security.privileged, &mut spec);
     }
     if let Some(process) = &mut spec.process {
-        // Without one it would have the keeper's, with which the kernel kills it last of all.
+        // Without a value it would inherit the keeper's, with which the kernel kills it last.
         let lowest = known.host.oom_score_floor.unwrap_or(i32::MIN);
         process.oom_score_adj.get_or_insert(0.max(lowest));
     }

@@ -1,4 +1,4 @@
-//! From a container as it is asked for to its OCI spec.
+//! Tests of the conversion of a container request to its OCI spec.
 
 use std::collections::HashMap;
 use std::fs::{self, File};
@@ -410,7 +410,7 @@ fn control_groups_can_be_written_to_only_where_the_kernel_keeps_limits_from_it()
     assert!(!writable && told.contains("nsdelegate"), "{told}");
     scene.host.cgroup_mount_options = vec!["nsdelegate".into()];
     assert_eq!(access(&scene), (true, String::new()));
-    // What a pod says counts where it may say it.
+    // The pod's value counts if the handler allows the annotation.
     scene.pod.annotations = HashMap::from([(ANNOTATION.into(), "false".into())]);
     assert!(access(&scene).0);
     scene.rules.allowed_annotations = vec![ANNOTATION.into()];

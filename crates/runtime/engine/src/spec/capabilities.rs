@@ -7,7 +7,7 @@ use super::Error;
 
 pub(super) use orlop_oci_types::CAPABILITIES as ALL;
 
-/// What a container has that asks for nothing: the set Docker and containerd give.
+/// Capabilities of a container that asks for nothing: the set of Docker and containerd.
 const DEFAULT: [&str; 14] = [
     "CAP_CHOWN",
     "CAP_DAC_OVERRIDE",
@@ -27,12 +27,11 @@ const DEFAULT: [&str; 14] = [
 
 const FIELD: &str = "config.linux.security_context.capabilities";
 
-/// The sets of a container.
+/// Returns the capability sets of a container.
 ///
-/// A capability added lands in the bounding, permitted and effective sets. The inheritable set
-/// stays empty save for ambient ones: files with inheritable capabilities in an image would
-/// otherwise hand them to users who were never given them. Dropping wins over adding, as does a
-/// name over `ALL`.
+/// An added capability is put into the bounding, permitted and effective sets. The inheritable set contains
+/// only ambient capabilities: otherwise files with inheritable capabilities in an image would grant them to
+/// users who were never given them. Dropping wins over adding, and a name wins over `ALL`.
 pub(super) fn sets(
     security: &v1::LinuxContainerSecurityContext,
     base: Option<&[&'static str]>,
@@ -112,7 +111,7 @@ struct Names {
     all: bool,
 }
 
-/// Names in either case, with or without `CAP_`.
+/// Parses names in upper or lower case, with or without `CAP_`.
 fn parse(names: &[String], list: &str) -> Result<Names, Error> {
     let mut parsed = Names {
         named: Vec::new(),

@@ -1,5 +1,5 @@
-//! Devices by the Container Device Interface: vendors describe in files what a container needs to
-//! use a device, and requests name the device.
+//! Devices of the Container Device Interface: vendors' files describe what a container needs to use a
+//! device, and requests name the device.
 
 mod edits;
 mod registry;
@@ -18,13 +18,12 @@ pub use registry::DEFAULT_DIRS;
 
 const FIELD: &str = "config.CDI_devices";
 
-/// Annotations of containers that name devices, from before requests had a field for them.
+/// Prefix of annotations that name devices, from before requests had a field for them.
 const ANNOTATION: &str = "cdi.k8s.io/";
 
-/// Changes a specification for the devices a request names.
+/// Changes a specification for the devices that a request names.
 ///
-/// The vendors' files are read anew each time: they come and go with drivers, and few containers
-/// ask for devices.
+/// The vendors' files are read each time: they change with drivers, and few containers ask for devices.
 pub(super) fn apply(
     config: &v1::ContainerConfig,
     policy: &Policy,
@@ -37,7 +36,7 @@ pub(super) fn apply(
     )
 }
 
-/// Changes a specification for devices by their names.
+/// Changes a specification for devices by name.
 pub(super) fn add(names: &[&str], policy: &Policy, spec: &mut Spec) -> Result<(), Error> {
     if names.is_empty() {
         return Ok(());
@@ -46,7 +45,7 @@ pub(super) fn add(names: &[&str], policy: &Policy, spec: &mut Spec) -> Result<()
     let mut files = Vec::new();
     for &name in names {
         let device = registry.find(name)?;
-        // What all devices of a file need is done once.
+        // The common edits of a file are applied once.
         if !files.contains(&device.file) {
             files.push(device.file);
             edits::apply(device.common, name, spec)?;
@@ -56,7 +55,7 @@ pub(super) fn add(names: &[&str], policy: &Policy, spec: &mut Spec) -> Result<()
     Ok(())
 }
 
-/// The devices' names, each one once, those of annotations after those of the field.
+/// Returns the devices' names without duplicates, those of the field before those of annotations.
 fn requested<'a>(
     devices: &'a [v1::CdiDevice],
     annotations: &'a HashMap<String, String>,

@@ -1,4 +1,4 @@
-//! Devices by the names of the Container Device Interface.
+//! Tests of devices of the Container Device Interface.
 
 use std::fs;
 
@@ -35,7 +35,7 @@ struct Scene {
 }
 
 impl Scene {
-    /// Directories of these files, each as `directory/name`.
+    /// Creates directories with these files, each given as `directory/name`.
     fn new(files: &[(&str, &str)]) -> Self {
         let dir = tempfile::tempdir().unwrap();
         for (name, text) in files {

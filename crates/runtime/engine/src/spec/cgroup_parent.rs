@@ -1,4 +1,4 @@
-//! Where a pod's containers lie in the cgroup tree, for either driver.
+//! Position of a pod's containers in the cgroup tree, for either driver.
 
 use orlop_cgroup::{CgroupPath, Driver};
 
@@ -11,13 +11,13 @@ const SCOPE_PREFIX: &str = "orlop";
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CgroupParent {
     driver: Driver,
-    /// A directory, or with systemd the name of a slice.
+    /// A directory, or a slice name with systemd.
     name: String,
     path: CgroupPath,
 }
 
 impl CgroupParent {
-    /// Reads a pod's `cgroup_parent`; `default` stands in for an empty one.
+    /// Parses a pod's `cgroup_parent`; `default` replaces an empty one.
     pub fn parse(parent: &str, driver: Driver, default: &str) -> Result<Self, Error> {
         const FIELD: &str = "config.linux.cgroup_parent";
         let parent = if parent.is_empty() { default } else { parent };
@@ -43,7 +43,7 @@ impl CgroupParent {
         }
     }
 
-    /// The directory that a runtime makes of a container's `linux.cgroupsPath`.
+    /// Returns the directory that a runtime makes for a container's `linux.cgroupsPath`.
     pub fn named_by(oci_path: &str, driver: Driver) -> Option<CgroupPath> {
         match driver {
             Driver::Cgroupfs => CgroupPath::parse(oci_path).ok(),
@@ -65,18 +65,18 @@ impl CgroupParent {
         }
     }
 
-    /// The cgroup itself, where kubelets set the pod's limits.
+    /// Returns the cgroup's own path, where kubelets set the pod's limits.
     pub fn path(&self) -> &CgroupPath {
         &self.path
     }
 
-    /// Who makes it.
+    /// Returns the cgroup driver.
     #[cfg(test)]
     pub fn driver(&self) -> Driver {
         self.driver
     }
 
-    /// `linux.cgroupsPath` of a container in it.
+    /// Returns the `linux.cgroupsPath` of a container in it.
     pub fn oci_path(&self, container_id: &str) -> String {
         match self.driver {
             Driver::Cgroupfs if self.path.is_root() => format!("/{container_id}"),
@@ -85,7 +85,7 @@ impl CgroupParent {
         }
     }
 
-    /// The directory a container's runtime makes from [`oci_path`](Self::oci_path).
+    /// Returns the directory that a container's runtime makes from [`oci_path`](Self::oci_path).
     pub fn container_path(&self, container_id: &str) -> Result<CgroupPath, Error> {
         let name = match self.driver {
             Driver::Cgroupfs => container_id.to_owned(),

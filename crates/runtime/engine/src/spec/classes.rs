@@ -1,10 +1,10 @@
-//! The class of a container, by annotations: those that containerd and CRI-O know.
+//! The class of a container, from the annotations of containerd and CRI-O.
 
 use orlop_cri_api::v1;
 
 use super::Error;
 
-/// A kind of classes, as it is written in annotations.
+/// A kind of class, as annotations name it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Kind {
     /// Classes of block IO.
@@ -22,8 +22,8 @@ impl Kind {
     }
 }
 
-/// The class a container asks for and the annotation it does so by: its own, the pod's for it, or
-/// the pod's for all.
+/// Returns the class that a container asks for and the annotation that names it: its own, the pod's for
+/// this container, or the pod's for all.
 pub(super) fn asked<'a>(
     kind: Kind,
     config: &'a v1::ContainerConfig,

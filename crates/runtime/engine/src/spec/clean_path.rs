@@ -1,6 +1,6 @@
-//! Paths as they are compared.
+//! Normalization of paths for comparison.
 
-/// An absolute path without `.`, `..` and double slashes.
+/// Removes `.`, `..` and double slashes from an absolute path.
 pub(super) fn clean(path: &str) -> String {
     let mut parts: Vec<&str> = Vec::new();
     for part in path.split('/') {

@@ -1,4 +1,4 @@
-//! Volumes an image declares: a directory for each, holding at first what the image has there.
+//! Volumes that an image declares: each is a directory that starts with the image's content.
 
 use std::fs::{self, File};
 use std::io;
@@ -24,9 +24,9 @@ pub(super) struct Volume {
     pub(super) directory: PathBuf,
 }
 
-/// Makes the directories of the volumes which no mount of the request replaces.
+/// Makes the directories of the volumes that no mount of the request replaces.
 ///
-/// One that is there already was made by an earlier try and is made anew.
+/// An existing directory is from an earlier attempt and is made again.
 pub(super) fn prepare(input: &SpecInput<'_>, replaced: &[String]) -> Result<Vec<Volume>, Error> {
     let mut volumes: Vec<Volume> = Vec::new();
     for declared in input.known.image.volumes {
@@ -68,7 +68,7 @@ fn make(
     );
     match from {
         Ok(from) => copy.directory(&from, &to),
-        // The image has nothing there, or no directory: the volume starts empty.
+        // The image has no directory there: the volume starts empty.
         Err(Errno::NOENT | Errno::NOTDIR) => Ok(()),
         Err(error) => Err(error.into()),
     }

@@ -1,12 +1,12 @@
-//! Annotations that an administrator gives to all pods or those of a runtime.
+//! Annotations that an administrator sets for all pods or those of a runtime.
 
 use std::collections::BTreeMap;
 
 use super::handler_rules::{CGROUP_WRITABLE, SHM_SIZE, TRY_SKIP_RELABEL, UMASK, is_true};
 use super::{shm, umask};
 
-/// What is wrong with defaults that are acted on here: found when they are read, as nobody can ask for a pod without
-/// them.
+/// Returns what is wrong with default annotations that the engine acts on. They are checked when the
+/// configuration is read, because every pod gets them.
 pub fn problem_of_defaults(annotations: &BTreeMap<String, String>) -> Option<String> {
     let problem = |name: &str, problem: Option<String>| {
         problem.map(|problem| format!("annotation {name}: {problem}"))

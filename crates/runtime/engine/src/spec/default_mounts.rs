@@ -1,4 +1,4 @@
-//! The mounts every container has unless its request replaces them.
+//! Default mounts of every container, unless its request replaces them.
 
 use orlop_oci_types::Mount;
 
@@ -8,7 +8,7 @@ use super::userns::IdRanges;
 /// Group of terminals, by convention.
 const TTY_GROUP: u32 = 5;
 
-/// What the default mounts depend on.
+/// Properties of a container that determine its default mounts.
 #[derive(Clone, Copy)]
 pub(super) struct Situation<'a> {
     pub(super) host: &'a HostFacts,
@@ -21,7 +21,7 @@ pub(super) struct Situation<'a> {
     pub(super) pod_shm: bool,
 }
 
-/// The default mounts with those of a base, in the order in which they are made.
+/// Returns the default mounts with those of a base, in mount order.
 pub(super) fn list(situation: &Situation<'_>, base: &[Mount]) -> Vec<Mount> {
     let mut mounts = defaults(situation);
     for own in base {
@@ -37,7 +37,7 @@ pub(super) fn list(situation: &Situation<'_>, base: &[Mount]) -> Vec<Mount> {
     mounts
 }
 
-/// A terminal's group is left out where the pod's users do not have it.
+/// Removes the terminal group if the pod's user namespace does not map it.
 fn fitting(mount: &Mount, ranges: Option<&IdRanges>) -> Mount {
     let mut mount = mount.clone();
     if ranges.is_some_and(|ranges| !ranges.has_gid(TTY_GROUP)) && mount.kind == "devpts" {
@@ -88,7 +88,7 @@ fn pts(ranges: Option<&IdRanges>) -> Mount {
 
 fn sys(situation: &Situation<'_>) -> Mount {
     if situation.host_network && situation.ranges.is_some() {
-        // The kernel lets a user namespace mount sysfs only with a network namespace of its own.
+        // The kernel allows a user namespace to mount sysfs only with its own network namespace.
         return mount(
             "/sys",
             "bind",
@@ -114,8 +114,8 @@ fn cgroup(situation: &Situation<'_>) -> Mount {
     let options = ["nosuid", "noexec", "nodev", "relatime", access];
     let mut mount = mount("/sys/fs/cgroup", "cgroup", "cgroup", &options);
     if !situation.own_cgroup_namespace {
-        // The node's tree is one filesystem with one set of options: what is left out here would
-        // be switched off for the whole node.
+        // The node's cgroup tree is one filesystem with one set of options: an option missing here would be
+        // disabled for the whole node.
         mount
             .options
             .extend(situation.host.cgroup_mount_options.iter().cloned());

@@ -1,4 +1,4 @@
-//! Device nodes of a container and the rules that let it use them.
+//! Device nodes of a container and their access rules.
 
 use std::fs;
 use std::io;
@@ -12,10 +12,10 @@ use rustix::fs::{major, minor};
 use super::Error;
 use super::clean_path::clean;
 
-/// Parts of `/dev` that are filesystems of their own or belong to one process.
+/// Parts of `/dev` that are separate filesystems or belong to one process.
 const NOT_SHARED: [&str; 7] = ["pts", "shm", "fd", "mqueue", ".lxc", ".lxd-mounts", ".udev"];
 
-/// Deeper trees of devices are not walked.
+/// Limit of the depth of device directories.
 const MAX_DEPTH: usize = 32;
 
 /// Devices and rules of a container.
@@ -25,19 +25,19 @@ pub(super) struct Devices {
     pub(super) rules: Vec<DeviceRule>,
 }
 
-/// Which devices a container gets beside those its runtime makes for every one (`null`, `zero`,
-/// `full`, `random`, `urandom`, `tty`).
+/// The devices of a container besides those its runtime makes for every one (`null`, `zero`, `full`,
+/// `random`, `urandom`, `tty`).
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Grant {
-    /// All of the node's.
+    /// Whether it gets all devices of the node.
     pub(super) host: bool,
-    /// Owner given to requested ones instead of the node's.
+    /// Owner of requested devices, instead of the node's.
     pub(super) uid: Option<u32>,
-    /// Group given to requested ones instead of the node's.
+    /// Group of requested devices, instead of the node's.
     pub(super) gid: Option<u32>,
 }
 
-/// A device that a request names, or a directory of some.
+/// A requested device, or a directory of devices.
 #[derive(Debug)]
 pub(super) struct Asked {
     field: String,
@@ -47,7 +47,7 @@ pub(super) struct Asked {
 }
 
 impl Asked {
-    /// The devices of a request.
+    /// Validates the devices of a request.
     pub(super) fn read(requested: &[v1::Device]) -> Result<Vec<Self>, Error> {
         let devices = requested.iter().enumerate();
         devices
@@ -81,7 +81,7 @@ impl Asked {
     }
 }
 
-/// The devices a request names, and all others if the container is privileged.
+/// Returns the requested devices, and all others if the container is privileged.
 pub(super) fn list(asked: Vec<Asked>, grant: Grant) -> Result<Devices, Error> {
     let nothing = DeviceRule {
         allow: false,
@@ -148,7 +148,7 @@ impl Devices {
         Ok(())
     }
 
-    /// The first one of a path stays: what is requested comes before what is there anyway.
+    /// Adds a device. The first one of a path stays: requested devices come before the others.
     fn add(&mut self, device: Device) {
         if !self.nodes.iter().any(|own| own.path == device.path) {
             self.nodes.push(device);
@@ -178,7 +178,7 @@ fn resolve(path: &str, field: &str) -> Result<PathBuf, Error> {
     }
 }
 
-/// Finds a device, or those below a directory, each with its path in the container.
+/// Finds a device, or the devices below a directory, each with its path in the container.
 fn walk(host: &Path, container: &str, depth: usize, found: &mut Vec<Device>) -> io::Result<()> {
     let meta = fs::symlink_metadata(host)?;
     if let Some(device) = device(&meta, container) {
@@ -204,7 +204,7 @@ fn walk(host: &Path, container: &str, depth: usize, found: &mut Vec<Device>) -> 
             depth + 1,
             found,
         ) {
-            // Devices come and go.
+            // Devices may disappear meanwhile.
             Err(error) if error.kind() == io::ErrorKind::NotFound => {}
             walked => walked?,
         }

@@ -1,56 +1,56 @@
-//! Why no OCI specification can be made from a request.
+//! Errors of the conversion from a request to an OCI specification.
 
 use std::io;
 
-/// A request that cannot become a container, with the kind of answer it deserves.
+/// The reason why a request cannot become a container; the variant determines the gRPC code.
 ///
-/// The texts begin with the field of the request they speak of.
+/// The texts begin with the field of the request.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// The request itself is wrong.
+    /// The request is invalid.
     #[error("{field}: {problem}")]
     InvalidArgument {
-        /// The field, as the interface names it.
+        /// The field, as the CRI names it.
         field: String,
-        /// What is wrong with it and what would be right.
+        /// The problem, and the correct form.
         problem: String,
     },
-    /// Something the request names is not there.
+    /// An object that the request names does not exist.
     #[error("{field}: {problem}")]
     NotFound {
-        /// The field, as the interface names it.
+        /// The field, as the CRI names it.
         field: String,
-        /// What is missing.
+        /// The missing object.
         problem: String,
     },
-    /// The request is right, but this node, handler or pod cannot fulfil it.
+    /// The request is valid, but this node, handler or pod cannot fulfil it.
     #[error("{field}: {problem}")]
     FailedPrecondition {
-        /// The field, as the interface names it.
+        /// The field, as the CRI names it.
         field: String,
-        /// What stands against it.
+        /// The obstacle.
         problem: String,
     },
-    /// Recursive read-only was asked of a handler without it. The first word is the one kubelets
-    /// look for.
+    /// The handler does not support a recursive read-only mount. Kubelets look for the first word of the
+    /// message.
     #[error(
         "RROUnsupported: {field}: the runtime handler does not support recursive read-only mounts"
     )]
     RecursiveReadOnlyUnsupported {
-        /// The field, as the interface names it.
+        /// The field, as the CRI names it.
         field: String,
     },
-    /// An image cannot be mounted as a volume. The first word is the one kubelets look for.
+    /// An image cannot be mounted as a volume. Kubelets look for the first word of the message.
     #[error("ImageVolumeMountFailed: {0}")]
     ImageVolume(Box<Self>),
-    /// The node failed us.
+    /// An I/O operation on the node failed.
     #[error("{field}: {action}: {source}")]
     Io {
-        /// The field, as the interface names it.
+        /// The field, as the CRI names it.
         field: String,
-        /// What was being done to what.
+        /// The operation and its object.
         action: String,
-        /// The kernel's answer.
+        /// The kernel's error.
         source: io::Error,
     },
 }

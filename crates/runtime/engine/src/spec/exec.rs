@@ -7,18 +7,18 @@ use super::Error;
 /// The CPUs of commands executed in containers.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ExecAffinity {
-    /// The first of the container's.
+    /// The first CPU of the container's.
     First,
-    /// These, as `0-3,7`.
+    /// These CPUs, as `0-3,7`.
     Cpus(String),
 }
 
 impl ExecAffinity {
-    /// The affinity of a command in a container with these CPUs; an empty list stands for all.
+    /// Returns the affinity of a command in a container with these CPUs; an empty list means all.
     pub fn among(&self, cpuset: &str) -> CpuAffinity {
         let cpus = match self {
             Self::Cpus(list) => list.as_str(),
-            // A list like `2-5,8`, or nothing: then it is the first of all.
+            // A list like `2-5,8`; an empty one means all CPUs, of which 0 is the first.
             Self::First => match cpuset.split([',', '-']).next() {
                 None | Some("") => "0",
                 Some(first) => first,
@@ -31,9 +31,9 @@ impl ExecAffinity {
     }
 }
 
-/// The process: the container's own with another command.
+/// Returns the process of the command: the container's own process with other arguments.
 ///
-/// User, rights, environment and working directory are those the container was made with.
+/// User, rights, environment and working directory are those the container was created with.
 pub fn process(
     container: &Process,
     command: &[String],

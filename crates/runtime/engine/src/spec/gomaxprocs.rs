@@ -1,15 +1,14 @@
-//! How many threads programs written in Go run at once.
+//! The number of threads that Go programs in a container run at once.
 
 use orlop_oci_types::Cpu;
 
-/// The variable that they read.
+/// The environment variable that Go reads.
 pub(super) const NAME: &str = "GOMAXPROCS";
 
-/// Processors as what shares stand for (`cpu.shares` of one processor).
+/// The `cpu.shares` of one CPU.
 const SHARES: u64 = 1024;
 
-/// The number for a container: the processors that it is limited to, else those that it requests, and
-/// never less than the least.
+/// Returns the number for a container: its CPU limit, else its CPU request, and at least `least`.
 pub(super) fn number(cpu: Option<&Cpu>, least: u64) -> u64 {
     let quota = cpu.and_then(|cpu| {
         let quota = u64::try_from(cpu.quota?).ok().filter(|quota| *quota > 0)?;

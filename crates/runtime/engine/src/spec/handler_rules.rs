@@ -1,4 +1,4 @@
-//! What a runtime's pods and containers get and may ask for besides the interface's fields.
+//! Rules of a runtime handler: additional settings and annotations of its pods and containers.
 
 use std::collections::BTreeMap;
 
@@ -7,31 +7,31 @@ use orlop_cri_api::v1;
 use super::base::BaseSpec;
 use super::pattern::matches;
 
-/// Annotations of pods by which more is asked for, as CRI-O has them.
+/// Annotations of pods that the engine acts on, by CRI-O's names: the size of shared memory.
 pub(super) const SHM_SIZE: &str = "io.kubernetes.cri-o.ShmSize";
-/// The mask of new files' permissions, in octal digits.
+/// The umask, in octal digits.
 pub(super) const UMASK: &str = "io.kubernetes.cri-o.umask";
-/// `true` where volumes are not relabelled whose top has the pod's label already.
+/// `true` to not relabel volumes whose top directory has the pod's label already.
 pub(super) const TRY_SKIP_RELABEL: &str = "io.kubernetes.cri-o.TrySkipVolumeSELinuxLabel";
-/// `true` for a tree of control groups that can be written to.
+/// `true` for a writable cgroup tree.
 pub(super) const CGROUP_WRITABLE: &str = "io.kubernetes.cri-o.cgroup2-mount-hierarchy-rw";
 
-/// The rules of a runtime, for whoever is run by it.
+/// The rules of a runtime for its pods and containers.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct HandlerRules {
-    /// What specifications of containers begin with.
+    /// The base of containers' specifications.
     pub base: Option<BaseSpec>,
-    /// Annotations of all containers, beneath those that are passed on.
+    /// Annotations of all containers, overridden by those that are passed on.
     pub default_annotations: BTreeMap<String, String>,
-    /// Annotations of pods that are acted on here; `*` stands for any text.
+    /// Pod annotations that the engine acts on; `*` matches any text.
     pub allowed_annotations: Vec<String>,
-    /// Whether containers may make control groups below their own.
+    /// Whether containers may create cgroups below their own.
     pub cgroup_writable: bool,
 }
 
 impl HandlerRules {
-    /// What an annotation says that is acted on here: the pod's own if it may have that, else the
-    /// administrator's.
+    /// Returns the value of an annotation that the engine acts on: the pod's own if the handler allows it, else
+    /// the administrator's.
     pub(super) fn acted_on<'a>(
         &'a self,
         name: &str,
@@ -49,7 +49,7 @@ impl HandlerRules {
     }
 }
 
-/// A yes or no, as annotations write it.
+/// Parses the boolean value of an annotation.
 pub(super) fn is_true(value: &str) -> Result<bool, String> {
     match value {
         "true" => Ok(true),

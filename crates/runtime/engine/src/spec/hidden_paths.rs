@@ -4,7 +4,7 @@ use orlop_cri_api::v1;
 
 use super::{BaseSpec, Error};
 
-/// Masked and read-only paths: those of a base where the request says none.
+/// Returns the masked and read-only paths; the base's if the request has none.
 pub(super) fn lists(
     security: &v1::LinuxContainerSecurityContext,
     base: Option<&BaseSpec>,

@@ -1,6 +1,5 @@
-//! Hooks that the administrator has laid down in directories: programs that the runtime executes
-//! for the containers they are meant for, in the format that CRI-O and podman read
-//! (`oci-hooks(5)`, version 1.0.0).
+//! Hooks from the administrator's directories: programs that the runtime executes for matching containers,
+//! in the format that CRI-O and podman read (`oci-hooks(5)`, version 1.0.0).
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -16,7 +15,7 @@ use super::Error;
 
 const FIELD: &str = "hooks.dirs";
 
-/// Definitions are small; what is larger is something else.
+/// Size limit of a definition in bytes.
 const MAX_SIZE: u64 = 1 << 20;
 
 #[derive(Deserialize)]
@@ -45,7 +44,7 @@ struct Program {
     timeout: Option<i64>,
 }
 
-/// All that are given must hold.
+/// Conditions of a hook. All conditions that are given must hold.
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 struct When {
@@ -53,7 +52,7 @@ struct When {
     /// Patterns of names and values: there must be an annotation for each.
     #[serde(default)]
     annotations: BTreeMap<String, String>,
-    /// Patterns of the program: one must fit.
+    /// Patterns of the program: one must match.
     #[serde(default)]
     commands: Vec<String>,
     has_bind_mounts: Option<bool>,
@@ -70,9 +69,9 @@ enum Stage {
     Poststop,
 }
 
-/// Adds the hooks that are meant for a container. The definitions are read each time, as they
-/// come and go with packages; one that cannot be read fails the container, which might otherwise
-/// run without what guards it.
+/// Adds the hooks that match a container. The definitions are read each time, because packages add and
+/// remove them. An unreadable definition fails the container, which might otherwise run without its
+/// protection.
 pub(super) fn apply(
     dirs: &[PathBuf],
     config: &v1::ContainerConfig,
@@ -111,8 +110,8 @@ pub(super) fn apply(
     Ok(())
 }
 
-/// The definitions by name, which is their order. One in a later directory replaces that of the
-/// same name in an earlier one.
+/// Returns the definitions ordered by name. One in a later directory replaces that of the same name in an
+/// earlier one.
 fn files(dirs: &[PathBuf]) -> Result<BTreeMap<String, PathBuf>, Error> {
     let mut files = BTreeMap::new();
     for dir in dirs {

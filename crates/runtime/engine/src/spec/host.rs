@@ -1,4 +1,4 @@
-//! The facts about this node, looked up once at the daemon's start.
+//! Detection of facts about this node, at the daemon's start.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -13,7 +13,7 @@ use super::input::HostFacts;
 use super::selinux::SelinuxDefaults;
 
 impl HostFacts {
-    /// Looks at this node and at the daemon's own rights.
+    /// Detects facts about this node and the daemon's own rights.
     ///
     /// `apparmor_default` is the profile the caller loaded for containers that name none.
     pub fn detect(
@@ -55,7 +55,7 @@ impl HostFacts {
     }
 }
 
-/// Overlays know layers with mapped ids since Linux 5.19.
+/// Whether the kernel supports overlayfs layers with mapped ids (Linux 5.19).
 fn takes_mapped_layers(release: &str) -> bool {
     let mut numbers = release
         .split(|c: char| !c.is_ascii_digit())
@@ -63,7 +63,7 @@ fn takes_mapped_layers(release: &str) -> bool {
     (numbers.next(), numbers.next()) >= (Some(5), Some(19))
 }
 
-/// What both the bounding and the permitted set hold can be given on.
+/// Returns the capabilities in both the bounding and the permitted set, which the daemon can give.
 fn own_capabilities(status: &str) -> Vec<String> {
     let set = |name: &str| {
         let line = status.lines().find_map(|line| line.strip_prefix(name));
@@ -121,7 +121,7 @@ fn apparmor(default_profile: Option<String>) -> Option<AppArmor> {
 pub(super) mod tests {
     use super::*;
 
-    /// A node with everything, for the tests of other files.
+    /// Returns a node that supports everything, for tests.
     pub(crate) fn facts() -> HostFacts {
         HostFacts {
             hostname: "node".into(),

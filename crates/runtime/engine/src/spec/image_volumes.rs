@@ -1,4 +1,4 @@
-//! Images mounted as volumes: the right one, and a directory within it that stays within it.
+//! Images mounted as volumes: finding the image, and resolving a directory without leaving it.
 
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::PathBuf;
@@ -10,15 +10,15 @@ use rustix::io::Errno;
 use super::Error;
 use super::input::ImageMount;
 
-/// As many links as the kernel follows.
+/// Limit of symbolic links, as in the kernel.
 const MAX_LINKS: usize = 40;
 
-/// The image that a mount of the request asks for, if it does.
+/// Returns the image that a mount of the request asks for, if any.
 pub fn asked_image(mount: &v1::Mount) -> Option<&v1::ImageSpec> {
     mount.image.as_ref().filter(|image| !image.image.is_empty())
 }
 
-/// Refuses a mount that names an image and cannot be one of an image.
+/// Refuses a mount with an image whose other fields do not allow one.
 pub(super) fn check(mount: &v1::Mount, field: &str) -> Result<(), Error> {
     if !mount.host_path.is_empty() {
         return Err(Error::invalid(field, "both host_path and image are set"));
@@ -30,7 +30,7 @@ pub(super) fn check(mount: &v1::Mount, field: &str) -> Result<(), Error> {
     Ok(())
 }
 
-/// Where the runtime finds the files of a path in the container that is an image's, by a directory in it.
+/// Returns the path of a directory of the image that is mounted at a container path, for the runtime.
 pub(super) fn source(
     (container_path, sub_path): (&str, &str),
     image_mounts: &[ImageMount<'_>],
@@ -52,7 +52,7 @@ fn unmountable(error: Error) -> Error {
     Error::ImageVolume(Box::new(error))
 }
 
-/// The image that is mounted at a path of the container.
+/// Finds the image that is mounted at a path of the container.
 pub(super) fn find<'a, 'b>(
     container_path: &str,
     image_mounts: &'b [ImageMount<'a>],
@@ -62,10 +62,10 @@ pub(super) fn find<'a, 'b>(
         .find(|image| image.container_path == container_path)
 }
 
-/// The path of a directory below `root` after all its links, without any link in it.
+/// Returns the path of a directory below `root` with all symbolic links resolved.
 ///
-/// Every part is opened on its own and links are taken as a process with this root would take
-/// them, so no image can name a place outside of it.
+/// Each component is opened on its own, and links are resolved as for a process with this root, so no image
+/// can name a path outside of it.
 fn directory(root: BorrowedFd<'_>, path: &str, field: &str) -> Result<PathBuf, Error> {
     let missing = || {
         let problem = format!("the image has no directory {path:?}");

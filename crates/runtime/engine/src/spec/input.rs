@@ -1,4 +1,4 @@
-//! What a specification is made from: the request, and the facts about pod, image, handler, node.
+//! The input of a specification: the request, and facts about pod, image, handler and node.
 
 use std::collections::BTreeMap;
 use std::os::fd::BorrowedFd;
@@ -17,16 +17,16 @@ use super::rdt::RdtClasses;
 use super::selinux::{Labels, SelinuxDefaults};
 use super::timezone::Timezone;
 
-/// What is known of a container before anything of it is made.
+/// Facts about a container before anything of it is made.
 #[derive(Clone, Copy)]
 pub struct Known<'a> {
-    /// What the client asked for.
+    /// The configuration that the client requested.
     pub config: &'a v1::ContainerConfig,
-    /// What the client asked for when it made the pod.
+    /// The pod configuration that the client requested.
     pub pod_config: &'a v1::PodSandboxConfig,
-    /// The namespaces that the pod has.
+    /// The pod's namespaces.
     pub namespaces: &'a PodNamespaces,
-    /// SELinux labels of the pod, where the node has SELinux.
+    /// SELinux labels of the pod, if the node has SELinux.
     pub labels: Option<&'a Labels>,
     /// The container's image.
     pub image: ImageFacts<'a>,
@@ -38,29 +38,29 @@ pub struct Known<'a> {
     pub policy: &'a Policy,
 }
 
-/// Everything [`build`](super::build) needs to know besides.
+/// The input of [`build`](super::build).
 #[derive(Clone, Copy)]
 pub struct SpecInput<'a> {
-    /// What was known when the request was judged.
+    /// The facts that the request was validated with.
     pub known: Known<'a>,
-    /// Identity of the container.
+    /// Identifier of the container.
     pub container_id: &'a str,
-    /// The pod as it is.
+    /// The running pod.
     pub pod: PodFacts<'a>,
     /// The container's root filesystem.
     pub rootfs: RootfsFacts<'a>,
     /// Images mounted as volumes, one for each mount of the request that names an image.
     pub image_mounts: &'a [ImageMount<'a>],
-    /// Directory of this container where the volumes its image declares are made.
+    /// Directory in which this container's declared volumes are made.
     pub volumes_dir: &'a Path,
-    /// Whether nobody waits for the container any more: then its volumes are not filled further.
+    /// Whether the client has cancelled the creation: then copying into volumes stops.
     pub abandoned: &'a (dyn Fn() -> bool + Sync),
 }
 
 /// A running pod.
 #[derive(Clone, Copy)]
 pub struct PodFacts<'a> {
-    /// Identity of the pod.
+    /// Identifier of the pod.
     pub id: &'a str,
     /// Its files.
     pub files: PodFiles<'a>,
@@ -68,25 +68,25 @@ pub struct PodFacts<'a> {
     pub cgroup: &'a CgroupParent,
 }
 
-/// Files of the namespaces a pod's containers join; none where they share the node's.
+/// Paths of the namespaces that a pod's containers join; `None` means the node's.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct PodNamespaces {
-    /// Network, as `/proc/<keeper>/ns/net`.
+    /// The network namespace, as `/proc/<keeper>/ns/net`.
     pub network: Option<String>,
-    /// IPC.
+    /// The IPC namespace.
     pub ipc: Option<String>,
-    /// Host name.
+    /// The UTS namespace.
     pub uts: Option<String>,
-    /// Process ids, where the pod's containers share them.
+    /// The PID namespace, if the pod's containers share one.
     pub pid: Option<String>,
-    /// Process ids of the container a `TARGET` request names, after the caller made sure that it
-    /// runs in this pod.
+    /// The PID namespace of the container that a `TARGET` request names. The caller has checked that it runs in
+    /// this pod.
     pub target_pid: Option<String>,
-    /// User ids.
+    /// The user namespace.
     pub user: Option<String>,
 }
 
-/// Files a pod gives all its containers; those absent are not mounted.
+/// Files that a pod gives all its containers; `None` is not mounted.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct PodFiles<'a> {
     /// Becomes `/etc/hostname`.
@@ -95,17 +95,17 @@ pub struct PodFiles<'a> {
     pub hosts: Option<&'a Path>,
     /// Becomes `/etc/resolv.conf`.
     pub resolv_conf: Option<&'a Path>,
-    /// Becomes `/dev/shm`; the node's own for a pod that shares its IPC namespace. A container
-    /// has a small one of its own if absent.
+    /// Becomes `/dev/shm`; the node's own for a pod that shares its IPC namespace. If absent, the container has
+    /// a small one of its own.
     pub shm: Option<&'a Path>,
 }
 
-/// What an image's configuration says.
+/// The configuration of an image.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct ImageFacts<'a> {
-    /// Name under which the container asked for it.
+    /// Name by which the container asked for it.
     pub name: &'a str,
-    /// Its names by digest, where a guest pulls it by one of them.
+    /// Its names with digest, if a guest pulls it.
     pub digests: &'a [String],
     /// Program and its first arguments.
     pub entrypoint: &'a [String],
@@ -117,18 +117,18 @@ pub struct ImageFacts<'a> {
     pub user: &'a str,
     /// Working directory.
     pub working_dir: &'a str,
-    /// Paths of the volumes it declares.
+    /// Paths of its declared volumes.
     pub volumes: &'a [String],
-    /// Signal that stops it.
+    /// Its stop signal.
     pub stop_signal: &'a str,
-    /// Where its program is, if it is an artifact with nothing else.
+    /// Path of its WebAssembly module, if it is an artifact with nothing else.
     pub module: Option<&'a str>,
 }
 
 /// A container's root filesystem.
 #[derive(Clone, Copy)]
 pub struct RootfsFacts<'a> {
-    /// Where the runtime finds it.
+    /// Its path for the runtime.
     pub path: &'a str,
     /// Its merged view, opened as a directory; the mount may be detached.
     pub dir: BorrowedFd<'a>,
@@ -137,11 +137,11 @@ pub struct RootfsFacts<'a> {
 /// An image mounted as a volume.
 #[derive(Clone, Copy)]
 pub struct ImageMount<'a> {
-    /// `container_path` of the request's mount it is for.
+    /// `container_path` of the mount in the request.
     pub container_path: &'a str,
-    /// Where the runtime finds the image's files.
+    /// Path of the image's files for the runtime.
     pub path: &'a Path,
-    /// Their directory, opened; the mount may be detached.
+    /// The opened directory of the files; the mount may be detached.
     pub dir: BorrowedFd<'a>,
     /// Digest of the image, reported in the container's status.
     pub digest: &'a str,
@@ -150,17 +150,17 @@ pub struct ImageMount<'a> {
 /// The runtime handler.
 #[derive(Debug, Clone, Copy)]
 pub struct HandlerFacts<'a> {
-    /// What its runtime can do.
+    /// Features of its runtime.
     pub features: &'a oci::Features,
-    /// Annotations of pods handed to the runtime; `*` stands for any text.
+    /// Pod annotations passed to the runtime; `*` matches any text.
     pub pod_annotations: &'a [String],
-    /// Annotations of containers handed to the runtime; `*` stands for any text.
+    /// Container annotations passed to the runtime; `*` matches any text.
     pub container_annotations: &'a [String],
-    /// Whether privileged containers do without the node's devices.
+    /// Whether privileged containers get no host devices.
     pub privileged_without_host_devices: bool,
-    /// Whether the pod's containers share a sandbox of their own.
+    /// Whether the pod's containers share a sandbox.
     pub shares_sandbox: bool,
-    /// What they get besides.
+    /// Additional rules for its pods and containers.
     pub rules: &'a HandlerRules,
 }
 
@@ -169,51 +169,50 @@ pub struct HandlerFacts<'a> {
 pub struct HostFacts {
     /// Host name, for pods that have none of their own.
     pub hostname: String,
-    /// Who makes cgroups.
+    /// The cgroup driver.
     pub cgroup_driver: Driver,
-    /// Whether the controllers are those of cgroup v2.
+    /// Whether the node uses cgroup v2.
     pub cgroup_v2: bool,
-    /// Mount options of the node's cgroup v2 tree a container's mount has to repeat.
+    /// Mount options of the node's cgroup v2 tree that a container's mount has to repeat.
     pub cgroup_mount_options: Vec<String>,
-    /// Page sizes the hugetlb controller limits, as `2MB`; empty without the controller.
+    /// Page sizes that the hugetlb controller limits, as `2MB`; empty without the controller.
     pub hugepage_sizes: Vec<String>,
     /// Whether swap is accounted for.
     pub swap_accounting: bool,
-    /// Whether the kernel mounts layers with the ids of a user namespace, as pods that have one
-    /// need them.
+    /// Whether the kernel supports id-mapped overlayfs layers, which pods with a user namespace need.
     pub mapped_layers: bool,
     /// Whether block IO can be limited.
     pub block_io: bool,
-    /// AppArmor, where the kernel has it.
+    /// AppArmor, if the kernel has it.
     pub apparmor: Option<AppArmor>,
-    /// SELinux, where the kernel enforces or logs it.
+    /// SELinux defaults, if the kernel has SELinux.
     pub selinux: Option<SelinuxDefaults>,
-    /// Capabilities that can be given, as `CAP_KILL`.
+    /// Capabilities that the daemon can give, as `CAP_KILL`.
     pub capabilities: Vec<String>,
-    /// The daemon's own out-of-memory score adjustment, below which nothing can be set without
-    /// `CAP_SYS_RESOURCE`; none where the daemon has that capability.
+    /// The daemon's own out-of-memory score adjustment; setting a lower one needs `CAP_SYS_RESOURCE`. `None` if
+    /// the daemon has that capability.
     pub oom_score_floor: Option<i32>,
-    /// The daemon's own hard limits by name, above which nothing can be set without
-    /// `CAP_SYS_RESOURCE`; empty where the daemon has that capability.
+    /// The daemon's own hard limits by name; setting a higher one needs `CAP_SYS_RESOURCE`. Empty if the daemon
+    /// has that capability.
     pub rlimit_ceilings: BTreeMap<String, u64>,
 }
 
-/// What the node's configuration says about containers.
+/// The node's configuration of containers.
 #[derive(Debug, Clone, Default)]
 pub struct Policy {
     /// Whether a container that asks for no seccomp profile gets the default one.
     pub seccomp_when_unset: bool,
     /// Whether the default seccomp profile denies `socketcall`.
     pub seccomp_deny_socketcall: bool,
-    /// Whether containers on the host's network go without SELinux's confinement unless they ask for it.
+    /// Whether containers on the host's network are not confined by SELinux unless they ask for it.
     pub host_network_unconfined: bool,
-    /// How many of SELinux's categories pods get theirs of; all if not said.
+    /// Number of SELinux categories for pods; `None` means all.
     pub selinux_categories: Option<u16>,
     /// Limit of processes per container.
     pub pids_limit: Option<i64>,
     /// Resource limits of every container.
     pub rlimits: Vec<oci::Rlimit>,
-    /// Whether devices belong to the container's user rather than to the node's owner.
+    /// Whether devices belong to the container's user instead of their owner on the node.
     pub device_ownership_from_security_context: bool,
     /// Whether volumes declared by images are left out.
     pub ignore_image_volumes: bool,
@@ -221,26 +220,26 @@ pub struct Policy {
     pub unprivileged_ports: bool,
     /// Whether every user may `ping` in a pod's network.
     pub unprivileged_icmp: bool,
-    /// Kernel settings of every pod with the namespace they belong to; a pod's own win.
+    /// Sysctls of every pod, with the namespace they belong to; a pod's own win.
     pub sysctls: BTreeMap<String, String>,
-    /// Annotations of all containers, beneath those of their runtime.
+    /// Annotations of all containers; those of their runtime win.
     pub default_annotations: BTreeMap<String, String>,
-    /// Bytes that a pod's shared memory may take.
+    /// Size limit of a pod's shared memory in bytes.
     pub shm_size: Option<u64>,
     /// The time zone of containers.
     pub timezone: Option<Timezone>,
-    /// The least that programs written in Go are told of processors.
+    /// Minimum of `GOMAXPROCS` for Go programs.
     pub min_gomaxprocs: Option<u64>,
     /// CPUs of commands executed in containers.
     pub exec_cpu_affinity: Option<ExecAffinity>,
-    /// Classes of block IO that containers may choose.
+    /// Block IO classes that containers may choose.
     pub block_io: Option<BlockIoClasses>,
-    /// Classes of processor caches that containers may choose, and the administrator makes.
+    /// Processor cache classes that containers may choose and the administrator makes.
     pub rdt_classes: Vec<String>,
-    /// Those of a file, which the service makes.
+    /// Processor cache classes of a file, which the service makes.
     pub rdt: Option<RdtClasses>,
-    /// Where hooks for containers are defined, the later directories before the earlier ones.
+    /// Directories of hook definitions; a later directory overrides an earlier one.
     pub hook_dirs: Vec<PathBuf>,
-    /// Where vendors describe devices, the later directories before the earlier ones.
+    /// Directories of CDI files; a later directory overrides an earlier one.
     pub cdi_dirs: Vec<PathBuf>,
 }

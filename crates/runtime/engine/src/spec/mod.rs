@@ -1,4 +1,4 @@
-//! From a CRI container request to an OCI specification, one file per concern.
+//! Conversion of a CRI container request to an OCI specification, one file per concern.
 
 mod adjust;
 mod annotations;

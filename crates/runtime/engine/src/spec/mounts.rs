@@ -19,7 +19,7 @@ use super::timezone::{self, Timezone};
 use super::userns::{IdRanges, mount_ranges};
 use super::{Error, declared_volumes};
 
-/// Options a request may add to a bind mount.
+/// Options that a request may add to a bind mount.
 const ADDED_OPTIONS: [&str; 12] = [
     "dev",
     "diratime",
@@ -35,7 +35,7 @@ const ADDED_OPTIONS: [&str; 12] = [
     "suid",
 ];
 
-/// A container's mounts and what they ask of its root.
+/// A container's mounts, and the propagation of its root.
 #[derive(Debug, Default)]
 pub(super) struct Mounts {
     pub(super) list: Vec<Mount>,
@@ -43,14 +43,14 @@ pub(super) struct Mounts {
     pub(super) root_propagation: String,
 }
 
-/// A mount that a request names.
+/// A requested mount.
 #[derive(Debug)]
 pub(super) struct Asked {
     what: What,
     bind: Bind,
 }
 
-/// What is mounted.
+/// The source of a mount.
 #[derive(Debug)]
 enum What {
     /// A path of the node.
@@ -63,7 +63,7 @@ enum What {
 }
 
 impl Asked {
-    /// The mounts of a request.
+    /// Validates the mounts of a request.
     pub(super) fn read(known: &Known<'_>) -> Result<Vec<Self>, Error> {
         let mounts = known.config.mounts.iter().enumerate();
         mounts
@@ -80,7 +80,7 @@ impl Asked {
         check_recursive_read_only(features, mount, propagation, &field)?;
         let destination = destination(&mount.container_path, &field)?;
         let of_image = image_volumes::asked_image(mount).is_some();
-        // The ids of an image's files are mapped where the image is mounted.
+        // The ids of an image's files are mapped when the image is mounted.
         let (what, uids, gids) = if of_image {
             image_volumes::check(mount, &field)?;
             let image = What::Image {
@@ -115,7 +115,7 @@ impl Asked {
     }
 }
 
-/// Makes the list, and on the node what it needs: missing host paths and the image's volumes.
+/// Plans the mounts. Makes missing host paths and the image's volumes on the node.
 pub(super) fn plan(
     input: &SpecInput<'_>,
     asked: Vec<Asked>,
@@ -144,7 +144,7 @@ pub(super) fn plan(
             binds.push(Bind::of_volume(volume, situation.ranges));
         }
     }
-    // What lies deeper comes later, or it would be hidden by what lies above it.
+    // Deeper paths come later; otherwise a mount above would hide them.
     binds.sort_by_key(|bind| bind.destination.matches('/').count());
 
     let mut mounts = Mounts::default();
@@ -164,7 +164,7 @@ pub(super) fn plan(
     Ok(mounts)
 }
 
-/// What the container's status says of its mounts: the request's, images with their digest.
+/// Returns the mounts for the container's status: the request's, with digests of images.
 pub(super) fn report(input: &SpecInput<'_>) -> Vec<v1::Mount> {
     let with_digest = |mount: &v1::Mount| {
         let mut mount = mount.clone();
@@ -179,12 +179,12 @@ pub(super) fn report(input: &SpecInput<'_>) -> Vec<v1::Mount> {
     mounts.map(with_digest).collect()
 }
 
-/// A bind mount on its way into the list.
+/// A bind mount that is being prepared.
 #[derive(Debug)]
 struct Bind {
     field: String,
     destination: String,
-    /// Nothing until it was looked up.
+    /// Empty until it is looked up.
     source: PathBuf,
     readonly: bool,
     recursive_read_only: bool,
@@ -283,7 +283,7 @@ impl Bind {
     }
 }
 
-/// Host name, hosts, resolver and shared memory of the pod.
+/// Returns the mounts of the pod's host name, hosts, resolver and shared memory.
 fn pod_files(input: &SpecInput<'_>, ranges: Option<&IdRanges>) -> Vec<Bind> {
     let files = &input.pod.files;
     let security = input
@@ -307,8 +307,8 @@ fn pod_files(input: &SpecInput<'_>, ranges: Option<&IdRanges>) -> Vec<Bind> {
         }
     }
     if let Some(shm) = files.shm {
-        // Empty at first and of the kernel's making: its ids need no mapping. It was mounted with its
-        // label, and the node's own keeps its own.
+        // The kernel made it, and it starts empty: its ids need no mapping. It was mounted with its label, and the
+        // node's own keeps its label.
         let options = ["nosuid", "noexec", "nodev"].map(str::to_owned).to_vec();
         binds.push(Bind {
             relabel: false,
@@ -319,7 +319,8 @@ fn pod_files(input: &SpecInput<'_>, ranges: Option<&IdRanges>) -> Vec<Bind> {
     binds
 }
 
-/// A zone's file, which everybody may read: its ids need no mapping, and it keeps its label.
+/// Returns the mount of a time zone file. Everybody may read it: it needs no id mapping and keeps its
+/// label.
 fn zone_file(zone: &Timezone) -> Bind {
     let options = ["nosuid", "noexec", "nodev"].map(str::to_owned).to_vec();
     Bind {
@@ -330,7 +331,7 @@ fn zone_file(zone: &Timezone) -> Bind {
     }
 }
 
-/// Refuses ids that the handler cannot map.
+/// Refuses id mappings that the handler does not support.
 fn check_mapped(
     features: &Features,
     (uids, gids): (&[IdMapping], &[IdMapping]),
@@ -366,7 +367,7 @@ fn check_recursive_read_only(
     Ok(())
 }
 
-/// A path in the container: absolute, cleaned, not the root.
+/// Returns a path in the container: absolute, normalized, not the root.
 pub(super) fn destination(path: &str, field: &str) -> Result<String, Error> {
     let field = format!("{field}.container_path");
     if !path.starts_with('/') {
@@ -388,7 +389,7 @@ pub(super) fn destination(path: &str, field: &str) -> Result<String, Error> {
     Ok(clean)
 }
 
-/// A path of the node after its links, made as a directory if it is not there.
+/// Resolves the links of a host path, and makes a directory if it does not exist.
 fn host_source(path: &str, field: &str) -> Result<PathBuf, Error> {
     match fs::canonicalize(path) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => {
@@ -401,8 +402,8 @@ fn host_source(path: &str, field: &str) -> Result<PathBuf, Error> {
     .map_err(|error| Error::io(field, format!("looking up {path:?}"), error))
 }
 
-/// Whether it stands for a volume that a guest mounts (Kata's direct volumes): who does that knows it by
-/// this path and by no other.
+/// Whether the path is a volume that a guest mounts (Kata's direct volumes). The guest knows it only by
+/// this exact path.
 fn is_guests(path: &str) -> bool {
     let volumes = Path::new("/run/kata-containers/shared/direct-volumes");
     let volume = volumes.join(BASE64_URL_SAFE.encode(path));
@@ -424,7 +425,7 @@ fn added_options(
             );
             return Err(Error::invalid(field(), problem));
         }
-        // A runtime that lists no options has not said what it can do.
+        // A runtime that lists no options has not reported its features.
         if !known.is_empty() && !known.contains(option) {
             let problem = format!("the runtime handler does not support {option:?}");
             return Err(Error::unmet(field(), problem));

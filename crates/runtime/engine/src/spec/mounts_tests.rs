@@ -1,4 +1,4 @@
-//! The mounts of a container, of every kind.
+//! Tests of all kinds of mounts.
 
 use std::fs::File;
 use std::os::fd::AsFd;
@@ -47,7 +47,7 @@ impl Scene {
         self.dir.path().join(name)
     }
 
-    /// A request to mount a directory of the scene.
+    /// Adds a request to mount a directory of the scene.
     fn request(&mut self, host: &str, container: &str) -> &mut v1::Mount {
         let host_path = self.path(host).to_str().unwrap().to_owned();
         self.config.mounts.push(v1::Mount {

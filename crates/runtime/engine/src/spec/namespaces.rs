@@ -1,4 +1,4 @@
-//! The namespaces of a container: those of its pod, those of its own, those of the node.
+//! The namespaces of a container: the pod's, its own, or the node's.
 
 use orlop_cri_api::v1;
 use orlop_oci_types::{Namespace, NamespaceKind};
@@ -9,10 +9,10 @@ use super::userns::IdRanges;
 
 const FIELD: &str = "config.linux.security_context.namespace_options";
 
-/// The namespaces of a container.
+/// Returns the namespaces of a container.
 ///
-/// Network, IPC and host name are always the pod's. One that is the node's own is not named: a
-/// runtime leaves those alone.
+/// Network, IPC and UTS are always the pod's. Namespaces of the node are not listed: a runtime leaves those
+/// alone.
 pub(super) fn list(
     options: &v1::NamespaceOption,
     pod_options: &v1::NamespaceOption,
@@ -38,7 +38,7 @@ pub(super) fn list(
     Ok(namespaces)
 }
 
-/// The id ranges of a container, which must be those of its pod.
+/// Returns the id ranges of a container, which must be those of its pod.
 pub(super) fn id_ranges(
     options: &v1::NamespaceOption,
     pod_options: &v1::NamespaceOption,
@@ -68,8 +68,8 @@ fn pid(
         Ok(v1::NamespaceMode::Pod) => match &pod.pid {
             Some(path) => Ok(Some(join(NamespaceKind::Pid, path))),
             None if pod_is_nodes => Ok(None),
-            // Zero is POD on the wire: a request that says nothing of namespaces says so too. In
-            // a pod that shares no processes the stricter of the two holds.
+            // POD is zero on the wire, so a request without namespace options also says POD. A container of a pod that
+            // shares no PID namespace gets its own, the stricter choice.
             None => Ok(Some(new(NamespaceKind::Pid))),
         },
         Ok(v1::NamespaceMode::Target) => {

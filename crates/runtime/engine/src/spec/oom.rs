@@ -2,10 +2,10 @@
 
 use super::Error;
 
-/// The range the kernel takes (`linux/oom.h`).
+/// The range that the kernel accepts (`linux/oom.h`).
 const RANGE: std::ops::RangeInclusive<i64> = -1000..=1000;
 
-/// The adjustment asked for, or the lowest one this daemon may set.
+/// Returns the requested adjustment, or the lowest one this daemon may set.
 pub(super) fn score_adj(
     asked: i64,
     floor: Option<i32>,

@@ -1,4 +1,4 @@
-//! Limits as plugins name them.
+//! Resource limits that NRI plugins set.
 
 use orlop_cri_api::v1;
 use orlop_nri::v1alpha1::LinuxResources;
@@ -8,8 +8,8 @@ use super::Error;
 use super::input::HostFacts;
 use super::resources::{hugepages, list, unified, weigh};
 
-/// The limits that a plugin sets, without device rules and classes. What it leaves out, or sets to
-/// zero where zero is no limit, is not set.
+/// Returns the limits that a plugin sets, without device rules and classes. A value that is absent, or zero
+/// where zero means no limit, is not set.
 pub fn limits(
     wanted: &LinuxResources,
     host: &HostFacts,
@@ -77,7 +77,7 @@ fn memory(wanted: &LinuxResources, host: &HostFacts, field: &str) -> Result<Memo
     let swap = bytes("swap", memory.swap.map(|own| own.value))?;
     Ok(Memory {
         limit,
-        // Without a word about swap there is none, as for clients.
+        // Without a swap value there is no swap, as for clients.
         swap: swap.or(limit).filter(|_| host.swap_accounting),
         reservation: bytes("reservation", memory.reservation.map(|own| own.value))?,
         kernel: bytes("kernel", memory.kernel.map(|own| own.value))?,

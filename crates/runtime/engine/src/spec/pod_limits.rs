@@ -1,4 +1,4 @@
-//! The limits of a pod as a whole: those of its containers and its overhead together.
+//! The limits of a whole pod: the sum of its containers' limits and its overhead.
 
 use orlop_cgroup::Limits;
 use orlop_cri_api::v1::LinuxContainerResources;
@@ -7,8 +7,8 @@ use super::Error;
 use super::input::HostFacts;
 use super::resources::limits;
 
-/// The cgroup limits of a pod with these resources and this overhead. What either leaves open is
-/// not limited by their sum; what both leave open is none and stays as it is.
+/// Returns the cgroup limits of a pod: the sum of these resources and this overhead. An overhead without a
+/// limit adds nothing. A limit that the resources leave open is not set.
 pub fn pod_limits(
     resources: Option<&LinuxContainerResources>,
     overhead: Option<&LinuxContainerResources>,
@@ -20,7 +20,7 @@ pub fn pod_limits(
         sum.cpu_quota = both(sum.cpu_quota, scaled_quota(overhead, sum.cpu_period));
         sum.memory_limit_in_bytes = both(sum.memory_limit_in_bytes, overhead.memory_limit_in_bytes);
     }
-    // Their warnings are about page sizes that this node does not have.
+    // These warnings are about page sizes that this node does not have.
     let checked = limits(Some(&sum), host, None, "resources", &mut Vec::new())?;
     let cpu = checked.cpu.unwrap_or_default();
     let memory = checked.memory.unwrap_or_default();
@@ -43,7 +43,7 @@ pub fn pod_limits(
     })
 }
 
-/// The sum of two limits, of which none (0) and unlimited (-1) add nothing that could be counted.
+/// Adds two limits. If either is absent (0) or unlimited (-1), returns the first unchanged.
 fn both(limit: i64, overhead: i64) -> i64 {
     if limit > 0 && overhead > 0 {
         limit.saturating_add(overhead)
@@ -52,7 +52,7 @@ fn both(limit: i64, overhead: i64) -> i64 {
     }
 }
 
-/// The overhead's quota in terms of the pod's period.
+/// Returns the overhead's quota for the pod's period.
 fn scaled_quota(overhead: &LinuxContainerResources, period: i64) -> i64 {
     let own = overhead.cpu_period;
     if period <= 0 || own <= 0 || own == period {

@@ -1,4 +1,4 @@
-//! Whether mounts can propagate between a volume and the node.
+//! Mount propagation between a volume and the node.
 
 use std::path::{Path, PathBuf};
 
@@ -7,7 +7,7 @@ use orlop_fs::{Mount, Mountinfo};
 
 use super::Error;
 
-/// How a bind mount's options and the root's propagation follow from the request.
+/// Returns a bind mount's option and the root's propagation for the requested mode.
 pub(super) fn options(mode: MountPropagation) -> (&'static str, Option<&'static str>) {
     match mode {
         MountPropagation::PropagationPrivate => ("rprivate", None),
@@ -29,7 +29,7 @@ struct Entry {
 }
 
 impl HostMounts {
-    /// Refuses a mode which the mount a path lies on does not allow.
+    /// Refuses a mode that the path's mount does not allow.
     pub(super) fn check(
         &mut self,
         mode: MountPropagation,
@@ -48,7 +48,7 @@ impl HostMounts {
                 none.insert(entries(&table))
             }
         };
-        // The last of several mounts on one place is the visible one.
+        // The last of several mounts on one path is the visible one.
         let entry = entries
             .iter()
             .filter(|entry| path.starts_with(&entry.point))

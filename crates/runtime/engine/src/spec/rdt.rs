@@ -1,5 +1,5 @@
-//! Classes of processor caches and memory bandwidth (Intel RDT, AMD QoS): a container is put into
-//! one that the administrator has made, or that was made from a file of partitions.
+//! Classes of processor caches and memory bandwidth (Intel RDT, AMD QoS). A container joins a class that
+//! the administrator made, or that the service made from a file of partitions.
 
 use std::path::Path;
 
@@ -10,15 +10,15 @@ use super::Error;
 use super::classes::{Kind, asked};
 use super::input::{Known, Policy};
 
-/// Where the kernel has the classes by convention.
+/// The usual mount point of resctrl.
 const USUAL: &str = "/sys/fs/resctrl";
 
-/// The classes of a file.
+/// The classes of a partitions file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RdtClasses {
-    /// The file.
+    /// The content of the file.
     pub partitions: Partitions,
-    /// Why they could not be made on this node.
+    /// The reason why the classes could not be made on this node, if so.
     pub problem: Option<String>,
 }
 
@@ -33,7 +33,7 @@ impl RdtClasses {
     }
 }
 
-/// Who asks for a class.
+/// The object that asks for a class.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Asker {
     Container,
@@ -41,7 +41,7 @@ enum Asker {
     Plugin,
 }
 
-/// The class of a container, if it asks for one.
+/// Returns the class that a container asks for, if any.
 pub(super) fn class(known: &Known<'_>) -> Result<Option<IntelRdt>, Error> {
     let Some((class, annotation)) = asked(Kind::Rdt, known.config, known.pod_config)? else {
         return Ok(None);
@@ -55,7 +55,7 @@ pub(super) fn class(known: &Known<'_>) -> Result<Option<IntelRdt>, Error> {
     named(class, asker, known.policy, &root()).map_err(|problem| Error::unmet(field, problem))
 }
 
-/// The class that a plugin chooses; none: that of all who are in no other.
+/// Returns the class that a plugin chooses; `None` means the default class.
 pub(super) fn of_plugin(
     class: &str,
     field: &str,
@@ -88,7 +88,7 @@ fn named(
         let problem = "the processor has no RDT, or resctrl is not mounted on /sys/fs/resctrl";
         return Err(problem.to_owned());
     }
-    // It is where all processes begin.
+    // All processes start in the root class.
     if class.is_some_and(Class::is_root) {
         return Ok(None);
     }

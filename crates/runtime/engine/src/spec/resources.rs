@@ -1,4 +1,4 @@
-//! Resource limits: from a request to the specification, updates, and what the status reports.
+//! Resource limits: conversion for the specification, updates, and the status.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -9,10 +9,10 @@ use orlop_oci_types::{Cpu, HugepageLimit, Memory, Pids, Resources};
 use super::Error;
 use super::input::HostFacts;
 
-/// The file of shares in version 2.
+/// The file of CPU weights in cgroup v2.
 const CPU_WEIGHT: &str = "cpu.weight";
 
-/// The limits a request sets, without device rules.
+/// Converts the limits of a request, without device rules.
 pub fn limits(
     request: Option<&v1::LinuxContainerResources>,
     host: &HostFacts,
@@ -34,11 +34,11 @@ pub fn limits(
     Ok(resources)
 }
 
-/// Shares as a weight of version 2.
+/// Sets CPU shares as a weight of cgroup v2.
 ///
-/// Runtimes of many years turn shares into weights by a straight line, on which the usual 1024
-/// come out as 39 of 100: those beside them that systemd made would get more than twice as much.
-/// So that the curve of today is in force whatever the runtime, it is told the weight.
+/// Old runtimes convert shares to weights linearly, so the default of 1024 becomes 39 of 100: siblings made
+/// by systemd would get more than twice as much. The explicit weight enforces today's conversion for all
+/// runtimes.
 pub(super) fn weigh(resources: &mut Resources, host: &HostFacts) {
     let shares = resources.cpu.as_ref().and_then(|cpu| cpu.shares);
     if let Some(shares) = shares.filter(|_| host.cgroup_v2) {
@@ -49,7 +49,7 @@ pub(super) fn weigh(resources: &mut Resources, host: &HostFacts) {
     }
 }
 
-/// What of version 2's files was asked for, rather than being made from shares.
+/// Returns the requested cgroup v2 files, without the weight that was derived from shares.
 fn asked_unified(resources: &Resources) -> HashMap<String, String> {
     let shares = resources.cpu.as_ref().and_then(|cpu| cpu.shares);
     let made = shares.map(|shares| cpu_weight(shares).to_string());
@@ -64,7 +64,7 @@ fn asked_unified(resources: &Resources) -> HashMap<String, String> {
         .collect()
 }
 
-/// A container's limits after an update: what the update names replaces what was there.
+/// Returns a container's limits after an update; values of the update replace current ones.
 pub fn updated(current: &Resources, update: &Resources) -> Resources {
     let mut next = current.clone();
     if let Some(new) = &update.cpu {
@@ -108,7 +108,7 @@ pub fn updated(current: &Resources, update: &Resources) -> Resources {
     next
 }
 
-/// What the status reports of limits in force.
+/// Converts the limits in force for the status.
 pub fn report(resources: &Resources, oom_score_adj: Option<i32>) -> v1::ContainerResources {
     let cpu = resources.cpu.clone().unwrap_or_default();
     let memory = resources.memory.clone().unwrap_or_default();
@@ -152,7 +152,7 @@ fn cpu(request: &v1::LinuxContainerResources, field: &str) -> Result<Cpu, Error>
     })
 }
 
-/// A list like `0-3,7`.
+/// Validates a list like `0-3,7`.
 pub(super) fn list(text: &str, field: &str) -> Result<String, Error> {
     let number = |text: &str| text.parse::<u16>().ok();
     let fits = |part: &str| match part.split_once('-') {
@@ -186,7 +186,7 @@ fn memory(
             return Err(Error::invalid(format!("{field}.{name}"), problem));
         }
     }
-    // Without a word about swap there is none: the sum of both is the memory's limit.
+    // Without a swap value there is no swap: the sum of both is the memory limit.
     let swap = if host.swap_accounting {
         asked.or(limit)
     } else {
@@ -199,7 +199,7 @@ fn memory(
     })
 }
 
-/// Kubelets send a limit of 0 for every page size of the node, also where nothing can limit them.
+/// Converts limits of huge pages. Kubelets send 0 for every page size, even if nothing can limit them.
 pub(super) fn hugepages(
     requested: &[v1::HugepageLimit],
     host: &HostFacts,
@@ -228,7 +228,7 @@ pub(super) fn hugepages(
     Ok(limits)
 }
 
-/// Names become files of the container's cgroup: nothing may lead elsewhere.
+/// Validates names, which become files in the container's cgroup: none may lead elsewhere.
 pub(super) fn unified<'a>(
     requested: impl IntoIterator<Item = (&'a String, &'a String)>,
     host: &HostFacts,
@@ -298,7 +298,7 @@ mod tests {
         let resources = made(&request, &host).unwrap();
         assert_eq!(resources.cpu.as_ref().unwrap().quota, Some(-1));
         let linux = report(&resources, Some(3)).linux.unwrap();
-        // Swap is part of what is in force, though not asked for.
+        // Swap is in force, though it was not requested.
         assert_eq!(
             linux,
             v1::LinuxContainerResources {
@@ -459,7 +459,7 @@ mod tests {
         assert_eq!(told(&own).unified["cpu.weight"], "7");
         let next = updated(&plain, &made(&shares(2, &[]), &v2).unwrap());
         assert_eq!(of(&next).as_deref(), Some("1"));
-        // Version 1 takes shares as they are.
+        // cgroup v1 takes shares directly.
         assert_eq!(of(&made(&shares(1024, &[]), &facts()).unwrap()), None);
     }
 

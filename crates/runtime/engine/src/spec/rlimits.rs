@@ -6,7 +6,7 @@ use orlop_oci_types::Rlimit;
 
 use super::BaseSpec;
 
-/// Those of the node, and in their place or beside them those of a base.
+/// Merges the limits of the node and a base; the base's win.
 pub(super) fn merged(of_node: &[Rlimit], base: Option<&BaseSpec>) -> Vec<Rlimit> {
     let of_base = base.map(BaseSpec::limits).unwrap_or_default();
     let is_replaced = |limit: &&Rlimit| of_base.iter().any(|own| own.kind == limit.kind);
@@ -14,7 +14,7 @@ pub(super) fn merged(of_node: &[Rlimit], base: Option<&BaseSpec>) -> Vec<Rlimit>
     kept.chain(of_base).cloned().collect()
 }
 
-/// The limits, lowered to what this daemon may give.
+/// Returns the limits, lowered to what this daemon may set.
 pub(super) fn list(
     configured: &[Rlimit],
     ceilings: &BTreeMap<String, u64>,

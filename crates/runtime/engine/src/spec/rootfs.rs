@@ -1,4 +1,4 @@
-//! What an image must not have where the runtime makes the container's own world.
+//! Checks of an image's root filesystem at the runtime's mount points.
 
 use std::os::fd::BorrowedFd;
 
@@ -7,14 +7,14 @@ use rustix::io::Errno;
 
 use super::Error;
 
-/// Where runtimes mount, and then make links and devices by path.
+/// Directories where runtimes mount, and then make links and devices by path.
 const MOUNT_POINTS: [&str; 3] = ["dev", "proc", "sys"];
 
 /// Refuses an image that has anything but a directory there.
 ///
-/// runc up to 1.1 makes `/dev/fd`, `/dev/ptmx` and others through a link in the place of `/dev`,
-/// which is one of the node's file system at that moment: they appear, and what has their name
-/// disappears, wherever the image says.
+/// If an image has a link in the place of `/dev`, runc up to 1.1 makes `/dev/fd`, `/dev/ptmx` and others
+/// through that link. At that moment it leads into the node's file system, so runc would create and replace
+/// files wherever the image says.
 pub(super) fn check(rootfs: BorrowedFd<'_>) -> Result<(), Error> {
     const FIELD: &str = "config.image";
     for name in MOUNT_POINTS {

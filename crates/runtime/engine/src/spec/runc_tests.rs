@@ -1,4 +1,4 @@
-//! What the specifications mean to a real runtime: `runc` runs them, the container tells.
+//! Tests of specifications with a real runtime: `runc` runs the containers, which report their state.
 
 use std::fs::{self, File};
 use std::io::{BufRead, BufReader, Write};
@@ -32,7 +32,7 @@ struct Scene {
     apparmor: Option<String>,
 }
 
-/// Those which make cgroups on this machine.
+/// Returns the cgroup drivers that work on this machine.
 fn drivers() -> Vec<Driver> {
     let systemd = Systemd::is_running().then_some(Driver::Systemd);
     [Driver::Cgroupfs].into_iter().chain(systemd).collect()
@@ -46,7 +46,7 @@ impl Scene {
     fn with(script: &str, driver: Driver) -> Self {
         static NEXT: AtomicU32 = AtomicU32::new(0);
         let dir = tempfile::tempdir().unwrap();
-        // Others must be able to pass through to the root filesystem.
+        // Other users must be able to traverse it to the root filesystem.
         fs::set_permissions(dir.path(), fs::Permissions::from_mode(0o755)).unwrap();
         let root = dir.path().join("rootfs");
         for name in ["bin", "etc", "proc", "dev", "sys", "tmp", "var/data"] {
@@ -108,7 +108,7 @@ impl Scene {
         }
     }
 
-    /// Of the whole machine, since systemd knows scopes by it alone.
+    /// Returns an id that is unique on the machine, because systemd identifies scopes by it alone.
     fn id(&self) -> String {
         format!("{}-c", self.parent.path().name().replace(".slice", ""))
     }
@@ -131,7 +131,7 @@ impl Scene {
         pod.security_context.as_mut().unwrap().privileged = true;
     }
 
-    /// Runs the container to its end and gives what it wrote.
+    /// Runs the container to its end and returns its output.
     fn run(&self) -> String {
         let output = self.command().output().unwrap();
         let errors = String::from_utf8_lossy(&output.stderr);
@@ -140,7 +140,7 @@ impl Scene {
         String::from_utf8(output.stdout).unwrap()
     }
 
-    /// Writes the bundle and gives the command that runs it.
+    /// Writes the bundle and returns the command that runs it.
     fn command(&self) -> Command {
         let driver = self.parent.driver();
         let host = HostFacts::detect(&self.hierarchies, driver, self.apparmor.clone()).unwrap();
@@ -241,7 +241,7 @@ fn a_restricted_container_is_restricted() {
         readonly: true,
         ..Default::default()
     }];
-    // Without a command that fails at the end.
+    // Otherwise the last command fails.
     scene.config.command[2].push_str("; true");
     let security = scene.security();
     security.no_new_privs = true;
@@ -306,7 +306,7 @@ fn limits_arrive_in_the_cgroup() {
             ("67108864", "99", "321"),
             "{driver:?}"
         );
-        // Shares as they are, or a weight, which depends on the runtime's age.
+        // Shares, or a weight, which depends on the runtime's version.
         assert!(
             ["1024", "39", "100"].contains(&lines[1]),
             "{driver:?} {output}"

@@ -1,4 +1,4 @@
-//! The system call filter of a container.
+//! The seccomp filter of a container.
 
 use std::io;
 use std::path::Path;
@@ -11,10 +11,10 @@ use super::{Error, seccomp_default};
 
 const FIELD: &str = "config.linux.security_context.seccomp";
 
-/// Profiles are small; what is larger is something else.
+/// Size limit of a profile in bytes.
 const MAX_PROFILE: u64 = 1 << 20;
 
-/// The profile that is asked for: none for an unconfined or privileged container.
+/// Returns the requested profile: none for an unconfined or privileged container.
 pub(super) fn asked(
     security: &v1::LinuxContainerSecurityContext,
     features: &Features,
@@ -47,7 +47,7 @@ pub(super) fn asked(
     Ok(profile)
 }
 
-/// The filter of a profile.
+/// Returns the filter of a profile.
 pub(super) fn filter(
     profile: &Wanted,
     bounding: &[String],
@@ -62,7 +62,7 @@ pub(super) fn filter(
     Ok(Some(document))
 }
 
-/// Reads a profile of the node, in the JSON of the OCI specification.
+/// Reads a profile of the node, in the JSON format of the OCI specification.
 fn from_file(path: &Path) -> Result<Seccomp, Error> {
     let reading = || format!("reading the profile {}", path.display());
     let text = match orlop_fs::read_file(path, MAX_PROFILE) {

@@ -1,4 +1,4 @@
-//! The default system call filter, made from the list in `seccomp_default.txt`.
+//! The default seccomp filter, made from the list in `seccomp_default.txt`.
 
 use std::collections::BTreeMap;
 use std::sync::LazyLock;
@@ -6,13 +6,13 @@ use std::sync::LazyLock;
 use orlop_oci_types::{Profile, Seccomp, SeccompAction, SeccompArg, SeccompOperator, SeccompRule};
 use parking_lot::Mutex;
 
-/// The address families that `socket` may create (`linux/socket.h`): all up to 63 but `AF_ALG` (38), the
-/// kernel's ciphers, a source of escapes, and `AF_VSOCK` (40), the way past network namespaces to the
-/// hypervisor. Each pair is a mask and what the family is under it.
+/// The address families that `socket` may create (`linux/socket.h`): all up to 63 except two. `AF_ALG`
+/// (38), the kernel's ciphers, is a source of escapes; `AF_VSOCK` (40) bypasses network namespaces to
+/// reach the hypervisor. Each pair is a mask and the masked value of the family.
 ///
-/// The masks have 32 bits because the kernel ignores the others: compared whole, `1 << 32 | AF_ALG` is
-/// a family above 40. Each rule has one condition, because runtimes take several conditions on one
-/// argument as alternatives.
+/// The masks have 32 bits because the kernel ignores the others: compared in full, `1 << 32 | AF_ALG` is a
+/// family above 40. Each rule has one condition, because runtimes treat several conditions on one argument
+/// as alternatives.
 const FAMILIES: [(u64, u64); 8] = [
     (0xffff_ffe0, 0),
     (0xffff_fffc, 32),
@@ -24,23 +24,22 @@ const FAMILIES: [(u64, u64); 8] = [
     (0xffff_fff0, 48),
 ];
 
-/// Flags of `clone` that make namespaces, save for the time namespace's, which shares its bit
-/// with the exit signal (`linux/sched.h`).
+/// Flags of `clone` that make namespaces, except the time namespace's, which shares its bit with the exit
+/// signal (`linux/sched.h`).
 const CLONE_NEW: u64 = 0x7e02_0000;
 
-/// Values of `personality` which change nothing dangerous: `PER_LINUX`, `PER_LINUX32`, each with
-/// `UNAME26`, and the query.
+/// Harmless values of `personality`: `PER_LINUX`, `PER_LINUX32`, each with `UNAME26`, and the query.
 const PERSONALITIES: [u64; 5] = [0x0, 0x8, 0x2_0000, 0x2_0008, 0xffff_ffff];
 
 const ENOSYS: u32 = 38;
 
-/// How many documents are kept: nodes use two or three, and a client might ask for any set of capabilities.
+/// Limit of cached profiles: nodes use two or three, and a client might ask for any set of capabilities.
 const MOST_KEPT: usize = 16;
 
-/// By the capabilities that make a difference, and whether `socketcall` is denied.
+/// Cached profiles by the relevant capabilities and whether `socketcall` is denied.
 static KEPT: Mutex<BTreeMap<Vec<bool>, Profile>> = Mutex::new(BTreeMap::new());
 
-/// The profile of a container with these capabilities in its bounding set, as a document.
+/// Returns the profile of a container with these capabilities in its bounding set, as JSON.
 pub(super) fn document(bounding: &[String], deny_socketcall: bool) -> serde_json::Result<Profile> {
     let named = LIST.with_capability.iter().map(|(name, _)| *name);
     let key: Vec<bool> = named
@@ -73,19 +72,18 @@ pub(super) fn profile(bounding: &[String], deny_socketcall: bool) -> Seccomp {
     let mut syscalls = Vec::new();
     if deny_socketcall {
         names.retain(|name| name != "socketcall");
-        // A rule on `socket` makes libseccomp allow its part of `socketcall`, too, unless a rule denies
-        // that call. Its error must not be the default one: runc drops such rules.
+        // A rule on `socket` makes libseccomp also allow that part of `socketcall`, unless a rule denies that
+        // call. Its error must differ from the default one: runc drops rules with the default.
         syscalls.push(missing("socketcall"));
     }
     syscalls.push(rule(names, SeccompAction::Allow));
     syscalls.extend(FAMILIES.map(|(mask, family)| allow_masked("socket", 0, mask, family)));
     syscalls.extend(PERSONALITIES.map(|value| allow_equal("personality", value)));
     if !has("CAP_SYS_ADMIN") {
-        // s390 has the arguments of clone the other way round.
+        // s390 swaps the first two arguments of clone.
         let flags = u32::from(cfg!(target_arch = "s390x"));
         syscalls.push(allow_masked("clone", flags, CLONE_NEW, 0));
-        // Its flags lie in memory, out of a filter's sight; told that it is missing, C libraries
-        // fall back to clone.
+        // Its flags are in memory, which a filter cannot read. With ENOSYS, C libraries fall back to clone.
         syscalls.push(missing("clone3"));
     }
     Seccomp {
@@ -144,7 +142,7 @@ fn rule(names: Vec<String>, action: SeccompAction) -> SeccompRule {
     }
 }
 
-/// The architectures whose programs run on a native one.
+/// Returns the architectures whose programs run on a native one.
 pub(super) fn architectures(native: &str) -> &'static [&'static str] {
     match native {
         "x86_64" => &["SCMP_ARCH_X86_64", "SCMP_ARCH_X86", "SCMP_ARCH_X32"],
@@ -152,7 +150,7 @@ pub(super) fn architectures(native: &str) -> &'static [&'static str] {
         "s390x" => &["SCMP_ARCH_S390X", "SCMP_ARCH_S390"],
         "riscv64" => &["SCMP_ARCH_RISCV64"],
         "loongarch64" => &["SCMP_ARCH_LOONGARCH64"],
-        // The runtime filters its own.
+        // The runtime filters its own architecture.
         _ => &[],
     }
 }
@@ -164,7 +162,7 @@ struct List {
 
 static LIST: LazyLock<List> = LazyLock::new(|| read(include_str!("seccomp_default.txt")));
 
-/// Reads the list; a line of an unknown form is passed over, which a test rules out.
+/// Reads the list; lines of an unknown form are ignored, which a test rules out.
 fn read(text: &'static str) -> List {
     let mut list = List {
         always: Vec::new(),
@@ -272,7 +270,7 @@ mod tests {
         for family in 0..64 {
             let expected = ![38, 40].contains(&family);
             assert_eq!(passes(family), expected, "family {family}");
-            // The kernel sees the same family.
+            // The kernel ignores the upper bits.
             assert_eq!(passes(1 << 32 | family), expected, "family {family}");
         }
     }

@@ -1,9 +1,9 @@
-//! How the default seccomp profile differs from those of other runtimes, and why.
+//! Differences of the default seccomp profile from those of other runtimes, with reasons.
 //!
 //! A profile is a set of entries:
 //!
 //! - `allow NAME`, `cap CAPABILITY NAME`, `arch ARCHITECTURE NAME`, as in `seccomp_default.txt`;
-//! - `if NAME CONDITION` for a rule on arguments: `&MASK==VALUE` on the first one unless its index stands before
+//! - `if NAME CONDITION` for a rule on arguments: `&MASK==VALUE` on the first one unless its index precedes
 //!   it, `with` or `without` a capability;
 //! - `errno ERROR NAME` for an error that is not EPERM, and `default errno ERROR`;
 //! - `runs NATIVE` and `runs NATIVE-OTHER` for the architectures that are filtered on a native one.
@@ -25,7 +25,7 @@ struct Peer {
     differences: &'static [Difference],
 }
 
-/// Entries that only one of the two has: how they begin, how each ends, and why there is a difference.
+/// Entries that only one of the two profiles has: prefix, endings, and the reason.
 type Difference = (Only, &'static str, &'static str, &'static str);
 
 enum Only {
@@ -287,7 +287,7 @@ fn what_containerd_and_crio_both_allow_is_allowed() {
     assert!(missing.is_empty(), "{missing:?}");
 }
 
-/// The entries of a peer, from orlop's and the differences.
+/// Returns the entries of a peer, from orlop's and the differences.
 fn entries_of(peer: &Peer) -> BTreeSet<String> {
     let mut theirs = entries();
     for (only, kind, names, why) in peer.differences {
@@ -303,7 +303,7 @@ fn entries_of(peer: &Peer) -> BTreeSet<String> {
     theirs
 }
 
-/// The entries of orlop's profile.
+/// Returns the entries of orlop's profile.
 fn entries() -> BTreeSet<String> {
     let mut entries = BTreeSet::new();
     for line in include_str!("seccomp_default.txt").lines() {
@@ -341,7 +341,7 @@ fn entries() -> BTreeSet<String> {
     entries
 }
 
-/// What the rule says beside that the calls are allowed.
+/// Returns the conditions of a rule, besides that the calls are allowed.
 fn condition(rule: &SeccompRule) -> Option<String> {
     if rule.action == SeccompAction::Errno {
         return Some(format!("errno {} NAME", rule.errno_ret.unwrap()));

@@ -1,27 +1,27 @@
-//! Which profile a request means, in its present form or the older one of a single text.
+//! The profile that a request names, in the current field or the older text field.
 
 use orlop_cri_api::v1;
 use orlop_cri_api::v1::security_profile::ProfileType;
 
 use super::Error;
 
-/// Prefix of profiles of the node, in the older form and, by habit, in the present one.
+/// Prefix of the node's profiles, in the older form and, by habit, in the current one.
 const LOCALHOST: &str = "localhost/";
 
-/// The profile a request means.
+/// The profile that a request names.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Wanted {
-    /// None is named.
+    /// No profile is named.
     Unset,
-    /// The runtime's own.
+    /// The runtime's default.
     Default,
-    /// None shall apply.
+    /// No profile applies.
     Unconfined,
-    /// One of the node's, by path or name.
+    /// A profile of the node, by path or name.
     Localhost(String),
 }
 
-/// Reads the present form, or the older text where that is absent.
+/// Reads the current field, or the older text if that is absent.
 pub(super) fn wanted(
     profile: Option<&v1::SecurityProfile>,
     older: &str,

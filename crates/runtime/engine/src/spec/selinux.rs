@@ -17,29 +17,29 @@ use super::selinux_node::problem_of;
 
 const FIELD: &str = "config.linux.security_context.selinux_options";
 
-/// The contexts containers get where a request leaves parts open.
+/// The contexts of containers for parts that a request leaves open.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SelinuxDefaults {
-    /// Of processes, as `system_u:system_r:container_t:s0`.
+    /// Context of processes, as `system_u:system_r:container_t:s0`.
     pub process: String,
-    /// Of files, as `system_u:object_r:container_file_t:s0`.
+    /// Context of files, as `system_u:object_r:container_file_t:s0`.
     pub file: String,
-    /// Of what all containers may read, as `system_u:object_r:container_ro_file_t:s0`; none where the policy knows
-    /// no such context.
+    /// Context of files that all containers may read, as `system_u:object_r:container_ro_file_t:s0`; `None` if
+    /// the policy has no such context.
     pub layers: Option<String>,
 }
 
 /// The labels of a pod or container.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Labels {
-    /// Of its processes.
+    /// The label of its processes.
     pub process: String,
-    /// Of its files.
+    /// The label of its files.
     pub file: String,
 }
 
 impl Labels {
-    /// The labels a request asks for. What it leaves open comes from the defaults, the level from
+    /// Returns the labels that a request asks for. Missing parts come from the defaults, the level from
     /// `level`, which the caller allots to one pod at a time (as `s0:c12,c34`).
     pub fn new(
         options: Option<&v1::SeLinuxOption>,
@@ -77,14 +77,14 @@ impl Labels {
             or(&options.role, role),
             or(&options.r#type, kind),
         );
-        // Files keep their own role and type: those of the request are a process's.
+        // Files keep their own role and type: the request's apply to processes.
         let [user, role, kind, _] = split(&defaults.file)?;
         let file = format!("{}:{role}:{kind}:{level}", or(&options.user, user));
         Ok(Self { process, file })
     }
 
-    /// Refuses labels that the node's policy does not know, before anything is made with them. This asks the
-    /// kernel, and belongs on a thread of its own.
+    /// Refuses labels that the node's policy does not know, before anything uses them. It asks the kernel, so
+    /// run it on a blocking thread.
     pub fn check_known(&self) -> Result<(), Error> {
         let problem = [&self.process, &self.file]
             .into_iter()
@@ -93,20 +93,20 @@ impl Labels {
     }
 }
 
-/// The longest label that is compared.
+/// Size limit of labels that are compared.
 const LONGEST_LABEL: usize = 4096;
 
-/// How much of a volume is labelled.
+/// The part of a volume that is labelled.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Relabel {
-    /// All of it.
+    /// The whole volume.
     All,
-    /// Nothing where its top has the label already: what is below is taken to have it, too.
+    /// Nothing if the top directory has the label already: the rest is assumed to have it, too.
     UnlessTopHasIt,
 }
 
 impl Relabel {
-    /// What a pod asks for, as far as its runtime lets pods ask.
+    /// Returns the choice of a pod, if its runtime handler allows it.
     pub(super) fn of(
         rules: &HandlerRules,
         pod: &v1::PodSandboxConfig,
@@ -119,11 +119,11 @@ impl Relabel {
     }
 }
 
-/// Gives a volume and all below it the label of the container's files.
+/// Sets the label of the container's files on a volume and all files below it.
 ///
-/// System directories are refused, by whatever path or link they are named: relabelling `/etc` for
-/// one container breaks the node. Who may write to the volume may swap anything in it meanwhile:
-/// what is labelled is what is open, never a name.
+/// System directories are refused, by whatever path or link they are named: relabelling `/etc` for one
+/// container breaks the node. Processes with write access may swap files meanwhile, so labels are set on
+/// opened files, never by name.
 pub(super) fn relabel(path: &Path, label: &str, field: &str, how: Relabel) -> Result<(), Error> {
     let is_labelled = |file: BorrowedFd<'_>| {
         let mut found = [0; LONGEST_LABEL];
@@ -140,7 +140,7 @@ pub(super) fn relabel(path: &Path, label: &str, field: &str, how: Relabel) -> Re
         Relabel::UnlessTopHasIt => &is_labelled,
     };
     relabel_with(path, field, skip, &mut |file| {
-        // A handle that only names a file can be written through by this path alone.
+        // A descriptor opened with O_PATH can only be written through this path.
         let path = format!("/proc/self/fd/{}", file.as_raw_fd());
         setxattr(path, "security.selinux", &value, XattrFlags::empty())
     })
@@ -163,7 +163,7 @@ fn relabel_with(
     let real = fs::read_link(format!("/proc/self/fd/{}", top.as_raw_fd())).map_err(failed)?;
     let is_kept = |kept: &&str| {
         let kept = Path::new(kept);
-        // Some of them are links to others on most nodes.
+        // On most nodes some of them are links to others.
         path == kept || real == kept || fs::canonicalize(kept).is_ok_and(|kept| kept == real)
     };
     if OF_THE_NODE.iter().any(is_kept) {
@@ -177,7 +177,7 @@ fn relabel_with(
         return Ok(());
     }
     match label_all(&top, label) {
-        // Filesystems without labels have one for the whole mount.
+        // A filesystem without per-file labels has one for the whole mount.
         Ok(()) | Err(Errno::OPNOTSUPP) => Ok(()),
         Err(error) => Err(failed(error.into())),
     }
@@ -194,7 +194,7 @@ fn label_all(
     each_below(top, label)
 }
 
-/// What is the node's own and never a volume.
+/// System directories, which are never volumes.
 const OF_THE_NODE: [&str; 17] = [
     "/",
     "/bin",
@@ -215,7 +215,7 @@ const OF_THE_NODE: [&str; 17] = [
     "/usr",
 ];
 
-/// Splits `user:role:type:level`; the level itself may hold colons.
+/// Splits `user:role:type:level`; the level itself may contain colons.
 fn split(context: &str) -> Result<[&str; 4], Error> {
     let mut parts = context.splitn(4, ':');
     let mut next = || parts.next().filter(|part| !part.is_empty());
@@ -307,7 +307,7 @@ mod tests {
         }
     }
 
-    /// Labels with an attribute that any file system knows; links can have none.
+    /// Labels with an attribute that any file system supports; links cannot have it.
     fn mark(file: BorrowedFd<'_>) -> Result<(), Errno> {
         let path = format!("/proc/self/fd/{}", file.as_raw_fd());
         match setxattr(path, "user.label", b"l", XattrFlags::empty()) {
@@ -322,7 +322,7 @@ mod tests {
 
     #[test]
     fn a_directory_swapped_for_a_link_leads_no_label_out_of_the_volume() {
-        // The node's own temporary files may lie where files have no attributes.
+        // `/tmp` may be on a file system without extended attributes.
         let dir = tempfile::tempdir_in("/var/tmp").unwrap();
         let volume = dir.path().join("volume");
         let outside = dir.path().join("outside");
@@ -334,7 +334,7 @@ mod tests {
         let mut swapped = false;
         let mut label = |file: BorrowedFd<'_>| {
             mark(file)?;
-            // As soon as the directory has its label, before anyone has gone into it.
+            // Swaps the directory right after it is labelled, before it is entered.
             if fstat(file)?.st_ino == inner.st_ino && !swapped {
                 fs::rename(volume.join("inner"), volume.join("moved")).unwrap();
                 std::os::unix::fs::symlink(&outside, volume.join("inner")).unwrap();

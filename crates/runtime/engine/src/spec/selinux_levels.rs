@@ -1,28 +1,28 @@
-//! SELinux levels: a pair of categories for each pod, so that pods cannot touch each other.
+//! SELinux levels: a pair of categories for each pod, so that pods cannot access each other's files.
 
 use std::collections::BTreeMap;
 
-/// Categories of the kernel's policies, `c0` to `c1023`.
+/// Number of categories in the kernel's policies, `c0` to `c1023`.
 pub const CATEGORIES: u16 = 1024;
 
-/// How often a random level is tried before all are looked through.
+/// Number of random attempts before all levels are searched.
 const TRIES: usize = 64;
 
-/// The levels in use, each with the number of its pods: several may ask for the same one.
+/// The levels in use, each with the number of its pods: several pods may ask for the same one.
 #[derive(Debug, Default)]
 pub struct Levels {
     used: BTreeMap<(u16, u16), u32>,
 }
 
 impl Levels {
-    /// Takes a level no pod has of that many categories, as `s0:c12,c34`; none if there is none left.
+    /// Allots an unused level of that many categories, as `s0:c12,c34`; `None` if all are used.
     pub fn allot(&mut self, categories: u16) -> Option<String> {
         let categories = categories.clamp(2, CATEGORIES);
         let category = || rand::random_range(0..categories);
         let random = std::iter::repeat_with(|| (category(), category()))
             .take(TRIES)
             .map(|(a, b)| (a.min(b), a.max(b)));
-        // With nearly all in use, luck is no way to find one.
+        // If nearly all are in use, random attempts fail.
         let all = (0..categories).flat_map(|a| (a + 1..categories).map(move |b| (a, b)));
         let (a, b) = random
             .chain(all)
@@ -31,14 +31,14 @@ impl Levels {
         Some(format!("s0:c{a},c{b}"))
     }
 
-    /// Notes a level a pod of an earlier run has, or one that was asked for.
+    /// Reserves the level of a pod of an earlier run, or a requested one.
     pub fn reserve(&mut self, level: &str) {
         if let Some(pair) = pair(level) {
             *self.used.entry(pair).or_default() += 1;
         }
     }
 
-    /// Gives a level back; it is free once its last pod has.
+    /// Releases a level; it is free once its last pod has released it.
     pub fn release(&mut self, level: &str) {
         let Some(pair) = pair(level) else { return };
         match self.used.get_mut(&pair) {
@@ -48,7 +48,7 @@ impl Levels {
     }
 }
 
-/// The pair of a level; levels of another form are nobody's to allot.
+/// Returns the pair of a level; levels of another form are never allotted.
 fn pair(level: &str) -> Option<(u16, u16)> {
     let (a, b) = level.split_once(':')?.1.split_once(',')?;
     let category = |text: &str| text.strip_prefix('c')?.parse::<u16>().ok();
@@ -76,7 +76,7 @@ mod tests {
         assert_eq!(levels.allot(CATEGORIES), None, "another pod still has it");
         levels.release("s0:c3,c7");
         assert_eq!(levels.allot(CATEGORIES).as_deref(), Some("s0:c3,c7"));
-        // One that is released too often is not owed to anybody.
+        // Extra releases have no effect on later reservations.
         levels.release("s0:c3,c7");
         levels.release("s0:c3,c7");
         levels.reserve("s0:c3,c7");

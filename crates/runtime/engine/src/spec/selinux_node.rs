@@ -1,5 +1,5 @@
-//! SELinux as this node has it: the contexts that its policy names for containers, and whether the
-//! kernel knows them.
+//! SELinux on this node: the contexts that its policy names for containers, and whether the kernel accepts
+//! them.
 
 use std::fs::OpenOptions;
 use std::io::{self, Write as _};
@@ -9,19 +9,19 @@ use rustix::io::Errno;
 
 use super::selinux::SelinuxDefaults;
 
-/// Where the kernel has its file system of policies.
+/// Mount point of the kernel's SELinux file system.
 const FILES: &str = "/sys/fs/selinux";
 
-/// Where a distribution's configuration is.
+/// Directory of a distribution's configuration.
 const CONFIGURATION: &str = "/etc/selinux";
 
 impl SelinuxDefaults {
-    /// The contexts of this node; none where the kernel has no SELinux, or no policy.
+    /// Returns the contexts of this node; `None` if the kernel has no SELinux, or no policy.
     pub(crate) fn of_node() -> Option<Self> {
         if !Path::new(FILES).join("enforce").exists() {
             return None;
         }
-        // Without a policy all there is is `kernel`.
+        // Without a policy the only context is `kernel`.
         let own = orlop_fs::read_kernel_text("/proc/self/attr/current").ok()?;
         if own.trim_end_matches(['\0', '\n']) == "kernel" {
             return None;
@@ -31,15 +31,15 @@ impl SelinuxDefaults {
         Some(own)
     }
 
-    /// A context for layers that the policy knows; none where it has no types for containers, whose pods are
-    /// refused.
+    /// Returns a context for layers that the policy accepts; `None` if it has no types for containers, whose
+    /// pods are refused.
     fn known_of_layers(&self, is_known: impl Fn(&str) -> bool) -> Option<String> {
-        // Without categories any container may read what has that of files.
+        // Without categories any container may read files with the file context.
         let contexts = self.layers.iter().chain([&self.file]);
         contexts.into_iter().find(|it| is_known(it)).cloned()
     }
 
-    /// What the policy's `lxc_contexts` says, else what most policies have.
+    /// Returns the contexts in the policy's `lxc_contexts`, else those of most policies.
     fn of_configuration(dir: &Path) -> Self {
         let read = |path: &Path| orlop_fs::read_text(path, orlop_fs::SMALL_FILE).ok();
         let contexts = policy_type(read(&dir.join("config")).as_deref())
@@ -60,7 +60,7 @@ impl SelinuxDefaults {
     }
 }
 
-/// What this node's policy lacks for containers, and what can be done; nothing where there is none.
+/// Returns what this node's policy lacks for containers, with a remedy; `None` if nothing.
 pub fn problem() -> Option<String> {
     let SelinuxDefaults { process, file, .. } = SelinuxDefaults::of_node()?;
     [process, file]
@@ -68,7 +68,7 @@ pub fn problem() -> Option<String> {
         .find_map(|context| problem_of(context))
 }
 
-/// Why the kernel would refuse a context: at a mount or an execution it says no more than "invalid argument".
+/// Returns why the kernel would refuse a context: a mount or exec only fails with "invalid argument".
 pub(super) fn problem_of(context: &str) -> Option<String> {
     problem_by(Path::new(FILES), context)
 }
@@ -80,12 +80,12 @@ fn problem_by(files: &Path, context: &str) -> Option<String> {
              that defines it (such as container-selinux), or set another context in the pod's \
              seLinuxOptions or in contexts/lxc_contexts of the policy below {CONFIGURATION}"
         )),
-        // Where the kernel does not let us ask, it will say itself.
+        // If the kernel does not allow the check, the later use reports the error.
         _ => None,
     }
 }
 
-/// The kernel takes a context that it knows in one piece, and refuses others.
+/// Asks the kernel: it accepts a known context in one write, and refuses others.
 fn ask(file: &Path, context: &str) -> io::Result<()> {
     let mut file = OpenOptions::new().write(true).open(file)?;
     let text = [context.as_bytes(), &[0]].concat();

@@ -7,11 +7,11 @@ use super::Error;
 use super::handler_rules::{HandlerRules, SHM_SIZE};
 use super::input::Policy;
 
-/// As the peers size it.
+/// The default size, as in containerd and CRI-O.
 pub const USUAL: u64 = 64 << 20;
 
-/// Bytes that a pod's shared memory may take: what an annotation says, else the node's configuration.
-/// What is written there counts as memory of the container that writes it.
+/// Returns the size of a pod's shared memory in bytes: the annotation's, else the node's configuration.
+/// Data in it counts as memory of the container that writes it.
 pub fn size(
     pod: &v1::PodSandboxConfig,
     rules: &HandlerRules,
@@ -23,10 +23,10 @@ pub fn size(
     parse(wanted).map_err(|problem| Error::invalid(format!("annotation {SHM_SIZE}"), problem))
 }
 
-/// The size that an annotation says.
+/// Parses the size in an annotation.
 pub(super) fn parse(wanted: &str) -> Result<u64, String> {
     let amount: Option<Quantity> = wanted.trim().parse().ok();
-    // To the kernel nothing is no limit.
+    // The kernel takes zero for no limit.
     let bytes = amount.and_then(Quantity::count).filter(|bytes| *bytes > 0);
     bytes
         .filter(|bytes| i64::try_from(*bytes).is_ok())

@@ -1,4 +1,4 @@
-//! The signal that asks a container to end.
+//! The stop signal of a container.
 
 use std::fmt;
 
@@ -6,11 +6,11 @@ use orlop_cri_api::v1;
 
 use super::Error;
 
-/// The first and last real-time signal as C libraries count them.
+/// The first and last real-time signal, as C libraries number them.
 const RTMIN: i32 = 34;
 const RTMAX: i32 = 64;
 
-/// Names and numbers; where two names have one number, the usual one comes first.
+/// Names and numbers; if two names have one number, the usual one comes first.
 const NAMES: [(&str, i32); 34] = [
     ("HUP", libc::SIGHUP),
     ("INT", libc::SIGINT),
@@ -53,12 +53,12 @@ const NAMES: [(&str, i32); 34] = [
 pub struct StopSignal(i32);
 
 impl StopSignal {
-    /// What stops a container of which nobody says otherwise.
+    /// The default stop signal.
     pub const TERM: Self = Self(libc::SIGTERM);
 
-    /// The signal of a container: the request's, else the image's, else `SIGTERM`.
+    /// Returns the signal of a container: the request's, else the image's, else `SIGTERM`.
     ///
-    /// An image that names no real signal stops like one that names none.
+    /// An invalid signal in an image counts as none.
     pub fn of_container(
         requested: i32,
         image: &str,
@@ -81,7 +81,7 @@ impl StopSignal {
         }))
     }
 
-    /// Reads `15`, `TERM`, `SIGTERM`, `SIGRTMIN+3` or `SIGRTMAX-2`, in either case.
+    /// Parses `15`, `TERM`, `SIGTERM`, `SIGRTMIN+3` or `SIGRTMAX-2`, in upper or lower case.
     pub fn parse(text: &str) -> Option<Self> {
         if let Ok(number) = text.parse::<i32>() {
             return (1..=RTMAX).contains(&number).then_some(Self(number));
@@ -103,26 +103,26 @@ impl StopSignal {
         (!real_time || (RTMIN..=RTMAX).contains(&number)).then_some(Self(number))
     }
 
-    /// The signal of CRI's enumeration, none for its "runtime default".
+    /// Converts CRI's signal; `None` for its "runtime default".
     pub fn from_cri(signal: v1::Signal) -> Option<Self> {
         let name = signal.as_str_name();
         Self::parse(&name.replace("PLUS", "+").replace("MINUS", "-"))
     }
 
-    /// The signal in CRI's enumeration.
+    /// Converts the signal to CRI's enumeration.
     pub fn to_cri(self) -> v1::Signal {
         let name = self.to_string().replace('+', "PLUS").replace('-', "MINUS");
         v1::Signal::from_str_name(&name).unwrap_or(v1::Signal::RuntimeDefault)
     }
 
-    /// The number for `kill(2)`.
+    /// Returns the number for `kill(2)`.
     pub fn number(self) -> i32 {
         self.0
     }
 }
 
 impl fmt::Display for StopSignal {
-    /// The usual name, as `SIGTERM`; real-time signals from the nearer end.
+    /// Writes the usual name, as `SIGTERM`; real-time signals relative to the nearer end.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let number = self.0;
         if let Some((name, _)) = NAMES.iter().find(|(_, own)| *own == number) {

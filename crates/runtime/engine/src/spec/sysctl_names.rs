@@ -1,10 +1,10 @@
-//! Names of kernel settings, and the namespaces that they belong to.
+//! Names of sysctls, and the namespaces that they belong to.
 
 use super::Error;
 
 const FIELD: &str = "config.linux.sysctls";
 
-/// Settings of an IPC namespace.
+/// Sysctls of an IPC namespace.
 const IPC: [&str; 8] = [
     "kernel.msgmax",
     "kernel.msgmnb",
@@ -16,7 +16,7 @@ const IPC: [&str; 8] = [
     "kernel.shm_rmid_forced",
 ];
 
-/// The kind of namespace that a setting belongs to.
+/// The kind of namespace that a sysctl belongs to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Scope {
     Network,
@@ -33,8 +33,8 @@ pub(super) fn scope(name: &str) -> Option<Scope> {
     }
 }
 
-/// The name with dots between its parts. With slashes between them, dots belong to a part (a
-/// device like `eth0.100`); such a name keeps its slashes.
+/// Returns the name with dots between its parts. In a name with slashes, dots belong to a part (a device
+/// like `eth0.100`); such a name keeps its slashes.
 pub(super) fn dotted(name: &str) -> Result<String, Error> {
     let allowed = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '/' | '_' | '-' | '*');
     let separator = name
@@ -56,7 +56,7 @@ pub(super) fn dotted(name: &str) -> Result<String, Error> {
         return Ok(name.replace('/', "."));
     }
     if separator == '/' {
-        // Dots and slashes change places, as sysctl(8) does it.
+        // Dots and slashes are swapped, as in sysctl(8).
         let swap = |c| match c {
             '/' => '.',
             '.' => '/',

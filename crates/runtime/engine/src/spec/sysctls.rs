@@ -1,4 +1,4 @@
-//! Kernel settings of a pod: only those that end at its namespaces.
+//! Sysctls of a pod: only those that belong to its own namespaces.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -11,10 +11,10 @@ use super::{BaseSpec, Error};
 
 const FIELD: &str = "config.linux.sysctls";
 
-/// The settings of a pod with its own namespaces, by dotted name: those requested, and those the
-/// node's configuration adds.
+/// Returns the sysctls of a pod with its own namespaces, by dotted name: those requested, and those that
+/// the node's configuration adds.
 ///
-/// A setting that would reach beyond the pod is refused, whoever asks for it.
+/// A sysctl with an effect beyond the pod is refused for every pod.
 pub fn of_pod(
     config: &v1::PodSandboxConfig,
     policy: &Policy,
@@ -36,7 +36,7 @@ pub fn of_pod(
             return Err(Error::invalid(FIELD, problem));
         }
         match scope(&name) {
-            // A pod has a host name of its own exactly where it has a network of its own.
+            // A pod has its own host name exactly if it has its own network.
             Some(Scope::Network | Scope::HostName) if own_network => {}
             Some(Scope::Ipc) if own_ipc => {}
             Some(_) => {
@@ -65,14 +65,14 @@ pub fn of_pod(
             "net.ipv4.ip_unprivileged_port_start",
             "0",
         );
-        // In a user namespace the groups of this range need not exist.
+        // In a user namespace the groups of this range may not exist.
         let ping = policy.unprivileged_icmp && IdRanges::parse(options)?.is_none();
         default(ping, "net.ipv4.ping_group_range", "0 2147483647");
     }
     Ok(settings)
 }
 
-/// The configured settings that belong to a namespace the pod has of its own.
+/// Returns the configured sysctls that belong to one of the pod's own namespaces.
 fn defaults(
     policy: &Policy,
     base: Option<&BaseSpec>,

@@ -1,25 +1,25 @@
-//! The time zone of containers: a file of the node's as their `/etc/localtime`.
+//! The time zone of containers: a zone file of the node, mounted as `/etc/localtime`.
 
 use std::path::PathBuf;
 
-/// Where a container looks for it.
+/// Path of the zone file in a container.
 pub(super) const DESTINATION: &str = "/etc/localtime";
 
-/// Where systems keep the zones.
+/// Directory of zone files on the node.
 const ZONES: &str = "/usr/share/zoneinfo";
 
-/// A file of a zone is some kilobytes long.
+/// Size limit of a zone file, which is a few kilobytes long.
 const MAX_SIZE: u64 = 1 << 20;
 
-/// The first bytes of such a file (RFC 9636).
+/// The first bytes of a zone file (RFC 9636).
 const MAGIC: &[u8] = b"TZif";
 
-/// The file of a time zone: the node's own by the word `local`, or one by name, such as `Europe/Paris`.
+/// The file of a time zone: the node's own for `local`, or by name, such as `Europe/Paris`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Timezone(PathBuf);
 
 impl Timezone {
-    /// Looks for a zone; says why there is none.
+    /// Finds the file of a zone; the error says why there is none.
     pub fn find(name: &str) -> Result<Self, String> {
         let path = if name.eq_ignore_ascii_case("local") {
             PathBuf::from(DESTINATION)
@@ -69,7 +69,7 @@ mod tests {
         }
         let problem = Timezone::find("Nowhere/Atall").unwrap_err();
         assert!(problem.contains("tzdata"), "{problem}");
-        // There is such a file among the zones, and it is a text.
+        // This file is among the zones, but it is text.
         if std::path::Path::new(ZONES).join("tzdata.zi").exists() {
             assert!(Timezone::find("tzdata").is_err());
         }

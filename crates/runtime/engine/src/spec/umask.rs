@@ -1,10 +1,10 @@
-//! The mask of new files' permissions that a container begins with.
+//! The initial umask of a container.
 
 use super::Error;
 use super::handler_rules::UMASK;
 use super::input::Known;
 
-/// What an annotation says, else the base; nothing: as the runtime has it.
+/// Returns the umask in an annotation, else the base's; `None` selects the runtime's default.
 pub(super) fn asked(known: &Known<'_>) -> Result<Option<u32>, Error> {
     let rules = known.handler.rules;
     let defaults = &known.policy.default_annotations;
@@ -16,7 +16,7 @@ pub(super) fn asked(known: &Known<'_>) -> Result<Option<u32>, Error> {
     mask.map(Some)
 }
 
-/// The mask that an annotation says.
+/// Parses the umask in an annotation.
 pub(super) fn parse(wanted: &str) -> Result<u32, String> {
     let is_octal =
         (1..=4).contains(&wanted.len()) && wanted.bytes().all(|it| (b'0'..=b'7').contains(&it));

@@ -1,4 +1,4 @@
-//! Which user and groups a container's process has.
+//! User and groups of a container's process.
 
 use std::os::fd::BorrowedFd;
 
@@ -11,13 +11,13 @@ use super::userns::IdRanges;
 
 const SECURITY: &str = "config.linux.security_context";
 
-/// The largest id runtimes take.
+/// The largest id that runtimes accept.
 const MAX_ID: u32 = i32::MAX as u32;
 
-/// More groups the kernel gives to no process (`NGROUPS_MAX`).
+/// Limit of groups, as in the kernel (`NGROUPS_MAX`).
 const MAX_GROUPS: usize = 65_536;
 
-/// The user that is asked for: the request's name or id, else what the image says, else root.
+/// The requested user: the request's name or id, else the image's, else root.
 #[derive(Debug)]
 pub(super) struct Asked {
     wish: Wish,
@@ -42,10 +42,10 @@ impl Asked {
         })
     }
 
-    /// Looks names up in the image.
+    /// Resolves names in the image's files.
     ///
-    /// The primary group is among the supplementary ones, as after a login: a process which drops
-    /// it would otherwise pass files that deny it.
+    /// The primary group is among the supplementary ones, as after a login. Otherwise a process that drops it
+    /// could access files that deny that group.
     pub(super) fn resolve(
         self,
         rootfs: BorrowedFd<'_>,
@@ -66,7 +66,7 @@ impl Asked {
         {
             let file = group_file(rootfs, &wish.field)?;
             let member = groups(&file).filter(|group| {
-                // A group of the user's own name is the primary one of many systems.
+                // On many systems a group with the user's name is the primary one.
                 group.name != *name && group.has(name)
             });
             additional.extend(member.map(|group| group.gid));
@@ -91,7 +91,7 @@ impl Asked {
     }
 }
 
-/// Refuses ids that the pod's user namespace does not have.
+/// Refuses ids that the pod's user namespace does not map.
 fn check_mapped(user: &User, ranges: &IdRanges, field: &str) -> Result<(), Error> {
     let unmapped = (!ranges.has_uid(user.uid))
         .then_some(("user", user.uid))
@@ -107,7 +107,7 @@ fn check_mapped(user: &User, ranges: &IdRanges, field: &str) -> Result<(), Error
     Err(Error::invalid(field, problem))
 }
 
-/// What the container's status says of its user.
+/// Converts the user for the container's status.
 pub(super) fn report(user: &User) -> v1::ContainerUser {
     v1::ContainerUser {
         linux: Some(v1::LinuxContainerUser {
@@ -212,7 +212,7 @@ impl Account {
                         gid: entry.gid,
                         name: Some(entry.name.to_owned()),
                     }),
-                    // Images made from nothing have no such file, and root needs none.
+                    // Images made from scratch have no such file, and root needs none.
                     None if name == "root" => Ok(Self {
                         uid: 0,
                         gid: 0,
@@ -312,7 +312,7 @@ mod tests {
         Asked::read(security, image_user)?.resolve(rootfs, ranges)
     }
 
-    /// The same where the request names nobody.
+    /// Resolves the image's user, without one in the request.
     fn of_image(image_user: &str, rootfs: BorrowedFd<'_>) -> Result<User, Error> {
         let security = v1::LinuxContainerSecurityContext::default();
         resolve(&security, image_user, rootfs, None)
@@ -364,8 +364,8 @@ mod tests {
         }
     }
 
-    /// CVE-2026-46680 and CVE-2024-40635: a number that no id can be is looked up as a name, which the image
-    /// gives to root.
+    /// CVE-2026-46680 and CVE-2024-40635: a number too large for an id was looked up as a name, which the image
+    /// maps to root.
     #[test]
     fn a_number_too_large_is_no_name_of_the_images() {
         let (dir, root) = image();

@@ -1,4 +1,4 @@
-//! The user and group files of an image, opened so that nothing in the image leads outside.
+//! The user and group files of an image, opened so that no link leads outside the image.
 
 use std::fs::File;
 use std::io::ErrorKind;
@@ -10,10 +10,10 @@ use rustix::io::Errno;
 
 use super::Error;
 
-/// Far beyond any honest file.
+/// Size limit in bytes, far beyond any honest file.
 const MAX_FILE: u64 = 10 << 20;
 
-/// One line of `/etc/passwd`.
+/// A line of `/etc/passwd`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Passwd<'t> {
     pub(super) name: &'t str,
@@ -21,7 +21,7 @@ pub(super) struct Passwd<'t> {
     pub(super) gid: u32,
 }
 
-/// One line of `/etc/group`.
+/// A line of `/etc/group`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Group<'t> {
     pub(super) name: &'t str,
@@ -36,27 +36,27 @@ impl Group<'_> {
     }
 }
 
-/// The text of the image's `/etc/passwd`; empty if the image has no such file.
+/// Returns the text of the image's `/etc/passwd`; empty if the image has no such file.
 pub(super) fn passwd_file(root: BorrowedFd<'_>, field: &str) -> Result<String, Error> {
     read(root, "etc/passwd", field)
 }
 
-/// The text of the image's `/etc/group`; empty if the image has no such file.
+/// Returns the text of the image's `/etc/group`; empty if the image has no such file.
 pub(super) fn group_file(root: BorrowedFd<'_>, field: &str) -> Result<String, Error> {
     read(root, "etc/group", field)
 }
 
-/// The users of a file. They are not collected: a file of ten MiB has two million lines.
+/// Iterates over the users of a file. They are not collected: a file of ten MiB has two million lines.
 pub(super) fn users(text: &str) -> impl Iterator<Item = Passwd<'_>> {
     text.lines().filter_map(parse_passwd)
 }
 
-/// The groups of a file, which are not collected either.
+/// Iterates over the groups of a file, which are not collected either.
 pub(super) fn groups(text: &str) -> impl Iterator<Item = Group<'_>> {
     text.lines().filter_map(parse_group)
 }
 
-/// `name:password:uid:gid:…`; a line of another form names nobody.
+/// Parses `name:password:uid:gid:…`; a line of another form is ignored.
 fn parse_passwd(line: &str) -> Option<Passwd<'_>> {
     let mut parts = line.trim().split(':');
     let name = parts
@@ -67,7 +67,7 @@ fn parse_passwd(line: &str) -> Option<Passwd<'_>> {
     Some(Passwd { name, uid, gid })
 }
 
-/// `name:password:gid:member,…`.
+/// Parses `name:password:gid:member,…`.
 fn parse_group(line: &str) -> Option<Group<'_>> {
     let mut parts = line.trim().split(':');
     let name = parts
@@ -79,8 +79,8 @@ fn parse_group(line: &str) -> Option<Group<'_>> {
 }
 
 fn read(root: BorrowedFd<'_>, name: &str, field: &str) -> Result<String, Error> {
-    // Links are followed as the container would see them, within its root; neither a FIFO nor a
-    // terminal can hold us up.
+    // Links are followed as the container would see them, within its root. The flags prevent blocking on a
+    // FIFO or terminal.
     let opened = openat2(
         root,
         name,

@@ -7,7 +7,7 @@ use super::Error;
 
 const FIELD: &str = "config.linux.security_context.namespace_options.userns_options";
 
-/// Id ranges of a pod with a user namespace of its own.
+/// Id ranges of a pod with its own user namespace.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct IdRanges {
     /// User ids.
@@ -17,8 +17,8 @@ pub struct IdRanges {
 }
 
 impl IdRanges {
-    /// Reads the ranges of a pod's or container's request, none if it stays in the node's user
-    /// namespace. One range for each kind of id, beginning with 0 in the container.
+    /// Parses the ranges of a pod's or container's request; `None` if it stays in the node's user namespace.
+    /// There is one range for each kind of id, starting at 0 in the container.
     pub fn parse(options: Option<&v1::NamespaceOption>) -> Result<Option<Self>, Error> {
         let Some(userns) = options.and_then(|options| options.userns_options.as_ref()) else {
             return Ok(None);
@@ -42,18 +42,18 @@ impl IdRanges {
         }
     }
 
-    /// Whether a user id of the container exists on the node.
+    /// Whether a user id of the container is mapped to the node.
     pub(super) fn has_uid(&self, id: u32) -> bool {
         contains(&self.uids, id)
     }
 
-    /// Whether a group id of the container exists on the node.
+    /// Whether a group id of the container is mapped to the node.
     pub(super) fn has_gid(&self, id: u32) -> bool {
         contains(&self.gids, id)
     }
 }
 
-/// The ranges of a single mount.
+/// Parses the ranges of a single mount.
 pub(super) fn mount_ranges(
     mappings: &[v1::IdMapping],
     field: &str,

@@ -1,7 +1,7 @@
-//! Copying what an image has at the place of a volume.
+//! Copying the image's files into a volume.
 //!
-//! How much that is, and how deep it is nested, is the image's to say: holes stay holes, the disk
-//! keeps a reserve, and the copy ends when nobody waits for it any more.
+//! The image determines the amount and depth of its files: so holes stay holes, the disk keeps a reserve,
+//! and the copy ends when the client cancels the creation.
 
 use std::ffi::CStr;
 use std::fs::File;
@@ -16,12 +16,12 @@ use rustix::fs::{
 };
 use rustix::io::Errno;
 
-/// What is copied at a time.
+/// Number of bytes that are copied at once.
 const PIECE: u64 = 8 << 20;
 
-/// A copy under way.
+/// A copy in progress.
 pub(super) struct Copy<'a> {
-    /// Whether nobody waits for it any more.
+    /// Whether no caller waits for it any more.
     pub(super) stop: &'a (dyn Fn() -> bool + Sync),
     room: Room,
 }
@@ -34,7 +34,7 @@ impl<'a> Copy<'a> {
         }
     }
 
-    /// Copies what a directory holds into an empty one, then its own owner, mode and times.
+    /// Copies the content of a directory into an empty one, then its owner, mode and times.
     pub(super) fn directory(&mut self, from: &OwnedFd, to: &OwnedFd) -> io::Result<()> {
         let mut walk = Walk::new(from)?;
         let mut target = Descent::new(to)?;
@@ -84,21 +84,21 @@ impl<'a> Copy<'a> {
                 mknodat(to, name, kind, mode, stat.st_rdev)?;
                 own(to, name, &stat)?;
             }
-            // A socket without the process that listens is of no use.
+            // A socket is useless without the process that listens.
             FileType::Socket | FileType::Unknown => {}
         }
         Ok(())
     }
 
-    /// Copies what a file has, and leaves out what it has not.
+    /// Copies the data of a file without its holes.
     fn content(&mut self, mut from: &File, mut to: &File) -> io::Result<()> {
         let size = from.metadata()?.len();
         let mut at = 0;
         while at < size {
             let (begin, end) = match rustix::fs::seek(from, rustix::fs::SeekFrom::Data(at)) {
-                // Nothing but a hole is left.
+                // Only a hole is left.
                 Err(Errno::NXIO) => break,
-                // The file system does not tell.
+                // The file system does not support it.
                 Err(Errno::INVAL) => (at, size),
                 begin => {
                     let begin = begin?;
@@ -125,7 +125,7 @@ impl<'a> Copy<'a> {
         to.set_len(size)
     }
 
-    /// So much content, or a file without it, is about to be made: looks up now and then.
+    /// Counts content, or an entry without it, before it is made; checks for cancellation now and then.
     fn count(&mut self, content: Option<u64>, to: BorrowedFd<'_>) -> io::Result<()> {
         let looked = match content {
             Some(more) => self.room.content(more, to)?,
@@ -139,7 +139,7 @@ impl<'a> Copy<'a> {
     }
 }
 
-/// Owner before mode: a change of owner takes the set-id bits away.
+/// Copies owner, then mode: a change of owner clears the set-id bits.
 fn finish(from: BorrowedFd<'_>, to: BorrowedFd<'_>, stat: &Stat) -> io::Result<()> {
     fchown(to, Some(uid(stat)), Some(gid(stat)))?;
     fchmod(to, Mode::from_raw_mode(stat.st_mode & 0o7777))?;
@@ -160,7 +160,7 @@ fn own(dir: BorrowedFd<'_>, name: &CStr, stat: &Stat) -> io::Result<()> {
     Ok(())
 }
 
-/// Capabilities, ACLs and the like; what a filesystem has no place for is left behind.
+/// Copies capabilities, ACLs and other attributes; those that the filesystem does not support are skipped.
 fn copy_xattrs(from: BorrowedFd<'_>, to: BorrowedFd<'_>) -> io::Result<()> {
     let mut names = vec![0u8; 64 << 10];
     let length = match flistxattr(from, &mut names) {

@@ -1,7 +1,7 @@
-//! The working directory: never one behind a file that the runtime holds open.
+//! The working directory, which must not lead through a file that the runtime holds open.
 //!
-//! A process's open files are reached through `/proc`. A working directory there could be the
-//! runtime's view of the node (CVE-2024-21626). Runtimes check for it too; older ones do not.
+//! `/proc` exposes a process's open files. A working directory there could be the runtime's view of the
+//! node (CVE-2024-21626). Current runtimes check for it too; older ones do not.
 
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
@@ -13,10 +13,10 @@ use super::input::ImageFacts;
 
 const FIELD: &str = "config.working_dir";
 
-/// As many links as the kernel follows.
+/// Limit of symbolic links, as in the kernel.
 const MAX_LINKS: usize = 40;
 
-/// The working directory: the request's or the image's, else the root.
+/// Returns the working directory: the request's or the image's, else the root.
 pub(super) fn asked(config: &v1::ContainerConfig, image: &ImageFacts<'_>) -> Result<String, Error> {
     let dir = match (config.working_dir.as_str(), image.working_dir) {
         ("", "") => "/".to_owned(),
@@ -36,7 +36,7 @@ pub(super) fn asked(config: &v1::ContainerConfig, image: &ImageFacts<'_>) -> Res
     Ok(dir)
 }
 
-/// Refuses a directory that leads where the runtime's own files are.
+/// Refuses a directory that leads to the runtime's own files.
 pub(super) fn check(rootfs: BorrowedFd<'_>, dir: &str) -> Result<(), Error> {
     if enters_open_files(rootfs, dir) {
         let problem = format!("{dir:?} resolves to open files of the container runtime");
@@ -45,11 +45,11 @@ pub(super) fn check(rootfs: BorrowedFd<'_>, dir: &str) -> Result<(), Error> {
     Ok(())
 }
 
-/// Whether a path, with the links of the image followed, comes through the open files of a
-/// process at any point. `..` behind such a file is the node's, so the end alone tells nothing.
+/// Whether a path, with the image's links followed, leads through the open files of a process at any point.
+/// `..` behind such a file is on the node, so the final path alone is not enough.
 fn enters_open_files(rootfs: BorrowedFd<'_>, path: &str) -> bool {
     let mut pending: Vec<String> = parts(path).rev().collect();
-    // What is missing in the image, as `/proc` is but for its directory, has no descriptor.
+    // A path that is missing in the image, such as the content of `/proc`, has no descriptor.
     let mut here: Vec<(String, Option<OwnedFd>)> = Vec::new();
     let mut links = 0;
     while let Some(part) = pending.pop() {
@@ -66,7 +66,7 @@ fn enters_open_files(rootfs: BorrowedFd<'_>, path: &str) -> bool {
             Some(Found::Link(target)) => {
                 links += 1;
                 if links > MAX_LINKS {
-                    // The kernel follows no more either.
+                    // The kernel follows no more links either.
                     return false;
                 }
                 if target.starts_with('/') {
@@ -163,7 +163,7 @@ mod tests {
             "/proc/thread-self/cwd",
             "/proc/self/task/1/fd/7",
             "/dev/fd/9",
-            // Back out of it is out on the node.
+            // Its parent directories are on the node.
             "/proc/self/fd/7/../../..",
             "/direct",
             "/direct/../../..",

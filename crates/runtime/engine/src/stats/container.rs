@@ -1,4 +1,4 @@
-//! What a container uses.
+//! Resource usage of a container, for CRI.
 
 use std::path::PathBuf;
 
@@ -10,12 +10,12 @@ use crate::node::Node;
 use crate::record::container::{Container, Phase};
 use crate::record::pod_files::PodFiles;
 
-/// Reads a container's figures; those of its processes are absent when it has none. Blocks.
+/// Reads a container's statistics, without those of processes if it has none. Blocks.
 pub fn of_container(node: &Node, container: &Container) -> ContainerStats {
     let own = || node.cgroups.of_container(container);
     let others = || within::of(&node.runtimes, &container.pod, container.id.as_str());
     let mut meter = container.meter.lock();
-    // The cgroup of one that has ended is gone, or about to be.
+    // The cgroup of an exited container is gone, or about to be.
     let reading = (container.phase() == Phase::Running)
         .then(|| meter.read_usual_or(own, others))
         .flatten();
@@ -40,8 +40,8 @@ pub fn of_container(node: &Node, container: &Container) -> ContainerStats {
     }
 }
 
-/// The paths below which a container writes to the node's disk. The files of a pod count once: with its oldest container
-/// that runs.
+/// The paths in which a container writes to the host's disk. The pod's files count only for its oldest running
+/// container.
 pub fn written_paths(node: &Node, container: &Container) -> Vec<PathBuf> {
     let mut paths = vec![container.upper(), container.volumes()];
     let mut containers = node.containers.of(&container.pod);

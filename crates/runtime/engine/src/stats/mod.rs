@@ -1,4 +1,4 @@
-//! What containers and pods use, in CRI's words.
+//! Resource usage of containers and pods, as CRI messages.
 
 mod container;
 pub mod metrics;

@@ -1,4 +1,4 @@
-//! What a pod uses, with all its containers.
+//! Resource usage of a pod, for CRI.
 
 use orlop_cri_api::v1::{LinuxPodSandboxStats, PodSandboxAttributes, PodSandboxStats};
 use orlop_cri_server::usage::{Reading, of_interfaces};
@@ -9,14 +9,14 @@ use crate::node::Node;
 use crate::record::container::Phase;
 use crate::record::pod::Pod;
 
-/// Reads a pod's figures. Blocks.
+/// Reads the statistics of a pod with its containers. Blocks.
 pub fn of_pod(node: &Node, pod: &Pod) -> PodSandboxStats {
     let mut meter = pod.meter.lock();
     let own = || node.cgroups.of_pod(pod);
     let others = || within::of(&node.runtimes, pod, pod.id.as_str());
     let reading = meter.read_pod(own, others);
     let reading = reading.as_ref();
-    // Looked at while nobody closes the meter: a pod that ends loses its keeper first.
+    // Read with the meter's lock held: a pod that stops loses its keeper before it closes the meter.
     let network = pod
         .keeper_pid()
         .filter(|_| !pod.host_network())

@@ -1,5 +1,4 @@
-//! What is known within a sandbox whose processes are none of the host's, as what a container there uses: who
-//! watches over its pod is asked.
+//! Statistics from inside a sandbox whose processes the host cannot see, read from the pod's monitor process.
 
 use std::io::Write;
 use std::os::unix::net::UnixStream;
@@ -10,20 +9,20 @@ use orlop_cgroup::{CpuStats, MemoryStats, PidsStats, Stats};
 use crate::node::runtimes::Runtimes;
 use crate::record::pod::Pod;
 
-/// One that takes longer is busy with what matters more.
+/// Time limit for the monitor's answer.
 pub const LIMIT: Duration = Duration::from_secs(2);
 const LONGEST_ANSWER: u64 = 64 << 10;
-/// So much of a pod's identity names its sockets (`crates/shims/shim/src/state_dir.rs`).
+/// Length of the prefix of the pod's ID in the path of its sockets (`crates/shims/shim/src/state_dir.rs`).
 const SHORT: usize = 24;
 
-/// Asks for what a container uses, or with its own identity the pod. Blocks.
+/// Reads the usage of a container, or of the pod if `id` is the pod's. Blocks.
 pub fn of(runtimes: &Runtimes, pod: &Pod, id: &str) -> Option<Stats> {
     let answer = ask(runtimes, pod, &format!("?figures\n{id}\n"), LIMIT)?;
     understood(&answer)
 }
 
-/// Asks something (`crates/shims/shim/src/question.rs`); there is nobody to be asked where containers are the
-/// host's. Blocks.
+/// Sends a question to the pod's monitor (`crates/shims/shim/src/question.rs`). Returns `None` for pods whose processes
+/// run on the host. Blocks.
 pub fn ask(runtimes: &Runtimes, pod: &Pod, question: &str, limit: Duration) -> Option<String> {
     let handler = runtimes.of(pod).ok()?;
     if !handler.settings.is_shim() {
@@ -40,7 +39,7 @@ pub fn ask(runtimes: &Runtimes, pod: &Pod, question: &str, limit: Duration) -> O
     String::from_utf8(answer).ok()
 }
 
-/// The numbers in the order of `crates/shims/shim/src/figures.rs`.
+/// Parses the numbers in the order of `crates/shims/shim/src/figures.rs`.
 fn understood(answer: &str) -> Option<Stats> {
     let mut numbers = answer.split_whitespace().map(str::parse::<u64>);
     let mut next = || numbers.next()?.ok();

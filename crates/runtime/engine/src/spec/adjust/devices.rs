@@ -1,4 +1,4 @@
-//! Device nodes with the rules for their use, and network devices.
+//! NRI adjustments of device nodes, device access rules and network devices.
 
 use orlop_nri::v1alpha1::{LinuxContainerAdjustment, LinuxDevice};
 use orlop_oci_types::{Device, DeviceKind, DeviceRule, Linux, NetDevice, Spec};

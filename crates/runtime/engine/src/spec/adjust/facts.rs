@@ -1,21 +1,21 @@
-//! What is known where a specification is changed.
+//! Facts that adjustments of a specification depend on.
 
 use orlop_oci_types::Features;
 
 use crate::spec::input::{HostFacts, Policy};
 
-/// What is known beside the specification.
+/// Facts that adjustments depend on, besides the specification.
 #[derive(Debug, Clone, Copy)]
 pub struct AdjustFacts<'a> {
     /// The node.
     pub host: &'a HostFacts,
     /// The node's configuration.
     pub policy: &'a Policy,
-    /// What the container's runtime can do.
+    /// Features of the container's runtime.
     pub features: &'a Features,
 }
 
-/// The path of a field in messages.
+/// Returns the path of a field for messages.
 pub fn field(name: &str) -> String {
     format!("NRI adjustment: {name}")
 }

@@ -1,7 +1,7 @@
-//! A specification becomes what plugins want it to be.
+//! Applying the adjustments of NRI plugins to a specification.
 //!
-//! What they want is judged like what a client wants: a plugin is the administrator's, but it can
-//! be wrong, and a container that cannot start says less than a refusal.
+//! Adjustments are validated like client requests. The administrator installs plugins, but they can have
+//! bugs, and a refusal is clearer than a container that cannot start.
 
 mod devices;
 mod facts;
@@ -18,7 +18,7 @@ use facts::field;
 
 pub use facts::AdjustFacts;
 
-/// Makes the changes. Gives back what could not be given on this node, for the log.
+/// Applies the adjustments. Returns those that this node does not support, for the log.
 pub fn adjust(
     wanted: &nri::ContainerAdjustment,
     facts: &AdjustFacts<'_>,

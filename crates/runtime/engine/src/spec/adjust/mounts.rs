@@ -1,4 +1,4 @@
-//! Mounts.
+//! NRI adjustments of mounts.
 
 use std::path::Path;
 
@@ -12,7 +12,7 @@ use crate::spec::clean_path::clean;
 use crate::spec::propagation::HostMounts;
 use crate::spec::selinux::{Relabel, relabel};
 
-/// The option by which a plugin asks for the container's label on what is mounted.
+/// The mount option that asks for relabelling with the container's label.
 const RELABEL: &str = "relabel";
 
 pub(super) fn adjust(wanted: &[nri::Mount], spec: &mut Spec) -> Result<(), Error> {
@@ -26,7 +26,7 @@ pub(super) fn adjust(wanted: &[nri::Mount], spec: &mut Spec) -> Result<(), Error
         }
     }
     if !wanted.is_empty() {
-        // What lies deeper comes later, or it would be hidden by what lies above it.
+        // Deeper paths come later; otherwise a mount above would hide them.
         spec.mounts
             .sort_by_key(|mount| mount.destination.matches('/').count());
     }

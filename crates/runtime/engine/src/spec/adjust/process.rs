@@ -1,4 +1,4 @@
-//! Arguments, environment and what the kernel is told of the process.
+//! NRI adjustments of arguments, environment and kernel attributes of the process.
 
 use orlop_nri::v1alpha1::{
     ContainerAdjustment, IoPrioClass, KeyValue, LinuxContainerAdjustment, LinuxSchedulerPolicy,
@@ -45,7 +45,7 @@ pub(super) fn adjust(
     Ok(())
 }
 
-/// Variables that are there keep their place.
+/// Changes the environment; existing variables keep their position.
 fn environment(wanted: &[KeyValue], process: &mut Process) -> Result<(), Error> {
     fn name(variable: &str) -> &str {
         variable.split_once('=').map_or(variable, |(name, _)| name)

@@ -1,4 +1,4 @@
-//! Limits, classes and the cgroup.
+//! NRI adjustments of limits, classes and the cgroup.
 
 use orlop_nri::v1alpha1::{
     LinuxContainerAdjustment, LinuxDeviceCgroup, LinuxMemoryPolicy, LinuxRdt, MpolMode,
@@ -49,7 +49,7 @@ pub(super) fn adjust(
     let path = &wanted.cgroups_path;
     if !path.is_empty() {
         let named = CgroupParent::named_by(path, facts.host.cgroup_driver);
-        // In the root all other processes of the node would end with the container.
+        // In the root cgroup, killing the container would kill all other processes of the node.
         if named.is_none_or(|path| path.is_root()) {
             let problem = format!(
                 "{path:?} is not a cgroup path; use a path, or slice:prefix:name with the systemd \

@@ -1,4 +1,4 @@
-//! System call filter, namespaces and kernel settings.
+//! NRI adjustments of the seccomp filter, namespaces and sysctls.
 
 use orlop_nri::v1alpha1::{LinuxContainerAdjustment, LinuxSeccomp, LinuxSyscall};
 use orlop_oci_types::{
@@ -53,7 +53,7 @@ pub(super) fn adjust(
     Ok(())
 }
 
-/// A setting must end at a namespace that the container does not share with the node.
+/// Validates a sysctl, which must belong to a namespace that the container does not share with the node.
 fn checked_sysctl(name: &str, value: &str, linux: &Linux) -> Result<String, Error> {
     let field = field("linux.sysctl");
     let name = dotted(name)?;
@@ -111,7 +111,7 @@ fn rule(wanted: &LinuxSyscall) -> Result<SeccompRule, Error> {
     })
 }
 
-/// One of a fixed set, by the specification's own word.
+/// Parses an enumeration value by its name in the OCI specification.
 fn parse<T: DeserializeOwned>(word: &str, name: &str) -> Result<T, Error> {
     serde_json::from_value(serde_json::Value::String(word.to_owned())).map_err(|_| {
         let problem = format!("{word:?} is not a value of the OCI runtime specification");

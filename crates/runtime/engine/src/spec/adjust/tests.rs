@@ -1,4 +1,4 @@
-//! OCI specs as plugins change them.
+//! Tests of OCI specs with NRI adjustments.
 
 #![allow(clippy::unwrap_used)]
 

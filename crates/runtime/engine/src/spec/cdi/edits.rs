@@ -1,4 +1,4 @@
-//! Changes of a specification for a device.
+//! Applying a CDI device's edits to a specification.
 
 use std::fs;
 use std::os::unix::fs::{FileTypeExt, MetadataExt};
@@ -14,10 +14,10 @@ use super::schema::{DeviceNode, Edits, Hook, Mount};
 use crate::spec::Error;
 use crate::spec::clean_path::clean;
 
-/// A vendor's word for a node the container may not use.
+/// CDI's value for a device node that the container may not use.
 const NO_PERMISSIONS: &str = "none";
 
-/// Makes the changes; `name` is the device's, for messages.
+/// Applies the edits; `name` is the device's, for messages.
 pub(super) fn apply(edits: &Edits, name: &str, spec: &mut Spec) -> Result<(), Error> {
     let process = spec.process.get_or_insert_default();
     let linux = spec.linux.get_or_insert_default();
@@ -56,7 +56,7 @@ pub(super) fn apply(edits: &Edits, name: &str, spec: &mut Spec) -> Result<(), Er
         spec.mounts.push(mount);
     }
     if !edits.mounts.is_empty() {
-        // What lies deeper comes later, or it would be hidden by what lies above it.
+        // Deeper paths come later; otherwise a mount above would hide them.
         spec.mounts
             .sort_by_key(|mount| mount.destination.matches('/').count());
     }
@@ -90,7 +90,7 @@ fn add_node(
     linux: &mut Linux,
 ) -> Result<(), Error> {
     let mut device = to_device(node, name)?;
-    // A node without an owner is the user's, or the container could not use it.
+    // A device node without an owner gets the container's user, who could not use it otherwise.
     device.uid = node.uid.or(Some(process.user.uid).filter(|uid| *uid > 0));
     device.gid = node.gid.or(Some(process.user.gid).filter(|gid| *gid > 0));
     let access = match node.permissions.as_str() {
@@ -122,7 +122,7 @@ fn add_node(
     Ok(())
 }
 
-/// What the file leaves open is what the node's device is.
+/// Fills missing fields of a CDI device node from the host's device.
 fn to_device(node: &DeviceNode, name: &str) -> Result<Device, Error> {
     if !node.path.starts_with('/') {
         return Err(broken(

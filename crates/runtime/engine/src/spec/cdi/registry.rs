@@ -1,4 +1,4 @@
-//! The devices all files of a node describe.
+//! The devices that all CDI files of a node describe.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -9,43 +9,43 @@ use super::FIELD;
 use super::schema::{Edits, File};
 use crate::spec::Error;
 
-/// Where vendors put their files; what a later directory says goes before what an earlier says.
+/// Directories of vendors' files; a later one overrides an earlier one.
 pub const DEFAULT_DIRS: [&str; 2] = ["/etc/cdi", "/var/run/cdi"];
 
-/// Larger files are not read.
+/// Size limit of a file in bytes.
 const MAX_FILE: u64 = 4 << 20;
 
-/// What the files of a node say.
+/// The content of a node's CDI files.
 #[derive(Debug, Default)]
 pub(super) struct Registry {
     files: Vec<Known>,
-    /// By qualified name, the places of the device: file and device.
+    /// Indices of file and device, by qualified name.
     devices: BTreeMap<String, Vec<(usize, usize)>>,
-    /// Files that cannot be used, and why.
+    /// Errors of unusable files.
     broken: Vec<String>,
 }
 
 #[derive(Debug)]
 struct Known {
     path: PathBuf,
-    /// Place of the file's directory among the directories.
+    /// Index of the file's directory.
     directory: usize,
     content: File,
 }
 
-/// A device found.
+/// A device that was found.
 #[derive(Debug)]
 pub(super) struct Found<'a> {
     /// Its file.
     pub(super) file: &'a Path,
-    /// What every container needs that uses any device of the file.
+    /// Edits for every container that uses any device of the file.
     pub(super) common: &'a Edits,
-    /// What it needs for this device.
+    /// Edits for this device.
     pub(super) own: &'a Edits,
 }
 
 impl Registry {
-    /// Reads the files of these directories; one that is not there holds none.
+    /// Reads the files of these directories; a missing directory is empty.
     pub(super) fn read(directories: &[PathBuf]) -> Self {
         let mut registry = Self::default();
         for (directory, path) in directories.iter().enumerate() {
@@ -80,7 +80,7 @@ impl Registry {
         registry
     }
 
-    /// The device of a qualified name, `vendor/class=name`.
+    /// Finds the device of a qualified name, `vendor/class=name`.
     pub(super) fn find(&self, name: &str) -> Result<Found<'_>, Error> {
         if !is_qualified(name) {
             let problem = format!("{name:?} does not have the form \"vendor.com/class=name\"");
@@ -122,7 +122,7 @@ impl Registry {
         for (index, device) in known.content.devices.iter().enumerate() {
             let name = format!("{}={}", known.content.kind, device.name);
             let places = self.devices.entry(name).or_default();
-            // Directories come in order: what is there already is of this one or an earlier.
+            // Directories come in order: existing entries are of this one or an earlier.
             places.retain(|(other, _)| {
                 self.files
                     .get(*other)
@@ -164,7 +164,7 @@ fn check(file: &File) -> Result<(), String> {
     Ok(())
 }
 
-/// `vendor/class=name`.
+/// Whether the name has the form `vendor/class=name`.
 fn is_qualified(name: &str) -> bool {
     let Some((kind, device)) = name.split_once('=') else {
         return false;

@@ -1,12 +1,12 @@
-//! The vendors' files, as version 1.1 of the interface has them.
+//! The vendors' files, as defined by version 1.1 of the CDI specification.
 //!
-//! Fields this version does not know are an error: a device set up by half is worse than none.
+//! Unknown fields are an error: a half-configured device is worse than none.
 
 use std::collections::BTreeMap;
 
 use serde::Deserialize;
 
-/// One file.
+/// A CDI file.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub(super) struct File {
@@ -16,12 +16,12 @@ pub(super) struct File {
     #[serde(default, rename = "annotations")]
     _annotations: BTreeMap<String, String>,
     pub(super) devices: Vec<Device>,
-    /// What every container needs that uses any of the devices.
+    /// Edits for every container that uses any of the devices.
     #[serde(default)]
     pub(super) container_edits: Edits,
 }
 
-/// One device.
+/// A device of a CDI file.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub(super) struct Device {
@@ -31,7 +31,7 @@ pub(super) struct Device {
     pub(super) container_edits: Edits,
 }
 
-/// Changes of a container.
+/// Edits of a container's specification.
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields, default)]
 pub(super) struct Edits {

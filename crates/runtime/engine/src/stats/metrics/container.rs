@@ -1,4 +1,4 @@
-//! The metrics of a container.
+//! Metrics of a container.
 
 use orlop_cri_api::pod_metrics::Samples;
 use orlop_cri_api::v1::ContainerMetrics;
@@ -11,7 +11,7 @@ use crate::stats::{within, written_paths};
 
 const NANOS: u64 = 1_000_000_000;
 
-/// Reads a container's metrics. Blocks.
+/// Reads the metrics of a container. Blocks.
 pub(super) fn of_container(
     node: &Node,
     container: &Container,

@@ -1,5 +1,5 @@
-//! Metrics of pods and containers under the names, labels and types that cAdvisor gave them, so
-//! that dashboards keep working when the kubelet takes them from us.
+//! Metrics of pods and containers with the names, labels and types of cAdvisor, so that dashboards continue to work if
+//! the kubelet reads them from the runtime.
 
 mod container;
 mod pod;

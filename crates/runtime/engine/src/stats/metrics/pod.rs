@@ -1,4 +1,4 @@
-//! The metrics of a pod: its own, and its running containers'.
+//! Metrics of a pod and its running containers.
 
 use orlop_cri_api::pod_metrics::Samples;
 use orlop_cri_api::v1::PodSandboxMetrics;
@@ -10,7 +10,7 @@ use crate::node::Node;
 use crate::record::container::Phase;
 use crate::record::pod::Pod;
 
-/// Reads a pod's metrics. Blocks.
+/// Reads the metrics of a pod. Blocks.
 pub fn of_pod(node: &Node, pod: &Pod, disk: &mut Disk) -> PodSandboxMetrics {
     let mut meter = pod.meter.lock();
     let own = || node.cgroups.of_pod(pod);
@@ -32,7 +32,7 @@ pub fn of_pod(node: &Node, pod: &Pod, disk: &mut Disk) -> PodSandboxMetrics {
     if let Some(reading) = &reading {
         usage::of_cgroup(&mut samples, reading.stats(), disk);
     }
-    // Looked at while nobody closes the meter: a pod that ends loses its keeper first.
+    // Read with the meter's lock held: a pod that stops loses its keeper before it closes the meter.
     if let Some(pid) = pod.keeper_pid().filter(|_| !pod.host_network()) {
         usage::traffic(&mut samples, &meter.traffic(pid));
     }
