@@ -1,8 +1,8 @@
-//! Attachments: whoever watches a container's output or writes to its input.
+//! Attachments: clients that read a container's output or write to its input.
 //!
-//! A watcher gets all that is written while it is attached. One that is slow has a buffer; when
-//! that is full the container waits for it, but not for long if it makes no progress: then the
-//! watcher is let go, and sees the end of its streams.
+//! A client receives all output that the container writes while it is attached. Each client has a buffer. If the buffer
+//! is full, the container waits for the client, but only for a short time if the client reads nothing. After that the
+//! keeper detaches the client and closes its streams.
 
 use std::collections::BTreeSet;
 use std::os::fd::AsFd;
@@ -15,7 +15,7 @@ use crate::keeper::Keeper;
 use crate::reactor::{Interest, Ready, Stream};
 
 impl Keeper {
-    /// Passes output on to all who follow it.
+    /// Passes output on to all followers of the stream.
     pub(crate) fn pass_on(&mut self, container: u64, stream: Stream, bytes: &[u8]) {
         self.attachments.retain(|_, attachment| {
             if attachment.container == container
@@ -28,14 +28,14 @@ impl Keeper {
         });
     }
 
-    /// Whether a container has to wait for one of its watchers.
+    /// Returns whether a container has to wait for one of its followers.
     pub(crate) fn is_waited_for(&self, container: u64) -> bool {
         let mut attachments = self.attachments.values();
         attachments.any(|it| it.container == container && it.is_late())
     }
 
-    /// Lets go of the watchers that their containers have waited for long enough. Those that are stuck beside
-    /// them go at the same time: many would hold a container up one after the other.
+    /// Detaches followers whose containers have waited long enough, and those that are stuck beside them. Otherwise
+    /// many stuck followers would delay a container one after the other.
     pub(crate) fn late_followers(&mut self, now: Instant) {
         let late = self.attachments.values();
         let late = late.filter(|attachment| attachment.is_due(now));
@@ -43,7 +43,7 @@ impl Keeper {
         self.attachments.retain(|_, attachment| {
             let has_waited = freed.contains(&attachment.container);
             if has_waited && attachment.is_to_go(now) {
-                // One that misses something is better off knowing: it loses both streams.
+                // A client that misses output must notice: it loses both streams.
                 attachment.out = None;
                 attachment.err = None;
             }
@@ -54,7 +54,7 @@ impl Keeper {
         }
     }
 
-    /// An output has ended: its followers do, once they have caught up.
+    /// Ends the followers of an output that has ended, once they have caught up.
     pub(crate) fn end_of_output(&mut self, container: u64, stream: Stream) {
         let none_left = self
             .containers
@@ -76,7 +76,7 @@ impl Keeper {
         });
     }
 
-    /// A follower takes more, or is gone.
+    /// Handles a follower that accepts more output or has closed its stream.
     pub(crate) fn attachment_listens(&mut self, key: u64, stream: Stream, ready: &Ready) {
         let Some(attachment) = self.attachments.get_mut(&key) else {
             return;
@@ -93,7 +93,7 @@ impl Keeper {
         self.read_or_wait(container);
     }
 
-    /// An attachment has input for its container, or no more.
+    /// Reads input for a container from an attachment, or handles the end of that input.
     pub(crate) fn attachment_speaks(&mut self, key: u64) {
         let mut scratch = self.take_scratch();
         let Some(attachment) = self.attachments.get_mut(&key) else {
@@ -134,7 +134,7 @@ impl Keeper {
         self.move_input(container_key);
     }
 
-    /// A container's standard input takes more, or is closed by its reader.
+    /// Handles a container's standard input that accepts more data or was closed by its reader.
     pub(crate) fn input_ready(&mut self, key: u64, ready: &Ready) {
         if let Some(container) = self.containers.get_mut(&key) {
             let waits = container
@@ -148,7 +148,7 @@ impl Keeper {
         self.move_input(key);
     }
 
-    /// Writes what waits for a container's input, and lets more come only when that is done.
+    /// Writes the pending input of a container, and reads more only when that is done.
     fn move_input(&mut self, key: u64) {
         let Some(container) = self.containers.get_mut(&key) else {
             return;
@@ -184,7 +184,7 @@ impl Keeper {
     }
 }
 
-/// Types the terminal's end-of-file character: a terminal cannot be closed from one side.
+/// Types the terminal's end-of-file character, because a terminal cannot be closed from one side.
 fn end_of_file(terminal: impl AsFd) {
     if let Ok(settings) = rustix::termios::tcgetattr(&terminal) {
         let character = settings.special_codes[SpecialCodeIndex::VEOF];

@@ -1,4 +1,4 @@
-//! A client that is attached to a container, and the input of the container.
+//! Clients that are attached to a container, and the container's input.
 
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
@@ -7,13 +7,13 @@ use rustix::io::Errno;
 
 use crate::reactor::{Interest, Stream, Watch};
 
-/// How many bytes a watcher may be behind before the container has to wait for it.
+/// Limit of bytes that a follower may be behind before the container has to wait for it.
 const BEHIND_MAX: usize = 1 << 20;
 
-/// How long a container waits for a watcher before that is let go.
+/// Time that a container waits for a follower before the follower is detached.
 const PATIENCE: Duration = Duration::from_secs(1);
 
-/// Somebody attached to a container.
+/// A client attached to a container.
 #[derive(Debug)]
 pub(crate) struct Attachment {
     pub(crate) container: u64,
@@ -22,18 +22,18 @@ pub(crate) struct Attachment {
     pub(crate) err: Option<Follower>,
 }
 
-/// Somebody who reads one of a container's outputs, perhaps slowly.
+/// A client that reads one of a container's outputs, possibly slowly.
 #[derive(Debug)]
 pub(crate) struct Follower {
     watch: Watch,
     behind: VecDeque<u8>,
-    /// Until when the container waits for it, while it is too far behind.
+    /// Deadline until which the container waits for this follower, if it is too far behind.
     late_until: Option<Instant>,
-    /// When it last took something, or began to be behind.
+    /// When it last accepted bytes or began to be behind.
     moved: Instant,
-    /// Whether there will be no more: it ends once it has caught up.
+    /// Whether the output has ended: the follower ends once it has caught up.
     pub(crate) last: bool,
-    /// Whether the container waits for it as long as it takes.
+    /// Whether the container waits for this follower without a time limit.
     patient: bool,
 }
 
@@ -42,41 +42,41 @@ pub(crate) struct Follower {
 pub(crate) struct Input {
     pub(crate) watch: Watch,
     pub(crate) waiting: Vec<u8>,
-    /// Whether to close it once what waits is written.
+    /// Whether to close the input once the pending bytes are written.
     pub(crate) closing: bool,
 }
 
 impl Attachment {
-    /// Whether nothing of it is left.
+    /// Returns whether none of its streams is left.
     pub(crate) fn is_over(&self) -> bool {
         self.stdin.is_none() && self.out.is_none() && self.err.is_none()
     }
 
-    /// Until when the container waits for it.
+    /// Returns the deadline until which the container waits for it.
     pub(crate) fn deadline(&self) -> Option<Instant> {
         let followers = self.out.iter().chain(&self.err);
         let impatient = followers.filter(|follower| !follower.patient);
         impatient.filter_map(|follower| follower.late_until).min()
     }
 
-    /// Whether its container has waited for it long enough.
+    /// Returns whether its container has waited for it long enough.
     pub(crate) fn is_due(&self, now: Instant) -> bool {
         self.deadline().is_some_and(|deadline| deadline <= now)
     }
 
-    /// Whether its container has waited for it long enough, or would have to next.
+    /// Returns whether its container has waited for it long enough, or would have to wait for it next.
     pub(crate) fn is_to_go(&self, now: Instant) -> bool {
         let mut followers = self.out.iter().chain(&self.err);
         self.is_due(now) || followers.any(|follower| follower.is_stuck(now))
     }
 
-    /// Whether its container waits for it.
+    /// Returns whether its container waits for it.
     pub(crate) fn is_late(&self) -> bool {
         let mut followers = self.out.iter().chain(&self.err);
         followers.any(|follower| follower.late_until.is_some())
     }
 
-    /// Who reads this output.
+    /// Returns the follower of this output.
     pub(crate) fn follower(&mut self, stream: Stream) -> &mut Option<Follower> {
         match stream {
             Stream::Out => &mut self.out,
@@ -97,7 +97,7 @@ impl Follower {
         }
     }
 
-    /// Passes output on; `false` if it is to be let go.
+    /// Passes output on; `false` if the follower is to be detached.
     pub(crate) fn feed(&mut self, mut bytes: &[u8]) -> bool {
         if self.behind.is_empty() {
             match rustix::io::write(&self.watch, bytes) {
@@ -119,15 +119,15 @@ impl Follower {
         true
     }
 
-    /// Whether it took nothing while its container waited for another long enough: it would have to wait for
-    /// this one too, sooner or later.
+    /// Returns whether it accepted nothing for as long as a container waits: the container would have to wait for this
+    /// follower too.
     pub(crate) fn is_stuck(&self, now: Instant) -> bool {
         !self.patient
             && !self.behind.is_empty()
             && now.saturating_duration_since(self.moved) >= PATIENCE
     }
 
-    /// Catches up as far as the reader allows; `false` if it is to be let go.
+    /// Writes the buffered bytes as far as the reader accepts them; `false` if the follower is to be detached.
     pub(crate) fn catch_up(&mut self) -> bool {
         while !self.behind.is_empty() {
             let (next, _) = self.behind.as_slices();
@@ -161,7 +161,7 @@ impl Input {
         }
     }
 
-    /// Writes what waits; `false` if there is nothing to write to any more.
+    /// Writes pending bytes; `false` if the input is closed.
     pub(crate) fn flush(&mut self) -> bool {
         let mut done = 0;
         let open = loop {

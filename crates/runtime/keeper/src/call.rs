@@ -1,4 +1,4 @@
-//! A runtime at work.
+//! A running call of the OCI runtime.
 
 use std::path::PathBuf;
 use std::time::Instant;
@@ -13,14 +13,14 @@ use crate::purpose::Purpose;
 use crate::reactor::Watch;
 use crate::text::keep_tail;
 
-/// The process of a runtime, and what it was called for.
+/// The process of a runtime and the purpose of the call.
 #[derive(Debug)]
 pub(crate) struct Call {
     pub(crate) purpose: Purpose,
     pub(crate) console: Option<Console>,
-    /// `None` once it was answered that it takes too long.
+    /// `None` once the keeper has replied that the call takes too long.
     pub(crate) reply_to: Option<ReplyTo>,
-    /// Whether somebody was there for that answer.
+    /// Whether a client received that reply.
     pub(crate) given_up: bool,
     pub(crate) pid: Pid,
     pub(crate) begun: Instant,
@@ -29,7 +29,7 @@ pub(crate) struct Call {
     pub(crate) log: PathBuf,
     pub(crate) output: Option<Watch>,
     pub(crate) printed: Vec<u8>,
-    /// How it failed, while its explanation is waited for.
+    /// The exit status of a failed call, while the keeper waits for an error message.
     pub(crate) failed: Option<ExitStatus>,
 }
 
@@ -39,12 +39,12 @@ impl Call {
         is_due.then_some(self.deadline)
     }
 
-    /// Whether it takes longer than whoever waits for it was told.
+    /// Returns whether it runs longer than the limit given to the waiting client.
     pub(crate) fn is_late(&self) -> bool {
         self.failed.is_none() && self.deadline().is_some_and(|due| due <= Instant::now())
     }
 
-    /// Takes in what it has printed.
+    /// Reads and keeps what the runtime has printed.
     pub(crate) fn read_output(&mut self) {
         let mut bytes = [0; 1024];
         while let Some(output) = &self.output {

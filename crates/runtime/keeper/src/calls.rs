@@ -1,4 +1,4 @@
-//! Runs the command line of an OCI runtime without waiting for its end.
+//! Runs the command line of an OCI runtime without blocking until it ends.
 
 use std::ffi::OsString;
 use std::fs;
@@ -27,31 +27,31 @@ use crate::reactor::{Interest, Source, Watch};
 use crate::sys::spawn::Program;
 use crate::text::{tail_of, text};
 
-/// How long a runtime that failed without a word may still explain itself.
+/// Time that the keeper waits for an error message after a runtime failed without one.
 const EXPLANATION_LIMIT: Duration = Duration::from_millis(50);
 
-/// What a runtime gets as its standard streams.
+/// Standard streams of a runtime.
 pub(crate) enum Streams {
-    /// Nothing to read; what it prints is kept for a failure.
+    /// No input; output is kept for the failure message.
     Own,
-    /// Those of the process that it makes.
+    /// The streams of the process that the runtime creates.
     Passed([OwnedFd; 3]),
 }
 
-/// A runtime that has ended.
+/// A call of the runtime that has ended.
 pub(crate) struct Finished {
     pub(crate) purpose: Purpose,
     pub(crate) console: Option<Console>,
-    /// Who waits, unless it was told before that it takes too long.
+    /// The request to answer, unless it was answered before with a timeout.
     pub(crate) reply_to: Option<ReplyTo>,
-    /// Whether somebody was told so, and has it for not done.
+    /// Whether a client received that timeout and assumes that nothing was done.
     pub(crate) given_up: bool,
-    /// Whether it did what it should.
+    /// Whether the call succeeded.
     pub(crate) outcome: Result<(), Failure>,
 }
 
 impl Keeper {
-    /// Starts a runtime, in a process group of its own. What becomes of it is told to [`Keeper::call_finished`].
+    /// Starts a runtime in its own process group. [`Keeper::call_finished`] handles the outcome.
     pub(crate) fn start_call(
         &mut self,
         call: RuntimeCall,
@@ -105,7 +105,7 @@ impl Keeper {
         if call.protected {
             program.protect(self.pod.program.as_ref(), self.pod.has_few_mounts());
         }
-        // A view goes there itself.
+        // A view changes to this directory itself.
         if view.is_none() && !call.cwd.as_os_str().is_empty() {
             let cwd = call.cwd.as_os_str();
             program.current_dir(cwd).map_err(io_failure)?;
@@ -127,10 +127,10 @@ impl Keeper {
             }
         };
         let _ = fs::remove_file(&call.log);
-        // It is reaped with all others.
+        // It is reaped with all other children.
         let pid = start_in(view.as_ref(), &program, &streams).map_err(unstarted)?;
         if view.is_some_and(|view| view.is_own()) {
-            // With its last process it would end before that is known to have ended.
+            // Without this descriptor the namespace would end with its last process, and delay the report of that end.
             self.closing.later(mounts_of(pid));
         }
         self.closing.later(program.protection());
@@ -153,19 +153,19 @@ impl Keeper {
         Ok(pid)
     }
 
-    /// Since when some runtime has been at work without a pause.
+    /// Returns the start of the oldest call that is still running.
     pub(crate) fn oldest_call(&self) -> Option<Instant> {
         self.calls.values().map(|call| call.begun).min()
     }
 
-    /// A runtime prints.
+    /// Handles output that a runtime has printed.
     pub(crate) fn call_printed(&mut self, key: u64) {
         if let Some(call) = self.calls.get_mut(&key) {
             call.read_output();
         }
     }
 
-    /// A runtime has a terminal to hand over.
+    /// Handles a runtime that hands over a terminal.
     pub(crate) fn console_ready(&mut self, key: u64) {
         if let Some(console) = self
             .calls
@@ -176,8 +176,8 @@ impl Keeper {
         }
     }
 
-    /// Gives up on runtimes that take too long: answers now, kills, and cleans up once they are
-    /// dead, which may be never.
+    /// Gives up on runtimes that take too long: replies now, kills them, and cleans up once they are dead, which may
+    /// never happen.
     pub(crate) fn late_calls(&mut self, now: Instant) {
         let late: Vec<u64> = self
             .calls
@@ -198,7 +198,7 @@ impl Keeper {
         }
     }
 
-    /// Answers that a runtime takes too long.
+    /// Replies that a runtime takes too long.
     fn too_late(&mut self, key: u64) {
         let Some(call) = self.calls.get_mut(&key) else {
             return;
@@ -222,10 +222,10 @@ impl Keeper {
         }
     }
 
-    /// A runtime has ended.
+    /// Handles a runtime that has ended.
     pub(crate) fn call_ended(&mut self, key: u64, status: &ExitStatus) {
-        // This may have been held up, or had no processor, for long: what a runtime has made by the time that nobody
-        // waits for it any more is not let go.
+        // The keeper may have been stopped or had no processor for a long time. A container that a runtime created
+        // after its client's timeout is not started.
         if self.calls.get(&key).is_some_and(Call::is_late) {
             self.too_late(key);
         }
@@ -236,7 +236,7 @@ impl Keeper {
         let silent =
             || call.reply_to.is_some() && call.printed.is_empty() && tail_of(&call.log).is_empty();
         if status.code != 0 && call.failed.is_none() && silent() {
-            // A child of its own may be about to write the reason down.
+            // A child of the runtime may be about to write the reason.
             call.failed = Some(status.clone());
             call.deadline = Instant::now() + EXPLANATION_LIMIT;
             self.calls.insert(key, call);
@@ -270,8 +270,8 @@ impl Keeper {
     }
 }
 
-/// For how long whoever has asked for it waits for a runtime. A request that was read late, as by a keeper that was
-/// stopped, may be nobody's by then: what it made would be, too.
+/// Returns how long the client waits for a runtime. The keeper may read a request late, for example because it was
+/// stopped: then the client may be gone, and nobody would own what the runtime creates.
 pub(crate) fn patience(call: &RuntimeCall) -> Result<Duration, Failure> {
     let limit = Duration::from_millis(call.timeout_ms.into());
     if call.until_ns == 0 {
@@ -286,18 +286,18 @@ pub(crate) fn patience(call: &RuntimeCall) -> Result<Duration, Failure> {
     }
 }
 
-/// Has a program enter a view before it is executed.
+/// Starts a program that enters a view before it is executed.
 #[allow(
     unsafe_code,
     reason = "what is done before is done by system calls alone"
 )]
 fn start_in(view: Option<&View>, program: &Program, streams: &[OwnedFd; 3]) -> io::Result<Pid> {
     let prepare = || view.map_or(Ok(()), View::enter);
-    // SAFETY: all that needs memory was done when the view was made.
+    // SAFETY: everything that allocates was done when the view was made.
     unsafe { program.start(streams, &prepare) }
 }
 
-/// The mount namespace of a process that was just started.
+/// Returns the mount namespace of a process that was just started.
 fn mounts_of(pid: Pid) -> Option<OwnedFd> {
     let path = format!("/proc/{}/ns/mnt", pid.as_raw_pid());
     let flags = OFlags::RDONLY | OFlags::CLOEXEC;

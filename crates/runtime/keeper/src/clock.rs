@@ -1,4 +1,4 @@
-//! The time of day, as a number and as the log writes it.
+//! The time of day as a number and in the format of the log.
 
 use rustix::time::{ClockId, clock_gettime};
 
@@ -35,7 +35,7 @@ impl Stamp {
     }
 }
 
-/// `2006-01-02T15:04:05.` for seconds since the epoch.
+/// Formats seconds since the epoch as `2006-01-02T15:04:05.`.
 fn date(second: u64) -> [u8; 20] {
     let (days, time) = (second / 86_400, second % 86_400);
     // The calendar in eras of 400 years that begin on the 1st of March of the year 0.

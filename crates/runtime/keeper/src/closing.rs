@@ -1,15 +1,15 @@
-//! Descriptors that are closed a moment later than they could be.
+//! Descriptors whose closing is delayed.
 //!
-//! Where a mount or a namespace of mounts ends with its descriptor, the kernel first waits until no processor can be
-//! looking at it: a tenth of a millisecond and more, in which the keeper could answer.
+//! If closing a descriptor ends a mount or a mount namespace, the kernel first waits until no processor can be using
+//! it. That takes a tenth of a millisecond and more, in which the keeper could reply.
 
 use std::os::fd::OwnedFd;
 use std::time::{Duration, Instant};
 
-/// What is to be answered now is answered by then.
+/// Long enough for pending replies to be sent first.
 const DELAY: Duration = Duration::from_millis(20);
 
-/// A container of many commands does not fill the table of descriptors.
+/// Limits the descriptors held if a container runs many commands.
 const MOST: usize = 16;
 
 #[derive(Debug, Default)]

@@ -1,4 +1,4 @@
-//! One daemon's connection.
+//! The connection of one daemon.
 
 use std::collections::VecDeque;
 use std::os::fd::{AsFd, OwnedFd};
@@ -8,7 +8,7 @@ use rustix::io::Errno;
 
 use crate::reactor::{Interest, Watch};
 
-/// How many bytes may wait for a peer that does not read before it is given up.
+/// Limit of bytes that wait for a peer that does not read, before the keeper closes the connection.
 const BACKLOG_MAX: usize = 4 << 20;
 
 /// A connection: frames come in, replies and events go out.
@@ -18,7 +18,7 @@ pub(crate) struct Connection {
     incoming: FrameBuffer,
     outgoing: VecDeque<Outgoing>,
     backlog: usize,
-    /// Whether events go here.
+    /// Whether events are sent on this connection.
     pub(crate) subscribed: bool,
 }
 
@@ -29,11 +29,11 @@ struct Outgoing {
     fds: Vec<OwnedFd>,
 }
 
-/// The connection is over.
+/// The connection has ended.
 #[derive(Debug)]
 pub(crate) struct Ended;
 
-/// Where a reply belongs.
+/// The destination of a reply.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct ReplyTo {
     /// The connection's key.
@@ -53,7 +53,7 @@ impl Connection {
         }
     }
 
-    /// Reads what is there. The end comes only after all that was sent before it.
+    /// Reads all available data. The end is reported only after all data sent before it.
     pub(crate) fn receive(&mut self) -> Result<(), Ended> {
         let mut bytes = [0; 4096];
         loop {
@@ -66,12 +66,12 @@ impl Connection {
         }
     }
 
-    /// The next request.
+    /// Returns the next request.
     pub(crate) fn next_frame(&mut self) -> Result<Option<Frame>, Ended> {
         self.incoming.pop().map_err(|_| Ended)
     }
 
-    /// Sends a message, now or when the peer takes it.
+    /// Sends a message now, or later when the peer accepts it.
     pub(crate) fn send<B: Body>(
         &mut self,
         body: &B,
@@ -102,7 +102,7 @@ impl Connection {
         Ok(())
     }
 
-    /// Sends what waits, as far as the peer takes it.
+    /// Sends pending messages as far as the peer accepts them.
     pub(crate) fn flush(&mut self) -> Result<(), Ended> {
         while let Some(next) = self.outgoing.front_mut() {
             let fds: Vec<_> = next.fds.iter().map(AsFd::as_fd).collect();

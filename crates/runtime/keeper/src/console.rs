@@ -1,4 +1,4 @@
-//! Where a runtime hands over a terminal's controlling end.
+//! The socket through which a runtime hands over the controlling end of a terminal.
 
 use std::io;
 use std::os::fd::OwnedFd;
@@ -15,8 +15,7 @@ use crate::pipe::nonblocking;
 use crate::pod::Pod;
 use crate::reactor::{Interest, Reactor, Source, Watch};
 
-/// A socket that a runtime connects to, then the terminal it sent. The socket's file is removed
-/// with it.
+/// A socket that a runtime connects to, then the terminal that it sent. Dropping this removes the socket's file.
 #[derive(Debug)]
 pub(crate) struct Console {
     path: PathBuf,
@@ -53,12 +52,12 @@ impl Console {
         })
     }
 
-    /// The socket's path, for the runtime's command line.
+    /// Returns the socket's path, for the runtime's command line.
     pub(crate) fn path(&self) -> &Path {
         &self.path
     }
 
-    /// Accepts and receives as far as possible.
+    /// Accepts the connection and receives the terminal, as far as possible without blocking.
     pub(crate) fn progress(&mut self) {
         let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
         if let Some(listener) = &self.listener
@@ -69,7 +68,7 @@ impl Console {
             self.listener = None;
         }
         if let Some(peer) = &self.peer {
-            // The bytes beside it name the terminal, which is of no interest.
+            // The bytes sent beside the descriptor name the terminal and are ignored.
             let mut bytes = [0; 4096];
             match orlop_keeper_protocol::recv(peer, &mut bytes) {
                 Ok((_, mut fds)) => {
@@ -82,7 +81,7 @@ impl Console {
         }
     }
 
-    /// The terminal, if it has come.
+    /// Takes the terminal, if it was received.
     pub(crate) fn take_terminal(&mut self) -> Option<OwnedFd> {
         self.terminal.take()
     }

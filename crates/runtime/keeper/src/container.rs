@@ -1,4 +1,4 @@
-//! What a keeper knows of a container and of an exec session.
+//! The keeper's state of a container and of an exec session.
 
 use std::path::PathBuf;
 use std::time::Instant;
@@ -19,21 +19,21 @@ use crate::reactor::{Stream, Watch};
 ///    └──failed──┘
 /// ```
 ///
-/// From any state, its deletion removes it.
+/// Deletion removes it from any state.
 #[derive(Debug, Default)]
 pub(crate) struct Container {
     pub(crate) id: String,
     pub(crate) state: ContainerState,
-    /// Its first process, also after that has ended.
+    /// PID of its first process, kept after that has ended.
     pub(crate) pid: i32,
     pub(crate) created_ns: u64,
     pub(crate) started_ns: u64,
     pub(crate) exit: Option<ExitStatus>,
-    /// By when its exit is reported at the latest, while it is not.
+    /// The latest time at which its exit is reported, until it is.
     pub(crate) report_by: Option<Instant>,
-    /// Whether its runtime's `start` is under way.
+    /// Whether the runtime's `start` is running.
     pub(crate) starting: bool,
-    /// Where its mounts are, in the order they were made.
+    /// Its mounts, in the order they were made.
     pub(crate) mounts: Vec<Placed>,
     pub(crate) tty: bool,
     pub(crate) out: Option<Watch>,
@@ -44,7 +44,7 @@ pub(crate) struct Container {
     pub(crate) oom_cgroup: PathBuf,
     pub(crate) oom: Option<OomWatch>,
     pub(crate) oom_kills: u64,
-    /// What the runtime printed on the container's streams while it made it.
+    /// Output that the runtime printed on the container's streams while it created the container.
     pub(crate) chatter: Vec<u8>,
 }
 
@@ -56,7 +56,7 @@ impl Container {
         }
     }
 
-    /// Whether its first process lives.
+    /// Returns whether its first process is alive.
     pub(crate) fn is_alive(&self) -> bool {
         matches!(
             self.state,
@@ -71,7 +71,7 @@ impl Container {
         }
     }
 
-    /// Lets go of its streams and its log, keeping its mounts.
+    /// Drops its streams and its log, and keeps its mounts.
     pub(crate) fn reset(&mut self) {
         *self = Self {
             id: std::mem::take(&mut self.id),
@@ -100,9 +100,9 @@ impl Container {
 pub(crate) struct Session {
     pub(crate) id: String,
     pub(crate) container: String,
-    /// Its first process, also after that has ended; 0 while the runtime is at work.
+    /// PID of its first process, kept after that has ended; 0 while the runtime is running.
     pub(crate) pid: i32,
-    /// The session that the runtime has made for it; 0 for none.
+    /// The session that the runtime created for it; 0 for none.
     pub(crate) session: i32,
     /// The process group of the runtime that was called for it.
     pub(crate) group: i32,

@@ -1,4 +1,4 @@
-//! A container that was detached and whose process has not confirmed it yet.
+//! Containers that were released through their start fifo and have not confirmed it yet.
 
 use std::path::PathBuf;
 
@@ -6,28 +6,28 @@ use rustix::io::Errno;
 
 use crate::reactor::Watch;
 
-/// A container that was let go and has not said so yet.
+/// A container that was released and has not confirmed it yet.
 #[derive(Debug)]
 pub(crate) struct LettingGo {
     pub(crate) fifo: Watch,
     pub(crate) path: PathBuf,
 }
 
-/// What a fifo says.
+/// State of the start fifo.
 pub(crate) enum Word {
-    /// The process goes on.
+    /// The process has written to the fifo and goes on.
     Gone,
-    /// It has not opened the fifo yet.
+    /// The process has not opened the fifo yet.
     Nothing,
-    /// It will not.
+    /// Reading failed: the process will not confirm.
     Never(Errno),
 }
 
 impl LettingGo {
-    /// What the fifo says by now.
+    /// Reads the current state of the fifo.
     pub(crate) fn listen(&self) -> Word {
         match rustix::io::read(&self.fifo, &mut [0; 16]) {
-            // No writer; of one that came and went the reactor tells.
+            // No writer; if one came and went, the reactor reports it.
             Ok(0) | Err(Errno::AGAIN | Errno::INTR) => Word::Nothing,
             Ok(_) => Word::Gone,
             Err(error) => Word::Never(error),

@@ -1,4 +1,4 @@
-//! From `execve` to a keeper at work.
+//! Startup of a keeper, from `execve` to the event loop.
 
 use std::fs::OpenOptions;
 use std::io;
@@ -18,10 +18,10 @@ use crate::keeper::Keeper;
 use crate::pod::{Given, Pod, lock_dir, set_open_files};
 use crate::sys::{heap, process, signal};
 
-/// The keeper's log in the pod's directory: panics, and what no reply can tell.
+/// The keeper's log in the pod's directory: panics, and errors that no reply can carry.
 const LOG_NAME: &str = "keeper.log";
 
-/// Becomes a process of its own, learns what pod it keeps, and keeps it.
+/// Detaches from the daemon, receives the pod's setup, and runs the keeper.
 pub(crate) fn run() -> ExitCode {
     heap::be_frugal();
     let socket = match detach() {
@@ -32,7 +32,7 @@ pub(crate) fn run() -> ExitCode {
             return ExitCode::FAILURE;
         }
     };
-    // Without a daemon on standard input there is nobody to talk to.
+    // Without a daemon on standard input the keeper has no peer.
     let Some((request, setup, given, buffer)) = first_message(&socket) else {
         eprintln!("orlop-keeper is started by the orlop daemon; do not run it by hand");
         return ExitCode::FAILURE;
@@ -54,11 +54,11 @@ pub(crate) fn run() -> ExitCode {
     }
 }
 
-/// Leaves the daemon's session and lets go of all that came from it, save the socket. `None` in
-/// the process that the daemon started, which has no more to do.
+/// Leaves the daemon's session and closes all inherited descriptors except the socket. Returns `None` in the process
+/// that the daemon started, which then exits.
 #[allow(unsafe_code, reason = "this is the start of the process")]
 fn detach() -> io::Result<Option<OwnedFd>> {
-    // Who started this may have left it already. Older daemons have not, nor has who has no daemon.
+    // The starter may have left its session already. Older daemons and callers without a daemon have not.
     let left = std::env::args_os()
         .nth(2)
         .is_some_and(|word| word == "left");
@@ -78,7 +78,7 @@ fn detach() -> io::Result<Option<OwnedFd>> {
     Ok(Some(socket))
 }
 
-/// Waits for the message that says what pod this is.
+/// Waits for the first message, which describes the pod.
 fn first_message(socket: &OwnedFd) -> Option<(u32, Setup, Given, FrameBuffer)> {
     let (frame, buffer) = orlop_keeper_protocol::first_frame(socket)?;
     let setup = Setup::decode(&frame.payload).ok()?;
@@ -86,7 +86,7 @@ fn first_message(socket: &OwnedFd) -> Option<(u32, Setup, Given, FrameBuffer)> {
     (frame.kind == Setup::KIND).then_some((frame.request, setup, given, buffer))
 }
 
-/// Makes the pod's surroundings.
+/// Creates the pod's cgroups, namespaces and mounts.
 #[inline(never)]
 fn settle(setup: Setup, given: Given) -> Result<(Pod, OwnedFd), Failure> {
     let failure = |message: String| Failure {
@@ -101,7 +101,7 @@ fn settle(setup: Setup, given: Given) -> Result<(Pod, OwnedFd), Failure> {
         });
     }
     if let Some(limits) = &setup.open_files {
-        // Before anything descends from this process.
+        // Before this process has any children.
         set_open_files(limits).map_err(&failure)?;
     }
     let dir = lock_dir(&setup.dir).map_err(&failure)?;
@@ -114,13 +114,13 @@ fn settle(setup: Setup, given: Given) -> Result<(Pod, OwnedFd), Failure> {
     set_child_subreaper(Some(rustix::process::getpid()))
         .map_err(|error| failure(format!("cannot become a child subreaper: {error}")))?;
     let pod = Pod::make(setup, dir, given).map_err(failure)?;
-    // After the pod's init was forked, which has its own way with signals.
+    // After the fork of the pod's init, which handles signals differently.
     let children = signal::install()
         .map_err(|error| failure(format!("cannot install signal handlers: {error}")))?;
     Ok((pod, children))
 }
 
-/// Sends what is printed as an error to a file in the pod's directory.
+/// Redirects standard error to a file in the pod's directory.
 fn divert_errors(dir: &Path) -> io::Result<()> {
     let file = OpenOptions::new()
         .create(true)

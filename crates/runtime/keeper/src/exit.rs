@@ -1,4 +1,4 @@
-//! Processes that end.
+//! Handling of processes that end.
 
 use std::io::{self, Write};
 use std::time::{Duration, Instant};
@@ -20,16 +20,16 @@ use crate::pod::unmount_all;
 use crate::sys::process::ended_child;
 use crate::tree::{self, Tree};
 
-/// How long an exit waits for the log to be written before it is reported all the same.
+/// Maximum time that an exit report waits for the log to be written.
 const REPORT_LIMIT: Duration = Duration::from_secs(2);
 
-/// How long a shutdown waits for processes to die.
+/// Maximum time that a shutdown waits for processes to die.
 const SHUTDOWN_LIMIT: Duration = Duration::from_secs(10);
 
-/// How many processes may have ended before it was known what they were.
+/// Limit of ended children whose role is not known yet.
 const STRANGERS_MAX: usize = 4096;
 
-/// How many finished exec sessions are remembered if nobody forgets them.
+/// Limit of finished exec sessions that are kept until a client removes them.
 const SESSIONS_MAX: usize = 256;
 
 impl Keeper {
@@ -42,7 +42,7 @@ impl Keeper {
             let session = if self.calls.is_empty() || self.processes.contains_key(&pid) {
                 None
             } else {
-                // To be asked now: this is forgotten with the zombie.
+                // Must be read now: the kernel forgets the session with the zombie.
                 tree::session_of(pid)
             };
             let Ok(Some((_, status))) = waitpid(Some(child), WaitOptions::NOHANG) else {
@@ -64,19 +64,18 @@ impl Keeper {
                 }),
             }
         }
-        // Last, so that what a runtime made and what has ended already is known by then.
+        // Last, so that the keeper already knows all ended processes that a runtime created.
         for (key, status) in calls {
             self.call_ended(key, &status);
         }
-        // Who ended before a runtime was called is not what that has made; and its number may be
-        // another's one day.
+        // A child that ended before a runtime was called was not created by it, and its PID may be reused.
         match self.oldest_call() {
             Some(oldest) => self.strangers.retain(|stranger| stranger.seen >= oldest),
             None => self.strangers.clear(),
         }
     }
 
-    /// Kills a process, and all that descends from it, which a runtime made before it failed.
+    /// Kills a process, and all its descendants, that a runtime created before it failed.
     pub(crate) fn kill_stray(&mut self, pid: i32) {
         self.strangers.retain(|stranger| stranger.pid != pid);
         if is_child(pid) {
@@ -91,8 +90,8 @@ impl Keeper {
         }
     }
 
-    /// Finds out whether a new process, named by its runtime, is our child, and how it ended if it
-    /// has already. `Err` if it is somebody else's.
+    /// Checks if a new process, named by its runtime, is our child, and returns how it ended if it already has. `Err`
+    /// if it is not our child.
     pub(crate) fn adopt(&mut self, pid: i32, process: Process) -> Result<Option<Stranger>, ()> {
         let mut strangers = self.strangers.iter();
         if let Some(at) = strangers.position(|stranger| stranger.pid == pid) {
@@ -105,7 +104,7 @@ impl Keeper {
         Ok(None)
     }
 
-    /// A container has ended: first of all, that is written down.
+    /// Handles the end of a container: writes the exit record first.
     pub(crate) fn container_ended(&mut self, key: u64, mut status: ExitStatus) {
         self.look_for_oom(key);
         let Some(container) = self.containers.get_mut(&key) else {
@@ -125,7 +124,7 @@ impl Keeper {
         self.report_if_settled(key);
     }
 
-    /// Reports a container's exit once its output is in the log.
+    /// Reports the exit of a container once its output is in the log.
     pub(crate) fn report_if_settled(&mut self, key: u64) {
         let Some(container) = self.containers.get_mut(&key) else {
             return;
@@ -189,7 +188,7 @@ impl Keeper {
         self.strangers.push_back(stranger);
     }
 
-    /// Writes an exit record, whole or not at all. It never replaces one.
+    /// Writes an exit record atomically. It never replaces an existing record.
     fn write_record(&self, id: &str, status: &ExitStatus) -> io::Result<()> {
         let temporary = format!(".{id}");
         let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::TRUNC | OFlags::CLOEXEC;
@@ -215,7 +214,7 @@ impl Keeper {
         let _ = unlinkat(&self.pod.exits, id, AtFlags::empty());
     }
 
-    /// Kills all that is left and ends once that is done.
+    /// Kills all remaining processes, and exits once they are gone.
     pub(crate) fn shut_down(&mut self, reply_to: ReplyTo) {
         for &pid in self.processes.keys() {
             kill(pid);
@@ -229,13 +228,13 @@ impl Keeper {
         });
     }
 
-    /// Whether the keeper's work is done; answers who asked for it.
+    /// Returns whether the shutdown is complete; if so, replies to the client that requested it.
     pub(crate) fn has_ended(&mut self) -> bool {
         let Some(ending) = &self.ending else {
             return false;
         };
         if Instant::now() < ending.deadline {
-            // What was orphaned meanwhile has become our child.
+            // Processes orphaned meanwhile have become our children.
             let orphans = children();
             for &pid in &orphans {
                 kill(pid);
@@ -271,25 +270,25 @@ fn exit_status(status: WaitStatus) -> Option<ExitStatus> {
     })
 }
 
-/// Whether a process is our child, dead or alive.
+/// Returns whether a process is our child, alive or zombie.
 fn is_child(pid: i32) -> bool {
     let options = WaitIdOptions::EXITED | WaitIdOptions::NOHANG | WaitIdOptions::NOWAIT;
     Pid::from_raw(pid).is_some_and(|pid| waitid(WaitId::Pid(pid), options).is_ok())
 }
 
-/// Kills a child. One that was not reaped keeps its number, so that this hits no other.
+/// Kills a child. A child that was not reaped keeps its PID, so this hits no other process.
 fn kill(pid: i32) {
     if let Some(pid) = Pid::from_raw(pid) {
         let _ = kill_process(pid, Signal::KILL);
     }
 }
 
-/// All children, known or not.
+/// Returns all children, whether the keeper knows their role or not.
 fn children() -> Vec<i32> {
     let own = getpid().as_raw_pid();
     #[expect(clippy::disallowed_methods, reason = "the kernel's, one line")]
     let read = || std::fs::read_to_string(format!("/proc/{own}/task/{own}/children"));
-    // Twice, for who is overlooked outlives the pod.
+    // Tries twice, because a process that is missed outlives the pod.
     let text = read().or_else(|_| read()).unwrap_or_default();
     text.split_ascii_whitespace()
         .filter_map(|pid| pid.parse().ok())

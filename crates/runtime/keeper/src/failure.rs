@@ -5,7 +5,7 @@ use std::io;
 use orlop_keeper_protocol::{Failure, FailureKind};
 use rustix::io::Errno;
 
-/// A failure in words.
+/// Returns a failure with a message.
 pub(crate) fn failure(kind: FailureKind, message: impl Into<String>) -> Failure {
     Failure {
         kind,
@@ -14,7 +14,7 @@ pub(crate) fn failure(kind: FailureKind, message: impl Into<String>) -> Failure 
     }
 }
 
-/// The failure of whatever wants a container that is not there.
+/// Returns the failure of a request that names an unknown container.
 pub(crate) fn no_container(id: &str) -> Failure {
     failure(
         FailureKind::NotFound,
@@ -22,7 +22,7 @@ pub(crate) fn no_container(id: &str) -> Failure {
     )
 }
 
-/// What an error is told as: what failed for want of processes, memory or files may be had another time.
+/// Returns the failure kind of an error: a lack of processes, memory or files is temporary and can be retried.
 pub(crate) fn kind_of(error: &io::Error, otherwise: FailureKind) -> FailureKind {
     match Errno::from_io_error(error) {
         Some(Errno::AGAIN | Errno::NOMEM | Errno::MFILE | Errno::NFILE) => FailureKind::Exhausted,

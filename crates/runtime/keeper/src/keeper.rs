@@ -1,4 +1,4 @@
-//! The keeper: its tables, and what all that it does needs of them.
+//! The keeper: its tables and the methods that all its parts use.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::io;
@@ -26,19 +26,19 @@ use crate::pod::Pod;
 use crate::port_connection::Dialling;
 use crate::reactor::{Interest, Reactor, Source, Watch};
 
-/// How many peers may wait to be accepted.
+/// Limit of connections that wait to be accepted.
 const ACCEPT_QUEUE: i32 = 16;
 
-/// How much of a container's output is read at a time.
+/// Number of bytes of a container's output that are read at a time.
 const READ_SIZE: usize = 16 * 1024;
 
-/// A pod's keeper. The keys of its tables are numbers that are never used twice.
+/// A pod's keeper. The keys of its tables are numbers that are never reused.
 pub(crate) struct Keeper {
     pub(crate) reactor: Rc<Reactor>,
     pub(crate) pod: Pod,
     pub(crate) children: Watch,
     pub(crate) listener: Watch,
-    /// When it is listened again for peers.
+    /// When the keeper accepts connections again after a failure.
     pub(crate) deaf_until: Option<Instant>,
     pub(crate) connections: BTreeMap<u64, Connection>,
     pub(crate) containers: BTreeMap<u64, Container>,
@@ -47,14 +47,14 @@ pub(crate) struct Keeper {
     pub(crate) calls: BTreeMap<u64, Call>,
     pub(crate) attachments: BTreeMap<u64, Attachment>,
     pub(crate) dials: BTreeMap<u64, Dialling>,
-    /// Containers that were let go, by their keys.
+    /// Containers that were released and have not confirmed it, by their keys.
     pub(crate) letting_go: BTreeMap<u64, LettingGo>,
-    /// What our children are.
+    /// The roles of our children, by PID.
     pub(crate) processes: BTreeMap<i32, Process>,
-    /// Children that ended before it was known what they were.
+    /// Children that ended before the keeper knew their role.
     pub(crate) strangers: VecDeque<Stranger>,
     pub(crate) writer: Option<(Writer, Watch)>,
-    /// Logs of containers that are gone, until all is written.
+    /// Logs of removed containers, until all is written.
     pub(crate) lingering: BTreeMap<u64, Log>,
     pub(crate) ending: Option<Ending>,
     pub(crate) scratch: Vec<u8>,
@@ -63,7 +63,7 @@ pub(crate) struct Keeper {
     next_key: u64,
 }
 
-/// The keeper is to end.
+/// A shutdown in progress.
 #[derive(Debug)]
 pub(crate) struct Ending {
     pub(crate) deadline: Instant,
@@ -71,8 +71,8 @@ pub(crate) struct Ending {
 }
 
 impl Keeper {
-    /// A keeper whose first connection is `socket`, of which `incoming` has been read already;
-    /// answers the daemon's first request.
+    /// Creates a keeper whose first connection is `socket`, with the bytes in `incoming` read already; replies to the
+    /// daemon's first request.
     #[inline(never)]
     pub(crate) fn new(
         mut pod: Pod,
@@ -125,7 +125,7 @@ impl Keeper {
         Ok(keeper)
     }
 
-    /// Takes in a peer; answers its key.
+    /// Adds a connection; returns its key.
     pub(crate) fn add_connection(
         &mut self,
         socket: OwnedFd,
@@ -140,12 +140,12 @@ impl Keeper {
         Ok(key)
     }
 
-    /// Answers a request. Nobody being there to hear it is no error.
+    /// Replies to a request. It is no error if the client is gone.
     pub(crate) fn reply<B: Body>(&mut self, to: ReplyTo, answer: Result<B, Failure>) {
         self.reply_with(to, answer.map(|body| (body, Vec::new())));
     }
 
-    /// Answers a request with descriptors.
+    /// Replies to a request with descriptors.
     pub(crate) fn reply_with<B: Body>(
         &mut self,
         to: ReplyTo,
@@ -163,32 +163,32 @@ impl Keeper {
         }
     }
 
-    /// Whether somebody is there to hear an answer.
+    /// Returns whether the connection that a reply goes to still exists.
     pub(crate) fn hears(&self, to: ReplyTo) -> bool {
         self.connections.contains_key(&to.connection)
     }
 
-    /// Tells all who subscribed.
+    /// Sends an event to all subscribers.
     pub(crate) fn tell<B: Body>(&mut self, event: &B) {
         self.connections.retain(|_, connection| {
             !connection.subscribed || connection.send(event, 0, Vec::new()).is_ok()
         });
     }
 
-    /// A key that was never used.
+    /// Returns a key that was never used.
     pub(crate) fn key(&mut self) -> u64 {
         let key = self.next_key;
         self.next_key += 1;
         key
     }
 
-    /// The container of that name.
+    /// Returns the key of the container with this ID.
     pub(crate) fn container_key(&self, id: &str) -> Option<u64> {
         let mut containers = self.containers.iter();
         containers.find_map(|(key, container)| (container.id == id).then_some(*key))
     }
 
-    /// Room to read into, taken while it is used.
+    /// Takes the shared read buffer, which the caller puts back.
     pub(crate) fn take_scratch(&mut self) -> Vec<u8> {
         let mut scratch = std::mem::take(&mut self.scratch);
         scratch.resize(READ_SIZE, 0);

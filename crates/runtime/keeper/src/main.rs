@@ -1,12 +1,11 @@
-//! `orlop-keeper`: the parent, log writer and witness of one pod's processes.
+//! `orlop-keeper`: the parent process, log writer and exit recorder of one pod.
 //!
-//! A keeper is started by the daemon, told in its first message what pod it keeps, and lives until
-//! it is told to shut down. It lives *inside* the pod's namespaces, so that `/proc/<pid>/ns/…` are
-//! theirs, and in a mount namespace of its own. It knows nothing of runtimes: what it executes
-//! comes with each request.
+//! The daemon starts a keeper and describes the pod in its first message. The keeper lives until it is told to shut
+//! down. It lives *inside* the pod's namespaces, so that its `/proc/<pid>/ns/…` are the pod's, and in its own mount
+//! namespace. It knows no particular runtime: each request contains the command line to execute.
 //!
-//! One thread waits on everything with epoll ([`reactor`]); a second one exists only while logs
-//! are kept, so that a slow disk holds up neither exits nor requests ([`log`]).
+//! One thread waits for all events with epoll ([`reactor`]). A second thread exists only while logs are written, so
+//! that a slow disk delays neither exits nor requests ([`log`]).
 #![cfg_attr(
     test,
     allow(

@@ -13,11 +13,11 @@ use crate::keeper::Keeper;
 use crate::reactor::{Interest, Ready, Source};
 use crate::sys::stack;
 
-/// After so long without anything to do it is likely to go on like that.
+/// After this time without an event the keeper counts as idle and returns stack memory.
 const REST: Duration = Duration::from_secs(1);
 
 impl Keeper {
-    /// Keeps the pod until it is told to stop.
+    /// Runs the event loop until the keeper is told to stop.
     pub(crate) fn run(mut self) -> ExitCode {
         let mut rested = false;
         loop {
@@ -44,7 +44,7 @@ impl Keeper {
         }
     }
 
-    // Apart from `run`: what this needs of the stack is given back while that waits.
+    // Separate from `run`, so that the stack used here can be given back while `run` waits.
     #[inline(never)]
     fn happened(&mut self, source: Source, ready: &Ready) {
         match source {
@@ -64,7 +64,7 @@ impl Keeper {
         }
     }
 
-    /// The next moment at which something is due without anything having happened.
+    /// Returns the next moment at which something is due even if no event arrives.
     fn next_deadline(&self) -> Option<Instant> {
         let calls = self.calls.values().filter_map(Call::deadline);
         let dials = self.dials.values().map(|dialling| dialling.deadline);
@@ -121,7 +121,7 @@ impl Keeper {
         }
     }
 
-    /// Carries out what has come in, then lets go of the connection if that was the last of it.
+    /// Handles all received requests, then drops the connection if it has ended.
     pub(crate) fn take_requests(&mut self, key: u64, mut received: Result<(), Ended>) {
         while let Some(connection) = self.connections.get_mut(&key) {
             match connection.next_frame() {

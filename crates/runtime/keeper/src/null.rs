@@ -1,7 +1,7 @@
-//! A null device of a container's own.
+//! A null device of the pod's own.
 //!
-//! Runtimes make a container's standard streams its user's (`fchown`). With the node's own
-//! `/dev/null` among them (crun does not look), a tenant would own the device of everybody.
+//! Runtimes change the owner of a container's standard streams to the container's user (`fchown`). If one of them is
+//! the node's `/dev/null` (crun does not check), a tenant would own the device of the whole node.
 
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
@@ -13,22 +13,22 @@ use rustix::fs::{
 use rustix::mount::{FsMountFlags, FsOpenFlags, MountAttrFlags, fsconfig_create, fsmount, fsopen};
 use rustix::process::{Gid, Uid};
 
-/// An input that is at its end.
+/// Returns an input at its end.
 pub(crate) fn nothing() -> io::Result<OwnedFd> {
     let flags = OFlags::RDONLY | OFlags::CLOEXEC;
     Ok(open("/dev/null", flags, Mode::empty())?)
 }
 
-/// Where programs know it to be.
+/// Path of the device in the file system.
 const NULL: &str = "dev/null";
 
-/// A file system that nobody else sees, made when it is first needed: to make one takes the kernel
-/// longer than all else that a command needs of the keeper.
+/// A private file system, made when it is first needed: creating one takes the kernel longer than everything else the
+/// keeper does for a command.
 #[derive(Debug, Default)]
 pub(crate) struct Nulls(Option<OwnedFd>);
 
 impl Nulls {
-    /// The same stream, or one of its own where it is the null device.
+    /// Returns the same stream, or the pod's own device if the stream is the node's null device.
     pub(crate) fn not_the_nodes(&mut self, stream: OwnedFd) -> io::Result<OwnedFd> {
         let status = fstat(&stream)?;
         let is_device = FileType::from_raw_mode(status.st_mode) == FileType::CharacterDevice;
@@ -38,8 +38,8 @@ impl Nulls {
         self.own(fcntl_getfl(&stream)? & OFlags::RWMODE)
     }
 
-    /// The pod's device, as a device is at first: whoever has had it may have changed its owner and mode,
-    /// which is the pod's own affair for those who have it still.
+    /// Opens the pod's device with its initial owner and mode. An earlier user may have changed them, which affects
+    /// only the pod's own processes.
     fn own(&mut self, access: OFlags) -> io::Result<OwnedFd> {
         let mount = match &self.0 {
             Some(mount) => mount,

@@ -1,4 +1,4 @@
-//! Watching a container's cgroup for the OOM killer.
+//! Watches a container's cgroup for OOM kills.
 
 use std::fs::{self, File};
 use std::io;
@@ -15,13 +15,13 @@ use crate::reactor::{Interest, Reactor, Source, Watch};
 #[derive(Debug)]
 pub(crate) struct OomWatch {
     counter: File,
-    /// Tells that it may have changed. Without, it is looked at when the container has ended.
+    /// Signals that the count may have changed. Without it, the count is read when the container has ended.
     watch: Option<Watch>,
-    /// Whether that is an eventfd, as version 1 has it, to be read before it tells again.
+    /// Whether the watch is an eventfd (cgroup v1), which must be read before it signals again.
     eventfd: bool,
     seen: u64,
-    /// The count of the cgroup above, which is this one's too, with version 2: systemd removes a scope
-    /// as soon as nobody is in it, and with it what it counted.
+    /// The count of the parent cgroup, which includes this one (cgroup v2). systemd removes a scope, and its counters,
+    /// as soon as it is empty.
     above: Option<(File, u64)>,
 }
 
@@ -38,8 +38,8 @@ impl OomWatch {
             return Ok(Self::started(counter, Some(watch), true, None));
         }
         let counter = File::open(dir.join("memory.events"))?;
-        // The file itself tells of changes, to any number of watchers. An inotify instance would be one
-        // of the few that all users of the node's share.
+        // The file itself signals changes to any number of watchers. An inotify instance would count against a limit
+        // shared by all of a user's processes on the node.
         let copy = counter.try_clone()?.into();
         let watch = Watch::new(reactor, copy, Source::Oom(key), Interest::Priority);
         let above = dir.parent().map(|above| above.join("memory.events"));
@@ -63,7 +63,7 @@ impl OomWatch {
         watch
     }
 
-    /// Takes note of the notification.
+    /// Resets the notification.
     pub(crate) fn acknowledge(&self) {
         if self.eventfd
             && let Some(watch) = &self.watch
@@ -72,7 +72,7 @@ impl OomWatch {
         }
     }
 
-    /// How many kills there have been since the last look.
+    /// Returns the number of kills since the last call.
     pub(crate) fn news(&mut self) -> u64 {
         let above = self.above.as_mut().map_or(0, |(above, seen)| {
             let now = count(above).unwrap_or(*seen);
@@ -81,7 +81,7 @@ impl OomWatch {
             news
         });
         let Some(now) = count(&self.counter) else {
-            // A cgroup that is gone would tell of that all the time.
+            // A removed cgroup would signal all the time.
             self.watch = None;
             return above;
         };
@@ -114,7 +114,7 @@ mod tests {
             .any(|ready| reactor.source(ready) == Some(Source::Oom(7)))
     }
 
-    /// A cgroup of version 2, if this node has them; gone when dropped.
+    /// A cgroup v2 of this node, if it has them; removed when dropped.
     struct Cgroup(std::path::PathBuf);
 
     impl Cgroup {
@@ -142,7 +142,7 @@ mod tests {
         let Some(cgroup) = Cgroup::new() else {
             orlop_testkit::skip!("no cgroups of version 2 can be made here");
         };
-        // Every cgroup has this one, and the kernel tells of all such files alike.
+        // Every cgroup has this file, and the kernel signals changes of all such files alike.
         let events = cgroup.0.join("cgroup.events");
         let dir = tempfile::tempdir().unwrap();
         std::os::unix::fs::symlink(&events, dir.path().join("memory.events")).unwrap();
@@ -157,7 +157,7 @@ mod tests {
         let pid = member.id().to_string();
         fs::write(cgroup.0.join("cgroup.procs"), pid).unwrap();
         assert!(ready(&reactor, Duration::from_secs(20)), "a change");
-        // Once looked at, it is told no more.
+        // Once it is read, it signals no more.
         count(&watch.counter);
         assert!(!ready(&reactor, Duration::ZERO), "no other change");
         member.kill().unwrap();
@@ -191,10 +191,10 @@ mod tests {
         }
         let reactor = Reactor::new().unwrap();
         let mut watch = OomWatch::new(&own, 7, &reactor).unwrap();
-        // Another container's.
+        // An OOM kill in another container.
         fs::write(&above, "oom_kill 4\n").unwrap();
         assert_eq!(watch.news(), 0);
-        // What is gone has no text any more.
+        // The files of a removed cgroup have no content.
         fs::write(&own_file, "").unwrap();
         assert_eq!(watch.news(), 0);
         fs::write(&above, "oom_kill 5\n").unwrap();

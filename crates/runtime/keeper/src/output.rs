@@ -1,4 +1,4 @@
-//! What containers write: to the log, and to whoever is attached.
+//! Passes the output of containers to the log and to attached clients.
 
 use rustix::io::Errno;
 
@@ -12,22 +12,22 @@ use crate::oom::OomWatch;
 use crate::reactor::{Interest, Source, Stream, Watch};
 use crate::text::keep_tail;
 
-/// How much a container that has ended may still have said; more is somebody else's, who holds
-/// its streams open and keeps writing.
+/// Maximum number of bytes that are read from a container that has ended. More must come from another process that
+/// holds its streams open and keeps writing.
 const LAST_WORDS_MAX: usize = 256 * 1024;
 
-/// What came of reading an output.
+/// The result of reading an output.
 enum Read {
     /// This many bytes.
     Some(usize),
-    /// None at the moment.
+    /// No bytes at the moment.
     Nothing,
-    /// None ever again.
+    /// The end of the output.
     End,
 }
 
 impl Keeper {
-    /// A container writes.
+    /// Handles output of a container.
     pub(crate) fn output_ready(&mut self, key: u64, stream: Stream) {
         if matches!(self.read_output(key, stream), Read::End) {
             self.output_ended(key, stream);
@@ -35,7 +35,7 @@ impl Keeper {
         self.pump_log(key);
     }
 
-    /// Reads what is left of the output of a container that has ended.
+    /// Reads the remaining output of a container that has ended.
     pub(crate) fn drain(&mut self, key: u64) {
         for stream in [Stream::Out, Stream::Err] {
             let mut total = 0;
@@ -53,7 +53,7 @@ impl Keeper {
         self.pump_log(key);
     }
 
-    /// Reads what is left of a container's output and no more, whoever holds it open.
+    /// Reads the remaining output of a container and then closes it, even if another process holds it open.
     pub(crate) fn close_output(&mut self, key: u64) {
         self.drain(key);
         for stream in [Stream::Out, Stream::Err] {
@@ -81,7 +81,7 @@ impl Keeper {
             return Read::Nothing;
         };
         let count = match rustix::io::read(&*watch, &mut *scratch) {
-            // A terminal whose last user is gone has an input/output error.
+            // A terminal whose last user is gone fails with EIO.
             Ok(0) | Err(Errno::IO) => return Read::End,
             Ok(count) => count,
             Err(Errno::AGAIN | Errno::INTR) => return Read::Nothing,
@@ -100,7 +100,7 @@ impl Keeper {
         Read::Some(count)
     }
 
-    /// Reads on from a container, or lets it wait for its log or for a watcher.
+    /// Reads more from a container, or makes it wait for its log or for a follower.
     pub(crate) fn read_or_wait(&mut self, key: u64) {
         let waits = self.is_waited_for(key);
         let Some(container) = self.containers.get(&key) else {
@@ -128,7 +128,7 @@ impl Keeper {
         self.end_of_output(key, stream);
     }
 
-    /// Starts the writer of logs for a container that has one, if it is the first.
+    /// Starts the log writer, if the container is the first that has a log.
     pub(crate) fn have_writer(&mut self, key: u64) {
         let container = self.containers.get(&key);
         if self.writer.is_none() && container.is_some_and(|container| container.log.is_some()) {
@@ -143,7 +143,7 @@ impl Keeper {
         }
     }
 
-    /// Hands a container's waiting log lines to the writer.
+    /// Hands a container's pending log lines to the writer.
     pub(crate) fn pump_log(&mut self, key: u64) {
         self.have_writer(key);
         let container = self.containers.get_mut(&key);
@@ -154,7 +154,7 @@ impl Keeper {
         }
     }
 
-    /// The writer has finished jobs.
+    /// Handles finished jobs of the writer.
     pub(crate) fn logs_written(&mut self) {
         if let Some((_, watch)) = &self.writer {
             let _ = rustix::io::read(watch, &mut [0; 8]);
@@ -184,7 +184,7 @@ impl Keeper {
         }
     }
 
-    /// The writer is done with a job for the log of a container that is gone.
+    /// Handles a finished job for the log of a removed container.
     fn settle_lingering(&mut self, report: Report) {
         let key = report.key;
         if let Some(log) = self.lingering.get_mut(&key)
@@ -208,7 +208,7 @@ impl Keeper {
         }
     }
 
-    /// A cgroup may have met its limit.
+    /// Handles a cgroup that may have hit its memory limit.
     pub(crate) fn oom_suspected(&mut self, key: u64) {
         if let Some(oom) = self
             .containers
@@ -220,7 +220,7 @@ impl Keeper {
         self.look_for_oom(key);
     }
 
-    /// Counts a container's OOM kills anew and tells of more.
+    /// Reads a container's count of OOM kills and reports new ones.
     pub(crate) fn look_for_oom(&mut self, key: u64) {
         let Some(container) = self.containers.get_mut(&key) else {
             return;

@@ -10,7 +10,7 @@ use crate::reactor::Watch;
 pub(crate) struct Dialling {
     pub(crate) socket: Watch,
     pub(crate) port: u16,
-    /// Whether IPv6 is still to be tried.
+    /// Whether another address family is still to be tried.
     pub(crate) more: bool,
     pub(crate) deadline: Instant,
     pub(crate) reply_to: ReplyTo,

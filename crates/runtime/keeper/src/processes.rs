@@ -1,14 +1,14 @@
-//! The processes of a pod: all that descend from its keeper.
+//! The processes of a pod: all descendants of its keeper.
 //!
-//! The keeper is the parent of each container's first process, of each command and of the pod's init, and the subreaper of
-//! all of them: an orphan becomes a child of its PID namespace's init, or of the keeper. So the keeper finds each process of
-//! the pod by descending from itself, however many processes the node has.
+//! The keeper is the parent of each container's first process, of each command and of the pod's init, and the subreaper
+//! of all of them. An orphan becomes a child of its PID namespace's init, or of the keeper. So the keeper finds each
+//! process of the pod by descending from itself, however many processes the node has.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::PathBuf;
 
-/// What is known of a process.
+/// Facts about a process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Process {
     pub(crate) parent: i32,
@@ -18,13 +18,13 @@ pub(crate) struct Process {
     threads: u32,
 }
 
-/// Processes by their numbers.
+/// Processes by PID.
 #[derive(Debug)]
 pub(crate) struct Processes(BTreeMap<i32, Process>);
 
 impl Processes {
-    /// All that descend from this process. A child that a process has while others of its children end may be missing, and
-    /// so may an orphan whose parent ends meanwhile: the next look finds them.
+    /// Returns all descendants of this process. A process may be missing if one of its siblings or its parent ends
+    /// during the search. The next search finds it.
     pub(crate) fn of_pod() -> Self {
         let own = rustix::process::getpid().as_raw_pid();
         let mut found = BTreeMap::new();
@@ -41,7 +41,7 @@ impl Processes {
         Self(found)
     }
 
-    /// All that there are, for kernels that do not list the children of a process.
+    /// Returns all processes of the node, for kernels that do not list the children of a process.
     fn of_node() -> Self {
         let entries = fs::read_dir("/proc").into_iter().flatten();
         let pids = entries.filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok());
@@ -55,7 +55,7 @@ impl Processes {
         self.0.iter().map(|(&pid, &process)| (pid, process))
     }
 
-    /// Those that descend from a process, which need not be alive.
+    /// Returns the descendants of a process, which need not be alive.
     pub(crate) fn below(&self, root: i32) -> BTreeSet<i32> {
         let children = self.all().map(|(pid, process)| (process.parent, pid));
         let children: BTreeSet<(i32, i32)> = children.collect();
@@ -63,7 +63,7 @@ impl Processes {
         let mut ahead = vec![root];
         while let Some(parent) = ahead.pop() {
             let own = children.range((parent, 0)..=(parent, i32::MAX));
-            // What was read over time could have a loop in it.
+            // The data was not read at one moment, so it could contain a loop.
             ahead.extend(own.map(|&(_, pid)| pid).filter(|&pid| below.insert(pid)));
         }
         below
@@ -86,7 +86,7 @@ impl Process {
         })
     }
 
-    /// The children of all its threads; none if it has ended, or the kernel lists no children.
+    /// Returns the children of all its threads; `None` if it has ended or the kernel lists no children.
     fn children(&self, pid: i32) -> Option<Vec<i32>> {
         let threads = PathBuf::from(format!("/proc/{pid}/task"));
         let lists: Vec<Vec<u8>> = if self.threads == 1 {
@@ -117,7 +117,7 @@ mod tests {
     use super::*;
     use std::time::{Duration, Instant};
 
-    /// So many processes, each with the parent that is told.
+    /// Creates this many processes, each with the given parent.
     fn processes(count: i32, parent: impl Fn(i32) -> i32) -> Processes {
         let process = |pid| Process {
             parent: parent(pid),

@@ -1,38 +1,38 @@
-//! Why an OCI runtime was called.
+//! The purpose of a call of the OCI runtime.
 
 use std::path::PathBuf;
 
 use rustix::termios::Winsize;
 
-/// What a runtime was called for.
+/// The purpose of a call.
 #[derive(Debug)]
 pub(crate) enum Purpose {
-    /// To make a container.
+    /// Create a container.
     Create(Making),
-    /// To start the container of this key.
+    /// Start the container with this key.
     Start(u64),
-    /// To signal a container.
+    /// Signal a container.
     Kill,
-    /// To delete the container of this name.
+    /// Delete the container with this ID.
     Delete(String),
-    /// To run a command.
+    /// Run a command.
     Exec(Running),
 }
 
-/// A container being made.
+/// A container that is being created.
 #[derive(Debug)]
 pub(crate) struct Making {
     pub(crate) container: u64,
     pub(crate) pid_file: PathBuf,
     pub(crate) size: Winsize,
     pub(crate) running: bool,
-    /// Where it is let go; empty if it waits.
+    /// The fifo that releases its process at once; empty if it waits for a start.
     pub(crate) fifo: PathBuf,
-    /// Whether its runtime puts its mounts in their places.
+    /// Whether the runtime puts the mounts in place.
     pub(crate) attaches: bool,
 }
 
-/// A command being started.
+/// A command that is being started.
 #[derive(Debug)]
 pub(crate) struct Running {
     pub(crate) exec: String,

@@ -1,4 +1,4 @@
-//! Waiting for descriptors.
+//! Waits for events on descriptors with epoll.
 
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
@@ -11,37 +11,37 @@ use rustix::event::epoll::{self, EventData, EventFlags};
 use rustix::io::Errno;
 use rustix::time::Timespec;
 
-/// How many events are taken at a time.
+/// Maximum number of events that are read at a time.
 const BATCH: usize = 32;
 
-/// What a descriptor stands for. The numbers are the keys of the keeper's tables.
+/// The meaning of a watched descriptor. The numbers are keys of the keeper's tables.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Source {
     /// A child has ended.
     Children,
-    /// Somebody connects.
+    /// A client connects.
     Listener,
     /// A connection to the daemon.
     Connection(u64),
-    /// A container writes.
+    /// A container writes output.
     Output(u64, Stream),
-    /// A container's standard input takes more.
+    /// A container's standard input accepts more.
     Input(u64),
     /// A runtime prints.
     CallOutput(u64),
     /// A runtime has a terminal to hand over.
     Console(u64),
-    /// An attachment has input.
+    /// An attached client sends input.
     AttachInput(u64),
-    /// An attachment takes more output.
+    /// An attached client accepts more output.
     AttachOutput(u64, Stream),
     /// The log thread has results.
     LogWriter,
-    /// The OOM killer may have struck in a container's cgroup.
+    /// The OOM killer may have killed a process in a container's cgroup.
     Oom(u64),
-    /// A connection to a port of the pod is made, or not.
+    /// A connection to a port of the pod is established or has failed.
     Dial(u64),
-    /// A container's process notes that it was let go.
+    /// A container's process confirms that it was released.
     StartFifo(u64),
 }
 
@@ -54,7 +54,7 @@ pub(crate) enum Stream {
     Err,
 }
 
-/// Waits on any number of descriptors.
+/// Waits for events on any number of descriptors.
 #[derive(Debug)]
 pub(crate) struct Reactor {
     epoll: OwnedFd,
@@ -71,14 +71,14 @@ impl Reactor {
         }))
     }
 
-    /// Waits until something happens, or until the time is over.
+    /// Waits until an event arrives or the time limit is over.
     pub(crate) fn wait(&self, limit: Option<Duration>) -> Vec<Ready> {
         let mut events = Vec::with_capacity(BATCH);
         let limit = limit.map(|limit| Timespec {
             tv_sec: limit.as_secs() as i64,
             tv_nsec: i64::from(limit.subsec_nanos()),
         });
-        // Interrupted by a signal: whatever it was is readable by now.
+        // Interrupted by a signal: its effect is readable by now.
         let _ = epoll::wait(&self.epoll, spare_capacity(&mut events), limit.as_ref());
         events
             .iter()
@@ -89,13 +89,13 @@ impl Reactor {
             .collect()
     }
 
-    /// What an event is about, if that is still watched.
+    /// Returns the source of an event, if it is still watched.
     pub(crate) fn source(&self, ready: &Ready) -> Option<Source> {
         self.sources.borrow().get(&ready.token).copied()
     }
 }
 
-/// Something has happened to a descriptor.
+/// An event on a descriptor.
 #[derive(Debug)]
 pub(crate) struct Ready {
     token: u64,
@@ -103,36 +103,36 @@ pub(crate) struct Ready {
 }
 
 impl Ready {
-    /// Whether a read will tell more: data, the end, or an error.
+    /// Returns whether a read will return data, the end, or an error.
     pub(crate) fn readable(&self) -> bool {
         let flags = EventFlags::IN | EventFlags::HUP | EventFlags::ERR | EventFlags::RDHUP;
         self.flags.intersects(flags)
     }
 
-    /// Whether a write will get on, or fail.
+    /// Returns whether a write will make progress or fail.
     pub(crate) fn writable(&self) -> bool {
         let flags = EventFlags::OUT | EventFlags::ERR | EventFlags::HUP;
         self.flags.intersects(flags)
     }
 
-    /// Whether the other end is gone.
+    /// Returns whether the other end is closed.
     pub(crate) fn broken(&self) -> bool {
         self.flags.intersects(EventFlags::ERR | EventFlags::HUP)
     }
 }
 
-/// What is waited for. Errors and the other end's disappearance always are.
+/// The events to wait for. Errors and hang-ups are always included.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Interest {
-    /// Nothing more.
+    /// No other event.
     Nothing,
-    /// Something to read.
+    /// Data to read.
     Read,
-    /// Room to write.
+    /// Space to write.
     Write,
-    /// Either.
+    /// Data to read or space to write.
     ReadWrite,
-    /// News of a file of the kernel's, which can always be read.
+    /// A change of a kernel file that is always readable.
     Priority,
 }
 
@@ -148,7 +148,7 @@ impl Interest {
     }
 }
 
-/// A descriptor that is waited on; closed, and forgotten by the reactor, when dropped.
+/// A watched descriptor. Dropping it closes it and removes it from the reactor.
 #[derive(Debug)]
 pub(crate) struct Watch {
     reactor: Rc<Reactor>,
@@ -177,7 +177,7 @@ impl Watch {
         })
     }
 
-    /// Changes what is waited for.
+    /// Changes the events to wait for.
     pub(crate) fn set(&self, interest: Interest) {
         if self.interest.replace(interest) != interest {
             let data = EventData::new_u64(self.token);
@@ -196,7 +196,7 @@ impl AsFd for Watch {
 impl Drop for Watch {
     fn drop(&mut self) {
         self.reactor.sources.borrow_mut().remove(&self.token);
-        // Closing is not enough: whoever passed the descriptor may still hold it open.
+        // Closing is not enough: the process that sent the descriptor may still hold it open.
         let _ = epoll::delete(&self.reactor.epoll, &self.fd);
     }
 }

@@ -1,8 +1,8 @@
-//! Reading what others write: a container's runtime, a process that has yet to prove itself.
+//! Bounded reads from untrusted sources such as a container's runtime.
 
 use std::io::{Read, Result};
 
-/// What a stream gives first: no more than `most` bytes. What comes after them stays unread.
+/// Reads the first bytes of a stream, at most `most`. The rest stays unread.
 #[expect(clippy::disallowed_methods, reason = "a limit is what it has here")]
 pub(crate) fn read_start(from: impl Read, most: u64) -> Result<Vec<u8>> {
     let mut read = Vec::new();

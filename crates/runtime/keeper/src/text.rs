@@ -6,10 +6,10 @@ use std::path::Path;
 
 use crate::read::read_start;
 
-/// How much of a runtime's log and output goes into a failure.
+/// Maximum number of bytes of a runtime's log and output in a failure.
 const TAIL: usize = 4096;
 
-/// Appends, keeping the end only.
+/// Appends bytes and keeps only the end.
 pub(crate) fn keep_tail(tail: &mut Vec<u8>, bytes: &[u8]) {
     tail.extend_from_slice(bytes);
     if tail.len() > TAIL {
@@ -17,12 +17,12 @@ pub(crate) fn keep_tail(tail: &mut Vec<u8>, bytes: &[u8]) {
     }
 }
 
-/// Text for a reply.
+/// Converts bytes to text for a reply.
 pub(crate) fn text(bytes: &[u8]) -> String {
     String::from_utf8_lossy(bytes).into_owned()
 }
 
-/// The end of a file; nothing where it cannot be read.
+/// Returns the end of a file; empty if it cannot be read.
 pub(crate) fn tail_of(path: &Path) -> String {
     let read = || -> io::Result<Vec<u8>> {
         let mut file = fs::File::open(path)?;

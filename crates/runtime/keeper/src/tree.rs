@@ -1,9 +1,8 @@
-//! All that descends from a process.
+//! Signals all descendants of a process.
 //!
-//! In a PID namespace, orphans become children of the namespace's init, so that descent alone does
-//! not find them; but an exec'd command leads a session of its own, or is in the process group of
-//! the runtime that was called for it, and they stay in these unless they leave them. A process
-//! that is orphaned and leaves both, as a daemon does on purpose, is not found.
+//! In a PID namespace, orphans become children of the namespace's init, so descent alone does not find them. But an
+//! exec'd command leads its own session, or is in the process group of its runtime call, and its orphans stay in these
+//! unless they leave them. An orphan that leaves both, as a daemon does on purpose, is not found.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -15,28 +14,28 @@ use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
 use crate::processes::{Process, Processes};
 use crate::sys::signal::by_number;
 
-/// How many times the tree is searched for processes that were not there the last time.
+/// Maximum number of searches for new processes in the tree.
 const ROUNDS: usize = 16;
 
-/// A process tree, by what its members have in common.
+/// A process tree, described by what its members have in common.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Tree {
     /// The process that they descend from.
     pub(crate) root: i32,
-    /// The session that they may be in instead; 0 for none.
+    /// The session that orphans may be in; 0 for none.
     pub(crate) session: i32,
-    /// The process group that they may be in instead; 0 for none.
+    /// The process group that orphans may be in; 0 for none.
     pub(crate) group: i32,
-    /// Whether the root is known to be alive. If not, its number may be another's by now.
+    /// Whether the root is known to be alive. If not, its PID may be reused.
     pub(crate) alive: bool,
-    /// A process whose mounts all but a living root must see. Without one they must see the living
-    /// root's, or descend from it. What nobody vouches for is not signalled.
+    /// A process whose mount namespace all processes but a living root must share. Without one they must share the
+    /// living root's, or descend from it. A process that fails this check is not signalled.
     pub(crate) peer: Option<i32>,
 }
 
-/// Signals a tree. For SIGKILL its processes are stopped first, so that none gets away by forking,
-/// and looked for once more afterwards: a stop does not hold up a fork that is under way, whose
-/// child may show itself after the last look. A kill does.
+/// Signals a tree. For SIGKILL its processes are stopped first, so that none escapes by forking, and the tree is
+/// searched once more afterwards. A stop does not interrupt a fork in progress, whose child may appear after the last
+/// search. A kill does.
 pub(crate) fn signal(tree: Tree, number: u32) {
     let Some(signal) = by_number(number) else {
         return;
@@ -58,27 +57,27 @@ pub(crate) fn signal(tree: Tree, number: u32) {
 
 /// Signals a child that was not reaped yet.
 pub(crate) fn signal_one(pid: i32, number: u32) {
-    // Best effort, as for a tree: what is ending anyway takes no signal.
+    // Errors are ignored, as for a tree: a process that is ending accepts no signal.
     if let (Some(pid), Some(signal)) = (Pid::from_raw(pid), by_number(number)) {
         let _ = rustix::process::kill_process(pid, signal);
     }
 }
 
-/// Why a process belongs to a tree.
+/// The reason why a process belongs to a tree.
 #[derive(Clone, Copy)]
 enum Kin {
-    /// It has the root's number.
+    /// Its PID is the root's.
     Root,
-    /// It descends from who has that.
+    /// It descends from the process with the root's PID.
     Descendant,
-    /// It is in a session or group of a number that was the tree's.
+    /// Its session or group has an ID that belonged to the tree.
     Number,
 }
 
 /// The search for the processes of a tree.
 struct Search {
     tree: Tree,
-    /// What all but a living root must see; `None` where there is nobody to say.
+    /// The mount namespace that all but a living root must share; `None` if it is unknown.
     mounts: Option<PathBuf>,
     sessions: BTreeSet<i32>,
     groups: BTreeSet<i32>,
@@ -89,7 +88,7 @@ impl Search {
     fn new(tree: Tree) -> Self {
         let known = |number: i32| (number > 0).then_some(number).into_iter().collect();
         Self {
-            // A zombie sees none.
+            // A zombie has no mount namespace.
             mounts: tree
                 .peer
                 .and_then(mounts_of)
@@ -101,7 +100,7 @@ impl Search {
         }
     }
 
-    /// Signals all that is found, until nothing more is.
+    /// Signals all processes found, until no more are found.
     fn chase(&mut self, signal: Signal) {
         for _ in 0..ROUNDS {
             let fresh = self.look();
@@ -114,7 +113,7 @@ impl Search {
         }
     }
 
-    /// Finds those that were not found before.
+    /// Returns processes that were not found before.
     fn look(&mut self) -> Vec<i32> {
         let pod = Processes::of_pod();
         let descendants = pod.below(self.tree.root);
@@ -134,7 +133,7 @@ impl Search {
             } else {
                 continue;
             };
-            // The number of a session may be another's by now.
+            // The session's ID may be reused by now.
             let vouched = self.tree.alive
                 && match kin {
                     Kin::Root => true,
@@ -150,7 +149,7 @@ impl Search {
         fresh
     }
 
-    /// Descent finds no child whose parent is dead, but it has its parent's session and group.
+    /// Marks sessions and groups of orphans: descent finds no child whose parent is dead.
     fn mark_orphans(&mut self) {
         let Some(own) = Process::of(rustix::process::getpid().as_raw_pid()) else {
             return;
@@ -173,14 +172,14 @@ impl Search {
     }
 }
 
-/// The session that a process has been put into, if it is not ours.
+/// Returns the session of a process, if it is not the keeper's.
 pub(crate) fn session_of(pid: i32) -> Option<i32> {
     let own = rustix::process::getsid(None).ok()?;
     let session = rustix::process::getsid(Pid::from_raw(pid)).ok()?;
     (session != own).then_some(session.as_raw_pid())
 }
 
-/// Takes hold of the process that `pid` was when it was looked at, and of no other.
+/// Opens a pidfd of a process, if the PID still belongs to the process in `seen`.
 fn hold(pid: i32, seen: &Process) -> Option<OwnedFd> {
     let handle = pidfd_open(Pid::from_raw(pid)?, PidfdFlags::empty()).ok()?;
     (Process::of(pid)?.started == seen.started).then_some(handle)
@@ -201,7 +200,7 @@ mod tests {
         command.arg("1000").process_group(0).spawn().unwrap()
     }
 
-    /// The signal that ends a process which is now asked to end, unless it was killed before.
+    /// Returns the signal that ends a process asked to terminate now, unless it was killed before.
     fn ended_by(mut child: Child) -> Option<i32> {
         let _ = rustix::process::kill_process(Pid::from_child(&child), Signal::TERM);
         child.wait().unwrap().signal()

@@ -1,10 +1,10 @@
-//! Work off the reactor.
+//! Blocking work outside the reactor.
 
 use std::io;
 
 use orlop_pool::Ended;
 
-/// Runs work that waits for the disk or the kernel on a thread for that.
+/// Runs blocking disk or kernel work on a thread of the blocking pool.
 pub(crate) async fn blocking<T, F>(work: F) -> io::Result<T>
 where
     T: Send + 'static,

@@ -1,4 +1,4 @@
-//! What a container is made with.
+//! Parameters of container creation.
 
 use std::path::PathBuf;
 
@@ -7,55 +7,53 @@ use orlop_keeper_protocol::LogPolicy;
 /// The size of a terminal, in characters.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct TerminalSize {
-    /// The width.
+    /// Width in columns.
     pub columns: u16,
-    /// The height.
+    /// Height in rows.
     pub rows: u16,
 }
 
-/// A container to be made from a bundle.
+/// Parameters to create a container from a bundle.
 #[derive(Clone, Debug, Default)]
 pub struct CreateContainer {
-    /// The container's identity, for the runtime too.
+    /// ID of the container, also for the runtime.
     pub id: String,
-    /// The bundle: the directory with `config.json`. Process id and runtime logs are written
-    /// there too.
+    /// Directory of the bundle with `config.json`. The keeper also writes the process ID and runtime logs there.
     pub bundle: PathBuf,
-    /// The container's log in the CRI format; `None` drops its output.
+    /// Path of the container's log in the CRI format; `None` drops its output.
     pub log_path: Option<PathBuf>,
-    /// The directory that was chosen for the pod's logs, above that: beneath it no link is
-    /// followed. The log's own if not set.
+    /// Log directory of the pod, above `log_path`; no symlinks are followed below it. Defaults to the log's own
+    /// directory.
     pub log_dir: Option<PathBuf>,
-    /// What happens to output that the log cannot take in time.
+    /// Treatment of output that the log cannot take in time.
     pub log_policy: LogPolicy,
-    /// The longest line of the log, in bytes of content; 16 KiB if not set.
+    /// Longest line of the log, in bytes of content; 16 KiB if not set.
     pub log_line_max: Option<u32>,
-    /// The most bytes of log in a second, beyond which output is dropped; any number if not set.
+    /// Limit of log bytes per second, beyond which output is dropped; unlimited if not set.
     pub log_rate: Option<u32>,
-    /// The most bytes of one file of the log, beyond which output is dropped until it is opened anew;
-    /// any number if not set.
+    /// Size limit of one log file in bytes, beyond which output is dropped until the log is reopened; unlimited if not
+    /// set.
     pub log_size: Option<u64>,
-    /// Whether `config.json` says `terminal`.
+    /// Whether `config.json` sets `terminal`.
     pub tty: bool,
-    /// The terminal's size at first.
+    /// Initial size of the terminal.
     pub terminal_size: Option<TerminalSize>,
-    /// Whether the container's standard input is open, for attachments to write to.
+    /// Whether the container's standard input stays open for attachments.
     pub stdin: bool,
-    /// Whether standard input closes with the end of the first attachment to it.
+    /// Whether standard input closes with the first attachment to it.
     pub stdin_once: bool,
-    /// The container's cgroup directory, of the memory controller for v1, in which the keeper
-    /// watches for OOM kills.
+    /// The container's cgroup directory (cgroup v1: of the memory controller), which the keeper watches for OOM kills.
     pub oom_cgroup: Option<PathBuf>,
-    /// Whether it is to be started as soon as it is made, where that takes no more than letting it go.
+    /// Whether to start the container right after its creation, if the start only needs to release the waiting process.
     pub starts: bool,
-    /// Whether it has users of its own, who have mounts put in their places for them.
+    /// Whether it has a user namespace, for which the mounts must be attached at their paths.
     pub own_users: bool,
-    /// What it goes on from; `None` for a container that begins.
+    /// The checkpoint to restore; `None` for a new container.
     pub restore: Option<Restore>,
 }
 
 impl CreateContainer {
-    /// The runtime's command by which it comes to life.
+    /// The runtime command that creates the container.
     pub(crate) fn action(&self) -> &'static str {
         match self.restore {
             Some(_) => "restore",
@@ -64,15 +62,15 @@ impl CreateContainer {
     }
 }
 
-/// What a runtime needs to let a container go on where it was written out.
+/// Parameters to restore a container from a checkpoint.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Restore {
-    /// Where the images are.
+    /// Directory of the checkpoint images.
     pub image_path: PathBuf,
-    /// Where the logs go.
+    /// Directory of the log files.
     pub work_path: PathBuf,
-    /// Whether open TCP connections were kept.
+    /// Whether the checkpoint includes open TCP connections.
     pub tcp_established: bool,
-    /// Whether file locks were kept.
+    /// Whether the checkpoint includes file locks.
     pub file_locks: bool,
 }

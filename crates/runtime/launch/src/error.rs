@@ -1,4 +1,4 @@
-//! What can go wrong between the daemon and a pod's processes.
+//! Errors between the daemon and a pod's processes.
 
 use std::io;
 use std::path::PathBuf;
@@ -6,80 +6,80 @@ use std::time::Duration;
 
 use orlop_keeper_protocol::{FailureKind, Malformed};
 
-/// The result of everything in this crate.
+/// Result type of this crate.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
-/// What went wrong.
+/// An error of a keeper or runtime.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// The keeper's program could not be started.
+    /// The keeper program could not be started.
     #[error("cannot start keeper {program:?}; check that it is installed next to the daemon")]
     Spawn {
-        /// The program.
+        /// Path of the program.
         program: PathBuf,
-        /// Why.
+        /// Cause of the failure.
         #[source]
         source: io::Error,
     },
-    /// A keeper's socket could not be connected to: the keeper is dead, never was, or is busy.
+    /// The keeper's socket refused the connection: the keeper has exited, was never started, or is busy.
     #[error("cannot connect to the keeper in {dir:?}")]
     Connect {
-        /// The pod's directory.
+        /// Directory of the pod.
         dir: PathBuf,
-        /// Why.
+        /// Cause of the failure.
         #[source]
         source: io::Error,
     },
-    /// The connection to the keeper is lost: it has died, or it was shut down.
+    /// The connection to the keeper is lost: the keeper has crashed or was shut down.
     #[error("{doing}: the pod's keeper has exited")]
     Gone {
-        /// What was being done.
+        /// The operation that failed.
         doing: String,
     },
-    /// No answer came in time.
+    /// The keeper did not answer in time.
     #[error("{doing}: no answer from the pod's keeper within {after:?}")]
     NoAnswer {
-        /// What was being done.
+        /// The operation that failed.
         doing: String,
-        /// How long was waited.
+        /// The timeout that elapsed.
         after: Duration,
     },
-    /// The keeper does not keep to the protocol.
+    /// The keeper violated the protocol.
     #[error("{doing}: cannot decode the keeper's response")]
     Protocol {
-        /// What was being done.
+        /// The operation that failed.
         doing: String,
-        /// Why.
+        /// Cause of the failure.
         #[source]
         source: Malformed,
     },
-    /// The keeper refused or failed.
+    /// The keeper refused the request or failed.
     #[error("{message}")]
     Keeper {
-        /// What sort of failure.
+        /// Kind of the failure.
         kind: FailureKind,
-        /// What was being done, and what went wrong.
+        /// The operation and its error.
         message: String,
     },
     /// A runtime failed.
     #[error(transparent)]
     Runtime(#[from] RuntimeError),
-    /// A file or directory could not be dealt with.
+    /// A file or directory operation failed.
     #[error("{doing} {path:?}")]
     File {
-        /// What was being done.
+        /// The operation that failed.
         doing: &'static str,
-        /// To what.
+        /// Path of the file or directory.
         path: PathBuf,
-        /// Why.
+        /// Cause of the failure.
         #[source]
         source: io::Error,
     },
 }
 
 impl Error {
-    /// The keeper's or the runtime's sort of failure, where there is one.
+    /// Returns the kind of a keeper's or runtime's failure, if there is one.
     pub fn failure_kind(&self) -> Option<FailureKind> {
         match self {
             Self::Keeper { kind, .. } => Some(*kind),
@@ -93,8 +93,8 @@ impl Error {
         }
     }
 
-    /// Whether nobody listens on the keeper's socket: it has ended, or never was. One that is only
-    /// busy, or hangs, is somebody.
+    /// Whether nothing listens on the keeper's socket: it has exited or was never started. False for a keeper that is
+    /// busy or hangs.
     pub fn is_nobody(&self) -> bool {
         use std::io::ErrorKind::{ConnectionRefused, NotFound};
         matches!(
@@ -103,40 +103,40 @@ impl Error {
         )
     }
 
-    /// Whether the keeper was asked and has not answered in its time.
+    /// Whether the keeper did not answer in time.
     pub fn is_unanswered(&self) -> bool {
         matches!(self, Self::NoAnswer { .. })
     }
 
-    /// Whether the connection to the keeper is no longer there.
+    /// Whether the connection to the keeper is lost.
     pub fn is_gone(&self) -> bool {
         matches!(self, Self::Gone { .. } | Self::Connect { .. })
     }
 }
 
-/// In which way a runtime let us down.
+/// Kinds of runtime failures.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RuntimeFault {
-    /// It could not be executed.
+    /// The program could not be executed.
     Missing,
-    /// It could not be executed for want of processes, memory or open files, and may be there and work.
+    /// The program could not be executed because a limit of processes, memory or open files was reached.
     Exhausted,
-    /// It ended with an error, or printed what makes no sense.
+    /// The program exited with an error or printed invalid output.
     Failed,
-    /// It took too long and was killed.
+    /// The program exceeded its time limit and was killed.
     TimedOut,
 }
 
-/// A runtime's failure in its own words.
+/// A failure of a runtime, with the runtime's own message.
 #[derive(Clone, Debug, thiserror::Error)]
 #[error("runtime {runtime:?} failed to {action}: {detail}")]
 pub struct RuntimeError {
-    /// The runtime's name in the configuration.
+    /// Name of the runtime in the configuration.
     pub runtime: String,
-    /// What it was asked to do: `create`, `start`, …
+    /// The command that failed: `create`, `start`, …
     pub action: String,
-    /// In which way it failed.
+    /// Kind of the failure.
     pub fault: RuntimeFault,
-    /// The last error of its log, else the end of its output, else how it ended.
+    /// The last error in its log, else the end of its output, else its exit status.
     pub detail: String,
 }

@@ -1,6 +1,6 @@
-//! A mount namespace with next to no mounts, of which keepers make theirs. A copy of the node's own is one of all its
-//! mounts, of which there may be thousands: for each pod, and again at each later mount of a node whose mounts are
-//! shared.
+//! A nearly empty mount namespace, from which keepers create their own. Otherwise each keeper would copy the host's
+//! mount table, which may have thousands of mounts. With shared propagation, each later mount on the host would also be
+//! copied to each pod.
 #![allow(unsafe_code)]
 
 use std::io;
@@ -17,17 +17,18 @@ use rustix::mount::{
 use rustix::process::{fchdir, pivot_root};
 use rustix::thread::{LinkNameSpaceType, UnshareFlags, move_into_link_name_space, unshare_unsafe};
 
-/// Makes one: an empty file system and what the kernel has below every root. It is held by the descriptor.
+/// Creates the namespace: an empty filesystem and the root that the kernel has below every root. The returned
+/// descriptor keeps it alive.
 ///
-/// It cannot be made where the root itself is no mount that could be changed for another, as on an initial ramdisk, or
-/// not that of the namespace.
+/// Fails if the root cannot be changed because it is not a mount, as on an initial ramdisk, or not the root of the
+/// namespace.
 pub fn few_mounts() -> io::Result<OwnedFd> {
     let thread = std::thread::Builder::new().name("orlop-mounts".to_owned());
     let made = started(thread.spawn(leave_all))?.join();
     made.map_err(|_| io::Error::other("the thread that creates the mount namespace panicked"))?
 }
 
-/// Leaves all mounts of the node, with this thread alone.
+/// Leaves all mounts of the host, in this thread only.
 fn leave_all() -> io::Result<OwnedFd> {
     // SAFETY: only the mounts, root and working directory of this thread change; it is about to end.
     unsafe { unshare_unsafe(UnshareFlags::NEWNS) }?;
@@ -40,18 +41,18 @@ fn leave_all() -> io::Result<OwnedFd> {
     move_mount(&empty, "", CWD, "/", from)?;
     let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
     fchdir(&empty)?;
-    // The old root lies over the new one then, from where it is let go.
+    // The old root is now mounted over the new one, and is unmounted from there.
     let old = open("/", flags, Mode::empty())?;
     pivot_root(".", ".")?;
     fchdir(&old)?;
     unmount(".", UnmountFlags::DETACH)?;
-    // As whoever enters it comes to its root.
+    // Enter the namespace again, as keepers do, which leads to its root.
     move_into_link_name_space(namespace.as_fd(), Some(LinkNameSpaceType::Mount))?;
     stat(Path::new("/").join(FEW_MOUNTS_PLACES))?;
     Ok(namespace)
 }
 
-/// Empty but for the directories that something is put on.
+/// A filesystem that contains only the directories used as mount points.
 fn file_system() -> io::Result<OwnedFd> {
     let context = fsopen("tmpfs", FsOpenFlags::FSOPEN_CLOEXEC)?;
     for (key, value) in [

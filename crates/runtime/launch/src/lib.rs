@@ -1,9 +1,8 @@
-//! From an OCI bundle to a running process.
+//! Starts processes from OCI bundles.
 //!
-//! A pod's processes are the children of its keeper ([`Keeper`]), a small process of its own that
-//! outlives the daemon. Containers are made by a runtime's command line ([`OciRuntime`]): what
-//! concerns a process goes through the keeper (create, start, kill, delete, exec), what does not
-//! is called from here (state, update, features, pause …).
+//! A pod's processes are children of its keeper ([`Keeper`]), a small process that outlives the daemon. The command
+//! line of a runtime ([`OciRuntime`]) creates the containers. The keeper runs the commands that create or signal
+//! processes (create, start, kill, delete, exec). This crate runs the others itself (state, update, features, pause …).
 //!
 //! ```text
 //! engine ── Keeper::spawn(KeeperSpec) ──► orlop-keeper

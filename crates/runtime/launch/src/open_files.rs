@@ -1,6 +1,5 @@
-//! How many files may be open: the daemon takes what it may have, and pods have what the daemon was
-//! started with, as if it had taken nothing. Many programs are slow, or break, where the number is
-//! large.
+//! Limits of open files. The daemon raises its own limit to the maximum, while pods get the limits that the daemon was
+//! started with. Many programs are slow or break with a high limit.
 
 use std::io;
 use std::sync::OnceLock;
@@ -8,10 +7,10 @@ use std::sync::OnceLock;
 use orlop_keeper_protocol::OpenFiles;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
-/// What the daemon was started with.
+/// Limits at the daemon's start.
 static STARTED_WITH: OnceLock<Rlimit> = OnceLock::new();
 
-/// Lets this process open as many files as it may; processes of pods are given what held before.
+/// Raises this process's limit of open files to the maximum; pods get the original limits.
 pub fn raise_open_files() -> io::Result<()> {
     let now = getrlimit(Resource::Nofile);
     let started_with = STARTED_WITH.get_or_init(|| now);
@@ -22,7 +21,7 @@ pub fn raise_open_files() -> io::Result<()> {
     Ok(setrlimit(Resource::Nofile, raised)?)
 }
 
-/// What a pod's processes would have had.
+/// Returns the limits for the processes of pods.
 pub(crate) fn open_files_of_pods() -> Option<OpenFiles> {
     let Rlimit { current, maximum } = *STARTED_WITH.get()?;
     Some(OpenFiles {

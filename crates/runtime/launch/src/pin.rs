@@ -1,4 +1,4 @@
-//! Names of network namespaces in the file system.
+//! Pins of network namespaces in the filesystem.
 
 use std::fs;
 use std::io;
@@ -9,13 +9,13 @@ use rustix::mount::{UnmountFlags, unmount};
 use crate::error::{Error, Result};
 
 /// Removes the file on which a keeper has pinned its network namespace
-/// ([`KeeperSpec::net_pin`](crate::KeeperSpec::net_pin)). What is not there is no error.
+/// ([`KeeperSpec::net_pin`](crate::KeeperSpec::net_pin)). Succeeds if there is none.
 ///
-/// The pin is a mount of the daemon's mount namespace, so it outlives the keeper.
+/// The pin is a mount in the daemon's mount namespace, so it outlives the keeper.
 pub fn remove_pin(path: &Path) -> Result<()> {
     loop {
         match unmount(path, UnmountFlags::DETACH | UnmountFlags::NOFOLLOW) {
-            // A pin may have been mounted on more than once.
+            // A pin may have several mounts on top of each other.
             Ok(()) => {}
             Err(rustix::io::Errno::INVAL | rustix::io::Errno::NOENT) => break,
             Err(errno) => return Err(failure("unmounting namespace pin", path, errno.into())),

@@ -1,4 +1,4 @@
-//! The directory below which keepers mount what must not show in the host's mount table.
+//! Directories for mounts of keepers that must not appear in the host's mount table.
 
 use std::fs::{self, DirBuilder};
 use std::io;
@@ -10,11 +10,11 @@ use rustix::mount::{MountPropagationFlags, mount_bind, mount_change};
 
 use crate::error::{Error, Result};
 
-/// Makes `path` a directory whose mounts propagate nowhere: a mount of itself, private. Done once
-/// at the daemon's start, before the first keeper; does nothing where it is done already.
+/// Turns `path` into a directory without mount propagation, by a private bind mount on itself. The daemon calls it at
+/// its start, before the first keeper; it may be repeated.
 ///
-/// A copy of the node's mounts otherwise remains a peer of them. Root file systems, image
-/// volumes and `/dev/shm` of pods must lie below such a directory.
+/// Otherwise a copy of the host's mounts stays in their peer group. Root filesystems, image volumes and `/dev/shm` of
+/// pods must be below such a directory.
 pub fn make_private_dir(path: &Path) -> Result<()> {
     let failure = |doing| {
         move |source: io::Error| Error::File {
@@ -25,7 +25,7 @@ pub fn make_private_dir(path: &Path) -> Result<()> {
     };
     DirBuilder::new()
         .recursive(true)
-        // The root of a user namespace must be able to walk through it.
+        // The root of a user namespace must be able to traverse it.
         .mode(0o711)
         .create(path)
         .map_err(failure("creating directory"))?;

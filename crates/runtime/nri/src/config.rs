@@ -1,31 +1,31 @@
-//! What the interface must be told.
+//! Configuration of NRI.
 
 use std::path::PathBuf;
 use std::time::Duration;
 
 use crate::validator::Validator;
 
-/// Everything that decides how plugins are found and treated.
+/// Settings for the discovery and treatment of plugins.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Config {
-    /// The runtime's name and version, as plugins are told them.
+    /// Name and version of the runtime, which plugins receive.
     pub runtime: (String, String),
-    /// Where plugins connect that somebody else starts.
+    /// Socket for plugins that others start.
     pub listen: Listen,
-    /// Programs that are started as plugins, named `NN-name`.
+    /// Directory of programs to start as plugins, named `NN-name`.
     pub plugin_dir: PathBuf,
-    /// Their configuration: `NN-name.conf` or `name.conf`.
+    /// Directory of the plugins' configuration: `NN-name.conf` or `name.conf`.
     pub plugin_config_dir: PathBuf,
-    /// How long a plugin may take to register, and to take the node's state in.
+    /// Time limit for a plugin to register, and to process the node's state.
     pub registration_timeout: Duration,
-    /// How long it may take for an answer.
+    /// Time limit for a plugin to answer a request.
     pub request_timeout: Duration,
-    /// What no plugin may do.
+    /// Rules that restrict what plugins may do.
     pub validator: Option<Validator>,
 }
 
 impl Config {
-    /// Whether another one differs in nothing but what plugins may do.
+    /// Whether two configurations differ at most in the validator's rules.
     pub(crate) fn is_but_for_rules(&self, other: &Self) -> bool {
         let mut other = other.clone();
         other.validator.clone_from(&self.validator);
@@ -33,11 +33,11 @@ impl Config {
     }
 }
 
-/// Whether there is a socket for plugins.
+/// Whether plugins can connect to a socket.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Listen {
-    /// Here, for root alone.
+    /// Path of the socket, which only root can access.
     At(PathBuf),
-    /// Only plugins that the runtime starts are taken.
+    /// Only plugins that the runtime starts are accepted.
     Never,
 }

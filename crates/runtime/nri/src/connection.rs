@@ -1,6 +1,6 @@
-//! A socket to a plugin: calls in both directions.
+//! Bidirectional ttrpc calls over a plugin's socket.
 //!
-//! Both sides use it, so that plugins can be written with this crate, and tested against it.
+//! Both sides use this module, so that plugins can be written with this crate, and tested against it.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -21,21 +21,21 @@ use tokio_util::sync::CancellationToken;
 
 use crate::frame::{Decoder, Kind, Line, MAX_MESSAGE, Message, encode};
 
-/// Messages that wait to be written.
+/// Number of messages that are queued for writing.
 const QUEUE: usize = 32;
 
-/// Calls of the other side that are in work at once; more are refused.
+/// Number of the peer's calls that are served concurrently; more are rejected.
 const MAX_SERVED: usize = 16;
 
-/// The other side does not read for so long: it is given up.
+/// Time limit for the peer to read a message, after which the connection is closed.
 const WRITE_LIMIT: Duration = Duration::from_secs(10);
 
-/// Which end of the socket this is.
+/// The end of the socket.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Side {
-    /// The runtime's.
+    /// The runtime's end.
     Runtime,
-    /// The plugin's.
+    /// The plugin's end.
     Plugin,
 }
 
@@ -48,9 +48,9 @@ impl Side {
     }
 }
 
-/// Answers the other side's calls.
+/// Handler of the peer's calls.
 pub trait Serve: Send + Sync + 'static {
-    /// Answers the call of a method, by its service's full name and its own.
+    /// Handles the call of a method, identified by its service's full name and its own name.
     fn serve(
         &self,
         service: String,
@@ -59,25 +59,25 @@ pub trait Serve: Send + Sync + 'static {
     ) -> BoxFuture<'_, Result<Vec<u8>, Status>>;
 }
 
-/// A refusal.
+/// An error response.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Status {
-    /// Of what kind.
+    /// Code of the error.
     pub code: StatusCode,
-    /// Why, for people.
+    /// Message for users.
     pub message: String,
 }
 
-/// The kinds of refusals that matter here, with gRPC's numbers.
+/// The relevant status codes, with the numbers of gRPC.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum StatusCode {
-    /// None of the others.
+    /// Any other error.
     Unknown,
-    /// The argument is wrong.
+    /// The argument is invalid.
     InvalidArgument,
-    /// Too much at once.
+    /// Too many calls at once, or a response that is too large.
     ResourceExhausted,
-    /// There is no such method.
+    /// The method does not exist.
     Unimplemented,
 }
 
@@ -102,51 +102,51 @@ impl StatusCode {
 }
 
 impl Status {
-    /// A refusal for this reason.
+    /// Creates a status from a code and a message.
     pub fn new(code: StatusCode, message: impl Into<String>) -> Self {
         let message = message.into();
         Self { code, message }
     }
 
-    /// There is no such method.
+    /// Returns the status for a method that does not exist.
     pub fn unimplemented(service: &str, method: &str) -> Self {
         let message = format!("/{service}/{method} is not implemented");
         Self::new(StatusCode::Unimplemented, message)
     }
 }
 
-/// Why a call has no result.
+/// Error of a call.
 #[derive(Debug, Clone, thiserror::Error)]
 pub enum CallError {
-    /// The connection is gone.
+    /// The connection is closed.
     #[error("the connection is closed: {0}")]
     Closed(String),
-    /// No answer came.
+    /// The peer did not answer in time.
     #[error("no answer within {0:?}")]
     Timeout(Duration),
-    /// What came is no answer.
+    /// The response could not be decoded.
     #[error("cannot decode the response: {0}")]
     Rubbish(String),
-    /// It cannot be sent.
+    /// The request is too large.
     #[error("cannot send a message of {0} bytes; the limit is {MAX_MESSAGE}")]
     TooLarge(usize),
-    /// The other side says no.
+    /// The peer returned an error.
     #[error("{}", .0.message)]
     Refused(Status),
 }
 
 impl CallError {
-    /// Whether nothing more can be had of the other side.
+    /// Whether the connection cannot be used any more.
     pub fn is_fatal(&self) -> bool {
         matches!(self, Self::Closed(_) | Self::Timeout(_) | Self::Rubbish(_))
     }
 
-    /// Whether the other side does not know the method.
+    /// Whether the peer does not implement the method.
     pub fn is_unimplemented(&self) -> bool {
         matches!(self, Self::Refused(status) if status.code == StatusCode::Unimplemented)
     }
 
-    /// One word for metrics.
+    /// Label value for metrics.
     pub(crate) fn word(&self) -> &'static str {
         match self {
             Self::Closed(_) => "closed",
@@ -158,7 +158,7 @@ impl CallError {
     }
 }
 
-/// A socket to a plugin, or a plugin's to the runtime. Cheap to clone; all clones are one.
+/// A connection between the runtime and a plugin. Cheap to clone; all clones share it.
 #[derive(Clone)]
 pub struct Connection(Arc<Inner>);
 
@@ -186,7 +186,7 @@ impl fmt::Debug for Connection {
 }
 
 impl Connection {
-    /// Takes a socket over, until either side closes it.
+    /// Takes over a socket until either side closes it.
     pub fn open(socket: UnixStream, side: Side, serve: Arc<dyn Serve>) -> Self {
         let (read, write) = socket.into_split();
         let (out, queue) = mpsc::channel(QUEUE);
@@ -202,7 +202,7 @@ impl Connection {
         connection
     }
 
-    /// Calls the other side, and waits for the answer as long as `limit`.
+    /// Calls the peer, and waits for the response for at most `limit`.
     pub async fn call(
         &self,
         service: &str,
@@ -252,14 +252,14 @@ impl Connection {
         }
     }
 
-    /// Closes it; the first reason given stays.
+    /// Closes the connection; the first reason is kept.
     pub fn close(&self, reason: impl Into<String>) {
         let _ = self.0.reason.set(reason.into());
         self.0.closed.cancel();
         self.pending().waiting.clear();
     }
 
-    /// Waits until it is closed, and says why.
+    /// Waits until the connection is closed, and returns the reason.
     pub async fn closed(&self) -> String {
         self.0.closed.cancelled().await;
         self.0.reason.get().cloned().unwrap_or_default()
@@ -276,7 +276,7 @@ impl Connection {
     fn expect_answer(&self) -> (u32, oneshot::Receiver<Bytes>) {
         let (tell, answer) = oneshot::channel();
         let mut pending = self.pending();
-        // Whoever calls has odd numbers.
+        // Calls use odd stream numbers.
         let stream = pending.calls.wrapping_mul(2) | 1;
         pending.calls = pending.calls.wrapping_add(1);
         pending.waiting.insert(stream, tell);
@@ -333,7 +333,7 @@ impl Connection {
     fn take(&self, message: Message, serve: &Arc<dyn Serve>, served: &Arc<Semaphore>) {
         let own = message.line == self.0.side.calls_on();
         match message.kind {
-            // One that nobody waits for any more is late.
+            // Nobody waits for a late response.
             Kind::Response if own => {
                 if let Some(tell) = self.pending().waiting.remove(&message.stream) {
                     let _ = tell.send(message.payload);
@@ -344,7 +344,7 @@ impl Connection {
                 let (serve, permit) = (Arc::clone(serve), Arc::clone(served).try_acquire_owned());
                 let Ok(permit) = permit else {
                     let full = Status::new(StatusCode::ResourceExhausted, "too many calls at once");
-                    // A full queue means that it does not read either.
+                    // If the queue is full, the peer does not read either.
                     let _ = self.0.out.try_send(answer(&message, Err(full)));
                     return;
                 };
@@ -401,7 +401,7 @@ fn answer(to: &Message, result: Result<Vec<u8>, Status>) -> Bytes {
     })
 }
 
-/// Whoever does not wait any more leaves nothing behind.
+/// Guard that removes a call when its caller stops waiting.
 struct Forget<'c>(&'c Connection, u32);
 
 impl Drop for Forget<'_> {
@@ -415,7 +415,7 @@ mod tests {
     #![allow(clippy::unwrap_used)]
     use super::*;
 
-    /// Says what it was called for, after a while for `slow`.
+    /// Returns the name of the called method, after a pause for `slow`.
     struct Echo;
 
     impl Serve for Echo {
@@ -452,7 +452,7 @@ mod tests {
     async fn both_sides_call_at_once() {
         let (runtime, plugin) = pair();
         let call = |from: Connection, byte: u8| async move {
-            // Large enough for several pieces.
+            // Large enough for several fragments.
             let text = vec![byte; 100_000];
             let echo = from.call("s", "Echo", text.clone(), LIMIT).await.unwrap();
             assert_eq!(echo, text);

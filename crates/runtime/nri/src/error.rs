@@ -1,51 +1,51 @@
-//! What can go wrong in a plugin's name.
+//! Errors of plugin calls.
 
 use crate::connection::CallError;
 
-/// The result of asking the plugins.
+/// Result of plugin calls.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
-/// Why the plugins stand against something.
+/// Reason why plugins block an operation.
 #[derive(Debug, Clone, thiserror::Error)]
 pub enum Error {
-    /// A plugin refused.
+    /// A plugin rejected the operation, or failed.
     #[error("NRI plugin {plugin} failed in {call}")]
     Plugin {
-        /// Which one, as `NN-name`.
+        /// The plugin, as `NN-name`.
         plugin: String,
-        /// The call.
+        /// Name of the call.
         call: &'static str,
-        /// What it said.
+        /// Error of the call.
         #[source]
         source: CallError,
     },
-    /// Two plugins want different things.
+    /// Two plugins set the same field.
     #[error(
         "NRI plugins {plugin:?} and {other:?} both tried to set {what}; change the configuration \
          of one of them"
     )]
     Conflict {
-        /// The later one.
+        /// The later plugin.
         plugin: String,
-        /// The earlier one.
+        /// The earlier plugin.
         other: String,
-        /// What both want.
+        /// The field that both set.
         what: String,
     },
-    /// A plugin wants to update the container that is only being made.
+    /// A plugin requested an update of the container that is being created.
     #[error("NRI plugin {plugin} requested an update of {container}, which is still being created")]
     UpdateInCreation {
-        /// Which plugin.
+        /// The plugin.
         plugin: String,
-        /// The container.
+        /// ID of the container.
         container: String,
     },
-    /// A validator said no.
+    /// A validator rejected the adjustment.
     #[error("NRI validator {validator} rejected the container's adjustment: {reason}")]
     Rejected {
-        /// Which one, as `NN-name`.
+        /// The validator, as `NN-name`.
         validator: String,
-        /// Why.
+        /// The validator's reason.
         reason: String,
     },
 }

@@ -2,18 +2,18 @@
 
 use crate::v1alpha1::Event;
 
-/// The events that a plugin asks for: a bit for each.
+/// A set of events that a plugin subscribes to, with one bit for each.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Events(u32);
 
 impl Events {
-    /// All there are.
+    /// All events.
     pub const ALL: Self = Self((1 << (Event::Last as u32 - 1)) - 1);
 
-    /// None.
+    /// No event.
     pub const NONE: Self = Self(0);
 
-    /// Reads a subscription; `None` if it has bits of no event. Zero asks for all.
+    /// Parses a subscription; `None` if it has unknown bits. Zero subscribes to all events.
     pub fn of_subscription(bits: i32) -> Option<Self> {
         let bits = bits.cast_unsigned();
         match bits {
@@ -23,23 +23,23 @@ impl Events {
         }
     }
 
-    /// Together with one more.
+    /// Returns the set with one more event.
     #[must_use]
     pub fn and(self, event: Event) -> Self {
         Self(self.0 | Self::bit(event))
     }
 
-    /// Whether it is among them.
+    /// Whether the set contains an event.
     pub fn has(self, event: Event) -> bool {
         self.0 & Self::bit(event) != 0
     }
 
-    /// As they are subscribed for.
+    /// Returns the set as the bits of a subscription.
     pub fn bits(self) -> i32 {
         self.0.cast_signed()
     }
 
-    /// The union of two sets.
+    /// Returns the union of two sets.
     #[must_use]
     pub fn union(self, other: Self) -> Self {
         Self(self.0 | other.0)
@@ -58,7 +58,7 @@ impl Events {
     }
 }
 
-/// The call by which plugins hear of an event.
+/// Returns the name of the call for an event.
 pub(crate) fn call_of(event: Event) -> &'static str {
     match event {
         Event::RunPodSandbox => "RunPodSandbox",

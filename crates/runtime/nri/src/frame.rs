@@ -1,34 +1,34 @@
-//! The bytes on a plugin's socket: ttrpc messages, cut into pieces of two connections.
+//! Framing on a plugin's socket: ttrpc messages, split into fragments of two multiplexed connections.
 //!
 //! ```text
 //!   piece:    connection u32 │ length u32 │ bytes of that connection's stream
 //!   message:  length u32 │ stream u32 │ type u8 │ flags u8 │ Request or Response
 //! ```
 //!
-//! All numbers are big endian. A message may lie in several pieces.
+//! All numbers are big endian. A message may span several fragments.
 
 use bytes::{Buf as _, BufMut as _, Bytes, BytesMut};
 
-/// The largest message, without its header. The protocol's own limit.
+/// Size limit of a message without its header, as defined by the protocol.
 pub(crate) const MAX_MESSAGE: usize = 4 << 20;
 
 const PIECE_HEADER: usize = 8;
 const MESSAGE_HEADER: usize = 10;
 const MAX_PIECE: usize = MESSAGE_HEADER + MAX_MESSAGE;
 
-/// What goes into the first piece of a message.
+/// Size of the first fragment of a message.
 ///
-/// The common implementation reads through a buffer of this size and loses what does not fit:
-/// the head of a message has to come in a piece of this size at most, whereas the rest may be one
-/// piece of any size. Many small pieces would overrun its queue.
+/// The common implementation reads through a buffer of this size and loses what does not fit. So the head of a message
+/// must come in a fragment of at most this size, while the rest may be one fragment of any size. Many small fragments
+/// would overrun its queue.
 const FIRST_PIECE: usize = 4096;
 
-/// The connections on a socket.
+/// The two connections on a socket.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Line {
-    /// The runtime calls the plugin.
+    /// Calls from the runtime to the plugin.
     ToPlugin,
-    /// The plugin calls the runtime.
+    /// Calls from the plugin to the runtime.
     ToRuntime,
 }
 
@@ -41,28 +41,28 @@ impl Line {
     }
 }
 
-/// What a message is.
+/// Type of a message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Kind {
     /// A call.
     Request,
-    /// Its answer.
+    /// The response to a call.
     Response,
-    /// A part of a stream. This interface has none.
+    /// A part of a stream, which NRI does not use.
     Data,
 }
 
-/// A message.
+/// A ttrpc message.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Message {
     pub(crate) line: Line,
-    /// Joins an answer to its call.
+    /// Number that connects a response to its call.
     pub(crate) stream: u32,
     pub(crate) kind: Kind,
     pub(crate) payload: Bytes,
 }
 
-/// Why the other side's bytes are no messages.
+/// Reason why received bytes are not a valid message.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum Rubbish {
     #[error("a fragment of {0} bytes; the limit is {MAX_PIECE}")]
@@ -73,7 +73,7 @@ pub(crate) enum Rubbish {
     Kind(u8),
 }
 
-/// The bytes of a message.
+/// Encodes a message.
 pub(crate) fn encode(message: &Message) -> Bytes {
     let payload = &message.payload;
     let mut text = BytesMut::with_capacity(MESSAGE_HEADER + payload.len());
@@ -99,7 +99,7 @@ pub(crate) fn encode(message: &Message) -> Bytes {
     out.freeze()
 }
 
-/// Makes messages of bytes as they come.
+/// Incremental decoder of messages.
 #[derive(Debug, Default)]
 pub(crate) struct Decoder {
     socket: BytesMut,
@@ -108,12 +108,12 @@ pub(crate) struct Decoder {
 }
 
 impl Decoder {
-    /// Where bytes from the socket are put.
+    /// Returns the buffer for bytes from the socket.
     pub(crate) fn buffer(&mut self) -> &mut BytesMut {
         &mut self.socket
     }
 
-    /// The next message, once all of it is there.
+    /// Returns the next complete message, if there is one.
     pub(crate) fn next(&mut self) -> Result<Option<Message>, Rubbish> {
         loop {
             for line in [Line::ToPlugin, Line::ToRuntime] {
@@ -147,7 +147,7 @@ impl Decoder {
         }
         self.socket.advance(PIECE_HEADER);
         let piece = self.socket.split_to(length);
-        // Pieces of connections that nobody opened are passed over.
+        // Ignore fragments of unknown connections.
         for own in [Line::ToPlugin, Line::ToRuntime] {
             if own.number() == line {
                 let stream = self.stream(own);
@@ -168,7 +168,7 @@ fn take_message(line: Line, stream: &mut BytesMut) -> Result<Option<Message>, Ru
         return Ok(None);
     };
     let length = length as usize;
-    // Said by the first bytes already: nothing of that size is waited for.
+    // Checked from the header, before a message of that size is buffered.
     if length > MAX_MESSAGE {
         return Err(Rubbish::Message(length));
     }
@@ -272,7 +272,7 @@ mod tests {
         assert_eq!(decode(&unknown, 1).unwrap_err(), Rubbish::Kind(9));
     }
 
-    /// Whatever comes, it is a message, more to wait for, or refused; and never kept without end.
+    /// Any input gives a message, needs more bytes, or is rejected; buffers never grow without limit.
     #[test]
     fn noise_never_panics_and_never_grows() {
         let mut state = 0x9e37_79b9_7f4a_7c15_u64;

@@ -1,4 +1,4 @@
-//! Bounded fuzzing of what plugins send.
+//! Bounded fuzz tests of the messages that plugins send.
 
 use bytes::{BufMut as _, Bytes};
 use orlop_testkit::Fuzz;
@@ -18,8 +18,8 @@ fn message(line: Line, stream: u32, kind: Kind, payload: Vec<u8>) -> Bytes {
     })
 }
 
-/// Whatever comes: messages within their limit, more to wait for, or a refusal; and the same
-/// messages however the bytes are cut.
+/// Any input gives messages within their limit, needs more bytes, or is rejected. The messages do not depend on how the
+/// bytes are split.
 #[test]
 fn no_plugin_s_bytes_break_the_connection() {
     let register = RegisterPluginRequest {

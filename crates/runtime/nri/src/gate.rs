@@ -1,17 +1,16 @@
-//! When a new plugin may be told the node's state.
+//! Gate that decides when a new plugin may receive the node's state.
 //!
-//! Operations hold the gate from before plugins are asked until their outcome can be seen. A new
-//! plugin must meet a moment without any: then each is either in what it is told, or asks it.
+//! An operation holds the gate from before plugins are asked until its outcome is visible in the state. A new plugin
+//! needs a moment without operations. Then each operation is either in the state that it receives, or asks the plugin.
 //!
 //! ```text
-//!            ┌── those that were there go on; new ones pass ──┐
-//!  arrives ──┤                                                ├─► closed, for a moment ─► told, takes part
-//!            └◄── somebody is under way still: open again ◄───┘
+//!            ┌── earlier operations end; new ones pass ──┐
+//!  arrives ──┤                                           ├─► closed for a moment ─► gets state, joins
+//!            └◄── operations still running: reopened ◄───┘
 //! ```
 //!
-//! So an operation that hangs keeps the new plugin waiting and not the other operations. Those
-//! wait for a moment, and for what the plugin takes to answer, but not much longer than for any
-//! plugin: then they pass, and the new one has to come again.
+//! So an operation that hangs delays the new plugin but no other operations. Those wait for the moment and for the
+//! plugin's answer, but not much longer than for any plugin. Then they pass, and the new plugin must connect again.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -20,39 +19,39 @@ use std::time::Duration;
 use tokio::sync::{Mutex, OwnedMutexGuard, watch};
 use tokio::time::{Instant, timeout, timeout_at};
 
-/// How long it is closed at first while somebody may be under way still, and at last.
+/// Shortest and longest time that the gate is closed while operations may still be running.
 const MOMENT: Duration = Duration::from_millis(100);
 const LONG_MOMENT: Duration = Duration::from_secs(2);
 
-/// How long a new plugin waits in all.
+/// Time limit for a new plugin to wait.
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// The gate. Clones are one.
+/// The gate. Clones share it.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Gate {
     state: Arc<watch::Sender<State>>,
-    /// Held by the new plugin whose turn it is.
+    /// Held by the new plugin that is being admitted.
     turn: Arc<Mutex<()>>,
 }
 
 #[derive(Debug, Default)]
 struct State {
-    /// Operations by the order in which they came.
+    /// Running operations, in the order of their arrival.
     under_way: BTreeSet<u64>,
     next: u64,
     closed: bool,
-    /// Whether an operation passed since it was closed.
+    /// Whether an operation has passed the closed gate.
     overtaken: bool,
 }
 
-/// An operation that is under way.
+/// A running operation.
 #[derive(Debug)]
 pub(crate) struct Pass {
     state: Arc<watch::Sender<State>>,
     number: u64,
 }
 
-/// While it is held, no operation is under way but those that waited too long.
+/// Guard that keeps the gate closed. Only operations that waited too long can pass.
 #[derive(Debug)]
 pub(crate) struct Closed {
     state: Arc<watch::Sender<State>>,
@@ -60,7 +59,7 @@ pub(crate) struct Closed {
 }
 
 impl Gate {
-    /// Lets an operation through, after so long even if it is closed.
+    /// Waits until the gate is open, or until `patience` has elapsed, and lets an operation pass.
     pub(crate) async fn pass(&self, patience: Duration) -> Pass {
         let end = Instant::now() + patience;
         let mut seen = self.state.subscribe();
@@ -77,7 +76,7 @@ impl Gate {
                 state.under_way.insert(state.next);
                 number = Some(state.next);
                 state.next += 1;
-                // Nobody waits for more to be under way.
+                // No task waits for an increase of the running operations.
                 false
             });
             if let Some(number) = number {
@@ -87,7 +86,7 @@ impl Gate {
         }
     }
 
-    /// Closes it at a moment when no operation is under way; `None` where there is none for long.
+    /// Closes the gate at a moment without running operations; `None` if there is none for too long.
     pub(crate) async fn close(&self) -> Option<Closed> {
         let end = Instant::now() + PATIENCE;
         let turn = Arc::clone(&self.turn).lock_owned();
@@ -95,7 +94,7 @@ impl Gate {
         let mut seen = self.state.subscribe();
         let mut moment = MOMENT;
         loop {
-            // Those that are there now end by themselves, while others come and go.
+            // The current operations end eventually, while others come and go.
             let newest = self.state.borrow().next;
             let ended = seen.wait_for(|state| state.under_way.range(..newest).next().is_none());
             timeout_at(end, ended).await.ok()?.ok()?;
@@ -121,10 +120,10 @@ impl Closed {
         }
     }
 
-    /// Does what the gate was closed for, unless an operation has passed it since.
+    /// Does the work that the gate was closed for, unless an operation has passed it meanwhile.
     pub(crate) fn unless_overtaken<T>(&self, work: impl FnOnce() -> T) -> Option<T> {
         let mut done = None;
-        // No operation passes meanwhile.
+        // No operation can pass during the work.
         self.state.send_if_modified(|state| {
             if !state.overtaken {
                 done = Some(work());
@@ -166,7 +165,7 @@ mod tests {
         let hangs = gate.pass(SOON).await;
         let new = gate.clone();
         let closing = tokio::spawn(async move { new.close().await });
-        // It has its turn now.
+        // The new plugin is being admitted now.
         soon(async {
             while gate.turn.try_lock().is_ok() {
                 tokio::task::yield_now().await;

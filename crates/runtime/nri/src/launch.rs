@@ -1,4 +1,4 @@
-//! Plugins that the runtime starts itself: programs in a directory, named `NN-name`.
+//! Start of plugins by the runtime: programs in a directory, named `NN-name`.
 
 use std::io::{self, ErrorKind};
 use std::os::unix::fs::PermissionsExt as _;
@@ -19,13 +19,13 @@ use crate::plugin::parse_name;
 use crate::register::{Launched, register};
 use crate::spawn::pass_socket;
 
-/// A configuration goes into one message.
+/// Size limit of a configuration, which must fit into one message.
 const MAX_CONFIG: u64 = 2 << 20;
 
-/// Longer lines of a plugin's output are cut.
+/// Length at which lines of a plugin's output are split.
 const MAX_LINE: u64 = 4096;
 
-/// A plugin whose connection is closed may still put its things in order for so long.
+/// Time for a plugin to exit after its connection is closed.
 const GRACE: Duration = Duration::from_secs(1);
 
 /// A program in the plugins' directory.
@@ -37,7 +37,7 @@ struct Found {
     config: String,
 }
 
-/// Starts all, side by side, and waits until each is a plugin or has failed.
+/// Starts all plugins concurrently, and waits until each has registered or failed.
 pub(crate) async fn launch(nri: &Nri) {
     let Some(config) = nri.config() else {
         return;
@@ -78,7 +78,7 @@ async fn start(nri: &Nri, found: Found) -> Result<(), String> {
     pass_socket(&mut command, theirs.into())
         .map_err(|error| format!("cannot pass the socket to it: {error}"))?;
     let started = command.spawn();
-    // With it goes our copy of the plugin's end.
+    // This also closes our copy of the plugin's end of the socket.
     drop(command);
     let mut child =
         started.map_err(|error| format!("starting {}: {error}", found.path.display()))?;
@@ -98,7 +98,7 @@ async fn start(nri: &Nri, found: Found) -> Result<(), String> {
     taken
 }
 
-/// Ends the program with its connection.
+/// Closes the connection when the program exits, and kills the program after the connection has closed.
 async fn watch(mut child: Child, connection: Connection, name: String) {
     let ended = tokio::select! {
         ended = child.wait() => Some(ended),
@@ -141,13 +141,13 @@ fn log_output(nri: &Nri, plugin: &str, output: Option<impl AsyncRead + Unpin + S
     });
 }
 
-/// Nobody else's text moves the cursor of whoever reads the log.
+/// Replaces control characters, which could manipulate the terminal of a user who reads the log.
 fn printable(text: &str) -> String {
     let plain = |c: char| if c.is_control() { ' ' } else { c };
     text.chars().map(plain).collect()
 }
 
-/// The programs, in the order of their names. Blocks.
+/// Finds the programs, in the order of their names. Blocks.
 fn discover(config: &Config) -> Vec<Found> {
     let dir = &config.plugin_dir;
     let entries = match std::fs::read_dir(dir) {
@@ -189,7 +189,7 @@ fn look(path: &Path, configs: &Path) -> Result<Option<Found>, String> {
     }))
 }
 
-/// `NN-name.conf`, or else `name.conf`.
+/// Reads `NN-name.conf`, or else `name.conf`.
 fn config_of(dir: &Path, index: &str, name: &str) -> Result<String, String> {
     for file in [format!("{index}-{name}.conf"), format!("{name}.conf")] {
         let path = dir.join(file);

@@ -1,20 +1,19 @@
-//! The Node Resource Interface: plugins that look at pods and containers, adjust containers while
-//! they are made, and update or evict them later.
+//! Node Resource Interface (NRI): plugins that observe pods and containers, adjust containers during their creation,
+//! and update or evict them later.
 //!
-//! | module | what it holds |
+//! | module | content |
 //! |---|---|
 //! | [`v1alpha1`] | the generated messages |
-//! | [`nri`](Nri) | the runtime's side: who is asked about what, in which order |
-//! | [`merge`] | several plugins' wishes become one, or a conflict |
-//! | [`validator`] | the rules of a node that no plugin may break |
-//! | `plugin`, `register`, `launch`, `listen` | a plugin, and how it comes to be one |
-//! | `life` | how it comes up, changes its configuration and goes down |
-//! | `gate` | when a new plugin may be told the node's state |
-//! | `connection`, `frame` | two ttrpc connections on one socket, for both of its ends |
+//! | [`nri`](Nri) | the runtime's side: calls the plugins in their order |
+//! | [`merge`] | merges the changes of several plugins, or reports a conflict |
+//! | [`validator`] | the node's rules that no plugin may violate |
+//! | `plugin`, `register`, `launch`, `listen` | a plugin, and its start and registration |
+//! | `life` | start, reconfiguration and stop |
+//! | `gate` | decides when a new plugin may receive the node's state |
+//! | `connection`, `frame` | two ttrpc connections on one socket, for both ends |
 //! | [`stub`] | a plugin's side, for plugins in Rust and for tests |
 //!
-//! What a pod or container is, and how a specification is adjusted, the engine says: this crate
-//! knows plugins and messages only.
+//! The engine defines pods and containers, and adjusts specifications: this crate handles only plugins and messages.
 #![cfg_attr(
     test,
     allow(

@@ -1,4 +1,4 @@
-//! How the runtime's side comes up, changes its configuration and goes down.
+//! Start, reconfiguration and stop of the runtime's side.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -15,13 +15,13 @@ use crate::nri::Nri;
 use crate::runtime::Runtime;
 use crate::{launch, listen};
 
-/// What plugins get to say goodbye.
+/// Time limit for plugins to answer the shutdown request.
 const FAREWELL: Duration = Duration::from_millis(500);
 
-/// How long the end waits for what goes on in the background.
+/// Time limit for background tasks to end.
 const LAST_WORK: Duration = Duration::from_secs(2);
 
-/// A socket at which nobody is answered yet, where it is another one.
+/// A bound socket that accepts no connections yet, if the new configuration has another path.
 #[derive(Debug)]
 pub struct Prepared(Option<(UnixListener, SocketFile)>);
 
@@ -32,7 +32,7 @@ impl Nri {
         self.bring_up(Prepared(None)).await;
     }
 
-    /// Listens where another configuration wants plugins to connect, if that is elsewhere.
+    /// Binds the socket of a new configuration, if its path differs.
     pub async fn prepare(&self, config: Option<&Config>) -> std::io::Result<Prepared> {
         let place = |config: &Config| match &config.listen {
             Listen::At(path) => Some(path.clone()),
@@ -46,8 +46,8 @@ impl Nri {
         Ok(Prepared(Some(bound.map_err(std::io::Error::other)??)))
     }
 
-    /// Works by another configuration from now on. Where that is not only about what plugins may do, those
-    /// that are there are said goodbye to, and connect or are started anew; nothing is made meanwhile.
+    /// Applies a new configuration. If more than the validator's rules differ, all plugins are shut down, and connect
+    /// or are started again. No containers are created meanwhile.
     pub async fn reconfigure(&self, config: Option<Config>, prepared: Prepared) {
         let old = self.config();
         let same = match (old.as_deref(), &config) {
@@ -61,13 +61,13 @@ impl Nri {
             self.count(&self.plugins());
             return;
         }
-        // Something that does not end keeps nobody from working by another configuration.
+        // An operation that hangs must not block the reconfiguration.
         let _alone = timeout(LAST_WORK, self.0.changing.write()).await;
         self.stop().await;
         *self.0.config.write() = config;
         *self.0.stopping.lock() = CancellationToken::new();
         self.0.tasks.reopen();
-        // What holds without plugins, such as which must be there.
+        // Apply settings that also hold without plugins, such as required plugins.
         self.count(&self.plugins());
         if self.0.runtime.get().is_some() {
             self.bring_up(prepared).await;
@@ -100,7 +100,7 @@ impl Nri {
         }
     }
 
-    /// Says goodbye to all plugins, and ends those that it started.
+    /// Shuts down all plugins, and stops those that the runtime started.
     pub async fn stop(&self) {
         drop(self.0.socket.lock().take());
         self.0.stopping.lock().cancel();

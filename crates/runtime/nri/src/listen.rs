@@ -1,4 +1,4 @@
-//! The socket for plugins that somebody else starts.
+//! Socket for plugins that others start.
 
 use std::fs::DirBuilder;
 use std::io;
@@ -12,10 +12,10 @@ use tokio_util::sync::CancellationToken;
 use crate::nri::Nri;
 use crate::register::register;
 
-/// Plugins that register at the same time; more wait to be accepted.
+/// Number of concurrent registrations; more connections wait to be accepted.
 const REGISTERING: usize = 16;
 
-/// Binds the socket, for root alone. Blocks.
+/// Binds the socket, which only root can access. Blocks.
 pub(crate) fn bind(path: &Path) -> io::Result<(UnixListener, SocketFile)> {
     if let Some(parent) = path.parent() {
         DirBuilder::new()
@@ -27,11 +27,11 @@ pub(crate) fn bind(path: &Path) -> io::Result<(UnixListener, SocketFile)> {
     Ok((UnixListener::from_std(listener)?, file))
 }
 
-/// Takes plugins in as they come.
+/// Accepts and registers plugins until `stop` is canceled.
 pub(crate) async fn accept(nri: Nri, listener: UnixListener, stop: CancellationToken) {
     let accepting = AcceptLoop::new("accepting an NRI plugin", REGISTERING);
     let register = |socket, activity: Activity| {
-        // Registration has a timeout of its own.
+        // Registration has its own timeout.
         let (nri, in_progress) = (nri.clone(), activity.request());
         async move {
             let _in_progress = in_progress;
@@ -47,7 +47,7 @@ pub(crate) async fn accept(nri: Nri, listener: UnixListener, stop: CancellationT
 }
 
 async fn take_in(nri: &Nri, socket: UnixStream) -> Result<(), String> {
-    // Whoever was quicker than the socket's permissions.
+    // Rejects peers that connected before the socket's permissions were set.
     let peer = socket.peer_cred().map_err(|error| error.to_string())?;
     let own = std::fs::metadata("/proc/self").map_or(0, |own| own.uid());
     if peer.uid() != 0 && peer.uid() != own {

@@ -1,4 +1,4 @@
-//! What is counted of plugins.
+//! Metrics of plugins.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -12,7 +12,7 @@ use prometheus_client::registry::Registry;
 
 use crate::connection::CallError;
 
-/// Counters of plugins. Cheap to clone; all clones are one.
+/// Metrics of plugins. Cheap to clone; all clones share them.
 #[derive(Debug, Clone, Default)]
 pub struct Metrics(Arc<Inner>);
 
@@ -58,7 +58,7 @@ impl Default for Inner {
 }
 
 impl Metrics {
-    /// Offers them to be exported.
+    /// Registers the metrics for export.
     pub fn register(&self, registry: &mut Registry) {
         let inner = &self.0;
         registry.register(

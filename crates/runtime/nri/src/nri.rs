@@ -1,8 +1,8 @@
-//! The runtime's side: who is asked about what, in which order.
+//! The runtime's side of NRI: calls the plugins in their order.
 //!
-//! Plugins are asked one after the other, by their index, and about one thing at a time. One that
-//! refuses makes the operation fail; one that does not answer, or answers nonsense, is closed and
-//! the operation goes on without it.
+//! Plugins are called one after the other, by their index, and for one event at a time. If a plugin returns an error,
+//! the operation fails. A plugin that does not answer, or sends an invalid response, is disconnected, and the operation
+//! continues without it.
 
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, OnceLock};
@@ -37,31 +37,31 @@ use crate::v1alpha1::{
 };
 use crate::validator;
 
-/// More plugins than any node has.
+/// Limit of connected plugins, more than any node has.
 const MAX_PLUGINS: usize = 64;
 
-/// The runtime's side. Cheap to clone; all clones are one.
+/// The runtime's side of NRI. Cheap to clone; all clones share it.
 #[derive(Debug, Clone)]
 pub struct Nri(pub(crate) Arc<Inner>);
 
 pub(crate) struct Inner {
-    /// None where the interface is switched off.
+    /// `None` if NRI is disabled.
     pub(crate) config: RwLock<Option<Arc<Config>>>,
     metrics: Metrics,
     pub(crate) runtime: OnceLock<Arc<dyn Runtime>>,
-    /// The events that anybody wants to hear of.
+    /// Events that at least one plugin subscribes to.
     pub(crate) wanted: AtomicU32,
-    /// Held by operations from when plugins are asked until the outcome can be seen, and by the
-    /// telling of the node's state: so nothing is missed, and nothing is told twice.
+    /// Held by operations from before plugins are called until the outcome is visible, and while a plugin receives the
+    /// node's state. So plugins miss nothing and get nothing twice.
     gate: Gate,
-    /// Written while another configuration takes the place of this.
+    /// Locked for writing during a reconfiguration.
     pub(crate) changing: Arc<tokio::sync::RwLock<()>>,
-    /// Held while plugins are asked about one thing.
+    /// Held while plugins are called for one event.
     turn: tokio::sync::Mutex<()>,
-    /// In the order in which they are asked.
+    /// In the order of the calls.
     plugins: Mutex<Vec<Arc<Plugin>>>,
     pub(crate) socket: Mutex<Option<SocketFile>>,
-    /// Of this time that it is up.
+    /// Canceled at the next stop.
     pub(crate) stopping: Mutex<CancellationToken>,
     pub(crate) tasks: TaskTracker,
 }
@@ -74,53 +74,53 @@ impl std::fmt::Debug for Inner {
     }
 }
 
-/// While it is held, no new plugin is told the node's state, and who there is stays.
+/// Guard of an operation: while it is held, no new plugin receives the node's state, and no reconfiguration starts.
 #[derive(Debug)]
 pub struct Hold(
     #[expect(dead_code, reason = "held for its end")] Option<Pass>,
     #[expect(dead_code, reason = "held for its end")] OwnedRwLockReadGuard<()>,
 );
 
-/// What is to become of a container, and of others because of it.
+/// The plugins' changes to a container creation.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Created {
-    /// What is to be different of it.
+    /// Adjustment of the container.
     pub adjust: ContainerAdjustment,
-    /// Updates of others.
+    /// Updates of other containers.
     pub updates: Vec<ContainerUpdate>,
-    /// Containers to be ended, with the plugin that wants it.
+    /// Containers to stop, with the plugin that evicts them.
     pub evictions: Vec<(String, ContainerEviction)>,
 }
 
-/// What is to become of an update.
+/// The plugins' changes to a container update.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Updated {
-    /// What the container is to get instead; none where it gets what was asked for.
+    /// The container's new resources; `None` to keep the requested ones.
     pub resources: Option<LinuxResources>,
-    /// Updates of others.
+    /// Updates of other containers.
     pub updates: Vec<ContainerUpdate>,
-    /// Containers to be ended, with the plugin that wants it.
+    /// Containers to stop, with the plugin that evicts them.
     pub evictions: Vec<(String, ContainerEviction)>,
 }
 
-/// A plugin, for people.
+/// Information about a plugin.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PluginInfo {
-    /// Its place in the order.
+    /// Index, which determines the order of the calls.
     pub index: String,
-    /// Its name.
+    /// Name of the plugin.
     pub name: String,
-    /// The version of its library.
+    /// Version of the plugin's library.
     pub version: String,
-    /// Its process.
+    /// Process ID of the plugin.
     pub pid: Option<u32>,
-    /// Whether it was started by the runtime.
+    /// Whether the runtime started it.
     pub launched: bool,
 }
 
 impl Nri {
-    /// Makes it; nothing happens before [`start`](Self::start). Without a configuration it is
-    /// switched off.
+    /// Creates the runtime's side; nothing happens before [`start`](Self::start). NRI is disabled without a
+    /// configuration.
     pub fn new(config: Option<Config>, metrics: Metrics) -> Self {
         let nri = Self(Arc::new(Inner {
             config: RwLock::new(config.map(Arc::new)),
@@ -139,12 +139,12 @@ impl Nri {
         nri
     }
 
-    /// Whether anybody wants to hear of an event.
+    /// Whether any plugin subscribes to an event.
     pub fn wants(&self, event: Event) -> bool {
         Events::from_raw(self.0.wanted.load(Ordering::Acquire)).has(event)
     }
 
-    /// Whether it is switched on at all.
+    /// Whether NRI is enabled.
     pub fn is_on(&self) -> bool {
         self.0.config.read().is_some()
     }
@@ -154,7 +154,7 @@ impl Nri {
         self.0.socket.lock().is_some()
     }
 
-    /// The plugins, in the order in which they are asked.
+    /// Lists the plugins in the order of the calls.
     pub fn list(&self) -> Vec<PluginInfo> {
         let info = |plugin: &Arc<Plugin>| PluginInfo {
             index: plugin.identity.index.clone(),
@@ -166,14 +166,13 @@ impl Nri {
         self.plugins().iter().map(info).collect()
     }
 
-    /// The configuration, where it is switched on.
+    /// Returns the configuration, if NRI is enabled.
     pub fn config(&self) -> Option<Arc<Config>> {
         self.0.config.read().clone()
     }
 
-    /// Keeps new plugins from being told the node's state: from before plugins are asked about an
-    /// operation until its outcome is in that state. Not to be taken twice by one operation. A
-    /// new plugin that is being told it is waited for a while.
+    /// Blocks the admission of new plugins, from before an operation calls plugins until its outcome is in the node's
+    /// state. An operation must not call this twice. Waits a limited time for a plugin that is being admitted.
     pub async fn hold(&self) -> Hold {
         let stays = Arc::clone(&self.0.changing).read_owned().await;
         let Some(config) = self.config() else {
@@ -183,14 +182,14 @@ impl Nri {
         Hold(Some(pass), stays)
     }
 
-    /// A pod is there, about to be reported.
+    /// Notifies plugins of a new pod, before it is reported to clients.
     pub async fn run_pod(&self, pod: PodSandbox) -> Result<()> {
         let request = RunPodSandboxRequest { pod: Some(pod) };
         self.tell(Event::RunPodSandbox, &request, (request.pod.as_ref(), None))
             .await
     }
 
-    /// A pod's resources are about to change.
+    /// Notifies plugins that a pod's resources are about to change.
     pub async fn update_pod(
         &self,
         pod: PodSandbox,
@@ -206,7 +205,7 @@ impl Nri {
         self.tell(Event::UpdatePodSandbox, &request, subject).await
     }
 
-    /// They have.
+    /// Notifies plugins that a pod's resources have changed.
     pub async fn post_update_pod(&self, pod: PodSandbox) -> Result<()> {
         let request = PostUpdatePodSandboxRequest { pod: Some(pod) };
         let subject = (request.pod.as_ref(), None);
@@ -214,21 +213,21 @@ impl Nri {
             .await
     }
 
-    /// A pod's containers have ended, its network is still there.
+    /// Notifies plugins that a pod's containers have ended while its network still exists.
     pub async fn stop_pod(&self, pod: PodSandbox) -> Result<()> {
         let request = StopPodSandboxRequest { pod: Some(pod) };
         let subject = (request.pod.as_ref(), None);
         self.tell(Event::StopPodSandbox, &request, subject).await
     }
 
-    /// A pod is gone.
+    /// Notifies plugins that a pod is removed.
     pub async fn remove_pod(&self, pod: PodSandbox) -> Result<()> {
         let request = RemovePodSandboxRequest { pod: Some(pod) };
         let subject = (request.pod.as_ref(), None);
         self.tell(Event::RemovePodSandbox, &request, subject).await
     }
 
-    /// A container was made, is about to start, has started, has been updated or is gone.
+    /// Notifies plugins that a container was created, is about to start, has started, was updated or is removed.
     pub async fn container(&self, event: Event, pod: PodSandbox, own: Container) -> Result<()> {
         macro_rules! tell {
             ($request:ident) => {{
@@ -246,12 +245,12 @@ impl Nri {
             Event::PostStartContainer => tell!(PostStartContainerRequest),
             Event::PostUpdateContainer => tell!(PostUpdateContainerRequest),
             Event::RemoveContainer => tell!(RemoveContainerRequest),
-            // The others have answers of their own.
+            // The other events have their own methods.
             _ => Ok(()),
         }
     }
 
-    /// A container is about to be made.
+    /// Asks plugins about a container that is about to be created.
     pub async fn create(&self, pod: PodSandbox, container: Container) -> Result<Created> {
         let event = Event::CreateContainer;
         let _turn = self.0.turn.lock().await;
@@ -292,7 +291,7 @@ impl Nri {
                     reason,
                 })?;
             }
-            // Not those that were given up meanwhile.
+            // Read again, without plugins that were disconnected meanwhile.
             self.validate(&self.listeners(judged), &request).await?;
         }
         let (adjust, updates, evictions) = creation.finish();
@@ -303,7 +302,7 @@ impl Nri {
         })
     }
 
-    /// A container's resources are about to change.
+    /// Asks plugins about a change of a container's resources.
     pub async fn update(
         &self,
         pod: PodSandbox,
@@ -335,7 +334,7 @@ impl Nri {
         })
     }
 
-    /// A container has ended. Gives back the updates of others.
+    /// Notifies plugins that a container has ended. Returns the updates of other containers that they request.
     pub async fn stop_container(
         &self,
         pod: PodSandbox,
@@ -401,7 +400,7 @@ impl Nri {
                 }
                 Ok(_) => {}
                 Err(source) if source.is_unimplemented() => {}
-                // What is not judged is not allowed.
+                // Without the validator's answer, the adjustment is rejected.
                 Err(source) => {
                     if source.is_fatal() {
                         self.give_up(plugin, &source.to_string());
@@ -413,7 +412,7 @@ impl Nri {
         Ok(())
     }
 
-    /// What an answer means: a result, a refusal, or the end of the plugin.
+    /// Interprets the result of a call: a response, an error, or the disconnection of the plugin.
     fn judge<T>(
         &self,
         plugin: &Arc<Plugin>,
@@ -426,13 +425,13 @@ impl Nri {
                 self.give_up(plugin, &format!("{call}: {source}"));
                 Ok(None)
             }
-            // It asked for all events, and knows fewer than there are.
+            // The plugin subscribes to all events, and its library does not know this one.
             Err(source) if source.is_unimplemented() => Ok(None),
             Err(source) => Err(failed(plugin, call, source)),
         }
     }
 
-    /// Closes a plugin. Operations go on without it.
+    /// Disconnects a plugin; operations continue without it.
     fn give_up(&self, plugin: &Arc<Plugin>, reason: &str) {
         plugin.connection.close(reason);
         self.forget(plugin, reason);
@@ -452,7 +451,7 @@ impl Nri {
         }
     }
 
-    /// Tells a new plugin the node's state, and lets it take part from then on.
+    /// Sends a new plugin the node's state, and admits it to further events.
     pub(crate) async fn take_in(&self, plugin: Plugin) -> Result<(), String> {
         let plugin = Arc::new(plugin);
         let taken = self.synchronized(&plugin).await;
@@ -513,13 +512,13 @@ impl Nri {
             return Err("the runtime is shutting down".to_owned());
         }
         plugins.push(Arc::clone(plugin));
-        // Of several with one index, the older ones first.
+        // The sort is stable: plugins with the same index keep their age order.
         plugins.sort_by(|one, other| one.identity.index.cmp(&other.identity.index));
         self.count(&plugins);
         Ok(())
     }
 
-    /// A plugin wants something of its own accord.
+    /// Handles updates and evictions that a plugin requests on its own.
     pub(crate) async fn unsolicited(
         &self,
         plugin: &str,
@@ -545,7 +544,7 @@ impl Nri {
         &self.0.metrics
     }
 
-    /// Has something go on in the background that ends with its plugin.
+    /// Runs a background task that ends with its plugin.
     pub(crate) fn attend(&self, work: impl Future<Output = ()> + Send + 'static) {
         self.0.tasks.spawn(work);
     }
@@ -597,8 +596,8 @@ fn failed(plugin: &Plugin, call: &'static str, source: CallError) -> Error {
     }
 }
 
-/// How long operations wait for a plugin that is told the node's state: longer than for an answer,
-/// so that one which takes all of its time for that loses none of what is made meanwhile.
+/// Time that operations wait for a plugin that receives the node's state. It is longer than the limit of an answer, so
+/// that a plugin that needs all of it misses nothing.
 fn for_new_ones(config: &Config) -> Duration {
     config.request_timeout * 3 / 2
 }

@@ -1,4 +1,4 @@
-//! Plugins that come, answer, hang and go.
+//! Tests with plugins that connect, answer, hang and disconnect.
 
 #![allow(clippy::unwrap_used)]
 
@@ -18,7 +18,7 @@ use crate::v1alpha1::{
 };
 use crate::validator::Validator;
 
-/// A node with as many pods and containers as said.
+/// A runtime with one pod and the given number of containers.
 #[derive(Default)]
 struct FakeRuntime {
     containers: usize,
@@ -61,24 +61,24 @@ impl Runtime for FakeRuntime {
     }
 }
 
-/// How a plugin of a test behaves.
+/// Behavior of a test plugin.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Manner {
-    /// Adds a variable to each container, named so.
+    /// Adds this environment variable to each container.
     Adds(&'static str),
-    /// Refuses everything.
+    /// Rejects everything.
     Refuses,
-    /// Never answers after it was synchronized.
+    /// Never answers after its synchronization.
     Hangs,
-    /// Never answers when it is told the node's state.
+    /// Never answers the call with the node's state.
     IsStunned,
-    /// Answers with bytes that are no message.
+    /// Answers with bytes that are not a valid message.
     Babbles,
-    /// Knows StateChange alone.
+    /// Implements only StateChange.
     IsOld,
     /// Rejects in validation.
     Rejects,
-    /// Asks for events that there are not.
+    /// Subscribes to unknown events.
     Overreaches,
 }
 
@@ -89,7 +89,7 @@ struct TestPlugin {
 }
 
 impl TestPlugin {
-    /// Waits until it was called.
+    /// Waits until a method was called.
     async fn called(&self, method: &str) {
         let is_called = || self.calls.lock().iter().any(|call| call == method);
         orlop_testkit::wait_until!(Duration::from_secs(20), is_called(), "no {method}");
@@ -228,7 +228,7 @@ impl Bench {
         Ok(env.map(|one| one.key).collect())
     }
 
-    /// Waits until a plugin takes part.
+    /// Waits until a plugin is registered.
     async fn joined(&self) {
         let limit = Duration::from_secs(20);
         orlop_testkit::wait_until!(limit, !self.names().is_empty(), "no plugin takes part");
@@ -412,8 +412,8 @@ async fn operations_pass_a_new_plugin_that_does_not_take_the_nodes_state() {
     let bench = Bench::new().await;
     let (plugin, _stub) = bench.connect("10", "a", Manner::IsStunned).await;
     plugin.called("Synchronize").await;
-    // Its turn ends after 20 seconds, those of plugins that take part after half a second: one that
-    // needs all of that to take the state in shall lose nothing.
+    // Its registration times out after 20 seconds, calls of registered plugins after half a second. A plugin that needs
+    // all of that to receive the state must not miss anything.
     let began = Instant::now();
     let passed = timeout(Duration::from_secs(8), bench.nri.hold()).await;
     drop(passed.unwrap());
@@ -488,7 +488,7 @@ async fn what_must_be_there_must_be_there_after_a_change_too() {
     let error = bench.create().await.unwrap_err();
     assert!(matches!(error, Error::Rejected { .. }), "{error}");
 
-    // Nothing is made while others take their places.
+    // No operation starts during a reconfiguration.
     let hold = bench.nri.hold().await;
     config.request_timeout += Duration::from_secs(1);
     let prepared = bench.nri.prepare(Some(&config)).await.unwrap();

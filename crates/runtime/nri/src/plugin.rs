@@ -1,4 +1,4 @@
-//! A plugin that takes part.
+//! A connected plugin.
 
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
@@ -10,39 +10,39 @@ use crate::event::{Events, call_of};
 use crate::metrics::Metrics;
 use crate::v1alpha1::{Container, Event, PodSandbox, StateChangeEvent};
 
-/// The version of the interface that is spoken, as plugins are told it.
+/// The supported version of NRI, which plugins receive.
 pub const VERSION: &str = "v0.12.0";
 
-/// The service that plugins have.
+/// Name of the service that plugins implement.
 pub(crate) const SERVICE: &str = "nri.pkg.api.v1alpha1.Plugin";
 
-/// Who a plugin is.
+/// Identity of a plugin.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Identity {
     /// Two digits.
     pub(crate) index: String,
     pub(crate) name: String,
-    /// The version of its library, as it says.
+    /// Version of the plugin's library, as the plugin reports it.
     pub(crate) version: String,
 }
 
 impl Identity {
-    /// As logs and errors name it.
+    /// Returns the name in logs and errors, `NN-name`.
     pub(crate) fn full(&self) -> String {
         format!("{}-{}", self.index, self.name)
     }
 }
 
-/// Where a plugin comes from.
+/// Origin of a plugin.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Origin {
-    /// Started by us.
+    /// Started by the runtime.
     Launched,
-    /// It connected.
+    /// Connected to the socket.
     External,
 }
 
-/// A plugin that takes part.
+/// A registered plugin.
 #[derive(Debug)]
 pub(crate) struct Plugin {
     pub(crate) identity: Identity,
@@ -53,7 +53,7 @@ pub(crate) struct Plugin {
     pub(crate) connection: Connection,
     pub(crate) limit: Duration,
     pub(crate) metrics: Metrics,
-    /// Events of which it must be told in the way of old.
+    /// Events that must be sent as the older `StateChange` call.
     by_state_change: AtomicU32,
 }
 
@@ -79,7 +79,7 @@ impl Plugin {
         }
     }
 
-    /// Calls it, and takes the time.
+    /// Calls the plugin, and records the duration.
     pub(crate) async fn call<A: Message + Default>(
         &self,
         call: &'static str,
@@ -97,7 +97,7 @@ impl Plugin {
         answer
     }
 
-    /// Asks it about an event.
+    /// Calls the plugin for an event, with the configured time limit.
     pub(crate) async fn ask<A: Message + Default>(
         &self,
         event: Event,
@@ -106,9 +106,9 @@ impl Plugin {
         self.call(call_of(event), request, self.limit).await
     }
 
-    /// Tells it of an event that it can only refuse.
+    /// Notifies the plugin of an event that it can only reject.
     ///
-    /// Plugins built with an older library know one call for all of these.
+    /// Plugins with an older library have a single call, `StateChange`, for all of these events.
     pub(crate) async fn tell(
         &self,
         event: Event,
@@ -148,7 +148,7 @@ pub(crate) fn parse_name(name: &str) -> Result<(&str, &str), String> {
     Ok((index, name))
 }
 
-/// Refuses what is not two digits.
+/// Returns an error unless the index has two digits.
 pub(crate) fn check_index(index: &str) -> Result<(), String> {
     if index.len() == 2 && index.bytes().all(|byte| byte.is_ascii_digit()) {
         return Ok(());
@@ -156,7 +156,7 @@ pub(crate) fn check_index(index: &str) -> Result<(), String> {
     Err(format!("the index {index:?} is not two digits"))
 }
 
-/// Refuses what would confuse logs, metrics and file names.
+/// Returns an error for a name that is unsuitable for logs, metrics and file names.
 pub(crate) fn check_name(name: &str) -> Result<(), String> {
     let fits = |c: char| c.is_ascii_alphanumeric() || "-_.+".contains(c);
     if !name.is_empty() && name.len() <= 128 && name.chars().all(fits) {

@@ -1,4 +1,4 @@
-//! From a socket to a plugin: it says who it is, is configured, and says what it wants to hear.
+//! Registration of a plugin on a socket: it sends its name, is configured, and subscribes to events.
 
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
@@ -20,10 +20,10 @@ use crate::v1alpha1::{
     UpdateContainersResponse,
 };
 
-/// The service that the runtime has.
+/// Name of the service that the runtime implements.
 pub(crate) const RUNTIME_SERVICE: &str = "nri.pkg.api.v1alpha1.Runtime";
 
-/// A plugin that we started knows itself by what we told it, and it has a configuration.
+/// Identity and configuration of a plugin that the runtime started.
 #[derive(Debug, Clone)]
 pub(crate) struct Launched {
     pub(crate) index: String,
@@ -32,7 +32,7 @@ pub(crate) struct Launched {
     pub(crate) pid: Option<u32>,
 }
 
-/// Makes a plugin of a connection. `who` names it in errors until it has said who it is.
+/// Registers the plugin on a connection, and configures it.
 pub(crate) async fn register(
     nri: &Nri,
     socket: UnixStream,
@@ -116,13 +116,13 @@ async fn configure(
     })
 }
 
-/// Answers a plugin's own calls.
+/// Handler of a plugin's calls.
 struct Desk {
     nri: Nri,
     tell: Mutex<Option<oneshot::Sender<RegisterPluginRequest>>>,
-    /// Once it is registered.
+    /// Full name of the plugin, set once it is registered.
     plugin: OnceLock<String>,
-    /// It cannot choose its name.
+    /// Whether the runtime started the plugin, which then cannot choose its name.
     launched: bool,
 }
 
@@ -178,7 +178,7 @@ fn decode<T: prost::Message + Default>(payload: Bytes) -> Result<T, Status> {
     T::decode(payload).map_err(|error| Status::new(StatusCode::InvalidArgument, error.to_string()))
 }
 
-/// Whoever fails to become a plugin is not kept waiting.
+/// Guard that closes the connection of a plugin whose registration failed.
 struct CloseOnDrop(Option<Connection>);
 
 impl CloseOnDrop {

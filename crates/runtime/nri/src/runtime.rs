@@ -1,22 +1,21 @@
-//! What the runtime does for plugins.
+//! Interface of the runtime for plugins.
 
 use crate::v1alpha1::{Container, ContainerEviction, ContainerUpdate, PodSandbox};
 
 pub use futures_util::future::BoxFuture;
 
-/// The runtime, as the interface sees it.
+/// Runtime operations that NRI needs.
 pub trait Runtime: Send + Sync + 'static {
-    /// All pods, and the containers that have not ended.
+    /// Returns all pods, and the containers that have not ended.
     fn snapshot(&self) -> BoxFuture<'_, (Vec<PodSandbox>, Vec<Container>)>;
 
-    /// Updates containers as a plugin asks, and gives back the updates that failed and should
-    /// not have. Containers that are not there are passed over.
+    /// Applies the updates that a plugin requests. Returns those that failed and must not. Ignores missing containers.
     fn update(
         &self,
         plugin: String,
         updates: Vec<ContainerUpdate>,
     ) -> BoxFuture<'_, Vec<ContainerUpdate>>;
 
-    /// Ends containers as a plugin asks.
+    /// Stops the containers that a plugin evicts.
     fn evict(&self, plugin: String, evictions: Vec<ContainerEviction>) -> BoxFuture<'_, ()>;
 }

@@ -1,5 +1,4 @@
-//! Starting a program with a socket as its file 3, as plugins expect it; and taking that socket
-//! up in a plugin.
+//! Passes a socket to a plugin's program as file descriptor 3, and takes it over in the plugin.
 #![allow(unsafe_code)]
 
 use std::io;
@@ -10,24 +9,24 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use tokio::process::Command;
 
-/// Where a program that we start finds its socket.
+/// File descriptor of the socket in a plugin's process.
 const SOCKET: i32 = 3;
 
-/// Has a command's program find `socket` as its file 3.
+/// Passes `socket` to a command's program as file descriptor 3.
 pub(crate) fn pass_socket(command: &mut Command, socket: OwnedFd) -> io::Result<()> {
-    // Whoever starts the program opens a pipe to hear from it why that failed, and may get the
-    // number 3 for it if that is free. Now it is not: it is this copy's, or was taken before.
+    // Starting the program opens a pipe for errors, which could get the descriptor 3 if it were free. This duplicate,
+    // or an earlier descriptor, occupies it.
     let socket = fcntl_dupfd_cloexec(&socket, SOCKET)?;
     let holder = file_at(SOCKET)?;
     let place = move || {
-        // Held by this closure, so that it is open until the program is started.
+        // Owned by this closure, so that it stays open until the program is started.
         let from = socket.as_raw_fd();
         if from != SOCKET && file_at(SOCKET)? != holder {
-            // Its holder has closed it meanwhile: it may be that pipe.
+            // The descriptor was closed and reused meanwhile, possibly for that pipe.
             return Err(io::Error::from_raw_os_error(libc::EBUSY));
         }
-        // SAFETY: both are plain system calls on numbers of files, allowed between fork and
-        // exec. What has the number 3 here is ours to replace: this is the child's table.
+        // SAFETY: both are plain system calls on descriptor numbers, allowed between fork and exec. This is the child's
+        // table, so the descriptor 3 can be replaced.
         let placed = unsafe {
             if from == SOCKET {
                 libc::fcntl(from, libc::F_SETFD, 0)
@@ -47,30 +46,30 @@ pub(crate) fn pass_socket(command: &mut Command, socket: OwnedFd) -> io::Result<
     Ok(())
 }
 
-/// The file that has a number: its device and inode.
+/// Returns the device and inode of an open file.
 fn file_at(number: i32) -> io::Result<(u64, u64)> {
     let mut found = MaybeUninit::<libc::stat>::uninit();
-    // SAFETY: the kernel writes no more than it has room for.
+    // SAFETY: the kernel writes at most the size of the buffer.
     if unsafe { libc::fstat(number, found.as_mut_ptr()) } < 0 {
         return Err(io::Error::last_os_error());
     }
-    // SAFETY: it succeeded, so it is filled in.
+    // SAFETY: the call succeeded, so the buffer is initialized.
     let found = unsafe { found.assume_init() };
     Ok((found.st_dev, found.st_ino))
 }
 
-/// Another number for a file, not below `least`.
+/// Duplicates a descriptor to a number that is at least `least`.
 fn fcntl_dupfd_cloexec(file: &OwnedFd, least: i32) -> io::Result<OwnedFd> {
-    // SAFETY: the number is of a file that is open, and nothing is done to it.
+    // SAFETY: the descriptor is open, and the call does not change it.
     let number = unsafe { libc::fcntl(file.as_raw_fd(), libc::F_DUPFD_CLOEXEC, least) };
     if number < 0 {
         return Err(io::Error::last_os_error());
     }
-    // SAFETY: the kernel has just given it to us.
+    // SAFETY: the kernel has just returned this new descriptor.
     Ok(unsafe { OwnedFd::from_raw_fd(number) })
 }
 
-/// The socket that a plugin was started with. There is one, for the first who asks.
+/// Takes the socket that a plugin was started with. Returns it only once.
 pub fn inherited_socket() -> Option<UnixStream> {
     static TAKEN: AtomicBool = AtomicBool::new(false);
     let number = std::env::var("NRI_PLUGIN_SOCKET").ok()?;
@@ -78,8 +77,8 @@ pub fn inherited_socket() -> Option<UnixStream> {
     if TAKEN.swap(true, Ordering::AcqRel) {
         return None;
     }
-    // SAFETY: whoever started this program says that the file is open and meant for it, and it
-    // is taken once.
+    // SAFETY: the parent process declares that this descriptor is open and meant for this program, and it is taken only
+    // once.
     Some(unsafe { UnixStream::from_raw_fd(number) })
 }
 

@@ -1,4 +1,4 @@
-//! A plugin's side of the interface.
+//! A plugin's side of NRI.
 
 use std::fmt;
 use std::path::Path;
@@ -18,12 +18,12 @@ use crate::v1alpha1::{
     UpdateContainersResponse,
 };
 
-/// The runtime may take as long as its own operations do.
+/// Time limit of calls to the runtime, which may take as long as its own operations.
 const LIMIT: Duration = Duration::from_mins(1);
 
-/// What a plugin answers.
+/// Handler of the runtime's calls to a plugin.
 pub trait Answer: Send + Sync + 'static {
-    /// Answers the call of a method with its encoded result.
+    /// Handles the call of a method, and returns the encoded response.
     fn answer(&self, method: String, request: Bytes) -> BoxFuture<'_, Result<Vec<u8>, Status>>;
 }
 
@@ -45,7 +45,7 @@ impl Stub {
         Self::register(socket, (index, name), plugin).await
     }
 
-    /// Registers over a socket that is there already.
+    /// Registers on a connected socket.
     pub async fn register(
         socket: UnixStream,
         (index, name): (&str, &str),
@@ -64,7 +64,7 @@ impl Stub {
         Ok(Self { connection })
     }
 
-    /// Updates and evicts containers; gives back the updates that failed.
+    /// Requests updates and evictions of containers; returns the updates that failed.
     pub async fn update(
         &self,
         update: Vec<ContainerUpdate>,
@@ -80,12 +80,12 @@ impl Stub {
         Ok(answer.failed)
     }
 
-    /// Leaves.
+    /// Closes the connection.
     pub fn close(&self) {
         self.connection.close("the plugin disconnected");
     }
 
-    /// Waits for the end of the connection, and says why.
+    /// Waits until the connection is closed, and returns the reason.
     pub async fn closed(&self) -> String {
         self.connection.closed().await
     }

@@ -1,4 +1,4 @@
-//! Telling a new plugin what is on the node, in as many parts as it takes.
+//! Sends the node's state to a new plugin, in as many messages as needed.
 
 use std::time::{Duration, Instant};
 
@@ -10,13 +10,13 @@ use crate::v1alpha1::{
     Container, ContainerUpdate, PodSandbox, SynchronizeRequest, SynchronizeResponse,
 };
 
-/// Room for what is around the pods and containers of a part.
+/// Size reserved for the fields around the pods and containers of a message.
 const MARGIN: usize = 64 << 10;
 
-/// What a part may hold.
+/// Size limit of the pods and containers in a message.
 const PART: usize = MAX_MESSAGE - MARGIN;
 
-/// Tells a plugin all pods and containers, and gives back the updates it asks for.
+/// Sends all pods and containers to a plugin, and returns the updates that it requests.
 pub(crate) async fn synchronize(
     plugin: &Plugin,
     pods: Vec<PodSandbox>,
@@ -44,7 +44,7 @@ pub(crate) async fn synchronize(
     Ok(Vec::new())
 }
 
-/// Pods and containers in messages that can be sent. There is always one, and the last says so.
+/// Distributes pods and containers to messages. There is at least one, and all but the last set `more`.
 fn parts(
     pods: Vec<PodSandbox>,
     containers: Vec<Container>,
@@ -53,7 +53,7 @@ fn parts(
     let mut parts = vec![SynchronizeRequest::default()];
     let mut used = 0;
     let mut room = |parts: &mut Vec<SynchronizeRequest>, length: usize| {
-        // Its tag and its length go before it.
+        // Plus the field's tag and length.
         let length = length + 8;
         if used > 0 && used + length > size {
             parts.push(SynchronizeRequest::default());

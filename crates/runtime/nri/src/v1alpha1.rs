@@ -1,3 +1,3 @@
-//! The messages, generated from `proto/nri`.
+//! NRI messages, generated from `proto/nri`.
 
 include!(concat!(env!("OUT_DIR"), "/nri.pkg.api.v1alpha1.rs"));

@@ -1,5 +1,4 @@
-//! The rules of a node that no plugin may break: which adjustments are refused, and which plugins
-//! must have been asked.
+//! The node's rules that no plugin may violate: forbidden adjustments and required plugins.
 
 use std::collections::BTreeSet;
 
@@ -8,36 +7,35 @@ use crate::v1alpha1::{
     Field, FieldOwners, PodSandbox, SecurityProfile, ValidateContainerAdjustmentRequest,
 };
 
-/// Pods name plugins by this annotation without which they must not run, as a YAML list; per
-/// container with `/container.NAME` after it.
+/// Pod annotation that lists the required plugins as YAML; for one container, append `/container.NAME`.
 pub const REQUIRED_PLUGINS: &str = "required-plugins.noderesource.dev";
 
-/// The name by which the validator appears among the plugins.
+/// Name of the validator in the list of plugins.
 pub(crate) const NAME: &str = "default-validator";
 
-/// The rules. By default nothing is refused, and plugins are required by annotation only.
+/// The rules. By default, all adjustments are allowed, and only the annotation requires plugins.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Validator {
-    /// No OCI hooks.
+    /// Forbid OCI hooks.
     pub reject_oci_hooks: bool,
-    /// No other seccomp policy for containers that have the default one.
+    /// Forbid another seccomp policy for containers with the default one.
     pub reject_runtime_default_seccomp: bool,
-    /// None for containers that are unconfined.
+    /// Forbid a seccomp policy for unconfined containers.
     pub reject_unconfined_seccomp: bool,
-    /// None for containers that have one of their own.
+    /// Forbid another seccomp policy for containers with a custom one.
     pub reject_custom_seccomp: bool,
-    /// No other namespaces.
+    /// Forbid changes of namespaces.
     pub reject_namespaces: bool,
-    /// No kernel settings.
+    /// Forbid changes of kernel parameters.
     pub reject_sysctls: bool,
-    /// Plugins without which no container is made, by name, or by index and name.
+    /// Plugins without which no container is created, by name, or by index and name.
     pub required_plugins: Vec<String>,
-    /// An annotation by which pods do without them; none if empty.
+    /// Pod annotation that allows required plugins to be missing; empty for none.
     pub tolerate_missing_annotation: String,
 }
 
 impl Validator {
-    /// Says why an adjustment is refused.
+    /// Checks an adjustment; returns the reason if it is rejected.
     pub fn check(&self, request: &ValidateContainerAdjustmentRequest) -> Result<(), String> {
         let container = request.container.clone().unwrap_or_default();
         let none = FieldOwners::default();
@@ -135,7 +133,7 @@ impl Validator {
     }
 }
 
-/// An annotation for one container, or for all of a pod.
+/// Returns an annotation for one container, or for the whole pod.
 fn annotation<'p>(pod: &'p PodSandbox, name: &str, container: &str) -> Option<&'p str> {
     [
         format!("{name}/container.{container}"),

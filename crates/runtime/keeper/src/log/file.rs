@@ -1,4 +1,4 @@
-//! The log's file.
+//! The file of a container log.
 
 use std::fs::File;
 use std::io;
@@ -6,18 +6,18 @@ use std::path::{Path, PathBuf};
 
 use rustix::fs::{CWD, FileType, Mode, OFlags, ResolveFlags, fstat, openat, openat2};
 
-/// Where a log is.
+/// Location of a log.
 #[derive(Clone, Debug)]
 pub(crate) struct Place {
-    /// Who made the pod has chosen this directory, links and all.
+    /// Directory chosen by the client that created the pod; symlinks in it are followed.
     dir: PathBuf,
-    /// Below it: pods may be able to write there.
+    /// Path below `dir`, where pods may be able to write.
     beneath: PathBuf,
 }
 
 impl Place {
-    /// The place of the log at `path`, in the pod's directory of logs. A daemon of before there was
-    /// that names none: then it is the log's own directory.
+    /// Returns the location of the log at `path`, in the pod's log directory. Older daemons send no directory: then it
+    /// is the log's own directory.
     pub(crate) fn new(path: &Path, dir: &Path) -> io::Result<Self> {
         let dir = match path.parent() {
             Some(parent) if dir.as_os_str().is_empty() => parent,
@@ -35,17 +35,17 @@ impl Place {
         }
     }
 
-    /// The whole path.
+    /// Returns the whole path.
     pub(crate) fn path(&self) -> PathBuf {
         self.dir.join(&self.beneath)
     }
 
-    /// Opens the log to append to, making it if need be. What is there must be a regular file itself,
-    /// and on the way to it there must be no link.
+    /// Opens the log for appending, and creates it if needed. The file must be a regular file, and its path below the
+    /// directory must contain no symlink.
     pub(super) fn open(&self) -> io::Result<File> {
         let dir_flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
         let dir = openat(CWD, &self.dir, dir_flags, Mode::empty())?;
-        // Not to be held up by a fifo, either.
+        // `NONBLOCK` so that a fifo does not block the open.
         let flags = OFlags::WRONLY
             | OFlags::APPEND
             | OFlags::CREATE

@@ -1,15 +1,15 @@
-//! From a container's output to lines of its log.
+//! Splits a container's output into lines of its log.
 
 use memchr::memchr;
 
 use crate::clock::Stamp;
 use crate::reactor::Stream;
 
-/// The longest content of a line, as the peers have it.
+/// The longest content of a line, as in other container runtimes.
 pub(crate) const LINE_MAX: usize = 16 * 1024;
 
-/// Cuts one output into lines: `<time> <stream> <F or P> <content>`. A line that is longer than
-/// the limit becomes several, all but the last marked `P`; so is what ends without a line end.
+/// Cuts one output into lines: `<time> <stream> <F or P> <content>`. A line longer than the limit becomes several, all
+/// but the last marked `P`. An unfinished last line is marked `P` too.
 #[derive(Debug)]
 pub(crate) struct Lines {
     stream: &'static [u8],
@@ -29,11 +29,11 @@ impl Lines {
         }
     }
 
-    /// Takes in output read at the time `ns`; appends the lines that it completes to `out`.
+    /// Adds output read at the time `ns`; appends the lines that it completes to `out`.
     pub(crate) fn feed(&mut self, mut bytes: &[u8], ns: u64, stamp: &mut Stamp, out: &mut Vec<u8>) {
         while !bytes.is_empty() {
             let room = self.max - self.partial.len();
-            // One more than fits, since a line end right behind a full line completes it.
+            // One byte more than fits, since a line end right behind a full line completes it.
             let window = &bytes[..bytes.len().min(room + 1)];
             if let Some(end) = memchr(b'\n', window) {
                 self.line(b'F', &bytes[..end], ns, stamp, out);
@@ -48,7 +48,7 @@ impl Lines {
         }
     }
 
-    /// The output has ended: what has no line end goes without, as part of a line that never ends.
+    /// Ends the output: an unfinished last line is written as a partial line.
     pub(crate) fn finish(&mut self, ns: u64, stamp: &mut Stamp, out: &mut Vec<u8>) {
         if !self.partial.is_empty() {
             self.line(b'P', b"", ns, stamp, out);
@@ -72,7 +72,7 @@ mod tests {
     use crate::clock::Stamp;
     use crate::reactor::Stream;
 
-    /// What the log holds after `chunks`, without times.
+    /// Returns the log's content after `chunks`, without times.
     fn logged(max: usize, chunks: &[&[u8]]) -> Vec<Vec<u8>> {
         let mut lines = Lines::new(Stream::Out, max);
         let (mut stamp, mut out) = (Stamp::default(), Vec::new());

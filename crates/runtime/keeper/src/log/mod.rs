@@ -4,8 +4,8 @@
 //! container ─pipe─► Lines (split, stamp) ─► Log (buffer ≤ 1 MiB) ─► Writer (thread) ─► file
 //! ```
 //!
-//! The buffer is handed to the thread whole, one job per log at a time, so that what comes while
-//! a write lasts goes out with the next one.
+//! The whole buffer is handed to the thread, with one job per log at a time. Output that arrives during a write goes
+//! out with the next one.
 
 mod file;
 mod lines;

@@ -1,11 +1,11 @@
-//! How much of a container's output its log takes.
+//! Limits of a container log: bytes per second and bytes per file.
 
 use memchr::memrchr;
 
-/// How much of a log comes in a second.
+/// The limit of bytes per second.
 #[derive(Debug, Default)]
 pub(super) struct Rate {
-    /// Zero for any amount.
+    /// Zero for no limit.
     pub(super) limit: usize,
     /// When the second began, in nanoseconds.
     begun: u64,
@@ -13,8 +13,8 @@ pub(super) struct Rate {
 }
 
 impl Rate {
-    /// How many bytes of these whole lines there is room for. After the first that has none, all
-    /// are dropped until the second is over: there is one gap in it.
+    /// Returns how many bytes of these whole lines fit. After the first line that does not fit, all are dropped until
+    /// the second is over, so that there is one gap in it.
     pub(super) fn admit(&mut self, lines: &[u8], now: u64) -> usize {
         const SECOND: u64 = 1_000_000_000;
         if self.limit == 0 {
@@ -33,24 +33,24 @@ impl Rate {
     }
 }
 
-/// How much of a log is in one file.
+/// The limit of bytes in one file.
 #[derive(Debug, Default)]
 pub(super) struct Size {
-    /// Zero for any amount.
+    /// Zero for no limit.
     pub(super) limit: u64,
-    /// Bytes in the file, and on the way to it.
+    /// Bytes in the file and in pending writes.
     used: u64,
-    /// A line had no room.
+    /// Whether a line did not fit.
     full: bool,
-    /// The file says that it is full.
+    /// Whether the file contains the note that it is full.
     noted: bool,
-    /// What the file had while another one is opened.
+    /// Bytes in the old file while a new one is opened.
     before: u64,
 }
 
 impl Size {
-    /// How many bytes of these whole lines there is room for. After the first that has none, all
-    /// are dropped until there is another file: there is one gap, at its end.
+    /// Returns how many bytes of these whole lines fit. After the first line that does not fit, all are dropped until a
+    /// new file is opened, so that there is one gap, at the end.
     pub(super) fn admit(&mut self, lines: &[u8]) -> usize {
         let room = self.limit.saturating_sub(self.used);
         let kept = if self.limit == 0 || lines.len() as u64 <= room && !self.full {
@@ -65,35 +65,35 @@ impl Size {
         kept
     }
 
-    /// Whether the file says that it is full; from now on it does.
+    /// Returns whether the file contains the note that it is full; marks it as noted.
     pub(super) fn noted(&mut self) -> bool {
         std::mem::replace(&mut self.noted, true)
     }
 
-    /// The file has so many bytes already.
+    /// Adds the bytes that the file already contains.
     pub(super) fn found(&mut self, bytes: u64) {
         self.used += bytes;
     }
 
-    /// Bytes that were admitted did not get into the file.
+    /// Subtracts admitted bytes that were not written to the file.
     pub(super) fn give_back(&mut self, bytes: usize) {
         self.used = self.used.saturating_sub(bytes as u64);
         self.full = self.full && self.used >= self.limit;
     }
 
-    /// What comes from now on is for another file.
+    /// Begins counting for a new file.
     pub(super) fn turn_over(&mut self) {
         self.before = std::mem::take(&mut self.used);
         (self.full, self.noted) = (false, false);
     }
 
-    /// The other file cannot be had: all is for the old one.
+    /// Returns to the old file, because the new one cannot be opened.
     pub(super) fn turn_back(&mut self) {
         self.used += std::mem::take(&mut self.before);
     }
 }
 
-/// How long the whole lines are that this begins with.
+/// Returns the length of the whole lines at the start of this buffer.
 fn whole(lines: &[u8]) -> usize {
     memrchr(b'\n', lines).map_or(0, |end| end + 1)
 }

@@ -1,4 +1,4 @@
-//! One container's log: what waits to be written, and what could not be.
+//! The log of one container: pending lines, limits, and losses.
 
 use std::fs::File;
 use std::io;
@@ -16,10 +16,10 @@ use crate::connection::ReplyTo;
 use crate::reactor::Stream;
 use crate::sys::heap;
 
-/// How many bytes may wait for a slow disk before the policy decides.
+/// Maximum number of bytes that wait for a slow disk before the policy applies.
 const BUFFER_MAX: usize = 1 << 20;
 
-/// From what size on a buffer that is no longer needed is worth giving back to the kernel at once.
+/// From this size on, a buffer that is no longer needed is returned to the kernel at once.
 const LARGE: usize = 32 << 10;
 
 /// A container's log.
@@ -33,47 +33,47 @@ pub(crate) struct Log {
     err: Lines,
     stamp: Stamp,
     waiting: Vec<u8>,
-    /// The last job's buffer, for the next one while there is much to write.
+    /// The buffer of the last job, reused by the next one during heavy writing.
     spare: Vec<u8>,
     /// `None` while a job is under way.
     file: Option<File>,
-    /// Who waits for the next reopening, and who for the one under way.
+    /// Requests that wait for the next reopening, and those that wait for the one in progress.
     reopen: Vec<ReplyTo>,
     reopening: Vec<ReplyTo>,
     loss: Option<Loss>,
-    /// Whether a note on losses is to be written though nothing else is.
+    /// Whether a note on losses must be written although no line is pending.
     last_note: bool,
-    /// Whether the file ends within a line.
+    /// Whether the file ends in an unfinished line.
     torn: bool,
-    /// How long the note on losses is at the head of the job under way.
+    /// The length of the note on losses at the start of the current job.
     note: usize,
-    /// The bytes and the lines that it speaks of.
+    /// The bytes and lines counted in that note.
     noted: (u64, u64),
     dropped: u64,
 }
 
-/// Output lost in one spell.
+/// Output lost in one period.
 #[derive(Debug)]
 struct Loss {
     bytes: u64,
     lines: u64,
     reason: String,
     told: bool,
-    /// It goes on until there is another file: it is noted when that comes, or no more output.
+    /// Whether the loss lasts until a new file is opened: it is noted then, or when the output ends.
     lasting: bool,
 }
 
-/// What a finished job means to others.
+/// Results of a finished job for other parts of the keeper.
 #[derive(Debug, Default)]
 pub(crate) struct Settled {
-    /// Who had asked for a reopening, and how it went.
+    /// The requests for a reopening, and its result.
     pub(crate) reopened: Vec<(ReplyTo, Result<(), String>)>,
-    /// News of losses: the total so far, and why.
+    /// The total loss so far and its reason, if it has changed.
     pub(crate) dropped: Option<(u64, String)>,
 }
 
 impl Log {
-    /// Opens the log of a container to be.
+    /// Opens the log of a container that is about to be created.
     pub(crate) fn open(place: Place, policy: LogPolicy, line_max: usize) -> io::Result<Self> {
         let file = place.open()?;
         Ok(Self {
@@ -98,13 +98,12 @@ impl Log {
         })
     }
 
-    /// Drops from now on what exceeds so many bytes of log in a second; zero for no limit.
+    /// Sets the limit of log bytes per second; zero for no limit. Output beyond it is dropped.
     pub(crate) fn limit_rate(&mut self, bytes: u32) {
         self.rate.limit = bytes as usize;
     }
 
-    /// Drops from now on what exceeds so many bytes in one file, until it is opened anew; zero for no
-    /// limit.
+    /// Sets the limit of bytes in one file, until it is reopened; zero for no limit. Output beyond it is dropped.
     pub(crate) fn limit_size(&mut self, bytes: u64) {
         self.size.limit = bytes;
         let metadata = self.file.as_ref().map(File::metadata);
@@ -113,22 +112,22 @@ impl Log {
         }
     }
 
-    /// Whether more output may be read.
+    /// Returns whether more output may be read.
     pub(crate) fn has_room(&self) -> bool {
         self.policy == LogPolicy::Drop || self.waiting.len() < BUFFER_MAX
     }
 
-    /// Whether all is in the file that ever will be.
+    /// Returns whether all output is in the file.
     pub(crate) fn is_settled(&self) -> bool {
         self.waiting.is_empty() && self.file.is_some() && !self.last_note
     }
 
-    /// How many bytes were lost in all.
+    /// Returns the total number of lost bytes.
     pub(crate) fn dropped(&self) -> u64 {
         self.dropped + self.loss.as_ref().map_or(0, |loss| loss.bytes)
     }
 
-    /// Takes in output.
+    /// Adds output of a stream.
     pub(crate) fn feed(&mut self, stream: Stream, bytes: &[u8]) {
         let before = self.waiting.len();
         let lines = match stream {
@@ -140,7 +139,7 @@ impl Log {
         self.bound(before, now);
     }
 
-    /// An output has ended.
+    /// Ends a stream.
     pub(crate) fn finish(&mut self, stream: Stream) {
         let before = self.waiting.len();
         let lines = match stream {
@@ -153,12 +152,12 @@ impl Log {
         self.last_note = self.loss.is_some();
     }
 
-    /// Asks for the file to be opened anew once all that came so far is in the old one.
+    /// Requests that the file is reopened once all output so far is in the old one.
     pub(crate) fn reopen(&mut self, reply_to: ReplyTo) {
         self.reopen.push(reply_to);
     }
 
-    /// Hands what waits to the writer, unless it is at work on this log already.
+    /// Hands pending lines to the writer, unless it is already working on this log.
     pub(crate) fn pump(&mut self, key: u64, writer: &Writer) {
         if self.waiting.is_empty() && self.reopen.is_empty() && !self.last_note {
             return;
@@ -201,7 +200,7 @@ impl Log {
         }
     }
 
-    /// Takes back what the writer was given.
+    /// Takes the result of a job back from the writer.
     pub(crate) fn settle(&mut self, report: Report) -> Settled {
         let Report {
             file,
@@ -218,7 +217,7 @@ impl Log {
         }
         let large = data.capacity() > LARGE;
         if self.note > 0 && written >= self.note {
-            // The note is in the file: the spell is over, unless more was lost meanwhile.
+            // The note is in the file: the period of loss is over, unless more was lost meanwhile.
             if let Some(mut loss) = self.loss.take() {
                 let (bytes, lines) = self.noted;
                 self.dropped += bytes;
@@ -266,7 +265,7 @@ impl Log {
         settled
     }
 
-    /// Drops what has just come if there is no room for it.
+    /// Drops the newest lines if they exceed a limit.
     fn bound(&mut self, before: usize, now: u64) {
         let new = &self.waiting[before..];
         let kept = self.rate.admit(new, now);
@@ -284,7 +283,7 @@ impl Log {
             let reason = format!(
                 "more than {limit} bytes in a file that is not rotated (containers.log_size)"
             );
-            // The first line that is lost says why the log ends.
+            // The first lost line writes the note on why the log ends.
             self.last_note |= !self.size.noted();
             self.lose(&surplus, &reason);
             if let Some(loss) = &mut self.loss {
@@ -364,7 +363,7 @@ mod tests {
         assert_eq!(contents[2..], ["stdout F after"]);
     }
 
-    /// A log whose disk is a pipe that nobody reads yet.
+    /// Returns a log whose disk is a pipe that nobody reads yet.
     fn stuck(policy: LogPolicy) -> (Log, std::io::PipeReader, tempfile::TempDir) {
         let dir = tempfile::tempdir().unwrap();
         let mut log = Log::open(place(&dir.path().join("0.log")), policy, 0).unwrap();
@@ -480,7 +479,7 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("0.log");
         let mut log = Log::open(place(&path), LogPolicy::Block, 0).unwrap();
-        // No line is as short as that.
+        // Every line is longer than this.
         log.limit_rate(8);
         for _ in 0..3 {
             log.feed(Stream::Out, b"much too much\n");

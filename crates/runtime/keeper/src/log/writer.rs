@@ -1,4 +1,4 @@
-//! The thread that writes logs: the only one that a slow disk holds up.
+//! The thread that writes logs, so that a slow disk blocks only this thread.
 
 use std::fs::File;
 use std::io::{self, Write};
@@ -13,33 +13,33 @@ use super::file::Place;
 /// Enough for the few calls that the thread makes.
 const STACK: usize = 64 * 1024;
 
-/// Something to write. There is at most one per log under way, which bounds the queue.
+/// A write job. At most one per log is in progress, which bounds the queue.
 #[derive(Debug)]
 pub(super) struct Job {
-    /// Whose log.
+    /// The key of the log's container.
     pub(super) key: u64,
-    /// What to write to.
+    /// The file to write to.
     pub(super) file: File,
-    /// What to write.
+    /// The bytes to write.
     pub(super) data: Vec<u8>,
-    /// Where to go on afterwards, if elsewhere.
+    /// The file to open afterwards, if the log is to be reopened.
     pub(super) reopen: Option<Place>,
 }
 
-/// What came of a job.
+/// The result of a job.
 #[derive(Debug)]
 pub(crate) struct Report {
-    /// Whose log.
+    /// The key of the log's container.
     pub(crate) key: u64,
     pub(super) file: File,
     pub(super) data: Vec<u8>,
     pub(super) written: usize,
     pub(super) error: Option<io::Error>,
-    /// How long the new file is already.
+    /// The size of the newly opened file.
     pub(super) reopened: Option<io::Result<u64>>,
 }
 
-/// The thread's other end.
+/// The keeper's handle of the writer thread.
 #[derive(Debug)]
 pub(crate) struct Writer {
     jobs: Sender<Job>,
@@ -64,7 +64,7 @@ impl Writer {
         self.jobs.send(job).map_err(|error| error.0)
     }
 
-    /// The next report, if there is one.
+    /// Returns the next report, if there is one.
     pub(crate) fn report(&self) -> Option<Report> {
         self.reports.try_recv().ok()
     }
@@ -75,7 +75,7 @@ fn work(queue: &Receiver<Job>, results: &Sender<Report>, wake: &OwnedFd) {
         if results.send(carry_out(job)).is_err() {
             return;
         }
-        // Full would mean that a wake-up is due anyway.
+        // If the counter is full, a wake-up is due anyway.
         let _ = rustix::io::write(wake.as_fd(), &1u64.to_ne_bytes());
     }
 }

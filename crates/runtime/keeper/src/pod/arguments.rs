@@ -1,4 +1,4 @@
-//! What process listings show of a process that containers can see.
+//! Hides the arguments of processes that containers can see.
 
 use std::fs::{self, File};
 use std::io;
@@ -6,10 +6,10 @@ use std::os::unix::fs::FileExt;
 
 use rustix::process::{DumpableBehavior, set_dumpable_behavior};
 
-/// Has listings show `name` instead of the arguments and the environment that this process
-/// started with: they tell where the node keeps things.
+/// Makes process listings show `name` instead of the arguments and environment of this process, which reveal paths of
+/// the node.
 pub(super) fn hide_behind(name: &str) -> io::Result<()> {
-    // After a change of user its files below /proc are root's, unless it may be dumped.
+    // After a change of user, root owns the process's files below /proc unless it is dumpable.
     set_dumpable_behavior(DumpableBehavior::Dumpable)?;
     #[expect(clippy::disallowed_methods, reason = "the kernel's, one line")]
     let stat = fs::read_to_string("/proc/self/stat")?;
@@ -23,9 +23,9 @@ pub(super) fn hide_behind(name: &str) -> io::Result<()> {
     memory.write_all_at(&shown, args)
 }
 
-/// `arg_start`, `arg_end`, `env_start` and `env_end`: fields 48 to 51 of proc(5)'s `stat`.
+/// Returns `arg_start`, `arg_end`, `env_start` and `env_end`: fields 48 to 51 of proc(5)'s `stat`.
 fn places(stat: &str) -> Option<[u64; 4]> {
-    // The second field, the name, may have blanks and parentheses of its own.
+    // The second field, the name, may contain blanks and parentheses.
     let (_, after_name) = stat.rsplit_once(") ")?;
     let mut fields = after_name.split_ascii_whitespace().skip(48 - 3);
     let mut next = || fields.next()?.parse().ok();

@@ -1,8 +1,7 @@
 //! The init of a PID namespace that the pod's containers share.
 //!
-//! The containers see it as process 1, and may have been given the right to look into other
-//! processes (`CAP_SYS_PTRACE`). So it holds nothing that would be worth it: no files, no rights,
-//! no user of the node.
+//! The containers see it as process 1, and may have the right to inspect other processes (`CAP_SYS_PTRACE`). So it
+//! holds nothing of value: no files, no capabilities, no user of the node.
 
 use std::fs::File;
 use std::os::fd::{AsFd, OwnedFd};
@@ -29,24 +28,24 @@ use crate::sys::namespace::{UnshareFlags, unshare};
 use crate::sys::{process, signal};
 use crate::text::text;
 
-/// The user and group of nobody, as the kernel calls it where an id has no meaning.
+/// The user and group `nobody`, as the kernel shows an unmapped ID.
 const NOBODY: u32 = 65534;
 
-/// What an init says that has no complaint.
+/// Message of an init that is ready.
 const READY: &str = "ready";
-/// A longer complaint is cut.
+/// A longer error message is cut.
 const MAX_COMPLAINT: u64 = 1024;
 
-/// Makes a process that is the first of a new PID namespace, and waits until nothing of the node
-/// is left to it. It collects what is orphaned there, and ends with the keeper, and the whole
-/// namespace with it. `few` tells whether this process's mounts are few, and its root none of them.
+/// Creates the first process of a new PID namespace, and waits until it has dropped everything of the node. It reaps
+/// orphans there. It ends with the keeper, and the whole namespace with it. `few` is set if this process's
+/// mount namespace has few mounts and its root directory is outside of that namespace.
 #[allow(unsafe_code, reason = "this comes before any thread")]
 pub(crate) fn spawn(parent: process::Parent, few: bool) -> Result<Pid, String> {
     let failure = |error: String| format!("cannot create the pod's PID namespace: {error}");
     let (complaints, complain) =
         pipe_with(PipeFlags::CLOEXEC).map_err(|error| failure(error.to_string()))?;
     // SAFETY: the only other thread, the log's, is started once there is a pod; the child makes system
-    // calls and allocates, and asks nobody for its own number.
+    // calls and allocates, and uses no cached PID.
     match unsafe { process::fork_into_pid_namespace(parent) } {
         Ok(process::Fork::Parent(pid)) => {
             drop(complain);
@@ -63,7 +62,7 @@ pub(crate) fn spawn(parent: process::Parent, few: bool) -> Result<Pid, String> {
     }
 }
 
-/// Waits until the init is ready, or says why it can't be.
+/// Waits until the init is ready, or returns its error message.
 fn complaint(from: OwnedFd) -> Option<String> {
     match read_start(File::from(from), MAX_COMPLAINT) {
         Ok(said) if said.is_empty() => Some("it has exited".to_owned()),
@@ -77,14 +76,13 @@ fn serve(complain: OwnedFd, few: bool) -> ! {
     let prepared = prepare(complain, few);
     let text = prepared.as_ref().map_or_else(String::as_str, |()| READY);
     let told = write(stdio::stderr(), text.as_bytes());
-    // The end of the pipe lets the other side go on. The keeper's input is /dev/null.
+    // The end of the pipe lets the keeper continue. The keeper's input is /dev/null.
     let quiet = stdio::dup2_stderr(stdio::stdin());
     if prepared.is_err() || told.is_err() || quiet.is_err() {
         process::exit_now(1);
     }
     loop {
-        // All others are from the containers: the keeper asks nothing of it, and ends it by
-        // SIGKILL.
+        // All other signals come from the containers: the keeper sends none but SIGKILL.
         if signal::wait() == libc::SIGCHLD {
             reap();
         }
@@ -93,7 +91,7 @@ fn serve(complain: OwnedFd, few: bool) -> ! {
 
 #[allow(unsafe_code, reason = "it gives up all that it inherited")]
 fn prepare(complain: OwnedFd, few: bool) -> Result<(), String> {
-    // In place of a file that it must not keep.
+    // Replaces a file that the init must not keep.
     stdio::dup2_stderr(&complain).map_err(|error| error.to_string())?;
     drop(complain);
     // SAFETY: what the keeper has open is in its own process; nothing here touches the copies, and
@@ -111,13 +109,12 @@ fn prepare(complain: OwnedFd, few: bool) -> Result<(), String> {
     drop_rights().map_err(|error| format!("cannot drop capabilities: {error}"))
 }
 
-/// Exchanges the node's file system for an empty one: `/proc/1/root` is within the containers'
-/// reach.
+/// Replaces the node's file system with an empty one, because containers can reach `/proc/1/root`.
 fn leave_files(few: bool) -> Result<(), Errno> {
-    // On any directory that every node has; nobody else sees it.
+    // On a directory that every node has; no other process sees the mount.
     let mut place = "/proc";
     if few {
-        // To its own root, by entering the namespace where it is.
+        // Enters its current mount namespace again, to get to that namespace's own root.
         let own = open(
             "/proc/self/ns/mnt",
             OFlags::RDONLY | OFlags::CLOEXEC,
@@ -140,7 +137,7 @@ fn leave_files(few: bool) -> Result<(), Errno> {
     chdir(place)?;
     match pivot_root(".", ".") {
         Ok(()) => unmount(".", UnmountFlags::DETACH)?,
-        // A node that runs from its initial ramdisk has a root that cannot be exchanged.
+        // The root of a node that runs from its initial ramdisk cannot be replaced.
         Err(_) => chroot(".")?,
     }
     chdir("/")
@@ -150,7 +147,7 @@ fn drop_rights() -> Result<(), Errno> {
     set_no_new_privs(true)?;
     set_thread_groups(&[])?;
     let (user, group) = (Uid::from_raw(NOBODY), Gid::from_raw(NOBODY));
-    // A user namespace may have nobody of that number; without capabilities its root is as good.
+    // The user namespace may not map this ID; without capabilities its root is equally harmless.
     match set_thread_res_gid(group, group, group) {
         Err(Errno::INVAL) => {}
         set => set?,
@@ -166,9 +163,9 @@ fn drop_rights() -> Result<(), Errno> {
         inheritable: none,
     };
     set_capabilities(None, sets)?;
-    // To look into it takes CAP_SYS_PTRACE on the node, not just in the pod's user namespace.
+    // Inspecting the process takes CAP_SYS_PTRACE on the node, not just in the pod's user namespace.
     set_dumpable_behavior(DumpableBehavior::NotDumpable)?;
-    // A change of rights takes this back.
+    // The kernel clears this signal when credentials change.
     set_parent_process_death_signal(Some(Signal::KILL))
 }
 

@@ -1,4 +1,4 @@
-//! The pod's surroundings: cgroups, namespaces, what is set and mounted in them.
+//! The pod's cgroups, namespaces, kernel parameters and mounts.
 
 mod arguments;
 mod init;

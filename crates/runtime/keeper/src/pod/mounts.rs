@@ -1,8 +1,9 @@
 //! The keeper's own mounts.
 //!
-//! They are in a namespace of its own, and go with it. That is made of one with next to no mounts: the keeper finds
-//! the node's files as before, as its root is still the node's, and its mounts are below a directory of its own. Where
-//! there is none, or it cannot be entered, it is a copy of the node's, and they are where they belong.
+//! The mounts are in the keeper's own mount namespace and end with it. That namespace is a copy of one with very few
+//! mounts. The keeper still finds the node's files, because its root stays the node's root, and it mounts below a
+//! directory of its own. If there is no such namespace, or it cannot be entered, the keeper copies the node's namespace
+//! and mounts at the final paths.
 
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
@@ -20,33 +21,33 @@ use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
 
 use crate::sys::namespace::{UnshareFlags, unshare};
 
-/// Where mounts are made.
+/// The mount namespaces in which the keeper mounts.
 #[derive(Debug)]
 pub(crate) struct Mounts {
     /// The daemon's mount namespace.
     pub(super) host: OwnedFd,
-    /// The keeper's own, if it has few.
+    /// The keeper's own namespace, if it has few mounts.
     pub(super) few: Option<Few>,
     next: u32,
 }
 
-/// A namespace with few mounts.
+/// A mount namespace with few mounts.
 #[derive(Debug)]
 pub(super) struct Few {
     pub(super) namespace: OwnedFd,
     directory: OwnedFd,
 }
 
-/// A mount, and the path that it is found by in containers.
+/// A mount, and its path in the containers.
 #[derive(Debug)]
 pub(crate) struct Placed {
     pub(super) path: PathBuf,
-    /// Where it is.
+    /// Path of the mount in the keeper's namespace.
     pub(super) at: PathBuf,
 }
 
 impl Mounts {
-    /// Leaves the daemon's mount namespace. What is told is why it was left for a copy.
+    /// Leaves the daemon's mount namespace. The message is the reason why the keeper fell back to a copy.
     pub(super) fn leave(few: Option<OwnedFd>) -> Result<(Self, Option<String>), String> {
         let namespace = |path: &str| {
             open(path, OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty())
@@ -75,7 +76,7 @@ impl Mounts {
                 Some(format!("cannot enter the minimal mount namespace: {error}"))
             }
         };
-        // What was shared stays so: mounts go on to propagate both ways, except below private directories.
+        // Shared mounts stay shared: mounts still propagate both ways, except below private directories.
         unshare(UnshareFlags::NEWNS)
             .map_err(|error| format!("cannot create a mount namespace: {error}"))?;
         Ok((Self::new(host, None), told))
@@ -85,7 +86,7 @@ impl Mounts {
         Self { host, few, next: 0 }
     }
 
-    /// Puts a detached mount where containers have it at this path.
+    /// Attaches a detached mount, which containers see at this path.
     pub(crate) fn put(&mut self, mount: &OwnedFd, path: PathBuf) -> io::Result<Placed> {
         let look = fstat(mount)?;
         let is_directory = FileType::from_raw_mode(look.st_mode) == FileType::Directory;
@@ -100,7 +101,7 @@ impl Mounts {
         }
     }
 
-    /// A place for a mount that is to be had at this path.
+    /// Creates a mount point for a mount that containers see at this path.
     pub(super) fn place(&mut self, path: PathBuf, is_directory: bool) -> io::Result<Placed> {
         let Some(few) = &self.few else {
             let at = path.clone();
@@ -124,7 +125,7 @@ impl Mounts {
 }
 
 impl Placed {
-    /// Undoes it. That somebody else has is no error.
+    /// Unmounts it. It is no error if it is already unmounted.
     pub(crate) fn undo(&self) -> rustix::io::Result<()> {
         let flags = UnmountFlags::DETACH | UnmountFlags::NOFOLLOW;
         match unmount(&self.at, flags) {
@@ -135,12 +136,12 @@ impl Placed {
         Ok(())
     }
 
-    /// Where it is, for what is told.
+    /// Returns the path to show in messages.
     pub(crate) fn path(&self) -> &Path {
         &self.path
     }
 
-    /// Removes the place that was made for it alone.
+    /// Removes the mount point, if it was made for this mount alone.
     fn remove(&self) {
         if self.at != self.path && std::fs::remove_dir(&self.at).is_err() {
             let _ = std::fs::remove_file(&self.at);
@@ -148,7 +149,7 @@ impl Placed {
     }
 }
 
-/// Undoes mounts, the last first. Returns what could not be undone, and why.
+/// Unmounts mounts, the last one first. Returns the one that could not be unmounted, and why.
 pub(crate) fn unmount_all(mounts: &mut Vec<Placed>) -> Option<String> {
     while let Some(mount) = mounts.last() {
         if let Err(error) = mount.undo() {
@@ -159,7 +160,7 @@ pub(crate) fn unmount_all(mounts: &mut Vec<Placed>) -> Option<String> {
     None
 }
 
-/// Enters a copy of a namespace with few mounts, with this root as before. Returns a directory for more of them.
+/// Enters a copy of a namespace with few mounts and keeps this root. Returns a directory for more mounts.
 fn enter(few: OwnedFd, root: &OwnedFd) -> rustix::io::Result<OwnedFd> {
     move_into_link_name_space(few.as_fd(), Some(LinkNameSpaceType::Mount))?;
     unshare(UnshareFlags::NEWNS)?;

@@ -1,4 +1,4 @@
-//! Entering the pod's namespaces, new ones or ones that belong to a new user namespace.
+//! Enters the pod's namespaces: new ones, or ones that belong to a new user namespace.
 
 use std::fmt::Write as _;
 use std::fs;
@@ -18,17 +18,17 @@ use crate::sys::namespace::{UnshareFlags, unshare};
 use crate::sys::process;
 use crate::text::text;
 
-/// Comes in place of an answer, and is no process: a complaint follows.
+/// Sent in place of a PID, which it can never be: an error message follows.
 const COMPLAINT: [u8; 4] = [0xff; 4];
-/// A longer one is cut.
+/// A longer message is cut.
 const MAX_COMPLAINT: u64 = 1024;
 
-/// What comes of a user namespace.
+/// The namespaces that result from a user namespace.
 #[derive(Debug, Default)]
 pub(crate) struct Spaces {
     /// The user namespace that owns the others.
     pub(crate) user: Option<OwnedFd>,
-    /// The init of the shared PID namespace, made where it belongs to the user namespace.
+    /// The init of the shared PID namespace, if it belongs to the user namespace.
     pub(crate) init: Option<Pid>,
 }
 
@@ -55,8 +55,8 @@ pub(crate) fn enter(setup: &Setup) -> Result<Spaces, String> {
         .map_err(|error| format!("cannot create the pod's user namespace: {error}"))
 }
 
-/// Has a child make the user namespace and the others in it, and joins the others: the keeper
-/// itself remains the host's.
+/// Lets a child create the user namespace and the others in it, and joins the others. The keeper itself stays in the
+/// host's user namespace.
 #[allow(unsafe_code, reason = "this comes before any thread")]
 fn enter_owned(setup: &Setup, flags: UnshareFlags) -> Result<Spaces, String> {
     let text = |error: std::io::Error| error.to_string();
@@ -102,7 +102,7 @@ fn enter_owned(setup: &Setup, flags: UnshareFlags) -> Result<Spaces, String> {
         }
     }
     let user = open_ns(format!("{proc}/ns/user"))?;
-    // The child ends; its namespaces are held from here.
+    // The child ends; the keeper holds its namespaces.
     drop(ours);
     let _ = rustix::process::waitpid(Some(child), rustix::process::WaitOptions::empty());
     Ok(Spaces {
@@ -111,7 +111,7 @@ fn enter_owned(setup: &Setup, flags: UnshareFlags) -> Result<Spaces, String> {
     })
 }
 
-/// What the child says, unless it complains.
+/// Reads the child's answer or its error message.
 fn answer(mut from: &UnixStream) -> Result<[u8; 4], String> {
     let mut answer = [0; 4];
     from.read_exact(&mut answer)
@@ -123,7 +123,7 @@ fn answer(mut from: &UnixStream) -> Result<[u8; 4], String> {
     Err(text(&complaint))
 }
 
-/// The child's part: a user namespace, then, once its maps are written, those that belong to it.
+/// Runs in the child: creates a user namespace and, once its ID maps are written, the other namespaces in it.
 fn make_owned(mut parent: &UnixStream, flags: UnshareFlags, pid: bool) -> Result<(), String> {
     let text = |error: std::io::Error| error.to_string();
     unshare(UnshareFlags::NEWUSER).map_err(|error| error.to_string())?;
@@ -140,7 +140,7 @@ fn make_owned(mut parent: &UnixStream, flags: UnshareFlags, pid: bool) -> Result
         0
     };
     parent.write_all(&init.to_ne_bytes()).map_err(text)?;
-    // The namespaces last until the keeper has opened them.
+    // Keeps the namespaces until the keeper has opened them.
     let _ = parent.read(&mut [0]);
     Ok(())
 }

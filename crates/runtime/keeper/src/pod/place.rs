@@ -1,4 +1,4 @@
-//! The keeper's own place: cgroups, OOM score, pin, shared memory.
+//! The cgroups, OOM score, network pin and shared memory of the keeper's pod.
 
 use std::fs::{self, OpenOptions};
 use std::io::Write;
@@ -10,10 +10,10 @@ use rustix::fs::OFlags;
 use rustix::mount::{MountFlags, mount, mount_bind};
 use rustix::process::{Resource, Rlimit, setrlimit};
 
-/// Moves this process, which has one thread, into a cgroup.
+/// Moves this single-threaded process into a cgroup.
 ///
-/// With version 1, a thread that moves itself through `tasks` is spared the grace period of
-/// several milliseconds that `cgroup.procs` costs.
+/// With cgroup v1, a thread that moves itself through `tasks` avoids the grace period of several milliseconds that
+/// `cgroup.procs` costs.
 pub(crate) fn enter_cgroup(dir: &Path) -> Result<(), String> {
     let tasks = dir.join("tasks");
     let file = if tasks.exists() {
@@ -28,13 +28,13 @@ pub(crate) fn enter_cgroup(dir: &Path) -> Result<(), String> {
         .map_err(|error| format!("cannot join cgroup {}: {error}", dir.display()))
 }
 
-/// Sets the standing with the OOM killer; refused without `CAP_SYS_RESOURCE`.
+/// Sets the OOM score adjustment; the kernel refuses it without `CAP_SYS_RESOURCE`.
 pub(crate) fn set_oom_score(score: i32) -> Result<(), String> {
     fs::write("/proc/self/oom_score_adj", score.to_string())
         .map_err(|error| format!("cannot set oom_score_adj to {score}: {error}"))
 }
 
-/// Sets how many files this process, and all that descend from it, may open.
+/// Sets the limit of open files for this process and its descendants.
 pub(crate) fn set_open_files(limits: &OpenFiles) -> Result<(), String> {
     let number = |limit: u64| (limit != u64::MAX).then_some(limit);
     let limit = Rlimit {
@@ -45,7 +45,7 @@ pub(crate) fn set_open_files(limits: &OpenFiles) -> Result<(), String> {
         .map_err(|error| format!("cannot limit open files to {}: {error}", limits.current))
 }
 
-/// Gives the network namespace a name.
+/// Bind-mounts the network namespace on a path.
 pub(crate) fn pin_network(pin: &Path) -> Result<(), String> {
     let failure = |error| {
         format!(
@@ -79,7 +79,7 @@ fn options(ShmMount { size, label, .. }: &ShmMount) -> String {
     if label.is_empty() {
         return format!("mode=1777,size={size}");
     }
-    // A context has commas, and no quotes.
+    // An SELinux label may contain commas but no quotes.
     format!("mode=1777,size={size},context=\"{label}\"")
 }
 

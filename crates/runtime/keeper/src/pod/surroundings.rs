@@ -1,4 +1,4 @@
-//! Making a pod's surroundings, in order.
+//! Creates the pod's cgroups, namespaces and mounts in order.
 
 use std::ffi::OsString;
 use std::io;
@@ -17,10 +17,10 @@ use crate::sys::loopback;
 use crate::sys::process::Parent;
 use crate::sys::spawn::Protected;
 
-/// Where programs are looked for unless the daemon says otherwise.
+/// Search path for programs unless the daemon sends another.
 const USUAL_PATH: &str = "PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
 
-/// What goes with the daemon's first message.
+/// Descriptors sent with the daemon's first message.
 #[derive(Debug)]
 pub(crate) struct Given {
     few_mounts: Option<OwnedFd>,
@@ -38,7 +38,7 @@ impl Given {
     }
 }
 
-/// A pod's surroundings, held by this process's life.
+/// The pod's namespaces, mounts and directories, which this process holds.
 #[derive(Debug)]
 pub(crate) struct Pod {
     pub(crate) id: String,
@@ -48,22 +48,22 @@ pub(crate) struct Pod {
     pub(crate) exits: OwnedFd,
     /// The init of a shared PID namespace.
     pub(crate) init: Option<Pid>,
-    /// The environment of runtimes.
+    /// The environment for runtimes.
     pub(crate) env: Vec<OsString>,
     user_ns: Option<OwnedFd>,
     warnings: Vec<String>,
     pub(crate) mounts: Mounts,
-    /// The runtime's program, as it was when the pod was made.
+    /// The runtime's program, as it was when the pod was created.
     pub(crate) program: Option<Protected>,
     /// The mount of the shared memory.
     shm: Option<Placed>,
-    /// Where kernel parameters were set: needed no more.
+    /// The `/proc` mount in which kernel parameters were set, to be closed.
     pub(crate) parameters: Option<OwnedFd>,
 }
 
 impl Pod {
-    /// Makes it all, in the directory that is [locked](lock_dir). The namespaces that a failure leaves behind go with the process; the pin and
-    /// the files do not.
+    /// Creates everything in the pod's directory, which is [locked](lock_dir). If it fails, namespaces end with the
+    /// process; the pin and the files remain.
     pub(crate) fn make(setup: Setup, dir: OwnedFd, given: Given) -> Result<Self, String> {
         let mut warnings = Vec::new();
         let exits_path = setup.dir.join(EXITS_DIR);
@@ -73,7 +73,7 @@ impl Pod {
         }
         let exits = open_dir(&exits_path)?;
 
-        // Before anything is charged, and while there is one thread.
+        // Before memory is charged to a cgroup, and while there is one thread.
         for cgroup in &setup.cgroups {
             place::enter_cgroup(cgroup)?;
         }
@@ -131,12 +131,12 @@ impl Pod {
         })
     }
 
-    /// Lets others at the pod's directory, once it is seen that a keeper lives in it.
+    /// Unlocks the pod's directory, once others can see that a keeper serves it.
     pub(crate) fn unlock(&self) -> io::Result<()> {
         Ok(flock(&self.dir, FlockOperation::Unlock)?)
     }
 
-    /// How the keeper introduces itself.
+    /// Returns the keeper's first message, which describes it.
     pub(crate) fn welcome(&self) -> Welcome {
         Welcome {
             version: VERSION,
@@ -148,7 +148,7 @@ impl Pod {
         }
     }
 
-    /// What a runtime is to see when it makes a container with these mounts.
+    /// Returns the view of the file system for a runtime that creates a container with these mounts.
     pub(crate) fn view<'a>(
         &'a self,
         mounts: impl Iterator<Item = &'a Placed>,
@@ -158,28 +158,28 @@ impl Pod {
         View::new(&self.mounts, mounts.chain(&self.shm), cwd, by)
     }
 
-    /// Whether the keeper has next to no mounts.
+    /// Returns whether the keeper's mount namespace has few mounts.
     pub(crate) fn has_few_mounts(&self) -> bool {
         self.mounts.few.is_some()
     }
 
-    /// What a runtime is to see that makes none, unless it is what the keeper sees.
+    /// Returns the view for a runtime that creates no container, unless the keeper's own view will do.
     pub(crate) fn view_of_host(&self, cwd: &Path) -> io::Result<Option<View>> {
         let few = self.has_few_mounts();
         few.then(|| View::new(&self.mounts, std::iter::empty(), cwd, By::Runtime))
             .transpose()
     }
 
-    /// A path to something in the pod's directory that is short enough for a socket's address,
-    /// for this process and its children.
+    /// Returns a path in the pod's directory that is short enough for a socket address, for this process and its
+    /// children.
     pub(crate) fn short_path(&self, name: &str) -> PathBuf {
         let pid = getpid().as_raw_pid();
         PathBuf::from(format!("/proc/{pid}/fd/{}/{name}", self.dir.as_raw_fd()))
     }
 }
 
-/// Opens the pod's directory and locks it: whoever removes it holds the lock as well, and looks
-/// for a listener first. One that was removed before that must not get a keeper any more.
+/// Opens the pod's directory and locks it. A process that removes the directory also holds the lock and first checks
+/// for a listener. A directory that was removed must not get a keeper.
 pub(crate) fn lock_dir(path: &Path) -> Result<OwnedFd, String> {
     let failure = |error| format!("cannot lock directory {}: {error}", path.display());
     let dir = open_dir(path)?;

@@ -8,10 +8,9 @@ use orlop_keeper_protocol::Sysctl;
 use rustix::fs::{Mode, OFlags, openat};
 use rustix::mount::{FsMountFlags, FsOpenFlags, MountAttrFlags, fsconfig_create, fsmount, fsopen};
 
-/// Sets parameters. A mount of `/proc` shows each process's own namespaces, and remembers what it has
-/// shown of each namespace under the same names: in the node's mount each pod's parameters are looked
-/// for among those of all others. So this is done in a mount of its own, which nobody sees, and which ends with what is
-/// returned.
+/// Sets kernel parameters. A mount of `/proc` shows each process's own namespaces and caches entries of all namespaces
+/// under the same names. In the node's mount the kernel searches for each pod's parameters among those of all others.
+/// So this uses a private mount, which ends with the returned descriptor.
 pub(crate) fn set(parameters: &[Sysctl]) -> Result<Option<OwnedFd>, String> {
     let mut own = None;
     for Sysctl { name, value } in parameters {
@@ -27,7 +26,7 @@ pub(crate) fn set(parameters: &[Sysctl]) -> Result<Option<OwnedFd>, String> {
     Ok(own)
 }
 
-/// A `/proc` of our own; the node's where it has to do.
+/// Opens a private `/proc`, or the node's if that fails.
 fn proc() -> io::Result<OwnedFd> {
     let own = || {
         let context = fsopen("proc", FsOpenFlags::FSOPEN_CLOEXEC)?;
@@ -47,8 +46,8 @@ fn write(root: &OwnedFd, path: &PathBuf, value: &str) -> io::Result<()> {
     Err(io::ErrorKind::WriteZero.into())
 }
 
-/// The file of a parameter, below `/proc`. As with sysctl(8), the first separator decides: with dots, a slash
-/// stands for a dot within a part; with slashes, a dot is itself.
+/// Returns the path of a parameter's file below `/proc`. As with sysctl(8), the first separator decides: with dots, a
+/// slash stands for a dot within a part; with slashes, a dot is itself.
 fn path_of(name: &str) -> Option<PathBuf> {
     let separator = name.chars().find(|c| matches!(c, '.' | '/'))?;
     let relative: String = if separator == '/' {

@@ -1,10 +1,11 @@
-//! What a runtime sees of the file system when it makes a container.
+//! The file system that a runtime sees when it creates a container.
 //!
-//! The keeper's own mount namespace has none of the host's mounts, or those of the time when the pod was made. So each
-//! container is made in a copy of the host's namespace as it is now, with the container's own mounts put in place. The
-//! copy lives as long as the runtime's call; the container has its copy of it by then. A runtime that can put the
-//! mounts in their places itself is in the host's own and given them: a node may have thousands of mounts to be
-//! copied. It is also given the keeper's namespace with few mounts, if that is one, to make the container's of.
+//! The keeper's own mount namespace has none of the host's mounts, or those of the time when the pod was created. So
+//! each container is created in a copy of the host's current namespace, with the container's mounts put in place. The
+//! copy lives as long as the runtime's call; the container then has its own copy. Some runtimes can put the mounts in
+//! place themselves. They run in the host's own namespace and receive the mounts as descriptors, because copying a
+//! node's thousands of mounts is slow. They also receive the keeper's namespace with few mounts, if there is one, as
+//! the base of the container's.
 
 use std::ffi::{CString, OsStr, OsString};
 use std::fmt::Write as _;
@@ -23,7 +24,7 @@ use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
 use super::mounts::{Mounts, Placed};
 use crate::sys::namespace::{UnshareFlags, unshare};
 
-/// A view being prepared: all that needs memory is done before there is a process.
+/// A view in preparation: everything that allocates is done before the process exists.
 #[derive(Debug)]
 pub(crate) struct View {
     host: OwnedFd,
@@ -33,17 +34,17 @@ pub(crate) struct View {
     by: By,
 }
 
-/// Who puts mounts in their places.
+/// The process that puts mounts in place.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum By {
-    /// The process that becomes the runtime, in a mount namespace of its own.
+    /// The process that becomes the runtime, in its own mount namespace.
     Keeper,
-    /// The runtime, in the container's.
+    /// The runtime, in the container's mount namespace.
     Runtime,
 }
 
 impl View {
-    /// A view of the host with copies of mounts that the keeper has at these places.
+    /// Returns a view of the host with copies of the keeper's mounts at these paths.
     pub(crate) fn new<'a>(
         own: &Mounts,
         mounts: impl Iterator<Item = &'a Placed>,
@@ -57,7 +58,7 @@ impl View {
             Ok((open_tree(CWD, &mount.at, flags)?, text(&mount.path)?))
         };
         let mounts = mounts.map(copy).collect::<io::Result<Vec<_>>>()?;
-        // Each is told on a line.
+        // The environment lists one mount per line.
         let is_line = |(_, path): &(OwnedFd, CString)| !path.as_bytes().contains(&b'\n');
         let by = if mounts.iter().all(is_line) {
             by
@@ -82,12 +83,12 @@ impl View {
         })
     }
 
-    /// Whether it is a mount namespace of its own.
+    /// Returns whether the view is a mount namespace of its own.
     pub(crate) fn is_own(&self) -> bool {
         self.by == By::Keeper
     }
 
-    /// What tells the runtime of the mounts, if those are its own to put in their places.
+    /// Returns the environment variables that describe the mounts, if the runtime puts them in place.
     pub(crate) fn environment(&self) -> impl Iterator<Item = OsString> {
         let few = self.few.as_ref().map(|few| {
             let few = few.as_raw_fd();
@@ -109,7 +110,7 @@ impl View {
         Some(told)
     }
 
-    /// Enters the view. Called before a program is executed, in its process: system calls only.
+    /// Enters the view. Runs in the new process before it executes a program, so it makes system calls only.
     pub(crate) fn enter(&self) -> rustix::io::Result<()> {
         move_into_link_name_space(self.host.as_fd(), Some(LinkNameSpaceType::Mount))?;
         if self.is_own() {
@@ -131,7 +132,7 @@ impl View {
                 MoveMountFlags::MOVE_MOUNT_F_EMPTY_PATH,
             )?;
         }
-        // Changing the namespace has moved us to its root.
+        // Entering the namespace has changed the directory to its root.
         chdir(self.cwd.as_c_str())
     }
 }

@@ -1,4 +1,4 @@
-//! Joining a container's streams, and leaving them.
+//! Attaches to a container's streams and detaches from them.
 
 use std::os::fd::OwnedFd;
 
@@ -51,7 +51,7 @@ impl Keeper {
         let out = take(request.stdout, source, Interest::Nothing)?;
         let source = Source::AttachOutput(key, Stream::Err);
         let err = take(request.stderr, source, Interest::Nothing)?;
-        // What the container does not have (any more) ends at once.
+        // Streams that the container does not have (any more) end at once.
         let follower = |watch| Follower::new(watch, request.patient);
         let attachment = Attachment {
             container,

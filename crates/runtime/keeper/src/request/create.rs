@@ -1,4 +1,4 @@
-//! Making a container.
+//! Creates a container.
 
 use std::fs::File;
 use std::io;
@@ -94,14 +94,14 @@ impl Keeper {
         let purpose = Purpose::Create(making);
         let called = self.start_call(request.call, streams, request.tty, purpose, to);
         match called {
-            // The runtime takes a while.
+            // Starts the writer now, because the runtime takes a while.
             Ok(_) => self.have_writer(key),
             Err(_) => self.unmake(key),
         }
         called.map(drop)
     }
 
-    /// The runtime has done its part. Who has given up on it wants nothing to run.
+    /// Handles the end of the runtime's call. A client that has given up wants no running container.
     pub(super) fn created(
         &mut self,
         making: Making,
@@ -110,7 +110,7 @@ impl Keeper {
         awaited: bool,
     ) -> Result<Created, Failure> {
         let key = making.container;
-        // What the runtime printed is not the container's.
+        // The runtime's own output is not the container's.
         self.drain(key);
         let chatter = self
             .containers
@@ -178,7 +178,7 @@ impl Keeper {
         if !dir.as_os_str().is_empty() {
             match OomWatch::new(dir, key, &self.reactor) {
                 Ok(watch) => container.oom = Some(watch),
-                // No reason not to run it.
+                // The container runs without OOM reports.
                 Err(error) => eprintln!(
                     "orlop-keeper: cannot watch {} for OOM kills: {error}",
                     dir.display()
@@ -203,8 +203,8 @@ impl Keeper {
         }
     }
 
-    /// Ends one that runs, or was to, for which nobody is there who knows what became of it. One that waits to be
-    /// started may go on waiting.
+    /// Kills a container that runs, or was to run, if no client knows the outcome. A container that waits for its start
+    /// is kept.
     pub(super) fn end_unawaited(&mut self, key: u64) {
         if let Some(container) = self.containers.get(&key)
             && container.is_alive()
@@ -215,7 +215,7 @@ impl Keeper {
         }
     }
 
-    /// Lets it go if it can be, and is to be.
+    /// Releases the container at once, if that is possible and requested.
     fn go_at_once(&mut self, making: &Making, mut created: Created) -> Result<Created, Failure> {
         let key = making.container;
         let container = self.containers.get(&key);
@@ -223,7 +223,7 @@ impl Keeper {
         if making.fifo.as_os_str().is_empty() || !waits {
             return Ok(created);
         }
-        // Before it runs, lest it end before it began.
+        // Before it runs, so that its start never comes after its end.
         let now = now_ns();
         if self.open_for(key, &making.fifo)?
             && let Some(container) = self.containers.get_mut(&key)
@@ -235,7 +235,7 @@ impl Keeper {
         Ok(created)
     }
 
-    /// Pipes for the container: its ends, ours being kept.
+    /// Creates the container's pipes; the keeper keeps the other ends.
     fn make_streams(
         &self,
         key: u64,
@@ -261,7 +261,7 @@ impl Keeper {
         Ok(Streams::Passed([input, out, err]))
     }
 
-    /// A container could not be made: only its mounts remain.
+    /// Resets a container that could not be created: only its mounts remain.
     fn unmake(&mut self, key: u64) {
         if let Some(container) = self.containers.get_mut(&key) {
             container.reset();
@@ -274,7 +274,7 @@ impl Keeper {
     }
 }
 
-/// The identity names a file.
+/// Checks a container ID, which becomes a file name.
 fn check_id(id: &str) -> Result<(), Failure> {
     if id.is_empty() || id.len() > 200 || id.starts_with('.') || id.contains('/') {
         let message = format!("{id:?} is not a valid container ID");
@@ -283,7 +283,7 @@ fn check_id(id: &str) -> Result<(), Failure> {
     Ok(())
 }
 
-/// The process id that a runtime wrote down.
+/// Reads the PID that a runtime wrote to a file.
 pub(super) fn read_pid(path: &Path) -> Result<i32, Failure> {
     let read = File::open(path).and_then(|file| read_start(file, 32));
     let pid = read.ok().and_then(|said| text(&said).trim().parse().ok());
@@ -305,7 +305,7 @@ pub(super) fn window(rows: u16, columns: u16) -> Winsize {
     }
 }
 
-/// Sets a terminal's size, if there is one to set. Best effort: the program inside copes.
+/// Sets a terminal's size, if one is given. Errors are ignored: programs handle any size.
 pub(super) fn set_size(terminal: impl AsFd, size: Winsize) {
     if size.ws_row > 0 && size.ws_col > 0 {
         let _ = tcsetwinsize(terminal, size);

@@ -1,4 +1,4 @@
-//! Forgetting a container.
+//! Deletes a container.
 
 use std::os::fd::OwnedFd;
 
@@ -45,7 +45,7 @@ impl Keeper {
         Ok(())
     }
 
-    /// The runtime has done its part.
+    /// Handles the end of the runtime's call.
     pub(super) fn deleted(
         &mut self,
         id: &str,
@@ -69,7 +69,7 @@ impl Keeper {
             if container.is_alive()
                 && let Some(pid) = Pid::from_raw(container.pid)
             {
-                // The runtime says that it is gone; it may only not have been reaped yet.
+                // The runtime reports that it is gone; it may only not have been reaped yet.
                 let _ = kill_process(pid, Signal::KILL);
             }
             if let Some(log) = container.log.take().filter(|log| !log.is_settled()) {

@@ -1,4 +1,4 @@
-//! Connecting to a port of the pod.
+//! Connects to a port of the pod.
 
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::os::fd::{AsFd, OwnedFd};
@@ -54,7 +54,7 @@ impl Keeper {
         }
     }
 
-    /// A connection is made, or not.
+    /// Handles a connection that is established or has failed.
     pub(crate) fn dial_ready(&mut self, key: u64) {
         let Some(dialling) = self.dials.remove(&key) else {
             return;

@@ -1,4 +1,4 @@
-//! From a frame to the code that serves it, and back when a runtime has done its part.
+//! Dispatches requests to their handlers, and finished runtime calls to their replies.
 
 use std::os::fd::OwnedFd;
 
@@ -58,7 +58,7 @@ impl Keeper {
         }
     }
 
-    /// Serves a request that is answered on the spot.
+    /// Serves a request with an immediate reply.
     fn now<R: Request>(
         &mut self,
         to: ReplyTo,
@@ -69,7 +69,7 @@ impl Keeper {
         self.reply(to, answer);
     }
 
-    /// Serves a request that is answered when it is done, unless it fails at once.
+    /// Serves a request whose reply comes when it is done, unless it fails at once.
     fn later<R: Request>(
         &mut self,
         to: ReplyTo,
@@ -82,7 +82,7 @@ impl Keeper {
         }
     }
 
-    /// A runtime has ended.
+    /// Handles a runtime call that has ended.
     pub(crate) fn call_finished(&mut self, finished: Finished) {
         let Finished {
             purpose,
@@ -95,7 +95,8 @@ impl Keeper {
         match purpose {
             Purpose::Create(making) => {
                 let container = making.container;
-                // A daemon that is gone has taken note of nothing, and the next one takes it for not started.
+                // If the daemon is gone, it has recorded nothing, and the next daemon assumes that the container was
+                // not started.
                 let answer = self.created(making, console, outcome, awaited);
                 if reply_to.is_none() {
                     self.end_unawaited(container);
@@ -104,8 +105,8 @@ impl Keeper {
                 self.fifo_ready(container, false);
             }
             Purpose::Start(key) => {
-                // Who was told that it takes too long has it for one that does not run; a daemon that came when the
-                // one that asked was gone, for one that runs.
+                // A client that received a timeout assumes that the container does not run. A daemon that connected
+                // after the requesting one was gone assumes that it runs.
                 let as_believed = if given_up {
                     outcome.is_err()
                 } else {

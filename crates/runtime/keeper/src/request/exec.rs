@@ -1,4 +1,4 @@
-//! Running commands in containers.
+//! Runs commands in containers.
 
 use std::os::fd::OwnedFd;
 
@@ -18,7 +18,7 @@ use crate::keeper::Keeper;
 use crate::purpose::{Purpose, Running};
 use crate::tree::{self, Tree};
 
-/// What is answered to an exec, with the terminal.
+/// The reply to an exec, with the terminal.
 type Answer = Result<(ExecStarted, Vec<OwnedFd>), Failure>;
 
 impl Keeper {
@@ -66,7 +66,7 @@ impl Keeper {
         Ok(())
     }
 
-    /// The runtime has done its part. Also returns how the command ended, if it has already.
+    /// Handles the end of the runtime's call. Also returns how the command ended, if it already has.
     pub(super) fn exec_ran(
         &mut self,
         running: &Running,
@@ -135,8 +135,8 @@ impl Keeper {
             .container_key(&container)
             .and_then(|key| self.containers.get(&key))
             .filter(|container| container.is_alive());
-        // The number of a command that has ended may be another's: then the container must vouch
-        // for what is found. If that has ended too, nothing is left to signal.
+        // The PID of a command that has ended may be reused: then each process found must be verified against the
+        // container. If the container has ended too, nothing is left to signal.
         match (pid, container) {
             (0, _) => {
                 let message = format!("exec session {} is still starting", request.exec);
@@ -163,7 +163,7 @@ impl Keeper {
         Ok(Done {})
     }
 
-    /// Ends a command of which nobody has heard that it runs: no one else would.
+    /// Kills a command whose client does not know that it runs: no other client would.
     pub(super) fn end_command(&mut self, exec: String) {
         let request = KillExec {
             exec,

@@ -1,5 +1,4 @@
-//! Letting go a container whose process waits in a fifo, as runc's does: what runc's `start` is
-//! for, without a process of runc's.
+//! Starts a container whose process waits in a fifo, as runc's does, without running runc's `start`.
 
 use std::fs;
 use std::os::fd::OwnedFd;
@@ -16,8 +15,8 @@ use crate::keeper::Keeper;
 use crate::reactor::{Interest, Source, Watch};
 
 impl Keeper {
-    /// Opens the fifo, which lets the container's process go on. False if that has not happened,
-    /// and the runtime is to be called; once it has, the runtime would wait in vain.
+    /// Opens the fifo, which releases the container's process. Returns false if that has not happened and the runtime
+    /// must be called. After a release, the runtime would wait forever.
     pub(super) fn let_go(
         &mut self,
         container: u64,
@@ -27,15 +26,15 @@ impl Keeper {
         if !self.open_for(container, path)? {
             return Ok(false);
         }
-        // Nothing is left to be done for it: it waits already, or will not have to. Where it was woken on this
-        // processor, it says so only after it has become what it is to run.
+        // The container needs nothing more: its process already waits in the fifo or will find it open. If it was woken
+        // on this processor, it confirms only after it has executed its program.
         let answer = self.started(container, Ok(()));
         self.reply(to, answer);
         self.fifo_ready(container, false);
         Ok(true)
     }
 
-    /// Opens the fifo in which a container's process waits, or will not have to. False if it is none.
+    /// Opens the fifo in which a container's process waits or will wait. Returns false if the file is not a fifo.
     pub(super) fn open_for(&mut self, container: u64, path: &Path) -> Result<bool, Failure> {
         let Some(fifo) = open_fifo(path) else {
             return Ok(false);
@@ -55,21 +54,20 @@ impl Keeper {
         Ok(true)
     }
 
-    /// A container's process has opened its fifo, or written to it, or, if `closed`, is through
-    /// with it.
+    /// Handles a container's process that has opened its fifo or written to it or, if `closed`, has closed it.
     pub(crate) fn fifo_ready(&mut self, container: u64, closed: bool) {
         let Some(waiting) = self.letting_go.get(&container) else {
             return;
         };
         match waiting.listen() {
             Word::Nothing if !closed => {}
-            // Of one that has ended instead its end tells.
+            // If the process has ended instead, its exit is reported.
             Word::Gone | Word::Nothing => self.went(container),
             Word::Never(error) => self.cannot_go(container, &error.to_string()),
         }
     }
 
-    /// It was told that it runs, so what cannot has to end.
+    /// Kills a container that cannot go on, because the client was told that it runs.
     fn cannot_go(&mut self, container: u64, why: &str) {
         self.went(container);
         if let Some(container) = self.containers.get(&container)
@@ -81,17 +79,17 @@ impl Keeper {
         }
     }
 
-    /// A container's process goes on, or has ended.
+    /// Handles a released container whose process goes on or has ended.
     pub(crate) fn went(&mut self, container: u64) {
         if let Some(LettingGo { path, .. }) = self.letting_go.remove(&container) {
-            // By its absence runc knows that the container runs.
+            // runc knows by the missing fifo that the container runs.
             let _ = fs::remove_file(path);
         }
     }
 }
 
 fn open_fifo(path: &Path) -> Option<OwnedFd> {
-    // First, for once it is open the process is gone from it.
+    // Before the open, because the process removes itself from the fifo once it is open.
     let look = lstat(path).ok()?;
     if FileType::from_raw_mode(look.st_mode) != FileType::Fifo {
         return None;

@@ -1,4 +1,4 @@
-//! Signalling a container.
+//! Signals a container.
 
 use std::os::fd::OwnedFd;
 
@@ -27,7 +27,7 @@ impl Keeper {
             let called = self.start_call(call, Streams::Own, false, Purpose::Kill, to);
             return called.map(drop);
         }
-        // Alive or not reaped yet, the number is the container's.
+        // A process that is alive or not reaped keeps its PID.
         if container.is_alive()
             && let Some(pid) = Pid::from_raw(container.pid)
         {

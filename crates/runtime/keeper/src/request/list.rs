@@ -1,4 +1,4 @@
-//! Telling all that the keeper knows.
+//! Lists the keeper's containers, sessions and state.
 
 use std::os::fd::OwnedFd;
 

@@ -1,4 +1,4 @@
-//! Requests, one file each.
+//! Handlers of requests, one file each.
 
 mod attach;
 mod create;

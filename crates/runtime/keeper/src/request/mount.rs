@@ -1,4 +1,4 @@
-//! Placing detached mounts.
+//! Attaches detached mounts.
 
 use std::os::fd::OwnedFd;
 

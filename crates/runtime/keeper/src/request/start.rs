@@ -1,4 +1,4 @@
-//! Starting a created container: by its fifo where that is known, else by its runtime.
+//! Starts a created container: through its fifo if that is known, else with the runtime.
 
 use std::os::fd::OwnedFd;
 
@@ -27,7 +27,7 @@ impl Keeper {
             return Err(failure(FailureKind::WrongState, message));
         }
         container.starting = true;
-        // Before it runs, lest it end before it began.
+        // Before it runs, so that its start never comes after its end.
         container.started_ns = now_ns();
         let begun = self.begin_start(key, request, to);
         if begun.is_err() {
@@ -48,7 +48,7 @@ impl Keeper {
         called.map(drop)
     }
 
-    /// The runtime has done its part, or there was none to call.
+    /// Handles the end of the runtime's call, or a start without one.
     pub(super) fn started(
         &mut self,
         key: u64,

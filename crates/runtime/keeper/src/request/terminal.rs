@@ -1,4 +1,4 @@
-//! A container's terminal and log.
+//! Resizes a container's terminal and reopens its log.
 
 use std::os::fd::OwnedFd;
 

@@ -1,7 +1,7 @@
-//! The allocator's habits. Only glibc's has any that can be changed; musl's keeps next to nothing.
+//! Settings of the allocator. Only glibc's has any; musl's keeps very little memory.
 #![allow(unsafe_code)]
 
-/// Gives unused memory back.
+/// Returns unused memory to the kernel.
 pub(crate) fn trim() {
     // SAFETY: malloc_trim has no preconditions.
     #[cfg(target_env = "gnu")]
@@ -10,7 +10,7 @@ pub(crate) fn trim() {
     };
 }
 
-/// Keeps the log thread from getting a heap of its own, and the heap from hoarding.
+/// Prevents a separate heap for the log thread, and limits unused memory in the heap.
 pub(crate) fn be_frugal() {
     #[cfg(target_env = "gnu")]
     for (option, value) in [

@@ -1,4 +1,4 @@
-//! Files by mounts of their own.
+//! Opens files through private mounts.
 #![allow(unsafe_code)]
 
 use std::ffi::CStr;
@@ -8,8 +8,8 @@ use rustix::fs::CWD;
 use rustix::io::{Errno, Result};
 use rustix::mount::{OpenTreeFlags, open_tree};
 
-/// Names a file by a mount that nobody else has, and by which nobody can write to it: the mount is in no namespace any
-/// more. One that is could be made writable by root of any user namespace.
+/// Opens a file through a private read-only mount that is in no mount namespace. Root of a user namespace could make a
+/// mount in a namespace writable.
 pub(crate) fn open_read_only(path: &CStr) -> Result<OwnedFd> {
     let flags = OpenTreeFlags::OPEN_TREE_CLONE | OpenTreeFlags::OPEN_TREE_CLOEXEC;
     let tree = open_tree(CWD, path, flags)?;
@@ -22,7 +22,7 @@ fn change(mount: &OwnedFd, set: u64, clear: u64) -> Result<()> {
     // SAFETY: all zeroes is a valid mount_attr, which asks for nothing.
     let mut attr: libc::mount_attr = unsafe { std::mem::zeroed() };
     (attr.attr_set, attr.attr_clr) = (set, clear);
-    // SAFETY: the path and the structure, whose size is told, live across the call.
+    // SAFETY: the path and the structure, whose size is passed, live across the call.
     let result = unsafe {
         libc::syscall(
             libc::SYS_mount_setattr,

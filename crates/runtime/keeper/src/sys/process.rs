@@ -1,11 +1,11 @@
-//! Making and stripping processes.
+//! Forks, waits for, and exits processes.
 #![allow(unsafe_code)]
 
 use std::io;
 
 use rustix::process::Pid;
 
-/// Which side of a fork this is.
+/// The side of a fork.
 pub(crate) enum Fork {
     /// The new process.
     Child,
@@ -13,22 +13,22 @@ pub(crate) enum Fork {
     Parent(Pid),
 }
 
-/// Forks.
+/// Forks this process.
 ///
 /// # Safety
 ///
-/// This process has one thread: the child of several might wait for ever for what another held.
+/// This process has one thread: in a child of several, a lock that another thread held would never be released.
 pub(crate) unsafe fn fork() -> io::Result<Fork> {
-    // SAFETY: with a single thread, as promised, the child may go on as it likes.
+    // SAFETY: with a single thread, as promised, the child may run any code.
     sides(libc::c_long::from(unsafe { libc::fork() }))
 }
 
-/// Whose child a new process is.
+/// The parent of a new process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Parent {
-    /// The caller's.
+    /// The caller.
     Caller,
-    /// The caller's parent's.
+    /// The caller's parent.
     Grandparent,
 }
 
@@ -36,8 +36,7 @@ pub(crate) enum Parent {
 ///
 /// # Safety
 ///
-/// This process has one thread, as for [`fork`], and the child uses nothing that remembers the
-/// process's identity.
+/// This process has one thread, as for [`fork`], and the child uses nothing that caches the process's identity.
 pub(crate) unsafe fn fork_into_pid_namespace(parent: Parent) -> io::Result<Fork> {
     let sibling = match parent {
         Parent::Caller => 0,
@@ -59,7 +58,7 @@ fn sides(result: libc::c_long) -> io::Result<Fork> {
     }
 }
 
-/// A child that has ended and is not reaped yet.
+/// Returns a child that has ended and is not reaped yet.
 pub(crate) fn ended_child() -> Option<Pid> {
     // SAFETY: all zeroes is a valid siginfo.
     let mut info: libc::siginfo_t = unsafe { std::mem::zeroed() };
@@ -69,11 +68,11 @@ pub(crate) fn ended_child() -> Option<Pid> {
     if result != 0 {
         return None;
     }
-    // SAFETY: waitid fills in the process id, or leaves it 0 if nobody has ended.
+    // SAFETY: waitid sets the PID, or leaves it 0 if no child has ended.
     Pid::from_raw(unsafe { info.si_pid() })
 }
 
-/// Ends the process on the spot.
+/// Ends the process at once.
 pub(crate) fn exit_now(code: i32) -> ! {
     // SAFETY: _exit has no preconditions.
     unsafe { libc::_exit(code) }
@@ -85,7 +84,7 @@ pub(crate) fn exit_now(code: i32) -> ! {
 ///
 /// Nothing in this process owns a descriptor from `first` on and uses it again.
 pub(crate) unsafe fn close_from(first: u32) -> io::Result<()> {
-    // SAFETY: nobody owns what is closed, as promised.
+    // SAFETY: the closed descriptors have no owner, as promised.
     let result = unsafe { libc::syscall(libc::SYS_close_range, first, u32::MAX, 0) };
     if result == 0 {
         Ok(())

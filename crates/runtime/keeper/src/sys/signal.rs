@@ -1,7 +1,7 @@
-//! Signals: children's deaths become readable, requests to end are ignored.
+//! Signals: the end of a child becomes readable, requests to terminate are ignored.
 //!
-//! Nothing is blocked and nothing set to "ignore", since the runtimes, and the containers after
-//! them, would inherit it; handlers are reset by `execve`.
+//! No signal is blocked or set to "ignore", because runtimes, and then containers, would inherit it. `execve` resets
+//! handlers.
 #![allow(unsafe_code)]
 
 use std::io;
@@ -11,17 +11,17 @@ use std::sync::atomic::{AtomicI32, Ordering};
 use rustix::event::{EventfdFlags, eventfd};
 use rustix::process::Signal;
 
-/// Written to when a child has ended; never closed.
+/// The descriptor written to when a child has ended; never closed.
 static WAKE: AtomicI32 = AtomicI32::new(-1);
 
-/// Makes the deaths of children readable on the returned descriptor, and the usual requests to
-/// end have no effect.
+/// Makes the end of a child readable on the returned descriptor, and makes the usual termination signals have no
+/// effect.
 pub(crate) fn install() -> io::Result<OwnedFd> {
     let readable = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?;
     WAKE.store(readable.try_clone()?.into_raw_fd(), Ordering::Relaxed);
     for signal in 1..=libc::SIGRTMAX() {
-        // What the daemon, or whoever started it, ignores is not the containers' business. KILL
-        // and STOP refuse, SIGPIPE is ignored by every Rust program and reset in its children.
+        // Containers must not inherit signals that the daemon or its parent ignores. KILL and STOP refuse; SIGPIPE is
+        // ignored by every Rust program and reset in its children.
         if signal != libc::SIGPIPE {
             let _ = handle(signal, libc::SIG_DFL);
         }
@@ -36,13 +36,13 @@ pub(crate) fn install() -> io::Result<OwnedFd> {
     Ok(readable)
 }
 
-/// Undoes what every Rust program begins with: what is written to a pipe that nobody reads ends a process.
-/// Makes a system call only.
+/// Resets the SIGPIPE handling that every Rust program begins with: a write to a pipe without a reader ends the
+/// process. Makes a system call only.
 pub(crate) fn reset_pipe() {
     let _ = handle(libc::SIGPIPE, libc::SIG_DFL);
 }
 
-/// Blocks all signals, for a process that takes them with [`wait`].
+/// Blocks all signals, for a process that receives them with [`wait`].
 pub(crate) fn block_all() -> io::Result<()> {
     mask(libc::SIG_SETMASK, |set| {
         // SAFETY: the set lives across the call.
@@ -60,14 +60,14 @@ pub(crate) fn wait() -> libc::c_int {
     }
 }
 
-/// A signal by its number, real-time ones included.
+/// Returns the signal with this number, including real-time signals.
 pub(crate) fn by_number(number: u32) -> Option<Signal> {
     let number = i32::try_from(number).ok()?;
-    // The first one of containers is none to musl, with which a keeper may be linked.
+    // musl, with which a keeper may be linked, reserves the first real-time signal of containers for itself.
     if !(34..=64).contains(&number) {
         return Signal::from_named_raw(number);
     }
-    // SAFETY: it is sent to other processes only, in which it means what they will.
+    // SAFETY: it is only sent to other processes, which define its meaning.
     Some(unsafe { Signal::from_raw_unchecked(number) })
 }
 

@@ -1,8 +1,7 @@
-//! Starting a program without a copy of this process.
+//! Starts a program without copying this process.
 //!
-//! A fork copies the tables of all memory that this process has, and both sides pay for each page that
-//! they touch afterwards. The process that is made here borrows the memory until it is another
-//! program, and this one waits for so long.
+//! A fork copies the page tables of this process, and both sides pay for each page that they touch afterwards. The new
+//! process here borrows the memory until it executes another program, and this process waits until then.
 #![allow(unsafe_code)]
 
 use std::cell::Cell;
@@ -25,23 +24,23 @@ use rustix::stdio::{dup2_stderr, dup2_stdin, dup2_stdout};
 use super::mount::open_read_only;
 use super::signal;
 
-/// What the new process needs of it, many times over: it calls nothing that is not in this file.
+/// Many times what the new process needs: it calls nothing outside this file.
 const STACK: usize = 64 << 10;
 
-/// A program to be started, with all that its process needs made before.
+/// A program to be started, with everything its process needs prepared.
 #[derive(Debug)]
 pub(crate) struct Program {
     path: CString,
-    /// Its file by a mount of its own, to be executed if it can be.
+    /// Its file on a private mount, executed if possible.
     protected: Option<OwnedFd>,
-    /// Whether the new process makes that mount.
+    /// Whether the new process creates that mount.
     protects_late: bool,
     args: Words,
     env: Words,
     cwd: Option<CString>,
 }
 
-/// A program's file that is held by a mount of its own.
+/// A program's file held through a private mount.
 #[derive(Debug)]
 pub(crate) struct Protected {
     pub(crate) path: PathBuf,
@@ -49,7 +48,7 @@ pub(crate) struct Protected {
 }
 
 impl Protected {
-    /// The file, if it is what is at this path.
+    /// Returns the file, if it is the one at this path.
     fn file_of(&self, path: &CStr) -> Option<OwnedFd> {
         if path.to_bytes() != self.path.as_os_str().as_bytes() {
             return None;
@@ -60,16 +59,16 @@ impl Protected {
     }
 }
 
-/// An array of texts as the kernel wants them: their addresses, and a null.
+/// An array of strings as the kernel expects it: addresses and a terminating null.
 #[derive(Debug)]
 struct Words {
     addresses: Vec<*const libc::c_char>,
-    /// What is at the addresses.
+    /// The strings at the addresses.
     _texts: Vec<CString>,
 }
 
 impl Program {
-    /// A command line, of which the first word names the program: by a path, or to be looked for.
+    /// Creates a program from a command line, whose first word is a path or a name to search for.
     pub(crate) fn new(args: Vec<OsString>, env: &[OsString]) -> io::Result<Self> {
         let name = args.first().map_or(OsStr::new(""), OsString::as_os_str);
         Ok(Self {
@@ -82,10 +81,9 @@ impl Program {
         })
     }
 
-    /// Has it executed by a mount that nobody can write by, so that it need not see to that itself: a
-    /// container that gets hold of a process's program must not change it. Where that can't be, it has to. `known` is
-    /// one that is held so already; another is made so by the new process, where that is to be `late`, once it is
-    /// prepared.
+    /// Executes the program through a read-only mount, so that it need not protect itself: a container that gets hold
+    /// of the program of a process must not change it. If this fails, the program has to protect itself. `known` is a
+    /// program that is held already. If `late`, the new process creates the mount once it is prepared.
     pub(crate) fn protect(&mut self, known: Option<&Protected>, late: bool) {
         let known = known.and_then(|known| known.file_of(&self.path));
         self.protects_late = late && known.is_none();
@@ -95,19 +93,19 @@ impl Program {
         };
     }
 
-    /// The mount by which it is executed: not needed once it is.
+    /// Returns the mount through which it is executed, not needed after that.
     pub(crate) fn protection(self) -> Option<OwnedFd> {
         self.protected
     }
 
-    /// Starts it in a directory.
+    /// Sets the directory to start in.
     pub(crate) fn current_dir(&mut self, dir: &OsStr) -> io::Result<()> {
         self.cwd = Some(text(dir.to_owned())?);
         Ok(())
     }
 
-    /// Starts it: in a process group of its own, with these standard streams, to be killed when this
-    /// thread ends. Before it is executed `prepare` is called in the new process.
+    /// Starts it in its own process group, with these standard streams, and kills it when this thread ends. The new
+    /// process calls `prepare` before it executes the program.
     ///
     /// # Safety
     ///
@@ -124,8 +122,8 @@ impl Program {
             ));
         }
         let stack = Stack::new()?;
-        // One that protects itself sees to where its containers are. From another they might be born
-        // before it is released, and be bound for ever.
+        // A program that protects itself also chooses the processor of its containers. From another processor they
+        // might start before it is released, and stay bound to it forever.
         let protects_itself = self.protected.is_none() && !self.protects_late;
         let here = if protects_itself { None } else { Here::stay() };
         let start = Start {
@@ -139,7 +137,7 @@ impl Program {
         let flags = libc::CLONE_VM | libc::CLONE_VFORK | libc::SIGCHLD;
         // SAFETY: the stack is the new process's alone, and lives until the call returns, as `start`
         // does: that is when the process has become another program or ended. It touches nothing of
-        // this process's but `failed`, which nobody looks at meanwhile.
+        // this process's but `failed`, which no other code reads meanwhile.
         let made = unsafe {
             let start = (&raw const start).cast_mut().cast();
             libc::clone(become_program, stack.top(), flags, start)
@@ -152,7 +150,7 @@ impl Program {
         match start.failed.get() {
             None => Ok(pid),
             Some(error) => {
-                // It is nobody whom others should hear of.
+                // The failed process is reaped here, so that no other code sees it.
                 while matches!(waitpid(Some(pid), WaitOptions::empty()), Err(Errno::INTR)) {}
                 Err(error.into())
             }
@@ -160,7 +158,7 @@ impl Program {
     }
 }
 
-/// What the new process is handed.
+/// Data passed to the new process.
 struct Start<'a> {
     program: &'a Program,
     streams: &'a [OwnedFd; 3],
@@ -171,13 +169,13 @@ struct Start<'a> {
     failed: Cell<Option<Errno>>,
 }
 
-/// The new process's part: system calls alone.
+/// Runs in the new process: makes system calls only.
 extern "C" fn become_program(start: *mut libc::c_void) -> libc::c_int {
     // SAFETY: `Program::start` passes this, and waits.
     let start = unsafe { &*start.cast::<Start<'_>>() };
     let Err(error) = start.carry_out();
     start.failed.set(Some(error));
-    // What follows is the C library's `_exit`.
+    // The C library calls `_exit` next.
     127
 }
 
@@ -192,15 +190,15 @@ impl Start<'_> {
         }
         setpgid(None, None)?;
         signal::reset_pipe();
-        // The start of a container that has died waits for it for ever, and nobody else would end
-        // that, with the pod's namespaces that it holds.
+        // The runtime's start of a dead container would wait forever, and no other process would end it. It would also
+        // keep the pod's namespaces.
         set_parent_process_death_signal(Some(Signal::KILL))?;
         if getppid() != Some(self.parent) {
-            // It came too late for that.
+            // The parent ended before the death signal was set.
             return Err(Errno::SRCH);
         }
         (self.prepare)()?;
-        // Who waits wakes up elsewhere, and leaves this processor to what runs here now.
+        // The waiting thread wakes up on another processor and leaves this one to the new program.
         if let Some(here) = self.here {
             here.release(self.parent);
         }
@@ -219,7 +217,7 @@ impl Program {
         if let Some(file) = self.protected.as_ref().or(late.as_ref()) {
             let (file, name, by_itself) = (file.as_raw_fd(), c"".as_ptr(), libc::AT_EMPTY_PATH);
             // SAFETY: both arrays end with a null, and what they point to lives as long as they. This
-            // returns where it fails, as for a script, whose interpreter would find the file closed.
+            // returns only if it fails, as for a script, whose interpreter would find the file closed.
             unsafe { libc::syscall(libc::SYS_execveat, file, name, args, env, by_itself) };
         }
         // SAFETY: likewise.
@@ -241,7 +239,7 @@ impl Words {
     }
 }
 
-/// Memory for a process that borrows all else.
+/// A stack for a process that shares all other memory.
 struct Stack(*mut libc::c_void);
 
 impl Stack {
@@ -258,7 +256,7 @@ impl Stack {
         Ok(Self(start))
     }
 
-    /// Where it begins: it grows downwards.
+    /// Returns the end of the mapping, where the stack begins: it grows downwards.
     fn top(&self) -> *mut libc::c_void {
         self.0.wrapping_byte_add(STACK)
     }
@@ -266,7 +264,7 @@ impl Stack {
 
 impl Drop for Stack {
     fn drop(&mut self) {
-        // SAFETY: it was mapped with this length, and nobody is on it any more.
+        // SAFETY: it was mapped with this length, and no process uses it any more.
         unsafe { libc::munmap(self.0, STACK) };
     }
 }
@@ -275,8 +273,8 @@ fn text(word: OsString) -> io::Result<CString> {
     CString::new(word.into_vec()).map_err(io::Error::other)
 }
 
-/// The path of a program: the name, if it is one, else the first file of that name in the `PATH` of its
-/// environment that may be executed.
+/// Returns the path of a program: the name if it is a path, else the first executable file of that name in the `PATH`
+/// of its environment.
 fn look_for(name: &OsStr, env: &[OsString]) -> io::Result<CString> {
     let bytes = name.as_bytes();
     if bytes.is_empty() || bytes.contains(&b'/') {

@@ -1,16 +1,16 @@
-//! The stack, of which the setting up of a pod and the start of a container need far more than waiting.
+//! Gives back stack memory, of which pod setup and container start need far more than waiting.
 #![allow(unsafe_code)]
 
 use std::ffi::c_void;
 use std::hint::black_box;
 
-/// What is looked at: more than was ever used, less than the kernel sets aside for a program's first thread.
+/// The range that is given back: more than was ever used, less than the kernel reserves for the first thread.
 const DEPTH: usize = 64 << 10;
-/// What this call needs itself, many times over.
+/// Many times what this call itself needs.
 const KEPT: usize = 1 << 10;
 const PAGE: usize = 4 << 10;
 
-/// Gives back what was used of the stack and is not any more. To be called by the first thread.
+/// Returns unused stack memory to the kernel. Must be called by the first thread.
 pub(crate) fn give_back() {
     let here = black_box(0_u8);
     let here = (&raw const here).addr();

@@ -1,4 +1,4 @@
-//! A keeper as the daemon sees it.
+//! Client of a pod's keeper.
 
 use std::io;
 use std::os::fd::OwnedFd;
@@ -17,15 +17,15 @@ use crate::error::{Error, Result};
 use crate::millis::millis;
 use crate::runtime::OciRuntime;
 
-/// How long a request may take that calls no runtime.
+/// Time limit for a request that calls no runtime.
 pub(super) const REQUEST_LIMIT: Timeout = Timeout::from_secs(20);
 
-/// How much longer than the runtime's own limit to wait for the keeper's answer.
+/// Additional time to wait for the keeper's answer after the runtime's own time limit.
 const GRACE: Duration = Duration::from_secs(5);
 
-/// A connection to a pod's keeper. Clones share it; requests of all run side by side.
+/// A connection to a pod's keeper. Clones share it; all requests run concurrently.
 ///
-/// A future that is dropped leaves its request running in the keeper.
+/// Dropping a future leaves its request running in the keeper.
 #[derive(Clone, Debug)]
 pub struct Keeper {
     connection: Arc<Connection>,
@@ -35,23 +35,22 @@ pub struct Keeper {
     dir: Arc<Path>,
 }
 
-/// The first process of the PID namespace that a pod's containers share.
+/// The init process of the PID namespace that a pod's containers share.
 #[derive(Debug)]
 pub(super) struct Init {
     pub(super) pid: u32,
     pub(super) held: Held,
 }
 
-/// The daemon's ends of an attachment belong to the caller; these are the keeper's.
+/// The keeper's ends of an attachment's streams. The caller keeps the other ends.
 #[derive(Debug, Default)]
 pub struct AttachStreams {
-    /// From here the container's input is read. Its end closes the container's standard input if
-    /// that was asked for at creation.
+    /// Source of the container's input. End of file closes the container's standard input if that was requested at
+    /// creation.
     pub stdin: Option<OwnedFd>,
-    /// Here the container's output is written. Its reader being slow ends the attachment; so does
-    /// the reader's going away.
+    /// Destination of the container's output. A slow or closed reader ends the attachment.
     pub stdout: Option<OwnedFd>,
-    /// Here the container's errors are written.
+    /// Destination of the container's error output.
     pub stderr: Option<OwnedFd>,
 }
 
@@ -72,38 +71,38 @@ impl Keeper {
         }
     }
 
-    /// The pod's identity, as the keeper was told.
+    /// ID of the pod, as set at the keeper's start.
     pub fn pod_id(&self) -> &str {
         &self.welcome.pod_id
     }
 
-    /// The keeper's process id.
+    /// Process ID of the keeper.
     pub fn pid(&self) -> u32 {
         self.welcome.pid
     }
 
-    /// The protocol version that the keeper speaks.
+    /// Version of the protocol that the keeper speaks.
     pub fn version(&self) -> u32 {
         self.welcome.version
     }
 
-    /// The pod's network namespace, for as long as the keeper lives; the host's if the pod has
-    /// none of its own.
+    /// Path of the pod's network namespace, valid while the keeper lives. The host's namespace if the pod has none of
+    /// its own.
     pub fn net_ns(&self) -> PathBuf {
         self.ns("net")
     }
 
-    /// The pod's IPC namespace, likewise.
+    /// Path of the pod's IPC namespace; see [`Keeper::net_ns`].
     pub fn ipc_ns(&self) -> PathBuf {
         self.ns("ipc")
     }
 
-    /// The pod's UTS namespace, likewise.
+    /// Path of the pod's UTS namespace; see [`Keeper::net_ns`].
     pub fn uts_ns(&self) -> PathBuf {
         self.ns("uts")
     }
 
-    /// The pod's user namespace, likewise.
+    /// Path of the pod's user namespace; see [`Keeper::net_ns`].
     pub fn user_ns(&self) -> PathBuf {
         match self.welcome.user_ns_fd {
             Some(fd) => PathBuf::from(format!("/proc/{}/fd/{fd}", self.pid())),
@@ -111,47 +110,47 @@ impl Keeper {
         }
     }
 
-    /// The PID namespace that the pod's containers share, if they do and it still lives. The path
-    /// may be another's once its init has ended: whoever joins it asks again afterwards.
+    /// Path of the PID namespace that the pod's containers share, if they do and its init still lives. Check again
+    /// after joining it: once the init has ended, the path may name another process.
     pub fn pid_ns(&self) -> Option<PathBuf> {
         let init = self.init.as_ref().filter(|init| !init.held.has_ended())?;
         Some(PathBuf::from(format!("/proc/{}/ns/pid", init.pid)))
     }
 
-    /// Waits for the end of the init of the PID namespace that the pod's containers share, with
-    /// which all of them end. Returns at once where there is none.
+    /// Waits for the init of the shared PID namespace to exit, which ends all its containers. Returns at once if there
+    /// is none.
     pub async fn init_ended(&self) {
         if let Some(init) = &self.init {
             init.held.ended().await;
         }
     }
 
-    /// Whether the connection still stands, as far as is known.
+    /// Whether the connection is still open, as far as is known.
     pub fn is_connected(&self) -> bool {
         self.connection.is_open()
     }
 
-    /// Whether the keeper's process has ended, whatever became of the connection.
+    /// Whether the keeper's process has exited, independent of the connection.
     pub fn has_ended(&self) -> bool {
         self.process.has_ended()
     }
 
-    /// Waits for the end of the keeper's process.
+    /// Waits for the keeper's process to exit.
     pub async fn ended(&self) {
         self.process.ended().await;
     }
 
-    /// Kills the keeper's process, which may take a moment.
+    /// Kills the keeper's process; the exit may take a moment.
     pub(super) fn kill_itself(&self) -> io::Result<()> {
         self.process.kill()
     }
 
-    /// The pod's directory.
+    /// Directory of the pod.
     pub(super) fn dir(&self) -> &Path {
         &self.dir
     }
 
-    /// All that the keeper knows: containers and exec sessions, with those that have ended.
+    /// Lists all containers and exec sessions of the keeper, including those that have ended.
     pub async fn list(&self) -> Result<Listing> {
         let reply = self
             .call(
@@ -164,8 +163,8 @@ impl Keeper {
         Ok(reply.0)
     }
 
-    /// Joins a container's standard streams; returns the attachment's number. The streams end
-    /// (their readers see it) when the container does.
+    /// Attaches to a container's standard streams and returns the attachment's number. The streams reach end of file
+    /// when the container ends.
     pub async fn attach(&self, container: &str, streams: AttachStreams) -> Result<u64> {
         let doing = format!("attaching to container {container}");
         let request = Attach {
@@ -183,7 +182,7 @@ impl Keeper {
         Ok(reply.attachment)
     }
 
-    /// Ends an attachment; the container goes on. One that has ended is no error.
+    /// Ends an attachment; the container continues. Succeeds if it has already ended.
     pub async fn detach(&self, attachment: u64) -> Result<()> {
         let request = Detach { attachment };
         self.call(
@@ -196,8 +195,7 @@ impl Keeper {
         Ok(())
     }
 
-    /// Connects to a TCP port on the loopback interface of the pod's network namespace, IPv4
-    /// first, then IPv6.
+    /// Connects to a TCP port on the loopback interface of the pod's network namespace, IPv4 first, then IPv6.
     pub async fn dial(&self, port: u16, limit: Duration) -> Result<std::net::TcpStream> {
         let doing = format!("connecting to port {port} of the pod");
         let request = Dial {
@@ -213,8 +211,8 @@ impl Keeper {
         }
     }
 
-    /// Kills what is left of the pod, undoes its mounts, ends the keeper and with it the pod's
-    /// namespaces. A keeper that is gone already is no error.
+    /// Kills the pod's remaining processes, undoes its mounts, and stops the keeper, which ends the pod's namespaces.
+    /// Succeeds if the keeper is already gone.
     pub async fn shutdown(&self) -> Result<()> {
         match self.tell_to_end().await {
             Err(Error::Gone { .. }) => Ok(()),
@@ -222,12 +220,12 @@ impl Keeper {
         }
     }
 
-    /// Like [`Keeper::shutdown`], but says so where it is not known whether the keeper was told.
+    /// Like [`Keeper::shutdown`], but returns an error if the keeper may not have received the request.
     pub(super) async fn tell_to_end(&self) -> Result<()> {
         let doing = "shutting down a keeper";
         let told = self.call(doing, &Shutdown {}, Vec::new(), REQUEST_LIMIT.get());
         match told.await {
-            // Or it was told before, by who has not heard of it.
+            // An earlier request is already shutting it down.
             Ok(_)
             | Err(Error::Keeper {
                 kind: FailureKind::WrongState,

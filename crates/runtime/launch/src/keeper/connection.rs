@@ -1,4 +1,4 @@
-//! One connection to a keeper: requests out, replies and events in.
+//! A connection to a keeper: sends requests, receives replies and events.
 
 use std::collections::{HashMap, VecDeque};
 use std::io;
@@ -17,14 +17,14 @@ use tokio::time::timeout;
 
 use crate::error::{Error, Result};
 
-/// How many requests may wait for the socket to take them.
+/// Number of requests that are queued for the socket.
 const REQUEST_QUEUE: usize = 64;
 
-/// How many events may wait for their reader; beyond that the connection is given up, since a
-/// lost event must never go unnoticed.
+/// Number of events that are queued for their reader. Beyond it, the connection is closed, because a lost event must
+/// not go unnoticed.
 const EVENT_QUEUE: usize = 4096;
 
-/// A connection, with the two tasks that serve it. They end with it.
+/// A connection with its reader and writer tasks, which end with it.
 #[derive(Debug)]
 pub(super) struct Connection {
     outgoing: mpsc::Sender<Outgoing>,
@@ -39,7 +39,7 @@ struct Outgoing {
     fds: Vec<OwnedFd>,
 }
 
-/// The requests whose replies have not come; `None` once no reply can come any more.
+/// Requests that wait for their reply; `None` once the connection has ended.
 #[derive(Debug)]
 struct Waiting(Mutex<Option<HashMap<u32, oneshot::Sender<Frame>>>>);
 
@@ -74,7 +74,7 @@ impl Connection {
         Ok((connection, events))
     }
 
-    /// Sends a request and waits for its reply. Giving up on the wait leaves the request running.
+    /// Sends a request and waits for its reply. Canceling the wait leaves the request running.
     pub(super) async fn call<R: Request>(
         &self,
         doing: &str,
@@ -89,7 +89,7 @@ impl Connection {
         let gone = || Error::Gone {
             doing: doing.to_owned(),
         };
-        // 0 is the number of events.
+        // 0 marks events.
         let number = self.next_request.fetch_add(1, Ordering::Relaxed).max(1);
         let bytes = Frame::encode(request, number, fds.len()).map_err(malformed)?;
         let (sender, reply) = oneshot::channel();
@@ -145,7 +145,7 @@ impl Drop for Connection {
     }
 }
 
-/// A failure on its way to becoming an error.
+/// A failure to be converted to an error.
 struct Failed<'a> {
     doing: &'a str,
     failure: Failure,
@@ -163,7 +163,7 @@ impl From<Failed<'_>> for Error {
     }
 }
 
-/// Forgets a request whose caller has gone away.
+/// Guard that removes a request when its caller stops waiting.
 struct Forget<'a> {
     waiting: &'a Waiting,
     number: u32,
@@ -177,12 +177,12 @@ impl Drop for Forget<'_> {
     }
 }
 
-/// Hands out replies and events until the connection ends.
+/// Dispatches replies and events until the connection ends.
 async fn read(socket: Arc<UnixStream>, waiting: Arc<Waiting>, events: mpsc::Sender<Event>) {
     if let Err(error) = read_frames(&socket, &waiting, &events).await {
         tracing::debug!(%error, "connection to a keeper ended");
     }
-    // Whoever waits learns that the keeper is gone; so does the reader of events.
+    // Wakes all waiting callers with an error; the event reader sees the end, too.
     *waiting.lock() = None;
 }
 
@@ -220,7 +220,7 @@ async fn read_frames(
                     .as_mut()
                     .and_then(|waiting| waiting.remove(&frame.request));
                 if let Some(sender) = sender {
-                    // A caller that has gone away does not want it any more.
+                    // Fails if the caller has stopped waiting.
                     let _ = sender.send(frame);
                 }
             }
@@ -228,7 +228,7 @@ async fn read_frames(
     }
 }
 
-/// Sends what is queued. On an error the reading side sees the end as well.
+/// Sends queued requests. On an error it shuts the socket down, so that the reader ends, too.
 async fn write(socket: Arc<UnixStream>, mut queue: mpsc::Receiver<Outgoing>) {
     while let Some(Outgoing { bytes, fds }) = queue.recv().await {
         let mut rest = bytes.as_slice();

@@ -1,4 +1,4 @@
-//! A container's life: the requests that concern it.
+//! Keeper requests for containers.
 
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
@@ -13,19 +13,19 @@ use crate::create_container::{CreateContainer, TerminalSize};
 use crate::error::Result;
 use crate::runtime::OciRuntime;
 
-/// Who lets a created container go.
+/// Selects how a created container is started.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum StartBy {
-    /// The keeper, where it is known what the container waits for; else its runtime.
+    /// By the keeper, if it knows the FIFO in which the container's process waits; else by its runtime.
     Keeper,
-    /// Its runtime, which has more to do than that.
+    /// By its runtime, which has more work to do at the start.
     Runtime,
 }
 
 impl Keeper {
-    /// Attaches a detached mount in the keeper's mount namespace only, for runtimes to have it at `path`, an existing
-    /// directory (or file) below a [private](crate::make_private_dir) one. It is undone
-    /// by [`delete`](Keeper::delete) of `container`, or with the keeper.
+    /// Attaches a detached mount at `path`, in the keeper's mount namespace only, where runtimes see it. `path` is an
+    /// existing directory (or file) below a [private](crate::make_private_dir) one. The mount is undone by
+    /// [`delete`](Keeper::delete) of `container`, or with the keeper.
     pub async fn place_mount(&self, container: &str, mount: OwnedFd, path: &Path) -> Result<()> {
         let doing = format!("mounting {} for container {container}", path.display());
         let request = Mount {
@@ -37,8 +37,8 @@ impl Keeper {
         Ok(())
     }
 
-    /// Makes a container. Within `limit` it is made, or the runtime killed. One that is restored
-    /// runs then, and so does one that the reply says was started.
+    /// Creates a container. The runtime is killed if it exceeds `limit`. A restored container runs afterwards, as does
+    /// one that the reply reports as started.
     pub async fn create(
         &self,
         runtime: &OciRuntime,
@@ -98,8 +98,8 @@ impl Keeper {
             .await
     }
 
-    /// Signals a container's first process, without the runtime: right for every runtime whose
-    /// container is a process of this kernel. One that has ended is no error.
+    /// Signals a container's first process directly. This works for all runtimes whose containers are processes of this
+    /// kernel. Succeeds if the process has ended.
     pub async fn kill(&self, id: &str, signal: u32) -> Result<()> {
         let doing = format!("signalling container {id}");
         let request = Kill {
@@ -132,8 +132,8 @@ impl Keeper {
         Ok(())
     }
 
-    /// Forgets a container: the runtime deletes it, killing it if it still runs, its mounts are
-    /// undone, its exit record removed. May be repeated, and is no error for one that is unknown.
+    /// Deletes a container through its runtime, which kills it if it runs. Undoes its mounts and removes its exit
+    /// record. May be repeated; succeeds for an unknown container.
     pub async fn delete(
         &self,
         runtime: &OciRuntime,
@@ -150,7 +150,7 @@ impl Keeper {
         Ok(())
     }
 
-    /// Forgets a container that its runtime never saw: undoes its mounts.
+    /// Removes a container from the keeper without calling the runtime, and undoes its mounts.
     pub async fn forget(&self, id: &str) -> Result<()> {
         let doing = format!("removing container {id} from the keeper");
         let request = Delete {
@@ -162,7 +162,7 @@ impl Keeper {
         Ok(())
     }
 
-    /// Opens a container's log anew after it was moved aside. No line is lost or torn.
+    /// Reopens a container's log after a rotation. No line is lost or split.
     pub async fn reopen_log(&self, id: &str) -> Result<()> {
         let doing = format!("reopening the log of container {id}");
         let request = ReopenLog {

@@ -1,4 +1,4 @@
-//! Ending a keeper for certain, and removing its directory only then.
+//! Reliable stop of a keeper, and removal of its directory afterwards.
 
 use std::io;
 use std::os::fd::OwnedFd;
@@ -16,24 +16,24 @@ use super::spawn::SPAWN_LIMIT;
 use crate::blocking::blocking;
 use crate::error::{Error, Result};
 
-/// A keeper that does not end by itself within this time is killed.
+/// Time for a keeper to shut down, after which it is killed.
 const SHUTDOWN_LIMIT: Timeout = Timeout::from_secs(15);
 
-/// One that is still there so long after SIGKILL sits in the kernel.
+/// Time to wait for a keeper after SIGKILL; one that remains longer is blocked in the kernel.
 const KILL_LIMIT: Timeout = Timeout::from_secs(10);
 
-/// A keeper that sets itself up holds its directory's lock, and no longer than this.
+/// Time to wait for the lock of a pod's directory, which a keeper holds only during its setup.
 const LOCK_LIMIT: Duration = SPAWN_LIMIT.saturating_add(Duration::from_secs(5));
 
-/// A keeper whose connection is gone has ended, or ends within this time, or hangs.
+/// Time for a keeper to exit after its connection has closed; one that takes longer hangs.
 const LAST_STEPS: Duration = Duration::from_secs(1);
 
-/// The pause between two tries to get at a keeper or its directory.
+/// Pause between two attempts to reach a keeper or lock its directory.
 const AGAIN: Duration = Duration::from_millis(20);
 
 impl Keeper {
-    /// Kills what is left of the pod, and ends the keeper and with it the pod's namespaces. It is
-    /// gone when this returns: one that does not end when asked is killed.
+    /// Kills the pod's remaining processes, and stops the keeper, which ends the pod's namespaces. Kills a keeper that
+    /// does not shut down. The keeper is gone when this returns.
     pub async fn end(&self) -> Result<()> {
         let asked = timeout(SHUTDOWN_LIMIT.get(), async {
             self.ask_to_end().await?;
@@ -59,7 +59,7 @@ impl Keeper {
 
     async fn ask_to_end(&self) -> Result<()> {
         match self.tell_to_end().await {
-            // Only the connection is gone, perhaps.
+            // Perhaps only the connection was lost.
             Err(Error::Gone { .. }) => {}
             told => return told,
         }
@@ -69,14 +69,14 @@ impl Keeper {
             Err(error) => Err(error),
         };
         if told.as_ref().is_err_and(Error::is_gone) {
-            // Its connections go a moment before it does.
+            // The connections close a moment before the process exits.
             let _ = timeout(LAST_STEPS, self.ended()).await;
         }
         told
     }
 }
 
-/// Ends the keeper that lives in a pod's directory, if one does; it is gone when this returns.
+/// Stops the keeper in a pod's directory, if there is one; it is gone when this returns.
 pub async fn end_keeper(dir: &Path) -> Result<()> {
     match Lock::take(dir).await? {
         Some(lock) => end_in(dir, &lock).await,
@@ -84,8 +84,8 @@ pub async fn end_keeper(dir: &Path) -> Result<()> {
     }
 }
 
-/// Removes a pod's directory once no keeper lives in it, nor can begin to: one that has just been
-/// started takes the directory's lock before it listens there, and fails if the directory is gone.
+/// Removes a pod's directory after stopping its keeper. No new keeper can begin to use it: it locks the directory
+/// before it listens there, and fails if the directory is gone.
 pub async fn remove_pod_dir(dir: &Path) -> Result<()> {
     let Some(lock) = Lock::take(dir).await? else {
         return Ok(());
@@ -101,14 +101,14 @@ pub async fn remove_pod_dir(dir: &Path) -> Result<()> {
     })
 }
 
-/// Under the lock nobody begins to listen.
+/// Stops the keeper in a locked directory, where no other can begin to listen.
 async fn end_in(dir: &Path, _: &Lock) -> Result<()> {
     let deadline = Instant::now() + SHUTDOWN_LIMIT.get();
     let mut found = loop {
         match Keeper::find(dir) {
             Ok(found) => break found,
             Err(error) if error.is_nobody() => return Ok(()),
-            // So many wait for it already, or it has just ended.
+            // Its listen queue is full, or it has just exited.
             Err(error) if Instant::now() >= deadline => return Err(error),
             Err(_) => sleep(AGAIN).await,
         }
@@ -167,7 +167,7 @@ impl Lock {
     }
 }
 
-/// `None` if what was locked is no longer what the path names.
+/// Locks a directory; returns `None` if the path names another directory by now.
 fn try_lock(dir: &Path) -> rustix::io::Result<Option<OwnedFd>> {
     let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
     let held = open(dir, flags, Mode::empty())?;

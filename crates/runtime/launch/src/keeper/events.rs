@@ -1,21 +1,21 @@
-//! What a keeper tells unasked.
+//! Events that a keeper sends.
 
 use orlop_keeper_protocol::{Event, ExecExited, Exited, LogDropped, OomKilled};
 use tokio::sync::mpsc;
 
-/// Something happened in the pod.
+/// An event in a pod.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum KeeperEvent {
-    /// A container has ended. Its exit record is on disk, its output in the log.
+    /// A container has ended. Its exit record is on disk, and its output in the log.
     Exited(Exited),
-    /// An exec'd command has ended.
+    /// An exec command has ended.
     ExecExited(ExecExited),
-    /// The OOM killer struck in a container.
+    /// The OOM killer killed a process in a container.
     OomKilled(OomKilled),
     /// A container's log lost output.
     LogDropped(LogDropped),
-    /// The connection is lost: the keeper died, was shut down, or these events were not taken
-    /// for too long. [`Keeper::connect`](crate::Keeper::connect) tells which.
+    /// The connection is lost: the keeper has exited, or these events were not read for too long.
+    /// [`Keeper::connect`](crate::Keeper::connect) tells which.
     Gone,
 }
 
@@ -30,14 +30,14 @@ impl From<Event> for KeeperEvent {
     }
 }
 
-/// The events of one keeper, in order. Dropping it makes the keeper's events be ignored.
+/// The ordered events of one keeper. If it is dropped, further events are ignored.
 #[derive(Debug)]
 pub struct KeeperEvents {
     pub(super) queue: mpsc::Receiver<Event>,
 }
 
 impl KeeperEvents {
-    /// The next event; [`KeeperEvent::Gone`] once and for all at the end. May be cancelled.
+    /// Waits for the next event; always returns [`KeeperEvent::Gone`] at the end. Cancel safe.
     pub async fn next(&mut self) -> KeeperEvent {
         match self.queue.recv().await {
             Some(event) => event.into(),

@@ -1,4 +1,4 @@
-//! Commands run in a container.
+//! Commands that run in a container.
 
 use std::os::fd::OwnedFd;
 use std::path::PathBuf;
@@ -11,50 +11,48 @@ use crate::create_container::TerminalSize;
 use crate::error::Result;
 use crate::runtime::OciRuntime;
 
-/// A command to be run in a container.
+/// A command to run in a container.
 #[derive(Debug)]
 pub struct ExecCommand {
-    /// The session's identity, unique among the pod's.
+    /// ID of the session, unique in the pod.
     pub id: String,
-    /// The container.
+    /// ID of the container.
     pub container: String,
-    /// An existing directory of the session, with its OCI `process.json`; the process id and
-    /// runtime log are written there too.
+    /// An existing directory of the session with its OCI `process.json`. The process ID and runtime log are also
+    /// written there.
     pub dir: PathBuf,
-    /// Its standard streams.
+    /// Standard streams of the command.
     pub io: ExecIo,
 }
 
-/// The standard streams of an exec'd command.
+/// The standard streams of an exec command.
 #[derive(Debug)]
 pub enum ExecIo {
-    /// A terminal, as `process.json` must say too; its controlling end is
-    /// [`StartedExec::terminal`].
+    /// A terminal, which `process.json` must also set; its controlling end is [`StartedExec::terminal`].
     Terminal(Option<TerminalSize>),
-    /// The command's own ends of pipes, sockets or files, in blocking mode: the command knows no
-    /// other.
+    /// The command's ends of pipes, sockets or files, in blocking mode, as the command expects.
     Streams {
-        /// To read from.
+        /// Standard input.
         stdin: OwnedFd,
-        /// To write to.
+        /// Standard output.
         stdout: OwnedFd,
-        /// To write errors to.
+        /// Standard error.
         stderr: OwnedFd,
     },
 }
 
-/// A command that runs.
+/// A running exec command.
 #[derive(Debug)]
 pub struct StartedExec {
-    /// Its first process.
+    /// Process ID of its first process.
     pub pid: u32,
-    /// The controlling end of its terminal, if it has one; resized with the usual ioctl.
+    /// The controlling end of its terminal, if it has one; resize it with `TIOCSWINSZ`.
     pub terminal: Option<OwnedFd>,
 }
 
 impl Keeper {
-    /// Runs a command in a running container. Its data does not pass the keeper. Its end is told
-    /// by [`ExecExited`](crate::KeeperEvent::ExecExited), which may come before this returns.
+    /// Runs a command in a running container. Its data does not pass through the keeper. An
+    /// [`ExecExited`](crate::KeeperEvent::ExecExited) event reports its exit and may arrive before this returns.
     pub async fn exec(
         &self,
         runtime: &OciRuntime,
@@ -90,8 +88,7 @@ impl Keeper {
         })
     }
 
-    /// Signals an exec'd command and all that descends from it. One that has ended is no error,
-    /// and what it left behind is still signalled.
+    /// Signals an exec command and all its descendants, also those that it left behind. Succeeds if it has ended.
     pub async fn kill_exec(&self, exec: &str, signal: u32) -> Result<()> {
         let doing = format!("signalling exec session {exec}");
         let request = KillExec {
@@ -104,7 +101,7 @@ impl Keeper {
         Ok(())
     }
 
-    /// Forgets a finished session.
+    /// Removes a finished session from the keeper.
     pub async fn forget_exec(&self, exec: &str) -> Result<()> {
         let doing = format!("removing exec session {exec} from the keeper");
         let request = ForgetExec {

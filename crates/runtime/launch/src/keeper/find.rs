@@ -1,4 +1,4 @@
-//! Finding a keeper again.
+//! Reconnection to a running keeper.
 
 use std::io;
 use std::os::fd::{AsFd, AsRawFd};
@@ -21,10 +21,10 @@ use super::events::KeeperEvents;
 use super::held::Held;
 use crate::error::{Error, Result};
 
-/// How long a running keeper may take to answer a greeting.
+/// Time limit for a running keeper to answer a greeting.
 pub(super) const GREETING_LIMIT: Duration = Duration::from_secs(5);
 
-/// A keeper that lives, and may not have answered yet.
+/// A running keeper that may not have answered yet.
 #[derive(Debug)]
 pub struct FoundKeeper {
     dir: PathBuf,
@@ -34,15 +34,14 @@ pub struct FoundKeeper {
 }
 
 impl Keeper {
-    /// Connects to the running keeper of the pod whose directory is `dir`. Several connections
-    /// may be open at a time. The way to miss nothing is then to ask for its
-    /// [list](Keeper::list).
+    /// Connects to the running keeper of the pod with the directory `dir`. Several connections may be open at a time.
+    /// Read its [list](Keeper::list) afterwards to learn of missed events.
     pub async fn connect(dir: &Path) -> Result<(Keeper, KeeperEvents)> {
         Self::find(dir)?.greet(GREETING_LIMIT).await
     }
 
-    /// Finds the keeper of the pod whose directory is `dir`, by the socket that it listens on.
-    /// Waits for nothing. Must be called in a tokio runtime.
+    /// Finds the keeper of the pod with the directory `dir` by its socket, without waiting. Must be called in a tokio
+    /// runtime.
     pub fn find(dir: &Path) -> Result<FoundKeeper> {
         let failure = |source| Error::Connect {
             dir: dir.to_owned(),
@@ -61,7 +60,7 @@ impl Keeper {
 }
 
 impl FoundKeeper {
-    /// Waits so long for its answer. May be tried again if that fails.
+    /// Exchanges versions with the keeper. May be repeated after an error.
     pub async fn greet(&mut self, limit: Duration) -> Result<(Keeper, KeeperEvents)> {
         let doing = format!(
             "exchanging versions with the keeper in {}",
@@ -80,28 +79,28 @@ impl FoundKeeper {
         Ok((keeper, KeeperEvents { queue }))
     }
 
-    /// Whether the connection still stands; if not, the keeper must be found anew.
+    /// Whether the connection is still open; if not, find the keeper again.
     pub fn is_connected(&self) -> bool {
         self.connection.is_open()
     }
 
-    /// Whether its process has ended.
+    /// Whether its process has exited.
     pub fn has_ended(&self) -> bool {
         self.process.has_ended()
     }
 
-    /// Waits for the end of its process.
+    /// Waits for its process to exit.
     pub async fn ended(&self) {
         self.process.ended().await;
     }
 
-    /// Kills its process, which may take a moment.
+    /// Kills its process; the exit may take a moment.
     pub(super) fn kill(&self) -> io::Result<()> {
         self.process.kill()
     }
 }
 
-/// Asks a keeper that has introduced itself for its events, and takes hold of its processes.
+/// Subscribes to a keeper's events and opens its processes, after it has answered the greeting.
 pub(super) async fn settle(
     connection: Arc<Connection>,
     process: Option<Arc<Held>>,
@@ -129,8 +128,8 @@ pub(super) async fn settle(
     connection
         .call(&doing, &Subscribe {}, Vec::new(), limit)
         .await?;
-    // It answers: it has had its number all along. Of its init's number it is asked once more, which
-    // nobody else gets before the keeper has taken note of the init's end.
+    // The keeper answers, so it had its process ID all along. Its init's ID is read again: no other process can get it
+    // before the keeper notices the init's exit.
     let init = match init {
         Some(init) => {
             let hello = Hello { version: VERSION };
@@ -147,9 +146,9 @@ fn is_no_process(error: &io::Error) -> bool {
     error.raw_os_error() == Some(rustix::io::Errno::SRCH.raw_os_error())
 }
 
-/// Connects, or finds that nobody listens, at once: a keeper that hangs keeps no thread waiting.
+/// Connects without blocking, so that a hung keeper blocks no thread.
 fn open_socket(dir: &Path) -> io::Result<UnixStream> {
-    // A pod's directory may be longer than a socket's address can be.
+    // A pod's directory may be longer than a socket address.
     let dir = open(
         dir,
         OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC,
@@ -162,11 +161,11 @@ fn open_socket(dir: &Path) -> io::Result<UnixStream> {
     Ok(socket.into())
 }
 
-/// Takes hold of the process that listens where the socket is connected to.
+/// Opens the process that listens on the other end of a socket.
 fn listener_of(socket: &UnixStream) -> io::Result<Held> {
     let pid = socket_peercred(socket)?.pid.as_raw_pid();
     let held = Held::open(pid.unsigned_abs())?;
-    // The connection ends with the process: while it stands, the number is that of no other.
+    // The connection closes when the process exits: while it is open, the process ID is still valid.
     let mut polled = [PollFd::from_borrowed_fd(socket.as_fd(), PollFlags::RDHUP)];
     let now = Timespec::default();
     retry_on_intr(|| poll(&mut polled, Some(&now)))?;

@@ -1,9 +1,8 @@
-//! Starting a process at a price that does not depend on how many files are open.
+//! Starts a process in a time that does not depend on the number of open files.
 //!
-//! Whatever starts a process by `fork` or `posix_spawn` gives it a copy of the table of open files,
-//! only to close all of them: a daemon has some for each pod. Here the child shares the table until it
-//! gets one of its own, with nothing in it from a low number on. What it starts is nobody's child, which
-//! costs nothing here: a program that left its parent by itself would copy itself for that.
+//! `fork` and `posix_spawn` copy the table of open files, only to close all of them again: a daemon has some for each
+//! pod. Here the child shares the table until it gets its own, without any descriptor above a low number. The program
+//! is started as an orphan, which costs nothing here; a program that daemonizes itself would have to fork.
 #![allow(
     unsafe_code,
     reason = "the standard library's way copies the table of open files"
@@ -19,16 +18,16 @@ use parking_lot::Mutex;
 use rustix::fs::{Mode, OFlags, open};
 use rustix::process::Pid;
 
-/// A low number, taken once and kept: what a child is to have is put there while it is started.
+/// A descriptor with a low number, opened once and kept. The child's standard input is moved there for the start.
 static SLOT: Mutex<Option<OwnedFd>> = Mutex::new(None);
 
-/// What the child and its child do with it ends before `execve`, which needs little.
+/// Stack size of both children until `execve`, which needs little.
 const STACK: usize = 64 << 10;
 
-/// Tells the program that it has been left by its parent already.
+/// Tells the program that it is already an orphan.
 const LEFT: &CStr = c"left";
 
-/// All that the child needs, made before there is one.
+/// All data that the child needs, prepared before the child exists.
 struct Plan<'a> {
     program: &'a CStr,
     argv: [*const c_char; 4],
@@ -36,15 +35,14 @@ struct Plan<'a> {
     slot: RawFd,
     /// The end of the second child's stack.
     top: *mut c_void,
-    /// While this is there, they are born where this thread is.
+    /// While this exists, the children start on this thread's processor.
     here: Option<Here>,
-    /// What went wrong in the children.
+    /// Error number of a failure in the children.
     errno: c_int,
 }
 
-/// Starts a program as nobody's child, with one argument and [`LEFT`], no environment, `stdin`, and
-/// nothing else that is open here. All signals are blocked in it. Returns the process between, which
-/// ends at once.
+/// Starts a program as an orphan, with one argument and [`LEFT`], no environment, `stdin`, and no other open
+/// descriptors. All its signals are blocked. Returns the intermediate process, which exits at once.
 pub(super) fn start(program: &CStr, argument: &CStr, stdin: OwnedFd) -> io::Result<Pid> {
     let mut slot = SLOT.lock();
     let slot = match &mut *slot {
@@ -68,7 +66,7 @@ pub(super) fn start(program: &CStr, argument: &CStr, stdin: OwnedFd) -> io::Resu
         errno: 0,
     };
     let started = clone(&mut plan);
-    // The other end is to see the child's end, and not wait for ours.
+    // Close our copy, so that the peer of `stdin` notices when the child ends.
     let emptied = null().and_then(|null| {
         let emptied = rustix::io::dup3(&null, slot, rustix::io::DupFlags::CLOEXEC);
         Ok(emptied?)
@@ -83,7 +81,7 @@ pub(super) fn start(program: &CStr, argument: &CStr, stdin: OwnedFd) -> io::Resu
     Ok(pid)
 }
 
-/// Words for [`start`].
+/// Creates a string argument for [`start`].
 pub(super) fn word(text: impl Into<Vec<u8>>) -> io::Result<CString> {
     CString::new(text).map_err(io::Error::other)
 }
@@ -93,16 +91,16 @@ fn null() -> io::Result<OwnedFd> {
     Ok(open("/dev/null", flags, Mode::empty())?)
 }
 
-/// Makes the child, and returns once it executes its program or has failed to.
+/// Creates the child; returns once the program is executed or has failed.
 fn clone(plan: &mut Plan<'_>) -> io::Result<Pid> {
-    // Of 16-byte units: so is the stack's end to be aligned.
+    // Units of 16 bytes, as the end of the stack must be aligned to that.
     let mut stack = vec![0_u128; STACK / size_of::<u128>()];
     let flags = libc::CLONE_VM | libc::CLONE_VFORK | libc::CLONE_FILES | libc::SIGCHLD;
     plan.here = Here::stay();
     let mut before = std::mem::MaybeUninit::<libc::sigset_t>::uninit();
-    // SAFETY: the sets are made before they are read. The child runs `child` on a stack of its own
-    // while this thread stands still, as CLONE_VFORK has it, so that the plan and the stack outlive
-    // its use of them; no handler runs in it, since all signals are blocked.
+    // SAFETY: the sets are initialized before they are read. The child runs `child` on its own stack while CLONE_VFORK
+    // suspends this thread, so the plan and the stack outlive their use. No handler runs in it, since all signals are
+    // blocked.
     let pid = unsafe {
         let (second, first) = stack.split_at_mut(STACK / size_of::<u128>() / 2);
         plan.top = second.as_mut_ptr_range().end.cast::<c_void>();
@@ -119,10 +117,10 @@ fn clone(plan: &mut Plan<'_>) -> io::Result<Pid> {
     pid.and_then(|pid| Pid::from_raw(pid).ok_or_else(|| io::ErrorKind::Other.into()))
 }
 
-/// The child's part: system calls only. It shares the memory, and at first the table of open files.
+/// Code of the first child: system calls only. It shares the memory, and at first the table of open files.
 extern "C" fn child(plan: *mut c_void) -> c_int {
-    // SAFETY: it is the plan of `clone`, which nobody else touches for as long as this runs. Before the
-    // table of open files is its own nothing of it is changed.
+    // SAFETY: this is the plan of `clone`, which nothing else accesses while this runs. The table of open files is not
+    // changed before the child has its own.
     unsafe {
         let plan = &mut *plan.cast::<Plan<'_>>();
         let unshare = libc::CLOSE_RANGE_UNSHARE;
@@ -138,7 +136,7 @@ extern "C" fn child(plan: *mut c_void) -> c_int {
             let flags = libc::CLONE_VM | libc::CLONE_VFORK | libc::SIGCHLD;
             let pid = libc::clone(second_child, plan.top, flags, ptr::from_mut(plan).cast());
             if pid > 0 {
-                // Its number is nobody else's before this process ends.
+                // The process ID cannot be reused before this process exits.
                 if let Some((here, pid)) = plan.here.as_ref().zip(Pid::from_raw(pid)) {
                     here.release(pid);
                 }
@@ -150,9 +148,9 @@ extern "C" fn child(plan: *mut c_void) -> c_int {
     }
 }
 
-/// The part of the child's child: it is executed.
+/// Code of the second child, which executes the program.
 extern "C" fn second_child(plan: *mut c_void) -> c_int {
-    // SAFETY: as for `child`, which stands still.
+    // SAFETY: as for `child`, which is suspended.
     unsafe {
         let plan = &mut *plan.cast::<Plan<'_>>();
         let (program, argv) = (plan.program.as_ptr(), plan.argv.as_ptr());
@@ -176,7 +174,7 @@ mod tests {
         let reap = |pid| rustix::process::waitpid(Some(pid), WaitOptions::empty());
         let first = start(c"/bin/true", c"", null().unwrap()).unwrap();
         reap(first).unwrap();
-        // What would be passed on to others.
+        // A descriptor that a child would inherit.
         let many: Vec<_> = (0..200)
             .map(|_| open("/dev/zero", OFlags::RDONLY, Mode::empty()).unwrap())
             .collect();
@@ -192,7 +190,7 @@ mod tests {
             said.contains("socket:") && said.contains("/dev/null"),
             "{said}"
         );
-        // Below the number that was taken first there is little room.
+        // Few descriptors are free below the number that was taken first.
         assert!(said.matches("/dev/zero").count() < 10, "{said}");
         for one in &many {
             rustix::io::fcntl_getfd(one).unwrap();
@@ -204,7 +202,7 @@ mod tests {
         let (mut ours, theirs) = UnixStream::pair().unwrap();
         let error = start(c"/nowhere", c"x", theirs.into()).unwrap_err();
         assert_eq!(error.raw_os_error(), Some(libc::ENOENT));
-        // Nobody holds the other end.
+        // No process holds the other end.
         assert_eq!(ours.read(&mut [0]).unwrap(), 0);
     }
 }

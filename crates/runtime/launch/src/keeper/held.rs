@@ -1,4 +1,4 @@
-//! A process held by a descriptor: a number may be another's one day, a descriptor never is.
+//! A process handle (pidfd). A process ID may be reused, a handle never is.
 
 use std::io;
 use std::os::fd::OwnedFd;
@@ -10,29 +10,29 @@ use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
 use tokio::io::Interest;
 use tokio::io::unix::AsyncFd;
 
-/// How often a process is looked at whose end cannot be waited for.
+/// Polling interval if the exit cannot be awaited.
 const LOOK: Duration = Duration::from_millis(100);
 
-/// A process, also after its end.
+/// A handle on a process, which stays valid after its exit.
 #[derive(Debug)]
 pub struct Held(OwnedFd);
 
 impl Held {
-    /// Takes hold of whoever has this number now.
+    /// Opens the process that currently has this ID.
     pub fn open(pid: u32) -> io::Result<Self> {
         let pid = i32::try_from(pid).ok().and_then(Pid::from_raw);
         let pid = pid.ok_or(io::ErrorKind::InvalidInput)?;
         Ok(Self(pidfd_open(pid, PidfdFlags::empty())?))
     }
 
-    /// Whether it has ended, reaped or not.
+    /// Whether the process has exited, reaped or not.
     pub fn has_ended(&self) -> bool {
         let mut polled = [PollFd::new(&self.0, PollFlags::IN)];
         let now = Timespec::default();
         retry_on_intr(|| poll(&mut polled, Some(&now))).is_ok_and(|ready| ready > 0)
     }
 
-    /// Waits for its end.
+    /// Waits for the process to exit.
     pub async fn ended(&self) {
         if let Some(waiting) = self.registered()
             && waiting.readable().await.is_ok()
@@ -46,14 +46,14 @@ impl Held {
 
     #[allow(unsafe_code, reason = "the descriptor belongs to the registration")]
     fn registered(&self) -> Option<AsyncFd<OwnedFd>> {
-        // A copy: one descriptor can be waited on once only.
+        // A duplicate, because a descriptor can be registered only once.
         let copy = self.0.try_clone().ok()?;
-        // SAFETY: an owned descriptor stays open, and the same, until it is dropped, which is after its
-        // registration has ended.
+        // SAFETY: an owned descriptor stays open and unchanged until it is dropped, which is after its registration has
+        // ended.
         unsafe { AsyncFd::register_with_interest(copy, Interest::READABLE) }.ok()
     }
 
-    /// Kills it. One that has ended is no error.
+    /// Kills the process. Succeeds if it has exited.
     pub fn kill(&self) -> io::Result<()> {
         match pidfd_send_signal(&self.0, Signal::KILL) {
             Err(rustix::io::Errno::SRCH) => Ok(()),
@@ -76,7 +76,7 @@ mod tests {
         held.ended().await;
         assert!(held.has_ended());
         child.wait().unwrap();
-        // Its number is free now; the descriptor is nobody else's.
+        // The process ID is free now; the descriptor still refers to the exited process.
         assert!(held.has_ended());
         held.kill().unwrap();
     }

@@ -1,4 +1,4 @@
-//! The exit records that outlive a keeper.
+//! Exit records, which outlive a keeper.
 
 use std::io;
 use std::path::Path;
@@ -7,13 +7,13 @@ use orlop_keeper_protocol::{EXITS_DIR, ExitStatus};
 
 use crate::error::{Error, Result};
 
-/// Longer than any record of an exit.
+/// More than the size of any exit record.
 const LONGEST: u64 = 4096;
 
-/// How a container ended, as its keeper wrote it down before it reported it; for use after the
-/// keeper's death. `None` if it had not seen the container end.
+/// Reads a container's exit status, which its keeper writes before it reports it, for use after the keeper's exit.
+/// `None` if the keeper did not see the container end.
 ///
-/// `pod_dir` is the pod's directory, `container` the identity given on creation.
+/// `pod_dir` is the pod's directory, `container` the ID given at creation.
 pub fn recorded_exit(pod_dir: &Path, container: &str) -> Result<Option<ExitStatus>> {
     let path = pod_dir.join(EXITS_DIR).join(container);
     let failure = |source| Error::File {

@@ -1,4 +1,4 @@
-//! Starting a keeper.
+//! Start of a keeper.
 
 use std::io;
 use std::os::fd::OwnedFd;
@@ -17,13 +17,12 @@ use super::spec::KeeperSpec;
 use crate::blocking::blocking;
 use crate::error::{Error, Result};
 
-/// How long a keeper may take to set itself up.
+/// Time limit for the setup of a keeper.
 pub(super) const SPAWN_LIMIT: Duration = Duration::from_secs(30);
 
 impl Keeper {
-    /// Starts a keeper and waits until the pod's namespaces are ready. It is nobody's child, in a
-    /// session of its own, and holds none of the daemon's descriptors. On an error nothing of it
-    /// remains but, perhaps, the [pin](KeeperSpec::net_pin).
+    /// Starts a keeper and waits until the pod's namespaces are ready. It is an orphan in a new session, and inherits
+    /// none of the daemon's descriptors. On an error, nothing remains except perhaps the [pin](KeeperSpec::net_pin).
     pub async fn spawn(spec: KeeperSpec) -> Result<(Keeper, KeeperEvents)> {
         let setup = spec.to_setup();
         let (program, dir) = (spec.program.clone(), spec.dir.clone());
@@ -57,8 +56,7 @@ fn start(spec: &KeeperSpec) -> io::Result<(Pid, UnixStream)> {
     Ok((child, ours))
 }
 
-/// Reaps the process that was started, which ends as soon as the keeper proper has left it; kills
-/// it if it does not.
+/// Reaps the intermediate process, which exits as soon as it has started the keeper. Kills it if it does not.
 struct Reaper(Pid);
 
 impl Drop for Reaper {

@@ -1,4 +1,4 @@
-//! What pod a new keeper is to keep.
+//! Parameters of a new keeper and its pod.
 
 use std::ffi::OsString;
 use std::io;
@@ -11,62 +11,61 @@ use orlop_keeper_protocol::{IdMap, Setup, ShmMount, Sysctl, VERSION};
 use crate::open_files::open_files_of_pods;
 use crate::runtime::ProtectedProgram;
 
-/// What pod a new keeper is to keep.
+/// Parameters of a new keeper and its pod.
 #[derive(Clone, Debug, Default)]
 pub struct KeeperSpec {
-    /// The `orlop-keeper` program.
+    /// Path of the `orlop-keeper` program.
     pub program: PathBuf,
-    /// The pod's identity.
+    /// ID of the pod.
     pub pod_id: String,
-    /// The pod's directory, which exists, on a tmpfs. The keeper makes its socket, its log and
-    /// the exit records in it.
+    /// The pod's existing directory on a tmpfs. The keeper creates its socket, its log and the exit records there.
     pub dir: PathBuf,
-    /// Which namespaces the pod has of its own; it shares the others with the host.
+    /// The namespaces that the pod does not share with the host.
     pub namespaces: PodNamespaces,
-    /// A network namespace that is there already, by a path. None of its own is made then.
+    /// Path of an existing network namespace to use; if set, no new one is created.
     pub net_path: Option<PathBuf>,
-    /// The host name of the pod's own UTS namespace.
+    /// Host name of the pod's own UTS namespace.
     pub hostname: Option<String>,
-    /// A file (made by the keeper) on which the pod's network namespace is bind-mounted in the
-    /// daemon's mount namespace. [`remove_pin`](crate::remove_pin) undoes it. Without one,
-    /// [`Keeper::net_ns`](crate::Keeper::net_ns) serves as long as the keeper lives.
+    /// Path of a file, created by the keeper, on which the pod's network namespace is bind-mounted in the daemon's
+    /// mount namespace. [`remove_pin`](crate::remove_pin) undoes it. Without a pin, use
+    /// [`Keeper::net_ns`](crate::Keeper::net_ns) while the keeper lives.
     pub net_pin: Option<PathBuf>,
     /// Kernel parameters of the pod's namespaces.
     pub sysctls: Vec<Sysctl>,
-    /// A tmpfs for the pod's `/dev/shm`, on an existing directory below a
-    /// [private](crate::make_private_dir) one; containers bind-mount it.
+    /// A tmpfs for the pod's `/dev/shm`, on an existing directory below a [private](crate::make_private_dir) one.
+    /// Containers bind-mount it.
     pub shm: Option<ShmMount>,
-    /// The control group directories the keeper moves into, one per hierarchy (v2: one).
+    /// The cgroup directories that the keeper moves into, one per hierarchy (v2: one).
     pub cgroups: Vec<PathBuf>,
-    /// The keeper's standing with the OOM killer. Containers inherit it unless their spec sets
-    /// one, so it should.
+    /// OOM score adjustment of the keeper. Containers inherit it unless their spec sets one, so it should.
     pub oom_score_adj: Option<i32>,
-    /// The environment of the runtimes called by the keeper; `PATH` has a usual value unless set.
+    /// Environment of the runtimes that the keeper calls; `PATH` has a default.
     pub env: Vec<OsString>,
-    /// The [mount namespace](crate::few_mounts()) that the keeper makes its own of, in place of a copy of the daemon's.
+    /// The [mount namespace](crate::few_mounts()) from which the keeper creates its own, instead of a copy of the
+    /// daemon's.
     pub few_mounts: Option<Arc<OwnedFd>>,
-    /// The program that the keeper calls most, unless another one is there by then.
+    /// The runtime program that the keeper calls most. The keeper does not use it if the file has been replaced by
+    /// then.
     pub runtime: Option<Arc<ProtectedProgram>>,
 }
 
-/// Which namespaces a pod has of its own.
+/// The namespaces that a pod does not share with the host.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct PodNamespaces {
-    /// Network, with its loopback interface up.
+    /// Network, with the loopback interface up.
     pub net: bool,
     /// System V IPC and POSIX message queues.
     pub ipc: bool,
-    /// Host name.
+    /// Host name (UTS).
     pub uts: bool,
     /// One PID namespace shared by all containers: see [`Keeper::pid_ns`](crate::Keeper::pid_ns).
     pub shared_pid: bool,
-    /// The mappings of a user namespace that owns the others; see
-    /// [`Keeper::user_ns`](crate::Keeper::user_ns).
+    /// The mappings of a user namespace that owns the others; see [`Keeper::user_ns`](crate::Keeper::user_ns).
     pub user: Option<(Vec<IdMap>, Vec<IdMap>)>,
 }
 
 impl KeeperSpec {
-    /// What goes with the setup.
+    /// Descriptors that are sent with the setup request.
     pub(super) fn descriptors(&self) -> io::Result<Vec<OwnedFd>> {
         let few_mounts = self.few_mounts.as_deref();
         let runtime = self.runtime.as_ref().map(|runtime| runtime.file());

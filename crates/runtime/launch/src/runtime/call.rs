@@ -1,20 +1,19 @@
-//! From a keeper's failure to a runtime's.
+//! Conversion of a keeper's failure to a runtime's.
 
 use orlop_keeper_protocol::{Failure, FailureKind};
 
 use super::log::{explanation, is_want};
 use crate::error::{RuntimeError, RuntimeFault};
 
-/// What may limit a keeper, which says only what the system said.
+/// Remedy if a keeper reaches a limit: the keeper only reports the error of the system.
 const WAY_OUT: &str = "raise the limit of processes (TasksMax or pids.max of the keepers' cgroup or a \
      parent, kernel.pid_max), memory (MemoryMax, memory.max) or open files (LimitNOFILE, fs.file-max)";
 
-/// What may limit a runtime, which is where its container will be, or where who calls it is.
+/// Remedy if a runtime reaches a limit, in the cgroup of its container or of its caller.
 pub(super) const WAY_OUT_OF_ITS_OWN: &str = "raise the limit of processes (pids.max of the container's, \
      pod's or runtime's cgroup or a parent, TasksMax, kernel.pid_max)";
 
-/// The runtime's failure in `failure`, if that is what it is about. The caller knows the runtime's
-/// name.
+/// Converts a failure to a runtime error, if a runtime caused it. The caller fills in the runtime's name.
 pub(crate) fn failure_of_call(doing: &str, failure: &Failure) -> Option<RuntimeError> {
     let fault = match failure.kind {
         FailureKind::RuntimeMissing => RuntimeFault::Missing,

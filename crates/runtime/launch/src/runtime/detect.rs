@@ -1,4 +1,4 @@
-//! Which runtime works on this host.
+//! Detection of a working runtime on this host.
 
 use std::ffi::OsStr;
 use std::fs;
@@ -13,36 +13,35 @@ use serde_json::json;
 use super::oci::OciRuntime;
 use crate::error::{Error, Result};
 
-/// How long a step of the trial may take.
+/// Time limit for one step of a test.
 const STEP_LIMIT: Duration = Duration::from_secs(10);
 
-/// What the names of trials' containers and bundles begin with.
+/// Prefix of the names of test containers and bundles.
 pub const TRIAL_PREFIX: &str = "orlop-trial-";
 
-/// A runtime to be tried.
+/// A runtime to test.
 pub type Candidate = OciRuntime;
 
-/// A runtime that works, and those before it that do not.
+/// The first runtime that works, and the rejected ones before it.
 #[derive(Debug)]
 pub struct Detected {
-    /// The runtime.
+    /// The working runtime, if any.
     pub runtime: Option<OciRuntime>,
-    /// Those tried before, and why they are not it.
+    /// Runtimes that were tested before and do not work.
     pub rejected: Vec<Rejection>,
 }
 
-/// Why a runtime is not the one.
+/// A runtime that does not work.
 #[derive(Debug)]
 pub struct Rejection {
-    /// The runtime.
+    /// The rejected runtime.
     pub runtime: OciRuntime,
-    /// What went wrong when it was tried.
+    /// Error of the test.
     pub error: Error,
 }
 
-/// The first candidate that can make a container here. It is really tried: a container is created
-/// (never started) in the cgroup `cgroup_parent` and deleted again. `scratch` is an existing
-/// directory for the trial's bundles.
+/// Returns the first candidate that can create a container here. The test creates a container (but never starts it) in
+/// the cgroup `cgroup_parent`, and deletes it. `scratch` is an existing directory for the test bundles.
 pub async fn detect(
     candidates: impl IntoIterator<Item = Candidate>,
     scratch: &Path,
@@ -67,7 +66,7 @@ pub async fn detect(
 }
 
 impl OciRuntime {
-    /// Creates a container and deletes it again.
+    /// Tests the runtime: creates a container and deletes it.
     pub async fn try_out(&self, scratch: &Path, cgroup_parent: &str) -> Result<()> {
         static TRIALS: AtomicU32 = AtomicU32::new(0);
         let number = TRIALS.fetch_add(1, Ordering::Relaxed);
@@ -96,14 +95,14 @@ impl OciRuntime {
 }
 
 impl OciRuntime {
-    /// A directory, or systemd's `slice:prefix:name`.
+    /// Returns a cgroup path, or systemd's `slice:prefix:name`.
     fn trial_cgroup(&self, parent: &str, id: &str) -> String {
         let separator = if self.systemd_cgroup { ':' } else { '/' };
         format!("{parent}{separator}{id}")
     }
 }
 
-/// A bundle, removed when dropped.
+/// A bundle, which is removed when dropped.
 struct Bundle(PathBuf);
 
 impl Bundle {
@@ -114,7 +113,7 @@ impl Bundle {
             fs::create_dir(rootfs.join(dir))?;
         }
         let program = rootfs.join("trial");
-        // runwasi's shims look for what they take for a program.
+        // runwasi's shims require a file that looks like a program.
         fs::write(&program, "#! never executed")?;
         fs::set_permissions(&program, fs::Permissions::from_mode(0o755))?;
         let namespaces = ["pid", "ipc", "uts", "mount", "network"];

@@ -1,4 +1,4 @@
-//! A runtime's commands that make no process of a pod: called without the keeper.
+//! Runtime commands that create no process in a pod; called without the keeper.
 
 use std::collections::HashMap;
 use std::ffi::OsStr;
@@ -20,12 +20,12 @@ use crate::blocking::blocking;
 use crate::error::{Error, Result, RuntimeError, RuntimeFault};
 use orlop_oci_types::Features;
 
-/// The most output that is read of a runtime.
+/// Limit of the output that is read from a runtime.
 const OUTPUT_MAX: u64 = 4 << 20;
-/// The most that is read of its log, from the end.
+/// Limit of the log that is read, from its end.
 const LOG_MAX: u64 = 64 << 10;
 
-/// The program that writes processes out and restores them, where runtimes look for it.
+/// Finds the CRIU program, in the directories where runtimes look for it.
 pub fn criu() -> Option<PathBuf> {
     USUAL_PATH
         .split(':')
@@ -33,45 +33,45 @@ pub fn criu() -> Option<PathBuf> {
         .find(|program| program.is_file())
 }
 
-/// A container as its runtime knows it.
+/// The state of a container, as reported by its runtime.
 #[derive(Clone, Debug, Deserialize, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct RuntimeState {
-    /// The container's identity.
+    /// ID of the container.
     pub id: String,
-    /// `created`, `running`, `paused`, `stopped` …
+    /// Status: `created`, `running`, `paused`, `stopped` …
     pub status: String,
-    /// Its first process; 0 when there is none.
+    /// Process ID of its first process; 0 if there is none.
     #[serde(default)]
     pub pid: u32,
-    /// Its bundle.
+    /// Path of its bundle.
     #[serde(default)]
     pub bundle: PathBuf,
-    /// Its annotations.
+    /// Annotations of the container.
     #[serde(default)]
     pub annotations: HashMap<String, String>,
 }
 
-/// How a container is written out to be restored later.
+/// Options of a checkpoint.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct CheckpointOptions {
-    /// Where the images go.
+    /// Directory for the checkpoint images.
     pub image_path: PathBuf,
-    /// Where the logs go.
+    /// Directory for the log files.
     pub work_path: PathBuf,
-    /// Whether the container runs on.
+    /// Whether the container continues to run.
     pub leave_running: bool,
-    /// Whether open TCP connections are kept.
+    /// Whether open TCP connections are included.
     pub tcp_established: bool,
-    /// Whether file locks are kept.
+    /// Whether file locks are included.
     pub file_locks: bool,
 }
 
-/// Where runtimes look for the programs that they call.
+/// The `PATH` of runtimes.
 const USUAL_PATH: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
 
 impl OciRuntime {
-    /// What the runtime says it can do. One too old to say gives [`Features::default`].
+    /// Reads the runtime's features. A runtime too old to report them gives [`Features::default`].
     pub async fn features(&self, limit: Duration) -> Result<Features> {
         let output = match self.run(&["features".as_ref()], limit).await {
             Ok(output) => output,
@@ -83,20 +83,20 @@ impl OciRuntime {
         serde_json::from_slice(&output).map_err(|error| self.rubbish("features", &output, &error))
     }
 
-    /// The first line of what the runtime says about its version.
+    /// Returns the first line of the runtime's version output.
     pub async fn version(&self, limit: Duration) -> Result<String> {
         let output = self.run(&["--version".as_ref()], limit).await?;
         let text = String::from_utf8_lossy(&output);
         Ok(text.lines().next().unwrap_or_default().trim().to_owned())
     }
 
-    /// A container's state.
+    /// Reads a container's state.
     pub async fn state(&self, id: &str, limit: Duration) -> Result<RuntimeState> {
         let output = self.run(&["state".as_ref(), id.as_ref()], limit).await?;
         serde_json::from_slice(&output).map_err(|error| self.rubbish("state", &output, &error))
     }
 
-    /// The processes of a container, in the host's numbers.
+    /// Lists a container's process IDs on the host.
     pub async fn ps(&self, id: &str, limit: Duration) -> Result<Vec<u32>> {
         let command = ["ps", "--format", "json", id].map(OsStr::new);
         let output = self.run(&command, limit).await?;
@@ -105,7 +105,7 @@ impl OciRuntime {
         Ok(pids.unwrap_or_default())
     }
 
-    /// Sets a container's resources to those in the file, an OCI `linux.resources` object.
+    /// Sets a container's resources to those in a file, an OCI `linux.resources` object.
     pub async fn update(&self, id: &str, resources: &Path, limit: Duration) -> Result<()> {
         let command: [&OsStr; 4] = [
             "update".as_ref(),
@@ -122,13 +122,13 @@ impl OciRuntime {
         self.run(&command, limit).await.map(drop)
     }
 
-    /// Thaws a container.
+    /// Resumes a frozen container.
     pub async fn resume(&self, id: &str, limit: Duration) -> Result<()> {
         let command = ["resume", id].map(OsStr::new);
         self.run(&command, limit).await.map(drop)
     }
 
-    /// Writes a container out. Its runtime leaves that to CRIU.
+    /// Writes a checkpoint of a container, which the runtime does with CRIU.
     pub async fn checkpoint(
         &self,
         id: &str,
@@ -151,22 +151,22 @@ impl OciRuntime {
         self.run(&command, limit).await.map(drop)
     }
 
-    /// Deletes a container without its keeper, which is dead; it is killed if it still runs.
+    /// Deletes a container whose keeper is dead; kills it if it still runs.
     pub async fn delete(&self, id: &str, limit: Duration) -> Result<()> {
         let command = ["delete", "--force", id].map(OsStr::new);
         self.run(&command, limit).await.map(drop)
     }
 
-    /// Ends what the containers of a pod share, where they share a shim.
+    /// Stops the shared sandbox of a pod whose runtime is a shim.
     pub async fn end_pod(&self, pod: &str, limit: Duration) -> Result<String> {
         let command = ["end-pod", pod].map(OsStr::new);
         let said = self.run(&command, limit).await?;
         Ok(String::from_utf8_lossy(&said).trim().to_owned())
     }
 
-    /// Runs a command and returns what it printed.
+    /// Runs a command and returns its output.
     pub(super) async fn run(&self, command: &[&OsStr], limit: Duration) -> Result<Vec<u8>> {
-        // With its log on standard error, no file has to be made up and removed.
+        // Logging to standard error avoids a temporary file.
         let child = self
             .command(Path::new("/dev/stderr"), command)
             .stdout(Stdio::piped())
@@ -186,7 +186,7 @@ impl OciRuntime {
         }
     }
 
-    /// Runs a command whose container keeps the standard streams open; its log is a file.
+    /// Runs a command whose container keeps the standard streams open; the log is a file.
     pub(super) async fn run_apart(
         &self,
         log: &Path,
@@ -215,8 +215,7 @@ impl OciRuntime {
         command
             .args(&argv[1..])
             .current_dir("/")
-            // As from a keeper: what the daemon's environment holds is none of a container's
-            // business.
+            // As from a keeper: a container must not get the daemon's environment.
             .env_clear()
             .env("PATH", USUAL_PATH)
             .stdin(Stdio::null())
@@ -288,21 +287,21 @@ impl OciRuntime {
     }
 }
 
-/// The end of a runtime's log, where it says why it failed.
+/// Reads the end of a runtime's log, which has the reason of a failure.
 async fn tail_of(log: &Path) -> Vec<u8> {
     let log = log.to_owned();
     let read = blocking(move || orlop_fs::read_tail(log, LOG_MAX)).await;
-    // What it ended with is told without it, too.
+    // The exit status is reported even without the log.
     read.unwrap_or_default()
 }
 
-/// All of a stream up to the limit; the rest is read and dropped, so that the writer ends.
+/// Reads a stream up to the limit. The rest is read and dropped, so that the writer does not block.
 #[expect(clippy::disallowed_methods, reason = "a limit is what it has here")]
 async fn read_all(stream: Option<impl AsyncRead + Unpin>) -> Vec<u8> {
     let mut bytes = Vec::new();
     if let Some(mut stream) = stream {
         let mut head = (&mut stream).take(OUTPUT_MAX);
-        // What was read before an error is the best there is.
+        // After an error, keep the data read so far.
         if head.read_to_end(&mut bytes).await.is_ok() {
             let _ = tokio::io::copy(&mut stream, &mut tokio::io::sink()).await;
         }

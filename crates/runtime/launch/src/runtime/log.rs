@@ -1,4 +1,4 @@
-//! What a runtime says about its failure.
+//! Extraction of the reason of a failure from a runtime's log and output.
 
 use serde::Deserialize;
 
@@ -13,8 +13,8 @@ struct Entry {
     msg: String,
 }
 
-/// The best explanation in the end of a runtime's JSON log and of its output: the last error of
-/// the log, its last entry, its last line as it is, the last line of the output.
+/// Returns the best explanation from the end of a runtime's JSON log and output. In this order: the last error in the
+/// log, its last entry, its last line, the last line of the output.
 pub(super) fn explanation(log: &str, output: &str) -> Option<String> {
     let entries: Vec<Entry> = log
         .lines()
@@ -33,8 +33,8 @@ pub(super) fn explanation(log: &str, output: &str) -> Option<String> {
     Some(printable(message))
 }
 
-/// Whether a runtime that was started failed for want of processes, which says nothing about the runtime: it could
-/// not clone itself, or the Go that it is written in no thread.
+/// Whether a started runtime failed because a limit of processes was reached, so that the runtime itself is not at
+/// fault. It could not clone itself, or its Go runtime could not create a thread.
 pub(super) fn is_want(log: &str, output: &str, explanation: &str) -> bool {
     let said = explanation.trim_end().trim_end_matches('.');
     let said = said.strip_suffix("(os error 11)").unwrap_or(said);

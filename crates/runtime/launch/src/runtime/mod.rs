@@ -1,4 +1,4 @@
-//! Runtimes by their command line.
+//! OCI runtimes, called by their command line.
 
 mod call;
 mod detect;

@@ -1,4 +1,4 @@
-//! A runtime with runc's command line: runc, crun, youki, runsc.
+//! A runtime with the command line of runc: runc, crun, youki, runsc.
 
 use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
@@ -9,37 +9,36 @@ use orlop_keeper_protocol::{CONSOLE_SOCKET, RuntimeCall, monotonic_ns};
 use crate::create_container::CreateContainer;
 use crate::millis::millis;
 
-/// The fifo in a container's state directory in which runc's init waits (`libcontainer`,
-/// `execFifoFilename`).
+/// The FIFO in a container's state directory in which runc's init waits (`libcontainer`, `execFifoFilename`).
 const START_FIFO: &str = "exec.fifo";
 
-/// A runtime with runc's command line, as configured.
+/// A configured runtime with the command line of runc.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct OciRuntime {
-    /// Its name in the configuration, for messages.
+    /// Name in the configuration, for messages.
     pub name: String,
-    /// The program.
+    /// Path of the program.
     pub program: PathBuf,
     /// Global arguments before the command.
     pub args: Vec<OsString>,
-    /// Where it keeps its state (`--root`), on a tmpfs.
+    /// State directory (`--root`), on a tmpfs.
     pub root: PathBuf,
-    /// Whether it makes cgroups through systemd (`--systemd-cgroup`).
+    /// Whether it creates cgroups through systemd (`--systemd-cgroup`).
     pub systemd_cgroup: bool,
     /// Whether it must not use `pivot_root` (`--no-pivot`), as on an initial ramdisk.
     pub no_pivot: bool,
-    /// Whether it keeps a container's state as runc does: a directory named as the container
-    /// below [`root`](Self::root), in it a fifo that the created process waits in.
+    /// Whether it stores a container's state as runc does: in a directory named after the container below
+    /// [`root`](Self::root), with a FIFO in which the created process waits.
     pub state_as_runc: bool,
-    /// Whether it is a static program that would go on in a protected copy of itself unless it is
-    /// executed by a mount that nobody can write by.
+    /// Whether it is a static program that re-executes a protected copy of itself, unless it is executed from a
+    /// read-only mount.
     pub protects_itself: bool,
-    /// Whether its `create` takes mounts by their descriptors (`--given-mounts`).
+    /// Whether its `create` takes mounts as descriptors (`--given-mounts`).
     pub attaches_mounts: bool,
 }
 
 impl OciRuntime {
-    /// A runtime that needs no options.
+    /// Returns a runtime without options.
     pub fn new(
         name: impl Into<String>,
         program: impl Into<PathBuf>,
@@ -58,19 +57,19 @@ impl OciRuntime {
         }
     }
 
-    /// Where it keeps a container's state, if that is known.
+    /// Path of a container's state, if known.
     pub fn state_of(&self, id: &str) -> Option<PathBuf> {
         let names_a_child = !id.is_empty() && !id.starts_with('.') && !id.contains('/');
         (self.state_as_runc && names_a_child).then(|| self.root.join(id))
     }
 
-    /// The fifo by which a created container is started, if that is known.
+    /// Path of the FIFO through which a created container is started, if known.
     pub(crate) fn start_fifo(&self, id: &str) -> PathBuf {
         let state = self.state_of(id);
         state.map_or_else(PathBuf::new, |state| state.join(START_FIFO))
     }
 
-    /// Whether it is given a container's mounts.
+    /// Whether it gets the mounts of this container as descriptors.
     pub(crate) fn attaches(&self, container: &CreateContainer) -> bool {
         self.attaches_mounts && !container.own_users && container.restore.is_none()
     }
@@ -156,7 +155,7 @@ impl OciRuntime {
         self.call(id, dir, "exec", &command, limit)
     }
 
-    /// The whole command line for a command.
+    /// Builds the complete command line.
     pub(crate) fn argv(&self, log: &Path, command: &[&OsStr]) -> Vec<OsString> {
         let mut argv = vec![
             self.program.clone().into_os_string(),
@@ -183,7 +182,7 @@ impl OciRuntime {
         command: &[&OsStr],
         limit: Duration,
     ) -> RuntimeCall {
-        // A bundle may be gone when its container is to be deleted.
+        // The bundle of a container that is to be deleted may be gone.
         let dir = if dir.is_dir() { dir } else { Path::new("/") };
         let log = if dir == Path::new("/") {
             self.root.join(format!("{id}.{action}.log"))

@@ -1,5 +1,5 @@
-//! A runtime's program by a mount that nobody can write by: a container that gets hold of a process's program cannot
-//! change it.
+//! Runtime programs on read-only mounts, so that a container that gets access to the program of a process cannot modify
+//! it.
 
 use std::collections::HashMap;
 use std::io;
@@ -13,12 +13,12 @@ use rustix::fs::{fstat, stat};
 
 use super::oci::OciRuntime;
 
-/// The programs of all runtimes that are called so.
+/// Cache of the protected programs of all runtimes.
 #[derive(Debug, Default)]
 pub struct ProtectedPrograms(Mutex<HashMap<PathBuf, Arc<ProtectedProgram>>>);
 
 impl ProtectedPrograms {
-    /// The program of this runtime, if it goes on in a protected copy of itself otherwise.
+    /// Returns the protected program of a runtime, if the runtime would otherwise execute a protected copy of itself.
     pub fn of(&self, runtime: &OciRuntime) -> Option<Arc<ProtectedProgram>> {
         let path = &runtime.program;
         if !runtime.protects_itself || !path.is_absolute() {
@@ -34,7 +34,7 @@ impl ProtectedPrograms {
     }
 }
 
-/// Such a program: opened once, and executed by each keeper.
+/// A runtime program on a read-only mount, opened once and executed by all keepers.
 #[derive(Debug)]
 pub struct ProtectedProgram {
     path: PathBuf,
@@ -42,7 +42,7 @@ pub struct ProtectedProgram {
 }
 
 impl ProtectedProgram {
-    /// The file that is there now.
+    /// Opens the current file at `path`.
     pub fn open(path: &Path) -> io::Result<Self> {
         Ok(Self {
             path: path.to_owned(),
@@ -50,13 +50,13 @@ impl ProtectedProgram {
         })
     }
 
-    /// Where it was found.
+    /// Path of the program.
     #[must_use]
     pub fn path(&self) -> &Path {
         &self.path
     }
 
-    /// Whether it is still what is there.
+    /// Whether the path still names the same file.
     #[must_use]
     pub fn is_current(&self) -> bool {
         let there = stat(&self.path).map(|look| (look.st_dev, look.st_ino));

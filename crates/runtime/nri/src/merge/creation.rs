@@ -1,4 +1,4 @@
-//! The adjustments of a container that is being made.
+//! Merges the adjustments of a container that is being created.
 
 use super::entries::{self, Wish};
 use super::update::none_of;
@@ -12,10 +12,10 @@ use crate::v1alpha1::{
     ValidateContainerAdjustmentRequest,
 };
 
-/// A container on its way through the plugins.
+/// A container creation that passes through the plugins.
 #[derive(Debug)]
 pub struct Creation {
-    /// With what the plugins so far have changed.
+    /// Includes the changes of the previous plugins.
     request: CreateContainerRequest,
     id: String,
     adjust: ContainerAdjustment,
@@ -25,7 +25,7 @@ pub struct Creation {
 }
 
 impl Creation {
-    /// Begins with the container as it would be.
+    /// Starts with the container before any adjustment.
     pub fn new(pod: PodSandbox, container: Container) -> Self {
         Self {
             id: container.id.clone(),
@@ -40,12 +40,12 @@ impl Creation {
         }
     }
 
-    /// What the next plugin is asked.
+    /// Returns the request for the next plugin.
     pub fn request(&self) -> &CreateContainerRequest {
         &self.request
     }
 
-    /// Takes up a plugin's wishes.
+    /// Merges the response of a plugin.
     pub fn apply(&mut self, plugin: &str, answer: CreateContainerResponse) -> Result<()> {
         if let Some(wanted) = answer.adjust {
             self.adjust(plugin, wanted)?;
@@ -58,7 +58,7 @@ impl Creation {
         Ok(())
     }
 
-    /// What validators are asked, of a container as it was before all plugins.
+    /// Returns the request for validators, with the container before any adjustment.
     pub fn to_validate(
         &self,
         pristine: Container,
@@ -74,7 +74,7 @@ impl Creation {
         }
     }
 
-    /// The adjustment, the updates of others, and the containers to end.
+    /// Returns the adjustment, the updates of other containers, and the evictions.
     pub fn finish(
         self,
     ) -> (
@@ -289,7 +289,7 @@ fn rdt(
         seen.rdt = None;
     }
     let wished = adjust.rdt.get_or_insert_default();
-    // It stays said that what the container had is to go.
+    // Keep the request to remove the container's own settings.
     wished.remove |= wanted.remove;
     macro_rules! take {
         ($($name:ident => $field:ident),*) => { $(

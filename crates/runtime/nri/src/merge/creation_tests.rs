@@ -1,4 +1,4 @@
-//! What several plugins want of one container, together.
+//! Tests that merge the changes of several plugins to one container.
 
 #![allow(clippy::unwrap_used)]
 

@@ -1,4 +1,4 @@
-//! Lists and maps whose entries are added and removed one by one.
+//! Merges lists and maps whose entries are added and removed individually.
 
 use std::collections::BTreeMap;
 
@@ -7,7 +7,7 @@ use crate::error::Result;
 use crate::marks::{mark, removed};
 use crate::v1alpha1::{Field, KeyValue, LinuxDevice, Mount};
 
-/// Where a wish comes from and what it is about.
+/// The plugin, container and field of a change.
 #[derive(Clone, Copy)]
 pub(super) struct Wish<'a> {
     pub(super) container: &'a str,
@@ -15,7 +15,7 @@ pub(super) struct Wish<'a> {
     pub(super) plugin: &'a str,
 }
 
-/// An entry of a list that has a name.
+/// A list entry that has a name.
 pub(super) trait Entry: Clone {
     fn name(&self) -> &str;
 }
@@ -38,7 +38,7 @@ impl Entry for KeyValue {
     }
 }
 
-/// Adds a plugin's entries to what was wished for so far, and to what later plugins see.
+/// Merges a plugin's entries into the adjustment so far, and into the container that later plugins see.
 pub(super) fn list<T: Entry>(
     wish: Wish<'_>,
     owners: &mut Owners,
@@ -72,7 +72,7 @@ pub(super) fn list<T: Entry>(
     Ok(())
 }
 
-/// Likewise for a map.
+/// Merges a plugin's map entries in the same way.
 pub(super) fn map<V: Clone + Default>(
     wish: Wish<'_>,
     owners: &mut Owners,
@@ -81,7 +81,7 @@ pub(super) fn map<V: Clone + Default>(
     seen: &mut BTreeMap<String, V>,
 ) -> Result<()> {
     for name in wanted.keys().filter_map(|name| removed(name)) {
-        // Else it is the container's own, and nobody's.
+        // Otherwise the entry is the container's own, and no plugin owns it.
         if wished.remove(name).is_some() {
             owners.clear_entry(wish.container, wish.field, name, wish.plugin);
         }

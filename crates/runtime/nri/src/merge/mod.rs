@@ -1,7 +1,7 @@
-//! What several plugins want of one container becomes one wish.
+//! Merges the changes of several plugins to one container.
 //!
-//! Each plugin is asked with what those before it have changed. Nothing may be set by two of them,
-//! unless the later one removes it first: [`owners`] knows whose is what.
+//! Each plugin sees the changes of the previous ones. Two plugins cannot set the same field, unless the later one
+//! removes it first: [`owners`] records which plugin owns which field.
 
 mod creation;
 mod entries;

@@ -1,15 +1,15 @@
-//! Which plugin has set what.
+//! Records which plugin has set which field.
 
 use crate::error::{Error, Result};
 use crate::marks::{mark, removed};
 use crate::v1alpha1::{Field, FieldOwners, OwningPlugins};
 
-/// The plugins that have set something, by container and field.
+/// The plugins that have set fields, by container and field.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Owners(OwningPlugins);
 
 impl Owners {
-    /// A field is `plugin`'s now, unless it is another's.
+    /// Makes `plugin` the owner of a field; an error if another plugin owns it.
     pub(super) fn claim(&mut self, container: &str, field: Field, plugin: &str) -> Result<()> {
         let simple = &mut self.of(container).simple;
         check(simple.get(&(field as i32)), plugin, || name(field, ""))?;
@@ -17,7 +17,7 @@ impl Owners {
         Ok(())
     }
 
-    /// An entry of a list or map is `plugin`'s now, likewise.
+    /// Makes `plugin` the owner of an entry of a list or map; an error if another plugin owns it.
     pub(super) fn claim_entry(
         &mut self,
         container: &str,
@@ -32,7 +32,7 @@ impl Owners {
         Ok(())
     }
 
-    /// One more plugin has added to a field that several may add to.
+    /// Adds `plugin` to the owners of a field that several plugins may extend.
     pub(super) fn share(&mut self, container: &str, field: Field, plugin: &str) {
         let owners = self.of(container).simple.entry(field as i32).or_default();
         if !owners.is_empty() {
@@ -41,20 +41,20 @@ impl Owners {
         owners.push_str(plugin);
     }
 
-    /// Whatever `plugin` has removed it may set anew.
+    /// Records that `plugin` has removed a field, so that it may set the field again.
     pub(super) fn clear(&mut self, container: &str, field: Field, plugin: &str) {
         let simple = &mut self.of(container).simple;
         simple.insert(field as i32, mark(plugin));
     }
 
-    /// Likewise for an entry of a list or map.
+    /// Records that `plugin` has removed an entry of a list or map, so that it may set the entry again.
     pub(super) fn clear_entry(&mut self, container: &str, field: Field, entry: &str, plugin: &str) {
         let compound = &mut self.of(container).compound;
         let owners = &mut compound.entry(field as i32).or_default().owners;
         owners.insert(entry.to_owned(), mark(plugin));
     }
 
-    /// As validators see them.
+    /// Returns the owners as the message for validators.
     pub(crate) fn message(&self) -> &OwningPlugins {
         &self.0
     }

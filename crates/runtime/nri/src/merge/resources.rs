@@ -1,10 +1,10 @@
-//! Resources, field by field.
+//! Merges resources, field by field.
 
 use super::Owners;
 use crate::error::Result;
 use crate::v1alpha1::{Field, LinuxResources};
 
-/// All that is set is `plugin`'s now, unless it is another's.
+/// Makes `plugin` the owner of all fields that are set; an error if another plugin owns one.
 pub(super) fn claim(
     owners: &mut Owners,
     container: &str,
@@ -49,7 +49,7 @@ pub(super) fn claim(
     Ok(())
 }
 
-/// Sets all that `wanted` has.
+/// Copies all fields that are set in `wanted`.
 pub fn overlay(wanted: &LinuxResources, into: &mut LinuxResources) {
     macro_rules! take {
         ($from:expr, $to:expr, $($name:ident),*) => {

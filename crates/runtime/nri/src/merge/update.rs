@@ -1,4 +1,4 @@
-//! Updates of containers that exist.
+//! Merges updates of existing containers.
 
 use super::{Owners, overlay, resources};
 use crate::error::{Error, Result};
@@ -7,8 +7,8 @@ use crate::v1alpha1::{
     UpdateContainerRequest, UpdateContainerResponse,
 };
 
-/// The updates that plugins ask for while something else happens, one for each container, in the
-/// order in which the containers were first named.
+/// Updates of other containers that plugins request during an event: one for each container, in the order of first
+/// mention.
 #[derive(Debug, Clone, Default)]
 pub struct Updates {
     list: Vec<ContainerUpdate>,
@@ -16,7 +16,7 @@ pub struct Updates {
 }
 
 impl Updates {
-    /// Takes up a plugin's wishes.
+    /// Merges the updates that a plugin requests.
     pub fn apply(&mut self, plugin: &str, wanted: Vec<ContainerUpdate>) -> Result<()> {
         for update in wanted {
             let Some(resources) = resources_of(&update) else {
@@ -33,7 +33,7 @@ impl Updates {
         Ok(())
     }
 
-    /// What is to be done.
+    /// Returns the merged updates.
     pub fn into_list(self) -> Vec<ContainerUpdate> {
         self.list
     }
@@ -51,7 +51,7 @@ impl Updates {
         let known = self.list.iter_mut().find(|own| own.container_id == *id);
         match known {
             Some(own) => {
-                // Whoever minds a failure decides.
+                // A failure is ignored only if all plugins ignore it.
                 own.ignore_failure &= update.ignore_failure;
                 let linux = own.linux.get_or_insert_default();
                 overlay(resources, linux.resources.get_or_insert_default());
@@ -61,7 +61,7 @@ impl Updates {
     }
 }
 
-/// An update that was asked for, on its way through the plugins.
+/// A requested update that passes through the plugins.
 #[derive(Debug)]
 pub struct Update {
     request: UpdateContainerRequest,
@@ -71,7 +71,7 @@ pub struct Update {
 }
 
 impl Update {
-    /// Begins with what was asked for.
+    /// Starts with the requested resources.
     pub fn new(pod: PodSandbox, container: Container, asked: LinuxResources) -> Self {
         Self {
             request: UpdateContainerRequest {
@@ -85,12 +85,12 @@ impl Update {
         }
     }
 
-    /// What the next plugin is asked.
+    /// Returns the request for the next plugin.
     pub fn request(&self) -> &UpdateContainerRequest {
         &self.request
     }
 
-    /// Takes up a plugin's wishes.
+    /// Merges the response of a plugin.
     pub fn apply(&mut self, plugin: &str, answer: UpdateContainerResponse) -> Result<()> {
         let own_id = self.request.container.as_ref().map(|own| own.id.clone());
         let own_id = own_id.unwrap_or_default();
@@ -116,8 +116,8 @@ impl Update {
         Ok(())
     }
 
-    /// What the container is to get, if any plugin changed that; what others are to get; and the
-    /// containers to end.
+    /// Returns the container's new resources, if any plugin changed them; the updates of other containers; and the
+    /// evictions.
     pub fn finish(
         self,
     ) -> (
