@@ -1,5 +1,5 @@
-//! Artifacts of the OCI: models, configurations, charts. Their blobs are files as they are; containers mount them,
-//! and none is run from one.
+//! OCI artifacts such as models, configurations and charts. Their blobs are plain files that containers mount; an
+//! artifact cannot be run.
 
 use std::collections::BTreeSet;
 use std::path::{Component, Path};
@@ -8,23 +8,23 @@ use crate::manifest::{Descriptor, Document, Manifest};
 use crate::media_type::{self, Kind};
 use crate::{Digest, Error, Result};
 
-/// By which a blob tells the name of its file.
+/// Annotation with the file name of a blob.
 const TITLE: &str = "org.opencontainers.image.title";
-/// The same of CNCF's format for models.
+/// Annotation with the file name of a blob in CNCF's format for models.
 const FILE_PATH: &str = "org.cncf.model.filepath";
-/// By which ORAS tells that a blob is the archive of a directory, whatever it is called.
+/// Annotation of ORAS that marks a blob as the archive of a directory.
 const UNPACK: &str = "io.deis.oras.content.unpack";
 
-/// No longer path is used.
+/// Maximum length of a path.
 const LONGEST_PATH: usize = 4095;
 const LONGEST_NAME: usize = 255;
-/// As a layer, a name with this begin would take others away.
+/// Prefix of whiteouts, which would remove other files when the blob is used as a layer.
 const WHITEOUT: &str = ".wh.";
 
-/// What is there instead of a root file system to run from.
+/// An artifact, which containers mount and which has no root filesystem to run from.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Artifact {
-    /// What it says that it is.
+    /// The artifact type.
     pub kind: String,
     /// Its layers, base first.
     pub(crate) layers: Vec<ArtifactLayer>,
@@ -33,12 +33,12 @@ pub struct Artifact {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct ArtifactLayer {
     pub(crate) blob: Digest,
-    /// Where the blob is put, unless it is an archive.
+    /// Path of the blob in the artifact, unless the blob is an archive.
     pub(crate) file: Option<String>,
 }
 
 impl Artifact {
-    /// The artifact that a manifest is of; nothing if it is of an image.
+    /// Returns the artifact that a manifest describes, or `None` if it describes an image.
     pub(crate) fn of(what: &str, manifest: &Manifest) -> Result<Option<Self>> {
         let kind = &manifest.config.media_type;
         if kind.is_empty() || media_type::kind(kind) != Kind::Other {
@@ -65,7 +65,7 @@ impl Artifact {
         }))
     }
 
-    /// The same from the bytes of its manifest.
+    /// Parses the artifact from the bytes of its manifest.
     pub(crate) fn parse(what: &str, manifest: &[u8]) -> Result<Self> {
         let no_artifact = || Error::invalid(what, "its manifest is not an artifact manifest");
         match Document::parse(what, manifest, None)? {
@@ -75,7 +75,7 @@ impl Artifact {
     }
 }
 
-/// Where a blob is put; nothing if it is an archive to unpack.
+/// Returns the path of a blob, or `None` if the blob is an archive to unpack.
 fn file(blob: &Descriptor) -> Result<Option<String>, String> {
     let annotation = |name| blob.annotations.get(name);
     if blob.is_encrypted() {
@@ -93,7 +93,7 @@ fn file(blob: &Descriptor) -> Result<Option<String>, String> {
     }
 }
 
-/// Archives of CNCF's format for models, which says of each blob whether it is one.
+/// Returns whether a media type is an archive in CNCF's format for models, which marks archives.
 fn is_archive_of_model(media_type: &str) -> bool {
     let Some(rest) = media_type.strip_prefix("application/vnd.cncf.model.") else {
         return false;
@@ -103,7 +103,7 @@ fn is_archive_of_model(media_type: &str) -> bool {
         .any(|end| rest.ends_with(end))
 }
 
-/// A path that stays where it is put.
+/// Validates a path that must stay within the artifact.
 fn checked(title: &str) -> Result<String, String> {
     let path = title.trim_start_matches('/');
     let wrong = |why: &str| Err(format!("{title:?} is not a valid file name: {why}"));
@@ -118,7 +118,7 @@ fn checked(title: &str) -> Result<String, String> {
         let Component::Normal(name) = part else {
             return wrong("it must not begin with \".\" or contain \"..\"");
         };
-        // It was text before.
+        // The title was valid UTF-8.
         let name = name.to_str().unwrap_or_default();
         if name.len() > LONGEST_NAME {
             return wrong("it is too long");

@@ -1,11 +1,11 @@
-//! Disk work, off the reactor.
+//! Runs disk work on threads outside the async runtime.
 
 use orlop_pool::Ended;
 
 use crate::{Error, Result};
 
-/// Runs disk work on a thread for such work: what pulls, sweeps, seals and collects. Who reads what is being fetched
-/// waits in the kernel, whoever it is, so none of this needs the threads of who may read.
+/// Runs disk work of pulls, sweeps, seals and garbage collection on its own set of threads. None of this work answers
+/// readers of missing data, which wait in the kernel.
 pub(crate) fn blocking<T, F>(work: F) -> impl Future<Output = Result<T>> + Send + use<T, F>
 where
     T: Send + 'static,
@@ -14,7 +14,8 @@ where
     told(orlop_pool::storing(work))
 }
 
-/// The same for what a read of what is not here waits for, which no sweep of a slow disk may hold up.
+/// Runs disk work that a read of missing data waits for. Its threads are separate, so that sweeps of a slow disk
+/// cannot delay it.
 pub(crate) fn answering<T, F>(work: F) -> impl Future<Output = Result<T>> + Send + use<T, F>
 where
     T: Send + 'static,

@@ -1,6 +1,6 @@
 //! The current time.
 
-/// Seconds since the epoch.
+/// Returns the seconds since the epoch.
 pub(crate) fn now() -> u64 {
     std::time::SystemTime::now()
         .duration_since(std::time::UNIX_EPOCH)

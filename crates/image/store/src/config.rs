@@ -1,4 +1,4 @@
-//! How the image store is set up.
+//! The configuration of the image store.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -12,71 +12,68 @@ use crate::{
 /// Settings of an image store. `Config::new` gives the defaults for a root directory.
 #[derive(Debug, Clone)]
 pub struct Config {
-    /// Where images live. Belongs to one process at a time.
+    /// Directory of the image store. Only one process can use it at a time.
     pub root: PathBuf,
     /// Directories with registry settings in containerd's `certs.d` layout, searched in order;
     /// the first that knows a registry decides. Read at each pull.
     pub registry_dirs: Vec<PathBuf>,
-    /// Where names lead, and what short ones stand for. Read at each pull.
+    /// Mirrors and short names of registries. Read at each pull.
     pub registries: RegistriesFile,
-    /// Docker `config.json` or `.dockercfg` files with the node's own credentials, read at
-    /// each pull, the first match wins.
+    /// Docker `config.json` or `.dockercfg` files with the node's own credentials. Read at each pull; the first match
+    /// wins.
     pub credential_files: Vec<PathBuf>,
     /// The credentials of pod namespaces.
     pub namespace_credentials: NamespaceCredentials,
-    /// Hosts that a registry may send us to whatever their address: token servers, and stores of
-    /// blobs.
+    /// Hosts that a registry may redirect to even if their address is internal: token servers and blob stores.
     pub internal_hosts: Vec<String>,
     /// The platform to choose from a multi-platform image.
     pub platform: Platform,
-    /// What layers that come become on disk.
+    /// Form of new layers on disk.
     pub store: StoreForm,
-    /// Which layers are mounted while they are fetched, and how they come.
+    /// Settings of layers that are mounted while they are downloaded.
     pub lazy: LazySettings,
     /// Keep the compressed layers after unpacking.
     pub keep_blobs: bool,
-    /// Connections that download from one registry at the same time, over all pulls.
+    /// Maximum number of download connections to one registry, for all pulls together.
     pub max_connections: usize,
-    /// Connections that download one large blob together.
+    /// Maximum number of connections for one large blob.
     pub connections_per_blob: usize,
-    /// Layers that are unpacked at the same time, over all pulls; those that wait for bytes
-    /// don't count.
+    /// Maximum number of layers that are unpacked at the same time, for all pulls together. Layers that wait for
+    /// bytes do not count.
     pub max_unpacks: usize,
-    /// Bytes of memory that layers may use together while they are unpacked: buffers and decompression windows.
-    /// Belongs to the process: the store that was opened or reconfigured last decides.
+    /// Bytes of memory that all layers together may use during unpacking: buffers and decompression windows. The
+    /// limit is process-wide: the last opened or reconfigured store sets it.
     pub unpack_memory: u64,
-    /// A download that gets no byte for this long is given up and tried again; a client that sends or
-    /// takes none is given up.
+    /// Timeout without progress. A download that receives no byte for this long is retried; a client that sends or
+    /// reads none is disconnected.
     pub progress_timeout: Duration,
-    /// Bytes per second that each connection must bring on average over `progress_timeout`, and each
-    /// client must send or take.
+    /// Minimum average speed in bytes per second over `progress_timeout`, for each connection and each client.
     pub min_speed: u64,
-    /// A pull that nobody has waited for in so long ends. What it has downloaded stays for the
-    /// next try.
+    /// A pull without a waiting client is cancelled after this time. The next attempt resumes its downloads.
     pub abandon_after: Duration,
-    /// How often a failed request is tried again before the pull fails.
+    /// Number of retries of a failed request before the pull fails.
     pub retries: u32,
-    /// The first pause between tries; it doubles with each.
+    /// Pause before the first retry; it doubles with each retry.
     pub retry_pause: Duration,
-    /// Images that the kubelet must not collect: names, with `*` at either end or both.
+    /// Images that the kubelet must not garbage collect: names with `*` at either end or both.
     pub pinned: Vec<String>,
-    /// Which images may be used.
+    /// Policies that decide which images may be used.
     pub policies: PolicyFiles,
-    /// A directory with files that say where signatures of images are beside their registry.
+    /// Directory with files that configure signature stores (containers-registries.d).
     pub signature_stores: Option<PathBuf>,
-    /// What opens encrypted layers.
+    /// Keys for encrypted layers.
     pub keys: KeyFiles,
-    /// How long what a broken-off pull left behind is kept for its next try.
+    /// Time that the data of an interrupted pull is kept for the next attempt.
     pub orphan_grace: Duration,
-    /// Bounds on what an image may ask for.
+    /// Limits on images.
     pub limits: Limits,
-    /// The SELinux label that layers have, which all containers may read. Only where the kernel has SELinux;
-    /// read when the store is opened.
+    /// SELinux label of layers, which all containers may read. Set only if the kernel has SELinux; read when the
+    /// store is opened.
     pub label: Option<String>,
 }
 
 impl Config {
-    /// The defaults, with everything below `root`.
+    /// Returns the defaults, with all paths below `root`.
     pub fn new(root: impl Into<PathBuf>) -> Self {
         let cores = std::thread::available_parallelism().map_or(2, usize::from);
         Self {
@@ -109,12 +106,12 @@ impl Config {
         }
     }
 
-    /// The speed that is asked of a stream of a client's that begins.
+    /// Returns the minimum pace for a new stream from or to a client.
     pub fn pace(&self) -> Pace {
         Pace::new(self.min_speed, self.progress_timeout)
     }
 
-    /// The part that says how registries are asked.
+    /// Returns the settings for requests to registries.
     pub(crate) fn registry(&self) -> registry::Settings {
         registry::Settings {
             dirs: self.registry_dirs.clone(),
@@ -131,7 +128,7 @@ impl Config {
         }
     }
 
-    /// The part that decides on images.
+    /// Returns the settings that decide whether an image may be pulled.
     pub(crate) fn admission(&self) -> admission::Settings {
         admission::Settings {
             registry: self.registry(),

@@ -1,4 +1,4 @@
-//! Content digests: an algorithm and the hex digits of its result.
+//! Content digests: an algorithm and its result in hex digits.
 
 use std::fmt;
 use std::io;
@@ -9,8 +9,8 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 /// A content digest, written `sha256:<64 hex digits>` or `sha512:<128 hex digits>`.
 ///
-/// Images are known by the first, but the OCI image specification has both. Other
-/// algorithms are refused at the edge.
+/// Images have SHA-256 ids, but the OCI image specification allows both. Other algorithms are refused when the digest
+/// is parsed.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Digest(Value);
 
@@ -20,37 +20,37 @@ enum Value {
     Sha512([u8; 64]),
 }
 
-/// A text that is not a digest.
+/// A text that is not a valid digest.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("not a sha256 or sha512 digest: {0:?}")]
 pub struct InvalidDigest(String);
 
 impl Digest {
-    /// The SHA-256 of all that can be read.
+    /// Returns the SHA-256 digest of everything in a reader.
     pub(crate) fn of_all(from: impl std::io::Read) -> std::io::Result<Self> {
         hash_all(Hasher::like(None), from)
     }
 
-    /// The same, with this one's algorithm.
+    /// Returns the digest of everything in a reader, by this digest's algorithm.
     pub(crate) fn of_all_like(&self, from: impl std::io::Read) -> std::io::Result<Self> {
         hash_all(Hasher::like(Some(self)), from)
     }
 
-    /// The SHA-256 digest of these bytes.
+    /// Returns the SHA-256 digest of these bytes.
     pub fn of(bytes: &[u8]) -> Self {
         let mut hasher = Hasher::like(None);
         hasher.update(bytes);
         hasher.finish()
     }
 
-    /// The SHA-512 digest of these bytes.
+    /// Returns the SHA-512 digest of these bytes.
     pub fn sha512_of(bytes: &[u8]) -> Self {
         let mut hasher = Hasher::Sha512(Context::new(&SHA512));
         hasher.update(bytes);
         hasher.finish()
     }
 
-    /// What these bytes have by the algorithm of this digest: the same, or they are others.
+    /// Returns the digest of these bytes by this digest's algorithm, for comparison with it.
     pub fn like(&self, bytes: &[u8]) -> Self {
         match self.0 {
             Value::Sha256(_) => Self::of(bytes),
@@ -58,7 +58,7 @@ impl Digest {
         }
     }
 
-    /// The name of the algorithm.
+    /// Returns the name of the algorithm.
     pub fn algorithm(&self) -> &'static str {
         match self.0 {
             Value::Sha256(_) => "sha256",
@@ -66,8 +66,7 @@ impl Digest {
         }
     }
 
-    /// The hex digits alone, as used for file names and short ids. Their number tells the
-    /// algorithm.
+    /// Returns the hex digits, as used for file names and short ids. Their number identifies the algorithm.
     pub fn hex(&self) -> String {
         let bytes: &[u8] = match &self.0 {
             Value::Sha256(bytes) => bytes,
@@ -76,7 +75,7 @@ impl Digest {
         orlop_text::hex::encode(bytes)
     }
 
-    /// Parses the hex digits alone, which registries only ever write in lower case.
+    /// Parses hex digits without an algorithm. Only lower case is valid.
     pub fn from_hex(hex: &str) -> Result<Self, InvalidDigest> {
         let value = match hex.len() {
             64 => orlop_text::hex::decode(hex).map(Value::Sha256),
@@ -86,13 +85,12 @@ impl Digest {
         value.map(Self).ok_or_else(|| InvalidDigest(shorten(hex)))
     }
 
-    /// The path of a blob below the root of an OCI image layout.
+    /// Returns the path of a blob below the root of an OCI image layout.
     pub(crate) fn blob_path(&self) -> String {
         format!("blobs/{}/{}", self.algorithm(), self.hex())
     }
 
-    /// The chain id of a layer on top of the chain `parent` (OCI image specification,
-    /// "Layer ChainID").
+    /// Returns the chain id of a layer on top of the chain `parent` (OCI image specification, "Layer ChainID").
     pub fn chain(parent: Option<&Self>, diff_id: &Self) -> Self {
         match parent {
             None => *diff_id,
@@ -139,7 +137,7 @@ impl<'de> Deserialize<'de> for Digest {
     }
 }
 
-/// Hashes a stream as it goes by.
+/// An incremental hasher of a stream.
 #[derive(Clone)]
 pub(crate) enum Hasher {
     Sha256(Context),
@@ -147,7 +145,7 @@ pub(crate) enum Hasher {
 }
 
 impl Hasher {
-    /// One whose result can be compared with `expected`.
+    /// Creates a hasher whose result can be compared with `expected`.
     pub(crate) fn like(expected: Option<&Digest>) -> Self {
         match expected.map(|digest| digest.0) {
             None | Some(Value::Sha256(_)) => Self::Sha256(Context::new(&SHA256)),
@@ -168,7 +166,7 @@ impl Hasher {
     }
 }
 
-/// The digest, of as many bytes as its algorithm has.
+/// Returns the result of a hash algorithm as bytes.
 fn bytes<const N: usize>(hasher: Context) -> [u8; N] {
     let mut bytes = [0; N];
     bytes.copy_from_slice(hasher.finish().as_ref());

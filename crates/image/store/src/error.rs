@@ -1,4 +1,4 @@
-//! What can go wrong with an image, in the words of whoever asked for it.
+//! Errors of image operations.
 
 use std::io;
 use std::path::Path;
@@ -6,25 +6,25 @@ use std::sync::Arc;
 
 use crate::Digest;
 
-/// A shared cause: callers that joined one pull all get the same error.
+/// A shared cause: all callers that joined one pull get the same error.
 pub type Cause = Arc<dyn std::error::Error + Send + Sync>;
 
 /// The result of every fallible operation of this crate.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
-/// Why an image operation failed. Cheap to clone, so that joined callers share it.
+/// An error of an image operation. Cheap to clone, because joined callers share it.
 #[derive(Debug, Clone, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
     /// The text is not an image reference.
     #[error("invalid image reference {reference:?}: {reason}")]
     InvalidReference {
-        /// The text as it was given.
+        /// The given text.
         reference: String,
         /// What is wrong with it.
         reason: String,
     },
-    /// No image here has this id or name.
+    /// No stored image has this id or name.
     #[error("image {0:?} is not stored on this node; pull it first")]
     NotFound(String),
     /// An id prefix matches more than one image.
@@ -37,55 +37,55 @@ pub enum Error {
         what: String,
         /// The registry host that answered.
         host: String,
-        /// What the registry said.
+        /// The registry's message.
         reason: String,
     },
-    /// The registry wants (other) credentials.
+    /// The registry requires credentials, or other ones.
     #[error("pulling {what}: {host} requires valid credentials: {reason}")]
     Unauthenticated {
         /// Image or blob that was asked for.
         what: String,
         /// The registry host that answered.
         host: String,
-        /// What the registry said.
+        /// The registry's message.
         reason: String,
     },
-    /// The registry knows who asks and refuses.
+    /// The registry knows the caller and denies access.
     #[error("pulling {what}: {host} denies access: {reason}")]
     PermissionDenied {
         /// Image or blob that was asked for.
         what: String,
         /// The registry host that answered.
         host: String,
-        /// What the registry said.
+        /// The registry's message.
         reason: String,
     },
-    /// The registry can't be reached, is overloaded or stopped answering.
+    /// The registry cannot be reached, is overloaded or stopped answering.
     #[error("pulling {what}: registry {host} is unavailable: {reason}")]
     RegistryUnavailable {
         /// Image or blob that was asked for.
         what: String,
         /// The registry host.
         host: String,
-        /// What happened, after all retries.
+        /// The failure, after all retries.
         reason: String,
     },
-    /// The registry answered something outside its protocol.
+    /// The registry's answer violates the protocol.
     #[error("pulling {what}: {host} violated the registry protocol: {reason}")]
     Protocol {
         /// Image or blob that was asked for.
         what: String,
         /// The registry host.
         host: String,
-        /// What was odd about the answer.
+        /// The violation.
         reason: String,
     },
-    /// Bytes are not what their digest promises.
+    /// The bytes do not match their digest.
     #[error("{what} has digest {actual}, expected {expected}; the content was discarded")]
     DigestMismatch {
         /// What was hashed.
         what: String,
-        /// The digest promised.
+        /// The expected digest.
         expected: Box<Digest>,
         /// The digest of the bytes.
         actual: Box<Digest>,
@@ -95,10 +95,10 @@ pub enum Error {
         "no space left while {doing}; free some space, or move the image root to a larger disk"
     )]
     DiskFull {
-        /// What needed the space.
+        /// The operation that needed the space.
         doing: String,
     },
-    /// A size, count or depth is beyond the configured limit.
+    /// A size, count or depth exceeds the configured limit.
     #[error("{what} exceeds the limit of {limit}")]
     TooLarge {
         /// What is too large.
@@ -112,7 +112,7 @@ pub enum Error {
     /// The image contradicts its format: malformed JSON, tar or compression.
     #[error("{what} is malformed: {reason}")]
     InvalidImage {
-        /// Which part of which image.
+        /// The part of the image, with the image's name.
         what: String,
         /// What is wrong with it.
         reason: String,
@@ -128,61 +128,61 @@ pub enum Error {
     /// The image's registry is blocked.
     #[error("cannot pull {image}: its registry is blocked (`blocked = true` in {place})")]
     Blocked {
-        /// The name that was asked for.
+        /// The requested name.
         image: String,
-        /// The file and line that say so.
+        /// The file and line of the rule.
         place: String,
     },
-    /// What a name without a registry means can't be told.
+    /// A name without a registry cannot be resolved.
     #[error("cannot resolve the short name {name:?}: {reason}")]
     ShortName {
-        /// The name as it was given.
+        /// The given name.
         name: String,
-        /// Why, and what to do.
+        /// The reason, and what to do.
         reason: String,
     },
-    /// None of the registries that are searched has the image.
+    /// None of the searched registries has the image.
     #[error("cannot pull the short name {name:?} under any of its full names ({rule}): {reasons}")]
     Searched {
-        /// The name as it was given.
+        /// The given name.
         name: String,
-        /// The file and line that name the registries.
+        /// The file and line that list the registries.
         rule: String,
-        /// What each of them said.
+        /// The errors of all registries.
         reasons: String,
-        /// The last of them.
+        /// The last error.
         last: Box<Error>,
     },
     /// The signature policy does not allow the image.
     #[error("{policy} ({place}) does not allow {image}: {reason}")]
     NotAllowed {
-        /// The name that was asked for.
+        /// The requested name.
         image: String,
         /// The policy's file.
         policy: String,
-        /// Where it says so.
+        /// The place in the file.
         place: String,
-        /// What the image lacks.
+        /// The requirement that the image does not fulfil.
         reason: String,
     },
-    /// A signature policy, or a key that it names, is wrong; until it is mended, no image that it
-    /// is about may be used.
+    /// A signature policy, or a key that it names, is invalid. No image that the policy applies to may be used until
+    /// that is fixed.
     #[error("signature policy {path}: {reason}")]
     Policy {
         /// The file.
         path: String,
-        /// What is wrong with it, and where.
+        /// What is wrong with it, and the place in the file.
         reason: String,
     },
-    /// It is encrypted, and nothing here opens it.
+    /// The image or layer is encrypted, and no available key decrypts it.
     #[error("decrypting {what}: {reason}")]
     NoKey {
-        /// Which image or layer.
+        /// The image or layer.
         what: String,
-        /// Why no key opens it.
+        /// The reason why no key decrypts it.
         reason: String,
     },
-    /// A key for layers, or the file that names key providers, is wrong.
+    /// A key for layers, or the file that names key providers, is invalid.
     #[error("decryption keys in {path}: {reason}")]
     Keys {
         /// The file or directory.
@@ -190,37 +190,37 @@ pub enum Error {
         /// What is wrong with it.
         reason: String,
     },
-    /// The layer cannot be had with the SELinux label that the node's policy asks for. It may be sound.
+    /// The layer cannot get the SELinux label that the node's policy requires. Its content may be intact.
     #[error("{layer} cannot be used with the SELinux label {label}: {reason}; {way_out}")]
     Unlabelled {
-        /// Which layer.
+        /// The layer.
         layer: String,
         /// The label.
         label: String,
-        /// What was said.
+        /// The error of the kernel.
         reason: String,
-        /// What is to be done.
+        /// What to do about it.
         way_out: &'static str,
     },
-    /// Another process holds the image root.
+    /// Another process uses the image root.
     #[error("image root {0} is in use by another process")]
     Busy(String),
-    /// As many do the same already as may.
+    /// The limit of concurrent operations is reached, or the operation conflicts with stored data.
     #[error("{0}")]
     Crowded(String),
-    /// What was found under this id is not what is here now.
+    /// The image with this id has changed since it was found.
     #[error("image {0} changed while it was being read; try again")]
     Changed(Digest),
     /// The local store failed.
     #[error("{doing}")]
     Store {
-        /// What was being done to what.
+        /// The failed operation and its object.
         doing: String,
-        /// The reason.
+        /// The cause.
         #[source]
         source: Cause,
     },
-    /// A layer on disk is not what was put there.
+    /// A layer on disk is damaged.
     #[error("layer {layer} is damaged: {reason}; `orlop image verify --repair` pulls it again")]
     Damaged {
         /// Its name on disk.
@@ -228,13 +228,13 @@ pub enum Error {
         /// What is wrong with it.
         reason: String,
     },
-    /// The operation was given up because the store is shutting down.
+    /// The operation was cancelled because the store is shutting down or the pull was abandoned.
     #[error("{0} was cancelled")]
     Cancelled(String),
 }
 
 impl Error {
-    /// The word before the message by which kubelets know the failure.
+    /// Returns the prefix of the message by which the kubelet recognizes the failure.
     pub fn first_word(&self) -> Option<&'static str> {
         match self {
             Self::Searched { last, .. } => last.first_word(),
@@ -244,7 +244,7 @@ impl Error {
         }
     }
 
-    /// Wraps an IO error of the local store, telling a full disk apart.
+    /// Wraps an I/O error of the local store, and detects a full disk.
     pub(crate) fn io(doing: impl Into<String>, source: io::Error) -> Self {
         let doing = doing.into();
         match source.kind() {
@@ -256,7 +256,7 @@ impl Error {
         }
     }
 
-    /// Like [`Error::io`] for `doing` something to `path`.
+    /// Wraps an I/O error like [`Error::io`], for the operation `doing` on `path`.
     pub(crate) fn at(doing: &str, path: &Path, source: impl Into<io::Error>) -> Self {
         Self::io(format!("{doing} {}", path.display()), source.into())
     }
@@ -292,7 +292,7 @@ impl Error {
         }
     }
 
-    /// Whether trying the same again may help without anybody's doing.
+    /// Returns whether a retry may succeed without any intervention.
     pub fn is_transient(&self) -> bool {
         match self {
             Self::Searched { last, .. } => last.is_transient(),
@@ -304,7 +304,7 @@ impl Error {
         }
     }
 
-    /// Whether it is this node's, so that no other registry would help.
+    /// Returns whether the cause is this node, so that another registry would not help.
     pub(crate) fn is_our_own(&self) -> bool {
         matches!(
             self,

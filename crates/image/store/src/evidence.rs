@@ -1,8 +1,7 @@
-//! The stored signatures of an image. With them, a changed policy can check the image again without
-//! its registry.
+//! The stored signatures of an image. With them, a changed policy can check the image again without its registry.
 //!
-//! Whoever may write to one repository decides what is found there, and may fill it with rubbish. So what was found for
-//! one repository never takes the room of what was found for another, and what a policy has accepted comes first.
+//! Anyone with write access to a repository controls the signatures found there, and may add useless ones. So the
+//! findings of one repository never displace those of another, and accepted signatures come first.
 
 mod accepted;
 mod found;
@@ -19,24 +18,24 @@ use self::found::distinct;
 pub(crate) use self::found::{Attestation, Complete, Evidence, Findings, Signature};
 use self::merge::Group;
 
-/// Repositories that one image is kept for.
+/// Maximum number of repositories stored per image.
 const MAX_REPOSITORIES: usize = 16;
-/// Bytes of all that is kept of one image.
+/// Maximum size of all stored signatures of an image.
 const MAX_TOGETHER: usize = 24 << 20;
 
-/// All that is kept of one image's signatures.
+/// All stored signatures of an image.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Kept {
-    /// By repository; what has changed last is first.
+    /// Findings by repository, the latest change first.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     groups: Vec<Group>,
-    /// What an earlier version has kept, which did not tell repositories apart.
+    /// Findings of an earlier version, which did not separate repositories.
     #[serde(flatten)]
     unsorted: Evidence,
 }
 
 impl Kept {
-    /// All of it together, each thing once; what was accepted for a repository before the rest of that.
+    /// Returns all findings without duplicates. Within a repository, accepted ones come first.
     pub(crate) fn together(self) -> Evidence {
         let groups = self.groups.into_iter().map(|group| group.evidence);
         let mut all = Evidence::default();
@@ -56,7 +55,7 @@ impl Kept {
         }
     }
 
-    /// Takes what a pull has found in. `named` are the repositories that the image has names of.
+    /// Adds the findings of a pull. `named` are the repositories of the image's names.
     pub(crate) fn add(&mut self, found: Findings, named: &BTreeSet<String>) {
         let is_same = |group: &Group| group.repository == found.repository;
         let at = self.groups.iter().position(is_same);
@@ -70,15 +69,15 @@ impl Kept {
         }
         self.groups.insert(0, group);
         self.evict(named);
-        // Each of these repositories has its own by now.
+        // Each of these repositories has its own group now.
         let is_known = |name: &String| self.groups.iter().any(|group| group.repository == *name);
         if named.iter().all(is_known) {
             self.unsorted = Evidence::default();
         }
     }
 
-    /// Keeps what just came, and of the rest what the image still has names of, what was accepted, and what is newest,
-    /// in this order, as far as there is room.
+    /// Removes groups beyond the limits. Keeps first the newest group, then groups of the image's names, then groups
+    /// with accepted signatures.
     fn evict(&mut self, named: &BTreeSet<String>) {
         let mut order: Vec<usize> = (0..self.groups.len()).collect();
         order.sort_by_key(|at| {

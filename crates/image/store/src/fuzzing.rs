@@ -1,4 +1,4 @@
-//! What strangers' bytes meet first, for fuzzing. Not part of the interface.
+//! Entry points for fuzzing the parsers of untrusted input. Not part of the public interface.
 
 use std::io::Cursor;
 use std::path::{Component, Path};
@@ -15,7 +15,7 @@ use crate::tape::{Recorder, play};
 use crate::unpack::{Layer, LayerMemory, unpack};
 use crate::{Digest, ImageConfig, Platform, Reference};
 
-/// A reference's normal form must mean what the reference does.
+/// Checks that a parsed reference and its normalized text are equivalent.
 pub fn reference(data: &[u8]) {
     let Ok(text) = std::str::from_utf8(data) else {
         return;
@@ -26,7 +26,7 @@ pub fn reference(data: &[u8]) {
     }
 }
 
-/// Manifests, indexes and configurations must be read or refused.
+/// Parses manifests, indexes and configurations.
 pub fn manifest(data: &[u8]) {
     let index_type = "application/vnd.oci.image.index.v1+json";
     for content_type in [None, Some(index_type), Some("application/json")] {
@@ -53,14 +53,14 @@ pub fn manifest(data: &[u8]) {
     }
 }
 
-/// A `hosts.toml` must be read or refused, and so must a demand for credentials.
+/// Parses a `hosts.toml` and an authentication challenge.
 pub fn hosts(data: &[u8]) {
     let text = String::from_utf8_lossy(data);
     let _ = parse_hosts(&text, Path::new("/etc/certs.d/x"), "registry.example:5000");
     let _ = parse_challenge(&text);
 }
 
-/// A `registries.conf` must be read or refused; where it leads, a name keeps its tag.
+/// Parses a `registries.conf`, and checks that rewritten names keep their tag.
 pub fn registries(data: &[u8]) {
     let text = String::from_utf8_lossy(data);
     let Ok(document) = Registry::parse(Path::new("/etc/registries.conf"), &text) else {
@@ -91,8 +91,7 @@ pub fn registries(data: &[u8]) {
     }
 }
 
-/// A signature policy, what a signature is of, and lists of signatures and of what is attached must be read or
-/// refused.
+/// Parses a signature policy, a signature payload, and lists of signatures and attached artifacts.
 pub fn policy(data: &[u8]) {
     let names = ["busybox", "a.example:5000/b/c:1", "[::1]:5000/x"];
     if let Ok(policy) = Policy::parse(Path::new("/etc/policy.json"), data) {
@@ -114,7 +113,7 @@ pub fn policy(data: &[u8]) {
     let _ = listed_referrers("fuzzed", data, |kind| !kind.is_empty());
 }
 
-/// A file that names key providers must be read or refused; none of them is elsewhere than on this machine.
+/// Parses a file of key providers, and checks that each of them is on this machine.
 pub fn key_providers(data: &[u8]) {
     if let Some(addresses) = crate::decryption::provider_addresses(data) {
         for address in addresses {
@@ -123,13 +122,13 @@ pub fn key_providers(data: &[u8]) {
     }
 }
 
-/// A file that says where signatures are must be read or refused.
+/// Parses a configuration file of signature stores.
 pub fn signature_stores(data: &[u8]) {
     let _ = parse_stores(&String::from_utf8_lossy(data));
 }
 
-/// A layer, compressed or not, must end up beneath its directory or nowhere, and what was
-/// recorded of it must give the same archive. `dir` is an empty directory.
+/// Unpacks a layer, and checks that no file is written outside its directory and that the tape reproduces the
+/// archive. `dir` is an empty directory.
 pub fn layer(data: &[u8], dir: &Path) -> std::io::Result<()> {
     let (root, tape) = (dir.join("fs"), dir.join("tape"));
     std::fs::create_dir(&root)?;

@@ -1,4 +1,4 @@
-//! The image configuration: what to run and how, as the image's author wrote it.
+//! The image configuration: command, environment and layers, as the image's author wrote them.
 
 use std::collections::{BTreeMap, HashSet};
 use std::path::Path;
@@ -9,62 +9,61 @@ use crate::artifact::Artifact;
 use crate::manifest::Manifest;
 use crate::{Digest, Error, Platform, Result};
 
-/// The parts of an image's configuration that a runtime acts on.
+/// The parts of an image's configuration that a runtime uses.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct ImageConfig {
-    /// `os/architecture` as the configuration states it; empty parts where it doesn't.
+    /// The operating system in the configuration; empty if it is missing.
     pub os: String,
-    /// See `os`.
+    /// The architecture in the configuration; empty if it is missing.
     pub architecture: String,
-    /// When it was built, RFC 3339, as written.
+    /// Build time in RFC 3339 format, as written.
     pub created: Option<String>,
     /// The user to run as: `user`, `uid`, `user:group` or `uid:gid`.
     pub user: String,
     /// `NAME=value` pairs.
     pub env: Vec<String>,
-    /// The command's fixed start.
+    /// The fixed first words of the command.
     pub entrypoint: Vec<String>,
     /// The command's default arguments.
     pub cmd: Vec<String>,
-    /// The directory to start in.
+    /// The working directory.
     pub working_dir: String,
-    /// Paths that want a volume.
+    /// Paths where a volume is mounted.
     pub volumes: Vec<String>,
-    /// `80/tcp` and the like.
+    /// Exposed ports such as `80/tcp`.
     pub exposed_ports: Vec<String>,
-    /// The signal that ends the container in good order.
+    /// The signal that stops the container gracefully.
     pub stop_signal: String,
     /// Free-form labels.
     pub labels: BTreeMap<String, String>,
     /// Digests of the uncompressed layers, base first.
     pub diff_ids: Vec<Digest>,
-    /// Where the one layer of a WebAssembly artifact is to be found, which is no archive; the
-    /// program that runs, whatever a command calls it.
+    /// Path of the only layer of a WebAssembly artifact, which is a module instead of an archive. It is always the
+    /// program that runs.
     pub module: Option<String>,
-    /// What it is instead of an image to run.
+    /// The artifact, if it is not an image.
     pub artifact: Option<Artifact>,
 }
 
-/// A layer as it is to become.
+/// A layer as it will be stored.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct PlannedLayer {
-    /// What it is known by.
+    /// Key of the layer.
     pub(crate) name: Digest,
-    /// Where its blob is put and with which mode, if that is one file and no archive.
+    /// Path and mode of the blob, if it is a single file instead of an archive.
     pub(crate) file: Option<(String, u32)>,
-    /// The digest that its archive is to have, where one is promised.
+    /// Expected digest of the archive, if there is one.
     pub(crate) diff_id: Option<Digest>,
 }
 
-/// The program of artifacts that name none.
+/// Path of a module in artifacts that name no program.
 const MODULE: &str = "/module.wasm";
 
-/// Modules are run.
+/// Mode of modules, which must be executable.
 const MODE_OF_MODULES: u32 = 0o755;
 const MODE_OF_FILES: u32 = 0o644;
 
-/// By which runwasi's builder has images with modules as layers tell their layers: the digest of all
-/// their digests.
+/// Label of images by runwasi's builder that have modules as layers: the digest of all layer digests.
 const LAYERS_LABEL: &str = "containerd.runwasi.layers";
 
 impl ImageConfig {
@@ -106,7 +105,7 @@ impl ImageConfig {
         Ok(config)
     }
 
-    /// An artifact has none; what there is of it is told by its manifest.
+    /// Returns the configuration of an artifact, whose data comes from its manifest.
     pub(crate) fn of_artifact(artifact: Artifact) -> Self {
         Self {
             artifact: Some(artifact),
@@ -114,7 +113,7 @@ impl ImageConfig {
         }
     }
 
-    /// What becomes of the layers of its manifest. What a file's looks like depends on where the file is put, too.
+    /// Returns the layers to store for a manifest. The key of a single file also depends on its path.
     pub(crate) fn plan(&self, manifest: &Manifest) -> Vec<PlannedLayer> {
         let made = |blob: &Digest, file: Option<(String, u32)>| {
             let made_of = match &file {
@@ -151,12 +150,12 @@ impl ImageConfig {
         self.diff_ids.iter().map(planned).collect()
     }
 
-    /// What it is for.
+    /// Returns the platform of the image.
     pub fn platform(&self) -> Platform {
         Platform::new(&self.os, &self.architecture, "")
     }
 
-    /// The first word of its command, without the function that may be named behind it.
+    /// Returns the path of the module: the first word of the command, without a function name after it.
     fn module_path(&self) -> String {
         let word = self.entrypoint.iter().chain(&self.cmd).next();
         let path = word
@@ -166,8 +165,8 @@ impl ImageConfig {
         path.to_string_lossy().into_owned()
     }
 
-    /// Whether an artifact's configuration says that this is its layer. Else another with the same
-    /// configuration, which is the same image then, could take its place.
+    /// Returns whether an artifact's configuration names this layer. Otherwise another artifact with the same
+    /// configuration, and so the same image id, could replace it.
     pub(crate) fn names_module(&self, layer: &Digest) -> bool {
         let label = self.labels.get(LAYERS_LABEL);
         match self.diff_ids[..] {
@@ -177,8 +176,8 @@ impl ImageConfig {
         }
     }
 
-    /// What its layers are called whose archives have been hashed, each by itself and above those below; nothing for
-    /// artifacts, whose layers are known otherwise.
+    /// Returns the keys that its layers have if their archives were hashed: diff ids and chain ids. Returns `None`
+    /// for artifacts, whose layers have other keys.
     pub(crate) fn proven_names(&self) -> Option<HashSet<Digest>> {
         if self.artifact.is_some() || self.module.is_some() {
             return None;
@@ -187,7 +186,7 @@ impl ImageConfig {
         Some(names.flat_map(|(own, above)| [*own, above]).collect())
     }
 
-    /// What names each layer together with those below it, base first.
+    /// Returns the chain id of each layer, base first.
     pub(crate) fn chain_ids(&self) -> impl Iterator<Item = Digest> {
         self.diff_ids.iter().scan(None, |chain, diff_id| {
             *chain = Some(Digest::chain(chain.as_ref(), diff_id));
@@ -195,18 +194,17 @@ impl ImageConfig {
         })
     }
 
-    /// What names the whole stack of layers (OCI image specification, "Layer ChainID"); `None`
-    /// without layers.
+    /// Returns the chain id of all layers (OCI image specification, "Layer ChainID"), or `None` if there are none.
     pub fn chain_id(&self) -> Option<Digest> {
         self.chain_ids().last()
     }
 
-    /// The numeric user, if `user` starts with a number.
+    /// Returns the numeric user, if `user` starts with a number.
     pub fn uid(&self) -> Option<i64> {
         self.user_part().parse().ok().filter(|uid| *uid >= 0)
     }
 
-    /// The user's name, if `user` doesn't start with a number; else empty.
+    /// Returns the user's name; empty if `user` starts with a number.
     pub fn username(&self) -> &str {
         if self.uid().is_some() {
             ""
@@ -236,7 +234,7 @@ struct RawRootfs {
     diff_ids: Option<Vec<Digest>>,
 }
 
-// Builders write `null` for any of these.
+// Builders may write `null` for any of these.
 #[derive(Deserialize, Default)]
 #[serde(rename_all = "PascalCase")]
 struct RawRun {
@@ -253,7 +251,7 @@ struct RawRun {
     labels: Option<BTreeMap<String, String>>,
 }
 
-/// Very old builders wrote a single command as a plain string.
+/// Deserializes a command. Very old builders wrote it as a plain string.
 fn words<'de, D: serde::Deserializer<'de>>(from: D) -> Result<Option<Vec<String>>, D::Error> {
     #[derive(Deserialize)]
     #[serde(untagged)]
@@ -331,7 +329,7 @@ mod tests {
         assert_eq!(image.module.as_deref(), Some("/app/demo.wasm"));
         assert!(image.names_module(&one) && !image.names_module(&other));
         assert_eq!(of_builder("").module.as_deref(), Some("/module.wasm"));
-        // With layers it is an image as others are; without them, on a machine, there is nothing in it.
+        // With layers it is an ordinary image; without layers there is nothing to run.
         let layers =
             format!(r#"{{"os":"wasi","architecture":"wasm","rootfs":{{"diff_ids":["{one}"]}}}}"#);
         assert_eq!(parse(&layers).module, None);

@@ -1,7 +1,7 @@
-//! From an image reference to a mountable root filesystem.
+//! Pulls images and mounts their root filesystems.
 //!
-//! [`Images`] is the store: it pulls, lists and removes images, keeps them over power loss,
-//! and hands out their layers, which [`rootfs`] mounts.
+//! [`Images`] is the store: it pulls, lists and removes images, keeps them across power failures, and provides their
+//! layers, which [`rootfs`] mounts.
 #![cfg_attr(
     test,
     allow(

@@ -1,26 +1,26 @@
 //! Limits on what an image may request.
 
-/// Bounds on what an image may ask for.
+/// Limits on the size and structure of an image.
 #[derive(Debug, Clone)]
 pub struct Limits {
     /// Bytes of one manifest, index or configuration.
     pub manifest_bytes: u64,
-    /// Layers of one image. Overlay mounts stop at 500.
+    /// Number of layers of one image. Overlay mounts support at most 500.
     pub layers: usize,
-    /// Bytes of one image: its compressed layers and what they hold, together.
+    /// Bytes of one image: its compressed layers and their unpacked content together.
     pub image_bytes: u64,
     /// Compressed bytes of one layer.
     pub blob_bytes: u64,
     /// Unpacked bytes of one layer.
     pub layer_bytes: u64,
-    /// Files of one layer.
+    /// Number of files of one layer.
     pub layer_entries: u64,
     /// Bytes of one tar entry's extended header or long name.
     pub header_bytes: u64,
-    /// Bytes of one layer's archive that are not content of files: headers, padding and what
-    /// stands behind its end.
+    /// Bytes of one layer's archive that are not file content: headers, padding and data after the end of the
+    /// archive.
     pub overhead_bytes: u64,
-    /// Bytes of memory for what must be remembered until a layer's end: its directories.
+    /// Bytes of memory for the directories of a layer, which are remembered until its end.
     pub bookkeeping_bytes: u64,
 }
 

@@ -1,4 +1,4 @@
-//! Manifests and indexes, OCI's and Docker's, as they come from a registry.
+//! OCI and Docker manifests and indexes from a registry.
 
 use std::collections::BTreeMap;
 
@@ -7,7 +7,7 @@ use serde::Deserialize;
 use crate::media_type::{self, Kind};
 use crate::{Digest, Error, Platform, Result};
 
-/// What a registry returned for a reference.
+/// A document that a registry returned for a reference.
 #[derive(Debug)]
 pub(crate) enum Document {
     /// Images for several platforms.
@@ -22,7 +22,7 @@ pub(crate) struct Manifest {
     pub(crate) config: Descriptor,
     pub(crate) layers: Vec<Descriptor>,
     pub(crate) annotations: BTreeMap<String, String>,
-    /// What it says that it is, if it is no image.
+    /// The artifact type, if it is not an image.
     pub(crate) artifact_type: Option<String>,
 }
 
@@ -38,22 +38,21 @@ pub(crate) struct Descriptor {
 }
 
 impl Manifest {
-    /// Whether it has encrypted layers.
+    /// Returns whether the manifest has encrypted layers.
     pub(crate) fn is_encrypted(&self) -> bool {
         self.layers.iter().any(Descriptor::is_encrypted)
     }
 }
 
 impl Descriptor {
-    /// Whether it is of a layer that only who has a key can read.
+    /// Returns whether the descriptor is of an encrypted layer.
     pub(crate) fn is_encrypted(&self) -> bool {
         media_type::kind(&self.media_type) == Kind::EncryptedLayer
     }
 }
 
 impl Document {
-    /// Parses a manifest or index. `content_type` decides only where the document itself
-    /// doesn't say what it is.
+    /// Parses a manifest or index. `content_type` decides only if the document itself does not contain its type.
     pub(crate) fn parse(what: &str, bytes: &[u8], content_type: Option<&str>) -> Result<Self> {
         let raw: RawDocument = serde_json::from_slice(bytes)
             .map_err(|error| Error::invalid(format!("manifest of {what}"), error))?;
@@ -62,7 +61,7 @@ impl Document {
                 "{what} uses Docker manifest schema 1, which is obsolete; push it again with a current tool"
             )));
         }
-        // One document read two ways would be two images under one digest.
+        // A document with two interpretations would be two images with one digest.
         if raw.manifests.is_some() && (raw.layers.is_some() || raw.config.is_some()) {
             return Err(Error::invalid(
                 format!("manifest of {what}"),
@@ -129,7 +128,7 @@ pub(crate) fn choose<'a>(
         })
         .min_by_key(|(rank, _)| *rank)
         .map(|(_, entry)| entry);
-    // An entry that doesn't name a platform is a last resort, not a refusal.
+    // An entry without a platform is used only if no other entry matches.
     let unnamed = || images().find(|entry| entry.platform.is_none());
     best.or_else(unnamed).ok_or_else(|| {
         let mut offered: Vec<String> = images()
@@ -161,7 +160,7 @@ struct RawDocument {
     artifact_type: Option<String>,
 }
 
-/// A descriptor before its digest is looked at.
+/// A descriptor before its digest is parsed.
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct RawDescriptor {

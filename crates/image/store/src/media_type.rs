@@ -1,4 +1,4 @@
-//! The media types of image parts, OCI's and Docker's.
+//! OCI and Docker media types of image parts.
 
 /// OCI image manifest.
 pub(crate) const OCI_MANIFEST: &str = "application/vnd.oci.image.manifest.v1+json";
@@ -8,7 +8,7 @@ pub(crate) const OCI_INDEX: &str = "application/vnd.oci.image.index.v1+json";
 pub(crate) const OCI_CONFIG: &str = "application/vnd.oci.image.config.v1+json";
 /// OCI layer, uncompressed.
 pub(crate) const OCI_LAYER: &str = "application/vnd.oci.image.layer.v1.tar";
-/// Layer that is an image of EROFS.
+/// Layer that is an EROFS image.
 pub(crate) const EROFS_LAYER: &str = "application/vnd.erofs.layer.v1";
 /// Docker manifest, schema 2.
 pub(crate) const DOCKER_MANIFEST: &str = "application/vnd.docker.distribution.manifest.v2+json";
@@ -19,7 +19,7 @@ const DOCKER_CONFIG: &str = "application/vnd.docker.container.image.v1+json";
 /// CNCF's "Wasm OCI Artifact Layout".
 const WASM_CONFIG: &str = "application/vnd.wasm.config.v0+json";
 
-/// What to send as `Accept` when asking for a manifest.
+/// The `Accept` header of a request for a manifest.
 pub(crate) const ACCEPT_MANIFEST: &str = "application/vnd.oci.image.index.v1+json, \
      application/vnd.oci.image.manifest.v1+json, \
      application/vnd.docker.distribution.manifest.list.v2+json, \
@@ -32,15 +32,15 @@ pub(crate) enum Kind {
     Manifest,
     Config,
     Layer,
-    /// A layer that is a file system of its own.
+    /// A layer that is a filesystem image.
     ErofsLayer,
     EncryptedLayer,
-    /// A module of WebAssembly as it is.
+    /// A WebAssembly module.
     Module,
     Other,
 }
 
-/// Tells the role from the media type; parameters after `;` don't count.
+/// Determines the role from the media type, without its parameters after `;`.
 pub(crate) fn kind(media_type: &str) -> Kind {
     let bare = media_type.split(';').next().unwrap_or("").trim();
     match bare {
@@ -48,13 +48,13 @@ pub(crate) fn kind(media_type: &str) -> Kind {
         OCI_MANIFEST | DOCKER_MANIFEST => Kind::Manifest,
         OCI_CONFIG | DOCKER_CONFIG | WASM_CONFIG => Kind::Config,
         "application/wasm" => Kind::Module,
-        // runwasi, wasm-to-oci and Istio have names of their own.
+        // runwasi, wasm-to-oci and Istio use types of their own.
         other if other.ends_with("+wasm") => Kind::Module,
         other => layer_kind(other),
     }
 }
 
-/// The compression isn't read off the name: it is often wrong, and the bytes tell.
+/// Ignores the compression in the name, which is often wrong; unpacking detects it from the bytes.
 fn layer_kind(bare: &str) -> Kind {
     const PREFIXES: [&str; 4] = [
         OCI_LAYER,
@@ -62,7 +62,7 @@ fn layer_kind(bare: &str) -> Kind {
         "application/vnd.docker.image.rootfs.diff.tar",
         "application/vnd.docker.image.rootfs.foreign.diff.tar",
     ];
-    // The last one is of earlier makers.
+    // The last one is used by earlier builders.
     const EROFS: [&str; 3] = [
         EROFS_LAYER,
         "application/vnd.erofs",

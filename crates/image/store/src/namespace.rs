@@ -1,15 +1,15 @@
-//! Namespaces of pods as they name files.
+//! Pod namespaces in file names.
 
-/// The longest name of a file that is looked for.
+/// Maximum length of a file name.
 const LONGEST: usize = 253;
 
-/// Whether a namespace can be the name of a file: one that leads nowhere else, and is not hidden.
+/// Returns whether a namespace is safe as a file name: it is no path and not hidden.
 pub(crate) fn is_plain(namespace: &str) -> bool {
     let plain = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_' | b'.');
     namespace.len() <= LONGEST && namespace.bytes().all(plain) && !namespace.starts_with('.')
 }
 
-/// As much of one as an error shows.
+/// Shortens a namespace for an error message.
 pub(crate) fn shown(namespace: &str) -> String {
     namespace.chars().take(LONGEST).collect()
 }

@@ -1,34 +1,34 @@
-//! How fast strangers send what is waited for, or take what is sent.
+//! Enforces a minimum speed for data from and to untrusted peers.
 
 use std::fmt;
 use std::time::{Duration, Instant};
 
 use tokio::time::timeout;
 
-/// Watches one stream. Only the time counts that was spent waiting for the stranger: a slow disk is
-/// not its fault.
+/// A watch over the speed of one stream. Only the time spent waiting for the peer counts, because a slow disk is not
+/// the peer's fault.
 #[derive(Debug)]
 pub struct Pace {
-    /// Bytes per second that must come on average.
+    /// Minimum average speed in bytes per second.
     least: u64,
-    /// Over which time; also the longest wait for the next ones.
+    /// Interval of the average; also the longest wait for the next bytes.
     window: Duration,
     waited: Duration,
     bytes: u64,
 }
 
-/// Why a stream was given up.
+/// The reason why a stream was aborted.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Slow {
-    /// Not one byte passed for so long.
+    /// No byte passed for this time.
     Silent(Duration),
-    /// Too few passed.
+    /// Too few bytes passed.
     Trickle {
-        /// How many.
+        /// Number of bytes.
         bytes: u64,
-        /// In what time.
+        /// Measured interval.
         within: Duration,
-        /// How many it must be in a second.
+        /// Required bytes per second.
         least: u64,
     },
 }
@@ -43,8 +43,8 @@ impl Pace {
         }
     }
 
-    /// Waits until the stranger has done its next step; `bytes` says how many passed with it, `None`
-    /// where it was the last.
+    /// Waits for the peer's next step. `bytes` returns the number of bytes that it passed, or `None` for the last
+    /// step.
     pub async fn wait<T>(
         &mut self,
         step: impl Future<Output = T>,
@@ -118,7 +118,7 @@ mod tests {
         for _ in 0..100 {
             assert_eq!(pace.note(Duration::from_secs(3), 4000), Ok(()));
         }
-        // Nothing is asked of a stream that is never waited for.
+        // A stream that never waits is never too slow.
         for _ in 0..100 {
             assert_eq!(pace.note(Duration::ZERO, 1), Ok(()));
         }

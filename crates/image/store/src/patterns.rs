@@ -1,6 +1,6 @@
 //! Name patterns with `*` at the start, the end or both.
 
-/// Whether `name` matches a pattern with `*` at either end or both.
+/// Returns whether `name` matches a pattern with `*` at either end or both.
 pub(crate) fn matches_pattern(pattern: &str, name: &str) -> bool {
     match (pattern.strip_prefix('*'), pattern.strip_suffix('*')) {
         (Some(_), Some(_)) => name.contains(pattern.trim_matches('*')),

@@ -1,4 +1,4 @@
-//! Where in a file of settings something stands.
+//! Positions in configuration files.
 
 use std::fmt;
 use std::path::Path;
@@ -9,14 +9,14 @@ use std::sync::Arc;
 pub struct Place {
     /// The file.
     pub file: Arc<Path>,
-    /// The line, from 1 on.
+    /// The line number, starting at 1.
     pub line: usize,
 }
 
 /// The lines of a file's text.
 pub(crate) struct Lines {
     file: Arc<Path>,
-    /// Where each but the first begins.
+    /// The offset of each line except the first.
     starts: Vec<usize>,
 }
 
@@ -29,7 +29,7 @@ impl Lines {
         }
     }
 
-    /// The line in which a byte is.
+    /// Returns the line that contains a byte.
     pub(crate) fn place(&self, byte: usize) -> Place {
         Place {
             file: Arc::clone(&self.file),

@@ -1,4 +1,4 @@
-//! Which of an image's platforms runs here.
+//! Selects the platform of an image that runs on this machine.
 
 use std::fmt;
 use std::str::FromStr;
@@ -14,7 +14,7 @@ pub struct Platform {
 }
 
 impl Platform {
-    /// Makes a platform, with the usual aliases of architectures resolved.
+    /// Creates a platform, with the usual aliases of architectures resolved.
     pub fn new(os: &str, architecture: &str, variant: &str) -> Self {
         let (architecture, implied) = match architecture {
             "x86_64" | "x86-64" => ("amd64", ""),
@@ -27,7 +27,7 @@ impl Platform {
             other => (other, ""),
         };
         let variant = if variant.is_empty() { implied } else { variant };
-        // The baseline needs no name, so that "v8" and "" are one platform.
+        // The baseline has no name, so that "v8" and "" are the same platform.
         let variant = match (architecture, variant) {
             ("arm64", "v8" | "8") | ("amd64", "v1") => "",
             ("arm", "" | "7") => "v7",
@@ -42,25 +42,25 @@ impl Platform {
         }
     }
 
-    /// The platform of this machine.
+    /// Returns the platform of this machine.
     pub fn host() -> Self {
         Self::new("linux", std::env::consts::ARCH, host_variant())
     }
 
-    /// The architecture, e.g. `amd64`.
+    /// Returns the architecture, e.g. `amd64`.
     pub fn architecture(&self) -> &str {
         &self.architecture
     }
 
-    /// Whether modules of WebAssembly are for it, which need a runtime of their own on any machine.
+    /// Returns whether the platform is WebAssembly, which needs a separate runtime on any machine.
     pub fn is_wasm(&self) -> bool {
         self.architecture == "wasm" && matches!(&*self.os, "wasi" | "wasip1")
     }
 
-    /// How well content for `offered` runs on `self`: smaller is better, `None` is not at all.
+    /// Returns how well content for `offered` runs on `self`: smaller is better, `None` means not at all.
     pub fn rank(&self, offered: &Self) -> Option<u32> {
         if offered.is_wasm() {
-            // Only where there is nothing for the machine itself.
+            // Used only if there is nothing for the machine itself.
             let wasip1 = offered.os == "wasip1";
             return Some(if wasip1 { u32::MAX - 1 } else { u32::MAX });
         }
@@ -68,7 +68,7 @@ impl Platform {
             return None;
         }
         let (mine, theirs) = (level(&self.variant)?, level(&offered.variant)?);
-        // A newer processor runs what was built for an older one of its family.
+        // A newer processor runs code for older ones of its family.
         mine.checked_sub(theirs)
     }
 }
@@ -103,7 +103,7 @@ impl FromStr for Platform {
     }
 }
 
-/// `v1` … `v9`; no variant is the baseline of its architecture.
+/// Parses a variant `v1` … `v9`; no variant is the baseline of the architecture.
 fn level(variant: &str) -> Option<u32> {
     match variant {
         "" => Some(1),

@@ -1,4 +1,4 @@
-//! Image references, normalised the way Docker does it.
+//! Image references, normalized in the same way as Docker.
 
 use std::fmt;
 use std::str::FromStr;
@@ -24,17 +24,17 @@ pub struct Repository {
 }
 
 impl Repository {
-    /// The registry's domain with its port, if any.
+    /// Returns the registry's domain with its port, if any.
     pub fn domain(&self) -> &str {
         &self.domain
     }
 
-    /// The path below the domain.
+    /// Returns the path below the domain.
     pub fn path(&self) -> &str {
         &self.path
     }
 
-    /// Reads a name without a tag and a digest, in any form that Docker takes.
+    /// Parses a name without tag and digest, in any form that Docker accepts.
     pub(crate) fn parse(name: &str) -> Result<Self, &'static str> {
         parse_repository(name)
     }
@@ -46,10 +46,10 @@ impl fmt::Display for Repository {
     }
 }
 
-/// What a reference selects in its repository.
+/// The part of a reference that selects an image in its repository.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Selector {
-    /// The image the tag points to now.
+    /// The image that the tag currently points to.
     Tag(String),
     /// Exactly the manifest or index with this digest.
     Digest(Digest),
@@ -65,7 +65,7 @@ pub struct Reference {
 }
 
 impl Reference {
-    /// Makes a reference of its parts.
+    /// Creates a reference from its parts.
     pub fn new(repository: Repository, selector: Selector) -> Self {
         Self {
             repository,
@@ -73,17 +73,17 @@ impl Reference {
         }
     }
 
-    /// The repository.
+    /// Returns the repository.
     pub fn repository(&self) -> &Repository {
         &self.repository
     }
 
-    /// The tag or digest.
+    /// Returns the tag or digest.
     pub fn selector(&self) -> &Selector {
         &self.selector
     }
 
-    /// The tag or digest as it stands in a registry's URL.
+    /// Returns the tag or digest as written in a registry's URL.
     pub fn selector_text(&self) -> String {
         match &self.selector {
             Selector::Tag(tag) => tag.clone(),
@@ -112,7 +112,7 @@ impl FromStr for Reference {
     }
 }
 
-/// A name as it was written: with a tag, a digest, both or neither.
+/// A name as written, with a tag, a digest, both or neither.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Named {
     pub(crate) repository: Repository,
@@ -121,12 +121,12 @@ pub(crate) struct Named {
 }
 
 impl Named {
-    /// Reads a name in any form that Docker takes.
+    /// Parses a name in any form that Docker accepts.
     pub(crate) fn parse(text: &str) -> Result<Self, &'static str> {
         parse_parts(text)
     }
 
-    /// The same with what a reference selects.
+    /// Returns the name of a reference.
     pub(crate) fn of(reference: &Reference) -> Self {
         let (tag, digest) = match &reference.selector {
             Selector::Tag(tag) => (Some(tag.clone()), None),
@@ -139,7 +139,7 @@ impl Named {
         }
     }
 
-    /// Whether it names a repository alone.
+    /// Returns whether the name has neither tag nor digest.
     pub(crate) fn is_name_only(&self) -> bool {
         self.tag.is_none() && self.digest.is_none()
     }
@@ -204,12 +204,12 @@ fn parse_parts(text: &str) -> Result<Named, &'static str> {
     })
 }
 
-/// Whether a name says no registry: `busybox:1`, `team/app`.
+/// Returns whether a name has no registry: `busybox:1`, `team/app`.
 pub(crate) fn is_short(name: &str) -> bool {
     split_domain(name).is_none()
 }
 
-/// A first component is a domain only if it looks like one; else it is a user.
+/// Splits off the domain. A first component is a domain only if it looks like one; otherwise it is a user.
 fn split_domain(name: &str) -> Option<(&str, &str)> {
     let (first, rest) = name.split_once('/')?;
     let is_domain = first.contains(['.', ':'])
@@ -276,7 +276,7 @@ pub(crate) fn check_domain(domain: &str) -> Result<(), &'static str> {
         if !host.split('.').all(label_ok) {
             return Err("the registry's host name is not valid");
         }
-        // What ends with a number is an address, which is written in one way, too.
+        // A host that ends with a number is an IP address, which must be in canonical form.
         let last = host.rsplit('.').next().unwrap_or(host);
         let hex = last.strip_prefix("0x").or_else(|| last.strip_prefix("0X"));
         let is_number = last.bytes().all(|byte| byte.is_ascii_digit())
@@ -288,7 +288,7 @@ pub(crate) fn check_domain(domain: &str) -> Result<(), &'static str> {
     }
     match port {
         None => Err("the registry's port is not valid"),
-        // One port is written in one way: rules are by names.
+        // Ports must be in canonical form, because rules match by name.
         Some(Some(port)) if !is_port(port) => Err("the registry's port is not valid"),
         Some(_) => Ok(()),
     }
@@ -314,7 +314,7 @@ pub(crate) fn check_path(path: &str) -> Result<(), &'static str> {
     Ok(())
 }
 
-/// `[a-z0-9]+((\.|_|__|-+)[a-z0-9]+)*` of the distribution specification.
+/// Matches `[a-z0-9]+((\.|_|__|-+)[a-z0-9]+)*` of the distribution specification.
 fn component_ok(component: &str) -> bool {
     let alnum = |b: u8| b.is_ascii_lowercase() || b.is_ascii_digit();
     let bytes = component.as_bytes();
@@ -424,7 +424,7 @@ mod tests {
             &id,
         ] {
             let parsed = given.parse::<Reference>();
-            // "a.io:5000" is a name with a tag; everything else is wrong.
+            // "a.io:5000" is a name with a tag; all others are invalid.
             if given == "a.io:5000" {
                 assert_eq!(parsed.unwrap().to_string(), "docker.io/library/a.io:5000");
             } else {

@@ -1,4 +1,4 @@
-//! Turns at the processor: so many layers are unpacked at once, of those whose bytes are there.
+//! Limits the number of layers that are unpacked at the same time.
 
 use std::sync::Arc;
 
@@ -11,7 +11,7 @@ pub(crate) struct Turns {
     freed: Condvar,
 }
 
-/// One of them, until it is dropped. Who waits for bytes gives it back meanwhile.
+/// A turn, until it is dropped. A layer that waits for bytes releases its turn.
 #[derive(Debug)]
 pub(crate) struct Turn(Arc<Turns>);
 
@@ -23,7 +23,7 @@ impl Turns {
         })
     }
 
-    /// Waits for a turn. Blocks, but for others' work only, never for the network.
+    /// Waits for a turn. Blocks for the work of other layers, but never for the network.
     pub(crate) fn take(self: &Arc<Self>) -> Turn {
         let mut free = self.free.lock();
         self.freed.wait_while(&mut free, |free| *free == 0);

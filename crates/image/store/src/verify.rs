@@ -1,4 +1,4 @@
-//! Checking what is on disk against its digests.
+//! Verifies the data on disk against its digests.
 
 use std::fs::File;
 use std::io::Write;
@@ -9,46 +9,46 @@ use crate::store::{Form, LayerRecord, Sealed, Soundness, Store};
 use crate::tape::play;
 use crate::{Digest, Error, Result};
 
-/// What [`crate::Images::verify`] found.
+/// The result of [`crate::Images::verify`].
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Verified {
-    /// Layers whose files give the digest that they should.
+    /// Number of layers whose files match their digest.
     pub sound: usize,
-    /// Layers that can't be checked: their archive writes a file twice, so that it can't be
-    /// put together again.
+    /// Number of layers that cannot be checked: their archive writes a file twice, so that it cannot be
+    /// reconstructed.
     pub unchecked: usize,
-    /// What is wrong, and whether it was repaired.
+    /// Damaged layers, and whether they were repaired.
     pub broken: Vec<BrokenLayer>,
-    /// Layers that cannot have their SELinux label, so that nobody can use them. They may be sound: no other ones
-    /// would do better.
+    /// Layers that cannot get their SELinux label, so that no container can use them. They may be intact, so a new
+    /// pull would not help.
     pub unlabelled: Vec<UnlabelledLayer>,
 }
 
-/// A layer that isn't what it should be.
+/// A layer that is damaged.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct BrokenLayer {
     /// The digest of its archive.
     pub diff_id: Digest,
     /// What is wrong with it.
     pub reason: String,
-    /// The images that use it, by their id.
+    /// Ids of the images that use it.
     pub images: Vec<Digest>,
     /// Whether it was pulled again.
     pub repaired: bool,
 }
 
-/// A layer that cannot have its label.
+/// A layer that cannot get its SELinux label.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct UnlabelledLayer {
     /// The digest of its archive.
     pub diff_id: Digest,
-    /// What was said, and the way out.
+    /// The error, and what to do about it.
     pub reason: String,
-    /// The images that use it, by their id.
+    /// Ids of the images that use it.
     pub images: Vec<Digest>,
 }
 
-/// Reads every file of a layer and compares the archive they make with its digest. Blocks.
+/// Reads every file of a layer and compares the digest of the resulting archive. Blocks.
 pub(crate) fn check(store: &Store, layer: &LayerRecord) -> Soundness {
     let root = match store.mounted(&layer.key, &layer.form) {
         Ok(root) => root,
@@ -78,7 +78,8 @@ pub(crate) fn check(store: &Store, layer: &LayerRecord) -> Soundness {
     }
 }
 
-/// A layer that came bit by bit, or as it is, has no tape. It was whole once, and is to be the same.
+/// Checks a layer without a tape, which was lazy or is an unchanged image file. Its file must match the stored
+/// digest.
 fn check_file(store: &Store, layer: &LayerRecord, expected: &Digest) -> Soundness {
     let path = store.layout().layer_image(&layer.key);
     match File::open(&path).and_then(|file| expected.of_all_like(file)) {

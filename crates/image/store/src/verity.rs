@@ -1,5 +1,4 @@
-//! Files that the kernel seals (fs-verity): from then on each read of one is checked, and nobody
-//! writes to it.
+//! Seals files with fs-verity: the kernel then verifies each read and denies all writes.
 #![allow(unsafe_code)]
 
 use std::fs::File;
@@ -15,7 +14,7 @@ const MEASURE: libc::Ioctl = 0xc004_6686_u32 as libc::Ioctl;
 const SHA256: u32 = 1;
 const BLOCK: u32 = 4096;
 
-/// The longest digest that the kernel knows.
+/// Maximum length of a digest in the kernel.
 const MAX_DIGEST: usize = 64;
 
 /// `struct fsverity_enable_arg`.
@@ -41,17 +40,17 @@ struct Measured {
     digest: [u8; MAX_DIGEST],
 }
 
-/// How long a process that is about to execute another program may hold what this one had open.
+/// Timeout for child processes that hold a writable descriptor until they execute their program.
 const PATIENCE: Duration = Duration::from_secs(2);
 const PAUSE: Duration = Duration::from_millis(2);
 
-/// Seals a file that nobody writes to any more. What is measured of it from now on, or nothing where the
-/// disk can't do that. Blocks.
+/// Seals a file that is no longer written. Returns its fs-verity digest, or `None` if the filesystem does not support
+/// fs-verity. Blocks.
 pub(crate) fn seal(file: &File) -> io::Result<Option<String>> {
     let deadline = Instant::now() + PATIENCE;
     loop {
         match enable(file) {
-            // A child that was made while the file was written has it, until it executes its program.
+            // A child process that was forked during the write holds the descriptor until it calls exec.
             Err(error)
                 if error.raw_os_error() == Some(libc::ETXTBSY) && Instant::now() < deadline =>
             {
@@ -77,15 +76,15 @@ fn enable(file: &File) -> io::Result<Option<String>> {
     }
     let error = io::Error::last_os_error();
     match error.raw_os_error() {
-        // Not in this kernel, not on this disk, or not with blocks of this size.
+        // This kernel or filesystem does not support fs-verity, or not with this block size.
         Some(libc::ENOTTY | libc::EOPNOTSUPP | libc::EINVAL) => Ok(None),
-        // It is sealed already.
+        // The file is sealed already.
         Some(libc::EEXIST) => measure(file),
         _ => Err(error),
     }
 }
 
-/// What the kernel measures of a sealed file, in hexadecimal digits; nothing of another one.
+/// Returns the fs-verity digest of a sealed file in hex, or `None` for other files.
 pub(crate) fn measure(file: &File) -> io::Result<Option<String>> {
     let mut measured = Measured {
         algorithm: 0,

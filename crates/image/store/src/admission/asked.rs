@@ -1,4 +1,4 @@
-//! What a pull asks for, in our own words: full names, credentials, the policy as it is now.
+//! Resolves a pull request into full names, credentials and the current policy.
 
 use std::collections::VecDeque;
 
@@ -10,30 +10,30 @@ use crate::registries::Rule;
 use crate::registry::{Credentials, Keyring};
 use crate::{DEFAULT_DOMAIN, Error, KeyFiles, PolicyFor, Reference, Result};
 
-/// The requests that one becomes: more than one where a short name is looked for at several registries.
+/// The requests that a pull request resolves to. A short name that is searched at several registries gives several.
 pub(crate) struct Asked {
-    /// As it was asked for.
+    /// The requested name.
     name: String,
     rule: Rule,
     requests: VecDeque<Request>,
-    /// There are others that may be served where one is not.
+    /// Whether other requests may succeed if one fails.
     are_many: bool,
     reasons: Vec<String>,
     last: Option<Error>,
 }
 
 impl Asked {
-    /// The next one to try.
+    /// Returns the next request to try.
     pub(crate) fn next(&mut self) -> Option<Request> {
         self.requests.pop_front()
     }
 
-    /// Whether its name is understood by everybody as it is here.
+    /// Returns whether the name has the same meaning everywhere, independent of this node's configuration.
     pub(crate) fn is_plain(&self) -> bool {
         matches!(self.rule, Rule::Full | Rule::DockerHub)
     }
 
-    /// Notes that one was not served. The error comes back where trying the others makes no sense.
+    /// Records the failure of a request. Returns the error if trying other requests is pointless.
     pub(crate) fn note(&mut self, error: Error) -> Result<()> {
         if !self.are_many || error.is_our_own() {
             return Err(error);
@@ -44,7 +44,7 @@ impl Asked {
         Ok(())
     }
 
-    /// Why none was served.
+    /// Returns the error if all requests failed.
     pub(crate) fn failure(self) -> Error {
         Error::Searched {
             rule: match self.rule {
@@ -61,7 +61,7 @@ impl Asked {
     }
 }
 
-/// What a request means now.
+/// Resolves a pull request with the current configuration.
 pub(crate) async fn asked(settings: &Settings, request: PullRequest) -> Result<Asked> {
     let policy = request.policy.read(&settings.policies).await?;
     let whose_keys = keys_of(&settings.keys, &request.policy).await?;
@@ -74,7 +74,7 @@ pub(crate) async fn asked(settings: &Settings, request: PullRequest) -> Result<A
     let needs_files = registries.path().is_some() || keys.dir.is_some();
     let resolve = move || {
         let candidates = registries.read()?.candidates(&name)?;
-        // Who writes these files knows the name as it is asked for.
+        // The credential files use the name as it was requested.
         let files = keys.files(&namespace, &name.parse()?)?;
         Ok((candidates, files))
     };
@@ -87,7 +87,7 @@ pub(crate) async fn asked(settings: &Settings, request: PullRequest) -> Result<A
         given: request.auth.filter(|auth| *auth != Credentials::default()),
         files,
     };
-    // Who does not say which registry they are for means the one that the name has by itself.
+    // Credentials without a server address are only for the registry that the short name has by default.
     let is_short = matches!(candidates.rule, Rule::Search(_) | Rule::Alias(_));
     let keyring_for = |reference: &Reference| {
         let mut keyring = keyring.clone();
@@ -118,7 +118,7 @@ pub(crate) async fn asked(settings: &Settings, request: PullRequest) -> Result<A
     })
 }
 
-/// Whose keys are tried.
+/// Returns the keys that the policy's namespace may use.
 pub(crate) async fn keys_of(files: &KeyFiles, whom: &PolicyFor) -> Result<KeysOf> {
     if files.is_empty() {
         return Ok(KeysOf::Node);

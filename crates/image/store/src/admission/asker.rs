@@ -1,4 +1,4 @@
-//! From a name to the manifest that it means on a platform. No layer is asked for, and nothing is kept.
+//! Resolves a name to the manifest for a platform. Fetches no layers and stores nothing.
 
 use std::sync::Arc;
 
@@ -12,27 +12,27 @@ use crate::registries::Asking;
 use crate::registry::{Remote, Transport, next_number};
 use crate::{Digest, Error, Platform, Reference, Result, Selector, Verdict};
 
-/// Indexes of indexes are allowed, but not without end.
+/// Maximum nesting of indexes.
 const MAX_INDEX_DEPTH: usize = 4;
 
-/// Finds a document that is here already. Blocks.
+/// Lookup of a document that is already stored. Blocks.
 pub(crate) type Lookup = dyn Fn(&Digest) -> Result<Option<Document>> + Send + Sync;
 
-/// Whom to ask what a name means.
+/// Resolver of image names, which asks registries.
 pub(crate) struct Asker<'a> {
     pub(crate) settings: &'a Settings,
     pub(crate) transport: &'a Arc<Transport>,
-    /// Chosen from an index.
+    /// The platform to choose from an index.
     pub(crate) platform: &'a Platform,
-    /// Where documents may be already.
+    /// Lookup of documents that are already stored.
     pub(crate) here: Option<Arc<Lookup>>,
 }
 
-/// A manifest or index as it was fetched, and the type that the registry says it has.
+/// A fetched manifest or index: its digest, its bytes, and the content type in the registry's response.
 pub(crate) type FetchedManifest = (Digest, Vec<u8>, Option<String>);
 
 impl Asker<'_> {
-    /// What the policy would say of the image.
+    /// Returns the policy's verdict on the image.
     pub(crate) async fn judge(&self, request: Request) -> Result<Option<Verdict>> {
         let what = request.reference.to_string();
         let (remote, named) = self.resolve(&request, next_number()).await?;
@@ -40,7 +40,7 @@ impl Asker<'_> {
         decide::verdict(self.settings, &remote, &request, manifests).await
     }
 
-    /// Opens the registry and asks it what the name means.
+    /// Opens the registry and fetches the manifest or index of the name.
     pub(crate) async fn resolve(
         &self,
         request: &Request,
@@ -59,7 +59,7 @@ impl Asker<'_> {
         Ok((remote, named))
     }
 
-    /// What the reference itself names: an index, or a manifest right away.
+    /// Fetches the manifest or index that the reference names.
     async fn fetch_named(&self, remote: &Remote, reference: &Reference) -> Result<FetchedManifest> {
         match reference.selector() {
             Selector::Digest(digest) => self.fetch_known(remote, *digest).await,
@@ -70,8 +70,8 @@ impl Asker<'_> {
         }
     }
 
-    /// Follows what the reference names through indexes to the platform's manifest. Also returns the
-    /// digests on the way, the manifest's first.
+    /// Follows indexes from the reference to the manifest for the platform. Also returns the digests on the way, the
+    /// manifest's first.
     pub(crate) async fn find_manifest(
         &self,
         remote: &Remote,
@@ -113,8 +113,8 @@ impl Asker<'_> {
         Ok((digest, fetched.bytes, fetched.content_type))
     }
 
-    /// A document that is here, where whoever names it may have it: namespaces with credentials of their own have
-    /// images that others have not, and having one is no proof that this one may.
+    /// Returns a stored document, unless namespaces have credentials of their own. In that case a namespace must
+    /// prove its access to the image at the registry.
     pub(crate) async fn known_to_all(&self, digest: Digest) -> Result<Option<Document>> {
         let Some(here) = &self.here else {
             return Ok(None);

@@ -1,4 +1,4 @@
-//! Attestations where cosign put them up to its second version: at a tag made of the manifest's digest.
+//! Attestations at a tag made from the manifest's digest, where cosign stored them up to version 2.
 
 use futures_util::future::try_join_all;
 use serde::Deserialize;
@@ -9,19 +9,19 @@ use crate::policy::tag_of_attestations;
 use crate::registry::Remote;
 use crate::{Digest, Error, Result};
 
-/// The type of a layer that is the envelope of an attestation.
+/// Media type of a layer that is an attestation envelope.
 const ENVELOPE: &str = "application/vnd.dsse.envelope.v1+json";
 
-/// Attestations of one manifest that are looked at.
+/// Maximum number of attestations per manifest.
 const MAX_ATTESTATIONS: usize = 32;
-/// Bytes of one; a provenance has some thousand, a list of all that is in an image perhaps many more.
+/// Maximum size of an attestation. A provenance has a few thousand bytes, an SBOM may have many more.
 const MAX_ENVELOPE: u64 = 1 << 20;
-/// Bytes of all of one manifest.
+/// Maximum size of all attestations of one manifest.
 const MAX_TOGETHER: u64 = 4 << 20;
-/// Bytes of a certificate, its chain, or what a log says, each; a few thousand are usual.
+/// Maximum size of a certificate, its chain or a log entry; a few thousand bytes are usual.
 const MAX_BESIDE: usize = 32 << 10;
 
-/// The attestations at the tag that cosign uses for this manifest.
+/// Fetches the attestations at the tag that cosign uses for this manifest.
 pub(super) async fn at_tag(remote: &Remote, digest: &Digest) -> Result<Vec<Attestation>> {
     let Some(tag) = tag_of_attestations(digest) else {
         return Ok(Vec::new());
@@ -43,7 +43,7 @@ pub(super) async fn at_tag(remote: &Remote, digest: &Digest) -> Result<Vec<Attes
         .collect())
 }
 
-/// What was signed, with its signature.
+/// Fetches the envelope with the signed statement and its signature.
 async fn envelope(remote: &Remote, what: &str, layer: &Layer) -> Result<String> {
     let bytes = remote.small_blob(what, layer.digest).await?;
     if bytes.len() as u64 != layer.size {
@@ -55,14 +55,14 @@ async fn envelope(remote: &Remote, what: &str, layer: &Layer) -> Result<String> 
     String::from_utf8(bytes).map_err(|error| Error::invalid(what, error))
 }
 
-/// Where an envelope is.
+/// Location of an envelope.
 #[derive(Debug)]
 pub(crate) struct Layer {
     digest: Digest,
     size: u64,
 }
 
-/// What a manifest of attestations names: where each envelope is, and what stands beside it.
+/// Returns the envelopes that a manifest of attestations lists, with their certificates and log entries.
 pub(crate) fn listed_attestations(
     what: &str,
     manifest: &[u8],

@@ -1,4 +1,4 @@
-//! Bundles that are attached to a manifest, where cosign puts signatures and attestations since its third version.
+//! Sigstore bundles that refer to a manifest, where cosign stores signatures and attestations since version 3.
 
 use futures_util::future::try_join_all;
 use serde::Deserialize;
@@ -9,31 +9,31 @@ use crate::manifest::RawDescriptor;
 use crate::registry::{Referrer, Remote};
 use crate::{Digest, Error, Result};
 
-/// How the types of bundles begin, whatever their version.
+/// Prefix of the artifact types of bundles, without the version.
 const BUNDLE: &str = "application/vnd.dev.sigstore.bundle";
-/// What holds signatures that are not in bundles.
+/// Artifact type of signatures that are not in bundles.
 const SIGNATURES: &str = "application/vnd.dev.cosign.artifact.sig.v1+json";
-/// What some registries say of what has no configuration, whatever else it is.
+/// Media type that some registries report for an artifact without configuration, regardless of its type.
 const EMPTY: &str = "application/vnd.oci.empty.v1+json";
-/// Says in a list what a bundle says.
+/// Annotation with the predicate type of a bundle.
 const PREDICATE: &str = "dev.sigstore.bundle.predicateType";
 
-/// Things attached to one manifest that are fetched.
+/// Maximum number of fetched referrers per manifest.
 const MAX_FETCHED: usize = 32;
-/// Bytes of one bundle; a signature has about six thousand, an attestation perhaps many more.
+/// Maximum size of a bundle. A signature has about six thousand bytes, an attestation may have many more.
 const MAX_BUNDLE: u64 = 1 << 20;
-/// Signatures of one manifest, all together.
+/// Maximum number of signatures of one manifest.
 const MAX_SIGNATURES: usize = 64;
-/// Bytes of all bundles and signatures of one manifest.
+/// Maximum size of all bundles and signatures of one manifest.
 const MAX_TOGETHER: usize = 4 << 20;
 
-/// What is attached to a manifest: bundles, as JSON, and signatures that are in none.
+/// Fetches the bundles (as JSON) and separate signatures that refer to a manifest.
 pub(super) async fn attached(
     remote: &Remote,
     digest: &Digest,
 ) -> Result<(Vec<String>, Vec<Signature>)> {
     let mut found = remote.referrers(digest, is_wanted).await?;
-    // Signatures first: others must not crowd them out.
+    // Signatures first, so that other artifacts cannot crowd them out.
     found.sort_by_key(|one| !is_signature(one));
     if found.len() > MAX_FETCHED {
         let count = found.len();
@@ -45,7 +45,7 @@ pub(super) async fn attached(
     Ok(limited(things.into_iter().flatten()))
 }
 
-/// The first of these, as many as are looked at.
+/// Returns bundles and signatures up to the limits.
 fn limited(things: impl Iterator<Item = Attached>) -> (Vec<String>, Vec<Signature>) {
     let mut bundles = Vec::new();
     let mut signatures = Vec::new();
@@ -85,8 +85,8 @@ fn is_signature(referrer: &Referrer) -> bool {
     predicate.is_none_or(|kind| kind == orlop_sigstore::Statement::COSIGN_SIGN)
 }
 
-/// One of these things. What is no bundle, too large or not there after all is as if nobody had attached it: it could
-/// only have spoken for the image.
+/// Fetches a referrer. Ignores one that is no bundle, too large or missing, because it could only have supported the
+/// image.
 async fn fetch(remote: &Remote, subject: &Digest, one: &Referrer) -> Result<Option<Attached>> {
     match read(remote, subject, &one.digest).await {
         Ok(thing) => Ok(thing),
@@ -118,7 +118,7 @@ async fn read(remote: &Remote, subject: &Digest, digest: &Digest) -> Result<Opti
     Ok(Some(Attached::Bundle(text)))
 }
 
-/// Where the one bundle of a manifest is, if it is the manifest of one.
+/// Returns the digest of the bundle in a manifest, or `None` if the manifest is not of a bundle.
 pub(crate) fn bundle_of(what: &str, manifest: &[u8]) -> Result<Option<Digest>> {
     let manifest: Manifest =
         serde_json::from_slice(manifest).map_err(|error| Error::invalid(what, error))?;

@@ -1,4 +1,4 @@
-//! Whether a pull may go on: the policy's say, before a layer is fetched.
+//! Applies the policy to a pull before any layer is fetched.
 
 use std::sync::Arc;
 
@@ -11,7 +11,7 @@ use crate::policy::Subject;
 use crate::registry::Remote;
 use crate::{Digest, Result, Verdict};
 
-/// Says no where that needs neither a manifest nor a signature.
+/// Refuses the pull early if the policy needs neither a manifest nor a signature for that.
 pub(crate) async fn before(request: &Request) -> Result<()> {
     match &request.policy {
         Some(policy) if !policy.needs(&request.reference).any() => {
@@ -21,8 +21,8 @@ pub(crate) async fn before(request: &Request) -> Result<()> {
     }
 }
 
-/// Says no unless the signatures are as the policy wants them. Returns what is to be kept with
-/// the image; nothing on a node without policies. Some have been looked for already.
+/// Refuses the pull unless its signatures satisfy the policy. Returns the findings to store with the image, or `None`
+/// on a node without policies. `early` is a search that is already running.
 pub(crate) async fn after(
     settings: &Settings,
     remote: &Remote,
@@ -33,7 +33,7 @@ pub(crate) async fn after(
     if settings.policies.is_empty() {
         return Ok(None);
     }
-    // Another namespace, or the policy of tomorrow, may ask for those that this one does not need.
+    // Other namespaces or later policies may require signatures that this policy does not.
     let found = gather(
         settings,
         remote,
@@ -42,7 +42,7 @@ pub(crate) async fn after(
         Others::Keep,
         Some(early),
     );
-    // It is large, and a pull is held by others.
+    // Boxed because the future is large, and pulls contain it.
     let found = Box::pin(found).await?;
     if needs(request).any() {
         return judge(request, found).await.map(Some);
@@ -50,7 +50,7 @@ pub(crate) async fn after(
     Ok(Some(findings(request, found, Accepted::default())))
 }
 
-/// What the policy says, without refusing anything.
+/// Returns the policy's verdict without refusing the pull.
 pub(super) async fn verdict(
     settings: &Settings,
     remote: &Remote,
@@ -74,7 +74,7 @@ pub(super) async fn verdict(
     judged.await.map(Some)
 }
 
-/// Refuses, or gives back what was found, of which what is accepted is first.
+/// Refuses the pull, or returns the findings with the accepted ones first.
 async fn judge(request: &Request, mut found: Found) -> Result<Findings> {
     let request = request.clone();
     blocking(move || {

@@ -1,4 +1,4 @@
-//! A request for a pull: the name as the client wrote it, and what it resolves to.
+//! Pull requests: the name as the client wrote it, and the resolved form.
 
 use std::sync::Arc;
 
@@ -7,43 +7,43 @@ use crate::decryption::KeysOf;
 use crate::policy::{Policy, PolicyFor};
 use crate::registry::{Credentials, Keyring};
 
-/// What to pull.
+/// A request to pull an image.
 #[derive(Debug, Clone, Default)]
 pub struct PullRequest {
-    /// The image, in any form that Docker takes.
+    /// The image name, in any form that Docker accepts.
     pub reference: String,
     /// Credentials for its registry.
     pub auth: Option<Credentials>,
-    /// Whose policy decides whether it may be pulled.
+    /// The namespace whose policy applies.
     pub policy: PolicyFor,
-    /// The handler whose guests get the layers by themselves: none is fetched. Empty: all are.
+    /// Runtime handler whose guests pull the layers themselves, so that none is fetched. Empty to fetch all layers.
     pub handler: String,
-    /// How much of its layers must be here when it is done.
+    /// How much of the layers must be on disk at the end of the pull.
     pub wait: Wait,
 }
 
-/// How much of an image's layers must be here when a pull is done.
+/// How much of an image's layers must be on disk at the end of a pull.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
 pub enum Wait {
-    /// Layers may come as they are read, where [`crate::Config::lazy`] says so.
+    /// Layers may be lazy, if [`crate::Config::lazy`] allows it.
     #[default]
     ForNothing,
-    /// All of them.
+    /// All layers are complete.
     ForAll,
-    /// All of them, and none that was made from a table of contents: for those who need the archives.
+    /// All layers are complete and have an archive: none was built from a table of contents.
     ForOrdinaryLayers,
 }
 
-/// What to pull, with which credentials, and by whose leave.
+/// A resolved pull request with its credentials and policy.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(crate) struct Request {
     pub(crate) reference: Reference,
     pub(crate) keyring: Keyring,
     pub(crate) policy: Option<Arc<Policy>>,
-    /// For whose guests, who get the layers by themselves; empty: for this node.
+    /// Runtime handler whose guests pull the layers themselves; empty for this node.
     pub(crate) handler: String,
-    /// How much of the layers must be here in the end.
+    /// How much of the layers must be on disk at the end.
     pub(crate) wait: Wait,
-    /// Whose keys may open encrypted layers.
+    /// The keys that may decrypt layers.
     pub(crate) keys: KeysOf,
 }

@@ -1,7 +1,7 @@
-//! The search for signatures, in all places side by side.
+//! Searches for signatures in all places in parallel.
 //!
-//! Those of cosign are at a tag made of the manifest's digest ([`signatures`]), or attached to it as bundles
-//! ([`bundles`]); those that are made with GPG are in a store beside the registry ([`lookaside`]).
+//! Signatures of cosign are at a tag made from the manifest's digest ([`signatures`]), or refer to the manifest as
+//! bundles ([`bundles`]). GPG signatures are in a store beside the registry ([`lookaside`]).
 
 use std::pin::Pin;
 use std::time::Duration;
@@ -20,42 +20,42 @@ use crate::policy::{Needs, SIGSTORE_SIGNED};
 use crate::registry::Remote;
 use crate::{Digest, Error, Reference, Result, Verdict};
 
-/// How long signatures are waited for that nobody needs yet.
+/// Timeout of the search for signatures that the policy does not require.
 const PATIENCE: Duration = Duration::from_secs(5);
 
-/// A search that has begun, or is over.
+/// A search that is running or finished.
 pub(crate) type Early<'a> = MaybeDone<BoxFuture<'a, Found>>;
 
-/// What was found of an image's signatures.
+/// The signatures that were found for an image.
 #[derive(Default)]
 pub(crate) struct Found {
     pub(super) evidence: Evidence,
-    /// Why there may be more that are attached.
+    /// The error if attached signatures may be missing.
     missed: Option<Error>,
-    /// Of which kinds all places were asked.
+    /// The kinds of signatures for which all places were searched.
     pub(super) complete: Complete,
 }
 
-/// What is done about signatures that the policy does not ask for.
+/// How to treat signatures that the policy does not require.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Others {
-    /// They are kept where they can be had soon.
+    /// They are kept if they can be fetched quickly.
     Keep,
     Leave,
 }
 
-/// Which signatures decide on the pull.
+/// Returns the kinds of signatures that the policy requires.
 pub(super) fn needs(request: &Request) -> Needs {
     let policy = request.policy.as_ref();
     policy.map_or_else(Needs::default, |policy| policy.needs(&request.reference))
 }
 
-/// Whether any decide on it.
+/// Returns whether the policy requires any signatures.
 pub(crate) fn needs_signatures(request: &Request) -> bool {
     needs(request).any()
 }
 
-/// Looks for what is attached to what a name means, while it is still being found out what that leads to.
+/// Searches for signatures attached to the named index or manifest, while it is still being resolved.
 pub(crate) async fn early(
     settings: &Settings,
     remote: &Remote,
@@ -73,7 +73,7 @@ pub(crate) async fn early(
     }
 }
 
-/// Does both, and is done when the first is.
+/// Runs both futures until the first one is done.
 pub(crate) async fn beside<T>(first: impl Future<Output = T>, second: &mut Early<'_>) -> T {
     match select(Box::pin(first), second).await {
         Either::Left((done, _)) => done,
@@ -81,8 +81,8 @@ pub(crate) async fn beside<T>(first: impl Future<Output = T>, second: &mut Early
     }
 }
 
-/// The signatures of all that led to the image. What is attached to the last of `manifests`, which the name means, may
-/// have been looked for already.
+/// Finds the signatures of all manifests and indexes of the image. A search for the last of `manifests`, which the
+/// name refers to, may already be running.
 pub(super) async fn gather(
     settings: &Settings,
     remote: &Remote,
@@ -142,7 +142,8 @@ pub(super) async fn gather(
     Ok(found)
 }
 
-/// Waits for signatures as long as they are worth it; nothing where they could not be had.
+/// Waits for signatures: without limit if the policy requires them, otherwise until a timeout. Returns `None` if
+/// optional ones are unavailable.
 async fn wait<T>(
     name: &Reference,
     needed: bool,
@@ -168,7 +169,7 @@ async fn wait<T>(
     })
 }
 
-/// Where signatures are beside registries, as it is said now.
+/// Reads the current configuration of signature stores.
 async fn stores(settings: &Settings) -> Result<Stores> {
     match settings.signature_stores.clone() {
         Some(dir) => blocking(move || Stores::read(&dir)).await,
@@ -176,7 +177,7 @@ async fn stores(settings: &Settings) -> Result<Stores> {
     }
 }
 
-/// The signed messages of all that led to the image.
+/// Fetches the signed messages of all manifests and indexes of the image.
 async fn messages(remote: &Remote, base: &Base, manifests: &[Digest]) -> Result<Vec<String>> {
     let found = manifests.iter();
     let found = found.map(|digest| lookaside::find(remote, base, digest));
@@ -186,7 +187,7 @@ async fn messages(remote: &Remote, base: &Base, manifests: &[Digest]) -> Result<
         .collect())
 }
 
-/// What is attached to all that led to the image.
+/// Finds what is attached to all manifests and indexes of the image.
 async fn attached(
     remote: &Remote,
     manifests: &[Digest],
@@ -205,7 +206,7 @@ async fn attached(
     found
 }
 
-/// What is attached to each of the manifests, and what is at their tags.
+/// Finds what is attached to each of the manifests, and what is at their tags.
 async fn find(remote: &Remote, manifests: &[Digest], needs: Needs) -> Found {
     let at_tags = manifests
         .iter()
@@ -213,7 +214,7 @@ async fn find(remote: &Remote, manifests: &[Digest], needs: Needs) -> Found {
     let attached = manifests
         .iter()
         .map(|digest| bundles::attached(remote, digest));
-    // Who does not ask for attestations is spared a question.
+    // Saves a request if no attestations are required.
     let said = manifests.iter().filter(|_| needs.attestations);
     let said = said.map(|digest| attestations::at_tag(remote, digest));
     let (at_tags, attached, said) =
@@ -248,7 +249,7 @@ async fn find(remote: &Remote, manifests: &[Digest], needs: Needs) -> Found {
 }
 
 impl Found {
-    /// Adds what was found elsewhere.
+    /// Adds the result of another search.
     fn add(&mut self, other: Self) {
         self.evidence.signatures.extend(other.evidence.signatures);
         self.evidence.bundles.extend(other.evidence.bundles);
@@ -257,7 +258,8 @@ impl Found {
         self.missed = self.missed.take().or(other.missed);
     }
 
-    /// A refusal is none where all that could have been found is where it can't be had; else it tells of that.
+    /// Returns an error instead of a refusal if no signature was found because the search failed. Otherwise adds the
+    /// search error to the reason.
     pub(super) fn decides(&mut self, mut verdict: Verdict) -> Result<Verdict> {
         let Some(error) = self.missed.take().filter(|_| !verdict.is_allowed()) else {
             return Ok(verdict);

@@ -4,15 +4,15 @@ use std::path::PathBuf;
 
 use crate::{KeyFiles, PolicyFiles, registry};
 
-/// Settings of what may be pulled and used.
+/// Settings that decide which images may be pulled and used.
 #[derive(Debug, Clone)]
 pub(crate) struct Settings {
-    /// How registries are asked.
+    /// Settings for requests to registries.
     pub(crate) registry: registry::Settings,
-    /// Which images may be used.
+    /// Policies that decide which images may be used.
     pub(crate) policies: PolicyFiles,
-    /// A directory with files that say where signatures are beside registries.
+    /// Directory with files that configure signature stores.
     pub(crate) signature_stores: Option<PathBuf>,
-    /// What opens encrypted layers.
+    /// Keys for encrypted layers.
     pub(crate) keys: KeyFiles,
 }

@@ -1,4 +1,4 @@
-//! Signatures where cosign puts them since ever: at a tag made of the manifest's digest.
+//! Signatures at a tag made from the manifest's digest, the original place of cosign.
 
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
@@ -11,19 +11,19 @@ use crate::policy::tag_of;
 use crate::registry::Remote;
 use crate::{Digest, Error, Result};
 
-/// The type of a layer that is a signature's document.
+/// Media type of a layer that is a signature's payload.
 const SIGNATURE: &str = "application/vnd.dev.cosign.simplesigning.v1+json";
 
-/// Signatures of one manifest that are looked at.
+/// Maximum number of signatures per manifest.
 const MAX_SIGNATURES: usize = 64;
-/// Bytes of what one signature is about; a few hundred are usual.
+/// Maximum size of a payload; a few hundred bytes are usual.
 const MAX_PAYLOAD: u64 = 16 << 10;
-/// A signature by the longest key has 1368 characters.
+/// Maximum length of a signature. The longest key makes signatures of 1368 characters.
 const MAX_SIGNATURE: usize = 4 << 10;
-/// Bytes of a certificate, its chain, or what a log says, each; a few thousand are usual.
+/// Maximum size of a certificate, its chain or a log entry; a few thousand bytes are usual.
 const MAX_BESIDE: usize = 32 << 10;
 
-/// The signatures at the tag that cosign uses for this manifest.
+/// Fetches the signatures at the tag that cosign uses for this manifest.
 pub(super) async fn at_tag(remote: &Remote, digest: &Digest) -> Result<Vec<Signature>> {
     let Some(tag) = tag_of(digest) else {
         return Ok(Vec::new());
@@ -35,7 +35,7 @@ pub(super) async fn at_tag(remote: &Remote, digest: &Digest) -> Result<Vec<Signa
     }
 }
 
-/// The signatures of which a manifest is made.
+/// Fetches the signatures that a manifest lists.
 pub(super) async fn of_manifest(
     remote: &Remote,
     signed: &Digest,
@@ -45,7 +45,7 @@ pub(super) async fn of_manifest(
     let mut payloads: HashMap<Digest, String> = HashMap::new();
     let mut signatures = Vec::new();
     for (digest, mut signature) in listed(&what, manifest)? {
-        // Several signatures are often of the same bytes.
+        // Several signatures often have the same payload.
         signature.payload = match payloads.entry(digest) {
             Entry::Occupied(known) => known.get().clone(),
             Entry::Vacant(free) => free.insert(payload(remote, &what, digest).await?).clone(),
@@ -55,18 +55,17 @@ pub(super) async fn of_manifest(
     Ok(signatures)
 }
 
-/// What was signed.
+/// Fetches the payload of a signature.
 async fn payload(remote: &Remote, what: &str, digest: Digest) -> Result<String> {
     let bytes = remote.small_blob(what, digest).await?;
     if bytes.len() as u64 > MAX_PAYLOAD {
         return Err(too_large(what));
     }
-    // Other bytes than text are no signature of an image.
+    // A payload that is not text cannot be a signature of an image.
     Ok(String::from_utf8(bytes).unwrap_or_default())
 }
 
-/// What a manifest of signatures names: the digest of what was signed, and the signature, which is still without
-/// that.
+/// Returns the payload digests and signatures that a manifest lists. The payloads are not fetched yet.
 pub(crate) fn listed(what: &str, manifest: &[u8]) -> Result<Vec<(Digest, Signature)>> {
     let manifest: Attachment =
         serde_json::from_slice(manifest).map_err(|error| Error::invalid(what, error))?;

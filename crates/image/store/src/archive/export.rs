@@ -1,5 +1,5 @@
-//! Writes images out. Layers travel as bare archives, put together from their files, so that
-//! the image's id stays what it was.
+//! Exports images. Layers are exported as uncompressed archives, reconstructed from their files, so that the image
+//! keeps its id.
 
 use std::fs::File;
 use std::io::{self, Write};
@@ -13,20 +13,20 @@ use crate::store::{LayerRecord, Store};
 use crate::verify::write_archive;
 use crate::{Digest, Error, Result};
 
-/// How exported images are laid out.
+/// The format of exported images.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ExportFormat {
     /// An OCI image layout.
     OciLayout,
-    /// What `docker save` writes and every `docker load` reads.
+    /// The format of `docker save`, which every `docker load` reads.
     DockerArchive,
 }
 
-/// An image to be exported.
+/// An image to export.
 pub(crate) struct ExportImage {
     pub(crate) tags: Vec<String>,
     pub(crate) config: Document,
-    /// Base first.
+    /// Layers, base first.
     pub(crate) layers: Vec<LayerRecord>,
 }
 
@@ -152,9 +152,9 @@ fn descriptor(media_type: &str, digest: &Digest, size: u64) -> Value {
     json!({ "mediaType": media_type, "digest": digest.to_string(), "size": size })
 }
 
-/// Where exported files go.
+/// The destination of exported files.
 trait Sink {
-    /// A file of exactly `size` bytes, which `write` writes.
+    /// Writes a file of exactly `size` bytes with the content from `write`.
     fn file(
         &mut self,
         path: &str,

@@ -1,5 +1,5 @@
-//! Reads images in: OCI image layouts and `docker save` archives, from a directory. Every
-//! path is resolved beneath it.
+//! Imports images: OCI image layouts and `docker save` archives in a directory. Every path is resolved beneath that
+//! directory.
 
 use std::fs::File;
 use std::io;
@@ -21,8 +21,7 @@ use crate::pull::{Context, Named, Origin, Sources, Tracker, check, fetch_layers,
 use crate::unpack::open_beneath;
 use crate::{Digest, Error, ImageConfig, Reference, Result, Selector};
 
-/// Imports every image below `dir`; `name` is for those that bring none. Returns their ids and
-/// configurations.
+/// Imports every image below `dir`; images without a name get `name`. Returns their ids and configurations.
 pub(crate) async fn import(
     context: &Context,
     dir: &Path,
@@ -120,7 +119,7 @@ impl Source {
     }
 
     fn find(&self, config: &crate::Config) -> Result<Vec<Found>> {
-        // Newer `docker save` writes both; the layout says more.
+        // Newer versions of `docker save` write both formats; the layout contains more information.
         if let Some(index) = self.read("index.json")? {
             return self.layout(&index, config);
         }
@@ -146,7 +145,7 @@ impl Source {
                 .get("io.containerd.image.name")
                 .or_else(|| annotations.get("org.opencontainers.image.ref.name"));
             let mut names = Vec::new();
-            // The standard's key may hold a bare tag, which names nothing by itself.
+            // The standard's key may contain a bare tag, which is no complete name.
             if let Some(text) = text.filter(|text| text.contains(['/', ':'])) {
                 let name: Reference = text.parse()?;
                 let by_digest = Selector::Digest(entry.digest);
@@ -172,15 +171,15 @@ impl Source {
         Ok(found)
     }
 
-    /// Where the layers are: by the digests of the manifest, or as plain archives, by what the configuration calls
-    /// them.
+    /// Returns the locations of the layers: by the digests in the manifest, or as plain archives by the digests in
+    /// the configuration.
     fn origins(&self, manifest: &Manifest, config: &Document) -> Result<Vec<Origin<'static>>> {
         let origin = |digest: &Digest, named| Origin::File {
             dir: Arc::clone(&self.dir),
             path: digest.blob_path().into_bytes(),
             named,
         };
-        // What no archive's digest is promised of has its blob's alone to be known by.
+        // A layer without an expected archive digest can only be identified by its blob.
         let parsed = of_manifest("", manifest, config).ok();
         let planned = parsed.map_or_else(Vec::new, |config| config.plan(manifest));
         let mut origins = Vec::with_capacity(manifest.layers.len());
@@ -237,7 +236,7 @@ impl Source {
             bytes: bytes.into(),
         };
         let parsed = ImageConfig::parse(&entry.config, &config.bytes)?;
-        // There is no manifest; one is made that says the same.
+        // This format has no manifest, so an equivalent one is created.
         let layers = parsed
             .diff_ids
             .iter()
@@ -273,7 +272,7 @@ impl Source {
             .collect::<Result<_>>()?;
         let origin = |path: String| {
             let path = path.into_bytes();
-            // The layer may be compressed, and then has another digest than its archive.
+            // The layer may be compressed, so its digest differs from that of its archive.
             Origin::File {
                 dir: Arc::clone(&self.dir),
                 path,
@@ -290,7 +289,7 @@ impl Source {
         })
     }
 
-    /// A blob of an OCI layout, checked.
+    /// Reads a blob of an OCI layout and checks its digest.
     fn blob(&self, digest: Digest) -> Result<Document> {
         let path = digest.blob_path();
         let bytes = self
@@ -333,7 +332,7 @@ impl Source {
     }
 
     fn file(&self, path: &str) -> Result<Option<File>> {
-        // Without NONBLOCK, a pipe in its place would block for ever.
+        // Without NONBLOCK, opening a named pipe would block forever.
         let flags = OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NONBLOCK;
         match open_beneath(&*self.dir, path.as_bytes(), flags) {
             Ok(file) => Ok(Some(File::from(file))),

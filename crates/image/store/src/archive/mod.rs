@@ -1,4 +1,4 @@
-//! Images as files: OCI image layouts and what `docker save` writes.
+//! Image archives: OCI image layouts and the format of `docker save`.
 
 mod export;
 mod import;

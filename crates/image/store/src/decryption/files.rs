@@ -1,4 +1,4 @@
-//! The files of keys: which are in a directory, who may read them, and their passphrases.
+//! Key files: finds them in directories, checks their permissions, and reads their passphrases.
 
 use std::collections::VecDeque;
 use std::io::ErrorKind;
@@ -14,24 +14,24 @@ use super::key_scope::KeysOf;
 use crate::digest::Hasher;
 use crate::{Digest, Error, Result};
 
-/// No key is larger.
+/// Maximum size of a key file.
 const LARGEST_KEY: u64 = 64 << 10;
-/// No passphrase is longer.
+/// Maximum length of a passphrase.
 const LONGEST_PASSPHRASE: u64 = 1 << 10;
-/// More files than anybody has keys for one namespace.
+/// Maximum number of key files in a directory.
 const MOST_FILES: usize = 64;
-/// So many files are remembered with their keys.
+/// Number of files whose keys are cached.
 const MOST_DERIVED: usize = 256;
-/// How the file with the passphrase of a key is called, behind the name of that.
+/// Suffix of the file with the passphrase of a key.
 const PASSPHRASE: &str = ".passphrase";
-/// How the file that names a namespace's key providers is called.
+/// Name of the file with a namespace's key providers.
 const PROVIDERS: &str = "key-providers.json";
 
 /// The keys of one file.
 pub(super) type KeysOfFile = Arc<Vec<PrivateKey>>;
 
-/// Keys that were read, by a digest of their file and passphrase: to derive a key from its passphrase may take seconds
-/// of a processor, and containers of encrypted images need the keys each time.
+/// Cache of keys by a digest of their file and passphrase. Deriving a key from its passphrase may take seconds of CPU
+/// time, and each container of an encrypted image needs the keys.
 #[derive(Default)]
 struct Derived(Mutex<VecDeque<(Digest, KeysOfFile)>>);
 
@@ -65,7 +65,7 @@ impl Derived {
     }
 }
 
-/// The directories with keys: that for all pods, and those of namespaces.
+/// Returns the directories with keys: the one for all pods, and those of the namespaces.
 pub(super) fn directories(dir: &Path, whose: &KeysOf) -> Result<Vec<PathBuf>> {
     let mut dirs = vec![dir.to_owned()];
     match whose {
@@ -83,7 +83,7 @@ pub(super) fn directories(dir: &Path, whose: &KeysOf) -> Result<Vec<PathBuf>> {
     Ok(dirs)
 }
 
-/// All keys of a directory's files. A file that is no key is an error: it might be the one that is missed.
+/// Reads all keys of a directory. An invalid key file is an error, because it may be the one that is needed.
 pub(super) fn keys_in(dir: &Path) -> Result<Vec<KeysOfFile>> {
     let mut files = Vec::new();
     for entry in std::fs::read_dir(dir).map_err(|error| Error::keys(dir, error))? {
@@ -110,16 +110,16 @@ pub(super) fn keys_in(dir: &Path) -> Result<Vec<KeysOfFile>> {
     keys.collect()
 }
 
-/// The file that names the key providers of a namespace's directory, if there is one.
+/// Returns the key provider file of a namespace's directory, if it exists.
 pub(super) fn providers_in(dir: &Path) -> Option<PathBuf> {
     let file = dir.join(PROVIDERS);
-    // A link to nothing is refused where it is read.
+    // A dangling link fails when it is read.
     file.symlink_metadata().is_ok().then_some(file)
 }
 
 fn keys_of(path: &Path) -> Result<KeysOfFile> {
     let Some(key) = secret(path, LARGEST_KEY)? else {
-        // It was there a moment ago.
+        // The file was removed meanwhile.
         return Ok(Arc::default());
     };
     let mut beside = path.as_os_str().to_owned();
@@ -141,9 +141,9 @@ fn keys_of(path: &Path) -> Result<KeysOfFile> {
     })
 }
 
-/// What is in a file that nobody but its owner may read; nothing where there is none.
+/// Reads a file that only its owner may read. Returns `None` if it does not exist.
 fn secret(path: &Path, largest: u64) -> Result<Option<Zeroizing<Vec<u8>>>> {
-    // A link to nothing is not an absent file.
+    // A dangling link is not the same as a missing file.
     match std::fs::symlink_metadata(path) {
         Ok(_) => {}
         Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
@@ -158,7 +158,7 @@ fn secret(path: &Path, largest: u64) -> Result<Option<Zeroizing<Vec<u8>>>> {
     Ok(Some(Zeroizing::new(bytes)))
 }
 
-/// A text without the end of its line, which editors and `echo` put there.
+/// Removes a final line end, which editors and `echo` add.
 fn one_line(text: &[u8]) -> &[u8] {
     let text = text.strip_suffix(b"\n").unwrap_or(text);
     text.strip_suffix(b"\r").unwrap_or(text)

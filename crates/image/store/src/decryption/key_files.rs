@@ -1,4 +1,4 @@
-//! Where keys for encrypted layers are, and what they open.
+//! Finds the keys for encrypted layers and decrypts layer keys with them.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -18,27 +18,26 @@ use crate::namespace::{is_plain, shown};
 use crate::policy::PolicyFor;
 use crate::{Error, Result};
 
-/// So long the key providers may take for all layers of an image.
+/// Timeout for the key providers, for all layers of an image together.
 const PATIENCE: Duration = Duration::from_mins(1);
 
-/// Where keys for encrypted layers are.
+/// Locations of keys for encrypted layers.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct KeyFiles {
-    /// A directory with private keys, which open layers for all pods, and a directory for each namespace with keys
-    /// of its own.
+    /// Directory with private keys for all pods, and a subdirectory for each namespace with keys of its own.
     pub dir: Option<PathBuf>,
-    /// The file that names key providers for all pods, as ocicrypt has it. The directory of a namespace may have one
-    /// for its own.
+    /// File with the key providers for all pods, in the format of ocicrypt. The directory of a namespace may contain
+    /// such a file for that namespace.
     pub providers: Option<PathBuf>,
 }
 
 impl KeyFiles {
-    /// Whether there may be any key.
+    /// Returns whether no keys are configured.
     pub fn is_empty(&self) -> bool {
         self.dir.is_none() && self.providers.is_none()
     }
 
-    /// Whose keys are tried for pods of a namespace. Blocks.
+    /// Returns the keys that pods of a namespace may use. Blocks.
     pub(crate) fn of(&self, whom: &PolicyFor) -> Result<KeysOf> {
         let Some(dir) = &self.dir else {
             return Ok(KeysOf::Node);
@@ -48,7 +47,7 @@ impl KeyFiles {
             PolicyFor::Namespace(name) if name.is_empty() => Ok(KeysOf::Node),
             PolicyFor::Namespace(name) => {
                 let own = dir.join(checked(dir, name)?);
-                // Who has none of their own is as all others.
+                // A namespace without a directory uses only the keys for all pods.
                 Ok(if own.is_dir() {
                     KeysOf::Namespace(name.clone())
                 } else {
@@ -58,7 +57,7 @@ impl KeyFiles {
         }
     }
 
-    /// Reads all keys and lists of providers of all namespaces: how many keys there are, and what is wrong. Blocks.
+    /// Reads all keys and key providers of all namespaces. Returns the number of keys, and the errors. Blocks.
     pub fn check(&self) -> (usize, Vec<Error>) {
         let (mut count, mut errors) = (0, Vec::new());
         let dirs = self.dir.as_deref().map_or_else(
@@ -80,7 +79,8 @@ impl KeyFiles {
         (count, errors)
     }
 
-    /// What opens the layers of a manifest, in their order; nothing for those that are not encrypted.
+    /// Returns the decryption options of each layer of a manifest, in order, and `None` for layers that are not
+    /// encrypted.
     pub(crate) async fn open(
         &self,
         what: &str,
@@ -132,7 +132,7 @@ impl KeyFiles {
         })
     }
 
-    /// The key providers of a namespace, and those for all pods.
+    /// Returns the key providers of a namespace, then those for all pods.
     fn providers(&self, whose: &KeysOf) -> Result<Vec<Providers>> {
         let mut all = Vec::new();
         if let Some(dir) = &self.dir {
@@ -155,17 +155,17 @@ impl KeyFiles {
     }
 }
 
-/// What is tried to open layers with.
+/// The keys and providers to try for a layer.
 struct Tried {
     place: Option<PathBuf>,
     keys: Arc<Vec<KeysOfFile>>,
     budget: Arc<Mutex<Budget>>,
-    /// Those of a namespace come first.
+    /// Providers of the namespace come first.
     providers: Vec<Providers>,
 }
 
 impl Tried {
-    /// Opens a layer, or says why that cannot be.
+    /// Finds the decryption options of a layer, or returns the reason why no key decrypts it.
     async fn open(
         &self,
         annotations: &BTreeMap<String, String>,
@@ -184,7 +184,7 @@ impl Tried {
         let refused = match opened.map_err(|error| error.to_string())? {
             Ok(Some(options)) => return Ok(options),
             Ok(None) => Refused::NoKey(wrapped.schemes()),
-            // A provider may know better.
+            // A key provider may still succeed.
             Err(refused) => refused,
         };
         let mut reasons = vec![refused.to_string()];
@@ -215,7 +215,7 @@ impl Tried {
     }
 }
 
-/// A namespace as the name of a directory: it must not lead out of its place.
+/// Checks that a namespace is a valid directory name, which cannot lead outside the directory.
 fn checked<'n>(dir: &Path, namespace: &'n str) -> Result<&'n str> {
     if is_plain(namespace) {
         return Ok(namespace);

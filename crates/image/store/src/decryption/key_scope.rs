@@ -1,13 +1,13 @@
-//! The namespace whose keys are tried.
+//! The scope of the keys that may decrypt a layer.
 
-/// Whose keys are tried.
+/// The keys that may decrypt a layer.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Hash)]
 pub(crate) enum KeysOf {
-    /// Those for all pods.
+    /// The keys for all pods.
     #[default]
     Node,
-    /// These and those of a namespace.
+    /// The keys for all pods and those of a namespace.
     Namespace(String),
-    /// All there are: for what gives nobody anything.
+    /// All keys, for operations that give nobody access to the content.
     Everybody,
 }

@@ -1,4 +1,4 @@
-//! Keys for encrypted layers: where they are, who may use them, and which layers they decrypt.
+//! Finds keys for encrypted layers, checks who may use them, and decrypts layer keys.
 
 mod files;
 mod key_files;

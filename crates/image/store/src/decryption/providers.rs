@@ -1,4 +1,4 @@
-//! Key providers: programs and services that unwrap keys which are nowhere on the node.
+//! Key providers: programs and services that unwrap keys which are not stored on the node.
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
@@ -19,14 +19,14 @@ mod grpc;
 use answer::{LONGEST_ANSWER, complaint};
 use grpc::Address;
 
-/// No list of them is longer.
+/// Maximum size of the configuration file.
 const LARGEST: u64 = 64 << 10;
-/// So many keys that are wrapped for it a provider is asked about.
+/// Maximum number of wrapped keys of a layer that a provider is asked about.
 const MOST_WRAPPINGS: usize = 4;
-/// So long a provider may think.
+/// Timeout of a provider.
 const PATIENCE: Duration = Duration::from_secs(20);
 
-/// The providers by their names.
+/// The providers by name.
 #[derive(Debug, Default)]
 pub(super) struct Providers(BTreeMap<String, Provider>);
 
@@ -40,12 +40,12 @@ struct File {
 struct Described {
     cmd: Option<Program>,
     grpc: Option<String>,
-    /// What else is said of it.
+    /// All other settings.
     #[serde(flatten)]
     more: BTreeMap<String, Value>,
 }
 
-/// Who is asked.
+/// A program or service that unwraps keys.
 #[derive(Debug)]
 pub(super) enum Provider {
     Program(Program),
@@ -60,7 +60,7 @@ pub(super) struct Program {
 }
 
 impl Providers {
-    /// Reads the file that names them. Blocks.
+    /// Reads the configuration file. Blocks.
     pub(super) fn read(path: &Path) -> Result<Self> {
         let text = orlop_fs::read_file(path, LARGEST).map_err(|error| Error::keys(path, error))?;
         Self::parse(&text).map_err(|reason| Error::keys(path, reason))
@@ -93,7 +93,7 @@ impl Provider {
                 cmd: Some(Program { path, .. }),
                 ..
             } => Err(format!("{path:?} is not an absolute path")),
-            // It would be taken for less than it asks for: encryption, say.
+            // Ignoring an unsupported setting, such as encryption, would be insecure.
             Described {
                 grpc: Some(_),
                 more,
@@ -113,7 +113,7 @@ impl Provider {
         }
     }
 
-    /// What it makes of the keys that are wrapped for it, or why it makes nothing of them.
+    /// Unwraps one of the keys that are wrapped for this provider, or returns the reason of the failure.
     pub(super) async fn open(&self, name: &str, wrapped: &Wrapped) -> Result<Options, String> {
         let mut last = "the layer has no key that is wrapped for this key provider".to_owned();
         let scheme = Scheme::Provider(name.to_owned());
@@ -136,7 +136,7 @@ impl Provider {
     }
 }
 
-/// Where the services of a file listen on the network, for fuzzing.
+/// Returns the network addresses of the services in a configuration file, for fuzzing.
 pub(crate) fn provider_addresses(text: &[u8]) -> Option<Vec<SocketAddr>> {
     let providers = Providers::parse(text).ok()?.0;
     let addresses = providers.into_values().filter_map(|it| match it {

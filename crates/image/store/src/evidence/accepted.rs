@@ -1,13 +1,13 @@
-//! What a policy has accepted of an image's signatures.
+//! Records which signatures of an image a policy has accepted.
 
 use serde::{Deserialize, Serialize};
 
 use crate::Digest;
 
-/// Names that one thing is known by, at most.
+/// Maximum number of keys of one signature.
 pub(crate) const MAX_KEYS: usize = 16;
 
-/// How many things of each kind a policy has accepted: those that come first.
+/// Number of items of each kind that a policy has accepted. The accepted items come first in their lists.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Accepted {
     pub(crate) signatures: usize,
@@ -15,15 +15,15 @@ pub(crate) struct Accepted {
     #[serde(default)]
     pub(crate) attestations: usize,
     pub(crate) messages: usize,
-    /// Manifests and indexes that the others are of.
+    /// Number of manifests and indexes that the accepted items belong to.
     #[serde(default)]
     pub(crate) manifests: usize,
     #[serde(default)]
     pub(crate) known_by: KnownBy,
 }
 
-/// What accepted things are known by, each in its place: a digest of who asked for them and of what was verified. Of two
-/// with the same, one is enough, whatever else differs. An earlier version has written none.
+/// Keys of accepted items, in the order of the items. A key is a digest of the requirement and of the verified
+/// content. Of two items with the same key, one is enough. An earlier version did not store keys.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct KnownBy {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]

@@ -1,8 +1,8 @@
-//! What of the signatures of one repository is kept, of those that a pull has found and those that were there before.
+//! Merges the findings of a pull with the stored signatures of the same repository.
 //!
-//! What was accepted comes first, of all kinds, before anything else has room. Anybody may copy what was accepted and
-//! change what a policy does not look at; so of things that are accepted for the same reason the smallest stays, and the
-//! smallest of those that came last.
+//! Accepted items of all kinds come first, before any others get space. Anyone can copy an accepted item and change
+//! parts that a policy does not check. So of the items that are accepted for the same reason, only the smallest one
+//! stays, and the smallest one of the latest pull.
 
 use std::collections::HashMap;
 use std::fmt::Debug;
@@ -14,16 +14,16 @@ use super::accepted::{Accepted, KnownBy, MAX_KEYS};
 use super::found::{Attestation, Evidence, Findings, Signature, distinct};
 use crate::Digest;
 
-/// Manifests and indexes of one repository.
+/// Maximum number of manifests and indexes per repository.
 const MAX_MANIFESTS: usize = 32;
-/// Things of one kind that are kept for one repository.
+/// Maximum number of items of one kind per repository.
 pub(super) const MAX_EACH: usize = 128;
-/// Bytes of signatures, bundles and attestations that are kept for one repository.
+/// Maximum size of signatures, bundles and attestations per repository.
 const MAX_BYTES: usize = 8 << 20;
-/// Bytes of messages that are kept for one repository, in base64.
+/// Maximum size of messages per repository, in base64.
 const MAX_MESSAGES: usize = 1 << 20;
 
-/// What is kept for one repository.
+/// The stored findings of one repository.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Group {
     pub(super) repository: String,
@@ -33,8 +33,8 @@ pub(super) struct Group {
     pub(super) accepted: Accepted,
 }
 
-/// What was found takes the place of what is known of the same manifests, unless there may be more than was found. What
-/// was accepted stays in any case.
+/// Merges new findings with the stored ones. A complete search of the same manifests replaces the stored items.
+/// Accepted items always stay.
 pub(super) fn merged(found: Findings, known: Option<&Group>) -> Group {
     let (new, accepted) = (found.evidence, found.accepted);
     let nothing = (Evidence::default(), Accepted::default());
@@ -110,7 +110,7 @@ pub(super) fn merged(found: Findings, known: Option<&Group>) -> Group {
     }
 }
 
-/// Those that something accepted is of, then the rest; how many of the former there are.
+/// Returns the manifests of accepted items, then the others, and the number of the former.
 fn all_manifests(
     (mut new, accepted): (Vec<Digest>, usize),
     (mut old, before): (Vec<Digest>, usize),
@@ -124,7 +124,7 @@ fn all_manifests(
     (all, count)
 }
 
-/// Which things have room, the small ones before the large ones; they are told by their sizes, and by kind.
+/// Selects the items that fit, small ones first. The input is their sizes by kind.
 fn fitting<const KINDS: usize>(sizes: [Vec<usize>; KINDS], room: &mut usize) -> [Vec<bool>; KINDS] {
     let mut fit = sizes.each_ref().map(|some| vec![false; some.len()]);
     let places = sizes.iter().zip(&mut fit);
@@ -141,7 +141,7 @@ fn fitting<const KINDS: usize>(sizes: [Vec<usize>; KINDS], room: &mut usize) -> 
     fit
 }
 
-/// Something that is kept.
+/// An item that is stored.
 trait Thing: Clone + Eq + Hash + Debug {
     fn bytes(&self) -> usize;
 }
@@ -164,21 +164,21 @@ impl Thing for String {
     }
 }
 
-/// Something that was accepted.
+/// An item that was accepted.
 struct Known<T> {
     thing: T,
-    /// What it is known by.
+    /// Its keys.
     keys: Vec<Digest>,
 }
 
-/// Things of one kind that were found together.
+/// Items of one kind from one search.
 struct Sorted<T> {
     accepted: Vec<Known<T>>,
     rest: Vec<T>,
 }
 
 impl<T: Thing> Sorted<T> {
-    /// The first `count` are accepted.
+    /// Splits the items; the first `count` are accepted.
     fn of(mut things: Vec<T>, count: usize, known_by: Vec<Vec<Digest>>) -> Self {
         let rest = things.split_off(count.min(things.len()));
         let mut known_by = known_by.into_iter();
@@ -195,7 +195,7 @@ impl<T: Thing> Sorted<T> {
         }
     }
 
-    /// How large the smallest one with each key is, and where.
+    /// Returns the size and index of the smallest item with each key.
     fn smallest(&self) -> HashMap<Digest, (usize, usize)> {
         let mut smallest = HashMap::new();
         for (place, one) in self.accepted.iter().enumerate() {
@@ -209,7 +209,7 @@ impl<T: Thing> Sorted<T> {
     }
 }
 
-/// Things of one kind, new and old ones.
+/// New and old items of one kind.
 struct Merged<T> {
     accepted: Vec<Known<T>>,
     rest: Vec<T>,
@@ -229,7 +229,7 @@ impl<T: Thing> Merged<T> {
         }
         let mut old_rest = Vec::new();
         for (place, one) in old.accepted.into_iter().enumerate() {
-            // A copy may have been made as large as can be: it does not take the place of a smaller one.
+            // A copy can be inflated arbitrarily: it does not replace a smaller item.
             let bytes = one.thing.bytes();
             let is_needed = |key: &Digest| {
                 let has_better = smallest.get(key).is_some_and(|least| least.0 <= bytes);
@@ -255,13 +255,13 @@ impl<T: Thing> Merged<T> {
         things.map(|one| one.thing.bytes()).collect()
     }
 
-    /// Keeps those of the accepted ones.
+    /// Keeps the selected accepted items.
     fn retain(&mut self, which: &[bool]) {
         let mut which = which.iter();
         self.accepted.retain(|_| which.next() == Some(&true));
     }
 
-    /// The accepted ones, then as many others as there is room for; and what the accepted ones are known by.
+    /// Returns the accepted items and as many others as fit, and the keys of the accepted ones.
     fn filled(self, room: &mut usize) -> (Vec<T>, Vec<Vec<Digest>>) {
         let (mut kept, known_by): (Vec<_>, Vec<_>) = self
             .accepted
@@ -284,7 +284,7 @@ impl<T: Thing> Merged<T> {
     }
 }
 
-/// Adds one, or to the same what else it is known by.
+/// Adds an item, or adds its keys to an equal item.
 fn add<T: Thing>(all: &mut Vec<Known<T>>, one: Known<T>) {
     match all.iter_mut().find(|it| it.thing == one.thing) {
         Some(same) => {

@@ -1,4 +1,4 @@
-//! What is kept of signatures that many write, some of whom mean no good.
+//! Tests of stored signatures from many writers, some of them malicious.
 
 use super::merge::MAX_EACH;
 use super::*;
@@ -84,7 +84,7 @@ fn what_is_found_takes_the_place_of_what_was_unless_there_may_be_more() {
     broken_off.complete.attached = false;
     kept.add(broken_off, &named);
     assert!(has(&kept, "one") && has(&kept, "two"));
-    // Of another manifest, which has led to the same image.
+    // Of a different manifest that led to the same image.
     let mut other = found("a", signatures("three", 1), 0);
     other.evidence.manifests = vec![digest("other")];
     kept.add(other, &named);
@@ -220,7 +220,7 @@ fn kinds_that_were_not_asked_for_stay() {
     assert!(kept.together().attestations.is_empty());
 }
 
-/// Copies of one signature that were accepted for the same reason, each with something else beside it.
+/// Copies of one signature that were accepted for the same reason, each with different additional data.
 fn copies(of: &str, beside: &[&str]) -> Findings {
     let mut found = found("a", Vec::new(), beside.len());
     for text in beside {
@@ -242,7 +242,7 @@ fn of_copies_the_smallest_stays_and_the_smallest_that_came_last() {
     };
     kept.add(copies("good", &["22", "333"]), &named);
     assert_eq!(kept.groups[0].accepted.signatures, 1);
-    // The other one is still there, as what was not accepted is.
+    // The other copy is still stored, like an item that was not accepted.
     assert_eq!(chains(&kept), ["22", "333"]);
     kept.add(copies("good", &["4444"]), &named);
     assert_eq!(chains(&kept), ["4444", "22"]);

@@ -1,4 +1,4 @@
-//! What is found out of an image before another pulls it.
+//! Examines an image before another program pulls it.
 
 use std::time::Duration;
 
@@ -13,11 +13,11 @@ use crate::policy::Subject;
 use crate::registry::next_number;
 use crate::{Error, Platform, Result};
 
-/// How long it may take to find out what nobody needs yet.
+/// Timeout for findings that the policy does not require.
 const PATIENCE: Duration = Duration::from_secs(10);
 
 impl ForeignImages {
-    /// Finds out what a name means on a platform and whether that may be pulled. A policy that refuses it is an error.
+    /// Resolves a name for a platform and checks whether the policy allows the pull. A refusal is an error.
     pub async fn examine(&self, request: PullRequest, platform: &Platform) -> Result<Leave> {
         let settings = self.settings();
         let mut asked = asked(settings, request).await?;
@@ -31,7 +31,7 @@ impl ForeignImages {
             };
             admission::refuse_early(&request).await?;
             let is_needed = admission::needs_signatures(&request);
-            // It is large.
+            // Boxed because the future is large.
             let examining = Box::pin(examine(asker, request));
             let examined = if is_needed || !is_plain {
                 examining.await
@@ -88,7 +88,7 @@ async fn examine(asker: Asker<'_>, request: Request) -> Result<Examined> {
     })
 }
 
-/// Whether who pulls may fare better than we did.
+/// Returns whether the program that pulls may succeed where this node failed.
 fn is_others(error: &Error) -> bool {
     matches!(
         error,

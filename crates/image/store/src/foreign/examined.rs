@@ -1,14 +1,14 @@
-//! An image that another program will pull, with its signatures.
+//! An image that another program will pull, and its signatures.
 
 use crate::evidence::Findings;
 use crate::{Digest, Reference};
 
-/// What may be pulled.
+/// What the other program may pull.
 #[derive(Debug)]
 pub enum Leave {
-    /// Exactly this.
+    /// Exactly this image.
     Of(Box<Examined>),
-    /// What was asked for, whatever it is: no signature matters, and what there is of them can't be had.
+    /// The name, whatever it refers to: no signature is required, and none could be fetched.
     AsNamed,
 }
 
@@ -17,36 +17,36 @@ pub enum Leave {
 pub struct Examined {
     /// Its full name.
     pub name: Reference,
-    /// What the name means: an index, or the manifest.
+    /// The index or manifest that the name refers to.
     pub(super) top: Digest,
     /// The manifest for the platform.
     pub(super) manifest: Digest,
-    /// The configuration that it names.
+    /// The configuration in the manifest.
     pub(super) config: Digest,
-    /// Whether all that the index leads to may be used: it is not the manifest alone that is signed.
+    /// Whether the policy allows the whole index, not just one manifest of it.
     pub(super) covers_index: bool,
     pub(super) found: Findings,
 }
 
-/// What the ids of another's images are digests of.
+/// The kind of digest that another program uses as image id.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ForeignIds {
-    /// The image's configuration.
+    /// The digest of the image's configuration.
     Configurations,
-    /// The manifest or index that it was pulled by: which manifest of an index a container gets, is chosen later.
+    /// The digest of the pulled manifest or index. The manifest of an index is chosen for each container.
     Manifests,
 }
 
-/// What to pull.
+/// A digest to pull.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Target {
-    /// By which digest.
+    /// The digest to pull.
     pub digest: Digest,
-    /// The id that the image must have then: with any other it is not the one that was judged.
+    /// The id that the pulled image must have. An image with any other id was not checked.
     pub id: Digest,
 }
 
-/// What speaks for this manifest or index.
+/// Returns the part of the findings that is about this manifest or index.
 pub(super) fn of(found: &Findings, digest: Digest) -> Findings {
     let mut of = found.clone();
     let mut manifests = found.evidence.manifests.iter();
@@ -58,14 +58,14 @@ pub(super) fn of(found: &Findings, digest: Digest) -> Findings {
 }
 
 impl Examined {
-    /// What to pull, in this order until an image has the id that it must have.
+    /// Returns the digests to pull, in order, until an image has the required id.
     pub fn targets(&self, ids: ForeignIds) -> Vec<Target> {
         let target = |digest, id| Target { digest, id };
         match ids {
             ForeignIds::Configurations if self.top == self.manifest => {
                 vec![target(self.top, self.config)]
             }
-            // Another may choose another manifest of the index.
+            // The other program may choose a different manifest of the index.
             ForeignIds::Configurations => vec![
                 target(self.top, self.config),
                 target(self.manifest, self.config),
@@ -75,7 +75,7 @@ impl Examined {
         }
     }
 
-    /// What speaks for the image with this id, which is one of a target's.
+    /// Returns the findings for the image with this id, which is the id of a target.
     pub(super) fn found_of(&self, id: Digest) -> Findings {
         if id == self.top {
             of(&self.found, id)
@@ -120,7 +120,7 @@ mod tests {
             targets.collect::<Vec<_>>()
         };
         use ForeignIds::{Configurations, Manifests};
-        // The id tells that it is the one that was judged, whatever was chosen of the index.
+        // The configuration id identifies the checked image, whichever manifest of the index was chosen.
         let by_config = [(index, config), (manifest, config)];
         assert_eq!(targets(b"index", false, Configurations), by_config);
         let whole = [(manifest, config)];

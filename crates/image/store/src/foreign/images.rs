@@ -1,4 +1,4 @@
-//! The images of another, as far as they are judged.
+//! Policy checks of images that another program stores.
 
 use std::fmt;
 use std::sync::Arc;
@@ -14,12 +14,13 @@ use crate::registries::{is_id, name_meant, names_here, needs_file};
 use crate::registry::Transport;
 use crate::{Config, Digest, Error, Platform, Reference, RegistriesFile, Result};
 
-/// What to do about an image that no signature is known of.
+/// Advice for an image without stored signatures.
 const WAY_OUT: &str = "this node stores no signature of the image, because the image was pulled \
                        before a policy required a signature or was not pulled over the CRI; pull \
                        it over the CRI";
 
-/// Judges the images of another, and keeps what was found out of their signatures. A handle: clones share it.
+/// Policy checks of another program's images, with the stored findings about their signatures. Clones share the same
+/// data.
 #[derive(Clone)]
 pub struct ForeignImages(Arc<Inner>);
 
@@ -30,18 +31,18 @@ struct Inner {
     ways: Ways,
 }
 
-/// An image as the one who keeps it tells of it.
+/// An image as the other program reports it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ForeignImage {
     /// Its id.
     pub id: Digest,
-    /// What it is called, tags first.
+    /// Its names, tags first.
     pub names: Vec<String>,
 }
 
 impl ForeignImages {
-    /// Judges images by the policies of this configuration. Evidence is kept in its root; of what is about layers and
-    /// stores nothing counts.
+    /// Uses the policies of this configuration. Stores evidence in its root, and ignores its settings about layers
+    /// and stores.
     pub async fn open(config: Config) -> Result<Self> {
         let root = config.root.clone();
         let records = blocking(move || Records::open(&root)).await?;
@@ -66,32 +67,33 @@ impl ForeignImages {
         &self.0.transport
     }
 
-    /// Begins a pull of the image that has this id then. Where nothing is known of it, what was found out is written
-    /// down now: an image that is there without it could not be used, nor would it be pulled again.
+    /// Registers a pull of the image with this id. If nothing is stored about the image, stores the findings now. An
+    /// image without them could not be used, and would not be pulled again.
     pub async fn begin(&self, examined: &Examined, id: Digest) -> Result<OnItsWay> {
         let (records, ways) = (self.0.records.clone(), self.0.ways.clone());
         let found = examined.found_of(id);
         blocking(move || OnItsWay::begin(records, &ways, id, found)).await
     }
 
-    /// Whether anything is known of the signatures of an image.
+    /// Returns whether findings about an image's signatures are stored.
     pub async fn knows(&self, image: Digest) -> Result<bool> {
         let records = self.0.records.clone();
         blocking(move || Ok(records.has(&image))).await
     }
 
-    /// Whether there is no room for what is known of more images.
+    /// Returns whether the limit of stored findings is reached.
     pub async fn are_full(&self) -> Result<bool> {
         let records = self.0.records.clone();
         blocking(move || records.are_full()).await
     }
 
-    /// Begins to look for images that are gone, before it is asked which are there.
+    /// Starts a sweep of removed images, which must precede the query of the existing images.
     pub fn sweep(&self) -> Sweep {
         Sweep::begin(self.0.records.clone(), &self.0.ways)
     }
 
-    /// The full names that a short one stands for; `None` where `text` is an id, or a name that means everywhere the same.
+    /// Returns the full names that a short name may refer to, or `None` if `text` is an id or a name with a fixed
+    /// meaning.
     pub async fn stands_for(&self, text: &str) -> Result<Option<Vec<Reference>>> {
         let file = self.registries();
         if is_id(text) || !needs_file(file, text) {
@@ -101,7 +103,7 @@ impl ForeignImages {
         blocking(move || names_here(&file, &text).map(Some)).await
     }
 
-    /// Whether `text` names an image by itself, whatever other names the image has.
+    /// Returns whether `text` identifies an image independently of its other names.
     pub fn is_full_name(&self, text: &str, image: &Digest) -> bool {
         let stands_for = text.parse().into_iter().collect();
         let none = std::iter::empty();
@@ -109,8 +111,8 @@ impl ForeignImages {
         registries.path().is_none() && name_meant(text, stands_for, none, image).is_some()
     }
 
-    /// Refuses an image that the pods of `namespace` may not use. `asked` is what it was asked for by, a name or an id;
-    /// who asks by id asks for what any of its names stands for. No registry is asked.
+    /// Refuses an image that the pods of `namespace` may not use. `asked` is the requested name or id; an id stands
+    /// for any of the image's names. Asks no registry.
     pub async fn admit(&self, image: ForeignImage, asked: &str, namespace: &str) -> Result<()> {
         match self.judge(image, asked, namespace).await? {
             Some(verdict) => verdict.into_result(),
@@ -118,7 +120,7 @@ impl ForeignImages {
         }
     }
 
-    /// What the policy for `namespace` says of an image; nothing where there is no policy.
+    /// Returns the policy's verdict on an image for `namespace`, or `None` if there is no policy.
     pub async fn judge(
         &self,
         image: ForeignImage,
@@ -151,7 +153,7 @@ impl ForeignImages {
         .await
     }
 
-    /// What the policy would say of a pull; keeps nothing.
+    /// Returns the policy's verdict on a pull, and stores nothing.
     pub async fn judge_pull(
         &self,
         request: PullRequest,
@@ -173,7 +175,7 @@ impl ForeignImages {
         Err(asked.failure())
     }
 
-    /// The error of a pull that brought another image than the one that was judged.
+    /// Returns the error of a pull that brought an image other than the checked one.
     pub fn brought_another(&self, examined: &Examined, id: &str, wanted: Digest) -> Error {
         Error::invalid(
             examined.name.to_string(),
@@ -190,7 +192,7 @@ impl fmt::Debug for ForeignImages {
     }
 }
 
-/// Whether nobody speaks for an image: a pull under a policy that wants signatures would have found some.
+/// Returns whether an image has no signatures. A pull under a policy that requires signatures would have found some.
 fn speaks_not(evidence: &Evidence) -> bool {
     evidence.signatures.is_empty()
         && evidence.bundles.is_empty()
@@ -198,7 +200,7 @@ fn speaks_not(evidence: &Evidence) -> bool {
         && evidence.messages.is_empty()
 }
 
-/// Where signatures would have helped.
+/// Adds advice to requirements that signatures could fulfil.
 fn tell_way_out(verdict: &mut Verdict) {
     for one in &mut verdict.requirements {
         if !one.fulfilled && [SIGSTORE_SIGNED, SIGNED_BY].contains(&one.kind) {

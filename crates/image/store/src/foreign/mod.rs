@@ -1,8 +1,8 @@
-//! Images that are kept elsewhere, by a Docker Engine: which of them may be used.
+//! Policy checks of images that a Docker Engine stores.
 //!
-//! Names are resolved, signatures found and policies asked as for a pull of ours; what comes of it is which digest to
-//! pull, and which id the image must have then. Evidence is kept here by that id, so that the image can be judged anew
-//! by another policy, without its registry.
+//! As in a normal pull, this resolves names, finds signatures and applies policies. The result is the digest to pull,
+//! and the id that the image must have afterwards. The evidence is stored under that id, so that another policy can
+//! check the image again without its registry.
 
 mod examine;
 mod examined;

@@ -1,8 +1,8 @@
-//! Images that are being pulled: what is known of them stays, though the engine has them not yet.
+//! Images that are being pulled. Their records stay, although the engine does not have the images yet.
 //!
-//! A pull is on its way for the life of its call, so nothing that has failed takes room. Who removes what is known of
-//! images that are gone begins a sweep, then asks the engine: images whose pull goes on while a sweep does, even if it
-//! ends before the sweep, are spared, for the engine may have been asked before they came.
+//! A pull is registered for the duration of its call, so that failed pulls occupy no space. To remove the records of
+//! deleted images, the caller starts a sweep and then asks the engine for its images. A sweep spares every image that
+//! was being pulled at any time during the sweep, because the engine may have answered before the image arrived.
 
 use std::collections::hash_map::Entry;
 use std::collections::{BTreeSet, HashMap, HashSet};
@@ -15,26 +15,26 @@ use crate::blocking::blocking;
 use crate::evidence::Findings;
 use crate::{Digest, Reference, Result};
 
-/// All that are on their way. A handle: clones share it.
+/// All images that are being pulled. Clones share the same state.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Ways(Arc<Mutex<State>>);
 
 #[derive(Debug, Default)]
 struct State {
     of: HashMap<Digest, Way>,
-    /// How many sweeps go on.
+    /// Number of running sweeps.
     sweeps: usize,
 }
 
 #[derive(Debug, Default)]
 struct Way {
-    /// How many pulls bring it. None: it has been on its way during a sweep.
+    /// Number of pulls of the image. Zero if a pull ended during a running sweep.
     pulls: usize,
-    /// What is known of it was written down by one of these pulls, and none has brought it yet.
+    /// Whether one of these pulls stored the record, and no pull has succeeded yet.
     is_new: bool,
 }
 
-/// An image that is being pulled. Dropped, what is known of it stays until there is no room.
+/// A registered pull of an image. Dropping it keeps the image's record until space is needed.
 #[derive(Debug)]
 pub struct OnItsWay {
     records: Records,
@@ -43,7 +43,7 @@ pub struct OnItsWay {
     found: Findings,
 }
 
-/// A search for images that are gone.
+/// A sweep of records of deleted images.
 #[derive(Debug)]
 pub struct Sweep {
     records: Records,
@@ -69,7 +69,7 @@ impl OnItsWay {
         Ok(way)
     }
 
-    /// The image is there and has these names: what was found out is added to what is known of it.
+    /// Reports that the image arrived with these names, and adds the findings to its record.
     pub async fn arrived(self, names: Vec<String>) -> Result<()> {
         blocking(move || {
             let names = names.iter().filter_map(|name| name.parse().ok());
@@ -83,7 +83,8 @@ impl OnItsWay {
         .await
     }
 
-    /// The image has not come and is not there: what was written down for this pull goes, unless another brings it.
+    /// Reports that the image did not arrive and does not exist. Removes the record of this pull, unless another pull
+    /// is running.
     pub async fn failed(self) -> Result<()> {
         blocking(move || {
             let is_nobodys = || self.ways.is_new_and_alone(&self.image);
@@ -106,7 +107,7 @@ impl Sweep {
         Self { records, ways }
     }
 
-    /// Forgets all images but these, which were there after the sweep began.
+    /// Removes the records of all images except these, which existed after the sweep began.
     pub async fn retain(self, images: HashSet<Digest>) -> Result<()> {
         blocking(move || {
             for image in self.records.images()? {
@@ -119,7 +120,7 @@ impl Sweep {
         .await
     }
 
-    /// Forgets an image that was not there after the sweep began.
+    /// Removes the record of an image that did not exist after the sweep began.
     pub async fn forget(self, image: Digest) -> Result<()> {
         blocking(move || self.forget_now(&image)).await
     }
@@ -152,7 +153,7 @@ impl Ways {
         if let Entry::Occupied(mut way) = state.of.entry(image) {
             way.get_mut().pulls -= 1;
             if way.get().pulls == 0 {
-                // The next one finds what is known there.
+                // The next pull finds the record in place.
                 way.get_mut().is_new = false;
                 if !is_swept {
                     way.remove();

@@ -1,4 +1,4 @@
-//! What is known of the signatures of images that are kept elsewhere: a file for each image.
+//! Stored signature findings about images of another program, one file per image.
 
 use std::collections::BTreeSet;
 use std::fs::DirBuilder;
@@ -14,32 +14,32 @@ use serde::{Deserialize, Serialize};
 use crate::evidence::{Evidence, Findings, Kept};
 use crate::{Digest, Error, Result};
 
-/// Images that something is known of; no engine has as many.
+/// Maximum number of records, more than the images of any engine.
 const MOST: usize = 4096;
-/// Bytes of all files.
+/// Maximum size of all files.
 const MOST_BYTES: u64 = 512 << 20;
-/// No file is longer.
+/// Maximum size of a file.
 const LARGEST: u64 = 64 << 20;
 const END: &str = ".json";
 
-/// A directory of such files. A handle: clones share it.
+/// A directory of records. Clones share the lock.
 #[derive(Debug, Clone)]
 pub(super) struct Records {
     dir: Arc<Path>,
-    /// Who changes a file holds it from looking at the file until it is written.
+    /// Held from reading a file until it is written again.
     changing: Arc<Mutex<()>>,
 }
 
 /// One file.
 #[derive(Serialize, Deserialize)]
 struct Record {
-    /// The image that it is about.
+    /// The image.
     image: Digest,
     signatures: Kept,
 }
 
 impl Records {
-    /// The records in a directory, which is made. Blocks.
+    /// Opens the records in a directory, and creates the directory. Blocks.
     pub(super) fn open(dir: &Path) -> Result<Self> {
         let made = DirBuilder::new().recursive(true).mode(0o700).create(dir);
         made.map_err(|error| Error::at("creating", dir, error))?;
@@ -50,7 +50,7 @@ impl Records {
         })
     }
 
-    /// What is known of an image, if anything is. A file that can't be understood says nothing. Blocks.
+    /// Returns the record of an image, if there is a valid one. Ignores a file that cannot be parsed. Blocks.
     pub(super) fn read(&self, image: &Digest) -> Result<Option<Evidence>> {
         Ok(self.kept(image)?.map(Kept::together))
     }
@@ -72,12 +72,12 @@ impl Records {
         }
     }
 
-    /// Whether anything is known of an image. Blocks.
+    /// Returns whether an image has a record. Blocks.
     pub(super) fn has(&self, image: &Digest) -> bool {
         self.path(image).exists()
     }
 
-    /// Adds what was found out, durably. `named` are the repositories that the image has names of. Blocks.
+    /// Adds findings durably. `named` are the repositories of the image's names. Blocks.
     pub(super) fn add(
         &self,
         image: &Digest,
@@ -94,7 +94,7 @@ impl Records {
         self.write(image, signatures)
     }
 
-    /// Writes down what was found out of an image that nothing is known of, and tells whether it was one. Blocks.
+    /// Stores the findings if the image has no record yet. Returns whether it had none. Blocks.
     pub(super) fn begin(&self, image: &Digest, found: Findings) -> Result<bool> {
         let _alone = self.changing.lock();
         if self.has(image) {
@@ -120,7 +120,7 @@ impl Records {
         written.map_err(|error| Error::at("writing", &path, error))
     }
 
-    /// Forgets an image, if that may be: nobody writes while that is asked. Blocks.
+    /// Removes the record of an image if `may_be` returns true. No record is written meanwhile. Blocks.
     pub(super) fn remove_if(&self, image: &Digest, may_be: impl FnOnce() -> bool) -> Result<()> {
         let _alone = self.changing.lock();
         if !may_be() {
@@ -130,14 +130,14 @@ impl Records {
         orlop_fs::remove_file(&path).map_err(|error| Error::at("removing", &path, error))
     }
 
-    /// Whether there is no room for more. Blocks.
+    /// Returns whether the limits are reached. Blocks.
     pub(super) fn are_full(&self) -> Result<bool> {
         let files = self.files()?;
         let bytes: u64 = files.iter().map(|file| file.bytes).sum();
         Ok(files.len() >= MOST || bytes >= MOST_BYTES)
     }
 
-    /// All images that something is known of. Blocks.
+    /// Returns all images with a record. Blocks.
     pub(super) fn images(&self) -> Result<Vec<Digest>> {
         Ok(self.files()?.into_iter().map(|file| file.image).collect())
     }
@@ -150,7 +150,7 @@ impl Records {
             let Some(image) = image_of(&entry.path()) else {
                 continue;
             };
-            // It may be removed meanwhile.
+            // The file may be removed meanwhile.
             let Ok(found) = entry.metadata() else {
                 continue;
             };

@@ -5,8 +5,8 @@ use crate::Result;
 use crate::registry::{Explained, explain};
 
 impl Images {
-    /// Who would be asked for an image by pods of a namespace. No registry is asked; programs that know
-    /// credentials are.
+    /// Explains which registries pods of a namespace would use for an image. Asks no registry, but runs credential
+    /// helpers.
     pub async fn explain(&self, text: &str, namespace: &str) -> Result<Explained> {
         explain(&self.context().admission.registry, text, namespace).await
     }

@@ -1,10 +1,10 @@
-//! Finding an image by what people call it.
+//! Finds an image by id or name.
 
 use crate::store::{ImageRecord, State};
 use crate::{Digest, Error, Reference, Result, Selector};
 
-/// Finds the image that `text` means: a full id with or without its algorithm, a name in any form
-/// that Docker takes, or the unique start of an id, in this order. A short name is one of `named`.
+/// Finds the image for `text`: a full id with or without its algorithm, a name in any form that Docker accepts, or a
+/// unique id prefix, in this order. `named` are the full names of a short name.
 pub(crate) fn find<'s>(
     state: &'s State,
     text: &str,
@@ -58,7 +58,7 @@ mod tests {
     use super::*;
     use std::collections::BTreeSet;
 
-    /// Where no `registries.conf` says what short names stand for.
+    /// Finds an image without a `registries.conf`.
     fn find<'s>(state: &'s State, text: &str) -> Result<Option<&'s ImageRecord>> {
         let named: Vec<Reference> = text.parse().into_iter().collect();
         super::find(state, text, &named)

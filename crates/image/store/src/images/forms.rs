@@ -1,22 +1,22 @@
-//! What the layers of an image are on the disk.
+//! The forms of an image's layers on disk.
 
 use super::front::Images;
 use crate::store::Form;
 use crate::{Digest, Error, Result};
 
-/// What a layer is on the disk.
+/// The form of a layer on disk.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum LayerForm {
     /// A directory with its files.
     Files,
-    /// A file of EROFS.
+    /// An EROFS image file.
     Erofs,
-    /// The same while it comes as it is read.
+    /// An EROFS image file that is still being downloaded.
     Lazy,
 }
 
 impl LayerForm {
-    /// Its name, for people and programs.
+    /// Returns its name for output.
     pub fn name(self) -> &'static str {
         match self {
             Self::Files => "files",
@@ -27,7 +27,7 @@ impl LayerForm {
 }
 
 impl Images {
-    /// What the image's layers are, top first.
+    /// Returns the forms of the image's layers, top first.
     pub fn layer_forms(&self, image: &Digest) -> Result<Vec<LayerForm>> {
         let state = self.store().state();
         let record = state.images.get(image);
@@ -42,7 +42,7 @@ impl Images {
         Ok(forms.collect())
     }
 
-    /// The bytes on disk of the image's layers, top first.
+    /// Returns the disk space of the image's layers in bytes, top first.
     pub fn layer_sizes(&self, image: &Digest) -> Result<Vec<u64>> {
         let state = self.store().state();
         let record = state.images.get(image);

@@ -1,4 +1,4 @@
-//! The image store's front door.
+//! The public handle of the image store.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::os::fd::OwnedFd;
@@ -26,19 +26,19 @@ use crate::unpack::MEMORY_BUDGET;
 use crate::verify::{self, BrokenLayer, UnlabelledLayer, Verified};
 use crate::{Config, Digest, Error, ImageConfig, PolicyFor, PullStep, Result};
 
-/// How long [`Images::close`] waits for threads, which may be stuck in a slow disk.
+/// Maximum time that [`Images::close`] waits for threads, which may be blocked by a slow disk.
 const CLOSE_TIMEOUT: Duration = Duration::from_secs(30);
-/// Who has the store at rest: these images, the pulls, and the lazy layers.
+/// Number of references to the store when no work is running: the images, the pulls and the lazy layers.
 const HANDLES: usize = 3;
 
-/// The images of a node. A handle: clones share the store.
+/// The images of a node. Clones share the store.
 #[derive(Clone)]
 pub struct Images {
     inner: Arc<Inner>,
 }
 
 struct Inner {
-    /// Of this moment: what has begun goes on with what it began with.
+    /// The current context. Running work keeps the context it started with.
     context: RwLock<Arc<Context>>,
     store: Arc<Store>,
     lazies: Arc<Lazies>,
@@ -46,20 +46,20 @@ struct Inner {
     configs: Arc<RwLock<HashMap<Digest, Arc<ImageConfig>>>>,
 }
 
-/// What images take of the file system.
+/// Disk usage of the images.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct FsUsage {
     /// The image root.
     pub mountpoint: PathBuf,
     /// Bytes on disk.
     pub used_bytes: u64,
-    /// Inodes.
+    /// Number of inodes.
     pub inodes_used: u64,
 }
 
 impl Images {
-    /// Opens the store, mends what an unclean stop left, and reads its index. One process at a
-    /// time can; the others get [`Error::Busy`].
+    /// Opens the store, repairs it after an unclean stop, and reads its index. Only one process can open it; others
+    /// get [`Error::Busy`].
     pub async fn open(config: Config) -> Result<Self> {
         let (root, grace, form) = (config.root.clone(), config.orphan_grace, config.store);
         let label = config.label.clone();
@@ -100,8 +100,8 @@ impl Images {
         })
     }
 
-    /// Has all that begins from now on go by another configuration. Where the store is, how much is
-    /// unpacked at a time, and who serves lazy layers how, stays.
+    /// Applies a new configuration to all new work. The root directory, the limit of parallel unpacks and the server
+    /// of lazy layers do not change.
     pub async fn reconfigure(&self, config: Config) {
         let old = self.context();
         let config = Config {
@@ -131,14 +131,14 @@ impl Images {
         *self.inner.context.write() = Arc::new(context);
     }
 
-    /// Pulls an image. Joins a pull of the same image with the same credentials; goes on for
-    /// [`Config::abandon_after`] when the returned future is dropped.
+    /// Pulls an image. Joins a running pull of the same image with the same credentials. If the returned future is
+    /// dropped, the pull continues for [`Config::abandon_after`].
     pub async fn pull(&self, request: PullRequest) -> Result<Image> {
         self.pull_in_steps(request, std::future::pending()).await.0
     }
 
-    /// The same, with what was done when: also by the pull that was joined, and before it failed.
-    /// When `left` is done, the caller only looks on: nobody waits for the image on its behalf.
+    /// Pulls an image like [`Images::pull`], and also returns the steps of the pull, even if it was joined or failed.
+    /// When `left` completes, the caller no longer counts as a waiting client.
     pub async fn pull_in_steps(
         &self,
         request: PullRequest,
@@ -175,7 +175,7 @@ impl Images {
                 let configs = Arc::clone(&self.inner.configs);
                 async move {
                     let pulled = pull::pull(&context, request, &tracker).await;
-                    // What was to be begun may have failed, or have come whole.
+                    // The lazy pull may have failed, or its layers may be complete already.
                     context.lazies.end_when_idle().await;
                     let (id, config) = pulled?;
                     let mut configs = configs.write();
@@ -184,17 +184,17 @@ impl Images {
                 }
             })
             .await;
-        // Only a removal right after the pull could have taken it away again.
+        // The image can be missing only if it was removed right after the pull.
         let image = id.and_then(|id| self.get(&id).ok_or(Error::NotFound(name)));
         (image, steps)
     }
 
-    /// The pulls in flight.
+    /// Returns the progress of all pulls in flight.
     pub fn pulls(&self) -> Vec<PullProgress> {
         self.inner.flights.progress()
     }
 
-    /// All images, by id.
+    /// Returns all images, ordered by id.
     pub fn list(&self) -> Vec<Image> {
         let state = self.store().state();
         state
@@ -204,7 +204,7 @@ impl Images {
             .collect()
     }
 
-    /// The image with this id.
+    /// Returns the image with this id.
     pub fn get(&self, id: &Digest) -> Option<Image> {
         let state = self.store().state();
         state
@@ -213,23 +213,23 @@ impl Images {
             .and_then(|record| self.image(&state, record))
     }
 
-    /// The image that `name` means: an id with or without `sha256:`, its unique start, or a
-    /// name with or without tag and digest; a short name is what it stands for now. `None` if there is
-    /// no such image; [`Error::InvalidReference`] and [`Error::Ambiguous`] for what can't mean one.
+    /// Finds an image by id with or without `sha256:`, by unique id prefix, or by name with or without tag and
+    /// digest. Short names are resolved with the current configuration. Returns `None` if there is no such image;
+    /// [`Error::InvalidReference`] and [`Error::Ambiguous`] for an invalid or ambiguous `name`.
     pub async fn find(&self, name: &str) -> Result<Option<Image>> {
         let named = self.names_here(name).await?;
         let state = self.store().state();
         Ok(find(&state, name, &named)?.and_then(|record| self.image(&state, record)))
     }
 
-    /// Removes the image that `name` means, with all its names. No such image is no error.
-    /// Leased layers stay until their lease is released.
+    /// Removes the image that `name` refers to, with all its names. A missing image is no error. Leased layers stay
+    /// until their lease is released.
     pub async fn remove(&self, name: &str) -> Result<Freed> {
         self.remove_for(name, None).await
     }
 
-    /// The same for a handler's guests alone, or, where its name is empty, for all others: what is left
-    /// then, stays.
+    /// Removes an image for the guests of one handler only, or for all containers of this node if the handler is
+    /// empty. The image stays for the others.
     pub async fn remove_for(&self, name: &str, handler: Option<String>) -> Result<Freed> {
         let (store, name) = (Arc::clone(self.store()), name.to_owned());
         let configs = Arc::clone(&self.inner.configs);
@@ -256,14 +256,14 @@ impl Images {
         freed
     }
 
-    /// Where the image's layers are while they are mounted, top first.
+    /// Returns the directories of the image's layers while they are mounted, top first.
     pub fn layer_dirs(&self, image: &Digest) -> Result<Vec<PathBuf>> {
         let keys = self.layer_keys(image)?;
         Ok(self.store().dirs(&keys))
     }
 
-    /// The image's layers as lower directories for an overlay mount, top first; never empty.
-    /// Also answers for a removed image that is leased. A layer that proves damaged is pulled again.
+    /// Returns the image's layers as lower directories for an overlay mount, top first; never empty. Also works for a
+    /// removed image with a lease. Pulls damaged layers again.
     pub async fn layers(&self, image: &Digest) -> Result<Vec<PathBuf>> {
         self.lower_dirs(self.layer_keys(image)?).await
     }
@@ -285,7 +285,7 @@ impl Images {
         layer_keys(&state, image).map(<[Digest]>::to_vec)
     }
 
-    /// Mounts layers, and repairs those that cannot be.
+    /// Mounts layers, and repairs damaged ones.
     async fn mounted(&self, keys: Vec<Digest>) -> Result<Vec<PathBuf>> {
         let mut repaired = HashSet::new();
         loop {
@@ -303,13 +303,13 @@ impl Images {
         }
     }
 
-    /// Gets all of an image here whose layers come as they are read, and waits for it.
+    /// Downloads all lazy layers of an image and waits until they are complete.
     pub async fn fetch_rest(&self, image: &Digest) -> Result<()> {
         let keys = self.layer_keys(image)?;
         self.lazies().fetch_rest(&keys).await
     }
 
-    /// How much of an image is here, in bytes of its layers' files; nothing if none of them is lazy.
+    /// Returns how much of an image is on disk, in bytes of its layers' files, or `None` if no layer is lazy.
     pub async fn here(&self, image: &Digest) -> Result<Option<Here>> {
         let keys = self.layer_keys(image)?;
         if !self.lazies().has_any() {
@@ -332,13 +332,13 @@ impl Images {
         .await
     }
 
-    /// What lazy layers have done since the start.
+    /// Returns the counters of lazy layers since the start.
     pub fn lazy_counts(&self) -> LazyCounts {
         self.lazies().counts()
     }
 
-    /// Lets reads of lazy layers be answered by the registries of the image that is read first: `image_of` finds the
-    /// image of a container by its identifier.
+    /// Sets the function that finds the image of a container by its id. Reads of lazy layers then prefer the
+    /// registries of the container's image.
     pub fn find_images_by(
         &self,
         image_of: impl Fn(&str) -> Option<Digest> + Send + Sync + 'static,
@@ -346,12 +346,12 @@ impl Images {
         self.lazies().find_images_by(Box::new(image_of));
     }
 
-    /// The reads of lazy layers that fail from now on.
+    /// Subscribes to failed reads of lazy layers.
     pub fn read_failures(&self) -> broadcast::Receiver<ReadFailure> {
         self.lazies().failures()
     }
 
-    /// Replaces layers that have no archive by ordinary ones, which are pulled.
+    /// Pulls layers without an archive again, as ordinary layers.
     pub(crate) async fn with_archives(&self, image: &Digest) -> Result<()> {
         let is_lazy = {
             let state = self.store().state();
@@ -384,8 +384,7 @@ impl Images {
         Err(last)
     }
 
-    /// Mounts the image's file system read-only, detached. Lease the image for as long as the mount
-    /// is in use.
+    /// Mounts the image's filesystem read-only and detached. Lease the image while the mount is in use.
     pub async fn mount_read_only(&self, image: &Digest) -> Result<OwnedFd> {
         let lower = self.layers(image).await?;
         self.mount_lower(lower, None).await
@@ -396,7 +395,7 @@ impl Images {
         mut lower: Vec<PathBuf>,
         label: Option<String>,
     ) -> Result<OwnedFd> {
-        // An overlay without an upper directory needs two lower ones.
+        // An overlay without an upper directory needs two lower directories.
         lower.push(self.store().layout().empty());
         lower.dedup();
         if lower.len() == 1 {
@@ -409,8 +408,7 @@ impl Images {
         blocking(move || overlay.mount()).await
     }
 
-    /// Removes layers and partial downloads that nothing needs and that are older than
-    /// `older_than`.
+    /// Removes unused layers and partial downloads that are older than `older_than`.
     pub async fn gc(&self, older_than: Duration) -> Result<Freed> {
         let (store, context) = (Arc::clone(self.store()), self.context());
         blocking(move || {
@@ -421,7 +419,7 @@ impl Images {
         .await
     }
 
-    /// What [`Images::gc`] of any age would remove if these images were removed before; removes
+    /// Returns what [`Images::gc`] without an age limit would free after the removal of these images. Removes
     /// nothing.
     pub async fn would_free(&self, images: &[Digest]) -> Result<Freed> {
         let (store, context) = (Arc::clone(self.store()), self.context());
@@ -429,15 +427,14 @@ impl Images {
         blocking(move || store.would_free(&images, &context.blob_locks.in_use())).await
     }
 
-    /// Reads every file of every layer and compares it with its digest. With `repair`, layers
-    /// that are broken are pulled again by one of their images' names, with the node's own
-    /// credentials; a layer that can't be had stays as it is.
+    /// Reads every file of every layer and compares it with its digest. With `repair`, pulls damaged layers again by
+    /// one of their images' names, with the node's own credentials. A layer that cannot be pulled stays as it is.
     pub async fn verify(&self, repair: bool) -> Result<Verified> {
         let records = self.store().state().layers.values().cloned().collect();
         self.verify_layers(records, repair).await
     }
 
-    /// Like [`Images::verify`] for the layers of these images alone.
+    /// Verifies the layers of these images like [`Images::verify`].
     pub async fn verify_images(&self, images: &[Digest], repair: bool) -> Result<Verified> {
         let mut records = BTreeMap::new();
         {
@@ -456,7 +453,7 @@ impl Images {
         let mut verified = Verified::default();
         for record in records {
             let (store, layer) = (Arc::clone(self.store()), record.clone());
-            // Held, so that it isn't removed while it is read.
+            // Held, so that the layer is not removed while it is read.
             let hold = store.hold(layer.key);
             self.lazies().serve(&[layer.key]).await?;
             let verdict = blocking(move || Ok(verify::check(&store, &layer))).await?;
@@ -490,7 +487,7 @@ impl Images {
         Ok(verified)
     }
 
-    /// What images take of the file system, from their records.
+    /// Returns the disk usage of the images, from their records.
     pub fn fs_info(&self) -> FsUsage {
         let (state, layout) = (self.store().state(), self.store().layout());
         FsUsage {
@@ -504,12 +501,12 @@ impl Images {
         }
     }
 
-    /// The image's configuration, byte for byte.
+    /// Returns the image's configuration, byte for byte.
     pub async fn raw_config(&self, image: &Digest) -> Result<Vec<u8>> {
         self.document(*image, *image).await
     }
 
-    /// The image's manifest, byte for byte.
+    /// Returns the image's manifest, byte for byte.
     pub async fn raw_manifest(&self, image: &Digest) -> Result<Vec<u8>> {
         let found = self
             .get(image)
@@ -517,19 +514,19 @@ impl Images {
         self.document(*image, found.manifest).await
     }
 
-    /// Ends all pulls and waits until they and their threads are gone. The store closes with
-    /// its last handle.
+    /// Cancels all pulls and waits until they and their threads have ended. Dropping the last handle closes the
+    /// store.
     pub async fn close(&self) {
         self.inner.flights.close().await;
         self.lazies().close().await;
-        // Threads notice at their next buffer; nothing tells when the last one has gone.
+        // Threads stop at their next buffer, and nothing signals the end of the last one.
         let start = std::time::Instant::now();
         while Arc::strong_count(self.store()) > HANDLES && start.elapsed() < CLOSE_TIMEOUT {
             tokio::time::sleep(Duration::from_millis(2)).await;
         }
         if Arc::strong_count(self.store()) <= HANDLES {
             let store = Arc::clone(self.store());
-            // Only a panic could be told of.
+            // The only possible error is a panic.
             let _ = blocking(move || {
                 store.close();
                 Ok(())
@@ -549,7 +546,7 @@ impl Images {
             .collect()
     }
 
-    /// Pulls a broken layer again; true if that worked.
+    /// Pulls a damaged layer again. Returns whether that succeeded.
     async fn repair(&self, layer: &LayerRecord, images: &[Image]) -> bool {
         let (store, key) = (Arc::clone(self.store()), layer.key);
         let taken = match blocking(move || store.take_out(key)).await {
@@ -627,11 +624,11 @@ impl Images {
     }
 }
 
-/// What is left of an image when a handler needs it no more.
+/// Returns the image without a handler, or `None` if no handler is left.
 fn without(image: &ImageRecord, handler: &str) -> Option<ImageRecord> {
     let mut left = image.clone();
     if !left.handlers.remove(handler) && handler.is_empty() {
-        // It is for guests alone, and whoever asks names none.
+        // The image is for guests only, and the caller names no handler.
         return None;
     }
     if !left.is_whole() {
@@ -640,7 +637,7 @@ fn without(image: &ImageRecord, handler: &str) -> Option<ImageRecord> {
     (!left.handlers.is_empty()).then_some(left)
 }
 
-/// None are here of an image for guests alone.
+/// Returns the keys of an image's layers; none for an image that is only for guests.
 fn layer_keys<'s>(state: &'s State, image: &Digest) -> Result<&'s [Digest]> {
     let record = state.images.get(image);
     let by_image = record.filter(|record| record.is_whole());
@@ -659,7 +656,7 @@ fn layer_keys<'s>(state: &'s State, image: &Digest) -> Result<&'s [Digest]> {
         .ok_or_else(|| Error::NotFound(image.to_string()))
 }
 
-/// Reads every image's configuration; images without a readable one are forgotten.
+/// Reads the configurations of all images. Forgets images without a valid one.
 fn load_configs(store: &Store) -> Result<HashMap<Digest, Arc<ImageConfig>>> {
     let images: Vec<_> = {
         let state = store.state();

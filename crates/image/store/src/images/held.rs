@@ -1,4 +1,4 @@
-//! Images that somebody holds.
+//! Leases on images.
 
 use std::os::fd::OwnedFd;
 use std::path::PathBuf;
@@ -10,19 +10,19 @@ use crate::blocking::blocking;
 use crate::store::{Change, Form, Freed, LeaseRecord, State};
 use crate::{Digest, Error, Result};
 
-/// A claim on an image's layers, as [`Images::leases`] lists it.
+/// A lease on an image's layers, as listed by [`Images::leases`].
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Lease {
-    /// Who holds it.
+    /// The owner of the lease.
     pub owner: String,
     /// The image.
     pub image: Digest,
 }
 
 impl Images {
-    /// Claims an image's layers for `owner` until [`Images::release`], durably. A second lease
-    /// of the same owner replaces the first. What was found and judged is what is held: where the image
-    /// has become another one since, [`Error::Changed`].
+    /// Leases an image's layers to `owner` durably, until [`Images::release`]. A second lease of the same owner
+    /// replaces the first. Fails with [`Error::Changed`] if the image is no longer the one that was found and
+    /// checked.
     pub async fn lease(&self, owner: &str, image: &Image) -> Result<()> {
         let (store, owner, image) = (Arc::clone(self.store()), owner.to_owned(), image.clone());
         blocking(move || {
@@ -41,7 +41,7 @@ impl Images {
         .await
     }
 
-    /// Gives up a claim; layers that nothing else needs go with it. No such lease is no error.
+    /// Releases a lease, and removes layers that nothing else needs. A missing lease is no error.
     pub async fn release(&self, owner: &str) -> Result<Freed> {
         let (store, owner) = (Arc::clone(self.store()), owner.to_owned());
         let grace = self.context().config.orphan_grace;
@@ -61,7 +61,7 @@ impl Images {
         freed
     }
 
-    /// All claims.
+    /// Returns all leases.
     pub fn leases(&self) -> Vec<Lease> {
         let state = self.store().state();
         state
@@ -74,14 +74,14 @@ impl Images {
             .collect()
     }
 
-    /// The layers that `owner` holds, as [`Images::layers`] gives them, whatever has become of the image.
+    /// Returns the layers of the owner's lease like [`Images::layers`], even if the image was changed or removed.
     pub async fn held_layers(&self, owner: &str) -> Result<Vec<PathBuf>> {
         let lease = self.store().state().leases.get(owner).cloned();
         let lease = lease.ok_or_else(|| Error::NotFound(format!("lease of {owner}")))?;
         self.lower_dirs(lease.layers).await
     }
 
-    /// The registry that reads of what `owner` holds may wait for, where some of its layers come as they are read.
+    /// Returns the registry that reads of the owner's layers may wait for, if some of them are lazy.
     pub fn reads_wait_for(&self, owner: &str) -> Option<String> {
         let state = self.store().state();
         let keys = &state.leases.get(owner)?.layers;
@@ -95,21 +95,21 @@ impl Images {
         })
     }
 
-    /// Mounts what `owner` holds as [`Images::mount_read_only`] does, with this SELinux context of its
-    /// files if there is one.
+    /// Mounts the layers of the owner's lease like [`Images::mount_read_only`], with an optional SELinux context for
+    /// its files.
     pub async fn mount_held(&self, owner: &str, label: Option<String>) -> Result<OwnedFd> {
         let lower = self.held_layers(owner).await?;
         self.mount_lower(lower, label).await
     }
 
-    /// The image's layers as [`Images::layers`] gives them, if it is still what was found.
+    /// Returns the image's layers like [`Images::layers`], if the image has not changed.
     pub async fn layers_of(&self, image: &Image) -> Result<Vec<PathBuf>> {
         check_still(&self.store().state(), image)?;
         self.lower_dirs(image.layers.clone()).await
     }
 }
 
-/// Refuses what was found if it is not what is here.
+/// Fails if the image has changed since it was found.
 fn check_still(state: &State, image: &Image) -> Result<()> {
     let record = state.images.get(&image.id);
     let record = record.ok_or_else(|| Error::NotFound(image.id.to_string()))?;

@@ -1,4 +1,4 @@
-//! An image as this node knows it.
+//! An image in the store.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -7,12 +7,12 @@ use crate::patterns::matches_pattern;
 use crate::store::{ImageRecord, State};
 use crate::{Digest, ImageConfig};
 
-/// An image as this node knows it. A snapshot: later pulls and removals don't change it.
+/// An image in the store. A snapshot: later pulls and removals do not change it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Image {
-    /// The configuration's digest; an artifact's manifest's.
+    /// Digest of the configuration, or of the manifest for an artifact.
     pub id: Digest,
-    /// The digest of the manifest that it was pulled by last.
+    /// Digest of the manifest of the last pull.
     pub manifest: Digest,
     /// Full names with tags, e.g. `docker.io/library/busybox:latest`.
     pub repo_tags: Vec<String>,
@@ -21,15 +21,16 @@ pub struct Image {
     pub repo_digests: Vec<String>,
     /// Bytes of the unpacked files.
     pub size: u64,
-    /// What to run, and how.
+    /// The image's configuration.
     pub config: Arc<ImageConfig>,
-    /// Must not be collected by the kubelet.
+    /// Whether the kubelet must not garbage collect it.
     pub pinned: bool,
-    /// When it was first pulled, seconds since the epoch.
+    /// Time of the first pull, in seconds since the epoch.
     pub pulled: u64,
-    /// The handlers for whose guests it was pulled; the empty name is there if its layers are.
+    /// Runtime handlers whose guests pull its layers themselves; contains the empty name if its layers are stored
+    /// here.
     pub handlers: BTreeSet<String>,
-    /// Whether only who has a key may use it.
+    /// Whether only clients with a key may use it.
     pub is_encrypted: bool,
     /// Keys of the layers, base first.
     pub(crate) layers: Vec<Digest>,
@@ -63,12 +64,12 @@ impl Image {
         }
     }
 
-    /// The numeric user that the image asks for.
+    /// Returns the numeric user of the image.
     pub fn uid(&self) -> Option<i64> {
         self.config.uid()
     }
 
-    /// The named user that the image asks for; empty if there is none or it is a number.
+    /// Returns the named user of the image; empty if there is none or it is a number.
     pub fn username(&self) -> &str {
         self.config.username()
     }

@@ -1,4 +1,4 @@
-//! Whether the images that are here may be used, by the policy of today.
+//! Checks whether the current policy allows stored images.
 
 use std::sync::Arc;
 
@@ -11,8 +11,8 @@ use crate::store::{ImageRecord, Store};
 use crate::{Digest, Error, Reference, Result};
 
 impl Images {
-    /// Refuses an image that the pods of `namespace` may not use. `asked` is the name that the
-    /// image was asked for; who asks by id asks for what any of its names stands for.
+    /// Refuses an image that the pods of `namespace` may not use. `asked` is the requested name; without one, because
+    /// the image was requested by id, any of its names counts.
     pub async fn admit(
         &self,
         image: &Digest,
@@ -25,8 +25,8 @@ impl Images {
         self.admit_by_keys(image, namespace).await
     }
 
-    /// Refuses an image with encrypted layers that the pods of `namespace` have no keys for: that these are decrypted
-    /// here already is others' doing. Of its layers nothing is read.
+    /// Refuses an image with encrypted layers that the pods of `namespace` have no keys for, even if the layers are
+    /// stored decrypted. Does not read the layers.
     async fn admit_by_keys(&self, image: &Digest, namespace: &str) -> Result<()> {
         let record = {
             let state = self.store().state();
@@ -37,7 +37,7 @@ impl Images {
         let Some(record) = record else {
             return Ok(());
         };
-        // Guests decrypt by themselves.
+        // Guests decrypt layers themselves.
         if !record.is_whole() {
             return Ok(());
         }
@@ -57,8 +57,8 @@ impl Images {
         opened.await.map(drop)
     }
 
-    /// What the policy for `namespace` says of an image that is here; nothing where there is no
-    /// policy. No registry is asked.
+    /// Returns the policy's verdict on a stored image for `namespace`, or `None` if there is no policy. Asks no
+    /// registry.
     pub async fn judge(
         &self,
         image: &Digest,
@@ -83,7 +83,7 @@ impl Images {
         .await
     }
 
-    /// What the policy would say of a pull; fetches signatures, and nothing that is kept.
+    /// Returns the policy's verdict on a pull. Fetches signatures, but stores nothing.
     pub async fn judge_pull(&self, request: PullRequest) -> Result<Option<Verdict>> {
         let mut asked = asked(&self.context().admission, request).await?;
         while let Some(request) = asked.next() {
@@ -96,7 +96,7 @@ impl Images {
     }
 }
 
-/// The manifest of an image that is here.
+/// Returns the manifest of a stored image.
 pub(crate) fn manifest_of(store: &Store, record: &ImageRecord) -> Result<Manifest> {
     let what = record.manifest.to_string();
     let document = store.document(&record.manifest)?;
@@ -107,7 +107,7 @@ pub(crate) fn manifest_of(store: &Store, record: &ImageRecord) -> Result<Manifes
     }
 }
 
-/// Tags before digests: these are what people call it.
+/// Returns the image's names, tags before digests.
 fn names(record: &ImageRecord) -> Vec<Reference> {
     let names = record.tags.iter().chain(&record.digests);
     names.filter_map(|name| name.parse().ok()).collect()
@@ -141,7 +141,8 @@ mod tests {
         }
     }
 
-    /// Such a record is not made: a layer that needed a key must not be had without one if it is, after all.
+    /// The store never creates such a record. If it exists anyway, an encrypted layer must not be usable without a
+    /// key.
     #[tokio::test]
     async fn encrypted_layers_under_a_plain_manifest_are_nobody_s() {
         const LAYER: &str = "application/vnd.oci.image.layer.v1.tar";

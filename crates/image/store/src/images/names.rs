@@ -7,8 +7,8 @@ use crate::registries::{name_meant, names_here, needs_file};
 use crate::{Reference, Result};
 
 impl Images {
-    /// The full names that an image may have here by which `text` asks for it; none if it is no name, or
-    /// one that can't be pulled. Looks at small files where a short name depends on them.
+    /// Returns the full names that `text` may refer to in the store; empty if it is not a name, or cannot be pulled.
+    /// Reads small files to resolve a short name.
     pub async fn names_here(&self, text: &str) -> Result<Vec<Reference>> {
         let file = &self.context().config.registries;
         if !needs_file(file, text) {
@@ -18,7 +18,7 @@ impl Images {
         blocking(move || names_here(&file, &text)).await
     }
 
-    /// The name that a request means which asks for an image that is here by `text`; none where that is an id.
+    /// Returns the full name that `text` means as a request for this image, or `None` if `text` is an id.
     pub async fn name_meant(&self, text: &str, image: &Image) -> Option<Reference> {
         let stands_for = self.names_here(text).await.unwrap_or_default();
         let names = image.repo_tags.iter().chain(&image.repo_digests);

@@ -1,4 +1,4 @@
-//! Importing and exporting images.
+//! Imports and exports images.
 
 use std::io::{Read, Write};
 use std::os::unix::fs::DirBuilderExt;
@@ -17,24 +17,23 @@ use crate::store::Hold;
 use crate::unpack::{Layer, LayerMemory, unpack};
 use crate::{Error, ImageConfig, Reference, Result};
 
-/// Where archives are read and written: at the pace of the clients that send and take them.
+/// Threads that read and write archives, which may wait for slow clients.
 static ARCHIVES: Place = Place::new("importing and exporting archives", 16, 16, 64);
 
-/// Where images are imported from.
+/// The source of an import.
 pub enum ImportSource {
-    /// A directory: an OCI image layout, or an unpacked docker archive.
+    /// A directory with an OCI image layout or an unpacked docker archive.
     Directory(PathBuf),
-    /// An archive of either, plain or compressed with gzip or zstd.
+    /// An archive of either format, plain or compressed with gzip or zstd.
     Stream(Box<dyn Read + Send>),
 }
 
 impl Images {
-    /// Imports every image of an OCI image layout or docker archive; `name` is for those that
-    /// bring none.
+    /// Imports every image of an OCI image layout or docker archive. Images without a name get `name`.
     pub async fn import(&self, source: ImportSource, name: Option<&str>) -> Result<Vec<Image>> {
         let name = name.map(str::parse::<Reference>).transpose()?;
         let context = self.context();
-        // Holds an archive's files for as long as they are read.
+        // Keeps the unpacked files until the import is done.
         let scratch;
         let dir = match source {
             ImportSource::Directory(dir) => dir,
@@ -73,8 +72,8 @@ impl Images {
         Ok(images)
     }
 
-    /// Exports images, each by any of its names, as one tar archive. Their ids stay; layers
-    /// travel uncompressed, so that manifests get other digests.
+    /// Exports images, each by any of its names, as one tar archive. The images keep their ids. Layers are
+    /// uncompressed, so the manifests get other digests.
     pub async fn export(
         &self,
         names: &[&str],
@@ -167,7 +166,7 @@ impl Images {
     }
 }
 
-/// Runs disk work that waits for a client, which may never go on.
+/// Runs disk work that waits for a client, which may never continue.
 async fn at_a_client_s_pace<T: Send + 'static>(
     work: impl FnOnce() -> Result<T> + Send + 'static,
 ) -> Result<T> {

@@ -5,10 +5,10 @@ use std::time::Duration;
 use parking_lot::Mutex;
 use tokio::time::Instant;
 
-/// So many bytes in each second.
+/// Bytes per second.
 pub(super) struct Budget {
     per_second: u64,
-    /// When the next may come.
+    /// The earliest time of the next download.
     next: Mutex<Option<Instant>>,
 }
 
@@ -20,7 +20,7 @@ impl Budget {
         }
     }
 
-    /// So much has come.
+    /// Charges downloaded bytes to the budget.
     pub(super) fn spend(&self, bytes: u64) {
         if self.per_second == 0 {
             return;
@@ -31,7 +31,7 @@ impl Budget {
         *next = Some(next.unwrap_or(now).max(now) + takes);
     }
 
-    /// Waits until the next may come.
+    /// Waits until the budget allows the next download.
     pub(super) async fn wait(&self) {
         let next = *self.next.lock();
         if let Some(next) = next {

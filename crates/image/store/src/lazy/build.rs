@@ -1,4 +1,4 @@
-//! From a table of contents to an image without the content of its files.
+//! Builds a layer's image, without the content of its files, from its table of contents.
 
 use std::collections::HashMap;
 use std::fs::File;
@@ -18,13 +18,13 @@ use crate::{Error, Result};
 /// A layer as its table of contents describes it.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Described {
-    /// Bytes of its files.
+    /// Total size of its files in bytes.
     pub(crate) bytes: u64,
-    /// Directories whose look is up to the layers below.
+    /// Directories that take their attributes from the layers below.
     pub(crate) implicit: Vec<Vec<u8>>,
 }
 
-/// Reads all of a table of contents, and refuses what is too much.
+/// Reads a whole table of contents and checks it against the limits.
 pub(crate) fn describe(what: &str, index: &Index<Vec<u8>>, limits: &Limits) -> Result<Described> {
     let mut described = Described::default();
     let mut seen = vec![false; index.nodes() as usize + 1];
@@ -57,8 +57,8 @@ pub(crate) fn describe(what: &str, index: &Index<Vec<u8>>, limits: &Limits) -> R
     Ok(described)
 }
 
-/// Makes the files of a lazy layer in a directory that has its table of contents: all but the content of its files
-/// is here. How many bytes the image has. Blocks.
+/// Builds the image of a lazy layer, without file content, in the directory that holds its table of contents. Returns
+/// the number of bytes of the image. Blocks.
 pub(crate) fn build(what: &str, looks: &[Inherited], dir: &Path, limits: &Limits) -> Result<u64> {
     let failed = |error| Error::at("writing", dir, error);
     let index = &Index::open(read(dir)?).map_err(|error| unbuilt(what, error.into()))?;
@@ -77,7 +77,7 @@ pub(crate) fn build(what: &str, looks: &[Inherited], dir: &Path, limits: &Limits
     Ok(bytes)
 }
 
-/// Why no image is made.
+/// The reason why no image is built.
 enum Unbuilt {
     Toc(Damaged),
     Image(orlop_erofs::Error),
@@ -120,7 +120,7 @@ fn write(
         return Err(orlop_erofs::Error::ImageSize.into());
     }
     let places: HashMap<u32, u64> = plan.places().collect();
-    // Where the first name is of what has several.
+    // The first path of each inode that has several names.
     let mut names: HashMap<u32, Vec<Vec<u8>>> = HashMap::new();
     walk(index, |path, node| {
         if node.links > 1 && node.kind != Kind::Directory {
@@ -157,14 +157,14 @@ fn write(
     Ok(image.finish()?.bytes)
 }
 
-/// Visits everything by its path, directories before what is in them.
+/// Visits all nodes with their paths, directories before their content.
 fn walk(
     index: &Index<Vec<u8>>,
     mut visit: impl FnMut(&[&[u8]], &Node) -> Result<(), Unbuilt>,
 ) -> Result<(), Unbuilt> {
     let root = index.node(ROOT)?.ok_or(Damaged)?;
     visit(&[], &root)?;
-    // The directories on the way, and how many of each one's entries were visited.
+    // The directories on the current path, with the number of entries visited in each.
     let mut way = vec![(root, 0_u32)];
     let mut path: Vec<&[u8]> = Vec::new();
     while let Some((directory, at)) = way.last_mut() {
@@ -186,14 +186,14 @@ fn walk(
     Ok(())
 }
 
-/// Attributes as an image has them.
+/// Converts the attributes of a node to those of the image.
 fn look(index: &Index<Vec<u8>>, node: &Node) -> Result<Attributes, Damaged> {
     let mut xattrs = Xattrs::new();
     for xattr in index.xattrs(node)? {
         let xattr = xattr?;
         let is_fit = match node.kind {
             Kind::File | Kind::Directory => true,
-            // Links and special files can't have them.
+            // Links and special files cannot have `user.` attributes.
             _ => !xattr.name.starts_with(b"user."),
         };
         if is_fit && orlop_erofs::is_xattr_name(xattr.name) {

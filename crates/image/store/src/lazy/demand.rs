@@ -1,45 +1,45 @@
-//! Whether somebody wants something of lazy layers: what nobody waits for is fetched while nobody does.
+//! Tracks whether readers wait for lazy layers, so that background downloads run only when none do.
 
 use std::time::{Duration, Instant};
 
 use tokio::sync::watch;
 
-/// For so long nobody has wanted anything when others get their turn: who reads one file after the other wants
-/// nothing for moments, and would find the line taken.
+/// Background downloads start after this time without demand. A process that reads one file after another pauses only
+/// briefly between reads, and must not find the connection busy.
 const QUIET: Duration = Duration::from_millis(200);
 
-/// Fetches that somebody waits for.
+/// Counter of the fetches that a reader waits for.
 #[derive(Debug, Default)]
 pub(super) struct Demand(watch::Sender<State>);
 
 #[derive(Debug, Clone, Copy, Default)]
 struct State {
     count: usize,
-    /// When somebody wanted something last.
+    /// The time of the last demand.
     last: Option<Instant>,
 }
 
-/// Somebody waits for a fetch, until this is dropped.
+/// A waiting reader, which counts until this is dropped.
 pub(super) struct Wanted(watch::Sender<State>);
 
 impl Demand {
-    /// Somebody waits.
+    /// Registers a reader that waits.
     pub(super) fn wanted(&self) -> Wanted {
         self.0.send_modify(|state| state.count += 1);
         Wanted(self.0.clone())
     }
 
-    /// Somebody will read soon.
+    /// Announces that reads will follow soon.
     pub(super) fn expected(&self) {
         self.0
             .send_modify(|state| state.last = Some(Instant::now()));
     }
 
-    /// Waits until nobody has wanted anything for a while.
+    /// Waits until there was no demand for [`QUIET`].
     pub(super) async fn quiet(&self) {
         let mut changes = self.0.subscribe();
         loop {
-            // It never ends before this does.
+            // The sender lives as long as `self`.
             let state = changes.wait_for(|state| state.count == 0).await;
             let last = state.ok().and_then(|state| state.last);
             let left = last.map_or(Duration::ZERO, |last| QUIET.saturating_sub(last.elapsed()));
@@ -47,7 +47,7 @@ impl Demand {
                 return;
             }
             let again = changes.wait_for(|state| state.count > 0);
-            // Whether that comes or not, it is looked again.
+            // The loop checks again in both cases.
             let _ = tokio::time::timeout(left, again).await;
         }
     }

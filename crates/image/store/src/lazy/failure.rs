@@ -1,4 +1,4 @@
-//! Reads that have failed, as they are told.
+//! Reports of failed reads.
 
 use std::collections::HashMap;
 use std::time::{Duration, Instant};
@@ -10,42 +10,42 @@ use tokio::sync::broadcast;
 use crate::store::{Form, Store};
 use crate::{Digest, Reference};
 
-/// Of one layer it is told once in so long: who reads may try again at once.
+/// Minimum time between two reports for one layer, because readers may retry at once.
 const TOLD_EVERY: Duration = Duration::from_secs(10);
-/// So many are kept for a slow listener.
+/// Number of reports that are kept for a slow listener.
 const KEPT: usize = 64;
 
-/// A read of a lazy layer that has failed.
+/// A failed read of a lazy layer.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ReadFailure {
     /// The layer's name on disk.
     pub layer: Digest,
-    /// The images that have it, by their ids.
+    /// Ids of the images that contain the layer.
     pub images: Vec<Digest>,
-    /// Their names.
+    /// Names of these images.
     pub names: Vec<String>,
-    /// Where it is fetched from.
+    /// The registry that the layer is fetched from.
     pub registry: String,
-    /// Why, in words.
+    /// The reason, as text.
     pub reason: String,
-    /// Whether nothing came in time.
+    /// Whether the read timed out.
     pub timed_out: bool,
 }
 
-/// What lazy layers have done since the start.
+/// Counters of lazy layers since the start.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct LazyCounts {
-    /// Layers that are not whole.
+    /// Number of layers that are not complete.
     pub layers: usize,
     /// Bytes of layers that were fetched.
     pub fetched: u64,
-    /// Reads that have failed.
+    /// Number of failed reads.
     pub failed: u64,
-    /// Of these, those for which nothing came in time.
+    /// Number of failed reads that timed out.
     pub timed_out: u64,
 }
 
-/// Counts failures, and tells of them.
+/// Counter and reporter of failed reads.
 pub(super) struct Failures {
     state: Mutex<State>,
     tell: broadcast::Sender<ReadFailure>,
@@ -90,7 +90,7 @@ impl Failures {
             reason = failure.reason,
             "cannot fetch data of a lazy layer that a container reads"
         );
-        // Nobody may listen.
+        // There may be no listener.
         let _ = self.tell.send(failure);
     }
 

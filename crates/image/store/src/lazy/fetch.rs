@@ -1,4 +1,4 @@
-//! A stretch of a layer, fetched with its registry's client and verified chunk by chunk.
+//! Fetches a range of a layer with its registry's client, and verifies it chunk by chunk.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -10,19 +10,19 @@ use futures_util::stream::{FuturesUnordered, StreamExt as _};
 use crate::registry::{Attempt, Body, Capability, Host, Remote, Try};
 use crate::{Digest, Error, Result};
 
-/// What is fetched: bytes of a blob.
+/// A byte range of a blob.
 pub(crate) struct Part {
-    /// For messages.
+    /// Name of the blob for messages.
     pub(crate) what: String,
     pub(crate) blob: Digest,
-    /// Bytes of all of it.
+    /// Size of the whole blob in bytes.
     pub(crate) size: u64,
     pub(crate) range: Range<u64>,
 }
 
-/// Judges what came: bytes that are not what they should be are asked of the next host.
+/// A check of fetched bytes. If it fails, the next host is asked.
 pub(crate) trait Judge: Send + Sync {
-    /// What is made of the bytes.
+    /// The result of a successful check.
     type Verdict: Send;
 
     fn judge(
@@ -32,7 +32,7 @@ pub(crate) trait Judge: Send + Sync {
     ) -> impl Future<Output = Result<Self::Verdict, Attempt>> + Send;
 }
 
-/// Fetches the part, from whichever host has what the judge takes.
+/// Fetches the part from the first host whose bytes the judge accepts.
 pub(crate) async fn fetch<J: Judge>(remote: &Remote, part: &Part, judge: &J) -> Result<J::Verdict> {
     let came = AtomicU64::new(0);
     let get = Get {
@@ -46,7 +46,7 @@ pub(crate) async fn fetch<J: Judge>(remote: &Remote, part: &Part, judge: &J) -> 
 struct Get<'a, J> {
     part: &'a Part,
     judge: &'a J,
-    /// Grows with every byte.
+    /// Number of bytes received.
     came: &'a AtomicU64,
 }
 
@@ -89,7 +89,7 @@ impl<J> Get<'_, J> {
     }
 }
 
-/// Takes whatever comes.
+/// A judge that accepts all bytes.
 pub(crate) struct Anything;
 
 impl Judge for Anything {
@@ -100,7 +100,7 @@ impl Judge for Anything {
     }
 }
 
-/// Has work done on a thread for it; what it refuses is the host's fault.
+/// Runs work on a blocking thread. An error of the work counts as a fault of the host.
 pub(crate) async fn on_a_thread<T: Send + 'static>(
     work: impl FnOnce() -> Result<T> + Send + 'static,
 ) -> Result<T, Attempt> {
@@ -112,8 +112,8 @@ pub(crate) async fn on_a_thread<T: Send + 'static>(
     }
 }
 
-/// Fetches from the first of several sources that delivers. A source that is slow gets a competitor, and comes last
-/// from then on if the competitor wins. The error of the source that failed last, if all fail.
+/// Fetches from the first of several sources that delivers. A slow source gets a competitor, and moves to the end of
+/// the order if the competitor wins. If all fail, returns the error of the last one.
 pub(crate) async fn from_any<J: Judge>(
     remotes: &[Arc<Remote>],
     part: &Part,
@@ -142,7 +142,7 @@ pub(crate) async fn from_any<J: Judge>(
                     answers.push(ask(competitor, part, judge));
                     continue;
                 }
-                // All are asked already.
+                // All sources are asked already.
                 None => match answers.next().await {
                     Some(answer) => answer,
                     None => continue,
@@ -155,7 +155,7 @@ pub(crate) async fn from_any<J: Judge>(
                 earlier.for_each(|slower| slower.note_slow());
                 return Ok(done);
             }
-            // The disk is nobody's fault.
+            // A disk error is not the fault of a source.
             Err(error @ (Error::DiskFull { .. } | Error::Store { .. })) => return Err(error),
             Err(error) => {
                 if let Error::Unauthenticated { .. } | Error::PermissionDenied { .. } = error {
@@ -181,7 +181,7 @@ async fn ask<'a, J: Judge>(
     (remote, fetch(remote, part, judge).await)
 }
 
-/// How long a source may take before it gets a competitor.
+/// Returns the time that a source has before it gets a competitor.
 fn patience(range: &Range<u64>) -> Duration {
     let mebibytes = (range.end - range.start) >> 20;
     Duration::from_secs(1 + mebibytes)

@@ -1,8 +1,8 @@
-//! A layer of which parts are not here yet.
+//! A layer that is only partly downloaded.
 //!
 //! ```text
-//! layers/HEX/image, present   its bytes, and which parts of them are here (`orlop_lazy::Parts`)
-//! layers/HEX/toc              which chunks they come from (`orlop_toc::Index`)
+//! layers/HEX/image, present   its image, and which parts of it are on disk (`orlop_lazy::Parts`)
+//! layers/HEX/toc              the chunks that the parts consist of (`orlop_toc::Index`)
 //! ```
 
 use std::collections::{HashMap, HashSet};
@@ -25,32 +25,32 @@ use crate::store::TOC;
 use crate::turns::Turns;
 use crate::{Digest, Error, Result};
 
-/// No larger one is written.
+/// Maximum size of a table of contents.
 const LARGEST_TOC: u64 = 1 << 30;
 
-/// What a layer holds is kept in memory for so long after it was of use.
+/// Time after the last use that a layer's table of contents stays in memory.
 const IDLE: Duration = Duration::from_secs(10);
 
-/// So much of a layer is fetched with one request, if what is wanted is not larger by itself.
+/// Target size of one request. A single chunk may be larger.
 const REQUEST: u64 = 4 << 20;
-/// So much that nobody wants is fetched rather than another request made.
+/// Unneeded bytes up to this many are fetched to avoid another request.
 const GAP: u64 = 32 << 10;
 
-/// A layer that is being fetched.
+/// A lazy layer.
 pub(crate) struct Layer {
     key: Digest,
     dir: PathBuf,
-    /// Its blob, and how many bytes that has.
+    /// Digest and size of its blob.
     blob: (Digest, u64),
     parts: Parts,
-    /// What is read from the disk when it is needed, and kept for a moment.
+    /// Read from disk on demand, and cached for a short time.
     contents: Mutex<Cache>,
     claims: Mutex<Claims>,
-    /// Told whenever a claim is given back.
+    /// Notified when a claim is released.
     changed: Notify,
 }
 
-/// What a layer holds, and where.
+/// The table of contents of a layer, and the positions of its chunks.
 pub(super) struct Contents {
     pub(super) index: Index<Vec<u8>>,
     pub(super) plan: Plan,
@@ -60,15 +60,15 @@ pub(super) struct Contents {
 struct Cache {
     contents: Option<Arc<Contents>>,
     used: Option<Instant>,
-    /// Whether somebody sees to it that it is let go of.
+    /// Whether a task watches the cache to drop it when idle.
     watched: bool,
 }
 
-/// Who fetches what.
+/// The chunks that are being fetched.
 #[derive(Default)]
 struct Claims {
     in_flight: HashSet<u32>,
-    /// A bit for each chunk that was written since the layer was opened, also where its part is not whole yet.
+    /// One bit per chunk written since the layer was opened, even if its part is not complete yet.
     written: Vec<u64>,
 }
 
@@ -85,13 +85,13 @@ impl Claims {
     }
 }
 
-/// The table of contents in a directory. Blocks.
+/// Reads the table of contents from a directory. Blocks.
 pub(super) fn read(dir: &Path) -> Result<Vec<u8>> {
     let path = dir.join(TOC);
     orlop_fs::read_file(&path, LARGEST_TOC).map_err(|error| Error::at("reading", &path, error))
 }
 
-/// Chunks that stand together in the layer.
+/// Chunks that are adjacent in the blob.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Run {
     range: Range<u64>,
@@ -124,7 +124,7 @@ impl Layer {
         &self.parts
     }
 
-    /// What the layer holds. Blocks.
+    /// Returns the layer's contents, from the cache or from disk. Blocks.
     pub(super) fn contents(&self) -> Result<Arc<Contents>> {
         let mut cache = self.contents.lock();
         cache.used = Some(Instant::now());
@@ -141,7 +141,7 @@ impl Layer {
         Ok(contents)
     }
 
-    /// Lets go of what the layer holds once nobody has asked for it in a while.
+    /// Returns a future that drops the cached contents once they are idle.
     pub(super) fn rest_when_idle(self: &Arc<Self>) -> Option<impl Future<Output = ()> + use<>> {
         let watched = std::mem::replace(&mut self.contents.lock().watched, true);
         let layer = Arc::downgrade(self);
@@ -157,7 +157,7 @@ impl Layer {
         (!watched).then_some(watch)
     }
 
-    /// Lets go of what the layer holds, which is read again when it is needed.
+    /// Drops the cached contents. The next use reads them again.
     pub(super) fn let_go(&self) {
         self.contents.lock().contents = None;
     }
@@ -171,7 +171,7 @@ impl Layer {
         is_idle
     }
 
-    /// What of these bytes is not here. Blocks.
+    /// Returns the missing parts of a byte range. Blocks.
     pub(super) fn missing(&self, bytes: Range<u64>) -> Result<Vec<Range<u64>>> {
         let missing = self.parts.missing(bytes);
         missing.map_err(|error| {
@@ -182,13 +182,13 @@ impl Layer {
         })
     }
 
-    /// Bytes that it takes on the disk. Blocks.
+    /// Returns the number of bytes that the layer uses on disk. Blocks.
     pub(super) fn taken(&self) -> u64 {
         let about = self.parts.image().metadata();
         about.map_or(0, |about| about.blocks() * 512)
     }
 
-    /// The part of the image that is wanted first.
+    /// Returns the range of the image that is prioritized for download.
     pub(super) fn prioritized(&self) -> Result<Range<u64>> {
         let Contents { index, plan } = &*self.contents()?;
         let end = plan.reaches(index, index.prioritized());
@@ -196,7 +196,7 @@ impl Layer {
         Ok(plan.room().start..end)
     }
 
-    /// Gets a stretch of the image here. How many bytes were fetched for it.
+    /// Downloads a range of the image. Returns the number of bytes fetched.
     pub(super) async fn fetch(
         self: &Arc<Self>,
         remotes: &[Arc<Remote>],
@@ -210,7 +210,7 @@ impl Layer {
             match answering(move || layer.claim(&range)).await? {
                 Claimed::Nothing => return Ok(fetched),
                 Claimed::Others => changed.await,
-                // All was written, and is still missing.
+                // All chunks were written, but the range is still missing.
                 Claimed::Runs(claim) if claim.runs.is_empty() && in_vain => {
                     return Err(self.damaged());
                 }
@@ -227,7 +227,7 @@ impl Layer {
         }
     }
 
-    /// Takes what is missing and nobody fetches. Blocks.
+    /// Claims the missing chunks that no other task fetches. Blocks.
     fn claim(self: &Arc<Self>, wanted: &Range<u64>) -> Result<Claimed> {
         let missing = self.missing(wanted.clone())?;
         if missing.is_empty() {
@@ -263,7 +263,7 @@ impl Layer {
         }))
     }
 
-    /// The requests by which chunks are fetched.
+    /// Groups chunks into requests.
     fn runs(&self, index: &Index<Vec<u8>>, chunks: &[u32]) -> Result<Vec<Run>> {
         let mut ranges = Vec::with_capacity(chunks.len());
         for number in chunks {
@@ -312,7 +312,7 @@ impl Layer {
         from_any(remotes, &part, &write).await
     }
 
-    /// Verifies chunks and puts them where they belong. Blocks.
+    /// Verifies chunks and writes them to the image. Blocks.
     fn write(&self, host: &str, run: &Run, bytes: &[u8], stretches: &[Stretch]) -> Result<()> {
         let contents = self.contents()?;
         let mut of_chunks: HashMap<u32, Vec<(&Stretch, u64)>> = HashMap::new();
@@ -349,7 +349,7 @@ impl Layer {
         Ok(())
     }
 
-    /// Marks the parts that are whole now. Blocks.
+    /// Marks the parts that are complete now. Blocks.
     fn mark(&self, stretches: &[Stretch]) -> Result<()> {
         let filled: Vec<Range<u64>> = {
             let claims = self.claims.lock();
@@ -359,7 +359,7 @@ impl Layer {
                 .collect()
         };
         let room = self.contents()?.plan.room();
-        // The room's begin is the first file's, its end the last one's.
+        // The range of files starts at the first file and ends at the last one.
         for range in parts(filled, &room) {
             let marked = self.parts.mark(range);
             marked.map_err(|error| Error::io("marking a part of a layer as fetched", error))?;
@@ -376,21 +376,21 @@ impl Layer {
 }
 
 enum Claimed {
-    /// All of it is here.
+    /// Nothing is missing.
     Nothing,
-    /// Others fetch what is missing.
+    /// Other tasks fetch the missing chunks.
     Others,
     Runs(Claim),
 }
 
 struct Claim {
     runs: Vec<Run>,
-    /// All that was asked for, with what others fetch.
+    /// All stretches that were requested, including those that other tasks fetch.
     stretches: Arc<Vec<Stretch>>,
     _given_back: GivenBack,
 }
 
-/// Gives chunks back, and tells those who wait for them.
+/// Claimed chunks. Dropping this releases them and notifies the waiting tasks.
 struct GivenBack {
     layer: Arc<Layer>,
     chunks: Vec<u32>,
@@ -407,11 +407,11 @@ impl Drop for GivenBack {
     }
 }
 
-/// Chunks are decompressed by so many at a time: each takes its content and its window, at most 16 MiB each.
+/// Number of chunks decompressed at the same time. Each uses its content and its window, at most 16 MiB each.
 const AT_ONCE: usize = 2;
 static DECOMPRESSING: LazyLock<Arc<Turns>> = LazyLock::new(|| Turns::new(AT_ONCE));
 
-/// Writes a run's chunks as they come.
+/// Writer of the chunks of a run, as they arrive.
 struct Write<'a> {
     layer: &'a Arc<Layer>,
     run: &'a Run,

@@ -1,4 +1,4 @@
-//! Layers that are mounted while they are fetched.
+//! Mounts layers while they are still being downloaded.
 //!
 //! ```text
 //! pull: annotations ─► table of contents ─► image without content, published ─► container starts
@@ -7,9 +7,9 @@
 //! nobody reads ──────────► [`rest`]: the same, a window at a time ─► whole: an ordinary EROFS layer
 //! ```
 //!
-//! The table of contents is verified by the manifest, each chunk by the table of contents; the archive's own digest
-//! nobody computes. So a lazy layer has a name of its own (`pull/lazily.rs`): an image whose manifest does not name this
-//! very table of contents does not get it.
+//! The manifest verifies the table of contents, and the table of contents verifies each chunk. Nothing computes the
+//! digest of the whole archive. So a lazy layer has a key of its own (`pull/lazy_layer.rs`): an image gets it only if
+//! its manifest names the same table of contents.
 
 mod budget;
 mod build;
@@ -53,20 +53,20 @@ pub(crate) use fetch::{Anything, Part, fetch};
 pub use settings::LazySettings;
 pub(crate) use verify::check;
 
-/// So many connections may stall before a read fails, each no shorter than this.
+/// Number of stalled connections before a read fails. The timeout of each is at least `SHORTEST_STALL`.
 const STALLS: u32 = 3;
 const SHORTEST_STALL: Duration = Duration::from_secs(1);
-/// How much longer than a read a fetch for it goes on.
+/// A fetch continues for this time after the timeout of its read.
 const GRACE: Duration = Duration::from_secs(1);
-/// When a registry that was away is asked again.
+/// Delay before an unavailable registry is asked again.
 const AGAIN: Duration = Duration::from_millis(500);
-/// How long, and how often, who makes a layer an ordinary one waits for others to let go of it.
+/// Number of attempts, and the pause between them, to become the only user of a complete layer.
 const HAND_TRIES: u32 = 200;
 const HAND_PAUSE: Duration = Duration::from_millis(5);
-/// Of so many layers what they hold is kept in memory at a time.
+/// Number of layers whose contents stay in memory.
 const MOST_KEPT: usize = 4;
 
-/// Finds the image of a container.
+/// A function that finds the image of a container by the container's id.
 pub(crate) type ImageOf = Box<dyn Fn(&str) -> Option<Digest> + Send + Sync>;
 
 /// All lazy layers of a store.
@@ -76,34 +76,34 @@ pub(crate) struct Lazies {
     sources: Sources,
     serving: Arc<Serving>,
     layers: Mutex<HashMap<Digest, Arc<Layer>>>,
-    /// The layers that were of use last.
+    /// The layers that were used most recently.
     used: Mutex<VecDeque<Weak<Layer>>>,
-    /// Tables of contents are read one after the other: each may be large.
+    /// Only one table of contents is read at a time, because each may be large.
     tables: Semaphore,
     demand: Demand,
     image_of: OnceLock<ImageOf>,
-    /// Told when a layer is gone, is whole, or is no lazy one any more.
+    /// Notified when a layer is removed, complete or no longer lazy.
     room: Notify,
-    /// One layer at a time is fetched that nobody waits for.
+    /// Only one layer is downloaded in the background at a time.
     turn: Semaphore,
     budget: Budget,
     failures: failure::Failures,
-    /// Bytes fetched.
+    /// Number of bytes fetched.
     fetched: AtomicU64,
     tasks: TaskTracker,
     cancel: CancellationToken,
 }
 
-/// How much of something is here.
+/// The downloaded part of a layer.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Here {
-    /// Bytes that are here.
+    /// Number of bytes on disk.
     pub bytes: u64,
-    /// Of so many.
+    /// Total number of bytes.
     pub of: u64,
 }
 
-/// A connection that stalls is given up while who reads still waits.
+/// Shortens the progress timeout, so that a stalled connection is given up before the read times out.
 fn impatient(registry: registry::Settings, timeout: Duration) -> registry::Settings {
     let stalls = (timeout / STALLS).max(SHORTEST_STALL);
     registry::Settings {
@@ -151,8 +151,7 @@ impl Lazies {
         lazies
     }
 
-    /// Goes by other settings from now on. The server keeps its patience, and what is fetched that
-    /// nobody waits for its pace.
+    /// Applies new settings. The server keeps its timeout, and background downloads keep their bandwidth limit.
     pub(crate) async fn reconfigure(&self, settings: LazySettings, registry: registry::Settings) {
         let timeout = self.settings.read().timeout;
         let registry = impatient(registry, timeout);
@@ -163,20 +162,20 @@ impl Lazies {
         };
     }
 
-    /// Finds the images of containers by this from now on.
+    /// Sets the function that finds the images of containers.
     pub(crate) fn find_images_by(&self, image_of: ImageOf) {
-        // Set here only, and once.
+        // This is the only place that sets it, once.
         let _ = self.image_of.set(image_of);
     }
 
-    /// The image of the container that a thread belongs to. Blocks.
+    /// Returns the image of the container that a thread belongs to. Blocks.
     fn image_of_thread(&self, pid: u32) -> Option<Digest> {
         let image_of = self.image_of.get()?;
         let ids = orlop_lazy::container_ids(pid);
         ids.iter().find_map(|id| image_of(id))
     }
 
-    /// Goes on with what an earlier process has begun.
+    /// Resumes the lazy layers of an earlier process.
     pub(crate) async fn resume(self: &Arc<Self>) -> Result<()> {
         let lazy = self.lazy_records();
         let (serving, store, keys) = (Arc::clone(&self.serving), Arc::clone(&self.store), {
@@ -194,7 +193,7 @@ impl Lazies {
                 }
                 return Ok(());
             }
-            // Nobody serves what was mounted, and what is not on the disk may have gone with the power.
+            // Nothing serves the mounts, and a power failure may have lost data that was not synced.
             for key in &keys {
                 let dir = store.layout().layer(key);
                 let forgotten = orlop_lazy::Parts::open(&dir).and_then(|it| it.forget_unsynced());
@@ -206,7 +205,7 @@ impl Lazies {
         })
         .await?;
         let lazies = Arc::clone(self);
-        // Who reads meanwhile has its layer opened first.
+        // A layer that is read meanwhile is opened first.
         self.spawn(async move {
             for record in lazy {
                 if let Err(error) = lazies.open(&record).await {
@@ -218,7 +217,7 @@ impl Lazies {
         Ok(())
     }
 
-    /// Ends all work. The server goes on where somebody may still read.
+    /// Stops all work. The server continues if lazy layers may still be read.
     pub(crate) async fn close(&self) {
         self.cancel.cancel();
         self.tasks.close();
@@ -236,31 +235,31 @@ impl Lazies {
         }
     }
 
-    /// Whether layers of a pull from there may be lazy.
+    /// Returns whether layers of this repository may be lazy.
     pub(crate) fn is_for(&self, repository: &Repository) -> bool {
         self.settings.read().is_for(repository)
     }
 
-    /// Whether there is a lazy layer.
+    /// Returns whether a lazy layer exists.
     pub(crate) fn has_any(&self) -> bool {
         let state = self.store.state();
         let mut layers = state.layers.values();
         layers.any(LayerRecord::is_lazy)
     }
 
-    /// Remembers what a repository was pulled with; `proven` if its registry has served a layer for it.
+    /// Remembers the credentials of a pull. `proven` means that the registry served a layer with them.
     pub(crate) async fn note(&self, repository: &Repository, keyring: &Keyring, proven: bool) {
         let in_use = || self.repositories_of_lazy_layers();
         self.sources.note(repository, keyring, proven, in_use).await;
     }
 
-    /// Waits until a table of contents may be read.
+    /// Waits for a permit to read a table of contents.
     pub(crate) async fn turn_to_read(&self) -> Result<SemaphorePermit<'_>> {
         let turn = self.tables.acquire().await;
         turn.map_err(|_| Error::Cancelled("reading a table of contents".to_owned()))
     }
 
-    /// Has the server ready before anything is begun.
+    /// Checks for EROFS support and starts the server.
     pub(crate) async fn prepare(&self) -> Result<()> {
         let serving = Arc::clone(&self.serving);
         blocking(move || {
@@ -284,7 +283,7 @@ impl Lazies {
         let (store, serving) = (Arc::clone(&self.store), Arc::clone(&self.serving));
         let layer = answering(move || {
             let dir = store.layout().layer(&key);
-            // An earlier process came as far as that: nobody may write to it any more.
+            // An earlier process published this layer's image: nothing may write to it any more.
             if store.layout().layer_image(&key).exists() {
                 store.make_whole(&key)?;
                 return Ok(None);
@@ -296,7 +295,7 @@ impl Lazies {
         let Some(layer) = layer.await? else {
             return Ok(());
         };
-        // Who pulls an image reads of it soon.
+        // Reads usually follow soon after a pull.
         self.demand.expected();
         match self.layers.lock().entry(key) {
             Entry::Occupied(_) => return Ok(()),
@@ -307,7 +306,7 @@ impl Lazies {
         Ok(())
     }
 
-    /// Has those of these layers served that are lazy, so that they can be mounted.
+    /// Registers the lazy layers among these with the server, so that they can be mounted.
     pub(crate) async fn serve(self: &Arc<Self>, keys: &[Digest]) -> Result<()> {
         let lazy: Vec<LayerRecord> = {
             let state = self.store.state();
@@ -321,21 +320,21 @@ impl Lazies {
         Ok(())
     }
 
-    /// The lower directories of these layers, top first, the lazy ones served.
+    /// Returns the lower directories of these layers, top first, with the lazy ones served.
     pub(crate) async fn lower_dirs(self: &Arc<Self>, keys: Vec<Digest>) -> Result<Vec<PathBuf>> {
         self.serve(&keys).await?;
         let store = Arc::clone(&self.store);
         blocking(move || store.lower_dirs(&keys)).await
     }
 
-    /// Forgets a layer that is removed. Blocks.
+    /// Removes a deleted layer from memory and from the server. Blocks.
     pub(crate) fn forget(&self, key: &Digest) {
         self.layers.lock().remove(key);
         self.room.notify_waiters();
         self.serving.remove(key);
     }
 
-    /// Gets all of these layers here, and waits for it.
+    /// Downloads all of these layers and waits until they are complete.
     pub(crate) async fn fetch_rest(self: &Arc<Self>, keys: &[Digest]) -> Result<()> {
         self.serve(keys).await?;
         for key in keys {
@@ -352,7 +351,7 @@ impl Lazies {
         Ok(())
     }
 
-    /// How much of a layer is here; nothing of those that are not lazy. Blocks.
+    /// Returns how much of a lazy layer is on disk, or `None` for other layers. Blocks.
     pub(crate) fn here(&self, key: &Digest) -> Option<Here> {
         let layer = self.layers.lock().get(key).cloned()?;
         let of = layer.parts().size();
@@ -371,15 +370,15 @@ impl Lazies {
         counts
     }
 
-    /// Reads that fail from now on.
+    /// Subscribes to failed reads.
     pub(crate) fn failures(&self) -> broadcast::Receiver<ReadFailure> {
         self.failures.subscribe()
     }
 
-    /// Answers a read of what is not here.
+    /// Answers a read of data that is not on disk.
     async fn answer(self: Arc<Self>, fetch: Fetch, answers: Answers) {
         let _wanted = self.demand.wanted();
-        // Who reads is let go of a little earlier, by the server, which counts from the read on.
+        // The server fails the read a little earlier, because it counts from the read on.
         let patience = self.settings.read().timeout + GRACE;
         let brought = tokio::time::timeout(patience, self.bring_in_the_end(&fetch)).await;
         let answered = match brought {
@@ -398,7 +397,7 @@ impl Lazies {
         }
     }
 
-    /// A registry that is away may come back while who reads waits.
+    /// Fetches data, and retries while the registry is unavailable.
     async fn bring_in_the_end(self: &Arc<Self>, fetch: &Fetch) -> Result<()> {
         loop {
             match self.bring(fetch).await {
@@ -428,14 +427,14 @@ impl Lazies {
         self.let_rest(&layer);
         self.fetched.fetch_add(fetched, Ordering::Relaxed);
         drop(layer);
-        // One that was read to its end is made an ordinary one.
+        // Wakes the task that makes a complete layer an ordinary one.
         if self.is_all_here(&key).await? {
             self.room.notify_waiters();
         }
         Ok(())
     }
 
-    /// Whether nothing of a layer is missing, or it is no lazy one any more.
+    /// Returns whether a layer is complete or no longer lazy.
     async fn is_all_here(&self, key: &Digest) -> Result<bool> {
         let Some(layer) = self.layers.lock().get(key).cloned() else {
             return Ok(true);
@@ -443,7 +442,7 @@ impl Lazies {
         answering(move || Ok(layer.missing(0..u64::MAX)?.is_empty())).await
     }
 
-    /// Whether all of a layer came that is no more on the list.
+    /// Returns whether a layer is complete and no longer in the list.
     async fn is_whole(&self, key: &Digest) -> Result<bool> {
         if self.layers.lock().contains_key(key) {
             return Ok(false);
@@ -457,7 +456,7 @@ impl Lazies {
         .await
     }
 
-    /// The repositories that lazy layers are fetched from.
+    /// Returns the repositories that lazy layers are fetched from.
     fn repositories_of_lazy_layers(&self) -> HashSet<Repository> {
         let state = self.store.state();
         let layers = state.layers.values().filter(|layer| layer.is_lazy());
@@ -467,8 +466,8 @@ impl Lazies {
             .collect()
     }
 
-    /// The registries that may have a layer: those of the image that is read, then those of its other images, then
-    /// the one that it was pulled from.
+    /// Returns the registries that may have a layer: first those of the image being read, then those of its other
+    /// images, then the one of the first pull.
     async fn remotes_of(&self, key: &Digest, reader: Option<Digest>) -> Result<Vec<Arc<Remote>>> {
         let references = references_of(&self.store.state(), key, reader.as_ref());
         let mut seen: Vec<Repository> = Vec::new();
@@ -480,7 +479,7 @@ impl Lazies {
         self.sources.of(&seen).await
     }
 
-    /// Makes a layer that is whole an ordinary one. Whether that is done: not while somebody has it in hand.
+    /// Makes a complete layer an ordinary one. Returns false if the layer is incomplete or still in use.
     async fn promote(self: &Arc<Self>, key: &Digest) -> Result<bool> {
         if !self.is_all_here(key).await? {
             return Ok(false);
@@ -492,7 +491,7 @@ impl Lazies {
         let promoted = blocking(move || {
             let synced = layer.parts().sync();
             synced.map_err(|error| Error::io("writing a layer to disk", error))?;
-            // It is sealed when nobody has it open for writing.
+            // The image can be sealed only if no file descriptor is open for writing.
             drop(layer);
             store.make_whole(&key)?;
             serving.remove(&key);
@@ -504,7 +503,7 @@ impl Lazies {
         promoted
     }
 
-    /// Ends the server when the last layer has gone that anybody may read by it.
+    /// Stops the server if no lazy layer can be read any more.
     pub(crate) async fn end_when_idle(&self) {
         let (store, serving) = (Arc::clone(&self.store), Arc::clone(&self.serving));
         if !serving.is_running() {
@@ -519,7 +518,7 @@ impl Lazies {
         }
     }
 
-    /// Takes a layer off the list that nobody else has in hand. Who has fetched the last of it lets go of it soon.
+    /// Removes a layer from the list if it has no other user. Waits a short time for the last fetch to release it.
     async fn take_alone(&self, key: &Digest) -> Option<Layer> {
         for _ in 0..HAND_TRIES {
             {
@@ -535,7 +534,7 @@ impl Lazies {
         None
     }
 
-    /// Sees to it that what a layer holds does not stay in memory.
+    /// Drops the layer's contents from memory when it is idle or too many layers are cached.
     fn let_rest(&self, layer: &Arc<Layer>) {
         if let Some(watch) = layer.rest_when_idle() {
             self.spawn(watch);
@@ -570,8 +569,8 @@ impl Lazies {
     }
 }
 
-/// The names by which a layer can be fetched: those of the image that is read, of its other images, and where it was
-/// pulled from first.
+/// Returns the references to fetch a layer by: those of the image being read, then of its other images, then the one
+/// of the first pull.
 fn references_of(state: &State, key: &Digest, reader: Option<&Digest>) -> Vec<Reference> {
     let first = match state.layers.get(key).map(|record| &record.form) {
         Some(Form::Lazy(lazy)) => Some(&lazy.repository),
@@ -589,7 +588,7 @@ fn references_of(state: &State, key: &Digest, reader: Option<&Digest>) -> Vec<Re
     all.filter_map(|name| name.parse().ok()).collect()
 }
 
-/// Hands what the server tells to work of its own.
+/// Handles each event of the server in its own task.
 async fn dispatch(lazies: Weak<Lazies>, mut told: mpsc::UnboundedReceiver<Told>) {
     while let Some((event, answers)) = told.recv().await {
         let Some(lazies) = lazies.upgrade() else {

@@ -1,13 +1,13 @@
-//! Where in its image the files of a lazy layer are.
+//! Positions of the files of a lazy layer in its image.
 //!
 //! ```text
 //! 0          PART                      end                size
 //! ├ superblock ┼ files, as in the layer ┼ inodes, directories ┤
 //! ```
 //!
-//! What is around the files is here from the start. Files stand in the order of their content in the layer, so that
-//! what is read together is fetched together, and each begins a block. All of it follows from the table of contents
-//! alone.
+//! The superblock, inodes and directories are on disk from the start. Files are in the order of their content in the
+//! layer, so that data that is read together is fetched together. Each file starts at a block boundary. The table of
+//! contents alone determines the plan.
 
 use std::collections::BTreeSet;
 use std::ops::Range;
@@ -15,43 +15,43 @@ use std::ops::Range;
 use orlop_lazy::PART;
 use orlop_toc::{Content, Damaged, Extent, Index, Kind, Node, ROOT};
 
-/// What each file begins at a multiple of.
+/// Alignment of each file.
 const BLOCK: u64 = 4096;
 
-/// The places of files.
+/// Positions of the files in the image.
 #[derive(Debug, Default)]
 pub(super) struct Plan {
-    /// In the order of their places.
+    /// Ordered by position.
     files: Vec<Placed>,
-    /// Bytes from the first file's begin to the last one's end.
+    /// Bytes from the start of the first file to the end of the last one.
     bytes: u64,
 }
 
-/// A file, and the block behind the superblock's part that it begins.
+/// A file and its first block, counted from the end of the superblock's part.
 #[derive(Debug, Clone, Copy)]
 struct Placed {
     node: u32,
     block: u32,
 }
 
-/// A stretch of a file that a chunk is to be written to.
+/// A range of a file that one chunk is written to.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Stretch {
-    /// Where in the image.
+    /// The range in the image.
     pub(super) image: Range<u64>,
-    /// What is behind it until the next file begins, too, if the file ends here.
+    /// The end of the range, including the padding before the next file if this file ends here.
     pub(super) end: u64,
-    /// Which chunk, and where it begins in that; none where all is zeros.
+    /// The chunk's number and the offset in its content, or `None` for zeros.
     pub(super) from: Option<(u32, u64)>,
 }
 
-/// There is more in a layer than an image has room for.
+/// The layer is larger than an image can be.
 #[derive(Debug, thiserror::Error)]
 #[error("the layer does not fit into one EROFS image")]
 pub(super) struct TooLarge;
 
 impl Plan {
-    /// Finds places for all files with content.
+    /// Assigns a position to each file that has content.
     pub(super) fn of<B: AsRef<[u8]>>(index: &Index<B>) -> Result<Result<Self, TooLarge>, Damaged> {
         let mut order = Vec::new();
         for number in ROOT..=index.nodes() {
@@ -79,23 +79,23 @@ impl Plan {
         Ok(Ok(plan))
     }
 
-    /// How much room the files take.
+    /// Returns the total size of the files in bytes.
     pub(super) fn bytes(&self) -> u64 {
         self.bytes
     }
 
-    /// Where in the image files are: whole parts.
+    /// Returns the range of the image that holds files, in whole parts.
     pub(super) fn room(&self) -> Range<u64> {
         PART..PART + self.bytes.next_multiple_of(PART)
     }
 
-    /// Where each file is in the image.
+    /// Returns the position of each file in the image.
     pub(super) fn places(&self) -> impl Iterator<Item = (u32, u64)> + '_ {
         let place = |file: &Placed| (file.node, position(*file));
         self.files.iter().map(place)
     }
 
-    /// How far files reach whose content begins in so many first bytes of the layer.
+    /// Returns the end of the files whose content starts in the `first` bytes of the layer.
     pub(super) fn reaches<B: AsRef<[u8]>>(
         &self,
         index: &Index<B>,
@@ -115,7 +115,7 @@ impl Plan {
         Ok(next.unwrap_or(self.room().end))
     }
 
-    /// A stretch of the image, with all around it that is of the same chunks.
+    /// Widens a range of the image to all neighbouring ranges of the same chunks.
     pub(super) fn widened<B: AsRef<[u8]>>(
         &self,
         index: &Index<B>,
@@ -154,7 +154,7 @@ impl Plan {
         Ok(start..end)
     }
 
-    /// Of what a stretch of the image is made, in order.
+    /// Returns the stretches that a range of the image consists of, in order.
     pub(super) fn stretches<B: AsRef<[u8]>>(
         &self,
         index: &Index<B>,
@@ -172,7 +172,7 @@ impl Plan {
             let node = index.node(file.node)?.ok_or(Damaged)?;
             let next = self.files.get(at + 1).map(|next| position(*next));
             let next = next.unwrap_or(self.room().end);
-            // What is behind a file's end goes with its last byte.
+            // The padding after a file belongs to its last byte.
             let within = wanted
                 .start
                 .saturating_sub(begin)
@@ -186,7 +186,7 @@ impl Plan {
     }
 }
 
-/// The whole parts that stretches fill, which are in order and may overlap.
+/// Returns the whole parts that these ranges fill. The ranges are in order and may overlap.
 pub(super) fn parts(
     filled: impl IntoIterator<Item = Range<u64>>,
     room: &Range<u64>,
@@ -209,7 +209,7 @@ pub(super) fn parts(
     whole.filter(|range| range.start < range.end).collect()
 }
 
-/// The chunks that stretches are made of.
+/// Returns the chunks that the stretches need.
 pub(super) fn chunks(stretches: &[Stretch]) -> BTreeSet<u32> {
     let from = stretches.iter().filter_map(|stretch| stretch.from);
     from.map(|(chunk, _)| chunk).collect()
@@ -235,7 +235,7 @@ fn stretch(extent: &Extent<'_>, begin: u64, size: u64, next: u64) -> Result<Stre
     })
 }
 
-/// Where in the layer a file's content begins: which byte of it, and which of what that is decompressed to.
+/// Returns the start of a file's content: its offset in the layer, then the offset in the decompressed chunk.
 fn begin<B: AsRef<[u8]>>(index: &Index<B>, node: &Node) -> Result<(u64, u64), Damaged> {
     for extent in index.extents(node, 0..node.size)? {
         if let Content::Chunk { chunk, at } = extent?.content {

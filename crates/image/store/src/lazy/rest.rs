@@ -1,4 +1,4 @@
-//! What nobody waits for: fetched a window at a time while nobody waits for anything else.
+//! Background downloads: fetch lazy layers one window at a time while no reader waits.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -13,21 +13,20 @@ use super::layer::Layer;
 use crate::blocking::blocking;
 use crate::{Digest, Error, Result};
 
-/// So much of an image is fetched at a time.
+/// Size of a window of an image.
 const WINDOW: u64 = 4 << 20;
-/// So many windows at most are wanted first, whatever a layer's maker thinks: they are in nobody's bounds.
+/// Maximum number of prioritized windows, because the maker of a layer can prioritize any number of files.
 const MOST_FIRST: usize = 32;
-/// So many windows at a time, where somebody waits for all.
+/// Number of windows fetched at the same time if a caller waits for the whole layer.
 const WINDOWS: usize = 4;
-/// Between two tries of what could not be had.
+/// Pause after a failed fetch.
 const PAUSE: Duration = Duration::from_secs(2);
 const LONGEST_PAUSE: Duration = Duration::from_mins(5);
-/// After so much that came, the disk is to keep it.
+/// Number of fetched bytes after which the layer is synced to disk.
 const SYNC: u64 = 256 << 20;
 
 impl Lazies {
-    /// Fetches a layer until it is whole: first what its maker thinks is wanted soon, then all else when nobody
-    /// wants anything.
+    /// Fetches a layer until it is complete: first the prioritized files, then all other data when no reader waits.
     pub(super) async fn rest(self: Arc<Self>, key: Digest) {
         if let Some(layer) = self.layer(&key) {
             let first = {
@@ -42,7 +41,7 @@ impl Lazies {
         let mut unsynced = 0;
         loop {
             let changed = self.room.notified();
-            // Who reads may have fetched all of it.
+            // A reader may have fetched the last missing part.
             let Some(next) = self.next_window(&key).await else {
                 return;
             };
@@ -65,7 +64,7 @@ impl Lazies {
                     return;
                 }
             };
-            // Nobody has the layer in hand meanwhile.
+            // The loop holds no reference to the layer while it waits.
             let leave = tokio::select! {
                 leave = self.leave() => leave,
                 () = changed => continue,
@@ -118,7 +117,7 @@ impl Lazies {
         Ok(())
     }
 
-    /// What is missing first; nothing if the layer is no lazy one any more.
+    /// Returns the first missing window, or `None` if the layer is no longer lazy.
     async fn next_window(&self, key: &Digest) -> Option<Result<Option<Range<u64>>>> {
         let layer = self.layer(key)?;
         let looked = blocking(move || {
@@ -128,7 +127,7 @@ impl Lazies {
         Some(looked.await)
     }
 
-    /// Waits until what nobody waits for may be fetched; nothing once all ends.
+    /// Waits until a background download may run. Returns `None` at shutdown.
     async fn leave(&self) -> Option<SemaphorePermit<'_>> {
         loop {
             let room = self.room.notified();
@@ -139,7 +138,7 @@ impl Lazies {
                 return Some(turn);
             }
             drop(turn);
-            // All that is here stays here until then.
+            // The cache is full until a layer is removed or complete.
             room.await;
         }
     }
@@ -156,7 +155,7 @@ impl Lazies {
         Ok(fetched)
     }
 
-    /// Fetches all that is missing of a layer, for somebody who waits.
+    /// Fetches all missing data of a layer for a caller that waits.
     pub(super) async fn fetch_windows(&self, key: &Digest, layer: &Arc<Layer>) -> Result<()> {
         let looked_at = Arc::clone(layer);
         let missing = blocking(move || looked_at.missing(0..u64::MAX)).await?;
@@ -170,7 +169,7 @@ impl Lazies {
         Ok(())
     }
 
-    /// Whether lazy layers take as much of the disk as they may.
+    /// Returns whether lazy layers have reached the limit of their disk space.
     async fn is_full(&self) -> bool {
         let most = self.settings.read().cache;
         if most == 0 {

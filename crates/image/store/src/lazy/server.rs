@@ -1,4 +1,4 @@
-//! The server of lazy layers on this node: found, started, or succeeded when it dies.
+//! The server process of lazy layers on this node: connects to it, starts it, or replaces it if it dies.
 
 use std::collections::HashSet;
 use std::path::{Path, PathBuf};
@@ -14,14 +14,14 @@ use super::LazySettings;
 use crate::store::Layout;
 use crate::{Digest, Error, Result};
 
-/// Between two tries to start a successor.
+/// Pause between two attempts to start a replacement.
 const PAUSE: Duration = Duration::from_millis(200);
 const LONGEST_PAUSE: Duration = Duration::from_secs(10);
 
-/// What the server tells, and by what it is answered.
+/// An event of the server, and the channel to answer it.
 pub(super) type Told = (Event, Answers);
 
-/// The server, once it is needed.
+/// The server process, which is started on demand.
 pub(super) struct Serving {
     home: Home,
     timeout: Duration,
@@ -29,7 +29,7 @@ pub(super) struct Serving {
     state: Arc<Mutex<State>>,
 }
 
-/// Where a server runs.
+/// The server's program, directories, cgroups and OOM score.
 #[derive(Clone)]
 struct Home {
     place: Place,
@@ -38,7 +38,7 @@ struct Home {
 }
 
 impl Home {
-    /// Sees to it that a server shares neither the daemon's memory nor its end.
+    /// Moves a server to its own cgroups and sets its OOM score, so that it is independent of the daemon.
     fn settle(&self, server: &Server) {
         let pid = server.pid().to_string();
         for cgroup in &self.cgroups {
@@ -60,14 +60,14 @@ impl Home {
 #[derive(Default)]
 struct State {
     running: Option<Running>,
-    /// Nobody listens any more.
+    /// Whether events are no longer received.
     closed: bool,
 }
 
 struct Running {
     server: Arc<Server>,
     answers: Answers,
-    /// The layers that it has.
+    /// The layers that the server serves.
     layers: HashSet<Digest>,
 }
 
@@ -94,7 +94,7 @@ impl Serving {
         }
     }
 
-    /// Finds the server that an earlier process has started; whether there is one. Blocks.
+    /// Connects to the server of an earlier process. Returns whether there is one. Blocks.
     pub(super) fn find(&self) -> Result<bool> {
         let mut state = self.state.lock();
         let found = Server::connect(&self.home.place.directory).map_err(failed)?;
@@ -110,7 +110,7 @@ impl Serving {
         Ok(true)
     }
 
-    /// Has the server have a layer, which is in a directory. Blocks.
+    /// Registers a layer and its directory with the server. Blocks.
     pub(super) fn add(&self, key: &Digest, dir: &Path, bytes: u64) -> Result<()> {
         let mut state = self.state.lock();
         self.start(&mut state)?;
@@ -126,7 +126,7 @@ impl Serving {
         Ok(())
     }
 
-    /// Starts the server, if none is there. Blocks.
+    /// Starts the server if none is running. Blocks.
     pub(super) fn prepare(&self) -> Result<()> {
         self.start(&mut self.state.lock())
     }
@@ -140,7 +140,7 @@ impl Serving {
         self.listen(state, server, HashSet::new())
     }
 
-    /// Takes a layer away, whose readers read on what is here. Blocks.
+    /// Removes a layer from the server. Its readers continue with the data on disk. Blocks.
     pub(super) fn remove(&self, key: &Digest) {
         let mut state = self.state.lock();
         let Some(running) = &mut state.running else {
@@ -153,7 +153,7 @@ impl Serving {
         }
     }
 
-    /// The layers that the server has.
+    /// Returns the layers that the server serves.
     pub(super) fn layers(&self) -> Vec<Digest> {
         let state = self.state.lock();
         let running = state.running.iter();
@@ -163,12 +163,12 @@ impl Serving {
             .collect()
     }
 
-    /// Whether there is a server.
+    /// Returns whether a server is running.
     pub(super) fn is_running(&self) -> bool {
         self.state.lock().running.is_some()
     }
 
-    /// Ends the server if nobody needs it, until somebody does. Blocks.
+    /// Stops the server if it is not needed. It starts again on demand. Blocks.
     pub(super) fn end_unless(&self, is_needed: impl FnOnce() -> bool) {
         let mut state = self.state.lock();
         if state.running.is_some() && !is_needed() {
@@ -176,7 +176,7 @@ impl Serving {
         }
     }
 
-    /// Listens no more; the server goes on, unless it is to end, too. Blocks.
+    /// Stops listening. The server continues unless `end` is set. Blocks.
     pub(super) fn close(&self, end: bool) {
         let mut state = self.state.lock();
         state.closed = true;
@@ -221,7 +221,7 @@ impl Serving {
     }
 }
 
-/// Hands on what the server tells, and starts its successor when it is gone.
+/// Thread that forwards the server's events, and replaces the server if it exits.
 struct Listener {
     home: Home,
     tell: mpsc::UnboundedSender<Told>,
@@ -244,7 +244,7 @@ impl Listener {
         }
     }
 
-    /// The events of who serves next; nothing when nobody is to.
+    /// Returns the events of the replacement server, or `None` if no server is needed.
     fn succeed(&self) -> Option<orlop_lazy::Events> {
         let mut pause = PAUSE;
         loop {
@@ -273,7 +273,7 @@ impl Listener {
     }
 
     fn successor(&self, running: &mut Running) -> orlop_lazy::Result<orlop_lazy::Events> {
-        // Perhaps the connection alone has ended.
+        // Only the connection may have ended.
         let server = if let Some(server) = Server::connect(&self.home.place.directory)? {
             server
         } else {

@@ -1,4 +1,4 @@
-//! How layers are fetched that need not be here.
+//! Settings of lazy layers.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -9,30 +9,30 @@ use crate::patterns::matches_pattern;
 /// Settings of layers that are mounted while they are fetched.
 #[derive(Debug, Clone)]
 pub struct LazySettings {
-    /// Whether there are such layers. Those that are here already are used in any case.
+    /// Whether new layers may be lazy. Lazy layers already on disk are used in any case.
     pub enabled: bool,
-    /// Of which repositories, as patterns with `*` at either end or both; of all if there are none.
+    /// Repositories with lazy layers, as patterns with `*` at either end or both; empty for all.
     pub repositories: Vec<String>,
-    /// Smaller layers are fetched whole.
+    /// Smaller layers are downloaded completely before use.
     pub smallest: u64,
-    /// The program that serves them.
+    /// The program that serves lazy layers.
     pub program: PathBuf,
-    /// Its directory, which is gone after a boot.
+    /// The server's directory, which does not survive a reboot.
     pub run_dir: PathBuf,
-    /// How long who reads what is not here waits before the read fails.
+    /// Timeout of a read of data that is not on disk.
     pub timeout: Duration,
-    /// The control groups that it lives in, as directories; the daemon's own if there are none.
+    /// Cgroup directories of the server; empty for the daemon's own cgroups.
     pub cgroups: Vec<PathBuf>,
-    /// How ready the kernel is to kill it where memory runs out.
+    /// The server's `oom_score_adj`.
     pub oom_score_adj: Option<i32>,
-    /// Bytes per second that are fetched while nobody waits for them; 0 for as many as come.
+    /// Limit of background downloads in bytes per second; 0 for none.
     pub bandwidth: u64,
-    /// Bytes of lazy layers that are here beyond which nothing is fetched that nobody waits for; 0 for no bound.
+    /// Bytes of lazy layers on disk at which background downloads stop; 0 for no limit.
     pub cache: u64,
 }
 
 impl LazySettings {
-    /// Whether layers of a repository may be lazy.
+    /// Returns whether layers of a repository may be lazy.
     pub(crate) fn is_for(&self, repository: &Repository) -> bool {
         let name = repository.to_string();
         let any = self.repositories.is_empty();

@@ -1,4 +1,4 @@
-//! Where layers are fetched from, and with which credentials.
+//! Registries and credentials that lazy layers are fetched with.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
@@ -12,10 +12,10 @@ use crate::registries::Asking;
 use crate::registry::{Keyring, Remote, Settings, Transport, next_number};
 use crate::{Repository, Result};
 
-/// So many repositories are remembered, and so many credentials of each.
+/// Maximum number of remembered repositories, and of credentials for each.
 const MOST_REPOSITORIES: usize = 256;
 const MOST_CREDENTIALS: usize = 8;
-/// A registry's settings are read anew after so long.
+/// Interval after which a registry's settings are read again.
 const FRESH: Duration = Duration::from_mins(5);
 
 /// The repositories that lazy layers come from.
@@ -45,7 +45,7 @@ impl Known {
         &mut entry.sources
     }
 
-    /// Makes room for one more. Repositories that `in_use` names stay, however many there are.
+    /// Makes room for one repository. Repositories in `in_use` always stay.
     fn make_room(&mut self, in_use: &HashSet<Repository>) {
         while self.repositories.len() >= MOST_REPOSITORIES {
             let entries = self.repositories.iter();
@@ -59,16 +59,16 @@ impl Known {
     }
 }
 
-/// How they are asked.
+/// Settings and connections for requests to the registries.
 struct Now {
     settings: Settings,
     transport: Arc<Transport>,
 }
 
-/// A repository with what it was pulled with.
+/// Credentials of a repository, and the client that uses them.
 struct Source {
     keyring: Keyring,
-    /// Opened when it is used.
+    /// The client and the time it was opened; opened on demand.
     remote: Option<(Arc<Remote>, Instant)>,
 }
 
@@ -87,7 +87,7 @@ impl Source {
 }
 
 impl Sources {
-    /// With connections of their own: pulls take none from who reads.
+    /// Creates sources with their own connections, so that pulls do not slow down readers.
     pub(super) fn new(settings: Settings) -> Self {
         let transport = Arc::new(Transport::new(&settings));
         Self {
@@ -99,7 +99,7 @@ impl Sources {
         }
     }
 
-    /// Asks them by other settings from now on.
+    /// Applies new registry settings.
     pub(super) async fn reconfigure(&self, settings: Settings) {
         let transport = {
             let old = self.now.read();
@@ -116,7 +116,7 @@ impl Sources {
         let mut known = self.known.lock().await;
         let entries = known.repositories.values_mut();
         for source in entries.flat_map(|entry| &mut entry.sources) {
-            // Who was refused stays so.
+            // Refused credentials stay refused.
             if !source.is_refused() {
                 source.remote = None;
             }
@@ -127,9 +127,9 @@ impl Sources {
         self.known.lock().await.repositories.clear();
     }
 
-    /// Remembers credentials. Some that are not `proven` may be anybody's, who pulls by digest what is here: they
-    /// count where there are no others. Of too many repositories the least recently used is forgotten, of those that
-    /// `in_use` does not name.
+    /// Remembers credentials. Credentials that are not `proven` may be arbitrary, because a pull by digest of an
+    /// existing image needs none. They count only if there are no others. If there are too many repositories, forgets
+    /// the least recently used one that is not in `in_use`.
     pub(super) async fn note(
         &self,
         repository: &Repository,
@@ -149,7 +149,7 @@ impl Sources {
         }
         let same = |source: &Source| source.keyring == *keyring;
         if proven {
-            // What a registry has refused it may take now.
+            // The registry now accepts these credentials.
             sources.retain(|source| !same(source) || !source.is_refused());
         }
         if sources.iter().any(same) {
@@ -162,13 +162,13 @@ impl Sources {
         sources.insert(0, Source::new(keyring.clone()));
     }
 
-    /// The registries of these repositories, each with all that it may be asked with.
+    /// Returns clients for these repositories, one for each usable set of credentials.
     pub(super) async fn of(&self, repositories: &[Repository]) -> Result<Vec<Arc<Remote>>> {
         let mut known = self.known.lock().await;
         let mut remotes = Vec::new();
         for repository in repositories {
             let sources = known.entry(repository);
-            // After a restart nothing is known but the node's own credentials.
+            // After a restart only the node's own credentials are known.
             if sources.is_empty() {
                 sources.push(Source::new(Keyring::default()));
             }

@@ -1,4 +1,4 @@
-//! Whether what is here of a lazy layer is what it should be.
+//! Verification of the data of a lazy layer on disk.
 
 use std::os::unix::fs::FileExt;
 
@@ -8,7 +8,7 @@ use super::layer::{Contents, Layer};
 use crate::Error;
 use crate::store::{Form, LayerRecord, Soundness, Store};
 
-/// Compares all chunks that are here with their digests. Blocks.
+/// Compares all chunks on disk with their digests. Blocks.
 pub(crate) fn check(store: &Store, record: &LayerRecord) -> Soundness {
     let Form::Lazy(lazy) = &record.form else {
         return Soundness::Unchecked;
@@ -30,7 +30,7 @@ pub(crate) fn check(store: &Store, record: &LayerRecord) -> Soundness {
 
 enum Compared {
     Same,
-    /// What has a digest is not kept.
+    /// The content that the digest covers is not stored.
     Unknown,
     Different(u32),
 }

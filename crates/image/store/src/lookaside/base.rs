@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use reqwest::Url;
 
-/// Where signatures are.
+/// The location of a signature store.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Base {
     /// Below a directory of this node.

@@ -1,4 +1,4 @@
-//! One file of `registries.d`.
+//! Parses one file of `registries.d`.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -9,25 +9,25 @@ use reqwest::Url;
 use super::base::Base;
 use crate::policy::scope;
 
-/// What a file says.
+/// The settings in a file.
 #[derive(Debug, Default)]
 pub(crate) struct Said {
-    /// Of all images that nothing else is said of.
+    /// Settings of all images without settings of their own.
     pub(crate) default: Option<Section>,
-    /// By scope.
+    /// Settings by scope.
     pub(crate) docker: BTreeMap<String, Section>,
 }
 
-/// What is said of some images.
+/// Settings of some images.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Section {
-    /// Where signatures are.
+    /// The location of the signature store.
     pub(crate) lookaside: Option<Base>,
-    /// Whether those count that are attached to the image in its registry.
+    /// Whether signatures attached to the image in its registry count.
     pub(crate) attachments: Option<bool>,
 }
 
-/// Reads a file; says what is wrong with it, and where.
+/// Parses a file. An error contains the position.
 pub(crate) fn parse(text: &str) -> Result<Said, String> {
     let mut said = Said::default();
     let mut documents = documents(text).into_iter();
@@ -63,9 +63,9 @@ fn section(node: &Node) -> Result<Section, String> {
     for entry in map(node)? {
         match entry.key.as_str() {
             "lookaside" => section.lookaside = base(entry)?,
-            // Its name of old.
+            // Its old name.
             "sigstore" => older = base(entry)?,
-            // For who writes signatures.
+            // Only for programs that write signatures.
             "lookaside-staging" | "sigstore-staging" => {}
             "use-sigstore-attachments" => {
                 let Content::Bool(value) = entry.value.content else {
@@ -81,7 +81,7 @@ fn section(node: &Node) -> Result<Section, String> {
     Ok(section)
 }
 
-/// Where signatures are; nowhere if nothing is said.
+/// Parses the URL of a signature store; `None` if it is empty.
 fn base(entry: &Entry) -> Result<Option<Base>, String> {
     let text = match &entry.value.content {
         Content::Null => return Ok(None),
@@ -126,7 +126,7 @@ fn wrong(entry: &Entry, why: impl std::fmt::Display) -> String {
     format!("{}: {:?}: {why}", entry.at, entry.key)
 }
 
-/// Whether a file is one of settings: any but hidden ones.
+/// Returns whether a file contains settings.
 pub(super) fn is_settings(path: &Path) -> bool {
     path.extension()
         .is_some_and(|extension| extension == "yaml")

@@ -1,4 +1,4 @@
-//! What is in a store of signatures for a manifest: files with numbers, from 1 until one is missing.
+//! Fetches the signatures of a manifest from a signature store: files numbered from 1 until one is missing.
 
 use std::io::ErrorKind;
 use std::path::Path;
@@ -12,14 +12,15 @@ use crate::blocking::blocking;
 use crate::registry::Remote;
 use crate::{Digest, Error, Result};
 
-/// Signatures of one manifest that are looked at.
+/// Maximum number of signatures per manifest.
 const MAX_SIGNATURES: usize = 64;
-/// Bytes of all of them; one has about a thousand.
+/// Maximum size of all of them; one has about a thousand bytes.
 const MAX_BYTES: usize = 512 << 10;
-/// How many are asked for at once in the beginning: one is usual, and it takes another to know that.
+/// Number of signatures in the first batch of parallel requests: one is usual, and the next request shows that it is
+/// the last.
 const FIRST_WAVE: usize = 2;
 
-/// The signatures that a store has of a manifest, for the repository of `remote`.
+/// Returns the signatures of a manifest in a store, for the repository of `remote`.
 pub(crate) async fn find(remote: &Remote, base: &Base, digest: &Digest) -> Result<Vec<Vec<u8>>> {
     let what = format!("the signatures of {digest}");
     let below = place(remote.repository().path(), digest);
@@ -40,13 +41,13 @@ pub(crate) async fn find(remote: &Remote, base: &Base, digest: &Digest) -> Resul
     Ok(found)
 }
 
-/// Where a store has what belongs to a manifest. No path of a repository leads up.
+/// Returns the path of a manifest's signatures in a store. Repository paths cannot contain `..`.
 fn place(repository: &str, digest: &Digest) -> String {
     let digest = digest.to_string().replacen(':', "=", 1);
     format!("{repository}@{digest}")
 }
 
-/// What comes before the first that is missing, and no more than one too many.
+/// Reads the files before the first missing one, at most one more than allowed.
 fn in_directory(what: &str, dir: &Path) -> Result<Vec<Vec<u8>>> {
     let mut found = Vec::new();
     for number in 1..=MAX_SIGNATURES + 1 {
@@ -63,7 +64,7 @@ fn in_directory(what: &str, dir: &Path) -> Result<Vec<Vec<u8>>> {
     Ok(found)
 }
 
-/// The same, in waves that grow.
+/// Fetches the files from a web server, in growing batches of parallel requests.
 async fn on_web(remote: &Remote, what: &str, base: &Url, below: &str) -> Result<Vec<Vec<u8>>> {
     let mut found = Vec::new();
     let mut wave = FIRST_WAVE;
@@ -77,7 +78,7 @@ async fn on_web(remote: &Remote, what: &str, base: &Url, below: &str) -> Result<
             async move { remote.lookaside(what, url, MAX_MESSAGE as u64).await }
         });
         for answer in join_all(asked).await {
-            // What is asked for behind a gap is nobody's.
+            // Files after a missing one are ignored.
             match answer? {
                 Some(bytes) => found.push(bytes),
                 None => return Ok(found),

@@ -1,5 +1,4 @@
-//! Stores of signatures beside registries: which one is for an image, as containers-registries.d(5) says it, and
-//! what is in it for a manifest.
+//! Signature stores beside registries, as configured in containers-registries.d(5), and the signatures in them.
 
 mod base;
 mod document;

@@ -1,5 +1,5 @@
-//! The directory of files that say which store of signatures is for which images. They are read anew for each
-//! pull, so that a change needs no restart.
+//! The directory of files that assign signature stores to images. The files are read again for each pull, so that a
+//! change needs no restart.
 
 use std::collections::BTreeMap;
 use std::io::ErrorKind;
@@ -10,21 +10,21 @@ use super::document::{Said, Section, is_settings, parse};
 use crate::policy::scope;
 use crate::{Error, Reference, Result};
 
-/// No file is longer.
+/// Maximum size of a file.
 const MAX_FILE: u64 = 1 << 20;
-/// Nor are there more.
+/// Maximum number of files.
 const MAX_FILES: usize = 1000;
 
-/// Which store is for which images.
+/// The assignment of signature stores to images.
 #[derive(Debug, Default)]
 pub(crate) struct Stores {
     default: Option<(PathBuf, Section)>,
-    /// By scope, with the file that says so.
+    /// Settings by scope, with the file that contains them.
     docker: BTreeMap<String, (PathBuf, Section)>,
 }
 
 impl Stores {
-    /// Reads all files of a directory; one that is not there says nothing. Blocks.
+    /// Reads all files of a directory. A missing directory has no settings. Blocks.
     pub(crate) fn read(dir: &Path) -> Result<Self> {
         let mut stores = Self::default();
         for file in listed(dir)? {
@@ -55,21 +55,20 @@ impl Stores {
         Ok(())
     }
 
-    /// The store for an image: that of the most specific scope which has one.
+    /// Returns the store of an image, from the most specific scope that has one.
     pub(crate) fn base(&self, name: &Reference) -> Option<&Base> {
         let mut sections = self.sections(name);
         sections.find_map(|(_, section)| section.lookaside.as_ref())
     }
 
-    /// The file that says that signatures which are attached to the image in its registry do not count, if one
-    /// does.
+    /// Returns the file that disables attached signatures for the image, if there is one.
     pub(crate) fn without_attachments(&self, name: &Reference) -> Option<&Path> {
         let mut sections = self.sections(name);
         let said = sections.find_map(|(file, section)| Some((file, section.attachments?)));
         said.filter(|(_, counts)| !counts).map(|(file, _)| file)
     }
 
-    /// What is said of an image, the most specific first.
+    /// Returns the settings that apply to an image, the most specific first.
     fn sections(&self, name: &Reference) -> impl Iterator<Item = (&Path, &Section)> {
         let scopes = scope::of(name).into_iter();
         let sections = scopes.filter_map(|scope| self.docker.get(&scope));
@@ -78,7 +77,7 @@ impl Stores {
     }
 }
 
-/// Reads all files that say where signatures are: how many there are. Blocks.
+/// Reads all files of signature stores, and returns their number. Blocks.
 pub fn check_signature_stores(dir: &Path) -> Result<usize> {
     Stores::read(dir)?;
     Ok(listed(dir)?.len())
@@ -100,7 +99,7 @@ fn listed(dir: &Path) -> Result<Vec<PathBuf>> {
             return Err(wrong(dir, format!("it has more than {MAX_FILES} files")));
         }
     }
-    // Complaints are the same each time.
+    // Sorted, so that errors are the same each time.
     files.sort();
     Ok(files)
 }

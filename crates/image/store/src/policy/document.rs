@@ -1,4 +1,4 @@
-//! `policy.json`, read whole or refused whole.
+//! Parses `policy.json` strictly: an error anywhere rejects the whole file.
 
 use std::collections::BTreeMap;
 use std::hash::{Hash, Hasher};
@@ -11,52 +11,52 @@ use super::sigstore::SigstoreSigned;
 use crate::clock::now;
 use crate::{Digest, Reference};
 
-/// What the policy calls the requirement of signatures that are attached to an image.
+/// Requirement type of signatures that are attached to an image.
 pub(crate) const SIGSTORE_SIGNED: &str = "sigstoreSigned";
 
-/// What it calls that of signatures that are made with GPG.
+/// Requirement type of GPG signatures.
 pub(crate) const SIGNED_BY: &str = "signedBy";
 
-/// What images must fulfil, by where they come from.
+/// The requirements that images must fulfil, by their scope.
 #[derive(Debug)]
 pub struct Policy {
-    /// The file that says so.
+    /// The policy's file.
     pub(super) file: PathBuf,
     text: Digest,
     default: Requirements,
-    /// By scope of the transport `docker`, which is where all images come from.
+    /// By scope of the transport `docker`, which all images use.
     docker: BTreeMap<String, Requirements>,
 }
 
-/// What an image must fulfil, all of it.
+/// The requirements for an image, which must fulfil all of them.
 #[derive(Debug)]
 pub(crate) struct Requirements {
-    /// Where the policy says so.
+    /// The place in the policy.
     pub(crate) place: String,
     pub(crate) list: Vec<Requirement>,
 }
 
-/// Something that an image must fulfil.
+/// A requirement for an image.
 #[derive(Debug)]
 pub(crate) enum Requirement {
-    /// Nothing.
+    /// Every image fulfils it.
     AcceptAnything,
-    /// What none does.
+    /// No image fulfils it.
     Reject,
-    /// Signed by somebody, for a certain name.
+    /// A sigstore signature of a certain signer for a certain name.
     Sigstore(Box<SigstoreSigned>),
-    /// Signed with GPG.
+    /// A GPG signature.
     SignedBy(SignedBy),
 }
 
-/// Which kinds of signatures decide.
+/// The kinds of signatures that the policy requires.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct Needs {
-    /// Those that are attached to the image in its registry.
+    /// Signatures that are attached to the image in its registry.
     pub(crate) attached: bool,
-    /// Of those, what says something else than that the image is signed.
+    /// Attached attestations, which state something other than that the image is signed.
     pub(crate) attestations: bool,
-    /// Signed messages, which are elsewhere.
+    /// Signed messages in signature stores.
     pub(crate) messages: bool,
 }
 
@@ -67,7 +67,7 @@ impl Needs {
 }
 
 impl Requirement {
-    /// What the policy calls it.
+    /// Returns the requirement type in the policy.
     pub(crate) fn kind(&self) -> &'static str {
         match self {
             Self::AcceptAnything => "insecureAcceptAnything",
@@ -79,7 +79,7 @@ impl Requirement {
 }
 
 impl Policy {
-    /// Reads the text of `file`.
+    /// Parses the text of `file`.
     pub(crate) fn parse(file: &Path, text: &[u8]) -> Result<Self, Wrong> {
         let mut fields = At::parse(text)?.fields()?;
         let default = requirements(fields.required("default")?)?;
@@ -88,7 +88,7 @@ impl Policy {
             for (name, scopes) in transports.entries()? {
                 for (scope, list) in scopes.entries()? {
                     let place = list.place.clone();
-                    // Those of other transports are never used, but are to be right, too.
+                    // Requirements of other transports are not used, but must be valid.
                     let requirements = requirements(list)?;
                     if name != "docker" {
                         continue;
@@ -109,14 +109,14 @@ impl Policy {
         })
     }
 
-    /// What holds for an image: what the most specific scope says, and nothing else.
+    /// Returns the requirements for an image, from the most specific scope only.
     pub(crate) fn requirements(&self, name: Option<&Reference>) -> &Requirements {
         let scopes = name.map(scope::of).unwrap_or_default();
         let of_scope = scopes.iter().find_map(|scope| self.docker.get(scope));
         of_scope.unwrap_or(&self.default)
     }
 
-    /// Which signatures decide whether an image may be used.
+    /// Returns the kinds of signatures that the policy requires for an image.
     pub(crate) fn needs(&self, name: &Reference) -> Needs {
         let list = &self.requirements(Some(name)).list;
         let is_there = |wanted: fn(&Requirement) -> bool| list.iter().any(wanted);
@@ -129,7 +129,7 @@ impl Policy {
         }
     }
 
-    /// Scopes that no image falls under, with why.
+    /// Returns scopes that no image matches, with the reasons.
     pub(super) fn unused(&self) -> Vec<String> {
         let docker = self.docker.iter();
         let unused = docker.filter_map(|(scope, of)| Some((scope::unused(scope)?, &of.place)));
@@ -138,7 +138,7 @@ impl Policy {
             .collect()
     }
 
-    /// Reads all that the policy trusts anywhere; fails with the place of what can't be read. Blocks.
+    /// Reads all keys and certificates of the policy. Fails with the place of an invalid one. Blocks.
     pub(super) fn check(&self) -> Result<(), String> {
         for requirements in self.docker.values().chain([&self.default]) {
             for (index, requirement) in requirements.list.iter().enumerate() {
@@ -155,7 +155,7 @@ impl Policy {
     }
 }
 
-/// The same file with the same text.
+/// Compares the file and its text.
 impl PartialEq for Policy {
     fn eq(&self, other: &Self) -> bool {
         self.file == other.file && self.text == other.text

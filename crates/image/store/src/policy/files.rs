@@ -1,5 +1,5 @@
-//! The files that policies are in: one for the node, and one for each pod namespace that has its
-//! own. They are read anew each time, so that a change needs no restart.
+//! Policy files: one for the node, and one for each pod namespace that has its own. They are read again each time, so
+//! that a change needs no restart.
 
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
@@ -9,10 +9,10 @@ use super::document::Policy;
 use crate::namespace::{is_plain, shown};
 use crate::{Error, Result};
 
-/// No policy is longer.
+/// Maximum size of a policy.
 const MAX_FILE: u64 = 4 << 20;
 
-/// Where the policies of this node are.
+/// Locations of the policies of this node.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct PolicyFiles {
     /// The node's own policy.
@@ -22,13 +22,13 @@ pub struct PolicyFiles {
 }
 
 impl PolicyFiles {
-    /// Whether there may be any policy.
+    /// Returns whether no policies are configured.
     pub fn is_empty(&self) -> bool {
         self.node.is_none() && self.namespaces.is_none()
     }
 
-    /// The policy for the pods of a namespace, and for nobody's with an empty one: that of the
-    /// namespace takes the place of the node's. Blocks.
+    /// Returns the policy for the pods of a namespace, which replaces the node's policy. An empty name selects the
+    /// node's policy. Blocks.
     pub fn read(&self, namespace: &str) -> Result<Option<Arc<Policy>>> {
         if let Some(dir) = self.namespaces.as_ref().filter(|_| !namespace.is_empty()) {
             let file = dir.join(format!("{}.json", checked(dir, namespace)?));
@@ -43,8 +43,8 @@ impl PolicyFiles {
         Ok(Some(Arc::new(policy)))
     }
 
-    /// Reads all policies with all of their keys: how many are right, and what is wrong with the
-    /// others. Blocks.
+    /// Reads all policies with all of their keys. Returns the number of valid ones, and the errors of the others.
+    /// Blocks.
     pub fn check(&self) -> (usize, Vec<Error>) {
         let (files, mut errors) = self.all();
         let mut right = 0;
@@ -57,7 +57,7 @@ impl PolicyFiles {
         (right, errors)
     }
 
-    /// What may be meant otherwise in the policies that are right. Blocks.
+    /// Returns warnings about scopes in valid policies that no image matches. Blocks.
     pub fn doubts(&self) -> Vec<Error> {
         let (files, _) = self.all();
         let policies = files
@@ -70,7 +70,7 @@ impl PolicyFiles {
         doubts.collect()
     }
 
-    /// All files, and which can't be found out.
+    /// Returns all policy files, and errors of directories that cannot be read.
     fn all(&self) -> (Vec<PathBuf>, Vec<Error>) {
         let mut files: Vec<PathBuf> = self.node.iter().cloned().collect();
         let mut errors = Vec::new();
@@ -85,7 +85,7 @@ impl PolicyFiles {
     }
 }
 
-/// A namespace as the name of a file: it must not lead out of the directory.
+/// Checks that a namespace is a valid file name, which cannot lead outside the directory.
 fn checked<'n>(dir: &Path, namespace: &'n str) -> Result<&'n str> {
     if is_plain(namespace) {
         return Ok(namespace);
@@ -120,7 +120,7 @@ fn check(file: &Path) -> Result<()> {
 fn read(file: &Path) -> Result<Option<Policy>> {
     let text = match orlop_fs::read_file(file, MAX_FILE) {
         Ok(text) => text,
-        // A link that leads nowhere is not the same as no file.
+        // A dangling link is not the same as a missing file.
         Err(error)
             if error.kind() == ErrorKind::NotFound && std::fs::symlink_metadata(file).is_err() =>
         {

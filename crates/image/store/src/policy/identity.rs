@@ -1,26 +1,25 @@
-//! `signedIdentity`: for which name a signature must have been made.
+//! `signedIdentity`: the image name that a signature must be made for.
 
 use super::json::{At, Fields, Wrong};
 use crate::reference::Named;
 use crate::{Reference, Repository};
 
-/// For which name a signature must have been made.
+/// The image name that a signature must be made for.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum SignedIdentity {
-    /// The one that was asked for.
+    /// The requested name.
     MatchExact,
-    /// The one that was asked for; if that has a digest, any of the same repository.
+    /// The requested name; if that has a digest, any name of the same repository.
     MatchRepoDigestOrExact,
-    /// Any of the same repository.
+    /// Any name of the same repository.
     MatchRepository,
-    /// Any at all: the digest says which image it is. No other policy has this.
+    /// Any name: only the digest identifies the image. Other implementations do not have this type.
     MatchDigest,
-    /// This one.
+    /// This name.
     ExactReference(Named),
-    /// Any of this repository.
+    /// Any name of this repository.
     ExactRepository(Repository),
-    /// Like [`Self::MatchRepoDigestOrExact`], after the beginning of the name that was asked for
-    /// was replaced.
+    /// Like [`Self::MatchRepoDigestOrExact`], after the prefix of the requested name is replaced.
     RemapIdentity {
         prefix: String,
         signed_prefix: String,
@@ -28,7 +27,7 @@ pub(crate) enum SignedIdentity {
 }
 
 impl SignedIdentity {
-    /// What a requirement says of it, or the default.
+    /// Parses the identity of a requirement, or returns the default.
     pub(super) fn parse_or_default(fields: &mut Fields) -> Result<Self, Wrong> {
         match fields.take("signedIdentity") {
             Some(value) => Self::parse(value),
@@ -72,8 +71,8 @@ impl SignedIdentity {
         Ok(identity)
     }
 
-    /// Whether a signature for `signed` will do for the image that was asked for as `asked`;
-    /// says why not.
+    /// Checks whether a signature for `signed` is valid for the image requested as `asked`. The error is the reason
+    /// why not.
     pub(crate) fn accepts(&self, asked: Option<&Reference>, signed: &str) -> Result<(), String> {
         if *self == Self::MatchDigest {
             return Ok(());
@@ -104,7 +103,7 @@ impl SignedIdentity {
         }
     }
 
-    /// Whether a signature for no name, but a digest, will do; says why not.
+    /// Checks whether a signature with a digest but no name is valid. The error is the reason why not.
     pub(crate) fn accepts_nameless(&self) -> Result<(), String> {
         if *self == Self::MatchDigest {
             return Ok(());
@@ -136,7 +135,8 @@ fn same_repository(signature: &Named, wanted: &Repository) -> Result<(), String>
     Ok(())
 }
 
-/// By its digest an image is what was asked for, whatever its tag was when it was signed.
+/// Compares the names, or only the repositories if the image was requested by digest: its tag may have differed when
+/// it was signed.
 fn exact_or_digest(signature: &Named, wanted: &Named) -> Result<(), String> {
     if signature.is_name_only() {
         return Err(name_only(signature));
@@ -147,7 +147,7 @@ fn exact_or_digest(signature: &Named, wanted: &Named) -> Result<(), String> {
     same(signature, wanted)
 }
 
-/// What cosign writes, unless it is told a name.
+/// Returns the reason for a name without a tag, which cosign writes by default.
 fn name_only(signature: &Named) -> String {
     format!(
         "it is for {signature} without a tag, like the signatures of cosign; to accept it, set \
@@ -184,11 +184,11 @@ fn name(value: At) -> Result<(String, Named), Wrong> {
     Ok((place, named))
 }
 
-/// A registry, a namespace or a repository, in full.
+/// Parses a full registry, namespace or repository name.
 fn prefix(value: At) -> Result<String, Wrong> {
     let place = value.place.clone();
     let text = value.text()?;
-    // Below it there must be names that mean what they say.
+    // Names with this prefix must be in normalized form.
     let below = format!("{text}/x");
     let whole = Named::parse(&below).is_ok_and(|named| named.to_string() == below);
     if !whole {

@@ -1,5 +1,4 @@
-//! JSON read strictly: no key twice, no key that nobody asked for, and every complaint with its
-//! place.
+//! Strict JSON: no duplicate keys, no unknown keys, and errors with their place in the document.
 
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
@@ -8,7 +7,7 @@ use std::path::PathBuf;
 
 use serde::de::{self, Deserialize, Deserializer, MapAccess, SeqAccess, Visitor};
 
-/// A JSON value whose objects have each key once.
+/// A JSON value whose objects have no duplicate keys.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) enum Json {
     Null,
@@ -19,10 +18,10 @@ pub(crate) enum Json {
     Object(BTreeMap<String, Json>),
 }
 
-/// What is wrong with a document, and where.
+/// An error in a document, with its place.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Wrong {
-    /// Such as `transports.docker["a.example"][0].keyPath`; empty for the whole document.
+    /// A path such as `transports.docker["a.example"][0].keyPath`; empty for the whole document.
     pub(crate) place: String,
     pub(crate) reason: String,
 }
@@ -45,7 +44,7 @@ impl fmt::Display for Wrong {
     }
 }
 
-/// A value and its place.
+/// A value and its place in the document.
 #[derive(Debug)]
 pub(crate) struct At {
     pub(crate) place: String,
@@ -53,7 +52,7 @@ pub(crate) struct At {
 }
 
 impl At {
-    /// Reads a whole document.
+    /// Parses a whole document.
     pub(crate) fn parse(bytes: &[u8]) -> Result<Self, Wrong> {
         let value = serde_json::from_slice(bytes).map_err(|error| Wrong::new("", error))?;
         Ok(Self {
@@ -83,7 +82,7 @@ impl At {
         Ok(path)
     }
 
-    /// The elements, each with its place; an empty list is wrong.
+    /// Returns the elements of a non-empty list, each with its place.
     pub(crate) fn some(self) -> Result<Vec<At>, Wrong> {
         let values = match self.value {
             Json::List(values) => values,
@@ -99,7 +98,7 @@ impl At {
         Ok(with_place.collect())
     }
 
-    /// The fields of an object whose keys are given.
+    /// Returns the fields of an object with known keys.
     pub(crate) fn fields(self) -> Result<Fields, Wrong> {
         match self.value {
             Json::Object(fields) => Ok(Fields {
@@ -110,7 +109,7 @@ impl At {
         }
     }
 
-    /// The entries of an object whose keys may be anything.
+    /// Returns the entries of an object with arbitrary keys.
     pub(crate) fn entries(self) -> Result<Vec<(String, At)>, Wrong> {
         let fields = self.fields()?;
         let with_place = fields.fields.into_iter().map(|(key, value)| {
@@ -125,7 +124,7 @@ impl At {
     }
 }
 
-/// An object whose fields are taken one by one.
+/// An object whose fields are taken one after the other.
 #[derive(Debug)]
 pub(crate) struct Fields {
     pub(crate) place: String,
@@ -146,7 +145,7 @@ impl Fields {
             .ok_or_else(|| Wrong::new(&self.place, format!("{name:?} is missing")))
     }
 
-    /// What has not been taken is not known.
+    /// Fails if unknown fields are left.
     pub(crate) fn finish(self) -> Result<(), Wrong> {
         match self.fields.keys().next() {
             None => Ok(()),

@@ -1,4 +1,4 @@
-//! Where public keys are, as policies name them.
+//! Locations of public keys in policies.
 
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -10,23 +10,23 @@ use orlop_sigstore::PublicKey;
 use super::json::{At, Wrong};
 use crate::Digest;
 
-/// More keys than anybody needs for one image.
+/// Maximum number of keys in one field.
 const MAX_KEYS: usize = 64;
 
-/// No key is larger.
+/// Maximum size of a key file.
 const MAX_FILE: u64 = 64 << 10;
 
-/// Where a key is.
+/// The location of a public key.
 #[derive(Debug, Clone)]
 pub(crate) enum KeySource {
-    /// In a file, which is read when it is needed.
+    /// In a file, which is read on demand.
     File(PathBuf),
     /// In the policy itself.
     Inline(PublicKey),
 }
 
 impl KeySource {
-    /// The key. Blocks.
+    /// Loads the key. Blocks.
     pub(crate) fn load(&self) -> Result<PublicKey, String> {
         match self {
             Self::File(path) => read(path)
@@ -37,7 +37,7 @@ impl KeySource {
     }
 }
 
-/// What people know a key by.
+/// Displays the location of a key, or its digest.
 impl fmt::Display for KeySource {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -51,7 +51,7 @@ fn read(path: &Path) -> Result<Vec<u8>, String> {
     orlop_fs::read_file(path, MAX_FILE).map_err(|error| error.to_string())
 }
 
-/// Several keys in one field.
+/// Parses several keys in one field.
 pub(super) fn several<T>(
     value: At,
     read: impl Fn(At) -> Result<T, Wrong>,
@@ -64,12 +64,12 @@ pub(super) fn several<T>(
     keys.into_iter().map(read).collect()
 }
 
-/// A key in a file.
+/// Parses the path of a key file.
 pub(super) fn key_file(value: At) -> Result<KeySource, Wrong> {
     value.absolute_path().map(KeySource::File)
 }
 
-/// A key in the policy itself.
+/// Parses a key in the policy itself.
 pub(super) fn key_data(value: At) -> Result<KeySource, Wrong> {
     let place = value.place.clone();
     let key = PublicKey::from_pem(&base64(value)?);
@@ -77,7 +77,7 @@ pub(super) fn key_data(value: At) -> Result<KeySource, Wrong> {
     Ok(KeySource::Inline(key))
 }
 
-/// What is in the policy itself.
+/// Decodes base64 data in the policy itself.
 pub(super) fn base64(value: At) -> Result<Vec<u8>, Wrong> {
     let place = value.place.clone();
     let bytes = BASE64_STANDARD.decode(value.text()?);

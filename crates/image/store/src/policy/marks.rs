@@ -1,25 +1,25 @@
-//! The properties of a signature that a policy can accept.
+//! Records which signatures a policy accepts.
 
 use std::collections::HashSet;
 
 use crate::Digest;
 use crate::evidence::{Evidence, MAX_KEYS};
 
-/// What is known of something that a requirement accepts.
+/// Properties of an item that a requirement accepts.
 #[derive(Debug)]
 pub(crate) struct Accepts {
-    /// By whom it is, for people.
+    /// Description of the signer for messages.
     pub(super) shown: String,
-    /// The manifest or index that it is of.
+    /// The signed manifest or index.
     pub(super) digest: Digest,
-    /// What was verified.
+    /// Digest of the verified content.
     verified: Digest,
 }
 
-/// What each thing of each kind is known by, where it is accepted, by their places.
+/// The marks of all items, in the order of the items.
 #[derive(Debug)]
 pub(crate) struct Marks {
-    /// The requirement that is looked at.
+    /// The requirement that is being checked.
     pub(super) requirement: Digest,
     pub(super) signatures: Vec<Mark>,
     pub(super) bundles: Vec<Mark>,
@@ -27,16 +27,16 @@ pub(crate) struct Marks {
     pub(super) messages: Vec<Mark>,
 }
 
-/// What is known of one thing.
+/// The mark of one item.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Mark {
     keys: Vec<Digest>,
-    /// The manifests and indexes that it is of.
+    /// The manifests and indexes that it signs.
     manifests: Vec<Digest>,
 }
 
 impl Accepts {
-    /// `verified` is all that makes it what it is.
+    /// Describes an accepted item. `verified` contains everything that identifies it.
     pub(super) fn new(shown: String, digest: Digest, verified: [&[u8]; 2]) -> Self {
         let parts = verified.map(Digest::of);
         Self {
@@ -48,7 +48,7 @@ impl Accepts {
 }
 
 impl Marks {
-    /// None yet, of all that there is.
+    /// Creates empty marks for all items.
     pub(super) fn none(evidence: &Evidence) -> Self {
         let none = |count| vec![Mark::default(); count];
         Self {
@@ -60,12 +60,12 @@ impl Marks {
         }
     }
 
-    /// The requirement that is looked at.
+    /// Returns the requirement that is being checked.
     pub(super) fn requirement(&self) -> Digest {
         self.requirement
     }
 
-    /// What the accepted things are of.
+    /// Returns the manifests and indexes that accepted items sign.
     pub(super) fn manifests(&self) -> HashSet<Digest> {
         let kinds = [
             &self.signatures,
@@ -79,9 +79,9 @@ impl Marks {
 }
 
 impl Mark {
-    /// Takes down that this requirement accepts it.
+    /// Records that the requirement accepts the item.
     pub(super) fn add(&mut self, requirement: Digest, accepts: &Accepts) {
-        // Others may accept the same bytes for other reasons, of which this one says nothing.
+        // The requirement is part of the key, because other requirements may accept the same bytes for other reasons.
         let key = format!("{requirement} {}", accepts.verified);
         if self.keys.len() < MAX_KEYS {
             self.keys.push(Digest::of(key.as_bytes()));
@@ -90,7 +90,7 @@ impl Mark {
     }
 }
 
-/// Moves those that are accepted to the beginning; what these are known by.
+/// Moves accepted items to the beginning, and returns their keys.
 pub(super) fn first_of<T>(things: &mut Vec<T>, marks: Vec<Mark>) -> Vec<Vec<Digest>> {
     let marked = std::mem::take(things).into_iter().zip(marks);
     let (before, after): (Vec<_>, Vec<_>) = marked.partition(|(_, mark)| !mark.keys.is_empty());

@@ -1,5 +1,5 @@
-//! Which images may be used: `policy.json` as containers-policy.json(5) describes it, and the
-//! signatures that it asks for.
+//! Decides which images may be used: `policy.json` as in containers-policy.json(5), and the signatures that it
+//! requires.
 
 mod document;
 mod files;

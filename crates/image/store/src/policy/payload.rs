@@ -1,19 +1,19 @@
-//! What a signature says: the "simple signing" document of cosign, and of those who had it first.
+//! The signed content of a signature: the "simple signing" document of cosign, and of GPG signatures before it.
 
 use super::json::{At, Wrong};
 use crate::Digest;
 
-/// Whose document it is.
+/// The kind of a document.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Kind {
-    /// cosign's.
+    /// A document of cosign.
     Cosign,
-    /// One that is signed with GPG.
+    /// A document that is signed with GPG.
     Atomic,
 }
 
 impl Kind {
-    /// What it calls itself.
+    /// Returns the type that the document must contain.
     fn name(self) -> &'static str {
         match self {
             Self::Cosign => "cosign container image signature",
@@ -22,23 +22,22 @@ impl Kind {
     }
 }
 
-/// What was signed. Worth something only once the signature of its bytes is verified.
+/// The signed content. It can be trusted only after the signature of its bytes is verified.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Payload {
-    /// The manifest or index.
+    /// The signed manifest or index.
     pub(crate) digest: Digest,
-    /// The name that it is signed for.
+    /// The signed name.
     pub(crate) reference: String,
 }
 
 impl Payload {
-    /// Reads the document. What it calls critical must be understood whole; the rest may be
-    /// anything.
+    /// Parses the document. All critical fields must be known; the others are ignored.
     pub(crate) fn parse(kind: Kind, bytes: &[u8]) -> Result<Self, Wrong> {
         let mut document = At::parse(bytes)?.fields()?;
         let mut critical = document.required("critical")?.fields()?;
         match (kind, document.take("optional")) {
-            // cosign writes null where it has nothing to say.
+            // cosign writes null if there are no optional fields.
             (Kind::Cosign, None) => {}
             (Kind::Cosign, Some(optional)) if optional.is_null() => {}
             (_, Some(optional)) => drop(optional.fields()?),

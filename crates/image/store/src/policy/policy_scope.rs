@@ -7,12 +7,12 @@ use super::files::PolicyFiles;
 use crate::Result;
 use crate::blocking::blocking;
 
-/// Whose policy decides on a pull.
+/// The policy that decides on a pull.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum PolicyFor {
-    /// That of the pods of a namespace; the node's own if the name is empty.
+    /// The policy for the pods of a namespace; the node's own if the name is empty.
     Namespace(String),
-    /// Nobody's: what is pulled is here already, and is judged when it is used.
+    /// No policy: a repair pulls an image that is stored already and is checked when it is used.
     Repair,
 }
 
@@ -23,7 +23,7 @@ impl Default for PolicyFor {
 }
 
 impl PolicyFor {
-    /// The namespace whose pods are meant; empty for nobody's.
+    /// Returns the namespace; empty if there is none.
     pub(crate) fn namespace(&self) -> &str {
         match self {
             Self::Namespace(namespace) => namespace,
@@ -31,7 +31,7 @@ impl PolicyFor {
         }
     }
 
-    /// The policy as it is now.
+    /// Reads the current policy.
     pub(crate) async fn read(&self, files: &PolicyFiles) -> Result<Option<Arc<Policy>>> {
         match self {
             Self::Namespace(namespace) if !files.is_empty() => {

@@ -1,12 +1,12 @@
-//! The scopes of `transports.docker`: which of them an image falls under.
+//! The scopes of `transports.docker`, and which of them an image matches.
 
 use crate::{Reference, Selector};
 
-/// The scopes that an image falls under, the most specific first: the image itself, its
-/// repository, the namespaces above that, the registry, the domains above the registry, all.
+/// Returns the scopes that an image matches, the most specific first: the image itself, its repository, the
+/// namespaces above that, the registry, the domains above the registry, all.
 pub(crate) fn of(reference: &Reference) -> Vec<String> {
     let repository = reference.repository();
-    // Paths and tags are as they are written.
+    // Paths and tags are case-sensitive.
     let domain = canonical(repository.domain());
     let mut name = format!("{domain}/{}", repository.path());
     let mut scopes = vec![match reference.selector() {
@@ -18,7 +18,7 @@ pub(crate) fn of(reference: &Reference) -> Vec<String> {
         name.truncate(slash);
     }
     scopes.push(name);
-    // Wildcards don't name a port; addresses of IPv6 have no domain above them.
+    // Wildcards have no port; IPv6 addresses have no parent domain.
     let host = domain.split(':').next().unwrap_or(&domain);
     let above = host.match_indices('.').map(|(dot, _)| &host[dot + 1..]);
     scopes.extend(above.map(|domain| format!("*.{domain}")));
@@ -26,8 +26,7 @@ pub(crate) fn of(reference: &Reference) -> Vec<String> {
     scopes
 }
 
-/// A scope as it is compared with others. One that no image could ever fall under is wrong: it
-/// would not protect what it is meant to.
+/// Normalizes a scope for comparison. A scope that no image can match is an error, because it would protect nothing.
 pub(crate) fn normal(scope: &str) -> Result<String, &'static str> {
     let rest = scope.strip_prefix("*.").unwrap_or(scope);
     let wildcard = rest.len() < scope.len();
@@ -50,8 +49,8 @@ pub(crate) fn normal(scope: &str) -> Result<String, &'static str> {
     Ok(canonical(host) + &scope[host.len()..])
 }
 
-/// Why no image as people write it falls under a scope that [`normal`] has taken, if none does: others take such a scope
-/// for good, so it is no error.
+/// Returns the reason why no image matches a scope that [`normal`] has accepted. Other implementations accept such
+/// scopes, so it is not an error.
 pub(crate) fn unused(scope: &str) -> Option<String> {
     if scope.is_empty() {
         return None;
@@ -60,7 +59,7 @@ pub(crate) fn unused(scope: &str) -> Option<String> {
         Some(domain) => format!("a.{domain}/a"),
         None => format!("{scope}/a"),
     };
-    // What has a tag or a digest is an image by itself.
+    // A scope with a tag or digest is an image name itself.
     let names = [below.as_str(), scope].map(str::parse::<Reference>);
     if names
         .iter()
@@ -70,7 +69,7 @@ pub(crate) fn unused(scope: &str) -> Option<String> {
         return None;
     }
     Some(match names {
-        // A registry alone is no name, whatever else it looks like.
+        // A registry alone is not an image name, even if it can be parsed as one.
         [Err(error), own] if own.is_ok() || !scope.contains('/') => reason(error),
         [_, Err(error)] | [Err(error), _] => reason(error),
         [_, Ok(name)] => format!(
@@ -87,7 +86,7 @@ fn reason(error: crate::Error) -> String {
     }
 }
 
-/// Hosts mean the same in any case, and with HTTPS' own port.
+/// Normalizes a host: lower case, without the default port of HTTPS.
 fn canonical(host: &str) -> String {
     let host = host.to_ascii_lowercase();
     match host.strip_suffix(":443") {

@@ -1,4 +1,4 @@
-//! `signedBy`: messages signed with GPG, in the stores of signatures that an administrator names.
+//! `signedBy`: GPG-signed messages in configured signature stores.
 
 use std::path::PathBuf;
 
@@ -13,31 +13,31 @@ use super::marks::{Accepts, Marks};
 use super::payload::{Kind, Payload};
 use super::subject::{Subject, any_of};
 
-/// No file of keys is larger; most of what is in them is what others say of the keys.
+/// Maximum size of a key file. Most of its content is signatures of other people on the keys.
 const MAX_FILE: u64 = 1 << 20;
 
-/// The kinds of key that were thought of, and the one that there is.
+/// Key types in the specification that are not supported, and the supported one.
 const KEY_TYPES: [&str; 3] = ["signedByGPGKeys", "X509Certificates", "signedByX509CAs"];
 const GPG_KEYS: &str = "GPGKeys";
 
-/// Signed by one of the keys, for a certain name.
+/// A requirement for a signature by one of the keys, for a certain name.
 #[derive(Debug)]
 pub(crate) struct SignedBy {
     keys: GpgKeys,
     identity: SignedIdentity,
 }
 
-/// Where keys are; any of them will do.
+/// The location of the keys, of which any one is sufficient.
 #[derive(Debug)]
 pub(crate) enum GpgKeys {
-    /// In files, which are read when they are needed.
+    /// In files, which are read on demand.
     Files(Vec<PathBuf>),
     /// In the policy itself.
     Inline(Vec<u8>),
 }
 
 impl SignedBy {
-    /// Reads what stands beside the type.
+    /// Parses the fields other than the type.
     pub(super) fn parse(fields: &mut Fields) -> Result<Self, Wrong> {
         let kind = fields.required("keyType")?;
         let place = kind.place.clone();
@@ -74,15 +74,15 @@ impl SignedBy {
         Ok(Self { keys, identity })
     }
 
-    /// Reads the keys, and says why none of them would be believed. Blocks.
+    /// Reads the keys. Fails with the reason if no key is usable. Blocks.
     pub(super) fn check(&self, now: u64) -> Result<(), String> {
         let keys = self.keys.load()?;
         keys.check(now)
             .map_err(|refusal| format!("{}: {refusal}", self.keys.shown()))
     }
 
-    /// By which key and for which name the image is signed; else why no signature will do. Fails where the keys
-    /// can't be read. Blocks.
+    /// Returns the key and the name that the image is signed with, or the reason why no signature is accepted. Fails
+    /// if the keys cannot be read. Blocks.
     pub(super) fn judge(
         &self,
         subject: Subject<'_>,
@@ -107,7 +107,7 @@ impl SignedBy {
         Ok(any_of("signature", messages.len(), outcomes))
     }
 
-    /// Marks all messages that would be enough. Fails as [`Self::judge`] does. Blocks.
+    /// Marks all messages that fulfil the requirement. Fails like [`Self::judge`]. Blocks.
     pub(super) fn mark(
         &self,
         subject: Subject<'_>,
@@ -140,7 +140,7 @@ impl SignedBy {
             }
             other => other.to_string(),
         })?;
-        // From here on it is the signer who speaks.
+        // The content is authentic from here on.
         let payload = Payload::parse(Kind::Atomic, verified.content)
             .map_err(|wrong| format!("cannot read the signed content: {wrong}"))?;
         if !subject.evidence.manifests.contains(&payload.digest) {
@@ -151,7 +151,7 @@ impl SignedBy {
             "signed by {} as {:?} with digest {}",
             verified.signer, payload.reference, payload.digest
         );
-        // The same signature may be packed in many ways.
+        // The same signature may be encoded in several ways.
         let by = format!("{:?} {:?}", verified.signer.fingerprint, message.trailer());
         let made = [verified.content, by.as_bytes()];
         Ok(Accepts::new(shown, payload.digest, made))
@@ -159,7 +159,7 @@ impl SignedBy {
 }
 
 impl GpgKeys {
-    /// The keys. Blocks.
+    /// Loads the keys. Blocks.
     fn load(&self) -> Result<Keyring, String> {
         let mut keys = Keyring::new();
         match self {
@@ -176,7 +176,7 @@ impl GpgKeys {
         Ok(keys)
     }
 
-    /// What people know them by.
+    /// Describes the keys for messages.
     fn shown(&self) -> String {
         match self {
             Self::Files(paths) => {
@@ -225,7 +225,7 @@ mod tests {
         image_payload(&digest.to_string(), name)
     }
 
-    /// By whom messages are accepted; else why none is.
+    /// Returns the signer of an accepted message, or the reason why none is accepted.
     fn judge(requirement: &Value, messages: &[Vec<u8>]) -> Result<String, String> {
         let policy = parse(requirement)?;
         let name: Reference = NAME.parse().unwrap();

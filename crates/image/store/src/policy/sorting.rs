@@ -1,4 +1,4 @@
-//! Which of an image's signatures a policy accepts: those are kept before all others.
+//! Sorts an image's signatures by a policy: accepted ones are stored with priority.
 
 use super::document::{Policy, Requirement};
 use super::marks::{Marks, first_of};
@@ -8,7 +8,7 @@ use crate::evidence::{Accepted, Evidence, KnownBy};
 use crate::{Digest, Error, Reference, Result};
 
 impl Policy {
-    /// Puts first what this policy accepts for that name. Fails where a key can't be read. Blocks.
+    /// Moves the items that this policy accepts for the name to the front. Fails if a key cannot be read. Blocks.
     pub(crate) fn sort(&self, name: &Reference, evidence: &mut Evidence) -> Result<Accepted> {
         let requirements = self.requirements(Some(name));
         let mut marks = Marks::none(evidence);
@@ -67,7 +67,7 @@ mod tests {
     fn messages_that_are_packed_otherwise_are_copies() {
         skip_unless!(machine::has_program("gpg"));
         let (mut gpg, scratch) = (Gpg::new(), Scratch::new());
-        // At one moment a key makes the same signature over and over.
+        // With a fixed time, a key always makes the same signature.
         gpg.set_time(Some("20240101T000000"));
         let key = gpg.make_key("a", "ed25519", "sign", "never");
         let file = scratch.path("key.gpg");

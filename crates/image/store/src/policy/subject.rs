@@ -3,21 +3,21 @@
 use crate::Reference;
 use crate::evidence::Evidence;
 
-/// As much of a reason as anybody reads.
+/// Maximum length of a reason in a message.
 const LONGEST_REASON: usize = 400;
-/// As many reasons as anybody reads.
+/// Maximum number of reasons in a message.
 const MAX_REASONS: usize = 3;
 
-/// An image that is judged.
+/// An image that a policy is applied to.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Subject<'a> {
-    /// The name that was asked for.
+    /// The requested name.
     pub(crate) name: Option<&'a Reference>,
-    /// What is known of its signatures.
+    /// The signatures found for it.
     pub(crate) evidence: &'a Evidence,
 }
 
-/// Why one of several things of a kind is accepted; else why none of them is.
+/// Returns the reason why one of several items is accepted, or the reasons why none is.
 pub(super) fn any_of(
     kind: &str,
     count: usize,
@@ -33,7 +33,7 @@ pub(super) fn any_of(
     }
     let more = reasons.len().saturating_sub(MAX_REASONS);
     reasons.truncate(MAX_REASONS);
-    // Parts of them are a stranger's words.
+    // Reasons may contain text from untrusted sources.
     let short = |reason: &String| reason.chars().take(LONGEST_REASON).collect::<String>();
     let reasons: Vec<String> = reasons.iter().map(short).collect();
     let reasons = reasons.join("; ");

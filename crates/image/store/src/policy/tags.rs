@@ -2,18 +2,18 @@
 
 use crate::Digest;
 
-/// The tag at which cosign puts the signatures of what has this digest.
+/// Returns the tag at which cosign stores the signatures of a manifest.
 pub(crate) fn tag_of(digest: &Digest) -> Option<String> {
     tag(digest, "sig")
 }
 
-/// The tag at which it put attestations.
+/// Returns the tag at which cosign stored attestations.
 pub(crate) fn tag_of_attestations(digest: &Digest) -> Option<String> {
     tag(digest, "att")
 }
 
 fn tag(digest: &Digest, kind: &str) -> Option<String> {
     let tag = format!("{}.{kind}", digest.to_string().replacen(':', "-", 1));
-    // With more, it would not be a tag.
+    // Tags have at most 128 characters.
     (tag.len() <= 128).then_some(tag)
 }

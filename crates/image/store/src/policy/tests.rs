@@ -1,4 +1,4 @@
-//! Policies and signatures as whoever writes them expects them to work.
+//! Tests of policies and signatures.
 
 use std::path::{Path, PathBuf};
 
@@ -194,7 +194,7 @@ fn mistakes_in_a_policy_are_told_with_their_place() {
     }
 }
 
-/// An image, keys, and what was signed.
+/// An image, keys and a signed payload.
 struct Scene {
     scratch: Scratch,
     image: Digest,
@@ -245,7 +245,7 @@ pub(super) fn judge(
     outcome(one.reason.clone())
 }
 
-/// A signature as it is kept beside an image.
+/// Converts a signature to its stored form.
 pub(super) fn kept(signature: &ImageSignature) -> Signature {
     Signature {
         payload: signature.payload.clone(),

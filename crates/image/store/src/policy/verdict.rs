@@ -1,4 +1,4 @@
-//! Whether an image fulfils what a policy asks for, and why.
+//! The verdict of a policy on an image, with reasons.
 
 use std::path::PathBuf;
 
@@ -8,23 +8,23 @@ use crate::clock::now;
 use crate::evidence::Evidence;
 use crate::{Error, Reference, Result};
 
-/// What a policy says of an image.
+/// The verdict of a policy on an image.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Verdict {
-    /// The name that it was judged by; without one only the policy's default counts.
+    /// The name used for the check; without a name, only the policy's default applies.
     pub name: Option<Reference>,
     /// The policy's file.
     pub policy: PathBuf,
-    /// Where in it the requirements stand: `default`, or the most specific scope.
+    /// The place of the requirements in the file: `default`, or the most specific scope.
     pub place: String,
     /// The requirements; the image must fulfil all of them.
     pub requirements: Vec<RequirementVerdict>,
 }
 
-/// What came of one requirement.
+/// The result of one requirement.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RequirementVerdict {
-    /// Its type, in the policy's words.
+    /// The requirement type in the policy.
     pub kind: &'static str,
     /// Whether the image fulfils it.
     pub fulfilled: bool,
@@ -33,12 +33,12 @@ pub struct RequirementVerdict {
 }
 
 impl Verdict {
-    /// Whether the image may be used.
+    /// Returns whether the image may be used.
     pub fn is_allowed(&self) -> bool {
         self.requirements.iter().all(|one| one.fulfilled)
     }
 
-    /// The error of an image that may not be used.
+    /// Converts a negative verdict to an error.
     pub(crate) fn into_result(self) -> Result<()> {
         let Some(broken) = self.requirements.iter().find(|one| !one.fulfilled) else {
             return Ok(());
@@ -54,7 +54,7 @@ impl Verdict {
 }
 
 impl Policy {
-    /// Judges an image. Fails where a key can't be read. Blocks.
+    /// Checks an image. Fails if a key cannot be read. Blocks.
     pub(crate) fn judge(&self, subject: Subject<'_>) -> Result<Verdict> {
         let requirements = self.requirements(subject.name);
         let mut verdict = Verdict {
@@ -90,7 +90,7 @@ impl Policy {
     }
 }
 
-/// Whether it is fulfilled, and why or why not.
+/// Splits a result into a flag and a reason.
 fn told(outcome: Result<String, String>) -> (bool, String) {
     match outcome {
         Ok(reason) => (true, reason),
@@ -98,8 +98,8 @@ fn told(outcome: Result<String, String>) -> (bool, String) {
     }
 }
 
-/// What the policy says of an image by any of these names, or of one without a name: the first that it is allowed by,
-/// else the first of all. Blocks.
+/// Checks an image by each of these names, or without a name if there are none. Returns the first verdict that allows
+/// it, otherwise the first verdict. Blocks.
 pub(crate) fn judge_by_names(
     policy: &Policy,
     names: &[Reference],

@@ -1,4 +1,4 @@
-//! What one image may bring: its layers as they are downloaded, and what they hold, together.
+//! Limit of an image's total size: its downloaded layers and their unpacked content.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -8,7 +8,7 @@ use crate::manifest::Manifest;
 use crate::unpack::Spending;
 use crate::{Error, Result};
 
-/// What an image may still bring. Its layers share it.
+/// The remaining size allowance of an image, shared by its layers.
 #[derive(Debug)]
 pub(crate) struct Allowance {
     what: String,
@@ -16,7 +16,7 @@ pub(crate) struct Allowance {
     left: AtomicU64,
 }
 
-/// What a layer has had of it; given back when it is dropped, unless the layer stays.
+/// The share that a layer has used. It is returned on drop, unless the layer is kept.
 #[derive(Debug)]
 pub(crate) struct Spent {
     from: Arc<Allowance>,
@@ -24,8 +24,7 @@ pub(crate) struct Spent {
 }
 
 impl Allowance {
-    /// What is left when the layers have the sizes that the manifest announces. An image that
-    /// announces too much is refused.
+    /// Returns the limit minus the layer sizes in the manifest. Fails if the manifest announces more than the limit.
     pub(super) fn of(what: &str, limits: &Limits, manifest: &Manifest) -> Result<Arc<Self>> {
         let sizes = manifest.layers.iter().map(|layer| layer.size);
         let announced = sizes.fold(0, u64::saturating_add);
@@ -41,7 +40,7 @@ impl Allowance {
         }))
     }
 
-    /// For one layer.
+    /// Returns an empty share for one layer.
     pub(super) fn for_layer(self: &Arc<Self>) -> Spent {
         Spent {
             from: Arc::clone(self),
@@ -51,7 +50,7 @@ impl Allowance {
 }
 
 impl Spent {
-    /// The layer stays, and with it what it holds.
+    /// Keeps the layer, and so the share that it uses.
     pub(super) fn keep(mut self) {
         *self.bytes.get_mut() = 0;
     }

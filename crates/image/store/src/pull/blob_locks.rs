@@ -7,15 +7,15 @@ use parking_lot::Mutex;
 
 use crate::Digest;
 
-/// Blobs that are being fetched. Each is fetched once from one source, whoever wants it: who has
-/// it from another registry doesn't wait for a slow one.
+/// Locks of blobs that are being fetched. All pulls share one fetch of a blob per source, so that a pull from another
+/// registry does not wait for a slow one.
 #[derive(Default)]
 pub(crate) struct BlobLocks(Mutex<HashMap<(Digest, String), Lock>>);
 
 type Lock = Arc<tokio::sync::Mutex<()>>;
 
 impl BlobLocks {
-    /// Waits until nobody else fetches a blob from there.
+    /// Waits until no other task fetches this blob from this source.
     pub(super) async fn lock(
         &self,
         digest: Digest,
@@ -29,7 +29,7 @@ impl BlobLocks {
         lock.lock_owned().await
     }
 
-    /// The blobs that somebody fetches now.
+    /// Returns the blobs that are being fetched.
     pub(crate) fn in_use(&self) -> HashSet<Digest> {
         let locks = self.0.lock();
         locks

@@ -10,10 +10,10 @@ use crate::store::Store;
 use crate::turns::Turns;
 use crate::{Config, Digest};
 
-/// What every pull shares.
+/// State that all pulls share.
 pub(crate) struct Context {
     pub(crate) config: Config,
-    /// The part of the configuration that decides on images.
+    /// Settings of the admission check.
     pub(crate) admission: admission::Settings,
     pub(crate) store: Arc<Store>,
     pub(crate) transport: Arc<Transport>,
@@ -23,7 +23,7 @@ pub(crate) struct Context {
 }
 
 impl Context {
-    /// Whom to ask what a name means.
+    /// Returns the resolver for image names.
     pub(crate) fn asker(&self) -> Asker<'_> {
         let store = Arc::clone(&self.store);
         let here = Arc::new(move |digest: &Digest| store.document(digest));

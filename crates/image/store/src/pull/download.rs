@@ -1,5 +1,5 @@
-//! Fills an ingest from the registry: one connection for a small blob, several for a large
-//! one if the host serves ranges.
+//! Fills an ingest from the registry. Uses one connection for a small blob, and several for a large one if the host
+//! serves ranges.
 
 use std::pin::pin;
 use std::sync::Arc;
@@ -16,12 +16,12 @@ use crate::manifest::Descriptor;
 use crate::registry::{Attempt, Body, Capability, Host, Remote, Try};
 use crate::{Error, Result};
 
-/// Bytes gathered before they go to disk.
+/// Number of bytes collected before a write to disk.
 const BATCH: usize = 512 << 10;
-/// Bytes are written after so long at the latest.
+/// Maximum time that received bytes wait for a write.
 const LINGER: Duration = Duration::from_millis(200);
 
-/// Downloads what the ingest lacks.
+/// Downloads the missing bytes of the ingest.
 pub(super) async fn download(
     what: &str,
     remote: &Remote,
@@ -56,7 +56,7 @@ pub(super) async fn download(
     }
 }
 
-/// What is known about the host's serving of ranges.
+/// Shared notification that the host has proven to serve ranges.
 #[derive(Default)]
 struct Ranges {
     proven: Notify,
@@ -71,7 +71,7 @@ struct Work<'a> {
     ranges: &'a Ranges,
 }
 
-/// One piece, to be tried at each host.
+/// One piece of a blob, which is tried at each host.
 struct Piece<'a> {
     work: Work<'a>,
     start: u64,
@@ -87,7 +87,7 @@ impl Try for Piece<'_> {
 }
 
 impl Work<'_> {
-    /// Fetches one piece after the other until none is left.
+    /// Fetches pieces until none is left.
     async fn pieces(self) -> Result<()> {
         while let Some((start, end)) = self.ingest.take_piece() {
             let piece = Piece {
@@ -112,7 +112,7 @@ impl Work<'_> {
     async fn piece(&self, host: &Host, start: u64, end: u64) -> Result<(), Attempt> {
         let from = self.ingest.filled_to(start);
         if from >= end {
-            // A host without ranges served it together with an earlier piece.
+            // A host without range support already sent this piece with an earlier one.
             return Ok(());
         }
         let size = self.ingest.size();
@@ -130,7 +130,7 @@ impl Work<'_> {
         }
     }
 
-    /// Nondistributable layers may be elsewhere, whole.
+    /// Downloads a nondistributable layer as a whole from one of its URLs.
     async fn foreign(&self) -> Result<()> {
         let mut last = None;
         for url in &self.blob.urls {
@@ -158,7 +158,7 @@ impl Work<'_> {
         blocking(move || ingest.write(at, &pieces)).await
     }
 
-    /// Writes the body's part from `at` to `end` as it comes.
+    /// Writes the received bytes from `at` to `end`.
     async fn receive(&self, body: &mut Body, mut at: u64, end: u64) -> Result<(), Attempt> {
         let mut position = body.offset;
         let mut batch = Vec::new();
@@ -169,7 +169,7 @@ impl Work<'_> {
                 loop {
                     tokio::select! {
                         next = &mut next => break next,
-                        // A slow download keeps nothing in memory.
+                        // A slow download must not hold bytes in memory.
                         () = tokio::time::sleep(LINGER), if gathered > 0 => {
                             self.write(at, &mut batch).await?;
                             at += gathered as u64;
@@ -182,7 +182,7 @@ impl Work<'_> {
             let ended = !matches!(next, Ok(Some(_)));
             let next = match next {
                 Ok(Some(mut bytes)) => {
-                    // A host that serves everything is listened to until the part that lacks.
+                    // A host without range support sends all bytes: skip those before the missing part.
                     if gathered == 0 && position < at {
                         let skip = (at - position).min(bytes.len() as u64);
                         position += skip;

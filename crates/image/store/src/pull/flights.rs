@@ -1,5 +1,5 @@
-//! Pulls in flight: identical ones join, and none ends at once because its caller does. One that
-//! nobody has waited for in a while ends.
+//! Pulls in flight. Identical requests share one pull, and a pull survives its caller for a while. It is cancelled if
+//! no client waits for it for too long.
 
 use std::collections::HashMap;
 use std::pin::pin;
@@ -23,7 +23,7 @@ pub(crate) struct Flights {
     flights: Arc<Mutex<HashMap<Request, Flight>>>,
     tasks: TaskTracker,
     cancel: CancellationToken,
-    /// How long a pull goes on without anybody waiting for it.
+    /// Time that a pull continues without a waiting client.
     alone: Mutex<Duration>,
 }
 
@@ -44,13 +44,13 @@ impl Flights {
         }
     }
 
-    /// How long those that begin from now on go on alone.
+    /// Sets the time that new pulls continue without a waiting client.
     pub(crate) fn set_alone(&self, alone: Duration) {
         *self.alone.lock() = alone;
     }
 
-    /// Joins the pull that does this request already, or starts it, and tells of its steps.
-    /// Dropping the returned future doesn't end the pull, but counts as leaving it, as `left` does.
+    /// Joins the pull of an identical request, or starts one, and returns its result and steps. Dropping the returned
+    /// future or completing `left` only removes the caller from the waiting clients.
     pub(crate) async fn join<F>(
         &self,
         request: Request,
@@ -119,7 +119,7 @@ impl Flights {
                 done = work => done,
                 () = alone => Some(Err(given_up)),
             };
-            // From here on, the same request starts anew.
+            // From here on, an identical request starts a new pull.
             drop(leave);
             if let Some(done) = done {
                 sender.send_replace(Some(done));
@@ -128,7 +128,7 @@ impl Flights {
         (flight, waiter)
     }
 
-    /// How far each pull is.
+    /// Returns the progress of each pull.
     pub(crate) fn progress(&self) -> Vec<PullProgress> {
         self.flights
             .lock()
@@ -137,7 +137,7 @@ impl Flights {
             .collect()
     }
 
-    /// Ends all pulls and waits until they are gone.
+    /// Cancels all pulls and waits until they have ended.
     pub(crate) async fn close(&self) {
         self.cancel.cancel();
         self.tasks.close();
@@ -145,7 +145,7 @@ impl Flights {
     }
 }
 
-/// Somebody who waits for a pull, until it is dropped.
+/// A client that waits for a pull, until it is dropped.
 struct Waiter(Arc<watch::Sender<usize>>);
 
 impl Waiter {
@@ -161,12 +161,12 @@ impl Drop for Waiter {
     }
 }
 
-/// Is done when nobody has waited for so long.
+/// Completes when no client has waited for `patience`.
 async fn left_alone(mut waiters: watch::Receiver<usize>, patience: Duration) {
     loop {
         let nobody = async { waiters.wait_for(|count| *count == 0).await.is_ok() };
         if !nobody.await {
-            // The pull is over; whoever asks here is about to be dropped.
+            // The pull is over, and this future is about to be dropped.
             return std::future::pending().await;
         }
         let somebody = async { waiters.wait_for(|count| *count > 0).await.is_ok() };
@@ -177,7 +177,7 @@ async fn left_alone(mut waiters: watch::Receiver<usize>, patience: Duration) {
     }
 }
 
-/// Takes a pull off the list, even if it panics.
+/// Guard that removes a pull from the list, even after a panic.
 struct Leave {
     flights: Arc<Mutex<HashMap<Request, Flight>>>,
     request: Request,

@@ -1,5 +1,5 @@
-//! A blob on its way in: a file that downloads write to in pieces and the unpacker reads from
-//! as it grows. What was written survives a restart.
+//! A blob that is being downloaded: a file that downloads write in pieces while the unpacker reads it. Finished
+//! pieces survive a restart.
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, Read, Write};
@@ -17,12 +17,12 @@ use crate::turns::{Turn, Turns};
 use crate::unpack::{Download, LayerMemory};
 use crate::{Digest, Error, Result};
 
-/// Blobs up to this size come in one piece.
+/// Blobs up to this size have one piece.
 const SMALLEST_PIECE: u64 = 4 << 20;
-/// Pieces grow with the blob, so that their number stays small.
+/// Maximum number of pieces. Pieces of larger blobs are larger.
 const MOST_PIECES: u64 = 256;
 
-/// More than is noted of that many pieces.
+/// Maximum size of the map file, which is more than the lines of that many pieces need.
 const MOST_NOTED: u64 = 64 << 10;
 
 /// A blob being downloaded.
@@ -34,28 +34,27 @@ pub(crate) struct Ingest {
     map: Mutex<File>,
     size: u64,
     piece: u64,
-    /// Bytes that are there, in any piece.
+    /// Bytes on disk, in all pieces.
     received: Arc<AtomicU64>,
-    /// Bytes of it that were there from an earlier try.
+    /// Bytes on disk from an earlier attempt.
     resumed: u64,
     state: Mutex<State>,
     grown: Condvar,
 }
 
 struct State {
-    /// Bytes that each piece has, from its start.
+    /// Number of bytes on disk of each piece, from its start.
     filled: Vec<u64>,
-    /// The first piece that nobody has been given yet.
+    /// The first piece that was not handed out yet.
     next: usize,
-    /// The blob is whole up to here.
+    /// The blob is complete up to this offset.
     prefix: u64,
     abandoned: bool,
 }
 
 impl Ingest {
-    /// Opens the blob's files and finds out what is there already; `received` counts it from
-    /// now on. `source` is the registry: what one of them sends, or holds back, is nothing to
-    /// those who have the blob from another. Blocks.
+    /// Opens the blob's files and determines which pieces are complete; `received` counts the bytes from now on. Each
+    /// registry (`source`) has its own files, so that a bad or slow registry does not affect others. Blocks.
     pub(crate) fn open(
         layout: &Layout,
         digest: &Digest,
@@ -132,18 +131,18 @@ impl Ingest {
         self.size
     }
 
-    /// Bytes that are there. Grows with every write.
+    /// Returns the counter of bytes on disk, which grows with every write.
     pub(crate) fn received(&self) -> &AtomicU64 {
         &self.received
     }
 
-    /// Bytes that an earlier try left.
+    /// Returns the number of bytes from an earlier attempt.
     pub(crate) fn resumed(&self) -> u64 {
         self.resumed
     }
 
-    /// Hands out the next piece that lacks something: its start and end. Pieces come in order,
-    /// so that the unpacker has something to do.
+    /// Hands out the start and end of the next incomplete piece. Pieces are in order, so that the unpacker can
+    /// proceed.
     pub(super) fn take_piece(&self) -> Option<(u64, u64)> {
         let mut state = self.state();
         while state.next < state.filled.len() {
@@ -158,14 +157,14 @@ impl Ingest {
         None
     }
 
-    /// Where the piece starting at `start` goes on.
+    /// Returns the offset at which the piece at `start` continues.
     pub(super) fn filled_to(&self, start: u64) -> u64 {
         let piece = usize::try_from(start / self.piece).unwrap_or(usize::MAX);
         start + self.state().filled.get(piece).copied().unwrap_or(0)
     }
 
-    /// Writes bytes at `offset`, which is where a piece goes on. May cross into the following
-    /// pieces if those are empty. Blocks.
+    /// Writes bytes at `offset`, where a piece continues. May cross into the following pieces if those are empty.
+    /// Blocks.
     pub(super) fn write(&self, mut offset: u64, pieces: &[Bytes]) -> Result<()> {
         for bytes in pieces {
             let mut bytes = &bytes[..];
@@ -181,7 +180,7 @@ impl Ingest {
                 bytes = &bytes[take..];
                 if self.advance(piece, offset)? {
                     let mut map = self.map.lock();
-                    // One write, so that a line is there or not.
+                    // A single write keeps the line from being partial.
                     map.write_all(format!("{piece}\n").as_bytes())
                         .map_err(|error| Error::at("writing", &self.map_path, error))?;
                 }
@@ -190,7 +189,7 @@ impl Ingest {
         Ok(())
     }
 
-    /// Notes that a piece is there up to `offset`; true if that finished it.
+    /// Records that a piece is filled up to `offset`. Returns true if that completes it.
     fn advance(&self, piece: usize, offset: u64) -> Result<bool> {
         let mut state = self.state();
         if state.abandoned {
@@ -208,7 +207,7 @@ impl Ingest {
         Ok(filled == piece_length(self.size, self.piece, piece))
     }
 
-    /// Makes readers and writers fail from now on.
+    /// Makes all further reads and writes fail.
     pub(crate) fn abandon(&self) {
         self.state().abandoned = true;
         self.grown.notify_all();
@@ -227,13 +226,13 @@ impl Ingest {
         for path in [&self.map_path, &self.data_path] {
             if let Err(error) = remove(path).or_else(|_| remove(path)) {
                 tracing::warn!(path = %path.display(), %error, "cannot remove a download; a later cleanup removes it");
-                // A map without its data would have the next pull of this believe in it.
+                // A map without its data would make the next pull of this blob trust missing data.
                 return;
             }
         }
     }
 
-    /// Moves the finished blob to `target`. Blocks.
+    /// Moves the complete blob to `target`. Blocks.
     pub(crate) fn keep(&self, target: &std::path::Path) -> Result<()> {
         std::fs::rename(&self.data_path, target)
             .map_err(|error| Error::at("moving a layer to", target, error))?;
@@ -246,11 +245,11 @@ impl Ingest {
     }
 }
 
-/// A download, as the layer sees it that is unpacked from it.
+/// A download, as seen by the layer that is unpacked from it.
 pub(crate) struct Unpacking {
     ingest: Arc<Ingest>,
     turns: Arc<Turns>,
-    /// Held while there are bytes to work on.
+    /// Held while there are bytes to unpack.
     turn: Mutex<Option<Turn>>,
 }
 
@@ -289,15 +288,15 @@ fn given_up() -> io::Error {
     io::Error::other("its download was cancelled")
 }
 
-/// How often a layer that waits for bytes looks whether others need its memory.
+/// Interval at which a layer that waits for bytes checks whether others need its memory.
 const LOOK: Duration = Duration::from_millis(250);
 
-/// Reads a blob from its start while it comes in; waits for what isn't there yet.
+/// A reader of a blob during its download, which waits for missing bytes.
 pub(crate) struct IngestReader {
     download: Arc<Unpacking>,
     memory: Arc<LayerMemory>,
     at: u64,
-    /// How far it has read, for who watches.
+    /// Number of bytes read, for progress reports.
     progress: Arc<AtomicU64>,
 }
 
@@ -315,7 +314,7 @@ impl IngestReader {
         }
     }
 
-    /// Waits until there are bytes to read, and says how many.
+    /// Waits until bytes can be read, and returns their number.
     fn wait(&self) -> io::Result<u64> {
         let ingest = &*self.download.ingest;
         let mut state = ingest.state();
@@ -326,7 +325,7 @@ impl IngestReader {
             if state.prefix > self.at {
                 return Ok(state.prefix - self.at);
             }
-            // Other layers work meanwhile.
+            // Other layers can use the turn meanwhile.
             self.download.pause();
             ingest.grown.wait_for(&mut state, LOOK);
             MutexGuard::unlocked(&mut state, || self.memory.keep())?;
@@ -374,7 +373,7 @@ fn prefix(filled: &[u64], size: u64, piece: u64) -> u64 {
     prefix_from(filled, 0, size, piece)
 }
 
-/// The end of the whole part, which is known to reach to `known` at least.
+/// Returns the end of the complete prefix, which is known to reach `known` at least.
 fn prefix_from(filled: &[u64], known: u64, size: u64, piece: u64) -> u64 {
     let mut at = usize::try_from(known / piece).unwrap_or(usize::MAX);
     while let Some(have) = filled.get(at) {
@@ -434,7 +433,7 @@ mod tests {
                 reader.read_to_end(&mut all).map(|_| all)
             })
         };
-        // Out of order, and the last write crosses a piece's border.
+        // Out of order, and the last write crosses the border of a piece.
         ingest
             .write(2 * SMALLEST_PIECE, &bytes(2 * piece, blob.len()))
             .unwrap();

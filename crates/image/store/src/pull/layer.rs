@@ -1,4 +1,4 @@
-//! One layer of a pull: found here, or downloaded and unpacked at once, then published.
+//! Pulls one layer: finds it in the store, or downloads, unpacks and publishes it.
 //!
 //! ```text
 //! look ──found──────────────────────────────────────────► key
@@ -40,30 +40,30 @@ use crate::unpack::{
 };
 use crate::{Digest, Error, Result, verity};
 
-/// Where layers are unpacked while they arrive: mostly waiting for a registry. Each registry has a
-/// share of the threads, of which one pull leaves some to others.
+/// Threads that unpack layers during the download; they mostly wait for a registry. Each registry has a share of the
+/// threads, and one pull cannot use the whole share.
 static UNPACKING: LazyLock<Place> = LazyLock::new(|| {
     let share = available_parallelism().map_or(4, usize::from).clamp(4, 8);
     Place::new("unpacking layers", 16 * share, share, MOST_WAITING).with_pieces(most_of(share))
 });
-/// More layers than images of many pods have together.
+/// Maximum length of the queue, which is more than the images of many pods need.
 const MOST_WAITING: usize = 100_000;
 
-/// Where a layer comes from.
+/// The source of a layer.
 #[derive(Clone)]
 pub(crate) enum Origin<'a> {
     Registry(&'a Remote),
-    /// A file beneath a directory.
+    /// A file below a directory.
     File {
         dir: Arc<OwnedFd>,
         path: Vec<u8>,
-        /// Whether its bytes have the descriptor's digest.
+        /// Whether the file's bytes have the descriptor's digest.
         named: bool,
     },
 }
 
 impl Origin<'_> {
-    /// Whose slowness a layer suffers from.
+    /// Returns the registry domain, or an empty string for a file.
     fn source(&self) -> &str {
         match self {
             Self::Registry(remote) => remote.domain(),
@@ -72,44 +72,44 @@ impl Origin<'_> {
     }
 }
 
-/// What a layer's work needs to know.
+/// Inputs for the pull of one layer.
 pub(super) struct LayerJob<'a> {
     pub(super) what: String,
     pub(super) origin: Origin<'a>,
     pub(super) blob: Descriptor,
-    /// Its name on disk, unless what it looks like depends on the layers below.
+    /// Key of the layer, unless its content depends on the layers below.
     pub(super) name: Digest,
-    /// The digest that its archive is to have, where one is promised.
+    /// Expected digest of its archive, if there is one.
     pub(super) diff_id: Option<Digest>,
-    /// What opens it, if it is encrypted.
+    /// Decryption options, if it is encrypted.
     pub(super) secret: Option<Arc<Options>>,
-    /// Where it is to be put as it is and with which mode, if it is a file and no archive.
+    /// Path and mode for a blob that is stored as a single file instead of an archive.
     pub(super) file: Option<(String, u32)>,
     pub(super) chain_id: Digest,
-    /// The keys of the layers below, base first, when they are known.
+    /// Keys of the layers below, base first, once they are known.
     pub(super) below: Vec<watch::Receiver<Option<Digest>>>,
-    /// The pull that it is of, for its share of the threads.
+    /// Number of its pull, for the pull's share of the threads.
     pub(super) pull: u64,
-    /// What the image may bring, with all its layers.
+    /// Size allowance of the whole image.
     pub(super) allowance: Arc<Allowance>,
-    /// How it can be had bit by bit.
+    /// How to pull it lazily, if that is possible.
     pub(super) lazily: Option<Lazily>,
-    /// Keeps the names that the layer may get from being swept.
+    /// Holds that protect the layer's possible keys from garbage collection.
     pub(super) _holds: Vec<Hold>,
     pub(super) tracker: Arc<LayerTracker>,
-    /// What it takes of the disk before it is published, also when nobody waits for it any more.
+    /// Tracker of disk use before publication, even if no client waits any more.
     pub(super) at_work: TaskTracker,
 }
 
 enum Look {
     Found(Digest),
-    /// It is here by this name, and fits if the layers below leave these directories plain.
+    /// A stored layer has this key. It fits if the layers below give these directories no attributes.
     Depends(Digest, Vec<Vec<u8>>),
     Missing,
 }
 
 impl LayerJob<'_> {
-    /// Gets the layer into the store and returns its key.
+    /// Pulls the layer into the store and returns its key.
     pub(super) async fn run(&self, context: &Context) -> Result<Digest> {
         loop {
             let mut misfit = false;
@@ -127,7 +127,7 @@ impl LayerJob<'_> {
             let lock = context.blob_locks.lock(self.blob.digest, source).await;
             match self.look(context) {
                 Look::Found(key) => return self.present(context, key),
-                // Published meanwhile. The layers below may themselves wait for this lock.
+                // Another pull published it meanwhile. The layers below may themselves wait for this lock.
                 Look::Depends(..) if !misfit => continue,
                 _ => {}
             }
@@ -166,7 +166,7 @@ impl LayerJob<'_> {
                 if looks.is_empty() {
                     self.publish(context, fetched, self.name).await?
                 } else {
-                    // It then looks as it must above these layers, and only these.
+                    // The layer then fits only above exactly these layers.
                     let fetched = blocking(move || fetched.dressed(&looks)).await?;
                     self.publish(context, fetched, self.chain_id).await?
                 }
@@ -176,8 +176,7 @@ impl LayerJob<'_> {
         }
     }
 
-    /// A layer that is here counts like one that comes: else an image that is refused would get in
-    /// layer by layer.
+    /// Charges a stored layer to the allowance like a new one. Otherwise a refused image could get in layer by layer.
     fn present(&self, context: &Context, key: Digest) -> Result<Digest> {
         let bytes = {
             let state = context.store.state();
@@ -190,8 +189,8 @@ impl LayerJob<'_> {
         Ok(key)
     }
 
-    /// The names on disk that it may have, each by itself before that above certain layers. An ordinary one is
-    /// better than one that may not be whole.
+    /// Returns the possible keys of the layer: its own key before the one above certain layers. The keys of the
+    /// ordinary form precede those of the lazy form, which may be incomplete.
     pub(super) fn names(&self) -> impl Iterator<Item = Digest> {
         self.pairs()
             .into_iter()
@@ -205,7 +204,7 @@ impl LayerJob<'_> {
         [Some((self.name, self.chain_id)), lazily]
     }
 
-    /// Whether it is to be begun, not fetched.
+    /// Returns whether to pull it lazily if it is not stored.
     pub(super) fn is_to_be_begun(&self) -> bool {
         self.lazily.as_ref().is_some_and(|lazily| lazily.may_begin)
     }
@@ -213,7 +212,7 @@ impl LayerJob<'_> {
     fn look(&self, context: &Context) -> Look {
         let state = context.store.state();
         let mut depends = None;
-        // A digest that is promised of an archive may be some other layer's name.
+        // The promised digest of an archive may be the key of a different layer.
         let fits = |record: &&LayerRecord| self.diff_id.is_none_or(|it| it == record.diff_id);
         for (own, above) in self.pairs().into_iter().flatten() {
             if above != own && state.layers.get(&above).is_some_and(|record| fits(&record)) {
@@ -232,7 +231,7 @@ impl LayerJob<'_> {
         depends.unwrap_or(Look::Missing)
     }
 
-    /// What the layers below have to say about these directories.
+    /// Returns the attributes that the layers below give these directories.
     pub(super) async fn inherited(
         &self,
         context: &Context,
@@ -251,8 +250,8 @@ impl LayerJob<'_> {
         blocking(move || inherited(&implicit, &lower)).await
     }
 
-    /// Downloads and unpacks. What an earlier try left is used; if it proves damaged, it is
-    /// thrown away and all is fetched anew.
+    /// Downloads and unpacks the layer. Resumes an earlier attempt; if that data is damaged, downloads everything
+    /// again.
     async fn fetch(&self, context: &Context, remote: &Remote) -> Result<Fetched> {
         loop {
             let (store, blob) = (Arc::clone(&context.store), self.blob.clone());
@@ -271,7 +270,7 @@ impl LayerJob<'_> {
                     let target = context.store.layout().blob(&self.blob.digest);
                     blocking(move || ingest.keep(&target)).await?;
                 }
-                // What the network owes is worth keeping for the next try.
+                // The next attempt can resume a download that the network interrupted.
                 Err(Error::RegistryUnavailable { .. } | Error::Cancelled(_)) => {}
                 _ => {
                     blocking(move || {
@@ -326,8 +325,8 @@ impl LayerJob<'_> {
         loop {
             tokio::select! {
                 done = &mut downloading, if !downloaded => {
-                    // Without the bytes, what unpacking has to say is of no interest; unless
-                    // it was unpacking that ended the download.
+                    // A failed download explains more than the failed unpack that it causes, unless the unpack caused
+                    // it.
                     if !ingest.is_abandoned() {
                         done?;
                         self.tracker.enter(LayerState::Unpacking);
@@ -346,7 +345,7 @@ impl LayerJob<'_> {
         }
     }
 
-    /// Unpacks what `open` gives, on threads of its own. `abandon` ends the reader.
+    /// Unpacks the data from `open` on a separate thread. `abandon` makes the reader fail.
     async fn unpack<R: Read + Send>(
         &self,
         context: &Context,
@@ -493,7 +492,7 @@ impl LayerJob<'_> {
     }
 }
 
-/// Counts what lies beside the files: the layer's directory, its tape and its record.
+/// Adds the disk space of the layer's directory, its tape and its record.
 fn with_bookkeeping(unpacked: Unpacked, scratch: &Scratch) -> Result<Unpacked> {
     const BLOCK: u64 = 4096;
     let tape = scratch.path().join(TAPE);
@@ -505,28 +504,28 @@ fn with_bookkeeping(unpacked: Unpacked, scratch: &Scratch) -> Result<Unpacked> {
     })
 }
 
-/// In which form a layer is written.
+/// The form in which a layer is written.
 enum Written {
     Files,
-    /// As one file, until that is whole.
+    /// As an image file that is not finished yet.
     Packing(Box<orlop_erofs::Image>),
-    /// As the file that was published.
+    /// As the published file, unchanged.
     Taken,
 }
 
-/// A layer unpacked, but not published.
+/// A layer that is unpacked but not published.
 struct Fetched {
     scratch: Scratch,
     unpacked: Unpacked,
     written: Written,
-    /// Whether its archive can be put together again.
+    /// Whether its archive can be reconstructed.
     replayable: bool,
-    /// What it has had of what the image may bring.
+    /// The share of the image's allowance that it uses.
     spent: Spent,
 }
 
 impl Fetched {
-    /// Gives undescribed directories the look of those of the layers below. Blocks.
+    /// Applies the attributes from the layers below to undescribed directories. Blocks.
     fn dressed(mut self, looks: &[Inherited]) -> Result<Self> {
         let root = self.scratch.path().join(FS);
         for look in looks {
@@ -539,7 +538,7 @@ impl Fetched {
         Ok(self)
     }
 
-    /// Has the file whole, if it is one, and the kernel guard it where it can. What the layer is then.
+    /// Finishes the image file, if there is one, and seals it with fs-verity if possible. Returns the layer's form.
     /// Blocks.
     fn sealed(mut self) -> Result<(Self, Form)> {
         let path = self.scratch.path().join(IMAGE);
@@ -555,7 +554,7 @@ impl Fetched {
             }
         };
         self.unpacked.disk_bytes += bytes;
-        // Nobody may have it open for writing.
+        // Sealing requires that no file descriptor is open for writing.
         let file = File::open(&path).map_err(|error| Error::at("opening", &path, error))?;
         let verity = verity::seal(&file).map_err(|error| Error::at("sealing", &path, error))?;
         let sealed = Sealed {
@@ -567,7 +566,7 @@ impl Fetched {
     }
 }
 
-/// Ends reader and writers when the work is dropped in the middle.
+/// Guard that abandons the ingest if the work is dropped early.
 struct Abandon<'a>(&'a Ingest);
 
 impl Drop for Abandon<'_> {

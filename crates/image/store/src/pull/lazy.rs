@@ -1,4 +1,4 @@
-//! A layer that is begun, not fetched: its table of contents comes, and all else when it is read.
+//! Starts a lazy pull of a layer: fetches its table of contents, and leaves the content to later reads.
 
 use std::sync::Arc;
 
@@ -16,11 +16,11 @@ use crate::store::{Form, Inherited, LayerRecord, Lazy, Scratch, TOC};
 use crate::unpack::Spending as _;
 use crate::{Digest, Error, Result};
 
-/// A table of contents that is larger as it is fetched is not worth it.
+/// Maximum size of a compressed table of contents. Above it, a lazy pull is not worthwhile.
 const LARGEST: u64 = 32 << 20;
 
 impl LayerJob<'_> {
-    /// Begins the layer; nothing if it has to be fetched as others are.
+    /// Starts a lazy pull of the layer. Returns `None` if the layer must be pulled completely.
     pub(super) async fn begin(
         &self,
         context: &Context,
@@ -39,7 +39,7 @@ impl LayerJob<'_> {
                 self.tracker.enter(LayerState::Begun);
                 Ok(Some(key))
             }
-            // What is too large or has no room for its names is so in any form.
+            // A complete pull would fail with these errors too.
             Err(
                 error @ (Error::TooLarge { .. } | Error::DiskFull { .. } | Error::Cancelled(_)),
             ) => Err(error),
@@ -55,7 +55,7 @@ impl LayerJob<'_> {
         }
     }
 
-    /// What the layer holds, verified.
+    /// Fetches and verifies the layer's table of contents.
     async fn table(
         &self,
         context: &Context,
@@ -90,7 +90,7 @@ impl LayerJob<'_> {
         let fetched = self.fetch_part(remote, digest, size, toc.range()).await?;
         let (store, image_limits) = (Arc::clone(&context.store), context.config.limits.clone());
         let (what, at_work) = (self.what.clone(), self.at_work.token());
-        // What it holds waits on the disk for the layers below.
+        // The table of contents stays on disk until the layers below are known.
         let _turn = context.lazies.turn_to_read().await?;
         blocking(move || {
             let index = toc.parse(&fetched, &limits).map_err(malformed)?;
@@ -146,7 +146,7 @@ impl LayerJob<'_> {
             diff_id: self.name,
             archive_bytes: 0,
             bytes: described.bytes,
-            // What is here of it is looked at.
+            // The actual disk use is measured on demand.
             disk_bytes: 0,
             inodes: 5,
             implicit,

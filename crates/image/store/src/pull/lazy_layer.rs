@@ -6,28 +6,28 @@ use crate::manifest::{Descriptor, Manifest};
 use crate::registry::{Keyring, Remote};
 use crate::{Digest, Error};
 
-/// How a layer can be had bit by bit.
+/// The way to pull a layer lazily.
 #[derive(Debug, Clone)]
 pub(crate) struct Lazily {
     pub(super) way: Way,
-    /// Its name on disk, unless what it looks like depends on the layers below.
+    /// Key of the layer, unless its content depends on the layers below.
     pub(super) key: Digest,
-    /// Whether it is to be had so if it is not here.
+    /// Whether to pull it lazily if it is not stored.
     pub(super) may_begin: bool,
-    /// With which its registry is asked.
+    /// Credentials for its registry.
     pub(super) keyring: Keyring,
 }
 
 #[derive(Debug, Clone)]
 pub(super) enum Way {
-    /// Its table of contents is in the layer.
+    /// The table of contents is part of the layer.
     Claim(Claim),
-    /// It is a blob of its own.
+    /// The table of contents is a separate blob.
     Soci(Digest, Toc),
 }
 
 impl Lazily {
-    /// What a manifest, and an index beside it, promise of a layer.
+    /// Returns the lazy form that the manifest or a SOCI index describes for a layer.
     pub(super) fn of(
         blob: &Descriptor,
         diff_id: &Digest,
@@ -38,7 +38,7 @@ impl Lazily {
             Way::Claim(claim) => claim.digests(),
             Way::Soci(ztoc, _) => format!("SOCI {ztoc}"),
         };
-        // Nobody hashes its archive: who is promised another table of contents gets another layer.
+        // The archive is not hashed, so a different table of contents must lead to a different layer.
         let name = format!("a lazy layer: {} {diff_id} {table}", blob.digest);
         let key = Digest::of(name.as_bytes());
         Some(Self {
@@ -49,7 +49,7 @@ impl Lazily {
         })
     }
 
-    /// Its name where it looks as it must above certain layers.
+    /// Returns its key if its content depends on the layers below.
     pub(super) fn above(&self, chain_id: &Digest) -> Digest {
         Digest::chain(Some(chain_id), &self.key)
     }
@@ -85,7 +85,7 @@ fn by_index(blob: &Descriptor, index: &soci::Manifest) -> Option<Way> {
     }
 }
 
-/// The SOCI index that an image's manifest names, if it is of use.
+/// Fetches the SOCI index that an image's manifest names, if it is valid.
 pub(super) async fn soci_index(remote: &Remote, manifest: &Manifest) -> Option<soci::Manifest> {
     let named = manifest.annotations.get(soci::INDEX_DIGEST)?;
     let found = async {

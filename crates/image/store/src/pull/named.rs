@@ -8,30 +8,30 @@ use crate::evidence::Findings;
 use crate::store::{ImageRecord, Store};
 use crate::{Digest, Error, Reference, Result, Selector};
 
-/// An image with all its layers here, or for guests, about to get its names.
+/// An image that is about to get its names. All its layers are stored, or it is for guests.
 pub(crate) struct Named {
-    /// Whether only who has a key may use it.
+    /// Whether only clients with a key may use it.
     pub(crate) is_encrypted: bool,
-    /// What its layers are called whose archives have been hashed, where that is how they are known.
+    /// Keys that prove that a layer's archive was hashed; `None` if all keys do, as for artifacts.
     pub(crate) proven: Option<HashSet<Digest>>,
     pub(crate) names: Vec<Reference>,
-    /// Whose guests it is for; empty: all its layers are here.
+    /// Runtime handler of the guests that the image is for; empty if all its layers are stored.
     pub(crate) handler: String,
-    /// Keys, base first.
+    /// Keys of the layers, base first.
     pub(crate) layers: Vec<Digest>,
     pub(crate) manifest: Document,
     pub(crate) config: Document,
-    /// What was found out of its signatures, where somebody may ask for that.
+    /// Findings about its signatures, if they are needed.
     pub(crate) evidence: Option<Findings>,
 }
 
 impl Named {
-    /// Whether layers and manifest of an image that is here whole stay as they are. Fails where this one and that can't
-    /// both be believed.
+    /// Returns whether the layers and manifest of a complete stored image stay. Fails if the two images contradict
+    /// each other.
     fn leaves(&self, known: &ImageRecord) -> Result<bool> {
         let is_for_guests = !self.handler.is_empty();
         let is_known_proven = self.are_proven(&known.layers);
-        // Where nobody has hashed the layers of one of both, neither takes the other's place, or has its signatures.
+        // Unless the layers of both images were hashed, neither replaces the other or takes over its signatures.
         let is_other = if is_for_guests {
             let is_lazy = !known.is_encrypted && !is_known_proven;
             is_lazy && known.manifest != self.manifest.digest
@@ -47,13 +47,13 @@ impl Named {
                 known.id
             )));
         }
-        // The same files may be had without a key: whoever encrypts an image of others takes it from nobody. And for
-        // guests nothing of what is here was looked at, nor has come.
+        // An encrypted copy does not replace a plain image, because the plain files need no key. A pull for guests
+        // verified and fetched no layers.
         let was_plain = !known.is_encrypted && is_known_proven;
         Ok(is_for_guests || self.is_encrypted && was_plain)
     }
 
-    /// Whether the archives of all these layers have been hashed.
+    /// Returns whether the archives of all these layers were hashed.
     fn are_proven(&self, layers: &[Digest]) -> bool {
         let names = self.proven.as_ref();
         names.is_none_or(|names| layers.iter().all(|key| names.contains(key)))
@@ -100,7 +100,7 @@ impl Named {
             };
             let tags: BTreeSet<String> = names(true).collect();
             for (other, image) in &state.images {
-                // A tag names one image: the one it was pulled as last.
+                // A tag names only the image it was last pulled as.
                 if *other != id && !image.tags.is_disjoint(&tags) {
                     let mut image = image.clone();
                     image.tags.retain(|tag| !tags.contains(tag));
@@ -113,7 +113,7 @@ impl Named {
                 let named = repositories(&record);
                 let mut together = kept.clone();
                 together.add(found.clone(), &named);
-                // What is known already is not written again, unless the image has gone meanwhile.
+                // Known findings are not written again, unless the image was removed meanwhile.
                 if together != kept || known.is_none() {
                     change.evidence.push((id, found, named));
                 }
@@ -138,7 +138,7 @@ impl Named {
     }
 }
 
-/// The repositories that an image has names of.
+/// Returns the repositories of an image's names.
 fn repositories(record: &ImageRecord) -> BTreeSet<String> {
     let names = record.tags.iter().chain(&record.digests);
     let names = names.filter_map(|name| name.parse::<Reference>().ok());

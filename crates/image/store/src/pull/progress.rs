@@ -1,4 +1,4 @@
-//! How far a pull is, for any number of watchers.
+//! Progress of a pull, for any number of watchers.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
@@ -9,7 +9,7 @@ use super::steps::Steps;
 use crate::Digest;
 use crate::registry::next_number;
 
-/// A pull in flight, as of now.
+/// Snapshot of a pull in flight.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PullProgress {
     /// The image, normalised.
@@ -18,18 +18,18 @@ pub struct PullProgress {
     pub layers: Vec<LayerProgress>,
 }
 
-/// A layer of a pull in flight, as of now.
+/// Snapshot of a layer of a pull in flight.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LayerProgress {
     /// The compressed layer's digest.
     pub digest: Digest,
-    /// What is being done.
+    /// The current stage.
     pub state: LayerState,
-    /// Compressed bytes in all.
+    /// Total number of compressed bytes.
     pub total: u64,
-    /// Compressed bytes that are there.
+    /// Number of downloaded compressed bytes.
     pub downloaded: u64,
-    /// Compressed bytes that are unpacked.
+    /// Number of unpacked compressed bytes.
     pub unpacked: u64,
 }
 
@@ -37,19 +37,19 @@ pub struct LayerProgress {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(u8)]
 pub enum LayerState {
-    /// For its turn, or for another pull that fetches it.
+    /// Waits for its turn, or for another pull that fetches it.
     Waiting,
-    /// Downloading and unpacking at once.
+    /// Is downloaded and unpacked at the same time.
     Downloading,
-    /// All there, being unpacked.
+    /// Is downloaded completely, and still being unpacked.
     Unpacking,
-    /// Being made durable.
+    /// Is being written to disk durably.
     Publishing,
-    /// Done.
+    /// Is complete.
     Done,
-    /// It was here before.
+    /// Was already in the store.
     Present,
-    /// It can be used, and comes as it is read.
+    /// Can be used; its content is fetched when it is read.
     Begun,
 }
 
@@ -70,20 +70,20 @@ impl LayerState {
     }
 }
 
-/// Where a pull notes how far it is.
+/// The recorded progress of a pull.
 pub(crate) struct Tracker {
     reference: String,
-    /// Tells this pull from all others of the daemon's life.
+    /// Number of the pull, unique for the lifetime of the daemon.
     pub(crate) number: u64,
     pub(crate) steps: Arc<Steps>,
     layers: Mutex<Vec<Arc<LayerTracker>>>,
 }
 
-/// Where a layer's work notes how far it is.
+/// The recorded progress of a layer.
 pub(super) struct LayerTracker {
     digest: Digest,
     total: u64,
-    /// The whole pull's.
+    /// Steps of the whole pull.
     pub(super) steps: Arc<Steps>,
     state: AtomicU8,
     pub(super) downloaded: Arc<AtomicU64>,

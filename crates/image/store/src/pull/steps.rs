@@ -1,5 +1,5 @@
-//! When a pull did what: its layers work side by side, so that a step of the whole lasts from the
-//! beginning of its first part to the end of its last.
+//! Durations of the steps of a pull. Layers are pulled in parallel, so a step lasts from the start of its first part
+//! to the end of its last part.
 
 use std::time::Instant;
 
@@ -10,27 +10,27 @@ use parking_lot::Mutex;
 pub struct PullStep {
     /// `resolve`, `manifest`, `signatures`, `download`, `unpack`, `publish` or `record`.
     pub name: &'static str,
-    /// When its first part began.
+    /// Start of its first part.
     pub start: Instant,
-    /// When its last part ended; none while it goes on, or was given up.
+    /// End of its last part; `None` while it runs.
     pub end: Option<Instant>,
     /// Whether a part of it failed.
     pub failed: bool,
 }
 
-/// The steps so far, in the order in which they began.
+/// The steps so far, in the order of their start.
 #[derive(Debug, Default)]
 pub(crate) struct Steps(Mutex<Vec<Noted>>);
 
 #[derive(Debug)]
 struct Noted {
     step: PullStep,
-    /// Parts that go on.
+    /// Number of parts that are running.
     open: usize,
 }
 
 impl Steps {
-    /// Does a part of a step.
+    /// Runs a part of a step and records its duration.
     pub(crate) async fn during<T, E>(
         &self,
         name: &'static str,
@@ -63,14 +63,14 @@ impl Steps {
         }
     }
 
-    /// What is known of them now.
+    /// Returns a copy of the steps so far.
     pub(crate) fn so_far(&self) -> Vec<PullStep> {
         let steps = self.0.lock();
         steps.iter().map(|noted| noted.step).collect()
     }
 }
 
-/// A part of a step; one that is dropped before it has ended was given up for another's failure.
+/// A running part of a step. A part that is dropped early was cancelled because another part failed.
 struct Part<'a> {
     steps: &'a Steps,
     name: &'static str,
@@ -84,7 +84,7 @@ impl Drop for Part<'_> {
         if let Some(noted) = steps.iter_mut().find(of_name) {
             noted.open -= 1;
             noted.step.failed |= self.failed == Some(true);
-            // A layer that begins later opens it again.
+            // A layer that starts later reopens the step.
             noted.step.end = (noted.open == 0).then(Instant::now);
         }
     }

@@ -27,7 +27,7 @@ use crate::registry::Remote;
 use crate::store::is_known;
 use crate::{Digest, Error, ImageConfig, Reference, Result, Selector};
 
-/// How long what a failed pull has begun may take to come to its end and let go of the disk.
+/// Maximum wait for the remaining work of a failed pull, which still uses disk space.
 const LAST_WORK: Duration = Duration::from_secs(10);
 
 /// Pulls the image and records it. Returns its id and configuration.
@@ -48,7 +48,7 @@ pub(crate) async fn pull(
     let found = asker.find_manifest(&remote, &what, named);
     let found = Box::pin(beside(found, &mut early));
     let (document, manifest, manifests) = steps.during("manifest", found).await?;
-    // Side by side: each waits for the registry. No layer is asked for before both are there.
+    // In parallel, because both wait for the registry. Layers are requested only after both succeed.
     let described = config(context, &remote, &what, (&document, &manifest));
     let described = steps.during("manifest", described);
     let admitted = admitted(
@@ -112,7 +112,7 @@ pub(crate) async fn pull(
     Ok((id, config))
 }
 
-/// How each layer can be had bit by bit, where that is wanted.
+/// Decides for each layer whether it can be pulled lazily.
 async fn lazily(
     context: &Context,
     request: &Request,
@@ -121,14 +121,14 @@ async fn lazily(
 ) -> Vec<Option<Lazily>> {
     let none = || vec![None; manifest.layers.len()];
     let repository = request.reference.repository();
-    // Compressed layers that are to be kept have to come.
+    // Compressed layers can be kept only if they are downloaded completely.
     let is_whole = request.wait == Wait::ForOrdinaryLayers || context.config.keep_blobs;
     let is_no_image = config.module.is_some() || config.artifact.is_some();
     if is_whole || is_no_image || manifest.is_encrypted() {
         return none();
     }
     let is_wanted = context.lazies.is_for(repository);
-    // What is here so already is used in any case.
+    // Lazy layers that are already stored are used in any case.
     if !is_wanted && !context.lazies.has_any() {
         return none();
     }
@@ -161,8 +161,8 @@ async fn lazily(
     lazily
 }
 
-/// Whether an image with this configuration is here of which some layers were never hashed, and which are others than
-/// these: one of both lies then, and to hash what comes tells which.
+/// Returns whether a stored image has this configuration, but other layers, some of them never hashed. One of the two
+/// images is wrong then; hashing the new layers shows which.
 fn claims_another(
     context: &Context,
     config: &ImageConfig,
@@ -182,7 +182,7 @@ fn claims_another(
     !known.layers.iter().all(|key| names.contains(key))
 }
 
-/// What the configuration says, or, of an artifact, which has none, its manifest.
+/// Returns the parsed configuration, or the manifest of an artifact, which has none.
 pub(crate) fn of_manifest(
     what: &str,
     manifest: &Manifest,
@@ -194,7 +194,7 @@ pub(crate) fn of_manifest(
     }
 }
 
-/// The document that an image is known by: its configuration, or an artifact's manifest.
+/// Returns the document that identifies an image: its configuration, or an artifact's manifest.
 async fn config(
     context: &Context,
     remote: &Remote,
@@ -234,7 +234,7 @@ async fn config(
     })
 }
 
-/// Refuses what can't or must not be unpacked, before a byte of it is fetched.
+/// Refuses an image that cannot or must not be unpacked, before any layer is fetched.
 pub(crate) fn check(
     context: &Context,
     what: &str,
@@ -265,7 +265,7 @@ pub(crate) fn check(
         ));
     }
     if config.artifact.is_some() {
-        // It was looked over when its names were.
+        // The artifact's own parser has already checked its layers.
         return Ok(());
     }
     let wanted = if config.module.is_some() {
@@ -317,16 +317,16 @@ pub(crate) fn check(
     Ok(())
 }
 
-/// How layers are had, each in its place.
+/// The source of each layer, in the order of the manifest.
 pub(crate) struct Sources<'a> {
     pub(crate) origins: Vec<Origin<'a>>,
-    /// How they can be had bit by bit.
+    /// How each layer can be pulled lazily, if possible.
     pub(crate) lazily: Vec<Option<Lazily>>,
-    /// What opens those that are encrypted.
+    /// Decryption options of encrypted layers.
     pub(crate) secrets: Vec<Option<Arc<Options>>>,
 }
 
-/// Gets all layers into the store, each from its origin. Returns their keys, base first.
+/// Pulls all layers into the store, each from its origin. Returns their keys, base first.
 pub(crate) async fn fetch_layers(
     context: &Context,
     what: &str,
@@ -343,10 +343,10 @@ pub(crate) async fn fetch_layers(
     fetched
 }
 
-/// Removes what this and other pulls have left for a next try: it is in the way now.
+/// Removes partial downloads and unused layers, to free a full disk.
 async fn make_room(context: &Context, what: &str, at_work: &TaskTracker) {
     at_work.close();
-    // What is still being unpacked fills the disk, so that the index itself could not be written.
+    // Layers that are still being unpacked fill the disk, so that not even the index could be written.
     if timeout(LAST_WORK, at_work.wait()).await.is_err() {
         tracing::warn!(what, "layers are still being unpacked on a full disk");
     }
@@ -415,7 +415,7 @@ async fn fetch_all(
     for (job, done) in &work {
         running.push(Box::pin(fetch_layer(context, job, done)));
     }
-    // The first failure drops the others; what they have downloaded stays for the next try.
+    // The first failure cancels the other layers; their downloaded data stays for the next attempt.
     try_join_all(running).await
 }
 
@@ -429,13 +429,13 @@ async fn fetch_layer(
     Ok(key)
 }
 
-/// A download that can't fit isn't begun.
+/// Fails if the downloads would not fit on the disk.
 async fn check_space(context: &Context, what: &str, jobs: &[&LayerJob<'_>]) -> Result<()> {
     let needed: u64 = {
         let state = context.store.state();
         jobs.iter()
             .filter(|job| !job.names().any(|name| state.layers.contains_key(&name)))
-            // Of those that are begun, what has room comes.
+            // A lazy layer downloads only as much as fits.
             .filter(|job| !job.is_to_be_begun())
             .map(|job| job.blob.size)
             .sum()

@@ -4,21 +4,21 @@ use super::scope::Location;
 use crate::reference::is_short;
 use crate::{Place, Repository};
 
-/// What a short name stands for.
+/// The repository that a short name refers to.
 #[derive(Debug, Clone)]
 pub(crate) struct Alias {
     pub(crate) target: Repository,
     pub(crate) place: Place,
 }
 
-/// What happens to a short name for which several registries are to be searched.
+/// How to resolve a short name if several registries would be searched.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Mode {
-    /// It is refused: nobody is there to be asked which one is meant.
+    /// Refuses the name, because no user can be asked to choose.
     Enforcing,
-    /// All are tried, in order.
+    /// Tries all registries in order.
     Permissive,
-    /// The same: what differs is that nobody would be asked.
+    /// Same as `Permissive`; the modes differ only in prompts, which do not exist here.
     Disabled,
 }
 
@@ -33,9 +33,9 @@ impl Mode {
     }
 }
 
-/// Whether a name can be an alias.
+/// Returns whether a name can be an alias.
 pub(crate) fn is_alias(name: &str) -> bool {
-    // The host does not matter: it is what the name lacks.
+    // The host is arbitrary, because an alias has none.
     let whole = Location::parse(&format!("x.example/{name}"));
     is_short(name)
         && whole.is_ok_and(|it| it.selector().is_empty())

@@ -1,4 +1,4 @@
-//! One `registries.conf`, or one file of its `.d` directory.
+//! Parses one `registries.conf`, or one file of its `.d` directory.
 
 use std::collections::{BTreeMap, HashMap};
 use std::path::Path;
@@ -12,17 +12,17 @@ use super::scope::{Location, Prefix};
 use crate::place::Lines;
 use crate::{Error, Place, Result};
 
-/// The word among credential helpers that stands for files of credentials.
+/// Name in the list of credential helpers that stands for the credential files.
 pub(crate) const FILES: &str = "containers-auth.json";
 
-/// What one file says.
+/// The settings in one file.
 #[derive(Debug, Default)]
 pub(crate) struct Document {
     pub(crate) entries: Vec<Entry>,
-    /// Hosts that short names are looked for at.
+    /// Registries that are searched for short names.
     pub(crate) search: Option<(Vec<String>, Place)>,
     pub(crate) mode: Option<(Mode, Place)>,
-    /// What short names stand for; `None` takes an earlier file's alias away.
+    /// Aliases by short name; `None` removes an alias of an earlier file.
     pub(crate) aliases: BTreeMap<String, Option<Alias>>,
     pub(crate) helpers: Option<Vec<String>>,
 }
@@ -31,26 +31,26 @@ pub(crate) struct Document {
 #[derive(Debug, Clone)]
 pub(crate) struct Entry {
     pub(crate) prefix: Prefix,
-    /// Where `blocked = true` stands.
+    /// Position of `blocked = true`.
     pub(crate) blocked: Option<Place>,
-    /// Asked in this order.
+    /// Mirrors, in the order in which they are asked.
     pub(crate) mirrors: Vec<Endpoint>,
-    /// Asked last.
+    /// The registry itself, which is asked last.
     pub(crate) own: Endpoint,
 }
 
-/// A place to ask for images.
+/// The location of a registry or mirror.
 #[derive(Debug, Clone)]
 pub(crate) struct Endpoint {
-    /// What takes the prefix' place; `None` leaves the name as it is.
+    /// Location that replaces the prefix; `None` leaves the name unchanged.
     pub(crate) location: Option<Location>,
-    /// May be asked without TLS, and whatever its certificate.
+    /// Whether it may have an invalid certificate or no TLS.
     pub(crate) insecure: bool,
     pub(crate) pulls: Pulls,
     pub(crate) place: Place,
 }
 
-/// The images that a mirror is asked for.
+/// The images that are pulled from a mirror.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Pulls {
     All,
@@ -68,10 +68,10 @@ struct File {
     #[serde(default)]
     aliases: BTreeMap<Spanned<String>, Spanned<String>>,
     credential_helpers: Option<Vec<Spanned<String>>>,
-    /// Of a store that is not ours.
+    /// Setting for an additional layer store, which is not supported.
     #[serde(rename = "additional-layer-store-auth-helper")]
     _layer_store: Option<IgnoredAny>,
-    /// The table of version 1.
+    /// Table of format version 1.
     registries: Option<Spanned<IgnoredAny>>,
 }
 
@@ -98,7 +98,7 @@ struct Mirror {
 }
 
 impl Document {
-    /// Reads the text of `path`.
+    /// Parses the text of `path`.
     pub(crate) fn parse(path: &Path, text: &str) -> Result<Self> {
         let reader = Reader(Lines::of(path, text));
         let file = toml::from_str(text).map_err(|error| {
@@ -250,8 +250,8 @@ impl Reader {
         })
     }
 
-    /// A place that stands for a prefix. It must not make another tag of a tag: what was asked for is
-    /// what is judged.
+    /// Parses the location that replaces a prefix. It must not change a tag or digest, because the policy is applied
+    /// to the requested name.
     fn location(&self, text: &Spanned<String>, prefix: &Prefix) -> Result<Location> {
         let wrong = |reason: &str| self.wrong(text.span().start, reason);
         let location = Location::parse(text.get_ref()).map_err(|reason| wrong(&reason))?;

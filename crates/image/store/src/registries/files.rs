@@ -1,4 +1,4 @@
-//! The `registries.conf` of a node and its `.d` directory, read anew when one of them has changed.
+//! The `registries.conf` of a node and its `.d` directory, which are read again after a change.
 
 use std::fmt;
 use std::io::ErrorKind;
@@ -13,29 +13,29 @@ use super::document::Document;
 use super::merged::Registries;
 use crate::{Error, Result};
 
-/// No file is longer.
+/// Maximum size of a file.
 const LARGEST: u64 = 1 << 20;
-/// All of them together are no longer.
+/// Maximum size of all files together.
 const MOST_BYTES: u64 = 4 << 20;
-/// The directory has no more files.
+/// Maximum number of files in the directory.
 const MOST_FILES: usize = 256;
-/// A file that changed so short a time ago may change again without another time of change.
+/// A file that changed within this time may change again without a new timestamp.
 const SETTLED: Duration = Duration::from_secs(2);
 
-/// Where a `registries.conf` is, if there is one. Clones share what was read.
+/// Location of a `registries.conf`, if there is one. Clones share the cache.
 #[derive(Clone, Default)]
 pub struct RegistriesFile {
     path: Option<PathBuf>,
     read: Arc<Mutex<Option<Reading>>>,
 }
 
-/// What was read, of what.
+/// The cached content, and the files it was read from.
 struct Reading {
     stamps: Vec<Stamp>,
     registries: Arc<Registries>,
 }
 
-/// What tells a file from another, and from itself after a change.
+/// Metadata that identifies a version of a file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Stamp {
     path: PathBuf,
@@ -47,7 +47,7 @@ struct Stamp {
 }
 
 impl RegistriesFile {
-    /// The file at `path`, and those of the directory beside it that is called the same with `.d`.
+    /// Uses the file at `path`, and the files in the directory with the same name and the suffix `.d`.
     pub fn at(path: impl Into<PathBuf>) -> Self {
         Self {
             path: Some(path.into()),
@@ -55,17 +55,17 @@ impl RegistriesFile {
         }
     }
 
-    /// The file.
+    /// Returns the path of the file.
     pub fn path(&self) -> Option<&Path> {
         self.path.as_deref()
     }
 
-    /// Reads all of it: how many registries and aliases there are. Blocks on small files.
+    /// Reads all files, and returns the numbers of registries and aliases. Blocks on small files.
     pub fn check(&self) -> Result<(usize, usize)> {
         Ok(self.read()?.counts())
     }
 
-    /// What the files say now. Blocks on small files.
+    /// Returns the current content of the files. Blocks on small files.
     pub(crate) fn read(&self) -> Result<Arc<Registries>> {
         let Some(path) = &self.path else {
             return Ok(Arc::default());
@@ -113,7 +113,7 @@ impl Stamp {
     }
 }
 
-/// The file, then those of its directory by name.
+/// Returns the file, then the files of its directory, sorted by name.
 fn paths(path: &Path) -> Result<Vec<PathBuf>> {
     let mut name = path.as_os_str().to_owned();
     name.push(".d");
@@ -160,7 +160,7 @@ fn stamp(path: &Path) -> Result<Stamp> {
 
 fn wrong(path: &Path, error: &std::io::Error) -> Error {
     let hint = match error.kind() {
-        // What it blocks would not be blocked without it.
+        // A missing file is an error, because the registries that it blocks would not be blocked.
         ErrorKind::NotFound => "; create the file or remove images.registries_conf",
         _ => "",
     };
@@ -194,7 +194,7 @@ mod tests {
         assert!(missing.contains("images.registries_conf"), "{missing}");
         write(&path, "a.example");
         assert_eq!(first(&file, "x").unwrap(), "a.example/x:latest");
-        // The same size, perhaps within the same tick of the clock.
+        // The same size, perhaps within the same clock tick.
         write(&path, "b.example");
         assert_eq!(first(&file, "x").unwrap(), "b.example/x:latest");
         std::thread::sleep(SETTLED + Duration::from_millis(100));
@@ -262,7 +262,7 @@ location = \"m{number}.example\"
         let begin = std::time::Instant::now();
         let (registries, _) = RegistriesFile::at(&path).check().unwrap();
         assert_eq!(registries, 8000);
-        // Where lines are counted from the start for each word, it is minutes.
+        // Counting lines from the start for each word would take minutes.
         assert!(begin.elapsed() < Duration::from_secs(20));
     }
 

@@ -1,4 +1,4 @@
-//! What a `registries.conf` and the files of its `.d` directory say together.
+//! The merged settings of a `registries.conf` and the files of its `.d` directory.
 
 use std::collections::BTreeMap;
 
@@ -6,22 +6,22 @@ use super::alias::{Alias, Mode};
 use super::document::{Document, Entry, FILES};
 use crate::Place;
 
-/// All that is said of registries. Without any file, nothing is.
+/// The merged settings; empty without any file.
 #[derive(Debug, Default)]
 pub(crate) struct Registries {
-    /// By prefix.
+    /// Entries by prefix.
     entries: BTreeMap<String, Entry>,
     pub(super) search: Option<(Vec<String>, Place)>,
     pub(super) mode: Option<(Mode, Place)>,
     pub(super) aliases: BTreeMap<String, Alias>,
     helpers: Option<Vec<String>>,
-    /// Whether there is a file: then short names are not simply Docker Hub's.
+    /// Whether there is a file. Without one, short names belong to Docker Hub.
     pub(super) is_set: bool,
 }
 
 impl Registries {
-    /// Takes a file over the ones before: it replaces entries of the same prefix, aliases of the same
-    /// name, and lists that it has.
+    /// Merges a file into the settings: it replaces entries with the same prefix, aliases with the same name, and the
+    /// lists that it contains.
     pub(crate) fn adopt(&mut self, document: Document) {
         self.is_set = true;
         for entry in document.entries {
@@ -38,7 +38,7 @@ impl Registries {
         }
     }
 
-    /// Who is asked for credentials, in order: programs, and [`FILES`].
+    /// Returns the sources of credentials in order: helper programs, and [`FILES`].
     pub(crate) fn helpers(&self) -> Vec<String> {
         match &self.helpers {
             Some(helpers) if !helpers.is_empty() => helpers.clone(),
@@ -50,7 +50,7 @@ impl Registries {
         self.entries.values()
     }
 
-    /// How many registries, and how many aliases.
+    /// Returns the numbers of registries and aliases.
     pub(crate) fn counts(&self) -> (usize, usize) {
         (self.entries.len(), self.aliases.len())
     }
@@ -377,7 +377,7 @@ mod tests {
             assert!(error.contains(&place), "{text}: {error}");
             assert!(error.contains(reason), "{text}: {error}");
         }
-        // What others read of the file is left to them.
+        // Settings for other programs are ignored.
         merged(&["additional-layer-store-auth-helper = \"x\""]).unwrap();
     }
 }

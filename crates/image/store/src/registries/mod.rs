@@ -1,4 +1,4 @@
-//! `registries.conf`: where the names of images lead, in the format of containers-registries.conf(5).
+//! `registries.conf`: resolves image names to registries and mirrors, in the format of containers-registries.conf(5).
 
 mod alias;
 mod document;

@@ -1,11 +1,11 @@
-//! Resolves the name of a local image.
+//! Resolves the names of stored images.
 
 use super::files::RegistriesFile;
 use crate::reference::is_short;
 use crate::{Digest, Reference, Result};
 
-/// The full names that an image may have here by which `text` asks for it; none if it is no name, or one that can't be
-/// pulled. Blocks where a short name depends on the file.
+/// Returns the full names that `text` may refer to in the store; empty if it is not a name, or cannot be pulled.
+/// Blocks if a short name depends on the file.
 pub(crate) fn names_here(file: &RegistriesFile, text: &str) -> Result<Vec<Reference>> {
     if is_id(text) {
         return Ok(Vec::new());
@@ -16,9 +16,9 @@ pub(crate) fn names_here(file: &RegistriesFile, text: &str) -> Result<Vec<Refere
     Ok(file.read()?.names_here(text))
 }
 
-/// Which name a request means that asks for an image by `text`, where the image has these names and this id. That may be
-/// an id, and ids look like names: `sha256:0123…` would be one of docker.io. A short name is the full one that the image
-/// has of those that it stands for, else the first of them.
+/// Returns the name that `text` means as a request for the image with these names and this id, or `None` for an id.
+/// Ids look like names: `sha256:0123…` would be an image of docker.io. A short name means the first of its full names
+/// that the image has, otherwise the first of all.
 pub(crate) fn name_meant<'n>(
     text: &str,
     stands_for: Vec<Reference>,
@@ -33,7 +33,7 @@ pub(crate) fn name_meant<'n>(
     if let Some(name) = stands_for.iter().find(is_name) {
         return Some(name.clone());
     }
-    // What can't be told is judged as if nothing were said of short names.
+    // A short name that cannot be resolved is treated as if there were no configuration.
     let name = stands_for.into_iter().next().unwrap_or(parsed);
     let algorithms = ["sha256:", "sha512:"];
     let mut stripped = algorithms.iter().filter_map(|it| text.strip_prefix(it));
@@ -41,12 +41,12 @@ pub(crate) fn name_meant<'n>(
     (!id.hex().starts_with(digits)).then_some(name)
 }
 
-/// Whether a text is a whole id.
+/// Returns whether a text is a complete id.
 pub(crate) fn is_id(text: &str) -> bool {
     text.parse::<Digest>().is_ok() || Digest::from_hex(text).is_ok()
 }
 
-/// Whether a file says what a name stands for.
+/// Returns whether the meaning of a name depends on the file.
 pub(crate) fn needs_file(file: &RegistriesFile, text: &str) -> bool {
     file.path().is_some() && is_short(text)
 }

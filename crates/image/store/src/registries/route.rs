@@ -1,34 +1,34 @@
-//! Which places are asked for an image, in order.
+//! Selects the registries and mirrors to ask for an image, in order.
 
 use super::document::{Endpoint, Entry, Pulls};
 use super::merged::Registries;
 use crate::{Error, Place, Repository, Result, Selector};
 
-/// By what an image is asked for.
+/// The content that is requested.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Asking {
-    /// By a tag or a digest.
+    /// The image with a tag or digest.
     For(Selector),
-    /// For parts of images whose names were resolved before.
+    /// Parts of an image whose name is already resolved.
     Content,
 }
 
-/// A place to ask.
+/// A registry or mirror to ask.
 #[derive(Debug, Clone)]
 pub(crate) struct Source {
-    /// What the repository is called there.
+    /// The repository's name at this location.
     pub(crate) repository: Repository,
-    /// May be asked without TLS, and whatever its certificate.
+    /// Whether it may have an invalid certificate or no TLS.
     pub(crate) insecure: bool,
-    /// Whether it stands beside the registry, not in its place.
+    /// Whether it is a mirror instead of the registry itself.
     pub(crate) is_mirror: bool,
     pub(crate) pulls: Pulls,
-    /// Where that is said; nowhere for a registry that no entry is for.
+    /// Position of the entry; `None` for a registry without one.
     pub(crate) place: Option<Place>,
 }
 
 impl Source {
-    /// Whether it is asked.
+    /// Returns whether it is asked for this content.
     pub(crate) fn serves(&self, asking: &Asking) -> bool {
         match (asking, self.pulls) {
             (Asking::Content, _) | (_, Pulls::All) => true,
@@ -39,7 +39,7 @@ impl Source {
 }
 
 impl Registries {
-    /// The places that may have the images of a repository, mirrors first.
+    /// Returns the locations of a repository's images, mirrors first. Fails if the repository is blocked.
     pub(crate) fn sources(&self, repository: &Repository, asking: &Asking) -> Result<Vec<Source>> {
         let Some((entry, rest)) = self.entry(repository, asking) else {
             return Ok(vec![Source {
@@ -81,7 +81,7 @@ impl Registries {
         mirrors.chain(own).collect()
     }
 
-    /// The entry that says the most of a name, and what of the name is behind its prefix.
+    /// Returns the most specific entry for a repository, and the part of the name after its prefix.
     fn entry<'n>(&self, repository: &'n Repository, asking: &Asking) -> Option<(&Entry, &'n str)> {
         let selector = match asking {
             Asking::For(selector) => Some(selector),

@@ -1,34 +1,34 @@
-//! The names that an entry is for, and the place that stands for them.
+//! The image names that an entry applies to, and the locations that replace them.
 
 use std::fmt;
 
 use crate::reference::{check_domain, check_path, check_tag};
 use crate::{Digest, Repository, Selector};
 
-/// Where images are: a host, or what is below a path of it, or one image.
+/// A location of images: a host, a path on a host, or a single image.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Location {
     host: String,
-    /// Empty for all of a host.
+    /// Empty for a whole host.
     path: String,
-    /// `:TAG` or `@DIGEST`, of one image alone.
+    /// `:TAG` or `@DIGEST` for a single image, otherwise empty.
     selector: String,
 }
 
-/// The names that an entry is for.
+/// The image names that an entry applies to.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Prefix {
-    /// Those at a place.
+    /// The names at a location.
     At(Location),
-    /// Those of all hosts whose names end so, from the dot on.
+    /// The names of all hosts with this suffix, which starts with a dot.
     Below(String),
 }
 
-/// What of a name is behind a prefix: the rest of the path.
+/// The part of an image name's path after a prefix.
 pub(crate) type Rest<'n> = &'n str;
 
 impl Location {
-    /// Reads `HOST[:PORT][/PATH][:TAG][@DIGEST]`.
+    /// Parses `HOST[:PORT][/PATH][:TAG][@DIGEST]`.
     pub(crate) fn parse(text: &str) -> Result<Self, String> {
         if text.contains("://") {
             return Err(format!(
@@ -79,17 +79,17 @@ impl Location {
         })
     }
 
-    /// The one image that it is, as `:TAG` or `@DIGEST`; empty if it is more.
+    /// Returns `:TAG` or `@DIGEST` for a single image, otherwise an empty text.
     pub(crate) fn selector(&self) -> &str {
         &self.selector
     }
 
-    /// Whether names can begin with its host: one without a dot or a port looks like a part of a path.
+    /// Returns whether its host can start an image name: one without a dot or port looks like a path component.
     pub(crate) fn is_a_host(&self) -> bool {
         self.host.contains(['.', ':']) || self.host == "localhost"
     }
 
-    /// What is below it by the rest of a name.
+    /// Returns the repository at this location with the rest of a name appended.
     pub(crate) fn join(&self, rest: Rest<'_>) -> Result<Repository, String> {
         let parts = [&self.host, &self.path, rest];
         let parts: Vec<_> = parts.into_iter().filter(|part| !part.is_empty()).collect();
@@ -106,7 +106,7 @@ impl Location {
 }
 
 impl Prefix {
-    /// Reads a location, or `*.DOMAIN` for the hosts of a domain.
+    /// Parses a location, or `*.DOMAIN` for the hosts of a domain.
     pub(crate) fn parse(text: &str) -> Result<Self, String> {
         let Some(domain) = text.trim_end_matches('/').strip_prefix("*.") else {
             return Location::parse(text).map(Self::At);
@@ -120,8 +120,8 @@ impl Prefix {
         Ok(Self::Below(format!(".{}", domain.to_ascii_lowercase())))
     }
 
-    /// What of a repository's name is behind it, if it is for that; a prefix of one image is for what
-    /// the selector says alone.
+    /// Returns the part of a repository's name after the prefix, if the prefix matches. The prefix of a single image
+    /// matches only its tag or digest.
     pub(crate) fn rest_of<'n>(
         &self,
         repository: &'n Repository,
@@ -151,8 +151,8 @@ impl Prefix {
         }
     }
 
-    /// How much it says: of two that are for a name, the one that says more decides, and one without
-    /// a `*` before one with.
+    /// Returns how specific it is. Of two matching prefixes, the longer one wins; of two equally long ones, the one
+    /// without `*`.
     pub(crate) fn weight(&self) -> (usize, bool) {
         match self {
             Self::Below(domain) => (domain.len() + 1, false),
@@ -160,7 +160,7 @@ impl Prefix {
         }
     }
 
-    /// The one place that it is.
+    /// Returns its location, if it is not a wildcard.
     pub(crate) fn location(&self) -> Option<&Location> {
         match self {
             Self::At(location) => Some(location),
@@ -169,7 +169,7 @@ impl Prefix {
     }
 }
 
-/// Hosts mean the same in any case, and with HTTPS' own port.
+/// Normalizes a host: lower case, without the default port of HTTPS.
 fn canonical(host: &str) -> String {
     canonical_of(host).to_ascii_lowercase()
 }

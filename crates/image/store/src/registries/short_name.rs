@@ -1,35 +1,35 @@
-//! Names that say no registry, and what they stand for.
+//! Resolves names without a registry.
 
 use super::alias::Mode;
 use super::merged::Registries;
 use crate::reference::is_short;
 use crate::{Error, Place, Reference, Result};
 
-/// Why a name became what it became.
+/// The rule that resolved a name.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Rule {
-    /// It says its registry.
+    /// The name contains its registry.
     Full,
-    /// It says none, and no `registries.conf` says what that means: it is Docker Hub's.
+    /// The name has no registry, and there is no `registries.conf`: it belongs to Docker Hub.
     DockerHub,
-    /// It is an alias.
+    /// The name is an alias.
     Alias(Place),
-    /// Registries are searched.
+    /// Registries are searched for the name.
     Search(Place),
 }
 
-/// The full names that a name may stand for, to be tried in order.
+/// The full names that a name may refer to, in the order in which they are tried.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Candidates {
-    /// At least one.
+    /// At least one full name.
     pub(crate) names: Vec<Reference>,
     pub(crate) rule: Rule,
 }
 
 impl Registries {
-    /// What a name stands for.
+    /// Resolves a name to its candidates.
     pub(crate) fn candidates(&self, text: &str) -> Result<Candidates> {
-        // Whatever it becomes, it must be a name.
+        // The text must be a valid name in any case.
         let reference: Reference = text.parse()?;
         let alone = |rule| Candidates {
             names: vec![reference.clone()],
@@ -90,14 +90,14 @@ impl Registries {
         })
     }
 
-    /// The names that an image of a name may have here; none if it can't be had by that.
+    /// Returns the names that a stored image may have; empty if the name cannot be resolved.
     pub(crate) fn names_here(&self, text: &str) -> Vec<Reference> {
         let candidates = self.candidates(text);
         candidates.map_or_else(|_| Vec::new(), |candidates| candidates.names)
     }
 }
 
-/// A name without its tag and digest.
+/// Returns a name without its tag and digest.
 fn bare(text: &str) -> &str {
     let text = text.split_once('@').map_or(text, |(name, _)| name);
     match text.rsplit_once(':') {

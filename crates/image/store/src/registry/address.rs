@@ -1,15 +1,15 @@
-//! What the address of a registry host implies.
+//! Properties of a registry host's address.
 
 use reqwest::Url;
 
-/// Host and, unless it is the scheme's own, port.
+/// Returns the host, with the port unless it is the scheme's default.
 pub(super) fn authority(url: &Url) -> String {
     let host = url.host_str().unwrap_or("");
     url.port()
         .map_or_else(|| host.to_owned(), |port| format!("{host}:{port}"))
 }
 
-/// Whether it is on this machine.
+/// Returns whether the address is on this machine.
 pub(super) fn is_loopback(url: &Url) -> bool {
     url.host_str().is_some_and(|host| {
         host == "localhost"

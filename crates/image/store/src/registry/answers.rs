@@ -1,11 +1,11 @@
-//! Reads the headers and bodies of answers.
+//! Reads headers and bodies of responses.
 
 use std::time::{Duration, SystemTime};
 
 use http::header::{CONTENT_RANGE, DATE, LOCATION, RETRY_AFTER};
 use reqwest::{Response, Url};
 
-/// A header that is text.
+/// Returns a header as text.
 pub(super) fn header(response: &Response, name: impl http::header::AsHeaderName) -> Option<String> {
     response
         .headers()
@@ -15,13 +15,13 @@ pub(super) fn header(response: &Response, name: impl http::header::AsHeaderName)
         .map(str::to_owned)
 }
 
-/// Where a redirect leads to.
+/// Returns the target of a redirect.
 pub(super) fn redirect_target(from: &Url, response: &Response) -> Option<Url> {
     let target = from.join(&header(response, &LOCATION)?).ok()?;
     matches!(target.scheme(), "http" | "https").then_some(target)
 }
 
-/// Where a part begins: `bytes START-END/SIZE`.
+/// Returns the start of a partial response: `bytes START-END/SIZE`.
 pub(super) fn range_start(response: &Response) -> Option<u64> {
     let text = header(response, &CONTENT_RANGE)?;
     text.strip_prefix("bytes ")?
@@ -32,17 +32,17 @@ pub(super) fn range_start(response: &Response) -> Option<u64> {
         .ok()
 }
 
-/// How long a host wants to be left alone (RFC 9110, "Retry-After").
+/// Returns how long the host asks to wait (RFC 9110, "Retry-After").
 pub(super) fn retry_after(response: &Response) -> Option<Duration> {
     let now = header(response, &DATE).and_then(|date| httpdate::parse_http_date(&date).ok());
     pause_until(
         header(response, &RETRY_AFTER)?.trim(),
-        // By the host's own clock, where it tells it: ours may be another.
+        // Uses the host's clock if the response contains it, because the local clock may differ.
         now.unwrap_or_else(SystemTime::now),
     )
 }
 
-/// Seconds, or a date.
+/// Parses seconds or a date.
 fn pause_until(text: &str, now: SystemTime) -> Option<Duration> {
     if let Ok(seconds) = text.parse() {
         return Some(Duration::from_secs(seconds));
@@ -51,7 +51,7 @@ fn pause_until(text: &str, now: SystemTime) -> Option<Duration> {
     Some(then.duration_since(now).unwrap_or_default())
 }
 
-/// What a registry's error body says, in one line.
+/// Returns the message in a registry's error body, as one line.
 pub(super) fn explanation(body: &[u8]) -> String {
     #[derive(serde::Deserialize)]
     struct Errors {

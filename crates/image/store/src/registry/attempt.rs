@@ -1,20 +1,20 @@
-//! How one attempt at one host can fail.
+//! Failures of one attempt at one host.
 
 use std::time::Duration;
 
 use crate::Error;
 
-/// How one try at one host failed.
+/// The failure of one attempt at one host.
 pub(crate) enum Attempt {
-    /// For good, as far as this host goes.
+    /// Permanent at this host.
     Final(Error),
-    /// Perhaps not for long; the host may have said how long.
+    /// Temporary; the host may have requested a pause.
     Transient(Error, Option<Duration>),
-    /// It answers, but too slowly: what came meanwhile is no reason to go on for ever.
+    /// The host answers too slowly. The bytes received do not count as progress.
     Slow(Error),
-    /// Nobody is there. A host that has answered before is worth waiting for.
+    /// The host cannot be reached. A host that has answered before is worth waiting for.
     Unreachable(Error),
-    /// The fault isn't the host's.
+    /// Not the fault of the host; all attempts end.
     Abort(Error),
 }
 

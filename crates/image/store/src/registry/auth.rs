@@ -1,4 +1,4 @@
-//! Answers to a registry's demand for credentials: basic, and tokens from a token server.
+//! Answers a registry's authentication challenge: basic authentication, and tokens from a token server.
 
 use std::collections::HashMap;
 use std::path::PathBuf;
@@ -26,15 +26,15 @@ use super::tls::Tls;
 use super::transport::Transport;
 use crate::{Error, Repository, Result};
 
-/// A token server's answer is small.
+/// Maximum size of a token server's response.
 const MAX_ANSWER: u64 = 1 << 20;
 
-/// Knows the credentials for one repository and keeps what they were exchanged for.
+/// The credentials for one repository, and a cache of the tokens received for them.
 pub(super) struct Authorizer {
     keyring: Keyring,
     node: NodeCredentials,
-    /// What to send, by host and repository there. Held while one is being fetched, so that parallel requests ask
-    /// once.
+    /// Authorization headers by host and repository. Locked while a token is requested, so that parallel requests
+    /// share it.
     headers: Mutex<HashMap<String, HeaderValue>>,
 }
 
@@ -51,7 +51,7 @@ impl Authorizer {
         }
     }
 
-    /// What to send to `host` unasked, for what `repository` is called there.
+    /// Returns the cached authorization header for `host` and `repository`.
     pub(super) async fn current(
         &self,
         repository: &Repository,
@@ -61,7 +61,7 @@ impl Authorizer {
         headers.get(&place(repository, host)).cloned()
     }
 
-    /// Answers a 401 of `host`, which `rejected` didn't prevent.
+    /// Answers a 401 of `host`, which came in spite of the header `rejected`.
     pub(super) async fn answer(
         &self,
         transport: &Transport,
@@ -152,8 +152,8 @@ impl Authorizer {
         found.map_or(Ok(None), |known| known.credentials.login())
     }
 
-    /// What is known to open a host: what came with the request before what the pod's namespace has,
-    /// before what the node has.
+    /// Returns the credentials for a host: those of the request, otherwise those of the pod's namespace, otherwise
+    /// those of the node.
     pub(super) async fn known(
         &self,
         repository: &Repository,
@@ -236,8 +236,7 @@ impl Question {
             .check(&host.base, &url)
             .await
             .map_err(|reason| TokenError::Refused(format!("its token server {reason}")))?;
-        // The host's TLS settings speak of the host; the token server shares them only if it
-        // is the same machine.
+        // The host's TLS settings are for that host; the token server uses them only if it is the same machine.
         let tls = if own {
             host.tls.clone()
         } else {

@@ -1,4 +1,4 @@
-//! Bodies of answers: large ones in pieces, small ones whole and bounded.
+//! Response bodies: large ones in pieces, small ones whole and with a size limit.
 
 use bytes::Bytes;
 use reqwest::Response;
@@ -8,12 +8,12 @@ use super::connections::Connection;
 use super::failure::unavailable;
 use crate::{Error, Pace, Result, Slow};
 
-/// A blob, or a part of one, on its way. Holds one of the connections.
+/// A blob, or part of one, that is being received. Holds one of the connections.
 pub(crate) struct Body {
     pub(super) response: Response,
-    /// Where in the blob the bytes start.
+    /// The offset of the first byte in the blob.
     pub(crate) offset: u64,
-    /// Whether the host served the part that was asked for, not everything.
+    /// Whether the host sent the requested range instead of everything.
     pub(crate) is_part: bool,
     pub(super) pace: Pace,
     pub(super) what: String,
@@ -22,7 +22,7 @@ pub(crate) struct Body {
 }
 
 impl Body {
-    /// The next bytes; `None` at the end.
+    /// Returns the next bytes; `None` at the end.
     pub(crate) async fn next(&mut self) -> Result<Option<Bytes>, Attempt> {
         let next = self.response.chunk();
         let size =
@@ -40,18 +40,18 @@ impl Body {
         })
     }
 
-    /// The bytes ended where there should be more.
+    /// Returns the error of a body that ended early.
     pub(crate) fn cut_short(&self) -> Attempt {
         let reason = "the connection ended too early".to_owned();
         Attempt::Transient(unavailable(&self.what, &self.host, reason), None)
     }
 
-    /// There are more bytes than there should be.
+    /// Returns the error of a body that is too long.
     pub(crate) fn too_long(&self) -> Attempt {
         self.protocol("it sent more bytes than the manifest states")
     }
 
-    /// The host does not do what it was asked for.
+    /// Returns the error of a host that violates the protocol.
     pub(crate) fn protocol(&self, reason: &str) -> Attempt {
         Attempt::Final(Error::Protocol {
             what: self.what.clone(),
@@ -61,7 +61,7 @@ impl Body {
     }
 }
 
-/// Why a small body couldn't be read.
+/// The failure to read a small body.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum ReadError {
     #[error("the response is longer than the limit of {0} bytes")]

@@ -1,6 +1,6 @@
-//! `WWW-Authenticate`: how a registry says what it wants.
+//! `WWW-Authenticate`: the authentication that a registry requires.
 
-/// A registry's demand.
+/// A registry's authentication challenge.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Challenge {
     Basic,
@@ -12,7 +12,7 @@ pub(crate) enum Challenge {
     },
 }
 
-/// Parses one header value, which may hold several challenges; Bearer is preferred.
+/// Parses a header value, which may contain several challenges; prefers Bearer.
 pub(crate) fn parse(header: &str) -> Option<Challenge> {
     let mut rest = header.trim();
     let mut basic = None;
@@ -45,7 +45,7 @@ pub(crate) fn parse(header: &str) -> Option<Challenge> {
     basic
 }
 
-/// Reads `key=value` pairs up to the next scheme.
+/// Parses `key=value` pairs up to the next scheme.
 fn parameters(mut rest: &str) -> (Vec<(String, String)>, &str) {
     let mut found = Vec::new();
     loop {

@@ -1,4 +1,4 @@
-//! Connections: so many at once to one host, most of them for one pull, and a bounded number to all.
+//! Limits connections: per host, per pull at a host, and in total.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -8,12 +8,12 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use crate::{Error, Result};
 
-/// How many hosts may have all the connections that one may have.
+/// Number of hosts that can use their maximum of connections at the same time.
 const HOSTS: usize = 16;
 
 static NEXT: AtomicU64 = AtomicU64::new(0);
 
-/// A number that no other pull has.
+/// Returns a unique number for a pull.
 pub(crate) fn next_number() -> u64 {
     NEXT.fetch_add(1, Ordering::Relaxed)
 }
@@ -22,11 +22,11 @@ pub(crate) fn next_number() -> u64 {
 pub(crate) struct Connections {
     all: Arc<Semaphore>,
     hosts: Shares,
-    /// What one pull has of one host's.
+    /// The share of each pull in the connections of a host.
     pulls: Shares,
 }
 
-/// The right to one connection to a host, until it is dropped.
+/// A permit for one connection to a host, until it is dropped.
 pub(crate) struct Connection {
     _of_pull: Share,
     _of_host: Share,
@@ -34,8 +34,8 @@ pub(crate) struct Connection {
 }
 
 impl Connections {
-    /// So many at once to one host. Those that answer slowly, or never end an answer, leave the
-    /// others theirs; and a pull whose layers all come slowly leaves some to other pulls from there.
+    /// Allows `share` connections per host. So slow hosts do not block others, and a pull with only slow layers
+    /// leaves connections to other pulls from the same host.
     pub(super) fn new(share: usize) -> Self {
         let share = share.max(1);
         Self {
@@ -45,9 +45,9 @@ impl Connections {
         }
     }
 
-    /// Waits for a connection to `host` to be free for the pull.
+    /// Waits for a free connection to `host` for the pull.
     pub(super) async fn to(&self, host: &str, pull: u64) -> Result<Connection> {
-        // The pull's own come first, then the host's: who waits for those must not hold one that
+        // The limits of the pull and the host come first: a task that waits for them must not hold a connection that
         // others could use.
         let of_pull = self.pulls.take(&format!("{host} {pull}")).await;
         let of_host = self.hosts.take(host).await;
@@ -68,7 +68,7 @@ mod tests {
     use super::*;
     use futures_util::FutureExt;
 
-    /// What comes without waiting, however much has come before.
+    /// Returns the result if it is ready without waiting.
     fn at_once<T>(wanted: impl Future<Output = T>) -> Option<T> {
         tokio::task::unconstrained(wanted).now_or_never()
     }

@@ -1,4 +1,4 @@
-//! What a caller may present to a registry.
+//! Credentials of a caller for a registry.
 
 use std::fmt;
 
@@ -9,17 +9,17 @@ use crate::{Error, Result};
 /// Credentials as a CRI client sends them. Never printed.
 #[derive(Clone, Default, PartialEq, Eq, Hash)]
 pub struct Credentials {
-    /// User name, with `password`.
+    /// User name, used with `password`.
     pub username: String,
-    /// Password, with `username`.
+    /// Password, used with `username`.
     pub password: String,
-    /// Base64 of `username:password`, instead of the two.
+    /// Base64 of `username:password`, an alternative to both.
     pub auth: String,
-    /// The registry they are for; empty means the image's own.
+    /// The registry that they are for; empty for the image's own.
     pub server_address: String,
-    /// A refresh token, to be exchanged at the registry's token server.
+    /// A refresh token, which is exchanged at the registry's token server.
     pub identity_token: String,
-    /// A token to present as it is.
+    /// A token that is sent as it is.
     pub registry_token: String,
 }
 
@@ -31,7 +31,7 @@ impl fmt::Debug for Credentials {
     }
 }
 
-/// Credentials in the form that a registry takes.
+/// Credentials in the form that the protocol requires.
 #[derive(Clone, PartialEq, Eq)]
 pub(super) enum Login {
     Basic { username: String, password: String },
@@ -39,11 +39,11 @@ pub(super) enum Login {
     Token(String),
 }
 
-/// The user name that says the password is an identity token (Docker's convention).
+/// User name which means that the password is an identity token (Docker's convention).
 const TOKEN_USER: &str = "<token>";
 
 impl Credentials {
-    /// The one form these credentials have; `None` if they are empty.
+    /// Returns the form of these credentials; `None` if they are empty.
     pub(super) fn login(&self) -> Result<Option<Login>> {
         if !self.registry_token.is_empty() {
             return Ok(Some(Login::Token(self.registry_token.clone())));
@@ -68,7 +68,7 @@ impl Credentials {
         }))
     }
 
-    /// Whether they may be shown to `host`, which serves the images of `domain`.
+    /// Returns whether they may be sent to `host`. `is_own` means that the host serves the image's own registry.
     pub(super) fn are_for(&self, host: &str, is_own: bool) -> bool {
         if self.server_address.is_empty() {
             return is_own;

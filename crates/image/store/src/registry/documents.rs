@@ -1,4 +1,4 @@
-//! Manifests, indexes and configurations: small, fetched whole, and checked.
+//! Fetches and verifies small documents: manifests, indexes and configurations.
 
 use std::sync::atomic::AtomicU64;
 
@@ -13,7 +13,7 @@ use super::retry::{Capability, Try};
 use crate::media_type::ACCEPT_MANIFEST;
 use crate::{Digest, Error, Result};
 
-/// A manifest or index as it came.
+/// A fetched manifest or index.
 pub(crate) struct Fetched {
     pub(crate) bytes: Vec<u8>,
     pub(crate) content_type: Option<String>,
@@ -21,7 +21,7 @@ pub(crate) struct Fetched {
 }
 
 impl Remote {
-    /// Fetches the manifest or index that `selector` (a tag or digest) names.
+    /// Fetches the manifest or index for `selector` (a tag or digest).
     pub(crate) async fn manifest(
         &self,
         selector: &str,
@@ -48,8 +48,8 @@ impl Remote {
         .await
     }
 
-    /// Fetches a manifest that belongs to another one, by its tag. Any host that serves content
-    /// may have it: what it says is believed only where it is signed.
+    /// Fetches a manifest that is attached to another one, by its tag. Any host that serves content may be asked,
+    /// because the content is trusted only if it is signed.
     pub(crate) async fn attachment(&self, tag: &str) -> Result<Fetched> {
         let task = GetManifest {
             what: format!("{}:{tag}", self.repository),
@@ -60,7 +60,7 @@ impl Remote {
             .await
     }
 
-    /// Fetches a small blob whole and checks it.
+    /// Fetches a whole small blob and verifies it.
     pub(crate) async fn small_blob(&self, what: &str, digest: Digest) -> Result<Vec<u8>> {
         self.attempt(
             Capability::Pull,

@@ -1,4 +1,4 @@
-//! Who would be asked for an image, and with what: the news of a pull without the pull.
+//! Explains which hosts a pull would ask for an image, and with which settings, without pulling.
 
 use super::auth::Authorizer;
 use super::host::{Host, SourceOf};
@@ -9,52 +9,52 @@ use crate::blocking::blocking;
 use crate::registries::{Asking, Pulls, Rule, Source};
 use crate::{Reference, Result};
 
-/// What a name leads to.
+/// The resolution of a name.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Explained {
-    /// Why the names below stand for it.
+    /// The rule that resolved the name.
     pub rule: Rule,
-    /// Tried in this order.
+    /// The full names, in the order in which they are tried.
     pub names: Vec<ExplainedName>,
 }
 
-/// A full name, and who is asked for it.
+/// A full name, and the hosts that are asked for it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ExplainedName {
     /// The name.
     pub name: Reference,
-    /// Why nobody is asked.
+    /// The reason why no host is asked.
     pub refusal: Option<String>,
-    /// Asked in this order.
+    /// The hosts, in the order in which they are asked.
     pub hosts: Vec<AskedHost>,
 }
 
-/// A host that is asked, or would be for another selector.
+/// A host that is asked, or that would be asked for a different tag or digest.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct AskedHost {
-    /// Where the repository is there.
+    /// URL of the repository at the host.
     pub url: String,
-    /// It stands beside the registry.
+    /// Whether it is a mirror.
     pub is_mirror: bool,
-    /// Why it is not asked for this name.
+    /// The reason why it is not asked for this name.
     pub not_asked: Option<&'static str>,
-    /// It may say what a tag means.
+    /// Whether it may resolve tags.
     pub tags: bool,
-    /// It may serve content.
+    /// Whether it may serve content.
     pub content: bool,
-    /// Any certificate is good.
+    /// Whether any certificate is accepted.
     pub skip_verify: bool,
-    /// Only if the one before does not answer.
+    /// Whether it is asked only if the previous host does not answer.
     pub is_fallback: bool,
-    /// The line of the `registries.conf` that names it.
+    /// The line in `registries.conf` that names it.
     pub source: Option<String>,
-    /// The line or directory that says how its host is asked.
+    /// The line or directory with the settings of the host.
     pub settings: Option<String>,
-    /// Who knows its credentials; never a secret.
+    /// The source of its credentials; never a secret.
     pub credentials: Option<String>,
 }
 
-/// Who would be asked for an image, in which order, for the pods of a namespace.
+/// Returns the hosts that pods of a namespace would ask for an image, in order.
 pub(crate) async fn explain(settings: &Settings, text: &str, namespace: &str) -> Result<Explained> {
     let (file, keys) = (
         settings.registries.clone(),

@@ -1,4 +1,4 @@
-//! What a failed request says about its host: whether trying again may help, and soon.
+//! Classifies failed requests: whether a retry may help, and how soon.
 
 use std::error::Error as StdError;
 use std::io;
@@ -6,16 +6,14 @@ use std::io;
 use super::attempt::Attempt;
 use crate::Error;
 
-/// Why a request got no answer.
+/// The reason why a request got no response.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Failure {
-    /// Nobody is there: the name or the port is wrong, or the host is down. Trying for long
-    /// would only delay the news.
+    /// The host cannot be reached: its name or port is wrong, or it is down. Long retries would only delay the error.
     Unreachable(String),
-    /// Somebody is there whom we must not trust, or who doesn't trust us. Trying again changes
-    /// nothing.
+    /// The host or this node rejects the other's certificate. A retry cannot help.
     Untrusted(String),
-    /// Anything else that a network does to a request; it may work the next time.
+    /// Any other network failure; a retry may succeed.
     Broken(String),
 }
 
@@ -40,7 +38,7 @@ impl Failure {
                 _ => format!("cannot establish a TLS connection: {tls}"),
             });
         }
-        // A handshake that is cut in the middle is a bad connection, not a missing host.
+        // A handshake that is interrupted is a bad connection, not a missing host.
         let cut = find_io(&error).is_some_and(|error| {
             use io::ErrorKind::{BrokenPipe, ConnectionAborted, ConnectionReset, UnexpectedEof};
             matches!(
@@ -55,7 +53,7 @@ impl Failure {
         }
     }
 
-    /// The same of the server that gives out a registry's tokens.
+    /// Describes the failure as one of the registry's token server.
     pub(super) fn of_token_server(self, server: &str) -> Self {
         let name = |reason| format!("asking its token server {server}: {reason}");
         match self {
@@ -65,7 +63,7 @@ impl Failure {
         }
     }
 
-    /// What it means for a pull of `what` from `host`.
+    /// Converts the failure for a pull of `what` from `host`.
     pub(super) fn attempt(self, what: &str, host: &str) -> Attempt {
         let unavailable = |reason| unavailable(what, host, reason);
         match self {
@@ -76,7 +74,7 @@ impl Failure {
     }
 }
 
-/// The error of a host that can't be reached or does not answer as it should.
+/// Returns the error of a host that cannot be reached or does not answer correctly.
 pub(super) fn unavailable(what: &str, host: &str, reason: String) -> Error {
     Error::RegistryUnavailable {
         what: what.to_owned(),
@@ -93,8 +91,7 @@ fn find_io<'e>(error: &'e (dyn StdError + 'static)) -> Option<&'e io::Error> {
     links(error).find_map(|link| link.downcast_ref::<io::Error>())
 }
 
-/// The error and its sources. An [`io::Error`] made from another error passes that over as a
-/// source; here it is a link like the others.
+/// Returns the error and its sources. [`io::Error`] omits its inner error as a source; this function includes it.
 fn links<'e>(
     error: &'e (dyn StdError + 'static),
 ) -> impl Iterator<Item = &'e (dyn StdError + 'static)> {

@@ -1,4 +1,4 @@
-//! A host that may have images.
+//! A host to ask for images.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -11,39 +11,39 @@ use super::address::authority;
 use super::tls::Tls;
 use crate::{Place, Repository};
 
-/// A host to ask for images, with all that its connection needs.
+/// A host to ask for images, with its connection settings.
 #[derive(Debug, Clone)]
 pub(crate) struct Host {
-    /// Up to and including `/v2`, or what `override_path` gave.
+    /// URL up to and including `/v2`, or as set by `override_path`.
     pub(super) base: Url,
-    /// May serve content by digest.
+    /// Whether it may serve content by digest.
     pub(super) pull: bool,
-    /// May say what a tag means.
+    /// Whether it may resolve tags.
     pub(super) resolve: bool,
     pub(super) tls: Tls,
     pub(super) headers: HeaderMap,
     pub(super) connect_timeout: Option<Duration>,
-    /// Serves under the registry's own name, or was put in its place as `server`.
+    /// Whether it has the registry's own name, or replaces it as `server`.
     pub(super) is_own: bool,
     pub(super) standing: Arc<Standing>,
-    /// What says so: a line of a file, or a directory.
+    /// The line or directory with its settings.
     pub(super) told_by: Option<String>,
-    /// Where in a `registries.conf` is said that it is asked, and how.
+    /// The entry in `registries.conf` that names it.
     pub(super) source: Option<SourceOf>,
-    /// The same place by another protocol: of the two, the one that has answered is asked alone.
+    /// The state of the same host with another protocol. If one of the two has answered, only that one is asked.
     pub(super) twin: Option<Arc<Standing>>,
 }
 
-/// What a `registries.conf` says of a host.
+/// The entry of a host in `registries.conf`.
 #[derive(Debug, Clone)]
 pub(super) struct SourceOf {
-    /// What the image's repository is called there.
+    /// The repository's name at the host.
     pub(super) repository: Repository,
     pub(super) is_mirror: bool,
     pub(super) place: Option<Place>,
 }
 
-/// How a host has done in this pull.
+/// The state of a host in this pull.
 #[derive(Debug, Default)]
 pub(super) struct Standing {
     answered: AtomicBool,
@@ -59,29 +59,30 @@ impl Standing {
         self.unreachable.store(true, Ordering::Relaxed);
     }
 
-    /// It is there: a refused connection means that it restarts, not that it doesn't exist.
+    /// Returns whether the host has answered. A refused connection then means that it restarts, not that it does not
+    /// exist.
     pub(super) fn has_answered(&self) -> bool {
         self.answered.load(Ordering::Relaxed)
     }
 
-    /// It was asked in vain and has never answered.
+    /// Returns whether the host was unreachable and has never answered.
     pub(super) fn is_down(&self) -> bool {
         self.unreachable.load(Ordering::Relaxed) && !self.has_answered()
     }
 }
 
 impl Host {
-    /// Host and port, for messages and for matching credentials.
+    /// Returns host and port, for messages and for matching credentials.
     pub(crate) fn name(&self) -> String {
         authority(&self.base)
     }
 
-    /// Whether credentials that name no registry are for it.
+    /// Returns whether credentials without a registry are for this host.
     pub(super) fn is_home(&self) -> bool {
         self.is_own && !self.source.as_ref().is_some_and(|source| source.is_mirror)
     }
 
-    /// It is asked no more: the same place has answered by another protocol.
+    /// Returns whether it is no longer asked, because the same host has answered with another protocol.
     pub(super) fn is_replaced(&self) -> bool {
         !self.standing.has_answered() && self.twin.as_ref().is_some_and(|twin| twin.has_answered())
     }

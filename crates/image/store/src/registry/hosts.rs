@@ -1,4 +1,4 @@
-//! Which hosts serve a registry's images: `certs.d` directories in containerd's format.
+//! Finds the hosts of a registry in `certs.d` directories, in containerd's format.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -16,25 +16,25 @@ use super::tls::Tls;
 use crate::place::Lines;
 use crate::{DEFAULT_DOMAIN, Error, Result};
 
-/// Docker Hub's registry isn't where its name says.
+/// The registry of Docker Hub has a different host than its name.
 const DOCKER_HUB: &str = "registry-1.docker.io";
 
-/// The directory of all registries that have none.
+/// Name of the directory for registries without one of their own.
 const DEFAULT_DIRECTORY: &str = "_default";
 
-/// The longest `hosts.toml`.
+/// Maximum size of a `hosts.toml`.
 const LARGEST: u64 = 1 << 20;
 
-/// What decided about the hosts of a registry.
+/// The settings that determined the hosts of a registry.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum DecidedBy {
-    /// Settings of that registry.
+    /// Settings of this registry.
     ItsOwn,
-    /// Those of all others, or nothing.
+    /// Settings for all other registries, or none.
     Default,
 }
 
-/// The hosts to ask for images of `domain`, in order, and what decided about them. Blocks on small files.
+/// Returns the hosts of `domain` in order, and which settings determined them. Blocks on small files.
 pub(super) fn hosts_for(dirs: &[PathBuf], domain: &str) -> Result<(Vec<Host>, DecidedBy)> {
     for dir in dirs {
         for name in directory_names(domain) {
@@ -82,7 +82,7 @@ fn unreadable(file: &Path, error: &std::io::Error) -> Error {
     }
 }
 
-/// A colon can't be part of a name everywhere, so `host_5000_` is good too.
+/// Returns the possible directory names. Some filesystems allow no colon, so `host_5000_` is valid too.
 fn directory_names(domain: &str) -> Vec<String> {
     let mut names = vec![domain.to_owned()];
     if let Some((host, port)) = domain.rsplit_once(':') {
@@ -138,8 +138,7 @@ impl OneOrMany {
     }
 }
 
-/// Reads every `hosts.toml` below `dirs`: the registry each is for, and what is wrong with it.
-/// Blocks on small files.
+/// Reads every `hosts.toml` below `dirs`, and returns the registries with their errors. Blocks on small files.
 pub fn check_registry_hosts(dirs: &[PathBuf]) -> Vec<(String, Option<Error>)> {
     let entries = dirs.iter().filter_map(|dir| std::fs::read_dir(dir).ok());
     let mut checked = Vec::new();
@@ -166,7 +165,7 @@ pub fn check_registry_hosts(dirs: &[PathBuf]) -> Vec<(String, Option<Error>)> {
 /// Parses a `hosts.toml` in `dir` for `domain`.
 pub(crate) fn parse(text: &str, dir: &Path, domain: &str) -> Result<Vec<Host>, String> {
     let file: File = toml::from_str(text).map_err(|error| error.message().to_owned())?;
-    // The order of the file is the order of the hosts; tables come sorted by name.
+    // Hosts have the order of the file, but the parser sorts tables by name.
     let mut entries: Vec<_> = file.host.into_iter().collect();
     entries.sort_by_key(|(name, _)| name.span().start);
     let lines = Lines::of(&dir.join("hosts.toml"), text);
@@ -284,8 +283,8 @@ fn tls(settings: &Settings, dir: &Path) -> Result<Tls, String> {
     })
 }
 
-/// Docker's own layout of the same directory: `*.crt` are authorities, `*.cert` and `*.key`
-/// a client's pair.
+/// Reads Docker's layout of the same directory: `*.crt` are certificate authorities, `*.cert` and `*.key` a client's
+/// pair.
 fn docker_style(dir: &Path) -> Tls {
     let mut tls = Tls::default();
     let mut paths: Vec<PathBuf> = std::fs::read_dir(dir)
@@ -308,7 +307,7 @@ fn docker_style(dir: &Path) -> Tls {
     tls
 }
 
-/// The registry itself, without any settings.
+/// Returns the registry's own host without any settings.
 fn own_host(domain: &str) -> Result<Host, String> {
     let address = if domain == DEFAULT_DOMAIN {
         DOCKER_HUB
@@ -320,7 +319,7 @@ fn own_host(domain: &str) -> Result<Host, String> {
     Ok(host)
 }
 
-/// Plain HTTP is for this machine only, unless an address says so.
+/// Returns the default scheme: plain HTTP only for this machine.
 fn default_scheme(address: &str) -> &'static str {
     let host = address.split('/').next().unwrap_or("");
     let (host, port) = match host.strip_prefix('[') {

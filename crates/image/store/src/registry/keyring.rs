@@ -1,4 +1,4 @@
-//! What a pull may present to registries beside what the node has.
+//! The credentials of a pull, in addition to those of the node.
 
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
@@ -7,20 +7,20 @@ use super::credentials::Credentials;
 use crate::namespace::is_plain;
 use crate::{Digest, Error, Reference, Result};
 
-/// The longest name of a namespace (RFC 1123). One that is longer could be another's with a digest.
+/// Maximum length of a namespace (RFC 1123). A longer one could be mistaken for a namespace with a digest.
 const MAX_NAMESPACE: usize = 63;
 
-/// The credentials of one pull. Pulls with different ones have nothing in common.
+/// The credentials of one pull. Pulls with different credentials are never joined.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Hash)]
 pub(crate) struct Keyring {
-    /// What came with the request.
+    /// The credentials in the request.
     pub(crate) given: Option<Credentials>,
-    /// Files of the pod's namespace, in the format of Docker's `config.json`.
+    /// Credential files of the pod's namespace, in the format of Docker's `config.json`.
     pub(crate) files: Vec<PathBuf>,
 }
 
-/// A directory with the credentials of pod namespaces, if there is one: `NAMESPACE.json`, and
-/// `NAMESPACE-DIGEST.json` for one repository, where the digest is the SHA-256 of its full name.
+/// Directory with the credentials of pod namespaces, if there is one: `NAMESPACE.json`, and `NAMESPACE-DIGEST.json`
+/// for one repository. The digest is the SHA-256 of the repository's full name.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct NamespaceCredentials {
     /// The directory.
@@ -28,8 +28,7 @@ pub struct NamespaceCredentials {
 }
 
 impl NamespaceCredentials {
-    /// The files that are there for the pods of a namespace and an image, the most specific first.
-    /// Blocks.
+    /// Returns the existing files for the pods of a namespace and an image, the most specific first. Blocks.
     pub(crate) fn files(&self, namespace: &str, image: &Reference) -> Result<Vec<PathBuf>> {
         let Some(dir) = self.dir.as_ref().filter(|_| !namespace.is_empty()) else {
             return Ok(Vec::new());
@@ -41,13 +40,13 @@ impl NamespaceCredentials {
             format!("{namespace}.json"),
         ];
         let files = names.iter().map(|name| dir.join(name));
-        // A link that leads nowhere is there, and will be told of.
+        // A dangling link counts as existing, so that it causes an error.
         Ok(files
             .filter(|file| std::fs::symlink_metadata(file).is_ok())
             .collect())
     }
 
-    /// All files of the directory. Blocks.
+    /// Returns all files of the directory. Blocks.
     pub fn all_files(&self) -> Result<Vec<PathBuf>> {
         let Some(dir) = &self.dir else {
             return Ok(Vec::new());
@@ -72,7 +71,7 @@ impl NamespaceCredentials {
     }
 }
 
-/// A namespace as the name of a file: it must not lead out of the directory.
+/// Checks that a namespace is a valid file name, which cannot lead outside the directory.
 fn check(dir: &Path, namespace: &str) -> Result<()> {
     if is_plain(namespace) && namespace.len() <= MAX_NAMESPACE {
         return Ok(());
@@ -91,7 +90,7 @@ mod tests {
     #[test]
     fn a_namespace_has_its_own_files_alone() {
         let dir = tempfile::tempdir().unwrap();
-        // Of quay.io/crio/fedora-crio-ci.
+        // The digest of quay.io/crio/fedora-crio-ci.
         let hex = "7aa25047c59c6c2e20b839f5b9820e3702dade4a97154d4df1f5cd1a9b44cfde";
         let of_image = format!("team-{hex}.json");
         for name in ["team.json", &of_image, "other.json", "team-b.json"] {

@@ -1,4 +1,4 @@
-//! Small files from a web server that an administrator names: neither a registry nor anything that one sends to.
+//! Fetches small files from a web server that the administrator configured, which is not a registry.
 
 use std::time::Duration;
 
@@ -14,11 +14,11 @@ use super::tls::Tls;
 use crate::{Error, Result};
 
 const MAX_REDIRECTS: usize = 5;
-/// How often a server is asked that fails; whoever wants the image asks again later.
+/// Maximum number of attempts; the client repeats the pull later.
 const MAX_TRIES: u32 = 3;
 
 impl Remote {
-    /// A file of not more than `limit` bytes; nothing where there is none. No credentials go there.
+    /// Fetches a file of at most `limit` bytes, or `None` if it does not exist. Sends no credentials.
     pub(crate) async fn lookaside(
         &self,
         what: &str,

@@ -1,4 +1,4 @@
-//! The pull side of the OCI distribution protocol.
+//! Client of the OCI distribution protocol for pulls.
 
 mod address;
 mod answers;

@@ -1,5 +1,5 @@
-//! The node's own credentials: Docker's `config.json`, the old `.dockercfg`, podman's `auth.json`, and
-//! the helper programs they name.
+//! The node's own credentials: Docker's `config.json`, the old `.dockercfg`, podman's `auth.json`, and the helper
+//! programs in them.
 
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
@@ -11,24 +11,24 @@ use crate::blocking::answering;
 use crate::registries::FILES;
 use crate::{Error, Result};
 
-/// Credentials, and who knew them.
+/// Credentials and their source.
 #[derive(Debug)]
 pub(super) struct Known {
     pub(super) credentials: Credentials,
-    /// Never a secret.
+    /// Description of the source; never a secret.
     pub(super) source: String,
 }
 
-/// Who is asked for what the node has.
+/// The sources of the node's credentials.
 pub(super) struct NodeCredentials {
     pub(super) files: Vec<PathBuf>,
-    /// Helpers of all registries, in order; one word of them stands for the files.
+    /// Helpers for all registries, in order; one special name stands for the files.
     pub(super) helpers: Vec<String>,
     pub(super) programs: Helpers,
 }
 
 impl NodeCredentials {
-    /// What opens images at `host` and `path`.
+    /// Returns the credentials for images at `host` and `path`.
     pub(super) async fn known(&self, host: &str, path: &str) -> Result<Option<Known>> {
         for helper in &self.helpers {
             let found = if helper == FILES {
@@ -47,8 +47,8 @@ impl NodeCredentials {
     }
 }
 
-/// The first credentials in `files` for images at `host` and `path`. A file that is missing
-/// has none; a file that is broken is an error.
+/// Returns the first credentials in `files` for images at `host` and `path`. Ignores missing files; an invalid file
+/// is an error.
 pub(super) async fn lookup(files: &[PathBuf], host: &str, path: &str) -> Result<Option<Known>> {
     for file in files {
         let Some(config) = read(file.clone()).await? else {
@@ -69,13 +69,13 @@ pub(super) async fn lookup(files: &[PathBuf], host: &str, path: &str) -> Result<
     Ok(None)
 }
 
-/// What is wrong with files of credentials that are there. Blocks.
+/// Returns the errors of the credential files. Blocks.
 pub fn check(files: &[PathBuf]) -> Vec<Error> {
     let wrong = files.iter().filter_map(|file| parse(file).err());
     wrong.collect()
 }
 
-/// A helper may have none in words of its own.
+/// Treats the failure of a helper as missing credentials, because helpers report those in their own words.
 fn asked_for<T>(
     asked: Result<Option<T>, HelperError>,
     place: &str,
@@ -98,7 +98,7 @@ fn known(entry: Entry, host: &str, source: String) -> Known {
             auth: entry.auth,
             identity_token: entry.identity_token,
             registry_token: entry.registry_token,
-            // Whatever it is called where it was found.
+            // The host that was asked, regardless of the name in the file.
             server_address: host.to_owned(),
         },
         source,

@@ -1,5 +1,5 @@
-//! Where a registry may send us: to a token server, by a redirect, by an address in a manifest. A
-//! stranger must not have the node ask what only the node can reach.
+//! Restricts the addresses that a registry may refer to: token servers, redirects, and URLs in manifests. An
+//! untrusted registry must not make the node access internal services.
 
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
@@ -8,23 +8,23 @@ use orlop_pool::{Place, look_up};
 use reqwest::Url;
 use reqwest::dns::{Addrs, Name, Resolve, Resolving};
 
-/// Names that nobody answers for hold these threads, and no others, for as long as the resolver waits.
+/// Separate threads for name lookups, because an unresponsive name server blocks them until its timeout.
 static LOOKING_UP: Place = Place::new("looking up the hosts of registries", 32, 4, 4096);
 
-/// Whom an address is for.
+/// The reachability of an address.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 enum Zone {
     Public,
-    /// A private network: of the site, of pods, of services.
+    /// A private network of the site, of pods or of services.
     Private,
     /// This machine.
     Loopback,
-    /// The link: where clouds keep the node's own credentials.
+    /// Link-local, where clouds serve the node's own credentials.
     Link,
 }
 
 impl Zone {
-    /// What an address of it is called.
+    /// Describes the kind of address for messages.
     fn kind(self) -> &'static str {
         match self {
             Self::Public => "a public",
@@ -35,8 +35,8 @@ impl Zone {
     }
 }
 
-/// How far a host that was found good may be when it is connected to: a name can be looked up to one
-/// address first, and to another then.
+/// The zone that a checked host must stay in when it is connected to, because a later lookup may return another
+/// address.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(super) struct Within {
     host: String,
@@ -51,10 +51,10 @@ impl Within {
         Self { host, zone }
     }
 
-    /// Those of a host's addresses that it may be asked at.
+    /// Returns the addresses of a host that are allowed.
     fn of(&self, host: &str, addresses: Vec<SocketAddr>) -> io::Result<Vec<SocketAddr>> {
         if host != self.host {
-            // A proxy.
+            // Another host name is a proxy.
             return Ok(addresses);
         }
         let is_good = |address: &SocketAddr| zone(address.ip()) <= self.zone;
@@ -83,7 +83,7 @@ impl Resolve for Within {
     }
 }
 
-/// Hosts wherever they are, as the node's own configuration names them.
+/// A resolver without restrictions, for hosts that the node's own configuration names.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Anywhere;
 
@@ -97,16 +97,16 @@ impl Resolve for Anywhere {
     }
 }
 
-/// What a registry may send us to.
+/// The rules for addresses that a registry may refer to.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Reach {
-    /// Hosts that any registry may name.
+    /// Hosts that any registry may refer to.
     pub(super) internal_hosts: Vec<String>,
 }
 
 impl Reach {
-    /// Whether a registry at `from` may send us to `to`, and how far that may be; anywhere where nothing
-    /// is said. The error is the reason.
+    /// Checks whether a registry at `from` may refer to `to`, and returns the allowed zone, or `None` for no
+    /// restriction. The error is the reason.
     pub(super) async fn check(&self, from: &Url, to: &Url) -> Result<Option<Within>, String> {
         let host = to.host_str().unwrap_or("");
         let named = self.internal_hosts.iter().any(|name| name == host);
@@ -116,7 +116,7 @@ impl Reach {
         let addresses = addresses(to).await;
         let addresses = addresses.iter().map(SocketAddr::ip);
         let worst = addresses.max_by_key(|address| zone(*address));
-        // A name that is not known here is perhaps known to the proxy that the node has.
+        // A name that cannot be resolved here may be known to the node's proxy.
         let zone = worst.map_or(Zone::Public, zone);
         if let Some(worst) = worst.filter(|_| zone != Zone::Public)
             && !may(home(from).await, zone)
@@ -132,7 +132,7 @@ impl Reach {
     }
 }
 
-/// Whether a registry of the one zone may name hosts of the other.
+/// Returns whether a registry in one zone may refer to hosts in the other.
 fn may(from: Zone, to: Zone) -> bool {
     match to {
         Zone::Public => true,
@@ -142,8 +142,8 @@ fn may(from: Zone, to: Zone) -> bool {
     }
 }
 
-/// Where a registry is. One that has a public address among others is public: the others may be
-/// there for our sake.
+/// Returns the zone of a registry. A registry with any public address is public, because it may list internal
+/// addresses to gain access to them.
 async fn home(url: &Url) -> Zone {
     let zones = addresses(url).await;
     let zones = zones.iter().map(|address| zone(address.ip()));
@@ -167,7 +167,7 @@ fn zone(address: IpAddr) -> Zone {
     }
 }
 
-/// Addresses beyond the link-local ones at which clouds give a machine its credentials and settings.
+/// Cloud metadata services with addresses that are not link-local.
 const CLOUD_SERVICES: [Ipv4Addr; 3] = [
     // Azure's WireServer.
     Ipv4Addr::new(168, 63, 129, 16),
@@ -188,7 +188,7 @@ fn zone_v4(address: Ipv4Addr) -> Zone {
     {
         Zone::Link
     } else if address.is_private() || (first == 100 && second & 0xc0 == 64) {
-        // RFC 6598, too: shared between a provider and those behind it, and by clusters for pods.
+        // Also RFC 6598: shared address space of providers, which clusters use for pods.
         Zone::Private
     } else {
         Zone::Public
@@ -197,7 +197,7 @@ fn zone_v4(address: Ipv4Addr) -> Zone {
 
 fn zone_v6(address: Ipv6Addr) -> Zone {
     let parts = address.segments();
-    // RFC 6052: an IPv4 address behind a translator.
+    // RFC 6052: an IPv4 address behind a translator (NAT64).
     let translated = parts[..6] == [0x64, 0xff9b, 0, 0, 0, 0];
     if let Some(v4) = address.to_ipv4_mapped() {
         zone_v4(v4)
@@ -208,7 +208,7 @@ fn zone_v6(address: Ipv6Addr) -> Zone {
         Zone::Loopback
     } else if address.is_unicast_link_local()
         || address.is_multicast()
-        // The metadata of machines at AWS.
+        // The instance metadata service of AWS.
         || parts == [0xfd00, 0xec2, 0, 0, 0, 0, 0, 0x254]
     {
         Zone::Link

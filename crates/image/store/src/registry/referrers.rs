@@ -1,5 +1,5 @@
-//! What is attached to a manifest: by the API for that (OCI distribution 1.1), or by a tag where a registry does not
-//! have it.
+//! Lists the artifacts attached to a manifest, with the referrers API (OCI distribution 1.1), or by a tag if the
+//! registry does not support it.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::AtomicU64;
@@ -18,12 +18,12 @@ use super::retry::{Capability, Try};
 use crate::media_type::OCI_INDEX;
 use crate::{Digest, Error, Result};
 
-/// Pages of one list that are read.
+/// Maximum number of pages of a list.
 const MAX_PAGES: usize = 8;
-/// Things that are attached to one manifest and looked at.
+/// Maximum number of artifacts attached to one manifest.
 pub(crate) const MAX_REFERRERS: usize = 1024;
 
-/// Something that is attached to a manifest.
+/// An artifact that refers to a manifest.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Referrer {
     pub(crate) digest: Digest,
@@ -31,8 +31,8 @@ pub(crate) struct Referrer {
 }
 
 impl Remote {
-    /// What is attached to the manifest with this digest, of the types that `is_wanted` takes. The API and the tag
-    /// are asked side by side; the tag counts only where there is no API.
+    /// Lists the artifacts attached to this manifest, of the types that `is_wanted` accepts. Requests the API and the
+    /// tag in parallel; uses the tag only if there is no API.
     pub(crate) async fn referrers(
         &self,
         digest: &Digest,
@@ -52,7 +52,7 @@ impl Remote {
         };
         let pages = match by_api {
             Ok(pages) => pages,
-            // Who does not know the API says so in many ways.
+            // Registries without the API respond in different ways.
             Err(Error::NotInRegistry { .. } | Error::Protocol { .. }) => match by_tag.await {
                 Ok(list) => vec![list],
                 Err(Error::NotInRegistry { .. }) => return Ok(Vec::new()),
@@ -73,20 +73,20 @@ impl Remote {
         Ok(found)
     }
 
-    /// The list at the tag that stands for a digest.
+    /// Fetches the list at the referrers tag of a digest.
     async fn referrers_tag(&self, digest: &Digest) -> Result<Vec<u8>> {
         Ok(self.attachment(&tag_of(digest)).await?.bytes)
     }
 }
 
-/// The tag that stands for a digest: of a long one, for its beginning.
+/// Returns the referrers tag of a digest, with long digests cut.
 fn tag_of(digest: &Digest) -> String {
     let text = digest.to_string();
     let (algorithm, digits) = text.split_once(':').unwrap_or((&text, ""));
     format!("{algorithm}-{}", &digits[..digits.len().min(64)])
 }
 
-/// Reads a list, and leaves out what is not wanted.
+/// Parses a list, and omits unwanted artifacts.
 pub(crate) fn listed(
     what: &str,
     list: &[u8],
@@ -94,7 +94,7 @@ pub(crate) fn listed(
 ) -> Result<Vec<Referrer>> {
     let list: List = serde_json::from_slice(list).map_err(|error| Error::invalid(what, error))?;
     let wanted = list.manifests.into_iter().filter(|one| {
-        // Some say of what has no type of its own that it is of its configuration's.
+        // Some registries report the configuration's media type for artifacts without a type.
         is_wanted(one.artifact_type.as_deref().unwrap_or_default())
     });
     wanted
@@ -160,7 +160,7 @@ impl Try for GetReferrers<'_> {
     }
 }
 
-/// Where a list goes on (RFC 8288), at the same host.
+/// Returns the next page of a list (RFC 8288) at the same host.
 fn next_page(from: &Url, link: &str) -> Option<Url> {
     let of_next = link.split(',').find(|one| {
         let parameters = one.split(';').skip(1).map(str::trim);

@@ -1,4 +1,4 @@
-//! One repository on its registry: requests, redirects and what answers mean.
+//! One repository at its registry: sends requests, follows redirects and interprets responses.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -29,43 +29,43 @@ use crate::registries::Asking;
 use crate::{Digest, Error, Repository, Result};
 
 const MAX_REDIRECTS: usize = 10;
-/// Times nothing may come before a pull is given up, each as long as one request waits.
+/// Number of progress timeouts without any progress before a pull fails.
 const PATIENCE: u32 = 5;
-/// How much of an error's body is worth reading.
+/// Maximum number of bytes read of an error body.
 const MAX_ERROR_BODY: u64 = 8 << 10;
 
-/// How persistent to be.
+/// Limits of retries and of manifests.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Persistence {
     pub(super) retries: u32,
     pub(super) retry_pause: Duration,
-    /// Without any progress for so long, a request isn't tried again, whatever else.
+    /// A request is not retried after this time without progress.
     pub(super) patience: Duration,
     pub(super) manifest_bytes: u64,
 }
 
-/// Where a redirect led, and how far that may be.
+/// The target of a redirect, and the zone it must stay in.
 type Redirect = (Url, Option<Within>);
 
 /// A repository and the hosts that serve it.
 pub(crate) struct Remote {
     pub(super) transport: Arc<Transport>,
-    /// Whose share of the connections is used.
+    /// Number of the pull whose share of the connections is used.
     pub(super) pull: u64,
     pub(super) settings: Persistence,
     pub(super) repository: Repository,
     pub(super) hosts: Vec<Host>,
     authorizer: Authorizer,
-    /// Where blobs turned out to be, so that each piece of a large one isn't looked up anew.
+    /// Redirect targets of blobs, so that each piece of a large blob does not repeat the redirect.
     redirects: Mutex<HashMap<(String, Digest), Redirect>>,
-    /// Whether the credentials were not taken.
+    /// Whether the registry refused the credentials.
     refused: AtomicBool,
-    /// Whether another source of the same layer delivered earlier.
+    /// Whether another source of the same layer was faster.
     slow: AtomicBool,
 }
 
 impl Remote {
-    /// Reads the registry's settings and gets ready to ask it.
+    /// Reads the registry's settings and prepares requests.
     pub(crate) async fn open(
         transport: Arc<Transport>,
         settings: &Settings,
@@ -101,7 +101,7 @@ impl Remote {
         })
     }
 
-    /// Starts to fetch `start..end` of a blob from one host. The host may serve all of it.
+    /// Starts to fetch `start..end` of a blob from one host. The host may send the whole blob.
     pub(crate) async fn blob(
         &self,
         what: &str,
@@ -121,7 +121,7 @@ impl Remote {
         let known = self.redirects().get(&place).cloned();
         let mut response = None;
         if let Some((url, within)) = known {
-            // It may have expired; then the registry tells a new one.
+            // The target may have expired; then the registry returns a new one.
             let to = (&url, within.as_ref());
             match self.send_once(what, host, to, &headers, None).await {
                 Ok(answer) if answer.status().is_success() => response = Some(answer),
@@ -164,8 +164,7 @@ impl Remote {
         })
     }
 
-    /// Fetches from an address outside the registry that the manifest itself names. Nothing
-    /// but the request goes there.
+    /// Fetches a blob from a URL in the manifest, outside the registry. Sends no credentials.
     pub(crate) async fn foreign_blob(&self, what: &str, url: &str) -> Result<Body, Attempt> {
         let refuse = |reason: &str| {
             Attempt::Final(Error::invalid(
@@ -215,9 +214,9 @@ impl Remote {
         Err(refuse("redirects too often"))
     }
 
-    /// Whether the registry's manifests may name an address, and where that is.
+    /// Checks whether the registry's manifests may refer to an address, and returns the zone it must stay in.
     async fn reachable(&self, url: &Url) -> Result<Option<Within>, String> {
-        // The registry itself comes last, behind its mirrors.
+        // The registry itself comes last, after its mirrors.
         let Some(own) = self.hosts.last() else {
             return Ok(None);
         };
@@ -225,7 +224,7 @@ impl Remote {
         checked.map_err(|reason| format!("is not allowed: {reason}"))
     }
 
-    /// Remembers that the credentials are not taken.
+    /// Records that the registry refused the credentials.
     pub(crate) fn note_refusal(&self) {
         self.refused.store(true, Ordering::Relaxed);
     }
@@ -234,7 +233,7 @@ impl Remote {
         self.refused.load(Ordering::Relaxed)
     }
 
-    /// Remembers that another source of the same layer delivered earlier.
+    /// Records that another source of the same layer was faster.
     pub(crate) fn note_slow(&self) {
         self.slow.store(true, Ordering::Relaxed);
     }
@@ -251,7 +250,7 @@ impl Remote {
         self.transport.connections.to(&host.name(), self.pull).await
     }
 
-    /// The registry that the repository is named after.
+    /// Returns the domain of the repository's registry.
     pub(crate) fn domain(&self) -> &str {
         self.repository.domain()
     }
@@ -266,20 +265,20 @@ impl Remote {
         let repository = self.repository_at(host);
         url.set_path(&format!("{base}/{}/{rest}", repository.path()));
         if !host.is_own {
-            // Mirrors of several registries need to know which one is meant.
+            // Mirrors of several registries need the name of the registry.
             url.query_pairs_mut().append_pair("ns", repository.domain());
         }
         url
     }
 
-    /// What the repository is called at a host.
+    /// Returns the repository's name at a host.
     fn repository_at<'s>(&'s self, host: &'s Host) -> &'s Repository {
         let source = host.source.as_ref();
         source.map_or(&self.repository, |source| &source.repository)
     }
 
-    /// Sends a request, answers demands for credentials and follows redirects. Also returns
-    /// the address that the answer came from, if it was another.
+    /// Sends a request, answers authentication challenges and follows redirects. Also returns the final address, if
+    /// there was a redirect.
     pub(super) async fn send(
         &self,
         what: &str,
@@ -319,7 +318,7 @@ impl Remote {
                     .iter()
                     .filter_map(|value| value.to_str().ok().map(str::to_owned))
                     .collect();
-                // The body goes unread; so the connection can't be used again.
+                // The body is not read, so the connection cannot be reused.
                 drop(response);
                 match self
                     .authorizer
@@ -369,8 +368,7 @@ impl Remote {
         )))
     }
 
-    /// One request. The host's own headers and TLS settings, like its credentials, go to
-    /// nobody else.
+    /// Sends one request. The host's headers, TLS settings and credentials are sent only to the host itself.
     async fn send_once(
         &self,
         what: &str,
@@ -414,7 +412,7 @@ impl Remote {
         Err(Attempt::Transient(unavailable(what, host, reason), None))
     }
 
-    /// Turns an answer that isn't a success into what it means.
+    /// Converts an unsuccessful response to an error.
     pub(super) async fn check(
         &self,
         what: &str,

@@ -1,4 +1,4 @@
-//! Trying again: over the hosts of a registry, and after pauses.
+//! Retries requests at the hosts of a registry, with pauses.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
@@ -8,12 +8,12 @@ use super::host::Host;
 use super::remote::Remote;
 use crate::{Error, Result};
 
-/// What a host must be allowed to do.
+/// A permission of a host.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Capability {
-    /// Serve content by digest.
+    /// The host may serve content by digest.
     Pull,
-    /// Say what a tag means.
+    /// The host may resolve tags.
     Resolve,
 }
 
@@ -26,12 +26,12 @@ impl Capability {
     }
 }
 
-/// Something to try at a host.
+/// A task that is tried at a host.
 pub(crate) trait Try: Sync {
-    /// What it gives when it succeeds.
+    /// The result of a success.
     type Done;
 
-    /// Tries it once at `host`.
+    /// Tries the task once at `host`.
     fn once(
         &self,
         remote: &Remote,
@@ -39,18 +39,17 @@ pub(crate) trait Try: Sync {
     ) -> impl Future<Output = Result<Self::Done, Attempt>> + Send;
 }
 
-/// Pauses never grow beyond this, whatever a registry asks for.
+/// Maximum pause, even if a registry asks for a longer one.
 const LONGEST_PAUSE: Duration = Duration::from_mins(1);
-/// With progress in each try the count starts anew, but not for ever.
+/// Maximum number of rounds in total. Progress resets the number of retries, but not this one.
 const MOST_ROUNDS: u32 = 1000;
-/// A host that has never answered is tried so often; whoever wants the image asks again later,
-/// and should learn soon that the registry is down.
+/// Maximum number of attempts at a host that has never answered. The client repeats the pull later, and should soon
+/// know that the registry is down.
 const MOST_UNREACHED: u32 = 2;
 
 impl Remote {
-    /// Tries `task` at each host that has the capability, in order, then again after a pause,
-    /// until it succeeds, fails for good everywhere or the tries are used up. `progress` is
-    /// something that grows when a try gets somewhere.
+    /// Tries `task` at each host with the capability, in order. Repeats that after a pause, until it succeeds, fails
+    /// permanently at all hosts, or the retries are used up. `progress` must grow when an attempt makes progress.
     pub(crate) async fn attempt<T: Try>(
         &self,
         need: Capability,
@@ -66,7 +65,7 @@ impl Remote {
             let mut pause = None;
             let mut last = None;
             let mut slow = false;
-            // A mirror that is down must not cost its timeout again with each request.
+            // A mirror that is down must not delay each request by its timeout.
             let spare_down = self
                 .hosts
                 .iter()
@@ -108,7 +107,7 @@ impl Remote {
                 }
             }
             let Some(last) = last else {
-                // The registry's own answer says more than a mirror's.
+                // The registry's own error is more useful than that of a mirror.
                 let answer = given_up.into_iter().flatten().next_back();
                 return Err(answer.unwrap_or_else(|| Error::Configuration {
                     path: format!("hosts of {}", self.repository),
@@ -140,8 +139,8 @@ impl Remote {
         )))
     }
 
-    /// Doubles with each failure, with some chance in it so that many nodes don't come back
-    /// at once.
+    /// Returns the pause before a retry. It doubles with each failure and is randomized, so that many nodes do not
+    /// retry at the same time.
     fn pause(&self, failures: u32, wanted: Option<Duration>) -> Duration {
         let doubled = self
             .settings

@@ -6,29 +6,29 @@ use std::time::Duration;
 use super::keyring::NamespaceCredentials;
 use crate::RegistriesFile;
 
-/// Settings of registries.
+/// Settings for requests to registries.
 #[derive(Debug, Clone)]
 pub(crate) struct Settings {
-    /// Directories with settings of hosts, in containerd's `certs.d` layout.
+    /// Directories with host settings, in containerd's `certs.d` layout.
     pub(crate) dirs: Vec<PathBuf>,
-    /// Where names lead, and what short ones stand for.
+    /// Mirrors and short names of registries.
     pub(crate) registries: RegistriesFile,
     /// Files with the node's own credentials.
     pub(crate) credential_files: Vec<PathBuf>,
     /// The credentials of pod namespaces.
     pub(crate) namespace_credentials: NamespaceCredentials,
-    /// Hosts that a registry may send us to whatever their address.
+    /// Hosts that a registry may refer to even if their address is internal.
     pub(crate) internal_hosts: Vec<String>,
-    /// Connections to one registry at the same time, over all pulls.
+    /// Maximum number of connections to one registry, for all pulls together.
     pub(crate) max_connections: usize,
-    /// What gets no byte for this long is given up and tried again.
+    /// A request that receives no byte for this long is retried.
     pub(crate) progress_timeout: Duration,
-    /// Bytes per second that each connection must bring on average over that time.
+    /// Minimum average speed of a connection over that time, in bytes per second.
     pub(crate) min_speed: u64,
-    /// How often a failed request is tried again.
+    /// Number of retries of a failed request.
     pub(crate) retries: u32,
-    /// The first pause between tries; it doubles with each.
+    /// Pause before the first retry; it doubles with each retry.
     pub(crate) retry_pause: Duration,
-    /// Bytes of one manifest, index or configuration.
+    /// Maximum size of a manifest, index or configuration.
     pub(crate) manifest_bytes: u64,
 }

@@ -1,7 +1,7 @@
-//! From the places that may have an image to the hosts that are asked.
+//! Determines the hosts to ask for each location of an image.
 //!
-//! A `registries.conf` says the places; what is said of the host of each, in a `hosts.toml`, says how
-//! that is asked, and who is asked in its stead.
+//! `registries.conf` contains the locations. The `hosts.toml` of a location's host contains its connection settings,
+//! and other hosts to ask instead.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -13,7 +13,7 @@ use super::hosts::{DecidedBy, hosts_for};
 use crate::Result;
 use crate::registries::Source;
 
-/// The hosts to ask, in order. Blocks on small files.
+/// Returns the hosts to ask, in order. Blocks on small files.
 pub(super) fn hosts_of<'s>(
     dirs: &[PathBuf],
     sources: impl Iterator<Item = &'s Source>,
@@ -25,7 +25,7 @@ pub(super) fn hosts_of<'s>(
     Ok(hosts)
 }
 
-/// The hosts of one place.
+/// Returns the hosts of one location.
 pub(super) fn hosts_of_one(dirs: &[PathBuf], source: &Source) -> Result<Vec<Host>> {
     let domain = source.repository.domain();
     let (found, by) = hosts_for(dirs, domain)?;
@@ -36,7 +36,7 @@ pub(super) fn hosts_of_one(dirs: &[PathBuf], source: &Source) -> Result<Vec<Host
             is_mirror: source.is_mirror,
             place: source.place.clone(),
         });
-        // Settings of the host say more of it than one word.
+        // `insecure` applies only if the host has no settings of its own.
         let is_meant = by == DecidedBy::Default && same_registry(&host.name(), domain);
         if source.insecure && is_meant {
             hosts.extend(by_any_protocol(host));
@@ -47,7 +47,7 @@ pub(super) fn hosts_of_one(dirs: &[PathBuf], source: &Source) -> Result<Vec<Host
     Ok(hosts)
 }
 
-/// A host with any certificate, then without TLS.
+/// Returns the host with any certificate accepted, then without TLS.
 fn by_any_protocol(host: Host) -> Vec<Host> {
     let (mut https, mut plain) = (host.clone(), host);
     plain.standing = Arc::default();
@@ -82,7 +82,7 @@ mod tests {
         insecure = true
     "#;
 
-    /// The addresses that a name leads to, with `!` where any certificate is good.
+    /// Returns the addresses that a name leads to, with `!` if any certificate is accepted.
     fn asked(dirs: &[PathBuf], name: &str) -> Vec<String> {
         let mut registries = Registries::default();
         registries.adopt(Document::parse(Path::new("/r.conf"), CONF).unwrap());

@@ -5,15 +5,15 @@ use std::path::PathBuf;
 /// TLS settings of a host.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct Tls {
-    /// Certificate authorities beside the system's.
+    /// Certificate authorities in addition to the system's.
     pub(super) authorities: Vec<PathBuf>,
-    /// Certificates to show, with their keys if those are in files of their own.
+    /// Client certificates, with their keys if those are in separate files.
     pub(super) client: Vec<(PathBuf, Option<PathBuf>)>,
     pub(super) skip_verify: bool,
 }
 
 impl Tls {
-    /// The authorities' files and the client's.
+    /// Returns the files of the authorities and of the client.
     pub(super) fn files(&self) -> (Vec<PathBuf>, Vec<PathBuf>) {
         let pairs = self.client.iter().cloned();
         let client = pairs

@@ -17,12 +17,12 @@ use super::tls::Tls;
 use crate::blocking::answering;
 use crate::{Error, Pace, Result};
 
-/// What tells clients apart: the contents of the files, so that a new certificate gets a new
-/// client.
+/// Settings that require a separate client. Contains the content of the certificate files, so that a new certificate
+/// leads to a new client.
 #[derive(Clone, PartialEq, Eq, Hash)]
 struct Key {
     https: bool,
-    /// Loopback is never behind a proxy.
+    /// Loopback addresses never use a proxy.
     direct: bool,
     skip_verify: bool,
     authorities: Vec<Vec<u8>>,
@@ -31,21 +31,21 @@ struct Key {
     within: Option<Within>,
 }
 
-/// More different settings than this at a time are no node's.
+/// Maximum number of clients, more than a node needs at a time.
 const MAX_CLIENTS: usize = 32;
-/// No bundle of authorities is longer.
+/// Maximum size of a certificate bundle.
 const MAX_CERTIFICATES: u64 = 4 << 20;
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(30);
-/// How long an idle connection is kept for the next request.
+/// Time that an idle connection is kept for the next request.
 const IDLE_TIMEOUT: Timeout = Timeout::from_secs(30);
 
-/// Makes and keeps HTTP clients, and bounds how many requests are in flight.
+/// Factory and cache of HTTP clients, with the limits of connections.
 pub(crate) struct Transport {
     clients: Mutex<HashMap<Key, Client>>,
     pub(super) connections: Connections,
-    /// Longest wait for an answer or for the next bytes of one.
+    /// Timeout for a response, or for the next bytes of one.
     pub(super) progress_timeout: Duration,
-    /// Bytes per second that a body must bring on average over that time.
+    /// Minimum average speed of a body over that time, in bytes per second.
     min_speed: u64,
     pub(super) reach: Reach,
 }
@@ -53,7 +53,7 @@ pub(crate) struct Transport {
 impl Transport {
     pub(crate) fn new(settings: &Settings) -> Self {
         static PROVIDER: Once = Once::new();
-        // Another part of the process may have chosen one already; that one is good too.
+        // Another part of the process may have installed a provider already, which works too.
         PROVIDER
             .call_once(|| drop(rustls::crypto::aws_lc_rs::default_provider().install_default()));
         Self {
@@ -67,7 +67,7 @@ impl Transport {
         }
     }
 
-    /// Whether other settings make the same of it.
+    /// Returns whether two settings lead to the same transport.
     pub(crate) fn is_alike(one: &Settings, other: &Settings) -> bool {
         let parts = |settings: &Settings| {
             (
@@ -80,12 +80,12 @@ impl Transport {
         parts(one) == parts(other)
     }
 
-    /// Watches over the speed of a body that begins.
+    /// Returns a watch over the speed of a new body.
     pub(super) fn pace(&self) -> Pace {
         Pace::new(self.min_speed, self.progress_timeout)
     }
 
-    /// A client for `url` that goes no further than was found good.
+    /// Returns a client for `url` that connects only within the allowed zone.
     pub(super) async fn client(
         &self,
         url: &Url,
@@ -114,7 +114,7 @@ impl Transport {
             return Ok(client.clone());
         }
         let building = key.clone();
-        // Loads the system's certificates.
+        // Loading the system's certificates blocks.
         let client = answering(move || Ok(build(&building)))
             .await?
             .map_err(|error| Error::Configuration {
@@ -137,7 +137,7 @@ fn build(key: &Key) -> reqwest::Result<Client> {
     let builder = || {
         let mut builder = Client::builder()
             .user_agent(concat!("orlop/", env!("CARGO_PKG_VERSION")))
-            // Redirects are followed by hand, so that credentials stay behind.
+            // The caller follows redirects, so that credentials are not sent to other hosts.
             .redirect(reqwest::redirect::Policy::none())
             .referer(false)
             .connect_timeout(key.connect_timeout)
@@ -152,7 +152,7 @@ fn build(key: &Key) -> reqwest::Result<Client> {
         }
     };
     if !key.https {
-        // No TLS, no certificates: a node without any can still use such a registry.
+        // Plain HTTP needs no certificates, so it also works on a node without any.
         return builder().tls_certs_only([]).build();
     }
     let mut authorities = Vec::new();
@@ -173,7 +173,7 @@ fn build(key: &Key) -> reqwest::Result<Client> {
     };
     let system = finish(builder().tls_certs_merge(authorities.clone()));
     match system {
-        // The system may have no certificates at all; those given are enough.
+        // The system may have no certificates; the configured ones are sufficient.
         Err(_) if !authorities.is_empty() => finish(builder().tls_certs_only(authorities)),
         other => other,
     }
@@ -192,7 +192,7 @@ fn read(path: &Path) -> Result<Vec<u8>> {
             path: path.display().to_string(),
             reason: error.to_string(),
         })?;
-    // A certificate and a key may be put one behind the other.
+    // The certificate and the key may be concatenated.
     content.push(b'\n');
     Ok(content)
 }

@@ -26,27 +26,25 @@ use crate::{Error, Result};
 pub struct OverlayMount {
     /// The lower directories, top first.
     pub lower: Vec<PathBuf>,
-    /// The writable layer and overlayfs's work directory beside it; without, the mount is
-    /// read-only and needs two lower directories.
+    /// The upper directory and the work directory of overlayfs; without them, the mount is read-only and needs two
+    /// lower directories.
     pub writable: Option<(PathBuf, PathBuf)>,
-    /// Keep overlayfs's marks in `user.` attributes: for mounting inside a user namespace.
+    /// Whether overlayfs stores its metadata in `user.` attributes, for mounts inside a user namespace.
     pub user_xattr: bool,
-    /// Don't wait for the disk when the container syncs; what it wrote may be lost with power.
+    /// Whether sync requests of the container are ignored; its data may then be lost in a power failure.
     pub volatile: bool,
-    /// A user namespace (descriptor) whose ids the files of the lower directories shall appear
-    /// with. The writable layer takes ids as they come; it should belong to the namespace's
-    /// root.
+    /// A user namespace (descriptor) for an idmapped mount of the lower directories. The writable layer is not
+    /// mapped, and should belong to the namespace's root.
     pub idmap: Option<Arc<OwnedFd>>,
-    /// The SELinux context that all its files appear with, and that new ones get. Only where the
-    /// kernel has SELinux.
+    /// The SELinux context of all files, existing and new. Set only if the kernel has SELinux.
     pub label: Option<String>,
 }
 
-/// The mount data of `mount(2)` is one page.
+/// Maximum size of the mount data of `mount(2)`, which is one page.
 const LEGACY_DATA: usize = 4095;
 
 impl OverlayMount {
-    /// A writable overlay with default options.
+    /// Creates a writable overlay with default options.
     pub fn new(lower: Vec<PathBuf>, upper: PathBuf, work: PathBuf) -> Self {
         Self {
             writable: Some((upper, work)),
@@ -54,7 +52,7 @@ impl OverlayMount {
         }
     }
 
-    /// A read-only overlay with default options.
+    /// Creates a read-only overlay with default options.
     pub fn read_only(lower: Vec<PathBuf>) -> Self {
         Self {
             lower,
@@ -66,12 +64,12 @@ impl OverlayMount {
         }
     }
 
-    /// Mounts it. The mount is detached: it lives as long as the descriptor, or until it is
-    /// attached somewhere with `move_mount`. Blocks.
+    /// Mounts the overlay as a detached mount. It exists as long as the descriptor, or until it is attached with
+    /// `move_mount` and unmounted. Blocks.
     pub fn mount(&self) -> Result<OwnedFd> {
         let doing = || format!("mounting an overlay of {} layers", self.lower.len());
         match self.mount_by_fd() {
-            // The kernel is older than the options this needs.
+            // The kernel does not support these options yet.
             Err(Errno::INVAL | Errno::NOSYS | Errno::OPNOTSUPP) if self.idmap.is_none() => {
                 self.mount_by_path()
             }
@@ -83,8 +81,7 @@ impl OverlayMount {
     fn mount_by_fd(&self) -> rustix::io::Result<OwnedFd> {
         let fs = fsopen("overlay", FsOpenFlags::FSOPEN_CLOEXEC)?;
         fsconfig_set_string(&fs, "source", "overlay")?;
-        // A mapped clone of a directory ends with its descriptor, so they are kept until the
-        // overlay has taken them.
+        // A mapped clone of a directory ends with its descriptor, so the clones are kept until the overlay uses them.
         let mut clones = Vec::new();
         for lower in &self.lower {
             clones.extend(set_dir(&fs, "lowerdir+", lower, self.idmap.as_deref())?);
@@ -111,9 +108,8 @@ impl OverlayMount {
         fsmount(&fs, FsMountFlags::FSMOUNT_CLOEXEC, attributes)
     }
 
-    /// For kernels whose overlays take no detached mounts (before 6.13), and so no mapped clones:
-    /// where nobody else looks, each clone is put on the directory that it is a clone of, and
-    /// found there by its name.
+    /// Mounts the overlay on kernels before 6.13, which accept no detached mounts and so no mapped clones as layers.
+    /// In a private mount namespace, mounts each clone over its own directory, and passes the path.
     fn mount_apart(&self) -> Result<OwnedFd> {
         let doing = "mounting layers with the ID mappings of a user namespace";
         let unmapped = Self {
@@ -136,7 +132,7 @@ impl OverlayMount {
         on_a_thread(apart)
     }
 
-    /// Puts a mapped clone of a directory on itself.
+    /// Mounts a mapped clone of a directory over the directory.
     fn cover(&self, dir: &Path) -> rustix::io::Result<()> {
         match &self.idmap {
             Some(userns) => move_mount(
@@ -150,8 +146,8 @@ impl OverlayMount {
         }
     }
 
-    /// For kernels without `lowerdir+` (before 6.8): mounted the old way on a private
-    /// directory, then detached from it.
+    /// Mounts the overlay on kernels before 6.8, which have no `lowerdir+`: mounts it with `mount(2)` on a private
+    /// directory, and detaches it from there.
     fn mount_by_path(&self) -> Result<OwnedFd> {
         let data = self.legacy_data();
         if data.len() > LEGACY_DATA {
@@ -175,8 +171,8 @@ impl OverlayMount {
         tree.map_err(failed)
     }
 
-    /// The same for so many layers that their names don't fit: seen from a directory in memory
-    /// that nobody else sees, in which each has a number for its name.
+    /// Mounts more layers than fit into the mount data by their paths. In a private tmpfs directory, each layer has a
+    /// symbolic link with a number as its name.
     fn mount_by_short_names(&self) -> Result<OwnedFd> {
         let failed = |error: Errno| Error::io("creating short names for layers", error.into());
         let apart = || {
@@ -223,15 +219,14 @@ impl OverlayMount {
             data.extend_from_slice(b",userxattr");
         }
         if let Some(label) = &self.label {
-            // Its commas are no ends of options between quotes, which no context has.
+            // The quotes protect the commas; a context contains no quotes.
             data.extend_from_slice(format!(",context=\"{label}\"").as_bytes());
         }
         data
     }
 }
 
-/// On a thread that ends with it, as what makes a thread different from the others can't be
-/// undone.
+/// Runs a mount on a temporary thread, because changes to the thread's namespaces cannot be undone.
 fn on_a_thread(mount: impl FnOnce() -> Result<OwnedFd> + Send) -> Result<OwnedFd> {
     thread::scope(|scope| {
         let thread = thread::Builder::new().name("mount".to_owned());
@@ -242,7 +237,7 @@ fn on_a_thread(mount: impl FnOnce() -> Result<OwnedFd> + Send) -> Result<OwnedFd
     })
 }
 
-/// Makes an empty directory in memory this thread's own. It is gone with the thread.
+/// Makes an empty, private tmpfs this thread's working directory. It disappears with the thread.
 fn enter_memory() -> rustix::io::Result<()> {
     let fs = fsopen("tmpfs", FsOpenFlags::FSOPEN_CLOEXEC)?;
     fsconfig_create(&fs)?;
@@ -250,8 +245,8 @@ fn enter_memory() -> rustix::io::Result<()> {
     fchdir(fsmount(&fs, FsMountFlags::FSMOUNT_CLOEXEC, attributes)?)
 }
 
-/// By descriptor where the kernel takes one (6.13); by name else, which has a limit of 255
-/// bytes there. Returns the mapped clone of the directory, if one was made.
+/// Sets a layer by descriptor if the kernel supports that (6.13), otherwise by path, which is limited to 255 bytes.
+/// Returns the mapped clone of the directory, if one was made.
 fn set_dir(
     fs: &OwnedFd,
     key: &str,
@@ -273,7 +268,7 @@ fn set_dir(
     Ok(None)
 }
 
-/// Colons and commas separate things in mount data.
+/// Escapes colons and commas, which are separators in mount data.
 fn escape(path: &Path, into: &mut Vec<u8>) {
     for byte in path.as_os_str().as_bytes() {
         if matches!(byte, b':' | b',' | b'\\') {
@@ -351,7 +346,7 @@ mod tests {
         }
     }
 
-    /// A process in a user namespace of its own, for its namespace.
+    /// A child process in a new user namespace, which keeps the namespace alive.
     struct Namespace(std::process::Child);
 
     impl Namespace {
@@ -394,7 +389,7 @@ mod tests {
         let namespace = Namespace::new();
         let mut overlay = OverlayMount::new(vec![high, low.clone()], upper, work);
         overlay.idmap = Some(namespace.fd());
-        // The machine may mount other things meanwhile.
+        // Other programs may mount or unmount meanwhile.
         let ours = dirs
             .0
             .path()
@@ -405,7 +400,7 @@ mod tests {
             .to_owned();
         let mounts = || -> Vec<String> {
             let all = fs::read_to_string("/proc/self/mountinfo").unwrap();
-            // Other tests mount in temporary directories of their own.
+            // Other tests mount overlays in their own temporary directories.
             let of_ours = |line: &&str| {
                 let elsewhere = line.contains(" - overlay ") && !line.contains("/.tmp");
                 line.contains(&ours) || elsewhere
@@ -413,7 +408,7 @@ mod tests {
             all.lines().filter(of_ours).map(str::to_owned).collect()
         };
         let before = mounts();
-        // As this kernel can, and as those before it.
+        // With this kernel's best method, and with the one for older kernels.
         for mount in [overlay.mount().unwrap(), overlay.mount_apart().unwrap()] {
             assert_eq!(fs::metadata(inside(&mount, "file")).unwrap().uid(), 100_000);
             assert_eq!(fs::metadata(low.join("file")).unwrap().uid(), 0);

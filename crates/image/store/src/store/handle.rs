@@ -1,4 +1,4 @@
-//! The store as the rest of the crate sees it.
+//! The interface of the store for the rest of the crate.
 
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
@@ -16,27 +16,27 @@ use crate::document::Document;
 use crate::evidence::Kept;
 use crate::{Digest, Result};
 
-/// Layers and records on disk. Methods block on the disk where they say so.
+/// Layers and records on disk. Methods that block say so.
 pub(crate) struct Store {
     pub(super) layout: Layout,
     pub(super) index: Arc<Index>,
     pub(super) holds: Arc<Holds>,
-    /// Taken while layer directories are moved in or out together with their records.
+    /// Held while layer directories and their records are moved into or out of the store.
     pub(super) moves: Arc<Mutex<()>>,
-    /// Whether there may be layers that could not be recorded.
+    /// Whether the store may contain layers that could not be recorded.
     pub(super) has_strays: Arc<AtomicBool>,
     /// Held while layers are mounted and unmounted.
     pub(super) mounting: Mutex<()>,
     /// The SELinux label of layers.
     pub(super) label: Option<LayerLabel>,
     publisher: Publisher,
-    /// Told of lazy layers that go.
+    /// Called for each lazy layer that is removed.
     on_removal: OnceLock<OnRemoval>,
 }
 
 type OnRemoval = Box<dyn Fn(&Digest) + Send + Sync>;
 
-/// Layers that work in progress needs, beside what images and leases need.
+/// Layers that running work needs, in addition to those of images and leases.
 #[derive(Default)]
 pub(super) struct Holds(Mutex<HashMap<Digest, usize>>);
 
@@ -46,7 +46,7 @@ impl Holds {
     }
 }
 
-/// Keeps a layer from being removed while it lives.
+/// Guard that prevents the removal of a layer.
 pub(crate) struct Hold {
     key: Digest,
     holds: Arc<Holds>,
@@ -65,17 +65,17 @@ impl Drop for Hold {
 }
 
 impl Store {
-    /// Opens the store at `root` and mends what an unclean stop left. Its layers have that SELinux label, if
-    /// one is given. Blocks.
+    /// Opens the store at `root` and repairs it after an unclean stop. Its layers get the SELinux label, if one is
+    /// given. Blocks.
     pub(crate) fn open(root: &Path, label: Option<String>) -> Result<Self> {
         let layout = Layout::create(root)?;
-        // Opening it is a use of its own.
+        // Read first, because opening the index changes the time.
         let used = std::fs::metadata(layout.index())
             .and_then(|look| look.modified())
             .unwrap_or(std::time::UNIX_EPOCH);
         let index = Arc::new(Index::open(&layout.index(), layout.leases())?);
         startup::mend(&layout, &index, used)?;
-        // Only now is the store nobody else's.
+        // Only now is it certain that no other process uses the store.
         let label = label.map(LayerLabel::new);
         if let Some(label) = &label {
             label.begin(&layout);
@@ -101,9 +101,9 @@ impl Store {
         })
     }
 
-    /// Has somebody told of each lazy layer that goes.
+    /// Sets the callback for removed lazy layers.
     pub(crate) fn on_removal(&self, tell: OnRemoval) {
-        // One is told, the first who asks.
+        // Only the first callback is used.
         let _ = self.on_removal.set(tell);
     }
 
@@ -129,17 +129,17 @@ impl Store {
         self.index.update(decide)
     }
 
-    /// A manifest, index or configuration. Blocks.
+    /// Returns a manifest, index or configuration. Blocks.
     pub(crate) fn document(&self, digest: &Digest) -> Result<Option<Document>> {
         self.index.document(digest)
     }
 
-    /// What is known of an image's signatures. Blocks.
+    /// Returns the stored findings about an image's signatures. Blocks.
     pub(crate) fn evidence(&self, image: &Digest) -> Result<Kept> {
         self.index.evidence(image)
     }
 
-    /// Holds the layer `key`, which may or may not be there yet.
+    /// Holds the layer `key`, which need not exist yet.
     pub(crate) fn hold(&self, key: Digest) -> Hold {
         *self.holds.lock().entry(key).or_insert(0) += 1;
         Hold {
@@ -148,12 +148,12 @@ impl Store {
         }
     }
 
-    /// Moves an unpacked layer into the store: durable and visible when this returns.
+    /// Moves an unpacked layer into the store. It is durable and visible when this returns.
     pub(crate) async fn publish(&self, scratch: Scratch, record: LayerRecord) -> Result<()> {
         self.publisher.publish(scratch, record).await
     }
 
-    /// Where the files of these layers are once they are mounted, top first.
+    /// Returns the directories with the files of these layers once they are mounted, top first.
     pub(crate) fn dirs(&self, keys: &[Digest]) -> Vec<PathBuf> {
         let state = self.state();
         let dir = |key: &Digest| {
@@ -163,7 +163,7 @@ impl Store {
         keys.iter().rev().map(dir).collect()
     }
 
-    /// The lower directories of these layers, top first. Blocks.
+    /// Returns the lower directories of these layers, top first, and mounts them if necessary. Blocks.
     pub(crate) fn lower_dirs(&self, keys: &[Digest]) -> Result<Vec<PathBuf>> {
         let dir = |key: &Digest| {
             let form = {
@@ -175,7 +175,7 @@ impl Store {
         keys.iter().rev().map(dir).collect()
     }
 
-    /// Whether all of these layers are directories, which are neither mounted nor labelled before they are used.
+    /// Returns whether all of these layers are plain directories, which need no mount and no label.
     pub(crate) fn need_nothing(&self, keys: &[Digest]) -> bool {
         if self.label.is_some() {
             return false;
@@ -189,10 +189,10 @@ impl Store {
 }
 
 impl Store {
-    /// Unmounts the layers that no container has, and notes that the store was closed. It takes no layers any more.
+    /// Unmounts the layers that no container uses, and marks the store as cleanly closed. Accepts no more layers.
     /// Blocks.
     pub(crate) fn close(&self) {
-        // Nothing may write any more when the store calls itself clean.
+        // Nothing may write to the store after it is marked as clean.
         self.publisher.stop();
         self.unmount_idle();
         match std::fs::remove_file(self.layout.running()) {

@@ -1,5 +1,4 @@
-//! The durable index (redb), with the leases beside it, and their mirror in memory, from which
-//! everything is read.
+//! The durable index (redb), the leases beside it, and their copy in memory, which serves all reads of records.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -18,16 +17,16 @@ use crate::{Digest, Error, Result};
 type Table = TableDefinition<'static, &'static str, &'static [u8]>;
 const IMAGES: Table = TableDefinition::new("images");
 const LAYERS: Table = TableDefinition::new("layers");
-/// Of earlier versions; leases are files now.
+/// Written by earlier versions; leases are files now.
 const LEASES: Table = TableDefinition::new("leases");
 const DOCUMENTS: Table = TableDefinition::new("documents");
-/// By image; they go with it.
+/// Keyed by image; removed together with the image.
 const EVIDENCE: Table = TableDefinition::new("evidence");
 
-/// The index's pages are few; the default cache of a gigabyte is for databases.
+/// The index is small; redb's default cache of a gigabyte is for large databases.
 const CACHE_BYTES: usize = 2 << 20;
 
-/// Everything the index knows but the documents and the evidence.
+/// All content of the index except the documents and the evidence.
 #[derive(Debug, Default, Clone)]
 pub(crate) struct State {
     pub(crate) images: BTreeMap<Digest, ImageRecord>,
@@ -35,14 +34,14 @@ pub(crate) struct State {
     pub(crate) leases: BTreeMap<String, LeaseRecord>,
 }
 
-/// A set of changes that become true together: `Some` puts, `None` deletes.
+/// Changes that are applied together: `Some` inserts, `None` deletes.
 #[derive(Debug, Default)]
 pub(crate) struct Change {
     pub(crate) images: Vec<(Digest, Option<ImageRecord>)>,
     pub(crate) layers: Vec<(Digest, Option<LayerRecord>)>,
     pub(crate) leases: Vec<(String, Option<LeaseRecord>)>,
     pub(crate) documents: Vec<(Digest, Option<Document>)>,
-    /// Added to what is known already.
+    /// Added to the stored findings.
     pub(crate) evidence: Vec<(Digest, Findings, BTreeSet<String>)>,
 }
 
@@ -61,8 +60,8 @@ impl Change {
 
 pub(super) struct Index {
     path: PathBuf,
-    /// Held while a change is decided and written: changes come one after the other. None after
-    /// an error of the disk, since a database takes nothing more then until it is opened again.
+    /// Held while a change is decided and written, so that changes are serialized. `None` after a disk error, because
+    /// redb then accepts no writes until the database is opened again.
     database: Mutex<Option<Database>>,
     leases: Leases,
     state: RwLock<State>,
@@ -75,7 +74,7 @@ impl Index {
         let mut state = load(&database).map_err(failed)?;
         let (leases, found) = Leases::open(leases)?;
         if !state.leases.is_empty() {
-            // An earlier version had them in the index.
+            // An earlier version stored leases in the index.
             for (owner, record) in &state.leases {
                 leases.put(owner, Some(record))?;
             }
@@ -94,8 +93,7 @@ impl Index {
         self.state.read()
     }
 
-    /// Lets `decide` look at the state and say what to change; writes that durably, then makes
-    /// it visible.
+    /// Lets `decide` read the state and choose the changes. Writes them durably, then makes them visible.
     pub(super) fn update<T>(
         &self,
         decide: impl FnOnce(&State, &mut Change) -> Result<T>,
@@ -133,7 +131,7 @@ impl Index {
         Ok(result)
     }
 
-    /// A manifest, index or configuration.
+    /// Returns a manifest, index or configuration.
     pub(super) fn document(&self, digest: &Digest) -> Result<Option<Document>> {
         let read = |database: &Database| -> Result<Option<Document>, redb::Error> {
             let transaction = database.begin_read()?;
@@ -149,7 +147,7 @@ impl Index {
         found.map_err(|error| Error::store(format!("reading document {digest}"), error))
     }
 
-    /// What is known of an image's signatures.
+    /// Returns the stored findings about an image's signatures.
     pub(super) fn evidence(&self, image: &Digest) -> Result<Kept> {
         let read = |database: &Database| -> Result<Option<Kept>, redb::Error> {
             let transaction = database.begin_read()?;
@@ -164,14 +162,14 @@ impl Index {
         Ok(found?.unwrap_or_default())
     }
 
-    /// Whether a layer is in the index, by what is on disk where that was in doubt.
+    /// Returns whether a layer is in the index. Reads the index from disk again if the last access failed.
     pub(super) fn knows(&self, layer: &Digest) -> Result<bool> {
         let mut slot = self.database.lock();
         self.opened(&mut slot)?;
         Ok(self.state().layers.contains_key(layer))
     }
 
-    /// Uses the database; closes it where the disk fails it.
+    /// Runs work on the database, and closes the database after an I/O error.
     fn using<T>(
         &self,
         slot: &mut Option<Database>,
@@ -185,7 +183,7 @@ impl Index {
         Ok(done)
     }
 
-    /// Opens the database again where it was closed, and takes what is in it for the truth.
+    /// Opens the database if it is closed, and replaces the state in memory with its content.
     fn opened<'a>(&self, slot: &'a mut Option<Database>) -> Result<&'a Database> {
         let database = if let Some(database) = slot.take() {
             database
@@ -213,8 +211,8 @@ fn open_database(path: &Path) -> Result<Database> {
     })
 }
 
-/// Layers without the index that knows them may be in use by containers, so that only somebody
-/// who knows the node can decide this.
+/// Describes the index for errors. Containers may still use the layers of a lost index, so the administrator must
+/// decide what to do.
 fn unreadable(path: &Path) -> String {
     format!(
         "the image index {} (if it is damaged, move it to another directory; layers are found \
@@ -223,7 +221,7 @@ fn unreadable(path: &Path) -> String {
     )
 }
 
-/// What another version has written counts for nothing: the image is to be pulled again.
+/// Parses evidence. Evidence of another version is ignored, so that the image must be pulled again.
 fn parse_evidence(text: &[u8]) -> Option<Kept> {
     serde_json::from_slice(text).ok()
 }
@@ -263,7 +261,7 @@ fn read_all<K: Ord, V: DeserializeOwned>(
         if let (Some(key), Ok(value)) = parsed {
             all.insert(key, value);
         } else {
-            // Written by another version: what it spoke of is swept or pulled again.
+            // Written by another version: its layers are garbage collected, and its images pulled again.
             tracing::warn!(
                 key = key.value(),
                 "ignoring a record of the image index that cannot be read"
@@ -344,7 +342,7 @@ fn write_rows<K: ToString, V: Serialize>(
     Ok(())
 }
 
-/// Plain structs with string keys always have a JSON form.
+/// Encodes a record as JSON. Plain structs with string keys always can be encoded.
 fn encoded(value: &impl Serialize) -> Result<Vec<u8>, redb::Error> {
     serde_json::to_vec(value).map_err(|error| redb::Error::Io(std::io::Error::other(error)))
 }
@@ -391,7 +389,7 @@ mod tests {
         put(&index, &kept).unwrap();
         let mut filler = File::create(disk.join("filler")).unwrap();
         while filler.write_all(&[1; 4096]).is_ok() {}
-        // What the database has room for in its file goes in.
+        // Documents that fit into the database's allocated space are still accepted.
         let refused = (2..20).find_map(|byte| put(&index, &document(byte)).err());
         let refused = refused.expect("a full disk takes no documents").to_string();
         assert!(refused.contains("writing the image index"), "{refused}");

@@ -1,5 +1,4 @@
-//! What a directory that a layer uses without describing it should look like: as it does in
-//! the layers below.
+//! Copies the attributes of directories that a layer uses without describing them from the layers below.
 
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::path::Path;
@@ -13,15 +12,15 @@ use rustix::io::Errno;
 use crate::unpack::LayerRoot;
 use crate::{Error, Result};
 
-/// A directory's look, taken from a lower layer.
+/// Attributes of a directory, read from a lower layer.
 pub(crate) struct Inherited {
     path: Vec<u8>,
     stat: Stat,
     xattrs: Vec<(Vec<u8>, Vec<u8>)>,
 }
 
-/// Which of a layer's undescribed directories the layers below (`lower`, top first) have in a
-/// form other than the plain one they were made with. Blocks.
+/// Finds the undescribed directories of a layer whose attributes in the layers below (`lower`, top first) differ from
+/// the default ones. Blocks.
 pub(crate) fn inherited(
     implicit: &[Vec<u8>],
     lower: &[impl AsRef<Path>],
@@ -67,7 +66,7 @@ pub(crate) fn inherited(
 }
 
 impl Inherited {
-    /// Gives the directory in an image its look.
+    /// Sets the attributes of the directory in an image.
     pub(crate) fn apply_to_image(&self, image: &mut orlop_erofs::Image) -> Result<()> {
         let look = orlop_erofs::Attributes {
             mode: (self.stat.st_mode & 0o7777) as u16,
@@ -96,7 +95,7 @@ impl Inherited {
         self.path.split(|byte| *byte == b'/').collect()
     }
 
-    /// Gives the directory below `layer` its look. Blocks.
+    /// Sets the attributes of the directory below `layer`. Blocks.
     pub(crate) fn apply(&self, layer: &Path) -> Result<()> {
         let set = || -> rustix::io::Result<()> {
             let mut root = LayerRoot::open(layer)?;
@@ -146,12 +145,12 @@ impl Inherited {
 
 enum Look {
     Missing,
-    /// Not a directory there, or an ancestor that hides everything below it.
+    /// Not a directory, or below an ancestor that hides all lower layers.
     Hidden,
     Directory(Stat, Vec<(Vec<u8>, Vec<u8>)>),
 }
 
-/// Goes down component by component: a link on the way is not what overlayfs would follow.
+/// Resolves the path component by component, because overlayfs does not follow links in lower layers.
 fn look(root: &OwnedFd, path: &[u8]) -> rustix::io::Result<Look> {
     let mut here: Option<OwnedFd> = None;
     let mut hidden_below = false;
@@ -177,7 +176,7 @@ fn look(root: &OwnedFd, path: &[u8]) -> rustix::io::Result<Look> {
     Ok(Look::Missing)
 }
 
-/// Those that an image can have brought.
+/// Returns the extended attributes that an image can contain.
 fn xattrs(dir: &OwnedFd, name: &[u8]) -> rustix::io::Result<Vec<(Vec<u8>, Vec<u8>)>> {
     let path = through_fd(dir, name);
     let mut names = vec![0_u8; 64 << 10];

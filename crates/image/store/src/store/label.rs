@@ -1,10 +1,10 @@
-//! The SELinux label of what layers hold.
+//! The SELinux label of layer files.
 //!
-//! Containers see layers with the label of the mount over them, but the kernel asks for that of the file
-//! beneath when a program that it maps changes what it may do with its memory.
+//! Containers see layers with the label of the mount over them. But the kernel checks the label of the underlying
+//! file when a program changes the protection of memory that maps it.
 //!
-//! Layers are made in directories that have the label, and inherit it. Those that were made before the node had it are
-//! labelled when they are used first, so that a store opens at once however much is in it.
+//! Layers are created in directories that have the label, and inherit it. Layers from before the label was configured
+//! are labelled at first use, so that a store of any size opens at once.
 
 use std::os::fd::{AsFd as _, AsRawFd as _, BorrowedFd, OwnedFd};
 use std::path::Path;
@@ -19,21 +19,21 @@ use crate::{Error, Result};
 
 const ATTRIBUTE: &str = "security.selinux";
 
-/// What a layer has that is being labelled. It is beside the directory that containers see.
+/// Extended attribute of a layer that is being labelled. It is on the directory above the one that containers see.
 const UNDER_WAY: &str = "trusted.orlop.labelling";
 
-/// The longest label that is compared.
+/// Maximum length of a label that is compared.
 const LONGEST_LABEL: usize = 4096;
 
-/// What is to be done where the policy is in the way.
+/// Advice if the SELinux policy prevents labelling.
 pub(super) const MEND_POLICY: &str = "install an SELinux policy that defines the label and allows \
     the daemon to set it (for example container-selinux), or set `ro_file` in the \
     contexts/lxc_contexts of the policy to a label that it defines, and restart";
 
-/// The label of a store's layers.
+/// The SELinux label of a store's layers.
 pub(super) struct LayerLabel {
     label: String,
-    /// Held while a layer is labelled: others that need the same one then find it done.
+    /// Held while a layer is labelled. A task that waits for it then finds the layer labelled.
     turn: Mutex<()>,
 }
 
@@ -47,8 +47,8 @@ impl LayerLabel {
         &self.label
     }
 
-    /// Labels the directories in which layers are made, so that what is made from now on inherits the label; and
-    /// downloads that were broken off, which may become layers as they are. Blocks.
+    /// Labels the directories in which layers are created, so that new layers inherit the label. Also labels partial
+    /// downloads, which may become layers unchanged. Blocks.
     pub(super) fn begin(&self, layout: &Layout) {
         let (ingest, layers) = (layout.ingest(), layout.layers());
         for dir in [&layout.tmp(), &ingest, &layout.replaced(), &layers] {
@@ -76,7 +76,7 @@ impl LayerLabel {
         }
     }
 
-    /// Labels a layer, unless it has the label. Blocks.
+    /// Labels a layer, unless it has the label already. Blocks.
     pub(super) fn give(&self, layer: &Path) -> Result<()> {
         let given = open_dir(layer).and_then(|layer| {
             if is_done(layer.as_fd(), self.bytes()) {
@@ -86,9 +86,9 @@ impl LayerLabel {
             label_all(&layer, self.bytes(), &mut set)
         });
         match given {
-            // The former has been told at the start; whoever needs a layer that is gone says so.
+            // `begin` has already reported the former, and the use of a missing layer fails by itself.
             Err(errno) if is_refused_everywhere(errno) || errno == Errno::NOENT => Ok(()),
-            // What keeps a layer from its label says nothing of what is in it; a disk that fails does.
+            // A label that cannot be set does not mean that the layer is damaged; a disk error may.
             Err(errno) if let Some(way_out) = way_out(errno) => Err(Error::Unlabelled {
                 layer: layer.display().to_string(),
                 label: self.label.clone(),
@@ -104,12 +104,12 @@ impl LayerLabel {
     }
 }
 
-/// Whether all files would give that: the policy does not know the label, or the file system has none.
+/// Returns whether labelling fails for all files: the policy lacks the label, or the file system has no labels.
 fn is_refused_everywhere(errno: Errno) -> bool {
     matches!(errno, Errno::INVAL | Errno::OPNOTSUPP)
 }
 
-/// What is to be done where the policy, or the disk as it is now, keeps this program from setting the label.
+/// Returns advice if the policy or the current state of the disk prevents labelling.
 fn way_out(errno: Errno) -> Option<&'static str> {
     match errno {
         Errno::ACCESS | Errno::PERM => Some(MEND_POLICY),
@@ -121,15 +121,15 @@ fn way_out(errno: Errno) -> Option<&'static str> {
 
 type Set<'a> = &'a mut dyn FnMut(BorrowedFd<'_>, &[u8]) -> rustix::io::Result<()>;
 
-/// The directory itself comes last, and between the first file and that it has the mark of a work that is begun:
-/// its label alone does not tell, since it may be that of an earlier setting, which is the setting again.
+/// Labels a directory tree, the top directory last. A mark on the top directory shows that labelling is in progress.
+/// Its label alone proves nothing, because a setting can change and change back.
 fn label_all(top: &OwnedFd, label: &[u8], set: Set<'_>) -> rustix::io::Result<()> {
     if is_done(top.as_fd(), label) {
         return Ok(());
     }
     begin_work(top.as_fd())?;
     let mut unless_set = |file: BorrowedFd<'_>| {
-        // An earlier walk may have come so far.
+        // An earlier walk may have labelled it.
         if has(file, label) {
             return Ok(());
         }
@@ -140,8 +140,8 @@ fn label_all(top: &OwnedFd, label: &[u8], set: Set<'_>) -> rustix::io::Result<()
     end_work(top.as_fd())
 }
 
-/// Says of layers that have the label already that they may not have all of it: an earlier version went through the
-/// whole store, and gave it to the directory that they are in only when it had come to the end.
+/// Marks all layers that have the label as possibly incomplete. An earlier version labelled the parent directory only
+/// after it had labelled the whole store.
 fn doubt_all(layers: &OwnedFd, label: &[u8]) -> rustix::io::Result<()> {
     let mut walk = Walk::new(layers)?;
     while let Some(step) = walk.next()? {
@@ -158,7 +158,7 @@ fn doubt_all(layers: &OwnedFd, label: &[u8]) -> rustix::io::Result<()> {
     Ok(())
 }
 
-/// Whether all of a directory has the label.
+/// Returns whether a whole directory tree has the label.
 fn is_done(top: BorrowedFd<'_>, label: &[u8]) -> bool {
     has(top, label) && getxattr(name(top), UNDER_WAY, &mut [0; 0]) == Err(Errno::NODATA)
 }
@@ -169,7 +169,7 @@ fn begin_work(top: BorrowedFd<'_>) -> rustix::io::Result<()> {
 
 fn end_work(top: BorrowedFd<'_>) -> rustix::io::Result<()> {
     match removexattr(name(top), UNDER_WAY) {
-        // Another walk was quicker.
+        // Another walk finished first.
         Err(Errno::NODATA) => Ok(()),
         ended => ended,
     }
@@ -182,7 +182,7 @@ fn label_one(file: BorrowedFd<'_>, label: &[u8]) -> rustix::io::Result<()> {
     set(file, label)
 }
 
-/// Whether a file has the label. What inherits it has the SELinux user of its maker, which counts for nothing here.
+/// Returns whether a file has the label. Ignores the SELinux user, which new files inherit from their creator.
 fn has(file: BorrowedFd<'_>, label: &[u8]) -> bool {
     let mut found = [0; LONGEST_LABEL];
     getxattr(name(file), ATTRIBUTE, &mut found).is_ok_and(|length| {
@@ -191,7 +191,7 @@ fn has(file: BorrowedFd<'_>, label: &[u8]) -> bool {
     })
 }
 
-/// Role, type and level of a label.
+/// Returns the role, type and level of a label.
 fn without_user(label: &[u8]) -> &[u8] {
     let colon = label.iter().position(|byte| *byte == b':');
     colon.and_then(|at| label.get(at..)).unwrap_or(label)
@@ -202,7 +202,7 @@ fn set(file: BorrowedFd<'_>, label: &[u8]) -> rustix::io::Result<()> {
     setxattr(name(file), ATTRIBUTE, &label, XattrFlags::empty())
 }
 
-/// A handle that only names a file can be written through by this path alone.
+/// Returns a path to the file. Attributes of an `O_PATH` descriptor can be set only through such a path.
 fn name(file: BorrowedFd<'_>) -> String {
     format!("/proc/self/fd/{}", file.as_raw_fd())
 }

@@ -1,4 +1,4 @@
-//! Labels of a store on a disk that takes them.
+//! Tests of layer labels on a file system that supports them.
 
 use std::fs;
 use std::os::unix::fs::symlink;
@@ -15,10 +15,10 @@ use crate::rootfs::attributes;
 
 const LABEL: &str = "system_u:object_r:usr_t:s0";
 
-/// What a layer has, the top first.
+/// The paths in a layer, top first.
 const ALL: [&str; 6] = ["", "fs", "fs/dir", "fs/dir/file", "fs/file", "fs/link"];
 
-/// Begins a test on a layer of its own; skips it where none can have a label.
+/// Creates a layer for a test; skips the test if files cannot be labelled.
 macro_rules! layer {
     () => {{
         skip_unless!(machine::is_root());
@@ -29,7 +29,7 @@ macro_rules! layer {
     }};
 }
 
-/// A layer without a label, where one can be set; the node's own temporary files may lie where none can.
+/// Creates a layer without a label in /var/tmp, because the default temporary directory may not support labels.
 fn a_layer() -> Option<(TempDir, PathBuf)> {
     let dir = tempfile::tempdir_in("/var/tmp").unwrap();
     let probe = open_dir(dir.path()).unwrap();
@@ -69,7 +69,7 @@ fn a_layer_is_labelled_once_and_no_link_leads_out() {
     set(file.as_fd(), b"u:object_r:tmp_t:s0").unwrap();
     label.give(&layer).unwrap();
     assert!(!is_labelled(&layer.join("fs/file")), "it was walked again");
-    // Who made the layer is no reason to label it again.
+    // A different SELinux user is no reason to label the layer again.
     let top = open_dir(&layer).unwrap();
     set(top.as_fd(), b"unconfined_u:object_r:usr_t:s0").unwrap();
     label.give(&layer).unwrap();
@@ -109,7 +109,7 @@ fn what_goes_while_a_layer_is_labelled_is_not_missed() {
     let (_dir, layer) = layer!();
     let top = open_dir(&layer).unwrap();
     let emptied = layer.join("fs");
-    // The names in a directory are read before the first of them is labelled.
+    // All names of a directory are read before the first file is labelled.
     let mut sets = 0;
     label_all(&top, LABEL.as_bytes(), &mut |file, label| {
         sets += 1;
@@ -162,7 +162,7 @@ fn a_store_opens_without_a_walk_and_labels_what_is_used() {
 #[test]
 fn a_label_that_cannot_be_set_keeps_no_store_from_opening() {
     let dir = tempfile::tempdir().unwrap();
-    // No value is longer than 64 KiB.
+    // Attribute values are limited to 64 KiB.
     let unusable = "l".repeat(128 << 10);
     let store = Store::open(dir.path(), Some(unusable)).unwrap();
     let key = Digest::of(b"layer");
@@ -204,7 +204,7 @@ fn a_store_that_an_earlier_version_labelled_half_is_not_taken_for_labelled() {
         let file = open(layer.join(path), OFlags::PATH, Mode::empty()).unwrap();
         set(file.as_fd(), LABEL.as_bytes()).unwrap();
     }
-    // Twice: the second finds the store's own directories labelled.
+    // The second run finds the store's directories labelled.
     for _ in 0..2 {
         LayerLabel::new(LABEL.to_owned()).begin(&layout);
         assert!(is_labelled(&layout.layers()));
@@ -234,7 +234,7 @@ fn a_label_that_is_refused_is_no_damage() {
 #[test]
 fn a_layer_on_a_disk_that_is_read_only_or_full_is_no_damage_and_no_matter_of_the_policy() {
     let (dir, layer) = layer!();
-    // In mounts of its own, so that the rest of the machine is as it was.
+    // In a separate mount namespace, to leave the machine unchanged.
     let refused = std::thread::spawn(move || {
         attributes::own_mounts().unwrap();
         let path = dir.path();
@@ -249,7 +249,7 @@ fn a_layer_on_a_disk_that_is_read_only_or_full_is_no_damage_and_no_matter_of_the
     let refused = refused.to_string();
     assert!(refused.ends_with("read-write"), "{refused}");
     assert!(!refused.contains("policy"), "{refused}");
-    // No disk is filled up for this.
+    // The test does not fill up a disk.
     assert_eq!(way_out(Errno::NOSPC), way_out(Errno::DQUOT));
     assert!(way_out(Errno::NOSPC).unwrap().contains("free space"));
     assert_eq!(way_out(Errno::IO), None, "this is the disk's own failure");

@@ -1,6 +1,6 @@
-//! How a layer passed its integrity check.
+//! Result of a layer's integrity check.
 
-/// How a layer passed its check.
+/// Result of a layer's integrity check.
 pub(crate) enum Soundness {
     Sound,
     Unchecked,

@@ -1,4 +1,4 @@
-//! Where things are below the image root.
+//! Paths of files and directories below the image root.
 
 use std::os::unix::fs::{DirBuilderExt, MetadataExt};
 use std::path::{Path, PathBuf};
@@ -16,20 +16,20 @@ use orlop_fs::remove_tree_at;
 ///
 /// ```text
 /// ROOT/index.redb            images, layers, manifests, configurations
-/// ROOT/leases/OWNER          a claim on layers
-/// ROOT/layers/HEX/fs         a layer as overlayfs wants it
-/// ROOT/layers/HEX/fs.erofs   or as a file, which is mounted at
-/// ROOT/mounts/HEX            once it is used
-/// ROOT/layers/HEX/image      or as a file of which parts are not here yet (also `present`, `toc`), which is
-/// ROOT/lazy/HEX              there whole, as it were, and mounted likewise
-/// ROOT/layers/HEX/layer.json its record, so that the index can be mended
-/// ROOT/layers/HEX/tape.zst   what the archive had beside file contents
+/// ROOT/leases/OWNER          a lease on layers
+/// ROOT/layers/HEX/fs         a layer as a directory for overlayfs
+/// ROOT/layers/HEX/fs.erofs   or as an EROFS image, which is mounted at
+/// ROOT/mounts/HEX            on first use
+/// ROOT/layers/HEX/image      or as an incomplete image of a lazy layer (also `present`, `toc`), which is served at
+/// ROOT/lazy/HEX              as if it were complete, and mounted in the same way
+/// ROOT/layers/HEX/layer.json its record, to repair the index
+/// ROOT/layers/HEX/tape.zst   archive data other than file contents
 /// ROOT/blobs/HEX             compressed layers, if they are kept
-/// ROOT/ingest/HEX…           downloads in progress or broken off
-/// ROOT/replaced/HEX-…        layers that were repaired, for containers that still use the old ones
+/// ROOT/ingest/HEX…           running or interrupted downloads
+/// ROOT/replaced/HEX-…        old versions of repaired layers, for containers that still use them
 /// ROOT/tmp/…                 work in progress; emptied at start
-/// ROOT/empty, empty-too      lower directories without anything
-/// ROOT/running               there while a process uses the store
+/// ROOT/empty, empty-too      empty lower directories
+/// ROOT/running               exists while a process uses the store
 /// ```
 #[derive(Debug, Clone)]
 pub(crate) struct Layout {
@@ -37,12 +37,12 @@ pub(crate) struct Layout {
     left: Left,
 }
 
-/// Scratch directories that could not be removed when their time had come.
+/// Scratch directories that could not be removed when they were dropped.
 type Left = Arc<Mutex<Vec<PathBuf>>>;
 
 impl Layout {
-    /// Makes the directories that are missing. Only root may look inside: layers hold setuid
-    /// programs and devices of strangers.
+    /// Creates the missing directories. Only root has access, because layers contain setuid programs and devices from
+    /// untrusted images.
     pub(crate) fn create(root: &Path) -> Result<Self> {
         let layout = Self {
             root: root.to_owned(),
@@ -98,7 +98,7 @@ impl Layout {
         self.layer(key).join(IMAGE)
     }
 
-    /// Where lazy layers are served.
+    /// Returns the directory where lazy layers are served.
     pub(crate) fn lazy(&self) -> PathBuf {
         self.root.join("lazy")
     }
@@ -115,7 +115,7 @@ impl Layout {
         self.mounts().join(key.hex())
     }
 
-    /// Where the files of a layer are, which is to be mounted where it is one file.
+    /// Returns the directory of a layer's files, which is a mount point if the layer is an image file.
     pub(crate) fn files(&self, key: &Digest, form: &Form) -> PathBuf {
         match form {
             Form::Files => self.layer_fs(key),
@@ -123,7 +123,7 @@ impl Layout {
         }
     }
 
-    /// Bytes that a layer takes, also while it comes.
+    /// Returns the disk space of a layer, including a lazy one.
     pub(crate) fn disk_bytes(&self, layer: &LayerRecord) -> u64 {
         let Form::Lazy(_) = layer.form else {
             return layer.disk_bytes;
@@ -156,17 +156,17 @@ impl Layout {
         self.root.join("tmp")
     }
 
-    /// An empty lower directory, for images without layers and mounts that need a second one.
+    /// Returns an empty lower directory, for images without layers and mounts that need a second lower directory.
     pub(crate) fn empty(&self) -> PathBuf {
         self.root.join("empty")
     }
 
-    /// Another one: overlayfs doesn't take the same directory twice.
+    /// Returns a second empty directory, because overlayfs does not accept the same directory twice.
     pub(crate) fn empty_too(&self) -> PathBuf {
         self.root.join("empty-too")
     }
 
-    /// Makes a directory for work in progress.
+    /// Creates a scratch directory.
     pub(crate) fn scratch(&self, name: &str) -> Result<Scratch> {
         self.remove_left();
         let path = self
@@ -184,7 +184,7 @@ impl Layout {
         })
     }
 
-    /// Tries again what could not be removed.
+    /// Tries again to remove leftover scratch directories.
     pub(crate) fn remove_left(&self) {
         let left = || self.left.lock();
         let paths = std::mem::take(&mut *left());
@@ -197,24 +197,24 @@ impl Layout {
     }
 }
 
-/// The layer's files, in its directory.
+/// Directory with the layer's files, in the layer's directory.
 pub(crate) const FS: &str = "fs";
-/// The layer's files as one, in its directory.
+/// EROFS image of the layer, in the layer's directory.
 pub(crate) const IMAGE: &str = "fs.erofs";
-/// The table of contents of a layer that comes as it is read, in its directory.
+/// Table of contents of a lazy layer, in the layer's directory.
 pub(crate) const TOC: &str = "toc";
-/// The layer's record, in its directory.
+/// Record of the layer, in the layer's directory.
 pub(crate) const RECORD: &str = "layer.json";
 
-/// The layer's tape, in its directory.
+/// Tape of the layer, in the layer's directory.
 pub(crate) const TAPE: &str = "tape.zst";
 
-/// A directory for work in progress; removed with all in it unless it is moved away.
+/// A scratch directory. Dropping it removes all its content, unless it was moved away.
 #[derive(Debug)]
 pub(crate) struct Scratch {
     path: PathBuf,
     left: Left,
-    /// Given back once it is removed.
+    /// Released after the removal.
     counted: Option<TaskTrackerToken>,
 }
 
@@ -223,7 +223,7 @@ impl Scratch {
         &self.path
     }
 
-    /// Has somebody know until when it takes room.
+    /// Attaches a token that tracks how long the directory uses disk space.
     pub(crate) fn counted(mut self, token: TaskTrackerToken) -> Self {
         self.counted = Some(token);
         self
@@ -240,7 +240,7 @@ impl Drop for Scratch {
     }
 }
 
-/// Removes whatever is at `path`.
+/// Removes the file or directory tree at `path`.
 pub(crate) fn remove_path(path: &Path) -> rustix::io::Result<()> {
     let (Some(parent), Some(name)) = (path.parent(), path.file_name()) else {
         return Err(rustix::io::Errno::INVAL);

@@ -1,4 +1,4 @@
-//! Layers that were fetched while they were used, and are whole now.
+//! Converts completely downloaded lazy layers to ordinary ones.
 
 use std::fs::{self, File};
 use std::io;
@@ -7,11 +7,11 @@ use super::layout::{IMAGE, RECORD};
 use super::{Form, LayerRecord, Sealed, Store};
 use crate::{Digest, Error, Result, verity};
 
-/// A record that is about to take the place of the one before.
+/// Name of a new record before it replaces the old one.
 const NEW_RECORD: &str = "layer.json.new";
 
 impl Store {
-    /// Makes a layer an ordinary one of which all is here and on the disk. Blocks.
+    /// Converts a lazy layer that is completely on disk to an ordinary one. Blocks.
     pub(crate) fn make_whole(&self, key: &Digest) -> Result<()> {
         let _moves = self.moves.lock();
         let record = self.state().layers.get(key).cloned();
@@ -28,18 +28,19 @@ impl Store {
         })?;
         tracing::info!(layer = %key, "a lazy layer is completely fetched");
         if let Err(error) = self.mount_anew(key, &record.form) {
-            // What is mounted does as well.
+            // The old mount works as well.
             tracing::warn!(layer = %key, %error, "cannot remount a completely fetched layer; the old mount stays");
         }
         Ok(())
     }
 
-    /// Gives the file the name that whole ones have. The other one stays: whoever serves it may open it again.
+    /// Links the image to the name of a complete one and seals it. The old name stays, because the server may open it
+    /// again.
     fn seal(&self, key: &Digest) -> Result<Sealed> {
         let dir = self.layout.layer(key);
         let (from, to) = (dir.join(orlop_lazy::IMAGE), dir.join(IMAGE));
         match fs::hard_link(&from, &to) {
-            // An earlier try came as far.
+            // An earlier attempt created the link.
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
             linked => linked.map_err(|error| Error::at("linking", &to, error))?,
         }
@@ -54,7 +55,7 @@ impl Store {
         })
     }
 
-    /// Replaces the record beside a layer, durably.
+    /// Replaces the record of a layer durably.
     fn rewrite(&self, record: &LayerRecord) -> Result<()> {
         let dir = self.layout.layer(&record.key);
         let failed = |error| Error::at("writing", &dir.join(RECORD), error);
@@ -71,7 +72,7 @@ impl Store {
             .map_err(failed)
     }
 
-    /// Removes a layer that was published and cannot be served, unless somebody else wants it. Blocks.
+    /// Removes a published layer that cannot be served, unless something else needs it. Blocks.
     pub(crate) fn give_up(&self, key: &Digest) -> Result<()> {
         {
             let holds = self.holds.lock();
@@ -79,7 +80,7 @@ impl Store {
             let images = state.images.values().flat_map(|image| &image.layers);
             let leases = state.leases.values().flat_map(|lease| &lease.layers);
             let is_needed = images.chain(leases).any(|needed| needed == key);
-            // Whoever gives up holds it, too.
+            // The caller holds the layer too.
             if is_needed || holds.get(key).is_some_and(|count| *count > 1) {
                 return Ok(());
             }
@@ -87,7 +88,7 @@ impl Store {
         self.take_out(*key).map(drop)
     }
 
-    /// Whether somebody may still read a layer, or have it mounted, that came while it was used.
+    /// Returns whether lazy layers exist, or layers that were lazy may still be mounted.
     pub(crate) fn may_be_read_lazily(&self) -> bool {
         let state = self.state();
         let lazy = state.layers.values().any(LayerRecord::is_lazy);

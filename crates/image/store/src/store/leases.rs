@@ -1,9 +1,8 @@
-//! Claims on layers, a small file each.
+//! Leases on layers, stored as one small file each.
 //!
-//! A lease is taken and given up in the course of requests, so that it must not wait for the
-//! disk. It need not either: it has to outlive a daemon that is killed, and what is written is
-//! safe from that. A power cut ends the containers that leases are for; one that is lost then, or
-//! comes back, concerns nobody.
+//! Requests take and release leases, so this must not wait for a sync to disk. No sync is necessary: a lease must
+//! survive a killed daemon, and written data does. A power cut ends the containers that leases are for, so a lease
+//! that is lost or reappears does no harm.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -15,7 +14,7 @@ use orlop_fs::Outlives;
 use super::LeaseRecord;
 use crate::{Error, Result};
 
-/// Begins the names of files that are not complete.
+/// Prefix of the names of incomplete files.
 const UNFINISHED: &str = ".";
 
 /// The directory of leases.
@@ -23,7 +22,7 @@ const UNFINISHED: &str = ".";
 pub(super) struct Leases(PathBuf);
 
 impl Leases {
-    /// Makes the directory if it is not there, and reads what is in it.
+    /// Creates the directory if it is missing, and reads its leases.
     pub(super) fn open(dir: PathBuf) -> Result<(Self, BTreeMap<String, LeaseRecord>)> {
         fs::create_dir_all(&dir).map_err(|error| Error::at("creating", &dir, error))?;
         let leases = Self(dir);
@@ -38,7 +37,7 @@ impl Leases {
         for entry in fs::read_dir(&self.0)? {
             let path = entry?.path();
             let name = path.file_name().unwrap_or_default().to_string_lossy();
-            // One that can't be read now may be somebody's all the same.
+            // A lease that cannot be read now may still be in use.
             let text = orlop_fs::read_file(&path, orlop_fs::SMALL_FILE).map_err(|error| {
                 io::Error::new(error.kind(), format!("{}: {error}", path.display()))
             })?;
@@ -52,7 +51,7 @@ impl Leases {
         Ok(found)
     }
 
-    /// Writes a lease down, or, without a record, erases it.
+    /// Writes a lease, or removes it if `record` is `None`.
     pub(super) fn put(&self, owner: &str, record: Option<&LeaseRecord>) -> Result<()> {
         let doing = format!("writing the lease of {owner} below");
         self.write(owner, record)
@@ -73,7 +72,7 @@ impl Leases {
     }
 }
 
-/// Owners may have slashes, and files must not; `%` begins what stands for something else.
+/// Encodes an owner as a file name: `%`, `/` and `.` are percent-encoded.
 fn name_of(owner: &str) -> String {
     owner
         .replace('%', "%25")
@@ -133,7 +132,7 @@ mod tests {
         let dir = dir.path().join("leases");
         let (leases, _) = Leases::open(dir.clone()).unwrap();
         leases.put("a", Some(&record(1))).unwrap();
-        // Reading a link in a circle fails as reading from a bad disk does.
+        // Reading a circular link fails like reading from a bad disk.
         std::os::unix::fs::symlink("circle", dir.join("circle")).unwrap();
         let refused = format!("{:?}", Leases::open(dir.clone()).unwrap_err());
         assert!(refused.contains("circle"), "{refused}");

@@ -1,4 +1,4 @@
-//! What is on disk: layers, documents and the index that ties them together.
+//! The data on disk: layers, documents and the index that connects them.
 
 mod handle;
 mod index;

@@ -1,5 +1,5 @@
-//! Layers that are files: each is mounted when it is used first, and stays so until it goes, or until
-//! the store is closed while no container has it.
+//! Mounts layers that are image files. Each is mounted at first use, until it is removed or the store is closed while
+//! no container uses it.
 
 use std::fs;
 use std::io;
@@ -17,7 +17,7 @@ use super::{Form, Sealed, Store, StoreForm};
 use crate::{Digest, Error, Result, verity};
 
 impl Store {
-    /// The directory with the files of a layer, which have the store's label. Blocks.
+    /// Returns the directory with a layer's files, after it has labelled and mounted the layer. Blocks.
     pub(crate) fn mounted(&self, key: &Digest, form: &Form) -> Result<PathBuf> {
         if let Some(label) = &self.label {
             label.give(&self.layout.layer(key))?;
@@ -35,7 +35,7 @@ impl Store {
         Ok(dir)
     }
 
-    /// A mount of a layer that is nowhere yet.
+    /// Creates a mount of a layer that is not attached yet.
     fn detached(&self, key: &Digest, form: &Form) -> Result<OwnedFd> {
         match form {
             Form::Erofs(sealed) => self.mount_sealed(key, sealed),
@@ -50,8 +50,8 @@ impl Store {
         mount.map_err(|error| Error::at("mounting", &path, error))
     }
 
-    /// Has a layer that is mounted lazily be mounted as it is now, for those who come. Who has it keeps what they
-    /// have.
+    /// Replaces the lazy mount of a layer with a mount of the complete image, for new users. Current users keep the
+    /// old mount.
     pub(super) fn mount_anew(&self, key: &Digest, form: &Form) -> Result<()> {
         let dir = self.layout.mount(key);
         let _turn = self.mounting.lock();
@@ -59,7 +59,7 @@ impl Store {
             return Ok(());
         }
         let mount = self.detached(key, form)?;
-        // From Linux 6.5 on it takes the other's place; else it hides the other.
+        // From Linux 6.5 on, the new mount replaces the old one; before, it covers the old one.
         match put(&mount, &dir, MoveMountFlags::MOVE_MOUNT_BENEATH) {
             Ok(()) => unmount(&dir, UnmountFlags::DETACH | UnmountFlags::NOFOLLOW)
                 .map_err(|error| Error::at("unmounting", &dir, error)),
@@ -67,7 +67,7 @@ impl Store {
         }
     }
 
-    /// Unmounts layers whose parts nobody serves any more. Blocks.
+    /// Unmounts the lazy layers of a server that is gone. Blocks.
     pub(crate) fn unmount_lazy(&self) -> Result<()> {
         let keys: Vec<Digest> = self.state().layers.keys().copied().collect();
         for key in keys {
@@ -124,13 +124,13 @@ impl Store {
         self.label.as_ref().map(LayerLabel::as_str)
     }
 
-    /// Unmounts a layer, if it is mounted. Containers that have it keep it. Blocks.
+    /// Unmounts a layer if it is mounted. Containers that use it keep it. Blocks.
     pub(super) fn unmount(&self, key: &Digest) -> Result<()> {
         let _turn = self.mounting.lock();
         leave(&self.layout.mount(key))
     }
 
-    /// Unmounts what no container has.
+    /// Unmounts the layers that no container uses.
     pub(super) fn unmount_idle(&self) {
         let state = self.state();
         let leased = |key: &Digest| {
@@ -145,7 +145,7 @@ impl Store {
     }
 }
 
-/// Whether the kernel takes the file as it is.
+/// Returns whether the kernel can mount the file without a label.
 fn is_sound(file: &fs::File) -> bool {
     orlop_erofs::mount::mount(file.as_fd(), None).is_ok()
 }
@@ -166,7 +166,7 @@ fn put(mount: &OwnedFd, dir: &Path, how: MoveMountFlags) -> Result<()> {
         .map_err(|error| Error::at("mounting a layer at", dir, error))
 }
 
-/// Whether layers that come can become this here.
+/// Checks whether this node supports the form for new layers.
 pub(crate) fn check(form: StoreForm) -> Result<()> {
     match form {
         StoreForm::Files => Ok(()),
@@ -184,8 +184,8 @@ fn kernel_has(kind: &str) -> Result<()> {
     )))
 }
 
-/// Whether the kernel has a file system, which is loaded, too, where it is a module. Whatever else is wrong is told
-/// when a layer is mounted.
+/// Returns whether the kernel supports a file system, and loads its module if necessary. Other problems show when a
+/// layer is mounted.
 pub(crate) fn is_known(kind: &str) -> bool {
     let opened = fsopen(kind, FsOpenFlags::FSOPEN_CLOEXEC);
     !matches!(opened, Err(Errno::NODEV))
@@ -209,7 +209,7 @@ mod tests {
     use crate::store::{LayerRecord, Soundness};
     use crate::verify;
 
-    /// Of this length, with nothing that the kernel could check besides.
+    /// A record with this length and no fs-verity digest.
     fn sealed(bytes: &[u8]) -> Sealed {
         let bytes = bytes.len() as u64;
         Sealed {
@@ -222,9 +222,9 @@ mod tests {
     #[test]
     fn a_layer_whose_label_the_kernel_does_not_take_is_not_damaged() {
         skip_unless!(machine::is_root());
-        // The kernel may mount no files of a file system in memory.
+        // The kernel may refuse to mount image files from a tmpfs.
         let dir = tempfile::tempdir_in("/var/tmp").unwrap();
-        // No policy knows it, and kernels without SELinux know none.
+        // No policy defines this label, and kernels without SELinux reject all labels.
         let label = "no_user:no_role:no_type:s0".to_owned();
         let store = Store::open(dir.path(), Some(label)).unwrap();
         let key = Digest::of(b"layer");

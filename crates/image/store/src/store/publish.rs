@@ -16,21 +16,21 @@ use super::layout::{Layout, RECORD};
 use super::{LayerRecord, Scratch};
 use crate::{Error, Result};
 
-/// Layers that may wait for the next sync.
+/// Number of layers that may wait for the next sync.
 const QUEUE: usize = 64;
 
 type Reply = oneshot::Sender<Result<()>>;
 type Job = (Scratch, LayerRecord, Reply);
 
-/// A thread that publishes layers in the order: sync the file system, rename, sync the
-/// directory, record. While one sync runs, finished layers gather for the next.
+/// A thread that publishes layers: sync the file system, rename, sync the directory, write the index. Layers that
+/// finish during a sync wait for the next one.
 pub(super) struct Publisher {
     jobs: Mutex<Option<mpsc::SyncSender<Job>>>,
     thread: Mutex<Option<JoinHandle<()>>>,
 }
 
 impl Publisher {
-    /// Notes in `strays` when a layer may be there that is not recorded.
+    /// Starts the thread. It sets `strays` if a layer may be stored without a record.
     pub(super) fn start(
         layout: Layout,
         index: Arc<Index>,
@@ -66,7 +66,7 @@ impl Publisher {
                 Err(mpsc::TrySendError::Full(back)) => job = back,
                 Err(mpsc::TrySendError::Disconnected(_)) => return Err(gone()),
             }
-            // More layers are done than a whole queue holds: the disk is the brake.
+            // The queue is full because the disk is slower than the pulls.
             tokio::time::sleep(std::time::Duration::from_millis(20)).await;
         }
         done.await.map_err(|_| gone())?
@@ -75,7 +75,7 @@ impl Publisher {
     pub(super) fn stop(&self) {
         drop(self.jobs.lock().take());
         if let Some(thread) = self.thread.lock().take() {
-            // A panic there has failed its callers already.
+            // A panic of the thread has already failed its callers.
             let _ = thread.join();
         }
     }
@@ -101,7 +101,7 @@ fn publish(
     let mut moved = Vec::with_capacity(written.len());
     for ((scratch, record, reply), written) in written {
         if reply.is_closed() {
-            // Its pull has failed meanwhile; nobody would ever use it.
+            // Its pull has failed meanwhile, so nothing would use the layer.
             continue;
         }
         let done = written
@@ -148,7 +148,7 @@ fn move_in(layout: &Layout, dir: &OwnedFd, scratch: &Scratch, record: &LayerReco
         &*target,
         RenameFlags::NOREPLACE,
     ) {
-        // The same layer, unpacked twice at the same time: one is enough.
+        // The same layer was unpacked twice at the same time: one copy is enough.
         Ok(()) | Err(Errno::EXIST) => Ok(()),
         Err(error) => Err(Error::at(
             "moving a layer to",
@@ -158,8 +158,8 @@ fn move_in(layout: &Layout, dir: &OwnedFd, scratch: &Scratch, record: &LayerReco
     }
 }
 
-/// Layers that did not get into the index are work in progress again, which is removed. Whether
-/// that is so of all of them.
+/// Moves layers that did not get into the index back to their scratch directories, which are removed. Returns whether
+/// that worked for all of them.
 fn take_back(layout: &Layout, index: &Index, moved: &[Job]) -> bool {
     let mut all = true;
     for (scratch, record, _) in moved {

@@ -1,4 +1,4 @@
-//! What the index knows about each thing.
+//! Records of the index.
 
 use std::collections::BTreeSet;
 
@@ -9,8 +9,7 @@ use crate::Digest;
 /// A layer on disk.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct LayerRecord {
-    /// Its name on disk: the diff id, or the chain id if the layer's look depends on the
-    /// layers below it.
+    /// Its name on disk: the diff id, or the chain id if its directory attributes depend on the layers below.
     pub(crate) key: Digest,
     /// Digest of its archive.
     pub(crate) diff_id: Digest,
@@ -22,65 +21,65 @@ pub(crate) struct LayerRecord {
     pub(crate) disk_bytes: u64,
     /// Inodes on disk.
     pub(crate) inodes: u64,
-    /// Directories whose look is up to the layers below; empty if `key` is a chain id.
+    /// Directories that take their attributes from the layers below; empty if `key` is a chain id.
     #[serde(with = "latin1")]
     pub(crate) implicit: Vec<Vec<u8>>,
-    /// Digest of the compressed layer, if that was kept too.
+    /// Digest of the compressed layer, if that is kept too.
     pub(crate) blob: Option<Digest>,
-    /// Whether the archive can be put together again from the files and the tape.
+    /// Whether the archive can be reconstructed from the files and the tape.
     pub(crate) replayable: bool,
-    /// When it was unpacked, seconds since the epoch.
+    /// Time when it was unpacked, in seconds since the epoch.
     pub(crate) created: u64,
-    /// What it is on disk.
+    /// Its form on disk.
     #[serde(default)]
     pub(crate) form: Form,
 }
 
 impl LayerRecord {
-    /// Whether parts of it may not be here yet.
+    /// Returns whether parts of it may be missing on disk.
     pub(crate) fn is_lazy(&self) -> bool {
         matches!(self.form, Form::Lazy(_))
     }
 
-    /// Whether it was published as the file that it is.
+    /// Returns whether the stored image file is the blob that was published.
     pub(crate) fn is_published(&self) -> bool {
         matches!(&self.form, Form::Erofs(sealed) if sealed.digest == Some(self.diff_id))
     }
 }
 
-/// What a layer is on disk.
+/// The form of a layer on disk.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum Form {
     /// A directory with its files.
     #[default]
     Files,
-    /// A file that is mounted.
+    /// An EROFS image file that is mounted.
     Erofs(Sealed),
-    /// The same while parts of it are not here yet.
+    /// An EROFS image file with parts that may be missing.
     Lazy(Lazy),
 }
 
-/// A layer that is fetched while it is used.
+/// A layer that is downloaded while it is used.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Lazy {
-    /// How long its file is.
+    /// Size of its image file.
     pub(crate) bytes: u64,
-    /// The compressed layer, and how long that is.
+    /// Digest and size of the compressed layer.
     pub(crate) blob: Digest,
     pub(crate) blob_bytes: u64,
-    /// An image of the repository that it was pulled from.
+    /// Reference of an image in the repository that it was pulled from.
     pub(crate) repository: String,
 }
 
-/// How a layer that is one file is known again.
+/// Properties that verify a layer's image file.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Sealed {
-    /// How long it is.
+    /// Size of the file.
     pub(crate) bytes: u64,
-    /// What the kernel measures of it, in hexadecimal digits, where it has sealed it (fs-verity).
+    /// Hexadecimal fs-verity digest, if the kernel has sealed the file.
     pub(crate) verity: Option<String>,
-    /// Digest of the file, where there is no tape to check it by.
+    /// Digest of the file, if there is no tape to check it with.
     #[serde(default)]
     pub(crate) digest: Option<Digest>,
 }
@@ -88,9 +87,9 @@ pub(crate) struct Sealed {
 /// An image: a configuration, its layers and its names.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct ImageRecord {
-    /// Digest of the configuration; of an artifact, of its manifest.
+    /// Digest of the configuration, or of the manifest for an artifact.
     pub(crate) id: Digest,
-    /// Digest of the manifest that it was pulled by last.
+    /// Digest of the manifest of the last pull.
     pub(crate) manifest: Digest,
     /// Keys of the layers, base first.
     pub(crate) layers: Vec<Digest>,
@@ -98,35 +97,35 @@ pub(crate) struct ImageRecord {
     pub(crate) tags: BTreeSet<String>,
     /// `docker.io/library/busybox@sha256:…`, …
     pub(crate) digests: BTreeSet<String>,
-    /// When it was pulled first, seconds since the epoch.
+    /// Time of the first pull, in seconds since the epoch.
     pub(crate) created: u64,
-    /// For whose pods it was pulled: the handlers whose guests pull the layers by themselves, and, without
-    /// a name, all whose containers use those that are here.
+    /// Runtime handlers whose guests pull the layers themselves. The empty name means that containers use the layers
+    /// stored here.
     #[serde(default = "everybody")]
     pub(crate) handlers: BTreeSet<String>,
-    /// Whether it has layers that were encrypted.
+    /// Whether some of its layers were encrypted.
     #[serde(default)]
     pub(crate) is_encrypted: bool,
 }
 
 impl ImageRecord {
-    /// Whether it is no image to run, but files; these have no configuration that could name them.
+    /// Returns whether it is an artifact, which contains files and has no configuration as its id.
     pub(crate) fn is_artifact(&self) -> bool {
         self.id == self.manifest
     }
 
-    /// Whether its layers are here.
+    /// Returns whether its layers are stored here.
     pub(crate) fn is_whole(&self) -> bool {
         self.handlers.contains("")
     }
 }
 
-/// Images of earlier versions are all here.
+/// Returns the default for records of earlier versions, which stored the layers of all images.
 fn everybody() -> BTreeSet<String> {
     BTreeSet::from([String::new()])
 }
 
-/// A claim on an image's layers.
+/// A lease on an image's layers.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct LeaseRecord {
     /// The image.
@@ -135,7 +134,7 @@ pub(crate) struct LeaseRecord {
     pub(crate) layers: Vec<Digest>,
 }
 
-/// Paths are bytes; JSON has only text. One character per byte keeps them exact.
+/// Encodes paths for JSON, one character per byte, because paths need not be UTF-8.
 mod latin1 {
     use serde::{Deserialize, Deserializer, Serializer};
 

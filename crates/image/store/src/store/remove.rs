@@ -1,4 +1,4 @@
-//! Removing what nobody needs any more.
+//! Removes layers and documents that are no longer needed.
 
 use std::collections::{HashMap, HashSet};
 use std::fs;
@@ -12,14 +12,14 @@ use super::{Change, LayerRecord, Scratch, State, Store};
 use crate::clock::now;
 use crate::{Digest, Error, Result};
 
-/// What a removal freed.
+/// Result of a removal.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Freed {
-    /// Layers removed.
+    /// Number of removed layers.
     pub layers: usize,
-    /// The digests of their archives.
+    /// Digests of their archives.
     pub removed: Vec<Digest>,
-    /// Bytes of disk they took, with partial downloads.
+    /// Bytes freed on disk, including partial downloads.
     pub bytes: u64,
 }
 
@@ -32,16 +32,16 @@ impl Freed {
 }
 
 impl Store {
-    /// Changes the index and removes the layers and documents that nothing refers to after
-    /// that; layers younger than `grace` stay if they never belonged to an image. Blocks.
+    /// Changes the index, then removes the layers and documents that nothing refers to any more. Layers younger than
+    /// `grace` stay if they never belonged to an image. Blocks.
     pub(crate) fn update_and_sweep<T>(
         &self,
         grace: Duration,
         decide: impl FnOnce(&State, &mut Change) -> Result<T>,
     ) -> Result<(T, Freed)> {
         let moves = self.moves.lock();
-        // Held until the change is visible, so that a pull either holds a layer before this
-        // looks or misses it after.
+        // Held until the change is visible: a pull either holds a layer before this check, or finds it missing after
+        // it.
         let holds = self.holds.lock();
         let mut swept = Vec::new();
         let result = self.index.update(|state, change| {
@@ -105,7 +105,7 @@ impl Store {
             }
         }
         if !stayed.is_empty() {
-            // What is there is known, or no later sweep would find it.
+            // Layers that stayed on disk need their records, or no later sweep would find them.
             self.index.update(|_, change| {
                 let records = stayed.into_iter().map(|record| (record.key, Some(record)));
                 change.layers.extend(records);
@@ -113,12 +113,12 @@ impl Store {
             })?;
         }
         drop(moves);
-        // The long part, with nothing locked.
+        // This takes the most time, so it runs without locks.
         drop(trash);
         failed.map_or(Ok((result, freed)), Err)
     }
 
-    /// Takes a layer that the index has forgotten out of the store, to be removed at leisure.
+    /// Moves a layer that is no longer in the index to a scratch directory, to be removed later.
     fn throw_away(&self, record: &LayerRecord) -> Result<Scratch> {
         if let Some(blob) = record.blob {
             let shared = self
@@ -131,7 +131,7 @@ impl Store {
                 remove_path(&path).map_err(|error| Error::at("removing", &path, error))?;
             }
         }
-        // First, so that no read that waits for what is not here holds the unmounting up.
+        // Before the unmount, so that pending reads of missing data cannot block it.
         self.tell_removal(record);
         self.unmount(&record.key)?;
         self.move_out(&self.layout.layer(&record.key))
@@ -147,8 +147,8 @@ impl Store {
         }
     }
 
-    /// Layers that are there but could not be recorded, nor taken back: the disk was full. Those
-    /// that are swept now are not among them.
+    /// Returns layers on disk that could be neither recorded nor moved back, because the disk was full. Excludes the
+    /// layers in `swept`.
     fn strays(
         &self,
         holds: &HashMap<Digest, usize>,
@@ -173,7 +173,7 @@ impl Store {
                 continue;
             }
             if holds.contains_key(&key) {
-                // Somebody makes it anew, and records it.
+                // A running pull creates it again and records it.
                 awaited = true;
             } else {
                 found.push(entry.path());
@@ -183,7 +183,7 @@ impl Store {
         Ok(found)
     }
 
-    /// Takes a broken layer out of the store, although images may refer to it. Blocks.
+    /// Moves a broken layer out of the store, even if images refer to it. Blocks.
     pub(crate) fn take_out(&self, key: Digest) -> Result<Scratch> {
         let _moves = self.moves.lock();
         let out = self.layout.scratch("broken")?;
@@ -204,7 +204,7 @@ impl Store {
         }
     }
 
-    /// Puts back what [`Self::take_out`] took, unless it was replaced. Blocks.
+    /// Restores a layer after [`Self::take_out`], unless it was replaced. Blocks.
     pub(crate) fn put_back(&self, taken: Scratch, record: LayerRecord) -> Result<()> {
         let _moves = self.moves.lock();
         let (from, to) = (taken.path().join(FS), self.layout.layer(&record.key));
@@ -218,8 +218,8 @@ impl Store {
         })
     }
 
-    /// Keeps what [`Self::take_out`] took for as long as somebody holds the layer: a mount that
-    /// was made of it would lose its files. Blocks.
+    /// Keeps a layer after [`Self::take_out`] while a lease holds it, because its mounts would lose their files.
+    /// Blocks.
     pub(crate) fn retire(&self, taken: Scratch, key: Digest) -> Result<()> {
         if !is_leased(&self.state(), &key) {
             return Ok(());
@@ -229,7 +229,7 @@ impl Store {
         fs::rename(taken.path(), &to).map_err(|error| Error::at("keeping", &to, error))
     }
 
-    /// Removes layers that were replaced and that nobody holds any more. Blocks.
+    /// Removes replaced layers that no lease holds any more. Blocks.
     pub(crate) fn sweep_replaced(&self) -> Result<()> {
         let dir = self.layout.replaced();
         for entry in fs::read_dir(&dir).map_err(|error| Error::at("listing", &dir, error))? {
@@ -246,8 +246,8 @@ impl Store {
         Ok(())
     }
 
-    /// What would go with these images if their removal spared nothing for its youth; removes
-    /// nothing. Blocks.
+    /// Returns the space that the removal of these images would free, without a grace period. Removes nothing.
+    /// Blocks.
     pub(crate) fn would_free(&self, images: &[Digest], in_use: &HashSet<Digest>) -> Result<Freed> {
         let mut after = State::clone(&self.state());
         for id in images {
@@ -267,7 +267,7 @@ impl Store {
         Ok(freed)
     }
 
-    /// Removes downloads that were broken off longer than `grace` ago. Blocks.
+    /// Removes downloads that were interrupted longer than `grace` ago. Blocks.
     pub(crate) fn sweep_ingest(&self, grace: Duration, in_use: &HashSet<Digest>) -> Result<u64> {
         let mut freed = 0;
         for (path, bytes) in self.broken_off(grace, in_use)? {
@@ -277,7 +277,7 @@ impl Store {
         Ok(freed)
     }
 
-    /// Downloads that were broken off longer than `grace` ago, and what each takes on disk.
+    /// Returns the downloads that were interrupted longer than `grace` ago, with the disk space of each.
     fn broken_off(&self, grace: Duration, in_use: &HashSet<Digest>) -> Result<Vec<(PathBuf, u64)>> {
         let dir = self.layout.ingest();
         let mut found = Vec::new();
@@ -312,7 +312,7 @@ fn is_leased(state: &State, key: &Digest) -> bool {
         .any(|lease| lease.layers.contains(key))
 }
 
-/// The layers that no image and no lease refers to.
+/// Returns the layers that no image and no lease refers to.
 fn unneeded_layers(state: &State) -> impl Iterator<Item = (&Digest, &LayerRecord)> {
     let needed = referenced(state);
     state

@@ -1,4 +1,4 @@
-//! Mends the store at start: what an unclean stop left is adopted or removed.
+//! Repairs the store at start: adopts or removes what an unclean stop left.
 
 use std::collections::HashSet;
 use std::fs;
@@ -13,12 +13,11 @@ use super::{Form, LayerRecord, unmount};
 use crate::tape::check_lengths;
 use crate::{Digest, Error, Result};
 
-/// Layers made so shortly before the store was last written are looked at after an unclean stop.
+/// After an unclean stop, layers created within this time before the store's last write are checked.
 const RECENT: Duration = Duration::from_hours(1);
 
-/// Empties the scratch directory, then makes index and layer directories agree. Images that
-/// lost a layer are forgotten, so that whoever needs them pulls them again. `used` is when the
-/// store was last written.
+/// Empties the scratch directory, then makes the index and the layer directories consistent. Forgets images that lost
+/// a layer, so that they are pulled again. `used` is the time of the store's last write.
 pub(super) fn mend(layout: &Layout, index: &Index, used: SystemTime) -> Result<()> {
     let unclean = layout.running().exists();
     fs::write(layout.running(), b"")
@@ -69,9 +68,9 @@ pub(super) fn mend(layout: &Layout, index: &Index, used: SystemTime) -> Result<(
     unmount::sweep(&layout.mounts(), known)
 }
 
-/// Layers are on disk before they are in the index, so that a power cut can't tear one. Where
-/// the disk has not kept its word, the newest show it: files cut short or missing. What
-/// containers use stays, for `verify` to repair.
+/// Removes damaged layers. Layers are synced before they enter the index, so a power cut cannot tear one. If the disk
+/// lost data anyway, the newest layers have short or missing files. Layers of containers stay, for `verify` to
+/// repair.
 fn remove_torn(layout: &Layout, index: &Index, used: SystemTime) -> Result<()> {
     let since = used
         .duration_since(SystemTime::UNIX_EPOCH)
@@ -85,7 +84,7 @@ fn remove_torn(layout: &Layout, index: &Index, used: SystemTime) -> Result<()> {
         .flat_map(|lease| &lease.layers)
         .collect();
     for (key, record) in &state.layers {
-        // Of a file it shows when it is mounted.
+        // Damage to an image file shows when it is mounted.
         if record.created < since || !record.replayable || record.form != Form::Files {
             continue;
         }
@@ -104,8 +103,7 @@ fn remove_torn(layout: &Layout, index: &Index, used: SystemTime) -> Result<()> {
     Ok(())
 }
 
-/// Layer directories that the index doesn't know: adopted if their record is whole, else
-/// removed.
+/// Returns layer directories that are missing in the index, if their record is valid. Removes all others.
 fn layer_dirs(layout: &Layout, index: &Index) -> Result<Vec<(Digest, LayerRecord)>> {
     let mut unknown = Vec::new();
     for path in entries(&layout.layers())? {
@@ -134,7 +132,7 @@ fn layer_dirs(layout: &Layout, index: &Index) -> Result<Vec<(Digest, LayerRecord
     Ok(unknown)
 }
 
-/// Compressed layers that were kept, but whose layer never came or is gone.
+/// Removes kept compressed layers that belong to no layer.
 fn remove_unknown_blobs(
     layout: &Layout,
     index: &Index,
@@ -156,7 +154,7 @@ fn remove_unknown_blobs(
     Ok(())
 }
 
-/// Whether a layer's files are there; a disk that does not say so now may have them.
+/// Returns whether a layer's files exist. A disk error is not taken for absence.
 fn is_there(layout: &Layout, record: &LayerRecord) -> Result<bool> {
     let path = match record.form {
         Form::Files => layout.layer_fs(&record.key),

@@ -9,7 +9,7 @@ use rustix::mount::{UnmountFlags, unmount};
 
 use crate::{Digest, Error, Result};
 
-/// Unmounts all layers but those to keep. Blocks.
+/// Unmounts all layers except those that `keep` selects. Blocks.
 pub(super) fn sweep(mounts: &Path, keep: impl Fn(&Digest) -> bool) -> Result<()> {
     let failed = |error| Error::at("listing", mounts, error);
     for entry in fs::read_dir(mounts).map_err(failed)? {
@@ -22,12 +22,12 @@ pub(super) fn sweep(mounts: &Path, keep: impl Fn(&Digest) -> bool) -> Result<()>
     Ok(())
 }
 
-/// Takes away what is mounted there, and the directory.
+/// Unmounts everything at a directory, then removes the directory.
 pub(super) fn leave(dir: &Path) -> Result<()> {
     let failed = |error| Error::at("unmounting", dir, error);
     loop {
         match unmount(dir, UnmountFlags::DETACH | UnmountFlags::NOFOLLOW) {
-            // Somebody may have mounted it twice.
+            // Several mounts may be stacked.
             Ok(()) => {}
             Err(Errno::INVAL | Errno::NOENT) => break,
             Err(error) => return Err(failed(error.into())),

@@ -1,21 +1,21 @@
 //! The file format of a tape.
 //!
-//! A tape is a zstd stream of runs. Each starts with a byte that says what it is:
+//! A tape is a zstd stream of runs. The first byte of each run is its type:
 //!
 //! ```text
-//! 'L' length:u32                    so many bytes of the archive follow
-//! 'F' path:u16 offset:u64 length:u64   a path follows; that part of the file there
-//! 'E'                               the end
+//! 'L' length:u32                       followed by so many bytes of the archive
+//! 'F' path:u16 offset:u64 length:u64   followed by the path; stands for that part of the file
+//! 'E'                                  the end
 //! ```
 //!
 //! Numbers are little-endian.
 
-/// Begins a run of bytes of the archive.
+/// Type of a run of archive bytes.
 pub(super) const LITERAL: u8 = b'L';
-/// Begins a part of a file.
+/// Type of a run of file content.
 pub(super) const FILE: u8 = b'F';
-/// The end.
+/// Type of the end marker.
 pub(super) const END: u8 = b'E';
 
-/// Runs of literal bytes are gathered up to this size.
+/// Maximum size of a run of archive bytes.
 pub(super) const LITERAL_RUN: usize = 64 << 10;

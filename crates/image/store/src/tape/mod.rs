@@ -1,6 +1,5 @@
-//! What a layer's archive has beside the contents of its files, so that the very same archive
-//! can be put together again: to check a layer against its digest, and to export it without
-//! having kept it twice.
+//! Records the data of a layer's archive other than file contents. With this tape, the exact archive can be
+//! reconstructed, to check the layer's digest or to export it, without storing it twice.
 
 mod format;
 mod player;
@@ -69,7 +68,7 @@ mod tests {
             file(builder, ".wh.gone", b"not empty");
             file(builder, "big", &vec![2; 300_000]);
         });
-        // Some writers put rubbish behind the end.
+        // Some programs write garbage after the end.
         bytes.extend_from_slice(b"rubbish");
         let (_dir, replayable, again) = round_trip(&bytes);
         assert!(replayable);

@@ -1,4 +1,4 @@
-//! Puts an archive together again from a tape and the files of its layer.
+//! Reconstructs an archive from a tape and the files of its layer.
 
 use std::fs::File;
 use std::io::{self, BufReader, Read, Write};
@@ -11,8 +11,8 @@ use super::format::{END, FILE, LITERAL, LITERAL_RUN};
 use crate::unpack::{LayerRoot, open_beneath};
 use crate::{Error, Result};
 
-/// Writes the archive of the layer at `root` to `out`. A file that is missing or too short is
-/// an error; whether the rest is right, only the archive's digest tells. Blocks.
+/// Writes the archive of the layer at `root` to `out`. Fails if a file is missing or too short; only the archive's
+/// digest detects other damage. Blocks.
 pub(crate) fn play(tape: &Path, root: &Path, out: &mut impl Write) -> Result<()> {
     let root_dir = LayerRoot::open(root).map_err(|error| Error::at("opening", root, error))?;
     let file = File::open(tape).map_err(|error| Error::at("opening", tape, error))?;
@@ -44,8 +44,7 @@ pub(crate) fn play(tape: &Path, root: &Path, out: &mut impl Write) -> Result<()>
     }
 }
 
-/// Whether all files that the tape speaks of are there and long enough: a look that reads none
-/// of them. Blocks.
+/// Checks that all files on the tape exist and are long enough, without reading them. Blocks.
 pub(crate) fn check_lengths(tape: &Path, root: &Path) -> Result<()> {
     let root_dir = LayerRoot::open(root).map_err(|error| Error::at("opening", root, error))?;
     let file = File::open(tape).map_err(|error| Error::at("opening", tape, error))?;

@@ -9,11 +9,11 @@ use crate::tar::Record;
 use crate::unpack::RecordFiles;
 use crate::{Error, Result};
 
-/// Headers are mostly zeros; the fastest level packs them well. Others are no better in the program that is
-/// installed: the Makefile leaves out what they compress with.
+/// Compression level. The fastest level compresses headers well, because they are mostly zeros. Other levels are no
+/// better in an installed program: the Makefile leaves out their code.
 const LEVEL: i32 = 1;
 
-/// Records an archive.
+/// Recorder of an archive.
 pub(crate) struct Recorder {
     out: zstd::stream::write::Encoder<'static, File>,
     literal: Vec<u8>,
@@ -32,7 +32,7 @@ impl Recorder {
         })
     }
 
-    /// Ends the tape; says whether the archive can be put together again.
+    /// Finishes the tape, and returns whether the archive can be reconstructed.
     pub(crate) fn finish(mut self) -> Result<bool> {
         let mut end = || -> io::Result<()> {
             self.flush()?;

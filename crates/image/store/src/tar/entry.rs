@@ -1,9 +1,9 @@
-//! One member of an archive, fully described.
+//! One entry of an archive.
 
-/// A member of an archive: what it is called, what it is and what it carries.
+/// An entry of an archive: its name, type, attributes and size.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Entry {
-    /// The name as the archive has it; any bytes but NUL.
+    /// The name as in the archive; any bytes except NUL.
     pub(crate) path: Vec<u8>,
     pub(crate) kind: EntryKind,
     /// Permission bits with setuid, setgid and sticky.
@@ -14,13 +14,13 @@ pub(crate) struct Entry {
     pub(crate) xattrs: Vec<(Vec<u8>, Vec<u8>)>,
 }
 
-/// The kinds of members that a layer may have.
+/// The types of entries that a layer may have.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum EntryKind {
     File {
         /// Bytes in the archive.
         stored: u64,
-        /// Where they go, if the file has holes.
+        /// The map of the data, if the file is sparse.
         sparse: Option<SparseFile>,
     },
     HardLink(Vec<u8>),
@@ -37,16 +37,16 @@ pub(crate) enum EntryKind {
     Fifo,
 }
 
-/// A file with holes.
+/// A sparse file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct SparseFile {
-    /// The size with its holes.
+    /// The size including holes.
     pub(crate) size: u64,
     /// The parts that have data, ascending.
     pub(crate) segments: Vec<Segment>,
 }
 
-/// A run of data in a file with holes.
+/// A run of data in a sparse file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Segment {
     pub(crate) offset: u64,

@@ -1,9 +1,9 @@
 //! The 512-byte header block of POSIX.1-1988 (ustar) and its GNU dialect.
 
-/// Archives are made of blocks of this size.
+/// Size of the blocks of an archive.
 pub(crate) const BLOCK: usize = 512;
 
-/// A header block whose checksum is right.
+/// A header block with a valid checksum.
 pub(crate) struct Header<'a>(&'a [u8; BLOCK]);
 
 /// Byte ranges of the ustar header.
@@ -54,11 +54,11 @@ impl<'a> Header<'a> {
         self.0[field::TYPE]
     }
 
-    /// The name, with the ustar prefix where there is one.
+    /// Returns the name, including the ustar prefix if there is one.
     pub(crate) fn name(&self) -> Vec<u8> {
         let name = text(&self.0[field::NAME]);
         let prefix = text(&self.0[field::PREFIX]);
-        // "ustar\0" has a prefix field; GNU's "ustar  \0" uses its bytes otherwise.
+        // "ustar\0" has a prefix field; GNU's "ustar  \0" uses these bytes for other fields.
         if &self.0[field::MAGIC][..6] == b"ustar\0" && !prefix.is_empty() {
             [prefix, b"/", name].concat()
         } else {
@@ -97,8 +97,7 @@ impl<'a> Header<'a> {
         ))
     }
 
-    /// The real size, the first map entries and whether extension blocks follow (old GNU
-    /// sparse format).
+    /// Returns the real size, the first map entries and whether extension blocks follow (old GNU sparse format).
     pub(crate) fn gnu_sparse(&self) -> Option<(i64, &'a [u8], bool)> {
         let size = number(&self.0[field::SPARSE_SIZE])?;
         Some((
@@ -109,8 +108,8 @@ impl<'a> Header<'a> {
     }
 }
 
-/// A numeric field: octal text, or GNU's big-endian two's complement with the top bit set.
-/// An empty field is zero, as every reader has it.
+/// Parses a numeric field: octal text, or GNU's big-endian two's complement with the top bit set. An empty field is
+/// zero, as in all other readers.
 pub(crate) fn number(field: &[u8]) -> Option<i64> {
     let first = *field.first()?;
     if first & 0x80 != 0 {
@@ -134,7 +133,7 @@ pub(crate) fn number(field: &[u8]) -> Option<i64> {
     })
 }
 
-/// A text field ends at its first NUL.
+/// Returns a text field up to its first NUL.
 fn text(field: &[u8]) -> &[u8] {
     field.split(|byte| *byte == 0).next().unwrap_or(field)
 }

@@ -1,5 +1,4 @@
-//! Reading layer archives: ustar, pax, GNU long names and sparse files, one entry at a time
-//! and without trusting a byte of it.
+//! Reads untrusted layer archives, one entry at a time: ustar, pax, GNU long names and sparse files.
 
 mod entry;
 mod header;

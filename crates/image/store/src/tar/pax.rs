@@ -2,7 +2,7 @@
 
 use super::entry::{Mtime, Segment};
 
-/// What the extended header says about the next entry.
+/// The values of an extended header for the next entry.
 #[derive(Debug, Default, Clone)]
 pub(crate) struct Extended {
     pub(crate) path: Option<Vec<u8>>,
@@ -28,7 +28,7 @@ pub(crate) struct SparseKeys {
 const XATTR: &[u8] = b"SCHILY.xattr.";
 
 impl Extended {
-    /// Reads the records of one extended header.
+    /// Parses the records of one extended header.
     pub(crate) fn parse(mut records: &[u8]) -> Result<Self, String> {
         let mut extended = Self::default();
         let mut offset = None;
@@ -51,7 +51,7 @@ impl Extended {
         match key {
             b"path" => self.path = some_text(value).map_err(|()| wrong())?,
             b"linkpath" => self.link = some_text(value).map_err(|()| wrong())?,
-            // An empty value takes back what a global header said.
+            // An empty value cancels the value of a global header.
             b"size" if !value.is_empty() => self.size = Some(count()?),
             b"uid" if !value.is_empty() => self.uid = Some(count()?),
             b"gid" if !value.is_empty() => self.gid = Some(count()?),
@@ -131,7 +131,7 @@ pub(super) fn decimal(text: &[u8]) -> Option<u64> {
     })
 }
 
-/// Seconds with an optional fraction, which may be negative.
+/// Parses seconds with an optional fraction, which may be negative.
 fn time(text: &[u8]) -> Option<Mtime> {
     let (negative, text) = match text.strip_prefix(b"-") {
         Some(rest) => (true, rest),
@@ -158,7 +158,7 @@ fn time(text: &[u8]) -> Option<Mtime> {
             seconds: -seconds,
             nanoseconds: 0,
         },
-        // The kernel counts nanoseconds forward from a floor.
+        // The kernel counts nanoseconds forward from the next lower second.
         (true, _) => Mtime {
             seconds: -seconds - 1,
             nanoseconds: 1_000_000_000 - nanoseconds,

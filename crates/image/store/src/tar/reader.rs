@@ -1,4 +1,4 @@
-//! Walks an archive entry by entry.
+//! Reads an archive entry by entry.
 
 use std::io::{self, BufRead};
 
@@ -8,10 +8,9 @@ use super::pax::Extended;
 use super::sparse;
 use crate::{Error, Result};
 
-/// Is told every byte of the archive that is not the content of a file, so that the archive
-/// can be put together again.
+/// Receiver of every byte of the archive that is not file content, so that the archive can be reconstructed.
 pub(crate) trait Record {
-    /// Bytes of the archive itself: headers, padding, the end.
+    /// Records bytes of the archive itself: headers, padding, the end.
     fn literal(&mut self, bytes: &[u8]) -> io::Result<()>;
 }
 
@@ -21,27 +20,27 @@ impl Record for () {
     }
 }
 
-/// How much an archive may ask for.
+/// Limits on an archive.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Bounds {
-    /// Bytes of one extended header, long name or sparse map.
+    /// Maximum size of one extended header, long name or sparse map.
     pub(crate) header_bytes: u64,
-    /// Bytes of everything that isn't content of files.
+    /// Maximum size of everything that is not file content.
     pub(crate) overhead_bytes: u64,
 }
 
-/// Reads the entries of an archive. After each [`Reader::next`], the entry's content must be
-/// taken with [`Reader::content`] or is skipped (and recorded).
+/// Reader of the entries of an archive. After each [`Reader::next`], the caller reads the entry's content with
+/// [`Reader::content`]; otherwise it is skipped and recorded.
 pub(crate) struct Reader<'a, R, J> {
     input: R,
     record: J,
     what: &'a str,
     bounds: Bounds,
-    /// Content of the current entry that nobody has taken yet.
+    /// Bytes of the current entry's content that were not read yet.
     remaining: u64,
-    /// Padding after it.
+    /// Bytes of padding after it.
     padding: u64,
-    /// Bytes so far that weren't content of files.
+    /// Bytes so far that were not file content.
     overhead: u64,
 }
 
@@ -58,7 +57,7 @@ impl<'a, R: BufRead, J: Record> Reader<'a, R, J> {
         }
     }
 
-    /// The next entry, or `None` at the archive's end.
+    /// Returns the next entry, or `None` at the end of the archive.
     pub(crate) fn next(&mut self) -> Result<Option<Entry>> {
         self.skip_rest()?;
         let mut extended = Extended::default();
@@ -77,7 +76,7 @@ impl<'a, R: BufRead, J: Record> Reader<'a, R, J> {
                     let text = self.extension(&header, "extended header")?;
                     extended = Extended::parse(&text).map_err(|reason| self.malformed(reason))?;
                 }
-                // Global headers carry comments (git) and nothing a layer needs.
+                // Global headers contain comments (git), and nothing that a layer needs.
                 b'g' => drop(self.extension(&header, "global header")?),
                 b'L' => long_name = Some(self.long_text(&header, "long name")?),
                 b'K' => long_link = Some(self.long_text(&header, "long link")?),
@@ -91,7 +90,7 @@ impl<'a, R: BufRead, J: Record> Reader<'a, R, J> {
         }
     }
 
-    /// Takes the current entry's content, in pieces, at most `limit` bytes of it.
+    /// Passes the current entry's content on in pieces, at most `limit` bytes of it.
     pub(crate) fn content(
         &mut self,
         limit: u64,
@@ -115,12 +114,12 @@ impl<'a, R: BufRead, J: Record> Reader<'a, R, J> {
         Ok(())
     }
 
-    /// What records the archive.
+    /// Returns the recorder of the archive.
     pub(crate) fn record_mut(&mut self) -> &mut J {
         &mut self.record
     }
 
-    /// Reads whatever stands behind the archive's end and gives the record back.
+    /// Reads all data after the end of the archive, and returns the recorder.
     pub(crate) fn finish(mut self) -> Result<J> {
         loop {
             let piece = self
@@ -161,7 +160,7 @@ impl<'a, R: BufRead, J: Record> Reader<'a, R, J> {
             None => self.unsigned(header.size(), "size")?,
         };
         let kind = match header.type_flag() {
-            // Before POSIX, a directory was a file whose name ends in a slash.
+            // Before POSIX, a directory was a file with a trailing slash in its name.
             b'\0' if path.ends_with(b"/") => EntryKind::Directory,
             b'0' | b'\0' | b'7' | b'S' => {
                 self.expect_content(size)?;
@@ -265,7 +264,7 @@ impl<'a, R: BufRead, J: Record> Reader<'a, R, J> {
         self.sparse_file(size, segments, stored).map(Some)
     }
 
-    /// The map of a pax 1.0 sparse file is the first part of its content.
+    /// Reads the map of a pax 1.0 sparse file, which precedes its content.
     fn leading_map(&mut self) -> Result<Vec<Segment>> {
         let mut text = Vec::new();
         loop {
@@ -283,7 +282,7 @@ impl<'a, R: BufRead, J: Record> Reader<'a, R, J> {
                 .ok_or_else(|| self.malformed("it ends in the middle of a sparse map"))?;
             self.remaining -= BLOCK as u64;
             text.extend_from_slice(&block);
-            // Parsing from the start at every block would be quadratic in a long map.
+            // Parsing from the start after every block would be quadratic for a long map.
             let often = text.len() < 64 * BLOCK || text.len().is_multiple_of(64 * BLOCK);
             let last = text.contains(&0) || self.remaining == 0;
             if (often || last)
@@ -336,7 +335,7 @@ impl<'a, R: BufRead, J: Record> Reader<'a, R, J> {
             .ok_or_else(|| self.malformed("a size is out of range"))
     }
 
-    /// Content that nobody took is recorded as it is.
+    /// Records content that was not read as archive bytes.
     fn skip_rest(&mut self) -> Result<()> {
         for left in [
             std::mem::take(&mut self.remaining),
@@ -361,7 +360,7 @@ impl<'a, R: BufRead, J: Record> Reader<'a, R, J> {
         Ok(())
     }
 
-    /// A zero block must be followed by another; some writers leave it at one, or at none.
+    /// Handles a zero block. A second one should follow, but some programs write only one, or none.
     fn end(&mut self) -> Result<Option<Entry>> {
         match self.block()? {
             Some(block) if block.iter().any(|byte| *byte != 0) => {
@@ -371,7 +370,7 @@ impl<'a, R: BufRead, J: Record> Reader<'a, R, J> {
         }
     }
 
-    /// Reads and records one block; `None` at the end of the input.
+    /// Reads and records one block. Returns `None` at the end of the input.
     fn block(&mut self) -> Result<Option<[u8; BLOCK]>> {
         let mut block = [0; BLOCK];
         let mut filled = 0;
@@ -407,7 +406,7 @@ impl<'a, R: BufRead, J: Record> Reader<'a, R, J> {
     }
 }
 
-/// Counts bytes that take no place on disk: a bomb may consist of nothing else.
+/// Counts bytes that use no disk space, because a malicious archive may contain nothing else.
 fn spend(overhead: &mut u64, bytes: usize, bounds: Bounds, what: &str) -> Result<()> {
     *overhead = overhead.saturating_add(bytes as u64);
     if *overhead <= bounds.overhead_bytes {
@@ -481,7 +480,7 @@ mod tests {
         for length in [100, 511, 513, 600, 1211] {
             assert!(read(&whole[..length]).is_err(), "cut at {length}");
         }
-        // A missing end mark alone is common and harmless.
+        // A missing end marker is common and harmless.
         assert_eq!(read(&whole[..512 + 1024]).unwrap().len(), 1);
     }
 

@@ -1,10 +1,10 @@
-//! The maps of files with holes: old GNU headers and the pax variants.
+//! Maps of sparse files: old GNU headers and the pax variants.
 
 use super::entry::Segment;
 use super::header::{BLOCK, number};
 use super::pax::decimal;
 
-/// A map with more entries than this is an attack, not a file.
+/// Maximum number of map entries. Only a malicious archive has more.
 const MAX_SEGMENTS: usize = 1 << 20;
 
 /// Reads the map entries of an old GNU header or extension block. The first empty entry
@@ -31,12 +31,12 @@ pub(super) fn gnu_entries(bytes: &[u8], into: &mut Vec<Segment>) -> Result<(), S
     }
 }
 
-/// Reads a pax 1.0 map, which stands before the data as lines of decimal numbers padded to
-/// whole blocks. Returns `None` while `text` lacks its end.
+/// Parses a pax 1.0 map, which precedes the data as lines of decimal numbers padded to whole blocks. Returns `None`
+/// if `text` is incomplete.
 pub(super) fn pax_map(text: &[u8]) -> Result<Option<Vec<Segment>>, String> {
     let wrong = || "a sparse map is malformed".to_owned();
     let mut lines = text.split(|byte| *byte == b'\n');
-    // What follows the last newline may be the start of a number.
+    // The text after the last newline may be an incomplete number.
     let complete = text.split(|byte| *byte == b'\n').count() - 1;
     if complete == 0 {
         return if text.len() > 32 {
@@ -88,7 +88,7 @@ pub(super) fn check(map: &[Segment], size: u64, stored: u64) -> Result<(), Strin
 /// Extension blocks hold 21 entries and a flag.
 pub(super) const GNU_EXTENSION_ENTRIES: usize = 21 * 24;
 
-/// Whether another extension block follows this one.
+/// Returns whether another extension block follows this one.
 pub(super) fn gnu_more(block: &[u8; BLOCK]) -> bool {
     block[GNU_EXTENSION_ENTRIES] != 0
 }

@@ -1,5 +1,5 @@
-//! Owner, mode, extended attributes and time of what was unpacked, in the order that keeps
-//! them: a change of owner clears setuid bits and capabilities.
+//! Sets owner, mode, extended attributes and time of unpacked files. The order matters: a change of owner clears
+//! setuid bits and capabilities.
 
 use std::fs::File;
 use std::os::fd::{AsFd, AsRawFd};
@@ -12,7 +12,7 @@ use rustix::io::{Errno, Result};
 
 use crate::tar::{Entry, EntryKind, Mtime};
 
-/// Sets everything on an open regular file.
+/// Sets all attributes of an open regular file.
 pub(super) fn set_on_file(file: &File, entry: &Entry) -> Result<()> {
     fchown(
         file,
@@ -26,8 +26,8 @@ pub(super) fn set_on_file(file: &File, entry: &Entry) -> Result<()> {
     futimens(file, &times(entry.mtime))
 }
 
-/// Sets everything on `name` in `dir`, without following it. The time of a directory is left
-/// for later: its children come after it.
+/// Sets all attributes of `name` in `dir`, without following links. Skips the time of a directory, which its children
+/// would change.
 pub(super) fn set_at(dir: impl AsFd, name: &[u8], entry: &Entry) -> Result<()> {
     let dir = dir.as_fd();
     let owner = (
@@ -37,14 +37,14 @@ pub(super) fn set_at(dir: impl AsFd, name: &[u8], entry: &Entry) -> Result<()> {
     chownat(dir, name, owner.0, owner.1, AtFlags::SYMLINK_NOFOLLOW)?;
     let is_link = matches!(entry.kind, EntryKind::Symlink(_));
     if !is_link {
-        // Not a link, so there is nothing to follow.
+        // Not a link, so `chmodat` cannot follow one.
         chmodat(dir, name, Mode::from_raw_mode(entry.mode), AtFlags::empty())?;
     }
     if !entry.xattrs.is_empty() {
         let path = through_fd(dir, name);
         for (name, value) in wanted(&entry.xattrs) {
             let done = lsetxattr(&*path, name, value, XattrFlags::empty());
-            // Links and special files can't have "user." attributes.
+            // Links and special files cannot have `user.` attributes.
             if done != Err(Errno::PERM) || matches!(entry.kind, EntryKind::Directory) {
                 tolerate(name, done)?;
             }
@@ -56,12 +56,12 @@ pub(super) fn set_at(dir: impl AsFd, name: &[u8], entry: &Entry) -> Result<()> {
     Ok(())
 }
 
-/// Sets the modification time of `name` in `dir`, without following it.
+/// Sets the modification time of `name` in `dir`, without following links.
 pub(super) fn set_mtime(dir: impl AsFd, name: &[u8], mtime: Mtime) -> Result<()> {
     utimensat(dir, name, &times(mtime), AtFlags::SYMLINK_NOFOLLOW)
 }
 
-/// Marks `name` in `dir` as hiding whatever lower layers have in it.
+/// Marks the directory `name` in `dir` as opaque: it hides its content in lower layers.
 pub(super) fn set_opaque(dir: impl AsFd, name: &[u8]) -> Result<()> {
     lsetxattr(
         &*through_fd(dir.as_fd(), name),
@@ -71,8 +71,8 @@ pub(super) fn set_opaque(dir: impl AsFd, name: &[u8]) -> Result<()> {
     )
 }
 
-/// The attributes that an image may bring. `trusted.*` steers overlayfs itself, and security
-/// labels are the host's business.
+/// Selects the attributes that an image may set. Excludes `trusted.*`, which controls overlayfs, and security labels,
+/// which the host sets.
 pub(super) fn wanted(xattrs: &[(Vec<u8>, Vec<u8>)]) -> impl Iterator<Item = (&[u8], &[u8])> {
     xattrs
         .iter()
@@ -91,7 +91,7 @@ pub(super) fn is_wanted(name: &[u8]) -> bool {
     )
 }
 
-/// A file system without extended attributes still makes a usable image.
+/// Ignores missing support for extended attributes, because the image is still usable.
 fn tolerate(name: &[u8], done: Result<()>) -> Result<()> {
     match done {
         Err(Errno::OPNOTSUPP) => {
@@ -105,7 +105,7 @@ fn tolerate(name: &[u8], done: Result<()>) -> Result<()> {
     }
 }
 
-/// A path that needs no lookup but the last component's: there is no `lsetxattrat`.
+/// Returns a path to `name` through the descriptor of `dir`, because there is no `lsetxattrat`.
 fn through_fd(dir: impl AsFd, name: &[u8]) -> Vec<u8> {
     let mut path = format!("/proc/self/fd/{}/", dir.as_fd().as_raw_fd()).into_bytes();
     path.extend_from_slice(name);

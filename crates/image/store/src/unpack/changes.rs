@@ -1,4 +1,4 @@
-//! What a container changed, from an archive to its writable layer.
+//! Unpacks a container's changes from an archive into its writable layer.
 
 use std::io::{BufReader, Read};
 use std::path::Path;
@@ -10,11 +10,11 @@ use super::tree::Tree;
 use crate::limits::Limits;
 use crate::{Error, Result};
 
-/// The buffer between an archive and whoever reads it.
+/// Size of the read buffer of an archive.
 const BUFFER: usize = 128 << 10;
 
-/// Unpacks an archive of changes, in the form of a layer, into the writable layer `target`, which
-/// must be empty. Blocks.
+/// Unpacks an archive of changes, which has the format of a layer, into the writable layer `target`, which must be
+/// empty. Blocks.
 pub fn unpack_changes(
     what: &str,
     archive: impl Read,
@@ -33,7 +33,7 @@ pub fn unpack_changes(
     .map(drop)
 }
 
-/// An archive's bytes without their compression, if they have one. Blocks.
+/// Returns a reader of the archive that decompresses it if necessary. Blocks.
 pub fn plain<'a>(what: &str, archive: impl Read + 'a) -> Result<Box<dyn Read + 'a>> {
     let archive = BufReader::with_capacity(BUFFER, archive);
     decompress(archive, &LayerMemory::of_client()).map_err(|error| Error::invalid(what, error))

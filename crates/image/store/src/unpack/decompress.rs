@@ -1,4 +1,4 @@
-//! Layer compression, recognised by the first bytes: media types are often wrong.
+//! Detects the compression of a layer by its first bytes, because media types are often wrong.
 
 use std::io::{self, BufRead, Read};
 use std::sync::Arc;
@@ -6,10 +6,10 @@ use std::sync::Arc;
 use super::memory::{Claim, LayerMemory};
 use super::zstd_frames::{Frames, is_start};
 
-/// The window and tables of gzip.
+/// Memory for the window and tables of gzip.
 const GZIP: u64 = 64 << 10;
 
-/// Opens `input` with the decompressor that its first bytes call for. Blocks until there is memory for it.
+/// Opens `input` with the decompressor that matches its first bytes. Blocks until there is memory for it.
 pub(super) fn decompress<'a, R: BufRead + 'a>(
     mut input: R,
     memory: &Arc<LayerMemory>,
@@ -26,7 +26,7 @@ pub(super) fn decompress<'a, R: BufRead + 'a>(
     }
 }
 
-/// A reader that holds the memory it works with.
+/// Wraps a reader together with the memory that it uses.
 pub(super) fn claimed<'a>(reader: impl Read + 'a, claim: Claim) -> Box<dyn Read + 'a> {
     Box::new(Claimed {
         reader,

@@ -1,4 +1,4 @@
-//! Takes the entries of a layer's archive to where they go, whiteouts translated for overlayfs.
+//! Writes the entries of a layer's archive to a target, and translates whiteouts for overlayfs.
 
 use std::io::{self, BufRead};
 
@@ -12,16 +12,16 @@ use crate::tar::{Bounds, Entry, EntryKind, Reader, Record, Segment};
 use crate::{Error, Result};
 use orlop_fs::Room;
 
-/// Names that start so are instructions (OCI image layer specification, "Whiteouts").
+/// Prefix of names that are instructions (OCI image layer specification, "Whiteouts").
 const WHITEOUT: &[u8] = b".wh.";
 const WHITEOUT_META: &[u8] = b".wh..wh.";
 const OPAQUE: &[u8] = b".wh..wh..opq";
 
-/// Is told where on disk the content of each file went.
+/// Recorder of the location of each file's content on disk.
 pub(crate) trait RecordFiles: Record {
-    /// `length` bytes of the archive stand at `offset` of the file at `path` (clean).
+    /// Records that the next `length` bytes of the archive are at `offset` in the file at `path` (clean).
     fn content(&mut self, path: &[u8], offset: u64, length: u64) -> io::Result<()>;
-    /// A file that content was recorded for is gone: the archive can't be put together again.
+    /// Records that a file with recorded content was overwritten: the archive can no longer be reconstructed.
     fn overwritten(&mut self);
 }
 
@@ -33,9 +33,9 @@ impl RecordFiles for () {
     fn overwritten(&mut self) {}
 }
 
-/// Counts the bytes of files before they are written.
+/// Counter of file bytes, which is asked before they are written.
 pub(crate) trait Spending: Sync {
-    /// So many more, or why not.
+    /// Counts more bytes, or fails if they exceed the limit.
     fn spend(&self, bytes: u64) -> Result<()>;
 }
 
@@ -45,7 +45,7 @@ impl Spending for () {
     }
 }
 
-/// Unpacks the archive `input` to where its entries go.
+/// Unpacks the archive `input` to the target.
 pub(super) fn extract<R: BufRead, J: RecordFiles, T: Target>(
     what: &str,
     input: R,
@@ -142,7 +142,7 @@ impl<T: Target> Extractor<'_, T> {
         Ok(())
     }
 
-    /// Puts an entry in its place. Whether that cost one that was recorded.
+    /// Writes an entry to the target. Returns whether it overwrote a recorded entry.
     fn put<R: BufRead, J: RecordFiles>(
         &mut self,
         path: &[u8],
@@ -240,7 +240,7 @@ impl<T: Target> Extractor<'_, T> {
         }
     }
 
-    /// Whiteouts speak of lower layers only: what this layer itself has there stays.
+    /// Handles a whiteout, which hides only lower layers: the content of this layer stays.
     fn whiteout(&mut self, path: &[u8], name: &[u8]) -> Result<()> {
         let parent = &path[..path.len() - name.len()];
         if name == OPAQUE {
@@ -249,7 +249,7 @@ impl<T: Target> Extractor<'_, T> {
             return made.map_err(|error| self.failed(path, error));
         }
         if name.starts_with(WHITEOUT_META) {
-            // Bookkeeping of aufs that found its way into old images.
+            // Metadata of aufs in old images.
             return Ok(());
         }
         let hidden = &name[WHITEOUT.len()..];
@@ -311,7 +311,7 @@ fn refuse(what: &str, path: &[u8], reason: impl Into<String>) -> Error {
     Error::invalid(format!("file {:?} in {what}", shown(path)), reason.into())
 }
 
-/// A name for a message: at most 200 characters, whatever its bytes.
+/// Returns a name for messages: at most 200 characters, with invalid bytes replaced.
 fn shown(path: &[u8]) -> String {
     let mut text: String = String::from_utf8_lossy(path).chars().take(200).collect();
     if path.len() > 200 {

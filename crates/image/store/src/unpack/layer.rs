@@ -1,4 +1,4 @@
-//! One layer: hash, decompress, hash again and write out, in one pass over two threads.
+//! Unpacks one layer in one pass over two threads: hash, decompress, hash again and write.
 
 use std::fs::File;
 use std::io::{self, BufRead, BufReader, Read};
@@ -21,38 +21,38 @@ use crate::digest::Hasher;
 use crate::limits::Limits;
 use crate::{Digest, Error, Result};
 
-/// A layer to unpack and what it must turn out to be.
+/// A layer to unpack, and its expected digests.
 pub(crate) struct Layer<'a> {
-    /// For messages: which layer of which image.
+    /// Name of the layer and its image for messages.
     pub(crate) what: &'a str,
-    /// Digest of the compressed bytes; `None` if nobody promised one.
+    /// Expected digest of the compressed bytes, if there is one.
     pub(crate) blob: Option<Digest>,
-    /// Digest of the archive; `None` if nobody promised one.
+    /// Expected digest of the archive, if there is one.
     pub(crate) diff_id: Option<Digest>,
-    /// What opens the bytes if they are encrypted.
+    /// Decryption options, if the bytes are encrypted.
     pub(crate) secret: Option<&'a Options>,
-    /// What is to become of the bytes if they are one file and no archive.
+    /// Path and mode for the bytes, if they are a single file instead of an archive.
     pub(crate) file: Option<&'a AsIs>,
-    /// Called when unpacking has failed for good, so that a download in progress ends.
+    /// Called when unpacking has finally failed, to stop a running download.
     pub(crate) abandon: &'a (dyn Fn() + Sync),
-    /// What its files are counted against.
+    /// Counter of the bytes of its files.
     pub(crate) spending: &'a dyn Spending,
-    /// What its buffers and its decompression window are counted against.
+    /// Memory account for its buffers and its decompression window.
     pub(crate) memory: &'a Arc<LayerMemory>,
 }
 
-/// A file that is a layer as it is.
+/// A single file that forms a layer without an archive.
 #[derive(Debug)]
 pub(crate) struct AsIs {
-    /// Where it is put.
+    /// Path of the file in the layer.
     pub(crate) path: String,
     pub(crate) mode: u32,
-    /// Its length.
+    /// Size of the file.
     pub(crate) size: u64,
 }
 
-/// Unpacks a compressed layer into the empty directory `target`, checking both digests.
-/// Blocks; reads `input` to its end.
+/// Unpacks a compressed layer into the empty directory `target`, and checks both digests. Blocks, and reads `input`
+/// to its end.
 pub(crate) fn unpack<J: RecordFiles>(
     layer: &Layer<'_>,
     input: impl Read + Send,
@@ -64,7 +64,7 @@ pub(crate) fn unpack<J: RecordFiles>(
     Ok((unpacked, record))
 }
 
-/// The same into one file, an image of EROFS that is to be finished once the layers below are known.
+/// Unpacks a compressed layer into an EROFS image. The caller finishes the image once the layers below are known.
 pub(crate) fn pack<J: RecordFiles>(
     layer: &Layer<'_>,
     input: impl Read + Send,
@@ -96,13 +96,13 @@ fn unpack_to<J: RecordFiles, T: Target>(
             let opened = if let Some(secret) = layer.secret {
                 let mut opened = BufReader::new(Plain::new(&mut buffered, secret));
                 pump(feeder, layer, &mut opened);
-                // Only at its end it is known to be what was encrypted.
+                // Decryption verifies the data only at its end.
                 read_out(&mut opened)
             } else {
                 pump(feeder, layer, &mut buffered);
                 Ok(())
             };
-            // What stands behind the compressed stream belongs to the digest.
+            // The digest also covers bytes after the compressed stream.
             let rest = read_out(&mut buffered);
             drop(buffered);
             rest.map(|()| (hashing.hasher.finish(), opened))
@@ -120,8 +120,8 @@ fn unpack_to<J: RecordFiles, T: Target>(
         let read = match &extracted {
             Ok(_) => Some(drain.finish()),
             Err(error) => {
-                // Without a reader the decompressor only hashes what is left: a malformed
-                // archive is perhaps just a damaged download.
+                // Without a reader, the decompressor only hashes the remaining bytes: a malformed archive may just be
+                // a damaged download.
                 drop(drain);
                 if !matches!(error, Error::InvalidImage { .. }) {
                     (layer.abandon)();
@@ -132,7 +132,7 @@ fn unpack_to<J: RecordFiles, T: Target>(
         let blob = decompressor
             .join()
             .map_err(|_| Error::invalid(layer.what, "its decompressor failed"))?;
-        // The compressed digest comes first: if the bytes are wrong, nothing else means much.
+        // Check the compressed digest first: if the bytes are wrong, other errors follow from that.
         if let (Some(expected), Ok((actual, _))) = (layer.blob, &blob)
             && expected != *actual
         {
@@ -144,7 +144,7 @@ fn unpack_to<J: RecordFiles, T: Target>(
         }
         let is_malformed = matches!(extracted, Ok(_) | Err(Error::InvalidImage { .. }));
         if let (true, Ok((_, Err(error)))) = (is_malformed, &blob) {
-            // Bytes that nobody has encrypted so may be anything.
+            // The encryption does not vouch for these bytes, so their errors mean nothing.
             return Err(Error::invalid(layer.what, error));
         }
         let (mut unpacked, rest, record) = extracted?;
@@ -182,40 +182,40 @@ fn read_out(bytes: &mut impl BufRead) -> io::Result<()> {
     }
 }
 
-/// The layer's archive: what was compressed, or what has the one file alone.
+/// Returns the layer's archive: the decompressed bytes, or a new archive around the single file.
 fn archive<'a>(layer: &Layer<'_>, bytes: impl BufRead + 'a) -> io::Result<Box<dyn Read + 'a>> {
     let Some(file) = layer.file else {
         return decompress(bytes, layer.memory);
     };
     let size = file.size;
     let head = io::Cursor::new(head(file)?);
-    // Up to whole blocks; two empty ones end an archive.
+    // Padding to a whole block, then the two empty blocks that end an archive.
     let rest = size.next_multiple_of(512).saturating_sub(size) + 1024;
     let tail = io::repeat(0).take(rest);
     let claim = layer.memory.claim(0)?;
     Ok(claimed(head.chain(bytes.take(size)).chain(tail), claim))
 }
 
-/// What stands before a file in an archive.
+/// Returns the archive header of a file.
 fn head(file: &AsIs) -> io::Result<Vec<u8>> {
     let path = file.path.trim_start_matches('/');
     let mut header = tar::Header::new_ustar();
     let mut builder = tar::Builder::new(Vec::new());
     if header.set_path(path).is_err() {
-        // Longer names stand before the header.
+        // Names that are too long for the header go into a pax extension.
         builder.append_pax_extensions([("path", path.as_bytes())])?;
         header.set_path("long")?;
     }
     header.set_size(file.size);
     header.set_mode(file.mode);
     header.set_cksum();
-    // The builder's own end of an archive does not belong here.
+    // Copied without the end-of-archive blocks that the builder appends.
     let mut head = builder.get_ref().clone();
     head.extend_from_slice(header.as_bytes());
     Ok(head)
 }
 
-/// Hashes what is read.
+/// A reader that hashes the bytes it reads.
 pub(super) struct Hashing<R> {
     pub(super) input: R,
     pub(super) hasher: Hasher,
@@ -245,7 +245,7 @@ mod tests {
 
     use super::*;
 
-    /// An archive with a bit of everything, in blocks that can be mixed up.
+    /// An archive with entries of many kinds, whose blocks a test can permute.
     fn honest() -> Vec<u8> {
         let mut builder = tar::Builder::new(Vec::new());
         let mut header = tar::Header::new_gnu();
@@ -301,7 +301,7 @@ mod tests {
         }
     }
 
-    /// Writes the checksum that the block needs, so that damage goes deeper than that.
+    /// Corrects the checksum of a block, so that damage is not detected by the checksum.
     fn sign(block: &mut [u8]) {
         block[148..156].fill(b' ');
         let sum: u32 = block.iter().map(|byte| u32::from(*byte)).sum();
@@ -343,7 +343,7 @@ mod tests {
             let limits = Limits { layer_bytes: 1 << 20, ..Limits::default() };
             let layer = Layer { what: "layer", blob: None, diff_id: None, secret: None, file: None, abandon: &|| {}, spending: &(), memory: &LayerMemory::of_client() };
             let _ = unpack(&layer, Cursor::new(archive), (), &root, &limits);
-            // Whatever it was: nothing beside the layer.
+            // Nothing may be created outside the layer.
             prop_assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 1);
         }
     }

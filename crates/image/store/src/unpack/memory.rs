@@ -1,6 +1,6 @@
 //! Memory for unpacking: the buffers and decompression windows of all layers, from one budget for the node.
 //!
-//! A layer claims its memory when its first bytes have told how large its window is. While the layer is still being
+//! A layer claims its memory when its first bytes show the size of its window. If the layer is still being
 //! downloaded, the claim is *early*, because the registry decides how long it lasts:
 //!
 //! ```text
@@ -9,8 +9,8 @@
 //!      └──────whole or a file──────────────────► queue ──► unpack
 //! ```
 //!
-//! Early claims leave a reserve, so that complete layers always get on. A registry that sends slowly therefore
-//! delays its own layers only.
+//! Early claims leave a reserve, so that complete layers can always proceed. So a registry that sends slowly delays
+//! only its own layers.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -23,19 +23,19 @@ use super::pipe;
 
 /// The default of `images.unpack_memory`.
 pub(crate) const DEFAULT: u64 = 40 << 20;
-/// Memory that early claims leave to layers that are complete.
+/// Memory that early claims leave for complete layers.
 const RESERVE: u64 = 8 << 20;
-/// A decompressor's own state and input buffer, beside its window.
+/// Memory for a decompressor's state and input buffer, in addition to its window.
 const DECODER: u64 = 384 << 10;
-/// An early claim is safe from other layers for this long.
+/// Other layers cannot displace an early claim within this time.
 const UNDISTURBED: Duration = Duration::from_secs(1);
-/// How often a waiting layer looks whether its download is complete or was cancelled.
+/// Interval at which a waiting layer checks whether its download is complete or cancelled.
 const POLL: Duration = Duration::from_millis(50);
 
 /// The budget of the node.
 pub(crate) static NODE: MemoryBudget = MemoryBudget::new(DEFAULT);
 
-/// The memory that layers may use together.
+/// Memory that all layers share.
 #[derive(Debug)]
 pub(crate) struct MemoryBudget {
     state: Mutex<State>,
@@ -56,16 +56,16 @@ struct State {
 /// The registry and the pull that a layer's memory is counted against.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Owner {
-    /// Empty for archives of clients.
+    /// Empty for archives from clients.
     pub(crate) registry: String,
     pub(crate) pull: u64,
 }
 
 /// The download that a layer is unpacked from.
 pub(crate) trait Download: Send + Sync {
-    /// Whether all bytes are there. Fails if the download was given up.
+    /// Returns whether all bytes are on disk. Fails if the download was abandoned.
     fn is_complete(&self) -> io::Result<bool>;
-    /// Lets other layers use the processor until the next read.
+    /// Lets other layers unpack until the next read.
     fn pause(&self);
 }
 
@@ -104,7 +104,7 @@ impl MemoryBudget {
         }
     }
 
-    /// Changes the budget. Claims that exceed it stay until their layers are done.
+    /// Changes the budget. Existing claims stay, even if they exceed it.
     pub(crate) fn set_total(&self, total: u64) {
         self.state.lock().total = total;
         self.freed.notify_all();
@@ -134,7 +134,7 @@ impl MemoryBudget {
         })
     }
 
-    /// Waits until the layer is first in the queue and its memory is free. `is_wanted` ends the wait with its error.
+    /// Waits until the layer is first in the queue and its memory is free. An error of `is_wanted` ends the wait.
     fn claim(
         &'static self,
         owner: &Owner,
@@ -171,7 +171,8 @@ impl MemoryBudget {
 }
 
 impl State {
-    /// A registry has two thirds of the budget, and a pull half of it. One layer may exceed that.
+    /// Returns whether the owner stays within its shares: two thirds of the budget per registry, half of it per pull.
+    /// A single layer may exceed them.
     fn is_within_shares(&self, owner: &Owner, bytes: u64) -> bool {
         let is_within = |used: Option<&u64>, share: u64| {
             used.is_none_or(|used| *used == 0 || used + bytes <= share)
@@ -180,7 +181,7 @@ impl State {
             && is_within(self.pulls.get(&owner.pull), self.total / 2)
     }
 
-    /// The layer whose turn it is: that of the registry, then the pull, with the least memory.
+    /// Returns the next layer of the queue: the registry, then the pull, with the least memory comes first.
     fn first(&self) -> Option<u64> {
         let may_go =
             |(_, (owner, bytes)): &(&u64, &(Owner, u64))| self.is_within_shares(owner, *bytes);
@@ -194,7 +195,7 @@ impl State {
     }
 }
 
-/// A place in the queue.
+/// An entry in the queue.
 struct Queued {
     budget: &'static MemoryBudget,
     ticket: u64,
@@ -217,7 +218,7 @@ impl Drop for Queued {
     }
 }
 
-/// Memory that a layer has, until it is dropped.
+/// Memory that a layer holds until it is dropped.
 #[derive(Debug)]
 pub(crate) struct Claim {
     budget: &'static MemoryBudget,
@@ -250,13 +251,13 @@ fn release<K: Ord>(users: &mut BTreeMap<K, u64>, user: &K, bytes: u64) {
     }
 }
 
-/// The memory of a layer with such a window.
+/// Returns the memory that a layer with this window needs.
 fn needed(window: u64) -> u64 {
     let buffers = pipe::MEMORY + DECODER;
     window.saturating_add(buffers)
 }
 
-/// The account of one layer.
+/// The memory account of one layer.
 pub(crate) struct LayerMemory {
     budget: &'static MemoryBudget,
     owner: Owner,
@@ -273,12 +274,12 @@ struct Attempt {
 }
 
 impl LayerMemory {
-    /// For a layer that comes by this download, or lies in a file.
+    /// Creates the account of a layer that is downloaded, or read from a file.
     pub(crate) fn new(owner: Owner, download: Option<Arc<dyn Download>>) -> Arc<Self> {
         Self::of(&NODE, owner, download)
     }
 
-    /// For an archive that a client has brought.
+    /// Creates the account of an archive from a client.
     pub(crate) fn of_client() -> Arc<Self> {
         let owner = Owner {
             registry: String::new(),
@@ -300,7 +301,7 @@ impl LayerMemory {
         })
     }
 
-    /// Memory for a window of so many bytes. Blocks until there is some.
+    /// Claims memory for a window. Blocks until enough is free.
     pub(super) fn claim(&self, window: u64) -> io::Result<Claim> {
         let window = window.max(self.attempt.lock().window);
         let bytes = self.budget.check(window)?;
@@ -329,7 +330,7 @@ impl LayerMemory {
         }
     }
 
-    /// Memory for a larger window, in exchange for what the layer has. A layer that is downloaded starts again, so that
+    /// Replaces the claim by one for a larger window. A layer that is being downloaded starts again instead, so that
     /// it holds no buffers while it waits.
     pub(super) fn enlarge(&self, claim: &mut Option<Claim>, window: u64) -> io::Result<()> {
         if claim
@@ -350,8 +351,8 @@ impl LayerMemory {
         Ok(())
     }
 
-    /// Fails if the layer must give up its memory because other layers queue for it. A reader calls this when it has no
-    /// more bytes to read.
+    /// Fails if the layer must release its memory because other layers queue for it. A reader calls this when it has
+    /// no more bytes to read.
     pub(crate) fn keep(&self) -> io::Result<()> {
         let mut attempt = self.attempt.lock();
         let is_old = |since: Instant| since.elapsed() >= UNDISTURBED;
@@ -368,8 +369,8 @@ impl LayerMemory {
         self.attempt.lock().is_displaced
     }
 
-    /// Waits for the download of a layer that has given up its memory, so that it can be unpacked again. False if the
-    /// layer has not given up its memory, or if its download was given up.
+    /// Waits for the complete download of a layer that released its memory, so that it can be unpacked again. Returns
+    /// false if the layer did not release its memory, or if the download was abandoned.
     pub(crate) fn is_to_start_again(&self) -> bool {
         {
             let mut attempt = self.attempt.lock();
@@ -451,7 +452,7 @@ mod tests {
         assert_eq!(early.len(), 3);
         let (complete, download) = layer(budget, "honest", 99);
         download.0.store(true, Ordering::Relaxed);
-        // The reserve serves small ones at once.
+        // The reserve serves small layers at once.
         let _small = complete.claim(64 << 10).unwrap();
         let (tell, told) = channel();
         std::thread::spawn(move || tell.send(complete.claim(8 * MIB)));
@@ -462,7 +463,7 @@ mod tests {
         assert!(slow.is_displaced());
         drop(claim);
         told.recv_timeout(Duration::from_secs(20)).unwrap().unwrap();
-        // Nobody queues any more: the others keep their memory.
+        // The queue is empty, so the others keep their memory.
         let (_claim, other, _) = &early[0];
         other.attempt.lock().early_since = Instant::now().checked_sub(2 * UNDISTURBED);
         other.keep().unwrap();

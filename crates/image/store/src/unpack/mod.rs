@@ -1,4 +1,4 @@
-//! From a compressed layer to a directory that overlayfs can use.
+//! Unpacks compressed layers into directories or images that overlayfs can use.
 
 mod attributes;
 mod changes;

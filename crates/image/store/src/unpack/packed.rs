@@ -1,4 +1,4 @@
-//! A layer as one file: an image of EROFS, written while the layer arrives.
+//! Writes a layer into one EROFS image file while the layer is downloaded.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::File;
@@ -14,34 +14,34 @@ use super::{Unpacked, attributes};
 use crate::limits::Limits;
 use crate::tar::{Entry, EntryKind};
 
-/// As with any path and any name.
+/// Maximum length of paths on Linux.
 const MAX_PATH: usize = 4095;
 const MAX_NAME: usize = 255;
 
-/// What is remembered of a directory beside its name.
+/// Memory per remembered directory, in addition to its name.
 const REMEMBERED: u64 = 96;
 
-/// Paths of directories that are remembered; entries of one directory mostly come together.
+/// Number of cached directory paths. Consecutive entries are mostly in the same directory.
 const CACHE: usize = 64;
 
-/// Directories that are marked so hide what lower layers have in them.
+/// Extended attribute of directories that hide their content in lower layers.
 pub(crate) const OPAQUE: &[u8] = b"trusted.overlay.opaque";
 
 type Result<T, E = Problem> = std::result::Result<T, E>;
 
-/// A path from the root, through directories alone.
+/// A path from the root that contains only directories.
 type Names = Vec<Box<[u8]>>;
 
-/// An image that layers are packed into.
+/// An image that a layer is packed into.
 pub(super) struct Packed {
     image: Image,
-    /// The same file, to look at its disk.
+    /// The image file again, to check its file system.
     file: File,
-    /// The file whose content comes.
+    /// The file whose content is being written.
     pending: Option<Pending>,
-    /// Directories by the paths that led to them.
+    /// Resolved directories by their original paths.
     cache: BTreeMap<Vec<u8>, Names>,
-    /// Directories that the archive uses without having described them.
+    /// Directories that the archive uses without describing them.
     implicit: BTreeSet<Names>,
     /// Bytes of memory for directories.
     held: u64,
@@ -59,7 +59,7 @@ impl Packed {
         })
     }
 
-    /// The directory that holds `path`, made if it is missing, and the last component.
+    /// Returns the resolved path: the directory that holds `path`, created if `make` is set, and the last component.
     fn place(&mut self, path: &[u8], make: bool) -> Result<Names> {
         let (parent, name) = split(path);
         if path.len() > MAX_PATH || name.len() > MAX_NAME {
@@ -70,14 +70,14 @@ impl Packed {
         Ok(names)
     }
 
-    /// A directory, made if it is missing and that is asked for, as are those on the way to it. Links on
-    /// the way are followed; those that lead to what is not in this layer are where their targets go.
+    /// Resolves a directory, and creates missing ones on the way if `make` is set. Follows links; the target of a
+    /// link that is missing in this layer is created in its place.
     fn directory_at(&mut self, path: &[u8], make: bool) -> Result<Names> {
         if let Some(known) = self.cache.get(path) {
             return Ok(known.clone());
         }
         let mut names = Names::new();
-        // The next component is at the end.
+        // The next component is last.
         let mut left: Vec<Box<[u8]>> = components(path).rev().map(Into::into).collect();
         let (mut links, mut steps) = (0, 0);
         while let Some(name) = left.pop() {
@@ -128,21 +128,21 @@ impl Packed {
         Ok(())
     }
 
-    /// Makes room for an entry. Whether what goes had been recorded.
+    /// Prepares the replacement of an entry. Returns whether that entry was recorded.
     fn clear(&mut self, names: &Names) -> bool {
         let found = self.image.kind_at(&slices(names));
         if matches!(found, Some(Kind::Directory | Kind::Symlink)) {
-            // It may have been part of the way to a file.
+            // The entry may be part of a cached path.
             self.cache.clear();
         }
         if found == Some(Kind::Directory) {
-            // What is put in its place is described.
+            // The replacement is described by the archive.
             self.implicit.retain(|made| !made.starts_with(names));
         }
         matches!(found, Some(Kind::File | Kind::Symlink | Kind::Directory))
     }
 
-    /// Adds attributes to those that a directory has.
+    /// Adds the opaque attribute to a directory.
     fn mark_opaque(&mut self, names: &Names) -> Result<()> {
         let path = slices(names);
         let mut attributes = self.image.attributes(&path).cloned().unwrap_or_default();
@@ -150,7 +150,7 @@ impl Packed {
         Ok(self.image.set_attributes(&path, attributes)?)
     }
 
-    /// Gives a directory a look, and leaves it those attributes that are not part of that.
+    /// Sets the attributes of a directory, and keeps its other extended attributes.
     fn dress(&mut self, names: &Names, entry: &Entry) -> Result<()> {
         let path = slices(names);
         let mut look = look(entry);
@@ -186,7 +186,7 @@ impl Target for Packed {
             self.clear(&names);
             self.image.directory(&slices(&names), plain())?;
             if found == Some(Kind::Character) {
-                // It was a whiteout: what lower layers have there must stay hidden.
+                // The directory replaces a whiteout, so lower layers must stay hidden.
                 self.mark_opaque(&names)?;
             }
         }
@@ -221,7 +221,7 @@ impl Target for Packed {
         let names = self.place(path, true)?;
         let overwrote = self.clear(&names);
         let (path, mut look) = (slices(&names), look(entry));
-        // Links and special files can't have them.
+        // Links and special files cannot have `user.` attributes.
         look.xattrs.retain(|name, _| !name.starts_with(b"user."));
         match &entry.kind {
             EntryKind::Symlink(target) => {
@@ -253,13 +253,13 @@ impl Target for Packed {
             Some(Kind::Directory) if from != names => return Ok(Linked::Directory),
             Some(_) => {}
         }
-        // A link to itself must not remove what it points to.
+        // A link to itself must not remove its target.
         if self.image.is_same(&slices(&from), &slices(&names)) {
             return Ok(Linked::Done { overwrote: false });
         }
         let overwrote = self.clear(&names);
         if from.starts_with(&names) {
-            // What it is a name of would go.
+            // The link replaces a directory that contained its target.
             return Ok(Linked::Missing);
         }
         self.image.link(&slices(&from), &slices(&names))?;
@@ -295,7 +295,7 @@ impl Target for Packed {
     }
 }
 
-/// What an image of a layer may have.
+/// Returns the options for an image of a layer.
 pub(crate) fn options(limits: &Limits) -> Options {
     let most = Options::default().max_entries;
     Options {
@@ -304,7 +304,7 @@ pub(crate) fn options(limits: &Limits) -> Options {
     }
 }
 
-/// What directories are made with.
+/// Returns the attributes of newly created directories.
 fn plain() -> Attributes {
     Attributes {
         mode: 0o755,

@@ -1,4 +1,4 @@
-//! Buffers handed from the thread that decompresses to the one that writes files.
+//! Passes buffers from the thread that decompresses to the thread that writes files.
 
 use std::io::{self, BufRead, Read};
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
@@ -7,12 +7,12 @@ use crate::Digest;
 use crate::digest::Hasher;
 
 const BUFFER: usize = 256 << 10;
-/// Buffers in flight, beside one at each end.
+/// Number of buffers in flight, in addition to one at each end.
 const DEPTH: usize = 4;
-/// The most that the buffers of a layer take.
+/// Maximum memory of a layer's buffers.
 pub(super) const MEMORY: u64 = (BUFFER * (DEPTH + 2)) as u64;
 
-/// Makes a pipe of buffers. `hasher` sees what goes through.
+/// Creates a pipe of buffers. `hasher` hashes all bytes that pass through.
 pub(super) fn pipe(hasher: Hasher) -> (Feeder, Drain) {
     let (full_in, full_out) = sync_channel(DEPTH);
     let (empty_in, empty_out) = sync_channel(DEPTH + 2);
@@ -39,7 +39,7 @@ pub(super) struct Feeder {
 }
 
 impl Feeder {
-    /// Moves all of `input` into the pipe. Ends quietly when the reading end is gone.
+    /// Copies all of `input` into the pipe. Returns without error if the reading end is dropped.
     pub(super) fn pump(self, mut input: impl Read) {
         loop {
             let mut buffer = self.empty.try_recv().unwrap_or_default();
@@ -58,7 +58,7 @@ impl Feeder {
             }
             let ended = filled < BUFFER;
             buffer.truncate(filled);
-            // An empty buffer is the end's mark: a pipe that just breaks is not a whole one.
+            // An empty buffer marks the end: without it, the stream is incomplete.
             if self.full.send(Ok(buffer)).is_err() {
                 return;
             }
@@ -70,7 +70,7 @@ impl Feeder {
     }
 }
 
-/// The reading end. Hashes what goes through.
+/// The reading end. Hashes all bytes that pass through.
 pub(super) struct Drain {
     full: Receiver<io::Result<Vec<u8>>>,
     empty: SyncSender<Vec<u8>>,
@@ -82,7 +82,7 @@ pub(super) struct Drain {
 }
 
 impl Drain {
-    /// The digest and the number of all bytes read.
+    /// Returns the digest and the number of all bytes read.
     pub(super) fn finish(self) -> (Digest, u64) {
         (self.hasher.finish(), self.bytes)
     }

@@ -1,4 +1,4 @@
-//! Where a layer is unpacked. Every path is resolved by the kernel beneath the layer's root.
+//! The root directory of a layer during unpacking. The kernel resolves every path beneath it.
 
 use std::borrow::Cow;
 use std::collections::{BTreeSet, HashMap};
@@ -12,21 +12,21 @@ use rustix::fs::{
 };
 use rustix::io::Errno;
 
-/// Descriptors of directories kept open; entries of one directory mostly come together.
+/// Number of cached directory descriptors. Consecutive entries are mostly in the same directory.
 const CACHE: usize = 64;
-/// Like the kernel's limit.
+/// Maximum number of links in a path, as in the kernel.
 pub(super) const MAX_LINKS: usize = 40;
-/// Components that are looked at for one entry, those of its links' targets included: more than
-/// any path and a link in it can have.
+/// Maximum number of path components per entry, including the targets of its links. No path with one link needs as
+/// many.
 pub(super) const MAX_STEPS: usize = 4096;
 
 /// The root directory of a layer that is being unpacked.
 pub(crate) struct LayerRoot {
     root: Rc<OwnedFd>,
     cache: HashMap<Vec<u8>, Rc<OwnedFd>>,
-    /// Directories that the archive uses without having described them.
+    /// Directories that the archive uses without describing them.
     implicit: BTreeSet<Vec<u8>>,
-    /// Bytes of their names, also of those that were described later.
+    /// Size of their names in bytes, including those that were described later.
     implicit_bytes: u64,
 }
 
@@ -49,8 +49,8 @@ impl LayerRoot {
         &self.root
     }
 
-    /// The directory that holds `path`, made if it is missing, and the last component.
-    /// `path` is clean and not the root itself.
+    /// Returns the directory that holds `path`, created if it is missing, and the last component. `path` is clean and
+    /// not the root itself.
     pub(crate) fn place<'p>(
         &mut self,
         path: &'p [u8],
@@ -59,7 +59,7 @@ impl LayerRoot {
         Ok((self.directory(parent)?, name))
     }
 
-    /// Like [`Self::place`], but makes nothing.
+    /// Like [`Self::place`], but creates nothing.
     pub(crate) fn existing_place<'p>(
         &mut self,
         path: &'p [u8],
@@ -68,17 +68,17 @@ impl LayerRoot {
         Ok((self.existing(parent)?, name))
     }
 
-    /// To be called when something that may be part of a known path was replaced.
+    /// Clears the cache, because an entry that may be part of a cached path was replaced.
     pub(crate) fn forget_paths(&mut self) {
         self.cache.clear();
     }
 
-    /// The archive describes this directory after all.
+    /// Removes a directory from the undescribed ones, because the archive describes it later.
     pub(crate) fn explicit(&mut self, path: &[u8]) {
         self.implicit.remove(path);
     }
 
-    /// How many directories were made unasked, and the bytes of their names.
+    /// Returns the number of undescribed directories, and the size of their names.
     pub(crate) fn implicit_size(&self) -> (usize, u64) {
         (self.implicit.len(), self.implicit_bytes)
     }
@@ -87,11 +87,11 @@ impl LayerRoot {
         self.implicit
     }
 
-    /// Opens a directory, made if it is missing, as are those on the way to it.
+    /// Opens a directory, and creates it and its missing parents.
     ///
-    /// Links that lead to what is not in this layer are where their targets go. Those are made
-    /// one after the other from a list, never by a call within a call, and in so many steps at
-    /// most: an archive decides how many components and links there are.
+    /// If a link points to a directory that is missing in this layer, that directory is created. This uses a list
+    /// instead of recursion, and a limited number of steps, because an untrusted archive controls the number of
+    /// components and links.
     fn directory(&mut self, path: &[u8]) -> rustix::io::Result<Rc<OwnedFd>> {
         match self.existing(path) {
             Err(Errno::NOENT) => {}
@@ -124,7 +124,7 @@ impl LayerRoot {
                     let here = goal.path[..end].to_vec();
                     match self.existing(&here) {
                         Ok(dir) => goal.enter(dir, end),
-                        // A link to something that isn't in this layer: that is where it goes.
+                        // The target of the link is missing in this layer: create it.
                         Err(Errno::NOENT) if depth <= MAX_LINKS => {
                             let target = link_target(&here, &goal.dir, &name)?;
                             goals.push(Goal::new(target, &self.root));
@@ -156,11 +156,11 @@ impl LayerRoot {
     }
 }
 
-/// A directory on its way to being there.
+/// A directory that is being created.
 struct Goal {
-    /// Clean.
+    /// A clean path.
     path: Vec<u8>,
-    /// How much of the path is there, and that part's directory.
+    /// Length of the existing part of the path, and the directory at its end.
     done: usize,
     dir: Rc<OwnedFd>,
 }
@@ -174,7 +174,7 @@ impl Goal {
         }
     }
 
-    /// The next component, and where it ends in the path.
+    /// Returns the next component and the offset of its end in the path.
     fn next(&self) -> Option<(Vec<u8>, usize)> {
         let start = match self.done {
             0 => 0,
@@ -192,7 +192,7 @@ impl Goal {
     }
 }
 
-/// Opens a directory in another one, without following links.
+/// Opens a subdirectory without following links.
 fn open_child(dir: &OwnedFd, name: &[u8]) -> rustix::io::Result<Rc<OwnedFd>> {
     let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
     openat(dir, name, flags, Mode::empty()).map(Rc::new)
@@ -200,7 +200,7 @@ fn open_child(dir: &OwnedFd, name: &[u8]) -> rustix::io::Result<Rc<OwnedFd>> {
 
 fn make(parent: &OwnedFd, name: &[u8]) -> rustix::io::Result<()> {
     mkdirat(parent, name, Mode::from_raw_mode(0o755))?;
-    // A setgid parent or the umask must not show through.
+    // A setgid parent and the umask must not affect the directory.
     chownat(
         parent,
         name,
@@ -211,7 +211,7 @@ fn make(parent: &OwnedFd, name: &[u8]) -> rustix::io::Result<()> {
     chmodat(parent, name, Mode::from_raw_mode(0o755), AtFlags::empty())
 }
 
-/// Where the link `path`, which is `name` in `dir`, leads.
+/// Returns the path that the link `path`, which is `name` in `dir`, points to.
 fn link_target(path: &[u8], dir: &OwnedFd, name: &[u8]) -> rustix::io::Result<Vec<u8>> {
     match readlinkat(dir, name, Vec::new()) {
         Ok(target) => Ok(follow(split(path).0, target.as_bytes())),
@@ -220,15 +220,14 @@ fn link_target(path: &[u8], dir: &OwnedFd, name: &[u8]) -> rustix::io::Result<Ve
     }
 }
 
-/// Opens `path` with `root` as the root directory: links, absolute ones and `..` included,
-/// stay inside.
+/// Opens `path` with `root` as the root directory: absolute links and `..` cannot lead outside.
 pub(crate) fn open_beneath(
     root: impl AsFd,
     path: &[u8],
     flags: OFlags,
 ) -> rustix::io::Result<OwnedFd> {
     let resolve = ResolveFlags::IN_ROOT | ResolveFlags::NO_MAGICLINKS;
-    // A rename anywhere on the machine may disturb the resolution of "..".
+    // Any concurrent rename on the machine may interrupt the resolution of "..".
     let mut tries = 0;
     loop {
         match openat2(&root, path, flags, Mode::empty(), resolve) {
@@ -238,8 +237,8 @@ pub(crate) fn open_beneath(
     }
 }
 
-/// Makes an archive's name relative and free of empty and `.` components. Refuses `..` and
-/// NUL, which no honest archive has.
+/// Makes a path of an archive relative and removes empty and `.` components. Refuses `..` and NUL, which no valid
+/// archive contains.
 pub(crate) fn clean(path: &[u8]) -> Result<Cow<'_, [u8]>, &'static str> {
     if path.contains(&0) {
         return Err("its name contains a NUL byte");
@@ -264,7 +263,7 @@ pub(crate) fn clean(path: &[u8]) -> Result<Cow<'_, [u8]>, &'static str> {
     Ok(Cow::Owned(cleaned))
 }
 
-/// Parent and last component of a clean path.
+/// Splits a clean path into parent and last component.
 pub(crate) fn split(path: &[u8]) -> (&[u8], &[u8]) {
     match path.iter().rposition(|byte| *byte == b'/') {
         Some(slash) => (&path[..slash], &path[slash + 1..]),
@@ -272,7 +271,7 @@ pub(crate) fn split(path: &[u8]) -> (&[u8], &[u8]) {
     }
 }
 
-/// Where a link in `parent` leads, as a clean path; `..` stops at the root.
+/// Returns the target of a link in `parent` as a clean path; `..` stops at the root.
 fn follow(parent: &[u8], target: &[u8]) -> Vec<u8> {
     let mut parts: Vec<&[u8]> = Vec::new();
     let start: &[u8] = if target.starts_with(b"/") {
@@ -341,7 +340,7 @@ mod tests {
     #[test]
     fn links_and_components_without_end_overflow_no_stack() {
         let dir = tempfile::tempdir().unwrap();
-        // Each link leads to the next one and from there down as far as a path can go.
+        // Each link leads to the next one, and continues with a path of maximum length.
         let deep = "/x".repeat(2040);
         for n in 0..39 {
             let target = format!("l{}{deep}", n + 1);

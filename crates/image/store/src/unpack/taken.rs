@@ -1,4 +1,4 @@
-//! A layer that is a file system already: it is judged, and taken as it is.
+//! A layer that is an EROFS image already: it is checked, and stored unchanged.
 
 use std::fs::File;
 use std::io::{BufReader, Read, Write};
@@ -13,11 +13,11 @@ use crate::digest::Hasher;
 use crate::limits::Limits;
 use crate::{Digest, Error, Result};
 
-/// What is read at a time.
+/// Size of a read.
 const PIECE: usize = 128 << 10;
 
-/// Writes the image of a compressed or plain layer to an empty file, checking both digests, and judges it before
-/// the kernel may see it. Blocks; reads `input` to its end.
+/// Writes the image of a compressed or plain layer to an empty file, and checks both digests. Checks the image before
+/// the kernel mounts it. Blocks, and reads `input` to its end.
 pub(crate) fn take(
     layer: &Layer<'_>,
     input: impl Read,
@@ -42,7 +42,7 @@ pub(crate) fn take(
         diff_id: Some(written.digest),
         archive_bytes: written.bytes,
         bytes: written.bytes,
-        // What it takes is counted when it is sealed.
+        // The disk space is counted when the file is sealed.
         disk_bytes: 0,
         inodes: 1,
         implicit: Vec::new(),
@@ -65,8 +65,8 @@ fn write(layer: &Layer<'_>, input: impl Read, file: &mut File, limits: &Limits) 
         Err(Error::InvalidImage { .. }) | Ok(_) => plain,
         other => return other,
     };
-    // What stands behind the compressed stream belongs to the digest; and what can't be read is perhaps just
-    // a damaged download.
+    // The digest also covers bytes after the compressed stream. Data that cannot be decompressed may just be a
+    // damaged download.
     std::io::copy(&mut &mut stored, &mut std::io::sink()).map_err(failed)?;
     is_promised(layer.what.to_owned(), layer.blob, stored.hasher.finish())?;
     let plain = plain?;
@@ -119,7 +119,7 @@ fn is_promised(what: String, expected: Option<Digest>, actual: Digest) -> Result
     }
 }
 
-/// Walks all of the image, and refuses attributes that no image may bring.
+/// Checks the whole image, and refuses attributes that images must not contain.
 fn judge(file: &File, limits: &Limits) -> Result<Census, Fault> {
     let reader = Reader::open(file.try_clone()?)?;
     let bounds = Bounds {

@@ -1,4 +1,4 @@
-//! Where the entries of a layer go.
+//! The targets that a layer can be unpacked to.
 
 use std::io;
 use std::os::fd::BorrowedFd;
@@ -8,60 +8,61 @@ use rustix::io::Errno;
 use super::Unpacked;
 use crate::tar::Entry;
 
-/// Takes the entries of one layer, in the archive's order. Paths are clean and not the root unless that
-/// is said. Directories on the way that the archive has not described are made, links on the way are
-/// followed within the layer, and what stands in an entry's place gives way.
+/// Receiver of the entries of one layer, in the order of the archive.
+///
+/// Paths are clean and not the root, unless stated otherwise. The target creates undescribed parent directories,
+/// follows links within the layer, and replaces existing entries.
 pub(crate) trait Target {
-    /// What is left to do once the layers below are known.
+    /// The part that is finished once the layers below are known.
     type Rest;
 
-    /// The disk that is written to.
+    /// Returns a descriptor on the target's file system.
     fn disk(&self) -> BorrowedFd<'_>;
 
-    /// Bytes of memory that are held until the end.
+    /// Returns the bytes of memory that are held until the end.
     fn held(&self) -> u64;
 
-    /// The root directory's look.
+    /// Sets the attributes of the root directory.
     fn root(&mut self, entry: &Entry) -> Result<(), Problem>;
 
-    /// A directory, or the look of one that is there.
+    /// Creates a directory, or sets the attributes of an existing one.
     fn directory(&mut self, path: &[u8], entry: &Entry) -> Result<(), Problem>;
 
-    /// A file of so many bytes, whose content comes next, its holes left out. Whether that cost an entry
-    /// whose content was recorded.
+    /// Starts a file of this size, whose content without holes follows. Returns whether it overwrote an entry with
+    /// recorded content.
     fn begin(&mut self, path: &[u8], entry: &Entry, size: u64) -> Result<bool, Problem>;
 
-    /// The content of that file from there on; parts come in their order.
+    /// Writes content of that file at an offset. The pieces are in order.
     fn content(&mut self, piece: &[u8], at: u64) -> io::Result<()>;
 
-    /// That file is complete; so many bytes of it came.
+    /// Completes that file, which received `stored` bytes.
     fn end(&mut self, entry: &Entry, stored: u64) -> Result<(), Problem>;
 
-    /// A link, a device or a pipe. Whether that cost an entry whose content was recorded.
+    /// Creates a link, device or pipe. Returns whether it overwrote an entry with recorded content.
     fn special(&mut self, path: &[u8], entry: &Entry) -> Result<bool, Problem>;
 
-    /// Another name for what is at `to`.
+    /// Creates a hard link to the entry at `to`.
     fn hard_link(&mut self, path: &[u8], to: &[u8]) -> Result<Linked, Problem>;
 
-    /// Hides what lower layers have at the path, but not what this one has there.
+    /// Hides what lower layers have at the path, but not what this layer has there.
     fn whiteout(&mut self, path: &[u8]) -> Result<(), Problem>;
 
-    /// Hides what lower layers have in a directory, which may be the root.
+    /// Hides the content of a directory in lower layers. The directory may be the root.
     fn opaque(&mut self, path: &[u8]) -> Result<(), Problem>;
 
-    /// All entries have come. What they amount to, but for the bytes of their content; or what could not
-    /// be finished.
+    /// Finishes the layer after its last entry. Returns its totals without the bytes of content, or the path that
+    /// could not be finished.
     fn finish(self) -> Result<(Unpacked, Self::Rest), (Vec<u8>, Problem)>;
 }
 
-/// Why an entry cannot be put in its place.
+/// The reason why an entry cannot be created.
 #[derive(Debug)]
 pub(crate) enum Problem {
-    /// What the kernel says, or would say of a path.
+    /// An error of the kernel, or an equivalent one for a path.
     Kernel(Errno),
-    /// The disk has failed.
+    /// An error of the disk.
     Disk(io::Error),
-    /// There is more than can be kept of one layer.
+    /// The layer exceeds what an image can hold.
     TooMuch(String),
 }
 
@@ -71,14 +72,14 @@ impl From<Errno> for Problem {
     }
 }
 
-/// What became of a hard link.
+/// The result of a hard link.
 pub(crate) enum Linked {
     Done {
-        /// Whether that cost an entry whose content was recorded.
+        /// Whether it overwrote an entry with recorded content.
         overwrote: bool,
     },
-    /// There is nothing that it could be a name of.
+    /// The target does not exist.
     Missing,
-    /// Directories have one name.
+    /// The target is a directory, which cannot be linked.
     Directory,
 }

@@ -1,4 +1,4 @@
-//! A layer as a directory.
+//! Writes a layer into a directory.
 
 use std::collections::BTreeMap;
 use std::ffi::OsStr;
@@ -23,22 +23,22 @@ use super::target::{Linked, Problem, Target};
 use crate::tar::{Entry, EntryKind, Mtime};
 use orlop_fs::remove_tree_at;
 
-/// So many zeros are not written, but left out. Fewer would save nothing.
+/// Runs of zeros of this length become holes. Shorter holes would save nothing.
 const HOLE: usize = 64 << 10;
 
-/// What is remembered of a directory beside its name.
+/// Memory per remembered directory, in addition to its name.
 const REMEMBERED: u64 = 96;
 
 type Result<T, E = Problem> = std::result::Result<T, E>;
 
-/// A directory that was empty.
+/// The target directory, which was empty.
 pub(super) struct Tree {
     root: LayerRoot,
-    /// Directory times, set at the end.
+    /// Modification times of directories, set at the end.
     times: BTreeMap<Vec<u8>, Mtime>,
-    /// Bytes of memory for these.
+    /// Memory for these in bytes.
     held: u64,
-    /// The file whose content comes.
+    /// The file whose content is being written.
     file: Option<File>,
     done: Unpacked,
 }
@@ -54,12 +54,12 @@ impl Tree {
             file: None,
             done: Unpacked::default(),
         };
-        // The root directory counts like any other.
+        // The root directory counts as an inode too.
         tree.account(0);
         Ok(tree)
     }
 
-    /// The directory that holds `path`, and its name there.
+    /// Returns the directory that holds `path`, and the name in it.
     fn place<'p>(&mut self, path: &'p [u8]) -> Result<(Rc<OwnedFd>, &'p [u8])> {
         let (before, bytes_before) = self.root.implicit_size();
         let place = self.root.place(path)?;
@@ -72,7 +72,7 @@ impl Tree {
         Ok(place)
     }
 
-    /// Makes what may be in the way of something else. Whether it was, and had been recorded.
+    /// Creates an entry, and replaces an existing one. Returns whether it overwrote a recorded entry.
     fn make<T>(
         &mut self,
         dir: &OwnedFd,
@@ -89,7 +89,7 @@ impl Tree {
         }
     }
 
-    /// Removes what stands where a later entry of the archive goes. Whether that was recorded.
+    /// Removes the entry that a later entry of the archive replaces. Returns whether it was recorded.
     fn clear(&mut self, dir: &OwnedFd, path: &[u8], name: &[u8]) -> Result<bool, Errno> {
         let found = look(dir, name)?;
         if found == FileType::Directory {
@@ -99,7 +99,7 @@ impl Tree {
         }
         self.root.forget_paths();
         remove_tree_at(dir, OsStr::from_bytes(name))?;
-        // A link may have been part of the way to a file.
+        // A link may be part of the recorded path of a file.
         Ok(matches!(
             found,
             FileType::RegularFile | FileType::Symlink | FileType::Directory
@@ -143,7 +143,7 @@ impl Target for Tree {
                     unlinkat(&dir, name, AtFlags::empty())?;
                     mkdirat(&dir, name, Mode::RWXU)?;
                     if found == FileType::CharacterDevice {
-                        // It was a whiteout: what lower layers have there must stay hidden.
+                        // The directory replaces a whiteout, so lower layers must stay hidden.
                         attributes::set_opaque(&dir, name)?;
                     }
                 }
@@ -216,7 +216,7 @@ impl Target for Tree {
             Err(error) => return Err(error.into()),
         };
         let (dir, name) = self.place(path)?;
-        // A link to itself must not remove what it points to.
+        // A link to itself must not remove its target.
         if same_file(&from_dir, from_name, &dir, name) {
             return Ok(Linked::Done { overwrote: false });
         }
@@ -247,7 +247,7 @@ impl Target for Tree {
     }
 
     fn opaque(&mut self, path: &[u8]) -> Result<()> {
-        // Anything in it has it made.
+        // Resolving a path inside the directory creates it.
         let inside = [path, b"/."].concat();
         let (dir, _) = self.place(&inside)?;
         Ok(attributes::set_opaque(&*dir, b".")?)
@@ -282,7 +282,7 @@ fn same_file(a: impl AsFd, a_name: &[u8], b: impl AsFd, b_name: &[u8]) -> bool {
     }
 }
 
-/// Writes what is not there yet: zeros are, in a file that is as long as it will be.
+/// Writes a piece without its long runs of zeros, which the file already contains as holes.
 fn write_but_holes(file: &File, piece: &[u8], at: u64) -> io::Result<()> {
     let mut at = at;
     for part in piece.chunks(HOLE) {

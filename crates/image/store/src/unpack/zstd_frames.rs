@@ -1,4 +1,4 @@
-//! Zstandard, with a window that is claimed before it is allocated (RFC 8878, section 3.1).
+//! Decompresses Zstandard, and claims the memory of a window before it is allocated (RFC 8878, section 3.1).
 
 use std::io::{self, BufRead, Read};
 use std::sync::Arc;
@@ -11,7 +11,7 @@ const MAGIC: [u8; 4] = [0x28, 0xb5, 0x2f, 0xfd];
 /// Magic, descriptor, window, dictionary, content size.
 const LONGEST_HEADER: usize = 4 + 1 + 1 + 4 + 8;
 
-/// Whether a stream begins with a frame, or with a skippable one, as zstd:chunked layers may.
+/// Returns whether a stream begins with a frame, or with a skippable one, as zstd:chunked layers may.
 pub(super) fn is_start(start: &[u8]) -> bool {
     start.starts_with(&MAGIC) || is_skippable(start)
 }
@@ -20,13 +20,13 @@ fn is_skippable(start: &[u8]) -> bool {
     matches!(start, [0x50..=0x5f, 0x2a, 0x4d, 0x18, ..])
 }
 
-/// Reads the content of frames that follow each other.
+/// Reader of the content of consecutive frames.
 pub(super) struct Frames<R> {
     input: R,
     decoder: Decoder<'static>,
     memory: Arc<LayerMemory>,
     claim: Option<Claim>,
-    /// The bytes of a frame's header that the decoder has not seen yet.
+    /// The bytes of a frame's header that the decoder has not read yet.
     header: Vec<u8>,
     is_within_frame: bool,
 }
@@ -43,7 +43,7 @@ impl<R: BufRead> Frames<R> {
         })
     }
 
-    /// Reads the header of the next frame with content and claims memory for its window. False at the end.
+    /// Reads the header of the next frame with content and claims memory for its window. Returns false at the end.
     fn enter(&mut self) -> io::Result<bool> {
         loop {
             if self.input.fill_buf()?.is_empty() {
@@ -66,7 +66,7 @@ impl<R: BufRead> Frames<R> {
         let descriptor = Descriptor(self.header[4]);
         self.fill_header(5 + descriptor.bytes())?;
         let window = descriptor.window(&self.header[5..]);
-        // The decoder keeps its largest window for the frames that follow.
+        // The decoder reuses its largest window for later frames.
         self.memory.enlarge(&mut self.claim, window)?;
         let log = window.max(1).next_power_of_two().ilog2().clamp(10, 31);
         self.decoder.reinit()?;
@@ -126,7 +126,7 @@ impl<R: BufRead> Read for Frames<R> {
     }
 }
 
-/// The byte that says which fields a frame's header has.
+/// The byte that determines the fields of a frame's header.
 #[derive(Clone, Copy)]
 struct Descriptor(u8);
 
@@ -146,12 +146,12 @@ impl Descriptor {
         }
     }
 
-    /// The length of all fields.
+    /// Returns the total length of the fields.
     fn bytes(self) -> usize {
         usize::from(!self.is_single_segment()) + self.dictionary_bytes() + self.content_size_bytes()
     }
 
-    /// How many bytes of its content a frame's decoder must remember.
+    /// Returns the window size of a frame: the bytes of content that the decoder must keep.
     fn window(self, fields: &[u8]) -> u64 {
         if self.is_single_segment() {
             let size = &fields[self.dictionary_bytes()..];
@@ -243,7 +243,7 @@ mod tests {
         for part in ["134217728", "images.unpack_memory"] {
             assert!(error.contains(part), "{error}");
         }
-        // A frame without window has one as large as its content.
+        // The window of a frame without a window field is as large as its content.
         let header = [&MAGIC[..], &[0xe0], &(1_u64 << 40).to_le_bytes()].concat();
         let error = read(&header, 64).unwrap_err().to_string();
         assert!(error.contains("1099511627776"), "{error}");

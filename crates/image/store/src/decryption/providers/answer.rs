@@ -1,11 +1,11 @@
 //! Limits on the answers of key providers.
 
-/// No answer is longer.
+/// Maximum length of an answer.
 pub(super) const LONGEST_ANSWER: usize = 64 << 10;
-/// As much as anybody reads of what one has to say.
+/// Maximum length of an error message that is reported.
 const LONGEST_COMPLAINT: usize = 300;
 
-/// As much of what one complains about as is told.
+/// Returns the printable start of an error message.
 pub(super) fn complaint(text: &str) -> String {
     let printable = text
         .trim()

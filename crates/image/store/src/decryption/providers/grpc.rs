@@ -1,4 +1,4 @@
-//! Key providers that are services: ocicrypt's `keyprovider.KeyProviderService`, by gRPC on this machine.
+//! Key providers that are gRPC services on this machine: ocicrypt's `keyprovider.KeyProviderService`.
 
 use std::fmt;
 use std::io;
@@ -21,7 +21,7 @@ use super::answer::{LONGEST_ANSWER, complaint};
 
 const UNWRAP: &str = "/keyprovider.KeyProviderService/UnWrapKey";
 
-/// Where a service listens: nowhere else than on this machine, since it answers with keys.
+/// Address of a service. It must be on this machine, because the service answers with keys.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Address {
     Loopback(Vec<SocketAddr>),
@@ -48,7 +48,7 @@ impl FromStr for Address {
         let (host, port) = text.rsplit_once(':').ok_or_else(malformed)?;
         let port: u16 = port.parse().map_err(|_| malformed())?;
         let at = |ip: IpAddr| SocketAddr::new(ip, port);
-        // Whatever names are said to mean elsewhere.
+        // Not resolved by the hosts file or DNS.
         if host == "localhost" {
             let both = [Ipv4Addr::LOCALHOST.into(), Ipv6Addr::LOCALHOST.into()];
             return Ok(Self::Loopback(both.map(at).to_vec()));
@@ -79,20 +79,20 @@ impl fmt::Display for Address {
     }
 }
 
-/// What is asked, and what is answered: JSON in one field.
+/// The request and the response: JSON in one field.
 #[derive(Clone, PartialEq, prost::Message)]
 struct Protocol {
     #[prost(bytes = "vec", tag = "1")]
     json: Vec<u8>,
 }
 
-/// A connection of either kind.
+/// A connection over a Unix or TCP socket.
 trait Stream: AsyncRead + AsyncWrite + Send + Unpin {}
 
 impl<T: AsyncRead + AsyncWrite + Send + Unpin> Stream for T {}
 
 impl Address {
-    /// What the service has unwrapped, or why it has not.
+    /// Asks the service to unwrap a key. Returns its response, or the reason of the failure.
     pub(super) async fn ask(
         &self,
         question: Vec<u8>,
@@ -104,7 +104,7 @@ impl Address {
     }
 
     async fn unwrap(&self, question: Vec<u8>) -> Result<Zeroizing<Vec<u8>>, String> {
-        // Its host is told to the service and means nothing.
+        // The URL must have a host name, but the connection does not use it.
         let endpoint = Endpoint::from_static("http://localhost");
         let place = self.clone();
         let connect = tower::service_fn(move |_| {
@@ -132,7 +132,7 @@ impl Address {
     }
 }
 
-/// What a service says when it unwraps nothing.
+/// Returns the message of a service that refused to unwrap a key.
 fn refusal(status: &Status) -> String {
     let said = complaint(status.message());
     match status.code() {
@@ -142,7 +142,7 @@ fn refusal(status: &Status) -> String {
     }
 }
 
-/// The cause behind all that only says that something failed.
+/// Returns the root cause, because the outer errors only report that something failed.
 fn innermost(error: &dyn std::error::Error) -> String {
     let mut error = error;
     while let Some(source) = error.source() {

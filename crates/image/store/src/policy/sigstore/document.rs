@@ -1,4 +1,4 @@
-//! `sigstoreSigned` as it stands in a policy.
+//! Parses a `sigstoreSigned` requirement.
 
 use orlop_sigstore::{Authorities, Pattern, Subject};
 
@@ -7,31 +7,31 @@ use crate::policy::identity::SignedIdentity;
 use crate::policy::json::{At, Fields, Wrong};
 use crate::policy::key::{KeySource, key_data, key_file, several};
 
-/// More types of statements than anybody asks for.
+/// Maximum number of predicate types.
 const MAX_TYPES: usize = 16;
-/// Longer than any type, issuer or name.
+/// Maximum length of a type, issuer or name.
 const MAX_TEXT: usize = 1024;
 
-/// By whom an image must be signed, in which log that must be, and for which name.
+/// A requirement for the signer, the transparency log and the name of a signature.
 #[derive(Debug)]
 pub(crate) struct SigstoreSigned {
     pub(super) signer: SignerSource,
-    /// Keys of the logs in one of which it must be; `None` where that is not asked for.
+    /// Keys of the accepted transparency logs; `None` if no log is required.
     pub(super) logs: Option<Vec<KeySource>>,
-    /// Who may say when something was signed, where no log does.
+    /// Certificates of timestamp authorities, which can prove the signing time instead of a log.
     pub(super) stampers: Option<PemSource>,
     pub(super) identity: SignedIdentity,
-    /// What must have been said of the image; nothing but that it is signed if empty.
+    /// The accepted types of attestations; empty if a signature is required.
     pub(super) predicate_types: Vec<String>,
 }
 
 impl SigstoreSigned {
-    /// Whether it asks for what was said of an image, not that it is signed.
+    /// Returns whether it requires an attestation instead of a signature.
     pub(crate) fn is_of_attestations(&self) -> bool {
         !self.predicate_types.is_empty()
     }
 
-    /// Takes the fields of the requirement.
+    /// Parses the fields of the requirement.
     pub(crate) fn parse(fields: &mut Fields) -> Result<Self, Wrong> {
         let keys = keys(fields, ["keyPath", "keyPaths", "keyData", "keyDatas"])?;
         let logs = [
@@ -96,7 +96,7 @@ impl SigstoreSigned {
     }
 }
 
-/// `fulcio`: who has logged in somewhere to sign.
+/// Parses `fulcio`: a signer who has logged in at an OIDC issuer.
 fn fulcio_identity(value: At) -> Result<IdentitySource, Wrong> {
     let mut fields = value.fields()?;
     let place = fields.place.clone();
@@ -134,7 +134,7 @@ fn fulcio_identity(value: At) -> Result<IdentitySource, Wrong> {
     })
 }
 
-/// `pki`: who has a certificate of an authority of one's own.
+/// Parses `pki`: a signer with a certificate of a private authority.
 fn pki_identity(value: At) -> Result<IdentitySource, Wrong> {
     let mut fields = value.fields()?;
     let place = fields.place.clone();
@@ -166,7 +166,7 @@ fn pki_identity(value: At) -> Result<IdentitySource, Wrong> {
     })
 }
 
-/// Keys by one of four fields: one file, several, one text, several.
+/// Parses keys in one of four fields: one file, several files, one key, several keys.
 fn keys(fields: &mut Fields, names: [&str; 4]) -> Result<Option<Vec<KeySource>>, Wrong> {
     let [path, paths, data, datas] = names.map(|name| fields.take(name));
     match (path, paths, data, datas) {
@@ -184,7 +184,7 @@ fn keys(fields: &mut Fields, names: [&str; 4]) -> Result<Option<Vec<KeySource>>,
     }
 }
 
-/// Certificates by one of two fields: a file, or a text.
+/// Parses certificates in one of two fields: a file or a text.
 fn pem(fields: &mut Fields, names: [&str; 2]) -> Result<Option<PemSource>, Wrong> {
     let [path, data] = names.map(|name| fields.take(name));
     match (path, data) {
@@ -205,7 +205,7 @@ fn pem(fields: &mut Fields, names: [&str; 2]) -> Result<Option<PemSource>, Wrong
     }
 }
 
-/// A text that says something.
+/// Parses a text that is not empty.
 fn text(value: At) -> Result<String, Wrong> {
     let place = value.place.clone();
     let text = value.text()?;

@@ -1,4 +1,4 @@
-//! Whether an image is signed as `sigstoreSigned` asks for, and why not.
+//! Checks whether an image fulfils a `sigstoreSigned` requirement.
 
 use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
@@ -17,8 +17,8 @@ use crate::policy::subject::{Subject, any_of};
 use crate::policy::tags::tag_of;
 
 impl SigstoreSigned {
-    /// By whom and for which name the image is signed; else why no signature will do. Fails where somebody who is
-    /// trusted can't be read. Blocks.
+    /// Returns the signer and the name that the image is signed with, or the reason why no signature is accepted.
+    /// Fails if a trusted key or certificate cannot be read. Blocks.
     pub(crate) fn judge(&self, subject: Subject<'_>) -> Result<Result<String, String>, String> {
         let trust = self.load()?;
         let trial = Trial {
@@ -29,7 +29,7 @@ impl SigstoreSigned {
         Ok(trial.outcome())
     }
 
-    /// Marks all that would be enough. Fails as [`Self::judge`] does. Blocks.
+    /// Marks all items that fulfil the requirement. Fails like [`Self::judge`]. Blocks.
     pub(crate) fn mark(&self, subject: Subject<'_>, marks: &mut Marks) -> Result<(), String> {
         let trust = self.load()?;
         let trial = Trial {
@@ -96,7 +96,7 @@ impl Trial<'_> {
         any_of(self.kind(), count, all)
     }
 
-    /// Those that were made before there were bundles, where they say what is asked for: that it is signed.
+    /// Returns the signatures that are not in bundles, if a signature is required.
     fn signatures(&self) -> &[Signature] {
         if self.wanted.predicate_types.is_empty() {
             &self.subject.evidence.signatures
@@ -139,7 +139,7 @@ impl Trial<'_> {
         )
     }
 
-    /// Whether it says what is asked for, if it is true. What can't be read may have been.
+    /// Returns whether the statement has a required type. An unreadable one counts as wanted.
     fn is_wanted<T>(&self, said: &Result<(T, Statement), String>) -> bool {
         let Ok((_, statement)) = said else {
             return true;
@@ -162,7 +162,7 @@ impl Trial<'_> {
     }
 
     fn signature(&self, signature: &Signature) -> Result<Accepts, String> {
-        // Some break it into lines.
+        // Some signatures contain line breaks.
         let text: String = signature.signature.split_ascii_whitespace().collect();
         let bytes = BASE64_STANDARD.decode(text);
         let bytes = bytes.map_err(|error| format!("it is not base64: {error}"))?;
@@ -179,7 +179,7 @@ impl Trial<'_> {
         };
         let by = detached.verify(&self.demand());
         let by = self.signer(by)?;
-        // From here on it is the signer who speaks.
+        // The content is authentic from here on.
         let payload = Payload::parse(Kind::Cosign, payload)
             .map_err(|wrong| format!("cannot read the signed content: {wrong}"))?;
         if !self.subject.evidence.manifests.contains(&payload.digest) {
@@ -219,8 +219,8 @@ impl Trial<'_> {
         Ok(Accepts::new(shown, digest, verified(&envelope)))
     }
 
-    /// What somebody has said of the image, and by which digest; else why it is not of that. It is the signer who
-    /// speaks.
+    /// Returns the description of a verified statement and the image digest in it, or the reason why it is not for
+    /// this image.
     fn said(&self, by: &str, statement: &Statement) -> Result<(String, Digest), String> {
         let mut reason = "it does not refer to an image".to_owned();
         for subject in &statement.subjects {
@@ -254,7 +254,7 @@ impl Trial<'_> {
         Err(reason)
     }
 
-    /// Who it is, as people know them.
+    /// Describes the signer for messages.
     fn signer(&self, by: Result<By, Refusal>) -> Result<String, String> {
         match (by, &self.trust.signers) {
             (Ok(By::Key(place)), Signers::Keys(_, sources)) => Ok(sources[place].to_string()),
@@ -272,7 +272,7 @@ impl Trial<'_> {
     }
 }
 
-/// A bundle, and what it says, if it is true.
+/// Parses a bundle and its statement, without verifying it.
 fn read(text: &str) -> Result<(Bundle, Statement), String> {
     let read = || {
         let bundle = Bundle::parse(text.as_bytes())?;
@@ -288,7 +288,7 @@ fn read(text: &str) -> Result<(Bundle, Statement), String> {
     read().map_err(|refusal| refusal.to_string())
 }
 
-/// An envelope that is in no bundle, and what it says, if it is true.
+/// Parses an envelope that is not in a bundle, and its statement, without verifying it.
 fn read_envelope(attestation: &Attestation) -> Result<(Envelope, Statement), String> {
     let read = || {
         let envelope = Envelope::parse(attestation.envelope.as_bytes())?;
@@ -298,7 +298,7 @@ fn read_envelope(attestation: &Attestation) -> Result<(Envelope, Statement), Str
     read().map_err(|refusal: Refusal| refusal.to_string())
 }
 
-/// What was verified of an envelope that holds a statement, however it was written.
+/// Returns the verified content of an envelope, independent of its encoding.
 fn verified(envelope: &Envelope) -> [&[u8]; 2] {
     [
         envelope.statement().unwrap_or_default(),

@@ -1,4 +1,4 @@
-//! `sigstoreSigned`: what it asks for, whom it trusts, and whether an image is signed so.
+//! `sigstoreSigned`: the requirement, its trust roots, and the check of an image.
 
 mod document;
 mod judge;

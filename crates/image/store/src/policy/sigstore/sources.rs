@@ -1,4 +1,4 @@
-//! The files with the trust roots of `sigstoreSigned`.
+//! Locations of the trust roots of `sigstoreSigned`.
 
 use std::path::PathBuf;
 
@@ -7,17 +7,17 @@ use orlop_sigstore::{Authorities, Identity, PublicKey, Subject};
 use crate::policy::json::{At, Wrong};
 use crate::policy::key::{KeySource, base64};
 
-/// No file of certificates is larger.
+/// Maximum size of a certificate file.
 const MAX_FILE: u64 = 1 << 20;
 
-/// Where it stands who must have signed.
+/// Location of the required signer's keys or certificates.
 #[derive(Debug)]
 pub(super) enum SignerSource {
     Keys(Vec<KeySource>),
     Identity(IdentitySource),
 }
 
-/// Somebody with a certificate, and where it stands who makes such certificates.
+/// Required identity in a certificate, and the locations of the authorities that issue such certificates.
 #[derive(Debug)]
 pub(super) struct IdentitySource {
     pub(super) roots: PemSource,
@@ -27,17 +27,17 @@ pub(super) struct IdentitySource {
     pub(super) certificate_logs: Vec<KeySource>,
 }
 
-/// Where certificates are.
+/// The location of certificates.
 #[derive(Debug)]
 pub(super) enum PemSource {
-    /// In a file, which is read when it is needed.
+    /// In a file, which is read on demand.
     File(PathBuf),
     /// In the policy itself.
     Inline(Vec<u8>),
 }
 
 impl IdentitySource {
-    /// All of it, as read. Blocks.
+    /// Loads all certificates and keys. Blocks.
     pub(super) fn load(&self) -> Result<Identity, String> {
         let wrong = |source: &PemSource, reason| format!("{}: {reason}", source.name());
         let mut authorities = self.roots.authorities()?;
@@ -54,7 +54,7 @@ impl IdentitySource {
     }
 }
 
-/// All of these keys. Blocks.
+/// Loads all of these keys. Blocks.
 pub(super) fn load(keys: &[KeySource]) -> Result<Vec<PublicKey>, String> {
     keys.iter().map(KeySource::load).collect()
 }
@@ -68,7 +68,7 @@ impl PemSource {
         base64(value).map(Self::Inline)
     }
 
-    /// The text. Blocks.
+    /// Loads the PEM text. Blocks.
     pub(super) fn load(&self) -> Result<Vec<u8>, String> {
         match self {
             Self::File(path) => orlop_fs::read_file(path, MAX_FILE)
@@ -77,7 +77,7 @@ impl PemSource {
         }
     }
 
-    /// Those who have the certificates. Blocks.
+    /// Loads the certificate authorities. Blocks.
     pub(super) fn authorities(&self) -> Result<Authorities, String> {
         Authorities::from_pem(&self.load()?).map_err(|reason| format!("{}: {reason}", self.name()))
     }

@@ -1,4 +1,4 @@
-//! `sigstoreSigned` with certificates, logs and bundles, as whoever writes policies expects it to work.
+//! Tests of `sigstoreSigned` with certificates, logs and bundles.
 
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
@@ -25,7 +25,7 @@ const SIGN: &str = "https://sigstore.dev/cosign/sign/v1";
 const BEGIN: u64 = 1_700_000_000;
 const USED: u64 = BEGIN + 60;
 
-/// An image, somebody who may sign it, and files of whom to trust.
+/// An image, a signer's authority, and files with trust roots.
 struct Scene {
     scratch: Scratch,
     image: Digest,
@@ -73,7 +73,7 @@ impl Scene {
         self.authority.certify(&self.wish())
     }
 
-    /// What holds for who has logged in.
+    /// A requirement for a signer who has logged in.
     fn fulcio(&self, identity: &str) -> Value {
         json!({
             "type": "sigstoreSigned",
@@ -92,7 +92,7 @@ impl Scene {
         statement(&self.image.to_string(), name, kind)
     }
 
-    /// A bundle by this person, noted.
+    /// A bundle by this person, with an entry in the log.
     fn bundle(&self, person: &Person, statement: &Value) -> String {
         person
             .bundle(statement, Some((&self.log, USED)))
@@ -289,7 +289,7 @@ fn a_bundle_counts_for_its_image_and_its_signer_only() {
     ] {
         let reason = scene.judge_bundles(&requirement, vec![bundle.clone()]);
         refused(reason, complaint);
-        // One that is good is enough.
+        // One valid bundle is sufficient.
         scene
             .judge_bundles(&requirement, vec![bundle, good.clone()])
             .unwrap();
@@ -427,7 +427,7 @@ fn certificates_of_one_s_own_must_be_valid_now() {
         scene.judge_bundles(&alone, sign(&forever)),
         "it is not issued by one of the authorities that the policy names",
     );
-    // It may come with the signature, as cosign keeps it.
+    // The intermediate certificate may be part of the signature, as cosign stores it.
     let person = between.certify(&forever);
     let evidence = Evidence {
         signatures: vec![kept(&person.sign_image(
@@ -452,6 +452,6 @@ fn judging_takes_little_time() {
     }
     let each = start.elapsed() / rounds;
     eprintln!("{each:?} for each");
-    // Not optimised, beside other tests.
+    // A generous limit for an unoptimized build that runs beside other tests.
     assert!(each < Duration::from_millis(50), "{each:?}");
 }

@@ -1,4 +1,4 @@
-//! Whom `sigstoreSigned` trusts: read anew each time, from where the policy says that it is.
+//! Trust roots of `sigstoreSigned`, which are read again for each check.
 
 use orlop_sigstore::{Authorities, Identity, PublicKey};
 
@@ -6,14 +6,14 @@ use super::SigstoreSigned;
 use super::sources::{SignerSource, load};
 use crate::policy::key::KeySource;
 
-/// Who must have signed, as read.
+/// The required signer, with loaded keys or certificates.
 pub(super) enum Signers<'p> {
-    /// Each key with where it stands.
+    /// The keys and their locations, in the same order.
     Keys(Vec<PublicKey>, &'p [KeySource]),
     Identity(Box<Identity>),
 }
 
-/// All that is trusted, as read.
+/// All loaded trust roots.
 pub(super) struct Trust<'p> {
     pub(super) signers: Signers<'p>,
     pub(super) logs: Option<Vec<PublicKey>>,
@@ -42,7 +42,7 @@ impl SigstoreSigned {
         })
     }
 
-    /// Fails where something that it trusts can't be read. Blocks.
+    /// Checks that all trust roots can be read. Blocks.
     pub(crate) fn check(&self) -> Result<(), String> {
         self.load().map(drop)
     }
