@@ -1,4 +1,4 @@
-//! One entry of a file of credentials: name, password, token.
+//! An entry of a credentials file: user name, password, token.
 
 use std::fmt;
 
@@ -6,7 +6,7 @@ use base64::Engine as _;
 use base64::engine::general_purpose::{STANDARD, STANDARD_NO_PAD};
 use serde::Deserialize;
 
-/// What opens a registry. Never printed.
+/// The credentials of a registry. Never printed.
 #[derive(Clone, Default, PartialEq, Eq, Deserialize)]
 #[serde(default)]
 pub struct Entry {
@@ -14,21 +14,20 @@ pub struct Entry {
     pub username: String,
     /// Password, with `username`.
     pub password: String,
-    /// Base64 of `username:password`, where it stands instead of the two.
+    /// Base64 of `username:password`, as an alternative to the two fields.
     pub auth: String,
     /// The user's address.
     pub email: String,
-    /// A refresh token, to be exchanged at the registry's token server.
+    /// A refresh token, which is exchanged at the registry's token server.
     #[serde(rename = "identitytoken")]
     pub identity_token: String,
-    /// A token to present as it is.
+    /// A token that is presented as it is.
     #[serde(rename = "registrytoken")]
     pub registry_token: String,
 }
 
 impl Entry {
-    /// The same with `auth` taken apart, which is what counts beside a name and a password. One that
-    /// cannot be read stays as it is.
+    /// Decodes `auth`, which takes precedence over user name and password. An invalid value stays unchanged.
     #[must_use]
     pub fn opened(mut self) -> Self {
         if let Some((username, password)) = decoded(&self.auth) {
@@ -38,7 +37,7 @@ impl Entry {
         self
     }
 
-    /// Whether it opens nothing.
+    /// Reports whether the entry has no credentials.
     pub(crate) fn is_empty(&self) -> bool {
         [
             &self.username,
@@ -58,7 +57,7 @@ impl fmt::Debug for Entry {
     }
 }
 
-/// The name and the password in base64 of `username:password`.
+/// Decodes user name and password from base64 of `username:password`.
 pub fn decoded(auth: &str) -> Option<(String, String)> {
     let auth = auth.trim();
     let bytes = STANDARD

@@ -1,4 +1,4 @@
-//! Docker's `config.json`, read anew when it changed.
+//! Docker's `config.json` and the older `.dockercfg`.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -11,29 +11,29 @@ use crate::helper::{HelperError, Helpers};
 use crate::largest::LARGEST;
 use crate::registry::{Paths, Pattern, host_of, same_registry, server_of};
 
-/// A file of credentials: docker's `config.json`, or the `.dockercfg` of old.
+/// A credentials file: docker's `config.json`, or the old `.dockercfg`.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
 pub struct ConfigFile {
     auths: BTreeMap<String, Entry>,
-    /// The helper of a registry.
+    /// The helper of each registry.
     #[serde(rename = "credHelpers")]
     helpers: BTreeMap<String, String>,
-    /// The helper of all others.
+    /// The helper of all other registries.
     #[serde(rename = "credsStore")]
     store: String,
 }
 
-/// Credentials, and the registry that they are for in the words of who knows them.
+/// Credentials, and the name under which they are stored.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Found {
-    /// A key of the file, or what a helper was asked for.
+    /// A key of the file, or the server name passed to a helper.
     pub server: String,
-    /// What opens it.
+    /// The credentials.
     pub entry: Entry,
 }
 
-/// Why a text is no file of credentials. What it says is not quoted: it could be a password.
+/// A text that is not a credentials file. The error does not quote the text, which could contain a password.
 #[derive(Debug, thiserror::Error)]
 #[error("not in the format of Docker's config.json (line {line}, column {column})")]
 pub struct Unreadable {
@@ -42,12 +42,12 @@ pub struct Unreadable {
 }
 
 impl ConfigFile {
-    /// The text of such a file. Blocks.
+    /// Reads such a file. Blocks.
     pub fn text(path: &Path) -> std::io::Result<Vec<u8>> {
         orlop_fs::read_file(path, LARGEST)
     }
 
-    /// Reads either format.
+    /// Parses either format.
     pub fn parse(text: &[u8]) -> Result<Self, Unreadable> {
         let file: BTreeMap<String, serde_json::Value> = json(text)?;
         let keys = ["auths", "credHelpers", "credsStore"];
@@ -58,17 +58,17 @@ impl ConfigFile {
         }
     }
 
-    /// Reads a `config.json`.
+    /// Parses a `config.json`.
     pub fn of_config_json(text: &[u8]) -> Result<Self, Unreadable> {
         json(text)
     }
 
-    /// Reads a `.dockercfg`, which is the entries alone.
+    /// Parses a `.dockercfg`, which only contains the entries.
     pub fn of_dockercfg(text: &[u8]) -> Result<Self, Unreadable> {
         json(text).map(Self::of_entries)
     }
 
-    /// Other settings beside the entries are none.
+    /// Ignores settings that are not entries.
     fn of_entries(values: BTreeMap<String, serde_json::Value>) -> Self {
         let auths = values
             .into_iter()
@@ -80,13 +80,13 @@ impl ConfigFile {
         }
     }
 
-    /// The file's own entries that open something, by their keys.
+    /// Returns the file's own non-empty entries, by their keys.
     pub fn into_entries(self) -> impl Iterator<Item = (String, Entry)> {
         let opened = self.auths.into_iter().map(|(key, it)| (key, it.opened()));
         opened.filter(|(_, entry)| !entry.is_empty())
     }
 
-    /// The file's own entry that says the most about what is at a path of a host.
+    /// Returns the most specific entry of the file for a path of a host.
     pub fn entry(self, host: &str, path: &str) -> Option<Found> {
         self.into_entries()
             .map(|(key, entry)| (Pattern::of_key(&key), key, entry))
@@ -95,8 +95,8 @@ impl ConfigFile {
             .map(|(_, server, entry)| Found { server, entry })
     }
 
-    /// What the helper that the file names for a host knows. A registry's own comes before the one of
-    /// all others.
+    /// Asks the file's helper for a host's credentials. A helper for this registry takes precedence over the general
+    /// one.
     pub async fn ask(&self, helpers: &Helpers, host: &str) -> Result<Option<Found>, HelperError> {
         let own = self
             .helpers

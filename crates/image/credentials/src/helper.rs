@@ -1,4 +1,4 @@
-//! Programs that are asked for credentials.
+//! Credential helper programs.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -10,38 +10,38 @@ use tokio::process::Command;
 use crate::entry::Entry;
 use crate::largest::LARGEST;
 
-/// A helper that takes longer hangs.
+/// Timeout of a helper.
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// The user name that says that the secret is an identity token.
+/// The user name with which a helper marks the secret as an identity token.
 const TOKEN_USER: &str = "<token>";
 
-/// Where programs are that know credentials (`docker-credential-…`), and how long they are waited for.
+/// Directory and timeout of the helper programs (`docker-credential-…`).
 #[derive(Debug)]
 pub struct Helpers {
-    /// `None` looks through `PATH`.
+    /// `None` searches `PATH`.
     dir: Option<PathBuf>,
     patience: Duration,
 }
 
-/// Why a helper gave no answer.
+/// An error of a helper call.
 #[derive(Debug, thiserror::Error)]
 pub enum HelperError {
-    /// Such a program could be anything.
+    /// The helper's name is not a plain name, so it could run any program.
     #[error("{0:?} is not the name of a credential helper")]
     NotAName(String),
-    /// It could not be started, or did not answer within its limits.
+    /// The helper could not be started, or exceeded its limits.
     #[error("running {program}: {source}")]
     Run {
         /// The program.
         program: String,
-        /// What went wrong.
+        /// The cause.
         source: io::Error,
     },
-    /// It ended with a failure, and not because it has no credentials.
+    /// The helper failed for another reason than missing credentials.
     #[error("{0} failed")]
     Failed(String),
-    /// Its answer is not quoted: it could be a password.
+    /// The helper's output cannot be parsed. It is not quoted, because it could contain a password.
     #[error("the response of {0} is malformed")]
     Answer(String),
 }
@@ -63,7 +63,7 @@ impl Default for Helpers {
 }
 
 impl Helpers {
-    /// Those of one directory alone.
+    /// Returns the helpers of one directory only.
     pub fn in_dir(dir: &Path) -> Self {
         Self {
             dir: Some(dir.to_owned()),
@@ -71,7 +71,7 @@ impl Helpers {
         }
     }
 
-    /// Asks for the credentials of a server. `None` if the helper has none.
+    /// Asks for the credentials of a server; returns `None` if the helper has none.
     pub async fn ask(&self, helper: &str, server: &str) -> Result<Option<Entry>, HelperError> {
         if helper.is_empty() || helper.contains('/') {
             return Err(HelperError::NotAName(helper.to_owned()));
@@ -91,7 +91,7 @@ impl Helpers {
             }
         };
         if !said.status.success() {
-            // What docker-credential-helpers say of it, all alike.
+            // All docker-credential-helpers use this message.
             let has_none = String::from_utf8_lossy(&said.answer).contains("credentials not found");
             return if has_none {
                 Ok(None)
@@ -113,7 +113,7 @@ impl Helpers {
 
 #[cfg(test)]
 impl Helpers {
-    /// Makes a helper of a shell script.
+    /// Writes a shell script as a helper.
     pub(crate) fn write(&self, helper: &str, script: &str) {
         use std::os::unix::fs::PermissionsExt as _;
         let dir = self.dir.as_ref().unwrap();

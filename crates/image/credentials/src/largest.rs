@@ -1,4 +1,4 @@
-//! How much is read of what may have credentials.
+//! Size limit of credentials files.
 
-/// Larger files are none of credentials.
+/// Maximum size of a credentials file.
 pub const LARGEST: u64 = 1 << 20;

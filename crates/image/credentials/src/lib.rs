@@ -1,5 +1,4 @@
-//! Who may pull from a registry, as docker's `config.json` says it: entries by registry, and helper
-//! programs that know more.
+//! Registry credentials from docker's `config.json`: entries by registry, and credential helpers.
 
 mod entry;
 mod file;

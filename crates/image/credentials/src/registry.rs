@@ -1,22 +1,22 @@
-//! Which images a key of a file of credentials is for.
+//! Matching of credentials file keys to images.
 
 use std::borrow::Cow;
 
-/// Docker Hub, as the names of images have it. It goes by several.
+/// Docker Hub, as in image names. It has several host names.
 const HUB: &str = "docker.io";
 
-/// The host, with its port, of an address with or without scheme and path.
+/// Returns host and port of an address, which may have a scheme and a path.
 pub fn host_of(address: &str) -> String {
     let bare = without_scheme(address);
     bare.split('/').next().unwrap_or_default().to_lowercase()
 }
 
-/// Whether two hosts are the same registry.
+/// Reports whether two hosts are the same registry.
 pub fn same_registry(a: &str, b: &str) -> bool {
     canonical(a) == canonical(b)
 }
 
-/// The host and the path in the name of an image or of a repository, as docker reads it.
+/// Splits the name of an image or a repository into host and path, as docker does.
 pub fn split_name(name: &str) -> (&str, Cow<'_, str>) {
     match name.split_once('/') {
         Some((host, path)) if host.contains(['.', ':']) || host == "localhost" => {
@@ -27,10 +27,10 @@ pub fn split_name(name: &str) -> (&str, Cow<'_, str>) {
     }
 }
 
-/// What the store of a helper has a host's credentials by.
+/// Returns the server name of a host in a helper's store.
 pub(crate) fn server_of(host: &str) -> &str {
     if same_registry(host, HUB) {
-        // What `docker login` stores it by.
+        // `docker login` stores it under this name.
         "https://index.docker.io/v1/"
     } else {
         host
@@ -51,23 +51,23 @@ fn without_scheme(address: &str) -> &str {
         .unwrap_or(address)
 }
 
-/// The images that credentials are for: `*.example.org:5000/team`. Each part of the host may have a
-/// `*`. Greater ones are tried first.
+/// A pattern for the images to which credentials apply: `*.example.org:5000/team`. Each part of the host may have a
+/// `*`. Greater patterns are tried first.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Pattern(String);
 
-/// How much of an image's path a pattern's must be.
+/// The rule by which a pattern's path matches an image's path.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Paths {
-    /// Whole names: `team` is not for `teams/app`.
+    /// Complete names: `team` does not match `teams/app`.
     ByName,
-    /// How the path begins, as the kubelet has it: `team` is for `teams/app` too.
+    /// Prefixes, as in the kubelet: `team` also matches `teams/app`.
     ByStart,
 }
 
 impl Pattern {
-    /// What a key of docker's is for: a host, a host and a path, or a URL. `https://a.example/v1/`
-    /// is for all of that host: the path of a version of the API is no repository's.
+    /// Parses a key of docker's file: a host, a host and a path, or a URL. `https://a.example/v1/` matches all images
+    /// of that host, because the path of an API version is not a repository's.
     pub fn of_key(key: &str) -> Self {
         let (host, path) = halves(without_scheme(key));
         let path = match path.split_once('/').unwrap_or((path, "")) {
@@ -77,7 +77,7 @@ impl Pattern {
         Self::of(host, path)
     }
 
-    /// A pattern as it is written.
+    /// Parses a pattern without a scheme.
     pub fn plain(text: &str) -> Self {
         let (host, path) = halves(text);
         Self::of(host, path)
@@ -91,7 +91,7 @@ impl Pattern {
         }
     }
 
-    /// Whether it is for what is at a path of a host.
+    /// Reports whether the pattern matches a path of a host.
     pub fn is_for(&self, host: &str, path: &str, paths: Paths) -> bool {
         let (own_host, own_path) = halves(&self.0);
         let rest = path.strip_prefix(own_path);
@@ -104,13 +104,13 @@ impl Pattern {
         in_path && has_host(own_host, &host.to_lowercase())
     }
 
-    /// How much it says. The more, the fewer images it is for.
+    /// Returns how specific the pattern is. A greater value means fewer matching images.
     pub(crate) fn weight(&self) -> usize {
         self.0.len()
     }
 }
 
-/// Hosts have equally many parts, and ports are equal.
+/// Compares hosts: they must have the same number of parts, and equal ports.
 fn has_host(pattern: &str, host: &str) -> bool {
     let (pattern, pattern_port) = split_port(canonical(pattern));
     let (host, port) = split_port(canonical(host));

@@ -1,6 +1,6 @@
-//! The annotations of an encrypted layer.
+//! Annotations of an encrypted layer.
 
-/// By which annotations a layer says for whom it is encrypted begin.
+/// Prefix of the annotations with a layer's wrapped keys.
 pub const KEYS: &str = "org.opencontainers.image.enc.keys.";
-/// The annotation with what is no secret of its encryption.
+/// The annotation with the public options of a layer's encryption.
 pub const PUBLIC_OPTIONS: &str = "org.opencontainers.image.enc.pubopts";

@@ -1,15 +1,15 @@
-//! How often private keys are tried.
+//! Limit on the number of attempts with private keys.
 
 use std::time::{Duration, Instant};
 
 use crate::Refused;
 
-/// The most times that private keys are tried for the layers of an image, and for how long: an RSA key of 8192 bits
-/// takes a tenth of a second each time.
+/// Maximum number of attempts with private keys for the layers of an image, and maximum total time. An attempt with an
+/// RSA key of 8192 bits takes a tenth of a second.
 const MOST_TRIES: usize = 1024;
 const LONGEST_TRIES: Duration = Duration::from_secs(10);
 
-/// How often keys are tried, for all layers of an image.
+/// The remaining attempts for all layers of an image.
 #[derive(Debug)]
 pub struct Budget {
     tries: usize,

@@ -1,4 +1,4 @@
-//! Private keys, from the files that they are in.
+//! Parsing of private key files.
 
 use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
@@ -15,8 +15,8 @@ use crate::{KeyError, PrivateKey};
 const BEGIN_LOCKED: &str = "-----BEGIN ENCRYPTED PRIVATE KEY-----";
 const END_LOCKED: &str = "-----END ENCRYPTED PRIVATE KEY-----";
 impl PrivateKey {
-    /// All private keys in a file of PEM, in which other things, certificates say, are passed over. The passphrase is
-    /// for all of those that have one.
+    /// Parses all private keys in a PEM file, and skips other objects such as certificates. The passphrase applies to
+    /// all encrypted keys.
     pub fn all_of(file: &[u8], passphrase: Option<&[u8]>) -> Result<Vec<Self>, KeyError> {
         let text = Zeroizing::new(String::from_utf8_lossy(file).into_owned());
         if is_openpgp(file, &text) {
@@ -59,7 +59,7 @@ impl PrivateKey {
     }
 }
 
-/// An RSA key of PKCS#1 in the form of PKCS#8 (RFC 5958), the one that the library reads.
+/// Converts an RSA key from PKCS#1 to PKCS#8 (RFC 5958), which the library requires.
 fn pkcs8(pkcs1: &[u8]) -> Zeroizing<Vec<u8>> {
     let algorithm = write(SEQUENCE, &[write(OID, RSA), write(NULL, &[])].concat());
     let key = Zeroizing::new(write(OCTETS, pkcs1));
@@ -67,13 +67,13 @@ fn pkcs8(pkcs1: &[u8]) -> Zeroizing<Vec<u8>> {
     Zeroizing::new(write(SEQUENCE, &all))
 }
 
-/// Whether a file seems to hold OpenPGP keys, as text or as packets (RFC 9580, 4.2).
+/// Reports whether a file seems to contain OpenPGP keys, as text or as packets (RFC 9580, 4.2).
 fn is_openpgp(file: &[u8], text: &str) -> bool {
     let is_packet = file.first().is_some_and(|first| first & 0x80 != 0);
     is_packet || text.lines().any(|line| line.starts_with("-----BEGIN PGP "))
 }
 
-/// The blocks of keys with a passphrase, which the crate that reads all others passes over.
+/// Returns the blocks of encrypted keys, which the PEM crate skips.
 fn locked(text: &str) -> impl Iterator<Item = Result<Vec<u8>, KeyError>> {
     let mut lines = text.lines().map(str::trim_end);
     std::iter::from_fn(move || {

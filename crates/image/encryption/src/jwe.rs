@@ -1,4 +1,4 @@
-//! A key that is wrapped as JWE (RFC 7516), in JSON, for one or several.
+//! Keys wrapped as JWE (RFC 7516), in JSON, for one or several recipients.
 
 use aws_lc_rs::aead::{AES_256_GCM, Aad, LessSafeKey, Nonce, UnboundKey};
 use aws_lc_rs::digest::{Context, SHA256};
@@ -12,7 +12,7 @@ use crate::key::Padding;
 use crate::{Budget, PrivateKey, Refused};
 
 const MALFORMED: Refused = Refused::Malformed("a JWE");
-/// More than anybody encrypts a layer for.
+/// Maximum number of recipients.
 const MOST_RECIPIENTS: usize = 64;
 
 #[derive(Deserialize)]
@@ -53,7 +53,7 @@ struct PublicKey {
     y: String,
 }
 
-/// What is wrapped, if one of the keys opens it.
+/// Unwraps the key, if one of the private keys fits.
 pub(crate) fn open(
     bytes: &[u8],
     keys: &[&PrivateKey],
@@ -82,12 +82,12 @@ pub(crate) fn open(
     Ok(None)
 }
 
-/// As much of a stranger's word as is told.
+/// Shortens untrusted text for messages.
 fn short(word: &str) -> String {
     word.chars().take(32).collect()
 }
 
-/// What is said for all, and, of what is not, what is said for one.
+/// Merges the shared header with that of a recipient; the shared one takes precedence.
 fn over(first: Header, second: Option<Header>) -> Header {
     let second = second.unwrap_or_default();
     Header {
@@ -162,7 +162,7 @@ fn agreed(
         _ => (256, &AES_256),
     };
     let derived = derive(&shared, algorithm, &apu, &apv, bits);
-    // Eight bytes of check besides the key.
+    // The wrapped key has eight bytes of checksum besides the key.
     let mut opened = Zeroizing::new(vec![0; wrapped.len().saturating_sub(8)]);
     let kek = AesKek::new(cipher, &derived).map_err(|_| MALFORMED)?;
     let length = kek.unwrap(wrapped, &mut opened).map(|key| key.len());
@@ -172,7 +172,7 @@ fn agreed(
     }))
 }
 
-/// Concat KDF (NIST SP 800-56A, RFC 7518 4.6.2); one round of SHA-256 is enough for all lengths.
+/// Concat KDF (NIST SP 800-56A, RFC 7518 4.6.2); one round of SHA-256 is sufficient for all lengths.
 fn derive(shared: &[u8], algorithm: &str, apu: &[u8], apv: &[u8], bits: u32) -> Zeroizing<Vec<u8>> {
     let mut hash = Context::new(&SHA256);
     hash.update(&1_u32.to_be_bytes());

@@ -1,4 +1,4 @@
-//! Private keys, and what they unwrap.
+//! Private keys, which unwrap layer keys.
 
 use std::fmt;
 
@@ -9,7 +9,7 @@ use aws_lc_rs::rsa::{
 };
 use zeroize::Zeroizing;
 
-/// A key that opens layers: RSA from 2048 to 8192 bits, or on one of three curves.
+/// A private key: RSA from 2048 to 8192 bits, or on one of three curves.
 pub struct PrivateKey(Kind);
 
 enum Kind {
@@ -23,7 +23,7 @@ enum Kind {
 struct Curve {
     name: &'static str,
     ecdh: &'static agreement::Algorithm,
-    /// Bytes of a coordinate.
+    /// Size of a coordinate in bytes.
     length: usize,
 }
 
@@ -45,7 +45,7 @@ static CURVES: [Curve; 3] = [
     },
 ];
 
-/// How RSA keys wrap.
+/// The RSA padding of wrapped keys.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Padding {
     OaepSha1,
@@ -53,7 +53,7 @@ pub(crate) enum Padding {
     Pkcs1,
 }
 
-/// Its kind, and nothing more.
+/// Only shows the kind of key.
 impl fmt::Debug for PrivateKey {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let kind = match self.0 {
@@ -65,9 +65,9 @@ impl fmt::Debug for PrivateKey {
 }
 
 impl PrivateKey {
-    /// An RSA key as PKCS#8 has it, if it is neither weak nor slow.
+    /// Parses an RSA key in PKCS#8, if its size is supported.
     pub(crate) fn rsa(pkcs8: &[u8]) -> Option<Self> {
-        // It refuses keys of less than 2048 and more than 8192 bits.
+        // The library refuses keys of less than 2048 and more than 8192 bits.
         let key = PrivateDecryptingKey::from_pkcs8(pkcs8).ok()?;
         Some(Self(Kind::Rsa {
             oaep: OaepPrivateDecryptingKey::new(key.clone()).ok()?,
@@ -75,7 +75,7 @@ impl PrivateKey {
         }))
     }
 
-    /// A key on a curve, as PKCS#8 or SEC 1 has it.
+    /// Parses a key on a curve, in PKCS#8 or SEC 1.
     pub(crate) fn on_curve(der: &[u8]) -> Option<Self> {
         CURVES.iter().find_map(|curve| {
             let key = agreement::PrivateKey::from_private_key_der(curve.ecdh, der);
@@ -87,8 +87,8 @@ impl PrivateKey {
         matches!(self.0, Kind::Rsa { .. })
     }
 
-    /// Unwraps a key that was wrapped for this RSA key; `None` if it was wrapped for another. The library blinds the
-    /// decryption.
+    /// Unwraps a key that was wrapped for this RSA key; returns `None` if it was wrapped for another. The library
+    /// blinds the decryption.
     pub(crate) fn unwrap_rsa(
         &self,
         padding: Padding,
@@ -110,7 +110,8 @@ impl PrivateKey {
         Some(opened)
     }
 
-    /// The ECDH secret of this key and a public key on the same curve. A point that is not on the curve is refused.
+    /// Computes the ECDH secret of this key and a public key on the same curve. A point that is not on the curve is
+    /// refused.
     pub(crate) fn agree(&self, curve: &str, x: &[u8], y: &[u8]) -> Option<Zeroizing<Vec<u8>>> {
         let Kind::Curve(own, key) = &self.0 else {
             return None;
@@ -118,7 +119,7 @@ impl PrivateKey {
         if own.name != curve || [x.len(), y.len()] != [own.length; 2] {
             return None;
         }
-        // As SEC 1 writes a point that is not compressed.
+        // The form of an uncompressed point in SEC 1.
         let point = [&[4], x, y].concat();
         let public = UnparsedPublicKey::new(own.ecdh, point);
         agreement::agree(key, public, (), |shared| {

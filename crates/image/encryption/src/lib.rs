@@ -1,9 +1,9 @@
-//! Encrypted layers, as ocicrypt has them: whose keys open them, and their plain bytes. No network, no disk, no
-//! clock.
+//! Encrypted layers in the format of ocicrypt: unwrapping of their keys, and decryption. The crate uses no network,
+//! disk or clock.
 //!
 //! ```text
-//! annotations ──► Wrapped ── a private key, or what a provider says ──► Options ──► Plain: decrypts, and verifies
-//!                 (JWE, PKCS#7)                                          (secret)           all of it at its end
+//! annotations ──► Wrapped ── a private key, or a key provider        ──► Options ──► Plain: decrypts, and verifies
+//!                 (JWE, PKCS#7)                                          (secret)           the HMAC at its end
 //! ```
 
 mod annotations;

@@ -1,4 +1,4 @@
-//! With what a layer is encrypted: its key, which only who may have it knows, and what everybody knows.
+//! Encryption options of a layer: the secret key, and the public parameters.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -11,10 +11,10 @@ use zeroize::Zeroizing;
 
 use crate::Refused;
 
-/// The one way of encrypting layers that there is.
+/// The only supported cipher of layers.
 const CIPHER: &str = "AES_256_CTR_HMAC_SHA256";
 
-/// With what a layer is encrypted. It is shown nowhere, and wiped when it is dropped.
+/// The options of a layer's encryption. They are never printed, and wiped on drop.
 pub struct Options {
     pub(crate) key: Zeroizing<[u8; 32]>,
     pub(crate) nonce: [u8; 16],
@@ -43,17 +43,17 @@ struct Private {
 }
 
 impl Options {
-    /// Tells one key from another, and nothing of either.
+    /// Returns a value that distinguishes keys without revealing them.
     pub fn fingerprint(&self) -> [u8; 32] {
         let key = hmac::Key::new(hmac::HMAC_SHA256, &*self.key);
         let mut context = hmac::Context::with_key(&key);
         context.update(b"the name of a layer");
         context.update(&self.nonce);
-        // It has as many bytes.
+        // The digest always has this length.
         context.sign().as_ref().try_into().unwrap_or_default()
     }
 
-    /// Reads both parts: that of the annotation, and that which a key has opened.
+    /// Parses both parts: the public annotation, and the unwrapped private part.
     pub(crate) fn parse(public: &str, private: &[u8]) -> Result<Self, Refused> {
         let public = decode(public).ok_or(Refused::Malformed(
             "the list of its public encryption options",
@@ -64,7 +64,7 @@ impl Options {
             let cipher: String = public.cipher.chars().take(32).collect();
             return Err(Refused::Unsupported(format!("the cipher {cipher:?}")));
         }
-        // Nothing is said of what is secret, not even why it is malformed.
+        // Errors do not reveal anything about the secret part, not even why it is malformed.
         let malformed = || Refused::Malformed("its wrapped key");
         let private: Private = serde_json::from_slice(private).map_err(|_| malformed())?;
         let mut key = Zeroizing::new([0; 32]);

@@ -1,4 +1,4 @@
-//! Keys with a passphrase as PKCS#8 has them (PBES2, RFC 8018): PBKDF2 and AES-CBC, as openssl writes them.
+//! PKCS#8 keys with a passphrase (PBES2, RFC 8018): PBKDF2 and AES-CBC, as openssl writes them.
 
 use std::num::NonZeroU32;
 
@@ -14,7 +14,7 @@ use zeroize::Zeroizing;
 
 use crate::KeyError;
 
-/// More often hashes nobody, and it would take many seconds.
+/// Maximum number of rounds; more are not used in practice, and would take many seconds.
 const MOST_ROUNDS: u32 = 5_000_000;
 
 /// 1.2.840.113549.1.5.13 and .12
@@ -32,13 +32,13 @@ struct Locked<'a> {
     salt: &'a [u8],
     rounds: NonZeroU32,
     cipher: &'static cipher::Algorithm,
-    /// Bytes of the key.
+    /// Size of the key in bytes.
     length: usize,
     start: [u8; 16],
     bytes: &'a [u8],
 }
 
-/// The key as PKCS#8 has it without a passphrase.
+/// Decrypts a key to PKCS#8 without a passphrase.
 pub(crate) fn open(der: &[u8], passphrase: Option<&[u8]>) -> Result<Zeroizing<Vec<u8>>, KeyError> {
     let locked = Locked::parse(der)?;
     let passphrase = passphrase.ok_or(KeyError::NoPassphrase)?;
@@ -48,7 +48,7 @@ pub(crate) fn open(der: &[u8], passphrase: Option<&[u8]>) -> Result<Zeroizing<Ve
         .ok_or(KeyError::WrongPassphrase)
 }
 
-/// Whether it is what PKCS#8 begins with, and nothing behind it: by chance it is that once in millions.
+/// Checks that the bytes are exactly one PKCS#8 structure. Random bytes pass once in millions.
 fn is_key(der: &[u8]) -> Result<(), Malformed> {
     let mut info = only(der, SEQUENCE)?.values();
     match info.expect(INTEGER)?.content {
@@ -97,7 +97,7 @@ impl<'a> Locked<'a> {
         while !kdf.is_empty() {
             let value = kdf.read()?;
             match value.tag {
-                // How long the key is, which its cipher says as well.
+                // The optional key size, which must match the cipher.
                 INTEGER if number(value.content).is_some_and(|it| it.get() as usize == length) => {}
                 SEQUENCE => {
                     let name = value.values().expect(OID)?.content;
@@ -127,7 +127,7 @@ impl<'a> Locked<'a> {
         })
     }
 
-    /// Nothing if the last block is not filled up as PKCS#7 has it.
+    /// Decrypts; returns `None` if the PKCS#7 padding of the last block is wrong.
     fn decrypt(&self, passphrase: &[u8]) -> Option<Zeroizing<Vec<u8>>> {
         let mut key = Zeroizing::new(vec![0; self.length]);
         pbkdf2::derive(self.hash, self.rounds, self.salt, passphrase, &mut key);
@@ -141,7 +141,7 @@ impl<'a> Locked<'a> {
     }
 }
 
-/// A number of DER that is neither negative nor beyond four bytes.
+/// Parses a positive DER number of up to four bytes.
 fn number(bytes: &[u8]) -> Option<NonZeroU32> {
     let bytes = match bytes {
         [0, rest @ ..] => rest,

@@ -1,4 +1,4 @@
-//! A key that is wrapped as PKCS#7 (CMS, RFC 5652): enveloped data, the key by RSA, the content by AES.
+//! Keys wrapped as PKCS#7 (CMS, RFC 5652): enveloped data, with RSA for the key and AES for the content.
 
 use aws_lc_rs::aead::{AES_128_GCM, AES_256_GCM, Aad, Algorithm, LessSafeKey, Nonce, UnboundKey};
 use orlop_der::{INTEGER, Malformed, OCTETS, OID, Reader, SEQUENCE, SET, explicit, implicit};
@@ -16,18 +16,18 @@ pub(crate) const RSA: &[u8] = &[0x2a, 0x86, 0x48, 0x86, 0xf7, 0x0d, 0x01, 0x01, 
 /// 2.16.840.1.101.3.4.1.6 and .46
 const AES128_GCM: &[u8] = &[0x60, 0x86, 0x48, 0x01, 0x65, 0x03, 0x04, 0x01, 0x06];
 const AES256_GCM: &[u8] = &[0x60, 0x86, 0x48, 0x01, 0x65, 0x03, 0x04, 0x01, 0x2e];
-/// In which the library that skopeo has puts the sequence of the cipher's parameters.
+/// The tag in which skopeo's library wraps the sequence of the cipher's parameters.
 const WRAPPER: u8 = 0x10;
 
 struct Enveloped<'a> {
-    /// The key, wrapped for each.
+    /// The content key, wrapped for each recipient.
     wrapped: Vec<&'a [u8]>,
     algorithm: &'static Algorithm,
     nonce: &'a [u8],
     content: &'a [u8],
 }
 
-/// What is wrapped, if one of the keys opens it.
+/// Unwraps the key, if one of the private keys fits.
 pub(crate) fn open(
     bytes: &[u8],
     keys: &[&PrivateKey],
@@ -42,7 +42,8 @@ pub(crate) fn open(
             }
             let length = enveloped.algorithm.key_len();
             let content_key = key.unwrap_rsa(Padding::Pkcs1, wrapped);
-            // A wrong padding takes as long as a wrong key, and ends like one (RFC 3218, 2.3.2).
+            // Wrong padding takes as long as a wrong key and has the same result, against padding oracles (RFC 3218,
+            // 2.3.2).
             let content_key = content_key.filter(|key| key.len() == length);
             let content_key = content_key.or_else(|| random(length));
             if let Some(opened) = content_key.and_then(|key| decrypt(&enveloped, &key)) {
@@ -59,7 +60,7 @@ fn random(length: usize) -> Option<Zeroizing<Vec<u8>>> {
     Some(key)
 }
 
-/// Why a message cannot be read.
+/// An error of parsing a message.
 enum Unread {
     Malformed,
     Refused(Refused),
@@ -98,7 +99,7 @@ fn read(bytes: &[u8]) -> Result<Enveloped<'_>, Unread> {
         }
         let mut recipient = recipients.expect(SEQUENCE)?.values();
         recipient.expect(INTEGER)?;
-        // By the name of the issuer and a number, or by the key's identifier.
+        // The recipient: issuer and serial number, or the key's identifier.
         recipient.read()?;
         let mut algorithm = recipient.expect(SEQUENCE)?.values();
         if algorithm.expect(OID)?.content != RSA {
@@ -128,7 +129,7 @@ fn read(bytes: &[u8]) -> Result<Enveloped<'_>, Unread> {
     let content = if content.tag == implicit(0) {
         content.content
     } else if content.tag == explicit(0) {
-        // As octets within.
+        // The content is nested in octet strings.
         content.values().expect(OCTETS)?.content
     } else {
         return Err(Unread::Malformed);

@@ -1,4 +1,4 @@
-//! The plain bytes of an encrypted layer.
+//! Decryption of an encrypted layer.
 
 use std::io::{self, Read};
 
@@ -11,16 +11,16 @@ use zeroize::Zeroizing;
 
 use crate::Options;
 
-/// Bytes that are decrypted at once.
+/// Maximum number of bytes decrypted at once.
 const MOST_AT_ONCE: usize = 1 << 20;
-/// A block of AES, by which the library wants more room than it fills.
+/// AES block size; the library requires this much extra space in the output buffer.
 const BLOCK: usize = 16;
 
-/// Decrypts what is read. That all of it is right is known at its end alone: an error there means that nothing
-/// which came before may be used.
+/// A reader that decrypts a layer. The HMAC is only verified at the end: after an error there, no data read before
+/// may be used.
 pub struct Plain<R> {
     input: R,
-    /// Nothing if the library could not make it.
+    /// An error if the library could not create it.
     cipher: Result<StreamingDecryptingKey, Unspecified>,
     plain: Zeroizing<Vec<u8>>,
     verifier: Option<hmac::Context>,
@@ -28,7 +28,7 @@ pub struct Plain<R> {
 }
 
 impl<R> Plain<R> {
-    /// Over the bytes as they travel.
+    /// Wraps a reader of the encrypted bytes.
     pub fn new(input: R, options: &Options) -> Self {
         let key = hmac::Key::new(hmac::HMAC_SHA256, &*options.key);
         Self {
@@ -70,7 +70,7 @@ impl<R: Read> Read for Plain<R> {
 }
 
 impl<R> Plain<R> {
-    /// Once; whoever reads on has been told.
+    /// Verifies the HMAC once; a further read does not repeat the error.
     fn verify(&mut self) -> io::Result<()> {
         let Some(verifier) = self.verifier.take() else {
             return Ok(());

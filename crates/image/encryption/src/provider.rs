@@ -1,5 +1,5 @@
-//! What is said to a key provider, a program or a service that unwraps keys which nobody else has, and what it
-//! answers. Bytes alone: others carry them.
+//! Requests to key providers, which are programs or services that unwrap keys, and their responses. This module only
+//! encodes and decodes; the caller transmits.
 
 use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
@@ -9,12 +9,12 @@ use zeroize::Zeroizing;
 
 use crate::options::decode;
 
-/// An answer that is none.
+/// A response that cannot be parsed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("the response of the key provider is malformed")]
 pub struct Malformed;
 
-/// Asks a provider to unwrap a key.
+/// Returns the request to unwrap a key.
 pub fn question(wrapped: &[u8]) -> Vec<u8> {
     json!({
         "op": "keyunwrap",
@@ -38,7 +38,7 @@ struct Results {
     optsdata: Zeroizing<String>,
 }
 
-/// What a provider has unwrapped.
+/// Parses a provider's response, the unwrapped key.
 pub fn answer(bytes: &[u8]) -> Result<Zeroizing<Vec<u8>>, Malformed> {
     let answer: Answer = serde_json::from_slice(bytes).map_err(|_| Malformed)?;
     let opened = decode(&answer.keyunwrapresults.optsdata).ok_or(Malformed)?;

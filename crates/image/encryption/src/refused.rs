@@ -1,24 +1,24 @@
-//! Why a layer is not decrypted.
+//! Reasons to refuse a layer.
 
-/// Why a layer is not decrypted.
+/// The reason to refuse a layer.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Refused {
-    /// With what that is.
+    /// The named object is malformed.
     #[error("{0} is malformed")]
     Malformed(&'static str),
-    /// With what is not.
+    /// The named feature is not supported.
     #[error("{0} is not supported")]
     Unsupported(String),
-    /// The key fits, and the rest does not.
+    /// The key fits, but the remaining data was modified.
     #[error("its wrapped key was modified")]
     Tampered,
-    /// Recipients, or tries of keys.
+    /// Too many recipients, or attempts with keys.
     #[error("it is encrypted for too many keys")]
     TooMany,
-    /// There is no wrapped key.
+    /// The layer has no wrapped key.
     #[error("it has no wrapped key")]
     Nobody,
-    /// With the schemes there are.
+    /// No private key fits; contains the schemes of the wrapped keys.
     #[error("no key on this node decrypts it; it is encrypted with {0}")]
     NoKey(String),
 }

@@ -1,4 +1,4 @@
-//! What a layer says of its encryption: for whom its key is wrapped, and how.
+//! Wrapped keys of a layer, from its annotations.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -8,32 +8,32 @@ use zeroize::Zeroizing;
 use crate::options::decode;
 use crate::{Budget, KEYS, Options, PUBLIC_OPTIONS, PrivateKey, Refused, jwe, pkcs7};
 
-/// Keys are short; so are their wrappings, of a few kB for each recipient.
+/// Maximum size of an annotation. Wrapped keys are short, with a few kB per recipient.
 const LONGEST: usize = 256 << 10;
-/// As much of a name as is told.
+/// Maximum length of a name in messages.
 const LONGEST_NAME: usize = 64;
-/// More wrappings than any layer has.
+/// Maximum number of wrapped keys per layer.
 const MOST_WRAPPINGS: usize = 64;
-/// How a key is wrapped.
+/// The way in which a key is wrapped.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Scheme {
     /// For a public key, as JWE.
     Jwe,
     /// For a certificate, as PKCS#7.
     Pkcs7,
-    /// For a key of OpenPGP.
+    /// For an OpenPGP key.
     Pgp,
-    /// For a key in a module of PKCS#11.
+    /// For a key in a PKCS#11 module.
     Pkcs11,
-    /// By a provider of that name.
+    /// By a key provider with this name.
     Provider(String),
-    /// Something that is not known.
+    /// An unknown scheme.
     Other(String),
 }
 
 impl Scheme {
     fn parse(name: &str) -> Self {
-        // What is shown of it is short.
+        // Only a short part of the name is displayed.
         let name: String = name.chars().take(LONGEST_NAME).collect();
         match name.as_str() {
             "jwe" => Self::Jwe,
@@ -67,16 +67,16 @@ impl fmt::Display for Scheme {
     }
 }
 
-/// What a layer says of its encryption.
+/// The encryption annotations of a layer.
 #[derive(Debug, Clone)]
 pub struct Wrapped {
     public: String,
-    /// Each with the bytes that the key is wrapped in.
+    /// The scheme and the bytes of each wrapped key.
     wrappings: Vec<(Scheme, Vec<u8>)>,
 }
 
 impl Wrapped {
-    /// Reads the annotations of a layer.
+    /// Parses the annotations of a layer.
     pub fn of(annotations: &BTreeMap<String, String>) -> Result<Self, Refused> {
         let public = annotations.get(PUBLIC_OPTIONS).cloned();
         let public = public.ok_or(Refused::Malformed(
@@ -104,13 +104,13 @@ impl Wrapped {
         Ok(Self { public, wrappings })
     }
 
-    /// The wrappings by a scheme.
+    /// Returns the wrapped keys of a scheme.
     pub fn by(&self, scheme: &Scheme) -> impl Iterator<Item = &[u8]> {
         let by = self.wrappings.iter().filter(move |(it, _)| it == scheme);
         by.map(|(_, bytes)| bytes.as_slice())
     }
 
-    /// The schemes there are, for messages.
+    /// Returns the schemes in use, for messages.
     pub fn schemes(&self) -> String {
         let mut schemes: Vec<_> = self.wrappings.iter().map(|(scheme, _)| scheme).collect();
         schemes.sort();
@@ -119,7 +119,7 @@ impl Wrapped {
         told.join(", ")
     }
 
-    /// The names of the providers that can open it, each once.
+    /// Returns the distinct names of the providers that can unwrap the key.
     pub fn providers(&self) -> BTreeSet<&str> {
         let names = self
             .wrappings
@@ -131,13 +131,13 @@ impl Wrapped {
         names.collect()
     }
 
-    /// Opens it with one of the keys; nothing if none fits.
+    /// Unwraps the key with one of the private keys; returns `None` if none fits.
     pub fn open(&self, keys: &[PrivateKey]) -> Result<Option<Options>, Refused> {
         let keys: Vec<&PrivateKey> = keys.iter().collect();
         self.open_within(&keys, &mut Budget::default())
     }
 
-    /// The same for one of several layers.
+    /// Does the same with an attempt limit for several layers.
     pub fn open_within(
         &self,
         keys: &[&PrivateKey],
@@ -154,14 +154,14 @@ impl Wrapped {
                 Ok(Some(private)) => return self.options(&private).map(Some),
                 Ok(None) => {}
                 Err(Refused::TooMany) => return Err(Refused::TooMany),
-                // Another may be for us.
+                // Another wrapped key may fit.
                 Err(error) => refused = Some(error),
             }
         }
         refused.map_or(Ok(None), Err)
     }
 
-    /// The same with what has been unwrapped elsewhere.
+    /// Returns the options for a key that was unwrapped elsewhere.
     pub fn options(&self, private: &Zeroizing<Vec<u8>>) -> Result<Options, Refused> {
         Options::parse(&self.public, private)
     }

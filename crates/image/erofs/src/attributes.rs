@@ -1,48 +1,48 @@
-//! What an inode is besides its content.
+//! Attributes of inodes.
 
 use std::collections::BTreeMap;
 
-/// Extended attributes: their full names, and their values.
+/// Extended attributes: full names and values.
 pub type Xattrs = BTreeMap<Vec<u8>, Vec<u8>>;
 
-/// What is at a path.
+/// The type of a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Kind {
     /// A regular file.
     File,
     /// A directory.
     Directory,
-    /// A character device; an overlay's whiteout, where its numbers are 0.
+    /// A character device; with the numbers 0, an overlay's whiteout.
     Character,
     /// A block device.
     Block,
     /// A named pipe.
     Fifo,
-    /// The name of a socket.
+    /// A socket.
     Socket,
     /// A symbolic link.
     Symlink,
 }
 
-/// When something was changed, since 1970.
+/// A time since 1970.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Timestamp {
-    /// Whole seconds; before 1970 they are negative.
+    /// Whole seconds; negative before 1970.
     pub seconds: i64,
-    /// What is to be added to them, less than a second.
+    /// Nanoseconds to add, less than a second.
     pub nanoseconds: u32,
 }
 
-/// Who owns an inode, who may do what with it, and what else is noted of it.
+/// Owner, permissions and further attributes of an inode.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Attributes {
-    /// Permissions, with setuid, setgid and sticky; other bits are left out.
+    /// Permissions, with setuid, setgid and sticky; other bits are ignored.
     pub mode: u16,
-    /// The user's number.
+    /// The user ID.
     pub uid: u32,
-    /// The group's number.
+    /// The group ID.
     pub gid: u32,
-    /// When the content was changed.
+    /// The modification time of the content.
     pub mtime: Timestamp,
     /// Extended attributes.
     pub xattrs: Xattrs,

@@ -6,12 +6,12 @@ use crate::attributes::Kind;
 use crate::format::{BLOCK, DIRENT};
 use crate::tree::{Directory, NodeId, Tree};
 
-/// What a directory needs.
+/// The size of a directory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Extent {
-    /// Blocks that are followed by more.
+    /// Number of blocks before the last one.
     pub(crate) full: u32,
-    /// How many bytes of the last block are used.
+    /// Number of used bytes in the last block.
     pub(crate) last: usize,
 }
 
@@ -21,7 +21,7 @@ impl Extent {
     }
 }
 
-/// What a directory needs, which depends on its names alone.
+/// Returns the size of a directory, which depends on its names only.
 pub(crate) fn extent(id: NodeId, directory: &Directory) -> Extent {
     let (mut full, mut last) = (0, 0);
     for (name, _) in entries(id, directory) {
@@ -35,7 +35,7 @@ pub(crate) fn extent(id: NodeId, directory: &Directory) -> Extent {
     Extent { full, last }
 }
 
-/// A directory's blocks, one after the other; the last ends with its last name.
+/// Encodes a directory's blocks; the last one ends with its last name.
 pub(crate) fn blocks(
     tree: &Tree,
     id: NodeId,
@@ -56,8 +56,7 @@ pub(crate) fn blocks(
     each(block.encode(used))
 }
 
-/// All names in the order of their bytes, with those of the directory itself and of its parent: the kernel
-/// searches them by halves.
+/// Returns all names in byte order, including `.` and `..`: the kernel uses a binary search.
 fn entries(id: NodeId, directory: &Directory) -> impl Iterator<Item = (&[u8], NodeId)> {
     const SELF: &[u8] = b".";
     const PARENT: &[u8] = b"..";
@@ -72,7 +71,7 @@ fn entries(id: NodeId, directory: &Directory) -> impl Iterator<Item = (&[u8], No
         .chain(between(Bound::Excluded(PARENT), Bound::Unbounded))
 }
 
-/// A block that is being filled: entries, and behind all of them their names.
+/// A block under construction: entries, followed by all of their names.
 #[derive(Default)]
 struct Block<'a> {
     entries: Vec<(&'a [u8], u64, Kind)>,

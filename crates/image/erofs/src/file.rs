@@ -1,4 +1,4 @@
-//! The content of a file, while it arrives.
+//! File contents that arrive in parts.
 
 use crate::attributes::{Attributes, Kind};
 use crate::error::{Error, Result};
@@ -7,22 +7,21 @@ use crate::image::Image;
 use crate::inode::Content;
 use crate::tree::NodeId;
 
-/// How many chunks a file may have: what it is larger, the larger they are.
+/// Maximum number of chunks per file: larger files have larger chunks.
 const CHUNKS: u64 = 1 << 16;
 
-/// Larger files no file system has that an image could come from.
+/// Maximum file size. No file system from which an image could come has larger files.
 const MAX_SIZE: u64 = 1 << 56;
 
-/// Takes the content of one file, from its beginning to its end. What is left out is a hole, and reads as
-/// zeros. Dropped before it is finished, it leaves nothing in the tree.
+/// Writer of one file's content, from beginning to end. Skipped ranges are holes, which read as zeros. Dropping it
+/// before [`Self::finish`] leaves nothing in the tree.
 #[derive(Debug)]
 pub struct FileWriter<'a> {
     image: &'a mut Image,
     pending: Pending,
 }
 
-/// A file whose content comes, between the calls that bring it: [`Image::begin`], [`Image::write`] and
-/// [`Image::end`].
+/// A file whose content is still incomplete, for [`Image::begin`], [`Image::write`] and [`Image::end`].
 #[derive(Debug)]
 pub struct Pending {
     parent: NodeId,
@@ -30,23 +29,23 @@ pub struct Pending {
     attributes: Attributes,
     xattrs: Vec<u8>,
     size: u64,
-    /// How far the file is written.
+    /// Number of written bytes.
     written: u64,
     kept: Kept,
 }
 
-/// Where the content is.
+/// The location of the content.
 #[derive(Debug)]
 enum Kept {
-    /// In memory, until it follows its inode.
+    /// In memory, until it is written after its inode.
     Small(Vec<u8>),
     /// In the image.
     Runs(Runs),
 }
 
 impl Image {
-    /// Begins a regular file of this size. It is in the tree once it is finished; what was at its path
-    /// stays until then.
+    /// Begins a regular file of this size. It appears in the tree when it is finished; until then an existing file at
+    /// the path stays.
     pub fn file(
         &mut self,
         path: &[&[u8]],
@@ -57,19 +56,19 @@ impl Image {
         Ok(FileWriter::new(self, pending))
     }
 
-    /// The same where the content comes call by call.
+    /// Begins a file like [`Self::file`], for content that arrives in separate calls.
     pub fn begin(&mut self, path: &[&[u8]], attributes: Attributes, size: u64) -> Result<Pending> {
         let place = self.tree.place(path)?;
         let xattrs = self.encode_xattrs(&attributes.xattrs)?;
         Pending::new(place, attributes, xattrs, size)
     }
 
-    /// Writes a part of a file that is behind all of it that was written.
+    /// Writes a part of a file after all parts written before.
     pub fn write(&mut self, file: &mut Pending, offset: u64, bytes: &[u8]) -> Result<()> {
         file.write_at(self, offset, bytes)
     }
 
-    /// Puts a file that was begun into the tree.
+    /// Adds a finished file to the tree.
     pub fn end(&mut self, file: Pending) -> Result<()> {
         file.finish(self)
     }
@@ -80,12 +79,12 @@ impl<'a> FileWriter<'a> {
         Self { image, pending }
     }
 
-    /// Writes a part that is behind all that was written.
+    /// Writes a part after all parts written before.
     pub fn write_at(&mut self, offset: u64, bytes: &[u8]) -> Result<()> {
         self.pending.write_at(self.image, offset, bytes)
     }
 
-    /// Puts the file into the tree.
+    /// Adds the file to the tree.
     pub fn finish(self) -> Result<()> {
         self.pending.finish(self.image)
     }
@@ -173,23 +172,23 @@ impl Pending {
     }
 }
 
-/// A content in blocks, with holes between them.
+/// Content in blocks, with holes between them.
 #[derive(Debug)]
 struct Runs {
     size: u64,
-    /// How many blocks a chunk has, as a power of two. A chunk is whole, or a hole.
+    /// Number of blocks per chunk, as a power of two. A chunk is stored completely, or it is a hole.
     chunk_bits: u16,
     runs: Vec<Run>,
 }
 
-/// Chunks of a file that follow each other in the image, too.
+/// Chunks of a file that are contiguous in the image, too.
 #[derive(Debug)]
 struct Run {
-    /// Where in the file the first begins.
+    /// Offset of the first chunk in the file.
     begin: u64,
-    /// How far it is written.
+    /// Offset up to which the run is written.
     end: u64,
-    /// The block of the image that it begins at.
+    /// Number of its first block in the image.
     first: u32,
 }
 
@@ -210,7 +209,7 @@ impl Runs {
 
     fn write(&mut self, image: &mut Image, offset: u64, bytes: &[u8]) -> Result<()> {
         let chunk = self.chunk();
-        // No whole chunk is left out.
+        // No complete chunk is skipped.
         let goes_on = |run: &Run| offset < run.end.next_multiple_of(chunk) + chunk;
         if !self.runs.last().is_some_and(goes_on) {
             self.end_last(image)?;
@@ -227,7 +226,7 @@ impl Runs {
         Ok(())
     }
 
-    /// Makes the last run's last chunk whole.
+    /// Pads the last chunk of the last run.
     fn end_last(&mut self, image: &mut Image) -> Result<()> {
         let (chunk, size) = (self.chunk(), self.size);
         if let Some(run) = self.runs.last_mut() {
@@ -238,7 +237,7 @@ impl Runs {
         Ok(())
     }
 
-    /// The block where all of it begins, if there is no hole.
+    /// Returns the first block if the content has no hole.
     fn as_one(&self) -> Option<u32> {
         match self.runs[..] {
             [Run { begin, end, first }] if begin == 0 && end == self.size => Some(first),
@@ -246,7 +245,7 @@ impl Runs {
         }
     }
 
-    /// Where each chunk is.
+    /// Returns the block of each chunk.
     fn addresses(&self) -> Result<Vec<u32>> {
         let chunk = self.chunk();
         let count = self.size.div_ceil(chunk) as usize;

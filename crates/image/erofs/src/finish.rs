@@ -1,4 +1,4 @@
-//! The end of an image: its directories, what its inodes share, and its superblock.
+//! Completion of an image: directories, shared attributes and the superblock.
 
 use crate::attributes::Kind;
 use crate::crc::crc32c;
@@ -13,21 +13,21 @@ use crate::inode::{Content, Record};
 use crate::tree::{Directory, NodeId, Tree};
 use crate::xattr::Sharing;
 
-/// The root's inode is behind the superblock: its number has 16 bits only, so it cannot be at the end.
+/// The root's inode follows the superblock: its number only has 16 bits, so it cannot be at the end.
 const ROOT_POSITION: u64 = (SUPER_OFFSET + SUPER_SIZE) as u64;
 
-/// What an image has come to.
+/// Summary of a finished image.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Summary {
-    /// How long its file is.
+    /// Size of the file.
     pub bytes: u64,
-    /// How many inodes it has that have a name.
+    /// Number of inodes that have a name.
     pub inodes: u64,
-    /// How many bytes of files were written, also of those that others took the place of.
+    /// Number of written bytes of file contents, including those of replaced files.
     pub content_bytes: u64,
 }
 
-/// Where a directory will be.
+/// The location of a directory.
 #[derive(Debug, Clone, Copy)]
 struct Plan {
     id: NodeId,
@@ -37,14 +37,14 @@ struct Plan {
 }
 
 impl Plan {
-    /// How many blocks it has that do not follow its inode.
+    /// Returns the number of blocks that do not follow the inode.
     fn blocks(&self) -> u32 {
         self.extent.full + u32::from(!self.has_tail)
     }
 }
 
 impl Image {
-    /// Writes what is left to write. The file is whole then, but nothing waits for the disk.
+    /// Writes the rest of the image. The file is complete then, but not synced to disk.
     pub fn finish(mut self) -> Result<Summary> {
         self.stream.align()?;
         let (plans, end) = self.plan()?;
@@ -67,8 +67,8 @@ impl Image {
         })
     }
 
-    /// Gives each directory the number of its inode: its parent and its children name it. Tells where
-    /// the blocks of directories begin.
+    /// Assigns an inode number to each directory, because its parent and its children refer to it. Also returns the
+    /// position of the directories' blocks.
     fn plan(&mut self) -> Result<(Vec<Plan>, u64)> {
         let mut placer = self.packs.placer();
         let mut end = self.stream.position();
@@ -102,7 +102,7 @@ impl Image {
         Ok((plans, end))
     }
 
-    /// Writes the inodes of directories, whose blocks begin at `position`. Returns the root's.
+    /// Writes the inodes of directories, whose blocks begin at `position`. Returns the root's inode.
     fn write_inodes(&mut self, plans: &[Plan], mut position: u64) -> Result<Vec<u8>> {
         let mut root = Vec::new();
         for plan in plans {
@@ -171,7 +171,7 @@ impl Image {
         Ok(())
     }
 
-    /// Corrects the inodes that were written when they had one name, and have more.
+    /// Corrects the link counts of inodes that got further names after they were written.
     fn write_link_counts(&mut self) -> Result<()> {
         for leaf in self.tree.leaves().filter(|leaf| leaf.links != 1) {
             let position = leaf.nid * SLOT + INODE_LINKS;
@@ -180,7 +180,7 @@ impl Image {
         Ok(())
     }
 
-    /// The superblock, whose checksum is still missing.
+    /// Encodes the superblock without its checksum.
     fn superblock(&self, xattr_block: u32, bytes: u64, inodes: u64) -> Result<Vec<u8>> {
         let blocks = block_at(bytes).ok_or(Error::ImageSize)?;
         let incompatible = if self.has_chunks { INCOMPAT_CHUNKED } else { 0 };
@@ -194,7 +194,7 @@ impl Image {
         superblock.extend(self.options.build_time.to_le_bytes());
         superblock.extend([0; 4]);
         superblock.extend(blocks.to_le_bytes());
-        // Numbers of inodes count from the image's begin.
+        // Inode numbers count from the image's start.
         superblock.extend([0; 4]);
         superblock.extend(xattr_block.to_le_bytes());
         superblock.extend(self.options.uuid);

@@ -1,53 +1,53 @@
-//! The numbers of the format: `fs/erofs/erofs_fs.h` of Linux.
+//! Constants of the format, from `fs/erofs/erofs_fs.h` of Linux.
 
 use crate::attributes::Kind;
 
 /// The size of a block, as a power of two.
 pub(crate) const BLOCK_BITS: u8 = 12;
-/// The size of a block of the images that are written.
+/// The size of a block in written images.
 pub(crate) const BLOCK: u64 = 1 << BLOCK_BITS;
-/// What inodes are aligned to, and what their numbers count.
+/// The alignment of inodes, and the unit of their numbers.
 pub(crate) const SLOT: u64 = 32;
-/// Where the superblock is.
+/// The offset of the superblock.
 pub(crate) const SUPER_OFFSET: usize = 1024;
-/// How long the superblock is.
+/// The size of the superblock.
 pub(crate) const SUPER_SIZE: usize = 128;
 pub(crate) const MAGIC: u32 = 0xe0f5_e1e2;
 
 /// The superblock has a checksum.
 pub(crate) const COMPAT_CHECKSUM: u32 = 0x1;
-/// The times of inodes are those of modification.
+/// The timestamps of inodes are modification times.
 pub(crate) const COMPAT_MTIME: u32 = 0x2;
-/// Compressed data ends where its cluster does.
+/// Compressed data is aligned to the end of its cluster.
 pub(crate) const INCOMPAT_ZERO_PADDING: u32 = 0x1;
-/// There are inodes of chunks.
+/// The image has chunk-based inodes.
 pub(crate) const INCOMPAT_CHUNKED: u32 = 0x4;
 
-/// An inode of 64 bytes.
+/// The size of an extended inode.
 pub(crate) const INODE: usize = 64;
-/// An inode of 32 bytes.
+/// The size of a compact inode.
 pub(crate) const COMPACT_INODE: usize = 32;
-/// Where an inode of 64 bytes has the number of its names.
+/// The offset of the link count in an extended inode.
 pub(crate) const INODE_LINKS: u64 = 44;
 
-/// The content is in whole blocks.
+/// The content is in complete blocks.
 pub(crate) const FLAT_PLAIN: u16 = 0;
-/// The content's last part follows the inode.
+/// The last part of the content follows the inode.
 pub(crate) const FLAT_INLINE: u16 = 2;
-/// A table of addresses follows the inode.
+/// A table of chunk addresses follows the inode.
 pub(crate) const CHUNK_BASED: u16 = 4;
-/// Of a chunk's size as a power of two, how many blocks it has.
+/// Mask of the number of blocks per chunk, as a power of two.
 pub(crate) const CHUNK_BITS: u16 = 0x1f;
-/// The table has eight bytes for each chunk.
+/// The table has eight bytes per chunk.
 pub(crate) const CHUNK_INDEXES: u16 = 0x20;
-/// The address of a chunk that is a hole.
+/// The address of a hole.
 pub(crate) const NO_ADDRESS: u32 = u32::MAX;
 
-/// What stands before the attributes behind an inode.
+/// The size of the header before an inode's extended attributes.
 pub(crate) const XATTR_HEADER: usize = 12;
-/// What stands before an attribute's name, and what attributes are aligned to.
+/// The size of the header of an attribute, and the alignment of attributes.
 pub(crate) const XATTR_ENTRY: usize = 4;
-/// Namespaces of attributes: what their names begin with, and the number that stands for it.
+/// Namespaces of attributes: prefix number and prefix.
 pub(crate) const XATTR_PREFIXES: [(u8, &[u8]); 5] = [
     (1, b"user."),
     (2, b"system.posix_acl_access"),
@@ -56,11 +56,11 @@ pub(crate) const XATTR_PREFIXES: [(u8, &[u8]); 5] = [
     (6, b"security."),
 ];
 
-/// An entry of a directory, without its name.
+/// The size of a directory entry without its name.
 pub(crate) const DIRENT: usize = 12;
-/// How long a name may be.
+/// Maximum length of a name.
 pub(crate) const NAME: usize = 255;
-/// How long the target of a symbolic link may be.
+/// Maximum length of a symbolic link's target.
 pub(crate) const TARGET: usize = 4095;
 
 /// The file types of directory entries and of modes.
@@ -75,12 +75,12 @@ const KINDS: [(Kind, u8, u16); 7] = [
 ];
 
 impl Kind {
-    /// The number by which directories name it.
+    /// Returns the file type in directory entries.
     pub(crate) fn file_type(self) -> u8 {
         KINDS[self as usize].1
     }
 
-    /// The bits of a mode that say it.
+    /// Returns the type bits of a mode.
     pub(crate) fn mode(self) -> u16 {
         KINDS[self as usize].2
     }
@@ -96,13 +96,13 @@ impl Kind {
     }
 }
 
-/// A device's numbers as the kernel packs them into 32 bits: 12 for the major, 20 for the minor.
+/// Packs device numbers into 32 bits like the kernel: 12 for the major, 20 for the minor.
 pub(crate) fn device(major: u32, minor: u32) -> Option<u32> {
     (major < 1 << 12 && minor < 1 << 20)
         .then_some((minor & 0xff) | (major << 8) | ((minor & !0xff) << 12))
 }
 
-/// The numbers of a device that was packed so.
+/// Unpacks device numbers.
 pub(crate) fn device_numbers(packed: u32) -> (u32, u32) {
     (
         (packed >> 8) & 0xfff,
@@ -110,7 +110,7 @@ pub(crate) fn device_numbers(packed: u32) -> (u32, u32) {
     )
 }
 
-/// The block that a byte of the image begins, if addresses reach as far.
+/// Returns the block that begins at a byte of the image, if it is in the address range.
 pub(crate) fn block_at(position: u64) -> Option<u32> {
     let block = u32::try_from(position / BLOCK).ok()?;
     (block != NO_ADDRESS).then_some(block)

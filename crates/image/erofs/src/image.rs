@@ -1,4 +1,4 @@
-//! The image that is being written.
+//! The image writer.
 
 use std::fs::File;
 use std::ops::Range;
@@ -12,25 +12,25 @@ use crate::stream::Stream;
 use crate::tree::{Node, NodeId, Tree, joined, missing};
 use crate::xattr::{Shared, Sharing};
 
-/// Longer contents of files are in blocks of their own.
+/// Maximum size of a content that is stored with its inode.
 ///
-/// A content in the block of its inode saves a block. Of this length, two inodes with their contents fill
-/// a block; a longer one would have it for itself nearly as it would have one for its content alone, and
-/// the inodes that are read together would be farther apart.
+/// A content in the block of its inode saves a block. At this size, two inodes with their contents fill a block. A
+/// longer content would need nearly a whole block in either form, and inodes that are read together would be farther
+/// apart.
 const SMALL: usize = BLOCK as usize / 2 - INODE;
 
-/// What an image is, and what it may have. The same entries with the same options are the same bytes.
+/// Options and limits of an image. The same entries with the same options give the same bytes.
 #[derive(Debug, Clone)]
 pub struct Options {
-    /// When it was made, in seconds since 1970; of no file.
+    /// The creation time in seconds since 1970; not used for files.
     pub build_time: u64,
-    /// Its identifier.
+    /// The identifier.
     pub uuid: [u8; 16],
-    /// How many names it may have.
+    /// Maximum number of names.
     pub max_entries: u32,
-    /// How many bytes these may have.
+    /// Maximum number of bytes of names.
     pub max_name_bytes: u64,
-    /// How many bytes of extended attributes it may be given.
+    /// Maximum number of bytes of extended attributes.
     pub max_xattr_bytes: u64,
 }
 
@@ -46,10 +46,10 @@ impl Default for Options {
     }
 }
 
-/// An image that is being written to a file from its beginning.
+/// An image that is written sequentially to a file.
 ///
-/// Paths are given as names, from the root. They lead through directories only: a symbolic link on the
-/// way is no directory. What is put where something is already takes its place, with all that is below.
+/// Paths are lists of names from the root. All components except the last must be directories; symbolic links are not
+/// followed. A new entry replaces an existing one, with everything below it.
 #[derive(Debug)]
 pub struct Image {
     pub(crate) options: Options,
@@ -57,23 +57,23 @@ pub struct Image {
     pub(crate) packs: Packs,
     pub(crate) tree: Tree,
     pub(crate) shared: Shared,
-    /// Whether a file has holes.
+    /// Whether any file has holes.
     pub(crate) has_chunks: bool,
-    /// How many inodes were written.
+    /// Number of written inodes.
     pub(crate) inodes: u32,
     pub(crate) content_bytes: u64,
     xattr_bytes: u64,
 }
 
 impl Image {
-    /// Begins an image in an empty file. Its root is a directory of mode 0755 until it is set.
+    /// Starts an image in an empty file. Its root is a directory of mode 0755 until it is set.
     pub fn create(file: File, options: Options) -> Result<Self> {
         let root = Attributes {
             mode: 0o755,
             ..Attributes::default()
         };
         let mut stream = Stream::new(file);
-        // The first block is the superblock's and the root's.
+        // The first block contains the superblock and the root.
         stream.skip(BLOCK)?;
         Ok(Self {
             stream,
@@ -88,18 +88,18 @@ impl Image {
         })
     }
 
-    /// What is at a path; a symbolic link at its end is not followed.
+    /// Returns the type of the file at a path; does not follow a symbolic link at its end.
     pub fn kind_at(&self, path: &[&[u8]]) -> Option<Kind> {
         self.tree.get(self.tree.find(path)?).kind()
     }
 
-    /// The attributes of the directory at a path. Those of all else are written and gone.
+    /// Returns the attributes of the directory at a path. Those of other files are not kept in memory.
     pub fn attributes(&self, path: &[&[u8]]) -> Option<&Attributes> {
         let directory = self.tree.directory(self.tree.find(path)?)?;
         Some(&directory.attributes)
     }
 
-    /// Gives the directory at a path other attributes.
+    /// Changes the attributes of the directory at a path.
     pub fn set_attributes(&mut self, path: &[&[u8]], attributes: Attributes) -> Result<()> {
         let id = self.tree.find(path).ok_or_else(|| missing(path))?;
         if self.tree.directory(id).is_none() {
@@ -112,7 +112,7 @@ impl Image {
         Ok(())
     }
 
-    /// Puts a directory at a path. One that is there keeps what is in it, and gets these attributes.
+    /// Adds a directory. An existing one keeps its contents, and gets these attributes.
     pub fn directory(&mut self, path: &[&[u8]], attributes: Attributes) -> Result<()> {
         if self.kind_at(path) == Some(Kind::Directory) {
             return self.set_attributes(path, attributes);
@@ -123,8 +123,8 @@ impl Image {
         self.tree.insert(parent, name, node).map(drop)
     }
 
-    /// Sets room aside for contents that come later, from a multiple of `align` on to the next one that has all
-    /// of it. Where that is; what is written to the image goes behind it.
+    /// Reserves a range for contents that arrive later, aligned at both ends to `align`. Returns the range; the image
+    /// continues after it.
     pub fn set_aside(&mut self, bytes: u64, align: u64) -> Result<Range<u64>> {
         let align = align.max(BLOCK).next_multiple_of(BLOCK);
         let position = self.stream.position();
@@ -138,7 +138,7 @@ impl Image {
         Ok(begin..end)
     }
 
-    /// Puts a regular file at a path whose content is in room that was set aside, from a block's begin on.
+    /// Adds a regular file whose content is in a reserved range, starting at a block boundary.
     pub fn placed(
         &mut self,
         path: &[&[u8]],
@@ -164,18 +164,18 @@ impl Image {
             .map(drop)
     }
 
-    /// Where the symbolic link at a path leads.
+    /// Returns the target of the symbolic link at a path.
     pub fn target_at(&self, path: &[&[u8]]) -> Option<&[u8]> {
         self.tree.target(self.tree.find(path)?)
     }
 
-    /// Whether two paths are names of one inode.
+    /// Reports whether two paths are names of the same inode.
     pub fn is_same(&self, one: &[&[u8]], other: &[&[u8]]) -> bool {
         let (one, other) = (self.tree.find(one), self.tree.find(other));
         one.is_some() && one == other
     }
 
-    /// Gives what is at a path, which is no directory, a second name.
+    /// Adds a hard link to an existing file, which must not be a directory.
     pub fn link(&mut self, existing: &[&[u8]], new: &[&[u8]]) -> Result<()> {
         let id = self.tree.find(existing).ok_or_else(|| missing(existing))?;
         if self.tree.directory(id).is_some() {
@@ -185,7 +185,7 @@ impl Image {
         self.tree.link(id, parent, name)
     }
 
-    /// Puts a symbolic link at a path.
+    /// Adds a symbolic link.
     pub fn symlink(
         &mut self,
         path: &[&[u8]],
@@ -210,7 +210,7 @@ impl Image {
         self.tree.set_target(link, target)
     }
 
-    /// Puts a device at a path: a [`Kind::Character`] or a [`Kind::Block`].
+    /// Adds a device: a [`Kind::Character`] or a [`Kind::Block`].
     pub fn device(
         &mut self,
         path: &[&[u8]],
@@ -228,7 +228,7 @@ impl Image {
             .map(drop)
     }
 
-    /// Puts a named pipe at a path.
+    /// Adds a named pipe.
     pub fn fifo(&mut self, path: &[&[u8]], attributes: &Attributes) -> Result<()> {
         let place = self.tree.place(path)?;
         let xattrs = self.encode_xattrs(&attributes.xattrs)?;
@@ -237,7 +237,7 @@ impl Image {
             .map(drop)
     }
 
-    /// Takes away what is at a path, with all that is below; tells whether there was something.
+    /// Removes a file or directory, with everything below it; returns whether it existed.
     pub fn remove(&mut self, path: &[&[u8]]) -> Result<bool> {
         if path.is_empty() {
             return Err(Error::Root);
@@ -251,7 +251,7 @@ impl Image {
         }
     }
 
-    /// Writes an inode, and gives it its name.
+    /// Writes an inode, and adds its name.
     pub(crate) fn put(
         &mut self,
         (parent, name): (NodeId, &[u8]),
@@ -273,7 +273,7 @@ impl Image {
         self.tree.insert(parent, name, node)
     }
 
-    /// Begins a content that has blocks of its own.
+    /// Starts a content in separate blocks.
     pub(crate) fn begin_blocks(&mut self) -> Result<u32> {
         let position = self.stream.align()?;
         block_at(position).ok_or(Error::ImageSize)
@@ -284,7 +284,7 @@ impl Image {
         self.inodes
     }
 
-    /// Whether a file of this size is kept behind its inode.
+    /// Reports whether a file of this size is stored with its inode.
     pub(crate) fn is_small(xattrs: &[u8], size: u64) -> bool {
         size <= SMALL as u64 && INODE + xattrs.len() + size as usize <= BLOCK as usize
     }
@@ -294,7 +294,7 @@ impl Image {
         self.shared.encode(xattrs, Sharing::WhereRoom)
     }
 
-    /// Refuses attributes that could not be written at the end.
+    /// Refuses attributes that could not be written later.
     fn check_xattrs(&mut self, xattrs: &Xattrs) -> Result<()> {
         self.count_xattrs(xattrs)?;
         Shared::default().encode(xattrs, Sharing::All).map(drop)

@@ -1,25 +1,25 @@
-//! An inode as it stands in the image.
+//! Encoding of inodes.
 
 use crate::attributes::{Attributes, Kind};
 use crate::format::{BLOCK, CHUNK_BASED, FLAT_INLINE, FLAT_PLAIN, INODE};
 use crate::xattr::count_of;
 
-/// What an inode leads to.
+/// The content of an inode.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Content<'a> {
-    /// Nothing: a pipe, a socket, an empty file.
+    /// No content: a pipe, a socket, an empty file.
     Nothing,
-    /// A device, by its packed number.
+    /// A device with its packed number.
     Device(u32),
-    /// As many bytes in blocks, one after the other.
+    /// `size` bytes in contiguous blocks.
     Blocks { first: u32, size: u64 },
-    /// As many bytes, of which the last part is behind the inode and the rest in blocks.
+    /// Bytes in blocks, with the last part after the inode.
     Tail {
         first: u32,
         size: u64,
         tail: &'a [u8],
     },
-    /// As many bytes in chunks of this many blocks, as a power of two, and where each is.
+    /// Bytes in chunks: the blocks per chunk as a power of two, and the address of each.
     Chunks {
         bits: u16,
         size: u64,
@@ -27,15 +27,15 @@ pub(crate) enum Content<'a> {
     },
 }
 
-/// An inode with all that stands behind it.
+/// An inode with the data that follows it.
 #[derive(Debug)]
 pub(crate) struct Record<'a> {
     pub(crate) kind: Kind,
     pub(crate) attributes: &'a Attributes,
-    /// The attributes behind it, encoded.
+    /// The encoded extended attributes that follow it.
     pub(crate) xattrs: &'a [u8],
     pub(crate) links: u32,
-    /// A number of its own, for those whose inode numbers have 32 bits.
+    /// A unique number, for callers with 32-bit inode numbers.
     pub(crate) number: u32,
     pub(crate) content: Content<'a>,
 }

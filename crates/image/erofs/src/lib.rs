@@ -1,8 +1,7 @@
 //! EROFS, the read-only file system of Linux, without compression.
 //!
-//! [`Image`] writes one while the contents of its files arrive: nothing of them stays in memory, and no
-//! system call is made for a small file. [`read`] judges and reads images that others made; [`mount`]
-//! has the kernel mount one from its file.
+//! [`Image`] writes an image while the contents of its files arrive. Contents do not stay in memory, and a small file
+//! needs no system call. [`read`] checks and reads untrusted images; [`mount`] mounts an image from its file.
 #![cfg_attr(
     test,
     allow(

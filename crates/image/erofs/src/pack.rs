@@ -1,24 +1,24 @@
-//! Where inodes go: into blocks of their own between the contents.
+//! Placement of inodes: in separate blocks between the contents.
 //!
-//! An inode is written when its file is whole, with the content itself if that is small. So neither has
-//! to stay in memory, and there is no bound on how many small files are kept that way. Blocks for inodes
-//! are set aside in packs, and only the pack that is being filled is in memory.
+//! An inode is written when its file is complete, with the content if that is small. So neither stays in memory, and
+//! the number of small files has no limit. Blocks for inodes are reserved in packs, and only the current pack is in
+//! memory.
 
 use crate::error::Result;
 use crate::format::{BLOCK, SLOT};
 use crate::stream::Stream;
 
-/// How many blocks a pack has at most. The first has one, and each twice as many as the one before, so
-/// that an image of one file has no empty blocks.
+/// Maximum number of blocks per pack. The first pack has one, and each has twice as many as the previous one, so that
+/// an image of one file has no empty blocks.
 const BLOCKS: usize = 16;
 
-/// Finds places. It only counts: the same lengths in the same order get the same places.
+/// Allocator of positions. It is deterministic: the same lengths in the same order get the same positions.
 #[derive(Debug, Clone)]
 pub(crate) struct Placer {
     base: u64,
-    /// How much of each block of the pack is taken.
+    /// Number of used bytes in each block of the pack.
     taken: Vec<u64>,
-    /// How many blocks the next pack has.
+    /// Number of blocks of the next pack.
     next: usize,
 }
 
@@ -31,8 +31,9 @@ impl Placer {
         }
     }
 
-    /// A place for a record: in a block that has room, so that none crosses a block's end; behind `end`,
-    /// a block's begin, if there is none. One that is longer than a block has blocks of its own.
+    /// Returns the position of a record, in a block with enough space, so that no record crosses a block's end. If no
+    /// block has space, the record goes to `end`, a block boundary. A record that is longer than a block gets
+    /// separate blocks.
     pub(crate) fn place(&mut self, length: u64, end: &mut u64) -> u64 {
         let length = length.next_multiple_of(SLOT);
         if length > BLOCK {
@@ -54,7 +55,7 @@ impl Placer {
     }
 }
 
-/// The inodes that have a place already, of which the last are still in memory.
+/// The inodes with a position, of which the last are still in memory.
 #[derive(Debug)]
 pub(crate) struct Packs {
     placer: Placer,
@@ -69,12 +70,12 @@ impl Packs {
         }
     }
 
-    /// What will find the same places.
+    /// Returns an allocator that gives the same positions.
     pub(crate) fn placer(&self) -> Placer {
         self.placer.clone()
     }
 
-    /// Gives a record its place, which is returned.
+    /// Stores a record; returns its position.
     pub(crate) fn put(&mut self, record: &[u8], stream: &mut Stream) -> Result<u64> {
         let begin = stream.position().next_multiple_of(BLOCK);
         let (mut end, former) = (begin, self.placer.base);
@@ -98,7 +99,7 @@ impl Packs {
         Ok(place)
     }
 
-    /// Writes what is in memory.
+    /// Writes the pack that is in memory.
     pub(crate) fn end(&mut self, stream: &mut Stream) -> Result<()> {
         let pack = std::mem::take(&mut self.pack);
         stream.fill(&pack, self.placer.base)

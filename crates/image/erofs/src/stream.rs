@@ -1,4 +1,4 @@
-//! The image's file, written from its beginning to its end in large pieces.
+//! Sequential writer of the image's file, with large writes.
 
 use std::fs::File;
 use std::os::unix::fs::FileExt as _;
@@ -6,21 +6,21 @@ use std::os::unix::fs::FileExt as _;
 use crate::error::{Error, Result};
 use crate::format::BLOCK;
 
-/// How much is gathered before it is written.
+/// Size of a write.
 const PIECE: usize = 1 << 20;
 
-/// As many zeros are written, which is more than a pack of inodes; more are left out of the file.
+/// Maximum number of zeros that are written, more than the size of a pack of inodes; longer ranges become holes.
 const ZEROS: u64 = 128 << 10;
 
-/// What goes behind all that is there. What was passed over can be filled in later.
+/// Appends data to the file. Skipped ranges can be filled later.
 #[derive(Debug)]
 pub(crate) struct Stream {
     file: File,
-    /// What is not yet in the file.
+    /// Data that is not in the file yet.
     gathered: Vec<u8>,
-    /// Where in the file it belongs.
+    /// Its position in the file.
     start: u64,
-    /// A write failed, so that what was gathered is lost.
+    /// Whether a write failed, so that buffered data is lost.
     failed: bool,
 }
 
@@ -34,7 +34,7 @@ impl Stream {
         }
     }
 
-    /// Where the next byte goes.
+    /// Returns the position of the next byte.
     pub(crate) fn position(&self) -> u64 {
         self.start + self.gathered.len() as u64
     }
@@ -56,7 +56,7 @@ impl Stream {
         Ok(())
     }
 
-    /// Passes over some bytes, which are zeros if nobody fills them in.
+    /// Skips bytes, which are zeros unless they are filled later.
     pub(crate) fn skip(&mut self, mut count: u64) -> Result<()> {
         if count > ZEROS {
             self.flush()?;
@@ -76,14 +76,14 @@ impl Stream {
         Ok(())
     }
 
-    /// Goes on at the next block's begin, which it returns.
+    /// Pads to the next block boundary; returns its position.
     pub(crate) fn align(&mut self) -> Result<u64> {
         let position = self.position();
         self.skip(position.next_multiple_of(BLOCK) - position)?;
         Ok(self.position())
     }
 
-    /// Fills in something before the end.
+    /// Fills in data before the current end.
     pub(crate) fn fill(&mut self, bytes: &[u8], position: u64) -> Result<()> {
         let before = self.start.saturating_sub(position).min(bytes.len() as u64);
         let (written, gathered) = bytes.split_at(before as usize);
@@ -97,7 +97,7 @@ impl Stream {
         Ok(())
     }
 
-    /// Writes what is gathered, and gives the file the length that it has come to.
+    /// Writes the buffered data, and sets the final length of the file.
     pub(crate) fn end(mut self) -> Result<()> {
         self.flush()?;
         self.file.set_len(self.start).map_err(Error::Write)
@@ -147,7 +147,7 @@ mod tests {
         }
         stream.push(b"more").expect("push");
         expected.extend(b"more");
-        // In the file, across its end, and in what is gathered.
+        // In the file, across its end, and in the buffer.
         let edge = stream.start as usize;
         for at in [3, edge - 4, edge, edge + 9] {
             stream.fill(b"filled", at as u64).expect("fill");

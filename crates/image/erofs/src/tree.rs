@@ -1,4 +1,4 @@
-//! The names of an image, and what they stand for.
+//! The names of an image, and their nodes.
 
 use std::collections::BTreeMap;
 
@@ -6,25 +6,25 @@ use crate::attributes::{Attributes, Kind};
 use crate::error::{Error, Limit, Result};
 use crate::format::NAME;
 
-/// Which of a tree's nodes is meant.
+/// Identifies a node of the tree.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct NodeId(u32);
 
-/// What a name stands for. Of all but directories, only where it is remains in memory.
+/// A node. Except for directories, only the inode number stays in memory.
 #[derive(Debug)]
 pub(crate) enum Node {
     Leaf(Leaf),
     Directory(Box<Directory>),
-    /// Free to be used again.
+    /// Unused, can be allocated again.
     Free,
 }
 
 #[derive(Debug)]
 pub(crate) struct Leaf {
-    /// The number of its inode, which is written.
+    /// The number of its inode, which is already written.
     pub(crate) nid: u64,
     pub(crate) kind: Kind,
-    /// How many names it has.
+    /// Number of its names.
     pub(crate) links: u32,
 }
 
@@ -33,18 +33,18 @@ pub(crate) struct Directory {
     pub(crate) attributes: Attributes,
     pub(crate) children: BTreeMap<Box<[u8]>, NodeId>,
     pub(crate) parent: NodeId,
-    /// How many of the children are directories.
+    /// Number of child directories.
     pub(crate) subdirectories: u32,
-    /// The number of its inode, once the tree is whole.
+    /// The number of its inode, once the tree is complete.
     pub(crate) nid: u64,
 }
 
-/// A tree of names, in which a later entry takes the place of an earlier one.
+/// A tree of names, in which a later entry replaces an earlier one.
 #[derive(Debug)]
 pub(crate) struct Tree {
     nodes: Vec<Node>,
     free: Vec<NodeId>,
-    /// Where symbolic links lead.
+    /// The targets of symbolic links.
     targets: BTreeMap<NodeId, Box<[u8]>>,
     entries: u32,
     name_bytes: u64,
@@ -85,7 +85,7 @@ impl Tree {
         }
     }
 
-    /// All directories, the root first.
+    /// Returns all directories, the root first.
     pub(crate) fn directories(&self) -> impl Iterator<Item = (NodeId, &Directory)> {
         let nodes = self.nodes.iter().zip(0..);
         nodes.filter_map(|(node, id)| match node {
@@ -94,7 +94,7 @@ impl Tree {
         })
     }
 
-    /// All else that has a name.
+    /// Returns all other nodes that have a name.
     pub(crate) fn leaves(&self) -> impl Iterator<Item = &Leaf> {
         self.nodes.iter().filter_map(|node| match node {
             Node::Leaf(leaf) => Some(leaf),
@@ -102,14 +102,14 @@ impl Tree {
         })
     }
 
-    /// What is at a path. Links are not followed.
+    /// Returns the node at a path. Symbolic links are not followed.
     pub(crate) fn find(&self, path: &[&[u8]]) -> Option<NodeId> {
         path.iter().try_fold(Self::ROOT, |id, name| {
             self.directory(id)?.children.get(*name).copied()
         })
     }
 
-    /// The directory that a path's last name is in, and that name. The root has none.
+    /// Returns the parent directory and the last name of a path. The root has none.
     pub(crate) fn place<'a>(&self, path: &[&'a [u8]]) -> Result<(NodeId, &'a [u8])> {
         let (name, parents) = path.split_last().ok_or(Error::Root)?;
         check_name(name)?;
@@ -120,7 +120,7 @@ impl Tree {
         Ok((id, name))
     }
 
-    /// Gives a name to something new, and takes it from what had it.
+    /// Adds a new node with a name; removes the existing one.
     pub(crate) fn insert(&mut self, parent: NodeId, name: &[u8], node: Node) -> Result<NodeId> {
         self.make_room(parent, name)?;
         self.remove(parent, name);
@@ -136,7 +136,7 @@ impl Tree {
         Ok(id)
     }
 
-    /// Notes where a symbolic link leads, which counts as a name does.
+    /// Stores the target of a symbolic link, which counts towards the limit of names.
     pub(crate) fn set_target(&mut self, link: NodeId, target: &[u8]) -> Result<()> {
         if self.name_bytes + target.len() as u64 > self.max_name_bytes {
             return Err(Error::TooMany(Limit::NameBytes(self.max_name_bytes)));
@@ -146,19 +146,19 @@ impl Tree {
         Ok(())
     }
 
-    /// Where a symbolic link leads.
+    /// Returns the target of a symbolic link.
     pub(crate) fn target(&self, link: NodeId) -> Option<&[u8]> {
         self.targets.get(&link).map(|target| &**target)
     }
 
-    /// Gives a name to what has one already, and takes it from what had it.
+    /// Adds another name of an existing node; removes the existing entry.
     pub(crate) fn link(&mut self, leaf: NodeId, parent: NodeId, name: &[u8]) -> Result<()> {
         let had = self.directory(parent).and_then(|it| it.children.get(name));
         if had == Some(&leaf) {
             return Ok(());
         }
         self.make_room(parent, name)?;
-        // Before the other goes, which may be a directory with the only name of this one.
+        // Counted before the removal, which may remove a directory with the only other name.
         if let Node::Leaf(leaf) = &mut self.nodes[leaf.0 as usize] {
             leaf.links += 1;
         }
@@ -167,7 +167,7 @@ impl Tree {
         Ok(())
     }
 
-    /// Takes away a name and all that is below it; tells whether it was there.
+    /// Removes a name and everything below it; returns whether it existed.
     pub(crate) fn remove(&mut self, parent: NodeId, name: &[u8]) -> bool {
         let Some(directory) = self.directory_mut(parent) else {
             return false;
@@ -265,7 +265,7 @@ impl Node {
         }
     }
 
-    /// The number of its inode, where it has one.
+    /// Returns the number of its inode, if it has one.
     pub(crate) fn nid(&self) -> u64 {
         match self {
             Self::Leaf(leaf) => leaf.nid,
@@ -275,7 +275,7 @@ impl Node {
     }
 }
 
-/// A path as one would write it.
+/// Joins the names of a path.
 pub(crate) fn joined(path: &[&[u8]]) -> Vec<u8> {
     path.join(&b'/')
 }

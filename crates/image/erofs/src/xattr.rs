@@ -1,4 +1,4 @@
-//! Extended attributes behind inodes, and those that many inodes share.
+//! Extended attributes, stored with an inode or shared by many inodes.
 
 use std::collections::BTreeMap;
 
@@ -6,46 +6,46 @@ use crate::attributes::Xattrs;
 use crate::error::{Error, Result};
 use crate::format::{NAME, XATTR_ENTRY, XATTR_HEADER, XATTR_PREFIXES};
 
-/// How many attributes an inode may have: as many as it can share.
+/// Maximum number of attributes per inode, equal to the maximum number of shared ones.
 const COUNT: usize = u8::MAX as usize;
 
-/// How many bytes those of an inode may have. More than twice that is beyond what an inode can say.
+/// Maximum size of an inode's attributes. The format's limit is more than twice as large.
 const INODE_BYTES: usize = 128 << 10;
 
-/// How many bytes may be shared, which are in memory until the image is whole.
+/// Maximum size of all shared attributes, which stay in memory until the image is finished.
 const SHARED_BYTES: u32 = 1 << 20;
 
-/// Longer ones are not shared: there will hardly be two that are alike.
+/// Maximum size of a shared attribute: larger ones hardly ever occur twice.
 const SHARED_ENTRY: usize = 4096;
 
-/// Whether the file system keeps attributes of this name.
+/// Reports whether the file system supports attributes with this name.
 pub fn is_xattr_name(name: &[u8]) -> bool {
     split(name).is_some()
 }
 
-/// The attributes that inodes share: each is in the image once.
+/// Attributes that inodes share: each is in the image once.
 ///
-/// Whether another inode will have the same one nobody knows while the first is written. So each is
-/// shared while there is room: that costs four bytes more where no second comes.
+/// When the writer writes an inode, it does not know whether another one will have the same attribute. So it shares
+/// each attribute while there is space. That costs four more bytes if the attribute does not occur again.
 #[derive(Debug, Default)]
 pub(crate) struct Shared {
-    /// Where each is, in units of an entry's alignment.
+    /// The position of each attribute, in units of their alignment.
     ids: BTreeMap<Box<[u8]>, u32>,
-    /// Where the next one goes, in bytes.
+    /// The position of the next one, in bytes.
     end: u32,
 }
 
-/// Whether an inode's attributes have to be shared.
+/// Whether an inode's attributes must be shared.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Sharing {
-    /// While there is room.
+    /// If there is space.
     WhereRoom,
-    /// All of them: there is no place behind this inode.
+    /// All of them, because this inode has no space after it.
     All,
 }
 
 impl Shared {
-    /// What stands behind an inode for its attributes: nothing, where it has none.
+    /// Encodes the attributes that follow an inode; empty if it has none.
     pub(crate) fn encode(&mut self, xattrs: &Xattrs, sharing: Sharing) -> Result<Vec<u8>> {
         if xattrs.is_empty() {
             return Ok(Vec::new());
@@ -69,7 +69,7 @@ impl Shared {
         Ok(body)
     }
 
-    /// All that is shared, as it stands in the image.
+    /// Encodes all shared attributes.
     pub(crate) fn bytes(&self) -> Vec<u8> {
         let mut bytes = vec![0; self.end as usize];
         for (entry, id) in &self.ids {
@@ -94,7 +94,7 @@ impl Shared {
     }
 }
 
-/// The field of an inode that says how long the attributes behind it are.
+/// Returns the inode's field for the size of its attributes.
 pub(crate) fn count_of(body: &[u8]) -> u16 {
     match body.len() {
         0 => 0,
@@ -102,7 +102,7 @@ pub(crate) fn count_of(body: &[u8]) -> u16 {
     }
 }
 
-/// An attribute's namespace, and its name in that.
+/// Splits an attribute's name into its namespace and the rest.
 fn split(name: &[u8]) -> Option<(u8, &[u8])> {
     let (index, rest) = XATTR_PREFIXES
         .iter()

@@ -1,10 +1,10 @@
-//! The container that a thread belongs to.
+//! Lookup of the container of a thread.
 
-/// The digits of a container's identifier.
+/// Number of digits in a container ID.
 const DIGITS: usize = 64;
 
-/// The identifiers in the paths of a thread's control groups, outermost first. The first that is a container's is the
-/// container that the thread belongs to: a container makes control groups below its own only.
+/// Returns the container IDs in the paths of a thread's cgroups, outermost first. The first ID that belongs to a
+/// known container is the thread's container: a container can only create cgroups below its own.
 pub fn container_ids(pid: u32) -> Vec<String> {
     let cgroups = orlop_fs::read_kernel_text(format!("/proc/{pid}/cgroup"));
     cgroups.map_or(Vec::new(), |cgroups| ids_in(&cgroups))

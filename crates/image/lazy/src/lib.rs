@@ -1,9 +1,9 @@
-//! Files of which parts are not here yet: layers that are mounted while they are fetched.
+//! Lazy layers: layers that are mounted while their data is still being fetched.
 //!
-//! A lazy layer is one file, an EROFS image whose metadata is complete from the start and whose data
-//! arrives as it is read. The kernel mounts it from a file of the FUSE file system that `orlop-lazy`
-//! serves, a small program of its own, one for a node; directories, attributes and the cache of small
-//! files are EROFS' and stay in the kernel. When all of a layer is here, its file is mounted without us.
+//! A lazy layer is one EROFS image file. Its metadata is complete from the start, and its data arrives when it is
+//! read. The kernel mounts it from a file of the FUSE file system of `orlop-lazy`, a small separate program with one
+//! process per node. EROFS handles directories, attributes and the cache of small files in the kernel. When a layer
+//! is complete, its file is mounted without FUSE.
 //!
 //! ```text
 //! container ── overlay ── EROFS ── <mount point>/<key> ──FUSE── orlop-lazy ── <layer>/image, present
@@ -11,24 +11,23 @@
 //!                                                                  └─ fetch ► daemon ┘ write, mark
 //! ```
 //!
-//! This library is the daemon's side. [`Parts`] is a layer on disk; [`Server`] starts the program, finds
-//! one that runs, or has a successor take over from one that died; [`Events`] says what is to be fetched,
-//! [`Answers`] that it is here. All of it blocks: events belong to a thread of their own.
+//! This library is the daemon's side. [`Parts`] is a layer on disk. [`Server`] starts the program, connects to a
+//! running one, or starts a successor of a dead one. [`Events`] reports the parts to fetch, [`Answers`] reports that
+//! they are present. All calls block: events need a thread of their own.
 //!
-//! What happens to who reads when somebody dies:
+//! Effects on readers if a process dies:
 //!
-//! | who | what is here | what is not |
+//! | process | present parts | missing parts |
 //! |---|---|---|
-//! | the daemon | is read on | waits for the next daemon, up to the layer's timeout |
-//! | the server | waits for a successor ([`Server::succeed`]), a few milliseconds | as well, and its fetch is asked for again |
-//! | the reader | | is let go of, when a signal ends it |
-//! | both the daemon and the server | is read from the kernel's cache alone | fails |
+//! | the daemon | reads continue | reads wait for the next daemon, up to the layer's timeout |
+//! | the server | reads wait a few ms for a successor ([`Server::succeed`]) | the same; the fetch is repeated |
+//! | the reader | | the wait ends if a signal kills the reader |
+//! | both the daemon and the server | reads only succeed from the kernel's cache | reads fail |
 //!
-//! In the last case nobody holds the session, and the kernel ends it: reads of what is not cached fail
-//! with `ENOTCONN`, in an EROFS mount with `EIO`. The next daemon sees that nobody listens
-//! ([`Server::connect`]) and starts a new session, which detaches the dead mount; mounts that were made
-//! from it stay dead, so that containers on them have to be made anew. A daemon that outlived a session
-//! that ended otherwise (by `umount -f`, say) sees it by [`Held::is_alive`].
+//! In the last case no process holds the session, and the kernel ends it. Uncached reads fail with `ENOTCONN`, in an
+//! EROFS mount with `EIO`. The next daemon finds no server ([`Server::connect`]) and starts a new session, which
+//! detaches the dead mount. EROFS mounts from the old session stay dead, so their containers must be recreated.
+//! [`Held::is_alive`] shows a daemon that its session ended in another way (for example by `umount -f`).
 #![cfg_attr(
     test,
     allow(

@@ -1,16 +1,15 @@
-//! A layer on disk, of which some parts are not here yet.
+//! A layer on disk, of which some parts may be missing.
 //!
 //! ```text
 //! <layer>/image     the layer's bytes: a sparse file of the layer's size
-//! <layer>/present   a byte for each part of 64 KiB: 0 not here, 1 here, 2 here and on the disk
+//! <layer>/present   a byte for each part of 64 KiB: 0 missing, 1 present, 2 present and synced
 //! ```
 //!
-//! Who fetches a part writes it, then marks it; who reads a part looks at its mark first. A mark has
-//! a byte of its own, so that any number of processes may write and none takes away what another
-//! marked. A layer of 1 GiB has 16 KiB of marks.
+//! The fetcher writes a part and then marks it; a reader checks the mark first. Each mark has its own byte, so that
+//! several processes can write marks without a lost update. A layer of 1 GiB has 16 KiB of marks.
 //!
-//! A power cut may leave a 1 without its data. A 2 is written only after the data was synced
-//! ([`Parts::sync`]); after a boot the 1s are taken back ([`Parts::forget_unsynced`]).
+//! After a power cut, a part with mark 1 may lack its data. Mark 2 is only written after the data was synced
+//! ([`Parts::sync`]). After a boot, [`Parts::forget_unsynced`] clears all 1 marks.
 
 use std::fs::{DirBuilder, File};
 use std::io;
@@ -21,25 +20,25 @@ use std::path::Path;
 
 use rustix::fs::{CWD, Mode, OFlags, openat};
 
-/// How many bytes a part has; the last one of a layer may have fewer.
+/// Size of a part in bytes; the last part of a layer may be smaller.
 pub const PART: u64 = 64 << 10;
 
-/// The largest layer, in bytes.
+/// Maximum size of a layer in bytes.
 pub const LARGEST: u64 = 1 << 44;
 
-/// The name of a layer's bytes in its directory.
+/// The name of the file with a layer's bytes.
 pub const IMAGE: &str = "image";
 const PRESENT: &str = "present";
 
-/// A part's mark.
+/// The values of a part's mark.
 const ABSENT: u8 = 0;
 const WRITTEN: u8 = 1;
 const SYNCED: u8 = 2;
 
-/// How many marks are looked at or written at a time.
+/// Number of marks that are read or written at a time.
 const MARKS: usize = 4096;
 
-/// A layer's files.
+/// The open files of a layer.
 #[derive(Debug)]
 pub struct Parts {
     image: File,
@@ -48,7 +47,7 @@ pub struct Parts {
 }
 
 impl Parts {
-    /// Makes the files of a layer of which nothing is here, in a directory that may exist.
+    /// Creates the files of a layer without any parts, in a directory that may exist.
     pub fn create(directory: &Path, size: u64) -> io::Result<Self> {
         if size > LARGEST {
             return Err(invalid("a layer is too large"));
@@ -61,7 +60,7 @@ impl Parts {
         }
         let directory = open_directory(directory)?;
         let flags = OFlags::RDWR | OFlags::CREATE | OFlags::EXCL;
-        // The image last: a layer without one is none.
+        // The image comes last: a directory without one does not count as a layer.
         let present = open_in(&directory, PRESENT, flags)?;
         present.set_len(size.div_ceil(PART))?;
         let image = open_in(&directory, IMAGE, flags)?;
@@ -73,7 +72,7 @@ impl Parts {
         })
     }
 
-    /// Makes the marks of a layer whose bytes have a file already. Nothing of it is here.
+    /// Creates the marks of a layer whose image file already exists. All parts are marked as missing.
     pub fn adopt(directory: &Path) -> io::Result<Self> {
         let opened = open_directory(directory)?;
         let image = open_in(&opened, IMAGE, OFlags::RDWR | OFlags::NONBLOCK)?;
@@ -93,19 +92,19 @@ impl Parts {
         })
     }
 
-    /// Opens a layer's files to write.
+    /// Opens a layer's files for writing.
     pub fn open(directory: &Path) -> io::Result<Self> {
         Self::open_with(directory, OFlags::RDWR)
     }
 
-    /// Opens a layer's files to read.
+    /// Opens a layer's files for reading.
     pub fn open_to_read(directory: &Path) -> io::Result<Self> {
         Self::open_with(directory, OFlags::RDONLY)
     }
 
     fn open_with(directory: &Path, flags: OFlags) -> io::Result<Self> {
         let directory = open_directory(directory)?;
-        // What is no regular file must not hold up who opens it.
+        // Opening a special file (such as a FIFO) must not block.
         let flags = flags | OFlags::NONBLOCK;
         let image = open_in(&directory, IMAGE, flags)?;
         let present = open_in(&directory, PRESENT, flags)?;
@@ -125,17 +124,17 @@ impl Parts {
         })
     }
 
-    /// How many bytes the layer has.
+    /// Returns the size of the layer in bytes.
     pub fn size(&self) -> u64 {
         self.size
     }
 
-    /// The layer's bytes. What is not marked reads as anything.
+    /// Returns the image file. The contents of unmarked parts are undefined.
     pub fn image(&self) -> &File {
         &self.image
     }
 
-    /// Writes bytes of the layer. They are here when they are marked.
+    /// Writes bytes of the layer. They count as present only after [`mark`](Self::mark).
     pub fn write(&self, offset: u64, bytes: &[u8]) -> io::Result<()> {
         let end = offset.checked_add(bytes.len() as u64);
         if end.is_none_or(|end| end > self.size) {
@@ -144,8 +143,8 @@ impl Parts {
         self.image.write_all_at(bytes, offset)
     }
 
-    /// Says that whole parts, given by their bytes, are written. This lasts until a power cut, unless
-    /// [`sync`](Self::sync) comes first.
+    /// Marks whole parts, given by their byte range, as present. The marks survive a power cut only after
+    /// [`sync`](Self::sync).
     pub fn mark(&self, bytes: Range<u64>) -> io::Result<()> {
         let whole = bytes.start.is_multiple_of(PART)
             && (bytes.end.is_multiple_of(PART) || bytes.end == self.size)
@@ -157,23 +156,23 @@ impl Parts {
         self.put_marks(parts_of(bytes), WRITTEN)
     }
 
-    /// Whether all of these bytes are here.
+    /// Reports whether all of these bytes are present.
     pub fn has(&self, bytes: Range<u64>) -> io::Result<bool> {
         let mut all = true;
         self.each_missing(bytes, |_| all = false)?;
         Ok(all)
     }
 
-    /// What of these bytes is not here: whole parts, neighbours joined, in order.
+    /// Returns the missing whole parts of these bytes, in order and with neighbours joined.
     pub fn missing(&self, bytes: Range<u64>) -> io::Result<Vec<Range<u64>>> {
         let mut missing: Vec<Range<u64>> = Vec::new();
         self.each_missing(bytes, |part| join(&mut missing, part))?;
         Ok(missing)
     }
 
-    /// Has the disk keep what was marked before this call.
+    /// Syncs all parts that were marked before this call to disk.
     pub fn sync(&self) -> io::Result<()> {
-        // Before the data is synced: what is marked while that goes on may not be on the disk.
+        // Listed before the sync: parts that are marked during the sync may not be on disk.
         let written = self.unsynced()?;
         if written.is_empty() {
             return Ok(());
@@ -185,8 +184,7 @@ impl Parts {
         self.present.sync_data()
     }
 
-    /// Takes back the marks of what may have been lost with the power. To be called after a boot,
-    /// before anybody reads.
+    /// Clears the marks of parts that a power cut may have lost. Must be called after a boot, before any read.
     pub fn forget_unsynced(&self) -> io::Result<()> {
         for parts in self.unsynced()? {
             self.put_marks(parts, ABSENT)?;
@@ -194,7 +192,7 @@ impl Parts {
         self.present.sync_data()
     }
 
-    /// The parts of which it is not known whether the disk has them, neighbours joined.
+    /// Returns the parts that may not be on disk, with neighbours joined.
     fn unsynced(&self) -> io::Result<Vec<Range<u64>>> {
         let mut found: Vec<Range<u64>> = Vec::new();
         self.each_mark(0..self.size.div_ceil(PART), |part, mark| {
@@ -226,9 +224,9 @@ impl Parts {
         })
     }
 
-    /// Looks at the marks of these parts. One that is not in the file is none.
+    /// Calls `look` with the mark of each part. Marks past the file's end count as absent.
     fn each_mark(&self, mut parts: Range<u64>, mut look: impl FnMut(u64, u8)) -> io::Result<()> {
-        // Most look at a few.
+        // Most calls only read a few marks.
         let mut few = [ABSENT; 32];
         let mut many = Vec::new();
         while !parts.is_empty() {
@@ -253,7 +251,7 @@ impl Parts {
     }
 }
 
-/// The parts that these bytes touch.
+/// Returns the parts that contain these bytes.
 fn parts_of(bytes: Range<u64>) -> Range<u64> {
     if bytes.is_empty() {
         return 0..0;
@@ -261,7 +259,7 @@ fn parts_of(bytes: Range<u64>) -> Range<u64> {
     bytes.start / PART..bytes.end.div_ceil(PART)
 }
 
-/// Adds a range that lies behind all that are there.
+/// Appends a range that lies behind all others.
 fn join(ranges: &mut Vec<Range<u64>>, next: Range<u64>) {
     match ranges.last_mut() {
         Some(last) if last.end == next.start => last.end = next.end,
@@ -350,7 +348,7 @@ mod tests {
         Parts::open(&layer).unwrap_err();
         std::fs::write(layer.join(PRESENT), [1; 2]).unwrap();
         Parts::open(&layer).unwrap();
-        // What it leads to would do.
+        // The file behind the link would be usable.
         std::fs::rename(layer.join(IMAGE), dir.path().join("elsewhere")).unwrap();
         std::os::unix::fs::symlink("../elsewhere", layer.join(IMAGE)).unwrap();
         Parts::open(&layer).unwrap_err();

@@ -1,18 +1,18 @@
-//! What keys are, by numbers of RFC 9580, 9.1.
+//! Public key algorithms, by their numbers in RFC 9580, 9.1.
 
 pub(crate) const RSA: u8 = 1;
 pub(crate) const RSA_SIGN_ONLY: u8 = 3;
 pub(crate) const ECDSA: u8 = 19;
-/// Ed25519 in the manner of those who had it first.
+/// Ed25519 in its older form.
 pub(crate) const EDDSA: u8 = 22;
 pub(crate) const ED25519: u8 = 27;
 
-/// Whether it is a number that stands for something.
+/// Reports whether a number stands for an algorithm.
 pub(crate) fn is_known(kind: u8) -> bool {
     named(kind).is_some()
 }
 
-/// What people call an algorithm.
+/// Returns the usual name of an algorithm.
 pub(crate) fn name(kind: u8) -> String {
     named(kind).map_or_else(|| format!("algorithm {kind}"), str::to_owned)
 }

@@ -1,4 +1,4 @@
-//! Keys as text: blocks of base64 between two lines, with anything around them.
+//! ASCII armor: keys as base64 blocks between two marker lines, with any text around them.
 
 use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
@@ -9,7 +9,7 @@ const BEGIN: &str = "-----BEGIN PGP PUBLIC KEY BLOCK-----";
 const END: &str = "-----END PGP PUBLIC KEY BLOCK-----";
 const BEGIN_PRIVATE: &str = "-----BEGIN PGP PRIVATE KEY BLOCK-----";
 
-/// The packets of all blocks of public keys in a text; bytes that are no text are packets already.
+/// Returns the packets of all public key blocks in a text; binary input is returned as it is.
 pub(crate) fn keys(bytes: &[u8]) -> Result<Vec<Vec<u8>>, Error> {
     let Some(first) = bytes.first() else {
         return Err(Error::NoKey);
@@ -34,14 +34,14 @@ pub(crate) fn keys(bytes: &[u8]) -> Result<Vec<Vec<u8>>, Error> {
     Ok(blocks)
 }
 
-/// Each packet begins with this bit, and no text does.
+/// Reports whether a byte begins a packet: this bit is set in each packet, and in no text.
 fn is_packet(first: u8) -> bool {
     first & 0x80 != 0
 }
 
-/// What stands behind a line that begins a block.
+/// Decodes the block after its first line.
 fn block<'t>(lines: &mut impl Iterator<Item = &'t str>, end: &str) -> Result<Vec<u8>, Error> {
-    // Headers say nothing of importance; an empty line ends them.
+    // The headers are not relevant; an empty line ends them.
     if !lines.any(str::is_empty) {
         return Err(Error::Armor("the empty line before its content is missing"));
     }
@@ -74,7 +74,7 @@ fn decode(text: &str) -> Result<Vec<u8>, Error> {
         .map_err(|_| Error::Armor("its content is not base64"))
 }
 
-/// RFC 4880, 6.1.
+/// Computes the checksum of RFC 4880, 6.1.
 fn crc24(bytes: &[u8]) -> Vec<u8> {
     let mut crc: u32 = 0x00b7_04ce;
     for byte in bytes {
@@ -112,7 +112,7 @@ mod tests {
 
     #[test]
     fn the_checksum_is_that_of_the_standard() {
-        // "123456789" is what such sums are told of.
+        // "123456789" is the usual input for check values.
         assert_eq!(crc24(b"123456789"), [0x21, 0xcf, 0x02]);
     }
 

@@ -1,20 +1,20 @@
-//! A primary key with its user ids and subkeys, and the signatures on each; nothing of it verified yet.
+//! A primary key with its user IDs, subkeys and their signatures, all of it unverified.
 
 use crate::key::Key;
 
-/// A key as it is handed around.
+/// A key in the form in which it is distributed.
 #[derive(Debug)]
 pub(crate) struct Certificate {
     pub(crate) primary: Key,
-    /// What has signatures; first the primary key itself.
+    /// The signed components; the primary key comes first.
     pub(crate) components: Vec<Component>,
 }
 
-/// Something with signatures.
+/// A component with signatures.
 #[derive(Debug)]
 pub(crate) struct Component {
     pub(crate) what: What,
-    /// Bodies of signature packets.
+    /// The bodies of signature packets.
     pub(crate) signatures: Vec<Vec<u8>>,
 }
 
@@ -22,12 +22,12 @@ pub(crate) struct Component {
 pub(crate) enum What {
     /// The primary key.
     Primary,
-    /// A name of its owner.
+    /// A user ID.
     User(Vec<u8>),
-    /// A picture, mostly.
+    /// A user attribute, usually a picture.
     Attribute(Vec<u8>),
     Subkey(Key),
-    /// A subkey that is not understood.
+    /// A subkey that cannot be parsed.
     Other(Vec<u8>),
 }
 
@@ -39,7 +39,7 @@ impl Certificate {
         }
     }
 
-    /// Adds what another copy of the same key has, such as its revocation.
+    /// Adds the components of another copy of the same key, such as its revocation.
     pub(crate) fn merge(&mut self, other: Self) {
         for component in other.components {
             let known = self.components.iter_mut();
@@ -65,7 +65,7 @@ impl Component {
         }
     }
 
-    /// As it is hashed behind the primary key where it is signed.
+    /// Returns the bytes that a signature on the component hashes after the primary key.
     pub(crate) fn hashed(&self) -> Vec<u8> {
         let (tag, body) = match &self.what {
             What::Primary | What::Other(_) => return Vec::new(),

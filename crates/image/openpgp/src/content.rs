@@ -1,14 +1,14 @@
-//! What a message holds: bytes, compressed or not.
+//! Content of a message, compressed or not.
 
 use std::io::Read;
 
 use crate::Error;
 use crate::reader::Reader;
 
-/// Bytes of a message, compressed or not.
+/// Maximum size of a message, compressed or not.
 pub const MAX_MESSAGE: usize = 64 << 10;
 
-/// Bytes, whatever they are called and whenever they were made.
+/// Returns the bytes of a literal packet; ignores its file name and time.
 pub(crate) fn content(body: &[u8]) -> Option<&[u8]> {
     let mut reader = Reader::new(body);
     let _format = reader.byte()?;
@@ -18,7 +18,7 @@ pub(crate) fn content(body: &[u8]) -> Option<&[u8]> {
     Some(reader.rest())
 }
 
-/// What a compressed packet holds.
+/// Decompresses a compressed packet.
 pub(crate) fn unpacked(body: &[u8]) -> Result<Vec<u8>, Error> {
     let (kind, packed) = body.split_first().ok_or(Error::Truncated)?;
     let (bytes, rest) = match kind {
@@ -40,7 +40,7 @@ pub(crate) fn unpacked(body: &[u8]) -> Result<Vec<u8>, Error> {
     Ok(bytes)
 }
 
-/// All that comes, if that is not more than a message.
+/// Reads everything, up to the maximum size of a message.
 fn whole(from: &mut impl Read) -> Result<Vec<u8>, Error> {
     let mut bytes = vec![0; MAX_MESSAGE + 1];
     let mut length = 0;

@@ -1,4 +1,4 @@
-//! Whether a key has made a signature: the arithmetic, which is AWS-LC's.
+//! Verification of signatures; the arithmetic is that of AWS-LC.
 
 use aws_lc_rs::digest::{Algorithm, SHA1_FOR_LEGACY_USE_ONLY, SHA256, SHA384, SHA512, digest};
 use aws_lc_rs::signature::{
@@ -13,28 +13,28 @@ use crate::key::{Key, Material};
 use crate::reader::Reader;
 use crate::signature::Signature;
 
-/// Why a signature is not known to be the key's.
+/// The result of a failed verification.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Fault {
-    /// It is not.
+    /// The signature is wrong.
     Wrong,
-    /// Its hash may be that of other bytes as well.
+    /// Other bytes may have the same hash.
     Weak(&'static str),
-    /// It can't be told.
+    /// The algorithm or key is not supported.
     Unsupported(String),
 }
 
-/// What a signature is about.
+/// The signed object.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum About {
-    /// Bytes that anybody may have chosen.
+    /// Bytes that any third party may have chosen.
     Data,
-    /// Keys of the signer's own. An old hash is enough: who could make others with the same one would have
-    /// had to make the signer's key.
+    /// Keys of the signer. An old hash is sufficient: an attacker with a collision would have had to create the
+    /// signer's key.
     OwnKeys,
 }
 
-/// Hashes by their numbers (RFC 9580, 9.5).
+/// Hash algorithms by their numbers (RFC 9580, 9.5).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Hash {
     Sha1,
@@ -68,7 +68,7 @@ impl Hash {
     }
 }
 
-/// Whether the key has signed these bytes, one part behind the other.
+/// Verifies the key's signature of the concatenated parts.
 pub(crate) fn verify(
     key: &Key,
     signature: &Signature,
@@ -126,7 +126,7 @@ pub(crate) fn verify(
                 values.take(64).map(<[u8]>::to_vec)
             };
             let key = UnparsedPublicKey::new(&ED25519, point);
-            // What is signed is the hash.
+            // The signature is that of the hash.
             signed.is_some_and(|signed| key.verify(hashed.as_ref(), &signed).is_ok())
         }
     };
@@ -137,7 +137,7 @@ pub(crate) fn verify(
     }
 }
 
-/// Two numbers stand for RSA.
+/// RSA has two algorithm numbers.
 fn same_kind(key: u8, signature: u8) -> bool {
     let is_rsa = |kind| [algorithm::RSA, algorithm::RSA_SIGN_ONLY].contains(&kind);
     key == signature || (is_rsa(key) && is_rsa(signature))
@@ -148,7 +148,7 @@ fn unsupported(hash: Hash, curve: &str) -> Fault {
     Fault::Unsupported(format!("a signature with {kind} on {curve} and {hash:?}"))
 }
 
-/// With zeros before it.
+/// Pads a number with leading zeros.
 fn padded(number: &[u8], length: usize) -> Option<Vec<u8>> {
     let zeros = length.checked_sub(number.len())?;
     Some([&vec![0; zeros], number].concat())
@@ -171,11 +171,11 @@ fn ecdsa(
         .is_ok()
 }
 
-/// Two numbers as ASN.1 has them. Those of the curves here need no long form of lengths.
+/// Encodes two numbers in ASN.1. The supported curves need no long form of lengths.
 fn der(r: &[u8], s: &[u8]) -> Option<Vec<u8>> {
     let mut numbers = Vec::new();
     for number in [r, s] {
-        // Without a zero before it, it would be a negative one.
+        // Without a leading zero, the number would be negative.
         let sign = number.first().is_none_or(|byte| byte & 0x80 != 0);
         let length = u8::try_from(number.len() + usize::from(sign)).ok()?;
         numbers.extend([2, length]);

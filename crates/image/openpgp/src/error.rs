@@ -1,54 +1,54 @@
-//! What is wrong with bytes, and why a signature is not believed.
+//! Errors of parsing, and reasons to refuse a signature.
 
 use std::fmt;
 
 use crate::fingerprint::Fingerprint;
 
-/// Why bytes are not what they should be.
+/// A parse error.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Error {
-    /// They are something else.
+    /// The input is not OpenPGP data.
     #[error("it is not OpenPGP: {0}")]
     NotOpenPgp(&'static str),
-    /// They are text that does not hold what it says.
+    /// The ASCII armor is damaged.
     #[error("its ASCII armor is damaged: {0}")]
     Armor(&'static str),
-    /// There are less than they say.
+    /// The input is shorter than announced.
     #[error("it ends in the middle of a packet")]
     Truncated,
-    /// A packet does not hold what its kind must.
+    /// A packet's content is invalid for its type.
     #[error("{0} in it is malformed")]
     Malformed(&'static str),
-    /// There is more than anybody needs.
+    /// A limit is exceeded.
     #[error("{what} in it exceeds the limit of {limit}")]
     TooLarge {
-        /// What there is too much of.
+        /// The limited object.
         what: &'static str,
-        /// How much would be read.
+        /// The limit.
         limit: usize,
     },
-    /// What others understand, but not this.
+    /// A feature is not supported.
     #[error("{0} in it is not supported")]
     Unsupported(String),
-    /// A file of keys has what nobody should see.
+    /// A key file contains a private key.
     #[error("it contains a private key; export the public key with `gpg --export`")]
     Private,
-    /// A file of keys has none.
+    /// A key file contains no key.
     #[error("it has no public key")]
     NoKey,
-    /// It is not exactly one message with one signature.
+    /// The input is not exactly one message with one signature.
     #[error("it is not a message with one signature: {0}")]
     Shape(String),
 }
 
-/// What people know a key by.
+/// The name of a key for messages.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct KeyName {
-    /// Of the key that signed: the primary one, or one of its subkeys.
+    /// The fingerprint of the signing key: the primary key, or one of its subkeys.
     pub fingerprint: Fingerprint,
-    /// Of the primary key, where another one signed.
+    /// The fingerprint of the primary key, if a subkey signed.
     pub primary: Option<Fingerprint>,
-    /// Whose it says that it is.
+    /// The claimed user ID.
     pub user: Option<String>,
 }
 
@@ -65,66 +65,66 @@ impl fmt::Display for KeyName {
     }
 }
 
-/// Why a signature is not believed.
+/// The reason to refuse a signature.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Refusal {
-    /// None of the keys has made it.
+    /// No trusted key made the signature.
     #[error("it is signed with the unknown key {0}")]
     UnknownKey(String),
-    /// What is signed is something else, or it is nobody's.
+    /// The signature does not match the content.
     #[error("it is not a valid signature of the key {0}")]
     Wrong(KeyName),
-    /// What it signs can be replaced by something else.
+    /// The hash is weak: the content could be replaced.
     #[error("it uses {0}, which is too weak")]
     WeakHash(&'static str),
-    /// It can't be verified here.
+    /// The signature cannot be verified here.
     #[error("{0} is not supported")]
     Unsupported(String),
-    /// It says that who does not know this must not believe it.
+    /// The signature has an unknown critical subpacket, which requires refusal.
     #[error("it has a critical subpacket of the unknown type {0}")]
     Critical(u8),
-    /// It is not about the bytes of a message.
+    /// The signature is not one of message data.
     #[error("it has the type {0:#04x}, which is not a signature of binary data")]
     NotOfData(u8),
-    /// It does not say when it was made.
+    /// The signature has no creation time.
     #[error("it has no creation time")]
     Undated,
-    /// It was to be believed for a time only.
+    /// The signature has expired.
     #[error("it expired on {0}")]
     Expired(Date),
-    /// It is not made yet.
+    /// The signature's creation time is in the future.
     #[error("its creation time is in the future, on {0}")]
     FromFuture(Date),
-    /// It is older than the key that is said to have made it.
+    /// The signature is older than its key.
     #[error("it is older than the key {0}")]
     OlderThanKey(KeyName),
-    /// The key was good for a time only.
+    /// The key has expired.
     #[error("the key {0} expired on {1}")]
     KeyExpired(KeyName, Date),
-    /// The key is good for nothing any more.
+    /// The key is revoked.
     #[error("the key {0} is revoked")]
     KeyRevoked(KeyName),
-    /// It may be good for nothing any more.
+    /// The key may be revoked.
     #[error("the key {0} is treated as revoked: it has a revocation that cannot be verified: {1}")]
     RevocationUnchecked(KeyName, String),
-    /// Nobody who has the primary key says whose it is and what it is for.
+    /// No valid self-signature certifies the owner and the usage of the primary key.
     #[error("the key {0} has no valid self-certification")]
     NotCertified(KeyName),
-    /// The primary key does not say that the subkey is one.
+    /// The primary key has no valid binding signature for the subkey.
     #[error("the key {0} has no valid binding signature by its primary key")]
     NotBound(KeyName),
-    /// The subkey does not say that it is the primary key's.
+    /// The subkey has no valid back-signature for the primary key.
     #[error("the key {0} has no valid signature over its primary key")]
     NotBoundBack(KeyName),
-    /// The key is for something else.
+    /// The key's usage flags do not allow signing.
     #[error("the key {0} must not be used for signing")]
     MayNotSign(KeyName),
-    /// The key can't be used here.
+    /// The key cannot be used here.
     #[error("the key {0} cannot be used: {1}")]
     Unusable(KeyName, String),
 }
 
-/// A moment, in seconds since the epoch; shown as a day.
+/// A time in seconds since the epoch; displayed as a day.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Date(pub u64);
 

@@ -1,13 +1,13 @@
-//! Fingerprints: by what keys are known.
+//! Fingerprints, which identify keys.
 
 use std::fmt::{self, Write as _};
 
-/// By what a key is known.
+/// The fingerprint of a key.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Fingerprint(pub [u8; 20]);
 
 impl Fingerprint {
-    /// The shorter name that signatures give their keys.
+    /// Returns the key ID, the shorter name in signatures.
     pub(crate) fn id(&self) -> [u8; 8] {
         let mut id = [0; 8];
         id.copy_from_slice(&self.0[12..]);
@@ -21,11 +21,11 @@ impl fmt::Display for Fingerprint {
     }
 }
 
-/// Bytes as keys are told by them.
+/// Formats bytes as in fingerprints.
 pub(crate) fn shown(bytes: &[u8]) -> String {
     let mut text = String::with_capacity(bytes.len() * 2);
     for byte in bytes {
-        // A string takes whatever is written to it.
+        // Writing to a string cannot fail.
         let _ = write!(text, "{byte:02X}");
     }
     text

@@ -7,12 +7,12 @@ use crate::error::Error;
 use crate::fingerprint::Fingerprint;
 use crate::reader::Reader;
 
-/// Curves by their object identifiers.
+/// Object identifiers of curves.
 const P256: &[u8] = &[0x2a, 0x86, 0x48, 0xce, 0x3d, 0x03, 0x01, 0x07];
 const P384: &[u8] = &[0x2b, 0x81, 0x04, 0x00, 0x22];
 const ED25519: &[u8] = &[0x2b, 0x06, 0x01, 0x04, 0x01, 0xda, 0x47, 0x0f, 0x01];
 
-/// Shorter keys of RSA are no obstacle.
+/// Minimum size of RSA keys; shorter ones are insecure.
 const MIN_RSA_BITS: usize = 2048;
 const MAX_RSA_BITS: usize = 8192;
 
@@ -23,13 +23,13 @@ pub(crate) struct Key {
     /// Seconds since the epoch.
     pub(crate) created: u64,
     pub(crate) algorithm: u8,
-    /// The key itself, or why it verifies nothing.
+    /// The key material, or why it cannot verify signatures.
     pub(crate) material: Result<Material, String>,
-    /// As it is hashed where it is signed.
+    /// The bytes that signatures hash for this key.
     pub(crate) hashed: Vec<u8>,
 }
 
-/// What signatures are verified by.
+/// The key material for the verification of signatures.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Material {
     Rsa { modulus: Vec<u8>, exponent: Vec<u8> },
@@ -79,7 +79,7 @@ fn material(kind: u8, mut reader: Reader<'_>) -> Result<Material, String> {
                 .and_then(|(curve, point)| match curve {
                     P256 if kind == algorithm::ECDSA => Some(Material::P256(point.to_vec())),
                     P384 if kind == algorithm::ECDSA => Some(Material::P384(point.to_vec())),
-                    // A byte before it says what the point is.
+                    // The first byte is the format of the point.
                     ED25519 if kind == algorithm::EDDSA => {
                         let point = point.strip_prefix(&[0x40])?;
                         (point.len() == 32).then(|| Material::Ed25519(point.to_vec()))
@@ -104,7 +104,7 @@ fn material(kind: u8, mut reader: Reader<'_>) -> Result<Material, String> {
     Ok(material)
 }
 
-/// Whether RSA with this modulus, a number without zeros in front, is neither weak nor slow.
+/// Checks that an RSA modulus, without leading zeros, is neither too short nor too long.
 fn good_length(modulus: &[u8]) -> Result<(), String> {
     let zeros = modulus
         .first()

@@ -1,4 +1,4 @@
-//! Keys that are trusted, from the files that they are handed around in.
+//! Trusted keys, from key files.
 
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
@@ -13,26 +13,26 @@ use crate::packet::{
 use crate::standing::Standing;
 use crate::{Error, Refusal, armor};
 
-/// Packets of one file.
+/// Maximum number of packets per file.
 const MAX_PACKETS: usize = 20_000;
 
-/// Kinds of packet from here on mean nothing to who does not know them.
+/// The first packet type that a parser may ignore if it is unknown.
 const FIRST_UNCRITICAL: u8 = 40;
 
-/// Keys that are trusted.
+/// A set of trusted keys.
 #[derive(Debug, Default)]
 pub struct Keyring {
     pub(crate) certificates: BTreeMap<Fingerprint, Certificate>,
 }
 
 impl Keyring {
-    /// One without keys.
+    /// Creates an empty keyring.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Adds all keys of a file, as text or as bytes. What several files say of a key counts together. A key that
-    /// is there, but is good for nothing, is no error: [`Self::check`] tells of it.
+    /// Adds all keys of a file, in text or binary form. Copies of a key in several files are merged. A key that is
+    /// present but cannot be used is not an error here; [`Self::check`] reports it.
     pub fn add(&mut self, file: &[u8]) -> Result<(), Error> {
         let mut unknown = None;
         let mut found = false;
@@ -53,7 +53,7 @@ impl Keyring {
         }
     }
 
-    /// Whether any key would be believed at this time, in seconds since the epoch; else why none.
+    /// Reports whether any key is valid at this time, in seconds since the epoch; otherwise why none is.
     pub fn check(&self, now: u64) -> Result<(), Refusal> {
         let mut reason = None;
         for certificate in self.certificates.values() {
@@ -66,13 +66,13 @@ impl Keyring {
     }
 }
 
-/// Packets as keys. Keys of versions that are not understood are left out, and `unknown` tells of one.
+/// Parses packets as keys. Skips keys of unsupported versions, and reports one of them in `unknown`.
 fn certificates(
     packets: &[Packet<'_>],
     unknown: &mut Option<Error>,
 ) -> Result<Vec<Certificate>, Error> {
     let mut all: Vec<Certificate> = Vec::new();
-    // Whether what comes belongs to a key that is left out.
+    // Whether the next packets belong to a skipped key.
     let mut skipping = false;
     for packet in packets {
         let body = || packet.body.to_vec();

@@ -1,8 +1,8 @@
-//! Signed messages of OpenPGP (RFC 4880, RFC 9580), and the keys that verify them. It signs, encrypts and decrypts
-//! nothing, and has no network, no disk, no tokio and no clock.
+//! Signed messages of OpenPGP (RFC 4880, RFC 9580), and the keys that verify them. The crate does not sign, encrypt
+//! or decrypt, and uses no network, disk, tokio or clock.
 //!
-//! [`Keyring`] is filled from key files; [`Message`] is one signed message; [`Message::verify`] says what was
-//! signed, and by whom, or why that is not to be believed ([`Refusal`]).
+//! [`Keyring`] is filled from key files; [`Message`] is one signed message. [`Message::verify`] returns the signed
+//! content and the signer, or the reason to refuse it ([`Refusal`]).
 
 mod algorithm;
 mod armor;

@@ -1,4 +1,4 @@
-//! A signed message: one signature, and what it is of. `gpg --sign` makes such.
+//! A signed message: one signature and its content, as `gpg --sign` creates it.
 
 use crate::certificate::Certificate;
 use crate::content::{content, unpacked};
@@ -12,7 +12,7 @@ use crate::signature::{Signature, kind};
 use crate::standing::{Standing, in_time};
 use crate::{Error, KeyName, MAX_MESSAGE, Refusal};
 
-/// More packets than this are not one message.
+/// Maximum number of packets in a message.
 const MAX_PACKETS: usize = 8;
 
 /// A message with one signature, which is not verified yet.
@@ -20,21 +20,21 @@ const MAX_PACKETS: usize = 8;
 pub struct Message {
     content: Vec<u8>,
     signature: Signature,
-    /// Who has signed, by the packet that announces that.
+    /// The signing key according to the one-pass signature packet.
     announced: [u8; 8],
 }
 
-/// What somebody has signed.
+/// A verified message.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Verified<'m> {
-    /// What was signed.
+    /// The signed content.
     pub content: &'m [u8],
-    /// By whom.
+    /// The signing key.
     pub signer: KeyName,
 }
 
 impl Message {
-    /// Reads a message, and nothing beside it.
+    /// Parses a message; refuses any additional data.
     pub fn parse(bytes: &[u8]) -> Result<Self, Error> {
         let too_large = |what| Error::TooLarge {
             what,
@@ -60,7 +60,7 @@ impl Message {
         Self::of(&outer)
     }
 
-    /// Exactly what announces a signature, what is signed, and the signature.
+    /// Expects exactly a one-pass signature, the content, and the signature.
     fn of(all: &[Packet<'_>]) -> Result<Self, Error> {
         let tags: Vec<u8> = all.iter().map(|packet| packet.tag).collect();
         if tags != [ONE_PASS, LITERAL, SIGNATURE] {
@@ -86,8 +86,8 @@ impl Message {
         })
     }
 
-    /// What was signed and by which of the keys, at a time in seconds since the epoch; else why it is not to be
-    /// believed.
+    /// Verifies the message at a time in seconds since the epoch. Returns the content and the signer, or the reason
+    /// to refuse it.
     pub fn verify(&self, keys: &Keyring, now: u64) -> Result<Verified<'_>, Refusal> {
         let signature = &self.signature;
         if signature.kind != kind::BINARY {
@@ -111,16 +111,16 @@ impl Message {
         Err(refusal.unwrap_or_else(|| Refusal::UnknownKey(self.issuer())))
     }
 
-    /// Whether one key has signed, and may.
+    /// Checks that one key has made the signature and was allowed to.
     fn by(&self, certificate: &Certificate, key: &Key, now: u64) -> Result<KeyName, Refusal> {
-        // The signature comes first: of a key that has not made it nothing matters.
+        // The signature is checked first: the state of a key that did not make it does not matter.
         let made = verify(key, &self.signature, &[&self.content], About::Data);
         let standing = || Standing::signer(certificate, key, now);
         match made {
             Ok(()) => {}
             Err(Fault::Weak(hash)) => return Err(Refusal::WeakHash(hash)),
             Err(Fault::Unsupported(what)) => {
-                // That the key is revoked, or too short, says more.
+                // A revoked or too short key is the more useful reason.
                 standing()?;
                 return Err(Refusal::Unsupported(what));
             }
@@ -138,7 +138,7 @@ impl Message {
         Ok(name)
     }
 
-    /// What the signature says of itself that is signed with the content: when it was made, among other things.
+    /// Returns the signature's own data that is signed with the content, for example its creation time.
     pub fn trailer(&self) -> &[u8] {
         &self.signature.trailer
     }
@@ -150,7 +150,7 @@ impl Message {
         self.signature.may_be_by(&key.fingerprint)
     }
 
-    /// Who has signed, by what the signature says without proof.
+    /// Returns the signing key as the signature claims it, unverified.
     fn issuer(&self) -> String {
         let says = &self.signature.says;
         match says.issuer {
@@ -160,7 +160,7 @@ impl Message {
     }
 }
 
-/// Who has signed, by the packet before what is signed; it must tell the same as the signature.
+/// Returns the signing key of the one-pass signature packet, which must match the signature.
 fn announced_by(body: &[u8], signature: &Signature) -> Result<[u8; 8], Error> {
     let mut reader = Reader::new(body);
     let version = reader.byte();
@@ -191,7 +191,7 @@ fn announced_by(body: &[u8], signature: &Signature) -> Result<[u8; 8], Error> {
     Ok(key)
 }
 
-/// What people call a kind of packet.
+/// Returns the usual name of a packet type.
 fn name(tag: u8) -> String {
     let name = match tag {
         SIGNATURE => "a signature",

@@ -1,4 +1,4 @@
-//! Packets: what all of OpenPGP is made of (RFC 9580, 4.2).
+//! Packets, the units of all OpenPGP data (RFC 9580, 4.2).
 
 use std::borrow::Cow;
 
@@ -21,18 +21,18 @@ pub(crate) const USER_ATTRIBUTE: u8 = 17;
 const PROTECTED: u8 = 18;
 pub(crate) const PADDING: u8 = 21;
 
-/// Kinds of packet that hold data of any length, which alone may come in pieces or without an end.
+/// Packet types of data with any length. Only these may have partial or indeterminate lengths.
 const OF_DATA: [u8; 4] = [COMPRESSED, ENCRYPTED, LITERAL, PROTECTED];
 
 /// One packet.
 #[derive(Debug)]
 pub(crate) struct Packet<'a> {
-    /// Its kind.
+    /// The packet type.
     pub(crate) tag: u8,
     pub(crate) body: Cow<'a, [u8]>,
 }
 
-/// All packets of some bytes, if there are not more than `most`.
+/// Parses all packets, with a maximum number of `most`.
 pub(crate) fn packets(bytes: &[u8], most: usize) -> Result<Vec<Packet<'_>>, Error> {
     let mut reader = Reader::new(bytes);
     let mut found = Vec::new();
@@ -55,7 +55,7 @@ pub(crate) fn packets(bytes: &[u8], most: usize) -> Result<Vec<Packet<'_>>, Erro
     Ok(found)
 }
 
-/// A packet whose kind of length is in its first byte.
+/// Parses a packet of the old format, whose first byte contains the length type.
 fn old<'a>(first: u8, reader: &mut Reader<'a>) -> Result<Packet<'a>, Error> {
     let tag = (first >> 2) & 0x0f;
     let length = match first & 3 {
@@ -95,7 +95,7 @@ fn new<'a>(tag: u8, reader: &mut Reader<'a>) -> Result<Packet<'a>, Error> {
     }
 }
 
-/// How many bytes follow, and whether they are the last ones of the packet.
+/// Reads a length, and whether it is that of the packet's last part.
 fn length(reader: &mut Reader<'_>) -> Option<(usize, bool)> {
     let first = reader.byte()?;
     Some(match first {
@@ -106,7 +106,7 @@ fn length(reader: &mut Reader<'_>) -> Option<(usize, bool)> {
     })
 }
 
-/// The length of a subpacket: as that of a packet, without pieces.
+/// Reads the length of a subpacket, which has no partial lengths.
 pub(crate) fn length_of_subpacket(reader: &mut Reader<'_>) -> Option<usize> {
     let first = reader.byte()?;
     Some(match first {

@@ -1,6 +1,6 @@
-//! Bytes read from the front; nothing is read behind their end.
+//! Bounds-checked reader of bytes.
 
-/// What is left to read.
+/// The unread bytes.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Reader<'a> {
     rest: &'a [u8],
@@ -37,12 +37,12 @@ impl<'a> Reader<'a> {
         self.array().map(u32::from_be_bytes)
     }
 
-    /// All that is left.
+    /// Returns all unread bytes.
     pub(crate) fn rest(&mut self) -> &'a [u8] {
         std::mem::take(&mut self.rest)
     }
 
-    /// A number with the count of its bits before it, without zeros in front.
+    /// Reads a number with its bit count before it (MPI), without leading zeros.
     pub(crate) fn number(&mut self) -> Option<&'a [u8]> {
         let bits = self.u16()?;
         let bytes = self.take(bits.div_ceil(8))?;

@@ -1,7 +1,8 @@
-//! Whether a key, or a name of its owner, is taken back.
+//! Revocations of keys, subkeys and user IDs.
 //!
-//! A revocation counts wherever it hangs: who hands keys around may have put it elsewhere. And one that names the key as
-//! its maker, but can't be read or verified here, counts as if it were right: others may well understand it.
+//! A revocation counts wherever it is attached, because a distributor may have moved it. A revocation that names the
+//! key as its issuer, but cannot be parsed or verified here, counts as valid: other implementations may understand
+//! it.
 
 use crate::Refusal;
 use crate::algorithm;
@@ -12,17 +13,17 @@ use crate::fingerprint::Fingerprint;
 use crate::signature::{Signature, kind};
 use crate::standing::Standing;
 
-/// How much is known of a revocation.
+/// The certainty of a revocation.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Revoked {
-    /// It is right.
+    /// The revocation is verified.
     Surely,
-    /// It can't be told, and why.
+    /// The revocation cannot be verified, with the reason.
     Perhaps(String),
 }
 
 impl Revoked {
-    /// Why the key is not believed.
+    /// Returns the reason to refuse the key.
     pub(crate) fn refusal(self, name: KeyName) -> Refusal {
         match self {
             Self::Surely => Refusal::KeyRevoked(name),
@@ -32,7 +33,7 @@ impl Revoked {
 }
 
 impl Standing<'_> {
-    /// Whether the primary key says that what it has signed of this before is worth nothing.
+    /// Reports whether the primary key revoked the component.
     pub(crate) fn revoked(&self, component: &Component) -> Option<Revoked> {
         let primary = &self.certificate.primary.fingerprint;
         let wanted = revocation_of(&component.what);
@@ -60,7 +61,7 @@ impl Standing<'_> {
         doubt.map(Revoked::Perhaps)
     }
 
-    /// Whether one of those that may revoke the key as well is said to have done so.
+    /// Reports whether an authorised revoker claims to have revoked the key. The signature is not verified.
     pub(crate) fn is_revoked_for_others(&self, revokers: &[Fingerprint]) -> bool {
         let components = self.certificate.components.iter();
         let mut bodies = components.flat_map(|it| &it.signatures);
@@ -73,12 +74,12 @@ impl Standing<'_> {
         bodies.any(|body| revokers.iter().any(|revoker| is_by(body, revoker)))
     }
 
-    /// When the name that this is was last taken back, and that now; always, where that can't be told.
+    /// Returns the time of the last revocation of a user ID; `u64::MAX` if a revocation cannot be verified.
     pub(crate) fn name_revoked(&self, component: &Component) -> Option<u64> {
         let primary = &self.certificate.primary.fingerprint;
         let mut last = None;
         for at in &self.certificate.components {
-            // Those at another name are of that.
+            // Revocations attached to another user ID apply to that one.
             if at.what != component.what && is_name(&at.what) {
                 continue;
             }
@@ -119,7 +120,7 @@ impl Standing<'_> {
     }
 }
 
-/// What a signature is about that takes this back.
+/// Returns the signature type that revokes this component.
 fn revocation_of(what: &What) -> u8 {
     match what {
         What::Primary => kind::KEY_REVOCATION,
@@ -128,8 +129,8 @@ fn revocation_of(what: &What) -> u8 {
     }
 }
 
-/// Whether what hangs at one place may be of something, as far as the place tells. There is one primary key; what hangs
-/// at a subkey is of that.
+/// Reports whether a revocation attached to `at` may apply to `wanted`. There is only one primary key; a revocation
+/// attached to a subkey applies to that subkey.
 fn may_be_meant(at: &What, wanted: &What) -> bool {
     let is_subkey = matches!(at, What::Subkey(_) | What::Other(_));
     *wanted == What::Primary || at == wanted || !is_subkey
@@ -139,10 +140,10 @@ fn is_name(what: &What) -> bool {
     matches!(what, What::User(_) | What::Attribute(_))
 }
 
-/// Whether a signature that can't be read is a revocation by a key, as far as can be seen.
+/// Guesses whether a signature that cannot be parsed is a revocation by a key.
 fn may_revoke(body: &[u8], wanted: u8, by: &Fingerprint) -> bool {
     let kind = match body {
-        // A length stands before it in the versions of old.
+        // Old versions have a length before the type.
         [2 | 3, _, kind, ..] | [_, kind, ..] => *kind,
         _ => return false,
     };

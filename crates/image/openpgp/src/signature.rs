@@ -5,10 +5,10 @@ use crate::fingerprint::Fingerprint;
 use crate::reader::Reader;
 use crate::subpacket::Subpackets;
 
-/// What signatures are about.
+/// Signature types.
 pub(crate) mod kind {
     pub(crate) const BINARY: u8 = 0x00;
-    /// Of a user id, with four degrees of care.
+    /// Certifications of a user ID, with four levels of verification.
     pub(crate) const CERTIFICATIONS: std::ops::RangeInclusive<u8> = 0x10..=0x13;
     pub(crate) const SUBKEY_BINDING: u8 = 0x18;
     pub(crate) const PRIMARY_KEY_BINDING: u8 = 0x19;
@@ -18,19 +18,19 @@ pub(crate) mod kind {
     pub(crate) const CERTIFICATION_REVOCATION: u8 = 0x30;
 }
 
-/// A signature of version 4, not yet verified.
+/// An unverified signature of version 4.
 #[derive(Debug, Clone)]
 pub(crate) struct Signature {
     pub(crate) kind: u8,
-    /// By its number, how the key signs.
+    /// The number of the public key algorithm.
     pub(crate) algorithm: u8,
-    /// By its number, what was made of the bytes before.
+    /// The number of the hash algorithm.
     pub(crate) hash: u8,
-    /// What is hashed behind the bytes that are signed.
+    /// The bytes that are hashed after the signed bytes.
     pub(crate) trailer: Vec<u8>,
-    /// The hash begins with this.
+    /// The first two bytes of the hash.
     pub(crate) beginning: [u8; 2],
-    /// The numbers of the algorithm.
+    /// The numbers of the signature, specific to the algorithm.
     pub(crate) values: Vec<u8>,
     pub(crate) says: Subpackets,
 }
@@ -46,7 +46,7 @@ impl Signature {
         read(body, &mut reader)?.ok_or(Error::Malformed("a signature"))
     }
 
-    /// Whether it may be the key's: it names it, or nobody.
+    /// Reports whether the key may have made it: the signature names this key, or none.
     pub(crate) fn may_be_by(&self, key: &Fingerprint) -> bool {
         match (&self.says.issuer, &self.says.issuer_id) {
             (Some(issuer), _) => issuer == key,
@@ -55,24 +55,24 @@ impl Signature {
         }
     }
 
-    /// Whether it says whose it is.
+    /// Reports whether the signature names its key.
     pub(crate) fn names_its_key(&self) -> bool {
         self.says.issuer.is_some() || self.says.issuer_id.is_some()
     }
 
-    /// When it was made.
+    /// Returns the creation time.
     pub(crate) fn created(&self) -> Option<u64> {
         self.says.created.map(u64::from)
     }
 
-    /// Until when it is good, if that ends.
+    /// Returns the expiration time, if there is one.
     pub(crate) fn expires(&self) -> Option<u64> {
         let lifetime = self.says.lifetime.filter(|seconds| *seconds != 0)?;
         Some(self.created()? + u64::from(lifetime))
     }
 }
 
-/// What stands behind the version.
+/// Parses the fields after the version.
 fn read(body: &[u8], reader: &mut Reader<'_>) -> Result<Option<Signature>, Error> {
     let Some([kind, algorithm, hash]) = reader.array() else {
         return Ok(None);
@@ -80,7 +80,7 @@ fn read(body: &[u8], reader: &mut Reader<'_>) -> Result<Option<Signature>, Error
     let Some(hashed) = reader.u16().and_then(|length| reader.take(length)) else {
         return Ok(None);
     };
-    // The version, the three bytes behind it, a length and what has that.
+    // The version, the next three bytes, the length, and the hashed subpackets of that length.
     let signed = 6 + hashed.len();
     let Some(unhashed) = reader.u16().and_then(|length| reader.take(length)) else {
         return Ok(None);

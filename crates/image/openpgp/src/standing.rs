@@ -1,9 +1,10 @@
-//! What a key is worth at a time: by what its owner has signed of it.
+//! Validity of a key at a given time, from its self-signatures.
 //!
-//! Of what is said of one thing the newest counts: of the primary key alone, of each name of its owner, of each subkey.
-//! Until when the primary key is good, and what it is for, is said of the key alone, and else of a name: the newest
-//! that says something of that counts. What was said of a name later may be less, but not more. What frees a key must
-//! be verified, and not be from the future; what limits it counts anyway.
+//! The newest valid self-signature counts, separately for the primary key, each user ID and each subkey. Expiry and
+//! usage of the primary key come from a direct-key signature. Without one, they come from the newest user ID
+//! signature that contains them. A later user ID signature can only restrict a direct-key signature, not extend it.
+//! Statements that permit something must be verified, and not be from the future; statements that restrict a key
+//! always count.
 
 use std::cell::Cell;
 
@@ -14,41 +15,41 @@ use crate::key::Key;
 use crate::signature::{Signature, kind};
 use crate::{KeyName, Refusal};
 
-/// What the clocks of two machines may differ by, in seconds.
+/// Tolerated clock difference between two machines, in seconds.
 const SKEW: u64 = 300;
 
-/// Signatures of a key on itself that are verified; a few are usual.
+/// Maximum number of self-signatures that are verified; a few are usual.
 const MAX_VERIFIED: usize = 256;
 
-/// As much of a user id as anybody reads.
+/// Maximum length of a displayed user ID.
 const MAX_USER: usize = 200;
 
-/// A key may sign data.
+/// Usage flag: the key may sign data.
 const MAY_SIGN: u8 = 0x02;
 
-/// The end of a key's first and last question: whether it may be believed now.
+/// Evaluates whether a key is valid now.
 pub(crate) struct Standing<'c> {
     pub(crate) certificate: &'c Certificate,
     now: u64,
-    /// What is left of [`MAX_VERIFIED`].
+    /// The remaining number of verifications, from [`MAX_VERIFIED`] down.
     left: Cell<usize>,
 }
 
-/// What a key says of itself.
+/// The self-signed properties of a key.
 struct Said {
     key_lifetime: Option<u32>,
     flags: Option<u8>,
     user: Option<String>,
 }
 
-/// What is said of the primary key.
+/// The self-signatures about the primary key.
 #[derive(Default)]
 struct Statements<'c> {
-    /// Of the key alone.
+    /// Direct-key signatures.
     on_key: Vec<Signature>,
-    /// The newest of each name.
+    /// The newest signature of each user ID.
     on_users: Vec<(Signature, &'c Component)>,
-    /// What is not believed for all else, but as a limit.
+    /// Signatures that only count as restrictions.
     limits: Vec<Signature>,
 }
 
@@ -61,7 +62,7 @@ impl<'c> Standing<'c> {
         }
     }
 
-    /// Whether a key of the certificate may sign now: the primary one, or a subkey. Gives its name.
+    /// Checks that a key of the certificate, the primary key or a subkey, may sign now. Returns its name.
     pub(crate) fn signer(
         certificate: &'c Certificate,
         key: &Key,
@@ -86,7 +87,7 @@ impl<'c> Standing<'c> {
         Ok(name)
     }
 
-    /// Whether any key of the certificate may sign; else why not, of the last one that comes closest.
+    /// Checks that any key of the certificate may sign; otherwise returns the most relevant reason.
     pub(crate) fn any_signer(certificate: &'c Certificate, now: u64) -> Result<(), Refusal> {
         let mut reason = None;
         for key in certificate.keys() {
@@ -99,7 +100,7 @@ impl<'c> Standing<'c> {
         reason.map_or(Ok(()), Err)
     }
 
-    /// What the primary key is for, and whose; or why it is worth nothing.
+    /// Returns usage and user ID of the primary key, or the reason to refuse it.
     fn primary(&self) -> Result<(Option<u8>, Option<String>), Refusal> {
         let key = &self.certificate.primary;
         let mut name = KeyName {
@@ -141,7 +142,7 @@ impl<'c> Standing<'c> {
                 What::Subkey(_) | What::Other(_) => {}
             }
         }
-        // Those keys are not here; who names them is taken at their word.
+        // The revokers' keys are not available, so their revocations count unverified.
         if self.is_revoked_for_others(&revokers) {
             return Err(Refusal::KeyRevoked(name));
         }
@@ -155,7 +156,7 @@ impl<'c> Standing<'c> {
         Ok((said.flags, name.user))
     }
 
-    /// What a subkey is for; or why it is worth nothing.
+    /// Returns the usage of a subkey, or the reason to refuse it.
     fn subkey(&self, key: &Key, name: &KeyName) -> Result<Option<u8>, Refusal> {
         let is_it = |it: &&Component| matches!(&it.what, What::Subkey(one) if one == key);
         let components: Vec<_> = self.certificate.components.iter().filter(is_it).collect();
@@ -198,7 +199,7 @@ impl<'c> Standing<'c> {
         Ok(bound.says.flags)
     }
 
-    /// The signatures of some kinds on something that are by the primary key, and hold now.
+    /// Returns the signatures by the primary key with wanted types that are valid now.
     fn good(&self, component: &Component, wanted: impl Fn(u8) -> bool) -> Vec<Signature> {
         let is_good = |it: &Signature| {
             wanted(it.kind)
@@ -209,8 +210,8 @@ impl<'c> Standing<'c> {
         self.signatures(component).filter(is_good).collect()
     }
 
-    /// What the primary key says of something later than what is believed, and is not believed: it is from the future,
-    /// or can't be verified or understood.
+    /// Returns the signatures of the primary key that are newer than the valid ones and only count as restrictions:
+    /// they are from the future, or cannot be verified or understood.
     fn limits(
         &self,
         component: &Component,
@@ -233,14 +234,14 @@ impl<'c> Standing<'c> {
         self.signatures(component).filter(is_limit).collect()
     }
 
-    /// The signatures on something that may be by the primary key.
+    /// Returns the signatures that may be by the primary key.
     fn signatures<'a>(&'a self, component: &'a Component) -> impl Iterator<Item = Signature> + 'a {
         let parsed = component.signatures.iter();
         let parsed = parsed.filter_map(|body| Signature::parse(body).ok());
         parsed.filter(|it| it.may_be_by(&self.certificate.primary.fingerprint))
     }
 
-    /// Whether a signature of a key holds now.
+    /// Reports whether the time now is within a signature's validity.
     pub(crate) fn is_in_time(&self, signature: &Signature, by: &Key) -> bool {
         let made = signature.created();
         made.is_some_and(|made| (by.created..=self.now.saturating_add(SKEW)).contains(&made))
@@ -265,14 +266,14 @@ impl<'c> Standing<'c> {
         verify(key, signature, parts, About::OwnKeys)
     }
 
-    /// What people call the key before anything of it is verified.
+    /// Returns the first user ID, unverified.
     fn first_user(&self) -> Option<String> {
         self.certificate.components.iter().find_map(user)
     }
 }
 
 impl Certificate {
-    /// The primary key and the subkeys that are understood.
+    /// Returns the primary key and the supported subkeys.
     pub(crate) fn keys(&self) -> impl Iterator<Item = &Key> {
         let subkeys = self.components.iter().filter_map(|it| match &it.what {
             What::Subkey(key) => Some(key),
@@ -283,9 +284,9 @@ impl Certificate {
 }
 
 impl Statements<'_> {
-    /// What holds of all that is said.
+    /// Combines all signatures.
     fn together(&self) -> Option<Said> {
-        // What is signed of the key alone may be about something else, such as who may revoke it.
+        // A direct-key signature may have another purpose, for example to name revokers.
         let is_about_key = |it: &&Signature| {
             self.on_users.is_empty() || it.says.key_lifetime.is_some() || it.says.flags.is_some()
         };
@@ -310,8 +311,8 @@ impl Statements<'_> {
     }
 }
 
-/// What holds of one thing: what was said of the key alone last, else what was said of it with a name last. Of two things
-/// said at once the stricter one holds.
+/// Returns the effective value of a property: from the newest direct-key signature, otherwise from the newest user ID
+/// signature that contains it. Of two signatures with the same time the stricter one counts.
 fn decided<T: Copy>(
     on_key: &[&Signature],
     users: &[&Signature],
@@ -329,7 +330,7 @@ fn decided<T: Copy>(
         .copied()
         .collect();
     let newest_of_users = newest(&saying);
-    // A name's word is only for less where there is one of the key alone.
+    // If there is a direct-key signature, user ID signatures can only restrict it.
     let later = saying.iter().filter(|it| match of_key {
         Some(_) => it.created() > last,
         None => it.created() == newest_of_users,
@@ -343,12 +344,12 @@ fn newest(signatures: Vec<Signature>) -> Option<Signature> {
     signatures.into_iter().max_by_key(Signature::created)
 }
 
-/// How long a key is good, if that ends.
+/// Returns the lifetime of a key; `None` if it does not expire.
 fn lifetime(signature: &Signature) -> Option<u32> {
     signature.says.key_lifetime.filter(|seconds| *seconds != 0)
 }
 
-/// Whether signatures of a key can be verified.
+/// Checks that signatures of a key can be verified.
 fn usable(key: &Key, name: &KeyName) -> Result<(), Refusal> {
     let unusable = |reason: &String| Refusal::Unusable(name.clone(), reason.clone());
     key.material.as_ref().map(drop).map_err(unusable)
@@ -363,13 +364,13 @@ fn user(component: &Component) -> Option<String> {
     Some(shown.take(MAX_USER).collect())
 }
 
-/// When a key ends to be good, if ever.
+/// Returns the expiration time of a key, if there is one.
 fn expiry(key: &Key, lifetime: Option<u32>) -> Option<u64> {
     let lifetime = lifetime.filter(|seconds| *seconds != 0)?;
     Some(key.created + u64::from(lifetime))
 }
 
-/// Whether a signature of data is good for its time; `key` is who has made it.
+/// Checks the time of a data signature made by `key`.
 pub(crate) fn in_time(
     signature: &Signature,
     key: &Key,

@@ -1,36 +1,35 @@
-//! Subpackets of signatures (RFC 9580, 5.2.3): when one was made, by whom, for how long it is good, and what
-//! it says of keys.
+//! Subpackets of signatures (RFC 9580, 5.2.3): creation time, issuer, validity, and properties of keys.
 
 use crate::Error;
 use crate::fingerprint::Fingerprint;
 use crate::packet::length_of_subpacket;
 use crate::reader::Reader;
 
-/// What a signature says of itself.
+/// The subpackets of a signature.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Subpackets {
-    /// Seconds since the epoch.
+    /// Creation time in seconds since the epoch.
     pub(crate) created: Option<u32>,
-    /// Seconds for which the signature is good; none or zero: for ever.
+    /// Validity in seconds; `None` or zero means no expiry.
     pub(crate) lifetime: Option<u32>,
-    /// Seconds from the key's creation for which that is good.
+    /// Validity of the key in seconds from its creation.
     pub(crate) key_lifetime: Option<u32>,
-    /// What the key is for.
+    /// The usage flags of the key.
     pub(crate) flags: Option<u8>,
-    /// Whether the user id is the key's first.
+    /// Whether the user ID is the primary one.
     pub(crate) is_primary_user: bool,
-    /// Who may revoke the key as well.
+    /// Other keys that may revoke this key.
     pub(crate) revokers: Vec<Fingerprint>,
-    /// Who has made it; only a hint.
+    /// The signing key; unverified.
     pub(crate) issuer: Option<Fingerprint>,
     pub(crate) issuer_id: Option<[u8; 8]>,
-    /// A signature of the subkey on the primary key.
+    /// The back-signature of the subkey on the primary key.
     pub(crate) embedded: Option<Vec<u8>>,
-    /// The type of one that must be known, and is not.
+    /// The type of an unknown critical subpacket.
     pub(crate) unknown_critical: Option<u8>,
 }
 
-/// What may be marked as critical: each either counts here, or is no limit of what the signature is worth.
+/// Types that may be marked as critical: they are evaluated here, or do not restrict the signature.
 const KNOWN: [u8; 21] = [
     2, 3, 4, 7, 9, 11, 12, 16, 21, 22, 23, 24, 25, 26, 27, 28, 29, 30, 32, 33, 34,
 ];
@@ -38,7 +37,7 @@ const KNOWN: [u8; 21] = [
 const CRITICAL: u8 = 0x80;
 
 impl Subpackets {
-    /// Reads those that are signed, and of the others what proves itself.
+    /// Parses the hashed subpackets, and the unhashed ones that prove themselves.
     pub(crate) fn parse(hashed: &[u8], unhashed: &[u8]) -> Result<Self, Error> {
         let mut all = Self::default();
         for (bytes, is_hashed) in [(hashed, true), (unhashed, false)] {
@@ -54,7 +53,7 @@ impl Subpackets {
         Ok(all)
     }
 
-    /// Takes one; `None` where it is malformed, or there twice.
+    /// Stores a subpacket; returns `None` if it is malformed or a duplicate.
     fn add(&mut self, kind: u8, body: &[u8], is_hashed: bool) -> Option<()> {
         let is_critical = kind & CRITICAL != 0;
         let kind = kind & !CRITICAL;
@@ -67,11 +66,11 @@ impl Subpackets {
             (9, true) => once(&mut self.key_lifetime, number(body)?)?,
             (27, true) => once(&mut self.flags, body.first().copied().unwrap_or(0))?,
             (25, true) => self.is_primary_user = *body.first()? != 0,
-            // Its class, its algorithm, and the key.
+            // Class, algorithm and fingerprint.
             (12, true) => self
                 .revokers
                 .push(Fingerprint(body.get(2..)?.try_into().ok()?)),
-            // Those that are signed come first, and count before others.
+            // Hashed subpackets come first and take precedence.
             (16, _) => drop(self.issuer_id.get_or_insert(body.try_into().ok()?)),
             (32, _) => drop(self.embedded.get_or_insert(body.to_vec())),
             (33, _) => {

@@ -1,9 +1,9 @@
-//! The algorithms of signatures that are verified.
+//! Supported signature algorithms.
 
 use rustls_pki_types::SignatureVerificationAlgorithm;
 use webpki::aws_lc_rs;
 
-/// How signers sign, by the kind of key. RSA and P-384 keys have been used in two ways.
+/// Algorithms of signers, by the kind of key. RSA and P-384 keys have been used in two ways.
 pub(crate) const OF_SIGNERS: [&dyn SignatureVerificationAlgorithm; 6] = [
     aws_lc_rs::ECDSA_P256_SHA256,
     aws_lc_rs::ECDSA_P384_SHA256,
@@ -13,7 +13,7 @@ pub(crate) const OF_SIGNERS: [&dyn SignatureVerificationAlgorithm; 6] = [
     aws_lc_rs::RSA_PSS_2048_8192_SHA256_LEGACY_KEY,
 ];
 
-/// How authorities sign.
+/// Algorithms of authorities.
 pub(crate) const OF_AUTHORITIES: [&dyn SignatureVerificationAlgorithm; 8] = [
     aws_lc_rs::ECDSA_P256_SHA256,
     aws_lc_rs::ECDSA_P256_SHA384,

@@ -1,4 +1,4 @@
-//! Who makes certificates that are accepted.
+//! Trusted certificate authorities.
 
 use rustls_pki_types::pem::PemObject;
 use rustls_pki_types::{CertificateDer, TrustAnchor, UnixTime};
@@ -9,22 +9,22 @@ use crate::certificate::{CODE_SIGNING, TIME_STAMPING};
 use crate::hash::sha256;
 use crate::{Certificate, Refusal, der, time};
 
-/// More authorities than anybody trusts for one purpose.
+/// Maximum number of authorities for one purpose.
 const MAX_AUTHORITIES: usize = 64;
-/// More than chains have; each more multiplies the ways that have to be tried.
+/// Maximum length of a chain; each further certificate multiplies the number of paths to try.
 pub(crate) const MAX_CHAIN: usize = 4;
 
-/// Who makes certificates that are accepted.
+/// A set of trusted certificate authorities.
 #[derive(Debug, Clone)]
 pub struct Authorities {
     roots: Vec<Certificate>,
-    /// Known to stand between the roots and who signs; trusted only by way of a root.
+    /// Known intermediate certificates; trusted only if a root has signed them.
     intermediates: Vec<CertificateDer<'static>>,
 }
 
 impl Authorities {
-    /// Reads all certificates of a PEM text. Each that may sign certificates is trusted by itself; the others, such as
-    /// the certificate of a timestamp authority in its published chain, are trusted by way of those only.
+    /// Parses all certificates of a PEM text. Those that may sign certificates become roots. The others, such as the
+    /// certificate of a timestamp authority in its published chain, become intermediates.
     pub fn from_pem(roots: &[u8]) -> Result<Self, String> {
         let (mut found, mut others) = (Vec::new(), Vec::new());
         for root in certificates(roots, MAX_AUTHORITIES)? {
@@ -50,15 +50,15 @@ impl Authorities {
         })
     }
 
-    /// Adds the certificates of a PEM text that are trusted by way of a root.
+    /// Adds the certificates of a PEM text as intermediates.
     pub fn with_intermediates(mut self, pem: &[u8]) -> Result<Self, String> {
         self.intermediates
             .extend(certificates(pem, MAX_AUTHORITIES)?);
         Ok(self)
     }
 
-    /// Whether a certificate that signs code is by one of the authorities at that moment. `chain` are certificates
-    /// that came with it. Returns the digest of the key that it was made with.
+    /// Verifies that one of the authorities issued a code signing certificate that is valid at that time. `chain` has
+    /// the certificates that came with it. Returns the digest of the issuer's key.
     pub(crate) fn check(
         &self,
         leaf: &Certificate,
@@ -68,7 +68,7 @@ impl Authorities {
         self.check_for(&SIGNS_CODE, leaf, chain, at)
     }
 
-    /// The same of one that makes timestamps.
+    /// Verifies the certificate of a timestamp authority in the same way.
     pub(crate) fn check_stamps(
         &self,
         leaf: &Certificate,
@@ -78,7 +78,7 @@ impl Authorities {
         self.check_for(&MAKES_STAMPS, leaf, chain, at).map(drop)
     }
 
-    /// All certificates that are known.
+    /// Returns all known certificates.
     pub(crate) fn known(&self) -> Vec<CertificateDer<'_>> {
         let roots = self
             .roots
@@ -142,7 +142,7 @@ impl Authorities {
     }
 }
 
-/// All certificates of a PEM text; there must be one, and not too many.
+/// Parses all certificates of a PEM text; fails if there are none or too many.
 pub(crate) fn certificates(
     pem: &[u8],
     most: usize,
@@ -160,7 +160,7 @@ pub(crate) fn certificates(
     Ok(found)
 }
 
-/// What most often is wrong, in words.
+/// Describes the most common errors.
 fn shown(error: &webpki::Error, purpose: &Purpose) -> String {
     match error {
         webpki::Error::UnknownIssuer => {
@@ -175,7 +175,7 @@ fn shown(error: &webpki::Error, purpose: &Purpose) -> String {
     }
 }
 
-/// Certificates that say what they are for must be for this.
+/// A required certificate usage; certificates that list their usages must include it.
 struct Purpose {
     usage: &'static [u8],
     name: &'static str,

@@ -1,4 +1,4 @@
-//! What is written in a log: of what somebody has signed, what came of it, and with which key.
+//! Bodies of log entries: the signed artifact, the signature and the key.
 
 use rustls_pki_types::pem::PemObject;
 use rustls_pki_types::{CertificateDer, SubjectPublicKeyInfoDer};
@@ -8,21 +8,21 @@ use crate::hash::{SHA256, SHA384, SHA512, digest};
 use crate::text::{Base64, Hex};
 use crate::{Certificate, Refusal};
 
-/// What must be in the log.
+/// The expected contents of a log entry.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Signed<'a> {
-    /// The bytes that the signature is of.
+    /// The signed bytes.
     pub(crate) message: &'a [u8],
     /// The payload of an envelope, which is a part of the message.
     pub(crate) payload: Option<&'a [u8]>,
     pub(crate) signature: &'a [u8],
-    /// The key that it was made with.
+    /// The signer's key.
     pub(crate) key: &'a [u8],
-    /// The certificate of that key, where it is that which counts.
+    /// The certificate of that key, if the policy is about certificates.
     pub(crate) certificate: Option<&'a [u8]>,
 }
 
-/// Fails unless the log's entry is of this.
+/// Fails unless the log entry is for this signature.
 pub(crate) fn check(body: &[u8], signed: Signed<'_>) -> Result<(), Refusal> {
     let body: Body =
         serde_json::from_slice(body).map_err(|error| Refusal::malformed("the log entry", error))?;
@@ -54,7 +54,7 @@ pub(crate) fn check(body: &[u8], signed: Signed<'_>) -> Result<(), Refusal> {
             let spec: Intoto = spec(body.spec)?;
             data(&spec.content.payload_hash, payload(signed)?)?;
             let one = only(&spec.content.envelope.signatures)?;
-            // It is in base64 twice.
+            // The signature is encoded in base64 twice.
             let written = String::from_utf8_lossy(&one.sig.0);
             let bytes = base64(&written).ok_or(Refusal::OtherEntry("signature"))?;
             signature(&bytes, signed)?;
@@ -108,7 +108,7 @@ fn signature(found: &[u8], signed: Signed<'_>) -> Result<(), Refusal> {
         .ok_or(Refusal::OtherEntry("signature"))
 }
 
-/// A certificate or a key, in PEM.
+/// Checks a certificate or key in PEM.
 fn verifier(pem: &[u8], signed: Signed<'_>) -> Result<(), Refusal> {
     if let Ok(certificate) = CertificateDer::from_pem_slice(pem) {
         return is_by_certificate(&certificate, signed);
@@ -130,7 +130,7 @@ fn is_by_certificate(der: &[u8], signed: Signed<'_>) -> Result<(), Refusal> {
 }
 
 fn is_by_key(spki: &[u8], signed: Signed<'_>) -> Result<(), Refusal> {
-    // Who signs with a certificate says so in the log.
+    // Signers with a certificate log the certificate.
     let is_same = signed.certificate.is_none() && signed.key == spki;
     is_same.then_some(()).ok_or(Refusal::OtherEntry("key"))
 }

@@ -1,4 +1,4 @@
-//! Bundles: a signature with all that it takes to verify it (sigstore's protobuf bundle, as JSON).
+//! Bundles: a signature with all data for its verification (sigstore's protobuf bundle, as JSON).
 
 use std::borrow::Cow;
 
@@ -13,10 +13,10 @@ use crate::text::{Base64, Number};
 use crate::timestamp::{MAX_BYTES, MAX_STAMPS};
 use crate::{By, Demand, Envelope, Refusal};
 
-/// The type of the bundles that cosign attaches to images.
+/// The media type of bundles that cosign attaches to images.
 pub const MEDIA_TYPE: &str = "application/vnd.dev.sigstore.bundle.v0.3+json";
 
-/// The types of bundles that are read.
+/// The supported media types of bundles.
 const MEDIA_TYPES: [&str; 4] = [
     MEDIA_TYPE,
     "application/vnd.dev.sigstore.bundle+json;version=0.3",
@@ -24,32 +24,32 @@ const MEDIA_TYPES: [&str; 4] = [
     "application/vnd.dev.sigstore.bundle+json;version=0.1",
 ];
 
-/// More entries than anybody makes of one signature.
+/// Maximum number of log entries for one signature.
 const MAX_ENTRIES: usize = 8;
 
 const WHAT: &str = "the bundle";
 
-/// A bundle, of which nothing is verified yet.
+/// An unverified bundle.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Bundle {
-    /// What is signed.
+    /// The signed content.
     pub content: Content,
     certificates: Vec<Vec<u8>>,
     entries: Vec<Entry>,
     stamps: Vec<Vec<u8>>,
 }
 
-/// What a bundle's signature is of.
+/// The content of a bundle.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Content {
-    /// An envelope that is in the bundle.
+    /// An envelope in the bundle.
     Envelope(Envelope),
-    /// A message that is elsewhere: the signature of it.
+    /// The signature of a message outside of the bundle.
     Message(Vec<u8>),
 }
 
 impl Bundle {
-    /// Reads a bundle.
+    /// Parses a bundle.
     pub fn parse(json: &[u8]) -> Result<Self, Refusal> {
         let raw: Raw =
             serde_json::from_slice(json).map_err(|error| Refusal::malformed(WHAT, error))?;
@@ -70,7 +70,7 @@ impl Bundle {
                 let chain = chain.certificates.into_iter();
                 chain.map(|one| one.bytes.0).collect()
             }
-            // Which key it is, the policy says.
+            // The policy determines the key.
             (None, None, Some(_)) => Vec::new(),
             _ => return Err(wrong("it does not have exactly one type of key")),
         };
@@ -94,7 +94,7 @@ impl Bundle {
         })
     }
 
-    /// By whom it is. `message` is what it is of, where it is not in the bundle.
+    /// Verifies the bundle and returns the signer. `message` is the signed message, if it is not in the bundle.
     pub fn verify(&self, demand: &Demand<'_>, message: Option<&[u8]>) -> Result<By, Refusal> {
         let (message, payload, signature) = match (&self.content, message) {
             (Content::Envelope(envelope), _) => (

@@ -1,4 +1,4 @@
-//! Certificates: what of them chains don't need, but the question whose they are does.
+//! Certificates: the fields that identify the signer, which chain verification does not need.
 
 use std::ops::Range;
 
@@ -6,11 +6,11 @@ use crate::der::{self, Malformed, Reader, Value, explicit, implicit};
 use crate::key::PublicKey;
 use crate::{Refusal, time};
 
-/// No certificate is larger.
+/// Maximum size of a certificate.
 const MAX_BYTES: usize = 16 << 10;
-/// More names than anybody has.
+/// Maximum number of names.
 const MAX_NAMES: usize = 64;
-/// Longer than any name.
+/// Maximum length of a name.
 const MAX_NAME: usize = 2048;
 
 /// `id-ce-subjectAltName`
@@ -29,12 +29,12 @@ pub(crate) const CODE_SIGNING: &[u8] = &[0x2b, 6, 1, 5, 5, 7, 3, 3];
 pub(crate) const TIME_STAMPING: &[u8] = &[0x2b, 6, 1, 5, 5, 7, 3, 8];
 /// Signed certificate timestamps (RFC 6962, 3.3), 1.3.6.1.4.1.11129.2.4.2.
 const SCTS: &[u8] = &[0x2b, 6, 1, 4, 1, 0xd6, 0x79, 2, 4, 2];
-/// Fulcio's issuer, 1.3.6.1.4.1.57264.1.1: the text itself.
+/// Fulcio's issuer, 1.3.6.1.4.1.57264.1.1: a plain string.
 const ISSUER: &[u8] = &[0x2b, 6, 1, 4, 1, 0x83, 0xbf, 0x30, 1, 1];
-/// Fulcio's issuer, 1.3.6.1.4.1.57264.1.8: a text of DER.
+/// Fulcio's issuer, 1.3.6.1.4.1.57264.1.8: a DER string.
 const ISSUER_V2: &[u8] = &[0x2b, 6, 1, 4, 1, 0x83, 0xbf, 0x30, 1, 8];
 
-/// A certificate, of which nothing is verified yet.
+/// An unverified certificate.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Certificate {
     der: Vec<u8>,
@@ -49,14 +49,14 @@ pub struct Certificate {
     pub(crate) signs_code: bool,
     /// Whether it is for timestamps, and for nothing else (RFC 3161, 2.3).
     pub(crate) stamps: bool,
-    /// Who vouched for the subject.
+    /// The identity provider that verified the subject.
     pub(crate) issuer: Option<String>,
-    /// What certificate logs have promised.
+    /// The promises of certificate logs (SCTs).
     pub(crate) scts: Option<Vec<u8>>,
 }
 
 impl Certificate {
-    /// Reads a certificate.
+    /// Parses a certificate.
     pub fn from_der(der: &[u8]) -> Result<Self, Refusal> {
         const WHAT: &str = "its certificate";
         if der.len() > MAX_BYTES {
@@ -66,28 +66,28 @@ impl Certificate {
         read(der).map_err(|Malformed| Refusal::malformed(WHAT, "it is not an X.509 certificate"))
     }
 
-    /// Its bytes.
+    /// Returns the certificate's bytes.
     pub fn der(&self) -> &[u8] {
         &self.der
     }
 
-    /// The key that it is for.
+    /// Returns the certificate's key.
     pub(crate) fn key(&self) -> Result<PublicKey, Refusal> {
         PublicKey::from_der(self.spki().to_vec())
             .map_err(|reason| Refusal::malformed("the key of its certificate", reason))
     }
 
-    /// The key that it is for, not looked at.
+    /// Returns the encoded key, without a check.
     pub(crate) fn spki(&self) -> &[u8] {
         &self.der[self.key.clone()]
     }
 
-    /// Whether it is valid then.
+    /// Reports whether the certificate is valid at that time.
     pub(crate) fn is_valid(&self, at: i64) -> bool {
         (self.from..=self.until).contains(&at)
     }
 
-    /// What certificate logs have signed: all but their own promises (RFC 6962, 3.2).
+    /// Returns the bytes that certificate logs sign: everything except their own promises (RFC 6962, 3.2).
     pub(crate) fn before_logs(&self) -> Option<Vec<u8>> {
         without_scts(&self.der).ok()
     }
@@ -113,7 +113,7 @@ fn read(der: &[u8]) -> Result<Certificate, Malformed> {
     let mut validity = validity.values();
     certificate.from = time::parse(validity.read()?)?;
     certificate.until = time::parse(validity.read()?)?;
-    // It lies within these bytes.
+    // The key lies within these bytes.
     let start = key.whole.as_ptr().addr() - der.as_ptr().addr();
     certificate.key = start..start + key.whole.len();
     let mut seen: Vec<&[u8]> = Vec::new();
@@ -134,7 +134,7 @@ fn read(der: &[u8]) -> Result<Certificate, Malformed> {
                 certificate.is_authority = authority.is_some_and(|it| it.content == [0xff]);
             }
             _ if id == KEY_USAGE => {
-                // The first byte says how many bits of the last one are unused.
+                // The first byte is the number of unused bits in the last byte.
                 let usage = der::only(value, der::BITS)?.content.get(1);
                 may_sign_certificates = usage.is_some_and(|bits| bits & SIGNS_CERTIFICATES != 0);
             }
@@ -158,7 +158,7 @@ fn read(der: &[u8]) -> Result<Certificate, Malformed> {
     }
     certificate.is_authority &= may_sign_certificates;
     if let Some(issuer) = second_issuer {
-        // Who believes one and who believes the other must believe the same.
+        // Both extensions must agree, so that all verifiers see the same issuer.
         if certificate
             .issuer
             .as_ref()
@@ -171,7 +171,7 @@ fn read(der: &[u8]) -> Result<Certificate, Malformed> {
     Ok(certificate)
 }
 
-/// The six fields that every certificate has, and its extensions.
+/// Returns the six mandatory fields of a certificate, and its extensions.
 fn parts(der: &[u8]) -> Result<([Value<'_>; 6], Option<Value<'_>>), Malformed> {
     let mut certificate = der::only(der, der::SEQUENCE)?.values();
     let mut fields = certificate.expect(der::SEQUENCE)?.values();
@@ -194,7 +194,7 @@ fn parts(der: &[u8]) -> Result<([Value<'_>; 6], Option<Value<'_>>), Malformed> {
     Ok((known, extensions))
 }
 
-/// What an extension is, whether it is critical, and what it holds.
+/// Returns the identifier of an extension, whether it is critical, and its value.
 fn extension(extension: Value<'_>) -> Result<(&[u8], bool, &[u8]), Malformed> {
     let mut fields = extension.values();
     let id = fields.expect(der::OID)?.content;
@@ -214,7 +214,7 @@ fn names(value: &[u8], certificate: &mut Certificate) -> Result<(), Malformed> {
             return Err(Malformed);
         }
         let value = names.read()?;
-        // RFC 5280, 4.2.1.6. Names of hosts are compared where chains are.
+        // RFC 5280, 4.2.1.6. Host names are compared during chain verification.
         if value.tag == implicit(1) {
             certificate.emails.push(name(value.content)?);
         } else if value.tag == implicit(6) {
@@ -224,7 +224,7 @@ fn names(value: &[u8], certificate: &mut Certificate) -> Result<(), Malformed> {
     Ok(())
 }
 
-/// A name that can be shown and compared.
+/// Parses a name that can be displayed and compared.
 fn name(bytes: &[u8]) -> Result<String, Malformed> {
     let text = std::str::from_utf8(bytes).map_err(|_| Malformed)?;
     let is_plain =
@@ -232,7 +232,7 @@ fn name(bytes: &[u8]) -> Result<String, Malformed> {
     is_plain.then(|| text.to_owned()).ok_or(Malformed)
 }
 
-/// The part of a certificate that is signed, without what certificate logs have promised of it.
+/// Returns the signed part of a certificate, without the promises of certificate logs.
 fn without_scts(der: &[u8]) -> Result<Vec<u8>, Malformed> {
     let mut certificate = der::only(der, der::SEQUENCE)?.values();
     let mut fields = certificate.expect(der::SEQUENCE)?.values();

@@ -1,38 +1,37 @@
-//! Checkpoints: how large a log is and what its tree's hash is, signed by the log (C2SP, tlog-checkpoint and
-//! signed-note).
+//! Checkpoints: size and root hash of a log's tree, signed by the log (C2SP, tlog-checkpoint and signed-note).
 
 use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
 
 use crate::key::PublicKey;
 
-/// Longer than any.
+/// Maximum size of a checkpoint.
 const MAX_BYTES: usize = 16 << 10;
-/// More than any has.
+/// Maximum number of signatures.
 const MAX_SIGNATURES: usize = 32;
 
-/// What a log says of itself.
+/// The checkpoint of a log.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Checkpoint<'a> {
     /// The log's name.
     pub(crate) origin: &'a str,
-    /// How many entries it has.
+    /// The number of entries.
     pub(crate) size: u64,
     /// The hash of its tree.
     pub(crate) root: Vec<u8>,
-    /// What is signed.
+    /// The signed text.
     text: &'a str,
-    /// By whom, and how.
+    /// The name and the signature of each signer.
     signatures: Vec<(&'a str, Vec<u8>)>,
 }
 
 impl<'a> Checkpoint<'a> {
-    /// Reads a signed checkpoint.
+    /// Parses a signed checkpoint.
     pub(crate) fn parse(note: &'a str) -> Option<Self> {
         if note.len() > MAX_BYTES {
             return None;
         }
-        // The last empty line stands before the signatures.
+        // The last empty line separates the signatures.
         let end = note.rfind("\n\n")?;
         let (text, below) = (&note[..=end], &note[end + 2..]);
         let mut lines = text.lines();
@@ -58,11 +57,11 @@ impl<'a> Checkpoint<'a> {
         })
     }
 
-    /// Whether the log with this key has signed it. What the signer calls itself may be another name than the
-    /// checkpoint's own, as with Rekor.
+    /// Reports whether the log with this key signed the checkpoint. The signer's name may differ from the
+    /// checkpoint's origin, as with Rekor.
     pub(crate) fn is_by(&self, key: &PublicKey) -> bool {
         self.signatures.iter().any(|(name, signature)| {
-            // The first bytes tell keys apart.
+            // The first bytes identify the key.
             let Some((hint, signature)) = signature.split_at_checked(4) else {
                 return false;
             };

@@ -1,43 +1,43 @@
-//! Who must have signed, and in which logs that must be.
+//! Requirements for signatures: the signer and the logs.
 
 use crate::identity::Moment;
 use crate::key::PublicKey;
 use crate::signed::Evidence;
 use crate::{Authorities, Identity, Refusal, identity};
 
-/// What a signature must fulfil.
+/// The requirements for a signature.
 #[derive(Debug, Clone, Copy)]
 pub struct Demand<'a> {
-    /// Who must have signed.
+    /// The required signer.
     pub signer: Signer<'a>,
-    /// In one of these logs it must be; `None` where that does not matter.
+    /// The signature must be in one of these logs; `None` if no log is required.
     pub logs: Option<&'a [PublicKey]>,
-    /// Who may say when something was signed with a certificate (RFC 3161), where no log says so; `None`: nobody.
+    /// The authorities that may prove the signing time of a certificate (RFC 3161), if no log does; `None` for none.
     pub stampers: Option<&'a Authorities>,
-    /// Seconds since 1970: certificates of which no log says when they were used must be valid now.
+    /// Seconds since 1970: a certificate without a logged time must be valid now.
     pub now: i64,
 }
 
-/// Who must have signed.
+/// A required signer.
 #[derive(Debug, Clone, Copy)]
 pub enum Signer<'a> {
-    /// Who has one of these keys.
+    /// The owner of one of these keys.
     Keys(&'a [PublicKey]),
-    /// Who has a certificate for this name.
+    /// The holder of a certificate for this identity.
     Identity(&'a Identity),
 }
 
-/// Who has signed.
+/// A verified signer.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum By {
-    /// The key at this place of those that were asked for.
+    /// The index of the key in the required keys.
     Key(usize),
-    /// Who has a certificate for these names.
+    /// The names in the certificate.
     Identity(String),
 }
 
 impl Demand<'_> {
-    /// By whom something is, or why it does not count.
+    /// Returns the signer, or the reason to refuse the signature.
     pub(crate) fn check(&self, evidence: &Evidence<'_>) -> Result<By, Refusal> {
         match self.signer {
             Signer::Keys(keys) => self.by_key(keys, evidence),

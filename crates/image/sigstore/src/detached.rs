@@ -1,4 +1,5 @@
-//! Signatures as cosign kept them before there were bundles: beside what was signed, with all else in annotations.
+//! Signatures in cosign's format before bundles: separate from the signed message, with all other data in
+//! annotations.
 
 use std::borrow::Cow;
 
@@ -10,32 +11,32 @@ use crate::signed::Evidence;
 use crate::text::{Base64, Hex, Number};
 use crate::{By, Demand, Refusal, Signer};
 
-/// A signature and what was signed, of which nothing is verified yet.
+/// An unverified signature and its message.
 #[derive(Debug, Clone, Copy)]
 pub struct Detached<'a> {
-    /// What was signed.
+    /// The signed message.
     pub message: &'a [u8],
     /// The signature.
     pub signature: &'a [u8],
-    /// What came with it.
+    /// The data that came with the signature.
     pub beside: Beside<'a>,
 }
 
-/// What stands beside a signature that is in no bundle.
+/// The data that comes with a signature outside of a bundle.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Beside<'a> {
     /// The signer's certificate, in PEM.
     pub certificate: Option<&'a str>,
-    /// Certificates that came with it, in PEM.
+    /// Further certificates, in PEM.
     pub chain: Option<&'a str>,
     /// The log's entry and timestamp, as JSON.
     pub log: Option<&'a str>,
-    /// Whether an authority has said when it was made (RFC 3161).
+    /// Whether there is a timestamp of an authority (RFC 3161).
     pub is_stamped: bool,
 }
 
 impl Detached<'_> {
-    /// By whom it is.
+    /// Verifies the signature and returns the signer.
     pub fn verify(&self, demand: &Demand<'_>) -> Result<By, Refusal> {
         let message = Cow::Borrowed(self.message);
         self.beside.verify(message, None, self.signature, demand)
@@ -43,7 +44,7 @@ impl Detached<'_> {
 }
 
 impl Beside<'_> {
-    /// By whom a signature is that this stands beside.
+    /// Verifies a signature that came with this data, and returns the signer.
     pub(crate) fn verify(
         &self,
         message: Cow<'_, [u8]>,
@@ -51,7 +52,7 @@ impl Beside<'_> {
         signature: &[u8],
         demand: &Demand<'_>,
     ) -> Result<By, Refusal> {
-        // What nobody asks for is not even read.
+        // Data that the policy does not require is not parsed.
         let found = match demand.signer {
             Signer::Keys(_) => Vec::new(),
             Signer::Identity(_) => self.certificates()?,
@@ -87,7 +88,7 @@ impl Beside<'_> {
     }
 }
 
-/// Reads the log's entry that cosign writes beside a signature.
+/// Parses the log entry that cosign stores with a signature.
 fn entry(json: &str) -> Result<Entry, Refusal> {
     let raw: Raw = serde_json::from_slice(json.as_bytes())
         .map_err(|error| Refusal::malformed("the log entry", error))?;

@@ -1,4 +1,4 @@
-//! Entries of a log, with what the log has promised of them.
+//! Log entries, with the log's promises.
 
 use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
@@ -9,24 +9,24 @@ use crate::checkpoint::Checkpoint;
 use crate::key::PublicKey;
 use crate::proof::Proof;
 
-/// An entry, of which nothing is verified yet.
+/// An unverified log entry.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Entry {
-    /// The log's key.
+    /// The ID of the log's key.
     pub(crate) log: Vec<u8>,
-    /// Its number in the log.
+    /// The entry's index in the log.
     pub(crate) number: u64,
-    /// When it was made; nothing where the log does not say.
+    /// The entry's time; 0 if the log does not state it.
     pub(crate) moment: u64,
-    /// What is written.
+    /// The entry's contents.
     pub(crate) body: Vec<u8>,
-    /// The log's signature of all of the above: a promise that it will be in the log, and a timestamp.
+    /// The log's signature of all of the above: a promise to include the entry, and a timestamp.
     pub(crate) promise: Option<Vec<u8>>,
     pub(crate) proof: Option<Proof>,
 }
 
 impl Entry {
-    /// Fails unless it is in one of the logs, and of what was signed. Returns when it was made, if the log has
+    /// Fails unless the entry is in one of the logs, and for the signed object. Returns its time, if the log has
     /// signed that.
     pub(crate) fn check(
         &self,
@@ -51,13 +51,13 @@ impl Entry {
                 "its log entry has neither a timestamp of the log nor a proof".to_owned(),
             ));
         }
-        // What is there must be right, all of it.
+        // All proofs that are present must be valid.
         let mut moment = None;
         if let Some(promise) = &self.promise {
             if !log.has_signed(self.promised().as_bytes(), promise) {
                 return Err(Refusal::Promise);
             }
-            // A log that does not tell the time writes none.
+            // A log without timestamps writes none.
             moment = i64::try_from(self.moment).ok().filter(|moment| *moment > 0);
         }
         if let (Some(proof), Some(checkpoint)) = (&self.proof, &checkpoint) {
@@ -68,7 +68,7 @@ impl Entry {
         Ok(moment)
     }
 
-    /// What a log signs when it takes an entry: JSON in the canonical form of RFC 8785.
+    /// Returns the bytes that a log signs for a new entry: JSON in the canonical form of RFC 8785.
     fn promised(&self) -> String {
         let body = BASE64_STANDARD.encode(&self.body);
         let log = orlop_text::hex::encode(&self.log);

@@ -7,7 +7,7 @@ use serde::Deserialize;
 use crate::text::Base64;
 use crate::{Beside, By, Demand, Refusal};
 
-/// What a statement's envelope says that it holds.
+/// The payload type of a statement's envelope.
 const STATEMENT: &str = "application/vnd.in-toto+json";
 
 /// An envelope with one signature.
@@ -19,20 +19,20 @@ pub struct Envelope {
 }
 
 impl Envelope {
-    /// Reads an envelope that is in no bundle, as JSON.
+    /// Parses an envelope outside of a bundle, as JSON.
     pub fn parse(json: &[u8]) -> Result<Self, Refusal> {
         let raw: RawEnvelope =
             serde_json::from_slice(json).map_err(|error| Refusal::malformed(WHAT, error))?;
         raw.read()
     }
 
-    /// By whom it is, with what came beside it.
+    /// Verifies the envelope with the data that came with it, and returns the signer.
     pub fn verify(&self, beside: Beside<'_>, demand: &Demand<'_>) -> Result<By, Refusal> {
         let message = Cow::Owned(self.message());
         beside.verify(message, Some(&self.payload), &self.signature, demand)
     }
 
-    /// The statement's bytes. Worth something only once the signature is verified.
+    /// Returns the statement's bytes. They are only trustworthy after the signature is verified.
     pub fn statement(&self) -> Result<&[u8], Refusal> {
         if self.kind == STATEMENT {
             return Ok(&self.payload);
@@ -41,13 +41,13 @@ impl Envelope {
         Err(Refusal::Unsupported(problem))
     }
 
-    /// The signature of it.
+    /// Returns the signature.
     pub fn signature(&self) -> &[u8] {
         &self.signature
     }
 
-    /// What is signed: the payload and what it is, so that one can't be taken for another
-    /// (the "pre-authentication encoding").
+    /// Returns the signed bytes: the payload and its type, so that one type cannot be mistaken for another (the
+    /// "pre-authentication encoding").
     pub(crate) fn message(&self) -> Vec<u8> {
         let (kind, payload) = (&self.kind, &self.payload);
         let mut message = format!("DSSEv1 {} {kind} {} ", kind.len(), payload.len()).into_bytes();
@@ -73,7 +73,7 @@ struct RawSignature {
 
 impl RawEnvelope {
     pub(crate) fn read(self) -> Result<Envelope, Refusal> {
-        // Of several it would not be clear which one the certificate and the log are of.
+        // With several signatures, the certificate and the log entry would be ambiguous.
         let [signature] = <[RawSignature; 1]>::try_from(self.signatures)
             .map_err(|_| Refusal::malformed(WHAT, "it does not have exactly one signature"))?;
         Ok(Envelope {

@@ -1,4 +1,4 @@
-//! What strangers' bytes meet first, for fuzzing. Not part of the interface.
+//! Entry points for fuzzing of untrusted input. Not part of the interface.
 
 use crate::checkpoint::Checkpoint;
 use crate::timestamp;
@@ -7,7 +7,7 @@ use crate::{
     Pattern, PublicKey, Signer, Statement, Subject,
 };
 
-/// Bundles, certificates and all that is in them must be read or refused.
+/// Parses a bundle with its certificates and all other data.
 pub fn bundle(data: &[u8], roots: &[u8], key: &[u8]) {
     let (Ok(authorities), Ok(key)) = (Authorities::from_pem(roots), PublicKey::from_pem(key))
     else {
@@ -58,7 +58,7 @@ pub fn bundle(data: &[u8], roots: &[u8], key: &[u8]) {
     let _ = Pattern::parse(&text).map(|pattern| pattern.matches(&text));
 }
 
-/// A certificate must be read or refused, and be the same without promises that it does not have.
+/// Parses a certificate. Without the promises of logs it must not be longer.
 pub fn certificate(data: &[u8], roots: &[u8]) {
     let Ok(certificate) = Certificate::from_der(data) else {
         return;
@@ -70,7 +70,7 @@ pub fn certificate(data: &[u8], roots: &[u8]) {
     }
 }
 
-/// A timestamp must be read or refused, and be of a time of its own.
+/// Parses a timestamp. The result must be the timestamp's own time.
 pub fn stamp(data: &[u8], roots: &[u8], of: &[u8], at: i64) {
     let Ok(authorities) = Authorities::from_pem(roots) else {
         return;

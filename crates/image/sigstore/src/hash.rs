@@ -1,8 +1,8 @@
-//! Digests of SHA-2.
+//! SHA-2 digests.
 
 pub(crate) use aws_lc_rs::digest::{SHA256, SHA384, SHA512, digest};
 
-/// The SHA-256 of some bytes, one part after the other.
+/// Computes the SHA-256 of concatenated parts.
 pub(crate) fn sha256(parts: &[&[u8]]) -> [u8; 32] {
     let mut hash = aws_lc_rs::digest::Context::new(&SHA256);
     for part in parts {

@@ -1,4 +1,4 @@
-//! Somebody who signs with a certificate.
+//! Signers with a certificate.
 
 use rustls_pki_types::{CertificateDer, ServerName};
 use webpki::EndEntityCert;
@@ -6,44 +6,43 @@ use webpki::EndEntityCert;
 use crate::key::PublicKey;
 use crate::{Authorities, Certificate, Pattern, Refusal, sct, time};
 
-/// Somebody who signs with a certificate.
+/// A signer with a certificate.
 #[derive(Debug, Clone)]
 pub struct Identity {
-    /// Who makes such certificates.
+    /// The authorities that may issue the certificate.
     pub authorities: Authorities,
-    /// Where somebody has logged in to get one; where it is asked for, the certificate must say that it is for
-    /// signing code, too, as Fulcio's do.
+    /// The required identity provider. If set, the certificate must also be for code signing, as those of Fulcio are.
     pub issuer: Option<String>,
-    /// Who it is: all of it must be so.
+    /// The required names; all of them must match.
     pub subject: Vec<Subject>,
-    /// Certificate logs, in one of which the certificate must be, if there are any.
+    /// The certificate must be in one of these certificate logs, unless the list is empty.
     pub certificate_logs: Vec<PublicKey>,
 }
 
-/// Who has signed.
+/// A required name.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Subject {
-    /// Who has this e-mail address.
+    /// An e-mail address.
     Email(String),
-    /// Who has an e-mail address or URI like this.
+    /// A pattern for an e-mail address or URI.
     Pattern(Pattern),
-    /// What has this host name.
+    /// A host name.
     Host(String),
 }
 
-/// Which moment a certificate must have been valid at.
+/// The time at which a certificate must be valid.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Moment {
-    /// When a log took the signature.
+    /// The time at which a log accepted the signature.
     Logged(i64),
-    /// When an authority says that the signature was there.
+    /// The time of an authority's timestamp.
     Stamped(i64),
-    /// Now.
+    /// The current time.
     Now(i64),
 }
 
 impl Identity {
-    /// Fails unless the certificate is one of theirs. `chain` are certificates that came with it.
+    /// Fails unless the certificate matches this identity. `chain` has the certificates that came with it.
     pub(crate) fn check(
         &self,
         leaf: &Certificate,
@@ -90,7 +89,7 @@ impl Identity {
 }
 
 impl Subject {
-    /// What has this host name.
+    /// Creates a requirement for a host name.
     pub fn host(name: &str) -> Result<Self, String> {
         match ServerName::try_from(name) {
             Ok(_) => Ok(Self::Host(name.to_owned())),
@@ -125,7 +124,7 @@ impl std::fmt::Display for Subject {
     }
 }
 
-/// Who a certificate is for, as people read it.
+/// Returns the names in a certificate, for messages.
 pub(crate) fn found(leaf: &Certificate) -> String {
     let names = leaf.emails.iter().chain(&leaf.addresses);
     let names: Vec<&str> = names.take(4).map(String::as_str).collect();

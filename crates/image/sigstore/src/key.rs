@@ -1,4 +1,4 @@
-//! Public keys: read from PEM, asked whether they have signed something.
+//! Public keys from PEM, and verification with them.
 
 use rustls_pki_types::pem::PemObject;
 use rustls_pki_types::{SignatureVerificationAlgorithm, SubjectPublicKeyInfoDer};
@@ -11,14 +11,14 @@ use crate::hash::sha256;
 /// The algorithm of an Ed25519 key (RFC 8410), as DER.
 const ED25519: [u8; 7] = [der::SEQUENCE, 5, der::OID, 3, 0x2b, 0x65, 0x70];
 
-/// A key that signatures can be verified with.
+/// A public key for the verification of signatures.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PublicKey {
     spki: SubjectPublicKeyInfoDer<'static>,
 }
 
 impl PublicKey {
-    /// Reads the one public key of a PEM text.
+    /// Parses a PEM text with one public key.
     pub fn from_pem(pem: &[u8]) -> Result<Self, String> {
         let mut found = SubjectPublicKeyInfoDer::pem_slice_iter(pem);
         let malformed = |error| format!("it is not PEM: {error}");
@@ -32,7 +32,7 @@ impl PublicKey {
         Self::from_der(spki.to_vec())
     }
 
-    /// Reads a key's `SubjectPublicKeyInfo`.
+    /// Parses a key's `SubjectPublicKeyInfo`.
     pub fn from_der(spki: Vec<u8>) -> Result<Self, String> {
         let key = Self { spki: spki.into() };
         let entity = key.entity()?;
@@ -51,12 +51,12 @@ impl PublicKey {
         Ok(key)
     }
 
-    /// Its `SubjectPublicKeyInfo`.
+    /// Returns the key's `SubjectPublicKeyInfo`.
     pub fn der(&self) -> &[u8] {
         self.spki.as_ref()
     }
 
-    /// Whether the key has signed these bytes.
+    /// Reports whether the key has signed these bytes.
     pub fn has_signed(&self, bytes: &[u8], signature: &[u8]) -> bool {
         self.entity().is_ok_and(|key| {
             OF_SIGNERS
@@ -65,7 +65,7 @@ impl PublicKey {
         })
     }
 
-    /// Whether the key has signed these bytes in a way that authorities sign.
+    /// Reports whether the key has signed these bytes with an algorithm of authorities.
     pub(crate) fn has_signed_as_authority(&self, bytes: &[u8], signature: &[u8]) -> bool {
         self.entity().is_ok_and(|key| {
             let mut ways = OF_AUTHORITIES.iter();
@@ -73,19 +73,19 @@ impl PublicKey {
         })
     }
 
-    /// What logs are known by: the digest of their key (RFC 6962, 3.2).
+    /// Returns the ID of a log: the digest of its key (RFC 6962, 3.2).
     pub(crate) fn id(&self) -> [u8; 32] {
         sha256(&[self.der()])
     }
 
-    /// What a log with an Ed25519 key may be known by as well: by its name, too, as signers of notes are.
+    /// Returns the other ID of a log with an Ed25519 key. It includes the log's name, as those of note signers do.
     pub(crate) fn named_id(&self, name: &str) -> Option<[u8; 32]> {
         let mut fields = der::only(self.der(), der::SEQUENCE).ok()?.values();
         let algorithm = fields.read().ok()?;
         let bits = fields.read().ok()?.content;
-        // What comes first says how many bits of the last byte are unused: none.
+        // The first byte is the number of unused bits in the last byte: none.
         let key = bits.get(1..).filter(|_| algorithm.whole == ED25519)?;
-        // The byte after the line says which kind of key it is.
+        // The byte after the newline is the key type.
         Some(sha256(&[name.as_bytes(), b"\n\x01", key]))
     }
 

@@ -1,13 +1,13 @@
-//! Whether a signature of sigstore's kinds holds: by whom it is, and of what.
+//! Verification of sigstore signatures: who signed an artifact.
 //!
-//! 1. What came from a registry is read: a [`Bundle`], or a [`Detached`] signature with what cosign writes beside it.
-//! 2. A [`Demand`] says who must have signed: one of some [`PublicKey`]s, or somebody with a certificate
-//!    ([`Identity`]) by certain [`Authorities`]; and in which logs it must be.
-//! 3. [`Bundle::verify`] and [`Detached::verify`] say by whom it is, or why it does not count ([`Refusal`]).
-//! 4. Only then is what was signed worth reading: a [`Statement`].
+//! 1. The caller parses data from a registry: a [`Bundle`], or a [`Detached`] signature with cosign's annotations.
+//! 2. A [`Demand`] states the required signer and logs. The signer is the owner of a [`PublicKey`], or of a
+//!    certificate ([`Identity`]) from trusted [`Authorities`].
+//! 3. [`Bundle::verify`] and [`Detached::verify`] return the signer, or the reason to refuse the signature
+//!    ([`Refusal`]).
+//! 4. Only then is the signed content trustworthy: a [`Statement`].
 //!
-//! There is no network here, no disk, no clock: bytes come in, a judgement goes out. All of these bytes come from
-//! strangers.
+//! The crate uses no network, disk or clock. All of its input is untrusted.
 
 mod algorithms;
 mod authorities;

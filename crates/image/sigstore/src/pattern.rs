@@ -1,26 +1,26 @@
 //! Patterns of names.
 
-/// What a name must look like, from its beginning to its end: `*` stands for any characters but `/` and `@`, `**` at
-/// the end for any at all. All else stands for itself.
+/// A pattern that must match a complete name. `*` matches any characters except `/` and `@`; `**` at the end matches
+/// any characters. All other characters match themselves.
 ///
-/// Who may choose a part of a name, say that of a branch, can't make another name of it: that would take one of the
-/// two characters.
+/// So an attacker who may choose a part of a name, for example a branch, cannot imitate another name: that would
+/// require one of the two characters.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Pattern {
     text: String,
-    /// What stands between the stars.
+    /// The literal parts between the stars.
     pieces: Vec<String>,
-    /// Whether anything may follow.
+    /// Whether the pattern ends with `**`.
     open: bool,
 }
 
-/// The longest pattern.
+/// Maximum length of a pattern.
 const MAX_BYTES: usize = 1024;
-/// More are not needed, and cost time.
+/// Maximum number of stars, which limits the time of a match.
 const MAX_STARS: usize = 16;
 
 impl Pattern {
-    /// Reads a pattern.
+    /// Parses a pattern.
     pub fn parse(text: &str) -> Result<Self, String> {
         if text.len() > MAX_BYTES {
             return Err(format!("it is longer than {MAX_BYTES} bytes"));
@@ -46,12 +46,12 @@ impl Pattern {
         })
     }
 
-    /// What it was read from.
+    /// Returns the pattern's text.
     pub fn text(&self) -> &str {
         &self.text
     }
 
-    /// Whether a name looks like this.
+    /// Reports whether a name matches.
     pub fn matches(&self, name: &str) -> bool {
         let Some((first, rest)) = self.pieces.split_first() else {
             return false;
@@ -59,11 +59,11 @@ impl Pattern {
         let Some(start) = name.strip_prefix(first.as_str()) else {
             return false;
         };
-        // Where in the name what was matched so far may end; no such place is looked at twice for one piece.
+        // Possible ends of the match so far; no position is checked twice for one piece.
         let mut ends = vec![name.len() - start.len()];
         for piece in rest {
             let mut next: Vec<usize> = Vec::new();
-            // Where the search goes on, and where the star must end.
+            // The next position to check, and the limit of the current star.
             let (mut from, mut stop) = (0, None);
             for end in ends {
                 let stop = match stop {
@@ -188,7 +188,7 @@ mod tests {
         assert!(start.elapsed() < Duration::from_millis(500));
     }
 
-    /// The same, slowly.
+    /// A slow reference implementation.
     fn slowly(pattern: &[char], name: &[char]) -> bool {
         match pattern {
             [] => name.is_empty(),

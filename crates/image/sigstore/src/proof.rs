@@ -1,27 +1,27 @@
-//! Proofs that an entry is in a log: its place in the log's tree (RFC 9162, 2.1.3).
+//! Proofs that an entry is in a log's tree (RFC 9162, 2.1.3).
 
 use crate::hash::sha256;
 
-/// More than a tree of any size has.
+/// Maximum number of hashes, sufficient for a tree of any size.
 pub(crate) const MAX_HASHES: usize = 64;
 
-/// Where an entry is in a log's tree.
+/// An inclusion proof.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Proof {
-    /// The entry's place among the tree's.
+    /// The entry's index in the tree.
     pub(crate) index: u64,
-    /// How many entries the tree has.
+    /// The number of entries in the tree.
     pub(crate) size: u64,
-    /// The tree's hash.
+    /// The root hash of the tree.
     pub(crate) root: Vec<u8>,
-    /// What else the tree's hash is made of, from the entry up.
+    /// The sibling hashes on the path from the entry to the root.
     pub(crate) hashes: Vec<Vec<u8>>,
-    /// What the log has signed of the tree.
+    /// The log's signed checkpoint of the tree.
     pub(crate) checkpoint: String,
 }
 
 impl Proof {
-    /// The hash of the tree that has this entry at that place; `None` where no tree has.
+    /// Computes the root hash of the tree with this entry; `None` if the proof is inconsistent.
     pub(crate) fn root(&self, entry: &[u8]) -> Option<[u8; 32]> {
         if self.index >= self.size || self.hashes.len() > MAX_HASHES {
             return None;
@@ -63,7 +63,7 @@ mod tests {
 
     use super::*;
 
-    /// The hash of a tree, by its definition (RFC 9162, 2.1.1).
+    /// Computes the hash of a tree by its definition (RFC 9162, 2.1.1).
     fn tree(entries: &[Vec<u8>]) -> [u8; 32] {
         if let [one] = entries {
             return leaf(one);
@@ -72,7 +72,7 @@ mod tests {
         node(&tree(left), &tree(right))
     }
 
-    /// A proof, by its definition (RFC 9162, 2.1.3.1).
+    /// Computes a proof by its definition (RFC 9162, 2.1.3.1).
     fn path(index: usize, entries: &[Vec<u8>]) -> Vec<Vec<u8>> {
         if entries.len() <= 1 {
             return Vec::new();

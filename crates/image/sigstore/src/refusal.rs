@@ -1,83 +1,83 @@
-//! Why a signature does not count.
+//! Reasons to refuse a signature.
 
-/// Why a signature does not count.
+/// The reason to refuse a signature.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Refusal {
-    /// It can't be read.
+    /// The data cannot be parsed.
     #[error("{what} is malformed: {reason}")]
     Malformed {
-        /// What of it.
+        /// The malformed object.
         what: &'static str,
-        /// What is wrong with it.
+        /// The problem with it.
         reason: String,
     },
-    /// It is of a kind that is not supported.
+    /// A type or algorithm is not supported.
     #[error("{0}")]
     Unsupported(String),
-    /// None of the keys that are asked for has signed it.
+    /// None of the required keys has signed it.
     #[error("it is not signed with any of the keys")]
     OtherKey,
-    /// There is no certificate with it.
+    /// It has no certificate.
     #[error("it has no certificate that names the signer: it is signed only with a key")]
     NoCertificate,
     /// The key of its certificate has not signed it.
     #[error("it is not signed with the key of its certificate")]
     NotByCertificate,
-    /// The certificate is not by the authorities.
+    /// The certificate is not from a trusted authority.
     #[error("its certificate is not accepted: {0}")]
     Chain(String),
-    /// The certificate was not valid when it counts.
+    /// The certificate was not valid at the relevant time.
     #[error("its certificate is valid from {from} to {until}, and {when} is {at}")]
     NotValid {
-        /// Since when it is valid.
+        /// Begin of the validity.
         from: String,
-        /// Until when it is.
+        /// End of the validity.
         until: String,
-        /// Which moment counts.
+        /// The kind of the relevant time.
         when: &'static str,
-        /// That moment.
+        /// The relevant time.
         at: String,
     },
-    /// Somebody else vouched for who has signed.
+    /// Another identity provider verified the signer.
     #[error("its certificate was issued for a login at {found}, not at {wanted}")]
     Issuer {
-        /// Who did.
+        /// The actual identity provider.
         found: String,
-        /// Who must.
+        /// The required identity provider.
         wanted: String,
     },
-    /// Somebody else has signed it.
+    /// Another identity has signed it.
     #[error("its certificate is for {found}, not for {wanted}")]
     Subject {
-        /// Who has.
+        /// The actual signer.
         found: String,
-        /// Who must.
+        /// The required signer.
         wanted: String,
     },
-    /// The certificate is in none of the certificate logs.
+    /// The certificate is not in a trusted certificate log.
     #[error("its certificate is not in a trusted certificate transparency log: {0}")]
     Sct(String),
-    /// It is in no log.
+    /// The signature is not in a log.
     #[error(
         "it is not in a transparency log, which the policy requires with \"rekorPublicKey…\": {0}"
     )]
     NotLogged(String),
-    /// It is in another log.
+    /// The signature is in another log.
     #[error("its log entry is from another log, {0}")]
     OtherLog(String),
-    /// The log's promise is not the log's.
+    /// The log's promise has a wrong signature.
     #[error("the timestamp of its log entry is wrong: it is not signed with the key of the log")]
     Promise,
-    /// The proof that it is in the log is wrong.
+    /// The proof of inclusion in the log is wrong.
     #[error("its inclusion proof is wrong: {0}")]
     Proof(String),
-    /// The log's entry is of something else.
+    /// The log entry is for another signature.
     #[error("the log entry is for another {0}")]
     OtherEntry(&'static str),
-    /// The timestamp of an authority does not hold.
+    /// An authority's timestamp is invalid.
     #[error("its timestamp is not accepted: {0}")]
     Stamp(String),
-    /// Nothing tells when it was signed.
+    /// The signing time is unknown.
     #[error(
         "nothing proves that it was signed while its certificate was valid: it has no timestamp of a log{0}"
     )]

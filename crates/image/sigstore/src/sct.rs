@@ -1,20 +1,19 @@
-//! Signed certificate timestamps: a certificate log's promise that a certificate is in it (RFC 6962, 3.2 and 3.3).
+//! Signed certificate timestamps: promises of certificate logs to include a certificate (RFC 6962, 3.2 and 3.3).
 
 use crate::key::PublicKey;
 use crate::{Certificate, Refusal};
 
-/// More logs than any certificate is in.
+/// Maximum number of promises in a certificate.
 const MAX_PROMISES: usize = 16;
 
-/// Version 1, the only one.
+/// Version 1, the only supported one.
 const V1: u8 = 0;
-/// What is signed: a timestamp of a certificate.
+/// The type of the signed data: a certificate timestamp.
 const CERTIFICATE_TIMESTAMP: u8 = 0;
-/// A certificate before the promises were put into it.
+/// The entry type: a certificate before the promises were added.
 const PRECERTIFICATE: u16 = 1;
 
-/// Whether one of the logs has promised that the certificate is in it. `issuer` is the digest of the key that the
-/// certificate was made with.
+/// Verifies that one of the logs has promised to include the certificate. `issuer` is the digest of the issuer's key.
 pub(crate) fn check(
     certificate: &Certificate,
     issuer: &[u8; 32],
@@ -44,15 +43,15 @@ pub(crate) fn check(
 
 struct Promise<'a> {
     log: [u8; 32],
-    /// As it stands there.
+    /// The encoded time.
     moment: &'a [u8],
-    /// As they stand there.
+    /// The encoded extensions.
     extensions: &'a [u8],
     signature: &'a [u8],
 }
 
 impl Promise<'_> {
-    /// What the log has signed.
+    /// Returns the bytes that the log has signed.
     fn message(&self, issuer: &[u8; 32], certificate: &[u8]) -> Option<Vec<u8>> {
         let length = u32::try_from(certificate.len()).ok()?.to_be_bytes();
         if length[0] != 0 {
@@ -70,7 +69,7 @@ impl Promise<'_> {
     }
 }
 
-/// Those of a version that is known.
+/// Parses the promises with a supported version.
 fn parse(mut list: &[u8]) -> Option<Vec<Promise<'_>>> {
     let mut all = counted(&mut list)?;
     let mut found = Vec::new();
@@ -87,7 +86,7 @@ fn parse(mut list: &[u8]) -> Option<Vec<Promise<'_>>> {
             moment: take(&mut one, 8)?,
             extensions: counted(&mut one)?,
             signature: {
-                // Which hash and which kind of key: the key says so.
+                // The hash and signature algorithms, which the key determines.
                 take(&mut one, 2)?;
                 counted(&mut one)?
             },
@@ -99,7 +98,7 @@ fn parse(mut list: &[u8]) -> Option<Vec<Promise<'_>>> {
     list.is_empty().then_some(found)
 }
 
-/// So many bytes as the two before them say.
+/// Returns the bytes after their 2-byte length.
 fn counted<'a>(bytes: &mut &'a [u8]) -> Option<&'a [u8]> {
     let count = take(bytes, 2)?;
     take(bytes, usize::from(count[0]) << 8 | usize::from(count[1]))

@@ -1,4 +1,4 @@
-//! What all kinds of signatures come down to.
+//! The common form of all kinds of signatures.
 
 use std::borrow::Cow;
 
@@ -7,25 +7,25 @@ use crate::entry::Entry;
 use crate::key::PublicKey;
 use crate::{Authorities, Certificate, Refusal, timestamp};
 
-/// A signature with all that came with it.
+/// A signature with all data that came with it.
 #[derive(Debug)]
 pub(crate) struct Evidence<'a> {
-    /// The bytes that the signature is of.
+    /// The signed bytes.
     pub(crate) message: Cow<'a, [u8]>,
     /// The payload of an envelope, which is a part of the message.
     pub(crate) payload: Option<&'a [u8]>,
     pub(crate) signature: &'a [u8],
-    /// The signer's own first; none where it is signed with a key alone.
+    /// The signer's certificate comes first; empty if only a key was used.
     pub(crate) certificates: Cow<'a, [Vec<u8>]>,
     pub(crate) entries: Cow<'a, [Entry]>,
-    /// What authorities have said of when it was made (RFC 3161).
+    /// Timestamps of authorities (RFC 3161).
     pub(crate) stamps: &'a [Vec<u8>],
-    /// Whether there is such a timestamp that is not read.
+    /// Whether there is a timestamp in an unsupported form.
     pub(crate) is_stamped: bool,
 }
 
 impl Evidence<'_> {
-    /// The signer's certificate, and those that came with it.
+    /// Returns the signer's certificate, and those that came with it.
     pub(crate) fn certificates(&self) -> Result<(Certificate, &[Vec<u8>]), Refusal> {
         let (leaf, chain) = self
             .certificates
@@ -34,7 +34,7 @@ impl Evidence<'_> {
         Ok((Certificate::from_der(leaf)?, chain))
     }
 
-    /// Fails unless it is in one of the logs; when it was put there, if the log says so.
+    /// Fails unless the signature is in one of the logs. Returns the time of its entry, if the log states it.
     pub(crate) fn logged(
         &self,
         logs: &[PublicKey],
@@ -67,7 +67,7 @@ impl Evidence<'_> {
         said
     }
 
-    /// When it was made, by what one of the authorities says.
+    /// Returns the time of the first valid timestamp by one of the authorities.
     pub(crate) fn stamped(&self, authorities: &Authorities) -> Result<i64, Refusal> {
         let mut said = Err(Refusal::NoTime(self.but_stamped()));
         for stamp in self.stamps {
@@ -79,7 +79,7 @@ impl Evidence<'_> {
         said
     }
 
-    /// What to add where a timestamp is missed that is there.
+    /// Returns an explanation for messages if there is a timestamp that does not count.
     pub(crate) fn but_stamped(&self) -> &'static str {
         if !self.stamps.is_empty() {
             "; its timestamp by an authority (RFC 3161) does not count, because the policy names no \

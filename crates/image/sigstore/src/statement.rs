@@ -1,10 +1,10 @@
-//! in-toto statements: something that is said of artifacts.
+//! in-toto statements: claims about artifacts.
 
 use serde::Deserialize;
 
 use crate::Refusal;
 
-/// More artifacts than one image is.
+/// Maximum number of artifacts.
 const MAX_SUBJECTS: usize = 64;
 
 /// The type of statements, by version.
@@ -13,29 +13,29 @@ const TYPES: [&str; 2] = [
     "https://in-toto.io/Statement/v0.1",
 ];
 
-/// What was signed. Worth something only once its envelope is verified.
+/// A signed statement. It is only trustworthy after its envelope is verified.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Statement {
-    /// What kind of thing is said.
+    /// The type of the claim.
     pub predicate_type: String,
-    /// What it is said of.
+    /// The artifacts that the claim is about.
     pub subjects: Vec<Subject>,
 }
 
 /// An artifact.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Subject {
-    /// What it is called, if anything.
+    /// The name, if it has one.
     pub name: Option<String>,
     /// Its digests, such as `sha256:…`.
     pub digests: Vec<String>,
 }
 
 impl Statement {
-    /// What cosign signs images with.
+    /// The predicate type of cosign's image signatures.
     pub const COSIGN_SIGN: &str = "https://sigstore.dev/cosign/sign/v1";
 
-    /// Reads a statement; what exactly is said is not looked at.
+    /// Parses a statement; ignores the contents of its predicate.
     pub fn parse(bytes: &[u8]) -> Result<Self, Refusal> {
         const WHAT: &str = "the signed statement";
         let read: Raw =
@@ -80,7 +80,7 @@ struct RawSubject {
     digest: RawDigest,
 }
 
-/// Those that images have.
+/// The digest algorithms of images.
 #[derive(Deserialize)]
 struct RawDigest {
     sha256: Option<String>,

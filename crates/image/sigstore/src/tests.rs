@@ -1,4 +1,4 @@
-//! Signatures as whoever verifies them expects them to work: what holds, and all that does not.
+//! Tests of verification: accepted and refused signatures.
 
 mod bundles;
 mod certificates;

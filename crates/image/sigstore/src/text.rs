@@ -1,4 +1,4 @@
-//! Values as JSON has them: bytes in base64, digests in hexadecimal digits, numbers as texts.
+//! JSON values: base64 bytes, hexadecimal digests, numbers as strings.
 
 use std::fmt;
 
@@ -6,7 +6,7 @@ use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
 use serde::de::{self, Deserialize, Deserializer, Visitor};
 
-/// Bytes, in base64.
+/// Bytes in base64.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Base64(pub(crate) Vec<u8>);
 
@@ -18,7 +18,7 @@ impl<'de> Deserialize<'de> for Base64 {
     }
 }
 
-/// Bytes, in hexadecimal digits.
+/// Bytes in hexadecimal digits.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Hex(pub(crate) Vec<u8>);
 
@@ -30,7 +30,7 @@ impl<'de> Deserialize<'de> for Hex {
     }
 }
 
-/// Bytes from hexadecimal digits, in lower case as everybody writes them.
+/// Parses lower-case hexadecimal digits.
 pub(crate) fn unhex(text: &str) -> Option<Vec<u8>> {
     let digit = |byte: u8| match byte {
         b'0'..=b'9' => Some(byte - b'0'),
@@ -45,11 +45,11 @@ pub(crate) fn unhex(text: &str) -> Option<Vec<u8>> {
     Some(bytes)
 }
 
-/// The largest number that JSON's readers all agree on.
+/// The largest number that all JSON parsers read alike.
 const MAX_NUMBER: u64 = 1 << 53;
 
-/// A number of a log: protocol buffers write it as a text, others as a number. Not negative, and so small that all
-/// readers see the same.
+/// A number of a log: a string in protocol buffers, a number elsewhere. It is not negative, and small enough that all
+/// parsers read it alike.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Number(pub(crate) u64);
 

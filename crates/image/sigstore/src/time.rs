@@ -1,10 +1,10 @@
-//! Moments: seconds since 1970, as certificates write them and as people read them.
+//! Times in seconds since 1970: parsing from certificates, and display.
 
 use crate::der::{GENERALIZED_TIME, Malformed, UTC_TIME, Value};
 
 const DAY: i64 = 86_400;
 
-/// Reads a certificate's time (RFC 5280, 4.1.2.5).
+/// Parses a certificate's time (RFC 5280, 4.1.2.5).
 pub(crate) fn parse(value: Value<'_>) -> Result<i64, Malformed> {
     let text = std::str::from_utf8(value.content).map_err(|_| Malformed)?;
     let digits = text.strip_suffix('Z').ok_or(Malformed)?;
@@ -34,7 +34,7 @@ pub(crate) fn parse(value: Value<'_>) -> Result<i64, Malformed> {
     Ok(days(year, month, day) * DAY + hour * 3600 + minute * 60 + second)
 }
 
-/// Reads a timestamp's time (RFC 3161, 2.4.2), without parts of a second.
+/// Parses a timestamp's time (RFC 3161, 2.4.2); ignores fractions of a second.
 pub(crate) fn parse_fraction(value: Value<'_>) -> Result<i64, Malformed> {
     let Some(dot) = value.content.iter().position(|byte| *byte == b'.') else {
         return parse(value);
@@ -51,14 +51,14 @@ pub(crate) fn parse_fraction(value: Value<'_>) -> Result<i64, Malformed> {
     })
 }
 
-/// Only digits, and few of them.
+/// The input contains only a few digits.
 fn number(digits: &str) -> i64 {
     digits
         .bytes()
         .fold(0, |all, digit| all * 10 + i64::from(digit - b'0'))
 }
 
-/// Days since 1970 in the Gregorian calendar, counted in years that begin with March.
+/// Returns the days since 1970 in the Gregorian calendar, counted in years that begin with March.
 fn days(year: i64, month: i64, day: i64) -> i64 {
     let year = if month <= 2 { year - 1 } else { year };
     let era = year.div_euclid(400);
@@ -67,7 +67,7 @@ fn days(year: i64, month: i64, day: i64) -> i64 {
     era * 146_097 + of_era * 365 + of_era / 4 - of_era / 100 + of_year - 719_468
 }
 
-/// As RFC 3339 has it.
+/// Formats a time according to RFC 3339.
 pub(crate) fn show(seconds: i64) -> String {
     let (day, second) = (seconds.div_euclid(DAY), seconds.rem_euclid(DAY));
     let since = day.saturating_add(719_468);

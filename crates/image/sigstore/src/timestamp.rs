@@ -1,16 +1,16 @@
-//! Timestamps by an authority (RFC 3161): that something was there at a time, in CMS (RFC 5652).
+//! Timestamps of authorities (RFC 3161) in CMS (RFC 5652), which prove that data existed at a time.
 
 use crate::der::{self, Malformed, Reader, Value, explicit};
 use crate::hash::{SHA256, SHA384, SHA512, digest};
 use crate::{Authorities, Certificate, Refusal, time};
 
-/// No timestamp is larger; with its certificates it has a few thousand bytes.
+/// Maximum size of a timestamp; with its certificates it usually has a few thousand bytes.
 pub(crate) const MAX_BYTES: usize = 32 << 10;
-/// More than anybody has made of one signature.
+/// Maximum number of timestamps per signature.
 pub(crate) const MAX_STAMPS: usize = 4;
-/// More certificates than a timestamp comes with.
+/// Maximum number of certificates in a timestamp.
 const MAX_CERTIFICATES: usize = 8;
-/// More attributes than a signer signs.
+/// Maximum number of signed attributes.
 const MAX_ATTRIBUTES: usize = 16;
 
 /// `id-signedData`
@@ -26,7 +26,7 @@ const SIGNING_CERTIFICATE: &[u8] = &[0x2a, 0x86, 0x48, 0x86, 0xf7, 0x0d, 1, 9, 1
 /// SHA-2, without the last number.
 const SHA2: &[u8] = &[0x60, 0x86, 0x48, 1, 0x65, 3, 4, 2];
 
-/// When these bytes were there, by what one of the authorities says.
+/// Verifies a timestamp of `of` by one of the authorities, and returns its time.
 pub(crate) fn check(stamp: &[u8], of: &[u8], authorities: &Authorities) -> Result<i64, Refusal> {
     let refuse = |reason: &str| Refusal::Stamp(reason.to_owned());
     let stamp = read(stamp).map_err(|Malformed| refuse("it is malformed"))?;
@@ -76,13 +76,13 @@ pub(crate) fn check(stamp: &[u8], of: &[u8], authorities: &Authorities) -> Resul
     Ok(at)
 }
 
-/// What an authority answers.
+/// The response of an authority.
 struct Stamp<'a> {
-    /// Nothing where it has made none.
+    /// `None` if the authority refused the request.
     info: Option<Info<'a>>,
 }
 
-/// What it says, `TSTInfo`, and how that is signed.
+/// The contents, `TSTInfo`, and their signature.
 struct Info<'a> {
     bytes: &'a [u8],
     imprint: Hash<'a>,
@@ -91,20 +91,20 @@ struct Info<'a> {
     signed: Signed<'a>,
 }
 
-/// What a signer has signed.
+/// The data that a signer has signed.
 struct Signed<'a> {
-    /// The bytes that are signed.
+    /// The signed bytes.
     message: Vec<u8>,
     signature: &'a [u8],
-    /// Of what is stamped.
+    /// The digest of the contents.
     digest: Hash<'a>,
-    /// Of the signer's certificate.
+    /// The digest of the signer's certificate.
     maker: Hash<'a>,
 }
 
 #[derive(Clone, Copy)]
 struct Hash<'a> {
-    /// The last number of its algorithm's name.
+    /// The last number of its algorithm's identifier.
     kind: u8,
     value: &'a [u8],
 }
@@ -120,14 +120,14 @@ impl Hash<'_> {
     }
 }
 
-/// Reads `TimeStampResp`.
+/// Parses `TimeStampResp`.
 fn read(bytes: &[u8]) -> Result<Stamp<'_>, Malformed> {
     if bytes.len() > MAX_BYTES {
         return Err(Malformed);
     }
     let mut answer = der::only(bytes, der::SEQUENCE)?.values();
     let mut status = answer.expect(der::SEQUENCE)?.values();
-    // Granted, or with modifications.
+    // Granted, or granted with modifications.
     let is_granted = matches!(status.expect(der::INTEGER)?.content, [0 | 1]);
     if !is_granted {
         return Ok(Stamp { info: None });
@@ -163,7 +163,7 @@ fn signed_data(data: Value<'_>) -> Result<Info<'_>, Malformed> {
     let mut signers = data.expect(der::SET)?.values();
     data.finish()?;
     let signed = signer(signers.expect(der::SEQUENCE)?)?;
-    // There is one authority.
+    // There is only one signer.
     signers.finish()?;
     let (imprint, at) = tst_info(bytes)?;
     Ok(Info {
@@ -175,7 +175,7 @@ fn signed_data(data: Value<'_>) -> Result<Info<'_>, Malformed> {
     })
 }
 
-/// Of what it is, and when that was there.
+/// Returns the digest of the stamped data, and the time.
 fn tst_info(bytes: &[u8]) -> Result<(Hash<'_>, i64), Malformed> {
     let mut info = der::only(bytes, der::SEQUENCE)?.values();
     if info.expect(der::INTEGER)?.content != [1] {
@@ -190,7 +190,7 @@ fn tst_info(bytes: &[u8]) -> Result<(Hash<'_>, i64), Malformed> {
     imprint.finish()?;
     info.expect(der::INTEGER)?;
     let at = time::parse_fraction(info.expect(der::GENERALIZED_TIME)?)?;
-    // How exact it is, and what else there may be, changes nothing of that; but a part that must be understood does.
+    // Accuracy and other optional fields are ignored; extensions are refused.
     while !info.is_empty() {
         if info.read()?.tag == explicit(1) {
             return Err(Malformed);
@@ -202,7 +202,7 @@ fn tst_info(bytes: &[u8]) -> Result<(Hash<'_>, i64), Malformed> {
 fn signer(info: Value<'_>) -> Result<Signed<'_>, Malformed> {
     let mut info = info.values();
     info.expect(der::INTEGER)?;
-    // Which certificate it is, is signed as well.
+    // The signed attributes also identify the certificate.
     info.read()?;
     let kind = algorithm(info.expect(der::SEQUENCE)?)?;
     let attributes = info.expect(explicit(0))?;
@@ -235,7 +235,7 @@ fn signer(info: Value<'_>) -> Result<Signed<'_>, Malformed> {
         return Err(Malformed);
     }
     Ok(Signed {
-        // As the set that they are, not as a part of something (RFC 5652, 5.4).
+        // The attributes are signed as a set, not in their implicitly tagged form (RFC 5652, 5.4).
         message: der::write(der::SET, attributes.content),
         signature,
         digest: digest.ok_or(Malformed)?,
@@ -243,7 +243,7 @@ fn signer(info: Value<'_>) -> Result<Signed<'_>, Malformed> {
     })
 }
 
-/// The first of `SigningCertificateV2` is the signer's own.
+/// Returns the first entry of `SigningCertificateV2`, which is the signer's own.
 fn signing_certificate(value: &[u8]) -> Result<Hash<'_>, Malformed> {
     let mut fields = der::only(value, der::SEQUENCE)?.values();
     let mut own = fields.expect(der::SEQUENCE)?.values();
@@ -256,7 +256,7 @@ fn signing_certificate(value: &[u8]) -> Result<Hash<'_>, Malformed> {
     Ok(Hash { kind, value })
 }
 
-/// The last number of an algorithm of SHA-2.
+/// Returns the last number of a SHA-2 algorithm identifier.
 fn algorithm(value: Value<'_>) -> Result<u8, Malformed> {
     let id = value.values().expect(der::OID)?.content;
     match id.strip_prefix(SHA2) {

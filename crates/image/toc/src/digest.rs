@@ -1,4 +1,4 @@
-//! SHA-256 digests: what all three formats name their pieces by.
+//! SHA-256 digests, which all three formats use.
 
 use std::fmt;
 
@@ -9,21 +9,21 @@ use aws_lc_rs::digest::{Context, SHA256};
 pub struct Digest(pub(crate) [u8; 32]);
 
 impl Digest {
-    /// The digest of these bytes.
+    /// Computes the digest of these bytes.
     pub fn of(bytes: &[u8]) -> Self {
         let mut hasher = Context::new(&SHA256);
         hasher.update(bytes);
         Self::finish(hasher)
     }
 
-    /// The digest of what a hasher of SHA-256 was given.
+    /// Returns the digest of a SHA-256 hasher.
     pub(crate) fn finish(hasher: Context) -> Self {
         let mut digest = [0; 32];
         digest.copy_from_slice(hasher.finish().as_ref());
         Self(digest)
     }
 
-    /// The digest that a text names.
+    /// Parses a digest.
     pub fn parse(text: &str) -> Option<Self> {
         orlop_text::hex::decode(text.strip_prefix("sha256:")?).map(Self)
     }

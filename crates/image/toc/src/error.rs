@@ -1,73 +1,73 @@
-//! Why a layer can't be used before all of it is there.
+//! Errors of tables of contents.
 
 use std::io;
 
 use crate::Digest;
 
-/// The result of what reads a table of contents.
+/// The result type of functions that read a table of contents.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
-/// Why a table of contents was not taken.
+/// The reason to refuse a table of contents.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// It, or what is in it, is larger than allowed.
+    /// The table, or a part of it, exceeds a limit.
     #[error("{what}: {found} is more than the {most} allowed")]
     TooMuch {
-        /// What there is too much of.
+        /// The kind of the limit.
         what: &'static str,
-        /// How much of it, as far as it was counted.
+        /// The actual amount, as far as it was counted.
         found: u64,
-        /// How much there may be.
+        /// The limit.
         most: u64,
     },
-    /// The bytes are not those that were promised.
+    /// A digest is wrong.
     #[error("{what} has the digest {found}, not {expected}")]
     Mismatch {
-        /// What was looked at.
+        /// The object with the wrong digest.
         what: &'static str,
-        /// What was promised.
+        /// The expected digest.
         expected: Digest,
-        /// What there is.
+        /// The actual digest.
         found: Digest,
     },
-    /// An annotation can't be read.
+    /// An annotation cannot be parsed.
     #[error("the annotation {name} is malformed: {value:?}")]
     Annotation {
-        /// Its name.
+        /// The annotation's name.
         name: &'static str,
-        /// Its value, or the beginning of it.
+        /// The annotation's value, or the beginning of it.
         value: String,
     },
-    /// The end of the layer does not say where its table of contents is.
+    /// The layer's footer has no valid position of the table of contents.
     #[error("the layer's footer {0}")]
     Footer(&'static str),
-    /// The table of contents does not stand where it is said to.
+    /// The table of contents is not at its announced position.
     #[error("the table of contents {0}")]
     Table(&'static str),
-    /// It can't be decompressed.
+    /// Decompression failed.
     #[error("decompressing the table of contents")]
     Decompress(#[source] io::Error),
-    /// It is no JSON, or other JSON.
+    /// The table is not JSON, or not of the expected form.
     #[error("reading the table of contents")]
     Json(#[source] serde_json::Error),
-    /// A ztoc's offsets lead nowhere.
+    /// An offset of a ztoc is out of bounds.
     #[error("the ztoc is damaged: {0}")]
     Ztoc(&'static str),
-    /// A SOCI index is not what it should be.
+    /// A SOCI index is invalid.
     #[error("the SOCI index {0}")]
     Soci(&'static str),
-    /// An entry can't be what it says.
+    /// An entry is invalid.
     #[error("the entry {name:?}: {problem}")]
     Entry {
-        /// Its name, or the beginning of it.
+        /// The entry's name, or the beginning of it.
         name: String,
-        /// What is wrong with it.
+        /// The problem with the entry.
         problem: Problem,
     },
 }
 
-/// What is wrong with an entry.
+/// A problem with an entry.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum Problem {
@@ -77,64 +77,64 @@ pub enum Problem {
     /// A NUL byte in a name.
     #[error("the name has a NUL byte")]
     Nul,
-    /// A name, or a whole path, is longer than Linux has them.
+    /// A name or a path exceeds the limit of Linux.
     #[error("the name is too long")]
     NameTooLong,
-    /// It is in too many directories.
+    /// The path has too many directories.
     #[error("it is nested in more directories than allowed")]
     TooDeep,
-    /// A whiteout of no name.
+    /// A whiteout without a name.
     #[error("the whiteout has no file name")]
     Whiteout,
-    /// There is something else where a directory has to be, or the other way round.
+    /// An entry that should be a directory is something else, or the other way round.
     #[error("it has two entries: one is a directory, and the other is not")]
     Conflict,
-    /// Its type is none that is known.
+    /// The type is unknown.
     #[error("its type is unknown")]
     Kind,
-    /// Its size is negative.
+    /// The size is negative.
     #[error("its size is out of range")]
     Size,
-    /// Its owner has no number that Linux knows.
+    /// The owner's number is not valid on Linux.
     #[error("its owner is out of range")]
     Owner,
-    /// Its device has no number that Linux knows.
+    /// The device number is not valid on Linux.
     #[error("its device number is out of range")]
     Device,
-    /// A symbolic link to nothing, or to what is no path.
+    /// The target of a symbolic link is empty or not a valid path.
     #[error("the target of the link is not a path")]
     Target,
-    /// A hard link to what is not there.
+    /// The target of a hard link does not exist.
     #[error("the target of the hard link does not exist")]
     LinkToNothing,
-    /// A hard link that leads back to itself.
+    /// A hard link that refers to itself through other links.
     #[error("the hard link points to itself")]
     LinkLoop,
     /// A hard link to a directory.
     #[error("it is a hard link to a directory")]
     LinkToDirectory,
-    /// A chunk that no file comes before.
+    /// A chunk without a file before it.
     #[error("it is a chunk without a file")]
     ChunkOfNothing,
-    /// A chunk that does not begin where the one before ends.
+    /// A chunk that does not begin at the previous one's end.
     #[error("its chunks have gaps or overlap")]
     Gap,
-    /// The chunks are not as long as the file.
+    /// The total length of the chunks differs from the file's size.
     #[error("the total length of its chunks differs from its size")]
     Cover,
-    /// A chunk is larger than allowed.
+    /// A chunk exceeds the limit.
     #[error("a chunk of it is larger than allowed")]
     ChunkTooLarge,
-    /// A chunk, or its content, is not inside of the layer.
+    /// A chunk, or its content, is outside of the layer.
     #[error("it is outside of the layer")]
     Outside,
-    /// There is nothing to verify a chunk by.
+    /// A chunk has no digest.
     #[error("a chunk of it has no sha256 digest")]
     Unverifiable,
-    /// Its content is not in one piece in the archive (GNU tar, "sparse").
+    /// The content is not contiguous in the archive (GNU tar, "sparse").
     #[error("the archive stores its content as a sparse file")]
     Sparse,
-    /// The extended attributes can't be read, or are too large.
+    /// The extended attributes cannot be parsed, or are too large.
     #[error("its extended attributes are malformed or too large")]
     Xattrs,
 }
@@ -149,7 +149,7 @@ impl Error {
     }
 }
 
-/// Refuses more of something than there may be.
+/// Returns an error if `found` exceeds the limit `most`.
 pub(crate) fn at_most(what: &'static str, found: u64, most: u64) -> Result<()> {
     if found > most {
         return Err(Error::TooMuch { what, found, most });

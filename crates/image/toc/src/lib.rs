@@ -1,16 +1,16 @@
-//! What a layer that is fetched bit by bit holds, and where each bit of it stands.
+//! Tables of contents of layers that are fetched on demand.
 //!
-//! A layer can be mounted before it is there if something says which files it has and which of its bytes each of
-//! them is made of. Three formats do: eStargz, zstd:chunked, and SOCI's index of plain gzip layers. What they say
-//! becomes one [`Index`]: verified, bounded, and so flat that it is written to a file and mapped from there.
+//! A layer can be mounted before it is fetched if a table says which files it has and which of its bytes contain each
+//! file. Three formats do: eStargz, zstd:chunked, and SOCI's index of plain gzip layers. This crate converts each of
+//! them to an [`Index`]: verified, bounded, and in a flat format that is written to a file and mapped from there.
 //!
-//! 1. A [`Claim`] is what a layer's annotations promise, or an [`soci::Manifest`] what is promised beside it.
-//! 2. From it follows, perhaps by the layer's footer, a [`Toc`]: which bytes to fetch, and what they must be.
-//! 3. [`Toc::parse`] makes the [`Index`] from them.
-//! 4. [`Index::extents`] says of which [`Chunk`]s a file is made; [`Chunk::open`] makes its bytes from what was
-//!    fetched, or refuses.
+//! 1. A [`Claim`] is the information in a layer's annotations; an [`soci::Manifest`] is separate from the image.
+//! 2. From it, in some formats with the layer's footer, follows a [`Toc`]: the bytes to fetch, and their digest.
+//! 3. [`Toc::parse`] builds the [`Index`] from these bytes.
+//! 4. [`Index::extents`] returns the [`Chunk`]s of a file. [`Chunk::open`] converts fetched bytes to the file's
+//!    content, or refuses them.
 //!
-//! There is no network here, no disk, no clock: bytes come in, bytes go out. All of them come from strangers.
+//! The crate uses no network, disk or clock. All of its input is untrusted.
 
 mod chunk;
 mod claim;

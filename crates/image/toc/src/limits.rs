@@ -1,23 +1,23 @@
-//! How much a table of contents may cost.
+//! Limits on the cost of a table of contents.
 
-/// What is not exceeded while a table of contents is read, whatever it says.
+/// Limits that hold for any table of contents.
 #[derive(Debug, Clone, Copy)]
 pub struct Limits {
-    /// Bytes of a table of contents as it is fetched.
+    /// Maximum fetched size of a table of contents.
     pub fetched: u64,
-    /// Bytes of it when it is decompressed. They are never held all at once.
+    /// Maximum decompressed size. The table is never completely in memory.
     pub table: u64,
-    /// Entries, with the directories that are only named by what is in them.
+    /// Maximum number of entries, including directories without an entry of their own.
     pub entries: u32,
-    /// Chunks of files, or spans of the layer.
+    /// Maximum number of chunks of files, or spans of the layer.
     pub chunks: u32,
-    /// Bytes that a chunk or span is decompressed to, with what has to be skipped before it.
+    /// Maximum decompressed size of a chunk or span, including skipped bytes before it.
     pub chunk: u32,
-    /// Directories in each other.
+    /// Maximum depth of directories.
     pub depth: u16,
-    /// Bytes of one entry's extended attributes.
+    /// Maximum size of one entry's extended attributes.
     pub xattrs: u32,
-    /// Bytes of all names, link targets and extended attributes.
+    /// Maximum size of all names, link targets and extended attributes.
     pub texts: u32,
 }
 
@@ -36,7 +36,7 @@ impl Default for Limits {
     }
 }
 
-/// The longest name of a file (Linux, `NAME_MAX`).
+/// Maximum length of a file name (Linux, `NAME_MAX`).
 pub(crate) const NAME_MAX: usize = 255;
-/// The longest path, and target of a symbolic link (Linux, `PATH_MAX` without the NUL).
+/// Maximum length of a path or symbolic link target (Linux, `PATH_MAX` without the NUL).
 pub(crate) const PATH_MAX: usize = 4095;

@@ -1,4 +1,4 @@
-//! A table of contents: where it is, what it must be, and what it says.
+//! A table of contents: its position, its expected digest, and its parser.
 
 use std::io::Read;
 use std::ops::Range;
@@ -12,50 +12,49 @@ use crate::index::Storage;
 use crate::json::{self, Blob};
 use crate::{Digest, Error, Index, Limits, Result, ztoc};
 
-/// A table of contents that is known, but not there yet.
+/// A table of contents that is located, but not fetched yet.
 #[derive(Debug, Clone)]
 pub struct Toc {
     pub(crate) form: Form,
     pub(crate) range: Range<u64>,
-    /// Bytes of the layer that content can be in.
+    /// Number of bytes of the layer that can contain file contents.
     pub(crate) payload: u64,
-    /// Bytes of the layer.
+    /// Size of the layer.
     pub(crate) blob: u64,
 }
 
 #[derive(Debug, Clone)]
 pub(crate) enum Form {
     EStargz(Digests),
-    /// With the bytes that it is decompressed to.
+    /// With the decompressed size.
     ZstdChunked(Digests, u64),
     Soci(Digest),
 }
 
-/// What the table of contents must be. One of them is there at least.
+/// Expected digests of the table of contents. At least one is present.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Digests {
-    /// As JSON.
+    /// Digest of the JSON.
     pub(crate) plain: Option<Digest>,
-    /// As it stands in the layer.
+    /// Digest of the stored bytes.
     pub(crate) stored: Option<Digest>,
 }
 
-/// What an archive is made of, and where a header has the name, the size and the type of what is behind it (POSIX,
-/// `ustar`).
+/// The block size of an archive, and the positions of the name, the size and the type in a header (POSIX, `ustar`).
 const BLOCK: usize = 512;
 const NAME: Range<usize> = 0..100;
 const SIZE: Range<usize> = 124..136;
 const TYPE: usize = 156;
-/// What an eStargz layer calls its table of contents.
+/// The name of the table of contents in an eStargz layer.
 const FILE: &[u8] = b"stargz.index.json";
 
 impl Toc {
-    /// Which bytes to fetch: of the layer, or for SOCI of the blob that [`crate::soci::Manifest`] named.
+    /// Returns the bytes to fetch: of the layer, or for SOCI of the blob that [`crate::soci::Manifest`] named.
     pub fn range(&self) -> Range<u64> {
         self.range.clone()
     }
 
-    /// Verifies the bytes that were fetched, and makes the index from them.
+    /// Verifies the fetched bytes, and builds the index from them.
     pub fn parse(&self, fetched: &[u8], limits: &Limits) -> Result<Index<Vec<u8>>> {
         let length = self.range.end - self.range.start;
         at_most("bytes of the table of contents", length, limits.fetched)?;
@@ -72,7 +71,7 @@ impl Toc {
                 is_promised("the table of contents", digests.stored, || {
                     Ok(Digest::of(fetched))
                 })?;
-                // Verified first, read then: so neither holds all of it.
+                // Verified in a first pass and parsed in a second: neither holds the whole table in memory.
                 let plain = || hash(estargz(fetched, limits)?);
                 is_promised("the table of contents", digests.plain, plain)?;
                 json::index(estargz(fetched, limits)?, blob(Storage::Members), limits)
@@ -117,7 +116,7 @@ fn is_promised(
     Ok(())
 }
 
-/// The one file in the archive that an eStargz layer ends with.
+/// Returns a reader of the only file in the archive at the end of an eStargz layer.
 fn estargz<'a>(fetched: &'a [u8], limits: &Limits) -> Result<impl Read + use<'a>> {
     let mut archive = MultiGzDecoder::new(fetched);
     let mut header = [0; BLOCK];
@@ -140,7 +139,7 @@ fn estargz<'a>(fetched: &'a [u8], limits: &Limits) -> Result<impl Read + use<'a>
     Ok(archive.take(size))
 }
 
-/// As much of what a zstd frame holds as is told.
+/// Returns a reader of a zstd frame's content, limited to the announced size.
 fn zstd(fetched: &[u8], length: u64) -> Result<impl Read + '_> {
     Ok(frames(fetched).map_err(Error::Decompress)?.take(length))
 }

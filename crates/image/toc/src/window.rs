@@ -1,6 +1,6 @@
-//! The content before some place of a gzip stream, without which what follows cannot be decompressed.
+//! The deflate window: the content before a position of a gzip stream, which decompression from there requires.
 
-/// What deflate may look back (RFC 1951).
+/// Size of the deflate window (RFC 1951).
 pub(crate) const WINDOW: usize = 32 << 10;
-/// The content before some place of a stream; zeros where there was less.
+/// The content before a position of a stream; padded with zeros at the stream's start.
 pub(crate) type Window = [u8; WINDOW];

@@ -1,4 +1,4 @@
-//! Loop devices: files as block devices (`linux/loop.h`), of which there are no safe wrappers.
+//! Loop devices: files as block devices (`linux/loop.h`), which have no safe wrapper.
 #![allow(unsafe_code)]
 
 use std::fs::{File, OpenOptions};
@@ -11,23 +11,22 @@ const LOOP_CTL_GET_FREE: Opcode = 0x4c82;
 const LOOP_CONFIGURE: Opcode = 0x4c0a;
 
 const READ_ONLY: u32 = 1;
-/// The device is free again when the last who has it open, or mounted, is gone.
+/// The kernel detaches the device after its last user closed or unmounted it.
 const AUTOCLEAR: u32 = 4;
-/// What is read is in the file's page cache or the device's, but not in both.
+/// Direct I/O: data is cached in the file's page cache or the device's, but not in both.
 const DIRECT_IO: u32 = 16;
 
-/// Between being found and being taken, a device may be taken by others; more often than this, something
-/// else is wrong.
+/// Maximum number of attempts. Another process may take a free device before this one does.
 const TRIES: u32 = 64;
 
-/// A device that a file is behind. It ends when this is dropped, unless it is mounted by then.
+/// A device with an attached file. It is detached on drop, unless it is mounted by then.
 #[derive(Debug)]
 pub(super) struct LoopDevice {
     pub(super) path: String,
     _held: File,
 }
 
-/// Puts a file behind a free device.
+/// Attaches a file to a free device.
 pub(super) fn attach(file: BorrowedFd<'_>) -> Result<LoopDevice> {
     let control = open(
         "/dev/loop-control",
@@ -67,10 +66,10 @@ fn open(path: &str, options: &OpenOptions) -> Result<File> {
     opened.map_err(|error| Errno::from_io_error(&error).unwrap_or(Errno::IO))
 }
 
-/// The number of a free device; one is made where there is none.
+/// Returns the number of a free device; creates one if there is none.
 struct GetFree;
 
-// SAFETY: the operation has no argument, and what it returns is read as the number it is.
+// SAFETY: the operation has no argument, and its result is read as a number.
 unsafe impl Ioctl for GetFree {
     type Output = u32;
 
@@ -97,7 +96,7 @@ unsafe impl Ioctl for GetFree {
 #[derive(Debug, Default, Clone, Copy)]
 struct Config {
     file: u32,
-    /// 0: as the file's file system has it.
+    /// 0: the block size of the file's file system.
     block_size: u32,
     info: Info,
     reserved: [u64; 8],

@@ -1,6 +1,6 @@
-//! Numbers in structures that are read whole.
+//! Numbers in structures that are read completely.
 
-/// A number's bytes, which are there: structures are read in their full length.
+/// Returns a number's bytes, which always exist: structures are read in their full length.
 fn array<const N: usize>(bytes: &[u8], at: usize) -> [u8; N] {
     let found = at.checked_add(N).and_then(|end| bytes.get(at..end));
     found.and_then(|it| it.try_into().ok()).unwrap_or([0; N])

@@ -1,4 +1,4 @@
-//! A whole image, judged before the kernel is trusted with it.
+//! Check of a complete image before the kernel mounts it.
 
 use std::collections::{HashMap, HashSet};
 
@@ -6,14 +6,14 @@ use super::inode::Layout;
 use super::{Entry, Error, Inode, Reader, Result, Source};
 use crate::attributes::{Kind, Xattrs};
 
-/// How much an image may have before it is refused.
+/// Limits above which an image is refused.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Limits {
-    /// Names in its directories.
+    /// Maximum number of names in its directories.
     pub entries: u64,
-    /// Chunks of its files.
+    /// Maximum number of chunks of its files.
     pub chunks: u64,
-    /// Bytes of extended attributes, counted for each inode.
+    /// Maximum number of bytes of extended attributes, counted per inode.
     pub xattr_bytes: u64,
 }
 
@@ -27,27 +27,28 @@ impl Default for Limits {
     }
 }
 
-/// What was found in an image.
+/// Counts of an image's contents.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Census {
-    /// Names in its directories, without `.` and `..`.
+    /// Number of names in its directories, without `.` and `..`.
     pub entries: u64,
-    /// Inodes that have such a name, and the root.
+    /// Number of inodes with such a name, and the root.
     pub inodes: u64,
-    /// Chunks of its files, with holes.
+    /// Number of chunks of its files, including holes.
     pub chunks: u64,
-    /// Bytes of extended attributes, counted for each inode.
+    /// Number of bytes of extended attributes, counted per inode.
     pub xattr_bytes: u64,
 }
 
 impl<S: Source> Reader<S> {
-    /// Walks all of the tree: directories are sorted and lead back, each has one name, what is in them is
-    /// what they say, its links are counted, and all contents and attributes are in the image.
+    /// Checks the complete tree. Directories must be sorted, refer to their parents and have one name each. Entries
+    /// must have the right types, link counts must be right, and all contents and attributes must be within the
+    /// image.
     pub fn check(&self, limits: Limits) -> Result<Census> {
         self.check_each(limits, &mut |_, _| Ok(()))
     }
 
-    /// The same, where somebody else has a word to say on each inode.
+    /// Checks the tree like [`Self::check`], with an additional check of each inode.
     pub fn check_each(
         &self,
         limits: Limits,
@@ -75,7 +76,7 @@ impl<S: Source> Reader<S> {
     }
 }
 
-/// What is known of an image whose tree is walked.
+/// The state of the check.
 struct Walk<'a, S> {
     reader: &'a Reader<S>,
     limits: Limits,
@@ -83,9 +84,9 @@ struct Walk<'a, S> {
     census: Census,
     /// Directories that have a name.
     directories: HashSet<u64>,
-    /// Of all else: how many names it says it has, and how many were found.
+    /// Other inodes: the link count in the inode, and the number of names found.
     links: HashMap<u64, (u32, u32)>,
-    /// Directories to be walked, with their parents.
+    /// Directories to check, with their parents.
     pending: Vec<(u64, u64)>,
 }
 

@@ -6,17 +6,17 @@ use super::{Error, Inode, Reader, Result, Source};
 use crate::attributes::Kind;
 use crate::format::{NO_ADDRESS, TARGET};
 
-/// A part of a content that is in one place.
+/// A contiguous part of a content.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Part {
-    /// Where it is; a hole is nowhere.
+    /// The position; `None` for a hole.
     pub(super) position: Option<u64>,
-    /// How many bytes it has.
+    /// Number of bytes.
     pub(super) length: u64,
 }
 
 impl<S: Source> Reader<S> {
-    /// Reads a file from there on. Fewer bytes than the buffer holds are read only at its end.
+    /// Reads a file from an offset. Reads less than the buffer's size only at the file's end.
     pub fn read(&self, file: &Inode, offset: u64, buffer: &mut [u8]) -> Result<usize> {
         if file.kind() != Kind::File {
             return Err(Error::Not("a regular file"));
@@ -24,7 +24,7 @@ impl<S: Source> Reader<S> {
         self.read_content(file, offset, buffer)
     }
 
-    /// Where a symbolic link leads.
+    /// Returns the target of a symbolic link.
     pub fn target(&self, link: &Inode) -> Result<Vec<u8>> {
         if link.kind() != Kind::Symlink {
             return Err(Error::Not("a symbolic link"));
@@ -59,7 +59,7 @@ impl<S: Source> Reader<S> {
         Ok(wanted)
     }
 
-    /// The part of a content that begins at a byte which it has. It is never empty.
+    /// Returns the part of a content that begins at an existing byte. It is never empty.
     pub(super) fn part(&self, inode: &Inode, offset: u64) -> Result<Part> {
         let left = inode.size() - offset;
         let part = |position, length| Part {

@@ -5,23 +5,23 @@ use super::{Error, Inode, Reader, Result, Source};
 use crate::attributes::Kind;
 use crate::format::{DIRENT, NAME};
 
-/// A name in a directory.
+/// An entry of a directory.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Entry {
-    /// The name; `.` and `..` are among them.
+    /// The name; `.` and `..` are included.
     pub name: Vec<u8>,
-    /// The number of the inode that it stands for.
+    /// The number of its inode.
     pub nid: u64,
-    /// What the directory says that this is.
+    /// The type according to the directory.
     pub kind: Kind,
 }
 
-/// The names in a directory, in its order. Nothing follows an error.
+/// Iterator over the entries of a directory, in its order. It ends after an error.
 #[derive(Debug)]
 pub struct Entries<'a, S> {
     reader: &'a Reader<S>,
     directory: Inode,
-    /// Where the next block begins.
+    /// Offset of the next block.
     next: u64,
     block: std::vec::IntoIter<Entry>,
 }
@@ -50,7 +50,7 @@ impl<S: Source> Iterator for Entries<'_, S> {
 }
 
 impl<S: Source> Reader<S> {
-    /// All names in a directory.
+    /// Returns all entries of a directory.
     pub fn entries(&self, directory: &Inode) -> Result<Entries<'_, S>> {
         if directory.kind() != Kind::Directory {
             return Err(Error::Not("a directory"));
@@ -63,7 +63,7 @@ impl<S: Source> Reader<S> {
         })
     }
 
-    /// What a name stands for in a directory, found by halves as the kernel does.
+    /// Returns the entry with a name, by a binary search like the kernel's.
     pub fn lookup(&self, directory: &Inode, name: &[u8]) -> Result<Option<Entry>> {
         if directory.kind() != Kind::Directory {
             return Err(Error::Not("a directory"));
@@ -83,7 +83,7 @@ impl<S: Source> Reader<S> {
         Ok(found.into_iter().find(|entry| entry.name == name))
     }
 
-    /// The entries of one block.
+    /// Parses the entries of one block.
     fn dirents(&self, directory: &Inode, offset: u64) -> Result<Vec<Entry>> {
         const NO_NAME: Error = Error::Corrupt("a name in a directory is not valid");
         let left = directory.size().saturating_sub(offset);
@@ -105,7 +105,7 @@ impl<S: Source> Reader<S> {
             };
             let mut name = bytes.get(begin..end).ok_or(NO_NAME)?;
             if index + 1 == count {
-                // The last one may be followed by zeros.
+                // The last name may be followed by zeros.
                 name = name.split(|byte| *byte == 0).next().unwrap_or_default();
             }
             let is_bad = name.is_empty()

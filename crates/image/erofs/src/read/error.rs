@@ -1,29 +1,29 @@
-//! Why an image cannot be read.
+//! Errors of reading an image.
 
 use std::io;
 
-/// What this module's calls return.
+/// The result type of this module.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
-/// Why an image, or something in it, cannot be read.
+/// An error of reading an image or a part of it.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// The image itself could not be read.
+    /// Reading the source failed.
     #[error("reading the image")]
     Io(#[from] io::Error),
-    /// It is no EROFS image.
+    /// The source is not an EROFS image.
     #[error("this is not an EROFS image")]
     NotErofs,
-    /// It has what is not read here, though the kernel may.
+    /// The image uses a feature that this crate does not support, although the kernel may.
     #[error("the image has {0}, which are not supported")]
     Unsupported(&'static str),
-    /// It contradicts itself.
+    /// The image is inconsistent.
     #[error("the image is corrupt: {0}")]
     Corrupt(&'static str),
-    /// Something other than a directory was to be listed, or than a link followed, and so on.
+    /// The file has the wrong type, for example a directory was expected.
     #[error("this is not {0}")]
     Not(&'static str),
-    /// It has more than is allowed.
+    /// A limit is exceeded.
     #[error("the image has more than {0} {1}")]
     TooMany(u64, &'static str),
 }

@@ -8,7 +8,7 @@ use crate::format::{
     XATTR_ENTRY, XATTR_HEADER, device_numbers,
 };
 
-/// An inode: what is said of it, and where the rest is.
+/// An inode: its attributes, and the location of its data.
 #[derive(Debug, Clone)]
 pub struct Inode {
     pub(super) nid: u64,
@@ -21,63 +21,63 @@ pub struct Inode {
     pub(super) size: u64,
     device: u32,
     pub(super) layout: Layout,
-    /// Where its attributes begin, and how many bytes they have.
+    /// Position and size of its extended attributes.
     pub(super) xattrs: (u64, u32),
 }
 
-/// Where a content is. All but chunks is within the image.
+/// The location of a content. Everything except chunks is within the image.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Layout {
-    /// In blocks from there on.
+    /// In blocks from this position.
     Blocks(u64),
-    /// In blocks from there on, and its last part at another place.
+    /// In blocks from a position, with the last part at another one.
     Tail { blocks: u64, tail: u64 },
-    /// In chunks of this size as a power of two, by a table of this place and width.
+    /// In chunks of this size as a power of two, with a table of this position and entry width.
     Chunks { bits: u32, table: u64, width: u64 },
 }
 
 impl Inode {
-    /// Its number, of which each inode of an image has another.
+    /// Returns the inode's number, which is unique in the image.
     pub fn nid(&self) -> u64 {
         self.nid
     }
 
-    /// What it is.
+    /// Returns the file type.
     pub fn kind(&self) -> Kind {
         self.kind
     }
 
-    /// Permissions, with setuid, setgid and sticky.
+    /// Returns the permissions, with setuid, setgid and sticky.
     pub fn mode(&self) -> u16 {
         self.mode
     }
 
-    /// The user's number.
+    /// Returns the user ID.
     pub fn uid(&self) -> u32 {
         self.uid
     }
 
-    /// The group's number.
+    /// Returns the group ID.
     pub fn gid(&self) -> u32 {
         self.gid
     }
 
-    /// How many names it says it has.
+    /// Returns the link count in the inode.
     pub fn links(&self) -> u32 {
         self.links
     }
 
-    /// When its content was changed.
+    /// Returns the modification time.
     pub fn mtime(&self) -> Timestamp {
         self.mtime
     }
 
-    /// How long its content is.
+    /// Returns the size of the content.
     pub fn size(&self) -> u64 {
         self.size
     }
 
-    /// The numbers of a device: major, minor.
+    /// Returns the device numbers: major, minor.
     pub fn device(&self) -> Option<(u32, u32)> {
         let is_device = matches!(self.kind, Kind::Character | Kind::Block);
         is_device.then(|| device_numbers(self.device))
@@ -85,7 +85,7 @@ impl Inode {
 }
 
 impl<S: Source> Reader<S> {
-    /// The inode of a number that an entry has.
+    /// Reads the inode with a number from a directory entry.
     pub fn inode(&self, nid: u64) -> Result<Inode> {
         const NOWHERE: Error = Error::Corrupt("the position of an inode is out of range");
         let position = nid
@@ -215,7 +215,7 @@ impl<S: Source> Reader<S> {
     }
 }
 
-/// How many bytes of attributes the field of an inode says there are.
+/// Returns the size of the extended attributes from the count field of an inode.
 fn xattr_length(count: u16) -> u32 {
     match count {
         0 => 0,

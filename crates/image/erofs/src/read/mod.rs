@@ -1,7 +1,7 @@
-//! Images that others made: judged and read, with nothing mounted.
+//! Reader and check of untrusted images, without a mount.
 //!
-//! Nothing in an image is believed. All numbers are checked against its length, nothing is allocated by
-//! what it says beyond fixed sizes, and no call recurses.
+//! All numbers in an image are checked against its length. Allocations have fixed maximum sizes, and no function is
+//! recursive.
 
 mod bytes;
 mod check;

@@ -1,4 +1,4 @@
-//! An image that is read, by its superblock.
+//! Access to an image, starting at its superblock.
 
 use super::bytes::{u16_at, u32_at, u64_at};
 use super::{Error, Inode, Result, Source};
@@ -8,7 +8,7 @@ use crate::format::{
     COMPAT_CHECKSUM, INCOMPAT_CHUNKED, INCOMPAT_ZERO_PADDING, MAGIC, SUPER_OFFSET, SUPER_SIZE,
 };
 
-/// Features that make an image another than what is read here.
+/// Features that this reader does not support.
 const UNSUPPORTED: [(u32, &str); 8] = [
     (0x02, "compressed files"),
     (0x08, "several devices"),
@@ -26,11 +26,11 @@ pub struct Reader<S> {
     pub(super) source: S,
     /// The size of a block, as a power of two.
     pub(super) block_bits: u8,
-    /// How many bytes the image has.
+    /// Number of bytes of the image.
     pub(super) length: u64,
-    /// Where numbers of inodes count from.
+    /// Position from which inode numbers count.
     pub(super) meta: u64,
-    /// Where numbers of shared attributes count from.
+    /// Position from which numbers of shared attributes count.
     pub(super) shared: u64,
     pub(super) root: u64,
     build_time: u64,
@@ -39,7 +39,7 @@ pub struct Reader<S> {
 }
 
 impl<S: Source> Reader<S> {
-    /// Reads and judges the superblock.
+    /// Reads and checks the superblock.
     pub fn open(source: S) -> Result<Self> {
         let file_length = source.length()?;
         if file_length < (SUPER_OFFSET + SUPER_SIZE) as u64 {
@@ -91,17 +91,17 @@ impl<S: Source> Reader<S> {
         Ok(reader)
     }
 
-    /// Its identifier.
+    /// Returns the image's identifier.
     pub fn uuid(&self) -> [u8; 16] {
         self.uuid
     }
 
-    /// How many bytes it has; its file may be longer.
+    /// Returns the size of the image; its file may be longer.
     pub fn bytes(&self) -> u64 {
         self.length
     }
 
-    /// The directory that all others are in.
+    /// Returns the root directory.
     pub fn root(&self) -> Result<Inode> {
         let root = self.inode(self.root)?;
         match root.kind() {
@@ -110,7 +110,7 @@ impl<S: Source> Reader<S> {
         }
     }
 
-    /// What is at a path, given as names; no symbolic link is followed.
+    /// Returns the inode at a path, given as names; does not follow symbolic links.
     pub fn find(&self, path: &[&[u8]]) -> Result<Option<Inode>> {
         let mut at = self.root()?;
         for name in path {
@@ -125,7 +125,7 @@ impl<S: Source> Reader<S> {
         Ok(Some(at))
     }
 
-    /// The time that all inodes have that note none of their own.
+    /// Returns the timestamp of all inodes without their own.
     pub(super) fn build_time(&self) -> (u64, u32) {
         (self.build_time, self.build_time_nsec)
     }
@@ -134,7 +134,7 @@ impl<S: Source> Reader<S> {
         1 << self.block_bits
     }
 
-    /// Reads bytes that have to be within the image.
+    /// Reads bytes that must be within the image.
     pub(super) fn read_bytes(&self, buffer: &mut [u8], offset: u64) -> Result<()> {
         let end = offset.checked_add(buffer.len() as u64);
         if end.is_none_or(|end| end > self.length) {
@@ -143,8 +143,8 @@ impl<S: Source> Reader<S> {
         Ok(self.source.read_at(buffer, offset)?)
     }
 
-    /// The checksum is that of the first block from the superblock on; where blocks are smaller, of as many
-    /// bytes as one has.
+    /// Verifies the checksum. It covers the first block from the superblock on; with smaller blocks, the bytes of one
+    /// block.
     fn verify(&self, expected: u32) -> Result<()> {
         let block = 1_usize << self.block_bits;
         let covered = match block {

@@ -1,15 +1,15 @@
-//! Where an image is.
+//! Source of an image's bytes.
 
 use std::fs::File;
 use std::io::{self, Error, ErrorKind};
 use std::os::unix::fs::FileExt as _;
 
-/// Bytes of an image, read from any place.
+/// Random access to the bytes of an image.
 pub trait Source {
-    /// How many there are.
+    /// Returns the number of bytes.
     fn length(&self) -> io::Result<u64>;
 
-    /// Fills the buffer with those from this place on; an error where they end before.
+    /// Fills the buffer from an offset; returns an error if the source is too short.
     fn read_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<()>;
 }
 

@@ -5,18 +5,18 @@ use super::{Error, Inode, Reader, Result, Source};
 use crate::attributes::Xattrs;
 use crate::format::{NAME, XATTR_ENTRY, XATTR_HEADER, XATTR_PREFIXES};
 
-/// How many bytes of names and values an inode may have.
+/// Maximum number of bytes of names and values per inode.
 const BYTES: usize = 1 << 20;
 
 impl<S: Source> Reader<S> {
-    /// All extended attributes of an inode. Where one is there twice, the first counts.
+    /// Returns all extended attributes of an inode. Of duplicates, the first one counts.
     pub fn xattrs(&self, inode: &Inode) -> Result<Xattrs> {
         let (begin, length) = inode.xattrs;
         let mut xattrs = Xattrs::new();
         let Some(behind_header) = (length as usize).checked_sub(XATTR_HEADER) else {
             return Ok(xattrs);
         };
-        // At most 256 KiB, by the width of the field that says so.
+        // At most 256 KiB, because of the field's width.
         let mut body = vec![0; length as usize];
         self.read_bytes(&mut body, begin)?;
         let shared = usize::from(body[4]);
@@ -44,7 +44,7 @@ impl<S: Source> Reader<S> {
     }
 }
 
-/// How long an attribute is, by what stands before its name.
+/// Returns the size of an attribute from its header.
 fn entry_length(head: &[u8]) -> usize {
     let (name, value) = (usize::from(head[0]), usize::from(u16_at(head, 2)));
     (XATTR_ENTRY + name + value).next_multiple_of(XATTR_ENTRY)

@@ -1,4 +1,4 @@
-//! A connection to the server, on which one thing at a time is asked.
+//! A connection to the server, with one request at a time.
 
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -13,7 +13,7 @@ use rustix::io::Errno;
 use super::error::{Error, Result};
 use super::held::Held;
 
-/// How long an answer may take. All that the server does for one is quick.
+/// Timeout of a reply. The server handles every request quickly.
 const LIMIT: Duration = Duration::from_secs(30);
 
 #[derive(Debug)]
@@ -42,7 +42,7 @@ impl Connection {
         &self.socket
     }
 
-    /// Begins to talk to a server that runs.
+    /// Greets a running server; returns its process ID and the session's descriptors.
     pub(super) fn hello(&mut self) -> Result<(u32, Held)> {
         let hello = LazyHello {
             version: LAZY_VERSION,
@@ -50,7 +50,7 @@ impl Connection {
         self.welcomed(&hello, &[])
     }
 
-    /// Asks for something that is answered with who the server is.
+    /// Sends a request whose reply describes the server.
     pub(super) fn welcomed<R: Request<Reply = LazyReady>>(
         &mut self,
         request: &R,
@@ -63,7 +63,7 @@ impl Connection {
         Ok((ready.pid, Held::from(fds)))
     }
 
-    /// Asks, and waits for the answer.
+    /// Sends a request and waits for its reply.
     pub(super) fn call<R: Request>(
         &mut self,
         request: &R,
@@ -74,7 +74,7 @@ impl Connection {
         send(&self.socket, request, number, fds)?;
         loop {
             let frame = self.next()?;
-            // What comes late, after its asker gave up, is nobody's.
+            // A late reply to a request that timed out is dropped.
             if frame.request != number {
                 continue;
             }
@@ -89,7 +89,7 @@ impl Connection {
         }
     }
 
-    /// The next message.
+    /// Returns the next message.
     pub(super) fn next(&mut self) -> Result<Frame> {
         let mut bytes = [0; 4096];
         loop {

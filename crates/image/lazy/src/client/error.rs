@@ -1,49 +1,49 @@
-//! What may go wrong between daemon and server.
+//! Errors between the daemon and the server.
 
 use std::io;
 use std::path::PathBuf;
 
 use orlop_keeper_protocol::{FailureKind, Malformed};
 
-/// What the functions of the daemon's side return.
+/// The result type of the daemon's side.
 pub type Result<T> = std::result::Result<T, Error>;
 
-/// Why the server does not do what it was asked to.
+/// An error of a request to the server.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// The program could not be started.
+    /// The server's program could not be started.
     #[error("starting {}", program.display())]
     Start {
         /// The program.
         program: PathBuf,
-        /// Why not.
+        /// The cause.
         source: io::Error,
     },
-    /// A file or directory of the server's is in the way.
+    /// A file or directory of the server could not be used.
     #[error("{doing} {}", path.display())]
     File {
-        /// What was being done.
+        /// The attempted action.
         doing: &'static str,
-        /// To what.
+        /// The path of the file or directory.
         path: PathBuf,
-        /// Why that failed.
+        /// The cause.
         source: io::Error,
     },
-    /// The server did not do it.
+    /// The server refused the request.
     #[error("{message}")]
     Refused {
-        /// What sort of failure.
+        /// The kind of failure.
         kind: FailureKind,
-        /// In the server's words.
+        /// The server's message.
         message: String,
     },
-    /// The server is gone.
+    /// The server exited.
     #[error("the lazy layer server has exited")]
     Gone,
-    /// The server took too long, or the socket failed.
+    /// The request timed out, or the socket failed.
     #[error("communicating with the lazy layer server")]
     Socket(#[source] io::Error),
-    /// The server's words make no sense.
+    /// A message of the server cannot be parsed.
     #[error("reading a message from the lazy layer server")]
     Malformed(#[from] Malformed),
 }

@@ -1,4 +1,4 @@
-//! What the server tells, and what it is answered.
+//! Events from the server, and the daemon's answers.
 
 use std::net::Shutdown;
 use std::os::unix::net::UnixStream;
@@ -11,16 +11,16 @@ use rustix::io::Errno;
 use super::connection::{Connection, send};
 use super::error::{Error, Result};
 
-/// What the server tells.
+/// An event from the server.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Event {
-    /// This is read and not here: it is to be fetched, written, marked and answered.
+    /// A reader needs a missing part: the daemon must fetch, write and mark it, and then answer.
     Fetch(Fetch),
-    /// A read has failed.
+    /// A read failed.
     ReadFailed(ReadFailed),
 }
 
-/// What the server tells, for one thread to listen to. The last one who asked for it gets it.
+/// The stream of events, for one thread. The newest subscriber gets the events.
 #[derive(Debug)]
 pub struct Events {
     connection: Connection,
@@ -39,7 +39,7 @@ impl Events {
         })
     }
 
-    /// Waits for the next event. [`Error::Gone`] once the server is gone, or the events were
+    /// Waits for the next event. Returns [`Error::Gone`] if the server exited or the events were
     /// [closed](Answers::close).
     #[expect(clippy::should_implement_trait, reason = "an error is the end")]
     pub fn next(&mut self) -> Result<Event> {
@@ -50,13 +50,13 @@ impl Events {
                 ReadFailed::KIND => {
                     return Ok(Event::ReadFailed(ReadFailed::decode(&frame.payload)?));
                 }
-                // Of a server that knows more.
+                // An unknown event of a newer server.
                 _ => {}
             }
         }
     }
 
-    /// By which fetches are answered, from any thread.
+    /// Returns a handle that answers fetches from any thread.
     pub fn answers(&self) -> Answers {
         self.answers.clone()
     }
@@ -67,7 +67,7 @@ impl Events {
 pub struct Answers(Arc<Mutex<UnixStream>>);
 
 impl Answers {
-    /// What was to be fetched is here and marked.
+    /// Reports that the fetched part is written and marked.
     pub fn is_here(&self, fetch: u64) -> Result<()> {
         self.send(&FetchAnswer {
             id: fetch,
@@ -75,7 +75,7 @@ impl Answers {
         })
     }
 
-    /// What was to be fetched cannot be had: who waits for it fails.
+    /// Reports that the fetch failed; the reads that wait for it fail.
     pub fn failed(&self, fetch: u64, reason: &str) -> Result<()> {
         self.send(&FetchAnswer {
             id: fetch,
@@ -84,7 +84,7 @@ impl Answers {
         })
     }
 
-    /// Ends the events: who waits for one is told that the server is gone.
+    /// Closes the events: a thread that waits for one gets [`Error::Gone`].
     pub fn close(&self) {
         let _ = self.0.lock().shutdown(Shutdown::Both);
     }

@@ -1,11 +1,11 @@
-//! What the daemon holds so that a session outlives its server.
+//! File descriptors that let a session outlive its server.
 
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
-/// A session: its `/dev/fuse`, and the journal of what was read from it. While somebody has it the mount
-/// lives, and who reads waits.
+/// A session: its `/dev/fuse`, and the journal of the requests read from it. As long as any process holds them, the
+/// mount stays alive and readers wait.
 #[derive(Debug)]
 pub struct Held {
     fuse: OwnedFd,
@@ -13,7 +13,7 @@ pub struct Held {
 }
 
 impl Held {
-    /// Whether the kernel still has the session.
+    /// Reports whether the kernel still has the session.
     pub fn is_alive(&self) -> bool {
         let mut fds = [PollFd::new(&self.fuse, PollFlags::empty())];
         let at_once = Timespec::default();

@@ -1,4 +1,4 @@
-//! The server: started, found, or taken over from; and what it is asked.
+//! The server process: start, discovery, takeover and requests.
 
 use std::fs::{DirBuilder, Permissions};
 use std::io;
@@ -21,21 +21,21 @@ use super::error::{Error, Result};
 use super::events::Events;
 use super::held::Held;
 
-/// Where a server is.
+/// The paths of a server.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Place {
-    /// The program.
+    /// The server's program.
     pub program: PathBuf,
-    /// The server's directory, which is made if it is missing. It should be gone after a boot.
+    /// The server's directory, created if missing. It should not survive a reboot.
     pub directory: PathBuf,
-    /// Where the files of the layers are; it is made if it is missing.
+    /// The mount point for the files of the layers, created if missing.
     pub mount_point: PathBuf,
-    /// Whether requests that a dead server had read are found in its journal even where the kernel can
-    /// send them again. For tests of what older kernels need.
+    /// Whether to replay a dead server's requests from its journal even if the kernel can resend them. Used by tests
+    /// of the path for older kernels.
     pub by_journal: bool,
 }
 
-/// A server that runs.
+/// A running server.
 #[derive(Debug)]
 pub struct Server {
     directory: PathBuf,
@@ -45,26 +45,25 @@ pub struct Server {
 }
 
 impl Server {
-    /// Begins a session. What is left at the mount point of an earlier one is detached; no layers are
-    /// there.
+    /// Starts a new session without layers. Detaches the mount of an earlier session at the mount point.
     pub fn start(place: &Place) -> Result<Self> {
         make_directory(&place.directory)?;
         Self::begin(place, None)
     }
 
-    /// Has a successor take a session over whose server is dead. All layers are there; who reads goes on.
+    /// Starts a successor of a dead server in the same session. It keeps all layers, and waiting readers continue.
     pub fn succeed(place: &Place, held: &Held) -> Result<Self> {
         Self::begin(place, Some(held))
     }
 
-    /// Finds the server that runs; `None` if none does.
+    /// Connects to the running server; returns `None` if none runs.
     pub fn connect(directory: &Path) -> Result<Option<Self>> {
         let Some(mut connection) = connect(directory)? else {
             return Ok(None);
         };
         let (pid, held) = match connection.hello() {
             Ok(welcome) => welcome,
-            // It died just now.
+            // The server just exited.
             Err(Error::Gone) => return Ok(None),
             Err(error) => return Err(error),
         };
@@ -90,7 +89,7 @@ impl Server {
             .stderr(Stdio::null())
             .spawn()
             .map_err(failure)?;
-        // It ends as soon as the server proper has left it.
+        // The child exits as soon as the server process has detached from it.
         let status = child.wait().map_err(failure)?;
         if !status.success() {
             return Err(failure(io::Error::other(status.to_string())));
@@ -111,29 +110,29 @@ impl Server {
         })
     }
 
-    /// The server's process.
+    /// Returns the server's process ID.
     pub fn pid(&self) -> u32 {
         self.pid
     }
 
-    /// What makes the session outlive its server.
+    /// Returns the descriptors that let the session outlive its server.
     pub fn held(&self) -> &Held {
         &self.held
     }
 
-    /// As `held`, of a server that is known to be dead.
+    /// Returns the same as `held`, for a server that is known to be dead.
     pub fn into_held(self) -> Held {
         self.held
     }
 
-    /// Listens to what the server tells. All that is waited for is asked for anew.
+    /// Subscribes to the server's events. The server repeats all pending fetches.
     pub fn events(&self) -> Result<Events> {
         let mut connection = connect(&self.directory)?.ok_or(Error::Gone)?;
         connection.hello()?;
         Events::new(connection)
     }
 
-    /// Has a layer be a file of that name. One that is there already is opened anew, from where it is now.
+    /// Adds a layer as a file with the name `key`. An existing layer is reopened from its current directory.
     pub fn add(&self, key: &str, directory: &Path, size: u64, timeout: Duration) -> Result<()> {
         let add = AddLayer {
             key: key.to_owned(),
@@ -144,7 +143,7 @@ impl Server {
         self.calls.lock().call(&add, &[]).map(|_| ())
     }
 
-    /// Takes a layer's name away. Who waits for parts of it fails; who has it open reads on what is here.
+    /// Removes a layer's name. Reads that wait for its parts fail; open files can still read the present parts.
     pub fn remove(&self, key: &str) -> Result<()> {
         let remove = RemoveLayer {
             key: key.to_owned(),
@@ -152,14 +151,14 @@ impl Server {
         self.calls.lock().call(&remove, &[]).map(|_| ())
     }
 
-    /// All layers that have a name.
+    /// Lists all layers that have a name.
     pub fn list(&self) -> Result<Vec<LayerInfo>> {
         let (listing, _) = self.calls.lock().call(&ListLayers {}, &[])?;
         Ok(listing.layers)
     }
 
-    /// Unmounts the file system, and leaves its place to another server. This one answers reads of what is here, and
-    /// ends when nobody has a file of it any more.
+    /// Unmounts the file system, and releases its directory to another server. This server still answers reads of
+    /// present parts, and exits when no process has a file open any more.
     pub fn stop(self) -> Result<()> {
         self.calls
             .lock()
@@ -167,7 +166,7 @@ impl Server {
             .map(|_| ())
     }
 
-    /// Ends the server for a successor of another version. What makes the session outlive it.
+    /// Stops the server for a successor of another version. Returns the descriptors that keep the session alive.
     pub fn leave(self) -> Result<Held> {
         self.calls.lock().call(&LazyStop { keep: true }, &[])?;
         Ok(self.held)
@@ -181,7 +180,7 @@ fn connect(directory: &Path) -> Result<Option<Connection>> {
         Err(rustix::io::Errno::NOENT) => return Ok(None),
         Err(errno) => return Err(file("opening", directory)(errno.into())),
     };
-    // An address has room for a short path only.
+    // A socket address only has space for a short path.
     let path = format!("/proc/self/fd/{}/{LAZY_SOCKET_NAME}", directory.as_raw_fd());
     match UnixStream::connect(path) {
         Ok(socket) => Connection::new(socket).map(Some),

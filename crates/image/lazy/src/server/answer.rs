@@ -1,4 +1,4 @@
-//! Answers of many bytes: from a layer's file to the kernel's pages, through a pipe and no memory of ours.
+//! Replies with data: spliced from a layer's file to the kernel through a pipe, without a copy in user space.
 
 use std::fs::File;
 use std::ops::Range;
@@ -9,11 +9,11 @@ use rustix::pipe::{PipeFlags, SpliceFlags, fcntl_setpipe_size, pipe_with, splice
 
 use crate::fuse::{MOST_AT_ONCE, Reply};
 
-/// A pipe holds as many pieces as it would hold whole pages. An answer's head is one, and where it does
-/// not begin with a page it touches one more. What anybody may have by default is more than this.
+/// Size of the pipe. It holds one piece per page; a reply has one more piece for its head, and one more if it does
+/// not begin at a page boundary. Any process may use a pipe of this size by default.
 const PIPE_SIZE: usize = 2 * MOST_AT_ONCE;
 
-/// Sends answers, one at a time.
+/// Sends data replies, one at a time.
 #[derive(Debug, Default)]
 pub(crate) struct Answers {
     pipe: Option<Pipe>,
@@ -26,14 +26,14 @@ struct Pipe {
 }
 
 impl Answers {
-    /// As the default, with all that it needs made already.
+    /// Creates the value with its pipe, unlike the default.
     pub(crate) fn ready() -> rustix::io::Result<Self> {
         Ok(Self {
             pipe: Some(Pipe::new()?),
         })
     }
 
-    /// Answers a read with these bytes of a file, which has them.
+    /// Answers a read with bytes of a file, which must be present.
     pub(crate) fn send(&mut self, fuse: impl AsFd, unique: u64, file: &File, bytes: Range<u64>) {
         let head = Reply::head(unique, 16 + (bytes.end - bytes.start) as usize, None);
         if bytes.is_empty() {
@@ -47,11 +47,11 @@ impl Answers {
             return;
         }
         if let Some(pipe) = &self.pipe {
-            // In one go: a part of an answer is none. If who asked is gone, that is all the same.
+            // The reply must be written at once. An error because the reader is gone is ignored.
             let length = u32::from_ne_bytes([head[0], head[1], head[2], head[3]]) as usize;
             let sent = splice(&pipe.from, None, &fuse, None, length, SpliceFlags::empty());
             if sent != Ok(length) {
-                // Something of it may be left.
+                // The pipe may still contain a part of the reply.
                 self.pipe = None;
             }
             if let Err(errno) = sent

@@ -5,14 +5,14 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use orlop_keeper_protocol::{Body, Frame, FrameBuffer};
 use rustix::io::Errno;
 
-/// How many bytes may wait for a peer that does not read.
+/// Maximum number of bytes queued for a peer that does not read.
 const BACKLOG_MOST: usize = 4 << 20;
 
-/// The connection is over.
+/// The connection is closed or failed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Ended;
 
-/// Frames come in, replies and events go out.
+/// Receives frames; sends replies and events.
 #[derive(Debug)]
 pub(crate) struct Connection {
     socket: OwnedFd,
@@ -21,7 +21,7 @@ pub(crate) struct Connection {
 }
 
 impl Connection {
-    /// A socket that does not block, of which something has been read already.
+    /// Wraps a nonblocking socket and the bytes that were already read from it.
     pub(crate) fn new(socket: OwnedFd, incoming: FrameBuffer) -> Self {
         Self {
             socket,
@@ -30,7 +30,7 @@ impl Connection {
         }
     }
 
-    /// Reads what is there, up to the end of what was sent.
+    /// Reads all available bytes.
     pub(crate) fn receive(&mut self) -> Result<(), Ended> {
         let mut bytes = [0; 4096];
         match orlop_keeper_protocol::recv(&self.socket, &mut bytes) {
@@ -44,12 +44,12 @@ impl Connection {
         }
     }
 
-    /// The next whole message.
+    /// Returns the next complete message.
     pub(crate) fn next_frame(&mut self) -> Result<Option<Frame>, Ended> {
         self.incoming.pop().map_err(|_| Ended)
     }
 
-    /// Sends a message, now or when the peer takes it.
+    /// Sends a message, at once or when the peer can receive it.
     pub(crate) fn send<B: Body>(&mut self, body: &B, request: u32) -> Result<(), Ended> {
         let bytes = Frame::encode(body, request, 0).map_err(|_| Ended)?;
         self.outgoing.extend_from_slice(&bytes);
@@ -60,7 +60,7 @@ impl Connection {
         Ok(())
     }
 
-    /// Sends a message with descriptors, which no other may precede that is still to be sent.
+    /// Sends a message with file descriptors. The send queue must be empty.
     pub(crate) fn send_with<B: Body>(
         &mut self,
         body: &B,
@@ -76,7 +76,7 @@ impl Connection {
         Ok(())
     }
 
-    /// Sends what waits, as far as the peer takes it.
+    /// Sends queued bytes, as far as the peer receives them.
     pub(crate) fn flush(&mut self) -> Result<(), Ended> {
         while !self.outgoing.is_empty() {
             match orlop_keeper_protocol::send(&self.socket, &self.outgoing, &[]) {
@@ -89,7 +89,7 @@ impl Connection {
         Ok(())
     }
 
-    /// Whether something waits to be sent.
+    /// Reports whether bytes are queued.
     pub(crate) fn is_behind(&self) -> bool {
         !self.outgoing.is_empty()
     }

@@ -1,4 +1,4 @@
-//! The thread that speaks to the daemon: it asks for what is read and not here, and tells what failed.
+//! The control thread: it sends fetches and failures to the daemon, and handles the daemon's requests.
 
 use std::collections::BTreeMap;
 use std::os::fd::{AsFd, OwnedFd};
@@ -23,34 +23,34 @@ use crate::fuse;
 use crate::session::Session;
 use crate::waiting::{Released, Wanted};
 
-/// How many connections there may be.
+/// Maximum number of connections.
 const CONNECTIONS_MOST: usize = 16;
 
-/// How often those are looked at for whom a signal came that did not kill them.
+/// Interval of the checks of readers that received a signal which did not kill them.
 const LOOK_AGAIN: Duration = Duration::from_millis(100);
 
-/// The daemon's side of the session.
+/// The state of the control thread.
 #[derive(Debug)]
 pub(crate) struct Control {
     session: Arc<Session>,
     mount_point: PathBuf,
     listener: OwnedFd,
-    /// When it is listened again for peers.
+    /// When the thread accepts connections again after an error.
     deaf_until: Option<Instant>,
     connections: BTreeMap<u64, Connection>,
-    /// Who is asked to fetch.
+    /// The connection that receives the fetches.
     subscriber: Option<u64>,
     next_key: u64,
     answers: Answers,
     stop: Option<Stop>,
 }
 
-/// Why a server stops.
+/// The reason for which a server stops.
 #[derive(Clone, Copy, Debug)]
 enum Stop {
-    /// Another goes on with the session.
+    /// A successor continues the session.
     ForSuccessor,
-    /// The session is to end.
+    /// The session ends.
     ForGood,
 }
 
@@ -69,7 +69,7 @@ impl Control {
         }
     }
 
-    /// Takes in the connection of who started this, and answers its first request.
+    /// Adds the connection of the daemon that started the server, and answers its first request.
     pub(crate) fn begin(&mut self, socket: OwnedFd, incoming: FrameBuffer, request: u32) {
         if let Some(key) = self.add_connection(socket, incoming) {
             let sent = self.welcome(key, request);
@@ -77,7 +77,7 @@ impl Control {
         }
     }
 
-    /// Serves until the session is over, or a daemon says so.
+    /// Serves until the session ends or a daemon stops the server.
     pub(crate) fn run(mut self) -> ExitCode {
         loop {
             let ready = self.wait();
@@ -105,7 +105,7 @@ impl Control {
         }
     }
 
-    /// Answers reads of what is here until nobody has the file system. Nobody else talks to this server.
+    /// Answers reads of present parts until the file system is unused. All connections are closed.
     fn linger(self) -> ExitCode {
         let Self {
             session,
@@ -141,7 +141,7 @@ impl Control {
             what.push(Ready::Connection(*key));
             fds.push(PollFd::new(connection, flags));
         }
-        // Interrupted: nothing is ready.
+        // A signal interrupted the call: nothing is ready.
         if poll(&mut fds, limit.as_ref()).is_err() {
             return Vec::new();
         }
@@ -150,13 +150,13 @@ impl Control {
         ready.map(|(what, _)| what).collect()
     }
 
-    /// When something is due without anything having happened. Nobody reads, nothing is.
+    /// Returns the time until the next timeout; `None` if there is none, for example without readers.
     fn limit(&self) -> Option<Duration> {
         let waiting = self.session.waiting.lock();
         let signalled = !waiting.watched().is_empty();
         let late = waiting.next_deadline();
         let now = Instant::now();
-        // Once it is over there is nothing to wake up for.
+        // A time in the past needs no wakeup.
         let deaf = self.deaf_until.filter(|until| *until > now);
         let due = late.into_iter().chain(deaf).min();
         let due = due.map(|it| it.saturating_duration_since(now));
@@ -198,7 +198,7 @@ impl Control {
         }
     }
 
-    /// Carries out what has come in, then lets go of the connection if that was the last of it.
+    /// Handles the received requests, then closes the connection if it ended.
     fn take_requests(&mut self, key: u64, received: Result<(), Ended>) {
         let mut state = received;
         while let Some(connection) = self.connections.get_mut(&key) {
@@ -228,7 +228,7 @@ impl Control {
         }
     }
 
-    /// Carries out a request. What is not known is answered as such, and the connection goes on.
+    /// Handles a request. An unknown request gets an error reply, and the connection stays open.
     fn request(&mut self, key: u64, frame: &Frame) -> Result<(), Ended> {
         let number = frame.request;
         match frame.kind {
@@ -297,10 +297,10 @@ impl Control {
         let node = self.session.layers.write().remove(key)?;
         let released = self.session.waiting.lock().of_layer(node);
         for released in released {
-            // What it waits for may have come just now.
+            // The missing parts may have arrived just now.
             self.session.finish(released, &mut self.answers);
         }
-        // Where the kernel does not know the name, nobody has the file open.
+        // If the kernel does not know the name, no process has the file open.
         if !fuse::forget_name(&self.session.fuse, key) {
             self.session.layers.write().forgotten(node);
         }
@@ -341,7 +341,7 @@ impl Control {
         Ok(())
     }
 
-    /// A fetch has ended.
+    /// Handles the end of a fetch.
     fn fetched(&mut self, id: u64, failed: bool, reason: &str) {
         let answered = self
             .session
@@ -370,7 +370,7 @@ impl Control {
         }
     }
 
-    /// Ends the wait of those that are to die.
+    /// Releases the waiting reads of threads that are dying.
     fn look_at_signalled(&self) {
         let watched = self.session.waiting.lock().watched();
         for read in watched {
@@ -378,7 +378,7 @@ impl Control {
         }
     }
 
-    /// Ends the wait of those that have waited too long.
+    /// Fails the reads whose timeout expired.
     fn late(&mut self) {
         let late = self.session.waiting.lock().late(Instant::now());
         for Released { read, entry } in late {
@@ -397,7 +397,7 @@ impl Control {
         }
     }
 
-    /// Asks for what somebody waits for.
+    /// Sends the fetches that reads wait for.
     fn ask(&mut self) {
         while let Some(key) = self.subscriber {
             let wanted = self.session.waiting.lock().next_to_ask();
@@ -420,7 +420,7 @@ impl Control {
         }
     }
 
-    /// Tells the daemon of a failure, if one is there.
+    /// Reports a failed read to the daemon, if one is connected.
     fn tell(&mut self, wanted: &Wanted, reason: &str, timed_out: bool) {
         let layer = self.session.layers.read().by_node(wanted.node);
         if let (Some(key), Some(layer)) = (self.subscriber, layer) {
@@ -443,7 +443,7 @@ impl Control {
     }
 }
 
-/// What something happened to.
+/// A source of a poll event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Ready {
     Listener,

@@ -1,4 +1,4 @@
-//! From `execve` to a server at work.
+//! Startup of the server process.
 
 use std::collections::BTreeSet;
 use std::fs::OpenOptions;
@@ -32,16 +32,16 @@ use crate::reader;
 use crate::session::Session;
 use crate::sys::{Fork, close_from, exit_now, fork};
 
-/// What no reply can tell: panics, and files that fail.
+/// The file for messages that no reply can carry: panics, and errors of files.
 const LOG_NAME: &str = "lazy.log";
 
-/// How many peers may wait to be accepted.
+/// Backlog of the listening socket.
 const ACCEPT_QUEUE: i32 = 16;
 
-/// What a reader's thread needs, many times over.
+/// Stack size of a reader's thread, with a large reserve.
 const STACK_SIZE: usize = 128 << 10;
 
-/// Becomes a process of its own, begins a session or takes one over, and serves it.
+/// Detaches from the daemon, starts or takes over a session, and serves it.
 pub(crate) fn run() -> ExitCode {
     let mut arguments = std::env::args_os().skip(1).map(PathBuf::from);
     let places = arguments.next().zip(arguments.next());
@@ -53,7 +53,7 @@ pub(crate) fn run() -> ExitCode {
             return ExitCode::FAILURE;
         }
     };
-    // Without a daemon on standard input there is nobody to talk to.
+    // Without a daemon on standard input the server has no peer.
     let (Some(first), Some((directory, mount_point))) = (first_message(&socket), places) else {
         eprintln!("orlop-lazy is started by the orlop daemon; do not run it by hand");
         return ExitCode::FAILURE;
@@ -62,7 +62,7 @@ pub(crate) fn run() -> ExitCode {
         Ok(mut control) => {
             control.begin(socket, first.rest, first.request);
             let code = control.run();
-            // Threads that wait for the kernel need not be waited for.
+            // The exit does not wait for threads that block in the kernel.
             exit_now(i32::from(code != ExitCode::SUCCESS))
         }
         Err(failure) => {
@@ -74,8 +74,8 @@ pub(crate) fn run() -> ExitCode {
     }
 }
 
-/// Leaves the daemon's session and lets go of all that came from it, save the socket. `None` in the
-/// process that the daemon started, which has no more to do.
+/// Leaves the daemon's session and closes all inherited descriptors except the socket. Returns `None` in the process
+/// that the daemon started, which then exits.
 #[allow(unsafe_code, reason = "this is the start of the process")]
 fn detach() -> io::Result<Option<OwnedFd>> {
     // SAFETY: no thread has been started yet.
@@ -83,7 +83,7 @@ fn detach() -> io::Result<Option<OwnedFd>> {
         return Ok(None);
     }
     setsid()?;
-    // SAFETY: nothing has been opened yet; what is open came from the daemon.
+    // SAFETY: this process has not opened any descriptor yet; all open ones are inherited.
     unsafe { close_from(3) }?;
     chdir("/")?;
     umask(Mode::from_bits_truncate(0o077));
@@ -101,7 +101,7 @@ struct First {
     rest: FrameBuffer,
 }
 
-/// Waits for the message that says what is to be done.
+/// Waits for the daemon's first message, which selects the task.
 fn first_message(socket: &OwnedFd) -> Option<First> {
     let (frame, rest) = orlop_keeper_protocol::first_frame(socket)?;
     let begin = LazyBegin::decode(&frame.payload).ok()?;
@@ -113,7 +113,7 @@ fn first_message(socket: &OwnedFd) -> Option<First> {
     })
 }
 
-/// Makes everything ready; the threads that read requests are at work when this returns.
+/// Prepares the session; when it returns, the threads read requests.
 fn settle(
     begin: LazyBegin,
     fds: Vec<OwnedFd>,
@@ -129,7 +129,7 @@ fn settle(
     }
     let locked = lock(directory).map_err(doing("locking the directory"))?;
     divert_errors(directory).map_err(doing("opening a log"))?;
-    // Two files for each layer.
+    // Each layer has two open files.
     let _ = raise_open_files();
     let mut by_journal = begin.by_journal;
     let (session, taken) = if begin.take_over {
@@ -166,7 +166,7 @@ fn settle(
     };
     let session = session.map_err(|errno| doing("creating a session")(errno.into()))?;
     let session = Arc::new(session);
-    // What is missing for a pipe of this size is told now, and not to who reads.
+    // If a pipe of this size is not possible, the start fails instead of a read.
     let mut answers = Answers::ready().map_err(|errno| doing("creating a pipe")(errno.into()))?;
     for entry in taken {
         if let Some(noted) = session.journal.noted(entry) {
@@ -199,7 +199,7 @@ fn read_requests(session: &Arc<Session>, by_journal: bool) -> io::Result<()> {
     Ok(())
 }
 
-/// Sends what is printed as an error to a file in the directory.
+/// Redirects standard error to a file in the directory.
 fn divert_errors(directory: &Path) -> io::Result<()> {
     let file = OpenOptions::new()
         .create(true)
@@ -228,7 +228,7 @@ fn listen_in(directory: &Path) -> io::Result<OwnedFd> {
         Ok(()) | Err(Errno::NOENT) => {}
         Err(errno) => return Err(errno.into()),
     }
-    // An address has room for a short path only.
+    // A socket address only has space for a short path.
     let path = format!("/proc/self/fd/{}/{LAZY_SOCKET_NAME}", directory.as_raw_fd());
     bind(&socket, &SocketAddrUnix::new(path)?)?;
     listen(&socket, ACCEPT_QUEUE)?;

@@ -1,4 +1,4 @@
-//! Why a request of the daemon's was not carried out.
+//! Failures of the daemon's requests.
 
 use orlop_keeper_protocol::{Failure, FailureKind};
 

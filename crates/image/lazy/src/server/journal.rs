@@ -1,11 +1,11 @@
-//! Which requests were read from the kernel and not answered, for who takes the session over.
+//! Journal of the unanswered requests, for a successor of this server.
 //!
-//! It is a memory file, which the daemon keeps beside the session's `/dev/fuse`. Threads read requests
-//! right into it, so that there is no moment at which one is only in a process that may die; a read that
-//! has to wait is noted in an entry before its buffer is used again.
+//! It is a memory file, which the daemon holds together with the session's `/dev/fuse`. Threads read requests
+//! directly into it, so that no request is ever only in the memory of a process that may die. A read that waits is
+//! recorded in an entry before its buffer is reused.
 //!
 //! ```text
-//! words:    magic, what was agreed upon with the kernel, how many entries were ever used
+//! words:    magic, the result of the handshake, how many entries were ever used
 //!           entry 0: unique, node, offset, size and thread, deadline, flags
 //!           …
 //! buffers:  one for each thread, a whole request each
@@ -22,10 +22,10 @@ use crate::fuse::{Agreed, REQUEST_SIZE};
 use crate::sys::{SharedMap, Slot};
 use crate::waiting::Read;
 
-/// How many threads read requests. They sleep in the kernel, and of those that do one is woken.
+/// Number of threads that read requests. They block in the kernel, which wakes one of them per request.
 pub(crate) const READERS: usize = 8;
 
-/// How many reads may wait.
+/// Maximum number of waiting reads.
 pub(crate) const ENTRIES: usize = 16_384;
 
 const MAGIC: u64 = u64::from_le_bytes(*b"orlazy01");
@@ -33,12 +33,12 @@ const ENTRY_WORDS: usize = 6;
 const HEADER_WORDS: usize = 8;
 const WORDS: usize = HEADER_WORDS + ENTRIES * ENTRY_WORDS;
 
-/// The kernel sends again what it is asked to.
+/// Flag: the kernel can resend unanswered requests.
 const RESEND: u64 = 1;
-/// The session has begun.
+/// Flag: the session has begun.
 const BEGUN: u64 = 2;
 
-/// A signal has come for who waits.
+/// Flag: the reading thread received a signal.
 const SIGNALLED: u64 = 1;
 
 /// The journal of a session.
@@ -49,7 +49,7 @@ pub(crate) struct Journal {
 }
 
 impl Journal {
-    /// A new one.
+    /// Creates an empty journal.
     pub(crate) fn new() -> rustix::io::Result<Self> {
         let flags = MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING;
         let file = memfd_create("orlop-lazy", flags)?;
@@ -64,7 +64,7 @@ impl Journal {
         })
     }
 
-    /// That of a session that has begun.
+    /// Opens the journal of a running session.
     pub(crate) fn take_over(file: OwnedFd) -> rustix::io::Result<(Self, Agreed)> {
         let map = SharedMap::new(&file, WORDS, READERS, REQUEST_SIZE)?;
         let flags = map.word(1).load(Ordering::Acquire);
@@ -81,18 +81,18 @@ impl Journal {
         Ok((journal, agreed))
     }
 
-    /// Notes what was agreed upon.
+    /// Records the result of the handshake.
     pub(crate) fn begun(&self, agreed: Agreed) {
         let resend = if agreed.resend { RESEND } else { 0 };
         self.map.word(1).store(BEGUN | resend, Ordering::Release);
     }
 
-    /// A thread's buffer.
+    /// Returns a thread's buffer.
     pub(crate) fn request(&self, reader: usize) -> Option<RequestSlot> {
         self.map.slot(reader).map(RequestSlot)
     }
 
-    /// Notes a read that waits. The deadline is in milliseconds of the clock that all processes share.
+    /// Records a waiting read. The deadline is in milliseconds of the system-wide monotonic clock.
     pub(crate) fn note(&self, entry: usize, read: &Read, deadline: u64) {
         let size_and_pid = u64::from(read.size) | u64::from(read.pid) << 32;
         let words = [read.node, read.offset, size_and_pid, deadline, 0];
@@ -106,22 +106,22 @@ impl Journal {
         self.word(entry, 0).store(read.unique, Ordering::Release);
     }
 
-    /// How many entries, from the first one, were ever used. What lies behind takes no memory.
+    /// Returns how many entries, from the first one, were ever used. Entries behind them take no memory.
     pub(crate) fn used(&self) -> usize {
         (self.map.word(2).load(Ordering::Relaxed) as usize).min(ENTRIES)
     }
 
-    /// Notes that a signal has come for who waits.
+    /// Records that the reading thread received a signal.
     pub(crate) fn note_signal(&self, entry: usize) {
         self.word(entry, 5).store(SIGNALLED, Ordering::Relaxed);
     }
 
-    /// A read was answered.
+    /// Erases the entry of an answered read.
     pub(crate) fn erase(&self, entry: usize) {
         self.word(entry, 0).store(0, Ordering::Release);
     }
 
-    /// What is noted in an entry, if something is.
+    /// Returns the read in an entry, if there is one.
     pub(crate) fn noted(&self, entry: usize) -> Option<Noted> {
         let unique = self.word(entry, 0).load(Ordering::Acquire);
         if unique == 0 {
@@ -162,7 +162,7 @@ pub(crate) struct Noted {
     pub(crate) signalled: bool,
 }
 
-/// A thread's buffer: a request that is not answered, or nothing.
+/// A thread's buffer, which is empty or contains an unanswered request.
 #[derive(Debug)]
 pub(crate) struct RequestSlot(Slot);
 
@@ -171,12 +171,12 @@ impl RequestSlot {
         self.0.buffer()
     }
 
-    /// Whether there is a request.
+    /// Reports whether the buffer contains a request.
     pub(crate) fn is_full(&mut self) -> bool {
         self.buffer()[8..16] != [0; 8]
     }
 
-    /// The request is answered, or noted elsewhere.
+    /// Clears the buffer after the request was answered or recorded in an entry.
     pub(crate) fn clear(&mut self) {
         self.buffer()[..16].fill(0);
     }
@@ -228,7 +228,7 @@ mod tests {
         assert!(!slot.is_full());
     }
 
-    /// It is the daemon that hands it over.
+    /// The journal comes from the daemon.
     #[test]
     fn fuzzed_journals_do_not_break_the_successor() {
         let journal = Journal::new().unwrap();

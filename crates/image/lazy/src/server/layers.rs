@@ -1,4 +1,4 @@
-//! The layers of a session, and their book on disk.
+//! The layers of a session, and their list on disk.
 
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -15,16 +15,16 @@ use rustix::fs::{AtFlags, FlockOperation, Mode, OFlags, flock, openat, renameat,
 use crate::failure::failure;
 use crate::fuse::{About, ROOT};
 
-/// How many layers there may be.
+/// Maximum number of layers.
 const LAYERS_MOST: usize = 2048;
-/// The longest name of a file.
+/// Maximum length of a file name.
 const KEY_MOST: usize = 255;
-/// The longest path of a directory.
+/// Maximum length of a directory path.
 const DIRECTORY_MOST: usize = 4095;
-/// The longest wait.
+/// Maximum timeout in milliseconds.
 const TIMEOUT_MOST: u64 = 24 * 3600 * 1000;
 
-/// The number of the first layer.
+/// The node number of the first layer.
 const FIRST_NODE: u64 = 16;
 
 const BOOK: &str = "layers";
@@ -35,7 +35,7 @@ const BOOK_MOST: u64 = 64 << 20;
 #[derive(Debug)]
 pub(crate) struct Layer {
     pub(crate) entry: LayerEntry,
-    /// Its files, if they could be opened.
+    /// The open files, if they could be opened.
     pub(crate) parts: Option<Parts>,
 }
 
@@ -52,19 +52,19 @@ impl Layer {
     }
 }
 
-/// All layers. What is changed is in the book before it shows.
+/// All layers. A change is written to the list on disk before it takes effect.
 #[derive(Debug)]
 pub(crate) struct Layers {
     directory: OwnedFd,
     next_node: u64,
     by_node: BTreeMap<u64, Arc<Layer>>,
     by_key: BTreeMap<String, u64>,
-    /// The directory is somebody else's now.
+    /// Whether the directory belongs to another server now.
     left: bool,
 }
 
 impl Layers {
-    /// None yet.
+    /// Creates an empty set of layers.
     pub(crate) fn new(directory: OwnedFd) -> std::io::Result<Self> {
         let layers = Self {
             directory,
@@ -77,7 +77,7 @@ impl Layers {
         Ok(layers)
     }
 
-    /// Those of the book. What cannot be opened any more stays known: reads of it fail.
+    /// Loads the layers from the list. A layer whose files cannot be opened stays in the list; its reads fail.
     pub(crate) fn take_over(directory: OwnedFd) -> std::io::Result<Self> {
         let flags = OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NOFOLLOW;
         let file = File::from(openat(&directory, BOOK, flags, Mode::empty())?);
@@ -102,7 +102,7 @@ impl Layers {
         Ok(layers)
     }
 
-    /// Adds a layer, or opens anew one that is there.
+    /// Adds a layer, or reopens an existing one.
     pub(crate) fn add(
         &mut self,
         key: String,
@@ -154,7 +154,7 @@ impl Layers {
         Ok(())
     }
 
-    /// Takes a layer's name away; the layer's number.
+    /// Removes a layer's name; returns the layer's node number.
     pub(crate) fn remove(&mut self, key: &str) -> Result<u64, Failure> {
         let known = self.by_key.get(key).and_then(|node| self.by_node.get(node));
         let Some(layer) = known.map(Arc::clone) else {
@@ -170,13 +170,13 @@ impl Layers {
         let mut entry = layer.entry.clone();
         entry.removed = true;
         self.by_key.remove(key);
-        // Opened anew: who reads from the other at this moment goes on doing so.
+        // Reopened: current readers of the old files continue.
         let parts = open(&entry).ok();
         self.by_node.insert(node, Arc::new(Layer { entry, parts }));
         Ok(node)
     }
 
-    /// Takes all names away, and leaves the directory to another server. The numbers of all layers.
+    /// Removes all names, and releases the directory to another server. Returns all node numbers.
     pub(crate) fn leave(&mut self) -> Vec<u64> {
         self.left = true;
         self.by_key.clear();
@@ -186,16 +186,16 @@ impl Layers {
             let parts = open(&entry).ok();
             *layer = Arc::new(Layer { entry, parts });
         }
-        // Whoever waits for it tries for a while.
+        // The next server retries the lock for a while.
         let _ = flock(&self.directory, FlockOperation::Unlock);
         self.by_node.keys().copied().collect()
     }
 
-    /// The kernel has forgotten a layer: one without a name is no more.
+    /// Handles that the kernel forgot a layer: a layer without a name is dropped.
     pub(crate) fn forgotten(&mut self, node: u64) {
         if self.is_removed(node) {
             self.by_node.remove(&node);
-            // A successor that still knows it does no harm.
+            // A successor can safely still have the layer.
             let _ = self.write_down(self.book());
         }
     }
@@ -212,7 +212,7 @@ impl Layers {
         self.by_key.get(key).and_then(|node| self.by_node(*node))
     }
 
-    /// What the kernel asks of a file or of the directory.
+    /// Returns the attributes of a file or of the directory.
     pub(crate) fn about(&self, node: u64) -> Option<About> {
         match node {
             ROOT => Some(About {
@@ -223,7 +223,7 @@ impl Layers {
         }
     }
 
-    /// Those that have a name, behind this number.
+    /// Returns the named layers with a higher node number.
     pub(crate) fn named_after(&self, node: u64) -> impl Iterator<Item = &Arc<Layer>> {
         let behind = self.by_node.range(node.saturating_add(1)..);
         behind
@@ -248,7 +248,7 @@ impl Layers {
         })
     }
 
-    /// It needs to outlive this process, not the machine: nothing is synced.
+    /// Writes the list. It must survive this process, not a crash of the machine, so nothing is synced.
     fn write_down(&self, book: LayerBook) -> std::io::Result<()> {
         if self.left {
             return Ok(());
@@ -263,7 +263,7 @@ impl Layers {
             .write_all(&bytes)
             .and_then(|()| Ok(renameat(&self.directory, BOOK_NEW, &self.directory, BOOK)?));
         if written.is_err() {
-            // A disk that is full has no room for half a book.
+            // On a full disk, removes the incomplete list.
             let _ = unlinkat(&self.directory, BOOK_NEW, AtFlags::empty());
         }
         written

@@ -1,20 +1,19 @@
-//! `orlop-lazy`: a file system of layers of which parts are not here yet.
+//! `orlop-lazy`: a FUSE file system of layers whose parts are fetched on demand.
 //!
-//! It is started by the daemon, one for a node, and outlives it. Its file system is one flat directory
-//! of read-only files, which the kernel mounts as EROFS; what is here of a file is answered from the
-//! layer's file on disk, what is not waits for the daemon to fetch it. It knows no trees, no registry and
-//! no digest. [`orlop_lazy`] has what is on disk and the daemon's side.
+//! The daemon starts one process per node, which outlives the daemon. Its file system is one flat directory of
+//! read-only files, which the kernel mounts as EROFS. The server answers reads of present parts from the layer's file
+//! on disk. For missing parts it waits until the daemon has fetched them. It does not know directory trees,
+//! registries or digests. [`orlop_lazy`] has the format on disk and the daemon's side.
 //!
 //! ```text
-//! kernel ─/dev/fuse─► readers (reader.rs)  ──here──► answer.rs: spliced from the layer's file
-//!                        │ not here
+//! kernel ─/dev/fuse─► readers (reader.rs)  ─present─► answer.rs: spliced from the layer's file
+//!                        │ missing
 //!                        ▼
 //!                     waiting.rs ──► control.rs ─socket─► the daemon fetches, marks, answers
 //! ```
 //!
-//! It may be killed at any instruction: the daemon holds the session's descriptor, a successor takes over
-//! with it, and [`journal`] tells which requests it had read where the kernel does not send them again.
-//! Where nobody reads, all threads sleep.
+//! It may be killed at any instruction. The daemon holds the session's descriptor, with which a successor takes over.
+//! [`journal`] has the unanswered requests for kernels that cannot resend them. Without reads, all threads sleep.
 
 mod answer;
 mod connection;

@@ -1,4 +1,4 @@
-//! The directory and the mount point, which are one server's at a time.
+//! The directory and the mount point, which only one server uses at a time.
 
 use std::fs::DirBuilder;
 use std::io;
@@ -12,10 +12,10 @@ use rustix::fs::{FlockOperation, Mode, OFlags, flock, open};
 use rustix::io::Errno;
 use rustix::mount::{UnmountFlags, unmount};
 
-/// How long a predecessor may take to be gone for good.
+/// Timeout for the exit of a predecessor.
 const PREDECESSOR_LIMIT: Duration = Duration::from_secs(5);
 
-/// Locks the directory: one server at a time, and a predecessor has to be gone.
+/// Locks the directory. Waits until the predecessor has exited, because only one server may use it.
 pub(crate) fn lock(directory: &Path) -> io::Result<OwnedFd> {
     let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
     let locked = open(directory, flags, Mode::empty())?;
@@ -31,8 +31,8 @@ pub(crate) fn lock(directory: &Path) -> io::Result<OwnedFd> {
     }
 }
 
-/// Makes the mount point, and detaches what earlier sessions have left there. Nothing is asked of them:
-/// they may be dead. To be called by who has the lock.
+/// Creates the mount point, and detaches the mounts of earlier sessions. It does not access them, because they may be
+/// dead. The caller must hold the lock.
 pub(crate) fn make_way(mount_point: &Path) -> io::Result<()> {
     let table = Mountinfo::from_text(read_kernel_file("/proc/thread-self/mountinfo")?);
     let there = table

@@ -8,10 +8,10 @@ use crate::journal::RequestSlot;
 use crate::session::Session;
 use crate::waiting::Read;
 
-/// The most that a directory gives at a time.
+/// Maximum size of one directory listing.
 const LISTING_MOST: usize = 64 << 10;
 
-/// Answers requests until the session is over; first the one that was left in the buffer.
+/// Answers requests until the session ends; the request left in the buffer comes first.
 pub(crate) fn run(session: &Session, mut slot: RequestSlot) {
     let mut answers = Answers::default();
     if slot.is_full() {
@@ -25,7 +25,7 @@ pub(crate) fn run(session: &Session, mut slot: RequestSlot) {
                 let count = count.min(buffer.len());
                 answer(session, &buffer[..count], &mut answers);
             }
-            // A request that its thread took back while it was read.
+            // The requesting thread withdrew the request during the read.
             Err(Errno::NOENT | Errno::INTR | Errno::AGAIN) => {}
             Err(errno) => {
                 if errno != Errno::NODEV {
@@ -63,7 +63,7 @@ fn carry_out(session: &Session, request: &Request<'_>, answers: &mut Answers) ->
             session.read(read, answers);
             return Ok(());
         }
-        // These have no answers.
+        // These requests have no reply.
         opcode::INTERRUPT => {
             if let Some(unique) = request.word64(0) {
                 session.signalled(unique);
@@ -114,7 +114,7 @@ fn forget(session: &Session, node: u64) {
     }
 }
 
-/// Entries behind the one that has this number; those of layers have theirs.
+/// Lists the entries after this number; the number of a layer is its node number.
 fn list(session: &Session, after: u64, size: usize) -> Entries {
     let mut entries = Entries::new(size.min(LISTING_MOST));
     for (number, name) in [(1, "."), (2, "..")] {

@@ -1,4 +1,4 @@
-//! A session: what its threads share, and how a read is answered.
+//! A session: the state shared by its threads, and the handling of reads.
 
 use std::collections::BTreeSet;
 use std::ops::Range;
@@ -18,24 +18,24 @@ use crate::layers::{Layer, Layers};
 use crate::signal::is_dying;
 use crate::waiting::{Parked, Read, Released, Waiting};
 
-/// What all threads work on.
+/// The state that all threads share.
 #[derive(Debug)]
 pub(crate) struct Session {
     pub(crate) fuse: OwnedFd,
     pub(crate) journal: Journal,
     pub(crate) layers: RwLock<Layers>,
     pub(crate) waiting: Mutex<Waiting>,
-    /// Wakes the thread that speaks to the daemon.
+    /// An eventfd that wakes the control thread.
     pub(crate) bell: OwnedFd,
     over: AtomicBool,
 }
 
-/// Why a read cannot be answered with bytes.
+/// The reason for a read without data.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Refused {
-    /// Some of it is not here.
+    /// Some of the parts are missing.
     Missing,
-    /// It fails.
+    /// The read fails with this error.
     Fails(Errno),
 }
 
@@ -57,7 +57,7 @@ impl Session {
         })
     }
 
-    /// Answers a read, or has it wait.
+    /// Answers a read, or queues it until its parts arrive.
     pub(crate) fn read(&self, read: Read, answers: &mut Answers) {
         match self.serve(&read, answers) {
             Ok(()) => {}
@@ -66,7 +66,7 @@ impl Session {
         }
     }
 
-    /// Goes on with a read that waited for a server that is dead.
+    /// Continues a read that waited when the previous server died.
     pub(crate) fn adopt(&self, entry: usize, noted: Noted, answers: &mut Answers) {
         let read = noted.read;
         match self.serve(&read, answers) {
@@ -76,11 +76,11 @@ impl Session {
         }
     }
 
-    /// Has a read wait. Where it is noted, by whom, if it is already.
+    /// Queues a read. `noted` is its journal entry, if it already has one.
     fn wait(&self, read: Read, noted: Option<(usize, Noted)>, answers: &mut Answers) {
         let layer = self.layers.read().by_node(read.node);
         let Some(layer) = layer.filter(|layer| !layer.entry.removed) else {
-            // All of it may have come, and the layer been removed for that.
+            // The layer may be complete, and removed for that reason.
             self.serve_or_fail(&read, answers);
             if let Some((entry, _)) = noted {
                 self.erase(entry);
@@ -90,7 +90,7 @@ impl Session {
         let now = Instant::now();
         let container = orlop_lazy::container_ids(read.pid).into_iter().next();
         let mut waiting = self.waiting.lock();
-        // What it misses may have come since it was looked at; from here on nothing is released.
+        // The missing parts may have arrived since the check; under the lock no read is released.
         let missing = match missing(&layer, &read) {
             Ok(missing) if missing.is_empty() => {
                 drop(waiting);
@@ -139,7 +139,7 @@ impl Session {
         }
     }
 
-    /// A signal has come for who reads.
+    /// Handles a signal for the reading thread.
     pub(crate) fn signalled(&self, unique: u64) {
         let found = {
             let mut waiting = self.waiting.lock();
@@ -152,12 +152,12 @@ impl Session {
         };
         if let Some(released) = found {
             self.end_if_dying(&released.read);
-            // Who lives on is looked at again.
+            // The control thread checks a surviving reader again later.
             self.ring();
         }
     }
 
-    /// Lets go of a read whose thread is to die.
+    /// Fails a read with EINTR if its thread is dying.
     pub(crate) fn end_if_dying(&self, read: &Read) {
         if !is_dying(read.pid) {
             return;
@@ -169,7 +169,7 @@ impl Session {
         }
     }
 
-    /// Answers a read that waited with what is here; whether it got it.
+    /// Answers a released read with the present data; returns whether that succeeded.
     pub(crate) fn finish(&self, released: Released, answers: &mut Answers) -> bool {
         let served = self.serve_or_fail(&released.read, answers);
         self.erase(released.entry);
@@ -185,13 +185,13 @@ impl Session {
         false
     }
 
-    /// Answers a read that waited in vain.
+    /// Fails a read whose wait was in vain.
     pub(crate) fn give_up(&self, released: Released) {
         self.fail(&released.read, Errno::IO);
         self.erase(released.entry);
     }
 
-    /// Answers a read if all that it wants is here.
+    /// Answers a read if all of its parts are present.
     fn serve(&self, read: &Read, answers: &mut Answers) -> Result<(), Refused> {
         let layer = self.layers.read().by_node(read.node);
         let layer = layer.ok_or(Refused::Fails(Errno::STALE))?;
@@ -218,19 +218,19 @@ impl Session {
         }
     }
 
-    /// A read that was noted is answered.
+    /// Erases the journal entry of an answered read.
     fn erase(&self, entry: usize) {
         self.journal.erase(entry);
         self.waiting.lock().give_back(entry);
     }
 
-    /// Wakes the thread that speaks to the daemon.
+    /// Wakes the control thread.
     pub(crate) fn ring(&self) {
-        // It can only be full of rings.
+        // The write only fails if many wakeups are pending already.
         let _ = rustix::io::write(&self.bell, &1_u64.to_ne_bytes());
     }
 
-    /// The kernel has ended the session.
+    /// Handles the end of the session by the kernel.
     pub(crate) fn end(&self) {
         self.over.store(true, Ordering::Release);
         self.ring();
@@ -241,7 +241,7 @@ impl Session {
     }
 }
 
-/// What a read gets at most: nothing lies behind a layer's end.
+/// Returns the byte range of a read, cut at the layer's end.
 fn bytes(layer: &Layer, read: &Read) -> Range<u64> {
     let start = read.offset.min(layer.entry.size);
     let end = read.offset.saturating_add(u64::from(read.size));
@@ -253,7 +253,7 @@ fn missing(layer: &Layer, read: &Read) -> Result<Vec<Range<u64>>, Errno> {
     parts.missing(bytes(layer, read)).map_err(|_| Errno::IO)
 }
 
-/// Milliseconds of the clock that all processes share.
+/// Returns milliseconds of the system-wide monotonic clock.
 fn clock_ms() -> u64 {
     let now = clock_gettime(ClockId::Monotonic);
     now.tv_sec as u64 * 1000 + now.tv_nsec as u64 / 1_000_000

@@ -1,9 +1,9 @@
-//! Whether a thread that waits in the kernel is to die.
+//! Detection of threads that are dying while they wait in the kernel.
 //!
-//! The kernel tells of any signal that comes for who reads, once. Most are no reason to fail a read of a
-//! regular file, which no program expects to be interrupted; the ones that end the process are.
+//! The kernel reports every signal for a reader once. Most signals must not fail the read of a regular file, because
+//! no program expects an interruption there. Signals that end the process must.
 
-/// Whether a signal is pending that ends the thread, or the thread cannot be seen.
+/// Reports whether a pending signal will end the thread, or the thread is not visible.
 pub(crate) fn is_dying(pid: u32) -> bool {
     let status = orlop_fs::read_kernel_text(format!("/proc/{pid}/status"));
     status.map_or(true, |status| says_dying(&status))
@@ -30,7 +30,7 @@ fn says_dying(status: &str) -> bool {
     pending & (bit(libc::SIGKILL) | !survived) != 0
 }
 
-/// Those that end nobody who does not ask for it.
+/// Signals that do not end a process by default.
 const HARMLESS: u64 = bit(libc::SIGCHLD)
     | bit(libc::SIGCONT)
     | bit(libc::SIGURG)

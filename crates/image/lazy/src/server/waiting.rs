@@ -1,15 +1,15 @@
-//! Reads that wait for parts that are not here, and the fetches that they wait for.
+//! Reads that wait for missing parts, and the fetches of these parts.
 //!
 //! ```text
 //!            park                          answer(ok)
 //! a read ───────────► waiter ──► fetches ─────────────► the read is tried again
 //!                        │           └────────────────► answer(error): the read fails
 //!                        ├── deadline: the read fails
-//!                        └── who reads is killed: it is interrupted
+//!                        └── the reader is killed: the read is interrupted
 //! ```
 //!
-//! A part is asked for once, however many wait for it. Of a part whose fetch failed, reads fail at once
-//! for a moment: the kernel tries a page again whose read-ahead has failed.
+//! A part is fetched once, however many reads wait for it. After a failed fetch, reads of the part fail at once for a
+//! moment, because the kernel retries a page after a failed read-ahead.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::ops::Range;
@@ -19,72 +19,72 @@ use orlop_lazy::PART;
 
 use crate::journal::ENTRIES;
 
-/// How many reads of one layer may wait, and how many of one container.
+/// Maximum number of waiting reads of one layer, and of one container.
 const LAYER_SHARE: usize = ENTRIES / 4;
 const CONTAINER_SHARE: usize = ENTRIES / 8;
-/// For how long reads of what could not be fetched fail at once.
+/// Duration for which reads fail at once after a failed fetch.
 const GRUDGE: Duration = Duration::from_secs(1);
-/// How many such places are remembered.
+/// Maximum number of remembered ranges with a failed fetch.
 const GRUDGES_MOST: usize = 256;
-/// How many signals are remembered whose reads are not known yet.
+/// Maximum number of remembered signals for unknown reads.
 const EARLY_MOST: usize = 256;
 
-/// A read, as the kernel asked for it.
+/// A read request of the kernel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Read {
     /// The request's number.
     pub(crate) unique: u64,
-    /// The layer's number.
+    /// The layer's node number.
     pub(crate) node: u64,
     pub(crate) offset: u64,
     pub(crate) size: u32,
-    /// The thread that reads.
+    /// The reading thread.
     pub(crate) pid: u32,
 }
 
-/// What is asked of the daemon.
+/// A fetch to request from the daemon.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Wanted {
     pub(crate) id: u64,
     pub(crate) node: u64,
     pub(crate) bytes: Range<u64>,
-    /// The thread that read first.
+    /// The thread of the first read.
     pub(crate) pid: u32,
 }
 
-/// A read that waits no more.
+/// A read that no longer waits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Released {
     pub(crate) read: Read,
-    /// Where it is noted, to be erased when it is answered.
+    /// The journal entry to erase after the answer.
     pub(crate) entry: usize,
 }
 
-/// What became of a read that was to wait.
+/// The result of queueing a read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Parked {
-    /// It waits, and is to be noted here.
+    /// The read waits, with this journal entry.
     Waits {
         entry: usize,
-        /// Whether there is something new to ask, or to wake up for.
+        /// Whether the control thread has a new fetch to send or a new deadline.
         news: bool,
-        /// Whether a signal has come for who reads.
+        /// Whether the reading thread received a signal.
         signalled: bool,
     },
-    /// What it wants could not be fetched a moment ago.
+    /// A fetch of its parts failed a moment ago.
     Failed,
-    /// Too many wait.
+    /// Too many reads wait.
     Full,
 }
 
 #[derive(Debug)]
 struct Waiter {
     read: Read,
-    /// The container that reads.
+    /// The container of the reading thread.
     container: Option<String>,
     entry: usize,
     deadline: Instant,
-    /// How many fetches it waits for.
+    /// The number of fetches that the read waits for.
     pending: usize,
 }
 
@@ -93,35 +93,35 @@ struct Fetching {
     node: u64,
     bytes: Range<u64>,
     pid: u32,
-    /// Numbers of requests. Those that are gone are not found.
+    /// Request numbers. Those of released reads are ignored.
     waiters: Vec<u64>,
     asked: bool,
 }
 
-/// All that wait.
+/// All waiting reads.
 #[derive(Debug)]
 pub(crate) struct Waiting {
     waiters: BTreeMap<u64, Waiter>,
-    /// How many reads of a layer wait, and how many of a container.
+    /// The number of waiting reads by layer, and by container.
     of_layers: BTreeMap<u64, usize>,
     of_containers: BTreeMap<String, usize>,
     deadlines: BTreeSet<(Instant, u64)>,
     fetches: BTreeMap<u64, Fetching>,
-    /// Which fetch a part of a layer comes with.
+    /// The fetch of each part of a layer.
     parts: BTreeMap<(u64, u64), u64>,
     unasked: BTreeSet<u64>,
     next_fetch: u64,
-    /// Entries of the journal that were used, and the first that never was.
+    /// Journal entries that are free again, and the first one that was never used.
     free: Vec<usize>,
     unused: usize,
     grudges: VecDeque<(Instant, u64, Range<u64>)>,
-    /// Reads for whose thread a signal came that did not kill it yet.
+    /// Reads whose thread received a signal that has not killed it yet.
     signalled: BTreeSet<u64>,
     early: VecDeque<u64>,
 }
 
 impl Waiting {
-    /// Nobody waits. Of the journal's entries the first ones were `used`, and some are `taken`.
+    /// Creates the empty state. The first `used` journal entries were in use; those in `taken` still are.
     pub(crate) fn new(used: usize, taken: &BTreeSet<usize>) -> Self {
         Self {
             waiters: BTreeMap::new(),
@@ -140,8 +140,8 @@ impl Waiting {
         }
     }
 
-    /// Has a read wait for what it misses, which is whole parts. A layer and a container have a share of the places, so
-    /// that a registry that stalls and who reads of it fail no other reads.
+    /// Queues a read for its missing whole parts. Layers and containers have a limited share of the entries, so that
+    /// a stalled registry and its readers do not fail other reads.
     pub(crate) fn park(
         &mut self,
         read: Read,
@@ -174,7 +174,7 @@ impl Waiting {
         (entry < ENTRIES).then_some(entry)
     }
 
-    /// As `park`, of a read that is noted already.
+    /// Queues a read like `park`, with an existing journal entry.
     pub(crate) fn park_at(
         &mut self,
         read: Read,
@@ -219,7 +219,7 @@ impl Waiting {
         }
     }
 
-    /// Adds the fetches that bring these bytes to `wanted`; whether one is new.
+    /// Adds the fetches of these bytes to `wanted`; returns whether one of them is new.
     fn want(&mut self, read: &Read, bytes: &Range<u64>, wanted: &mut BTreeSet<u64>) -> bool {
         let mut fresh: Option<Range<u64>> = None;
         let mut news = false;
@@ -264,7 +264,7 @@ impl Waiting {
         true
     }
 
-    /// What is to be asked and was not, as far as that goes now.
+    /// Returns the next fetch to request, if there is one.
     pub(crate) fn next_to_ask(&mut self) -> Option<Wanted> {
         let id = self.unasked.pop_first()?;
         let fetch = self.fetches.get_mut(&id)?;
@@ -277,7 +277,7 @@ impl Waiting {
         })
     }
 
-    /// A daemon has come that was asked nothing: all that somebody waits for is to be asked again.
+    /// Prepares a new daemon: all fetches that reads wait for are requested again.
     pub(crate) fn ask_again(&mut self) {
         let ids: Vec<u64> = self.fetches.keys().copied().collect();
         for id in ids {
@@ -296,8 +296,8 @@ impl Waiting {
         }
     }
 
-    /// A fetch has ended: those that wait for no other are released, or all where it failed. With where
-    /// it was, for who tells of it.
+    /// Handles the end of a fetch. Releases the reads that wait for no other fetch, or all of its reads if it failed.
+    /// Also returns the fetch, for the failure report.
     pub(crate) fn answered(
         &mut self,
         id: u64,
@@ -330,7 +330,7 @@ impl Waiting {
         Some((wanted, released))
     }
 
-    /// Those that have waited too long.
+    /// Releases the reads whose timeout expired.
     pub(crate) fn late(&mut self, now: Instant) -> Vec<Released> {
         let mut late = Vec::new();
         while let Some((deadline, unique)) = self.deadlines.first().copied()
@@ -351,7 +351,7 @@ impl Waiting {
         late
     }
 
-    /// Those that wait for parts of a layer.
+    /// Releases the reads that wait for parts of a layer.
     pub(crate) fn of_layer(&mut self, node: u64) -> Vec<Released> {
         let theirs = self.waiters.values().filter(|it| it.read.node == node);
         let uniques: Vec<u64> = theirs.map(|waiter| waiter.read.unique).collect();
@@ -366,7 +366,7 @@ impl Waiting {
             .collect()
     }
 
-    /// Takes out one that waits.
+    /// Removes a waiting read.
     pub(crate) fn release(&mut self, unique: u64) -> Option<Released> {
         let waiter = self.waiters.remove(&unique)?;
         decrease(&mut self.of_layers, &waiter.read.node);
@@ -381,12 +381,12 @@ impl Waiting {
         })
     }
 
-    /// An entry of the journal is free again.
+    /// Frees an entry of the journal.
     pub(crate) fn give_back(&mut self, entry: usize) {
         self.free.push(entry);
     }
 
-    /// The read that a signal has come for, and where it is noted. One that is not known may be soon.
+    /// Returns the read that a signal belongs to. An unknown number is remembered, because its read may follow.
     pub(crate) fn signalled(&mut self, unique: u64) -> Option<Released> {
         let Some(waiter) = self.waiters.get(&unique) else {
             if self.early.len() >= EARLY_MOST {
@@ -401,14 +401,14 @@ impl Waiting {
         })
     }
 
-    /// The signal did not kill who reads; another may.
+    /// Watches a read whose thread survived a signal, because another one may kill it.
     pub(crate) fn watch(&mut self, unique: u64) {
         if self.waiters.contains_key(&unique) {
             self.signalled.insert(unique);
         }
     }
 
-    /// Those for whom a signal came.
+    /// Returns the reads whose threads received a signal.
     pub(crate) fn watched(&self) -> Vec<Read> {
         let waiters = self.signalled.iter().filter_map(|it| self.waiters.get(it));
         waiters.map(|waiter| waiter.read).collect()
@@ -418,7 +418,7 @@ impl Waiting {
         self.deadlines.first().map(|(deadline, _)| *deadline)
     }
 
-    /// How many wait for parts of a layer.
+    /// Returns the number of reads that wait for parts of a layer.
     pub(crate) fn count(&self, node: u64) -> usize {
         self.of_layers.get(&node).copied().unwrap_or(0)
     }

@@ -1,4 +1,4 @@
-//! Bundles: what holds, and what of them may be changed, which is nothing.
+//! Bundles: valid ones, and the refusal of any change.
 
 use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
@@ -8,12 +8,12 @@ use serde_json::{Value, json};
 use super::scene::{DIGEST, EMAIL, Scene, USED, demand, public, verify};
 use crate::{Bundle, By, Content, Demand, Refusal, Signer, Statement};
 
-/// A field of a bundle's one entry.
+/// Returns a field of a bundle's only log entry.
 fn entry<'a>(bundle: &'a mut Value, field: &str) -> &'a mut Value {
     &mut bundle["verificationMaterial"]["tlogEntries"][0][field]
 }
 
-/// Another byte at the end of what is in base64.
+/// Changes a byte at the end of a base64 value.
 fn change(text: &mut Value) {
     let mut bytes = BASE64_STANDARD.decode(text.as_str().unwrap()).unwrap();
     *bytes.last_mut().unwrap() ^= 1;
@@ -56,7 +56,7 @@ fn a_statement_by_a_key_holds_in_a_log_or_without_one() {
         ..demand(None)
     };
     assert_eq!(verify(&alone, &only), Err(Refusal::OtherKey));
-    // A proof is enough where no moment counts, and so is a promise.
+    // If the time does not matter, either the proof or the promise is sufficient.
     for (part, field) in [("inclusionPromise", "proof"), ("inclusionProof", "promise")] {
         let mut less = noted.clone();
         *entry(&mut less, part) = Value::Null;
@@ -91,7 +91,7 @@ fn a_log_with_an_ed25519_key_is_known_by_its_name_too() {
     let said = statement(DIGEST, None, Statement::COSIGN_SIGN);
     let mut bundle = person.bundle(&said, Some((&log, USED)));
     assert_eq!(verify(&bundle, &demand), Ok(By::Key(0)));
-    // The form that signers of notes have for such keys.
+    // The form of key IDs of note signers.
     let mut id = b"log.example/2\n\x01".to_vec();
     id.extend_from_slice(log.key.raw());
     let id = crate::hash::sha256(&[&id]);
@@ -117,7 +117,7 @@ fn a_log_with_an_ed25519_key_is_known_by_its_name_too() {
     ));
 }
 
-/// What is done to a good bundle, and what is said of it then.
+/// A change to a valid bundle, and the expected error.
 type Case = (&'static str, fn(&Scene, &mut Value), &'static str);
 
 const CASES: &[Case] = &[
@@ -305,7 +305,7 @@ const CASES: &[Case] = &[
             root.copy_from_slice(&BASE64_STANDARD.decode(written.as_str().unwrap()).unwrap());
             let forged = other.checkpoint(11, &root);
             let own = scene.log.checkpoint(11, &root);
-            // It says that it is by the log.
+            // The signature names the log as its signer.
             let hint = |note: &str| {
                 let signature = note.trim_end().rsplit(' ').next().unwrap().to_owned();
                 BASE64_STANDARD.decode(signature).unwrap()
@@ -341,7 +341,7 @@ const CASES: &[Case] = &[
         |scene, bundle| {
             let person = scene.person(&scene.wish());
             *bundle = scene.bundle(&person);
-            // Each signature is another one.
+            // Each signature differs.
             bundle["verificationMaterial"]["tlogEntries"] =
                 scene.bundle(&person)["verificationMaterial"]["tlogEntries"].clone();
         },

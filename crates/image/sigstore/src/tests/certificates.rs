@@ -1,11 +1,11 @@
-//! Whose certificates are accepted.
+//! Certificates: accepted authorities and identities.
 
 use orlop_testkit::sigstore::{CodeAuthority, Key, Wish};
 
 use super::scene::{BEGIN, DIGEST, EMAIL, END, ISSUER, NOW, Scene, USED, public, verify};
 use crate::{Authorities, By, Demand, Pattern, Refusal, Signer, Statement, Subject};
 
-/// What a certificate for this wish is good for.
+/// Returns the result of a verification with such a certificate.
 fn outcome(scene: &Scene, wish: &Wish<'_>) -> Result<By, Refusal> {
     scene.verify(&scene.bundle(&scene.person(wish)))
 }
@@ -64,7 +64,7 @@ fn who_it_is_for_and_who_vouches_for_that_must_be_so() {
     ] {
         refused(outcome(&scene, &Wish { emails, ..wish() }), said);
     }
-    // What is a name of another kind is another name.
+    // The same text in another kind of name does not match.
     let elsewhere = Wish {
         emails: vec![],
         hosts: vec![EMAIL],
@@ -128,7 +128,7 @@ fn it_must_have_been_valid_when_it_was_used() {
         ((USED, USED), true),
         ((BEGIN, USED - 1), false),
         ((USED + 1, END), false),
-        // Valid today, but not then.
+        // Valid today, but not at the signing time.
         ((END, NOW as u64 + 100), false),
     ] {
         let outcome = outcome(
@@ -157,12 +157,12 @@ fn it_must_be_by_the_authorities_as_they_were_then() {
     let scene = Scene::new();
     let person = scene.person(&scene.wish());
     let bundle = scene.bundle(&person);
-    // Nobody knows the authority in between.
+    // The intermediate authority is unknown.
     refused(
         scene.verify(&bundle),
         "not issued by one of the authorities that the policy names",
     );
-    // It may come with the certificate.
+    // The bundle may contain it.
     let mut with_chain = bundle.clone();
     let material = with_chain["verificationMaterial"].as_object_mut().unwrap();
     let own = material.remove("certificate").unwrap();
@@ -180,7 +180,7 @@ fn it_must_be_by_the_authorities_as_they_were_then() {
         .identity
         .certificate_logs
         .push(public(&scene.certificate_log));
-    // They have the same names.
+    // Both have the same names.
     refused(
         verify(&bundle, &stranger.demand()),
         "its certificate is not accepted: ",
@@ -189,7 +189,7 @@ fn it_must_be_by_the_authorities_as_they_were_then() {
     let mut scene = scene;
     scene.identity.authorities = Authorities::from_pem(other.pem().as_bytes()).unwrap();
     verify(&bundle, &scene.demand()).unwrap_err();
-    // One that is no longer, or not yet, an authority.
+    // An authority that has expired, or is not valid yet.
     for valid in [(0, USED - 1), (USED + 1, END)] {
         let old = CodeAuthority::valid("old", valid);
         scene.identity.authorities = Authorities::from_pem(old.pem().as_bytes()).unwrap();
@@ -228,7 +228,7 @@ fn a_certificate_log_must_have_promised_that_it_has_it() {
         ),
         "not in a trusted certificate transparency log: its signed certificate timestamps are from other logs",
     );
-    // A promise of another certificate, by the authority's own hand.
+    // A promise for another certificate, inserted by the authority itself.
     let promised = scene.person(&scene.wish());
     let before = crate::Certificate::from_der(&promised.certificates[0]).unwrap();
     let mut forged = before.clone();
@@ -260,7 +260,7 @@ fn a_certificate_log_must_have_promised_that_it_has_it() {
         forged.scts = Some(list[..end].to_vec());
         crate::sct::check(&forged, &issuer, &logs).unwrap_err();
     }
-    // Where nobody asks, none is missed.
+    // Without a policy about logs, no promise is needed.
     scene.identity.certificate_logs.clear();
     outcome(
         &scene,
@@ -297,7 +297,7 @@ fn without_a_log_a_certificate_must_be_valid_now() {
         verify(&sign(&wish), &demand(NOW)),
         "and now is 2027-01-15T08:00:00Z",
     );
-    // A certificate that is for nothing special is for this, too; one for something else is not.
+    // A certificate without usages is accepted; one with other usages is not.
     verify(
         &sign(&Wish {
             signs_code: false,
@@ -334,7 +334,7 @@ fn without_a_log_a_certificate_must_be_valid_now() {
         verify(&sign(&other), &demand(USED as i64)),
         "for who@people.example, not for ci.build.example",
     );
-    // All that is asked for must be so.
+    // All requirements must match.
     identity.subject.push(Subject::Email(EMAIL.to_owned()));
     let demand = Demand {
         signer: Signer::Identity(&identity),

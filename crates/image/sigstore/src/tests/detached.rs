@@ -1,4 +1,4 @@
-//! Signatures as they were before there were bundles.
+//! Signatures in cosign's format before bundles.
 
 use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
@@ -26,7 +26,7 @@ fn verify(signature: &ImageSignature, demand: &Demand<'_>) -> Result<By, Refusal
     detached.verify(demand)
 }
 
-/// Somebody with a certificate and all above it.
+/// Returns a signer with the complete certificate chain.
 fn person(scene: &Scene) -> Person {
     scene.authority.certify(&scene.wish())
 }
@@ -63,7 +63,7 @@ fn a_signature_by_a_key_is_looked_for_in_the_log_where_that_is_asked() {
     let elsewhere = person.sign_image(DIGEST, NAME, Some((&other, USED)));
     let refused = verify(&elsewhere, &demand(Some(&logs))).unwrap_err();
     assert!(matches!(refused, Refusal::OtherLog(_)), "{refused}");
-    // The same bytes are signed by another key, and that is what is in the log.
+    // Another key signs the same bytes, and its signature is in the log.
     let stranger = Person::with(Key::new());
     let mut borrowed = good;
     borrowed.log = stranger.sign_image(DIGEST, NAME, Some((&log, USED))).log;
@@ -71,7 +71,7 @@ fn a_signature_by_a_key_is_looked_for_in_the_log_where_that_is_asked() {
     assert_eq!(refused, Refusal::OtherEntry("signature"));
 }
 
-/// Changes what cosign writes of the log.
+/// Changes cosign's annotation with the log entry.
 fn with_log(signature: &ImageSignature, change: impl FnOnce(&mut Value)) -> ImageSignature {
     let mut changed = signature.clone();
     let mut log: Value = serde_json::from_str(changed.log.as_ref().unwrap()).unwrap();

@@ -1,5 +1,5 @@
-//! What cosign has signed, some of which public logs have noted years ago: keys, certificates and logs that nobody here
-//! made.
+//! Signatures by real cosign versions, some of them in public logs for years. The keys, certificates and logs come
+//! from outside of this project.
 
 use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
@@ -11,7 +11,7 @@ use crate::{
     Signer, Statement, Subject,
 };
 
-/// A signature as cosign 1 and 2 kept it.
+/// A signature in the format of cosign 1 and 2.
 #[derive(Deserialize)]
 struct Kept {
     payload: String,
@@ -57,7 +57,7 @@ fn key(pem: &str) -> PublicKey {
     PublicKey::from_pem(pem.as_bytes()).unwrap()
 }
 
-/// Who has logged in at GitHub with this address, by sigstore's public services.
+/// Returns the identity of a GitHub user with this address in sigstore's public services.
 fn identity(email: &str) -> Identity {
     let authorities = Authorities::from_pem(include_bytes!("published/fulcio.pem"));
     Identity {
@@ -95,7 +95,7 @@ fn a_bundle_of_cosign_s_in_sigstore_s_public_log_holds() {
         said.subjects[0].name.as_deref(),
         Some("127.0.0.1:60943/repo")
     );
-    // Another log of certificates has nothing of it.
+    // Another certificate log does not contain it.
     let mut elsewhere = identity(signer);
     elsewhere.certificate_logs = logs.to_vec();
     assert!(matches!(verify(&elsewhere), Err(Refusal::Sct(_))));
@@ -115,7 +115,7 @@ fn a_keyless_signature_of_cosign_s_in_sigstore_s_public_log_holds() {
         verify(&good, Some(&logs)),
         Ok(By::Identity(signer.to_owned()))
     );
-    // It was for ten minutes.
+    // The certificate was valid for ten minutes.
     assert!(matches!(verify(&good, None), Err(Refusal::NotValid { .. })));
 }
 
@@ -152,7 +152,7 @@ fn a_signature_with_a_certificate_of_one_s_own_holds() {
             now,
         };
         kept.verify(&demand(NOW)).unwrap();
-        // It is from 2024.
+        // The log entry is from 2024.
         let early = kept.verify(&demand(1_700_000_000));
         assert!(matches!(early, Err(Refusal::NotValid { .. })));
     }
@@ -186,7 +186,7 @@ fn bundles_of_cosign_s_third_version_hold() {
         assert_eq!(said.subjects[0].name.as_deref(), name);
         let digest = "sha256:8e785953e15340cad38bf7a9040b062c9b890aca9593c5026d48aa30e30b8dd6";
         assert_eq!(said.subjects[0].digests, [digest]);
-        // One byte of it is another.
+        // One byte is changed.
         let changed = json.replacen("\"sig\":\"ME", "\"sig\":\"MF", 1);
         let changed = Bundle::parse(changed.as_bytes()).unwrap();
         assert_eq!(changed.verify(&demand(None), None), Err(Refusal::OtherKey));

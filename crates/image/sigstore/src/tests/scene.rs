@@ -1,4 +1,4 @@
-//! People, authorities and logs.
+//! Test fixtures: signers, authorities and logs.
 
 use orlop_testkit::sigstore::{CodeAuthority, Key, Person, TransparencyLog, Wish, statement};
 use serde_json::Value;
@@ -11,13 +11,13 @@ pub(super) const DIGEST: &str =
     "sha256:ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad";
 pub(super) const ISSUER: &str = "https://issuer.example";
 pub(super) const EMAIL: &str = "who@people.example";
-/// Certificates are for ten minutes, and are used after one.
+/// Certificates are valid for ten minutes, and are used after one minute.
 pub(super) const BEGIN: u64 = 1_700_000_000;
 pub(super) const USED: u64 = BEGIN + 60;
 pub(super) const END: u64 = BEGIN + 600;
 pub(super) const NOW: i64 = 1_800_000_000;
 
-/// Somebody who logs in to get certificates, and who believes what.
+/// Authorities, logs and the trusted identity.
 pub(super) struct Scene {
     pub(super) root: CodeAuthority,
     pub(super) authority: CodeAuthority,
@@ -59,7 +59,7 @@ impl Scene {
 
     pub(super) fn person(&self, wish: &Wish<'_>) -> Person {
         let mut person = self.authority.certify(wish);
-        // The authority in between comes by another way.
+        // The intermediate certificate comes from another source.
         person.certificates.truncate(1);
         person
     }
@@ -68,7 +68,7 @@ impl Scene {
         demand(Signer::Identity(&self.identity), Some(&self.logs))
     }
 
-    /// Trusts the authority in between, which bundles don't carry.
+    /// Trusts the intermediate authority, which bundles do not contain.
     pub(super) fn knowing_the_authority(mut self) -> Self {
         let known = Authorities::from_pem(self.root.pem().as_bytes()).unwrap();
         let known = known.with_intermediates(self.authority.pem().as_bytes());
@@ -76,7 +76,7 @@ impl Scene {
         self
     }
 
-    /// A statement of the image, signed by this person and noted when it was.
+    /// Returns a signed and logged statement about the image.
     pub(super) fn bundle(&self, person: &Person) -> Value {
         let statement = statement(DIGEST, None, Statement::COSIGN_SIGN);
         person.bundle(&statement, Some((&self.log, USED)))
@@ -95,7 +95,7 @@ pub(super) fn verify(bundle: &Value, demand: &Demand<'_>) -> Result<By, Refusal>
     Bundle::parse(bundle.to_string().as_bytes())?.verify(demand, None)
 }
 
-/// What is demanded of a signature that no authority stamps.
+/// Returns the requirements for a signature without timestamps of authorities.
 pub(super) fn demand<'a>(signer: Signer<'a>, logs: Option<&'a [PublicKey]>) -> Demand<'a> {
     Demand {
         signer,

@@ -29,7 +29,7 @@ fn told<T: std::fmt::Debug>(outcome: Result<T, Refusal>) -> String {
     outcome.unwrap_err().to_string()
 }
 
-/// Why a timestamp is refused, with the words before that.
+/// Returns the reason why a timestamp is refused, without the common prefix.
 fn refused(authority: &StampAuthority, wish: &StampWish<'_>) -> String {
     told(check(
         &authority.make(wish),
@@ -58,7 +58,7 @@ fn a_timestamp_counts_for_what_it_is_of_and_by_whom_it_is() {
         by_other.ends_with("its issuer's signature is wrong"),
         "{by_other}"
     );
-    // It need not bring its certificate where that is known.
+    // A timestamp may omit its certificate if that is known.
     let mut bare = authority.wish(b"message", USED);
     bare.certificates = Vec::new();
     let bare = authority.make(&bare);
@@ -121,7 +121,7 @@ fn what_is_wrong_with_a_timestamp_refuses_it() {
             },
             "it is malformed",
         ),
-        // Extensions, which must be understood.
+        // Extensions, which are not supported.
         (
             StampWish {
                 more: &[0xa1, 0],
@@ -146,7 +146,7 @@ fn what_is_wrong_with_a_timestamp_refuses_it() {
         assert!(check(&good[..at], b"message", &trusted).is_err());
         let mut changed = good.clone();
         changed[at] ^= 1;
-        // What is not signed is no more than a name, or another yes.
+        // Unsigned parts only affect names, or the kind of success.
         if let Ok(moment) = check(&changed, b"message", &trusted) {
             assert_eq!(moment, USED as i64, "at {at}");
         }
@@ -184,7 +184,7 @@ fn only_a_certificate_for_timestamps_makes_them_while_it_is_valid() {
     }
 }
 
-/// A login's bundle, stamped, and noted by a log that tells no time, or not at all.
+/// A stamped bundle, logged without a time or not at all.
 #[test]
 fn a_login_s_certificate_counts_at_the_time_of_its_stamp() {
     let scene = Scene::new().knowing_the_authority();
@@ -237,10 +237,10 @@ fn a_login_s_certificate_counts_at_the_time_of_its_stamp() {
     );
     let of_other = stamped(unlogged.clone(), |_| authority.stamp(b"other", USED));
     assert!(told(&of_other, &alone).ends_with("it is for another signature"));
-    // What the log says of the time counts before the stamp.
+    // The log's time takes precedence over the timestamp.
     let both = at(&scene.bundle(&person), END + 1);
     verify(&both, &noted).unwrap();
-    // One that does not hold is no obstacle for another.
+    // An invalid timestamp does not prevent the use of another one.
     let mut two = at(&unlogged, USED);
     let stamps = &mut two["verificationMaterial"]["timestampVerificationData"]["rfc3161Timestamps"];
     let good = stamps[0].clone();
@@ -253,7 +253,7 @@ fn a_login_s_certificate_counts_at_the_time_of_its_stamp() {
     assert!(matches!(alone.signer, Signer::Identity(_)));
 }
 
-/// What openssl makes of a request, and of an answer.
+/// Checks requests and responses with openssl.
 #[test]
 fn openssl_understands_the_same() {
     skip_unless!(machine::has_program("openssl"));

@@ -1,4 +1,4 @@
-//! Gzip, entered in the middle.
+//! Gzip decompression that starts in the middle of a stream.
 
 use std::io::{self, ErrorKind, Read};
 
@@ -7,13 +7,13 @@ use flate2::bufread::{DeflateDecoder, MultiGzDecoder};
 use super::preamble::preamble;
 use crate::window::{WINDOW, Window};
 
-/// Bytes behind the compressed data of a gzip member (RFC 1952): a checksum and a length.
+/// Size of the trailer of a gzip member (RFC 1952): a checksum and a length.
 const TRAILER: u32 = 8;
 
-/// Adds to `content` so many bytes of a span of a gzip stream, or as many as there are. If `bits` is not 0, only so
-/// many upper bits of the first byte belong to it. `window` is the content before the span.
+/// Decompresses a span of a gzip stream and appends at most the given number of bytes to `content`. If `bits` is not
+/// 0, only that many upper bits of the first byte belong to the span. `window` is the content before the span.
 ///
-/// A member of the stream may end in the span, and others follow.
+/// A member of the stream may end in the span, and others may follow.
 pub(super) fn span(
     span: &[u8],
     bits: u8,
@@ -43,7 +43,7 @@ pub(super) fn span(
     Ok(())
 }
 
-/// Reads so many bytes, and lets them go.
+/// Reads and discards the given number of bytes.
 pub(super) fn pass_over(from: &mut impl Read, bytes: u32) -> io::Result<()> {
     let passed = io::copy(&mut from.take(bytes.into()), &mut io::sink())?;
     if passed < u64::from(bytes) {
@@ -64,7 +64,7 @@ mod tests {
         let mut state = 7_u32;
         let mut next = move || {
             state = state.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
-            // Few different values, so that there is something to look back for.
+            // Few different values, so that the data contains back references.
             (state >> 28) as u8
         };
         (0..length).map(|_| next()).collect()
@@ -80,12 +80,12 @@ mod tests {
         vec![byte; WINDOW].into_boxed_slice().try_into().unwrap()
     }
 
-    /// Compressed data that looks back into the window, moved up by so many bits.
+    /// Compresses data that refers back into the window, and shifts it by the given number of bits.
     fn moved(content: &[u8], window: &Window, bits: u8) -> Vec<u8> {
         let mut encoder = DeflateEncoder::new(Vec::new(), flate2::Compression::best());
         encoder.write_all(window).unwrap();
         encoder.flush().unwrap();
-        // What was flushed ends at a byte.
+        // The flushed output ends at a byte boundary.
         let before = encoder.get_ref().len();
         encoder.write_all(content).unwrap();
         let data = encoder.finish().unwrap().split_off(before);
@@ -93,7 +93,7 @@ mod tests {
             return data;
         }
         let free = 8 - u32::from(bits);
-        // Below, bits of a block before.
+        // The lower bits belong to the previous block.
         let mut carried = 0b0101_0101_u16 & ((1 << free) - 1);
         let mut all = Vec::new();
         for byte in data {
@@ -122,7 +122,7 @@ mod tests {
         let window: Window = noise(WINDOW).try_into().unwrap();
         let content = &window[WINDOW / 2..];
         let data = moved(content, &window, 0);
-        // It is not told again what the window has.
+        // Data from the window is not stored again.
         assert!(data.len() < 1000, "{}", data.len());
         let found = made(&data, 0, &filled(9), content.len()).unwrap();
         assert_eq!(found.len(), content.len());

@@ -1,4 +1,4 @@
-//! Chunks: what is fetched and verified as one.
+//! Chunks: the units that are fetched and verified.
 
 mod inflate;
 mod open;

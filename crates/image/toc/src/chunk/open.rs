@@ -1,4 +1,4 @@
-//! From the bytes that were fetched to verified content.
+//! Decompression and verification of fetched chunks.
 
 use std::io::{self, Read};
 use std::ops::Range;
@@ -9,16 +9,16 @@ use super::inflate::{self, pass_over};
 use crate::Digest;
 use crate::window::Window;
 
-/// How far frames may look back, as a power of two: what the strongest level of those who make such layers asks for.
+/// Maximum window of a frame, as a power of two: the value that the highest level of the known writers requires.
 const WINDOW_LOG: u32 = 25;
 
-/// So much room is made at once: for as much as chunks mostly have.
+/// Maximum size of the initial buffer, sufficient for most chunks.
 const ROOM: u64 = 4 << 20;
 
-/// A piece of the layer that is fetched, decompressed and verified as one.
+/// A piece of the layer that is fetched, decompressed and verified as one unit.
 ///
-/// Of eStargz and zstd:chunked its content is that of a file or a part of one, and has a digest. Of SOCI it is a
-/// stretch of the archive, headers of files and all, and what has a digest is what was fetched.
+/// For eStargz and zstd:chunked, its content is a file or a part of one, and the digest is that of the content. For
+/// SOCI, it is a range of the archive including file headers, and the digest is that of the fetched bytes.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Chunk<'a> {
     number: u32,
@@ -28,45 +28,45 @@ pub struct Chunk<'a> {
     digest: Digest,
 }
 
-/// How the content is made of what was fetched.
+/// The conversion of fetched bytes to content.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum How<'a> {
-    /// A gzip member, and so many bytes of it to pass over.
+    /// A gzip member, of which the first `skip` bytes are discarded.
     Member { skip: u32 },
-    /// A zstd frame, likewise.
+    /// A zstd frame, of which the first `skip` bytes are discarded.
     Frame { skip: u32 },
-    /// A part of a gzip stream.
+    /// A span of a gzip stream.
     Span {
-        /// How many upper bits of the first byte belong to it; 0 if all of it does.
+        /// The number of upper bits of the first byte that belong to the span; 0 for all.
         bits: u8,
-        /// The content before it.
+        /// The content before the span.
         window: &'a Window,
     },
-    /// It is the content.
+    /// Uncompressed content.
     Plain,
 }
 
-/// Why bytes that were fetched are not those of a chunk.
+/// The reason to refuse the fetched bytes of a chunk.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum OpenError {
-    /// More or fewer bytes than were asked for.
+    /// The number of bytes is wrong.
     #[error("fetched {found} bytes of the layer for a chunk of {expected} bytes")]
     Length {
-        /// How many the chunk has.
+        /// The size of the chunk.
         expected: u64,
-        /// How many there are.
+        /// The number of fetched bytes.
         found: u64,
     },
-    /// They can't be decompressed, or to less than there must be.
+    /// Decompression failed, or returned too few bytes.
     #[error("decompressing a chunk of the layer")]
     Decompress(#[source] io::Error),
-    /// They are others than were promised.
+    /// The digest is wrong.
     #[error("a chunk of the layer has the digest {found}, not {expected}")]
     Mismatch {
-        /// What was promised.
+        /// The expected digest.
         expected: Digest,
-        /// What there is.
+        /// The actual digest.
         found: Digest,
     },
 }
@@ -88,22 +88,22 @@ impl<'a> Chunk<'a> {
         }
     }
 
-    /// Its number, by which [`crate::Index::chunk`] finds it again.
+    /// Returns the chunk's number, for [`crate::Index::chunk`].
     pub fn number(&self) -> u32 {
         self.number
     }
 
-    /// Which bytes of the layer to fetch for it.
+    /// Returns the range of the layer to fetch.
     pub fn range(&self) -> Range<u64> {
         self.range.clone()
     }
 
-    /// Bytes of its content.
+    /// Returns the size of the content.
     pub fn length(&self) -> u64 {
         self.length
     }
 
-    /// Whether this is its content; nothing where only what is fetched has a digest.
+    /// Reports whether `content` matches the digest; `None` if only the fetched bytes have a digest.
     pub fn is_content(&self, content: &[u8]) -> Option<bool> {
         match self.how {
             How::Member { .. } | How::Frame { .. } => {
@@ -113,8 +113,8 @@ impl<'a> Chunk<'a> {
         }
     }
 
-    /// Its content, made of the bytes of the layer in [`Chunk::range`]: as many as [`Chunk::length`] says, and those
-    /// that were promised. No more is decompressed than is needed for it.
+    /// Decompresses and verifies the bytes of the layer in [`Chunk::range`]. Returns [`Chunk::length`] bytes of
+    /// content, and decompresses no more than is needed.
     pub fn open(&self, fetched: &[u8]) -> Result<Vec<u8>, OpenError> {
         let expected = self.range.end - self.range.start;
         if fetched.len() as u64 != expected {
@@ -148,7 +148,7 @@ impl<'a> Chunk<'a> {
         Ok(content)
     }
 
-    /// The content that is added to nothing, if it is all of it. Room is made for what there is, not for what is told.
+    /// Collects the content and checks its size. The buffer grows with the actual data, not with the announced size.
     fn whole(
         &self,
         add: impl FnOnce(&mut Vec<u8>) -> io::Result<()>,
@@ -173,7 +173,7 @@ impl<'a> Chunk<'a> {
     }
 }
 
-/// What zstd frames hold.
+/// Returns a reader of the content of zstd frames.
 pub(crate) fn frames(frames: &[u8]) -> io::Result<impl Read + '_> {
     let mut decoder = zstd::stream::read::Decoder::with_buffer(frames)?;
     decoder.window_log_max(WINDOW_LOG)?;

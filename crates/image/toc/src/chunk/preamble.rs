@@ -1,13 +1,14 @@
-//! What is put before a span, so that an inflater which begins at its beginning is where the stream was.
+//! Preamble of a span: deflate data that brings a new inflater into the state of the stream.
 //!
-//! An inflater begins at a byte and with nothing to look back to. So the window is told to it first, as a block that
-//! is stored; then blocks of no content fill the bits of the span's first byte that are not the span's (RFC 1951):
-//! one with fixed codes has 10 bits, and one with codes of its own can have 93, so that some of both end at any bit.
+//! An inflater starts at a byte boundary and with an empty window. So the preamble first contains the window as a
+//! stored block. Then blocks without content fill the bits of the span's first byte that do not belong to the span
+//! (RFC 1951). A block with fixed codes has 10 bits, and one with dynamic codes can have 93, so that a combination of
+//! both ends at any bit.
 
 use crate::window::{WINDOW, Window};
 
-/// The bytes before the second one of a span, if its first one, `shared`, belongs to it for its upper `bits` bits;
-/// else before its first one.
+/// Returns the preamble of a span. If `bits` is not 0, the upper `bits` bits of the span's first byte, `shared`,
+/// belong to it, and the preamble contains this byte.
 pub(super) fn preamble(window: &Window, shared: u8, bits: u8) -> Vec<u8> {
     let length = WINDOW as u16;
     let mut stored = Vec::with_capacity(WINDOW + 40);
@@ -27,11 +28,11 @@ pub(super) fn preamble(window: &Window, shared: u8, bits: u8) -> Vec<u8> {
     let mut left = wanted;
     if wanted % 2 == 1 {
         own_codes(&mut out);
-        // It ends 5 bits behind a byte.
+        // The block ends 5 bits after a byte boundary.
         left = (wanted + 3) % 8;
     }
     for _ in 0..left / 2 {
-        // 10 bits, 2 behind a byte: not the last block, fixed codes, the end of the block.
+        // 10 bits, 2 more than a byte: not the last block, fixed codes, the end of the block.
         out.put(0b010, 3);
         out.put(0, 7);
     }
@@ -39,14 +40,14 @@ pub(super) fn preamble(window: &Window, shared: u8, bits: u8) -> Vec<u8> {
     out.bytes
 }
 
-/// A block of 93 bits with codes of its own, the end of the block, and nothing else.
+/// Writes a block of 93 bits with dynamic codes and only the end-of-block symbol.
 fn own_codes(out: &mut Bits) {
-    // Not the last block, codes of its own: 257 of content, 1 of distances, told in 18 lengths.
+    // Not the last block, dynamic codes: 257 literal codes, 1 distance code, 18 code length codes.
     out.put(0b100, 3);
     out.put(0, 5);
     out.put(0, 5);
     out.put(18 - 4, 4);
-    // The lengths are told by the symbols 18 and 0, of 2 bits, and 1, of 1 bit; these are third, fourth and last.
+    // The code lengths use the symbols 18 and 0, of 2 bits, and 1, of 1 bit; these are third, fourth and last.
     for at in 0..18 {
         let bits = match at {
             2 | 3 => 2,
@@ -55,8 +56,8 @@ fn own_codes(out: &mut Bits) {
         };
         out.put(bits, 3);
     }
-    // None of 138 and 118 symbols of content is used (18 twice, less 11 each), the end of the block has 1 bit, no
-    // distance is used.
+    // The 138 and 118 literals are unused (symbol 18 twice, with 11 subtracted each), the end of the block has 1 bit,
+    // the distance is unused.
     for unused in [138, 118] {
         out.put(0b11, 2);
         out.put(unused - 11, 7);
@@ -67,7 +68,7 @@ fn own_codes(out: &mut Bits) {
     out.put(0, 1);
 }
 
-/// Bits, the lowest first.
+/// Bit writer, lowest bit first.
 struct Bits {
     bytes: Vec<u8>,
     pending: u32,

@@ -1,4 +1,4 @@
-//! The annotations of a layer's descriptor in an image's manifest.
+//! Annotations of a layer's descriptor in an image manifest.
 
 use std::ops::Range;
 
@@ -8,12 +8,12 @@ use crate::error::at_most;
 use crate::toc::{Digests, Form, Toc};
 use crate::{Digest, Error, Limits, Result};
 
-/// Of eStargz: the digest of the table of contents as JSON.
+/// eStargz: the digest of the table of contents as JSON.
 const TOC_DIGEST: &str = "containerd.io/snapshot/stargz/toc.digest";
-/// Of eStargz: how long the whole archive is when it is decompressed.
+/// eStargz: the size of the decompressed archive.
 const UNCOMPRESSED_SIZE: &str = "io.containers.estargz.uncompressed-size";
-/// Of zstd:chunked: the digest of the table of contents as it stands in the layer, and where it stands:
-/// `offset:length:uncompressed length:type`. The second names are of an older writer.
+/// zstd:chunked: the digest of the stored table of contents, and its position: `offset:length:uncompressed
+/// length:type`. The second names are those of an older writer.
 const CHECKSUM: [&str; 2] = [
     "io.github.containers.zstd-chunked.manifest-checksum",
     "io.containers.zstd-chunked.manifest-checksum",
@@ -23,7 +23,7 @@ const POSITION: [&str; 2] = [
     "io.containers.zstd-chunked.manifest-position",
 ];
 
-/// How a layer is compressed, by its media type.
+/// The compression of a layer, by its media type.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Compression {
     /// `tar+gzip`.
@@ -32,7 +32,7 @@ pub enum Compression {
     Zstd,
 }
 
-/// What a manifest promises of a layer.
+/// The table of contents that a manifest announces for a layer.
 #[derive(Debug, Clone)]
 pub struct Claim {
     compression: Compression,
@@ -41,17 +41,17 @@ pub struct Claim {
     uncompressed: Option<u64>,
 }
 
-/// What to fetch next.
+/// The next fetch.
 #[derive(Debug)]
 pub enum Step {
     /// The last bytes of the layer, for [`Claim::locate`].
     Footer(Range<u64>),
-    /// The table of contents itself.
+    /// The table of contents.
     Table(Toc),
 }
 
 impl Claim {
-    /// What the annotations of a layer promise, if they promise that it can be used bit by bit.
+    /// Reads a layer's annotations; returns `None` if they do not announce a table of contents.
     pub fn of<'a>(
         compression: Compression,
         annotation: impl Fn(&str) -> Option<&'a str>,
@@ -93,19 +93,19 @@ impl Claim {
         }))
     }
 
-    /// What the table of contents must be, as a text of its own for each.
+    /// Returns the expected digests of the table of contents, as a unique text.
     pub fn digests(&self) -> String {
         let digest = |it: Option<Digest>| it.map_or_else(String::new, |it| it.to_string());
         let Digests { plain, stored } = self.digests;
         format!("plain {} stored {}", digest(plain), digest(stored))
     }
 
-    /// How long the archive is when it is decompressed, where that is said. Nothing verifies it.
+    /// Returns the announced size of the decompressed archive. It is not verified.
     pub fn uncompressed(&self) -> Option<u64> {
         self.uncompressed
     }
 
-    /// What to fetch first of a layer of `blob` bytes.
+    /// Returns the first fetch for a layer of `blob` bytes.
     pub fn begin(&self, blob: u64, limits: &Limits) -> Result<Step> {
         match self.position {
             Some(position) => Ok(Step::Table(self.zstd(position, blob, limits)?)),
@@ -113,8 +113,8 @@ impl Claim {
         }
     }
 
-    /// Where the table of contents is, by the last bytes of a layer of `blob` bytes: those that
-    /// [`Claim::begin`] asked for, or more.
+    /// Locates the table of contents by the last bytes of a layer of `blob` bytes. `tail` contains those that
+    /// [`Claim::begin`] requested, or more.
     pub fn locate(&self, tail: &[u8], blob: u64, limits: &Limits) -> Result<Toc> {
         match self.compression {
             Compression::Gzip => {
@@ -148,7 +148,7 @@ impl Claim {
             limits.table,
         )?;
         let end = offset.checked_add(length).filter(|end| *end <= blob);
-        // It is in a frame that decompressors skip, behind that frame's header.
+        // The table is in a skippable frame, after that frame's header.
         let payload = offset.checked_sub(footer::FRAME_HEADER);
         let (Some(end), Some(payload)) = (end, payload) else {
             return Err(Error::Table(
@@ -191,7 +191,7 @@ mod tests {
             assert!(claim(Compression::Zstd, pairs).unwrap().is_none());
             assert!(claim(Compression::Gzip, pairs).unwrap().is_none());
         }
-        // A position alone is nothing that could be verified; a checksum of zstd's is none of gzip's.
+        // A position without a digest cannot be verified; a zstd digest does not apply to gzip.
         let checksum = (CHECKSUM[0], DIGEST);
         assert!(claim(Compression::Gzip, &[checksum]).unwrap().is_none());
     }

@@ -1,21 +1,21 @@
-//! The last bytes of a layer, which say where its table of contents is.
+//! Footer of a layer, which contains the position of its table of contents.
 //!
-//! An eStargz layer ends with an empty gzip member (RFC 1952) of 51 bytes, whose extra field has a subfield `SG` of
-//! 16 hexadecimal digits and `STARGZ`; the digits are the offset of the table's own gzip member. In an older form of
-//! 47 bytes the extra field is those 22 bytes alone. A third form, of 46 bytes, says that the table is elsewhere.
+//! An eStargz layer ends with an empty gzip member (RFC 1952) of 51 bytes. Its extra field has a subfield `SG` of 16
+//! hexadecimal digits and `STARGZ`; the digits are the offset of the table's own gzip member. In an older form of 47
+//! bytes, the extra field is only those 22 bytes. A third form, of 46 bytes, says that the table is elsewhere.
 //!
-//! A zstd:chunked layer ends with a frame that decompressors skip: numbers of 64 bits, little endian, and 8 bytes by
-//! which it is known. The numbers are offset, length and uncompressed length of the table, and its type; in the
-//! newer form the same three follow of a record of the archive's headers, which is not needed here.
+//! A zstd:chunked layer ends with a skippable frame: 64-bit numbers, little endian, and 8 bytes of magic. The numbers
+//! are offset, length, uncompressed length and type of the table. In the newer form, offset, length and uncompressed
+//! length of a record of the archive's headers follow, which is not needed here.
 
 use std::ops::Range;
 
 use super::position::Position;
 use crate::{Error, Result};
 
-/// The longest footer there is, that of zstd:chunked with its frame's header.
+/// Size of the longest footer: that of zstd:chunked with its frame's header.
 pub(crate) const LONGEST: u64 = FRAME_HEADER + 64;
-/// Of a frame that decompressors skip: what it is known by, and its length (RFC 8878, 3.1.2).
+/// Header of a skippable frame: magic and length (RFC 8878, 3.1.2).
 pub(crate) const FRAME_HEADER: u64 = 8;
 const SKIPPABLE: [u8; 4] = [0x50, 0x2a, 0x4d, 0x18];
 
@@ -23,12 +23,12 @@ const ESTARGZ: usize = 51;
 const STARGZ: usize = 47;
 const EXTERNAL: usize = 46;
 
-/// A gzip header: deflate, with an extra field and no time. The two bytes behind say nothing here.
+/// A gzip header: deflate, with an extra field and no time. The next two bytes are ignored.
 const GZIP: [u8; 8] = [0x1f, 0x8b, 8, 4, 0, 0, 0, 0];
-/// One stored block, the last one, of no bytes; their checksum and number.
+/// One empty stored block, which is the last one; then checksum and size.
 const NOTHING: [u8; 13] = [1, 0, 0, 0xff, 0xff, 0, 0, 0, 0, 0, 0, 0, 0];
 
-/// Which bytes of a layer of `blob` bytes are its table of contents, by the last ones of it.
+/// Locates the table of contents of an eStargz layer of `blob` bytes by its last bytes.
 pub(super) fn estargz(tail: &[u8], blob: u64) -> Result<Range<u64>> {
     if extra(tail, EXTERNAL).is_some_and(|extra| extra == b"SG\x11\0STARGZEXTERNALTOC") {
         return Err(Error::Footer(
@@ -53,7 +53,7 @@ pub(super) fn estargz(tail: &[u8], blob: u64) -> Result<Range<u64>> {
     Ok(offset..end)
 }
 
-/// The extra field of an empty gzip member that is so long, if the bytes end with one.
+/// Returns the extra field if the bytes end with an empty gzip member of this length.
 fn extra(tail: &[u8], length: usize) -> Option<&[u8]> {
     let footer = &tail[tail.len().checked_sub(length)?..];
     let extra = footer.strip_prefix(&GZIP)?.strip_suffix(&NOTHING)?;
@@ -63,15 +63,15 @@ fn extra(tail: &[u8], length: usize) -> Option<&[u8]> {
 
 fn hexadecimal(digits: &[u8]) -> Option<u64> {
     let text = std::str::from_utf8(digits).ok()?;
-    // `from_str_radix` takes signs, too.
+    // `from_str_radix` also accepts signs.
     let plain = text.len() == 16 && text.bytes().all(|digit| digit.is_ascii_hexdigit());
     plain.then(|| u64::from_str_radix(text, 16).ok()).flatten()
 }
 
-/// Where the table of contents of a zstd:chunked layer is, by the last bytes of it.
+/// Locates the table of contents of a zstd:chunked layer by its last bytes.
 pub(super) fn zstd_chunked(tail: &[u8]) -> Result<Position> {
     const UNKNOWN: Error = Error::Footer("is not a zstd:chunked footer");
-    // By the newer writers and the older ones; those that write both formats spell it in another way.
+    // Magic of newer and older writers; writers of both formats use another spelling.
     let known = [(64, b"GNUlInUx"), (40, b"GNUlInUx"), (40, b"GnUlInUx")];
     let found = known.iter().find_map(|(length, magic)| {
         let start = tail.len().checked_sub(*length)?;

@@ -1,4 +1,4 @@
-//! What a layer's annotations and its last bytes say of its table of contents.
+//! Claims about the table of contents, from a layer's annotations and its footer.
 
 mod annotations;
 pub(crate) mod footer;

@@ -1,9 +1,9 @@
-//! Where a table of contents stands in its layer.
+//! Position of a table of contents in its layer.
 
-/// The only type of a table of contents there is in zstd:chunked: the one that eStargz has, too.
+/// The only type of a table of contents in zstd:chunked, which is the same as that of eStargz.
 const TYPE: u64 = 1;
 
-/// Where a table of contents stands.
+/// The position of a table of contents.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Position {
     pub(crate) offset: u64,

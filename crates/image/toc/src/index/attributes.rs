@@ -1,4 +1,4 @@
-//! Nodes, and what is said of them.
+//! Nodes and their attributes.
 
 use super::Kind;
 use super::bytes::{u16_at, u32_at, u64_at};
@@ -9,41 +9,41 @@ use super::read::{Damaged, Index, ROOT};
 pub(crate) const FLAG_OPAQUE: u16 = 1;
 pub(crate) const FLAG_IMPLICIT: u16 = 2;
 
-/// When a file was modified.
+/// The modification time of a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Hash)]
 pub struct Mtime {
     /// Seconds since 1970, negative before.
     pub seconds: i64,
-    /// And nanoseconds, below a thousand million.
+    /// Nanoseconds, less than 10⁹.
     pub nanoseconds: u32,
 }
 
-/// One file, directory or whatever else there is.
+/// A file, directory or other object.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Node {
-    /// Its number.
+    /// The node's number.
     pub number: u32,
-    /// What it is.
+    /// The kind of the node.
     pub kind: Kind,
-    /// Who may do what: the lower twelve bits of a mode.
+    /// The permissions: the lower twelve bits of the mode.
     pub permissions: u16,
-    /// Its owner.
+    /// The user ID of the owner.
     pub uid: u32,
-    /// Its group.
+    /// The group ID.
     pub gid: u32,
-    /// When it was modified.
+    /// The modification time.
     pub mtime: Mtime,
-    /// How many names it has; of a directory, with those that its directories have for it.
+    /// The number of hard links; for a directory, including those of its subdirectories.
     pub links: u32,
-    /// Bytes of a file, or of a symbolic link's target.
+    /// Size of a file, or of a symbolic link's target.
     pub size: u64,
     /// Major and minor number of a device.
     pub device: (u32, u32),
-    /// The directory that a directory is in; the root is in itself.
+    /// The parent of a directory; the root is its own parent.
     pub parent: u32,
-    /// A directory that hides all that lower layers have in it.
+    /// Whether a directory hides the contents of lower layers.
     pub opaque: bool,
-    /// A directory that is only named by what is in it: what it looks like is up to the layers below.
+    /// Whether a directory has no entry of its own, only entries below it. The lower layers determine its attributes.
     pub implicit: bool,
     pub(super) first: u32,
     pub(super) count: u32,
@@ -53,14 +53,14 @@ pub struct Node {
 /// An extended attribute.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Xattr<'a> {
-    /// Its name with the name space, as `user.x`.
+    /// The name with its name space, such as `user.x`.
     pub name: &'a [u8],
-    /// Its value.
+    /// The value.
     pub value: &'a [u8],
 }
 
 impl<B: AsRef<[u8]>> Index<B> {
-    /// The node of a number; none if no node has it.
+    /// Returns the node of a number; `None` if it does not exist.
     pub fn node(&self, number: u32) -> Result<Option<Node>, Damaged> {
         if number < ROOT || number > self.nodes() {
             return Ok(None);
@@ -116,7 +116,7 @@ impl<B: AsRef<[u8]>> Index<B> {
         })
     }
 
-    /// Where a symbolic link leads; nothing for other nodes.
+    /// Returns a symbolic link's target; empty for other nodes.
     pub fn target(&self, node: &Node) -> Result<&[u8], Damaged> {
         if node.kind != Kind::Symlink {
             return Ok(&[]);
@@ -126,7 +126,7 @@ impl<B: AsRef<[u8]>> Index<B> {
         texts.get(node.first as usize..end as usize).ok_or(Damaged)
     }
 
-    /// The extended attributes of a node, those that an image may bring.
+    /// Returns those extended attributes of a node that an image is allowed to set.
     pub fn xattrs(
         &self,
         node: &Node,

@@ -1,4 +1,4 @@
-//! Of what chunks of the layer a file is made.
+//! Mapping from files to chunks of the layer.
 
 use std::ops::Range;
 
@@ -11,30 +11,30 @@ use crate::Digest;
 use crate::chunk::{Chunk, How};
 use crate::window::WINDOW;
 
-/// A stretch of a file.
+/// A range of a file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Extent<'a> {
-    /// Where it is in the file.
+    /// The position in the file.
     pub range: Range<u64>,
-    /// What is there.
+    /// The content of the range.
     pub content: Content<'a>,
 }
 
-/// What a stretch of a file is.
+/// The content of a range of a file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Content<'a> {
-    /// Zeros, which the layer is not asked for.
+    /// Zeros, which need no fetch.
     Zeros,
     /// Bytes of a chunk.
     Chunk {
         /// The chunk.
         chunk: Chunk<'a>,
-        /// Where they begin in what [`Chunk::open`] gives.
+        /// The position of these bytes in the result of [`Chunk::open`].
         at: u64,
     },
 }
 
-/// A chunk as it is written down.
+/// A chunk in the encoding of the index.
 struct Member {
     number: u32,
     begin: u64,
@@ -46,7 +46,7 @@ struct Member {
 }
 
 impl Member {
-    /// What the layer is asked for; nothing where all is zeros.
+    /// Returns the chunk to fetch; `None` for zeros.
     fn content<'a>(self) -> Option<Chunk<'a>> {
         let how = if self.frame {
             How::Frame { skip: self.skip }
@@ -66,7 +66,7 @@ impl Member {
     }
 }
 
-/// A span as it is written down.
+/// A span in the encoding of the index.
 struct Span {
     offset: u64,
     out: u64,
@@ -75,8 +75,7 @@ struct Span {
 }
 
 impl<B: AsRef<[u8]>> Index<B> {
-    /// What the bytes of a file are made of, from the extent that has the first of them to the one that has the
-    /// last. What is past the file's end is left out.
+    /// Returns the extents of a byte range of a file. Bytes past the file's end are ignored.
     pub fn extents(
         &self,
         file: &Node,
@@ -107,7 +106,7 @@ impl<B: AsRef<[u8]>> Index<B> {
         }))
     }
 
-    /// How many chunks the layer is made of. All of them together are all content that there is.
+    /// Returns the number of chunks. All chunks together contain the whole content of the layer.
     pub fn chunks(&self) -> u32 {
         if self.layout.storage.has_chunks() {
             self.layout.counts.chunks
@@ -116,7 +115,7 @@ impl<B: AsRef<[u8]>> Index<B> {
         }
     }
 
-    /// The chunk of a number, as they are numbered from 0; none where it would be zeros.
+    /// Returns the chunk of a number, counted from 0; `None` for zeros.
     pub fn chunk(&self, number: u32) -> Result<Option<Chunk<'_>>, Damaged> {
         if number >= self.chunks() {
             return Ok(None);
@@ -138,7 +137,7 @@ impl<B: AsRef<[u8]>> Index<B> {
         last_not_after(self.layout.counts.spans, offset, begins)
     }
 
-    /// The extent by its place in the file, or for spans by its place in the layer.
+    /// Returns the extent with this number within the file, or for spans within the layer.
     fn extent(&self, file: &Node, at: u32) -> Option<Extent<'_>> {
         if self.layout.storage.has_chunks() {
             if at >= file.count {
@@ -223,12 +222,12 @@ impl<B: AsRef<[u8]>> Index<B> {
     }
 }
 
-/// Where in the archive a file begins, in a layer of spans.
+/// Returns the offset of a file in the archive, for a layer of spans.
 fn tar_offset(file: &Node) -> u64 {
     u64::from(file.first) | u64::from(file.count) << 32
 }
 
-/// The last of `count` that begins at an offset or before.
+/// Returns the last of `count` items that begins at an offset or before.
 fn last_not_after(
     count: u32,
     offset: u64,

@@ -1,6 +1,6 @@
-//! What kinds of file there are, and their bits in a mode.
+//! File types and their mode bits.
 
-/// What an entry of a layer is.
+/// The type of an entry.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Kind {
     /// A regular file.
@@ -15,13 +15,13 @@ pub enum Kind {
     Block,
     /// A named pipe.
     Fifo,
-    /// Not a file: what lower layers have by this name is gone.
+    /// A whiteout: removes the file of lower layers with this name.
     Whiteout,
 }
 
-/// The bits of a mode that say what a file is (Linux, `S_IFMT`).
+/// The type bits of a mode (Linux, `S_IFMT`).
 const TYPE: u16 = 0o170_000;
-/// The bits that say who may do what.
+/// The permission bits of a mode.
 pub(crate) const PERMISSIONS: u16 = 0o7777;
 
 const BITS: [(Kind, u16); 7] = [
@@ -31,24 +31,24 @@ const BITS: [(Kind, u16); 7] = [
     (Kind::Character, 0o020_000),
     (Kind::Block, 0o060_000),
     (Kind::Fifo, 0o010_000),
-    // Of no type of Linux's.
+    // Not a file type of Linux.
     (Kind::Whiteout, 0),
 ];
 
 impl Kind {
-    /// Its bits in a mode; none for a whiteout.
+    /// Returns the type bits of a mode; 0 for a whiteout.
     pub fn bits(self) -> u16 {
         let found = BITS.iter().find(|(kind, _)| *kind == self);
         found.map_or(0, |(_, bits)| *bits)
     }
 
-    /// What a mode's bits say.
+    /// Returns the type in a mode.
     pub(crate) fn of(mode: u16) -> Option<Self> {
         let found = BITS.iter().find(|(_, bits)| *bits == mode & TYPE);
         found.map(|(kind, _)| *kind)
     }
 
-    /// What a table of contents calls it: all three formats have the same names.
+    /// Returns the type with this name in a table of contents; all three formats use the same names.
     pub(crate) fn named(name: &[u8]) -> Option<Self> {
         Some(match name {
             b"reg" => Self::File,

@@ -1,4 +1,4 @@
-//! Where each part of an index begins.
+//! Layout of an index: the offsets of its parts.
 
 use std::ops::Range;
 
@@ -6,9 +6,9 @@ use super::bytes::{u32_at, u64_at};
 use crate::Digest;
 use crate::window::WINDOW;
 
-/// Bytes of the header.
+/// Size of the header.
 pub(super) const HEADER: usize = 128;
-/// Where the header has the digest of all behind it, and that of itself.
+/// Offset of the digests in the header: first that of all bytes after the header, then that of the header.
 pub(super) const BODY_DIGEST: usize = 64;
 pub(super) const OWN_DIGEST: usize = 96;
 const MAGIC: &[u8; 8] = b"orloptoc";
@@ -20,16 +20,16 @@ pub(super) const ATTRIBUTES: usize = 32;
 pub(super) const CHUNK: usize = 28;
 pub(super) const DIGEST: usize = 32;
 pub(super) const SPAN: usize = 56;
-/// How the content of files is stored in a layer.
+/// The storage format of file contents in a layer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Storage {
-    /// A gzip member begins at each chunk, or some bytes before it.
+    /// Each chunk is in a gzip member, which begins at the chunk or some bytes before it.
     Members,
-    /// A zstd frame does.
+    /// The same with zstd frames.
     Frames,
-    /// One gzip stream that can be entered in some places.
+    /// One gzip stream, with some points where decompression can start.
     Spans,
-    /// An archive that is not compressed.
+    /// An uncompressed archive.
     Plain,
 }
 
@@ -51,13 +51,13 @@ impl Storage {
         found.map(|(storage, _)| *storage)
     }
 
-    /// Whether files have chunks of their own.
+    /// Reports whether each file has its own chunks.
     pub(crate) fn has_chunks(self) -> bool {
         matches!(self, Self::Members | Self::Frames)
     }
 }
 
-/// How many there are of everything.
+/// The number of items in each part.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(super) struct Counts {
     pub(super) nodes: u32,
@@ -70,7 +70,7 @@ pub(super) struct Counts {
     pub(super) texts: u32,
 }
 
-/// What the header says, and what follows from it.
+/// The contents of the header, and the offsets computed from it.
 #[derive(Debug, Clone)]
 pub(super) struct Layout {
     pub(super) storage: Storage,
@@ -89,7 +89,7 @@ pub(super) struct Layout {
 }
 
 impl Layout {
-    /// Where everything is if there is so much of it; none if it is more than addresses reach.
+    /// Computes the layout; returns `None` if a size overflows.
     pub(super) fn new(
         storage: Storage,
         blob: u64,
@@ -104,7 +104,7 @@ impl Layout {
             end = last.checked_next_multiple_of(8)?;
             Some(begin..last)
         };
-        // One entry and one span more say where the last ones end.
+        // One more entry and span mark the ends of the last ones.
         let spans = match counts.spans {
             0 => 0,
             spans => spans.checked_add(1)?,
@@ -126,13 +126,13 @@ impl Layout {
         })
     }
 
-    /// Bytes of the whole index.
+    /// Returns the size of the whole index.
     pub(super) fn length(&self) -> usize {
-        // Windows are whole multiples of what parts are padded to.
+        // The size of a window is a multiple of the padding.
         self.windows.end
     }
 
-    /// What the first bytes of an index say, if they are unharmed.
+    /// Parses the header of an index, if it is intact.
     pub(super) fn read(bytes: &[u8]) -> Option<Self> {
         let header = bytes.get(..HEADER)?;
         let known = header.starts_with(MAGIC) && u32_at(header, 8)? == VERSION;
@@ -156,7 +156,7 @@ impl Layout {
         (layout.length() == bytes.len()).then_some(layout)
     }
 
-    /// Puts the header before what is there of an index.
+    /// Writes the header of a complete index.
     pub(super) fn seal(&self, bytes: &mut [u8]) {
         let body = Digest::of(&bytes[HEADER..]);
         let mut header = Vec::with_capacity(HEADER);

@@ -1,54 +1,53 @@
-//! What a layer holds, as one flat run of bytes.
+//! Index of a layer's contents in one flat byte string.
 //!
-//! It is made once, when a table of contents was verified, written to a file, and mapped from there: a lookup is a
-//! binary search in the mapped bytes and allocates nothing; what nobody looks at stays on disk. A file costs 20
-//! bytes for its node, 8 for its name's entry, the name, and as often as its owner, time and so on differ from
-//! others' 32 for these; 60 for each chunk, which are read when its content is.
+//! The index is created once from a verified table of contents, written to a file, and mapped from there. A lookup is
+//! a binary search in the mapped bytes without an allocation; unused parts stay on disk. A file costs 20 bytes for
+//! its node, 8 for its name's entry, and the name. Each distinct set of attributes (owner, time and so on) costs 32
+//! bytes. Each chunk costs 60 bytes, which are read together with its content.
 //!
-//! All numbers are little endian. Behind a header of 128 bytes stand these parts, each padded to 8 bytes with
-//! zeros; where each begins follows from the numbers in the header. The whole file is not longer or shorter.
+//! All numbers are little endian. After a header of 128 bytes, these parts follow, each padded to 8 bytes with zeros.
+//! The numbers in the header determine the offset of each part and the exact size of the file.
 //!
 //! | at | bytes | header |
 //! |---|---|---|
 //! | 0 | 8 | `orloptoc` |
 //! | 8 | 4 | version: 1 |
-//! | 12 | 1 | how content is stored: 1 gzip members, 2 zstd frames, 3 gzip spans, 4 plain spans |
-//! | 16 | 8 | bytes of the layer |
-//! | 24 | 8 | so many of its first bytes are wanted soon |
-//! | 32 | 8 × 4 | how many nodes, entries, attributes, chunks, spans, windows, bytes of names, bytes of texts |
-//! | 64 | 32 | SHA-256 of all behind the header |
-//! | 96 | 32 | SHA-256 of the header until here |
+//! | 12 | 1 | storage format: 1 gzip members, 2 zstd frames, 3 gzip spans, 4 plain spans |
+//! | 16 | 8 | size of the layer |
+//! | 24 | 8 | number of bytes at the layer's start that are needed soon |
+//! | 32 | 8 × 4 | number of nodes, entries, attributes, chunks, spans, windows, bytes of names, bytes of texts |
+//! | 64 | 32 | SHA-256 of all bytes after the header |
+//! | 96 | 32 | SHA-256 of the header up to here |
 //!
 //! | part | bytes each | fields |
 //! |---|---|---|
 //! | nodes | 20 | attributes (4), first (4), count (4), size (8) |
-//! | entries | 8 | where the name begins in the names (4), node (4) |
+//! | entries | 8 | offset of the name in the names (4), node (4) |
 //! | attributes | 32 | mode with type (2), flags (2), links (4), uid (4), gid (4), seconds (8), nanoseconds (4), extended attributes (4) |
 //! | chunks | 28 | offset in the file (8), offset in the layer (8), bytes there (4), decompressed bytes to skip (4), bytes of the file (4) |
 //! | digests | 32 | SHA-256 of a chunk's content, one for each chunk |
 //! | spans | 56 | offset in the layer (8), offset in the archive (8), bits (1, padded to 8), SHA-256 of the span (32) |
 //! | names | 1 | names, in the order of the entries |
 //! | texts | 1 | targets of links; extended attributes |
-//! | windows | 32,768 | what comes before each gzip span in the archive |
+//! | windows | 32,768 | the archive's content before each gzip span |
 //!
-//! **Nodes** are numbered from 1, the root. Each has the number of its attributes, which many share. `first` and
-//! `count` say for a directory which entries are its, for a link where its target is in the texts, for a file which
-//! chunks are its. In a layer of spans a file has no chunks: `first` and `count` are, as one number of 64 bits,
-//! where in the archive it begins. `size` is a file's or of a link's
-//! target, for a device its number (major in the upper half), for a
-//! directory the node that it is in.
+//! **Nodes** are numbered from 1, the root. Each has the number of its attributes, which many nodes share. For a
+//! directory, `first` and `count` select its entries; for a link, its target in the texts; for a file, its chunks. In
+//! a layer of spans a file has no chunks: `first` and `count` are one 64-bit number, the file's offset in the
+//! archive. `size` is the size of a file or of a link's target, for a device its number (major in the upper half),
+//! for a directory its parent.
 //!
-//! **Entries** of a directory stand side by side, sorted by name. A name ends where the next entry's begins; so there
-//! is one entry more than is counted, of node 0. Hard links are entries of one node.
+//! **Entries** of a directory are contiguous and sorted by name. A name ends where the next entry's begins, so there
+//! is one more entry than counted, of node 0. Hard links are entries of the same node.
 //!
-//! **Chunks** of a file stand side by side, too, in the file's order and without gaps. One of no bytes in the layer is
-//! zeros, and the layer is not asked for it.
+//! **Chunks** of a file are contiguous, too, in the file's order and without gaps. A chunk with 0 bytes in the layer
+//! is zeros and needs no fetch.
 //!
-//! **Spans** are in their order, and one more that says where the last one ends. If `bits` is not 0, the byte before
-//! belongs to the span as well, for that many of its upper bits.
+//! **Spans** are in their order, with one more that marks the end of the last one. If `bits` is not 0, that many
+//! upper bits of the previous byte belong to the span as well.
 //!
-//! **Extended attributes** stand in the texts, behind where the attributes say minus 1 (0: none): their number (2),
-//! then for each the length of the name (2), of the value (4), and both.
+//! **Extended attributes** are in the texts, at the offset in the attributes minus 1 (0: none). A record contains
+//! their number (2), then for each the length of the name (2), of the value (4), and both.
 
 mod attributes;
 mod bytes;

@@ -8,17 +8,17 @@ use super::bytes::u32_at;
 use super::layout::ENTRY;
 use super::read::{Damaged, Index};
 
-/// A name in a directory, and what it names.
+/// An entry of a directory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Named<'a> {
     /// The name.
     pub name: &'a [u8],
-    /// The number of what it names.
+    /// The number of its node.
     pub node: u32,
 }
 
 impl<B: AsRef<[u8]>> Index<B> {
-    /// The number of what a directory has by a name.
+    /// Returns the node with this name in a directory.
     pub fn lookup(&self, directory: &Node, name: &[u8]) -> Result<Option<u32>, Damaged> {
         let (mut low, mut high) = (0, count(directory));
         while low < high {
@@ -33,8 +33,7 @@ impl<B: AsRef<[u8]>> Index<B> {
         Ok(None)
     }
 
-    /// The names in a directory, sorted, from the one at a place on. Places are numbered from 0, and stay what
-    /// they are.
+    /// Lists the names in a directory, sorted, from a position on. Positions are numbered from 0, and do not change.
     pub fn list(
         &self,
         directory: &Node,

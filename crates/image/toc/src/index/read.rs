@@ -1,4 +1,4 @@
-//! An index, opened.
+//! Access to an index.
 
 use super::layout::{BODY_DIGEST, HEADER, Layout};
 use crate::Digest;
@@ -6,14 +6,15 @@ use crate::Digest;
 /// The number of the root directory.
 pub const ROOT: u32 = 1;
 
-/// An index's bytes contradict each other: it was not written by this crate, or has changed since.
+/// An index is inconsistent: this crate did not write it, or it was changed later.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("the index of a layer is damaged")]
 pub struct Damaged;
 
-/// What a layer holds, read from bytes that somebody else keeps: in memory, or mapped.
+/// A layer's contents, read from bytes in memory or in a mapping.
 ///
-/// The bytes may be harmed: whatever they are, what is read is [`Damaged`], or wrong, but nothing worse.
+/// The bytes may be corrupt. In that case methods return [`Damaged`] or wrong data, but never panic or read out of
+/// bounds.
 #[derive(Debug)]
 pub struct Index<B> {
     pub(super) bytes: B,
@@ -21,13 +22,13 @@ pub struct Index<B> {
 }
 
 impl<B: AsRef<[u8]>> Index<B> {
-    /// Opens an index. Its header alone is looked at: [`Index::check`] reads the rest.
+    /// Opens an index. Only verifies the header; [`Index::check`] verifies the rest.
     pub fn open(bytes: B) -> Result<Self, Damaged> {
         let layout = Layout::read(bytes.as_ref()).ok_or(Damaged)?;
         Ok(Self { bytes, layout })
     }
 
-    /// Reads all of it, and whether it still is what was written.
+    /// Verifies the digest of the whole index.
     pub fn check(&self) -> Result<(), Damaged> {
         let bytes = self.bytes();
         let told = bytes.get(BODY_DIGEST..BODY_DIGEST + 32).ok_or(Damaged)?;
@@ -38,22 +39,22 @@ impl<B: AsRef<[u8]>> Index<B> {
         Ok(())
     }
 
-    /// The bytes, to be written to a file.
+    /// Returns the bytes, to be written to a file.
     pub fn bytes(&self) -> &[u8] {
         self.bytes.as_ref()
     }
 
-    /// Bytes of the layer.
+    /// Returns the size of the layer.
     pub fn blob(&self) -> u64 {
         self.layout.blob
     }
 
-    /// So many of the layer's first bytes are what its maker thinks is wanted soon.
+    /// Returns the number of bytes at the layer's start that its writer marked as needed soon.
     pub fn prioritized(&self) -> u64 {
         self.layout.prioritized
     }
 
-    /// How many nodes there are; they are numbered from [`ROOT`] on.
+    /// Returns the number of nodes, which are numbered from [`ROOT`] on.
     pub fn nodes(&self) -> u32 {
         self.layout.counts.nodes
     }

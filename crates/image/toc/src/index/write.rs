@@ -1,4 +1,4 @@
-//! An index, made.
+//! Encoding of an index.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -9,13 +9,13 @@ use crate::error::at_most;
 use crate::window::Window;
 use crate::{Digest, Error, Result};
 
-/// All that goes into an index. Nodes are known by their place here; the first one is the root.
+/// The contents of a new index. Nodes are identified by their position here; the first one is the root.
 pub(crate) struct Draft<'a> {
     pub(crate) storage: Storage,
     pub(crate) blob: u64,
     pub(crate) prioritized: u64,
     pub(crate) nodes: Vec<DraftNode>,
-    /// What is called how in which directory.
+    /// The node of each name in each directory.
     pub(crate) names: BTreeMap<(u32, Box<[u8]>), u32>,
     pub(crate) texts: Vec<u8>,
     pub(crate) chunks: Vec<DraftChunk>,
@@ -23,7 +23,7 @@ pub(crate) struct Draft<'a> {
     pub(crate) windows: Vec<&'a Window>,
 }
 
-/// A node. What `first`, `count` and `size` are, the index says; those of directories follow from the names.
+/// A node. The index format defines `first`, `count` and `size`; those of directories are computed from the names.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct DraftNode {
     pub(crate) kind: Kind,
@@ -38,7 +38,7 @@ pub(crate) struct DraftNode {
     pub(crate) size: u64,
 }
 
-/// A chunk of a file; of no stored bytes, if it is zeros.
+/// A chunk of a file; zeros if it has no stored bytes.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct DraftChunk {
     pub(crate) begin: u64,
@@ -49,7 +49,7 @@ pub(crate) struct DraftChunk {
     pub(crate) digest: Digest,
 }
 
-/// A span of the layer, or, of the last one, where the one before ends.
+/// A span of the layer; the last one only marks the end of the previous one.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct DraftSpan {
     pub(crate) offset: u64,
@@ -58,14 +58,14 @@ pub(crate) struct DraftSpan {
     pub(crate) digest: Digest,
 }
 
-/// Nodes in the order of their numbers, and how many names each has.
+/// Nodes in the order of their numbers, and the number of names of each.
 struct Numbered {
     numbers: Vec<u32>,
     order: Vec<u32>,
     links: Vec<u32>,
 }
 
-/// Makes the index. Nodes without a name are left out, and so are the chunks of these.
+/// Encodes the index. Omits nodes without a name, and their chunks.
 pub(crate) fn write(mut draft: Draft<'_>) -> Result<Index<Vec<u8>>> {
     let (numbered, names, entries) = number(&mut draft);
     let mut nodes = Vec::new();
@@ -137,7 +137,7 @@ pub(crate) fn write(mut draft: Draft<'_>) -> Result<Index<Vec<u8>>> {
     Ok(Index { bytes, layout })
 }
 
-/// Numbers the nodes, and gives the parts of an index that names make.
+/// Numbers the nodes; also returns the encoded names and entries.
 fn number(draft: &mut Draft<'_>) -> (Numbered, Vec<u8>, Vec<u8>) {
     let mut numbered = Numbered {
         numbers: vec![0; draft.nodes.len()],
@@ -182,7 +182,7 @@ impl Numbered {
     }
 }
 
-/// What is said of nodes, each only once.
+/// Attributes of nodes, without duplicates.
 #[derive(Default)]
 struct Attributes {
     known: HashMap<[u8; ATTRIBUTES], u32>,

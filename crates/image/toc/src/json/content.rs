@@ -1,4 +1,4 @@
-//! The content of files: chunks, one behind the other.
+//! Contents of files: sequences of chunks.
 
 use super::entry::Piece;
 use crate::error::at_most;
@@ -6,30 +6,30 @@ use crate::index::{DraftChunk, Storage};
 use crate::tree::Tree;
 use crate::{Digest, Error, Limits, Problem, Result};
 
-/// The layer that a table of contents is of.
+/// The layer of a table of contents.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Blob {
     pub(crate) storage: Storage,
     pub(crate) bytes: u64,
-    /// Bytes before the table of contents.
+    /// Number of bytes before the table of contents.
     pub(crate) payload: u64,
 }
 
-/// The chunks of all files, and the file whose chunks come just now.
+/// The chunks of all files, and the current file.
 pub(super) struct Chunks<'l> {
     limits: &'l Limits,
     payload: u64,
     open: Option<Open>,
     chunks: Vec<DraftChunk>,
-    /// Where content begins in the layer, and where that of a chunk is told to end.
+    /// Offsets in the layer where content begins, and announced ends of chunks.
     begins: Vec<u64>,
     ends: Vec<(u32, u64)>,
 }
 
-/// A file whose chunks come just now.
+/// The file whose chunks are being read.
 struct Open {
     name: String,
-    /// None if the file is not in the tree.
+    /// `None` if the file is not in the tree.
     node: Option<u32>,
     size: u64,
     covered: u64,
@@ -38,7 +38,7 @@ struct Open {
     whole: Option<Digest>,
 }
 
-/// The largest stretch of zeros that is one chunk.
+/// Maximum size of a chunk of zeros.
 const ZEROS: u64 = 1 << 31;
 
 impl<'l> Chunks<'l> {
@@ -53,7 +53,7 @@ impl<'l> Chunks<'l> {
         }
     }
 
-    /// A file begins, with its first chunk.
+    /// Starts a file with its first chunk.
     pub(super) fn begin(
         &mut self,
         name: &str,
@@ -76,7 +76,7 @@ impl<'l> Chunks<'l> {
         }
     }
 
-    /// A chunk more of the same file.
+    /// Adds another chunk of the same file.
     pub(super) fn add(&mut self, piece: Piece) -> Result<()> {
         let Some(open) = &mut self.open else {
             return Err(Error::entry(b"", Problem::ChunkOfNothing));
@@ -133,7 +133,7 @@ impl<'l> Chunks<'l> {
         self.chunks.push(DraftChunk {
             begin,
             offset: piece.offset,
-            // Not none; how many is known in the end.
+            // A placeholder that is not 0; `finish` computes the size.
             stored: 1,
             skip: piece.skip as u32,
             length: length as u32,
@@ -142,7 +142,7 @@ impl<'l> Chunks<'l> {
         Ok(())
     }
 
-    /// The file is over, if there was one.
+    /// Ends the current file, if there is one.
     pub(super) fn end(&mut self, tree: &mut Tree<'_>) -> Result<()> {
         let Some(open) = self.open.take() else {
             return Ok(());
@@ -152,7 +152,7 @@ impl<'l> Chunks<'l> {
         }
         let count = self.chunks.len() as u32 - open.first;
         let Some(node) = open.node else {
-            // Where it begins remains known: there the content before ends.
+            // Its start stays recorded, because the previous content ends there.
             self.chunks.truncate(open.first as usize);
             return Ok(());
         };
@@ -163,7 +163,7 @@ impl<'l> Chunks<'l> {
         Ok(())
     }
 
-    /// All chunks. Each ends in the layer where it is told to, or else where the next content begins.
+    /// Returns all chunks. Each ends in the layer at its announced end, or else where the next content begins.
     pub(super) fn finish(mut self) -> Vec<DraftChunk> {
         self.begins.sort_unstable();
         self.begins.dedup();
@@ -186,7 +186,7 @@ impl<'l> Chunks<'l> {
     }
 }
 
-/// More bytes than so many are compressed to. So nobody is made to fetch much for little.
+/// Returns the maximum compressed size of `bytes` bytes. This limits how much a small chunk can make a node fetch.
 fn at_worst(bytes: u64) -> u64 {
     bytes + bytes / 8 + (64 << 10)
 }

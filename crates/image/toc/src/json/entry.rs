@@ -1,4 +1,4 @@
-//! One entry, as JSON has it.
+//! JSON form of an entry.
 
 use std::collections::BTreeMap;
 
@@ -9,7 +9,7 @@ use serde::Deserialize;
 use crate::tree::{Entry, Is, mtime, owner, permissions};
 use crate::{Digest, Problem};
 
-/// An entry. What is empty, zero or null is as if it was not there.
+/// An entry. Empty, zero and null values count as absent.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 pub(super) struct Raw {
@@ -35,21 +35,21 @@ pub(super) struct Raw {
     chunk_type: String,
 }
 
-/// Where a piece of a file is.
+/// The position of a piece of a file.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Piece {
-    /// Where in the file it begins.
+    /// Offset in the file.
     pub(super) begin: u64,
-    /// Bytes of it; none if it goes to the file's end.
+    /// Number of bytes; `None` if it reaches to the file's end.
     pub(super) length: u64,
     pub(super) zeros: bool,
-    /// Where in the layer its gzip member or zstd frame begins, and what is in there before it.
+    /// Offset of its gzip member or zstd frame in the layer, and number of bytes in there before it.
     pub(super) offset: u64,
     pub(super) skip: u64,
-    /// Of the piece, and of the file.
+    /// Digests of the piece, and of the file.
     pub(super) digest: Option<Digest>,
     pub(super) whole: Option<Digest>,
-    /// Where in the layer the file's content ends; 0 if that is not told.
+    /// Offset in the layer where the file's content ends; 0 if unknown.
     pub(super) end: u64,
 }
 

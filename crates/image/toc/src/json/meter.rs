@@ -1,26 +1,26 @@
-//! A bound on what one entry may be.
+//! Size limit of a single entry.
 //!
-//! An entry is read as a whole before it is looked at, and takes many times the memory of its text.
+//! An entry is parsed as a whole before it is checked, and takes many times the memory of its text.
 
 use std::cell::Cell;
 use std::io::{self, Read};
 use std::rc::Rc;
 
-/// Bytes of text for one entry, or for all that is no entry: many times what the largest honest one has.
+/// Maximum text size of an entry, and of everything outside of entries: many times that of the largest real entry.
 const MOST: usize = 1 << 20;
 
-/// How many bytes more may be read.
+/// The number of bytes that may still be read.
 #[derive(Clone, Default)]
 pub(super) struct Meter(Rc<Cell<usize>>);
 
 impl Meter {
-    /// As many as for one entry.
+    /// Restores the limit for the next entry.
     pub(super) fn reset(&self) {
         self.0.set(MOST);
     }
 }
 
-/// Something to read from that ends with an error where too much is read.
+/// A reader that returns an error if the limit is exceeded.
 pub(super) struct Metered<R> {
     pub(super) from: R,
     pub(super) meter: Meter,

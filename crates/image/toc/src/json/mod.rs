@@ -1,7 +1,7 @@
-//! The table of contents of eStargz and zstd:chunked: JSON, of a form that both have.
+//! Table of contents of eStargz and zstd:chunked, in their common JSON format.
 //!
-//! An object of a version, 1, and entries. A file of several chunks is an entry of type `reg`, the first chunk, and
-//! right behind it those of type `chunk`. The digest of a chunk is of its content.
+//! An object has a version, 1, and entries. A file of several chunks is an entry of type `reg`, which is the first
+//! chunk, directly followed by entries of type `chunk`. The digest of a chunk is that of its content.
 
 mod content;
 mod entry;

@@ -1,4 +1,4 @@
-//! JSON, read entry by entry.
+//! Streaming JSON parser, entry by entry.
 
 use std::fmt;
 use std::io::{BufReader, Read};
@@ -13,15 +13,15 @@ use crate::index::write;
 use crate::tree::{Is, Path, Tree};
 use crate::{Error, Index, Limits, Result};
 
-/// The only version that there is.
+/// The only supported version.
 const VERSION: u64 = 1;
 
-/// Empty files in the root directory that say something else (eStargz): all before the first is wanted soon, or
-/// nothing is.
+/// Marker files in the root directory (eStargz), which are empty: everything before the first one is needed soon, or
+/// nothing.
 const PREFETCH: &str = ".prefetch.landmark";
 const NO_PREFETCH: &str = ".no.prefetch.landmark";
 
-/// Makes an index of JSON.
+/// Builds an index from JSON.
 pub(crate) fn index(json: impl Read, blob: Blob, limits: &Limits) -> Result<Index<Vec<u8>>> {
     let meter = Meter::default();
     meter.reset();
@@ -52,14 +52,14 @@ pub(crate) fn index(json: impl Read, blob: Blob, limits: &Limits) -> Result<Inde
     write(draft)
 }
 
-/// What was read so far.
+/// The state of the parser.
 struct Table<'l> {
     tree: Tree<'l>,
     chunks: Chunks<'l>,
     limits: &'l Limits,
     prioritized: u64,
     meter: Meter,
-    /// Why it is read no further, where that is not for the JSON's sake.
+    /// The error that stopped the parser, unless it is a JSON error.
     failed: Option<Error>,
 }
 

@@ -1,4 +1,4 @@
-//! A SOCI index: an image manifest whose layers are ztocs.
+//! SOCI index: an image manifest whose layers are ztocs.
 
 use serde::Deserialize;
 
@@ -6,21 +6,21 @@ use crate::error::at_most;
 use crate::toc::{Form, Toc};
 use crate::{Digest, Error, Limits, Result};
 
-/// The annotation by which an image's manifest names its SOCI index, if that is of version 2.
+/// The annotation with which an image manifest names its SOCI index, in version 2.
 pub const INDEX_DIGEST: &str = "com.amazon.soci.index-digest";
 
-/// What a ztoc is to a registry. Other blobs of an index say what is wanted soon.
+/// The media type of a ztoc. Other blobs of an index describe prefetches.
 const ZTOC: &str = "application/octet-stream";
 const CONFIG_V1: &str = "application/vnd.amazon.soci.index.v1+json";
 const CONFIG_V2: &str = "application/vnd.amazon.soci.index.v2+json";
 
-/// The largest manifest (OCI distribution specification: 4 MiB).
+/// Maximum size of a manifest (OCI distribution specification: 4 MiB).
 const MANIFEST: u64 = 4 << 20;
 
-/// How an image and its index find each other.
+/// The way in which an image and its index refer to each other.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Version {
-    /// The index names the image as its subject: whoever may push to the repository may have made it.
+    /// The index names the image as its subject: anyone who can push to the repository may have created it.
     V1,
     /// The image names the index.
     V2,
@@ -42,7 +42,7 @@ struct Ztoc {
 }
 
 impl Manifest {
-    /// What the manifest media type's config or the artifact type of an index is.
+    /// Returns the artifact type of an index, which is also the media type of its config.
     pub fn artifact_type(version: Version) -> &'static str {
         match version {
             Version::V1 => CONFIG_V1,
@@ -50,7 +50,7 @@ impl Manifest {
         }
     }
 
-    /// Reads an index, if it is the one of this digest.
+    /// Parses an index and verifies its digest.
     pub fn parse(bytes: &[u8], expected: Digest) -> Result<Self> {
         at_most("bytes of a SOCI index", bytes.len() as u64, MANIFEST)?;
         let found = Digest::of(bytes);
@@ -87,18 +87,18 @@ impl Manifest {
         })
     }
 
-    /// How it is found.
+    /// Returns how the index is found.
     pub fn version(&self) -> Version {
         self.version
     }
 
-    /// The image that it says it is of, in version 1.
+    /// Returns the image that the index names as its subject, in version 1.
     pub fn subject(&self) -> Option<Digest> {
         self.subject
     }
 
-    /// The blob that has the table of contents of a layer of `blob` bytes, and that table; none if the index has
-    /// nothing to say of it.
+    /// Returns the digest of the ztoc blob for a layer of `blob` bytes, and its table of contents. Returns `None` if
+    /// the index has none for this layer.
     pub fn toc(&self, layer: Digest, blob: u64, limits: &Limits) -> Result<Option<(Digest, Toc)>> {
         let Some(ztoc) = self.ztocs.iter().find(|ztoc| ztoc.layer == layer) else {
             return Ok(None);
@@ -137,7 +137,7 @@ struct Blob<'a> {
 
 #[derive(Deserialize)]
 struct Annotations<'a> {
-    /// By which a ztoc names its layer.
+    /// The digest of the ztoc's layer.
     #[serde(rename = "com.amazon.soci.image-layer-digest")]
     layer: Option<&'a str>,
 }

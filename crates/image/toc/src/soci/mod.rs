@@ -1,10 +1,10 @@
-//! SOCI: an index beside an image, which says how its plain gzip layers can be entered.
+//! SOCI: a separate index of an image that allows random access to its plain gzip layers.
 //!
-//! A manifest of its own names a ztoc for each layer that has one. A ztoc says of the layer's archive which files are
-//! in it and where, and has checkpoints: places where the gzip stream can be entered, with the content before them.
-//! From one checkpoint to the next is a span, and a span is what is fetched and verified: its digest is of the
-//! compressed bytes. Nothing verifies that a ztoc says the truth about its layer: it is to be trusted as much as the
-//! way by which the image names it.
+//! A manifest names a ztoc for each indexed layer. A ztoc lists the files of the layer's archive with their offsets,
+//! and has checkpoints: positions where decompression can start, with the content before them. A span reaches from
+//! one checkpoint to the next. It is the unit that is fetched and verified, with a digest of the compressed bytes.
+//! Nothing verifies that a ztoc matches its layer, so it must be trusted as much as the reference from the image to
+//! it.
 
 mod manifest;
 

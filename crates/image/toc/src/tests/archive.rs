@@ -1,6 +1,6 @@
-//! Archives, as much as the tests need.
+//! Minimal tar archives for the tests.
 
-/// The header of an entry (POSIX, `ustar`).
+/// Returns the header of an entry (POSIX, `ustar`).
 pub(super) fn header(name: &str, size: usize) -> Vec<u8> {
     let mut header = vec![0; 512];
     header[..name.len()].copy_from_slice(name.as_bytes());
@@ -11,17 +11,17 @@ pub(super) fn header(name: &str, size: usize) -> Vec<u8> {
     header
 }
 
-/// What comes between the content of a file and the next header.
+/// Returns the padding between the content of a file and the next header.
 pub(super) fn padding(size: usize) -> Vec<u8> {
     vec![0; size.next_multiple_of(512) - size]
 }
 
-/// The end of an archive.
+/// Returns the end of an archive.
 pub(super) fn end() -> Vec<u8> {
     vec![0; 1024]
 }
 
-/// Content that is neither random nor of one value, other for each seed.
+/// Returns content that is neither random nor constant, and depends on the seed.
 pub(super) fn content(seed: u32, length: usize) -> Vec<u8> {
     let mut state = seed.wrapping_mul(2_654_435_761) | 1;
     let mut next = move || {

@@ -1,4 +1,4 @@
-//! Honest layers: what is in them is what comes out.
+//! Valid layers: the index returns their contents.
 
 use std::collections::BTreeMap;
 
@@ -8,7 +8,7 @@ use super::archive::content;
 use super::layer::{FORMATS, Format, Layer, Writer, base64};
 use crate::{Content, Index, Kind, Limits, Mtime, Node, OpenError, ROOT};
 
-/// Everything below a directory, by its path.
+/// Returns everything below a directory, by its path.
 pub(super) fn walk(index: &Index<Vec<u8>>) -> BTreeMap<String, Node> {
     let mut found = BTreeMap::new();
     let mut waiting = vec![(String::new(), ROOT)];
@@ -28,7 +28,7 @@ pub(super) fn walk(index: &Index<Vec<u8>>) -> BTreeMap<String, Node> {
     found
 }
 
-/// A stretch of a file, out of the layer.
+/// Reads a range of a file from the layer.
 pub(super) fn read(
     index: &Index<Vec<u8>>,
     blob: &[u8],
@@ -150,7 +150,7 @@ fn every_kind_of_entry_comes_back_as_it_was() {
         assert!(whole(&index, &layer, &is("/usr/lib/large")) == large);
         assert!(whole(&index, &layer, &is("/etc/empty")).is_empty());
         assert!(whole(&index, &layer, &is("/etc")).is_empty());
-        // And any stretch of it.
+        // Ranges of the file must match, too.
         for range in [
             0..1,
             4095..4097,
@@ -189,7 +189,7 @@ fn a_file_is_fetched_in_as_many_bytes_as_it_needs() {
             };
             assert_eq!(extent.range, reached..reached + length);
             let range = chunk.range();
-            // The last one has the next header with it, unless the format says where it ends.
+            // The last chunk includes the next header, unless the format contains its end.
             assert!(range.end - range.start < 4096, "{format:?} {range:?}");
             reached += length;
         }
@@ -205,7 +205,7 @@ fn files_may_share_a_member() {
     });
     for (format, layer, index) in made {
         if format == Format::ZstdChunked {
-            // There, frames are never shared.
+            // In this format, frames are never shared.
             continue;
         }
         let found = walk(&index);
@@ -290,7 +290,7 @@ fn landmarks_say_what_is_wanted_soon_and_are_not_in_the_tree() {
         writer.file("first", &content(1, 5_000), 4096);
         writer.file(".prefetch.landmark", &[0xf], 4096);
         writer.file("then", &content(2, 5_000), 4096);
-        // Only those in the root directory are.
+        // Only markers in the root directory count.
         writer.file("d/.prefetch.landmark", &[0xf], 4096);
     });
     for (_, layer, index) in made {
@@ -360,7 +360,7 @@ fn a_later_entry_takes_the_place_of_an_earlier_one() {
         assert_eq!(found.len(), 4);
         assert_eq!(found["/d"].permissions, 0o711);
         assert!(whole(&index, &layer, &found["/d/f"]) == b"newer");
-        // As it would be if the layer was unpacked.
+        // The result must be the same as of an unpacked layer.
         assert!(whole(&index, &layer, &found["/d/kept"]) == b"old");
         assert_eq!((found["/d/f"].links, found["/d/kept"].links), (1, 1));
     }
@@ -397,7 +397,7 @@ fn what_was_fetched_is_not_served_if_it_is_not_what_was_promised() {
             let refused = chunk.open(&fetched[..length]);
             assert!(matches!(refused, Err(OpenError::Length { .. })));
         }
-        // Another content, rightly compressed.
+        // Other content, validly compressed.
         let other = super::layer::compress(chunk_is_zstd(format), &content(9, 5_000));
         let mut swapped = fetched.clone();
         let length = swapped.len();

@@ -1,4 +1,4 @@
-//! Indexes that were harmed after they were written.
+//! Corrupt indexes.
 
 use serde_json::json;
 
@@ -22,7 +22,7 @@ fn indexes() -> Vec<Vec<u8>> {
     vec![members.bytes().to_vec(), spans.bytes().to_vec()]
 }
 
-/// Asks an index everything.
+/// Calls all methods of an index.
 pub(super) fn ask(index: &Index<Vec<u8>>) -> Result<(), Damaged> {
     for number in 0..index.nodes().min(1000) + 2 {
         let Some(node) = index.node(number)? else {
@@ -92,7 +92,7 @@ fn a_harmed_index_answers_without_a_panic() {
             }
             bad[at] = good[at];
         }
-        // All of it.
+        // The complete file.
         for value in [0, 0xff] {
             let mut bad = good.clone();
             bad[128..].fill(value);

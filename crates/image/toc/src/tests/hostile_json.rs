@@ -1,4 +1,4 @@
-//! Tables of contents of eStargz and zstd:chunked that nobody honest writes.
+//! Malicious tables of contents of eStargz and zstd:chunked.
 
 use serde_json::{Value, json};
 
@@ -51,7 +51,7 @@ fn names_that_lead_out_of_the_layer_are_refused() {
             );
         }
     }
-    // Links lead where they want: who follows them has a root.
+    // Link targets are not restricted: the consumer must resolve them within a root.
     assert_eq!(
         refused(vec![entry(
             "symlink",
@@ -151,7 +151,7 @@ fn numbers_out_of_range_are_refused() {
     }
 }
 
-/// A file of the 5,000 bytes that are in the layer, with something changed.
+/// Returns a file of the 5,000 bytes in the layer, with changed fields.
 fn file(more: Value) -> Value {
     let digest = Digest::of(&content(1, 5_000)).to_string();
     let mut file = json!({"name": "f", "type": "reg", "size": 5_000, "offset": 100,
@@ -207,7 +207,7 @@ fn content_that_is_not_in_the_layer_is_refused() {
         json!({"endOffset": -1}),
         json!({"offset": size}),
         json!({"offset": i64::MAX}),
-        // There the table of contents is.
+        // This is the position of the table of contents.
         json!({"offset": size - 60}),
     ] {
         assert_eq!(refused(vec![file(more.clone())]), outside, "{more}");
@@ -220,7 +220,7 @@ fn content_that_cannot_be_verified_is_refused() {
         let file = file(json!({"chunkDigest": digest}));
         assert_eq!(refused(vec![file]), Some(Problem::Unverifiable));
     }
-    // The digest of a whole file is none of a part of it.
+    // The digest of a whole file does not apply to a part of it.
     let whole = Digest::of(b"x").to_string();
     let part = file(json!({"chunkDigest": "", "digest": whole, "chunkSize": 4096}));
     assert_eq!(refused(vec![part]), Some(Problem::Unverifiable));
@@ -240,7 +240,7 @@ fn chunks_larger_than_allowed_are_refused() {
         refused(vec![file(json!({"innerOffset": most - 5_000}))]),
         None
     );
-    // Nor makes one a node fetch much for little.
+    // A small file cannot make a node fetch much, either.
     let mut writer = Writer::new(Format::EStargz);
     writer.blob = vec![0; 2_000_000];
     writer.entries = vec![file(json!({"offset": 0}))];
@@ -283,7 +283,7 @@ fn more_of_anything_than_allowed_is_refused() {
     };
     assert!(limited(many(9).collect(), entries).is_ok());
     too_much(many(11).collect(), entries, "entries");
-    // Those of one name count, too; and directories that are only named.
+    // Entries with the same name count, too, and so do directories without an entry.
     too_much(vec![entry("fifo", "x", json!({})); 11], entries, "entries");
     too_much(
         vec![entry("fifo", "a/b/c/d/e/f/g/h/i/j/k", json!({}))],
@@ -392,7 +392,7 @@ fn an_entry_of_endless_text_is_not_read_to_its_end() {
         };
         assert!(error.to_string().contains("larger than allowed"), "{error}");
     }
-    // Many entries of less are fine.
+    // Many smaller entries are accepted.
     let one = json!({"name": "f", "type": "fifo", "other": "x".repeat(1 << 19)});
     let text = json!({"version": 1, "entries": vec![one; 5]}).to_string();
     of_text(Format::ZstdChunked, text.as_bytes(), &Limits::default()).unwrap();
@@ -441,7 +441,7 @@ fn a_table_of_another_digest_is_refused() {
         let refused = layer.index(&Limits::default());
         assert!(matches!(refused, Err(Error::Mismatch { .. })), "{format:?}");
     }
-    // Of two digests both are looked at.
+    // Both digests are verified.
     let mut layer = Writer::new(Format::ZstdChunked).finish();
     let plain = Digest::of(br#"{"entries":[],"version":1}"#).to_string();
     let name = "containerd.io/snapshot/stargz/toc.digest".to_owned();

@@ -1,4 +1,4 @@
-//! Ztocs that nobody honest writes.
+//! Malicious ztocs.
 
 use orlop_testkit::image::ZtocParts;
 use orlop_testkit::image::flat::{Value, build};
@@ -264,17 +264,17 @@ fn offsets_that_lead_out_of_the_buffer_are_refused() {
     let good = parts().build();
     let layer = parts().layer as u64;
     index(&good, layer, &Limits::default()).unwrap();
-    // The last byte is the NUL behind a text, which is not read.
+    // The last byte is the NUL after a text, which is not read.
     for length in [0, 3, 4, 8, 40, 100, good.len() - 2] {
         let refused = index(&good[..length], layer, &Limits::default());
         assert!(matches!(refused, Err(Error::Ztoc(_))), "{length}");
     }
-    // Every reference among the first: to the end, far behind it, to itself, and back.
+    // Replaces each of the first references: to the end, far behind it, to itself, and back.
     for at in (0..120).step_by(2) {
         for value in [good.len() as u32, u32::MAX, 0, 1, 0x8000_0000] {
             let mut bad = good.clone();
             bad[at..at + 4].copy_from_slice(&value.to_le_bytes());
-            // It is another ztoc, or none; it ends, and with an answer.
+            // The result may be another ztoc or an error, but the parser must return.
             let _ = index(&bad, layer, &Limits::default());
         }
     }

@@ -1,4 +1,4 @@
-//! Layers of eStargz and zstd:chunked.
+//! Layers of eStargz and zstd:chunked for the tests.
 
 use std::io::Write as _;
 
@@ -8,14 +8,14 @@ use serde_json::{Value, json};
 use super::archive;
 use crate::{Claim, Compression, Digest, Index, Limits, Result, Step};
 
-/// The formats that have their table of contents in the layer.
+/// The formats with a table of contents in the layer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Format {
     EStargz,
     OldStargz,
-    /// As Go's storage library writes it.
+    /// As written by Go's storage library.
     ZstdChunked,
-    /// As those write it who write eStargz, too.
+    /// As written by tools that also write eStargz.
     StargzZstd,
 }
 
@@ -26,18 +26,18 @@ pub(super) const FORMATS: [Format; 4] = [
     Format::StargzZstd,
 ];
 
-/// A layer that is being written.
+/// A layer under construction.
 pub(super) struct Writer {
     format: Format,
     pub(super) blob: Vec<u8>,
-    /// What is not compressed yet.
+    /// Data that is not compressed yet.
     pending: Vec<u8>,
     pub(super) entries: Vec<Value>,
-    /// Whether content of files shares members with what is before it.
+    /// Whether content of files shares members with earlier content.
     pub(super) shared: bool,
 }
 
-/// A layer, and what its manifest says of it.
+/// A layer, and the claims of its manifest.
 pub(super) struct Layer {
     pub(super) compression: Compression,
     pub(super) blob: Vec<u8>,
@@ -67,7 +67,7 @@ impl Writer {
         }
     }
 
-    /// An entry without content.
+    /// Adds an entry without content.
     pub(super) fn plain(&mut self, kind: &str, name: &str, more: Value) {
         self.pending.extend(archive::header(name, 0));
         let mut entry = json!({"name": name, "type": kind, "mode": 0o644, "uid": 1, "gid": 2,
@@ -76,7 +76,7 @@ impl Writer {
         self.entries.push(entry);
     }
 
-    /// A file, in chunks of so many bytes.
+    /// Adds a file, in chunks of the given size.
     pub(super) fn file(&mut self, name: &str, content: &[u8], chunk: usize) {
         self.pending.extend(archive::header(name, content.len()));
         let whole = Digest::of(content).to_string();
@@ -103,7 +103,7 @@ impl Writer {
             if !(own && one) {
                 place["chunkDigest"] = Digest::of(piece).to_string().into();
             }
-            // Go's storage library tells the size of all chunks, others not of the last one.
+            // Go's storage library stores the size of all chunks, other tools omit that of the last one.
             if (own && !one) || at < last_of_all {
                 place["chunkSize"] = piece.len().into();
             }
@@ -130,7 +130,7 @@ impl Writer {
         self.finish_with(toc.as_bytes())
     }
 
-    /// Ends with this table of contents, whatever it is.
+    /// Ends the layer with this table of contents, which may be invalid.
     pub(super) fn finish_with(mut self, toc: &[u8]) -> Layer {
         self.flush();
         let offset = self.blob.len() as u64;
@@ -200,7 +200,7 @@ impl Writer {
 }
 
 impl Layer {
-    /// What is promised, fetched and read as a node would.
+    /// Fetches and parses the table of contents as a node does.
     pub(super) fn index(&self, limits: &Limits) -> Result<Index<Vec<u8>>> {
         let claim = Claim::of(self.compression, |name| {
             let found = self.annotations.iter().find(|(key, _)| key == name);
@@ -220,7 +220,7 @@ impl Layer {
     }
 }
 
-/// Compresses something on its own.
+/// Compresses content separately.
 pub(super) fn compress(zstd: bool, content: &[u8]) -> Vec<u8> {
     if zstd {
         return zstd::stream::encode_all(content, 3).unwrap();

@@ -1,4 +1,4 @@
-//! Layers of all formats, made on the spot, and what becomes of them.
+//! Tests with generated layers of all formats.
 
 mod archive;
 mod honest;

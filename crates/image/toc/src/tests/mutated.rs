@@ -1,4 +1,4 @@
-//! Honest layers with something changed: whatever becomes of them, nothing panics, and nothing grows beyond the limits.
+//! Mutated layers: no mutation causes a panic or exceeds the limits.
 
 use proptest::prelude::*;
 use serde_json::{Value, json};
@@ -22,7 +22,7 @@ fn limits() -> Limits {
     }
 }
 
-/// What was made is bounded, and can be asked everything.
+/// Checks that an index is bounded, and that all its methods return.
 fn bounded(made: Result<Index<Vec<u8>>>, windows: usize) {
     let Ok(index) = made else {
         return;
@@ -55,7 +55,7 @@ fn honest(format: Format) -> Writer {
     writer
 }
 
-/// What may stand in the place of something.
+/// Generates replacement values.
 fn value() -> impl Strategy<Value = Value> {
     prop_oneof![
         any::<i64>().prop_map(Value::from),
@@ -147,7 +147,7 @@ proptest! {
         let mut layer = honest(format).finish();
         let length = layer.blob.len();
         for (at, byte) in changes {
-            // Most of them where the table of contents and the footer are.
+            // Most mutations hit the table of contents and the footer.
             let at = if at % 4 == 0 { at % length } else { length - 1 - at % 900.min(length) };
             layer.blob[at] = byte;
         }
@@ -160,7 +160,7 @@ proptest! {
         cut in any::<usize>(),
     ) {
         let (mut bytes, layer) = HONEST.clone();
-        // Without the windows, whose bytes mean nothing.
+        // Excludes the windows, whose bytes are not interpreted.
         let telling = 3000;
         for (at, byte) in changes {
             let at = if at % 8 == 0 { at % bytes.len() } else { at % telling };
@@ -187,7 +187,7 @@ proptest! {
                 let at = at % bad.len();
                 bad[at] = *byte;
             }
-            // Others than the promised bytes never come out.
+            // A chunk never returns bytes with another digest.
             if let Ok(found) = chunk.open(&bad) {
                 assert!(found == chunk.open(&good).unwrap());
             }

@@ -1,4 +1,4 @@
-//! What an index costs.
+//! Size of an index.
 
 use serde_json::json;
 
@@ -13,7 +13,7 @@ fn a_file_costs_45_bytes_until_its_content_is_read() {
     writer.file("content", b"x", 10);
     let mut names = 0;
     for at in 0..FILES {
-        // As long as names are in images, on average, and of as many times.
+        // Average length of names in images, with realistic numbers of distinct times.
         let name = format!("usr/lib/package-{}/some-file-{at}.x", at % 1000);
         names += format!("some-file-{at}.x").len();
         let minute = at % 1000 % 60;

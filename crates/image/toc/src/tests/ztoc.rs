@@ -11,7 +11,7 @@ use super::layer::compress;
 use crate::soci::Manifest;
 use crate::{Content, Digest, Index, Kind, Limits, OpenError, Result};
 
-/// An archive, and what is in it.
+/// An archive, and the files in it.
 #[derive(Default)]
 pub(super) struct Archive {
     pub(super) tar: Vec<u8>,
@@ -67,7 +67,7 @@ impl Indexed for ZtocParts {
     }
 }
 
-/// Named by a manifest, fetched and read as a node would.
+/// Looks up, fetches and parses a ztoc as a node does.
 pub(super) fn index(ztoc: &[u8], layer: u64, limits: &Limits) -> Result<Index<Vec<u8>>> {
     let (digest, image) = (Digest::of(ztoc), Digest::of(b"layer"));
     let manifest = format!(
@@ -153,7 +153,7 @@ fn a_plain_gzip_layer_is_entered_at_its_checkpoints() {
         .unwrap();
     assert!(index.chunks() > 8, "{}", index.chunks());
     check(&archive, &layer, &index);
-    // What of a span is not its own is at most its first byte.
+    // At most the first byte of a span is shared with another span.
     for number in 1..index.chunks() {
         let before = index.chunk(number - 1).unwrap().unwrap().range();
         let range = index.chunk(number).unwrap().unwrap().range();
@@ -168,7 +168,7 @@ fn a_layer_of_several_members_is_entered_at_its_checkpoints() {
     for part in archive.tar.chunks(70_001) {
         layer.extend(compress(false, part));
     }
-    // With what else a header may have.
+    // A header with optional fields.
     let header = flate2::GzBuilder::new()
         .filename("f")
         .comment("c")

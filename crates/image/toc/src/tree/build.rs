@@ -1,4 +1,4 @@
-//! The tree while it grows.
+//! Construction of the tree.
 
 use std::collections::BTreeMap;
 
@@ -13,16 +13,16 @@ use crate::{Error, Kind, Limits, Mtime, Problem, Result};
 
 const ROOT: u32 = 0;
 
-/// A tree that entries are added to. An entry takes the place of an earlier one of its name, as it would if the layer
-/// was unpacked; but none becomes a directory, or ceases to be one.
+/// A tree under construction. An entry replaces an earlier one of the same name, as if the layer was unpacked. But an
+/// entry cannot change a directory to another kind, or the other way round.
 pub(crate) struct Tree<'l> {
     pub(super) limits: &'l Limits,
     pub(super) nodes: Vec<DraftNode>,
     pub(super) names: BTreeMap<(u32, Box<[u8]>), u32>,
     pub(super) texts: Texts,
-    /// Hard links to what has not come yet.
+    /// Hard links whose target is not in the tree yet.
     pub(super) links: Vec<Link>,
-    /// The directory that was looked for last, and those that it is in: mostly it is the next one, too.
+    /// The most recently used directory with its parents: the next entry is usually in the same one.
     last: Vec<(Box<[u8]>, u32)>,
     seen: u32,
 }
@@ -40,7 +40,7 @@ impl<'l> Tree<'l> {
         }
     }
 
-    /// Adds an entry. If it is a file, its content belongs to the node that comes back.
+    /// Adds an entry. Returns the node of a file, which then needs its content.
     pub(crate) fn add(&mut self, entry: &Entry<'_>) -> Result<Option<u32>> {
         self.seen = self.seen.saturating_add(1);
         at_most("entries", self.seen.into(), self.limits.entries.into())?;
@@ -83,7 +83,7 @@ impl<'l> Tree<'l> {
         Ok(None)
     }
 
-    /// The node that an entry describes.
+    /// Creates the node of an entry.
     fn node(&mut self, entry: &Entry<'_>) -> Result<DraftNode> {
         let bad = |problem| Error::entry(entry.name, problem);
         let xattrs = texts::xattrs(&entry.xattrs, self.limits).map_err(bad)?;
@@ -101,7 +101,7 @@ impl<'l> Tree<'l> {
         };
         match entry.is {
             Is::Directory => {}
-            // Hard links are no nodes.
+            // Hard links have no node of their own.
             Is::HardLink { .. } => return Err(bad(Problem::Kind)),
             Is::File { size } => (node.kind, node.size) = (Kind::File, size),
             Is::Fifo => node.kind = Kind::Fifo,
@@ -122,7 +122,7 @@ impl<'l> Tree<'l> {
         Ok(node)
     }
 
-    /// Puts a node into a directory, in place of what is there, and says which one is there then.
+    /// Puts a node into a directory, replacing an existing one; returns the resulting node.
     fn put(&mut self, directory: u32, name: &[u8], node: DraftNode, full: &[u8]) -> Result<u32> {
         let found = self.names.get(&(directory, name.into())).copied();
         let Some(there) = found else {
@@ -139,7 +139,7 @@ impl<'l> Tree<'l> {
                 self.describe(there, node);
                 Ok(there)
             }
-            // What is there is so in place of what lower layers have.
+            // The directory already hides the entry of lower layers.
             (Kind::Directory, Kind::Whiteout) => {
                 *flags |= FLAG_OPAQUE;
                 Ok(there)
@@ -169,7 +169,7 @@ impl<'l> Tree<'l> {
         }
     }
 
-    /// Gives a node one name more.
+    /// Adds another name of a node.
     pub(super) fn put_link(
         &mut self,
         directory: u32,
@@ -190,7 +190,7 @@ impl<'l> Tree<'l> {
         }
     }
 
-    /// The directory of these names. What is missing of them is made.
+    /// Returns the directory with this path; creates missing ones.
     pub(super) fn directory(&mut self, names: &[&[u8]], full: &[u8]) -> Result<u32> {
         let mut at = self.keep_common(names);
         for name in &names[self.last.len()..] {
@@ -206,7 +206,7 @@ impl<'l> Tree<'l> {
         Ok(at)
     }
 
-    /// The node of these names, if it is there.
+    /// Returns the node with this path, if it exists.
     pub(super) fn find(&self, names: &[&[u8]]) -> Option<u32> {
         let common = self.common(names);
         let mut at = self.reached(common);
@@ -222,7 +222,7 @@ impl<'l> Tree<'l> {
         self.reached(common)
     }
 
-    /// How many names the directory that was looked for last begins with.
+    /// Returns how many names the path shares with the most recently used directory.
     fn common(&self, names: &[&[u8]]) -> usize {
         let both = self.last.iter().zip(names);
         both.take_while(|((last, _), name)| **last == ***name)
@@ -245,7 +245,7 @@ impl<'l> Tree<'l> {
     }
 
     fn name(&mut self, directory: u32, name: &[u8], node: u32) -> Result<()> {
-        // An entry and the key of a map are there for each name, too.
+        // Each name also needs an entry and a map key.
         self.texts.count(name.len(), self.limits)?;
         at_most(
             "entries",
@@ -256,17 +256,17 @@ impl<'l> Tree<'l> {
         Ok(())
     }
 
-    /// Says anew what a directory is like. What lower layers have stays hidden.
+    /// Replaces a directory's attributes. It still hides the contents of lower layers if it did before.
     fn describe(&mut self, directory: u32, node: DraftNode) {
         let there = &mut self.nodes[directory as usize];
-        // One that is only named by what is in it says nothing.
+        // A directory without an entry of its own has no attributes.
         if node.flags & FLAG_IMPLICIT == 0 {
             let flags = there.flags & FLAG_OPAQUE | node.flags;
             *there = DraftNode { flags, ..node };
         }
     }
 
-    /// The whole of it, with no content yet.
+    /// Returns the complete tree, without file contents.
     pub(crate) fn finish<'a>(mut self, storage: Storage, blob: u64) -> Result<Draft<'a>> {
         self.resolve_links()?;
         Ok(Draft {
@@ -282,7 +282,7 @@ impl<'l> Tree<'l> {
         })
     }
 
-    /// Says where a file's content is.
+    /// Sets the position of a file's content.
     pub(crate) fn place(&mut self, node: u32, first: u32, count: u32) {
         let node = &mut self.nodes[node as usize];
         (node.first, node.count) = (first, count);
@@ -290,7 +290,7 @@ impl<'l> Tree<'l> {
 }
 
 impl DraftNode {
-    /// A directory that is only named by what is in it.
+    /// Returns a directory without an entry of its own.
     fn implicit() -> Self {
         Self {
             kind: Kind::Directory,

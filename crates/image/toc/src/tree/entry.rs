@@ -1,11 +1,11 @@
-//! An entry as all tables of contents have it.
+//! Common form of an entry of all tables of contents.
 
 use std::collections::BTreeMap;
 
 use crate::index::PERMISSIONS;
 use crate::{Kind, Mtime, Problem};
 
-/// An entry. What it says is not looked at yet.
+/// An entry. Its fields are not checked yet.
 #[derive(Debug)]
 pub(crate) struct Entry<'a> {
     pub(crate) name: &'a [u8],
@@ -17,7 +17,7 @@ pub(crate) struct Entry<'a> {
     pub(crate) xattrs: BTreeMap<Vec<u8>, Vec<u8>>,
 }
 
-/// What an entry is.
+/// The type of an entry.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Is<'a> {
     File { size: u64 },
@@ -28,12 +28,12 @@ pub(crate) enum Is<'a> {
     Fifo,
 }
 
-/// Bits of a device's number (Linux, `MINORBITS`).
+/// Limit of a device's major number (Linux, `MINORBITS`).
 const MAJOR: i64 = 1 << 12;
 const MINOR: i64 = 1 << 20;
 
 impl<'a> Is<'a> {
-    /// What an entry is by the fields that all formats have.
+    /// Returns the type from the fields that all formats have.
     pub(crate) fn of(
         kind: &[u8],
         size: i64,
@@ -65,12 +65,12 @@ impl<'a> Is<'a> {
     }
 }
 
-/// Of a mode what says who may do what.
+/// Returns the permission bits of a mode.
 pub(crate) fn permissions(mode: i64) -> u16 {
     mode as u16 & PERMISSIONS
 }
 
-/// The number of an owner or a group. The last one is none to Linux.
+/// Checks a user or group ID. The highest number is not valid on Linux.
 pub(crate) fn owner(number: i64) -> Result<u32, Problem> {
     match u32::try_from(number) {
         Ok(number) if number != u32::MAX => Ok(number),
@@ -78,7 +78,7 @@ pub(crate) fn owner(number: i64) -> Result<u32, Problem> {
     }
 }
 
-/// A time as RFC 3339 has it. One that can't be read is 1970, as one that is not told.
+/// Parses a time in RFC 3339 format. An invalid or missing time becomes 1970.
 pub(crate) fn mtime(text: &str) -> Mtime {
     let Ok(time) = text.parse::<jiff::Timestamp>() else {
         return Mtime::default();

@@ -1,4 +1,4 @@
-//! Hard links. What they link to may come behind them, and may be a link itself.
+//! Hard links. Their targets may follow later, and may be links themselves.
 
 use std::collections::HashMap;
 
@@ -6,7 +6,7 @@ use super::build::Tree;
 use super::path::Path;
 use crate::{Error, Kind, Problem, Result};
 
-/// A hard link that waits for what it links to.
+/// A hard link whose target is not in the tree yet.
 pub(super) struct Link {
     name: Box<[u8]>,
     target: Box<[u8]>,
@@ -16,13 +16,13 @@ pub(super) struct Link {
 #[derive(Clone, Copy)]
 enum State {
     Waiting,
-    /// Somebody is on the way through it.
+    /// The link is being resolved, which detects loops.
     Entered,
     Resolved(u32),
 }
 
 impl Tree<'_> {
-    /// Adds a hard link, at once if there is what it links to, or in the end.
+    /// Adds a hard link: at once if its target exists, otherwise at the end.
     pub(super) fn link(&mut self, path: &Path<'_>, target: &[u8], full: &[u8]) -> Result<()> {
         let bad = |problem| Error::entry(full, problem);
         let there = Path::parse(target, self.limits).map_err(bad)?;
@@ -52,18 +52,18 @@ impl Tree<'_> {
         self.put_link(directory, name, node, full)
     }
 
-    /// Finds what all links link to that wait.
+    /// Resolves all pending links.
     pub(super) fn resolve_links(&mut self) -> Result<()> {
         let mut links = std::mem::take(&mut self.links);
         let limits = self.limits;
-        // They were read before, when they came.
+        // They were already parsed when they were added.
         let read = |text: &[u8]| -> Result<Vec<u8>> {
             let path = Path::parse(text, limits).map_err(|problem| Error::entry(text, problem))?;
             Ok(path.0.join(&b'/'))
         };
         let mut waiting = HashMap::new();
         for (at, link) in links.iter().enumerate() {
-            // The later one of two takes the place of the earlier one.
+            // The later of two links with the same name wins.
             waiting.insert(read(&link.name)?, at);
         }
         let mut way = Vec::new();

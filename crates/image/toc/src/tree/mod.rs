@@ -1,4 +1,4 @@
-//! From entries, in whatever order, to the tree that they describe.
+//! Conversion of entries, in any order, to the tree that they describe.
 
 mod build;
 mod entry;

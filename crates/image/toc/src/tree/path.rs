@@ -1,34 +1,34 @@
-//! Names of entries, as ways from the root.
+//! Names of entries, as paths from the root.
 
 use crate::Problem;
 use crate::limits::{Limits, NAME_MAX, PATH_MAX};
 
-/// Names that start so are instructions (OCI image layer specification, "Whiteouts").
+/// Prefix of special names (OCI image layer specification, "Whiteouts").
 const WHITEOUT: &[u8] = b".wh.";
 const WHITEOUT_META: &[u8] = b".wh..wh.";
 const OPAQUE: &[u8] = b".wh..wh..opq";
 
-/// The names of directories, and of what is in the last of them. The root has none.
+/// The components of a path; empty for the root.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Path<'a>(pub(super) Vec<&'a [u8]>);
 
-/// What the last name of a path asks for.
+/// The meaning of a path's last component.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Asks<'a> {
     /// The root itself.
     Root,
-    /// Something of this name in this directory.
+    /// An entry with this name in this directory.
     There(&'a [&'a [u8]], &'a [u8]),
-    /// That nothing of this name is there.
+    /// A whiteout of this name.
     Gone(&'a [&'a [u8]], &'a [u8]),
-    /// That nothing of what lower layers have is in this directory.
+    /// A directory that hides all contents of lower layers.
     Opaque(&'a [&'a [u8]]),
-    /// Something that only a storage driver of old knows.
+    /// A special name of an old storage driver, which is ignored.
     Nothing,
 }
 
 impl<'a> Path<'a> {
-    /// Reads a name. One that begins with `/` is the same as one that does not.
+    /// Parses a name. A leading `/` is ignored.
     pub(crate) fn parse(name: &'a [u8], limits: &Limits) -> Result<Self, Problem> {
         if name.len() > PATH_MAX {
             return Err(Problem::NameTooLong);
@@ -52,7 +52,7 @@ impl<'a> Path<'a> {
         Ok(Self(parts))
     }
 
-    /// Whether it is this name in the root directory.
+    /// Reports whether the path is this name in the root directory.
     pub(crate) fn is_top(&self, name: &str) -> bool {
         self.0 == [name.as_bytes()]
     }
@@ -114,7 +114,7 @@ mod tests {
         assert_eq!(parse(&"n".repeat(256)), Err(Problem::NameTooLong));
         assert!(parse(&"n".repeat(255)).is_ok());
         assert_eq!(parse(&"/".repeat(4096)), Err(Problem::NameTooLong));
-        // Dots that are part of a name lead nowhere.
+        // Dots that are a part of a name are harmless.
         assert!(parse("..a/b..").is_ok());
     }
 

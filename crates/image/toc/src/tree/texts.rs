@@ -1,4 +1,4 @@
-//! Targets of links and extended attributes, the latter each only once.
+//! Link targets and extended attributes; the latter are stored without duplicates.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -6,26 +6,26 @@ use crate::error::at_most;
 use crate::limits::NAME_MAX;
 use crate::{Limits, Problem, Result};
 
-/// The longest value of an extended attribute (Linux, `XATTR_SIZE_MAX`).
+/// Maximum size of an extended attribute's value (Linux, `XATTR_SIZE_MAX`).
 const VALUE_MAX: usize = 64 << 10;
 
 #[derive(Default)]
 pub(super) struct Texts {
     pub(super) bytes: Vec<u8>,
-    /// Bytes of names and of links that wait; they are counted together with the texts.
+    /// Number of bytes of names and of pending links, which count together with the texts.
     others: u64,
     known: HashMap<Box<[u8]>, u32>,
 }
 
 impl Texts {
-    /// Counts bytes that are kept elsewhere.
+    /// Counts bytes that are stored elsewhere.
     pub(super) fn count(&mut self, bytes: usize, limits: &Limits) -> Result<()> {
         self.others += bytes as u64;
         let all = self.others + self.bytes.len() as u64;
         at_most("bytes of names and texts", all, limits.texts.into())
     }
 
-    /// Keeps a text, and says where it is.
+    /// Stores a text, and returns its offset.
     pub(super) fn keep(&mut self, text: &[u8], limits: &Limits) -> Result<u32> {
         let all = self.others + self.bytes.len() as u64 + text.len() as u64;
         at_most("bytes of names and texts", all, limits.texts.into())?;
@@ -34,7 +34,7 @@ impl Texts {
         Ok(at)
     }
 
-    /// Keeps extended attributes, and says where they are, plus 1; 0 if there are none.
+    /// Stores extended attributes, and returns their offset plus 1; 0 if there are none.
     pub(super) fn keep_xattrs(&mut self, record: Vec<u8>, limits: &Limits) -> Result<u32> {
         if record.is_empty() {
             return Ok(0);
@@ -48,7 +48,7 @@ impl Texts {
     }
 }
 
-/// Extended attributes as an index has them; nothing if none of them is wanted.
+/// Encodes extended attributes for the index; empty if none of them is allowed.
 pub(super) fn xattrs(
     all: &BTreeMap<Vec<u8>, Vec<u8>>,
     limits: &Limits,
@@ -75,8 +75,8 @@ pub(super) fn xattrs(
     Ok(record)
 }
 
-/// Whether an image may bring an attribute. `trusted.*` steers overlayfs itself, and security labels are the host's
-/// business.
+/// Reports whether an image may set an attribute. `trusted.*` controls overlayfs, and security labels belong to the
+/// host.
 fn wanted(name: &[u8]) -> bool {
     let user = name.starts_with(b"user.") && !name.starts_with(b"user.overlay.");
     user || matches!(

@@ -1,9 +1,9 @@
-//! Where a layer's gzip stream can be entered.
+//! Checkpoints: positions where decompression of a layer's gzip stream can start.
 //!
-//! A run of bytes in a ztoc: how many checkpoints (4), and how far they are apart (8); then for each where in the
-//! layer its first whole byte is (8), where in the archive (8), how many bits of the byte before belong to it (1), and
-//! the window, 32 KiB of the archive before it. In an older form the first one is left out: it is behind a gzip
-//! header of 10 bytes. All numbers are little endian.
+//! A byte string in a ztoc contains the number of checkpoints (4) and their distance (8). Each checkpoint has the
+//! offset of its first whole byte in the layer (8), the offset in the archive (8), the number of bits of the previous
+//! byte that belong to it (1), and the window, which is the 32 KiB of the archive before it. An older form omits the
+//! first checkpoint, which is after a gzip header of 10 bytes. All numbers are little endian.
 
 use crate::error::at_most;
 use crate::window::{WINDOW, Window};
@@ -11,11 +11,11 @@ use crate::{Error, Limits, Result};
 
 const HEADER: usize = 4 + 8;
 const PACKED: usize = 8 + 8 + 1 + WINDOW;
-/// The shortest gzip header (RFC 1952).
+/// Minimum size of a gzip header (RFC 1952).
 const GZIP_HEADER: u64 = 10;
 static NOTHING: Window = [0; WINDOW];
 
-/// A place where a layer can be entered.
+/// A position where decompression of a layer can start.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Checkpoint<'a> {
     pub(super) offset: u64,
@@ -24,7 +24,7 @@ pub(super) struct Checkpoint<'a> {
     pub(super) window: &'a Window,
 }
 
-/// Reads checkpoints of a layer of so many bytes.
+/// Parses the checkpoints of a layer of the given size.
 pub(super) fn read<'a>(
     bytes: &'a [u8],
     layer: u64,
@@ -51,7 +51,7 @@ pub(super) fn read<'a>(
         return Err(bad("its first checkpoint is not at the beginning"));
     }
     for pair in all.windows(2) {
-        // Of members without content the first ones are all where the archive begins.
+        // If the first members are empty, all of them are at the archive's start.
         let apart = pair[1].out > pair[0].out || pair[1].out == 0;
         if pair[1].offset <= pair[0].offset || !apart {
             return Err(bad("its checkpoints are not in order"));

@@ -1,8 +1,9 @@
-//! FlatBuffers: as much of the encoding as a ztoc has.
+//! FlatBuffers: the part of the encoding that a ztoc needs.
 //!
-//! A table begins with how far back its vtable is; that has, behind its own length and the table's, where each field
-//! stands in the table, or 0. Strings, vectors and tables in tables stand elsewhere: their field says how far
-//! forward. So nothing leads in circles, but several fields may lead to the same place: who reads counts.
+//! A table begins with the backward distance to its vtable. The vtable contains its own size, the table's size, and
+//! the offset of each field in the table, or 0. Strings, vectors and nested tables are elsewhere: their field
+//! contains the forward distance. So there are no cycles, but several fields may refer to the same object. Callers
+//! must count the objects that they read.
 
 /// A table.
 #[derive(Debug, Clone, Copy)]
@@ -21,14 +22,14 @@ pub(super) struct Vector<'a> {
     length: usize,
 }
 
-/// Something leads out of the buffer.
+/// A reference leads out of the buffer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Outside;
 
 type Result<T> = std::result::Result<T, Outside>;
 
 impl<'a> Table<'a> {
-    /// The table that a buffer is of.
+    /// Returns the root table of a buffer.
     pub(super) fn root(buffer: &'a [u8]) -> Result<Self> {
         Self::at(buffer, follow(buffer, 0)?)
     }
@@ -49,7 +50,7 @@ impl<'a> Table<'a> {
         })
     }
 
-    /// Where a field stands; none if it has its default.
+    /// Returns the position of a field; `None` if it has its default value.
     fn field(&self, field: usize) -> Result<Option<usize>> {
         if field >= self.fields {
             return Ok(None);
@@ -83,7 +84,7 @@ impl<'a> Table<'a> {
         Ok(self.scalar(field)?.map_or(0, i64::from_le_bytes))
     }
 
-    /// A string, or a vector of bytes.
+    /// Returns a string, or a vector of bytes.
     pub(super) fn bytes(&self, field: usize) -> Result<&'a [u8]> {
         match self.field(field)? {
             None => Ok(&[]),
@@ -140,7 +141,7 @@ impl<'a> Vector<'a> {
     }
 }
 
-/// Where what stands at a place leads to.
+/// Follows a reference at a position.
 fn follow(buffer: &[u8], at: usize) -> Result<usize> {
     let forward = u32::from_le_bytes(array(buffer, at)?) as usize;
     let to = at.checked_add(forward).ok_or(Outside)?;

@@ -1,4 +1,4 @@
-//! A ztoc: a FlatBuffer of a layer's files, and of the spans of it.
+//! Ztoc: a FlatBuffer with a layer's files and spans.
 
 mod checkpoints;
 mod flat;
@@ -13,7 +13,7 @@ use crate::index::{Draft, DraftSpan, Storage, write};
 use crate::tree::{Entry, Is, Tree, mtime, owner, permissions};
 use crate::{Digest, Error, Index, Limits, Problem, Result};
 
-/// Places of fields in the tables of a ztoc, as its schema has them.
+/// Field numbers of a ztoc's tables, from its schema.
 mod field {
     pub(super) const VERSION: usize = 0;
     pub(super) const COMPRESSED_SIZE: usize = 2;
@@ -57,11 +57,11 @@ mod field {
 const VERSION: &[u8] = b"0.9";
 const GZIP: i8 = 1;
 const UNCOMPRESSED: i8 = 2;
-/// By which records of an archive's extended headers are extended attributes.
+/// Prefix of the PAX records that contain extended attributes.
 const XATTR: &[u8] = b"SCHILY.xattr.";
-/// And by which of them the content of a file is told to be another than what stands there.
+/// Prefix of the PAX records of sparse files, whose content differs from the stored bytes.
 const SPARSE: &[u8] = b"GNU.sparse.";
-/// How many records there may be for each entry, on the whole.
+/// Maximum average number of records per entry.
 const RECORDS: u64 = 8;
 
 impl From<Outside> for Error {
@@ -70,7 +70,7 @@ impl From<Outside> for Error {
     }
 }
 
-/// Makes an index of a ztoc of a layer of so many bytes.
+/// Builds an index from the ztoc of a layer of the given size.
 pub(crate) fn index(ztoc: &[u8], layer: u64, limits: &Limits) -> Result<Index<Vec<u8>>> {
     let root = Table::root(ztoc)?;
     if root.bytes(field::VERSION)? != VERSION {
@@ -177,7 +177,7 @@ fn files(tree: &mut Tree<'_>, toc: Table<'_>, size: u64, limits: &Limits) -> Res
     Ok(())
 }
 
-/// Spans from one checkpoint to the next, the last one to the archive's end.
+/// Creates spans from one checkpoint to the next; the last one reaches to the archive's end.
 fn spans(
     draft: &mut Draft<'_>,
     checkpoints: &[Checkpoint<'_>],
@@ -196,7 +196,7 @@ fn spans(
             digest: *digest,
         })
         .collect();
-    // What is behind the archive's end in the stream nobody counts.
+    // The stream may continue after the archive's end; that part is not counted.
     let end = checkpoints.last().map_or(size, |last| last.out.max(size));
     draft.spans.push(DraftSpan {
         offset: draft.blob,
@@ -207,7 +207,7 @@ fn spans(
     Ok(())
 }
 
-/// Spans of a layer that is not compressed: all of one size but the last.
+/// Creates the spans of an uncompressed layer: all have the same size except the last.
 fn plain(draft: &mut Draft<'_>, told: &[u8], digests: &[Digest], limits: &Limits) -> Result<()> {
     let told = Table::root(told)?;
     let apart = u64::try_from(told.long(field::plain::SPAN_SIZE)?).unwrap_or_default();
@@ -234,7 +234,7 @@ fn plain(draft: &mut Draft<'_>, told: &[u8], digests: &[Digest], limits: &Limits
     Ok(())
 }
 
-/// The index, if no span is larger than allowed.
+/// Returns the index, if no span exceeds the limit.
 fn checked(draft: Draft<'_>, limits: &Limits) -> Result<Index<Vec<u8>>> {
     let most = u64::from(limits.chunk);
     for pair in draft.spans.windows(2) {

@@ -1,4 +1,4 @@
-//! The first exchange of a session.
+//! The FUSE handshake of a session.
 
 use std::io;
 use std::os::fd::AsFd;
@@ -11,14 +11,14 @@ use super::number::{
 use super::reply::Reply;
 use super::request::Request;
 
-/// How many reads ahead may be under way. Those that wait for what is not here must hold up none of
-/// what is.
+/// Maximum number of concurrent read-ahead requests. It is large, so that those that wait for missing parts do not
+/// delay others.
 const AHEAD_MOST: u16 = 16_384;
 
-/// What was agreed upon with the kernel.
+/// The result of the handshake.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Agreed {
-    /// Whether it sends again what was read and not answered, when it is asked to.
+    /// Whether the kernel can resend unanswered requests.
     pub(crate) resend: bool,
 }
 
@@ -39,7 +39,7 @@ pub(crate) fn agree(fuse: impl AsFd, may_resend: bool) -> io::Result<Agreed> {
             continue;
         };
         if major > MAJOR {
-            // It asks again, in words of this version.
+            // The kernel repeats the request in the form of this version.
             answer(unique, MINOR_MOST, 0, 0).send(&fuse);
             continue;
         }
@@ -53,7 +53,7 @@ pub(crate) fn agree(fuse: impl AsFd, may_resend: bool) -> io::Result<Agreed> {
         if offered & capability::INIT_EXT != 0 {
             offered |= u64::from(request.word32(16).unwrap_or(0)) << 32;
         }
-        // Without reads past the cache in the background: nothing ends the wait of their readers.
+        // Excludes asynchronous direct I/O: a signal could not end its reader's wait.
         let mut wanted = capability::ASYNC_READ
             | capability::PARALLEL_DIROPS
             | capability::MAX_PAGES
@@ -78,7 +78,7 @@ fn answer(unique: u64, minor: u32, ahead: u32, flags: u64) -> Reply {
         out.extend_from_slice(&half.to_ne_bytes());
     }
     out.extend_from_slice(&WRITE_MOST.to_ne_bytes());
-    // Times are of whole nanoseconds.
+    // Timestamps have a granularity of one nanosecond.
     out.extend_from_slice(&1_u32.to_ne_bytes());
     out.extend_from_slice(&PAGES_MOST.to_ne_bytes());
     out.extend_from_slice(&0_u16.to_ne_bytes());

@@ -1,4 +1,4 @@
-//! The kernel's end: `/dev/fuse`, the mount, and notices.
+//! The kernel interface: `/dev/fuse`, the mount, and notifications.
 
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
@@ -14,7 +14,7 @@ use rustix::mount::{
 use super::number::{ROOT, notice};
 use super::reply::Reply;
 
-/// Opens the device: a session begins.
+/// Opens the device, which starts a session.
 pub(crate) fn open() -> io::Result<OwnedFd> {
     let flags = OFlags::RDWR | OFlags::CLOEXEC;
     Ok(rustix::fs::open("/dev/fuse", flags, Mode::empty())?)
@@ -48,12 +48,12 @@ pub(crate) fn mount(fuse: impl AsFd, at: &Path) -> io::Result<()> {
     Ok(move_mount(&mount, "", CWD, at, flags)?)
 }
 
-/// Has the kernel send again what was read and not answered.
+/// Asks the kernel to resend unanswered requests.
 pub(crate) fn send_again(fuse: impl AsFd) -> rustix::io::Result<()> {
     notify(fuse, notice::RESEND, &[])
 }
 
-/// Has the kernel look a name up again. Whether it knew it.
+/// Invalidates a name in the kernel's cache; returns whether the kernel knew it.
 pub(crate) fn forget_name(fuse: impl AsFd, name: &str) -> bool {
     let mut body = Vec::with_capacity(17 + name.len());
     body.extend_from_slice(&ROOT.to_ne_bytes());
@@ -64,7 +64,7 @@ pub(crate) fn forget_name(fuse: impl AsFd, name: &str) -> bool {
     notify(fuse, notice::INVAL_ENTRY, &body) != Err(Errno::NOENT)
 }
 
-/// A notice looks like a reply to no request, with its number in place of the error.
+/// Sends a notification. It looks like a reply to no request, with its number in place of the error.
 fn notify(fuse: impl AsFd, number: i32, body: &[u8]) -> rustix::io::Result<()> {
     let mut bytes = Reply::head(0, 16 + body.len(), None).to_vec();
     bytes[4..8].copy_from_slice(&number.to_ne_bytes());

@@ -1,7 +1,7 @@
-//! The kernel's FUSE protocol, as much of it as a flat directory of read-only files needs.
+//! The part of the kernel's FUSE protocol that a flat directory of read-only files needs.
 //!
-//! Numbers and layouts are those of Linux' `include/uapi/linux/fuse.h`, version 7.31 and later. All
-//! words are in the machine's own byte order.
+//! Numbers and layouts are those of Linux' `include/uapi/linux/fuse.h`, version 7.31 and later. All numbers are in
+//! the machine's byte order.
 
 mod begin;
 mod device;

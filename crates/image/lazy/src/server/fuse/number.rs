@@ -1,22 +1,23 @@
-//! Numbers of the protocol.
+//! Constants of the protocol.
 
-/// The protocol's first number, the same for ever.
+/// The major version of the protocol, which never changes.
 pub(crate) const MAJOR: u32 = 7;
-/// The oldest version that is spoken, Linux 5.4's.
+/// The oldest supported minor version, that of Linux 5.4.
 pub(crate) const MINOR_LEAST: u32 = 31;
-/// The newest version whose layouts are known here, Linux 6.9's.
+/// The newest supported minor version, that of Linux 6.9.
 pub(crate) const MINOR_MOST: u32 = 40;
 
-/// What a buffer for requests must have at least.
+/// Minimum size of a buffer for requests.
 pub(crate) const REQUEST_SIZE: usize = 8192;
-/// The largest write that the kernel may send; there are none, and it allows no less than this.
+/// Maximum write size. There are no writes, but the kernel allows no smaller value.
 pub(crate) const WRITE_MOST: u32 = 4096;
-/// The most pages of a read. More make it no faster: these and their copies stay in the processor's cache.
+/// Maximum number of pages in a read. A larger value is not faster: these pages and their copies stay in the
+/// processor's cache.
 pub(crate) const PAGES_MOST: u16 = 64;
-/// The bytes in them.
+/// The same maximum in bytes.
 pub(crate) const MOST_AT_ONCE: usize = 64 * 4096;
 
-/// The node of the directory.
+/// The node number of the directory.
 pub(crate) const ROOT: u64 = 1;
 
 pub(crate) mod opcode {
@@ -37,9 +38,9 @@ pub(crate) mod opcode {
 }
 
 pub(crate) mod notice {
-    /// A name is no more.
+    /// Invalidates a name.
     pub(crate) const INVAL_ENTRY: i32 = 3;
-    /// What was read and not answered is to be sent again.
+    /// Requests that unanswered requests are sent again.
     pub(crate) const RESEND: i32 = 7;
 }
 
@@ -52,8 +53,8 @@ pub(crate) mod capability {
 }
 
 pub(crate) mod open_flag {
-    /// What is cached of a file stays when it is opened again.
+    /// Keeps the cached data of a file when it is opened again.
     pub(crate) const KEEP_CACHE: u32 = 1 << 1;
-    /// Nothing is to be flushed when it is closed.
+    /// Skips the flush request when a file is closed.
     pub(crate) const NOFLUSH: u32 = 1 << 5;
 }

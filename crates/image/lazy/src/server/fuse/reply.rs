@@ -1,4 +1,4 @@
-//! Replies, as the kernel reads them.
+//! Encoding of replies for the kernel.
 
 use std::os::fd::AsFd;
 
@@ -6,33 +6,33 @@ use rustix::io::Errno;
 
 use super::number::{ROOT, open_flag};
 
-/// How long the kernel may believe what it was told, in seconds. Nothing here changes; of a name that
-/// is taken away it is told.
+/// Cache time of attributes and names in the kernel, in seconds. They do not change; the server invalidates a
+/// removed name.
 const FOR_LONG: u64 = 365 * 24 * 3600;
 
 const DIRECTORY: u32 = 0o040_555;
 const REGULAR: u32 = 0o100_444;
-/// What a directory says of a regular file, and of a directory.
+/// File types in directory entries: regular file and directory.
 const KIND_REGULAR: u32 = 8;
 const KIND_DIRECTORY: u32 = 4;
 
 const BLOCK: u32 = 4096;
-/// The bytes of an entry of a directory before its name.
+/// Size of a directory entry without its name.
 const ENTRY_LEN: usize = 24;
 
-/// What is known of a file.
+/// The attributes of a file.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct About {
     pub(crate) node: u64,
     pub(crate) size: u64,
 }
 
-/// An answer that is small.
+/// A small reply.
 #[derive(Debug)]
 pub(crate) struct Reply(Vec<u8>);
 
 impl Reply {
-    /// The beginning of every answer: of so many bytes, all in all.
+    /// Builds the header of a reply; `length` is the total length.
     pub(crate) fn head(unique: u64, length: usize, errno: Option<Errno>) -> [u8; 16] {
         let error = errno.map_or(0, |errno| -errno.raw_os_error());
         let mut head = [0; 16];
@@ -42,22 +42,22 @@ impl Reply {
         head
     }
 
-    /// What was asked for cannot be had.
+    /// Builds an error reply.
     pub(crate) fn error(unique: u64, errno: Errno) -> Self {
         Self(Self::head(unique, 16, Some(errno)).to_vec())
     }
 
-    /// All is well, and no more is to be said.
+    /// Builds a reply without data.
     pub(crate) fn done(unique: u64) -> Self {
         Self::with(unique, |_| {})
     }
 
-    /// These bytes.
+    /// Builds a reply with these bytes.
     pub(crate) fn bytes(unique: u64, bytes: &[u8]) -> Self {
         Self::with(unique, |out| out.extend_from_slice(bytes))
     }
 
-    /// A file was found.
+    /// Builds the reply to a successful lookup.
     pub(crate) fn entry(unique: u64, file: About) -> Self {
         Self::with(unique, |out| {
             put64(out, &[file.node, 0, FOR_LONG, FOR_LONG]);
@@ -66,7 +66,7 @@ impl Reply {
         })
     }
 
-    /// What a file is.
+    /// Builds a reply with a file's attributes.
     pub(crate) fn attributes(unique: u64, file: About) -> Self {
         Self::with(unique, |out| {
             put64(out, &[FOR_LONG]);
@@ -75,8 +75,8 @@ impl Reply {
         })
     }
 
-    /// A file is open. By the kernel's cache: past it each small read of an EROFS mount is a request of its
-    /// own, and 30,000 files take 2.6 times as long.
+    /// Builds the reply to the opening of a file, with the kernel's cache enabled. Without the cache, each small read
+    /// of an EROFS mount would be a request, and 30,000 files take 2.6 times as long.
     pub(crate) fn opened(unique: u64) -> Self {
         Self::with(unique, |out| {
             put64(out, &[0]);
@@ -84,12 +84,12 @@ impl Reply {
         })
     }
 
-    /// A directory is open.
+    /// Builds the reply to the opening of a directory.
     pub(crate) fn opened_directory(unique: u64) -> Self {
         Self::bytes(unique, &[0; 16])
     }
 
-    /// How large the file system is: nobody can say.
+    /// Builds a statfs reply; the size of the file system is unknown.
     pub(crate) fn sizes(unique: u64) -> Self {
         Self::with(unique, |out| {
             put64(out, &[0; 5]);
@@ -98,7 +98,7 @@ impl Reply {
         })
     }
 
-    /// Gives it to the kernel. Who asked may be gone; there is nobody else to tell.
+    /// Writes the reply to the kernel. An error because the reader is gone is ignored.
     pub(crate) fn send(&self, fuse: impl AsFd) {
         let _ = rustix::io::write(fuse, &self.0);
     }
@@ -112,7 +112,7 @@ impl Reply {
     }
 }
 
-/// Entries of the directory, as many as somebody wants.
+/// Directory entries, up to the requested size.
 #[derive(Debug)]
 pub(crate) struct Entries {
     bytes: Vec<u8>,
@@ -127,7 +127,7 @@ impl Entries {
         }
     }
 
-    /// Adds one; whether there was room for it. `next` is where who comes back for more goes on.
+    /// Adds an entry; returns whether it fit. `next` is the offset where the next listing continues.
     pub(crate) fn add(&mut self, node: u64, next: u64, name: &str) -> bool {
         let length = (ENTRY_LEN + name.len()).next_multiple_of(8);
         if self.bytes.len() + length > self.most {
@@ -159,7 +159,7 @@ fn attributes(out: &mut Vec<u8>, file: About) {
     };
     let blocks = file.size.div_ceil(512);
     put64(out, &[file.node, file.size, blocks, 0, 0, 0]);
-    // Of three times the nanoseconds; then mode, links, owner, group, device, block and flags.
+    // Nanoseconds of three timestamps; then mode, links, owner, group, device, block and flags.
     put32(out, &[0, 0, 0, mode, links, 0, 0, 0, BLOCK, 0]);
 }
 

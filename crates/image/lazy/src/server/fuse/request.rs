@@ -1,22 +1,22 @@
-//! Requests, as the kernel writes them.
+//! Decoding of the kernel's requests.
 
-/// The bytes in front of what a request says.
+/// Size of a request's header.
 const HEADER_LEN: usize = 40;
 
-/// The beginning of a request.
+/// The header of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Header {
-    /// What is asked for.
+    /// The operation.
     pub(crate) opcode: u32,
-    /// The request's number; no other has it while the session lasts.
+    /// The request's number, unique within the session.
     pub(crate) unique: u64,
-    /// The file that it is about.
+    /// The node number of the file.
     pub(crate) node: u64,
-    /// The thread that asks; 0 where it cannot be seen from here.
+    /// The thread that sent the request; 0 if it is outside of this PID namespace.
     pub(crate) pid: u32,
 }
 
-/// A whole request.
+/// A complete request.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Request<'a> {
     pub(crate) header: Header,
@@ -24,7 +24,7 @@ pub(crate) struct Request<'a> {
 }
 
 impl<'a> Request<'a> {
-    /// The request at the beginning of these bytes, if they are one.
+    /// Parses the request at the beginning of these bytes.
     pub(crate) fn parse(bytes: &'a [u8]) -> Option<Self> {
         let length = word32(bytes, 0)? as usize;
         let header = Header {
@@ -37,28 +37,28 @@ impl<'a> Request<'a> {
         Some(Self { header, body })
     }
 
-    /// A number of 4 bytes in what it says.
+    /// Returns a 4-byte number of the request's body.
     pub(crate) fn word32(&self, at: usize) -> Option<u32> {
         word32(self.body, at)
     }
 
-    /// A number of 8 bytes in what it says.
+    /// Returns an 8-byte number of the request's body.
     pub(crate) fn word64(&self, at: usize) -> Option<u64> {
         word64(self.body, at)
     }
 
-    /// The name that it says.
+    /// Returns the name in the request's body.
     pub(crate) fn name(&self) -> Option<&'a str> {
         let end = self.body.iter().position(|byte| *byte == 0)?;
         std::str::from_utf8(&self.body[..end]).ok()
     }
 
-    /// Where a read begins, and how many bytes it wants: of a file, or of a directory.
+    /// Returns the offset and size of a read, of a file or of a directory.
     pub(crate) fn extent(&self) -> Option<(u64, u32)> {
         Some((self.word64(8)?, self.word32(16)?))
     }
 
-    /// The nodes that are forgotten, in a batch of them.
+    /// Returns the nodes in a batch of forgets.
     pub(crate) fn forgotten(&self) -> impl Iterator<Item = u64> {
         let count = self.word32(0).unwrap_or(0) as usize;
         let entries = self.body.get(8..).unwrap_or_default();

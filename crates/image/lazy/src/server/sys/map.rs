@@ -1,4 +1,4 @@
-//! A memory file as memory: words that any thread may load and store, and buffers of one thread each.
+//! A memory file mapped into memory: words that any thread may load and store, and buffers for one thread each.
 #![allow(unsafe_code)]
 
 use std::ffi::c_void;
@@ -14,7 +14,7 @@ use rustix::mm::{MapFlags, ProtFlags, mmap, munmap};
 /// The alignment and the smallest unit of the buffers.
 const PAGE: usize = 4096;
 
-/// The mapping. The first bytes are words; buffers follow.
+/// The mapping: words first, then buffers.
 #[derive(Debug)]
 pub(crate) struct SharedMap {
     at: NonNull<c_void>,
@@ -24,18 +24,18 @@ pub(crate) struct SharedMap {
     taken: Box<[AtomicBool]>,
 }
 
-// SAFETY: of the memory, words are only used as atomics, and each buffer by the one who has its `Slot`.
+// SAFETY: the words of the memory are only used as atomics, and each buffer only by the owner of its `Slot`.
 unsafe impl Send for SharedMap {}
 // SAFETY: as above.
 unsafe impl Sync for SharedMap {}
 
 impl SharedMap {
-    /// How large a file must be.
+    /// Returns the required size of a file.
     pub(crate) const fn size(words: usize, buffers: usize, buffer_size: usize) -> usize {
         (words * 8).next_multiple_of(PAGE) + buffers * buffer_size.next_multiple_of(PAGE)
     }
 
-    /// Maps a memory file that has this size for ever.
+    /// Maps a memory file whose size is sealed.
     pub(crate) fn new(
         file: &OwnedFd,
         words: usize,
@@ -49,8 +49,8 @@ impl SharedMap {
             return Err(Errno::INVAL);
         }
         let protection = ProtFlags::READ | ProtFlags::WRITE;
-        // SAFETY: a new mapping takes nobody's place. The file has its size for ever, so that no access
-        // to it fails.
+        // SAFETY: a new mapping does not replace another one. The file never changes its size, so that no access
+        // fails.
         let at = unsafe {
             let nowhere = std::ptr::null_mut();
             mmap(nowhere, size, protection, MapFlags::SHARED, file, 0)
@@ -64,15 +64,15 @@ impl SharedMap {
         })
     }
 
-    /// A word; 0 in a new file.
+    /// Returns a word; 0 in a new file.
     pub(crate) fn word(&self, at: usize) -> &AtomicU64 {
         assert!(at < self.words, "the index of a word is within the map");
-        // SAFETY: the word lies within the mapping, is aligned as pages are, and is used as an atomic by
-        // all. The mapping lives as long as `self`.
+        // SAFETY: the word lies within the mapping, is aligned because pages are, and all users access it as an
+        // atomic. The mapping lives as long as `self`.
         unsafe { AtomicU64::from_ptr(self.at.cast::<u64>().add(at).as_ptr()) }
     }
 
-    /// A buffer, for who asks first.
+    /// Returns a buffer to the first caller that requests it.
     pub(crate) fn slot(self: &Arc<Self>, index: usize) -> Option<Slot> {
         if self.taken.get(index)?.swap(true, Ordering::Acquire) {
             return None;
@@ -87,12 +87,12 @@ impl SharedMap {
 impl Drop for SharedMap {
     fn drop(&mut self) {
         let size = Self::size(self.words, self.buffers, self.buffer_size);
-        // SAFETY: this is the mapping that was made, and with `self` all uses of it end.
+        // SAFETY: this is the mapping that was created, and with `self` all uses of it end.
         let _ = unsafe { munmap(self.at.as_ptr(), size) };
     }
 }
 
-/// A buffer in the map, which is its holder's alone.
+/// A buffer in the map, which only its owner uses.
 #[derive(Debug)]
 pub(crate) struct Slot {
     map: Arc<SharedMap>,
@@ -103,8 +103,8 @@ impl Slot {
     pub(crate) fn buffer(&mut self) -> &mut [u8] {
         let size = self.map.buffer_size;
         let offset = SharedMap::size(self.map.words, self.index, size);
-        // SAFETY: the buffer lies within the mapping, which the map keeps; who has the `Slot` has it
-        // alone in this process, and no other process that has the file looks at it while this one lives.
+        // SAFETY: the buffer lies within the mapping, which the map keeps. Only the owner of the `Slot` uses it in
+        // this process, and no other process with the file accesses it while this one lives.
         unsafe {
             let start = self.map.at.cast::<u8>().add(offset);
             std::slice::from_raw_parts_mut(start.as_ptr(), size)

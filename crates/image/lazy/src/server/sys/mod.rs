@@ -1,4 +1,4 @@
-//! System calls that no safe wrapper covers.
+//! System calls without a safe wrapper.
 
 mod map;
 mod process;

@@ -1,9 +1,9 @@
-//! Making and stripping the process.
+//! Fork, close and exit of the process.
 #![allow(unsafe_code)]
 
 use std::io;
 
-/// Which side of a fork this is.
+/// The side of a fork.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Fork {
     Child,
@@ -14,9 +14,9 @@ pub(crate) enum Fork {
 ///
 /// # Safety
 ///
-/// This process has one thread: the child of several might wait for ever for what another held.
+/// This process must have one thread only. Otherwise the child could wait for ever for a lock of another thread.
 pub(crate) unsafe fn fork() -> io::Result<Fork> {
-    // SAFETY: with one thread, as promised, the child may go on as it likes.
+    // SAFETY: the caller promises that there is one thread, so the child may continue without restrictions.
     match unsafe { libc::fork() } {
         0 => Ok(Fork::Child),
         -1 => Err(io::Error::last_os_error()),
@@ -28,17 +28,17 @@ pub(crate) unsafe fn fork() -> io::Result<Fork> {
 ///
 /// # Safety
 ///
-/// Nothing in this process owns a descriptor from `first` on and uses it again.
+/// Nothing in this process may own a descriptor from `first` on and use it again.
 pub(crate) unsafe fn close_from(first: libc::c_uint) -> io::Result<()> {
-    // SAFETY: nobody owns what is closed, as promised.
+    // SAFETY: the caller promises that nothing owns the closed descriptors.
     match unsafe { libc::syscall(libc::SYS_close_range, first, libc::c_uint::MAX, 0) } {
         0 => Ok(()),
         _ => Err(io::Error::last_os_error()),
     }
 }
 
-/// Ends the process with all of its threads, wherever they are.
+/// Ends the process with all of its threads, without waiting for them.
 pub(crate) fn exit_now(code: i32) -> ! {
-    // SAFETY: nothing is to be done before the end: what matters is in files or in the kernel.
+    // SAFETY: no cleanup is needed at exit: all important state is in files or in the kernel.
     unsafe { libc::_exit(code) }
 }

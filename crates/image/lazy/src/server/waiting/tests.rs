@@ -1,4 +1,4 @@
-//! Who waits for which fetch, and for how long.
+//! Tests of waiting reads: fetches, deadlines and limits.
 
 use super::*;
 
@@ -74,7 +74,7 @@ fn a_failure_fails_all_and_what_follows_at_once() {
         park(&mut waiting, read(3, 1..2), later),
         Parked::Waits { .. }
     ));
-    // The fetch that nobody waits for any more is still under way: who comes joins it.
+    // The fetch is still under way although no read waits for it: a new read joins it.
     park(&mut waiting, read(4, 3..4), now);
     assert_eq!(asked(&mut waiting), [(3, 1..2)]);
     let (_, released) = waiting.answered(2, false, now).unwrap();
